@@ -117,9 +117,10 @@ TEST(Image, DamageIsAnErrorOrAnImageOfItsSize) {
       for (int changes = 1 + int(random() % 4); changes > 0; --changes)
         bytes[random() % bytes.size()] = char(random());
       StatusOr<Image> image = decodeImage(bytes);
-      if (image.ok())
+      if (image.ok()) {
         EXPECT_EQ(int64_t(image->pixels.size()),
                   image->width * image->height * 3);
+      }
     }
 }
 
