@@ -164,8 +164,9 @@ TEST_P(Reduction, SumsWideRowsInBands) {
     CompiledKernel kernel(manyOfColumns(outer, rows, columns, "f32"),
                           GetParam());
     ASSERT_EQ(kernel.getError(), "") << columns;
-    if (GetParam() != "sm_80")
+    if (GetParam() != "sm_80") {
       EXPECT_GT(kernel.getPartition().scratch, 0) << columns;
+    }
     auto x = randomFloats(outer * rows * columns), s = randomFloats(columns);
     std::vector<float> y(x.size()), sums(outer * columns), top(sums),
         mean(sums);
