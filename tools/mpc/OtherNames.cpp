@@ -161,7 +161,7 @@ static constexpr OtherFlag kOtherFlags[] = {
 static constexpr NoFlag kNoFlags[] = {
     {"shuffle", "samples are shuffled unless --no-shuffle is given"},
     {"pin-memory persistent-workers prefetch prefetch-factor non-blocking",
-     "batches are prepared while steps run, without being told to"},
+     "there is nothing to tell: images are decoded while steps run"},
     {"compile jit torch-compile jit-compile",
      "every model is compiled; leave it out"},
     {"dropout drop-rate", "the model says how much its Dropout drops"},

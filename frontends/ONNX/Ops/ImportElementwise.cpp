@@ -349,6 +349,42 @@ static LogicalResult importQuickGelu(NodeImporter &node) {
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
+// A list of floats of a node of ai.onnx.ml, one for all features or one of each
+// on the last axis, in the operand's type; null, and reported, for others.
+static Value importFeatureList(NodeImporter &node, StringRef name) {
+  using AttributeProto = proto::AttributeProto;
+  RankedTensorType operand = node.operandType(0);
+  const auto *list = node.find(name, AttributeProto::FLOATS);
+  const int64_t count = list ? list->floats_size() : 0;
+  const bool fits = operand.getRank() > 0 &&
+                    (count == 1 || count == operand.getShape().back());
+  if (!fits) {
+    (void)node.unsupported("expected attribute '" + name +
+                           "' of one number, or one of each feature");
+    return {};
+  }
+  llvm::SmallVector<Attribute> values;
+  for (float value : list->floats())
+    values.push_back(
+        node.attributes().getFloatAttr(operand.getElementType(), value));
+  auto type = RankedTensorType::get({count}, operand.getElementType());
+  return node.emit<ConstantOp>(
+      {}, {node.attribute("value", DenseElementsAttr::get(type, values))},
+      type);
+}
+
+// ai.onnx.ml, scikit-learn's StandardScaler: (x - offset) * scale.
+static LogicalResult importScaler(NodeImporter &node) {
+  if (!isa<FloatType>(node.operandType(0).getElementType()))
+    return node.unsupported("expected an input of floating point");
+  Value offset = importFeatureList(node, "offset");
+  Value scale = importFeatureList(node, "scale");
+  if (!offset || !scale)
+    return failure();
+  Value centred = node.emit<SubOp>({node.operand(0), offset});
+  return node.define(0, node.emit<MulOp>({centred, scale}));
+}
+
 // com.microsoft: BiasGelu, FastGelu and BiasFastGelu, of input 0 plus input 1,
 // where there is one.
 template <typename OpT>
@@ -415,6 +451,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
       {kMicrosoft, "BiasGelu", 1, kNoEnd, 2, 2, 1, importBiasGelu<GeluOp>},
       {kMicrosoft, "FastGelu", 1, kNoEnd, 1, 2, 1, importBiasGelu<GeluTanhOp>},
       {"com.microsoft", "Gelu", 1, kNoEnd, 1, 1, 1, importFormula<GeluOp>},
+      {"ai.onnx.ml", "Scaler", 1, kNoEnd, 1, 1, 1, importScaler},
       {"com.microsoft", "QuickGelu", 1, kNoEnd, 1, 1, 1, importQuickGelu},
 #define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
                     BNAME, B, FORMULA)                                         \
