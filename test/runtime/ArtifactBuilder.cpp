@@ -198,21 +198,23 @@ void FunctionBuilder::launch(const std::string &kernel,
 // Artifacts
 //===----------------------------------------------------------------------===//
 
-/// What a compiler for this machine would record, or for x86-64-v3 where the
-/// environment's MPC_TEST_TARGET says so.
-static Json testTarget() {
+std::vector<std::string> testFeatures() {
   std::vector<const char *> wanted = {"avx2", "fma", "f16c"};
   const char *target = std::getenv("MPC_TEST_TARGET");
   if (!target || std::string_view(target) != "x86-64-v3")
     wanted.insert(wanted.end(), {"avx512f", "avx512bw", "avx512vl", "avx512dq",
                                  "avx512bf16", "amx-tile", "amx-bf16"});
-  Json features = Json::array();
+  std::vector<std::string> features;
   for (const char *name : wanted)
     if (hostHasFeature(name))
       features.push_back(name);
+  return features;
+}
+
+static Json testTarget() {
   return {{"triple", "x86_64-unknown-linux-gnu"},
           {"cpu", "test"},
-          {"features", features}};
+          {"features", testFeatures()}};
 }
 
 ArtifactBuilder::ArtifactBuilder() {

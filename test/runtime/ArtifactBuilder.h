@@ -35,6 +35,10 @@ void setDigest(Bytes &artifact);
 /// A one-dimensional or shaped tensor of f32 from values.
 Tensor floats(Shape shape, const std::vector<float> &values);
 
+/// What a compiler for this machine would record as its features, or for
+/// x86-64-v3 where the environment's MPC_TEST_TARGET says so.
+std::vector<std::string> testFeatures();
+
 class ArtifactBuilder;
 
 /// A function under construction. Every call that makes a buffer gives its

@@ -34,7 +34,8 @@ protected:
               nullptr);
     mpc_session_options options = MPC_SESSION_OPTIONS_INIT;
     options.threads = 1;
-    ASSERT_EQ(mpc_session_create(artifact, &options, &session), nullptr);
+    mpc_status *status = mpc_session_create(artifact, &options, &session);
+    ASSERT_EQ(status, nullptr) << mpc_status_message(status);
     mpc_artifact_close(artifact); // the session keeps it
   }
   void TearDown() override { mpc_session_free(session); }

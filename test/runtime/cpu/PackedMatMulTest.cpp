@@ -3,6 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/OneDNNProvider.h"
+#include "test/runtime/ArtifactBuilder.h"
 #include "test/runtime/MatMulCase.h"
 
 using namespace mpc::runtime;
@@ -40,6 +41,8 @@ Tensor run(const MatMul &matmul, size_t &phases) {
   auto operand = [](const Tensor &tensor) {
     return Operand{tensor.type, const_cast<std::byte *>(tensor.bytes.data())};
   };
+  // The library is told once what the other tests' artifacts let it use.
+  EXPECT_TRUE(OneDNNProvider::create(testFeatures(), 2).ok());
   OneDNNConfig config;
   config.workers = 2;
   config.packsAlways = true;
