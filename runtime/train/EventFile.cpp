@@ -158,18 +158,8 @@ static Status checkFolder(const std::string &folder, MetricsStart start) {
 }
 
 Status EventFile::check(const std::string &folder, MetricsStart start) {
-  // What is missing is made, in the nearest folder that there is.
-  std::error_code ignored;
-  fs::path existing = fs::path(folder);
-  while (!existing.empty() && !fs::exists(existing, ignored))
-    existing = existing.parent_path();
-  if (existing.empty())
-    existing = ".";
-  if (!fs::is_directory(existing, ignored))
-    return Status(StatusCode::IO,
-                  existing.string() + ": is a file, expected a folder");
-  if (access(existing.c_str(), W_OK | X_OK) != 0)
-    return failure(existing.string(), "cannot write");
+  if (Status status = requireWritable(folder); !status.ok())
+    return status;
   return checkFolder(folder, start);
 }
 

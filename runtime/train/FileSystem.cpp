@@ -127,6 +127,21 @@ Status makeDirectories(const std::string &path) {
   return Status();
 }
 
+Status requireWritable(const std::string &path) {
+  std::error_code ignored;
+  fs::path existing = fs::path(path);
+  while (!existing.empty() && !fs::exists(existing, ignored))
+    existing = existing.parent_path();
+  if (existing.empty())
+    existing = ".";
+  if (!fs::is_directory(existing, ignored))
+    return Status(StatusCode::IO,
+                  existing.string() + ": is a file, expected a folder");
+  if (access(existing.c_str(), W_OK | X_OK) != 0)
+    return failure(existing.string(), "cannot write");
+  return Status();
+}
+
 Status removeDirectory(const std::string &path) {
   std::vector<std::string> names;
   std::error_code error;

@@ -39,6 +39,9 @@ Status syncDirectory(const std::string &path);
 Status renamePath(const std::string &from, const std::string &to);
 /// Creates the directory and its parents where they do not exist.
 Status makeDirectories(const std::string &path);
+/// IO unless files may be made in the directory, or where it does not exist
+/// yet, in the nearest one above it that does.
+Status requireWritable(const std::string &path);
 /// Removes the files in a directory, and it itself where it is empty then; what
 /// lies in directories below it is not ours and stays. Of a symbolic link only
 /// the link is removed.

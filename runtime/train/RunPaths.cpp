@@ -4,10 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/RunPaths.h"
 
+#include "runtime/train/FileSystem.h"
 #include "runtime/train/MetricsLog.h"
 
 #include <filesystem>
-#include <unistd.h>
 
 namespace mpc::runtime::train {
 
@@ -54,13 +54,13 @@ Status checkPaths(const TrainOptions &options) {
       return status;
   if (Status status = MetricsLog::check(options); !status.ok())
     return status;
-  std::error_code ignored;
-  if (options.checkpointDir.empty() ||
-      !std::filesystem::exists(options.checkpointDir, ignored))
+  if (options.checkpointDir.empty())
     return Status();
-  if (access(options.checkpointDir.c_str(), W_OK) != 0)
-    return Status(StatusCode::IO,
-                  options.checkpointDir + ": the folder is not writable");
+  if (Status status = requireWritable(options.checkpointDir); !status.ok())
+    return status;
+  std::error_code ignored;
+  if (!std::filesystem::exists(options.checkpointDir, ignored))
+    return Status();
   StatusOr<CheckpointStore> store =
       CheckpointStore::open(options.checkpointDir);
   return store.ok() ? checkDirectory(options, *store) : store.status();

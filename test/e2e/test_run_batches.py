@@ -321,4 +321,4 @@ def test_output_that_cannot_be_written_is_refused_before_the_run(tmp_path):
     path = save(model(), tmp_path)
     process = mpctest.mpc("run", path, "--input", "x=@missing.npy", "-o", "out.txt")
     assert process.returncode == 2
-    assert "out.txt: expected the extension .npy, .npz" in process.stderr
+    assert "out.txt: expected .npz, .safetensors, .npy or .csv" in process.stderr

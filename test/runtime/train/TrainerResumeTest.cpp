@@ -349,6 +349,9 @@ TEST_F(TrainerResume, FindsWrongPathsBeforeAnythingElse) {
   options.metrics = {directory / "none/m.jsonl"};
   expectFailure(checkPaths(options), StatusCode::IO, "cannot write");
   options.metrics.clear();
+  options.checkpointDir = "/dev/null/c";
+  expectFailure(checkPaths(options), StatusCode::IO,
+                "/dev/null: is a file, expected a folder");
   options.checkpointDir = directory / "c";
   EXPECT_TRUE(checkPaths(options).ok());
   EXPECT_FALSE(std::filesystem::exists(options.checkpointDir));
