@@ -98,8 +98,8 @@ Value AttentionEmitter<Op>::findSeen() {
     return seen;
   int64_t rank = scores.size();
   Type boolean = e.builder.getI1Type();
-  Value causal = e.emitAs<LessOrEqualOp>(boolean, iota(rank - 1, 0),
-                                         iota(rank - 2, *offset));
+  Value keys = iota(rank - 1, 0), last = iota(rank - 2, *offset);
+  Value causal = e.emitAs<LessOrEqualOp>(boolean, keys, last);
   return seen ? e.emitAs<AndOp>(boolean, seen, causal) : causal;
 }
 

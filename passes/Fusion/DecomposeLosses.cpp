@@ -133,9 +133,9 @@ Value ClassRows::reduceRows(Value row, RankedTensorType type,
   }
   Value total = e.reduceAll<ReduceSumOp>(row);
   if (reduction == LossReduction::Mean && weighted && zeroIfEmpty) {
-    Value count = denominator();
-    return e.emitAs<SelectOp>(element, e.isNonZero(count),
-                              e.emit<DivOp>(total, count), e.scalar(0.0));
+    Value count = denominator(), counts = e.isNonZero(count);
+    Value mean = e.emit<DivOp>(total, count);
+    return e.emitAs<SelectOp>(element, counts, mean, e.scalar(0.0));
   }
   if (reduction == LossReduction::Mean)
     return e.emitAs<DivOp>(element, total, denominator());

@@ -375,9 +375,9 @@ static bool isOwnBackward(Operation *op) {
 static LogicalResult verifyOwnGradients(ModuleOp module) {
   VariableTable variables(module);
   bool violated = false;
-  auto report = [&](Operation *op) {
+  auto report = [&](Operation *op) -> std::optional<InFlightDiagnostic> {
     if (!isOwnBackward(op))
-      return InFlightDiagnostic();
+      return std::nullopt;
     violated = true;
     return withExitCode(op->emitOpError(), ExitCode::Unsupported)
            << "of the model's own backward pass (--precision bf16-mixed and "

@@ -41,7 +41,7 @@ const void *LossScaleAnalysis::identify(Value scale) const {
 LossScaleAnalysis::Multiple LossScaleAnalysis::scale(ScaleLossOp op) {
   Multiple seed = lookup(op.getSeed());
   if (seed.kind == Multiple::Scaled)
-    report(op) << "scales what carries a loss scale already";
+    complain(op, "scales what carries a loss scale already");
   return {Multiple::Scaled, identify(op.getScale()), /*ofSeed=*/true};
 }
 
@@ -49,13 +49,13 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::unscale(UnscaleOp op) {
   unscaled.push_back(op.getOutput());
   Multiple gradient = lookup(op.getGrad());
   if (gradient.kind == Multiple::Free)
-    report(op) << "unscales what carries no loss scale";
+    complain(op, "unscales what carries no loss scale");
   else if (gradient.kind == Multiple::Scaled &&
            gradient.scale != identify(op.getScale()))
-    report(op) << "unscales by another value than the loss was scaled by";
+    complain(op, "unscales by another value than the loss was scaled by");
   if (getElementTypeOrSelf(op.getType()).getIntOrFloatBitWidth() < 32)
-    report(op) << "expected the unscaled gradient in fp32 at least, found "
-               << op.getType();
+    complain(op, "expected the unscaled gradient in fp32 at least, found ",
+             op.getType());
   return {};
 }
 
@@ -84,8 +84,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::join(Operation *op,
   if (!mixes)
     return result;
   // Scaled and unscaled values meet: this is the violation.
-  report(op) << (isa<AddOp, SubOp>(op) ? "adds" : "joins")
-             << " a value that carries the loss scale to one that does not";
+  complain(op, isa<AddOp, SubOp>(op) ? "adds" : "joins",
+           " a value that carries the loss scale to one that does not");
   return {Multiple::Unknown};
 }
 
@@ -97,7 +97,7 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::product(Operation *op, Value lhs,
   if (a.kind == Multiple::Unknown || b.kind == Multiple::Unknown)
     return {Multiple::Unknown};
   if (a.kind == Multiple::Scaled && b.kind == Multiple::Scaled) {
-    report(op) << "multiplies two values that carry the loss scale";
+    complain(op, "multiplies two values that carry the loss scale");
     return {Multiple::Unknown};
   }
   return a.kind == Multiple::Scaled ? a : b;
@@ -109,7 +109,7 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::linear(Operation *op,
                                                       Value value) {
   for (Value operand : op->getOperands())
     if (operand != value && lookup(operand).kind == Multiple::Scaled) {
-      report(op) << "is not linear in a value that carries the loss scale";
+      complain(op, "is not linear in a value that carries the loss scale");
       return {Multiple::Unknown};
     }
   return lookup(value);
@@ -118,7 +118,7 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::linear(Operation *op,
 // Of updates that replace or are added to what a scatter starts from.
 LossScaleAnalysis::Multiple LossScaleAnalysis::scatter(ScatterOpInterface op) {
   if (op.multiplies()) {
-    report(op) << "multiplies by values that carry the loss scale";
+    complain(op, "multiplies by values that carry the loss scale");
     return {Multiple::Unknown};
   }
   Value values[] = {op.getDataOperand().get(), op.getUpdatesOperand().get()};
@@ -142,8 +142,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
   auto pad = dyn_cast<PadOp>(op);
   if (pad && !pad.getValue().isZero() &&
       lookup(pad.getInput()).kind != Multiple::Unknown) {
-    report(op) << "joins a value that carries the loss scale to one that does "
-                  "not";
+    complain(op, "joins a value that carries the loss scale to one that does "
+                 "not");
     return {Multiple::Unknown};
   }
   // Views, moves and lookups change no values.
@@ -158,8 +158,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
     Multiple result = product(op, op->getOperand(0), op->getOperand(1));
     if (op->getNumOperands() > 2 &&
         lookup(op->getOperand(2)).kind != result.kind) {
-      report(op) << "joins a value that carries the loss scale to one that "
-                    "does not";
+      complain(op, "joins a value that carries the loss scale to one that "
+                   "does not");
       return {Multiple::Unknown};
     }
     return result;
@@ -173,14 +173,16 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
           AveragePoolOp, GlobalAveragePoolOp, RotaryEmbeddingOp>(op);
   if (isLinear && isFloatValue(op->getResult(0)))
     return linear(op, op->getOperand(0));
-  report(op) << "is not linear, but reads a value that carries the loss scale";
+  complain(op, "is not linear, but reads a value that carries the loss scale");
   return {Multiple::Unknown};
 }
 
 // The same of an op that reads no scaled value: zeros where its operands make
 // it that, for a product or a sum of zeros is added to scaled values too.
 LossScaleAnalysis::Multiple LossScaleAnalysis::computeUnscaled(Operation *op) {
-  auto quiet = [](Operation *) { return InFlightDiagnostic(); };
+  auto quiet = [](Operation *) -> std::optional<InFlightDiagnostic> {
+    return std::nullopt;
+  };
   Report loud = report;
   report = quiet;
   Multiple result = compute(op);
@@ -213,7 +215,7 @@ void LossScaleAnalysis::checkRounding(Operation *op, Multiple result) {
                 reader.movesElements());
       });
   if (!onlyMultiplied)
-    report(op) << "rounds the loss scale itself to " << type;
+    complain(op, "rounds the loss scale itself to ", type);
 }
 
 //===----------------------------------------------------------------------===//
@@ -261,8 +263,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::yieldOf(BodyOpInterface op,
       continue;
     if (result.kind != Multiple::Zero &&
         (multiple.kind != result.kind || multiple.scale != result.scale)) {
-      report(op) << "gives a value that has the loss scale in some iterations "
-                    "or branches and not in others";
+      complain(op, "gives a value that has the loss scale in some iterations "
+                   "or branches and not in others");
       return {Multiple::Unknown};
     }
     result = multiple;
@@ -276,7 +278,9 @@ void LossScaleAnalysis::visitList(BodyOpInterface op) {
   for (Region &body : op->getRegions())
     for (BlockArgument argument : body.getArguments())
       multiples[argument] = lookup(op.getTiedOperand(argument).get());
-  auto quiet = [](Operation *) { return InFlightDiagnostic(); };
+  auto quiet = [](Operation *) -> std::optional<InFlightDiagnostic> {
+    return std::nullopt;
+  };
   Report loud = report;
   report = quiet;
   do
@@ -312,7 +316,7 @@ void LossScaleAnalysis::visit(Operation *op) {
   } else if (updates && belongsToUpdate(op)) {
     // The update must not read scaled gradients.
     if (readsScaled)
-      report(op) << "reads a gradient that is still scaled";
+      complain(op, "reads a gradient that is still scaled");
   } else if (readsScaled && !isa<AllFiniteOp>(op)) {
     // In between, each op makes multiples of multiples.
     result = compute(op);
@@ -359,10 +363,10 @@ void LossScaleAnalysis::leave(FunctionOpInterface function) {
     bool accumulates = variable && variable.getRole() == Role::Accumulator;
     Multiple::Kind kind = lookup(result.get()).kind;
     if (kind == Multiple::Scaled && !accumulates)
-      report(terminator) << "returns a scaled value as result " << index;
+      complain(terminator, "returns a scaled value as result ", index);
     if (kind == Multiple::Free && accumulates)
-      report(terminator) << "returns a sum without the loss scale as result "
-                         << index;
+      complain(terminator, "returns a sum without the loss scale as result ",
+               index);
   }
 }
 
@@ -377,6 +381,6 @@ LossScaleAnalysis::LossScaleAnalysis(FunctionOpInterface function,
     visit(&op);
   leave(function);
   if (updates && unscaled.empty())
-    report(function) << "updates parameters with gradients that were never "
-                        "scaled and unscaled";
+    complain(function, "updates parameters with gradients that were never "
+                       "scaled and unscaled");
 }

@@ -10,6 +10,8 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
+#include <optional>
+
 namespace mpc::amp {
 
 /// Interprets a function in multiples of the loss scale. A value is a multiple
@@ -21,8 +23,9 @@ namespace mpc::amp {
 /// variable, or constants of one value.
 class LossScaleAnalysis {
 public:
-  using Report =
-      llvm::function_ref<mlir::InFlightDiagnostic(mlir::Operation *)>;
+  /// Begins the report of an op that breaks a rule; none where nobody wants it.
+  using Report = llvm::function_ref<std::optional<mlir::InFlightDiagnostic>(
+      mlir::Operation *)>;
 
   /// Reports every op that breaks a rule.
   LossScaleAnalysis(mlir::FunctionOpInterface function,
@@ -58,6 +61,11 @@ private:
   Multiple linear(mlir::Operation *op, mlir::Value value);
   Multiple scatter(mpc::ScatterOpInterface op);
   void checkRounding(mlir::Operation *op, Multiple result);
+  template <typename... Args>
+  void complain(mlir::Operation *op, const Args &...args) {
+    if (std::optional<mlir::InFlightDiagnostic> diagnostic = report(op))
+      (*diagnostic << ... << args);
+  }
 
   const mpc::VariableTable &variables;
   Report report;
