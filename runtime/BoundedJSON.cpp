@@ -107,6 +107,11 @@ json parseBoundedJSON(std::string_view text) {
   return json(json::value_t::discarded);
 }
 
+std::string textOf(const nlohmann::json &document, int indent) {
+  return document.dump(indent, ' ', /*ensure_ascii=*/false,
+                       nlohmann::json::error_handler_t::replace);
+}
+
 std::string abbreviated(std::string_view text) {
   constexpr size_t kLongest = 120;
   if (text.size() <= kLongest)

@@ -1,10 +1,11 @@
-// Parsing of JSON that nobody vouches for.
+// JSON of text that nobody vouches for.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_BOUNDEDJSON_H
 #define MPC_RUNTIME_BOUNDEDJSON_H
 
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 namespace mpc::runtime {
@@ -18,6 +19,10 @@ nlohmann::json parseBoundedJSON(std::string_view text);
 /// The library's destructor allocates where there are values within values,
 /// and where memory is short it would end the process.
 void clear(nlohmann::json &document) noexcept;
+
+/// The document's text, compact or with that indentation. Bytes that are no
+/// UTF-8, such as those of a file's name, are replaced, as JSON has none.
+std::string textOf(const nlohmann::json &document, int indent = -1);
 
 /// `text` for a message: its first characters where it is long.
 std::string abbreviated(std::string_view text);

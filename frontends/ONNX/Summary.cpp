@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Summary.h"
 
+#include "frontends/ONNX/Model/Error.h"
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Ops/Shapes.h"
 #include "frontends/ONNX/Training/Artifacts.h"
@@ -63,14 +64,10 @@ static void addReaders(const proto::NodeProto &node, Readers &readers) {
 // "Div 'scale', Sub 'shift' and 2 more".
 static std::string
 listNodes(llvm::ArrayRef<std::pair<const proto::NodeProto *, int>> readers) {
-  constexpr size_t shown = 3;
-  std::string text;
-  for (auto [node, unused] : readers.take_front(shown))
-    text += (text.empty() ? "" : ", ") + getOpName(*node) + " '" +
-            getNodeName(*node) + "'";
-  if (readers.size() > shown)
-    text += " and " + std::to_string(readers.size() - shown) + " more";
-  return text;
+  std::vector<std::string> nodes;
+  for (auto [node, unused] : readers)
+    nodes.push_back(getOpName(*node) + " '" + getNodeName(*node) + "'");
+  return listFirst(nodes, 3);
 }
 
 // Why an initializer that is not among the trained ones is not.

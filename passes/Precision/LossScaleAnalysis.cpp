@@ -8,6 +8,7 @@
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -177,16 +178,19 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
   return {Multiple::Unknown};
 }
 
+// A report that nobody wants: what is looked at again later, or breaks no rule.
+static std::optional<InFlightDiagnostic> ignore(Operation *) {
+  return std::nullopt;
+}
+
 // The same of an op that reads no scaled value: zeros where its operands make
 // it that, for a product or a sum of zeros is added to scaled values too.
 LossScaleAnalysis::Multiple LossScaleAnalysis::computeUnscaled(Operation *op) {
-  auto quiet = [](Operation *) -> std::optional<InFlightDiagnostic> {
-    return std::nullopt;
-  };
-  Report loud = report;
-  report = quiet;
-  Multiple result = compute(op);
-  report = loud;
+  Multiple result;
+  {
+    llvm::SaveAndRestore quiet(report, Report(ignore));
+    result = compute(op);
+  }
   if (result.kind == Multiple::Zero)
     return result;
   bool readsUnknown = llvm::any_of(op->getOperands(), [&](Value operand) {
@@ -278,15 +282,12 @@ void LossScaleAnalysis::visitList(BodyOpInterface op) {
   for (Region &body : op->getRegions())
     for (BlockArgument argument : body.getArguments())
       multiples[argument] = lookup(op.getTiedOperand(argument).get());
-  auto quiet = [](Operation *) -> std::optional<InFlightDiagnostic> {
-    return std::nullopt;
-  };
-  Report loud = report;
-  report = quiet;
-  do
-    visitBodies(op);
-  while (carryOver(op));
-  report = loud;
+  {
+    llvm::SaveAndRestore quiet(report, Report(ignore));
+    do
+      visitBodies(op);
+    while (carryOver(op));
+  }
   visitBodies(op);
   for (OpResult result : op->getResults())
     multiples[result] = yieldOf(op, result.getResultNumber());

@@ -26,7 +26,7 @@ using namespace mpc;
 namespace {
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
 
-/// How many biases an attention has at most.
+/// With how many biases no more are looked for, and no sums are taken apart.
 constexpr unsigned kMostBiases = 4;
 
 /// What an attention is made of, as far as it has been found.

@@ -311,10 +311,6 @@ static std::vector<std::string> recipeDifferences(const std::string &then,
                                                   const std::string &now) {
   const nlohmann::json before = parseBoundedJSON(then);
   const nlohmann::json after = parseBoundedJSON(now);
-  const auto textOf = [](const nlohmann::json &value) {
-    return abbreviated(
-        value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  };
   if (!before.is_object() || !after.is_object())
     return {"recipe was " + abbreviated(then) + ", now it is " +
             abbreviated(now)};
@@ -327,8 +323,9 @@ static std::vector<std::string> recipeDifferences(const std::string &then,
     const nlohmann::json was = before.value(key, nlohmann::json());
     const nlohmann::json is = after.value(key, nlohmann::json());
     if (was != is && key != "decisions")
-      differences.push_back(abbreviated(key) + " was " + textOf(was) +
-                            ", now it is " + textOf(is));
+      differences.push_back(abbreviated(key) + " was " +
+                            abbreviated(textOf(was)) + ", now it is " +
+                            abbreviated(textOf(is)));
   }
   return differences;
 }

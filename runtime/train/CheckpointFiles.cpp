@@ -91,13 +91,6 @@ static json toJSON(const Progress &progress) {
           {"evaluations", toJSON(progress.evaluations)}};
 }
 
-/// The document's text. Bytes that are no UTF-8, such as those of a file's
-/// name, are replaced, as JSON has none.
-static std::string textOf(const json &document, int indent = -1) {
-  return document.dump(indent, ' ', /*ensure_ascii=*/false,
-                       json::error_handler_t::replace);
-}
-
 /// train.json: the document's own digest is over its compact form without the
 /// digest, keys sorted.
 static std::string sealed(json document) {

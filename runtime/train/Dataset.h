@@ -47,8 +47,6 @@ std::string targetOf(const TraineeInfo &info);
 /// target.
 DatasetOptions datasetOptionsFor(const TraineeInfo &info);
 
-/// The samples of one or more files, seen through a list of indices. Copies
-/// share the arrays.
 /// The bytes of one input for a batch.
 struct GatheredInput {
   std::string name;
@@ -61,6 +59,8 @@ using GatheredBatch = std::vector<GatheredInput>;
 Status setInputs(Trainee &model, std::string_view function,
                  const GatheredBatch &batch);
 
+/// The samples of one or more files, seen through a list of indices. Copies
+/// share the arrays.
 class Dataset {
 public:
   /// Matches `arrays` to the inputs of role "data" and "label" of `ports`, by

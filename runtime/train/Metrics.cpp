@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Metrics.h"
+#include "runtime/BoundedJSON.h"
 #include "runtime/train/FileSystem.h"
 
 #include <algorithm>
@@ -17,10 +18,7 @@
 
 namespace mpc::runtime::train {
 
-static std::string quote(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/false,
-                                   nlohmann::json::error_handler_t::replace);
-}
+static std::string quote(std::string_view text) { return textOf(text); }
 
 MetricsLine::MetricsLine(std::string_view event, Digits digits)
     : digits(digits) {

@@ -79,10 +79,7 @@ Status checkPosition(const Progress &progress, int64_t stepsPerEpoch,
 /// replaced.
 static std::string nameOf(const Dataset &data) {
   const auto name = std::filesystem::path(data.source()).filename();
-  const std::string text = nlohmann::json(name.string())
-                               .dump(-1, ' ', /*ensure_ascii=*/false,
-                                     nlohmann::json::error_handler_t::replace);
-  return nlohmann::json::parse(text).get<std::string>();
+  return nlohmann::json::parse(textOf(name.string())).get<std::string>();
 }
 
 static std::string formatRate(double value) {

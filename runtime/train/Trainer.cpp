@@ -266,7 +266,7 @@ Status TrainingRun::prepare() {
   report.samples = data.size();
   report.evalSamples = evalData ? evalData->size() : 0;
   report.batchSize = data.batchSize();
-  report.accumulate = runner->batches();
+  report.accumulate = batchesPerStep;
   report.stepsPerEpoch = stepsPerEpoch;
   report.totalSteps = totalSteps;
   report.firstStep = firstStep;

@@ -59,6 +59,15 @@ public:
             {"compute", c.compute}};
   }
 
+  /// The function "step" of an artifact, whose output "c" is the result.
+  void addTo(ArtifactBuilder &builder) const {
+    FunctionBuilder f = builder.function("step");
+    size_t aBuffer = f.constant(a), bBuffer = f.constant(b);
+    size_t result = f.arena(c.c, {c.batch, c.m, c.n});
+    f.step(step(aBuffer, bBuffer, result));
+    f.output("c", result);
+  }
+
   /// Element (row, k) of op(a[i]), (k, column) of op(b[i]).
   double atA(int64_t i, int64_t row, int64_t k) const {
     if (c.transA)

@@ -83,6 +83,14 @@ std::vector<const CLI::App *> mpc::tools::commandsOf(const CLI::App &program) {
       [](const CLI::App *command) { return !command->get_group().empty(); });
 }
 
+std::vector<std::string> mpc::tools::longNamesOf(const CLI::App &command) {
+  std::vector<std::string> names;
+  for (const CLI::Option *option : command.get_options())
+    for (const std::string &name : option->get_lnames())
+      names.push_back(name);
+  return names;
+}
+
 std::vector<std::string> mpc::tools::commandNames(const CLI::App &program) {
   std::vector<std::string> names;
   for (const CLI::App *command : commandsOf(program))

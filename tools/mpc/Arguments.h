@@ -47,6 +47,9 @@ std::vector<Argument> argumentsOf(const CLI::App &command);
 std::vector<const CLI::App *> commandsOf(const CLI::App &program);
 std::vector<std::string> commandNames(const CLI::App &program);
 
+/// The names of a command's flags that begin with "--", without that.
+std::vector<std::string> longNamesOf(const CLI::App &command);
+
 /// The variable that gives an option's value where no flag does, such as
 /// MPC_LOSS_SCALE; empty for what names files, which a variable that is left
 /// over from another run must not choose, and for positional arguments.

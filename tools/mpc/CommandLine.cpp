@@ -113,14 +113,6 @@ static std::string hint(llvm::ArrayRef<std::string> names, llvm::StringRef word,
   return name.empty() ? "" : "; did you mean " + prefix.str() + name + "?";
 }
 
-static std::vector<std::string> longNamesOf(const CLI::App &command) {
-  std::vector<std::string> names;
-  for (const CLI::Option *option : command.get_options())
-    for (const std::string &name : option->get_lnames())
-      names.push_back(name);
-  return names;
-}
-
 // What stands where a command is expected.
 static std::string describeWord(const CLI::App &program,
                                 const std::string &word) {

@@ -32,11 +32,8 @@ bool mpc::tools::isCheckpointFolder(const std::string &folder) {
   return isCheckpoint(folder) || (steps.ok() && !steps->empty());
 }
 
-static std::string textOf(const nlohmann::json &value) {
-  return value.is_string()
-             ? value.get<std::string>()
-             : value.dump(-1, ' ', false,
-                          nlohmann::json::error_handler_t::replace);
+static std::string wordOf(const nlohmann::json &value) {
+  return value.is_string() ? value.get<std::string>() : textOf(value);
 }
 
 // "step 88, 2 epochs, 2,816 samples, 1 skipped": epochs that are complete.
@@ -68,7 +65,7 @@ static std::map<std::string, std::string> readRecipe(const std::string &text) {
     return {{"recipe", text}};
   for (const auto &[key, value] : recipe.items())
     if (!value.is_null() && !value.empty() && value != "")
-      entries[key] = textOf(value);
+      entries[key] = wordOf(value);
   return entries;
 }
 
@@ -194,7 +191,7 @@ static void printLine(llvm::raw_ostream &os, llvm::StringRef title,
   for (const auto &[key, value] : line.items()) {
     if (key == "event" || value.is_null())
       continue;
-    os << separator << key << " " << textOf(value);
+    os << separator << key << " " << wordOf(value);
     separator = ", ";
   }
   os << "\n";

@@ -244,21 +244,13 @@ static const OtherFlag *findOther(const CLI::App &command, StringRef name) {
   return other == std::end(kOtherFlags) ? nullptr : other;
 }
 
-static std::vector<std::string> namesOfFlags(const CLI::App &command) {
-  std::vector<std::string> names;
-  for (const CLI::Option *option : command.get_options())
-    for (const std::string &name : option->get_lnames())
-      names.push_back(name);
-  return names;
-}
-
 std::string mpc::tools::findMeantFlag(const CLI::App &command, StringRef word) {
   const std::string name = asFlag(word);
   if (hasFlag(command, name))
     return name;
   if (const OtherFlag *other = findOther(command, name))
     return other->flag.str();
-  return findNearestName(name, namesOfFlags(command));
+  return findNearestName(name, longNamesOf(command));
 }
 
 // "; mpc train has it", of a flag that other commands have.

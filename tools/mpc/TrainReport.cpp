@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/TrainReport.h"
 
+#include "frontends/ONNX/Model/Error.h"
 #include "runtime/BoundedJSON.h"
 #include "runtime/train/Text.h"
 #include "tools/mpc/Notes.h"
@@ -45,15 +46,6 @@ static void printVariable(llvm::raw_ostream &os, const StateVariable &variable,
      << nameOf(variable.type) << " " << toString(variable.shape) << "\n";
 }
 
-// "a, b, c and 4 more"
-static std::string joinFirst(llvm::ArrayRef<std::string> names) {
-  constexpr size_t most = 8;
-  std::string text = llvm::join(names.take_front(most), ", ");
-  if (names.size() > most)
-    text += " and " + std::to_string(names.size() - most) + " more";
-  return text;
-}
-
 // Whether an exporter numbered it, as PyTorch's older one does constants: no
 // name that somebody gave.
 static bool isNumbered(llvm::StringRef name) {
@@ -68,7 +60,7 @@ static std::string describeOthers(std::vector<std::string> names) {
       [](const std::string &name) { return !isNumbered(name); });
   const int64_t constants = std::distance(numbered, names.end());
   names.erase(numbered, names.end());
-  std::string text = joinFirst(names);
+  std::string text = onnx_frontend::listFirst(names, 8);
   if (constants > 0)
     text += (names.empty() ? "" : ", and ") + counted(constants, "constant") +
             " of the graph";

@@ -67,7 +67,7 @@ static void endForMemory(void *, const char *, bool) {
   endFor("out of memory");
 }
 
-static void endForThreads(void *, const char *reason, bool) {
+static void endForFatalError(void *, const char *reason, bool) {
   if (llvm::StringRef(reason).starts_with("pthread_create failed"))
     endFor("cannot start a thread, of which this user or machine has no more; "
            "--threads 1 starts none");
@@ -111,7 +111,7 @@ int main(int argc, char **argv) {
   std::set_new_handler(nullptr);
   std::set_terminate(terminate);
   llvm::install_bad_alloc_error_handler(endForMemory);
-  llvm::install_fatal_error_handler(endForThreads);
+  llvm::install_fatal_error_handler(endForFatalError);
   llvm::sys::SetOneShotPipeSignalFunction(
       [] { _exit(static_cast<int>(ExitCode::IO)); });
   int exitCode = 0;

@@ -64,11 +64,7 @@ TEST(DeferredSignals, HandlersRunOnTheStackWhileProductsRun) {
   c.tileN = 256;
   MatMul matmul(c);
   ArtifactBuilder builder;
-  FunctionBuilder f = builder.function("step");
-  size_t a = f.constant(matmul.a), b = f.constant(matmul.b);
-  size_t result = f.arena(c.c, {c.batch, c.m, c.n});
-  f.step(matmul.step(a, b, result));
-  f.output("c", result);
+  matmul.addTo(builder);
   SessionOptions options;
   options.threads = 1;
   auto session = Session::create(builder.open(), options);

@@ -18,11 +18,7 @@ MatMulCase tiled(MatMulCase c, int64_t m, int64_t n) {
 void expectCorrect(const MatMulCase &c) {
   MatMul matmul(c);
   ArtifactBuilder builder;
-  FunctionBuilder f = builder.function("step");
-  size_t a = f.constant(matmul.a), b = f.constant(matmul.b);
-  size_t result = f.arena(c.c, {c.batch, c.m, c.n});
-  f.step(matmul.step(a, b, result));
-  f.output("c", result);
+  matmul.addTo(builder);
   expectClose(runOnThreads(builder, "c"), matmul.reference());
 }
 
