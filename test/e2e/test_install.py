@@ -115,17 +115,25 @@ def test_a_program_in_c_trains(prefix, source, artifact, tmp_path):
     check_that_it_learns(run(program, artifact))
 
 
-def test_cmake_finds_the_library(prefix, source, artifact, tmp_path):
-    run("cmake", "-S", source, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
-    run("cmake", "--build", tmp_path)
-    check_that_it_learns(run(tmp_path / "train", artifact))
+@pytest.fixture(scope="module")
+def program(prefix, source, tmp_path_factory):
+    """The documented program, built by the documented project."""
+    folder = tmp_path_factory.mktemp("build")
+    run(
+        *("cmake", "-G", "Ninja", "-S", source, "-B", folder),
+        f"-DCMAKE_PREFIX_PATH={prefix}",
+    )
+    run("cmake", "--build", folder)
+    return folder / "train"
 
 
-def test_an_error_is_a_status(prefix, source, tmp_path):
-    run("cmake", "-S", source, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
-    run("cmake", "--build", tmp_path)
+def test_cmake_finds_the_library(program, artifact):
+    check_that_it_learns(run(program, artifact))
+
+
+def test_an_error_is_a_status(program):
     process = subprocess.run(
-        [tmp_path / "train", mpctest.MODELS / "digits-cnn.onnx"],
+        [program, mpctest.MODELS / "digits-cnn.onnx"],
         capture_output=True,
         text=True,
         check=False,
