@@ -5,8 +5,9 @@
 //   widen  only where an operand's type is not one the library multiplies on
 //          this target: the operand in f32, in blocks of rows
 //   pack   only where the library has an order of its own for b: b's panels in
-//          that order, and a turned into rows where it is stored in columns and
-//          the library would else not take b's order. A panel is packed once,
+//          that order, and a as dense rows where it is stored in columns, or in
+//          rows of a wider matrix, and the library would else not take b's
+//          order. A panel is packed once,
 //          however many tiles read it.
 //   tiles  each over all of k at once, either into the result or into fp32
 //          scratch that stays in the worker's cache, where the epilogue, or the
@@ -19,6 +20,7 @@
 #include "runtime/cpu/SlicedReorder.h"
 #include "runtime/cpu/Transpose.h"
 
+#include <cstring>
 #include <string_view>
 
 namespace mpc::runtime {
@@ -28,7 +30,7 @@ namespace {
 constexpr int64_t kWidenBlock = 1 << 16;
 /// What one slice turns of an operand stored in columns: long runs of the
 /// result's rows, and whole cache lines of the source.
-constexpr int64_t kTurnedRows = 128, kTurnedDepth = 512;
+constexpr int64_t kBlockRows = 128, kBlockDepth = 512;
 
 /// An operand as the primitive reads it: stored matrices of rows x columns.
 struct MatrixOperand {
@@ -144,14 +146,14 @@ public:
     return std::max(reorders[0].scratchBytes(), reorders[1].scratchBytes());
   }
 
-  /// Takes room in shared memory for all panels.
-  void reserve(size_t &sharedBytes) {
-    sharedOffset = sharedBytes;
-    sharedBytes += panelBytes * size_t(matrices * panels);
+  /// Takes room for all panels in memory of which `bytes` are taken.
+  void reserve(size_t &bytes) {
+    offset = bytes;
+    bytes += panelBytes * size_t(matrices * panels);
   }
-  std::byte *at(int64_t index, int64_t panel, std::byte *shared) const {
+  std::byte *at(int64_t index, int64_t panel, std::byte *memory) const {
     const int64_t matrix = matrices == 1 ? 0 : index;
-    return shared + sharedOffset + panelBytes * size_t(matrix * panels + panel);
+    return memory + offset + panelBytes * size_t(matrix * panels + panel);
   }
 
   // Packing goes by slices of panels.
@@ -166,12 +168,12 @@ public:
         std::min(inMatrix / reorders[0].slices(), panels - hasSmaller);
     return {matrix, panel, inMatrix - panel * reorders[0].slices()};
   }
-  Status run(const Part &part, const std::byte *from,
-             const SliceContext &context) {
+  /// `memory` is where room was taken, `scratch` has scratchBytes() bytes.
+  Status run(const Part &part, int worker, const std::byte *from,
+             std::byte *memory, std::byte *scratch) {
     const bool isSmaller = hasSmaller && part.panel + 1 == panels;
-    return reorders[isSmaller].run(part.slice, context.worker, from,
-                                   at(part.matrix, part.panel, context.shared),
-                                   context.scratch);
+    return reorders[isSmaller].run(
+        part.slice, worker, from, at(part.matrix, part.panel, memory), scratch);
   }
 
 private:
@@ -184,67 +186,84 @@ private:
   bool hasSmaller = false; ///< the last panel
   dnnl::memory::desc layouts[2];
   SlicedReorder reorders[2];
-  size_t panelBytes = 0, sharedOffset = 0;
+  size_t panelBytes = 0, offset = 0;
 };
 
-/// Matrices of rows x depth that are stored in columns, turned into dense rows:
-/// an absent one has no matrices.
-class TurnedRows {
+/// Matrices of rows x depth that are stored in columns, or in rows with
+/// something between them, as dense rows: an absent one has no matrices.
+class DenseRows {
 public:
-  TurnedRows() = default;
-  TurnedRows(int64_t matrices, int64_t rows, int64_t depth, DType type)
-      : matrices(matrices), rows(rows), depth(depth), type(type) {}
+  DenseRows() = default;
+  DenseRows(int64_t matrices, int64_t rows, int64_t depth, DType type,
+            bool inColumns)
+      : matrices(matrices), rows(rows), depth(depth), type(type),
+        inColumns(inColumns) {}
 
   explicit operator bool() const { return matrices > 0; }
 
-  /// Takes room in shared memory for all matrices.
-  void reserve(size_t &sharedBytes) {
-    sharedOffset = sharedBytes;
-    sharedBytes += alignScratch(size_t(matrices * rows * depth * sizeOf(type)));
+  /// Takes room for all matrices in memory of which `bytes` are taken.
+  void reserve(size_t &bytes) {
+    offset = bytes;
+    bytes += alignScratch(size_t(matrices * rows * depth * sizeOf(type)));
   }
-  std::byte *at(int64_t index, int64_t row, std::byte *shared) const {
+  std::byte *at(int64_t index, int64_t row, std::byte *memory) const {
     const int64_t matrix = matrices == 1 ? 0 : index;
-    return shared + sharedOffset + (matrix * rows + row) * depth * sizeOf(type);
+    return memory + offset + (matrix * rows + row) * depth * sizeOf(type);
   }
 
-  // Turning goes by blocks, those of the same rows one after another.
+  // Rows are made by blocks, those of the same rows one after another.
   int64_t slices() const { return matrices * rowBlocks() * depthBlocks(); }
   struct Part {
     int64_t matrix, row, depth;
   };
   Part partOf(int64_t slice) const {
     const int64_t block = slice / depthBlocks();
-    return {block / rowBlocks(), block % rowBlocks() * kTurnedRows,
-            slice % depthBlocks() * kTurnedDepth};
+    return {block / rowBlocks(), block % rowBlocks() * kBlockRows,
+            slice % depthBlocks() * kBlockDepth};
   }
-  /// `from` is where the part starts; its columns lie `leading` elements apart.
+  /// `from` is where the part starts; what it is stored in, rows or columns,
+  /// lies `leading` elements apart. `memory` is where room was taken.
   void run(const Part &part, const std::byte *from, int64_t leading,
-           std::byte *shared) const {
+           std::byte *memory) const {
     std::byte *to =
-        at(part.matrix, part.row, shared) + part.depth * sizeOf(type);
-    if (type == DType::F32)
+        at(part.matrix, part.row, memory) + part.depth * sizeOf(type);
+    if (!inColumns)
+      copyRows(part, from, leading, to);
+    else if (type == DType::F32)
       turn<uint32_t>(part, from, leading, to);
     else
       turn<uint16_t>(part, from, leading, to);
   }
 
 private:
-  int64_t rowBlocks() const { return (rows + kTurnedRows - 1) / kTurnedRows; }
+  int64_t rowBlocks() const { return (rows + kBlockRows - 1) / kBlockRows; }
   int64_t depthBlocks() const {
-    return (depth + kTurnedDepth - 1) / kTurnedDepth;
+    return (depth + kBlockDepth - 1) / kBlockDepth;
+  }
+  int64_t rowsOf(const Part &part) const {
+    return std::min(kBlockRows, rows - part.row);
+  }
+  int64_t depthOf(const Part &part) const {
+    return std::min(kBlockDepth, depth - part.depth);
   }
   template <typename T>
   void turn(const Part &part, const std::byte *from, int64_t leading,
             std::byte *to) const {
     transpose(reinterpret_cast<const T *>(from), leading,
-              reinterpret_cast<T *>(to), depth,
-              std::min(kTurnedDepth, depth - part.depth),
-              std::min(kTurnedRows, rows - part.row));
+              reinterpret_cast<T *>(to), depth, depthOf(part), rowsOf(part));
+  }
+  void copyRows(const Part &part, const std::byte *from, int64_t leading,
+                std::byte *to) const {
+    for (int64_t row = 0; row < rowsOf(part); ++row)
+      std::memcpy(to + row * depth * sizeOf(type),
+                  from + row * leading * sizeOf(type),
+                  size_t(depthOf(part) * sizeOf(type)));
   }
 
   int64_t matrices = 0, rows = 0, depth = 0;
   DType type = DType::F32;
-  size_t sharedOffset = 0;
+  bool inColumns = false;
+  size_t offset = 0;
 };
 
 class OneDNNMatMul : public Contraction {
@@ -270,8 +289,10 @@ private:
 
   dnnl::matmul::primitive_desc describe(const dnnl::memory::desc &left,
                                         const dnnl::memory::desc &right) const;
-  dnnl::memory::desc chooseLayoutOfB(bool turnsA, int64_t columns,
+  dnnl::memory::desc chooseLayoutOfB(bool densifiesA, int64_t columns,
                                      const OneDNNConfig &config) const;
+  bool gainsByPackingForOneTile(const OneDNNConfig &config) const;
+  bool mustDensifyA(const OneDNNConfig &config) const;
   void choosePacking(const OneDNNConfig &config);
   bool makePrimitive(int64_t rows, int64_t columns, const OneDNNConfig &config);
   bool makePrimitives(const OneDNNConfig &config);
@@ -280,6 +301,7 @@ private:
     phaseSlices.push_back(slices);
   }
   Status runPack(int64_t slice, const SliceContext &context);
+  Status packForTile(int64_t index, const SliceContext &context);
   int64_t widenSlices() const { return a.widenSlices() + b.widenSlices(); }
   void runWiden(int64_t slice, std::byte *shared) const;
   Status runTile(int64_t tile, const SliceContext &context);
@@ -306,8 +328,10 @@ private:
   MatrixOperand a, b;
   bool direct = false;       ///< the primitive writes c itself
   bool widensAtOnce = false; ///< both operands in one slice
-  TurnedRows turnedA;
+  DenseRows denseA;
   PackedPanels packedB;
+  bool packsForTile = false; ///< into a worker's scratch, one matrix
+  size_t padOffset = 0;      ///< of the library's scratch in a worker's
   std::vector<Phase> phases;
   int64_t tilesM = 0, tilesN = 0;
   WorkerPrimitive primitives[2][2]; ///< [last rows are fewer][last columns]
@@ -342,45 +366,77 @@ static bool isBlocked(const dnnl::memory::desc &desc) {
 
 /// The order in which the library would have a panel of b, where it may choose.
 dnnl::memory::desc
-OneDNNMatMul::chooseLayoutOfB(bool turnsA, int64_t columns,
+OneDNNMatMul::chooseLayoutOfB(bool densifiesA, int64_t columns,
                               const OneDNNConfig &config) const {
   using Tag = dnnl::memory::format_tag;
   const Tag tag = config.packsAlways ? Tag::BA16a16b : Tag::any;
   dnnl::memory::desc right({step.k, columns}, dnnlType(b.type()), tag);
   if (config.packsAlways)
     return right;
-  return describe(turnsA ? denseRows(tileRows(), step.k, a.type())
-                         : a.desc(tileRows(), step.k),
+  return describe(densifiesA ? denseRows(tileRows(), step.k, a.type())
+                             : a.desc(tileRows(), step.k),
                   right)
       .weights_desc();
 }
 
+/// Whether the library would else copy the operands of each product itself, in
+/// its general routine: with AMX that takes twenty times as long as the product
+/// of an attention's head. Where it reorders, too, nothing is gained.
+bool OneDNNMatMul::gainsByPackingForOneTile(const OneDNNConfig &config) const {
+  if (tilesM * tilesN > 1)
+    return false;
+  if (config.packsAlways)
+    return true;
+  const dnnl::memory::desc stored = b.desc(step.k, step.n);
+  const dnnl::matmul::primitive_desc unpacked =
+      describe(a.desc(step.m, step.k), stored);
+  const bool isGeneral =
+      std::string_view(unpacked.impl_info_str()).rfind("gemm", 0) == 0;
+  return isGeneral &&
+         findPairedLayout(stored, chooseLayoutOfB(true, step.n, config));
+}
+
+/// Whether the library has an order of its own for b only where a lies in dense
+/// rows. Columns are worth turning for any order, rows worth copying for the
+/// one that is packed fast.
+bool OneDNNMatMul::mustDensifyA(const OneDNNConfig &config) const {
+  if (config.packsAlways)
+    return a.transposed;
+  const bool isDense = !a.transposed && a.leading() == step.k;
+  if (isDense || isBlocked(chooseLayoutOfB(false, tileColumns(), config)))
+    return false;
+  return a.transposed ||
+         findPairedLayout(b.desc(step.k, tileColumns()),
+                          chooseLayoutOfB(true, tileColumns(), config));
+}
+
 /// Packs where panels of b are read by several tiles and the library has an
-/// order of its own for them. Such an implementation may want a in rows.
+/// order of its own for them, or where one tile is all. Such an implementation
+/// may want a in rows.
 void OneDNNMatMul::choosePacking(const OneDNNConfig &config) {
   // Packing pays where a panel is read more than once.
   const int64_t readers = tilesM * (b.matrices == 1 ? step.batches() : 1);
-  if (readers < 2 && !config.packsAlways)
+  packsForTile = readers < 2 && gainsByPackingForOneTile(config);
+  if (readers < 2 && !packsForTile && !config.packsAlways)
     return;
-  // Either operand may have to be turned for the implementation to be chosen.
-  bool turnsA = config.packsAlways && a.transposed;
-  if (a.transposed && !turnsA)
-    turnsA = !isBlocked(chooseLayoutOfB(false, tileColumns(), config));
+  const bool densifiesA = mustDensifyA(config);
   const int64_t lastColumns = step.n % step.tileN;
   const bool hasLastColumns = tilesN > 1 && lastColumns > 0;
   // The order that the library wants for b, also for its last, narrower panel.
-  dnnl::memory::desc to[2] = {chooseLayoutOfB(turnsA, tileColumns(), config)};
+  dnnl::memory::desc to[2] = {
+      chooseLayoutOfB(densifiesA, tileColumns(), config)};
   if (!isBlocked(to[0]))
     return;
   if (hasLastColumns)
-    to[1] = chooseLayoutOfB(turnsA, lastColumns, config);
+    to[1] = chooseLayoutOfB(densifiesA, lastColumns, config);
   packedB = PackedPanels(
-      b.matrices, tilesN,
+      packsForTile ? 1 : b.matrices, tilesN,
       {b.desc(step.k, tileColumns()),
        hasLastColumns ? b.desc(step.k, lastColumns) : dnnl::memory::desc()},
       to, config.workers);
-  if (turnsA)
-    turnedA = TurnedRows(a.matrices, step.m, step.k, a.type());
+  if (densifiesA)
+    denseA = DenseRows(packsForTile ? 1 : a.matrices, step.m, step.k, a.type(),
+                       a.transposed);
 }
 
 /// False where only the library's reference takes what was packed.
@@ -391,7 +447,7 @@ bool OneDNNMatMul::makePrimitive(int64_t rows, int64_t columns,
   if (rows <= 0 || columns <= 0 || primitive)
     return true;
   dnnl::matmul::primitive_desc desc = describe(
-      turnedA ? denseRows(rows, step.k, a.type()) : a.desc(rows, step.k),
+      denseA ? denseRows(rows, step.k, a.type()) : a.desc(rows, step.k),
       packedB ? packedB.layout(columns != tileColumns())
               : b.desc(step.k, columns));
   // The library falls back on slow code for orders that it does not know.
@@ -439,22 +495,29 @@ Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
     choosePacking(config);
     if (makePrimitives(config))
       return;
-    turnedA = TurnedRows();
+    denseA = DenseRows();
     packedB = PackedPanels();
     for (auto &row : primitives)
       row[0] = row[1] = WorkerPrimitive();
     makePrimitives(config);
   });
-  if (packedB) {
-    turnedA.reserve(sharedSize);
+  packsForTile = packsForTile && packedB;
+  scratchSize = std::max(scratchSize, packedB.scratchBytes());
+  if (packedB && !packsForTile) {
+    denseA.reserve(sharedSize);
     packedB.reserve(sharedSize);
-    addPhase(Phase::Pack, turnedA.slices() + packedB.slices());
-    scratchSize = std::max(scratchSize, packedB.scratchBytes());
+    addPhase(Phase::Pack, denseA.slices() + packedB.slices());
   }
   addPhase(Phase::Tiles, step.batches() * tilesM * tilesN);
+
+  // A slice's scratch: its result, what it packs, and the library's own.
   if (!direct)
-    scratchSize =
-        alignScratch(scratchSize) + tileRows() * tileColumns() * sizeof(float);
+    padOffset = alignScratch(tileRows() * tileColumns() * sizeof(float));
+  if (packsForTile) {
+    denseA.reserve(padOffset);
+    packedB.reserve(padOffset);
+  }
+  scratchSize += padOffset;
   return status;
 }
 
@@ -475,17 +538,35 @@ Status OneDNNMatMul::runSlice(size_t phase, int64_t slice,
 }
 
 Status OneDNNMatMul::runPack(int64_t slice, const SliceContext &context) {
-  const int64_t slicesOfA = turnedA.slices();
+  const int64_t slicesOfA = denseA.slices();
   if (slice < slicesOfA) {
-    const TurnedRows::Part part = turnedA.partOf(slice);
-    turnedA.run(part, a.at(part.matrix, part.row, part.depth, context.shared),
-                a.leading(), context.shared);
+    const DenseRows::Part part = denseA.partOf(slice);
+    denseA.run(part, a.at(part.matrix, part.row, part.depth, context.shared),
+               a.leading(), context.shared);
     return Status();
   }
   const PackedPanels::Part part = packedB.partOf(slice - slicesOfA);
   return packedB.run(
-      part, b.at(part.matrix, 0, part.panel * step.tileN, context.shared),
-      context);
+      part, context.worker,
+      b.at(part.matrix, 0, part.panel * step.tileN, context.shared),
+      context.shared, context.scratch);
+}
+
+/// The operands of the only tile of matrix `index`, in the worker's scratch.
+Status OneDNNMatMul::packForTile(int64_t index, const SliceContext &context) {
+  for (int64_t slice = 0; slice < denseA.slices(); ++slice) {
+    const DenseRows::Part part = denseA.partOf(slice);
+    denseA.run(part, a.at(index, part.row, part.depth, context.shared),
+               a.leading(), context.scratch);
+  }
+  for (int64_t slice = 0; slice < packedB.slices(); ++slice)
+    if (Status status =
+            packedB.run(packedB.partOf(slice), context.worker,
+                        b.at(index, 0, 0, context.shared), context.scratch,
+                        context.scratch + padOffset);
+        !status.ok())
+      return status;
+  return Status();
 }
 
 void OneDNNMatMul::runWiden(int64_t slice, std::byte *shared) const {
@@ -507,21 +588,20 @@ Status OneDNNMatMul::runTile(int64_t tile, const SliceContext &context) {
 
   // Its result goes where it belongs, or into scratch memory to be finished.
   auto *accumulators = reinterpret_cast<float *>(context.scratch);
-  std::byte *result = context.scratch;
-  std::byte *scratchpad = context.scratch;
-  if (direct)
-    result = resultAt(index, row, column);
-  else
-    scratchpad += alignScratch(tileRows() * tileColumns() * sizeof(float));
+  std::byte *result = direct ? resultAt(index, row, column) : context.scratch;
 
-  // Operands are packed, or read where they are.
-  const std::byte *left = turnedA ? turnedA.at(index, row, context.shared)
-                                  : a.at(index, row, 0, context.shared);
-  const std::byte *right = packedB
-                               ? packedB.at(index, tileColumn, context.shared)
-                               : b.at(index, 0, column, context.shared);
+  // Operands are packed, before or here, or read where they are.
+  if (packsForTile)
+    if (Status status = packForTile(index, context); !status.ok())
+      return status;
+  std::byte *packed = packsForTile ? context.scratch : context.shared;
+  const std::byte *left = denseA ? denseA.at(index, row, packed)
+                                 : a.at(index, row, 0, context.shared);
+  const std::byte *right = packedB ? packedB.at(index, tileColumn, packed)
+                                   : b.at(index, 0, column, context.shared);
   Status status = primitiveFor(rows, columns)
-                      .run(context.worker, {left, right, result}, scratchpad);
+                      .run(context.worker, {left, right, result},
+                           context.scratch + padOffset);
   if (status.ok() && !direct)
     finishTile(accumulators, index, row, rows, column, columns);
   return status;

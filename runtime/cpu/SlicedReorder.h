@@ -1,14 +1,22 @@
-// A change of layout by oneDNN, cut into slices that workers share.
+// A change of layout, cut into slices that workers share: by oneDNN, or by
+// routines of our own into the order that bf16 products are made of most.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_SLICEDREORDER_H
 #define MPC_RUNTIME_CPU_SLICEDREORDER_H
 
 #include "runtime/cpu/OneDNN.h"
+#include "runtime/cpu/PairedRows.h"
 
 #include <cstdint>
+#include <optional>
 
 namespace mpc::runtime {
+
+/// The order that `pairRows` writes, if it can make `to` of `from`: a bf16
+/// matrix in rows or columns.
+std::optional<PairedLayout> findPairedLayout(const dnnl::memory::desc &from,
+                                             const dnnl::memory::desc &to);
 
 /// Copies a tensor from one layout to another, a few rows of its first axis per
 /// slice. Where a layout's blocks cannot be cut along that axis there is one
@@ -41,6 +49,9 @@ private:
   /// Bytes from one slice to the next.
   int64_t fromStep = 0, toStep = 0;
   WorkerPrimitive primitives[2]; ///< full slices; the last if it has fewer rows
+  /// Where no primitive is needed; `pairedSource` has no data.
+  std::optional<PairedLayout> paired;
+  StoredMatrix pairedSource;
 };
 
 } // namespace mpc::runtime

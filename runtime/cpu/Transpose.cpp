@@ -4,35 +4,14 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Transpose.h"
+#include "runtime/cpu/Squares.h"
 
 #include <algorithm>
-#include <immintrin.h>
 
 namespace mpc::runtime {
 
 /// The sides of a block, in elements: at most a cache line of either type.
 static constexpr int64_t kBlock = 32;
-
-static __m128i load(const void *source) {
-  return _mm_loadu_si128(static_cast<const __m128i *>(source));
-}
-
-static void store(void *result, __m128i value) {
-  _mm_storeu_si128(static_cast<__m128i *>(result), value);
-}
-
-/// Stores the columns of the square whose rows of four 32-bit elements are `a`,
-/// `b`, `c` and `d`.
-static void storeColumns(__m128i a, __m128i b, __m128i c, __m128i d,
-                         void *first, void *second, void *third, void *last) {
-  const __m128i low = _mm_unpacklo_epi32(a, b), high = _mm_unpackhi_epi32(a, b);
-  const __m128i lowNext = _mm_unpacklo_epi32(c, d);
-  const __m128i highNext = _mm_unpackhi_epi32(c, d);
-  store(first, _mm_unpacklo_epi64(low, lowNext));
-  store(second, _mm_unpackhi_epi64(low, lowNext));
-  store(third, _mm_unpacklo_epi64(high, highNext));
-  store(last, _mm_unpackhi_epi64(high, highNext));
-}
 
 /// A square of 8 x 8.
 static void transposeSquare(const uint16_t *source, int64_t from,
@@ -40,8 +19,8 @@ static void transposeSquare(const uint16_t *source, int64_t from,
   // Neighbours of two rows side by side: columns 0 to 3, then 4 to 7.
   __m128i pairs[2][4];
   for (int i = 0; i < 4; ++i) {
-    const __m128i even = load(source + 2 * i * from);
-    const __m128i odd = load(source + (2 * i + 1) * from);
+    const __m128i even = loadVector(source + 2 * i * from);
+    const __m128i odd = loadVector(source + (2 * i + 1) * from);
     pairs[0][i] = _mm_unpacklo_epi16(even, odd);
     pairs[1][i] = _mm_unpackhi_epi16(even, odd);
   }
@@ -55,9 +34,9 @@ static void transposeSquare(const uint16_t *source, int64_t from,
 /// A square of 4 x 4.
 static void transposeSquare(const uint32_t *source, int64_t from,
                             uint32_t *result, int64_t to) {
-  storeColumns(load(source), load(source + from), load(source + 2 * from),
-               load(source + 3 * from), result, result + to, result + 2 * to,
-               result + 3 * to);
+  storeColumns(loadVector(source), loadVector(source + from),
+               loadVector(source + 2 * from), loadVector(source + 3 * from),
+               result, result + to, result + 2 * to, result + 3 * to);
 }
 
 template <typename T>

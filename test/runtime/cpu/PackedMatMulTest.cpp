@@ -134,4 +134,18 @@ TEST(PackedMatMul, Batches) {
   }
 }
 
+/// Where one tile is all of a matrix its slice packs it: there is no phase.
+TEST(PackedMatMul, OneTileIsPackedWhereItIsMultiplied) {
+  for (bool transA : {false, true})
+    for (bool transB : {false, true}) {
+      MatMulCase c{70,         50,         90,     DType::F32,
+                   DType::F32, DType::F32, transA, transB};
+      c.batch = 3;
+      c.padding = 5;
+      c.tileM = 128;
+      c.tileN = 64;
+      expectCorrect(c, 1);
+    }
+}
+
 } // namespace
