@@ -95,15 +95,20 @@ mpc::getContractionProvider(Operation *contraction, const TargetInfo &target,
   return chosen == kLibrary ? kGenerated : kLibrary;
 }
 
+/// Whether each element of the array `name` of a convolution is `value`.
+static bool allAre(Operation *convolution, StringRef name, int64_t value) {
+  return llvm::all_of(
+      convolution->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef(),
+      [&](int64_t element) { return element == value; });
+}
+
 bool mpc::isMatrixProduct(Operation *convolution) {
-  auto attributes = convolution->getAttrDictionary();
-  auto allAre = [&](StringRef name, int64_t value) {
-    return llvm::all_of(attributes.getAs<DenseI64ArrayAttr>(name).asArrayRef(),
-                        [&](int64_t element) { return element == value; });
-  };
-  auto group = attributes.getAs<IntegerAttr>("group");
-  if ((group && group.getInt() != 1) || !allAre("strides", 1) ||
-      !allAre("pads", 0))
+  return hasOneTap(convolution) && allAre(convolution, "strides", 1);
+}
+
+bool mpc::hasOneTap(Operation *convolution) {
+  auto group = convolution->getAttrOfType<IntegerAttr>("group");
+  if ((group && group.getInt() != 1) || !allAre(convolution, "pads", 0))
     return false;
   // The filter has one element for each pair of channels.
   Value filter = isa<ConvWeightGradOp>(convolution)

@@ -24,6 +24,10 @@ getContractionProvider(mlir::Operation *contraction, const TargetInfo &target,
 /// pixels: one tap, one group, no strides and no padding.
 bool isMatrixProduct(mlir::Operation *convolution);
 
+/// Whether it is one over every so many pixels, if not over all: as above, with
+/// any strides.
+bool hasOneTap(mlir::Operation *convolution);
+
 /// Whether a conv_weight_grad of 16-bit operands can have a result of f32.
 /// cuDNN has no such engine on a GPU: its sums are f32, but what it writes has
 /// the operands' type. To have it wide, both operands would have to be, at four

@@ -3,11 +3,14 @@
 // In NHWC such a convolution multiplies a matrix of pixels by channels with one
 // of channels by channels, and so do its gradients. Libraries multiply matrices
 // better than they convolve with a filter of 1 x 1, its gradient above all.
-// Leading axes stay: a product's batches that share the right operand are rows,
-// and what follows in the region sees the shape of the convolution's result.
+// With strides it multiplies the pixels that the filter meets: a slice of the
+// image, and in the gradient of the image, zeros lie between them. Leading axes
+// stay: a product's batches that share the right operand are rows, and what
+// follows in the region sees the shape of the convolution's result.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/ContractionTable.h"
 #include "passes/Fusion/Passes.h"
 
@@ -29,17 +32,29 @@ public:
       : conv(conv), builder(conv->getLoc(), conv) {}
 
   void replace(ConvOp op) {
-    finish(multiply(op.getInput(), asMatrix(op.getWeight(), 1), op.getType(),
+    finish(multiply(metPixels(op.getInput(), op.getType()),
+                    asMatrix(op.getWeight(), 1), op.getType(),
                     /*transA=*/false, /*transB=*/true));
   }
   void replace(ConvInputGradOp op) {
-    finish(multiply(op.getDOutput(), asMatrix(op.getWeight(), 1), op.getType(),
-                    /*transA=*/false, /*transB=*/false));
+    ArrayRef<int64_t> shape = op.getType().getShape();
+    auto met = shapeOf(op.getDOutput()).drop_back();
+    SmallVector<int64_t> pixels(met);
+    pixels.push_back(shape.back());
+    Value gradient = multiply(op.getDOutput(), asMatrix(op.getWeight(), 1),
+                              op.getType().clone(pixels), /*transA=*/false,
+                              /*transB=*/false);
+    if (isStrided())
+      gradient = mark(PadOp::create(builder, op.getType(), gradient,
+                                    zeros(shape.size()), shape,
+                                    llvm::APFloat(0.0), strides()));
+    finish(gradient);
   }
   // Pixels are what is summed over, so both operands are matrices of them.
   void replace(ConvWeightGradOp op) {
     Value outputs = asMatrix(op.getDOutput(), rankOf(op.getDOutput()) - 1);
-    Value inputs = asMatrix(op.getInput(), rankOf(op.getInput()) - 1);
+    Value met = metPixels(op.getInput(), op.getDOutput().getType());
+    Value inputs = asMatrix(met, rankOf(met) - 1);
     auto type =
         op.getType().clone({shapeOf(outputs).back(), shapeOf(inputs).back()});
     finish(reshape(multiply(outputs, inputs, type, /*transA=*/true,
@@ -48,6 +63,28 @@ public:
   }
 
 private:
+  static SmallVector<int64_t> zeros(int64_t rank) {
+    return SmallVector<int64_t>(rank, 0);
+  }
+  bool isStrided() const { return !isMatrixProduct(conv); }
+  // The convolution's, over all axes of an image in NHWC.
+  SmallVector<int64_t> strides() const {
+    SmallVector<int64_t> result = {1};
+    llvm::append_range(
+        result, conv->getAttrOfType<DenseI64ArrayAttr>("strides").asArrayRef());
+    result.push_back(1);
+    return result;
+  }
+  // The pixels of an image for which there is one in `output`.
+  Value metPixels(Value image, RankedTensorType output) {
+    if (!isStrided())
+      return image;
+    SmallVector<int64_t> shape(output.getShape().drop_back());
+    shape.push_back(shapeOf(image).back());
+    auto type = cast<RankedTensorType>(image.getType()).clone(shape);
+    return mark(SliceOp::create(builder, type, image, zeros(shape.size()),
+                                shape, strides()));
+  }
   static int64_t rankOf(Value value) { return shapeOf(value).size(); }
 
   // The first `rows` axes as rows, all others as columns.
@@ -80,10 +117,13 @@ private:
 struct ConvertConvToMatmulPass
     : public mpc::impl::ConvertConvToMatmulPassBase<ConvertConvToMatmulPass> {
   void runOnOperation() override {
+    // cuDNN convolves with strides without copies.
+    const bool takesStrides = !getTarget(getOperation()).isGPU();
     SmallVector<Operation *> convolutions;
     getOperation().walk([&](Operation *op) {
       if (isa<ConvOp, ConvInputGradOp, ConvWeightGradOp>(op) &&
-          isMatrixProduct(op) && hasChannelsLast(op))
+          (takesStrides ? hasOneTap(op) : isMatrixProduct(op)) &&
+          hasChannelsLast(op))
         convolutions.push_back(op);
     });
     for (Operation *op : convolutions) {

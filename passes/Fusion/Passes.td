@@ -409,10 +409,12 @@ def SplitContractionsPass : FusionPass<"mpc-split-contractions"> {
 def ConvertConvToMatmulPass : FusionPass<"mpc-convert-conv-to-matmul"> {
   let summary = "convolutions of one tap as matrix products";
   let description = [{
-    A convolution with a filter of one tap, one group, no strides and no padding
-    is a product of pixels and channels, which libraries do better; so are its
-    gradients. Expects activations in NHWC and no bias
-    (`mpc-split-contractions`); what is not in NHWC stays.
+    A convolution with a filter of one tap, one group and no padding is a product
+    of pixels and channels, which libraries do better; so are its gradients. With
+    strides, which stay a convolution on GPUs, the pixels are a slice of the
+    image, and a pad puts zeros between those of its gradient. Expects
+    activations in NHWC and no bias (`mpc-split-contractions`); what is not in
+    NHWC stays.
 
     Before:
 
@@ -434,8 +436,8 @@ def ConvertConvToMatmulPass : FusionPass<"mpc-convert-conv-to-matmul"> {
     return %1 : tensor<2x8x8x6xf32>
     ```
 
-    Afterwards no convolution in NHWC has one tap, one group, no strides and no
-    padding.
+    Afterwards no convolution in NHWC has one tap, one group and no padding; on a
+    GPU those with strides still may.
   }];
 }
 
