@@ -87,7 +87,8 @@ std::optional<SampleAxis> SampleAxes::follow(Operation *op) const {
   if (op->getNumResults() == 0 || op->getNumOperands() == 0)
     return std::nullopt;
   Found first = find(op->getOperand(0));
-  if (hasRole(op, RegionRole::Elementwise) || isa<mpc::CastOp>(op))
+  if (hasRole(op, RegionRole::Elementwise) ||
+      isa<mpc::CastOp, StopGradientOp>(op))
     return followBroadcast(op);
   return llvm::TypeSwitch<Operation *, Found>(op)
       .Case([&](ReshapeOp view) {

@@ -58,7 +58,7 @@ static SmallVector<StringRef> splitArguments(StringRef text) {
 }
 
 ProgramCall mpc::onnx_frontend::readCall(const proto::NodeProto &node) {
-  StringRef text = findMetadata(node, "pkg.torch.onnx.fx_node");
+  StringRef text = findMetadata(node, kProgramCall);
   ProgramCall call;
   call.name = text.split(" : ").first.trim("%");
   call.target = text.split("[target=").second.split(']').first;
@@ -128,6 +128,11 @@ static ArrayRef<CallOperands> getCallOperands() {
       {"sub.", "Sub", {0, 1}},
       {"mul.", "Mul", {0, 1}},
       {"div.", "Div", {0, 1}},
+      {"rsub.", "Sub", {1, 0}},
+      {"pow.", "Pow", {0, 1}},
+      {"maximum.", "Max", {0, 1}},
+      {"minimum.", "Min", {0, 1}},
+      {"where.", "Where", {0, 1, 2}},
   };
   return all;
 }

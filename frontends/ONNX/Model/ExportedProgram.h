@@ -19,6 +19,14 @@ namespace mpc::onnx_frontend {
 inline constexpr llvm::StringLiteral kOriginalName =
     "pkg.torch.onnx.original_node_name";
 
+/// Of a node, the call of the program that it comes from.
+inline constexpr llvm::StringLiteral kProgramCall = "pkg.torch.onnx.fx_node";
+
+/// What starts the target of x.detach(), of an embedding.
+inline constexpr llvm::StringLiteral kDetachTarget = "torch.ops.aten.detach.",
+                                     kEmbeddingTarget =
+                                         "torch.ops.aten.embedding.";
+
 /// The program's inputs by what the calls have for them: "p_layers_1_weight"
 /// with "layers.1.weight" for a parameter or buffer, and "" for data.
 llvm::MapVector<llvm::StringRef, llvm::StringRef>

@@ -4,6 +4,7 @@
 #include "frontends/ONNX/Model/Model.h"
 
 #include "frontends/ONNX/Model/DroppedBiases.h"
+#include "frontends/ONNX/Model/DroppedStops.h"
 #include "frontends/ONNX/Model/FileInput.h"
 #include "frontends/ONNX/Model/MergedInitializers.h"
 #include "frontends/ONNX/Model/SplitInitializers.h"
@@ -38,7 +39,8 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
   if (llvm::Error error = model->checkHeader())
     return error;
   for (std::string note : {separateInitializers(*model), restoreWeights(*model),
-                           joinInitializers(*model), restoreBiases(*model)})
+                           joinInitializers(*model), restoreBiases(*model),
+                           restoreStops(*model, model->warnings)})
     if (!note.empty())
       model->notes.push_back(std::move(note));
   return model;
