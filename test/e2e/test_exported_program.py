@@ -716,3 +716,44 @@ def test_row_of_zeros_of_the_older_exporter_is_said(tmp_path):
         onnx.save(model, tmp_path / "model.onnx")
         text = check(tmp_path / "model.onnx")
         assert ("row 1 of 'e' is zeros, as nn.Embedding(padding_idx=1)" in text) == says
+
+
+def positioned(table, folded=None, parameters=("p", "f")):
+    """A table of positions is added to data."""
+    nodes = [
+        helper.make_node("Mul", ["x", "x"], ["square"]),
+        node("add.Tensor(%square, %table)", "Add", ["square", table], "s"),
+        helper.make_node("Tanh", ["s"], ["t"]),
+        node("linear.default(%t, %p_f)", "Gemm", ["t", "f"], "y"),
+    ]
+    weights = {table: matrix(1, WIDTH, 4)[0], "f": matrix(WIDTH, 1)}
+    return make_model(nodes, weights, parameters, folded)
+
+
+def test_slice_of_a_table_that_the_exporter_computed_is_trained(tmp_path):
+    folded = {"slice_1": ["p", "arange", "val_1"]}
+    values = assert_trains_alike(
+        tmp_path,
+        positioned("slice_1", folded),
+        positioned("p"),
+    )
+    assert not np.array_equal(values["slice_1"], matrix(1, WIDTH, 4)[0])
+
+
+@pytest.mark.parametrize(
+    "name, sources",
+    # A result of arithmetic, of a buffer, or of arithmetic on the way.
+    (("exp", ["p"]), ("slice_1", ["b"]), ("slice_1", ["exp_1", "p"])),
+)
+def test_what_is_no_slice_of_a_parameter_is_no_parameter(name, sources, tmp_path):
+    _, values = train(positioned(name, {name: sources}), tmp_path)
+    assert name not in values or np.array_equal(values[name], matrix(1, WIDTH, 4)[0])
+
+
+def test_table_whose_elements_repeat_is_said_to_be_lost(tmp_path):
+    """Those of relative positions are one parameter's, several times each."""
+    model = positioned("view", {"view": ["p", "index"]})
+    repeated = np.float32([1.5, 2.5, 1.5, 2.5])
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(repeated, "view"))
+    onnx.save(model, tmp_path / "model.onnx")
+    assert "parameter 'view' was computed by" in check(tmp_path / "model.onnx")

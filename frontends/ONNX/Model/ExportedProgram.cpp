@@ -152,6 +152,44 @@ std::optional<int> mpc::onnx_frontend::findArgument(const ProgramCall &call,
   return std::nullopt;
 }
 
+// Results of calls are numbered: "slice", "slice_1".
+static StringRef dropNumber(StringRef name) {
+  auto [call, number] = name.rsplit('_');
+  bool isNumbered = !number.empty() && llvm::all_of(number, llvm::isDigit);
+  return isNumbered ? call : name;
+}
+
+// The names that the exporter gives to the results of such calls.
+static bool isMovement(StringRef name) {
+  static const llvm::StringSet<> calls = {
+      "_unsafe_view", "alias",  "cat",          "clone",     "contiguous",
+      "embedding",    "expand", "flatten",      "flip",      "gather",
+      "index",        "narrow", "index_select", "permute",   "repeat",
+      "reshape",      "roll",   "select",       "slice",     "squeeze",
+      "stack",        "t",      "tile",         "transpose", "unflatten",
+      "unsqueeze",    "view"};
+  return calls.contains(dropNumber(name));
+}
+
+// Places are what such calls read beside data.
+static bool isPlaces(StringRef name) {
+  name = dropNumber(name);
+  return name == "arange" || name == "scalar_tensor_default";
+}
+
+bool mpc::onnx_frontend::isMoved(const proto::ValueInfoProto &value,
+                                 const llvm::StringSet<> &parameters) {
+  SmallVector<StringRef> names = readFoldedParameters(value);
+  return isMovement(value.name()) &&
+         llvm::any_of(
+             names,
+             [&](StringRef name) { return parameters.contains(name); }) &&
+         llvm::all_of(names, [&](StringRef name) {
+           return parameters.contains(name) || isMovement(name) ||
+                  isPlaces(name);
+         });
+}
+
 //===----------------------------------------------------------------------===//
 // Initializers
 //===----------------------------------------------------------------------===//

@@ -10,6 +10,7 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <optional>
 
@@ -64,6 +65,11 @@ ProgramCall readCall(const proto::NodeProto &node);
 inline constexpr int kConstantOperand = -1;
 std::optional<int> findArgument(const ProgramCall &call, llvm::StringRef op,
                                 int index);
+
+/// Whether the exporter computed the value from `parameters` by calls that give
+/// elements of their operands and nothing else, as a slice of a table does.
+bool isMoved(const proto::ValueInfoProto &value,
+             const llvm::StringSet<> &parameters);
 
 /// Says of an initializer that was added what the exporter says of those that
 /// it left: that it is the parameter or buffer `source`, or a constant if that

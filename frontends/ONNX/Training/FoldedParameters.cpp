@@ -3,6 +3,7 @@
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/Metadata.h"
+#include "frontends/ONNX/Training/Trainable.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -12,6 +13,7 @@ namespace {
 /// A tensor of the file, and the parameters and buffers that it was computed
 /// from; what else has a name, too, where the file does not list those.
 struct Folded {
+  const proto::ValueInfoProto *value;
   StringRef name;
   SmallVector<StringRef> sources;
 };
@@ -27,7 +29,7 @@ static SmallVector<Folded> findFolded(const proto::GraphProto &file,
     targets.insert(target);
   SmallVector<Folded> all;
   for (const proto::ValueInfoProto &value : file.value_info()) {
-    Folded folded = {value.name(), readFoldedParameters(value)};
+    Folded folded = {&value, value.name(), readFoldedParameters(value)};
     llvm::erase_if(folded.sources, [&](StringRef source) {
       return !signature.empty() && !targets.contains(source);
     });
@@ -68,8 +70,9 @@ static void warnComputed(FunctionImporter &function, const Graph &graph,
     const ImportedValue &value = function.lookup(folded.name);
     if (!value.constant)
       continue;
-    if (folded.sources.size() == 1 && isExportersName(folded.name) &&
-        !scaled.contains(folded.name) && value.stateRole) {
+    if (isMovedParameter(graph, *folded.value, parameters) ||
+        (folded.sources.size() == 1 && isExportersName(folded.name) &&
+         !scaled.contains(folded.name) && value.stateRole)) {
       if (value.constant->getNumElements() >= 2)
         renamed.push_back(&folded);
     } else if (isComputedParameter(folded, value, parameters)) {
