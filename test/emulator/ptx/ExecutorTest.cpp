@@ -439,6 +439,46 @@ TEST(ExecutorFaults, UnwrittenSharedMemoryIsNaN) {
   EXPECT_EQ(y[0], 0xffffffffu);
 }
 
+// Each lane goes where its index says, and an index of no target is a fault.
+TEST(Executor, BranchesByIndex) {
+  auto body = [](const char *guard) {
+    return std::string(R"(
+  mov.u32 %r1, %tid.x;
+  ld.param.b64 %rd1, [y];
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd1, %rd1, %rd2;
+  and.b32 %r2, %r1, 3;
+  mov.b32 %r3, 40;
+  setp.lt.u32 %p1, %r1, 16;
+$TABLE: .branchtargets
+  $A,
+  $B,
+  $C;
+  )") + guard +
+           R"( brx.idx %r2, $TABLE;
+  bra.uni $END;
+$A:
+  mov.b32 %r3, 10;
+  bra.uni $END;
+$B:
+  mov.b32 %r3, 20;
+  bra.uni $END;
+$C:
+  mov.b32 %r3, 30;
+$END:
+  st.global.b32 [%rd1], %r3;
+  ret;)";
+  };
+  // Lanes of index 3 are not among those that branch.
+  std::string text = kernel("y", body("setp.lt.u32 %p1, %r2, 3; @%p1"));
+  Buffer<uint32_t> y(64);
+  ASSERT_FALSE(run(text, {1}, {64}, 0, y));
+  for (unsigned i = 0; i < 64; ++i)
+    EXPECT_EQ(y[i], 10 * (i % 4 + 1)) << i;
+  expectFault(body(""), 64, "trap");
+  EXPECT_THROW(loadModule(kernel("y", "brx.idx %r1, $NONE;")), ModuleError);
+}
+
 //===----------------------------------------------------------------------===//
 // Modules that cannot be run
 //===----------------------------------------------------------------------===//
