@@ -394,8 +394,8 @@ private:
     expect(";");
   }
 
-  /// `brx.idx %r, $L` is a comparison and a branch for each target, then a trap:
-  /// an index beyond the last is undefined.
+  /// `brx.idx %r, $L` is a comparison and a branch for each target, then a
+  /// trap: an index beyond the last is undefined.
   void addIndexedBranch(KernelSyntax &kernel, const Statement &branch) {
     auto targets = branch.operands.size() == 2
                        ? branchTargets.find(branch.operands[1].name)

@@ -99,7 +99,7 @@ func.func @frozen(%q: tensor<4x4xf32>, %floor: tensor<4x4xf32> {mpc.state = @flo
 // Next to a constant bf16 has no digits: of x + 10000, nor of a sigmoid next to 1
 // where the model takes 1 - s, also by way of a view; it has those of 1 + x.
 // CHECK-LABEL: func.func @cancels
-// CHECK: mpc.matmul {{.*}}storage = bf16
+// CHECK: mpc.matmul {{.*}}storage = f32
 // CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
 // CHECK: mpc.sub {{.*}}storage = f32, {{.*}}reason = not_between_low
 // CHECK: mpc.sigmoid {{.*}}storage = f32, {{.*}}reason = constant_range
