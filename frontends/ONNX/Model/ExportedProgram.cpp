@@ -190,6 +190,17 @@ bool mpc::onnx_frontend::isMoved(const proto::ValueInfoProto &value,
          });
 }
 
+std::optional<int64_t>
+mpc::onnx_frontend::findPaddingRow(const ProgramCall &call) {
+  constexpr unsigned paddingArgument = 2;
+  int64_t row;
+  if (!call.target.starts_with(kEmbeddingTarget) ||
+      call.arguments.size() <= paddingArgument ||
+      call.arguments[paddingArgument].getAsInteger(10, row) || row < 0)
+    return std::nullopt;
+  return row;
+}
+
 //===----------------------------------------------------------------------===//
 // Initializers
 //===----------------------------------------------------------------------===//

@@ -71,6 +71,10 @@ std::optional<int> findArgument(const ProgramCall &call, llvm::StringRef op,
 bool isMoved(const proto::ValueInfoProto &value,
              const llvm::StringSet<> &parameters);
 
+/// The row of its table that an embedding never trains, the program's
+/// padding_idx: "aten.embedding.default(%p_weight, %ids, 0)".
+std::optional<int64_t> findPaddingRow(const ProgramCall &call);
+
 /// Says of an initializer that was added what the exporter says of those that
 /// it left: that it is the parameter or buffer `source`, or a constant if that
 /// is empty.

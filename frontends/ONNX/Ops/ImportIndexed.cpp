@@ -41,19 +41,6 @@ static Value gatherKnown(NodeImporter &node, Value data, int64_t axis,
   return node.reshape(slice(node, data, offsets, sizes), result);
 }
 
-// The row of an embedding's table that the program never trains, its
-// padding_idx: "aten.embedding.default(%p_weight, %ids, 0)".
-static std::optional<int64_t> getPaddingRow(NodeImporter &node) {
-  constexpr unsigned paddingArgument = 2;
-  ProgramCall call = readCall(node.getNode());
-  int64_t row;
-  if (!call.target.starts_with(kEmbeddingTarget) ||
-      call.arguments.size() <= paddingArgument ||
-      call.arguments[paddingArgument].getAsInteger(10, row) || row < 0)
-    return std::nullopt;
-  return row;
-}
-
 // The rows that were looked up, with no derivative at those of `padding`.
 static Value stopAtPadding(NodeImporter &node, Value rows, int64_t padding) {
   if (!rows)
@@ -83,7 +70,7 @@ static LogicalResult importGather(NodeImporter &node) {
   if (std::optional<int64_t> index = getKnownIndex(node, size))
     return node.define(0, gatherKnown(node, node.operand(0), *axis, *index));
   Value rows = gather(node, node.operand(0), node.operand(1), *axis);
-  std::optional<int64_t> padding = getPaddingRow(node);
+  std::optional<int64_t> padding = findPaddingRow(readCall(node.getNode()));
   if (padding && *axis == 0 && *padding < size &&
       node.operandShape(0).size() == 2)
     rows = stopAtPadding(node, rows, *padding);

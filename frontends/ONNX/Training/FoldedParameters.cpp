@@ -3,7 +3,7 @@
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/Metadata.h"
-#include "frontends/ONNX/Training/Trainable.h"
+#include "frontends/ONNX/Training/Origins.h"
 
 using namespace mlir;
 using namespace mpc;
