@@ -479,6 +479,20 @@ $END:
   EXPECT_THROW(loadModule(kernel("y", "brx.idx %r1, $NONE;")), ModuleError);
 }
 
+// Each kernel numbers its lists from 0.
+TEST(Executor, ListsOfBranchesAreAKernelsOwn) {
+  auto entry = [](const char *name, const char *targets) {
+    return std::string(".visible .entry ") + name +
+           "()\n{\n.reg .b32 %r<4>;\nmov.u32 %r1, %tid.x;\n$TABLE: "
+           ".branchtargets " +
+           targets + ";\nbrx.idx %r1, $TABLE;\n$A:\n$B:\n$C:\n  ret;\n}\n";
+  };
+  std::string first = entry("first", "$A, $B, $C"), second = entry("k", "$B");
+  Module both = loadModule(withHeader(first + second));
+  Module alone = loadModule(withHeader(second));
+  EXPECT_EQ(both.kernels[1].code.size(), alone.kernels[0].code.size());
+}
+
 //===----------------------------------------------------------------------===//
 // Modules that cannot be run
 //===----------------------------------------------------------------------===//

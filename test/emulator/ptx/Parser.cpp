@@ -297,6 +297,8 @@ private:
 
   void parseBody(KernelSyntax &kernel) {
     scopes.assign(1, {});
+    // Another kernel may have lists of the same names.
+    branchTargets.clear();
     while (!scopes.empty()) {
       if (takeIf("{"))
         scopes.emplace_back();
