@@ -46,9 +46,25 @@ def test_what_is_no_slice_of_a_parameter_is_no_parameter(name, sources, tmp_path
     assert name not in values or np.array_equal(values[name], matrix(1, WIDTH, 4)[0])
 
 
+def add_buffer(model, name):
+    """What the program has beside its parameters."""
+    entry = model.graph.metadata_props[0]
+    line = f"# inputs\nb_{name}: BUFFER target='{name}'"
+    entry.value = entry.value.replace("# inputs", line)
+
+
+def test_a_buffer_beside_a_parameter_is_none(tmp_path):
+    """Joined by cat, it stays as it is."""
+    model = positioned("cat", {"cat": ["p", "waves"]})
+    add_buffer(model, "waves")
+    _, values = train(model, tmp_path)
+    assert "cat" not in values or np.array_equal(values["cat"], matrix(1, WIDTH, 4)[0])
+
+
 def repeated(values, index):
     """`values` of a table at the places of `index`, as the exporter writes them."""
-    model = positioned("view", {"view": ["p", "index"]})
+    model = positioned("view", {"view": ["p", "apart", "embedding"]})
+    add_buffer(model, "apart")
     read = np.asarray(values, np.float32)[index]
     model.graph.initializer[0].CopyFrom(numpy_helper.from_array(read, "view"))
     return model

@@ -177,17 +177,35 @@ static bool isPlaces(StringRef name) {
   return name == "arange" || name == "scalar_tensor_default";
 }
 
+ProgramNames mpc::onnx_frontend::readNames(const proto::GraphProto &graph) {
+  ProgramNames names;
+  for (auto [source, target] : readSignature(graph))
+    if (isSource(source))
+      (isParameter(source) ? names.parameters : names.buffers).insert(target);
+  return names;
+}
+
+// Whether a call of that name puts its operands side by side: buffers among
+// parameters, where it has both.
+static bool isJoin(StringRef name) {
+  name = dropNumber(name);
+  return name == "cat" || name == "stack";
+}
+
 bool mpc::onnx_frontend::isMoved(const proto::ValueInfoProto &value,
-                                 const llvm::StringSet<> &parameters) {
-  SmallVector<StringRef> names = readFoldedParameters(value);
-  return isMovement(value.name()) &&
-         llvm::any_of(
-             names,
-             [&](StringRef name) { return parameters.contains(name); }) &&
-         llvm::all_of(names, [&](StringRef name) {
-           return parameters.contains(name) || isMovement(name) ||
-                  isPlaces(name);
-         });
+                                 const ProgramNames &names) {
+  SmallVector<StringRef> from = readFoldedParameters(value);
+  bool hasParameter = false, hasBuffer = false, hasJoin = isJoin(value.name());
+  for (StringRef name : from) {
+    const bool isOfProgram =
+        names.parameters.contains(name) || names.buffers.contains(name);
+    if (!isOfProgram && !isMovement(name) && !isPlaces(name))
+      return false;
+    hasParameter |= names.parameters.contains(name);
+    hasBuffer |= names.buffers.contains(name);
+    hasJoin |= isJoin(name);
+  }
+  return isMovement(value.name()) && hasParameter && !(hasBuffer && hasJoin);
 }
 
 std::optional<int64_t>

@@ -66,10 +66,16 @@ inline constexpr int kConstantOperand = -1;
 std::optional<int> findArgument(const ProgramCall &call, llvm::StringRef op,
                                 int index);
 
-/// Whether the exporter computed the value from `parameters` by calls that give
-/// elements of their operands and nothing else, as a slice of a table does.
-bool isMoved(const proto::ValueInfoProto &value,
-             const llvm::StringSet<> &parameters);
+/// The names of the program's parameters, and of its buffers.
+struct ProgramNames {
+  llvm::StringSet<> parameters, buffers;
+};
+ProgramNames readNames(const proto::GraphProto &graph);
+
+/// Whether the exporter computed the value from parameters by calls that give
+/// elements of their first operand and nothing else, as a slice of a table
+/// does, or its rows at the places of a buffer.
+bool isMoved(const proto::ValueInfoProto &value, const ProgramNames &names);
 
 /// The row of its table that an embedding never trains, the program's
 /// padding_idx: "aten.embedding.default(%p_weight, %ids, 0)".

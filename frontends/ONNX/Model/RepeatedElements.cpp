@@ -90,7 +90,8 @@ private:
   proto::GraphProto &graph;
   /// Names of parameters, with what calls have for them.
   llvm::StringMap<StringRef> parameters;
-  llvm::StringSet<> names, taken;
+  ProgramNames names;
+  llvm::StringSet<> taken;
   std::vector<proto::NodeProto *> gathers;
 };
 } // namespace
@@ -172,10 +173,9 @@ bool RepeatJoiner::join(proto::TensorProto &tensor, StringRef source) {
 
 std::string RepeatJoiner::run() {
   for (auto [source, target] : readSignature(graph))
-    if (isParameter(source)) {
+    if (isParameter(source))
       parameters[target] = source;
-      names.insert(target);
-    }
+  names = readNames(graph);
   // What may not go, or be called so.
   llvm::StringSet<> bodyNames = findBodyNames(graph), kept = bodyNames;
   for (const auto *values : {&graph.input(), &graph.output()})

@@ -61,8 +61,7 @@ static bool isComputedParameter(const Folded &folded,
 }
 
 static void warnComputed(FunctionImporter &function, const Graph &graph,
-                         ArrayRef<Folded> all,
-                         const llvm::StringSet<> &parameters) {
+                         ArrayRef<Folded> all, const ProgramNames &names) {
   const llvm::StringSet<> scaled =
       findScaled(graph.getModel().getProto().graph());
   SmallVector<const Folded *> renamed, computed;
@@ -70,12 +69,12 @@ static void warnComputed(FunctionImporter &function, const Graph &graph,
     const ImportedValue &value = function.lookup(folded.name);
     if (!value.constant)
       continue;
-    if (isMovedParameter(graph, *folded.value, parameters) ||
+    if (isMovedParameter(graph, *folded.value, names) ||
         (folded.sources.size() == 1 && isExportersName(folded.name) &&
          !scaled.contains(folded.name) && value.stateRole)) {
       if (value.constant->getNumElements() >= 2)
         renamed.push_back(&folded);
-    } else if (isComputedParameter(folded, value, parameters)) {
+    } else if (isComputedParameter(folded, value, names.parameters)) {
       computed.push_back(&folded);
     }
   }
@@ -158,10 +157,6 @@ void mpc::onnx_frontend::warnFolded(FunctionImporter &function,
   const proto::GraphProto &file = graph.getModel().getProto().graph();
   const Signature signature = readSignature(file);
   const SmallVector<Folded> all = findFolded(file, signature);
-  llvm::StringSet<> parameters;
-  for (auto [source, target] : signature)
-    if (isParameter(source))
-      parameters.insert(target);
-  warnComputed(function, graph, all, parameters);
+  warnComputed(function, graph, all, readNames(file));
   warnDropped(graph, all, signature);
 }

@@ -17,14 +17,6 @@ static bool isFoldedFromConstants(const proto::ValueInfoProto &value) {
   return !names.empty() && llvm::all_of(names, isExportersName);
 }
 
-static llvm::StringSet<> findParameters(const proto::GraphProto &file) {
-  llvm::StringSet<> parameters;
-  for (auto [source, target] : readSignature(file))
-    if (isParameter(source))
-      parameters.insert(target);
-  return parameters;
-}
-
 // Whether the exporter computed the value from one parameter and gave it a
 // number for a name.
 static bool isRenamed(const proto::ValueInfoProto &value,
@@ -38,8 +30,8 @@ static bool isRenamed(const proto::ValueInfoProto &value,
 
 bool mpc::onnx_frontend::isMovedParameter(const Graph &graph,
                                           const proto::ValueInfoProto &value,
-                                          const llvm::StringSet<> &parameters) {
-  if (!isMoved(value, parameters))
+                                          const ProgramNames &names) {
+  if (!isMoved(value, names))
     return false;
   const proto::TensorProto *tensor = graph.getInitializer(value.name());
   if (!tensor || !holdsFloats(*tensor))
@@ -81,7 +73,7 @@ llvm::StringMap<std::string>
 mpc::onnx_frontend::findOrigins(const Graph &graph) {
   llvm::StringMap<std::string> origins;
   const proto::GraphProto &file = graph.getModel().getProto().graph();
-  const llvm::StringSet<> parameters = findParameters(file);
+  const ProgramNames names = readNames(file);
   for (const auto *values : {&file.value_info(), &file.input()})
     for (const proto::ValueInfoProto &value : *values) {
       // PARAMETER, BUFFER, CONSTANT_TENSOR, ...
@@ -90,8 +82,8 @@ mpc::onnx_frontend::findOrigins(const Graph &graph) {
         origins[value.name()] = kind.str();
       else if (isFoldedFromConstants(value))
         origins[value.name()] = kFoldedOrigin;
-      else if (isRenamed(value, parameters) ||
-               isMovedParameter(graph, value, parameters))
+      else if (isRenamed(value, names.parameters) ||
+               isMovedParameter(graph, value, names))
         origins[value.name()] = kParameterOrigin;
     }
   addConstants(file, origins);
