@@ -110,17 +110,24 @@ static std::string printShape(llvm::ArrayRef<int64_t> shape) {
       "x");
 }
 
+static bool isFloat64(llvm::StringRef mode) {
+  return amp::symbolizePrecisionMode(mode) == amp::PrecisionMode::FP64True;
+}
+
 // Whether the mode has one float type: then the evaluation does not depend on
 // what is decided for gradients, and needs none.
 static bool hasOneType(llvm::StringRef mode) {
-  auto known = amp::symbolizePrecisionMode(mode);
-  return known == amp::PrecisionMode::FP32True ||
-         known == amp::PrecisionMode::FP64True;
+  return isFloat64(mode) ||
+         amp::symbolizePrecisionMode(mode) == amp::PrecisionMode::FP32True;
 }
 
 static void addDifferentiation(OpPassManager &pm,
                                const PipelineOptions &options) {
   const RecipeOptions &recipe = options.recipe;
+  // In 64-true the loss, gradients and updates are made for a model of float64,
+  // so that no number of theirs, such as a label smoothing of 0.1, is rounded.
+  if (isFloat64(options.precision.mode))
+    pm.addPass(createConvertFloatTypePass());
   if (!recipe.losses.empty()) {
     AddLossPassOptions loss;
     loss.loss.assign(recipe.losses.begin(), recipe.losses.end());
@@ -156,9 +163,8 @@ static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
   assign.keepFP32 = llvm::to_vector(precision.keepFp32);
   assign.forceLow = llvm::to_vector(precision.forceLow);
   pm.addPass(createAssignPrecisionPass(std::move(assign)));
-  // 64-true changes the model's types, after which there is nothing to cast.
-  if (amp::symbolizePrecisionMode(precision.mode) ==
-      amp::PrecisionMode::FP64True)
+  // Of a step that came as such, whose types 64-true changes here.
+  if (isFloat64(precision.mode))
     pm.addPass(createConvertFloatTypePass());
   pm.addPass(createInsertCastsPass());
   pm.addPass(createOptimizeCastsPass());

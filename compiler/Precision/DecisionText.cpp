@@ -43,7 +43,8 @@ StringRef mpc::describeReason(Reason reason) {
   case Reason::Constant:
     return "a constant, cast where it is read";
   case Reason::ConstantRange:
-    return "a constant puts its values beyond the low type's range";
+    return "a constant puts its values beyond the low type's range, or where "
+           "it has no digits for them";
   case Reason::KeepFP32:
     return "named by --keep-fp32";
   case Reason::ForceLow:

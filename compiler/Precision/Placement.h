@@ -32,6 +32,10 @@ struct PlacementNode {
   /// result, an operand that stays fp32.
   bool readInFP32 = false;
 
+  /// Whether a low type would lose what its readers need of the result, which
+  /// stays fp32 where the op computes low as well.
+  bool keepsResult = false;
+
   /// Whether what it produces has no bound a low type could count on.
   bool unbounded = false;
 

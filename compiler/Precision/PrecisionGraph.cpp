@@ -5,6 +5,7 @@
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 
 #include "compiler/Dialect/MPC/NodeNames.h"
+#include "compiler/Precision/Cancellations.h"
 #include "compiler/Precision/ConstantRanges.h"
 #include "compiler/Precision/PrecisionCost.h"
 #include "compiler/Support/ExitCode.h"
@@ -283,6 +284,7 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
   llvm::DenseSet<Operation *> lossRegion = findLossRegion(module);
   llvm::DenseSet<Operation *> multiplesOfSeed = findMultiplesOfSeed(module);
   ConstantRanges ranges(module);
+  Cancellations cancellations(module, ranges, policy.getLowType());
 
   // In order of rank: each rule may overrule those above it.
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
@@ -298,6 +300,15 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
           return leavesRange(member, ranges, policy.getLowType());
         }))
       pinHigh(Reason::ConstantRange);
+    // Values next to a constant, of which the low type has nothing left. What
+    // is summed computes as it may, and keeps its sum.
+    if (llvm::any_of(node.ops, [&](Operation *member) {
+          return cancellations.contains(member);
+        })) {
+      placed.keepsResult = true;
+      if (node.ops.front().getNumContractedOperands() == 0)
+        pinHigh(Reason::ConstantRange);
+    }
     node.isOpen = !isFixed && hasOpenType(op);
     // A multiple of the loss's gradient, before anything but scaling is done to
     // it.

@@ -10,6 +10,7 @@
 #include "frontends/ONNX/Training/Artifacts.h"
 #include "frontends/ONNX/Training/FoldedParameters.h"
 #include "frontends/ONNX/Training/LostLayers.h"
+#include "frontends/ONNX/Training/Origins.h"
 #include "frontends/ONNX/Training/SharedParameters.h"
 #include "frontends/ONNX/Training/StepGraph.h"
 #include "frontends/ONNX/Training/StepValues.h"

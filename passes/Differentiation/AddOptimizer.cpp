@@ -282,9 +282,13 @@ void AddOptimizerPass::addUpdates(FunctionEditor &function,
   in.step = function.state(stepCounter);
   in.nextStep = IncrementOp::create(builder, at("mpc.step#update"),
                                     in.step.getType(), in.step, Value());
-  in.learningRate =
-      function.addInput(kLearningRateInput, Role::Scalar,
-                        RankedTensorType::get({}, builder.getF32Type()));
+  // Of float64 where a parameter is.
+  bool isWide = llvm::any_of(trainables, [](VariableOp param) {
+    return param.getTensorType().getElementType().isF64();
+  });
+  Type rateType = isWide ? Type(builder.getF64Type()) : builder.getF32Type();
+  in.learningRate = function.addInput(kLearningRateInput, Role::Scalar,
+                                      RankedTensorType::get({}, rateType));
   Value commonRate = in.learningRate;
   // One product per factor, whatever many parameters have it.
   std::map<double, Value> rates = {{1.0, commonRate}};

@@ -177,10 +177,13 @@ LogicalResult LossBuilder::verifySampleMajor(LossKind kind, Value scores) {
   if (!batch)
     return success();
   // Follow the samples from the inputs to the scores.
-  SmallVector<Value> inputs;
-  for (Value argument : function.get().getArguments())
-    if (function.port(argument).getRole() == Role::Data)
-      inputs.push_back(argument);
+  SmallVector<std::pair<Value, int64_t>> inputs;
+  for (Value argument : function.get().getArguments()) {
+    const PortAttrs port = function.port(argument);
+    if (port.getRole() == Role::Data && port.getBatchAxis() >= 0 &&
+        port.getBatchAxis() < typeOf(argument).getRank())
+      inputs.emplace_back(argument, port.getBatchAxis());
+  }
   SampleAxes samples(function.getBody(), inputs, *batch);
   std::optional<SampleAxis> found = samples.find(scores);
   if (!found || *found == SampleAxis())

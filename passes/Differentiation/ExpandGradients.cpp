@@ -69,6 +69,11 @@ class ExpandGradientsPass
     for (GradientOp gradient : gradients)
       if (failed(expand(gradient)))
         return signalPassFailure();
+    // No derivative asks any more where it ends.
+    getOperation()->walk([](StopGradientOp stop) {
+      stop.getOutput().replaceAllUsesWith(stop.getInput());
+      stop.erase();
+    });
   }
 };
 } // namespace

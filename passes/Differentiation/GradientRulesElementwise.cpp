@@ -83,6 +83,9 @@ static void gradCast(mpc::CastOp op, GradientBuilder &g) {
     g.add(0, "dx", g.dy());
 }
 
+// Its operand is a constant: nothing is ever asked for.
+static void gradStopGradient(StopGradientOp, GradientBuilder &) {}
+
 // The mask is recomputed from the same counters.
 static void gradDropout(DropoutOp op, GradientBuilder &g) {
   g.add(0, "dx",
@@ -303,6 +306,7 @@ void mpc::addElementwiseRules(GradientRules &rules) {
   rules.add(gradClip);
   rules.add(gradCast);
   rules.add(gradDropout);
+  rules.add(gradStopGradient, /*constantOperands=*/{0});
   rules.add(gradAdd);
   rules.add(gradMod);
   rules.add(gradSub);

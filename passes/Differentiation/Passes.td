@@ -243,7 +243,7 @@ def ExpandGradientsPass : Pass<"mpc-expand-gradients", "::mlir::ModuleOp"> {
     return %5 : tensor<8x3xf32>
     ```
 
-    Afterwards no `mpc.gradient` is left.
+    Afterwards no `mpc.gradient` and no `mpc.stop_gradient` is left.
   }];
   let dependentDialects = ["::mpc::MPCDialect"];
 }

@@ -6,12 +6,13 @@
 using namespace mlir;
 using namespace mpc;
 
-SampleAxes::SampleAxes(Block &block, ValueRange inputs, int64_t batch)
+SampleAxes::SampleAxes(Block &block, ArrayRef<std::pair<Value, int64_t>> inputs,
+                       int64_t batch)
     : batch(batch) {
   if (batch < 2)
     return;
-  for (Value input : inputs)
-    axes[input] = SampleAxis();
+  for (auto [input, axis] : inputs)
+    axes[input].axis = axis;
   for (Operation &op : block)
     if (std::optional<SampleAxis> found = follow(&op))
       axes[op.getResult(0)] = *found;
@@ -82,12 +83,33 @@ SampleAxes::followAttention(AttentionOp attention) const {
   return first;
 }
 
+// The axes of the indices stand where the axis of the data was that they name.
+std::optional<SampleAxis> SampleAxes::followGather(GatherOp gather) const {
+  const int64_t axis = gather.getAxis(), batchAxes = gather.getBatchDims();
+  std::optional<SampleAxis> data = find(gather.getData()),
+                            indices = find(gather.getIndices());
+  const int64_t added =
+      static_cast<int64_t>(shapeOf(gather.getIndices()).size()) - batchAxes - 1;
+  if (data && data->axis == axis)
+    return std::nullopt;
+  if (data && data->axis > axis)
+    data->axis += added;
+  if (indices && indices->axis >= batchAxes)
+    indices->axis += axis - batchAxes;
+  if (data && indices && !(*data == *indices))
+    return std::nullopt;
+  return data ? data : indices;
+}
+
 std::optional<SampleAxis> SampleAxes::follow(Operation *op) const {
   using Found = std::optional<SampleAxis>;
   if (op->getNumResults() == 0 || op->getNumOperands() == 0)
     return std::nullopt;
   Found first = find(op->getOperand(0));
-  if (hasRole(op, RegionRole::Elementwise) || isa<mpc::CastOp>(op))
+  if (auto gather = dyn_cast<GatherOp>(op))
+    return followGather(gather);
+  if (hasRole(op, RegionRole::Elementwise) ||
+      isa<mpc::CastOp, StopGradientOp>(op))
     return followBroadcast(op);
   return llvm::TypeSwitch<Operation *, Found>(op)
       .Case([&](ReshapeOp view) {

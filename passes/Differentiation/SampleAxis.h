@@ -22,8 +22,10 @@ struct SampleAxis {
 /// Follows the samples from the function's inputs to its values.
 class SampleAxes {
 public:
-  /// `inputs` have `batch` samples on axis 0.
-  SampleAxes(mlir::Block &block, mlir::ValueRange inputs, int64_t batch);
+  /// Each of `inputs` has `batch` samples on the axis beside it.
+  SampleAxes(mlir::Block &block,
+             llvm::ArrayRef<std::pair<mlir::Value, int64_t>> inputs,
+             int64_t batch);
 
   /// Nothing where a value has no samples, or where that was not followed:
   /// behind ops that are none of the common ones, or with a batch of 1.
@@ -35,6 +37,7 @@ private:
                                        llvm::ArrayRef<int64_t> to) const;
   std::optional<SampleAxis> followBroadcast(mlir::Operation *op) const;
   std::optional<SampleAxis> followAttention(AttentionOp attention) const;
+  std::optional<SampleAxis> followGather(GatherOp gather) const;
 
   int64_t batch;
   llvm::DenseMap<mlir::Value, SampleAxis> axes;

@@ -105,6 +105,8 @@ static bool storesLow(PrecisionOpInterface op, const PlacementNode &node,
       }))
     return false;
   auto region = cast<RegionOpInterface>(op.getOperation());
+  if (node.keepsResult && placement.reason != Reason::ForceLow)
+    return false;
   bool sums = region.getRegionRole() == RegionRole::Contraction ||
               region.getRegionRole() == RegionRole::Reduction;
   return !sums || placement.reason == Reason::ForceLow ||

@@ -1,5 +1,6 @@
-"""The model families in tiny, as PyTorch's exporters write them: five steps of
-SGD lose what they lose in PyTorch (test/data/families/make_families.py).
+"""The model families in tiny, and models of other kinds, as PyTorch's exporters
+write them: five steps of SGD lose what they lose in PyTorch
+(test/data/families/make_families.py, test/data/kinds/make_kinds.py).
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,8 +13,12 @@ import pytest
 import mpctest
 
 FAMILIES = mpctest.DATA / "families"
-LOSSES = json.loads((FAMILIES / "losses.json").read_text())
-MODELS = sorted(path.stem for path in FAMILIES.glob("*.onnx"))
+FOLDERS = (FAMILIES, mpctest.DATA / "kinds")
+LOSSES = {}
+for folder in FOLDERS:
+    LOSSES |= json.loads((folder / "losses.json").read_text())
+PATHS = {path.stem: path for folder in FOLDERS for path in folder.glob("*.onnx")}
+MODELS = sorted(PATHS)
 # Those of the digits of the type; 64-true has the model's constants, such as
 # the root of a head's size, in float32.
 BOUND = {
@@ -28,9 +33,10 @@ def train(model, precision, folder, *flags):
     name = model.split("-")[0]
     case = LOSSES[name]
     axes = [f"{key}={axis}" for key, axis in case["batch_axes"].items()]
+    path = PATHS[model]
     metrics, _ = mpctest.train(
-        FAMILIES / f"{model}.onnx",
-        FAMILIES / f"{name}.npz",
+        path,
+        path.with_name(f"{name}.npz"),
         folder,
         *("--loss", case["loss"], "--optimizer", "sgd", "--lr", case["lr"]),
         *("--batch-size", case["batch_size"], "--max-steps", 5),

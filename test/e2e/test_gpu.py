@@ -15,6 +15,7 @@ from onnx import helper
 from safetensors.numpy import load_file
 
 import mpctest
+from test_families import LOSSES, PATHS
 
 EMULATOR = mpctest.BUILD / "test" / "emulator"
 DATA = mpctest.DIGITS / "digits-train.npz"
@@ -250,6 +251,36 @@ def test_many_parameters_are_updated_in_several_kernels(tmp_path):
         metrics = mpctest.read_metrics(tmp_path / f"{device}.jsonl")
         losses[device] = mpctest.losses(metrics)
     np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=1e-4)
+
+
+FAMILIES = sorted(name for name in PATHS if name.endswith("dynamo-18"))
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize("model", FAMILIES)
+def test_families_lose_what_they_do_on_a_cpu(model, precision, tmp_path):
+    """Two steps of each family, and of the other kinds, compiled for sm_90."""
+    name = model.split("-")[0]
+    case, path = LOSSES[name], PATHS[model]
+    axes = [f"{key}={axis}" for key, axis in case["batch_axes"].items()]
+    losses = {}
+    for device in ("cpu", "cuda"):
+        target = ["--target", "sm_90"] if device == "cuda" else mpctest.TARGET
+        metrics = tmp_path / f"{device}.jsonl"
+        mpctest.mpc_ok(
+            *("train", path, "--data", path.with_name(f"{name}.npz")),
+            *("--loss", case["loss"], "--optimizer", "sgd", "--lr", case["lr"]),
+            *("--batch-size", case["batch_size"], "--max-steps", 2),
+            *(word for axis in axes for word in ("--batch-axis", axis)),
+            *("--precision", precision, "--no-shuffle", "--device", device),
+            *("--metrics", metrics, "--output", tmp_path / f"{device}.onnx"),
+            *target,
+            env=emulated("sm_90", tmp_path),
+        )
+        losses[device] = mpctest.losses(mpctest.read_metrics(metrics))
+    np.testing.assert_allclose(
+        losses["cuda"], losses["cpu"], rtol=TOLERANCES[precision]
+    )
 
 
 @pytest.mark.starts_mpc

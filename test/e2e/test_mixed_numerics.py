@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import numpy as np
+import pytest
 from onnx import helper
 
 import mpctest
@@ -155,3 +156,88 @@ def test_spelled_out_normalisation_keeps_its_sums_in_float32(tmp_path):
     # The centred values, their squares, the quotient and the operand of the
     # last product are rounded: 2^-9 each at most.
     np.testing.assert_allclose(y, exact, atol=4 * 2.0**-9 * np.abs(exact).max())
+
+
+def gate(others, scale, constants):
+    """x w, `others`, and a product that reads the result times `scale`."""
+    random = np.random.RandomState(3)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], "first"),
+        *others,
+        helper.make_node("Mul", ["c", "scale"], ["u"], "unit"),
+        helper.make_node("MatMul", ["u", "v"], ["y"], "last"),
+    ]
+    constants = {name: np.float32(value) for name, value in constants.items()}
+    weights = {n: weight(random, WIDTH, WIDTH) for n in ("w", "v")}
+    return mpctest.make_model(
+        nodes,
+        {"x": (np.float32, [BATCH, WIDTH])},
+        {"y": (np.float32, [BATCH, WIDTH])},
+        weights | constants | {"scale": np.float32(scale)},
+    )
+
+
+def node(op, inputs, output, name):
+    return helper.make_node(op, inputs, [output], name)
+
+
+# What is left of values that are next to a constant: a sigmoid next to 1, an
+# exponential next to 1, data above a large constant. `rounded` are the nodes
+# whose rounding loses it.
+CANCELLATIONS = {
+    "complement": gate(
+        [
+            node("Add", ["h", "seven"], "z", "shift"),
+            node("Sigmoid", ["z"], "s", "rounded"),
+            node("Sub", ["one", "s"], "c", "difference"),
+        ],
+        *(500, {"seven": 7, "one": 1}),
+    ),
+    "negated": gate(
+        [
+            node("Add", ["h", "seven"], "z", "shift"),
+            node("Sigmoid", ["z"], "s", "rounded"),
+            node("Neg", ["s"], "n", "rounded_too"),
+            node("Add", ["one", "n"], "c", "difference"),
+        ],
+        *(500, {"seven": 7, "one": 1}),
+    ),
+    "exponential": gate(
+        [
+            node("Mul", ["h", "small"], "z", "shift"),
+            node("Exp", ["z"], "s", "rounded"),
+            node("Sub", ["s", "one"], "c", "difference"),
+        ],
+        *(1000, {"small": 1e-3, "one": 1}),
+    ),
+    "offset": gate(
+        [
+            node("Add", ["h", "large"], "z", "rounded"),
+            node("Relu", ["z"], "s", "rounded_too"),
+            node("Sub", ["s", "large"], "c", "difference"),
+        ],
+        *(1, {"large": 1e4}),
+    ),
+}
+
+
+def cancel(name, folder, *flags):
+    """How far the result in bf16-mixed is from float32's, of its size."""
+    x = np.random.RandomState(4).standard_normal((BATCH, WIDTH)).astype(np.float32)
+    model = CANCELLATIONS[name]
+    exact = mpctest.run(model, {"x": x}, folder)["y"]
+    flags = ("--precision", "bf16-mixed", *flags)
+    mixed = mpctest.run(model, {"x": x}, folder, *flags)["y"]
+    return np.abs(mixed - exact).max() / np.abs(exact).max()
+
+
+@pytest.mark.parametrize("name", CANCELLATIONS)
+def test_what_a_constant_leaves_is_kept_in_bf16_mixed(name, tmp_path):
+    # A few roundings of 2^-9 each.
+    assert cancel(name, tmp_path) < 0.02
+
+
+@pytest.mark.parametrize("name", CANCELLATIONS)
+def test_what_a_constant_leaves_is_lost_where_it_is_forced_low(name, tmp_path):
+    """The negative control."""
+    assert cancel(name, tmp_path, "--force-low=^rounded") > 0.1

@@ -92,6 +92,40 @@ for name, shape, axis, attributes in (
     )
 
 
+# Products up to an element, of which some are 0.
+def cumprod(x, axis, exclusive=0, reverse=0):
+    axis = int(axis)
+    x = np.flip(x, axis) if reverse else x
+    y = np.cumprod(x, axis)
+    if exclusive:
+        ones = np.ones_like(np.take(y, [0], axis))
+        y = np.concatenate([ones, np.take(y, range(y.shape[axis] - 1), axis)], axis)
+    return np.flip(y, axis) if reverse else y
+
+
+for name, shape, axis, attributes in (
+    ("rows", (6, 9), 1, {}),
+    ("columns", (7, 5), 0, {"exclusive": 1}),
+    ("middle", (3, 8, 5), -2, {"reverse": 1}),
+    ("both", (4, 6), 1, {"exclusive": 1, "reverse": 1}),
+    ("one", (4, 1), 1, {"exclusive": 1}),
+):
+    factors = normal(*shape)
+    factors.flat[3] = 0
+    add(
+        f"cumprod_{name}",
+        "CumProd",
+        {"x": factors, "axis": np.array(axis)},
+        cumprod,
+        attributes=attributes,
+        constant=("axis",),
+        terms=shape[axis],
+        opset=26,
+        # Of one element it is a constant.
+        gradient=shape[axis] > 1,
+    )
+
+
 # Sequences.
 def reverse_sequence(x, lengths, batch_axis, time_axis):
     result = np.array(x)

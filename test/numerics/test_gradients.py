@@ -302,6 +302,20 @@ def test_every_rule_has_a_test():
             assert test in tests, line
 
 
+def test_stops_of_gradients(tmp_path):
+    """PyTorch's x.detach() is an Identity that says so: of x * x.detach() the
+    gradient is one x, not two."""
+    x = normal(4, 5)
+    case = Case("detach", "Identity", {"x": x}, None)
+    stop = helper.make_node("Identity", ["x"], ["stopped"], "stop")
+    call = "%detach = call_function[target=torch.ops.aten.detach.default](args = (%x,)"
+    stop.metadata_props.add(key="pkg.torch.onnx.fx_node", value=call)
+    product = helper.make_node("Mul", ["x", "stopped"], ["y"], "product")
+    direction = np.asarray(normal(4, 5))
+    gradient = train_one_step(case, direction, tmp_path, nodes=[stop, product])["x"]
+    np.testing.assert_allclose(gradient, direction * x, rtol=1e-13)
+
+
 def test_dropout_backward_uses_the_forward_mask(tmp_path):
     """Every gradient is 0 or the direction over the kept fraction, and the
     loss is what the same mask gives."""

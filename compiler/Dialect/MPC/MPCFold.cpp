@@ -97,6 +97,9 @@ static OpFoldResult foldBinary(OpTy op, Attribute lhs, Attribute rhs) {
 #include "compiler/Dialect/MPC/IntegerFormulas.def"
 
 OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
+  // Both are one value, which no broadcast changes.
+  if (getOnTrue() == getOnFalse() && getOnTrue().getType() == getType())
+    return getOnTrue();
   auto read = readAll(getType(), {adaptor.getCondition(), adaptor.getOnTrue(),
                                   adaptor.getOnFalse()});
   bool isChoice = elementOf(getOnTrue()) == getType().getElementType() &&

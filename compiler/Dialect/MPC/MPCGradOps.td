@@ -32,6 +32,22 @@ def MPC_GradientOp : MPC_Op<"gradient", [Pure]> {
   let hasVerifier = 1;
 }
 
+def MPC_StopGradientOp : MPC_Op<"stop_gradient", [Pure, SameOperandsAndResultType]> {
+  let summary = "a value that is a constant to derivatives";
+  let description = [{
+    PyTorch's `x.detach()`: the value itself, through which no derivative flows.
+    It has done its work when `mpc-expand-gradients` has built the backward pass,
+    which leaves none behind.
+
+    ```mlir
+    %y = mpc.stop_gradient %x : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input);
+  let results = (outs MPC_FloatTensor:$output);
+  let assemblyFormat = "$input attr-dict `:` type($input)";
+}
+
 def MPC_GradientSeedOp : MPC_Op<"gradient_seed", [Pure,
     PrecisionOpInterface, DeclareOpInterfaceMethods<RegionOpInterface>]> {
   let summary = "where a backward pass starts: ones";

@@ -58,7 +58,7 @@ static SmallVector<StringRef> splitArguments(StringRef text) {
 }
 
 ProgramCall mpc::onnx_frontend::readCall(const proto::NodeProto &node) {
-  StringRef text = findMetadata(node, "pkg.torch.onnx.fx_node");
+  StringRef text = findMetadata(node, kProgramCall);
   ProgramCall call;
   call.name = text.split(" : ").first.trim("%");
   call.target = text.split("[target=").second.split(']').first;
@@ -128,6 +128,11 @@ static ArrayRef<CallOperands> getCallOperands() {
       {"sub.", "Sub", {0, 1}},
       {"mul.", "Mul", {0, 1}},
       {"div.", "Div", {0, 1}},
+      {"rsub.", "Sub", {1, 0}},
+      {"pow.", "Pow", {0, 1}},
+      {"maximum.", "Max", {0, 1}},
+      {"minimum.", "Min", {0, 1}},
+      {"where.", "Where", {0, 1, 2}},
   };
   return all;
 }
@@ -145,6 +150,73 @@ std::optional<int> mpc::onnx_frontend::findArgument(const ProgramCall &call,
         index < static_cast<int>(operands.arguments.size()))
       return operands.arguments.begin()[index];
   return std::nullopt;
+}
+
+// Results of calls are numbered: "slice", "slice_1".
+static StringRef dropNumber(StringRef name) {
+  auto [call, number] = name.rsplit('_');
+  bool isNumbered = !number.empty() && llvm::all_of(number, llvm::isDigit);
+  return isNumbered ? call : name;
+}
+
+// The names that the exporter gives to the results of such calls.
+static bool isMovement(StringRef name) {
+  static const llvm::StringSet<> calls = {
+      "_unsafe_view", "alias",  "cat",          "clone",     "contiguous",
+      "embedding",    "expand", "flatten",      "flip",      "gather",
+      "index",        "narrow", "index_select", "permute",   "repeat",
+      "reshape",      "roll",   "select",       "slice",     "squeeze",
+      "stack",        "t",      "tile",         "transpose", "unflatten",
+      "unsqueeze",    "view"};
+  return calls.contains(dropNumber(name));
+}
+
+// Places are what such calls read beside data.
+static bool isPlaces(StringRef name) {
+  name = dropNumber(name);
+  return name == "arange" || name == "scalar_tensor_default";
+}
+
+ProgramNames mpc::onnx_frontend::readNames(const proto::GraphProto &graph) {
+  ProgramNames names;
+  for (auto [source, target] : readSignature(graph))
+    if (isSource(source))
+      (isParameter(source) ? names.parameters : names.buffers).insert(target);
+  return names;
+}
+
+// Whether a call of that name puts its operands side by side: buffers among
+// parameters, where it has both.
+static bool isJoin(StringRef name) {
+  name = dropNumber(name);
+  return name == "cat" || name == "stack";
+}
+
+bool mpc::onnx_frontend::isMoved(const proto::ValueInfoProto &value,
+                                 const ProgramNames &names) {
+  SmallVector<StringRef> from = readFoldedParameters(value);
+  bool hasParameter = false, hasBuffer = false, hasJoin = isJoin(value.name());
+  for (StringRef name : from) {
+    const bool isOfProgram =
+        names.parameters.contains(name) || names.buffers.contains(name);
+    if (!isOfProgram && !isMovement(name) && !isPlaces(name))
+      return false;
+    hasParameter |= names.parameters.contains(name);
+    hasBuffer |= names.buffers.contains(name);
+    hasJoin |= isJoin(name);
+  }
+  return isMovement(value.name()) && hasParameter && !(hasBuffer && hasJoin);
+}
+
+std::optional<int64_t>
+mpc::onnx_frontend::findPaddingRow(const ProgramCall &call) {
+  constexpr unsigned paddingArgument = 2;
+  int64_t row;
+  if (!call.target.starts_with(kEmbeddingTarget) ||
+      call.arguments.size() <= paddingArgument ||
+      call.arguments[paddingArgument].getAsInteger(10, row) || row < 0)
+    return std::nullopt;
+  return row;
 }
 
 //===----------------------------------------------------------------------===//

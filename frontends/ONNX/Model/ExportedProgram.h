@@ -10,6 +10,7 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <optional>
 
@@ -18,6 +19,14 @@ namespace mpc::onnx_frontend {
 /// Of a value, what the calls of the program have for it, such as "p_fc_bias".
 inline constexpr llvm::StringLiteral kOriginalName =
     "pkg.torch.onnx.original_node_name";
+
+/// Of a node, the call of the program that it comes from.
+inline constexpr llvm::StringLiteral kProgramCall = "pkg.torch.onnx.fx_node";
+
+/// What starts the target of x.detach(), of an embedding.
+inline constexpr llvm::StringLiteral kDetachTarget = "torch.ops.aten.detach.",
+                                     kEmbeddingTarget =
+                                         "torch.ops.aten.embedding.";
 
 /// The program's inputs by what the calls have for them: "p_layers_1_weight"
 /// with "layers.1.weight" for a parameter or buffer, and "" for data.
@@ -56,6 +65,21 @@ ProgramCall readCall(const proto::NodeProto &node);
 inline constexpr int kConstantOperand = -1;
 std::optional<int> findArgument(const ProgramCall &call, llvm::StringRef op,
                                 int index);
+
+/// The names of the program's parameters, and of its buffers.
+struct ProgramNames {
+  llvm::StringSet<> parameters, buffers;
+};
+ProgramNames readNames(const proto::GraphProto &graph);
+
+/// Whether the exporter computed the value from parameters by calls that give
+/// elements of their first operand and nothing else, as a slice of a table
+/// does, or its rows at the places of a buffer.
+bool isMoved(const proto::ValueInfoProto &value, const ProgramNames &names);
+
+/// The row of its table that an embedding never trains, the program's
+/// padding_idx: "aten.embedding.default(%p_weight, %ids, 0)".
+std::optional<int64_t> findPaddingRow(const ProgramCall &call);
 
 /// Says of an initializer that was added what the exporter says of those that
 /// it left: that it is the parameter or buffer `source`, or a constant if that

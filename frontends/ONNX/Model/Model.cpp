@@ -4,8 +4,10 @@
 #include "frontends/ONNX/Model/Model.h"
 
 #include "frontends/ONNX/Model/DroppedBiases.h"
+#include "frontends/ONNX/Model/DroppedStops.h"
 #include "frontends/ONNX/Model/FileInput.h"
 #include "frontends/ONNX/Model/MergedInitializers.h"
+#include "frontends/ONNX/Model/RepeatedElements.h"
 #include "frontends/ONNX/Model/SplitInitializers.h"
 #include "frontends/ONNX/Model/TransposedWeights.h"
 
@@ -37,8 +39,10 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
     return error;
   if (llvm::Error error = model->checkHeader())
     return error;
-  for (std::string note : {separateInitializers(*model), restoreWeights(*model),
-                           joinInitializers(*model), restoreBiases(*model)})
+  for (std::string note :
+       {separateInitializers(*model), restoreWeights(*model),
+        joinInitializers(*model), restoreBiases(*model),
+        restoreStops(*model, model->warnings), joinRepeats(*model)})
     if (!note.empty())
       model->notes.push_back(std::move(note));
   return model;

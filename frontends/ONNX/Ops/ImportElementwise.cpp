@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Formulas.h"
+#include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Ops/Assemble.h"
 
 #include <cmath>
@@ -275,6 +276,13 @@ static LogicalResult importRelu(NodeImporter &node) {
 }
 
 static LogicalResult importIdentity(NodeImporter &node) {
+  // PyTorch's x.detach(), which the exporter has no other word for.
+  if (readCall(node.getNode()).target.starts_with(kDetachTarget) &&
+      node.hasOutput(0))
+    if (Value value = node.operand(0);
+        isa<FloatType>(NodeImporter::typeOf(value).getElementType()))
+      return node.define(
+          0, node.emit<StopGradientOp>({value}, {}, node.operandType(0)));
   // Not an op of the IR: another name for the same value.
   if (node.isState(0) && node.constant(0) && node.hasOutput(0))
     return node.defineAlias();

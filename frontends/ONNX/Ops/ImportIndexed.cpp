@@ -1,6 +1,7 @@
 // Ops that read or write elements which indices name.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Ops/Assemble.h"
 #include "frontends/ONNX/Ops/FoldElements.h"
 #include "frontends/ONNX/Ops/Window.h"
@@ -40,6 +41,24 @@ static Value gatherKnown(NodeImporter &node, Value data, int64_t axis,
   return node.reshape(slice(node, data, offsets, sizes), result);
 }
 
+// The rows that were looked up, with no derivative at those of `padding`.
+static Value stopAtPadding(NodeImporter &node, Value rows, int64_t padding) {
+  if (!rows)
+    return {};
+  Value ids = node.operand(1);
+  Type element = NodeImporter::typeOf(ids).getElementType();
+  Value isPadding = node.emit<EqualOp>(
+      {ids, numberConstant(node, static_cast<double>(padding), element)});
+  // One flag for each row.
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(ids));
+  shape.push_back(1);
+  if (isPadding)
+    isPadding = node.reshape(isPadding, shape);
+  Value stopped =
+      node.emit<StopGradientOp>({rows}, {}, NodeImporter::typeOf(rows));
+  return node.emit<SelectOp>({isPadding, stopped, rows});
+}
+
 static LogicalResult importGather(NodeImporter &node) {
   auto axis =
       node.normalizeAxis(node.integer("axis", 0), node.operandShape(0).size());
@@ -50,7 +69,12 @@ static LogicalResult importGather(NodeImporter &node) {
     return failure();
   if (std::optional<int64_t> index = getKnownIndex(node, size))
     return node.define(0, gatherKnown(node, node.operand(0), *axis, *index));
-  return node.define(0, gather(node, node.operand(0), node.operand(1), *axis));
+  Value rows = gather(node, node.operand(0), node.operand(1), *axis);
+  std::optional<int64_t> padding = findPaddingRow(readCall(node.getNode()));
+  if (padding && *axis == 0 && *padding < size &&
+      node.operandShape(0).size() == 2)
+    rows = stopAtPadding(node, rows, *padding);
+  return node.define(0, rows);
 }
 
 // The axis of a node whose indices have the rank of its data, and may have

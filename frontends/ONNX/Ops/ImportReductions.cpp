@@ -235,13 +235,55 @@ static LogicalResult importMeanVarianceNormalization(NodeImporter &node) {
 // Cumulative sums
 //===----------------------------------------------------------------------===//
 
-static LogicalResult importCumSum(NodeImporter &node) {
+// The one axis that input 1 names.
+static FailureOr<int64_t> readAxis(NodeImporter &node) {
   auto axes = node.integers(1, "the axis");
   if (failed(axes))
     return failure();
   if (axes->size() != 1)
     return node.invalid("expected one axis, found " + Twine(axes->size()));
-  auto axis = node.normalizeAxis(axes->front(), node.operandShape(0).size());
+  return node.normalizeAxis(axes->front(), node.operandShape(0).size());
+}
+
+// `value` moved by `steps` along an axis, to its end or with `reverse` to its
+// start, behind as many ones.
+static Value shiftBehindOnes(NodeImporter &node, Value value, int64_t axis,
+                             int64_t steps, bool reverse) {
+  if (!value)
+    return {};
+  SmallVector<int64_t> sizes(NodeImporter::shapeOf(value)), ones = sizes;
+  SmallVector<int64_t> offsets(sizes.size(), 0);
+  ones[axis] = std::min(steps, sizes[axis]);
+  Type element = NodeImporter::typeOf(value).getElementType();
+  Value filled = expand(node, numberConstant(node, 1.0, element), ones);
+  if (steps >= sizes[axis])
+    return filled;
+  sizes[axis] -= steps;
+  offsets[axis] = reverse ? steps : 0;
+  Value rest = slice(node, value, offsets, sizes);
+  if (reverse)
+    return concatenate(node, {rest, filled}, axis);
+  return concatenate(node, {filled, rest}, axis);
+}
+
+// Products up to each element: of two neighbours, of four, and so on.
+static LogicalResult importCumProd(NodeImporter &node) {
+  FailureOr<int64_t> axis = readAxis(node);
+  if (failed(axis))
+    return failure();
+  const bool reverse = node.integer("reverse", 0) != 0;
+  const int64_t size = node.operandShape(0)[*axis];
+  Value product = node.operand(0);
+  for (int64_t steps = 1; product && steps < size; steps *= 2)
+    product = node.emit<MulOp>(
+        {product, shiftBehindOnes(node, product, *axis, steps, reverse)});
+  if (node.integer("exclusive", 0) != 0)
+    product = shiftBehindOnes(node, product, *axis, 1, reverse);
+  return node.define(0, product);
+}
+
+static LogicalResult importCumSum(NodeImporter &node) {
+  FailureOr<int64_t> axis = readAxis(node);
   if (failed(axis))
     return failure();
   return node.define(
@@ -254,6 +296,7 @@ static LogicalResult importCumSum(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getReductionOps() {
   static const OpEntry entries[] = {
+      {"", "CumProd", 26, kNoEnd, 2, 2, 1, importCumProd},
       {"", "CumSum", 11, kNoEnd, 2, 2, 1, importCumSum},
       {"", "GlobalLpPool", 2, kNoEnd, 1, 1, 1, importGlobalLpPool},
       {"", "LpNormalization", 1, kNoEnd, 1, 1, 1, importLpNormalization},

@@ -3,6 +3,7 @@
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/Metadata.h"
+#include "frontends/ONNX/Training/Origins.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -12,6 +13,7 @@ namespace {
 /// A tensor of the file, and the parameters and buffers that it was computed
 /// from; what else has a name, too, where the file does not list those.
 struct Folded {
+  const proto::ValueInfoProto *value;
   StringRef name;
   SmallVector<StringRef> sources;
 };
@@ -27,7 +29,7 @@ static SmallVector<Folded> findFolded(const proto::GraphProto &file,
     targets.insert(target);
   SmallVector<Folded> all;
   for (const proto::ValueInfoProto &value : file.value_info()) {
-    Folded folded = {value.name(), readFoldedParameters(value)};
+    Folded folded = {&value, value.name(), readFoldedParameters(value)};
     llvm::erase_if(folded.sources, [&](StringRef source) {
       return !signature.empty() && !targets.contains(source);
     });
@@ -59,8 +61,7 @@ static bool isComputedParameter(const Folded &folded,
 }
 
 static void warnComputed(FunctionImporter &function, const Graph &graph,
-                         ArrayRef<Folded> all,
-                         const llvm::StringSet<> &parameters) {
+                         ArrayRef<Folded> all, const ProgramNames &names) {
   const llvm::StringSet<> scaled =
       findScaled(graph.getModel().getProto().graph());
   SmallVector<const Folded *> renamed, computed;
@@ -68,11 +69,12 @@ static void warnComputed(FunctionImporter &function, const Graph &graph,
     const ImportedValue &value = function.lookup(folded.name);
     if (!value.constant)
       continue;
-    if (folded.sources.size() == 1 && isExportersName(folded.name) &&
-        !scaled.contains(folded.name) && value.stateRole) {
+    if (isMovedParameter(graph, *folded.value, names) ||
+        (folded.sources.size() == 1 && isExportersName(folded.name) &&
+         !scaled.contains(folded.name) && value.stateRole)) {
       if (value.constant->getNumElements() >= 2)
         renamed.push_back(&folded);
-    } else if (isComputedParameter(folded, value, parameters)) {
+    } else if (isComputedParameter(folded, value, names.parameters)) {
       computed.push_back(&folded);
     }
   }
@@ -155,10 +157,6 @@ void mpc::onnx_frontend::warnFolded(FunctionImporter &function,
   const proto::GraphProto &file = graph.getModel().getProto().graph();
   const Signature signature = readSignature(file);
   const SmallVector<Folded> all = findFolded(file, signature);
-  llvm::StringSet<> parameters;
-  for (auto [source, target] : signature)
-    if (isParameter(source))
-      parameters.insert(target);
-  warnComputed(function, graph, all, parameters);
+  warnComputed(function, graph, all, readNames(file));
   warnDropped(graph, all, signature);
 }

@@ -2,6 +2,7 @@
 #include "frontends/ONNX/Training/LostLayers.h"
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/Metadata.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -67,6 +68,80 @@ static void warnLostSmoothing(const Model &model,
                  number);
     }
 }
+
+//===----------------------------------------------------------------------===//
+// Embeddings
+//===----------------------------------------------------------------------===//
+
+// The fourth argument of an embedding, by which PyTorch divides the gradient of
+// a row by how often a batch has it.
+static void warnLostFrequencies(const Model &model,
+                                ArrayRef<const proto::NodeProto *> nodes) {
+  constexpr unsigned frequencyArgument = 3;
+  for (const proto::NodeProto *node : nodes) {
+    ProgramCall call = readCall(*node);
+    if (node->op_type() == "Gather" &&
+        call.target.starts_with(kEmbeddingTarget) &&
+        call.arguments.size() > frequencyArgument &&
+        call.arguments[frequencyArgument] == "True")
+      model.warn("node '" + node->name() +
+                 "': the program divides gradients of this embedding by how "
+                 "often a batch has each row (scale_grad_by_freq), which ONNX "
+                 "has no word for: they are not divided");
+  }
+}
+
+// The one row of zeros among others; nothing where there is none, or several.
+static std::optional<int64_t> findRowOfZeros(const HostTensor &table) {
+  const int64_t rows = table.getShape()[0], width = table.getShape()[1];
+  std::optional<int64_t> found;
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t column = 0;
+    while (column < width && table.getDouble(row * width + column) == 0)
+      ++column;
+    if (column < width)
+      continue;
+    if (found)
+      return std::nullopt;
+    found = row;
+  }
+  return found;
+}
+
+// PyTorch's older exporter leaves padding_idx out, whose row starts as zeros.
+static void warnLostPadding(const Graph &graph,
+                            ArrayRef<const proto::NodeProto *> nodes) {
+  const Model &model = graph.getModel();
+  llvm::StringSet<> seen;
+  for (const proto::NodeProto *node : nodes) {
+    // A table with a row for each id, of a node that says no more.
+    if (node->op_type() != "Gather" || node->input_size() != 2 ||
+        !findMetadata(*node, kProgramCall).empty() ||
+        !seen.insert(node->input(0)).second)
+      continue;
+    const proto::TensorProto *tensor = graph.getInitializer(node->input(0));
+    if (!tensor || tensor->dims_size() != 2 || tensor->dims(0) < 3 ||
+        tensor->dims(1) < 1 || !holdsFloats(*tensor))
+      continue;
+    llvm::Expected<HostTensor> table =
+        model.decode(*tensor, "initializer '" + tensor->name() + "'");
+    if (!table) {
+      // The import says what is wrong with it.
+      llvm::consumeError(table.takeError());
+      continue;
+    }
+    if (std::optional<int64_t> row = findRowOfZeros(*table))
+      model.warn("row " + Twine(*row) + " of '" + node->input(0) +
+                 "' is zeros, as nn.Embedding(padding_idx=" + Twine(*row) +
+                 ") leaves it, which PyTorch's older exporter does not write: "
+                 "it is trained as the other rows are; torch.onnx.export(..., "
+                 "dynamo=True) keeps it from that");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Layers
+//===----------------------------------------------------------------------===//
 
 static bool isProduct(StringRef op) {
   return op == "Conv" || op == "ConvTranspose" || op == "Gemm" ||
@@ -145,6 +220,8 @@ void mpc::onnx_frontend::warnLost(const Graph &graph,
   if (producer == "pytorch") {
     warnLostByPyTorch(model, nodes);
     warnLostSmoothing(model, nodes);
+    warnLostFrequencies(model, nodes);
+    warnLostPadding(graph, nodes);
   } else if (producer == "tf2onnx")
     warnLostByTF2ONNX(model, nodes);
 }

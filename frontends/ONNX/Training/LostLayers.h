@@ -12,7 +12,8 @@ namespace mpc::onnx_frontend {
 /// Warns of layers that training needs and that the file has no more, as far as
 /// it shows: PyTorch's exporters and tf2onnx fold BatchNormalization into the
 /// product before it, and leave out Dropout of a model in evaluation mode and
-/// the smoothing of labels. Says how to export instead, where there is a way.
+/// the smoothing of labels, and what an embedding does to gradients. Says how
+/// to export instead, where there is a way.
 void warnLost(const Graph &graph,
               llvm::ArrayRef<const proto::NodeProto *> nodes);
 

@@ -1,11 +1,10 @@
-// Finds the weights of a forward model: from its metadata, or from what its
-// nodes do.
+// Finds the weights of a forward model by what its nodes do.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/Trainable.h"
 
-#include "frontends/ONNX/Model/ExportedProgram.h"
-#include "frontends/ONNX/Model/Metadata.h"
+#include "frontends/ONNX/Model/HostTensor.h"
+#include "frontends/ONNX/Training/Origins.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -97,6 +96,9 @@ struct Facts {
   /// A product with weights, a normalization or a looked up row, perhaps
   /// reshaped or summed with other values: what is added to it is a bias.
   bool takesBias = false;
+  /// Such a value times a number, as embeddings are: what is added to it is a
+  /// table of positions.
+  bool takesPositions = false;
   /// A normalization without scale and bias yet.
   bool isNormalized = false;
   /// A root of data, such as the standard deviation that a normalization spelt
@@ -126,6 +128,9 @@ private:
   bool isBranch(const Node &product);
   bool isStoredVector(StringRef value);
   bool isTable(const Node &gather);
+  bool isEmbedding(const Node &gather);
+  bool isNumber(StringRef value);
+  bool isPositions(StringRef value);
   void use(StringRef value, bool orScalar = true);
 
   const Graph &graph;
@@ -213,8 +218,15 @@ Facts TrainableSearch::infer(const Node &node) {
   if (op == "Gather" && isTable(node))
     (result.isFixed ? result.isLookup : result.takesBias) = true;
   if (isView(op) || isSum(op))
-    for (const std::string &input : node.input())
+    for (const std::string &input : node.input()) {
       result.takesBias |= getFacts(input).takesBias;
+      result.takesPositions |= getFacts(input).takesPositions;
+    }
+  if ((op == "Mul" || op == "Div") && node.input_size() == 2)
+    for (int index : {0, 1})
+      result.takesPositions |= getFacts(node.input(index)).takesBias &&
+                               isNumber(node.input(1 - index)) &&
+                               (op == "Mul" || index == 0);
   if (isView(op) && node.input_size() > 0) {
     Facts source = getFacts(node.input(0));
     result.isNormalized = source.isNormalized;
@@ -265,7 +277,8 @@ void TrainableSearch::findWeights(const Node &node) {
     for (int index : weighted->weights)
       if (index < node.input_size())
         use(node.input(index));
-  if (op == "Gather" && isTable(node) && !getFacts(node.input(1)).isFixed)
+  if (op == "Gather" && isTable(node) &&
+      (!getFacts(node.input(1)).isFixed || isEmbedding(node)))
     use(node.input(0));
   // The scale of a normalization that is spelt out, before or behind it.
   if (op == "Mul" && node.input_size() == 2)
@@ -320,9 +333,65 @@ void TrainableSearch::findAddends(const Node &node) {
   bool takesBias = llvm::any_of(node.input(), [&](const std::string &input) {
     return getFacts(input).takesBias;
   });
+  bool takesPositions =
+      llvm::any_of(node.input(), [&](const std::string &input) {
+        return getFacts(input).takesPositions;
+      });
   for (const std::string &input : node.input())
-    if (takesBias || getFacts(input).isLookup)
+    if (takesBias || getFacts(input).isLookup ||
+        (takesPositions && isPositions(input)))
       use(input, /*orScalar=*/false);
+}
+
+// Whether `value` is one number that no input decides.
+bool TrainableSearch::isNumber(StringRef value) {
+  if (auto shape = getStoredShape(value))
+    return llvm::all_of(*shape, [](int64_t n) { return n == 1; });
+  const Node *node = graph.getProducer(value);
+  while (node && isView(node->op_type()) && node->input_size() == 1)
+    node = graph.getProducer(node->input(0));
+  if (!node || node->op_type() != "Constant")
+    return false;
+  return llvm::all_of(node->attribute(), [](const auto &attribute) {
+    return attribute.name() != "value" ||
+           llvm::all_of(attribute.t().dims(), [](int64_t n) { return n == 1; });
+  });
+}
+
+// Sines and cosines of places, whose first row is that of zeros and ones: those
+// are computed, and not learned.
+static bool isSinusoidal(const HostTensor &table) {
+  const int64_t width = table.getShape().back();
+  int64_t zeros = 0, ones = 0;
+  for (int64_t i = 0; i < table.getNumElements(); ++i) {
+    const double value = table.getDouble(i);
+    if (!(value >= -1 && value <= 1))
+      return false;
+    zeros += i < width && value == 0;
+    ones += i < width && value == 1;
+  }
+  return zeros + ones == width && zeros > 0 && ones > 0;
+}
+
+// Whether `value` is a part of an initializer with a row for each place.
+bool TrainableSearch::isPositions(StringRef value) {
+  const Node *view = graph.getProducer(value);
+  while (view && isView(view->op_type()) && view->input_size() > 0) {
+    value = view->input(0);
+    view = graph.getProducer(value);
+  }
+  const proto::TensorProto *tensor = graph.getInitializer(value);
+  if (!tensor || !holdsFloats(*tensor) ||
+      llvm::count_if(tensor->dims(), [](int64_t n) { return n > 1; }) < 2)
+    return false;
+  const Model &model = graph.getModel();
+  llvm::Expected<HostTensor> table =
+      model.decode(*tensor, "initializer '" + tensor->name() + "'");
+  if (table)
+    return !isSinusoidal(*table);
+  // The import says what is wrong with it.
+  llvm::consumeError(table.takeError());
+  return false;
 }
 
 // Whether the Gather looks up rows, as of an embedding: not elements of a
@@ -331,7 +400,24 @@ bool TrainableSearch::isTable(const Node &gather) {
   if (gather.input_size() != 2 || gather.output_size() != 1)
     return false;
   auto shape = getStoredShape(gather.input(0));
-  return shape && shape->size() > 1 && !onlyScales(gather.output(0));
+  return shape && shape->size() > 1 &&
+         (isEmbedding(gather) || !onlyScales(gather.output(0)));
+}
+
+// Whether PyTorch's older exporter has named the node and its table as it does
+// those of nn.Embedding: "/model/places/Gather" and "model.places.weight".
+bool TrainableSearch::isEmbedding(const Node &gather) {
+  if (graph.getModel().getProto().producer_name() != "pytorch")
+    return false;
+  StringRef table = gather.input(0), node = gather.name();
+  if (!table.consume_back(".weight") || !node.starts_with("/"))
+    return false;
+  // What stands before the op: the module's own name, that of a list before it.
+  StringRef scope = node.rsplit('/').first.rsplit('/').second;
+  StringRef module = table.rsplit('.').second;
+  if (module.empty())
+    module = table;
+  return scope == module || scope.ends_with(("." + module).str());
 }
 
 // Whether all that is done with `value` is to multiply data by it, as with the
@@ -401,77 +487,6 @@ void TrainableSearch::use(StringRef value, bool orScalar) {
     for (const std::string &input : producer->input())
       worklist.push_back({input, isComputed});
   }
-}
-
-//===----------------------------------------------------------------------===//
-// Metadata
-//===----------------------------------------------------------------------===//
-
-// Whether the exporter computed the value from constants alone, such as the
-// ones that it gives a normalization as scale: what is folded from is a list
-// like "['val_0', 'val_7']", and a parameter has a name of its own.
-static bool isFoldedFromConstants(const proto::ValueInfoProto &value) {
-  auto names = readMetadataList(value, kFoldedFrom);
-  return !names.empty() && llvm::all_of(names, isExportersName);
-}
-
-static llvm::StringSet<> findParameters(const proto::GraphProto &file) {
-  llvm::StringSet<> parameters;
-  for (auto [source, target] : readSignature(file))
-    if (isParameter(source))
-      parameters.insert(target);
-  return parameters;
-}
-
-// Whether the exporter computed the value from one parameter and gave it a
-// number for a name.
-static bool isRenamed(const proto::ValueInfoProto &value,
-                      const llvm::StringSet<> &parameters) {
-  auto names = readMetadataList(value, kFoldedFrom);
-  return isExportersName(value.name()) &&
-         llvm::count_if(names, [&](StringRef name) {
-           return parameters.contains(name);
-         }) == 1;
-}
-
-// What the exporter has numbered, and says nothing of where it says what the
-// others are: its own constants, such as the zeros that a state starts with.
-static void addConstants(const proto::GraphProto &file,
-                         llvm::StringMap<std::string> &origins) {
-  const bool isKnown = llvm::any_of(origins, [](const auto &entry) {
-    return entry.second == kParameterOrigin;
-  });
-  llvm::StringSet<> folded;
-  for (const proto::ValueInfoProto &value : file.value_info())
-    if (!findMetadata(value, kFoldedFrom).empty())
-      folded.insert(value.name());
-  for (const proto::TensorProto &tensor : file.initializer()) {
-    const bool isScalar =
-        llvm::all_of(tensor.dims(), [](int64_t extent) { return extent == 1; });
-    if (isKnown && (isScalar || !folded.empty()) &&
-        isExportersName(tensor.name()) && !folded.contains(tensor.name()))
-      origins.try_emplace(tensor.name(), kFoldedOrigin);
-  }
-}
-
-llvm::StringMap<std::string>
-mpc::onnx_frontend::findOrigins(const Graph &graph) {
-  llvm::StringMap<std::string> origins;
-  const proto::GraphProto &file = graph.getModel().getProto().graph();
-  const llvm::StringSet<> parameters = findParameters(file);
-  for (const auto *values : {&file.value_info(), &file.input()})
-    for (const proto::ValueInfoProto &value : *values) {
-      // PARAMETER, BUFFER, CONSTANT_TENSOR, ...
-      StringRef kind = findMetadata(value, kInputKindKey);
-      if (!kind.empty())
-        origins[value.name()] = kind.str();
-      else if (isFoldedFromConstants(value))
-        origins[value.name()] = kFoldedOrigin;
-      else if (isRenamed(value, parameters))
-        origins[value.name()] = kParameterOrigin;
-    }
-  addConstants(file, origins);
-  return origins;
 }
 
 llvm::StringSet<> mpc::onnx_frontend::findTrainable(const Graph &graph,

@@ -24,12 +24,6 @@ namespace mpc::onnx_frontend {
 /// standard deviation in `(x - mean) / std`, and a scalar in a sum or product.
 llvm::StringSet<> findTrainable(const Graph &graph, const TensorMap &given);
 
-/// For each value that the exporter says it of: what it was in the program, in
-/// PyTorch's words, or that it was computed from constants.
-llvm::StringMap<std::string> findOrigins(const Graph &graph);
-inline constexpr llvm::StringLiteral kParameterOrigin = "PARAMETER";
-inline constexpr llvm::StringLiteral kFoldedOrigin = "constants";
-
 } // namespace mpc::onnx_frontend
 
 #endif // MPC_FRONTENDS_ONNX_TRAINING_TRAINABLE_H

@@ -52,6 +52,14 @@ def strip(path):
     onnx.save(model, path)
 
 
+def take(family, inputs):
+    """The first batch."""
+    return {
+        key: array.take(range(family.batch), kind.axis)
+        for (key, array), kind in zip(inputs.items(), family.inputs.values())
+    }
+
+
 def train(family, module, inputs, labels):
     """The losses of all steps, in the type of the module."""
     optimizer = torch.optim.SGD(module.parameters(), lr=RATE)
@@ -64,8 +72,10 @@ def train(family, module, inputs, labels):
             tensor = torch.from_numpy(array)
             tensor = tensor.narrow(kind.axis, first, family.batch)
             batch.append(tensor.to(dtype) if kind.high is None else tensor)
-        first = step * family.batch
-        target = torch.from_numpy(labels)[first : first + family.batch]
+        target = None
+        if labels is not None:
+            first = step * family.batch
+            target = torch.from_numpy(labels)[first : first + family.batch]
         loss = family.compute_loss(module(*batch), target)
         optimizer.zero_grad()
         loss.backward()
@@ -89,12 +99,7 @@ def main():
         if "mask" in inputs:
             inputs["mask"][:, 0] = 1  # a token that everything sees
         np.savez_compressed(HERE / f"{name}.npz", **inputs, target=labels)
-        first = {
-            key: array.take(range(family.batch), kind.axis)
-            for (key, array), kind in zip(
-                inputs.items(), family.inputs.values()
-            )
-        }
+        first = take(family, inputs)
         for exporter, opset in EXPORTS:
             path = HERE / f"{name}-{exporter}-{opset}.onnx"
             export(copy.deepcopy(module), first, path, exporter, opset)

@@ -439,6 +439,60 @@ TEST(ExecutorFaults, UnwrittenSharedMemoryIsNaN) {
   EXPECT_EQ(y[0], 0xffffffffu);
 }
 
+// Each lane goes where its index says, and an index of no target is a fault.
+TEST(Executor, BranchesByIndex) {
+  auto body = [](const char *guard) {
+    return std::string(R"(
+  mov.u32 %r1, %tid.x;
+  ld.param.b64 %rd1, [y];
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd1, %rd1, %rd2;
+  and.b32 %r2, %r1, 3;
+  mov.b32 %r3, 40;
+  setp.lt.u32 %p1, %r1, 16;
+$TABLE: .branchtargets
+  $A,
+  $B,
+  $C;
+  )") + guard +
+           R"( brx.idx %r2, $TABLE;
+  bra.uni $END;
+$A:
+  mov.b32 %r3, 10;
+  bra.uni $END;
+$B:
+  mov.b32 %r3, 20;
+  bra.uni $END;
+$C:
+  mov.b32 %r3, 30;
+$END:
+  st.global.b32 [%rd1], %r3;
+  ret;)";
+  };
+  // Lanes of index 3 are not among those that branch.
+  std::string text = kernel("y", body("setp.lt.u32 %p1, %r2, 3; @%p1"));
+  Buffer<uint32_t> y(64);
+  ASSERT_FALSE(run(text, {1}, {64}, 0, y));
+  for (unsigned i = 0; i < 64; ++i)
+    EXPECT_EQ(y[i], 10 * (i % 4 + 1)) << i;
+  expectFault(body(""), 64, "trap");
+  EXPECT_THROW(loadModule(kernel("y", "brx.idx %r1, $NONE;")), ModuleError);
+}
+
+// Each kernel numbers its lists from 0.
+TEST(Executor, ListsOfBranchesAreAKernelsOwn) {
+  auto entry = [](const char *name, const char *targets) {
+    return std::string(".visible .entry ") + name +
+           "()\n{\n.reg .b32 %r<4>;\nmov.u32 %r1, %tid.x;\n$TABLE: "
+           ".branchtargets " +
+           targets + ";\nbrx.idx %r1, $TABLE;\n$A:\n$B:\n$C:\n  ret;\n}\n";
+  };
+  std::string first = entry("first", "$A, $B, $C"), second = entry("k", "$B");
+  Module both = loadModule(withHeader(first + second));
+  Module alone = loadModule(withHeader(second));
+  EXPECT_EQ(both.kernels[1].code.size(), alone.kernels[0].code.size());
+}
+
 //===----------------------------------------------------------------------===//
 // Modules that cannot be run
 //===----------------------------------------------------------------------===//

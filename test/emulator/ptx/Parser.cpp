@@ -297,6 +297,8 @@ private:
 
   void parseBody(KernelSyntax &kernel) {
     scopes.assign(1, {});
+    // Another kernel may have lists of the same names.
+    branchTargets.clear();
     while (!scopes.empty()) {
       if (takeIf("{"))
         scopes.emplace_back();
@@ -311,7 +313,10 @@ private:
     if (peek().kind == Token::Word && peek(1).is(":")) {
       std::string label(take().text);
       take();
-      kernel.labels[label] = kernel.statements.size();
+      if (takeIf(".branchtargets"))
+        parseBranchTargets(label);
+      else
+        kernel.labels[label] = kernel.statements.size();
     } else if (takeIf(".reg")) {
       parseRegisters(kernel);
     } else if (peek().is(".shared") || peek().is(".local")) {
@@ -376,7 +381,61 @@ private:
         break;
     }
     expect(";");
-    kernel.statements.push_back(std::move(statement));
+    if (statement.opcode == "brx")
+      addIndexedBranch(kernel, statement);
+    else
+      kernel.statements.push_back(std::move(statement));
+  }
+
+  /// `$L: .branchtargets $A, $B;` names what a `brx.idx` goes to.
+  void parseBranchTargets(const std::string &label) {
+    std::vector<std::string> &targets = branchTargets[label];
+    do
+      targets.push_back(takeWord("a label"));
+    while (takeIf(","));
+    expect(";");
+  }
+
+  /// `brx.idx %r, $L` is a comparison and a branch for each target, then a
+  /// trap: an index beyond the last is undefined.
+  void addIndexedBranch(KernelSyntax &kernel, const Statement &branch) {
+    auto targets = branch.operands.size() == 2
+                       ? branchTargets.find(branch.operands[1].name)
+                       : branchTargets.end();
+    if (branch.modifiers.empty() || branch.modifiers.front() != "idx" ||
+        targets == branchTargets.end())
+      throw ModuleError(branch.line,
+                        "expected brx.idx with an index and branch targets");
+    const std::string number = std::to_string(++indexedBranches);
+    auto add = [&](std::string guard, bool negated, std::string opcode,
+                   std::vector<std::string> modifiers,
+                   std::vector<Operand> operands) {
+      kernel.statements.push_back({branch.line, std::move(guard), negated,
+                                   std::move(opcode), std::move(modifiers),
+                                   std::move(operands)});
+    };
+    auto name = [](std::string text) {
+      Operand operand;
+      operand.kind = Operand::Name;
+      operand.name = std::move(text);
+      return operand;
+    };
+    // Lanes that the branch is not for go on behind it.
+    const std::string behind = "$behind#" + number;
+    if (!branch.guard.empty())
+      add(branch.guard, !branch.guardNegated, "bra", {}, {name(behind)});
+    const std::string isTarget = "%is#" + number;
+    kernel.registers[isTarget] = Type{Type::Pred, 1, false};
+    for (size_t i = 0; i < targets->second.size(); ++i) {
+      Operand index;
+      index.kind = Operand::Integer;
+      index.value = i;
+      add("", false, "setp", {"eq", "u32"},
+          {name(isTarget), branch.operands[0], index});
+      add(isTarget, false, "bra", {}, {name(targets->second[i])});
+    }
+    add("", false, "trap", {}, {});
+    kernel.labels[behind] = kernel.statements.size();
   }
 
   Operand parseOperand() {
@@ -428,6 +487,9 @@ private:
   bool pointee = false;
   std::vector<std::map<std::string, std::string>> scopes;
   unsigned scopedNames = 0;
+  /// Labels by the label of their list.
+  std::map<std::string, std::vector<std::string>> branchTargets;
+  unsigned indexedBranches = 0;
 };
 
 } // namespace

@@ -20,3 +20,27 @@ func.func @forward(%x: tensor<2x2x5xf32> {mpc.input = "x", mpc.role = #mpc.role<
   %y = mpc.transpose %x {perm = array<i64: 1, 0, 2>} : (tensor<2x2x5xf32>) -> tensor<2x2x5xf32>
   return %y : tensor<2x2x5xf32>
 }
+
+// -----
+
+// Rows of a table for each id, of ids whose steps come first.
+func.func @forward(%ids: tensor<2x2xi64> {mpc.input = "ids", mpc.role = #mpc.role<data>})
+    -> (tensor<2x2x5xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
+  %table = mpc.constant dense<1.0> : tensor<7x5xf32>
+  %steps = mpc.transpose %ids {perm = array<i64: 1, 0>} : (tensor<2x2xi64>) -> tensor<2x2xi64>
+  // expected-error@+1 {{found them on axis 1 of [2,2,5]}}
+  %y = mpc.gather %table, %steps {axis = 0 : i64} : (tensor<7x5xf32>, tensor<2x2xi64>) -> tensor<2x2x5xf32>
+  return %y : tensor<2x2x5xf32>
+}
+
+// -----
+
+// Columns of the samples' data, behind the axis of what is looked up.
+func.func @forward(%x: tensor<2x4xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
+    -> (tensor<2x2x2xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
+  %places = mpc.constant dense<1> : tensor<2x2xi64>
+  %t = mpc.transpose %x {perm = array<i64: 1, 0>} : (tensor<2x4xf32>) -> tensor<4x2xf32>
+  // expected-error@+1 {{found them on axis 2 of [2,2,2]}}
+  %y = mpc.gather %t, %places {axis = 0 : i64} : (tensor<4x2xf32>, tensor<2x2xi64>) -> tensor<2x2x2xf32>
+  return %y : tensor<2x2x2xf32>
+}

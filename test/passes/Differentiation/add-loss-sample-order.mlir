@@ -24,3 +24,16 @@ func.func @forward(%x: tensor<3x2x5xf32> {mpc.input = "x", mpc.role = #mpc.role<
   %z = mpc.add %x, %y : (tensor<3x2x5xf32>, tensor<3x2x5xf32>) -> tensor<3x2x5xf32>
   return %z : tensor<3x2x5xf32>
 }
+
+// -----
+
+// Samples of token ids are those of their embeddings, also where there are as
+// many tokens as samples.
+// CHECK-LABEL: func @step
+// CHECK: mpc.softmax_cross_entropy_loss
+func.func @forward(%ids: tensor<2x2xi64> {mpc.input = "ids", mpc.role = #mpc.role<data>})
+    -> (tensor<2x2x5xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
+  %table = mpc.constant dense<1.0> : tensor<7x5xf32>
+  %y = mpc.gather %table, %ids {axis = 0 : i64} : (tensor<7x5xf32>, tensor<2x2xi64>) -> tensor<2x2x5xf32>
+  return %y : tensor<2x2x5xf32>
+}

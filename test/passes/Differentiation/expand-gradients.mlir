@@ -95,3 +95,28 @@ func.func @batched(%x: tensor<2x4x8xf32>, %w: tensor<8x3xf32>) -> tensor<8x3xf32
   %g = mpc.gradient %0 wrt %w : tensor<2x4x3xf32>, (tensor<8x3xf32>) -> (tensor<8x3xf32>)
   return %g : tensor<8x3xf32>
 }
+
+// No derivative flows through a value that was detached, and none of the ops
+// that say so is left.
+// CHECK-LABEL: func @stopped
+// CHECK-SAME: %[[X:.*]]: tensor<4xf32>
+// CHECK-NOT: mpc.stop_gradient
+// CHECK: %[[SEED:.*]] = mpc.gradient_seed
+// CHECK: %[[DX:.*]] = mpc.mul %[[SEED]], %[[X]]
+// CHECK: return %[[DX]]
+func.func @stopped(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = mpc.stop_gradient %x : tensor<4xf32>
+  %1 = mpc.mul %x, %0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g = mpc.gradient %1 wrt %x : tensor<4xf32>, (tensor<4xf32>) -> (tensor<4xf32>)
+  return %g : tensor<4xf32>
+}
+
+// What depends on the parameter behind a stop alone has a gradient of zeros.
+// CHECK-LABEL: func @all_stopped
+// CHECK: mpc.constant {{.*}}dense<0.0
+func.func @all_stopped(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = mpc.stop_gradient %x : tensor<4xf32>
+  %1 = mpc.mul %0, %0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g = mpc.gradient %1 wrt %x : tensor<4xf32>, (tensor<4xf32>) -> (tensor<4xf32>)
+  return %g : tensor<4xf32>
+}

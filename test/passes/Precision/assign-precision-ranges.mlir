@@ -96,6 +96,32 @@ func.func @frozen(%q: tensor<4x4xf32>, %floor: tensor<4x4xf32> {mpc.state = @flo
   return %6 : tensor<4x4xf32>
 }
 
+// Next to a constant bf16 has no digits: of x + 10000, nor of a sigmoid next to 1
+// where the model takes 1 - s, also by way of a view; it has those of 1 + x.
+// CHECK-LABEL: func.func @cancels
+// CHECK: mpc.matmul {{.*}}storage = f32
+// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.sub {{.*}}storage = f32, {{.*}}reason = not_between_low
+// CHECK: mpc.sigmoid {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.reshape {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.sub {{.*}}storage = f32, {{.*}}reason = not_between_low
+// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = between_low
+func.func @cancels(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %one = mpc.constant dense<1.0> : tensor<f32>
+  %large = mpc.constant dense<1.0e+04> : tensor<f32>
+  %h = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k0")
+  %up = mpc.add %h, %large : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("k1")
+  %down = mpc.sub %up, %large : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("k2")
+  %s = mpc.sigmoid %h : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("k3")
+  %view = mpc.reshape %s : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("k4")
+  %c = mpc.sub %one, %view : (tensor<f32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k5")
+  %m = mpc.mul %down, %c : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k6")
+  %n = mpc.matmul %m, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k9")
+  %p = mpc.add %n, %one : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("k7")
+  %y = mpc.matmul %p, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k8")
+  return %y : tensor<4x4xf32>
+}
+
 {-#
   dialect_resources: {
     builtin: {

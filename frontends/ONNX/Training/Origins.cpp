@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Training/Origins.h"
+
+#include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/HostTensor.h"
+#include "frontends/ONNX/Model/Metadata.h"
+#include "frontends/ONNX/Model/RepeatedElements.h"
+
+using namespace mpc::onnx_frontend;
+using llvm::StringRef;
+
+// Whether the exporter computed the value from constants alone, such as the
+// ones that it gives a normalization as scale: what is folded from is a list
+// like "['val_0', 'val_7']", and a parameter has a name of its own.
+static bool isFoldedFromConstants(const proto::ValueInfoProto &value) {
+  auto names = readMetadataList(value, kFoldedFrom);
+  return !names.empty() && llvm::all_of(names, isExportersName);
+}
+
+// Whether the exporter computed the value from one parameter and gave it a
+// number for a name.
+static bool isRenamed(const proto::ValueInfoProto &value,
+                      const llvm::StringSet<> &parameters) {
+  auto names = readMetadataList(value, kFoldedFrom);
+  return isExportersName(value.name()) &&
+         llvm::count_if(names, [&](StringRef name) {
+           return parameters.contains(name);
+         }) == 1;
+}
+
+bool mpc::onnx_frontend::isMovedParameter(const Graph &graph,
+                                          const proto::ValueInfoProto &value,
+                                          const ProgramNames &names) {
+  if (!isMoved(value, names))
+    return false;
+  const proto::TensorProto *tensor = graph.getInitializer(value.name());
+  if (!tensor || !holdsFloats(*tensor))
+    return false;
+  llvm::Expected<HostTensor> values =
+      graph.getModel().decode(*tensor, "initializer '" + tensor->name() + "'");
+  if (values) {
+    std::vector<double> numbers(values->getNumElements());
+    for (auto [i, number] : llvm::enumerate(numbers))
+      number = values->getDouble(i);
+    return values->isSplat() || !hasRepeats(numbers);
+  }
+  // The import says what is wrong with it.
+  llvm::consumeError(values.takeError());
+  return false;
+}
+
+// What the exporter has numbered, and says nothing of where it says what the
+// others are: its own constants, such as the zeros that a state starts with.
+static void addConstants(const proto::GraphProto &file,
+                         llvm::StringMap<std::string> &origins) {
+  const bool isKnown = llvm::any_of(origins, [](const auto &entry) {
+    return entry.second == kParameterOrigin;
+  });
+  llvm::StringSet<> folded;
+  for (const proto::ValueInfoProto &value : file.value_info())
+    if (!findMetadata(value, kFoldedFrom).empty())
+      folded.insert(value.name());
+  for (const proto::TensorProto &tensor : file.initializer()) {
+    const bool isScalar =
+        llvm::all_of(tensor.dims(), [](int64_t extent) { return extent == 1; });
+    if (isKnown && (isScalar || !folded.empty()) &&
+        isExportersName(tensor.name()) && !folded.contains(tensor.name()))
+      origins.try_emplace(tensor.name(), kFoldedOrigin);
+  }
+}
+
+llvm::StringMap<std::string>
+mpc::onnx_frontend::findOrigins(const Graph &graph) {
+  llvm::StringMap<std::string> origins;
+  const proto::GraphProto &file = graph.getModel().getProto().graph();
+  const ProgramNames names = readNames(file);
+  for (const auto *values : {&file.value_info(), &file.input()})
+    for (const proto::ValueInfoProto &value : *values) {
+      // PARAMETER, BUFFER, CONSTANT_TENSOR, ...
+      StringRef kind = findMetadata(value, kInputKindKey);
+      if (!kind.empty())
+        origins[value.name()] = kind.str();
+      else if (isFoldedFromConstants(value))
+        origins[value.name()] = kFoldedOrigin;
+      else if (isRenamed(value, names.parameters) ||
+               isMovedParameter(graph, value, names))
+        origins[value.name()] = kParameterOrigin;
+    }
+  addConstants(file, origins);
+  return origins;
+}

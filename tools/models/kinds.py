@@ -1,0 +1,281 @@
+"""Small models of kinds that families.py has not, in PyTorch: what is in them and
+in no family, such as scattered gates, scans that are unrolled, relative
+positions, straight-through estimators and contrastive losses. For tests alone.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import dataclasses
+import typing
+
+import torch
+from families import Array
+from torch import nn
+from torch.nn import functional
+
+
+class Experts(nn.Module):
+    """Two of four experts for each sample, by gates that are scattered."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(6, 4)
+        self.widen = nn.Parameter(torch.randn(4, 6, 8) * 0.3)
+        self.narrow = nn.Parameter(torch.randn(4, 8, 3) * 0.3)
+
+    def forward(self, x):
+        scores, chosen = torch.topk(self.gate(x), 2, dim=1)
+        none = torch.zeros(x.shape[0], 4, dtype=x.dtype)
+        gates = none.scatter(1, chosen, scores.softmax(1))
+        wide = functional.silu(torch.einsum("bi,eih->beh", x, self.widen))
+        experts = torch.einsum("beh,eho->beo", wide, self.narrow)
+        return (gates[:, :, None] * experts).sum(1)
+
+
+class StateSpace(nn.Module):
+    """A selective state space: seven steps of a state for each channel."""
+
+    def __init__(self):
+        super().__init__()
+        self.inputs = nn.Linear(4, 12)
+        self.conv = nn.Conv1d(6, 6, 3, padding=2, groups=6)
+        self.step, self.both = nn.Linear(6, 6), nn.Linear(6, 8)
+        self.decay = nn.Parameter(torch.log(torch.arange(1.0, 5.0)).repeat(6, 1))
+        self.skip = nn.Parameter(torch.ones(6))
+        self.output = nn.Linear(6, 3)
+
+    def forward(self, x):
+        u, gate = self.inputs(x).chunk(2, -1)
+        u = self.conv(u.transpose(1, 2))[..., : x.shape[1]].transpose(1, 2)
+        u = functional.silu(u)
+        step = functional.softplus(self.step(u))
+        write, read = self.both(u).chunk(2, -1)
+        state = torch.zeros(x.shape[0], 6, 4, dtype=x.dtype)
+        outputs = []
+        for t in range(x.shape[1]):
+            state = state * torch.exp(step[:, t, :, None] * -self.decay.exp())
+            state = state + (step[:, t] * u[:, t])[:, :, None] * write[:, t, None]
+            outputs.append((state * read[:, t, None]).sum(-1) + self.skip * u[:, t])
+        y = torch.stack(outputs, 1) * functional.silu(gate)
+        return self.output(y.mean(1))
+
+
+class WaveNet(nn.Module):
+    """Dilated causal convolutions, gated, with a sum of all layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.inputs = nn.Conv1d(2, 6, 1)
+        self.gated = nn.ModuleList(nn.Conv1d(6, 12, 2, dilation=d) for d in (1, 2, 4))
+        self.mixed = nn.ModuleList(nn.Conv1d(6, 6, 1) for _ in range(3))
+        self.output = nn.Conv1d(6, 5, 1)
+
+    def forward(self, x):
+        x, skip = self.inputs(x), 0
+        for gated, mixed in zip(self.gated, self.mixed):
+            padded = functional.pad(x, (gated.dilation[0], 0))
+            value, gate = gated(padded).chunk(2, 1)
+            y = mixed(torch.tanh(value) * torch.sigmoid(gate))
+            x, skip = x + y, skip + y
+        return self.output(functional.relu(skip))
+
+
+class Capsules(nn.Module):
+    """Three rounds of routing by agreement; a class's score is a length."""
+
+    def __init__(self):
+        super().__init__()
+        self.votes = nn.Parameter(torch.randn(5, 3, 4, 4) * 0.4)
+
+    def forward(self, x):
+        votes = torch.einsum("bid,ijdk->bijk", x, self.votes)
+        routes = torch.zeros(x.shape[0], 5, 3, dtype=x.dtype)
+        for _ in range(3):
+            capsule = (routes.softmax(2)[..., None] * votes).sum(1)
+            square = (capsule * capsule).sum(-1, keepdim=True)
+            capsule = square / (1 + square) * capsule / torch.sqrt(square + 1e-8)
+            routes = routes + (votes * capsule[:, None]).sum(-1)
+        return capsule.norm(dim=-1) * 4
+
+
+class RadianceField(nn.Module):
+    """Colour and density at a place from a direction, by sines of both."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("octaves", 2.0 ** torch.arange(4))
+        self.first = nn.Linear(27, 16)
+        self.second = nn.Linear(43, 16)
+        self.density, self.colour = nn.Linear(16, 1), nn.Linear(19, 3)
+
+    def forward(self, place, direction):
+        angles = (place[..., None] * self.octaves).flatten(1)
+        waves = torch.cat([place, torch.sin(angles), torch.cos(angles)], 1)
+        x = functional.relu(self.first(waves))
+        x = functional.relu(self.second(torch.cat([x, waves], 1)))
+        seen = torch.cat([x, functional.normalize(direction, dim=1)], 1)
+        density = functional.softplus(self.density(x))
+        return torch.cat([torch.sigmoid(self.colour(seen)), density], 1)
+
+
+class PointCloud(nn.Module):
+    """Points of any order, turned by what is learned of all of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.turn = nn.Sequential(nn.Conv1d(3, 6, 1), nn.BatchNorm1d(6), nn.ReLU())
+        self.matrix = nn.Linear(6, 9)
+        self.each = nn.Sequential(nn.Conv1d(3, 8, 1), nn.BatchNorm1d(8), nn.ReLU())
+        self.all = nn.Linear(8, 4)
+
+    def forward(self, points):
+        turn = self.matrix(self.turn(points).max(2)[0]).view(-1, 3, 3)
+        turn = turn + torch.eye(3, dtype=points.dtype)
+        return self.all(self.each(torch.bmm(turn, points)).max(2).values)
+
+
+class Siamese(nn.Module):
+    """The loss of pairs that are near, or at least 1.5 apart."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(6, 8), nn.PReLU(), nn.Linear(8, 4))
+
+    def forward(self, first, second, alike):
+        # The older exporter leaves out what keeps a pairwise_distance from 0.
+        square = ((self.net(first) - self.net(second)) ** 2).sum(1)
+        distance = torch.sqrt(square + 1e-6)
+        apart = functional.relu(1.5 - distance)
+        return (alike * distance**2 + (1 - alike) * apart**2).mean()
+
+
+class Quantizer(nn.Module):
+    """The loss of images by the nearest of six codes, whose gradient goes past
+    the choice: three parts, each of which stops elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.encode = nn.Conv2d(1, 4, 4, 4)
+        self.codes = nn.Embedding(6, 4)
+        self.decode = nn.ConvTranspose2d(4, 1, 4, 4)
+
+    def forward(self, image):
+        z = self.encode(image)
+        flat = z.permute(0, 2, 3, 1).reshape(-1, 4)
+        codes = self.codes.weight
+        far = (flat**2).sum(1, keepdim=True) - 2 * flat @ codes.T
+        nearest = (far + (codes**2).sum(1)).argmin(1)
+        q = self.codes(nearest).view(z.shape[0], 2, 2, 4).permute(0, 3, 1, 2)
+        again = self.decode(z + (q - z).detach())
+        loss = functional.mse_loss(again, image)
+        loss = loss + functional.mse_loss(q, z.detach())
+        return loss + 0.25 * functional.mse_loss(z, q.detach())
+
+
+class Windows(nn.Module):
+    """Attention within windows that are shifted, by relative places, then a
+    merge of neighbours."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(6)
+        self.inputs, self.outputs = nn.Linear(6, 18), nn.Linear(6, 6)
+        self.places = nn.Parameter(torch.randn(49, 2) * 0.2)
+        self.merge, self.head = nn.Linear(24, 12, bias=False), nn.Linear(12, 4)
+        rows = torch.arange(16) // 4
+        columns = torch.arange(16) % 4
+        apart = (rows[:, None] - rows + 3) * 7 + columns[:, None] - columns + 3
+        self.register_buffer("apart", apart.view(-1))
+        # Parts of a window that are no neighbours see nothing of each other.
+        part = torch.tensor([0, 0, 0, 0, 1, 1, 2, 2])
+        parts = (part[:, None] * 3 + part).view(2, 4, 2, 4).transpose(1, 2)
+        parts = parts.reshape(4, 16)
+        hidden = (parts[:, None] != parts[:, :, None]).float() * -100
+        self.register_buffer("hidden", hidden)
+
+    def attend(self, x):
+        tokens = x.shape[0]
+        parts = self.inputs(x).view(tokens, 16, 3, 2, 3).permute(2, 0, 3, 1, 4)
+        query, key, value = parts
+        scores = query @ key.transpose(-2, -1) * 3**-0.5
+        places = self.places[self.apart].view(16, 16, 2).permute(2, 0, 1)
+        scores = (scores + places[None]).view(-1, 4, 2, 16, 16)
+        scores = scores + self.hidden[None, :, None].to(scores.dtype)
+        mixed = scores.view(tokens, 2, 16, 16).softmax(-1) @ value
+        return self.outputs(mixed.transpose(1, 2).reshape(tokens, 16, 6))
+
+    def forward(self, image):
+        batch = image.shape[0]
+        x = torch.roll(self.norm(image), (-2, -2), (1, 2))
+        x = x.view(batch, 2, 4, 2, 4, 6).transpose(2, 3).reshape(batch * 4, 16, 6)
+        x = self.attend(x).view(batch, 2, 2, 4, 4, 6).transpose(2, 3)
+        x = image + torch.roll(x.reshape(batch, 8, 8, 6), (2, 2), (1, 2))
+        quarters = [x[:, i::2, j::2] for j in range(2) for i in range(2)]
+        return self.head(self.merge(torch.cat(quarters, -1)).mean((1, 2)))
+
+
+class GraphAttention(nn.Module):
+    """Each node looks at its neighbours in a graph that is data."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = nn.Linear(4, 5, bias=False)
+        self.reader, self.read = (nn.Parameter(torch.randn(5)) for _ in range(2))
+        self.output = nn.Linear(5, 3)
+
+    def forward(self, nodes, edges):
+        x = self.project(nodes)
+        scores = (x @ self.reader)[:, :, None] + (x @ self.read)[:, None]
+        scores = functional.leaky_relu(scores, 0.2)
+        none = torch.full_like(scores, float("-inf"))
+        edges = edges + torch.eye(edges.shape[1], dtype=edges.dtype)
+        weights = torch.where(edges > 0, scores, none).softmax(-1)
+        return self.output(functional.elu(weights @ x))
+
+
+@dataclasses.dataclass
+class Kind:
+    make: typing.Callable
+    inputs: dict
+    labels: Array | None
+    # mpc's name of the loss; of one that the model computes there are no labels.
+    loss: str = "softmax_cross_entropy"
+    batch: int = 4
+    # Only today's exporter keeps what it needs.
+    stops: bool = False
+
+    def compute_loss(self, scores, labels):
+        if labels is None:
+            return scores
+        if self.loss == "mse":
+            return functional.mse_loss(scores, labels.to(scores.dtype))
+        # Classes are along axis 1 of sequences, along the last axis of nodes.
+        return functional.cross_entropy(scores, labels)
+
+
+KINDS = {
+    "experts": Kind(Experts, {"x": Array((6,))}, Array((), 3)),
+    "statespace": Kind(StateSpace, {"x": Array((7, 4))}, Array((), 3)),
+    "wavenet": Kind(WaveNet, {"x": Array((2, 20))}, Array((20,), 5)),
+    "capsules": Kind(Capsules, {"x": Array((5, 4))}, Array((), 3)),
+    "radiancefield": Kind(
+        RadianceField,
+        {"place": Array((3,)), "direction": Array((3,))},
+        *(Array((4,)), "mse"),
+    ),
+    "pointcloud": Kind(PointCloud, {"points": Array((3, 12))}, Array((), 4), batch=8),
+    "siamese": Kind(
+        Siamese,
+        {"first": Array((6,)), "second": Array((6,)), "alike": Array((), 2)},
+        *(None, "output:loss"),
+    ),
+    "quantizer": Kind(
+        *(Quantizer, {"image": Array((1, 8, 8))}, None, "output:loss"), stops=True
+    ),
+    "windows": Kind(Windows, {"image": Array((8, 8, 6))}, Array((), 4)),
+    "graphattention": Kind(
+        GraphAttention,
+        {"nodes": Array((6, 4)), "edges": Array((6, 6), 2)},
+        *(Array((6, 3)), "mse"),
+    ),
+}
