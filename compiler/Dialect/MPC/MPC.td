@@ -66,6 +66,11 @@ def MPC_Dialect : Dialect {
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
+  let extraClassDeclaration = [{
+    /// Adds the ops; the code that this makes of each is in a source of its
+    /// own, MPCRegisterOps.cpp.
+    void registerOps();
+  }];
 }
 
 //===----------------------------------------------------------------------===//
