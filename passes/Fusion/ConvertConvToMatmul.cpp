@@ -81,9 +81,8 @@ struct ConvertConvToMatmulPass
     : public mpc::impl::ConvertConvToMatmulPassBase<ConvertConvToMatmulPass> {
   void runOnOperation() override {
     SmallVector<Operation *> convolutions;
-    getOperation().walk([&](Operation *op) {
-      if (isa<ConvOp, ConvInputGradOp, ConvWeightGradOp>(op) &&
-          isMatrixProduct(op) && hasChannelsLast(op))
+    getOperation().walk([&](LayoutOpInterface op) {
+      if (op.getFilter() && isMatrixProduct(op) && hasChannelsLast(op))
         convolutions.push_back(op);
     });
     for (Operation *op : convolutions) {

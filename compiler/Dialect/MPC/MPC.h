@@ -6,9 +6,12 @@
 
 #include "compiler/Dialect/MPC/Words.h"
 #include "compiler/Interfaces/BodyOpInterface.h"
+#include "compiler/Interfaces/ContractionOpInterface.h"
 #include "compiler/Interfaces/IndexedOpInterface.h"
+#include "compiler/Interfaces/LayoutOpInterface.h"
 #include "compiler/Interfaces/OptimizerOpInterface.h"
 #include "compiler/Interfaces/PrecisionOpInterface.h"
+#include "compiler/Interfaces/ReductionOpInterface.h"
 #include "compiler/Interfaces/RegionOpInterface.h"
 #include "compiler/Interfaces/ScatterOpInterface.h"
 
