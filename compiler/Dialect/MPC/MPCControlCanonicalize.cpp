@@ -147,12 +147,12 @@ static ScanOp createSmaller(ScanOp op, const Dropped &dropped,
       stacked.push_back(op->getResult(carried + index).getType());
     }
   unsigned firstInvariant = carried + op.getScanned().size();
-  auto smaller = ScanOp::create(
-      rewriter, op.getLoc(), op.getLength(),
-      keep(op.getCarried(), dropped.arguments),
-      keep(op.getScanned(), dropped.arguments, carried),
-      keep(op.getInvariant(), dropped.arguments, firstInvariant), stacked,
-      reversedInputs, reversedOutputs);
+  auto smaller =
+      ScanOp::create(rewriter, op.getLoc(), op.getLength(),
+                     keep(op.getCarried(), dropped.arguments),
+                     keep(op.getScanned(), dropped.arguments, carried),
+                     keep(op.getInvariant(), dropped.arguments, firstInvariant),
+                     stacked, reversedInputs, reversedOutputs);
   smaller->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   return smaller;
 }
