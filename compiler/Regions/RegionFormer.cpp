@@ -237,13 +237,13 @@ void RegionFormer::growPointwise(unsigned region) {
   hasGrown.insert(region);
 }
 
-// Small kernels cost a launch each and little else: join those of one space
+// Small kernels cost a launch each and little else: join kernels of one space
 // even where they share nothing. Only some of them are tried with each other,
 // so that large models do not take quadratic time.
 void RegionFormer::mergeSmall() {
   constexpr unsigned kTries = 32;
   constexpr int64_t kSmall = 4096;
-  /// Those of a space, and how many of them have had their turn.
+  /// The small regions of one space, and how many of them were tried.
   struct Bucket {
     SmallVector<unsigned> regions;
     size_t turn = 0;

@@ -265,7 +265,7 @@ ScanOp LoopBuilder::build() {
   }
   for (auto [index, stack] : llvm::enumerate(scan.getStacked()))
     replace(made[index].first, join(stack, made[index]));
-  // All of it is of the phase that the ops are of.
+  // What is added belongs to the phase of the ops that it is added for.
   Operation *op =
       before ? before->getNextNode() : &ops.back()->getBlock()->front();
   for (; tile.getPhase() && op != ops.back(); op = op->getNextNode())

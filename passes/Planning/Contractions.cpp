@@ -309,8 +309,8 @@ LogicalResult ContractionEmitter::emitConv(OpTy op, const ConvParts &parts,
   size_t rank = spatial(parts.x).size();
   bool isLast = hasInputChannelsLast(op);
   ArrayRef<int64_t> pads = op.getPads();
-  // `compute` follows from the type of an operand, of which the gradient of the
-  // input has y alone.
+  // `compute` follows from the type of an activation that is read; the gradient
+  // of the input reads y alone.
   Value read = parts.xBuffer ? parts.xBuffer : parts.yBuffer;
   plan::ConvOp::create(
       builder, op.getLoc(),

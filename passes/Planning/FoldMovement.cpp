@@ -78,7 +78,7 @@ bool Access::reshape(ArrayRef<int64_t> to) {
   struct Run {
     int64_t extent, stride;
   };
-  // Merge neighbouring axes into runs, those of size 1 aside.
+  // Merge neighbouring axes into runs; axes of size 1 belong to none.
   SmallVector<Run> runs;
   for (auto [extent, stride] : llvm::zip_equal(shape, strides)) {
     if (extent == 1)

@@ -93,6 +93,7 @@ static ExitCode inspectArtifact(const std::string &file,
   if (!artifact.ok())
     return reportError(artifact.status());
   const Plan &plan = (*artifact)->plan();
+  // What it was made from and for, its state, and its functions.
   PrintableStream os(llvm::outs());
   os << file << ": artifact by " << plan.producer << ", "
      << formatBytes(double((*artifact)->fileBytes())) << "\n"

@@ -103,7 +103,7 @@ inline Phase getPhase(mlir::Operation *op) {
   auto phase = op->getAttrOfType<PhaseAttr>(kPhaseAttr);
   return phase ? phase.getValue() : Phase::Forward;
 }
-/// Whether that is the forward pass, of which the loss is the end.
+/// Whether `phase` belongs to the forward pass, which ends with the loss.
 inline bool isForward(Phase phase) {
   return phase == Phase::Forward || phase == Phase::Loss;
 }

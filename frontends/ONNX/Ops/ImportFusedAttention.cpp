@@ -160,6 +160,8 @@ LogicalResult FusedAttention::importProjected() {
   if (node.integer("do_rotary", 0) != 0)
     return node.unsupported("attribute 'do_rotary' is not supported; use "
                             "RotaryEmbedding and MultiHeadAttention");
+  // How many columns of the weights are queries, keys and values: a third
+  // each where no attribute says otherwise.
   SmallVector<int64_t> x(node.operandShape(0)), w(node.operandShape(1));
   if (x.size() != 3 || w.size() != 2 || w[0] != x[2])
     return node.invalid("expected an input of [batch, tokens, size] and "
@@ -171,6 +173,7 @@ LogicalResult FusedAttention::importProjected() {
       sizes[0] + sizes[1] + sizes[2] != w[1])
     return node.invalid("weights of " + Twine(w[1]) +
                         " columns are no queries, keys and values");
+  // One product projects to all three, which then are its columns.
   Value all = node.emit<MatMulOp>({node.operand(0), node.operand(1)});
   if (node.hasInput(2))
     all = node.emit<AddOp>({all, node.operand(2)});
@@ -184,6 +187,7 @@ LogicalResult FusedAttention::importProjected() {
     if (failed(separateHeads(*part)))
       return failure();
   }
+  // Keys and values of the past stand before those of these tokens.
   if (node.hasInput(4)) {
     SmallVector<int64_t> shape(node.operandShape(4));
     if (shape.size() != 5 || shape[0] != 2)
@@ -198,6 +202,7 @@ LogicalResult FusedAttention::importProjected() {
     if (failed(appendPast(past[0], past[1])))
       return failure();
   }
+  // Keys and values with the past are one output, for the next call.
   if (node.hasOutput(1)) {
     if (NodeImporter::typeOf(key) != NodeImporter::typeOf(value))
       return node.invalid("output 1 holds keys and values, which have not one "
@@ -232,6 +237,7 @@ LogicalResult FusedAttention::unpack() {
     ArrayRef<int64_t> shape = node.operandShape(index);
     return shape.size() == 5 && shape[3] == count && shape[2] == heads;
   };
+  // All three in input 0, keys and values in input 1, or an input each.
   query = node.operand(0);
   if (!node.hasInput(1)) {
     if (node.hasInput(2) || !isPacked(0, 3))

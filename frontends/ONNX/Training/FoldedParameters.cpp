@@ -61,6 +61,7 @@ static bool isComputedParameter(const Folded &folded,
 static void warnComputed(FunctionImporter &function, const Graph &graph,
                          ArrayRef<Folded> all,
                          const llvm::StringSet<> &parameters) {
+  // Weights that only lost their name, and those that were computed.
   const llvm::StringSet<> scaled =
       findScaled(graph.getModel().getProto().graph());
   SmallVector<const Folded *> renamed, computed;
@@ -76,6 +77,7 @@ static void warnComputed(FunctionImporter &function, const Graph &graph,
       computed.push_back(&folded);
     }
   }
+  // The first of each stands for all.
   if (!renamed.empty())
     graph.getModel().note(
         "PyTorch's exporter has made '" + renamed[0]->name + "' of '" +
