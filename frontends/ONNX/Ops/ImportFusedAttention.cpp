@@ -18,6 +18,8 @@ public:
       : node(node), heads(node.integer("num_heads", 0)) {}
 
   LogicalResult importProjected();
+  LogicalResult appendPackedPast(unsigned index);
+  LogicalResult definePresent(unsigned index);
   LogicalResult importApart();
 
 private:
@@ -151,6 +153,34 @@ LogicalResult FusedAttention::mix(unsigned mask, unsigned extra) {
 // Attention
 //===----------------------------------------------------------------------===//
 
+// Input `index`, [2, batch, heads, tokens, size], is the keys of the past and
+// behind them its values.
+LogicalResult FusedAttention::appendPackedPast(unsigned index) {
+  SmallVector<int64_t> shape(node.operandShape(index));
+  if (shape.size() != 5 || shape[0] != 2)
+    return node.invalid("expected a past of [2, batch, heads, tokens, size]");
+  SmallVector<int64_t> own(ArrayRef<int64_t>(shape).drop_front());
+  Value past[2];
+  for (int64_t i = 0; i < 2; ++i) {
+    SmallVector<int64_t> offsets = {i, 0, 0, 0, 0}, one(shape);
+    one[0] = 1;
+    past[i] = node.reshape(slice(node, node.operand(index), offsets, one), own);
+  }
+  return appendPast(past[0], past[1]);
+}
+
+// Output `index` holds keys and values in that form.
+LogicalResult FusedAttention::definePresent(unsigned index) {
+  if (NodeImporter::typeOf(key) != NodeImporter::typeOf(value))
+    return node.invalid("output 1 holds keys and values, which have not one "
+                        "shape");
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(key));
+  shape.insert(shape.begin(), 1);
+  Value both = concatenate(
+      node, {node.reshape(key, shape), node.reshape(value, shape)}, 0);
+  return node.define(index, both);
+}
+
 // (x, weights, bias, mask, past, bias of scores): the projections are in it.
 LogicalResult FusedAttention::importProjected() {
   if (node.hasInput(6) || node.integer("past_present_share_buffer", 0) != 0)
@@ -188,32 +218,11 @@ LogicalResult FusedAttention::importProjected() {
       return failure();
   }
   // Keys and values of the past stand before those of these tokens.
-  if (node.hasInput(4)) {
-    SmallVector<int64_t> shape(node.operandShape(4));
-    if (shape.size() != 5 || shape[0] != 2)
-      return node.invalid("expected a past of [2, batch, heads, tokens, size]");
-    SmallVector<int64_t> own(ArrayRef<int64_t>(shape).drop_front());
-    Value past[2];
-    for (int64_t i = 0; i < 2; ++i) {
-      SmallVector<int64_t> offsets = {i, 0, 0, 0, 0}, one(shape);
-      one[0] = 1;
-      past[i] = node.reshape(slice(node, node.operand(4), offsets, one), own);
-    }
-    if (failed(appendPast(past[0], past[1])))
-      return failure();
-  }
-  // Keys and values with the past are one output, for the next call.
-  if (node.hasOutput(1)) {
-    if (NodeImporter::typeOf(key) != NodeImporter::typeOf(value))
-      return node.invalid("output 1 holds keys and values, which have not one "
-                          "shape");
-    SmallVector<int64_t> shape(NodeImporter::shapeOf(key));
-    shape.insert(shape.begin(), 1);
-    Value both = concatenate(
-        node, {node.reshape(key, shape), node.reshape(value, shape)}, 0);
-    if (failed(node.define(1, both)))
-      return failure();
-  }
+  if (node.hasInput(4) && failed(appendPackedPast(4)))
+    return failure();
+  // With them they are one output, for the next call.
+  if (node.hasOutput(1) && failed(definePresent(1)))
+    return failure();
   return mix(3, 5);
 }
 
