@@ -110,7 +110,7 @@ static Value findLabels(FunctionEditor &function) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A loss and what it is of in one function.
+/// A loss, and the output and the labels of one function that it compares.
 struct PlacedLoss {
   LossSpec spec;
   Value output;

@@ -201,7 +201,7 @@ LogicalResult LossBuilder::verifySampleMajor(LossKind kind, Value scores) {
                << getLossInfo(kind).name << "@NODE";
 }
 
-// What the labels' input is like: what is known of it, or one label for each
+// The shape of the labels' input: the one that is known, or one label for each
 // position. A model that flattens samples and positions into one axis takes the
 // labels of each sample together.
 FailureOr<Shape>

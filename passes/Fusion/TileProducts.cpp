@@ -278,8 +278,8 @@ ScanOp LoopBuilder::build() {
 // The pass
 //===----------------------------------------------------------------------===//
 
-// Whether all went well with the products of a list of ops, and with those of
-// loops that it is given here.
+// Tiles the products of a list of ops, and then the products in the loops that
+// this makes. False where the loops would wait for each other.
 bool TileProductsPass::tileBlock(Block &block) {
   SmallVector<Tile> tiles;
   llvm::DenseSet<Operation *> isTiled;

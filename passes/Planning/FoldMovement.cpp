@@ -133,7 +133,8 @@ static bool moves(Operation *op) {
   return op && (isa<ReshapeOp>(op) || findMovement(op));
 }
 
-/// `access`, of the operand of `op`, as that of its result.
+/// Makes `access`, which reads the operand of `op`, read its result. False
+/// where no strides do that.
 static bool follow(Operation *op, Access &access) {
   if (isa<ReshapeOp>(op))
     return access.reshape(shapeOf(op->getResult(0)));

@@ -132,8 +132,8 @@ static bool mayRoundMaximum(const PrecisionGraph &graph, Operation *op,
                             placements[*index], placements);
 }
 
-// The float type the op has in the model: that of its first float result, or
-// else operand.
+// The float type the op has in the model: its first float result's, or without
+// one its first float operand's.
 static FloatType getModelType(Operation *op) {
   for (ValueRange values :
        {ValueRange(op->getResults()), ValueRange(op->getOperands())})

@@ -216,8 +216,9 @@ static Attribute toAttribute(const IndexBox &box, Builder &builder) {
   return entries.getDictionary(builder.getContext());
 }
 
-/// Makes `box` longer by `next` if that is of the same range and lies behind it
-/// along the one axis in which they differ, or is the same box.
+/// Joins `next` to `box` if both hold integers of one range and are neighbours:
+/// [0, 2) x [0, 8) and [2, 5) x [0, 8) are [0, 5) x [0, 8). Equal boxes join
+/// too. Whether they did.
 static bool absorb(IndexBox &box, const IndexBox &next) {
   if (box.size != next.size || box.isLabel != next.isLabel ||
       box.ignored != next.ignored)
