@@ -120,7 +120,7 @@ void Worker::compile(Job &job) {
     job.code = std::move(*code);
 }
 
-/// Compiles those of `jobs` that have no code yet.
+/// Compiles the jobs that have no code yet.
 static void compileJobs(std::vector<Job> &jobs,
                         const KernelCompilerOptions &options) {
   // Jobs that the cache has no code for.

@@ -82,7 +82,7 @@ static llvm::StringRef bytesOf(const T &value) {
 
 namespace {
 /// The headers of the file that is written.
-class Layout {
+class FileLayout {
 public:
   llvm::Error read(llvm::StringRef elf);
   llvm::Error add(llvm::StringRef name, uint64_t bytes, uint64_t alignment);
@@ -97,7 +97,7 @@ public:
 };
 } // namespace
 
-llvm::Error Layout::read(llvm::StringRef elf) {
+llvm::Error FileLayout::read(llvm::StringRef elf) {
   auto file = llvm::object::ELFFile<llvm::object::ELF64LE>::create(elf);
   if (!file)
     return file.takeError();
@@ -119,8 +119,8 @@ llvm::Error Layout::read(llvm::StringRef elf) {
   return llvm::Error::success();
 }
 
-llvm::Error Layout::add(llvm::StringRef name, uint64_t bytes,
-                        uint64_t alignment) {
+llvm::Error FileLayout::add(llvm::StringRef name, uint64_t bytes,
+                            uint64_t alignment) {
   for (const Elf64_Shdr &section : table)
     if (llvm::StringRef(names.c_str() + section.sh_name) == name)
       return llvm::createStringError("the file has a section '%s' already",
@@ -139,7 +139,7 @@ llvm::Error Layout::add(llvm::StringRef name, uint64_t bytes,
 }
 
 /// Places the names, then the table, then the bytes of the last section.
-void Layout::finish() {
+void FileLayout::finish() {
   Elf64_Shdr &nameTable = table[header.e_shstrndx];
   nameTable.sh_offset = table.back().sh_offset;
   nameTable.sh_size = names.size();
@@ -154,7 +154,7 @@ llvm::Error mpc::appendSections(llvm::StringRef elf,
                                 llvm::StringRef digestName,
                                 llvm::raw_ostream &out) {
   // Where everything comes to lie is known before anything is written.
-  Layout layout;
+  FileLayout layout;
   if (llvm::Error error = layout.read(elf))
     return error;
   for (const AppendedSection &section : sections)

@@ -27,7 +27,7 @@ static bool takesOnePass(Block &body, int64_t results) {
     bool follows = llvm::any_of(op.getOperands(), [&](Value operand) {
       return after.contains(operand.getDefiningOp());
     });
-    bool reduces = getReducedAxes(&op).has_value();
+    bool reduces = isa<ReductionOpInterface>(op);
     if (follows &&
         (reduces || typeOf(op.getResult(0)).getNumElements() > results))
       return false;
@@ -39,7 +39,7 @@ static bool takesOnePass(Block &body, int64_t results) {
 
 int64_t mpc::countReductions(func::FuncOp kernel) {
   return llvm::count_if(kernel.getBody().front(), [](Operation &op) {
-    return getReducedAxes(&op).has_value();
+    return isa<ReductionOpInterface>(op);
   });
 }
 

@@ -22,7 +22,7 @@ static int64_t elementsOf(RegionOp region) {
 // Elements of a pointwise segment, rows of one that reduces rows.
 static int64_t sizeOf(RegionOp region) {
   for (Operation &op : region.getBody().front())
-    if (getReducedAxes(&op))
+    if (isa<ReductionOpInterface>(op))
       return getReductionSpace(&op)->outer;
   return elementsOf(region);
 }

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/KernelSpace.h"
 
-#include "compiler/Dialect/MPC/FilterLayout.h"
-
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -88,37 +85,17 @@ std::optional<ReductionSpace> mpc::getReductionSpace(ArrayRef<int64_t> shape,
 }
 
 std::optional<SmallVector<int64_t>> mpc::getReducedAxes(Operation *op) {
-  using Axes = std::optional<SmallVector<int64_t>>;
-  return llvm::TypeSwitch<Operation *, Axes>(op)
-      .Case<ReduceSumOp, ReduceMeanOp, ReduceMaxOp, ReduceProdOp>(
-          [](auto reduction) {
-            return SmallVector<int64_t>(reduction.getAxes());
-          })
-      .Case([](SumToSizeOp sum) {
-        ArrayRef<int64_t> input = sum.getInput().getType().getShape();
-        ArrayRef<int64_t> output = sum.getType().getShape();
-        size_t missing = input.size() - output.size();
-        SmallVector<int64_t> axes;
-        for (auto [axis, extent] : llvm::enumerate(input))
-          if (axis < missing || output[axis - missing] != extent)
-            axes.push_back(axis);
-        return axes;
-      })
-      .Default([](Operation *) { return std::nullopt; });
-}
-
-int64_t mpc::getReductionParts(Operation *op) {
-  return llvm::TypeSwitch<Operation *, int64_t>(op)
-      .Case<ReduceSumOp, ReduceMeanOp, ReduceMaxOp, ReduceProdOp>(
-          [](auto reduction) { return reduction.getParts().value_or(1); })
-      .Default([](Operation *) { return 1; });
+  if (auto reduction = dyn_cast<ReductionOpInterface>(op))
+    return reduction.getReducedAxes();
+  return std::nullopt;
 }
 
 std::optional<ReductionSpace> mpc::getReductionSpace(Operation *op) {
+  auto reduction = cast<ReductionOpInterface>(op);
   std::optional<ReductionSpace> space =
-      getReductionSpace(shapeOf(op->getOperand(0)), *getReducedAxes(op));
+      getReductionSpace(shapeOf(op->getOperand(0)), reduction.getReducedAxes());
   if (space) {
-    int64_t parts = getReductionParts(op);
+    int64_t parts = reduction.getReductionParts();
     space->outer *= parts;
     space->reduced /= parts;
   }
@@ -127,7 +104,7 @@ std::optional<ReductionSpace> mpc::getReductionSpace(Operation *op) {
 
 Operation *mpc::findReduction(Block &body) {
   for (Operation &op : body)
-    if (getReducedAxes(&op))
+    if (isa<ReductionOpInterface>(op))
       return &op;
   return nullptr;
 }
@@ -139,46 +116,6 @@ ReductionSpace mpc::getReductionSpace(func::FuncOp kernel) {
 //===----------------------------------------------------------------------===//
 // Contractions
 //===----------------------------------------------------------------------===//
-
-// Rows are all but the last axis of the result in NHWC and in matrix products.
-static ContractionSpace spaceOf(Value result, int64_t depth) {
-  ArrayRef<int64_t> shape = shapeOf(result);
-  return {ShapedType::getNumElements(shape.drop_back()), shape.back(), depth};
-}
-
-ContractionSpace mpc::getContractionSpace(Operation *contraction) {
-  return llvm::TypeSwitch<Operation *, ContractionSpace>(contraction)
-      .Case([](MatMulOp op) {
-        ArrayRef<int64_t> lhs = shapeOf(op.getLhs());
-        return spaceOf(op.getOutput(),
-                       lhs[lhs.size() - (op.getTransA() ? 2 : 1)]);
-      })
-      .Case([](GemmOp op) {
-        return spaceOf(op.getOutput(),
-                       shapeOf(op.getA())[op.getTransA() ? 0 : 1]);
-      })
-      .Case([](ConvOp op) {
-        return spaceOf(
-            op.getOutput(),
-            ShapedType::getNumElements(shapeOf(op.getWeight()).drop_front()));
-      })
-      .Case([](ConvInputGradOp op) {
-        ArrayRef<int64_t> weight = shapeOf(op.getWeight());
-        int64_t taps =
-            hasInputChannelsLast(op)
-                ? ShapedType::getNumElements(weight.drop_front().drop_back())
-                : ShapedType::getNumElements(weight.drop_front(2));
-        return spaceOf(op.getDInput(),
-                       weight[0] / static_cast<int64_t>(op.getGroup()) * taps);
-      })
-      .Case([](ConvWeightGradOp op) {
-        ArrayRef<int64_t> weight = shapeOf(op.getDWeight());
-        return ContractionSpace{
-            weight[0], ShapedType::getNumElements(weight.drop_front()),
-            ShapedType::getNumElements(shapeOf(op.getDOutput())) / weight[0]};
-      })
-      .DefaultUnreachable("not a contraction");
-}
 
 bool mpc::isF64(Operation *contraction) {
   auto holdsF64 = [](Type type) { return getElementTypeOrSelf(type).isF64(); };

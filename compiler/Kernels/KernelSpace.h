@@ -43,10 +43,6 @@ std::optional<ReductionSpace> getReductionSpace(llvm::ArrayRef<int64_t> shape,
 /// The axes an op of role Reduction reduces, or nothing for any other op.
 std::optional<llvm::SmallVector<int64_t>> getReducedAxes(mlir::Operation *op);
 
-/// How many parts of its first reduced axis reduction `op` reduces apart; 1
-/// where it reduces all of it.
-int64_t getReductionParts(mlir::Operation *op);
-
 /// The space of reduction `op`: parts of an axis count as outer.
 std::optional<ReductionSpace> getReductionSpace(mlir::Operation *op);
 
@@ -60,14 +56,6 @@ ReductionSpace getReductionSpace(mlir::func::FuncOp kernel);
 //===----------------------------------------------------------------------===//
 // Contractions
 //===----------------------------------------------------------------------===//
-
-/// A contraction's result as a matrix and the number of products in each of its
-/// elements. Rows are batches and rows of a matrix product, pixels of an NHWC
-/// convolution, and output channels of a weight gradient.
-struct ContractionSpace {
-  int64_t rows = 1, columns = 1, depth = 1;
-};
-ContractionSpace getContractionSpace(mlir::Operation *contraction);
 
 /// Whether `contraction` reads or writes f64, and so is summed in it.
 bool isF64(mlir::Operation *contraction);

@@ -164,6 +164,7 @@ void PagePrinter::printFacts(unsigned index) {
   if (names.size() > 1)
     os << "<dt>stands for</dt><dd>" << escapeHTML(llvm::join(names, ", "))
        << "</dd>";
+  // What the record says, with links to the nodes of its path.
   for (const DecisionFact &fact : explainDecision(decision.record)) {
     os << "<dt>" << fact.about << "</dt><dd>";
     if (fact.about == "path")
@@ -195,6 +196,7 @@ void PagePrinter::printRow(unsigned index) {
         "aria-expanded=\"false\" "
         "aria-controls=\"facts"
      << index << "\">" << escapeHTML(decision.id) << "</button></th>";
+  // A cell each, marked where a type is low.
   auto printCell = [&](StringRef column, StringRef text, bool isLow = false) {
     os << "<td data-column=\"" << column
        << (isLow ? "\" class=\"low\">" : "\">") << escapeHTML(text) << "</td>";

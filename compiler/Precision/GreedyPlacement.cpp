@@ -18,8 +18,6 @@ using amp::PrecisionClass;
 using amp::Reason;
 
 namespace {
-constexpr unsigned kNone = ~0u;
-
 class GreedyPlacement final : public PlacementAlgorithm {
 public:
   explicit GreedyPlacement(bool findsPaths) : findsPaths(findsPaths) {}
@@ -29,8 +27,10 @@ public:
 private:
   enum class Color { None, Low, High };
 
-  void paint(unsigned node, Color color, Reason reason,
-             ArrayRef<unsigned> path);
+  void paint(unsigned node, Color color, Reason reason, PlacementPath path);
+  void paint(unsigned node, Color color, Reason reason) {
+    paint(node, color, reason, PlacementPath{{node}});
+  }
   bool isOpen(unsigned node) const;
 
   void paintPinnedAndAllowed();
@@ -46,12 +46,35 @@ private:
 };
 } // namespace
 
+void PlacementPath::add(unsigned node) {
+  nodes.push_back(node);
+  if (nodes.size() <= 2 * kEnd)
+    return;
+  nodes.erase(nodes.begin() + kEnd);
+  ++omitted;
+}
+
+void PlacementPath::addReversed(const PlacementPath &path) {
+  ArrayRef<unsigned> rest(path.nodes);
+  if (path.omitted > 0) {
+    // What is behind its gap comes first, and then a gap that joins what is
+    // left out here.
+    for (unsigned node : llvm::reverse(rest.drop_front(kEnd)))
+      add(node);
+    omitted += path.omitted + nodes.size() - kEnd;
+    nodes.truncate(kEnd);
+    rest = rest.take_front(kEnd);
+  }
+  for (unsigned node : llvm::reverse(rest))
+    add(node);
+}
+
 void GreedyPlacement::paint(unsigned node, Color color, Reason reason,
-                            ArrayRef<unsigned> path) {
+                            PlacementPath path) {
   colors[node] = color;
   placements[node].low = color == Color::Low;
   placements[node].reason = reason;
-  placements[node].path.assign(path.begin(), path.end());
+  placements[node].path = std::move(path);
 }
 
 // Whether painting may still decide the node by its neighbours.
@@ -67,11 +90,11 @@ void GreedyPlacement::paintPinnedAndAllowed() {
     if (node.pin != PlacementNode::Pin::None)
       paint(self,
             node.pin == PlacementNode::Pin::Low ? Color::Low : Color::High,
-            node.pinReason, self);
+            node.pinReason);
     else if (node.precisionClass == PrecisionClass::Allow)
-      paint(self, Color::Low, Reason::AllowList, self);
+      paint(self, Color::Low, Reason::AllowList);
     else if (node.precisionClass == PrecisionClass::Deny)
-      paint(self, Color::High, Reason::DenyList, self);
+      paint(self, Color::High, Reason::DenyList);
   }
 }
 
@@ -116,30 +139,43 @@ void GreedyPlacement::spreadDeny() {
              nodes[source].consumers, nodes[source].wideConsumers)) {
       if (!isOpen(consumer) || !carriers.test(consumer))
         continue;
-      SmallVector<unsigned, 4> path;
+      PlacementPath path;
       if (findsPaths)
         path = placements[source].path;
-      path.push_back(consumer);
-      paint(consumer, Color::High, Reason::AfterDenied, path);
+      path.add(consumer);
+      paint(consumer, Color::High, Reason::AfterDenied, std::move(path));
       worklist.push_back(consumer);
     }
   }
 }
 
-// Walks from low nodes through open nodes in the direction `next` gives, within
-// `limit` where it is given; returns each reached node's predecessor.
+namespace {
+/// Which nodes a walk reached, and from which seed on which way: each node's
+/// way ends in front of it.
+struct Reached {
+  llvm::BitVector isReached;
+  std::vector<PlacementPath> ways;
+};
+} // namespace
+
+// Walks from low nodes through open nodes in the direction `next` gives.
 template <typename NextFn, typename OpenFn>
-static std::vector<unsigned> reach(unsigned size, ArrayRef<unsigned> seeds,
-                                   NextFn next, OpenFn isOpen) {
-  std::vector<unsigned> from(size, kNone);
+static Reached reach(unsigned size, ArrayRef<unsigned> seeds, bool findsWays,
+                     NextFn next, OpenFn isOpen) {
+  Reached reached{llvm::BitVector(size), std::vector<PlacementPath>(size)};
   SmallVector<unsigned> worklist(seeds);
   for (unsigned i = 0; i < worklist.size(); ++i)
-    for (unsigned neighbour : next(worklist[i]))
-      if (from[neighbour] == kNone && isOpen(neighbour)) {
-        from[neighbour] = worklist[i];
-        worklist.push_back(neighbour);
-      }
-  return from;
+    for (unsigned neighbour : next(worklist[i])) {
+      if (reached.isReached.test(neighbour) || !isOpen(neighbour))
+        continue;
+      reached.isReached.set(neighbour);
+      worklist.push_back(neighbour);
+      if (!findsWays)
+        continue;
+      reached.ways[neighbour] = reached.ways[worklist[i]];
+      reached.ways[neighbour].add(worklist[i]);
+    }
+  return reached;
 }
 
 // Open nodes on a path from a low node to a low node become low.
@@ -151,27 +187,21 @@ void GreedyPlacement::bridgeLow() {
     if (colors[i] == Color::Low)
       seeds.push_back(i);
   auto open = [&](unsigned node) { return isOpen(node); };
-  std::vector<unsigned> before = reach(
-      nodes.size(), seeds,
+  Reached before = reach(
+      nodes.size(), seeds, findsPaths,
       [&](unsigned node) { return ArrayRef(nodes[node].consumers); }, open);
-  std::vector<unsigned> after = reach(
-      nodes.size(), seeds,
+  Reached after = reach(
+      nodes.size(), seeds, findsPaths,
       [&](unsigned node) { return ArrayRef(nodes[node].producers); },
-      [&](unsigned node) { return isOpen(node) && before[node] != kNone; });
+      [&](unsigned node) {
+        return isOpen(node) && before.isReached.test(node);
+      });
   // What was reached both ways is between: the path leads back to either end.
-  for (unsigned i = 0; i < nodes.size(); ++i) {
-    if (after[i] == kNone)
-      continue;
-    SmallVector<unsigned> path;
-    for (unsigned node = before[i]; findsPaths && node != kNone;
-         node = before[node])
-      path.push_back(node);
-    std::reverse(path.begin(), path.end());
-    path.push_back(i);
-    for (unsigned node = after[i]; findsPaths && node != kNone;
-         node = after[node])
-      path.push_back(node);
-    paint(i, Color::Low, Reason::BetweenLow, path);
+  for (unsigned i : after.isReached.set_bits()) {
+    PlacementPath path = std::move(before.ways[i]);
+    path.add(i);
+    path.addReversed(after.ways[i]);
+    paint(i, Color::Low, Reason::BetweenLow, std::move(path));
   }
 }
 
@@ -198,7 +228,7 @@ void GreedyPlacement::spreadLowUpstream() {
           lowConsumers[producer] < node.consumers.size())
         continue;
       paint(producer, Color::Low, Reason::FollowsNeighbours,
-            {producer, reader});
+            PlacementPath{{producer, reader}});
       visitLater(producer);
     }
   }
@@ -209,7 +239,7 @@ std::vector<Placement> GreedyPlacement::place(const PlacementProblem &problem) {
   colors.assign(nodes.size(), Color::None);
   placements.assign(nodes.size(), Placement());
   for (unsigned i = 0; i < nodes.size(); ++i)
-    placements[i].path.push_back(i);
+    placements[i].path.add(i);
 
   paintPinnedAndAllowed();
   spreadDeny();

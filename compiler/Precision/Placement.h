@@ -53,11 +53,28 @@ struct PlacementProblem {
   std::vector<PlacementNode> nodes;
 };
 
+/// Nodes along a way, in the order values flow. A long way keeps its first and
+/// its last nodes: a chain of 8,000 ops has as many ways, and the nodes of each
+/// would be 32 million.
+struct PlacementPath {
+  /// How many nodes either end of a long way keeps.
+  static constexpr size_t kEnd = 8;
+
+  /// All nodes; where some are left out, `kEnd` before the gap and as many
+  /// behind it.
+  llvm::SmallVector<unsigned, 4> nodes;
+  size_t omitted = 0;
+
+  void add(unsigned node);
+  /// Adds the nodes of another way, last one first.
+  void addReversed(const PlacementPath &path);
+};
+
 struct Placement {
   bool low = false;
   amp::Reason reason = amp::Reason::NotBetweenLow;
-  /// Nodes the reason speaks of, in the order values flow.
-  llvm::SmallVector<unsigned, 4> path;
+  /// The nodes the reason speaks of.
+  PlacementPath path;
 };
 
 class PlacementAlgorithm {

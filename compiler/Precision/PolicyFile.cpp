@@ -250,7 +250,7 @@ llvm::Error PrecisionPolicy::parseTable(const llvm::json::Array &list,
       return reject(where, "op: \"" + name + "\" has a row already");
     if (llvm::Error error = checkGiven(*object, where, *op))
       return error;
-    // Without classes of its own a gradient has those of its leader.
+    // A gradient without classes of its own takes its leader's.
     bool follows =
         object->get("follows") && !object->get("fp16") && !object->get("bf16");
     if (follows)

@@ -115,7 +115,7 @@ static Reason getFixedReason(Operation *op) {
   return isa<mpc::CastOp>(op) ? Reason::ModelCast : Reason::Update;
 }
 
-// Whether the bound is none in `low`, or one that has lost digits.
+// Whether `low` overflows at the bound, or has fewer digits there or none.
 static bool leavesRange(std::optional<APFloat> bound, FloatType low) {
   if (!bound || bound->isZero())
     return false;

@@ -21,7 +21,7 @@ namespace mpc {
 struct PrecisionGraphNode {
   std::string name;
   llvm::SmallVector<PrecisionOpInterface, 2> ops;
-  /// Policy's word; for an op in no table, that of a denied op.
+  /// What the policy says of the op; one that is in no table is denied.
   PolicyEntry entry;
   amp::Evidence evidence = amp::Evidence::Assumed;
   /// Whether a decision can change a type of the op: what it multiplies, or the

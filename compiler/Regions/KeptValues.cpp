@@ -2,6 +2,7 @@
 #include "compiler/Regions/KeptValues.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/KernelHero.h"
 #include "compiler/Regions/RegionFormer.h"
 #include "compiler/Regions/Work.h"
 #include "compiler/Support/MinCut.h"
@@ -21,51 +22,6 @@ static constexpr unsigned kMaxCuts = 5;
 
 static int64_t countElements(Value value) {
   return ShapedType::getNumElements(shapeOf(value));
-}
-
-//===----------------------------------------------------------------------===//
-// Who reads
-//===----------------------------------------------------------------------===//
-
-// Whether `operand` is read from memory, whoever could compute it: by what
-// moves, slides or multiplies, and by what is in no kernel.
-static bool isReadFromMemory(OpOperand &operand, const KernelRegion *kernel) {
-  if (!kernel || !kernel->kind || mpc::readsMemory(operand))
-    return true;
-  switch (*kernel->kind) {
-  case KernelKind::Pointwise:
-  case KernelKind::RowReduce:
-  case KernelKind::ColumnReduce:
-    return false;
-  case KernelKind::Contraction:
-    return operand.getOwner() == kernel->hero;
-  default:
-    return true;
-  }
-}
-
-void KeptValues::findReaders(Block &block) {
-  for (Operation &user : block) {
-    const KernelRegion *kernel = analysis.getRegion(&user);
-    for (OpOperand &operand : user.getOpOperands()) {
-      Value value = operand.get();
-      Operation *producer = value.getDefiningOp();
-      const KernelRegion *own =
-          producer ? analysis.getRegion(producer) : nullptr;
-      if (kernel && kernel == own)
-        continue;
-      if (!own || isReadFromMemory(operand, kernel))
-        inMemory.insert(value);
-      if (kernel)
-        readers[value].insert(kernel);
-    }
-  }
-}
-
-const KeptValues::Kernels &KeptValues::getReaders(Value value) const {
-  static const Kernels none;
-  auto entry = readers.find(value);
-  return entry == readers.end() ? none : entry->second;
 }
 
 //===----------------------------------------------------------------------===//
@@ -100,20 +56,79 @@ static bool keepsOrder(const KernelRegion &kernel, Operation *op) {
          });
 }
 
-// Whether `kernel`, which reads what elementwise `op` computes, can compute it.
-static bool canTake(const KernelRegion &kernel, Operation *op) {
-  switch (*kernel.kind) {
-  case KernelKind::Pointwise:
-    return shapeOf(op->getResult(0)) == ArrayRef<int64_t>(kernel.space);
-  case KernelKind::RowReduce:
-  case KernelKind::ColumnReduce:
-    return fitsReduction(op, kernel) && keepsOrder(kernel, op);
-  case KernelKind::Contraction:
-    return fitsTail(op, kernel);
-  default:
-    return false;
+static bool fitsPointwise(Operation *op, const KernelRegion &kernel) {
+  return shapeOf(op->getResult(0)) == ArrayRef<int64_t>(kernel.space);
+}
+
+static bool fitsOrderedReduction(Operation *op, const KernelRegion &kernel) {
+  return fitsReduction(op, kernel) && keepsOrder(kernel, op);
+}
+
+namespace {
+/// Kernels of a kind, which read what an elementwise op computes: whether such
+/// a kernel can compute the op itself.
+struct Recomputing {
+  KernelKind kind;
+  bool (*canTake)(Operation *op, const KernelRegion &kernel);
+};
+} // namespace
+
+// The kinds of kernels that can compute values again, one line each.
+static constexpr Recomputing kRecomputing[] = {
+    {KernelKind::Pointwise, fitsPointwise},
+    {KernelKind::RowReduce, fitsOrderedReduction},
+    {KernelKind::ColumnReduce, fitsOrderedReduction},
+    {KernelKind::Contraction, fitsTail},
+};
+
+// The line of `kind`; null where its kernels read all from memory.
+static const Recomputing *findRecomputing(KernelKind kind) {
+  const auto *row = llvm::find_if(
+      kRecomputing, [&](const Recomputing &row) { return row.kind == kind; });
+  return row == std::end(kRecomputing) ? nullptr : row;
+}
+
+//===----------------------------------------------------------------------===//
+// Who reads
+//===----------------------------------------------------------------------===//
+
+// Whether `operand` is read from memory, whoever could compute it: by what
+// moves, slides or multiplies, and by what is in no kernel.
+static bool isReadFromMemory(OpOperand &operand, const KernelRegion *kernel) {
+  if (!kernel || !kernel->kind || mpc::readsMemory(operand))
+    return true;
+  const Recomputing *row = findRecomputing(*kernel->kind);
+  return !row || (KernelHero::get(*kernel->kind).readsMemory() &&
+                  operand.getOwner() == kernel->hero);
+}
+
+void KeptValues::findReaders(Block &block) {
+  for (Operation &user : block) {
+    const KernelRegion *kernel = analysis.getRegion(&user);
+    for (OpOperand &operand : user.getOpOperands()) {
+      Value value = operand.get();
+      Operation *producer = value.getDefiningOp();
+      const KernelRegion *own =
+          producer ? analysis.getRegion(producer) : nullptr;
+      if (kernel && kernel == own)
+        continue;
+      if (!own || isReadFromMemory(operand, kernel))
+        inMemory.insert(value);
+      if (kernel)
+        readers[value].insert(kernel);
+    }
   }
 }
+
+const KeptValues::Kernels &KeptValues::getReaders(Value value) const {
+  static const Kernels none;
+  auto entry = readers.find(value);
+  return entry == readers.end() ? none : entry->second;
+}
+
+//===----------------------------------------------------------------------===//
+// What kernels need
+//===----------------------------------------------------------------------===//
 
 bool KeptValues::canRecompute(Operation *op, const Kernels &kernels) const {
   return hasRole(op, RegionRole::Elementwise) && op->getNumResults() == 1 &&
@@ -121,7 +136,8 @@ bool KeptValues::canRecompute(Operation *op, const Kernels &kernels) const {
          countElements(op->getResult(0)) >= kMinElements &&
          getElementWork(op) && kernels.size() <= kMaxKernels &&
          llvm::all_of(kernels, [&](const KernelRegion *kernel) {
-           return canTake(*kernel, op);
+           const Recomputing *row = findRecomputing(*kernel->kind);
+           return row && row->canTake(op, *kernel);
          });
 }
 

@@ -37,8 +37,8 @@ static Axes findAxesOfProduct(MatMulOp op, int64_t axis) {
   return findAllAligned(op, axis);
 }
 
-// The axis of the operand in front of which there are as many elements as in
-// front of `axis` of the result.
+// The axis of the operand that becomes `axis` of the result: as many elements
+// lie in front of it. Of [6, 4] reshaped to [2, 3, 4], axis 2 is axis 1.
 static std::optional<Axes> findAxisOfReshape(ReshapeOp op, int64_t axis) {
   auto countBefore = [](Value value, int64_t end) {
     return ShapedType::getNumElements(shapeOf(value).take_front(end));

@@ -38,8 +38,8 @@ std::optional<int64_t> findResultAxis(mlir::OpOperand &operand, int64_t axis);
 /// findPartedAxes says that it can be run on parts.
 bool canSplit(mlir::Operation *op, int64_t axis, int64_t count);
 
-/// Whether the owner of `operand`, a matrix product, sums along `axis` of it,
-/// so that its result is the sum of what it gives for each part.
+/// Whether the matrix product that reads `operand` sums along its `axis`. The
+/// product is then the sum of the products of the parts.
 bool isSummed(mlir::OpOperand &operand, int64_t axis);
 
 /// The axes of the operands of a matrix product along which it sums.

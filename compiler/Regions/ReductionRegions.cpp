@@ -23,7 +23,8 @@ using namespace mpc;
 bool RegionFormer::followsReduction(Operation *op, unsigned region) const {
   return llvm::any_of(op->getOperands(), [&](Value operand) {
     Operation *producer = operand.getDefiningOp();
-    return producer && find(producer) == region && getReducedAxes(producer);
+    return producer && find(producer) == region &&
+           isa<ReductionOpInterface>(producer);
   });
 }
 
@@ -31,7 +32,7 @@ ArrayRef<Operation *> RegionFormer::getReductionsOf(Value tensor) {
   auto [entry, isNew] = reductionsOf.try_emplace(tensor.getAsOpaquePointer());
   if (isNew)
     for (Operation *user : tensor.getUsers())
-      if (getReducedAxes(user))
+      if (isa<ReductionOpInterface>(user))
         entry->second.push_back(user);
   return entry->second;
 }
@@ -116,7 +117,8 @@ void ReductionGrowth::include(Operation *op) {
       addReaders(operand.get(), {position, number});
   }
   for (Operation *user : op->getUsers())
-    if (getReducedAxes(user) || kernel().kind == KernelKind::RowReduce)
+    if (isa<ReductionOpInterface>(user) ||
+        kernel().kind == KernelKind::RowReduce)
       neighbours[{1, former.position.lookup(user), 0}] = user;
 }
 

@@ -6,7 +6,6 @@
 #include "compiler/Kernels/KernelSpace.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <map>
 
@@ -35,29 +34,15 @@ std::optional<KernelRegion> mpc::seedRegion(Operation *op) {
   region.hero = op;
   region.ops = {op};
   region.space = SmallVector<int64_t>(shapeOf(op->getResult(0)));
-  if (auto axes = getReducedAxes(op)) {
+  if (auto reduction = dyn_cast<ReductionOpInterface>(op)) {
     region.space = SmallVector<int64_t>(shapeOf(op->getOperand(0)));
-    region.axes = *axes;
-    region.parts = getReductionParts(op);
+    region.axes = reduction.getReducedAxes();
+    region.parts = reduction.getReductionParts();
   }
   if (auto scatter = dyn_cast<ScatterOpInterface>(op))
     region.space =
         SmallVector<int64_t>(shapeOf(scatter.getUpdatesOperand().get()));
   return region;
-}
-
-// The axis of a contraction's result that counts columns; nothing where the
-// result is produced whole, so that nothing can follow in the same kernel.
-static std::optional<size_t> columnAxis(Operation *hero) {
-  return llvm::TypeSwitch<Operation *, std::optional<size_t>>(hero)
-      .Case<ConvOp, ConvInputGradOp>([](auto conv) -> std::optional<size_t> {
-        return getChannelAxis(conv.getLayout(),
-                              shapeOf(conv->getResult(0)).size());
-      })
-      .Case([](ConvWeightGradOp) { return std::nullopt; })
-      .Default([](Operation *op) -> std::optional<size_t> {
-        return shapeOf(op->getResult(0)).size() - 1;
-      });
 }
 
 // Whether a tail over `space` can read a tensor of `shape`: it is full, one
@@ -83,12 +68,13 @@ static bool isTailOperand(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
 // for less than storing it takes.
 static bool isOnlyReduced(Operation *op) {
   return !op->use_empty() && llvm::all_of(op->getUsers(), [](Operation *user) {
-    return getReducedAxes(user).has_value();
+    return isa<ReductionOpInterface>(user);
   });
 }
 
 bool mpc::fitsTail(Operation *op, const KernelRegion &region) {
-  std::optional<size_t> axis = columnAxis(region.hero);
+  std::optional<size_t> axis =
+      cast<ContractionOpInterface>(region.hero).getColumnAxis();
   return axis && !readsMemory(op) && !isOnlyReduced(op) &&
          resultsHaveShape(op, region.space) &&
          llvm::all_of(op->getOperands(), [&](Value operand) {
@@ -251,13 +237,13 @@ void RegionFormer::growPointwise(unsigned region) {
   hasGrown.insert(region);
 }
 
-// Small kernels cost a launch each and little else: join those of one space
+// Small kernels cost a launch each and little else: join kernels of one space
 // even where they share nothing. Only some of them are tried with each other,
 // so that large models do not take quadratic time.
 void RegionFormer::mergeSmall() {
   constexpr unsigned kTries = 32;
   constexpr int64_t kSmall = 4096;
-  /// Those of a space, and how many of them have had their turn.
+  /// The small regions of one space, and how many of them were tried.
   struct Bucket {
     SmallVector<unsigned> regions;
     size_t turn = 0;

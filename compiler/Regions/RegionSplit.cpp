@@ -216,7 +216,7 @@ SmallVector<KernelRegion> mpc::splitRegion(KernelRegion region) {
     begin = end;
     // A piece without a hero becomes pointwise kernels.
     auto hero = llvm::find_if(piece, [&](Operation *op) {
-      return op == region.hero || getReducedAxes(op);
+      return op == region.hero || isa<ReductionOpInterface>(op);
     });
     bool hasHero = hero != piece.end() && region.kind != KernelKind::Pointwise;
     if (hasHero)

@@ -39,7 +39,7 @@ struct LayerSummary {
   int64_t elements = 0;                ///< of those that are floats
 };
 
-/// The nodes in order, those of constants left out.
+/// The nodes in order, without Constant nodes.
 llvm::Expected<std::vector<LayerSummary>> describeLayers(const Model &model);
 
 } // namespace mpc::onnx_frontend

@@ -97,7 +97,7 @@ static bool storesArranged(KernelKind kind) {
   return kind == KernelKind::Contraction || kind == KernelKind::Epilogue;
 }
 
-/// The partition of a kernel, and its loops, are those of its hero.
+/// Divides a kernel's work and emits its loops as its hero says.
 static LogicalResult checkHero(Block &body, KernelKind kind) {
   const KernelHero &hero = KernelHero::get(kind);
   bool isOfSegments = isa<RegionOp>(body.front());

@@ -110,7 +110,7 @@ static Value findLabels(FunctionEditor &function) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A loss and what it is of in one function.
+/// A loss, and the output and the labels of one function that it compares.
 struct PlacedLoss {
   LossSpec spec;
   Value output;
@@ -128,6 +128,10 @@ private:
                       bool forEvaluation);
   FailureOr<SmallVector<PlacedLoss>> place(const FunctionEditor &function,
                                            ArrayRef<LossSpec> specs);
+  FailureOr<SmallVector<Loss>> buildLosses(FunctionEditor &function,
+                                           OpBuilder &builder,
+                                           ArrayRef<PlacedLoss> placed,
+                                           bool forEvaluation);
   FailureOr<std::optional<Shape>> parseLabelShape(StringRef target);
   LossSettings settings() const;
 };
@@ -290,24 +294,18 @@ static void addSampleOutputs(FunctionEditor &function, OpBuilder &builder,
 // The functions
 //===----------------------------------------------------------------------===//
 
-LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
-                                 bool forEvaluation) {
-  FunctionEditor function(func);
-  PhaseListener phase(Phase::Loss);
-  OpBuilder builder = function.builder();
-  builder.setListener(&phase);
-  FailureOr<SmallVector<PlacedLoss>> placed = place(function, specs);
-  if (failed(placed))
-    return failure();
+FailureOr<SmallVector<Loss>>
+AddLossPass::buildLosses(FunctionEditor &function, OpBuilder &builder,
+                         ArrayRef<PlacedLoss> placed, bool forEvaluation) {
   // What the model computes itself, before ours is among it.
-  bool hasOwn = llvm::any_of(specs, [](const LossSpec &spec) {
-    return spec.kind == LossKind::Output;
+  bool hasOwn = llvm::any_of(placed, [](const PlacedLoss &one) {
+    return one.spec.kind == LossKind::Output;
   });
   Value ownPrediction = hasOwn ? findLabels(function) : Value();
-  Operation *ownLoss = findLabelLoss(func.getBody().front());
+  Operation *ownLoss = findLabelLoss(function.getBody());
   // Each loss, times its factor.
   SmallVector<Loss> losses;
-  for (const PlacedLoss &one : *placed) {
+  for (const PlacedLoss &one : placed) {
     FailureOr<std::optional<Shape>> labels = parseLabelShape(one.target);
     if (failed(labels))
       return failure();
@@ -321,12 +319,29 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
       loss->labelLoss = ownLoss;
     }
     // Which labels a loss of the model's own leaves out is not known of a sum.
-    loss->perSample = isOwn && specs.size() > 1
+    loss->perSample = isOwn && placed.size() > 1
                           ? Value()
                           : scaleBy(builder, one.spec.factor, loss->perSample);
     loss->total = scaleBy(builder, one.spec.factor, loss->total);
     losses.push_back(*loss);
   }
+  return losses;
+}
+
+LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
+                                 bool forEvaluation) {
+  FunctionEditor function(func);
+  PhaseListener phase(Phase::Loss);
+  OpBuilder builder = function.builder();
+  builder.setListener(&phase);
+  FailureOr<SmallVector<PlacedLoss>> placed = place(function, specs);
+  if (failed(placed))
+    return failure();
+  FailureOr<SmallVector<Loss>> built =
+      buildLosses(function, builder, *placed, forEvaluation);
+  if (failed(built))
+    return failure();
+  ArrayRef<Loss> losses = *built;
   // They take the place of the outputs.
   if (forEvaluation)
     function.dropUpdates();

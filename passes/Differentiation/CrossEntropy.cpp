@@ -204,7 +204,7 @@ LogicalResult LossBuilder::verifySampleMajor(LossKind kind, Value scores) {
                << getLossInfo(kind).name << "@NODE";
 }
 
-// What the labels' input is like: what is known of it, or one label for each
+// The shape of the labels' input: the one that is known, or one label for each
 // position. A model that flattens samples and positions into one axis takes the
 // labels of each sample together.
 FailureOr<Shape>
@@ -304,7 +304,7 @@ Loss LossBuilder::reduceLabels(Operation *op, Value weights,
   Loss loss{{}, {}, {}, {}, op};
   // One loss for each label: (samples, labels of a sample).
   Value each = reshape(op->getResult(0), labelShape, "loss.sample");
-  // The plain mean is that of the samples' means.
+  // Without weights the mean of all labels is the mean of the samples' means.
   if (!settings.isSum && !weights) {
     loss.perSample = mean(each, 1, "loss.sample");
     loss.total = mean(loss.perSample, 0, "loss.mean");
@@ -388,20 +388,33 @@ FailureOr<Loss> LossBuilder::buildOfProbabilities(const LossSpec &spec,
   return Loss{reduce(loss, 0, "loss.mean"), {}, {}};
 }
 
-FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &spec, Value scores,
-                                            StringRef target) {
+Value LossBuilder::buildPrediction(Value rows, ArrayRef<int64_t> labelShape,
+                                   size_t axesBehind) {
+  Shape shape(labelShape);
+  size_t axis = shape.size() - axesBehind;
+  shape.insert(shape.begin() + axis, shapeOf(rows)[1]);
+  return moveAxis(builder, at("loss.prediction"),
+                  reshape(rows, shape, "loss.prediction"), axis, 1);
+}
+
+LogicalResult LossBuilder::verifyScores(LossKind kind, Value scores) {
   auto type = typeOf(scores);
-  int64_t last = type.getRank() - 1;
-  if (last < 1)
+  if (type.getRank() < 2)
     return withExitCode(mlir::emitError(scores.getLoc()),
                         ExitCode::InvalidInput)
            << "expected scores of shape [batch, classes, ...] for "
-           << getLossInfo(spec.kind).name << ", found " << type;
+           << getLossInfo(kind).name << ", found " << type;
   // A warning comes once, not for each function.
-  if (failed(spec.kind == LossKind::NLL
-                 ? verifyLogProbabilities(spec.kind, scores)
-                 : verifyNoSoftmax(scores, /*warn=*/!perSample)))
+  return kind == LossKind::NLL ? verifyLogProbabilities(kind, scores)
+                               : verifyNoSoftmax(scores, /*warn=*/!perSample);
+}
+
+FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &spec, Value scores,
+                                            StringRef target) {
+  if (failed(verifyScores(spec.kind, scores)))
     return failure();
+  auto type = typeOf(scores);
+  int64_t last = type.getRank() - 1;
   // Where the classes are, and what the labels are like.
   std::optional<Shape> known = findLabelShape(target);
   if (spec.kind == LossKind::SoftmaxCrossEntropy && known &&
@@ -432,23 +445,17 @@ FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &spec, Value scores,
   } else {
     rows = moveAxis(builder, at("loss.scores"), scores, *axis, 1);
   }
+  // One loss of all, or those of every label where samples have their own.
   bool split = perSample && isPerSample(*labels);
   LossReduction whole =
       settings.isSum ? LossReduction::Sum : LossReduction::Mean;
   Value flat = reshape(*labels, positions, "loss.labels");
   Operation *op = createLabelLoss(spec.kind, rows, flat,
                                   split ? LossReduction::None : whole);
-  // What evaluation compares with the labels has one axis more than they.
   Value prediction = rows;
-  if (perSample && *labelShape != positions) {
-    Shape shape(*labelShape);
-    int64_t from = shape.size() - (positions.size() - 1);
-    if (*axis == last)
-      from = shape.size();
-    shape.insert(shape.begin() + from, classes);
-    prediction = moveAxis(builder, at("loss.prediction"),
-                          reshape(rows, shape, "loss.prediction"), from, 1);
-  }
+  if (perSample && *labelShape != positions)
+    prediction = buildPrediction(rows, *labelShape,
+                                 *axis == last ? 0 : positions.size() - 1);
   if (!split)
     return Loss{op->getResult(0), {}, prediction, {}, op};
   Value counts;

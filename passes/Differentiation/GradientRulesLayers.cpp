@@ -229,7 +229,7 @@ static void gradBatchNormInference(BatchNormInferenceOp op,
     g.add(2, "dbias", sumPerChannel(g, g.at("dbias"), g.dy(), layout));
 }
 
-// The gradients of input and scale from that of the output.
+// The gradients of input and scale, given the gradient of the output.
 template <typename Grad, typename Op>
 static void gradFromOutput(Op op, GradientBuilder &g, ValueRange statistics) {
   if (!g.dy())

@@ -56,7 +56,7 @@ private:
   /// Has the backward body while it grows.
   OwningOpRef<ScanOp> holder;
   Block *backward = nullptr;
-  /// Its first op of those that the rules made.
+  /// The first op in it that a gradient rule made.
   Operation *first = nullptr;
   /// Operands of the backward loop; one that is kept is null until the forward
   /// loop stacks it.

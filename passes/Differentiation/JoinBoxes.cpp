@@ -1,4 +1,4 @@
-// Gradients of a value that was sliced, from those of its slices.
+// The gradient of a value that was sliced, made of its slices' gradients.
 //
 // Split along an axis is as many slices, whose gradients lie side by side
 // again: one concat, where a sum of as many tensors between zeros would take
@@ -82,9 +82,10 @@ static SmallVector<Run> findRuns(ArrayRef<int64_t> shape,
   return runs;
 }
 
-// One box of those of a run.
+// Joins the boxes of a run, which lie side by side along `axis`, into one.
 static GradientBox concat(OpBuilder &builder, ArrayRef<GradientBox> boxes,
                           int64_t axis) {
+  // A tree of concatenations, each of so many inputs as one may have.
   SmallVector<GradientBox> parts(boxes);
   while (parts.size() > 1) {
     SmallVector<GradientBox> joined;

@@ -72,6 +72,9 @@ private:
   /// Whether labels of that shape name one class for each of the positions,
   /// whose first axis may be of samples times positions.
   bool fits(llvm::ArrayRef<int64_t> labels, llvm::ArrayRef<int64_t> positions);
+  /// Whether a loss of `kind` can be of `scores`: their rank, and what made
+  /// them.
+  mlir::LogicalResult verifyScores(LossKind kind, mlir::Value scores);
   /// The loss of class labels, from scores or from log-probabilities.
   llvm::FailureOr<Loss> buildOfClasses(const LossSpec &spec, mlir::Value scores,
                                        llvm::StringRef target);
@@ -83,9 +86,16 @@ private:
   /// `labels` against `rows`, whose classes are on axis 1, by `reduction`.
   mlir::Operation *createLabelLoss(LossKind kind, mlir::Value rows,
                                    mlir::Value labels, LossReduction reduction);
+  /// What evaluation compares with labels of `labelShape`: `rows`, whose
+  /// classes are on axis 1, in the labels' shape with an axis of classes more.
+  /// In `rows` classes stand before the last `axesBehind` axes of the labels.
+  mlir::Value buildPrediction(mlir::Value rows,
+                              llvm::ArrayRef<int64_t> labelShape,
+                              size_t axesBehind);
   /// How much of a mean each label is, in the shape of `labels`.
   mlir::Value buildLabelWeights(mlir::Value rows, mlir::Value labels);
-  /// The loss of every sample, and of all, from that of every label.
+  /// The loss of every sample and the loss of all, given the loss of each
+  /// label.
   Loss reduceLabels(mlir::Operation *op, mlir::Value weights,
                     llvm::ArrayRef<int64_t> labelShape);
   /// Class weights as a constant of `element`; null where there are none.

@@ -17,7 +17,7 @@ struct ParameterGroup {
   bool decays = true;
 };
 
-/// What flags say of them.
+/// What --no-decay and --lr-scale say of parameters.
 struct GroupPatterns {
   /// Each `bias`, `norm` or a pattern of names.
   llvm::ArrayRef<std::string> noDecay;

@@ -120,8 +120,8 @@ struct ConvertConvToMatmulPass
     // cuDNN convolves with strides without copies.
     const bool takesStrides = !getTarget(getOperation()).isGPU();
     SmallVector<Operation *> convolutions;
-    getOperation().walk([&](Operation *op) {
-      if (isa<ConvOp, ConvInputGradOp, ConvWeightGradOp>(op) &&
+    getOperation().walk([&](LayoutOpInterface op) {
+      if (op.getFilter() &&
           (takesStrides ? hasOneTap(op) : isMatrixProduct(op)) &&
           hasChannelsLast(op))
         convolutions.push_back(op);

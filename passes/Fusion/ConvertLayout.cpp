@@ -20,7 +20,6 @@
 
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_CONVERTLAYOUTPASS
@@ -88,41 +87,16 @@ static Value reshape(OpBuilder &builder, Operation *of, Value value,
 // Ops with a layout
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// How many of the first operands and results of an op are activations.
-struct Activations {
-  unsigned operands = 0, results = 0;
-};
-} // namespace
-
-static Activations activationsOf(Operation *op) {
-  return llvm::TypeSwitch<Operation *, Activations>(op)
-      .Case<ConvOp, ConvInputGradOp, BatchNormOp, BatchNormInferenceOp,
-            AveragePoolOp, AveragePoolGradOp, GlobalAveragePoolOp,
-            GlobalAveragePoolGradOp>([](auto) {
-        return Activations{1, 1};
-      })
-      .Case([](ConvWeightGradOp) {
-        return Activations{2, 0};
-      })
-      .Case<BatchNormGradOp, MaxPoolGradOp>([](auto) {
-        return Activations{2, 1};
-      })
-      .Case([](MaxPoolOp) {
-        return Activations{1, 2};
-      })
-      .Default([](Operation *) { return Activations(); });
-}
-
 // Surrounds `op` with transposes and sets its layout.
-static void convert(Operation *op, Activations activations) {
+static void convert(LayoutOpInterface op) {
   int64_t rank = shapeOf(op->getOperand(0)).size();
   OpBuilder builder(op);
   for (OpOperand &operand :
-       op->getOpOperands().take_front(activations.operands))
+       op->getOpOperands().take_front(op.countActivationOperands()))
     operand.set(transpose(builder, op, operand.get(), toLast(rank)));
   builder.setInsertionPointAfter(op);
-  for (OpResult result : op->getResults().take_front(activations.results)) {
+  for (OpResult result :
+       op->getResults().take_front(op.countActivationResults())) {
     result.setType(permute(result.getType(), toLast(rank)));
     Value restored = transpose(builder, op, result, toFirst(rank));
     result.replaceAllUsesExcept(restored, restored.getDefiningOp());
@@ -132,18 +106,23 @@ static void convert(Operation *op, Activations activations) {
 
 // Gives a convolution a filter, or the gradient of one, with its input channels
 // last.
-static void convertFilter(Operation *op) {
+static void convertFilter(LayoutOpInterface op) {
   OpBuilder builder(op);
-  int64_t rank = shapeOf(op->getOperand(0)).size();
-  if (auto gradient = dyn_cast<ConvWeightGradOp>(op)) {
-    Value filter = gradient.getDWeight();
+  Value filter = op.getFilter();
+  int64_t rank = shapeOf(filter).size();
+  if (filter.getDefiningOp() == op) {
+    // The op makes it: what reads it finds ONNX's order behind a transpose.
     filter.setType(permute(filter.getType(), toLast(rank)));
     builder.setInsertionPointAfter(op);
     Value restored = transpose(builder, op, filter, toFirst(rank));
     filter.replaceAllUsesExcept(restored, restored.getDefiningOp());
   } else {
-    OpOperand &filter = op->getOpOperand(1);
-    filter.set(transpose(builder, op, filter.get(), toLast(rank)));
+    Value converted = transpose(builder, op, filter, toLast(rank));
+    // Activations come first, and one of them may be the same value.
+    for (OpOperand &operand :
+         op->getOpOperands().drop_front(op.countActivationOperands()))
+      if (operand.get() == filter)
+        operand.set(converted);
   }
   op->setAttr("filter_layout",
               FilterLayoutAttr::get(op->getContext(), FilterLayout::OHWI));
@@ -192,11 +171,10 @@ struct SinkThroughElementwise : RewritePattern {
 };
 
 /// reduce(transpose(x)) -> transpose(reduce(x)), on axes that stay.
-struct SinkThroughReduction : RewritePattern {
-  explicit SinkThroughReduction(MLIRContext *context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+struct SinkThroughReduction : OpInterfaceRewritePattern<ReductionOpInterface> {
+  using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
 
-  LogicalResult matchAndRewrite(Operation *op,
+  LogicalResult matchAndRewrite(ReductionOpInterface op,
                                 PatternRewriter &rewriter) const override;
 };
 
@@ -301,45 +279,25 @@ SinkThroughElementwise::matchAndRewrite(Operation *op,
   return success();
 }
 
-// A reduction of the kind of `op` that keeps its axes.
-static Value reduceLike(OpBuilder &builder, Operation *op, Value input,
-                        ArrayRef<int64_t> axes) {
-  SmallVector<int64_t> shape(shapeOf(input));
-  // Reduced axes stay, with size 1, so that the perm of a transpose behind the
-  // reduction still fits.
-  for (int64_t axis : axes)
-    shape[axis] = 1;
-  auto type = cast<RankedTensorType>(op->getResult(0).getType()).clone(shape);
-  if (isa<ReduceMeanOp>(op))
-    return inPhase(ReduceMeanOp::create(builder, op->getLoc(), type, input,
-                                        axes, /*keepdims=*/true),
-                   op);
-  if (isa<ReduceMaxOp>(op))
-    return inPhase(ReduceMaxOp::create(builder, op->getLoc(), type, input, axes,
-                                       /*keepdims=*/true),
-                   op);
-  if (isa<ReduceProdOp>(op))
-    return inPhase(ReduceProdOp::create(builder, op->getLoc(), type, input,
-                                        axes, /*keepdims=*/true),
-                   op);
-  return inPhase(ReduceSumOp::create(builder, op->getLoc(), type, input, axes,
-                                     /*keepdims=*/true),
-                 op);
-}
-
 LogicalResult
-SinkThroughReduction::matchAndRewrite(Operation *op,
+SinkThroughReduction::matchAndRewrite(ReductionOpInterface op,
                                       PatternRewriter &rewriter) const {
-  auto axes = getReducedAxes(op);
-  if (!axes)
-    return rewriter.notifyMatchFailure(op, "is no reduction");
   TransposeOp restoring = restoringTranspose(op->getOperand(0));
   if (!restoring)
     return rewriter.notifyMatchFailure(op, "reduces no restored layout");
-  SmallVector<int64_t> moved = llvm::map_to_vector(
-      *axes, [&](int64_t axis) { return restoring.getPerm()[axis]; });
+  SmallVector<int64_t> moved =
+      llvm::map_to_vector(op.getReducedAxes(), [&](int64_t axis) {
+        return restoring.getPerm()[axis];
+      });
   llvm::sort(moved);
-  Value reduced = reduceLike(rewriter, op, restoring.getInput(), moved);
+  // Reduced axes stay, with size 1, so that the perm of a transpose behind the
+  // reduction still fits.
+  SmallVector<int64_t> shape(shapeOf(restoring.getInput()));
+  for (int64_t axis : moved)
+    shape[axis] = 1;
+  Value reduced = op.reduceLike(rewriter, typeOf(op->getResult(0)).clone(shape),
+                                restoring.getInput(), moved, /*parts=*/nullptr);
+  copyPhase(op, reduced.getDefiningOp());
   Value restored = transpose(rewriter, op, reduced, restoring.getPerm());
   rewriter.replaceOp(
       op, reshape(rewriter, op, restored, shapeOf(op->getResult(0))));
@@ -402,16 +360,13 @@ LogicalResult SinkThroughPad::matchAndRewrite(PadOp op,
 void ConvertLayoutPass::runOnOperation() {
   TargetInfo target = getTarget(getOperation());
   // Ops first: each gets NHWC and transposes around it.
-  getOperation().walk([&](Operation *op) {
-    if (isa<ConvOp, ConvInputGradOp, ConvWeightGradOp>(op) &&
-        takesInputChannelsLast(target) && !hasInputChannelsLast(op))
+  getOperation().walk([&](LayoutOpInterface op) {
+    if (op.getFilter() && takesInputChannelsLast(target) &&
+        !hasInputChannelsLast(op))
       convertFilter(op);
-    Activations activations = activationsOf(op);
-    auto layout = op->getAttrOfType<LayoutAttr>("layout");
-    bool isFirst = !layout || layout.getValue() == Layout::NCHW;
-    if (activations.operands > 0 && isFirst &&
+    if (op.getActivationLayout() == Layout::NCHW &&
         shapeOf(op->getOperand(0)).size() > 2)
-      convert(op, activations);
+      convert(op);
   });
   // Then the transposes sink, until they meet others and cancel.
   RewritePatternSet patterns(&getContext());

@@ -5,7 +5,7 @@
 #include "passes/Fusion/Decompose.h"
 #include "passes/Fusion/Passes.h"
 
-#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_DECOMPOSEPASS
@@ -99,18 +99,18 @@ struct DecomposePass : public mpc::impl::DecomposePassBase<DecomposePass> {
 };
 } // namespace
 
-// The replacements of a composite op's results; empty for any other op.
-static SmallVector<Value> decomposeAny(Operation *op) {
-  Emitter emitter(op);
-  return llvm::TypeSwitch<Operation *, SmallVector<Value>>(op)
-      .Case<SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp, LogSoftmaxGradOp,
-            SoftmaxCrossEntropyLossOp, SoftmaxCrossEntropyLossGradOp, NLLLossOp,
-            NLLLossGradOp, AccuracyOp, BatchNormOp, BatchNormInferenceOp,
-            BatchNormGradOp, LayerNormOp, LayerNormGradOp, RMSNormOp,
-            RMSNormGradOp, GlobalAveragePoolOp, GlobalAveragePoolGradOp,
-            ClipGradNormOp, amp::AllFiniteOp>(
-          [&](auto composite) { return decompose(composite, emitter); })
-      .Default([](Operation *) { return SmallVector<Value>(); });
+using Decomposition = SmallVector<Value> (*)(Operation *, Emitter &);
+
+// How `op` is decomposed; null for an op that is not in the list.
+static Decomposition findDecomposition(Operation *op) {
+  static const llvm::StringMap<Decomposition> table = {
+#define MPC_DECOMPOSITION(OpTy)                                                \
+  {OpTy::getOperationName(), [](Operation *composite, Emitter &emitter) {      \
+     return decompose(cast<OpTy>(composite), emitter);                         \
+   }},
+#include "passes/Fusion/Decompositions.def"
+  };
+  return table.lookup(op->getName().getStringRef());
 }
 
 void DecomposePass::runOnOperation() {
@@ -131,12 +131,13 @@ void DecomposePass::runOnOperation() {
       composites.push_back(op);
   });
   for (Operation *op : composites) {
-    SmallVector<Value> replacements = decomposeAny(op);
-    if (replacements.empty()) {
+    Decomposition decomposition = findDecomposition(op);
+    if (!decomposition) {
       op->emitOpError("has no decomposition");
       return signalPassFailure();
     }
-    op->replaceAllUsesWith(replacements);
+    Emitter emitter(op);
+    op->replaceAllUsesWith(decomposition(op, emitter));
     op->erase();
   }
 }

@@ -74,30 +74,10 @@ private:
   mlir::Attribute phase;
 };
 
-/// Each returns the replacements of the op's results.
-llvm::SmallVector<mlir::Value> decompose(SoftmaxOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(LogSoftmaxOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(SoftmaxGradOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(LogSoftmaxGradOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(SoftmaxCrossEntropyLossOp op,
-                                         Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(SoftmaxCrossEntropyLossGradOp op,
-                                         Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(NLLLossOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(NLLLossGradOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(AccuracyOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(BatchNormOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(BatchNormInferenceOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(BatchNormGradOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(LayerNormOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(LayerNormGradOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(RMSNormOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(RMSNormGradOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(GlobalAveragePoolOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(GlobalAveragePoolGradOp op,
-                                         Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(ClipGradNormOp op, Emitter &e);
-llvm::SmallVector<mlir::Value> decompose(amp::AllFiniteOp op, Emitter &e);
+/// The replacements of a composite op's results, for each op of the list.
+#define MPC_DECOMPOSITION(OpTy)                                                \
+  llvm::SmallVector<mlir::Value> decompose(OpTy op, Emitter &e);
+#include "passes/Fusion/Decompositions.def"
 
 } // namespace mpc
 

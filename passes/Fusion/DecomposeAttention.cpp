@@ -36,7 +36,8 @@ public:
   Value drop(Value value);
   Value multiply(Value lhs, Value rhs, bool transA, bool transB, double alpha,
                  Type element);
-  /// The gradient of what is capped, or masked, from that of the result.
+  /// The gradient of the scores before the cap, or before the mask, given the
+  /// gradient behind it.
   Value passSoftcap(Value gradient, const Weights &weights);
   Value passMask(Value gradient);
   /// The sum over the axes that a tensor of `shape` is broadcast along.
@@ -252,9 +253,10 @@ static void decomposeGradient(AttentionGradOp op, const Weights *forward) {
 // The pass
 //===----------------------------------------------------------------------===//
 
-// Whether an attention is one that `grad` is the gradient of: of the same
-// tensors, with the same done to its scores. Several may share tensors. What is
-// dropped is dropped behind the softmax that is read of it.
+// Whether `grad` is the gradient of attention `op`: it reads the same tensors
+// and does the same to the scores. The tensors alone do not tell, since several
+// attentions may share them. Dropout does not matter: it is behind the softmax
+// that the gradient reads.
 static bool isForwardOf(AttentionOp op, AttentionGradOp grad) {
   auto scoring = [](auto attention) {
     return std::tuple(attention.getScaleAttr(), attention.getSoftcapAttr(),

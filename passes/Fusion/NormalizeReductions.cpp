@@ -114,8 +114,8 @@ Step Steps::choose(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) const {
 }
 
 // A reduction like `op` of `input`, which keeps its axes.
-static Value reduceLike(Operation *op, Value input, Step step, Type element,
-                        OpBuilder &builder) {
+static Value reduceLike(ReductionOpInterface op, Value input, Step step,
+                        Type element, OpBuilder &builder) {
   // Reduced axes stay: with size 1, or `parts` for the first step of a long
   // one.
   SmallVector<int64_t> shape(shapeOf(input));
@@ -125,17 +125,7 @@ static Value reduceLike(Operation *op, Value input, Step step, Type element,
   auto type = RankedTensorType::get(shape, element);
   auto parts =
       step.parts > 1 ? builder.getI64IntegerAttr(step.parts) : IntegerAttr();
-  if (isa<ReduceMeanOp>(op))
-    return ReduceMeanOp::create(builder, op->getLoc(), type, input, step.axes,
-                                true, parts);
-  if (isa<ReduceMaxOp>(op))
-    return ReduceMaxOp::create(builder, op->getLoc(), type, input, step.axes,
-                               true, parts);
-  if (isa<ReduceProdOp>(op))
-    return ReduceProdOp::create(builder, op->getLoc(), type, input, step.axes,
-                                true, parts);
-  return ReduceSumOp::create(builder, op->getLoc(), type, input, step.axes,
-                             true, parts);
+  return op.reduceLike(builder, type, input, step.axes, parts);
 }
 
 // What a reduction of no integers gives, in all elements of `type`.
@@ -170,11 +160,11 @@ static Value reduceNothing(Operation *op) {
                             DenseElementsAttr::get(type, element));
 }
 
-static void normalize(Operation *op, SmallVector<int64_t> axes,
-                      const Steps &steps) {
+static void normalize(ReductionOpInterface op, const Steps &steps) {
   // Between steps, floats are f32, or f64 where one is; integers stay.
   OpBuilder builder(op);
   Value result = op->getResult(0), value = op->getOperand(0);
+  SmallVector<int64_t> axes = op.getReducedAxes();
   auto type = cast<RankedTensorType>(result.getType());
   bool wide = elementOf(value).isF64() || type.getElementType().isF64();
   Type compute = isa<IntegerType>(elementOf(value)) ? elementOf(value)
@@ -231,18 +221,16 @@ void NormalizeReductionsPass::runOnOperation() {
   TargetInfo target = getTarget(getOperation());
   // Collected first: `normalize` erases them.
   Steps steps(target);
-  SmallVector<std::pair<Operation *, SmallVector<int64_t>>> reductions;
-  getOperation().walk([&](Operation *op) {
-    if (auto axes = getReducedAxes(op))
-      reductions.emplace_back(op, std::move(*axes));
-  });
-  for (auto &[op, axes] : reductions) {
+  SmallVector<ReductionOpInterface> reductions;
+  getOperation().walk(
+      [&](ReductionOpInterface op) { reductions.push_back(op); });
+  for (ReductionOpInterface op : reductions) {
     if (Value constant = reduceNothing(op)) {
       op->getResult(0).replaceAllUsesWith(constant);
       op->erase();
       continue;
     }
-    normalize(op, std::move(axes), steps);
+    normalize(op, steps);
   }
   getOperation().walk([](ScatterOpInterface scatter) { widen(scatter); });
 }

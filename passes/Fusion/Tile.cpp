@@ -269,7 +269,7 @@ static bool moves(Operation *op) {
   return isa<ReshapeOp, TransposeOp, SliceOp>(op);
 }
 
-/// Whether `op` computes elements from those of one tensor and constants.
+/// Whether `op` scales one tensor, by constants alone.
 static bool scalesByConstants(Operation *op) {
   OpOperand *scaled = findScaledOperand(op);
   return scaled && llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {

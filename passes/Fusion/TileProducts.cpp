@@ -265,7 +265,7 @@ ScanOp LoopBuilder::build() {
   }
   for (auto [index, stack] : llvm::enumerate(scan.getStacked()))
     replace(made[index].first, join(stack, made[index]));
-  // All of it is of the phase that the ops are of.
+  // What is added belongs to the phase of the ops that it is added for.
   Operation *op =
       before ? before->getNextNode() : &ops.back()->getBlock()->front();
   for (; tile.getPhase() && op != ops.back(); op = op->getNextNode())
@@ -278,8 +278,8 @@ ScanOp LoopBuilder::build() {
 // The pass
 //===----------------------------------------------------------------------===//
 
-// Whether all went well with the products of a list of ops, and with those of
-// loops that it is given here.
+// Tiles the products of a list of ops, and then the products in the loops that
+// this makes. False where the loops would wait for each other.
 bool TileProductsPass::tileBlock(Block &block) {
   SmallVector<Tile> tiles;
   llvm::DenseSet<Operation *> isTiled;

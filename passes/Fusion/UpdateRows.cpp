@@ -146,7 +146,7 @@ void RowUpdate::rewrite() {
   update->replaceAllUsesWith(results);
 }
 
-// The gradient that `update` reads, if it is that of looking up few rows.
+// The gradient that `update` reads, if it comes from looking up a few rows.
 static ScatterOp findRowGradient(OptimizerOpInterface update) {
   if (!update.keepsWithoutGradient())
     return {};

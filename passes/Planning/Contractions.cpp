@@ -5,7 +5,7 @@
 #include "compiler/Kernels/KernelSpace.h"
 #include "passes/Planning/LibraryTails.h"
 
-#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -309,8 +309,8 @@ LogicalResult ContractionEmitter::emitConv(OpTy op, const ConvParts &parts,
   size_t rank = spatial(parts.x).size();
   bool isLast = hasInputChannelsLast(op);
   ArrayRef<int64_t> pads = op.getPads();
-  // `compute` follows from the type of an operand, of which the gradient of the
-  // input has y alone.
+  // `compute` follows from the type of an activation that is read; the gradient
+  // of the input reads y alone.
   Value read = parts.xBuffer ? parts.xBuffer : parts.yBuffer;
   plan::ConvOp::create(
       builder, op.getLoc(),
@@ -333,37 +333,62 @@ LogicalResult ContractionEmitter::emitConv(OpTy op, const ConvParts &parts,
   return success();
 }
 
+LogicalResult ContractionEmitter::emitStep(MatMulOp op, Value first,
+                                           Value second,
+                                           const ContractionResult &result) {
+  emitMatMul(op, {first, second, result.buffer, {}, {}, {}}, result,
+             op.getTransA(), op.getTransB(), op.getAlpha(),
+             plan::FusedKindAttr());
+  return success();
+}
+
+LogicalResult ContractionEmitter::emitStep(ConvOp op, Value first, Value second,
+                                           const ContractionResult &result) {
+  return emitConv(op,
+                  {ConvKind::Forward, op.getInput().getType(),
+                   op.getWeight().getType(), op.getType(), first, second,
+                   result.buffer},
+                  result);
+}
+
+LogicalResult ContractionEmitter::emitStep(ConvInputGradOp op, Value first,
+                                           Value second,
+                                           const ContractionResult &result) {
+  return emitConv(op,
+                  {ConvKind::InputGrad, op.getType(), op.getWeight().getType(),
+                   op.getDOutput().getType(), result.buffer, second, first},
+                  result);
+}
+
+LogicalResult ContractionEmitter::emitStep(ConvWeightGradOp op, Value first,
+                                           Value second,
+                                           const ContractionResult &result) {
+  return emitConv(op,
+                  {ConvKind::WeightGrad, op.getInput().getType(), op.getType(),
+                   op.getDOutput().getType(), first, result.buffer, second},
+                  result);
+}
+
+template <typename OpTy>
+ContractionEmitter::StepEntry ContractionEmitter::entryOf() {
+  return {OpTy::getOperationName(),
+          [](ContractionEmitter &emitter, Operation *op, Value first,
+             Value second, const ContractionResult &result) {
+            return emitter.emitStep(cast<OpTy>(op), first, second, result);
+          }};
+}
+
 LogicalResult ContractionEmitter::emit(Operation *op, Value first, Value second,
                                        const ContractionResult &result) {
-  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](MatMulOp matmul) {
-        emitMatMul(op, {first, second, result.buffer, {}, {}, {}}, result,
-                   matmul.getTransA(), matmul.getTransB(), matmul.getAlpha(),
-                   plan::FusedKindAttr());
-        return success();
-      })
-      .Case([&](ConvOp conv) {
-        return emitConv(conv,
-                        {ConvKind::Forward, conv.getInput().getType(),
-                         conv.getWeight().getType(), conv.getType(), first,
-                         second, result.buffer},
-                        result);
-      })
-      .Case([&](ConvInputGradOp conv) {
-        return emitConv(
-            conv,
-            {ConvKind::InputGrad, conv.getType(), conv.getWeight().getType(),
-             conv.getDOutput().getType(), result.buffer, second, first},
-            result);
-      })
-      .Case([&](ConvWeightGradOp conv) {
-        return emitConv(conv,
-                        {ConvKind::WeightGrad, conv.getInput().getType(),
-                         conv.getType(), conv.getDOutput().getType(), first,
-                         result.buffer, second},
-                        result);
-      })
-      .Default([](Operation *other) {
-        return other->emitOpError("expected a matrix product or a convolution");
-      });
+  // The contractions that libraries have, one line each.
+  static const llvm::StringMap<EmitStep> steps = {
+      entryOf<MatMulOp>(),
+      entryOf<ConvOp>(),
+      entryOf<ConvInputGradOp>(),
+      entryOf<ConvWeightGradOp>(),
+  };
+  EmitStep emitStep = steps.lookup(op->getName().getStringRef());
+  if (!emitStep)
+    return op->emitOpError("expected a matrix product or a convolution");
+  return emitStep(*this, op, first, second, result);
 }

@@ -45,6 +45,25 @@ public:
 
 private:
   struct ConvParts;
+  /// Adds the step of a contraction on the buffers of its two operands.
+  using EmitStep = mlir::LogicalResult (*)(ContractionEmitter &,
+                                           mlir::Operation *, mlir::Value first,
+                                           mlir::Value second,
+                                           const ContractionResult &);
+  using StepEntry = std::pair<llvm::StringRef, EmitStep>;
+  template <typename OpTy>
+  static StepEntry entryOf();
+  mlir::LogicalResult emitStep(MatMulOp op, mlir::Value first,
+                               mlir::Value second,
+                               const ContractionResult &result);
+  mlir::LogicalResult emitStep(ConvOp op, mlir::Value first, mlir::Value second,
+                               const ContractionResult &result);
+  mlir::LogicalResult emitStep(ConvInputGradOp op, mlir::Value first,
+                               mlir::Value second,
+                               const ContractionResult &result);
+  mlir::LogicalResult emitStep(ConvWeightGradOp op, mlir::Value first,
+                               mlir::Value second,
+                               const ContractionResult &result);
   plan::MatMulOp emitMatMul(mlir::Operation *op, const ProductBuffers &buffers,
                             const ContractionResult &result, bool transA,
                             bool transB, llvm::APFloat alpha,

@@ -78,7 +78,7 @@ bool Access::reshape(ArrayRef<int64_t> to) {
   struct Run {
     int64_t extent, stride;
   };
-  // Merge neighbouring axes into runs, those of size 1 aside.
+  // Merge neighbouring axes into runs; axes of size 1 belong to none.
   SmallVector<Run> runs;
   for (auto [extent, stride] : llvm::zip_equal(shape, strides)) {
     if (extent == 1)
@@ -133,7 +133,8 @@ static bool moves(Operation *op) {
   return op && (isa<ReshapeOp>(op) || findMovement(op));
 }
 
-/// `access`, of the operand of `op`, as that of its result.
+/// Makes `access`, which reads the operand of `op`, read its result. False
+/// where no strides do that.
 static bool follow(Operation *op, Access &access) {
   if (isa<ReshapeOp>(op))
     return access.reshape(shapeOf(op->getResult(0)));

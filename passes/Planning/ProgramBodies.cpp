@@ -50,8 +50,8 @@ void ProgramBuilder::placeStacked(ScanCallOp scan, ArrayRef<Value> results) {
                          scan.getReversedOutputs()[index], scan.getLoc()));
 }
 
-// The steps of one iteration. `operands` and `results` are the memory of those
-// of `scan`.
+// Adds the steps of one iteration. `operands` and `results` are the memory of
+// the loop's operands and results, in order.
 LogicalResult ProgramBuilder::addBody(ScanCallOp scan, ArrayRef<Value> operands,
                                       ArrayRef<Value> results) {
   unsigned carried = scan.getCarried().size();

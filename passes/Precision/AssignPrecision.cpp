@@ -18,6 +18,7 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/SmallSet.h"
 
 namespace mpc {
@@ -133,8 +134,8 @@ static bool mayRoundMaximum(const PrecisionGraph &graph, Operation *op,
                             placements[*index], placements);
 }
 
-// The float type the op has in the model: that of its first float result, or
-// else operand.
+// The float type the op has in the model: its first float result's, or without
+// one its first float operand's.
 static FloatType getModelType(Operation *op) {
   for (ValueRange values :
        {ValueRange(op->getResults()), ValueRange(op->getOperands())})
@@ -208,8 +209,12 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
   FloatType accumulate = wide.isF64() ? wide : Float32Type::get(context);
 
   SmallVector<Attribute> path;
-  for (unsigned step : placement.path)
+  for (unsigned step : placement.path.nodes)
     path.push_back(StringAttr::get(context, graph.getNodes()[step].name));
+  // A long way says how many nodes are left out in its middle.
+  if (size_t omitted = placement.path.omitted)
+    path.insert(path.begin() + PlacementPath::kEnd,
+                StringAttr::get(context, "(" + Twine(omitted) + " more)"));
   return DecisionAttr::get(
       context, compute, accumulate, storage, node.entry.precisionClass,
       StringAttr::get(context, node.entry.rule),
@@ -222,7 +227,7 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
       flip.empty() ? StringAttr() : StringAttr::get(context, flip));
 }
 
-// Whether the op would be low in a mode that offers what `offered` places.
+// Whether the op would be low in another mode, whose placements are `offered`.
 static bool wouldBeLow(const PrecisionGraph &graph, unsigned index,
                        ArrayRef<Placement> offered) {
   PrecisionOpInterface op = graph.getNodes()[index].ops.front();
@@ -238,9 +243,10 @@ static bool wouldBeLow(const PrecisionGraph &graph, unsigned index,
 //===----------------------------------------------------------------------===//
 
 // The way from an op of unbounded range through clear ops to node `index`;
-// empty where there is none.
-static SmallVector<unsigned, 4> findUnbounded(const PlacementProblem &problem,
-                                              unsigned index) {
+// empty where there is none. No such way leads through `bounded` nodes, to
+// which those are added that a search in vain has met.
+static PlacementPath findUnbounded(const PlacementProblem &problem,
+                                   unsigned index, llvm::BitVector &bounded) {
   /// What each node was reached from.
   llvm::SmallDenseMap<unsigned, unsigned> next;
   SmallVector<unsigned> worklist = {index};
@@ -250,18 +256,21 @@ static SmallVector<unsigned, 4> findUnbounded(const PlacementProblem &problem,
     for (unsigned producer :
          llvm::concat<const unsigned>(read.producers, read.wideProducers)) {
       const PlacementNode &node = problem.nodes[producer];
-      if (!next.try_emplace(producer, reader).second)
+      if (bounded.test(producer) || !next.try_emplace(producer, reader).second)
         continue;
       if (node.unbounded) {
-        SmallVector<unsigned, 4> path = {producer};
-        while (path.back() != index)
-          path.push_back(next.lookup(path.back()));
+        PlacementPath path;
+        path.add(producer);
+        while (path.nodes.back() != index)
+          path.add(next.lookup(path.nodes.back()));
         return path;
       }
       if (node.precisionClass == PrecisionClass::Clear)
         worklist.push_back(producer);
     }
   }
+  for (auto [node, from] : next)
+    bounded.set(node);
   return {};
 }
 
@@ -270,11 +279,12 @@ static SmallVector<unsigned, 4> findUnbounded(const PlacementProblem &problem,
 // way.
 static void markUnbounded(const PlacementProblem &problem,
                           MutableArrayRef<Placement> placements) {
+  llvm::BitVector bounded(problem.nodes.size());
   for (auto [index, placement] : llvm::enumerate(placements)) {
     if (placement.reason != Reason::AllowList)
       continue;
-    SmallVector<unsigned, 4> path = findUnbounded(problem, index);
-    if (path.empty())
+    PlacementPath path = findUnbounded(problem, index, bounded);
+    if (path.nodes.empty())
       continue;
     placement.reason = Reason::AllowListUnbounded;
     placement.path = std::move(path);
@@ -295,7 +305,7 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
     placements.assign(offered.size(), Placement());
     for (auto [index, placement] : llvm::enumerate(placements)) {
       placement.reason = Reason::Mode;
-      placement.path.push_back(index);
+      placement.path.add(index);
     }
   }
   for (auto [index, node] : llvm::enumerate(graph.getNodes())) {

@@ -237,7 +237,7 @@ bool AttentionMatcher::matchScores(Value scores) {
   if (product.factors.size() != 1)
     return false;
   auto matmul = match.take<MatMulOp>(product.factors.front());
-  // A number may be a tensor that widens what it is of.
+  // A scale may be a tensor of more axes, which would widen the scores.
   if (!matmul || matmul.getTransA() ||
       matmul.getType() != getRoot().getLhs().getType())
     return false;

@@ -141,7 +141,7 @@ RecognizeBinaryCrossEntropy::matchAndRewrite(Operation *op,
 // Softplus
 //===----------------------------------------------------------------------===//
 
-// Whether all that is read of a sigmoid are logarithms of it and of 1 less it.
+// Whether everything that reads sigmoid p computes log(p) or log(1 - p).
 static bool isReadByLogarithms(SigmoidOp sigmoid) {
   auto isLogarithm = [](Operation *op) { return isa<LogOp>(op); };
   return llvm::all_of(sigmoid->getUsers(), [&](Operation *user) {

@@ -131,6 +131,7 @@ static Value dropAxis(Value value, int64_t axis, Match &match) {
 // x[..., :n] and x[..., n:], x[..., ::2] and x[..., 1::2], or of rows as
 // [..., pairs, 2] or [..., 2, pairs] one of the two, with that axis or without.
 static std::optional<PairPart> matchPart(Value value, Match &match) {
+  // A slice, maybe with its axis of size 1 taken away by a reshape.
   Match attempt = match;
   Value inner = value;
   if (auto view = value.getDefiningOp<ReshapeOp>();
@@ -144,6 +145,7 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
   ArrayRef<int64_t> from = shapeOf(slice.getInput());
   int64_t size = slice.getSizes()[*axis], offset = slice.getOffsets()[*axis];
   int64_t stride = slice.getStrides().empty() ? 1 : slice.getStrides()[*axis];
+  // Such a reshape takes away the sliced axis and nothing else.
   PairPart part;
   part.source = slice.getInput();
   if (inner != value) {
@@ -152,6 +154,7 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
     if (size != 1 || shapeOf(value) != ArrayRef<int64_t>(dropped))
       return std::nullopt;
   }
+  // One of two along an axis of pairs, or a half, or every second element.
   if (size == 1 && from[*axis] == 2 && rank >= 2) {
     bool isLast = *axis == rank - 1;
     if (!isLast && inner == value)
@@ -177,6 +180,7 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
 // concat(first, second), or of pairs [..., pairs, 2] or [..., 2, pairs] that
 // are viewed as rows.
 static std::optional<Join> matchJoin(Value value, Match &match) {
+  // A concatenation of two, maybe viewed with one axis less.
   Match attempt = match;
   auto view = value.getDefiningOp<ReshapeOp>();
   Value joined = view ? view.getInput() : value;
@@ -190,6 +194,7 @@ static std::optional<Join> matchJoin(Value value, Match &match) {
   int64_t rank = shape.size(), axis = concat.getAxis();
   if (shapeOf(first) != shapeOf(second) || rank < 1)
     return std::nullopt;
+  // Along an axis of pairs, or half behind half.
   Join join;
   if (view && rank >= 2 && axis >= rank - 2 && shape[axis] == 2) {
     bool isLast = axis == rank - 1;
@@ -321,6 +326,7 @@ static std::optional<Rotation> matchRotated(Operation *op, Value turned,
   Type type = op->getResult(0).getType();
   if (!product || !own || product.getType() != type || own.getType() != type)
     return std::nullopt;
+  // Either operand of each product may be its table.
   for (unsigned i : {0, 1})
     for (unsigned j : {0, 1}) {
       Match attempt = match;
@@ -334,6 +340,7 @@ static std::optional<Rotation> matchRotated(Operation *op, Value turned,
       found->cosine = own->getOperand(1 - j);
       if (isa<SubOp>(op))
         found->isTransposed = !found->isTransposed;
+      // Both elements of a pair turn by one angle.
       int64_t width = 2 * found->layout.pairs;
       bool fits =
           llvm::all_of(std::initializer_list<Value>{found->cosine, found->sine},
@@ -489,6 +496,7 @@ LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
   int64_t last = typeOf(op.getOutput()).getRank() - 1;
   if (op.getInputs().size() != 2 || static_cast<int64_t>(op.getAxis()) != last)
     return rewriter.notifyMatchFailure(op, "joins no two parts of rows");
+  // The first part is rotated, and both are slices of one value.
   Match match(op);
   auto turned = match.take<RotaryEmbeddingOp>(op.getInputs()[0]);
   auto front = turned ? turned.getInput().getDefiningOp<SliceOp>() : SliceOp();
@@ -496,6 +504,7 @@ LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
   if (!front || !rest || front.getInput() != rest.getInput() ||
       front.getInput().getType() != op.getType())
     return rewriter.notifyMatchFailure(op, "not of the same rows");
+  // The first slice is the front of the rows, the second all behind it.
   auto isUnstrided = [](SliceOp slice) {
     return llvm::all_of(slice.getStrides(),
                         [](int64_t stride) { return stride == 1; });
@@ -507,6 +516,7 @@ LogicalResult TakeRest::matchAndRewrite(ConcatOp op,
                 findPartAxis(front) == last && findPartAxis(rest) == last;
   if (!isRest || !match.isClosed())
     return rewriter.notifyMatchFailure(op, "not what is behind what is turned");
+  // The op leaves the elements behind its tables as they are.
   auto whole = RotaryEmbeddingOp::create(
       rewriter, match.getLocation(), op.getType(), front.getInput(),
       turned.getCosine(), turned.getSine(), turned.getInterleaved(),

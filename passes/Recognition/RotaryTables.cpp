@@ -172,11 +172,13 @@ bool EqualPairs::holdFor(Value table, unsigned steps) {
   int64_t last = static_cast<int64_t>(shape.size()) - 1;
   if (steps == 0 || last < 0 || shape.back() != 2 * layout.pairs)
     return false;
+  // A table that is looked at already is settled by its other operands.
   if (!seen.insert(table).second || areKnownPairs(table, layout))
     return true;
   Operation *op = table.getDefiningOp();
   if (!op)
     return false;
+  // Ops that keep the last axis hand the question on to their operands.
   auto again = [&](Value value) { return holdFor(value, steps - 1); };
   return llvm::TypeSwitch<Operation *, bool>(op)
       .Case([&](ConcatOp concat) {

@@ -122,6 +122,7 @@ static StatusOr<Directory> readDirectory(zip_t *zip, size_t size,
   if (directory.entries > kMaxMembers)
     return invalid(where,
                    "more than " + std::to_string(kMaxMembers) + " members");
+  // Each member, with what makes the file PyTorch's, and its claims checked.
   std::set<std::string> names;
   uint64_t total = 0;
   for (zip_int64_t i = 0; i < directory.entries; ++i) {

@@ -61,6 +61,7 @@ static Status parsePlateau(std::string_view text, Plateau &plateau) {
 
 Status parseSchedule(std::string_view text, Schedule &schedule) {
   constexpr std::string_view steps = "step:", plateau = "plateau:";
+  // The word before a colon is the kind; 'step' and 'plateau' have more.
   if (text == "constant")
     schedule.kind = ScheduleKind::Constant;
   else if (text == "linear")

@@ -202,6 +202,7 @@ Status TrainingRun::openMetrics() {
   if (!log.ok())
     return log.status();
   metrics = std::move(*log);
+  // The first line says what is trained, on what and from where.
   const TraineeInfo &info = model.info();
   MetricsLine line("start", digits);
   line.add("version", options.version)
@@ -286,6 +287,7 @@ Status TrainingRun::attempt() {
     return ran.status();
   if (!*ran)
     return Status();
+  // A line of metrics, what the terminal shows, and whether to go on.
   const StepReport &report = **ran;
   stepTimes.push_back(report.stepMs);
   result.finalLoss = report.loss;

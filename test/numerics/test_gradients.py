@@ -290,6 +290,35 @@ def test_sum_to_size_of_a_training_graph(tmp_path):
     np.testing.assert_allclose(gradient, direction / divisor, rtol=1e-13)
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
+def test_distances(metric, tmp_path):
+    """com.microsoft's CDist: the distance of every row of one matrix from every
+    row of the other. Of equal rows it is 0, and so is its gradient."""
+    a, b = np.asarray(normal(4, 3)), np.array(normal(5, 3))
+    b[2] = a[1]
+
+    def distances(a, b):
+        squares = ((a[:, None] - b) ** 2).sum(axis=2)
+        return np.sqrt(squares) if metric == "euclidean" else squares
+
+    case = Case("cdist", "CDist", {"a": a, "b": b}, distances)
+    nodes = [
+        helper.make_node(
+            *("CDist", ["a", "b"], ["y"], "node"),
+            domain="com.microsoft",
+            metric=metric,
+        )
+    ]
+    check_gradients(case, tmp_path, nodes=nodes)
+    direction = np.asarray(normal(4, 5))
+    folder = tmp_path / "forward"
+    folder.mkdir()
+    train_one_step(case, direction, folder, nodes=nodes)
+    metrics = mpctest.read_metrics(folder / "metrics.jsonl")
+    expected = (distances(a, b) * direction).sum()
+    assert mpctest.losses(metrics)[0] == pytest.approx(expected, rel=1e-13)
+
+
 def test_every_rule_has_a_test():
     """gradient_rules.txt names what exists; that it names every rule is for the
     unit tests of Differentiation."""

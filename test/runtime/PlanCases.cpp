@@ -3,42 +3,27 @@
 
 namespace mpc::runtime::test {
 
-ArtifactBuilder fullPlan() {
-  ArtifactBuilder builder;
-  builder.state("w", floats({4, 3}, std::vector<float>(12, 1)));
-  builder.filledState("kernel", DType::F32, {2, 3, 1, 1}, 0.5);
-  FunctionBuilder f = builder.function("step");
-  size_t x = f.input("x", DType::F32, {2, 4});
-  size_t image = f.input("image", DType::F32, {1, 2, 2, 3});
-  size_t columns = f.constant(Tensor::zeros(DType::I64, {}));
-  size_t y = f.arena(DType::F32, {2, 3});
-  size_t z = f.arena(DType::F32, {2, 3});
-  size_t p = f.arena(DType::I1, {});
-  size_t c = f.arena(DType::F32, {1, 2, 2, 2});
-  f.step({{"op", "matmul"},
-          {"a", x},
-          {"b", f.state("w")},
-          {"c", y},
-          {"batch", 1},
-          {"m", 2},
-          {"n", 3},
-          {"k", 4},
-          {"trans_a", false},
-          {"trans_b", false},
-          {"lda", 4},
-          {"ldb", 3},
-          {"ldc", 3},
-          {"stride_a", 0},
-          {"stride_b", 0},
-          {"stride_c", 0},
-          {"alpha", 1},
-          {"tile_m", 2},
-          {"tile_n", 3},
-          {"epilogue", nullptr}});
+// y = x * w, of 2 x 4 by 4 x 3.
+static void addProduct(FunctionBuilder &f, size_t x, size_t w, size_t y) {
+  f.step({{"op", "matmul"},   {"a", x},
+          {"b", w},           {"c", y},
+          {"batch", 1},       {"m", 2},
+          {"n", 3},           {"k", 4},
+          {"trans_a", false}, {"trans_b", false},
+          {"lda", 4},         {"ldb", 3},
+          {"ldc", 3},         {"stride_a", 0},
+          {"stride_b", 0},    {"stride_c", 0},
+          {"alpha", 1},       {"tile_m", 2},
+          {"tile_n", 3},      {"epilogue", nullptr}});
+}
+
+// A convolution of one tap, whose result goes through an epilogue alone.
+static void addConvolution(FunctionBuilder &f, size_t image, size_t kernel,
+                           const std::vector<size_t> &arguments) {
   f.step({{"op", "conv"},
           {"kind", "forward"},
           {"x", image},
-          {"w", f.state("kernel")},
+          {"w", kernel},
           {"y", nullptr},
           {"batch", 1},
           {"groups", 1},
@@ -51,7 +36,23 @@ ArtifactBuilder fullPlan() {
           {"dilations", {1, 1}},
           {"pads_begin", {0, 0}},
           {"pads_end", {0, 0}},
-          {"epilogue", {{"kernel", "bias_relu"}, {"args", {x, c, columns}}}}});
+          {"epilogue", {{"kernel", "bias_relu"}, {"args", arguments}}}});
+}
+
+ArtifactBuilder fullPlan() {
+  ArtifactBuilder builder;
+  builder.state("w", floats({4, 3}, std::vector<float>(12, 1)));
+  builder.filledState("kernel", DType::F32, {2, 3, 1, 1}, 0.5);
+  FunctionBuilder f = builder.function("step");
+  size_t x = f.input("x", DType::F32, {2, 4});
+  size_t image = f.input("image", DType::F32, {1, 2, 2, 3});
+  size_t columns = f.constant(Tensor::zeros(DType::I64, {}));
+  size_t y = f.arena(DType::F32, {2, 3});
+  size_t z = f.arena(DType::F32, {2, 3});
+  size_t p = f.arena(DType::I1, {});
+  size_t c = f.arena(DType::F32, {1, 2, 2, 2});
+  addProduct(f, x, f.state("w"), y);
+  addConvolution(f, image, f.state("kernel"), {x, c, columns});
   f.launch("all_finite", {y, p}, 6, 6, /*scratchBytes=*/4096);
   f.step(
       {{"op", "if"},

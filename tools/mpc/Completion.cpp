@@ -154,6 +154,7 @@ static void printZshArguments(const CLI::App &command, llvm::raw_ostream &os) {
       continue;
     }
     for (llvm::StringRef flag : argument.flags) {
+      // A flag that cannot be repeated excludes its other spellings.
       std::vector<std::string> others = argument.flags;
       llvm::erase(others, flag.str());
       std::string before = argument.isRepeatable ? "*"

@@ -396,10 +396,8 @@ void mpc::tools::addEvalCommand(CLI::App &program, int &exitCode) {
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {
-    command->compile.threads = command->session.threads;
     exitCode = static_cast<int>(
-        matchTargetAndDevice(*app, command->compile.pipeline.target,
-                             command->session.device, WithoutGPU::Fail));
+        matchSession(*app, command->compile, command->session));
     if (exitCode == 0)
       exitCode = static_cast<int>(runEval(*command));
   });

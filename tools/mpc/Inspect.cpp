@@ -93,6 +93,7 @@ static ExitCode inspectArtifact(const std::string &file,
   if (!artifact.ok())
     return reportError(artifact.status());
   const Plan &plan = (*artifact)->plan();
+  // What it was made from and for, its state, and its functions.
   PrintableStream os(llvm::outs());
   os << file << ": artifact by " << plan.producer << ", "
      << formatBytes(double((*artifact)->fileBytes())) << "\n"
@@ -124,7 +125,8 @@ static ExitCode inspectArrays(const std::string &file) {
   if (!arrays.ok())
     return reportError(arrays.status());
   PrintableStream os(llvm::outs());
-  os << file << ": " << counted(int64_t(arrays->size()), "array") << "\n";
+  os << file << ": " << train::counted(int64_t(arrays->size()), "array")
+     << "\n";
   for (const train::Array &array : *arrays)
     os << "  " << array.name << ": " << train::nameOf(array.type) << " "
        << toString(array.shape) << "\n";
@@ -145,8 +147,8 @@ static ExitCode inspectTable(const std::string &file) {
   for (const train::Array &column : *columns)
     rows = std::max(rows, column.shape.front());
   PrintableStream os(llvm::outs());
-  os << file << ": table, " << counted(rows, "row") << ", "
-     << counted(int64_t(columns->size()), "column") << "\n";
+  os << file << ": table, " << train::counted(rows, "row") << ", "
+     << train::counted(int64_t(columns->size()), "column") << "\n";
   std::vector<std::vector<std::string>> lines;
   for (const train::Array &column : *columns) {
     llvm::StringRef fault = column.fault;

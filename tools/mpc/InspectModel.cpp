@@ -190,6 +190,7 @@ ExitCode mpc::tools::inspectModel(const std::string &file,
     return reportError(summary.takeError());
   PrintableStream os(llvm::outs());
   printModel(os, file, *summary);
+  // Then what was asked for beside the summary.
   if (options.layers) {
     auto layers = describeLayers(model);
     if (!layers)

@@ -53,7 +53,8 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
       ->type_name("FILE");
 }
 
-static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
+// What the update rules compute with.
+static void addRuleOptions(CLI::App &command, RecipeOptions &recipe) {
   command.add_option("--optimizer", recipe.optimizer, "update rule")
       ->check(CLI::IsMember({"sgd", "momentum", "nesterov", "adam", "adamw",
                              "adagrad", "rmsprop", "lamb"}))
@@ -86,6 +87,10 @@ static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
       .add_option("--eps", recipe.epsilon,
                   "default: the optimizer's in PyTorch")
       ->check(nonNegativeNumber());
+}
+
+static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
+  addRuleOptions(command, recipe);
   command
       .add_option("--weight-decay", recipe.weightDecay,
                   "default: the optimizer's in PyTorch")
@@ -320,6 +325,14 @@ static std::string targetFor(llvm::StringRef architecture) {
     if (number(name) > number(best) && number(name) <= number(architecture))
       best = name.str();
   return best;
+}
+
+ExitCode mpc::tools::matchSession(const CLI::App &command,
+                                  CompileOptions &options,
+                                  runtime::SessionOptions &session) {
+  options.threads = session.threads;
+  return matchTargetAndDevice(command, options.pipeline.target, session.device,
+                              WithoutGPU::Fail);
 }
 
 ExitCode mpc::tools::matchTargetAndDevice(const CLI::App &command,

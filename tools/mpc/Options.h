@@ -80,6 +80,11 @@ enum class WithoutGPU {
 ExitCode matchTargetAndDevice(const CLI::App &command, std::string &target,
                               std::string &device, WithoutGPU withoutGPU);
 
+/// The same for a command that runs what it compiles: a GPU that is asked for
+/// must be there. Compiles on as many threads as the session has.
+ExitCode matchSession(const CLI::App &command, CompileOptions &options,
+                      runtime::SessionOptions &session);
+
 } // namespace mpc::tools
 
 #endif // MPC_TOOLS_MPC_OPTIONS_H

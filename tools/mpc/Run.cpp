@@ -11,6 +11,7 @@
 #include "tools/mpc/DataFlags.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LabelData.h"
+#include "tools/mpc/Notes.h"
 #include "tools/mpc/OutputTable.h"
 #include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
@@ -220,6 +221,7 @@ static void dropTargets(const CompileOptions &options, RunInputs &inputs) {
 }
 
 static ExitCode readInputs(const RunCommand &command, RunInputs &inputs) {
+  // Flags that say how samples are prepared need some.
   const DataFlags &flags = command.data;
   inputs.arePrepared = !flags.csvColumns.empty() || !flags.normalize.empty() ||
                        !flags.inputLayout.empty();
@@ -230,6 +232,7 @@ static ExitCode readInputs(const RunCommand &command, RunInputs &inputs) {
                          llvm::Twine(flag) + " has no effect without --data");
   if (Status status = checkDataFlags(flags); !status.ok())
     return reportError(status);
+  // Arrays of --data; images, and names that stand twice, are prepared too.
   StatusOr<std::vector<train::Array>> data = readSamples(
       flags.data, flags,
       findCommonTarget(command.compile.pipeline.recipe.targetArrays));
@@ -239,6 +242,7 @@ static ExitCode readInputs(const RunCommand &command, RunInputs &inputs) {
   for (const train::Array &array : inputs.arrays)
     inputs.arePrepared |=
         array.images != nullptr || !inputs.ofData.insert(array.name).second;
+  // Then those of --input, each once.
   for (const std::string &text : command.inputs) {
     StatusOr<train::Array> input = parseInput(text);
     if (!input.ok())
@@ -287,6 +291,7 @@ static ExitCode runPrepared(const RunCommand &command,
 static ExitCode runFunction(const RunCommand &command, const Driver &driver,
                             std::shared_ptr<const Artifact> artifact,
                             const Function &function, const RunInputs &inputs) {
+  // Samples that are prepared run in batches, whatever their number is.
   const auto refuseUnknown = [&] {
     return reportError(ExitCode::Unsupported,
                        "where outputs have samples is not known: " +
@@ -296,6 +301,7 @@ static ExitCode runFunction(const RunCommand &command, const Driver &driver,
     return refuseUnknown();
   if (inputs.arePrepared)
     return runPrepared(command, std::move(artifact), function, inputs);
+  // Arrays run as they are, or in batches where they have more samples.
   StatusOr<std::optional<Batching>> batching =
       planBatches(artifact->plan(), function, inputs.arrays);
   if (!batching.ok())
@@ -381,11 +387,9 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {
-    command->compile.threads = command->session.threads;
     command->compile.wantsOutputs = command->function.empty();
     exitCode = static_cast<int>(
-        matchTargetAndDevice(*app, command->compile.pipeline.target,
-                             command->session.device, WithoutGPU::Fail));
+        matchSession(*app, command->compile, command->session));
     if (exitCode == 0)
       exitCode = static_cast<int>(runRun(*command));
   });

@@ -66,6 +66,7 @@ struct TrainingData {
 static Status openData(const TrainCommand &command, const TraineeInfo &info,
                        std::vector<Array> arrays, std::vector<Array> heldArrays,
                        TrainingData &data) {
+  // Samples to train on, by the ports of the training function.
   StatusOr<DatasetOptions> options = datasetOptionsOf(
       command.data, info,
       findCommonTarget(command.compile.pipeline.recipe.targetArrays),
@@ -80,6 +81,7 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
     return all.status();
   data.train = std::move(*all);
   printDataNotes(*data.train);
+  // Samples to evaluate on: a file of their own, or a part of these.
   const FunctionPorts *eval = info.function(kEvalFunction);
   if (command.valData.empty() && command.valSplit == 0)
     return Status();
@@ -251,7 +253,7 @@ ExitCode TrainRun::readData() {
   return ExitCode::Done;
 }
 
-// Dimensions that the model leaves open are those of the data.
+// Dimensions that the model leaves open get the data's sizes.
 ExitCode TrainRun::bindShapes(Driver &driver) {
   ModelOptions &options = command.compile.model;
   // Where channels are last, axes of the data are others than the model's.
@@ -515,10 +517,8 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {
-    command->compile.threads = command->session.threads;
     exitCode = static_cast<int>(
-        matchTargetAndDevice(*app, command->compile.pipeline.target,
-                             command->session.device, WithoutGPU::Fail));
+        matchSession(*app, command->compile, command->session));
     if (exitCode == 0)
       exitCode = runTrain(*command);
   });

@@ -214,12 +214,14 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
 
 void mpc::tools::noteWeights(ModuleOp module,
                              const onnx_frontend::ImportOptions &options) {
+  // The model's parameters by the names that files know them by.
   std::vector<std::string> variables, kept;
   for (auto variable : module.getOps<VariableOp>())
     if (isModelRole(variable.getRole()))
       variables.push_back(
           onnx_frontend::getONNXName(variable.getSymName()).str());
   llvm::sort(variables);
+  // Of each file: how many of its arrays are parameters.
   for (const auto &[file, names] : options.weightFiles) {
     std::vector<std::string> others;
     llvm::copy_if(names, std::back_inserter(others), [&](StringRef name) {
@@ -232,6 +234,7 @@ void mpc::tools::noteWeights(ModuleOp module,
               ? ""
               : ", which has " + listNearestNames("", others) + " beside"));
   }
+  // Parameters that no file has.
   llvm::copy_if(variables, std::back_inserter(kept), [&](StringRef name) {
     return !options.weights.contains(name);
   });

@@ -118,7 +118,7 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
     | `rule` | the row, user rule or flag that decided |
     | `why` | that rule's reason, in words |
     | `reason` | how it came to apply, from a closed list |
-    | `path` | the chain of nodes the reason speaks of |
+    | `path` | the chain of nodes the reason speaks of; of a long one the ends |
     | `evidence` | what the decision rests on |
     | `native` | whether the target has a fast kernel for `compute` |
     | `casts_in`, `casts_out` | operands read through a cast, casts of results |

@@ -241,7 +241,8 @@ template <typename V>
 Dual<V> min(Dual<V> x, double y) {
   return {min(x.value, y), where(-x.value <= -y, 0.0, x.slope)};
 }
-/// By its own derivative: that of a quotient with an infinite exp(-x) is NaN.
+/// Has a derivative of its own: the quotient rule gives NaN where exp(-x) is
+/// infinite.
 template <typename V>
 Dual<V> sigmoid(Dual<V> x) {
   V result = sigmoid(x.value);

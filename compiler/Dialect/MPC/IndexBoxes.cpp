@@ -71,6 +71,7 @@ unflatten(int64_t begin, int64_t end, ArrayRef<int64_t> shape, int64_t size) {
 /// in row-major order.
 static Origins throughReshape(ReshapeOp op, const IndexBox &box) {
   ArrayRef<int64_t> from = shapeOf(op.getInput()), to = shapeOf(op.getOutput());
+  // Axes at either end that both shapes have.
   const size_t most = std::min(from.size(), to.size());
   size_t head = 0, tail = 0;
   while (head < most && from[head] == to[head])
@@ -81,6 +82,7 @@ static Origins throughReshape(ReshapeOp op, const IndexBox &box) {
   auto middle = [&](ArrayRef<int64_t> of) {
     return of.drop_front(head).drop_back(tail);
   };
+  // The box between them, as places in row-major order and back.
   const IndexBox inside{llvm::to_vector(middle(box.begin)),
                         llvm::to_vector(middle(box.end)), box.size};
   const auto places = flatten(inside, middle(to));
@@ -90,6 +92,7 @@ static Origins throughReshape(ReshapeOp op, const IndexBox &box) {
       unflatten(places->first, places->second, middle(from), box.size);
   if (!origin)
     return std::nullopt;
+  // The axes at the ends are as they were.
   auto surround = [&](SmallVector<int64_t> &of, ArrayRef<int64_t> by) {
     of.insert(of.begin(), by.begin(), by.begin() + head);
     llvm::append_range(of, by.take_back(tail));
@@ -213,8 +216,9 @@ static Attribute toAttribute(const IndexBox &box, Builder &builder) {
   return entries.getDictionary(builder.getContext());
 }
 
-/// Makes `box` longer by `next` if that is of the same range and lies behind it
-/// along the one axis in which they differ, or is the same box.
+/// Joins `next` to `box` if both hold integers of one range and are neighbours:
+/// [0, 2) x [0, 8) and [2, 5) x [0, 8) are [0, 5) x [0, 8). Equal boxes join
+/// too. Whether they did.
 static bool absorb(IndexBox &box, const IndexBox &next) {
   if (box.size != next.size || box.isLabel != next.isLabel ||
       box.ignored != next.ignored)

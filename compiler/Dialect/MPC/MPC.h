@@ -6,9 +6,12 @@
 
 #include "compiler/Dialect/MPC/Words.h"
 #include "compiler/Interfaces/BodyOpInterface.h"
+#include "compiler/Interfaces/ContractionOpInterface.h"
 #include "compiler/Interfaces/IndexedOpInterface.h"
+#include "compiler/Interfaces/LayoutOpInterface.h"
 #include "compiler/Interfaces/OptimizerOpInterface.h"
 #include "compiler/Interfaces/PrecisionOpInterface.h"
+#include "compiler/Interfaces/ReductionOpInterface.h"
 #include "compiler/Interfaces/RegionOpInterface.h"
 #include "compiler/Interfaces/ScatterOpInterface.h"
 
@@ -100,7 +103,7 @@ inline Phase getPhase(mlir::Operation *op) {
   auto phase = op->getAttrOfType<PhaseAttr>(kPhaseAttr);
   return phase ? phase.getValue() : Phase::Forward;
 }
-/// Whether that is the forward pass, of which the loss is the end.
+/// Whether `phase` belongs to the forward pass, which ends with the loss.
 inline bool isForward(Phase phase) {
   return phase == Phase::Forward || phase == Phase::Loss;
 }

@@ -4,8 +4,11 @@
 #ifndef MPC_COMPILER_DIALECT_MPC_MPC_TD
 #define MPC_COMPILER_DIALECT_MPC_MPC_TD
 
+include "compiler/Interfaces/ContractionOpInterface.td"
 include "compiler/Interfaces/IndexedOpInterface.td"
+include "compiler/Interfaces/LayoutOpInterface.td"
 include "compiler/Interfaces/PrecisionOpInterface.td"
+include "compiler/Interfaces/ReductionOpInterface.td"
 include "compiler/Interfaces/RegionOpInterface.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -66,6 +69,11 @@ def MPC_Dialect : Dialect {
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
+  let extraClassDeclaration = [{
+    /// Adds the ops; the code that this makes of each is in a source of its
+    /// own, MPCRegisterOps.cpp.
+    void registerOps();
+  }];
 }
 
 //===----------------------------------------------------------------------===//

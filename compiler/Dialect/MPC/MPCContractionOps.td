@@ -10,7 +10,8 @@ include "compiler/Dialect/MPC/MPCEnums.td"
 // Contractions
 //===----------------------------------------------------------------------===//
 
-def MPC_MatMulOp : MPC_TensorOp<"matmul", "Contraction"> {
+def MPC_MatMulOp : MPC_TensorOp<"matmul", "Contraction",
+                                [DeclareOpInterfaceMethods<ContractionOpInterface>]> {
   let summary = "matrix product, batched over leading axes";
   let description = [{
     NumPy's matmul on operands of rank two or more, with the last two axes of an
@@ -29,7 +30,8 @@ def MPC_MatMulOp : MPC_TensorOp<"matmul", "Contraction"> {
   let results = (outs MPC_FloatTensor:$output);
 }
 
-def MPC_GemmOp : MPC_TensorOp<"gemm", "Contraction"> {
+def MPC_GemmOp : MPC_TensorOp<"gemm", "Contraction",
+                              [DeclareOpInterfaceMethods<ContractionOpInterface>]> {
   let summary = "alpha * op(A) op(B) + beta * C on matrices";
   let description = [{
     ONNX Gemm. C, where present, broadcasts to the result.
@@ -48,6 +50,12 @@ def MPC_GemmOp : MPC_TensorOp<"gemm", "Contraction"> {
   let results = (outs MPC_FloatTensor:$output);
 }
 
+// What ops of the convolution family answer of their activations, their filter
+// and their result's columns.
+defvar MPC_ConvTraits = [
+  DeclareOpInterfaceMethods<ContractionOpInterface, ["getColumnAxis"]>,
+  DeclareOpInterfaceMethods<LayoutOpInterface, ["getFilter"]>];
+
 // Attributes of the convolution family: where activations keep their channels,
 // and weights theirs. Importers leave both at ONNX's order.
 defvar MPC_ConvAttrs = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
@@ -56,7 +64,7 @@ defvar MPC_ConvAttrs = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
                             DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout,
                             DefaultValuedAttr<MPC_FilterLayoutAttr, "::mpc::FilterLayout::OIHW">:$filter_layout);
 
-def MPC_ConvOp : MPC_TensorOp<"conv", "Contraction"> {
+def MPC_ConvOp : MPC_TensorOp<"conv", "Contraction", MPC_ConvTraits> {
   let summary = "convolution over one to three spatial axes";
   let description = [{
     ONNX Conv with its paddings resolved: `pads` holds the begin of every spatial
@@ -82,7 +90,8 @@ defvar MPC_PoolAttrs = (ins DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$stride
                             DefaultValuedAttr<BoolAttr, "false">:$ceil_mode,
                             DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
 
-def MPC_MaxPoolOp : MPC_TensorOp<"max_pool", "Window"> {
+def MPC_MaxPoolOp : MPC_TensorOp<"max_pool", "Window",
+    [DeclareOpInterfaceMethods<LayoutOpInterface, ["countActivationResults"]>]> {
   let summary = "maximum of sliding windows";
   let description = [{
     `indices` holds, per output element, the row-major position of the maximum
@@ -100,7 +109,7 @@ def MPC_MaxPoolOp : MPC_TensorOp<"max_pool", "Window"> {
   let results = (outs MPC_FloatTensor:$output, MPC_IntTensor:$indices);
 }
 
-def MPC_AveragePoolOp : MPC_TensorOp<"average_pool", "Window"> {
+def MPC_AveragePoolOp : MPC_TensorOp<"average_pool", "Window", [LayoutOpInterface]> {
   let summary = "mean of sliding windows";
   let description = [{
     `dilations` are 1 where none are given.
@@ -117,7 +126,8 @@ def MPC_AveragePoolOp : MPC_TensorOp<"average_pool", "Window"> {
   let results = (outs MPC_FloatTensor:$output);
 }
 
-def MPC_GlobalAveragePoolOp : MPC_TensorOp<"global_average_pool", "Composite"> {
+def MPC_GlobalAveragePoolOp
+    : MPC_TensorOp<"global_average_pool", "Composite", [LayoutOpInterface]> {
   let summary = "mean over all spatial axes, which stay with size 1";
   let description = [{
     `layout` says which axes are spatial: in NCHW those from 2 on.

@@ -11,6 +11,51 @@ using namespace mlir;
 using namespace mpc;
 
 //===----------------------------------------------------------------------===//
+// Arguments of bodies
+//===----------------------------------------------------------------------===//
+
+// Gives the uses of `arguments` in `body`, which stand for `operands`, to an
+// earlier argument for the same operand, or to a constant within the body,
+// where kernels take it in. Whether anything changed.
+static bool simplifyArguments(ValueRange operands,
+                              ArrayRef<BlockArgument> arguments, Block &body,
+                              PatternRewriter &rewriter) {
+  llvm::SmallDenseMap<Value, BlockArgument> first;
+  bool changed = false;
+  for (auto [operand, argument] : llvm::zip(operands, arguments)) {
+    // An argument that is not in use counts too: the branches of a condition
+    // must agree on the one that stays.
+    auto [entry, isNew] = first.try_emplace(operand, argument);
+    if (argument.use_empty())
+      continue;
+    Value replacement;
+    if (auto constant = operand.getDefiningOp<ConstantOp>()) {
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPointToStart(&body);
+      replacement = rewriter.clone(*constant)->getResult(0);
+    } else if (!isNew) {
+      replacement = entry->second;
+    }
+    if (!replacement)
+      continue;
+    rewriter.replaceAllUsesWith(argument, replacement);
+    changed = true;
+  }
+  return changed;
+}
+
+// Those elements of `range` whose bits are not set; the bit of its first one is
+// `begin`.
+static SmallVector<Value> keep(ValueRange range, const llvm::BitVector &dropped,
+                               unsigned begin = 0) {
+  SmallVector<Value> kept;
+  for (auto [index, value] : llvm::enumerate(range))
+    if (!dropped.test(begin + index))
+      kept.push_back(value);
+  return kept;
+}
+
+//===----------------------------------------------------------------------===//
 // Loops
 //===----------------------------------------------------------------------===//
 
@@ -22,35 +67,13 @@ struct SimplifyScan : OpRewritePattern<ScanOp> {
   LogicalResult matchAndRewrite(ScanOp op,
                                 PatternRewriter &rewriter) const override;
 };
-} // namespace
 
-// Puts constants into the body, where kernels take them in, and joins arguments
-// of one operand. Whether anything changed.
-static bool simplifyInvariants(ScanOp op, PatternRewriter &rewriter) {
-  llvm::SmallDenseMap<Value, BlockArgument> first;
-  bool changed = false;
-  for (auto [operand, argument] :
-       llvm::zip(op.getInvariant(), op.getInvariantArguments())) {
-    if (argument.use_empty())
-      continue;
-    // A constant, or an argument before this one that stands for the same
-    // value.
-    Value replacement;
-    if (auto constant = operand.getDefiningOp<ConstantOp>()) {
-      OpBuilder::InsertionGuard guard(rewriter);
-      rewriter.setInsertionPointToStart(&op.getBody().front());
-      replacement = rewriter.clone(*constant)->getResult(0);
-    } else if (auto [entry, isNew] = first.try_emplace(operand, argument);
-               !isNew) {
-      replacement = entry->second;
-    }
-    if (!replacement)
-      continue;
-    rewriter.replaceAllUsesWith(argument, replacement);
-    changed = true;
-  }
-  return changed;
-}
+/// What a loop can do without: a bit for each argument of its body, and one for
+/// each of its results.
+struct Dropped {
+  llvm::BitVector arguments, results;
+};
+} // namespace
 
 // The carried values that are in use: their results, or an argument that
 // another yielded value in use is computed from, are.
@@ -89,66 +112,65 @@ static llvm::BitVector findUsedCarried(ScanOp op) {
   return used;
 }
 
-LogicalResult SimplifyScan::matchAndRewrite(ScanOp op,
-                                            PatternRewriter &rewriter) const {
-  bool changed = simplifyInvariants(op, rewriter);
+// Carried values go with their results; of the rest, arguments that the body
+// does not read and results that nobody reads. What only unused values are
+// computed from is found in the next round.
+static Dropped findDropped(ScanOp op) {
   unsigned carried = op.getNumCarried();
   llvm::BitVector used = findUsedCarried(op);
-  llvm::BitVector dropped(op.getBody().front().getNumArguments());
+  Dropped dropped = {llvm::BitVector(op.getBody().front().getNumArguments()),
+                     llvm::BitVector(op.getNumResults())};
   for (unsigned i = 0; i < carried; ++i)
-    if (!used.test(i))
-      dropped.set(i);
-  // What only unused values are computed from is found in the next round.
+    dropped.arguments[i] = dropped.results[i] = !used.test(i);
   for (ArrayRef<BlockArgument> arguments :
        {op.getScannedArguments(), op.getInvariantArguments()})
     for (BlockArgument argument : arguments)
       if (argument.use_empty())
-        dropped.set(argument.getArgNumber());
-  llvm::BitVector droppedResults(op.getNumResults());
-  for (unsigned i = 0; i < op.getNumResults(); ++i)
-    if (i < carried ? dropped.test(i) : op->getResult(i).use_empty())
-      droppedResults.set(i);
-  if (dropped.none() && droppedResults.none())
-    return changed ? success()
-                   : rewriter.notifyMatchFailure(op, "all of it is in use");
+        dropped.arguments.set(argument.getArgNumber());
+  for (unsigned i = carried; i < op.getNumResults(); ++i)
+    dropped.results[i] = op->getResult(i).use_empty();
+  return dropped;
+}
 
-  auto keep = [&](auto range, unsigned begin, const llvm::BitVector &bits) {
-    SmallVector<Value> kept;
-    for (auto [index, value] : llvm::enumerate(range))
-      if (!bits.test(begin + index))
-        kept.push_back(value);
-    return kept;
-  };
+// A loop like `op` without what is dropped; its body has arguments alone.
+static ScanOp createSmaller(ScanOp op, const Dropped &dropped,
+                            PatternRewriter &rewriter) {
+  unsigned carried = op.getNumCarried();
   SmallVector<bool> reversedInputs, reversedOutputs;
   SmallVector<Type> stacked;
   for (auto [index, reversed] : llvm::enumerate(op.getReversedInputs()))
-    if (!dropped.test(carried + index))
+    if (!dropped.arguments.test(carried + index))
       reversedInputs.push_back(reversed);
   for (auto [index, reversed] : llvm::enumerate(op.getReversedOutputs()))
-    if (!droppedResults.test(carried + index)) {
+    if (!dropped.results.test(carried + index)) {
       reversedOutputs.push_back(reversed);
       stacked.push_back(op->getResult(carried + index).getType());
     }
   unsigned firstInvariant = carried + op.getScanned().size();
-  auto smaller = ScanOp::create(
-      rewriter, op.getLoc(), op.getLength(), keep(op.getCarried(), 0, dropped),
-      keep(op.getScanned(), carried, dropped),
-      keep(op.getInvariant(), firstInvariant, dropped), stacked, reversedInputs,
-      reversedOutputs);
+  auto smaller =
+      ScanOp::create(rewriter, op.getLoc(), op.getLength(),
+                     keep(op.getCarried(), dropped.arguments),
+                     keep(op.getScanned(), dropped.arguments, carried),
+                     keep(op.getInvariant(), dropped.arguments, firstInvariant),
+                     stacked, reversedInputs, reversedOutputs);
   smaller->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  return smaller;
+}
 
+// Moves the ops of a loop into one without what is dropped.
+static void moveBody(ScanOp op, ScanOp smaller, const Dropped &dropped,
+                     PatternRewriter &rewriter) {
+  // The body yields what is still a result.
   Operation *yield = op.getYield();
   rewriter.modifyOpInPlace(yield, [&] {
-    for (unsigned i = op.getNumResults(); i-- > 0;)
-      if (droppedResults.test(i))
-        yield->eraseOperand(i);
+    yield->setOperands(keep(yield->getOperands(), dropped.results));
   });
   // What still reads a dropped argument computes nothing that is in use.
   Block &body = smaller.getBody().front(), &old = op.getBody().front();
   SmallVector<Value> arguments;
   unsigned next = 0;
   for (BlockArgument argument : old.getArguments()) {
-    if (!dropped.test(argument.getArgNumber())) {
+    if (!dropped.arguments.test(argument.getArgNumber())) {
       arguments.push_back(body.getArgument(next++));
     } else if (argument.use_empty()) {
       arguments.push_back(argument);
@@ -162,10 +184,24 @@ LogicalResult SimplifyScan::matchAndRewrite(ScanOp op,
     }
   }
   rewriter.mergeBlocks(&old, &body, arguments);
-  next = 0;
-  for (OpResult result : op->getResults())
-    if (!droppedResults.test(result.getResultNumber()))
-      rewriter.replaceAllUsesWith(result, smaller->getResult(next++));
+}
+
+LogicalResult SimplifyScan::matchAndRewrite(ScanOp op,
+                                            PatternRewriter &rewriter) const {
+  // First what changes no types.
+  bool changed =
+      simplifyArguments(op.getInvariant(), op.getInvariantArguments(),
+                        op.getBody().front(), rewriter);
+  Dropped dropped = findDropped(op);
+  if (dropped.arguments.none() && dropped.results.none())
+    return changed ? success()
+                   : rewriter.notifyMatchFailure(op, "all of it is in use");
+  // Then a smaller loop takes over the body and the results that are read.
+  ScanOp smaller = createSmaller(op, dropped, rewriter);
+  SmallVector<Value> kept = keep(op->getResults(), dropped.results);
+  moveBody(op, smaller, dropped, rewriter);
+  for (auto [old, result] : llvm::zip_equal(kept, smaller->getResults()))
+    rewriter.replaceAllUsesWith(old, result);
   rewriter.eraseOp(op);
   return success();
 }
@@ -211,49 +247,13 @@ InlineKnownBranch::matchAndRewrite(IfOp op, PatternRewriter &rewriter) const {
   return success();
 }
 
-// Gives the uses of arguments to an earlier argument for the same operand, or
-// to a constant within the branch. Whether anything changed.
-static bool simplifyCaptured(IfOp op, Block &block, PatternRewriter &rewriter) {
-  llvm::SmallDenseMap<Value, BlockArgument> first;
-  bool changed = false;
-  for (auto [operand, argument] :
-       llvm::zip(op.getCaptured(), block.getArguments())) {
-    auto [entry, isNew] = first.try_emplace(operand, argument);
-    if (argument.use_empty())
-      continue;
-    // As in a loop: a constant, or an argument before this one.
-    Value replacement;
-    if (auto constant = operand.getDefiningOp<ConstantOp>()) {
-      OpBuilder::InsertionGuard guard(rewriter);
-      rewriter.setInsertionPointToStart(&block);
-      replacement = rewriter.clone(*constant)->getResult(0);
-    } else if (!isNew) {
-      replacement = entry->second;
-    }
-    if (!replacement)
-      continue;
-    rewriter.replaceAllUsesWith(argument, replacement);
-    changed = true;
-  }
-  return changed;
-}
-
-// Those elements of `range` whose bits are not set.
-static SmallVector<Value> keep(ValueRange range,
-                               const llvm::BitVector &dropped) {
-  SmallVector<Value> kept;
-  for (auto [index, value] : llvm::enumerate(range))
-    if (!dropped.test(index))
-      kept.push_back(value);
-  return kept;
-}
-
 LogicalResult SimplifyIf::matchAndRewrite(IfOp op,
                                           PatternRewriter &rewriter) const {
   // First what changes no types.
   bool changed = false;
   for (Region &body : op->getRegions())
-    changed |= simplifyCaptured(op, body.front(), rewriter);
+    changed |= simplifyArguments(op.getCaptured(), body.getArguments(),
+                                 body.front(), rewriter);
   // Then operands that neither branch reads, and results that nobody does.
   llvm::BitVector unread(op.getCaptured().size()), unused(op.getNumResults());
   for (unsigned i = 0; i < unread.size(); ++i)

@@ -48,10 +48,7 @@ struct NodeAliases : OpAsmDialectInterface {
 
 void MPCDialect::initialize() {
   addInterfaces<NodeAliases>();
-  addOperations<
-#define GET_OP_LIST
-#include "compiler/Dialect/MPC/MPCOps.cpp.inc"
-      >();
+  registerOps();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "compiler/Dialect/MPC/MPCAttrs.cpp.inc"

@@ -132,7 +132,7 @@ def MPC_LogSoftmaxGradOp : MPC_SoftmaxLikeGradOp<"log_softmax_grad", "dy - exp(y
 // Convolution
 //===----------------------------------------------------------------------===//
 
-def MPC_ConvInputGradOp : MPC_ShapedOp<"conv_input_grad", "Contraction"> {
+def MPC_ConvInputGradOp : MPC_ShapedOp<"conv_input_grad", "Contraction", MPC_ConvTraits> {
   let summary = "gradient of conv with respect to its input";
   let description = [{
     Attributes are the forward op's; the result's shape is the input's.
@@ -147,7 +147,10 @@ def MPC_ConvInputGradOp : MPC_ShapedOp<"conv_input_grad", "Contraction"> {
   let results = (outs MPC_FloatTensor:$d_input);
 }
 
-def MPC_ConvWeightGradOp : MPC_ShapedOp<"conv_weight_grad", "Contraction"> {
+def MPC_ConvWeightGradOp : MPC_ShapedOp<"conv_weight_grad", "Contraction",
+    [DeclareOpInterfaceMethods<ContractionOpInterface, ["getColumnAxis"]>,
+     DeclareOpInterfaceMethods<LayoutOpInterface,
+         ["countActivationOperands", "countActivationResults", "getFilter"]>]> {
   let summary = "gradient of conv with respect to its weight";
   let description = [{
     Attributes are the forward op's; the result's shape is the weight's.
@@ -166,7 +169,8 @@ def MPC_ConvWeightGradOp : MPC_ShapedOp<"conv_weight_grad", "Contraction"> {
 // Pooling
 //===----------------------------------------------------------------------===//
 
-def MPC_MaxPoolGradOp : MPC_ShapedOp<"max_pool_grad", "Window"> {
+def MPC_MaxPoolGradOp : MPC_ShapedOp<"max_pool_grad", "Window",
+    [DeclareOpInterfaceMethods<LayoutOpInterface, ["countActivationOperands"]>]> {
   let summary = "adds every output gradient to the position of its maximum";
   let description = [{
     `indices` is the forward op's second result. Where windows overlap the sums
@@ -183,7 +187,8 @@ def MPC_MaxPoolGradOp : MPC_ShapedOp<"max_pool_grad", "Window"> {
   let results = (outs MPC_FloatTensor:$d_input);
 }
 
-def MPC_AveragePoolGradOp : MPC_ShapedOp<"average_pool_grad", "Window"> {
+def MPC_AveragePoolGradOp
+    : MPC_ShapedOp<"average_pool_grad", "Window", [LayoutOpInterface]> {
   let summary = "spreads every output gradient over its window";
   let description = [{
     Each element of a window gets dy over the number of elements that the forward
@@ -201,7 +206,8 @@ def MPC_AveragePoolGradOp : MPC_ShapedOp<"average_pool_grad", "Window"> {
   let results = (outs MPC_FloatTensor:$d_input);
 }
 
-def MPC_GlobalAveragePoolGradOp : MPC_ShapedOp<"global_average_pool_grad", "Composite"> {
+def MPC_GlobalAveragePoolGradOp
+    : MPC_ShapedOp<"global_average_pool_grad", "Composite", [LayoutOpInterface]> {
   let summary = "spreads the gradient of a mean over all spatial positions";
   let description = [{
     Each position gets dy over the number of positions, here dy / 16.

@@ -2,6 +2,7 @@
 // their operands run.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/IndexBoxes.h"
 #include "compiler/Dialect/MPC/ShapeInference.h"
 
 #include "llvm/ADT/STLExtras.h"

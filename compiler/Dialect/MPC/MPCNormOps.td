@@ -10,7 +10,8 @@ include "compiler/Dialect/MPC/MPCEnums.td"
 // Over the batch
 //===----------------------------------------------------------------------===//
 
-def MPC_BatchNormOp : MPC_TensorOp<"batch_norm", "Composite"> {
+def MPC_BatchNormOp
+    : MPC_TensorOp<"batch_norm", "Composite", [LayoutOpInterface]> {
   let summary = "BatchNormalization in training mode";
   let description = [{
     Normalises every channel by the mean and the population variance of the
@@ -35,7 +36,8 @@ def MPC_BatchNormOp : MPC_TensorOp<"batch_norm", "Composite"> {
                       MPC_FloatTensor:$new_running_var);
 }
 
-def MPC_BatchNormInferenceOp : MPC_TensorOp<"batch_norm_inference", "Composite"> {
+def MPC_BatchNormInferenceOp
+    : MPC_TensorOp<"batch_norm_inference", "Composite", [LayoutOpInterface]> {
   let summary = "BatchNormalization with given statistics";
   let description = [{
     (x - mean) / sqrt(var + epsilon) * scale + bias per channel, in f32.
@@ -53,7 +55,8 @@ def MPC_BatchNormInferenceOp : MPC_TensorOp<"batch_norm_inference", "Composite">
   let results = (outs MPC_FloatTensor:$output);
 }
 
-def MPC_BatchNormGradOp : MPC_TensorOp<"batch_norm_grad", "Composite"> {
+def MPC_BatchNormGradOp : MPC_TensorOp<"batch_norm_grad", "Composite",
+    [DeclareOpInterfaceMethods<LayoutOpInterface, ["countActivationOperands"]>]> {
   let summary = "gradient of batch_norm";
   let description = [{
     d_scale = sum(dy * xhat), d_bias = sum(dy),

@@ -7,7 +7,7 @@
 include "compiler/Dialect/MPC/MPCEnums.td"
 
 class MPC_ReduceOp<string mnemonic, string what, Type type = MPC_NumberTensor>
-    : MPC_TensorOp<mnemonic, "Reduction"> {
+    : MPC_TensorOp<mnemonic, "Reduction", [ReductionOpInterface]> {
   let summary = what # " over axes";
   let description = "The " # what # [{ over `axes` (sorted, non-negative), accumulated in f32 (f64
     in f64) in an order fixed by the shape, of integers in their type. With `keepdims` the reduced axes
@@ -68,7 +68,9 @@ def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative"> {
   let results = (outs MPC_NumberTensor:$output);
 }
 
-def MPC_SumToSizeOp : MPC_ShapedOp<"sum_to_size", "Reduction"> {
+def MPC_SumToSizeOp : MPC_ShapedOp<"sum_to_size", "Reduction",
+    [DeclareOpInterfaceMethods<ReductionOpInterface,
+         ["getReducedAxes", "getReductionParts", "reduceLike"]>]> {
   let summary = "the gradient of broadcasting: sums to a smaller shape";
   let description = [{
     Sums over the axes along which the result's shape would be broadcast to the

@@ -11,7 +11,8 @@
 
 namespace mpc {
 
-/// All names, that of the node whose result is the op's first: [Add_9, Mul_8].
+/// All names, first the name of the node that made the op's first result:
+/// [Add_9, Mul_8].
 /// An op of the backward pass has the suffix with each: [Add_9#dx, Mul_8#dx].
 llvm::SmallVector<llvm::StringRef> getNodeNames(mlir::Operation *op);
 

@@ -149,7 +149,8 @@ Operation *mpc::findLabelLoss(Block &block) {
       continue;
     if (!areInputs(op.getOperand(1)))
       return nullptr;
-    // The loss of all samples and that of each are of the same values.
+    // Evaluation has two losses, one of all samples and one of each. They must
+    // read the same scores and labels.
     auto same = [&](unsigned operand) {
       return op.getOperand(operand) == found->getOperand(operand);
     };

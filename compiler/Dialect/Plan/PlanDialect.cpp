@@ -512,7 +512,8 @@ LogicalResult plan::CheckIndicesOp::verify() {
   return success();
 }
 
-// Inputs and outputs are those of a program.
+// A list of a loop or a branch holds memory and steps; a program alone has
+// inputs and outputs.
 static LogicalResult verifyList(Operation *op, Block &list) {
   for (Operation &each : list)
     if (isa<OutputOp, InputOp>(each) ||

@@ -12,21 +12,14 @@ using namespace mpc;
 using namespace mpc::heroes;
 
 namespace {
-class ColumnReduce : public KernelHero {
+class ColumnReduce : public ReductionHero {
 public:
-  RegionRole getRole() const override { return RegionRole::Reduction; }
-  bool isHero(Operation *op) const override;
-  Company getCompany() const override { return Company::Heroes; }
-  LogicalResult verify(Operation *hero) const override {
-    return verifyReduction(hero);
-  }
+  bool isHero(Operation *op) const override { return !reducesRows(op); }
   KernelPartition partition(func::FuncOp kernel) const override;
   KernelPartition partition(func::FuncOp kernel,
                             const TargetInfo &gpu) const override;
 };
 } // namespace
-
-bool ColumnReduce::isHero(Operation *op) const { return !reducesRows(op); }
 
 // The bands of a slice: as many columns as leave slices enough.
 static KernelPartition sliceBands(func::FuncOp kernel, int64_t columns) {

@@ -31,11 +31,11 @@ LogicalResult Contraction::verify(Operation *hero) const {
     return hero->emitOpError("expected to read inputs of its region alone");
   if (isa<MatMulOp>(hero))
     return success();
-  auto layout = hero->getAttrOfType<LayoutAttr>("layout");
-  if (!isa<ConvOp, ConvInputGradOp, ConvWeightGradOp>(hero))
+  auto conv = dyn_cast<LayoutOpInterface>(hero);
+  if (!conv)
     return hero->emitOpError("expected a matrix product or a convolution, run "
                              "mpc-split-contractions first");
-  if (!layout || layout.getValue() != Layout::NHWC)
+  if (conv.getActivationLayout() != Layout::NHWC)
     return hero->emitOpError("expected layout NHWC, run mpc-convert-layout "
                              "first");
   if (auto conv = dyn_cast<ConvOp>(hero); conv && conv.getBias())
@@ -59,7 +59,8 @@ KernelPartition Contraction::partition(func::FuncOp kernel) const {
     tiles.scratch = blocks->getScratchBytes();
     return tiles;
   }
-  ContractionSpace space = getContractionSpace(hero);
+  ContractionSpace space =
+      cast<ContractionOpInterface>(hero).getContractionSpace();
   int64_t block = isa<ConvWeightGradOp>(hero) ? kWeightRowBlock : kRowBlock;
   KernelPartition result =
       slice(space.rows, space.columns * space.depth, block, kSliceProducts);
@@ -80,7 +81,8 @@ KernelPartition Contraction::partition(func::FuncOp kernel,
             threads,
             1};
   }
-  ContractionSpace space = getContractionSpace(hero);
+  ContractionSpace space =
+      cast<ContractionOpInterface>(hero).getContractionSpace();
   return shareRows(space.rows, space.columns, 1);
 }
 

@@ -4,7 +4,7 @@
 using namespace mlir;
 using namespace mpc;
 
-LogicalResult heroes::verifyReduction(Operation *op) {
+LogicalResult heroes::ReductionHero::verify(Operation *op) const {
   auto input = cast<RankedTensorType>(op->getOperand(0).getType());
   auto result = cast<RankedTensorType>(op->getResult(0).getType());
   if (isa<SumToSizeOp>(op) || result.getRank() != input.getRank())

@@ -4,6 +4,7 @@
 #ifndef MPC_COMPILER_KERNELS_HEROES_REDUCTIONS_H
 #define MPC_COMPILER_KERNELS_HEROES_REDUCTIONS_H
 
+#include "compiler/Kernels/KernelHero.h"
 #include "compiler/Kernels/KernelSpace.h"
 
 namespace mpc::heroes {
@@ -14,8 +15,15 @@ inline bool reducesRows(mlir::Operation *op) {
   return space && space->inner == 1;
 }
 
-/// Checks that a reduction keeps its axes, which lie together.
-llvm::LogicalResult verifyReduction(mlir::Operation *op);
+/// A kernel of reductions over the same axes, and what is computed for and from
+/// them.
+class ReductionHero : public KernelHero {
+public:
+  RegionRole getRole() const override { return RegionRole::Reduction; }
+  Company getCompany() const override { return Company::Heroes; }
+  /// Checks that a reduction keeps its axes, which lie together.
+  llvm::LogicalResult verify(mlir::Operation *hero) const override;
+};
 
 } // namespace mpc::heroes
 

@@ -12,21 +12,14 @@ using namespace mpc;
 using namespace mpc::heroes;
 
 namespace {
-class RowReduce : public KernelHero {
+class RowReduce : public ReductionHero {
 public:
-  RegionRole getRole() const override { return RegionRole::Reduction; }
-  bool isHero(Operation *op) const override;
-  Company getCompany() const override { return Company::Heroes; }
-  LogicalResult verify(Operation *hero) const override {
-    return verifyReduction(hero);
-  }
+  bool isHero(Operation *op) const override { return reducesRows(op); }
   KernelPartition partition(func::FuncOp kernel) const override;
   KernelPartition partition(func::FuncOp kernel,
                             const TargetInfo &gpu) const override;
 };
 } // namespace
-
-bool RowReduce::isHero(Operation *op) const { return reducesRows(op); }
 
 KernelPartition RowReduce::partition(func::FuncOp kernel) const {
   if (isSegmented(kernel))

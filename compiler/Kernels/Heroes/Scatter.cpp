@@ -25,7 +25,8 @@ public:
 };
 } // namespace
 
-// What a slice starts from is of the result's shape, the updates are not.
+// The kernel computes in the shape of the updates, and the data has the
+// result's: it must come from outside or be a constant.
 LogicalResult Scatter::verify(Operation *hero) const {
   auto scatter = cast<ScatterOpInterface>(hero);
   Value data = scatter.getDataOperand().get();

@@ -16,7 +16,8 @@ mpc::onnx_frontend::readSignature(const proto::GraphProto &graph) {
   StringRef rest =
       findMetadata(graph, "pkg.torch.export.ExportedProgram.graph_signature");
   // Lines such as "p_fc_weight: PARAMETER target='fc.weight'" and
-  // "x: USER_INPUT"; those of mutated buffers are of outputs.
+  // Lines such as "x: USER_INPUT". Buffers that change stand behind "#
+  // outputs".
   rest = rest.split("# outputs").first;
   while (!rest.empty()) {
     StringRef line;

@@ -21,7 +21,8 @@ using llvm::SmallVector;
 using llvm::StringRef;
 using llvm::Twine;
 
-// What copies may take all together: those of a program are vectors.
+// What all copies together may take. A program that merges parameters merges
+// vectors, so that this is plenty.
 static constexpr size_t kMostCopiedBytes = size_t(64) << 20;
 
 // The most parameters that a call has which its nodes may read: the file is a

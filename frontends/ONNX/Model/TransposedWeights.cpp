@@ -40,6 +40,8 @@ private:
 
 void WeightRestorer::collect() {
   taken = findBodyNames(graph);
+  // Initializers that were computed from one parameter, by what the exporter
+  // notes of them.
   for (proto::ValueInfoProto &value : *graph.mutable_value_info()) {
     auto sources = readFoldedParameters(value);
     if (sources.size() != 1 || !isExportersName(value.name()))
@@ -47,6 +49,7 @@ void WeightRestorer::collect() {
     foldedFrom.try_emplace(value.name(), sources[0]);
     values.try_emplace(value.name(), &value);
   }
+  // All names that the graph has already; inputs and outputs keep theirs.
   for (const proto::TensorProto &tensor : graph.initializer())
     taken.insert(tensor.name());
   for (const auto *list : {&graph.input(), &graph.output()})
@@ -54,6 +57,7 @@ void WeightRestorer::collect() {
       taken.insert(value.name());
       foldedFrom.erase(value.name());
     }
+  // Of these, the weights of linear layers are transpositions.
   for (const proto::NodeProto &node : graph.node()) {
     taken.insert(node.output().begin(), node.output().end());
     for (auto [index, input] : llvm::enumerate(node.input())) {

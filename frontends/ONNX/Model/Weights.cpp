@@ -77,8 +77,8 @@ groupByEnding(ArrayRef<StringRef> taken) {
   return groups;
 }
 
-// What to do about names of which the model has none: the prefix by which most
-// of them differ from the model's, where there is one.
+// Advice where the model has none of the names in a file: the prefix by which
+// most of them differ from the model's, `module.` say, where there is one.
 static std::string adviseOnNames(ArrayRef<StringRef> found,
                                  ArrayRef<StringRef> taken) {
   auto groups = groupByEnding(taken);

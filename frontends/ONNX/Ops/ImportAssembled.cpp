@@ -139,6 +139,41 @@ static LogicalResult importSpaceToDepth(NodeImporter &node) {
 }
 
 //===----------------------------------------------------------------------===//
+// Distances
+//===----------------------------------------------------------------------===//
+
+// com.microsoft: the distance of each row of input 0, [m, size], from each row
+// of input 1, [n, size], as [m, n]. From differences and not from products,
+// which cancel for rows that are close. The gradient of a distance of 0 is 0,
+// as in PyTorch, so that no square root of 0 is in it.
+static LogicalResult importCDist(NodeImporter &node) {
+  std::string metric = node.string("metric", "sqeuclidean");
+  if (metric != "sqeuclidean" && metric != "euclidean")
+    return node.unsupported("attribute 'metric' is '" + metric +
+                            "', expected 'sqeuclidean' or 'euclidean'");
+  SmallVector<int64_t> a(node.operandShape(0)), b(node.operandShape(1));
+  if (a.size() != 2 || b.size() != 2 || a[1] != b[1])
+    return node.invalid("expected two matrices of rows of one size");
+  // Every row of one beside every row of the other: [m, n, size].
+  Value difference =
+      node.emit<SubOp>({node.reshape(node.operand(0), {a[0], 1, a[1]}),
+                        node.reshape(node.operand(1), {1, b[0], b[1]})});
+  const int64_t last[] = {2};
+  Value squares =
+      node.emit<ReduceSumOp>({node.emit<MulOp>({difference, difference})},
+                             {node.attribute("axes", ArrayRef<int64_t>(last))});
+  if (!squares || metric == "sqeuclidean")
+    return node.define(0, squares);
+  Type element = NodeImporter::typeOf(squares).getElementType();
+  Value zero = numberConstant(node, 0, element);
+  Value isZero = node.emit<EqualOp>({squares, zero});
+  Value positive =
+      node.emit<SelectOp>({isZero, numberConstant(node, 1, element), squares});
+  return node.define(
+      0, node.emit<SelectOp>({isZero, zero, node.emit<SqrtOp>({positive})}));
+}
+
+//===----------------------------------------------------------------------===//
 // Windows
 //===----------------------------------------------------------------------===//
 
@@ -378,6 +413,7 @@ static LogicalResult importConvTranspose(NodeImporter &node) {
 ArrayRef<OpEntry> mpc::onnx_frontend::getAssembledOps() {
   static const OpEntry entries[] = {
       {"", "ConvTranspose", 1, kNoEnd, 2, 3, 1, importConvTranspose},
+      {kMicrosoft, "CDist", 1, kNoEnd, 2, 2, 1, importCDist},
       {"", "Det", 11, kNoEnd, 1, 1, 1, importDet},
       {"", "DepthToSpace", 1, kNoEnd, 1, 1, 1, importDepthToSpace},
       {"", "GlobalMaxPool", 1, kNoEnd, 1, 1, 1, importGlobalMaxPool},

@@ -426,6 +426,7 @@ static LogicalResult importRotation(NodeImporter &node,
   size_t rank = node.operandShape(0).size();
   if (rank != 3 && rank != 4)
     return node.invalid("expected an input of rank 3 or 4");
+  // Heads apart, as [batch, tokens, heads, size].
   Value x = node.operand(0);
   if (rank == 3) {
     FailureOr<Value> apart = splitHeads(node, x, inputs.heads);
@@ -436,12 +437,14 @@ static LogicalResult importRotation(NodeImporter &node,
   if (!x)
     return failure();
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(x);
+  // The first elements of each head turn; without the attribute, all.
   int64_t turned = node.integer("rotary_embedding_dim", 0);
   if (turned == 0)
     turned = shape[3];
   if (turned < 1 || turned > shape[3] || turned % 2 != 0)
     return node.invalid("expected an even number of elements to turn, of " +
                         Twine(shape[3]) + ", found " + Twine(turned));
+  // Angles of every token, the same for all heads: an axis of size 1.
   SmallVector<int64_t> tokens = {shape[0], shape[rank == 3 ? 1 : 2]};
   Value operands[] = {x, {}, {}};
   for (auto [operand, input] :

@@ -18,6 +18,8 @@ public:
       : node(node), heads(node.integer("num_heads", 0)) {}
 
   LogicalResult importProjected();
+  LogicalResult appendPackedPast(unsigned index);
+  LogicalResult definePresent(unsigned index);
   LogicalResult importApart();
 
 private:
@@ -151,6 +153,34 @@ LogicalResult FusedAttention::mix(unsigned mask, unsigned extra) {
 // Attention
 //===----------------------------------------------------------------------===//
 
+// Input `index`, [2, batch, heads, tokens, size], is the keys of the past and
+// behind them its values.
+LogicalResult FusedAttention::appendPackedPast(unsigned index) {
+  SmallVector<int64_t> shape(node.operandShape(index));
+  if (shape.size() != 5 || shape[0] != 2)
+    return node.invalid("expected a past of [2, batch, heads, tokens, size]");
+  SmallVector<int64_t> own(ArrayRef<int64_t>(shape).drop_front());
+  Value past[2];
+  for (int64_t i = 0; i < 2; ++i) {
+    SmallVector<int64_t> offsets = {i, 0, 0, 0, 0}, one(shape);
+    one[0] = 1;
+    past[i] = node.reshape(slice(node, node.operand(index), offsets, one), own);
+  }
+  return appendPast(past[0], past[1]);
+}
+
+// Output `index` holds keys and values in that form.
+LogicalResult FusedAttention::definePresent(unsigned index) {
+  if (NodeImporter::typeOf(key) != NodeImporter::typeOf(value))
+    return node.invalid("output 1 holds keys and values, which have not one "
+                        "shape");
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(key));
+  shape.insert(shape.begin(), 1);
+  Value both = concatenate(
+      node, {node.reshape(key, shape), node.reshape(value, shape)}, 0);
+  return node.define(index, both);
+}
+
 // (x, weights, bias, mask, past, bias of scores): the projections are in it.
 LogicalResult FusedAttention::importProjected() {
   if (node.hasInput(6) || node.integer("past_present_share_buffer", 0) != 0)
@@ -160,6 +190,8 @@ LogicalResult FusedAttention::importProjected() {
   if (node.integer("do_rotary", 0) != 0)
     return node.unsupported("attribute 'do_rotary' is not supported; use "
                             "RotaryEmbedding and MultiHeadAttention");
+  // How many columns of the weights are queries, keys and values: a third
+  // each where no attribute says otherwise.
   SmallVector<int64_t> x(node.operandShape(0)), w(node.operandShape(1));
   if (x.size() != 3 || w.size() != 2 || w[0] != x[2])
     return node.invalid("expected an input of [batch, tokens, size] and "
@@ -171,6 +203,7 @@ LogicalResult FusedAttention::importProjected() {
       sizes[0] + sizes[1] + sizes[2] != w[1])
     return node.invalid("weights of " + Twine(w[1]) +
                         " columns are no queries, keys and values");
+  // One product projects to all three, which then are its columns.
   Value all = node.emit<MatMulOp>({node.operand(0), node.operand(1)});
   if (node.hasInput(2))
     all = node.emit<AddOp>({all, node.operand(2)});
@@ -184,31 +217,12 @@ LogicalResult FusedAttention::importProjected() {
     if (failed(separateHeads(*part)))
       return failure();
   }
-  if (node.hasInput(4)) {
-    SmallVector<int64_t> shape(node.operandShape(4));
-    if (shape.size() != 5 || shape[0] != 2)
-      return node.invalid("expected a past of [2, batch, heads, tokens, size]");
-    SmallVector<int64_t> own(ArrayRef<int64_t>(shape).drop_front());
-    Value past[2];
-    for (int64_t i = 0; i < 2; ++i) {
-      SmallVector<int64_t> offsets = {i, 0, 0, 0, 0}, one(shape);
-      one[0] = 1;
-      past[i] = node.reshape(slice(node, node.operand(4), offsets, one), own);
-    }
-    if (failed(appendPast(past[0], past[1])))
-      return failure();
-  }
-  if (node.hasOutput(1)) {
-    if (NodeImporter::typeOf(key) != NodeImporter::typeOf(value))
-      return node.invalid("output 1 holds keys and values, which have not one "
-                          "shape");
-    SmallVector<int64_t> shape(NodeImporter::shapeOf(key));
-    shape.insert(shape.begin(), 1);
-    Value both = concatenate(
-        node, {node.reshape(key, shape), node.reshape(value, shape)}, 0);
-    if (failed(node.define(1, both)))
-      return failure();
-  }
+  // Keys and values of the past stand before those of these tokens.
+  if (node.hasInput(4) && failed(appendPackedPast(4)))
+    return failure();
+  // With them they are one output, for the next call.
+  if (node.hasOutput(1) && failed(definePresent(1)))
+    return failure();
   return mix(3, 5);
 }
 
@@ -232,6 +246,7 @@ LogicalResult FusedAttention::unpack() {
     ArrayRef<int64_t> shape = node.operandShape(index);
     return shape.size() == 5 && shape[3] == count && shape[2] == heads;
   };
+  // All three in input 0, keys and values in input 1, or an input each.
   query = node.operand(0);
   if (!node.hasInput(1)) {
     if (node.hasInput(2) || !isPacked(0, 3))

@@ -71,6 +71,7 @@ LogicalResult GroupQuery::checkSupported() {
 // Queries, keys and values as [batch, tokens, heads, size], from three tensors
 // or, where all are in the first, from that.
 LogicalResult GroupQuery::readHeads() {
+  // Several heads of queries share one of keys and values.
   heads = node.integer("num_heads", 0);
   keyHeads = node.integer("kv_num_heads", 0);
   if (heads < 1 || keyHeads < 1 || heads % keyHeads != 0)
@@ -80,12 +81,14 @@ LogicalResult GroupQuery::readHeads() {
   if (node.hasInput(1) != node.hasInput(2))
     return node.invalid("expected both key and value or neither");
   bool isPacked = !node.hasInput(1);
+  // The first input has the queries, or all three one behind the other.
   SmallVector<int64_t> shape(node.operandShape(0));
   int64_t all = isPacked ? heads + 2 * keyHeads : heads;
   if (shape.size() != 3 || shape[2] == 0 || shape[2] % all != 0)
     return node.invalid("expected queries of [batch, tokens, " + Twine(all) +
                         " heads * size]");
   batch = shape[0], tokens = shape[1], size = shape[2] / all;
+  // Take each from its input, or from its columns of the first one.
   int64_t offset = 0;
   for (auto [index, part] :
        llvm::enumerate(SmallVector<Value *>{&query, &key, &value})) {

@@ -243,6 +243,38 @@ static FailureOr<SmallVector<int64_t>> savedStates(NodeImporter &node,
 // LSTMGrad
 //===----------------------------------------------------------------------===//
 
+// One step back through an LSTM cell. `carried`: the gradients of h and c;
+// `parts`: the gates, c, c of the step before and the gradient of h from the
+// outputs; `rest`: R, and the peepholes where there are any. The gradients of h
+// and c of the step before, and those of all gates.
+static SmallVector<Value> stepLSTM(NodeImporter &node, RecurrentGrad &grad,
+                                   ArrayRef<Value> carried,
+                                   ArrayRef<Value> parts,
+                                   ArrayRef<Value> rest) {
+  Value c = parts[1], cBefore = parts[2];
+  auto gate = [&](unsigned index) { return grad.gate(parts[0], index); };
+  auto peephole = [&](unsigned index, Value da) {
+    return grad.mul(da, grad.gate(rest[1], index));
+  };
+  // h = o * tanh(c)
+  Value dh = grad.add(carried[0], parts[3]);
+  Value tanh = node.emit<TanhOp>({c});
+  Value out = grad.sigmoidGrad(grad.mul(dh, tanh), gate(1));
+  Value dc = grad.add(carried[1], grad.tanhGrad(grad.mul(dh, gate(1)), tanh));
+  if (rest.size() > 1)
+    dc = grad.add(dc, peephole(1, out));
+  // c = f * cBefore + i * g
+  Value in = grad.sigmoidGrad(grad.mul(dc, gate(3)), gate(0));
+  Value forget = grad.sigmoidGrad(grad.mul(dc, cBefore), gate(2));
+  Value candidate = grad.tanhGrad(grad.mul(dc, gate(0)), gate(3));
+  Value dcBefore = grad.mul(dc, gate(2));
+  if (rest.size() > 1)
+    dcBefore =
+        grad.add(dcBefore, grad.add(peephole(0, in), peephole(2, forget)));
+  Value all = concatenate(node, {in, out, forget, candidate}, 1);
+  return {grad.times(all, rest[0]), dcBefore, all};
+}
+
 // Inputs: X, W, R, B, sequence_lens, initial_h, initial_c, P, all hidden
 // states, all cell states, gates (input, output, forget, cell), and the
 // gradients of all hidden states, of the last one and of the last cell state.
@@ -268,34 +300,14 @@ static LogicalResult importLSTMGrad(NodeImporter &node) {
   if (node.hasInput(7))
     invariant.push_back(node.reshape(node.operand(7), {3 * hidden}));
   auto step = [&](ArrayRef<Value> carried, ArrayRef<Value> parts,
-                  ArrayRef<Value> rest) -> SmallVector<Value> {
-    Value c = parts[1], cBefore = parts[2];
-    auto gate = [&](unsigned index) { return grad.gate(parts[0], index); };
-    auto peephole = [&](unsigned index, Value da) {
-      return grad.mul(da, grad.gate(rest[1], index));
-    };
-    // h = o * tanh(c)
-    Value dh = grad.add(carried[0], parts[3]);
-    Value tanh = node.emit<TanhOp>({c});
-    Value out = grad.sigmoidGrad(grad.mul(dh, tanh), gate(1));
-    Value dc = grad.add(carried[1], grad.tanhGrad(grad.mul(dh, gate(1)), tanh));
-    if (rest.size() > 1)
-      dc = grad.add(dc, peephole(1, out));
-    // c = f * cBefore + i * g
-    Value in = grad.sigmoidGrad(grad.mul(dc, gate(3)), gate(0));
-    Value forget = grad.sigmoidGrad(grad.mul(dc, cBefore), gate(2));
-    Value candidate = grad.tanhGrad(grad.mul(dc, gate(0)), gate(3));
-    Value dcBefore = grad.mul(dc, gate(2));
-    if (rest.size() > 1)
-      dcBefore =
-          grad.add(dcBefore, grad.add(peephole(0, in), peephole(2, forget)));
-    Value all = concatenate(node, {in, out, forget, candidate}, 1);
-    return {grad.times(all, rest[0]), dcBefore, all};
+                  ArrayRef<Value> rest) {
+    return stepLSTM(node, grad, carried, parts, rest);
   };
   if (failed(grad.loop({grad.state(12), grad.state(13)},
                        {gates, c, cBefore, grad.steps(11, hidden)}, invariant,
                        step)))
     return failure();
+  // Gradients of weights are products over all steps.
   Value sums = grad.rows(grad.perStep);
   Value dr = grad.times(sums, grad.rows(grad.hBefore), /*transposesA=*/true);
   if (failed(grad.defineProducts(sums, dr)))
@@ -319,6 +331,33 @@ static LogicalResult importLSTMGrad(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 // GRUGrad
 //===----------------------------------------------------------------------===//
+
+// One step back through a GRU cell. `carried`: the gradient of h; `parts`: the
+// gates, h of the step before, what the reset gate multiplies, and the gradient
+// of h from the outputs; `rest`: R of the update and reset gates, and of the
+// hidden one. The gradient of h of the step before, and those of all gates.
+static SmallVector<Value> stepGRU(NodeImporter &node, RecurrentGrad &grad,
+                                  bool resetsProduct, ArrayRef<Value> carried,
+                                  ArrayRef<Value> parts, ArrayRef<Value> rest) {
+  Value update = grad.gate(parts[0], 0), r = grad.gate(parts[0], 1);
+  Value candidate = grad.gate(parts[0], 2), h = parts[1];
+  // h' = (1 - z) * g + z * h
+  Value dh = grad.add(carried[0], parts[3]);
+  Value dUpdate =
+      grad.sigmoidGrad(grad.mul(dh, grad.sub(h, candidate)), update);
+  Value kept = grad.mul(dh, update);
+  Value dHidden = grad.tanhGrad(grad.sub(dh, kept), candidate);
+  // g = tanh(.. + r * (h R^T + b)), or tanh(.. + (r * h) R^T)
+  Value dProduct =
+      resetsProduct ? grad.mul(dHidden, r) : grad.times(dHidden, rest[1]);
+  Value dReset = grad.sigmoidGrad(
+      grad.mul(resetsProduct ? dHidden : dProduct, parts[2]), r);
+  Value through =
+      resetsProduct ? grad.times(dProduct, rest[1]) : grad.mul(dProduct, r);
+  Value both = concatenate(node, {dUpdate, dReset}, 1);
+  Value dBefore = grad.add(grad.add(kept, through), grad.times(both, rest[0]));
+  return {dBefore, concatenate(node, {both, dHidden}, 1)};
+}
 
 // Inputs: X, W, R, B, sequence_lens, initial_h, all hidden states, gates
 // (update, reset, hidden), and the gradients of all hidden states and of the
@@ -350,26 +389,8 @@ static LogicalResult importGRUGrad(NodeImporter &node) {
     reset = reset ? node.reshape(reset, {length, batch, hidden}) : Value();
   }
   auto step = [&](ArrayRef<Value> carried, ArrayRef<Value> parts,
-                  ArrayRef<Value> rest) -> SmallVector<Value> {
-    Value update = grad.gate(parts[0], 0), r = grad.gate(parts[0], 1);
-    Value candidate = grad.gate(parts[0], 2), h = parts[1];
-    // h' = (1 - z) * g + z * h
-    Value dh = grad.add(carried[0], parts[3]);
-    Value dUpdate =
-        grad.sigmoidGrad(grad.mul(dh, grad.sub(h, candidate)), update);
-    Value kept = grad.mul(dh, update);
-    Value dHidden = grad.tanhGrad(grad.sub(dh, kept), candidate);
-    // g = tanh(.. + r * (h R^T + b)), or tanh(.. + (r * h) R^T)
-    Value dProduct =
-        resetsProduct ? grad.mul(dHidden, r) : grad.times(dHidden, rest[1]);
-    Value dReset = grad.sigmoidGrad(
-        grad.mul(resetsProduct ? dHidden : dProduct, parts[2]), r);
-    Value through =
-        resetsProduct ? grad.times(dProduct, rest[1]) : grad.mul(dProduct, r);
-    Value both = concatenate(node, {dUpdate, dReset}, 1);
-    Value dBefore =
-        grad.add(grad.add(kept, through), grad.times(both, rest[0]));
-    return {dBefore, concatenate(node, {both, dHidden}, 1)};
+                  ArrayRef<Value> rest) {
+    return stepGRU(node, grad, resetsProduct, carried, parts, rest);
   };
   if (failed(grad.loop({grad.state(9)},
                        {gates, h, reset, grad.steps(8, hidden)},

@@ -57,43 +57,56 @@ static FailureOr<int64_t> readPosition(NodeImporter &node, unsigned index,
   return position;
 }
 
-static LogicalResult importSequenceAt(NodeImporter &node) {
+namespace {
+/// A sequence and a position in it.
+struct Placed {
+  Sequence sequence;
+  int64_t position;
+};
+} // namespace
+
+// The sequence that input 0 is, and the position that input `index` is: of one
+// of its elements, or of one that comes behind them where `mayAppend`.
+static FailureOr<Placed> readPlaced(NodeImporter &node, unsigned index,
+                                    bool mayAppend = false) {
   FailureOr<Sequence> sequence = node.sequence(0);
   if (failed(sequence))
     return failure();
   int64_t length = sequence->size();
-  auto position = readPosition(node, 1, length, length - 1);
+  auto position =
+      readPosition(node, index, length, mayAppend ? length : length - 1);
   if (failed(position))
     return failure();
-  const ImportedValue &element = (*sequence)[*position];
+  return Placed{std::move(*sequence), *position};
+}
+
+static LogicalResult importSequenceAt(NodeImporter &node) {
+  FailureOr<Placed> placed = readPlaced(node, 1);
+  if (failed(placed))
+    return failure();
+  const ImportedValue &element = placed->sequence[placed->position];
   return element.value ? node.define(0, element.value)
                        : node.define(0, *element.constant);
 }
 
 static LogicalResult importSequenceInsert(NodeImporter &node) {
-  FailureOr<Sequence> sequence = node.sequence(0);
-  if (failed(sequence))
+  FailureOr<Placed> placed = readPlaced(node, 2, /*mayAppend=*/true);
+  if (failed(placed))
     return failure();
-  int64_t length = sequence->size();
-  auto position = readPosition(node, 2, length, length);
-  if (failed(position))
-    return failure();
-  sequence->insert(sequence->begin() + *position, node.element(1));
-  return node.define(0, std::move(*sequence));
+  auto &[sequence, position] = *placed;
+  sequence.insert(sequence.begin() + position, node.element(1));
+  return node.define(0, std::move(sequence));
 }
 
 static LogicalResult importSequenceErase(NodeImporter &node) {
-  FailureOr<Sequence> sequence = node.sequence(0);
-  if (failed(sequence))
+  FailureOr<Placed> placed = readPlaced(node, 1);
+  if (failed(placed))
     return failure();
-  int64_t length = sequence->size();
-  auto position = readPosition(node, 1, length, length - 1);
-  if (failed(position))
-    return failure();
-  if (length == 0)
+  auto &[sequence, position] = *placed;
+  if (sequence.empty())
     return node.invalid("the sequence is empty");
-  sequence->erase(sequence->begin() + *position);
-  return node.define(0, std::move(*sequence));
+  sequence.erase(sequence.begin() + position);
+  return node.define(0, std::move(sequence));
 }
 
 //===----------------------------------------------------------------------===//

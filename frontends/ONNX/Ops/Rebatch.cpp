@@ -230,11 +230,35 @@ bool Rebatch::spreadsSample(NodeImporter &node, ArrayRef<int64_t> shape) const {
   return false;
 }
 
+// The batch is on none of the result's axes: it was summed over, or the result
+// never had it.
+LogicalResult Rebatch::followUnchanged(NodeImporter &node, StringRef name,
+                                       ArrayRef<int64_t> shape,
+                                       std::optional<Place> from) {
+  StringRef op = node.getOpType();
+  if (spreadsSample(node, shape))
+    return node.unsupported("it combines one sample with a constant of the "
+                            "batch it was exported with");
+  // Sums over the batch have none; parts of it are of the exported size.
+  bool isPart = op == "Slice" || op == "Split" || op == "Gather";
+  if (from && isPart && !isReshape(node))
+    return node.unsupported("it takes a part of the batch");
+  for (const std::string &input : node.getNode().input())
+    if (isIndexed(op) && findPlace(input))
+      return node.unsupported("its result is of a part of the batch, or of "
+                              "the batch it was exported with");
+  if (averagesSum(node))
+    return node.unsupported("it divides a sum over all samples by the batch "
+                            "it was exported with");
+  return followJoined(node, name, shape);
+}
+
 LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
                                     ArrayRef<int64_t> shape) {
   auto known = shapes.find(name);
   if (known == shapes.end())
     return success();
+  // The axis that the other batch changes.
   const Shape &before = known->second;
   std::optional<int64_t> changed;
   for (int64_t axis = 0, rank = shape.size(); axis < rank; ++axis) {
@@ -246,24 +270,9 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
   }
   std::optional<Place> from =
       node.hasInput(0) ? findPlace(node.getInputName(0)) : std::nullopt;
-  StringRef op = node.getOpType();
-  if (!changed) {
-    if (spreadsSample(node, shape))
-      return node.unsupported("it combines one sample with a constant of the "
-                              "batch it was exported with");
-    // Sums over the batch have none; parts of it are of the exported size.
-    bool isPart = op == "Slice" || op == "Split" || op == "Gather";
-    if (from && isPart && !isReshape(node))
-      return node.unsupported("it takes a part of the batch");
-    for (const std::string &input : node.getNode().input())
-      if (isIndexed(op) && findPlace(input))
-        return node.unsupported("its result is of a part of the batch, or of "
-                                "the batch it was exported with");
-    if (averagesSum(node))
-      return node.unsupported("it divides a sum over all samples by the batch "
-                              "it was exported with");
-    return followJoined(node, name, shape);
-  }
+  if (!changed)
+    return followUnchanged(node, name, shape, from);
+  // What must not be done to samples of a batch of another size.
   if (namesSamples(node))
     return node.unsupported("its indices name samples, of the batch it was "
                             "exported with");
@@ -274,12 +283,14 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
   if (normalizesSamples(node))
     return node.unsupported("with a batch of 1 it was over the rows of one "
                             "sample, now it would be over those of all");
+  // Every sample has as many elements of the axis as before.
   int64_t extent = before[*changed];
   if (extent % exported != 0 || shape[*changed] != scale(extent))
     return node.unsupported("axis " + Twine(*changed) + " of its result has " +
                             Twine(extent) + " elements as exported and " +
                             Twine(shape[*changed]) +
                             " now, not as many for every sample");
+  // Where in that axis the batch is.
   FailureOr<Place> place = failure();
   if (isReshape(node) && from) {
     auto moved = moveToAxis(shapes.lookup(node.getInputName(0)), *from, before,

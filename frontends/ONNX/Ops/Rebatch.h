@@ -73,6 +73,9 @@ private:
                                  int64_t extent);
   mlir::LogicalResult followOutput(NodeImporter &node, llvm::StringRef name,
                                    llvm::ArrayRef<int64_t> shape);
+  mlir::LogicalResult followUnchanged(NodeImporter &node, llvm::StringRef name,
+                                      llvm::ArrayRef<int64_t> shape,
+                                      std::optional<Place> from);
   mlir::LogicalResult followJoined(NodeImporter &node, llvm::StringRef name,
                                    llvm::ArrayRef<int64_t> shape);
   bool isAmbiguous(llvm::StringRef name) const;

@@ -62,6 +62,7 @@ static bool isComputedParameter(const Folded &folded,
 
 static void warnComputed(FunctionImporter &function, const Graph &graph,
                          ArrayRef<Folded> all, const ProgramNames &names) {
+  // Weights that only lost their name, and those that were computed.
   const llvm::StringSet<> scaled =
       findScaled(graph.getModel().getProto().graph());
   SmallVector<const Folded *> renamed, computed;
@@ -78,6 +79,7 @@ static void warnComputed(FunctionImporter &function, const Graph &graph,
       computed.push_back(&folded);
     }
   }
+  // The first of each stands for all.
   if (!renamed.empty())
     graph.getModel().note(
         "PyTorch's exporter has made '" + renamed[0]->name + "' of '" +

@@ -158,6 +158,7 @@ static bool isFoldedByOlderExporter(const proto::NodeProto &node) {
 
 static void warnLostByPyTorch(const Model &model,
                               ArrayRef<const proto::NodeProto *> nodes) {
+  // What the nodes say of layers that the exporter took away.
   std::vector<std::string> folded, foldedBefore;
   bool isEvaluation = false;
   for (const proto::NodeProto *node : nodes) {
@@ -170,6 +171,8 @@ static void warnLostByPyTorch(const Model &model,
       foldedBefore.push_back("after node '" + node->name() +
                              "' is folded into it");
   }
+  // One warning for the newer exporter, with the first layer as example, or a
+  // note where no layer is known to be lost.
   StringRef dropout =
       isEvaluation
           ? "; it was exported after model.eval(), so that any Dropout "
@@ -186,6 +189,7 @@ static void warnLostByPyTorch(const Model &model,
                "any more if it had some; PyTorch's exporter keeps it by "
                "torch.onnx.export(model.train(), ..., dynamo=True, "
                "optimize=False)");
+  // One for the older exporter.
   if (!foldedBefore.empty())
     model.warn("the BatchNormalization " + foldedBefore[0] +
                countOthers(foldedBefore.size()) +

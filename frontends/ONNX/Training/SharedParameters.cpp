@@ -61,6 +61,8 @@ static void warnMergedNormalizations(FunctionImporter &function,
                                      ArrayRef<const proto::NodeProto *> nodes) {
   llvm::MapVector<StringRef, int64_t> readers;
   llvm::StringSet<> weights;
+  // Count the normalizations that read each scale and bias; weights that are
+  // read twice mean that layers are shared on purpose.
   for (const proto::NodeProto *node : nodes) {
     StringRef op = node->op_type();
     if (isContraction(op) && node->input_size() > 1 &&
@@ -71,6 +73,7 @@ static void warnMergedNormalizations(FunctionImporter &function,
       if (isNormalization(op) && index < node->input_size())
         ++readers[node->input(index)];
   }
+  // Parameters of equal elements that several read were merged.
   readers.remove_if([&](const auto &entry) {
     const ImportedValue &value = function.lookup(entry.first);
     return entry.second < 2 || value.stateRole != Role::Parameter ||

@@ -7,12 +7,41 @@
 #include "passes/Codegen/Kernels/Lanes.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <limits>
 
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
+
+namespace {
+/// How floats are reduced: what to start from, one step, and whether steps are
+/// exact, so that totals need no wider type.
+struct FloatReduction {
+  double first;
+  Value (*step)(ImplicitLocOpBuilder &b, Value x, Value y);
+  bool isExact;
+};
+} // namespace
+
+template <typename OpTy>
+static Value makeStep(ImplicitLocOpBuilder &b, Value x, Value y) {
+  return OpTy::create(b, x, y);
+}
+
+// The reductions that are no sums, one line each.
+static const FloatReduction &getFloatReduction(Operation *op) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  static const FloatReduction sum = {0, makeStep<arith::AddFOp>, false};
+  static const llvm::StringMap<FloatReduction> others = {
+      {ReduceMaxOp::getOperationName(),
+       {-infinity, makeStep<arith::MaximumFOp>, true}},
+      {ReduceProdOp::getOperationName(), {1, makeStep<arith::MulFOp>, false}},
+  };
+  auto found = others.find(op->getName().getStringRef());
+  return found == others.end() ? sum : found->second;
+}
 
 Type Accumulator::getType(Operation *op) {
   auto integer = dyn_cast<IntegerType>(elementOf(op->getOperand(0)));
@@ -25,7 +54,7 @@ Type Accumulator::getType(Operation *op) {
 
 Type Accumulator::getTotalType(Operation *op) {
   Type type = getType(op);
-  return isa<IntegerType>(type) || isa<ReduceMaxOp>(op)
+  return isa<IntegerType>(type) || getFloatReduction(op).isExact
              ? type
              : Float64Type::get(op->getContext());
 }
@@ -33,11 +62,9 @@ Type Accumulator::getTotalType(Operation *op) {
 Value Accumulator::getInit(int64_t width) {
   Type type = getType(op);
   Lanes lanes(b, KernelContext::getComputeType(op));
-  double infinity = std::numeric_limits<double>::infinity();
-  Value scalar = isa<IntegerType>(type)  ? emitIntegerFirst(lanes, op, type)
-                 : isa<ReduceMaxOp>(op)  ? lanes.constant(-infinity)
-                 : isa<ReduceProdOp>(op) ? lanes.constant(1)
-                                         : lanes.constant(0);
+  Value scalar = isa<IntegerType>(type)
+                     ? emitIntegerFirst(lanes, op, type)
+                     : lanes.constant(getFloatReduction(op).first);
   if (width == 1)
     return scalar;
   return vector::BroadcastOp::create(b, VectorType::get(width, type), scalar);
@@ -47,11 +74,7 @@ Value Accumulator::combine(Value x, Value y) {
   Lanes lanes(b, KernelContext::getComputeType(op));
   if (isa<IntegerType>(getType(op)))
     return emitIntegerStep(lanes, op, x, y);
-  if (isa<ReduceMaxOp>(op))
-    return arith::MaximumFOp::create(b, x, y);
-  if (isa<ReduceProdOp>(op))
-    return arith::MulFOp::create(b, x, y);
-  return arith::AddFOp::create(b, x, y);
+  return getFloatReduction(op).step(b, x, y);
 }
 
 Value Accumulator::combine(ValueRange accumulators) {

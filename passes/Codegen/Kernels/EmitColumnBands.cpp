@@ -169,7 +169,7 @@ Carried BandEmitter::sumBand(const Columns &at, unsigned dimension, Value row,
   });
 }
 
-/// Adds the rows of a dimension and of those behind it to the totals.
+/// Adds all rows along `dimension` and the dimensions behind it to the totals.
 void BandEmitter::emitBands(const Scope &outer, unsigned dimension,
                             Piece piece) {
   int64_t size = body.getDimensions()[dimension].size;

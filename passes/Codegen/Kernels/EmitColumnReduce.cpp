@@ -266,7 +266,8 @@ LogicalResult codegen::emitColumnReduce(KernelContext &context) {
   // Axes are (outer, reduced, inner); axes of size 1 belong to either.
   Operation *hero = findReduction(context.kernel.getBody().front());
   ArrayRef<int64_t> space = shapeOf(hero->getOperand(0));
-  SmallVector<int64_t> axes = *getReducedAxes(hero);
+  auto reduction = cast<ReductionOpInterface>(hero);
+  SmallVector<int64_t> axes = reduction.getReducedAxes();
   int64_t rank = space.size(), first = 0;
   while (first < rank &&
          (space[first] == 1 || !llvm::is_contained(axes, first)))
@@ -276,7 +277,7 @@ LogicalResult codegen::emitColumnReduce(KernelContext &context) {
     ++end;
   // A split reduction has the number of its part as an outer axis.
   std::optional<SplitAxis> split;
-  if (int64_t parts = getReductionParts(hero); parts > 1)
+  if (int64_t parts = reduction.getReductionParts(); parts > 1)
     split = {first, parts};
   SmallVector<int64_t> groups = {first + (split ? 1 : 0), end - first,
                                  rank - end};

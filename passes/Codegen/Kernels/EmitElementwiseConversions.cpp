@@ -82,7 +82,7 @@ static Value emitCast(Lanes &l, CastOp op, CastOp::Adaptor in) {
 
 void codegen::addConversionFormulas(ElementwiseTable &table) {
   table.add<CastOp>(emitCast);
-  // The rounding is that of any result.
+  // The result is rounded as every op's is.
   table.add<amp::CastOp>([](Lanes &, amp::CastOp, amp::CastOp::Adaptor in) {
     return in.getInput();
   });

@@ -238,13 +238,14 @@ void RowEmitter::emit(Value begin, Value end) {
 LogicalResult codegen::emitRowReduce(KernelContext &context) {
   Operation *hero = findReduction(context.kernel.getBody().front());
   ArrayRef<int64_t> space = shapeOf(hero->getOperand(0));
-  SmallVector<int64_t> axes = *getReducedAxes(hero);
+  auto reduction = cast<ReductionOpInterface>(hero);
+  SmallVector<int64_t> axes = reduction.getReducedAxes();
   int64_t rows = space.size();
   while (rows > 0 &&
          (space[rows - 1] == 1 || llvm::is_contained(axes, rows - 1)))
     --rows;
   std::optional<SplitAxis> split;
-  if (int64_t parts = getReductionParts(hero); parts > 1) {
+  if (int64_t parts = reduction.getReductionParts(); parts > 1) {
     // Axes of size 1 before the one that is split are the rows' too.
     rows = axes.front();
     split = {rows, parts};

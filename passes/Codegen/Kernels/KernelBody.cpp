@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-bool Node::isReduction() const { return op && getReducedAxes(op).has_value(); }
+bool Node::isReduction() const { return op && isa<ReductionOpInterface>(op); }
 bool Node::isContraction() const {
   return op && hasRole(op, RegionRole::Contraction);
 }

@@ -44,7 +44,7 @@ struct Node {
   /// read, the index aside; of an op that depends on its index, that index.
   /// Other ops have none.
   std::optional<Strides> strides;
-  /// Its operands are those of the op without the table.
+  /// The tensor that the op looks elements up in; it is not among `operands`.
   std::optional<Table> table;
   /// Bit i: the value differs along loop dimension i.
   uint64_t dimensions = 0;

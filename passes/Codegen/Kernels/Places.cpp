@@ -57,7 +57,7 @@ FailureOr<Place> codegen::operandPlace(OpOperand &operand,
   Operation *op = operand.getOwner();
   ArrayRef<int64_t> shape = shapeOf(operand.get());
   // Reductions and scatters read along the axes of the space.
-  if (getReducedAxes(op)) {
+  if (isa<ReductionOpInterface>(op)) {
     if (shape != space)
       return op->emitOpError("reduces a value of another shape than the "
                              "kernel's iteration space");

@@ -27,9 +27,8 @@ mlir::FailureOr<Place> operandPlace(mlir::OpOperand &operand,
                                     llvm::ArrayRef<int64_t> place,
                                     llvm::ArrayRef<int64_t> space);
 
-/// The place of a returned value: that of the space, in another order where a
-/// transpose returns it, or of what is left of it where reductions dropped
-/// their axes.
+/// The place of a returned value. Its axes are those of the space, permuted
+/// where a transpose returns it, and fewer where reductions dropped their axes.
 mlir::FailureOr<Place> outputPlace(mlir::OpOperand &returned,
                                    llvm::ArrayRef<int64_t> space);
 

@@ -250,7 +250,7 @@ struct ExpandUnary : OpRewritePattern<OpTy> {
   }
 };
 
-/// Of f64, and of f32 by way of it.
+/// Functions of f64; an f32 operand is widened, and the result rounded.
 template <typename OpTy, Value (SoftwareFunctions::*function)(Value)>
 struct ExpandWide : OpRewritePattern<OpTy> {
   using OpRewritePattern<OpTy>::OpRewritePattern;

@@ -132,7 +132,8 @@ Value TileCopier::advance(Value pointer) {
   return offsetPointer(b, pointer, bytes);
 }
 
-/// How many bytes a pass reads, or null where it is always all of them.
+/// The bytes that a pass reads: a copy's, or none beyond an edge. Null where
+/// there is no edge.
 Value TileCopier::getSize(int64_t pass, Value depth) {
   Value valid;
   if (hasEdge)

@@ -57,7 +57,7 @@ TEST(GreedyPlacement, InferOpsBetweenAllowedOnesAreLow) {
   auto placements = graph.place();
   EXPECT_TRUE(placements[infer].low);
   EXPECT_EQ(placements[infer].reason, Reason::BetweenLow);
-  EXPECT_EQ(placements[infer].path, (Path{a, infer, b}));
+  EXPECT_EQ(placements[infer].path.nodes, (Path{a, infer, b}));
 }
 
 TEST(GreedyPlacement, InferOpsAtTheTailStayHigh) {
@@ -89,7 +89,7 @@ TEST(GreedyPlacement, DenialCrossesWideValues) {
   graph.add(PrecisionClass::Allow, infer);
   auto placements = graph.place();
   EXPECT_EQ(placements[infer].reason, Reason::AfterDenied);
-  EXPECT_EQ(placements[infer].path, (Path{sum, infer}));
+  EXPECT_EQ(placements[infer].path.nodes, (Path{sum, infer}));
 }
 
 TEST(GreedyPlacement, PathsAreFoundOnRequestOnly) {
@@ -100,7 +100,7 @@ TEST(GreedyPlacement, PathsAreFoundOnRequestOnly) {
   auto placements =
       createGreedyPlacement(/*findsPaths=*/false)->place(graph.problem);
   EXPECT_TRUE(placements[infer].low);
-  EXPECT_EQ(placements[infer].path, (Path{infer}));
+  EXPECT_EQ(placements[infer].path.nodes, (Path{infer}));
 }
 
 TEST(GreedyPlacement, DenialReachesThroughInferAndClearOps) {
@@ -112,7 +112,7 @@ TEST(GreedyPlacement, DenialReachesThroughInferAndClearOps) {
   auto placements = graph.place();
   EXPECT_EQ(placements[clear].reason, Reason::AfterDenied);
   EXPECT_EQ(placements[infer].reason, Reason::AfterDenied);
-  EXPECT_EQ(placements[infer].path, (Path{deny, clear, infer}));
+  EXPECT_EQ(placements[infer].path.nodes, (Path{deny, clear, infer}));
   EXPECT_TRUE(placements[b].low);
 }
 
@@ -159,4 +159,38 @@ TEST(GreedyPlacement, KeptOpsDoNotDeny) {
   unsigned infer = graph.add(PrecisionClass::Infer, {a, kept});
   graph.add(PrecisionClass::Allow, infer);
   EXPECT_TRUE(graph.place()[infer].low);
+}
+
+// A node's way to either end of a chain has as many nodes as the chain.
+TEST(GreedyPlacement, LongPathsKeepTheirEnds) {
+  for (unsigned length : {14u, 15u, 16u, 30u, 3000u}) {
+    Graph graph;
+    unsigned last = graph.add(PrecisionClass::Allow);
+    for (unsigned i = 0; i < length; ++i)
+      last = graph.add(PrecisionClass::Infer, last);
+    last = graph.add(PrecisionClass::Allow, last);
+    size_t most = 2 * PlacementPath::kEnd;
+    for (const Placement &placement : graph.place()) {
+      if (placement.reason != Reason::BetweenLow)
+        continue;
+      const PlacementPath &path = placement.path;
+      ASSERT_EQ(path.nodes.size() + path.omitted, last + 1);
+      ASSERT_EQ(path.nodes.size(), std::min<size_t>(last + 1, most));
+      // From the front up to the gap, and from the back down to it.
+      for (size_t i = 0; i < path.nodes.size(); ++i)
+        ASSERT_EQ(path.nodes[i],
+                  i < PlacementPath::kEnd ? i : i + path.omitted);
+    }
+  }
+}
+
+TEST(GreedyPlacement, LongDenialsKeepTheirEnds) {
+  Graph graph;
+  unsigned last = graph.add(PrecisionClass::Deny);
+  for (unsigned i = 1; i < 100; ++i)
+    last = graph.add(PrecisionClass::Infer, last);
+  const PlacementPath path = graph.place()[last].path;
+  EXPECT_EQ(path.nodes,
+            (Path{0, 1, 2, 3, 4, 5, 6, 7, 92, 93, 94, 95, 96, 97, 98, 99}));
+  EXPECT_EQ(path.omitted, 84u);
 }

@@ -89,6 +89,7 @@ private:
   void merge();
   Group *lowestRunnable();
   void runGroup(size_t index);
+  void partGroup(size_t index, Group group, const Inst &inst, uint32_t lanes);
   bool converges(Group &group, const Inst &inst);
   [[noreturn]] void reportMissingLanes();
 
@@ -176,6 +177,26 @@ bool RunningWarp::converges(Group &group, const Inst &inst) {
   return !(members & ~group.lanes);
 }
 
+// The guard of `inst`, which is no ordinary instruction, holds for `lanes` of
+// the group alone: they end or branch, the others go on behind it.
+void RunningWarp::partGroup(size_t index, Group group, const Inst &inst,
+                            uint32_t lanes) {
+  Group parted{inst.flow == Flow::Branch ? inst.target : group.pc, lanes};
+  group.lanes &= ~lanes;
+  ++group.pc;
+  group.waits = Flow::Next;
+  groups[index] = group;
+  if (inst.flow == Flow::Exit)
+    warp.exited |= lanes;
+  else if (inst.flow == Flow::Branch)
+    groups.push_back(parted);
+  else
+    throw KernelFault{KernelFault::LaunchFailed,
+                      "a guard parts the lanes at a barrier or a "
+                      "warp-level operation",
+                      static_cast<unsigned>(__builtin_ctz(lanes))};
+}
+
 void RunningWarp::runGroup(size_t index) {
   Group group = groups[index];
   // Where this group meets another, or passes it by: the scheduler decides.
@@ -213,21 +234,7 @@ void RunningWarp::runGroup(size_t index) {
       groups.erase(groups.begin() + static_cast<long>(index));
       return;
     } else if (lanes != group.lanes) {
-      // The guard parts the lanes.
-      Group parted{inst.flow == Flow::Branch ? inst.target : group.pc, lanes};
-      group.lanes &= ~lanes;
-      ++group.pc;
-      leave(Flow::Next);
-      if (inst.flow == Flow::Exit)
-        warp.exited |= lanes;
-      else if (inst.flow == Flow::Branch)
-        groups.push_back(parted);
-      else
-        throw KernelFault{KernelFault::LaunchFailed,
-                          "a guard parts the lanes at a barrier or a "
-                          "warp-level operation",
-                          static_cast<unsigned>(__builtin_ctz(lanes))};
-      return;
+      return partGroup(index, group, inst, lanes);
     } else if (inst.flow == Flow::Barrier) {
       return leave(Flow::Barrier);
     } else {

@@ -1,0 +1,32 @@
+// Matrix products and convolutions as one matrix.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_INTERFACES_CONTRACTIONOPINTERFACE_TD
+#define MPC_COMPILER_INTERFACES_CONTRACTIONOPINTERFACE_TD
+
+include "mlir/IR/OpBase.td"
+
+def ContractionOpInterface : OpInterface<"ContractionOpInterface"> {
+  let cppNamespace = "::mpc";
+  let description = [{
+    What every op of role Contraction answers: its result as a matrix, and which
+    axis of it counts the columns. For a matrix product of 32 x 64 by 64 x 10
+    that is a space of 32 rows, 10 columns and depth 64, with the last axis
+    counting columns.
+  }];
+  let methods = [
+    InterfaceMethod<"The result as a matrix, and the products in an element.",
+                    "::mpc::ContractionSpace", "getContractionSpace", (ins)>,
+    InterfaceMethod<"The axis of the result that counts columns; nothing where"
+                    " the result is produced whole, so that nothing can follow"
+                    " in the same kernel.",
+                    "std::optional<size_t>", "getColumnAxis", (ins), [{}], [{
+                      return ::llvm::cast<::mlir::ShapedType>(
+                                 $_op->getResult(0).getType())
+                                 .getRank() -
+                             1;
+                    }]>,
+  ];
+}
+
+#endif // MPC_COMPILER_INTERFACES_CONTRACTIONOPINTERFACE_TD

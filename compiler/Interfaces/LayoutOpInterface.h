@@ -1,0 +1,16 @@
+// Ops on activations that have a layout.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_INTERFACES_LAYOUTOPINTERFACE_H
+#define MPC_COMPILER_INTERFACES_LAYOUTOPINTERFACE_H
+
+#include "mlir/IR/OpDefinition.h"
+
+namespace mpc {
+/// One of the dialect's enumerations, in MPCEnums.td.
+enum class Layout : uint32_t;
+} // namespace mpc
+
+#include "compiler/Interfaces/LayoutOpInterface.h.inc"
+
+#endif // MPC_COMPILER_INTERFACES_LAYOUTOPINTERFACE_H

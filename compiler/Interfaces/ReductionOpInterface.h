@@ -1,0 +1,13 @@
+// Ops that reduce axes to one element or a few.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_INTERFACES_REDUCTIONOPINTERFACE_H
+#define MPC_COMPILER_INTERFACES_REDUCTIONOPINTERFACE_H
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/OpDefinition.h"
+
+#include "compiler/Interfaces/ReductionOpInterface.h.inc"
+
+#endif // MPC_COMPILER_INTERFACES_REDUCTIONOPINTERFACE_H

@@ -1,0 +1,43 @@
+// Ops that reduce axes to one element or a few.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_INTERFACES_REDUCTIONOPINTERFACE_TD
+#define MPC_COMPILER_INTERFACES_REDUCTIONOPINTERFACE_TD
+
+include "mlir/IR/OpBase.td"
+
+def ReductionOpInterface : OpInterface<"ReductionOpInterface"> {
+  let cppNamespace = "::mpc";
+  let description = [{
+    What every op of role Reduction answers: which axes of its operand it
+    reduces, and how a reduction of the same kind over other axes is made, for
+    passes that divide a reduction or move it.
+  }];
+  let methods = [
+    InterfaceMethod<"The axes of the operand that are reduced, in their order.",
+                    "::llvm::SmallVector<int64_t>", "getReducedAxes", (ins),
+                    [{}], [{
+                      return ::llvm::SmallVector<int64_t>($_op.getAxes());
+                    }]>,
+    InterfaceMethod<"How many parts of the first reduced axis are reduced"
+                    " apart; 1 where all of it is reduced to one element.",
+                    "int64_t", "getReductionParts", (ins), [{}],
+                    [{ return $_op.getParts().value_or(1); }]>,
+    InterfaceMethod<"A reduction of this kind of `input` over `axes`, which"
+                    " stay, of size 1 or, the first of them, of `parts` (absent:"
+                    " 1), as `type` says.",
+                    "::mlir::Value", "reduceLike",
+                    (ins "::mlir::OpBuilder &":$builder,
+                         "::mlir::RankedTensorType":$type,
+                         "::mlir::Value":$input,
+                         "::llvm::ArrayRef<int64_t>":$axes,
+                         "::mlir::IntegerAttr":$parts),
+                    [{}], [{
+                      return ConcreteOp::create(builder, $_op->getLoc(), type,
+                                                input, axes, /*keepdims=*/true,
+                                                parts);
+                    }]>,
+  ];
+}
+
+#endif // MPC_COMPILER_INTERFACES_REDUCTIONOPINTERFACE_TD
