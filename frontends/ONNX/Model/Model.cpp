@@ -6,6 +6,7 @@
 #include "frontends/ONNX/Model/DroppedBiases.h"
 #include "frontends/ONNX/Model/FileInput.h"
 #include "frontends/ONNX/Model/MergedInitializers.h"
+#include "frontends/ONNX/Model/RepeatedInitializers.h"
 #include "frontends/ONNX/Model/SplitInitializers.h"
 #include "frontends/ONNX/Model/TransposedWeights.h"
 
@@ -36,6 +37,8 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
   if (llvm::Error error = model->parse())
     return error;
   if (llvm::Error error = model->checkHeader())
+    return error;
+  if (llvm::Error error = dropRepeatedInitializers(*model, model->warnings))
     return error;
   for (std::string note : {separateInitializers(*model), restoreWeights(*model),
                            joinInitializers(*model), restoreBiases(*model)})
