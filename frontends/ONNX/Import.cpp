@@ -156,16 +156,22 @@ importForward(const Model &model, const ImportOptions &options,
     if (!isYielding)
       outputs.push_back(output->name());
   auto nodes = graph->getNodesFor(outputs);
-  // Whoever has to bind a dimension also wants to know that it is in vain.
+  // Whoever has to bind a dimension also wants to know that it is in vain, and
+  // what the file has lost.
+  const bool isTrained = options.mode != ImportMode::Evaluation;
+  auto giveUp = [&](Error error) {
+    if (isTrained)
+      warnLost(*graph, nodes);
+    return llvm::joinErrors(std::move(error),
+                            function.reportUnsupported(nodes));
+  };
   if (Error error = shapes.collect(graph->getInputs()))
-    return llvm::joinErrors(std::move(error),
-                            function.reportUnsupported(nodes));
+    return giveUp(std::move(error));
   if (Error error = addInputs(function, shapes))
-    return llvm::joinErrors(std::move(error),
-                            function.reportUnsupported(nodes));
+    return giveUp(std::move(error));
   function.importNodes(nodes);
   warnShared(function, *graph, nodes);
-  if (options.mode != ImportMode::Evaluation) {
+  if (isTrained) {
     warnLost(*graph, nodes);
     warnFolded(function, *graph);
   }
