@@ -3,7 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Import.h"
 
+#include "compiler/Dialect/MPC/FileNames.h"
 #include "frontends/ONNX/Model/Functions.h"
+#include "frontends/ONNX/Model/Names.h"
 #include "frontends/ONNX/Model/Weights.h"
 #include "frontends/ONNX/Ops/Importer.h"
 #include "frontends/ONNX/Ops/Shapes.h"
@@ -308,6 +310,19 @@ importOnce(const Model &model, const ImportOptions &options) {
   return importForward(model, options);
 }
 
+// Whoever knows the file's names may go by them.
+static void addFileNames(const Model &model, ModuleOp module) {
+  for (auto variable : module.getOps<VariableOp>()) {
+    StringRef symbol = variable.getSymName(), name = getONNXName(symbol);
+    std::string inFile = model.findFormerName(name);
+    if (inFile.empty() && symbol != name)
+      inFile = name.str();
+    if (!inFile.empty())
+      variable->setAttr(kFileNameAttr,
+                        StringAttr::get(module.getContext(), inFile));
+  }
+}
+
 // Imports once more for as long as builders ask for more of the values that are
 // offered. What the last import says is what is heard.
 Expected<OwningOpRef<ModuleOp>>
@@ -329,6 +344,8 @@ mpc::onnx_frontend::importModel(const Model &model,
     if (imported || demanded.empty()) {
       for (Diagnostic &each : said)
         model.getContext()->getDiagEngine().emit(std::move(each));
+      if (imported)
+        addFileNames(model, **imported);
       return imported;
     }
     // More values are known from here on.

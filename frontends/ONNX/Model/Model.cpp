@@ -7,6 +7,7 @@
 #include "frontends/ONNX/Model/FileInput.h"
 #include "frontends/ONNX/Model/MergedInitializers.h"
 #include "frontends/ONNX/Model/RepeatedInitializers.h"
+#include "frontends/ONNX/Model/ScopedWeights.h"
 #include "frontends/ONNX/Model/SplitInitializers.h"
 #include "frontends/ONNX/Model/TransposedWeights.h"
 
@@ -41,7 +42,8 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
   if (llvm::Error error = dropRepeatedInitializers(*model, model->warnings))
     return error;
   for (std::string note : {separateInitializers(*model), restoreWeights(*model),
-                           joinInitializers(*model), restoreBiases(*model)})
+                           joinInitializers(*model), restoreBiases(*model),
+                           nameScopedWeights(*model)})
     if (!note.empty())
       model->notes.push_back(std::move(note));
   return model;
