@@ -41,6 +41,8 @@ struct TrainCommand {
   bool noShuffle = false;
   TrainedModelOptions trained;
   SessionOptions session;
+  /// The flags of the learning rate that were given, in any way.
+  std::vector<std::string> rateFlags;
   /// Seconds from one line of progress to the next.
   double logEvery = 30;
   bool isQuiet = false, isVerbose = false;
@@ -265,6 +267,21 @@ ExitCode TrainRun::bindShapes(Driver &driver) {
   return ExitCode::Done;
 }
 
+// A step whose learning rate is in the model's own update takes none.
+static ExitCode checkRate(const TrainCommand &command, const Plan &plan) {
+  for (const char *name : {kStepFunction, kUpdateFunction})
+    if (const runtime::Function *function = plan.findFunction(name))
+      if (function->findInput(kLearningRateInput))
+        return ExitCode::Done;
+  if (command.rateFlags.empty())
+    return ExitCode::Done;
+  return reportError(ExitCode::Usage,
+                     command.rateFlags.front() + ": " +
+                         command.compile.model.model +
+                         " has an optimizer of its own with the learning rate "
+                         "in it, which decides that; leave the flag out");
+}
+
 ExitCode TrainRun::compile() {
   ExitCode code;
   {
@@ -279,9 +296,10 @@ ExitCode TrainRun::compile() {
   }
   // The compiler held the weights, too.
   malloc_trim(0);
-  if (code != ExitCode::Done ||
-      !artifact->plan().findFunction(kForwardFunction))
+  if (code != ExitCode::Done)
     return code;
+  if (!artifact->plan().findFunction(kForwardFunction))
+    return checkRate(command, artifact->plan());
   return reportError(ExitCode::Usage,
                      command.compile.model.model +
                          ": a forward model needs a loss to train; name one "
@@ -516,6 +534,10 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {
     command->compile.threads = command->session.threads;
+    for (const char *flag :
+         {"--lr", "--lr-scheduler", "--min-lr", "--warmup-steps"})
+      if (app->count(flag) > 0)
+        command->rateFlags.push_back(flag);
     exitCode = static_cast<int>(
         matchTargetAndDevice(*app, command->compile.pipeline.target,
                              command->session.device, WithoutGPU::Fail));
