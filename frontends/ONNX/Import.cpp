@@ -129,6 +129,31 @@ static void noteScalars(const Graph &graph, FunctionImporter &function,
                "REGEX names it among the others");
 }
 
+// Whoever gives an exporter one tensor for several inputs gets a model that
+// reads one of them: training then seems to go on, and learns nothing.
+static void noteUnread(const Graph &graph, const ImportOptions &options,
+                       ArrayRef<const proto::NodeProto *> nodes) {
+  llvm::StringSet<> read;
+  for (const proto::NodeProto *node : nodes)
+    for (StringRef value : getReadValues(*node))
+      read.insert(value);
+  for (const proto::ValueInfoProto *output : graph.getOutputs())
+    read.insert(output->name());
+  std::vector<std::string> unread;
+  for (const proto::ValueInfoProto *input : graph.getInputs())
+    if (!read.contains(input->name()) &&
+        !options.weights.contains(input->name()))
+      unread.push_back("'" + input->name() + "'");
+  if (!unread.empty())
+    graph.getModel().note(
+        (unread.size() == 1 ? "input " : "inputs ") + listFirst(unread, 3) +
+        (unread.size() == 1 ? " is" : " are") +
+        " read by nothing, and what the data has for " +
+        (unread.size() == 1 ? "it" : "them") +
+        " changes nothing; an exporter that is given one tensor for several "
+        "inputs leaves one of them");
+}
+
 static Expected<OwningOpRef<ModuleOp>>
 importRebatched(const Model &model, const ImportOptions &options,
                 int64_t exported);
@@ -176,6 +201,7 @@ importForward(const Model &model, const ImportOptions &options,
   if (isTrained) {
     warnLost(*graph, nodes);
     warnFolded(function, *graph);
+    noteUnread(*graph, options, nodes);
   }
   noteScalars(*graph, function, nodes);
   llvm::StringMap<const proto::ValueInfoProto *> declared;
