@@ -5,6 +5,7 @@
 
 #include "compiler/Dialect/MPC/FileNames.h"
 #include "frontends/ONNX/Model/Functions.h"
+#include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Model/Names.h"
 #include "frontends/ONNX/Model/Weights.h"
 #include "frontends/ONNX/Ops/Importer.h"
@@ -399,6 +400,10 @@ Expected<TensorMap> mpc::onnx_frontend::readWeights(StringRef path,
     weights.try_emplace(tensor.name(), *decoded);
   }
   return weights;
+}
+
+std::string mpc::onnx_frontend::readPreparation(const Model &model) {
+  return findMetadata(model.getProto(), kPreparation).str();
 }
 
 ModelIdentity mpc::onnx_frontend::identifyModel(const Model &model) {

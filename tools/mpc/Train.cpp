@@ -62,6 +62,7 @@ struct TrainCommand {
 namespace {
 struct TrainingData {
   std::optional<Dataset> train, evaluation;
+  std::string preparation; ///< as describePreparation has it
 };
 } // namespace
 
@@ -74,6 +75,7 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
       command.train.seed);
   if (!options.ok())
     return options.status();
+  data.preparation = describePreparation(options->preparation.text);
   StatusOr<FunctionPorts> ports = trainingInputs(info);
   if (!ports.ok())
     return ports.status();
@@ -344,8 +346,10 @@ ExitCode TrainRun::open() {
     if (!status.ok())
       return reportError(status);
   }
-  return reportError(openData(command, opened.trainee->info(),
-                              std::move(arrays), std::move(heldArrays), data));
+  Status status = openData(command, opened.trainee->info(), std::move(arrays),
+                           std::move(heldArrays), data);
+  writer.setPreparation(data.preparation);
+  return reportError(status);
 }
 
 int TrainRun::finish(const TrainResult &result) {
