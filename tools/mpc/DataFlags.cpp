@@ -19,7 +19,7 @@ void mpc::tools::addDataFlags(CLI::App &app, DataFlags &flags) {
          "--data", flags.data,
          "arrays named as the model's inputs: npz, npy, safetensors, "
          "csv; NAME=FILE for a file of one array, NAME=FOLDER for "
-         "images with a subfolder for each label, or with "
+         "images or .npy samples with a subfolder for each label, or with "
          "folders images and masks (repeatable: arrays of one name are joined)")
       ->required()
       ->allow_extra_args(false)

@@ -237,7 +237,7 @@ static ExitCode readInputs(const RunCommand &command, RunInputs &inputs) {
     return reportError(data.status());
   inputs.arrays = std::move(*data);
   for (const train::Array &array : inputs.arrays)
-    inputs.arePrepared |= array.images != nullptr ||
+    inputs.arePrepared |= array.images != nullptr || array.isOfSamples ||
                           !inputs.ofData.insert(array.name).second;
   for (const std::string &text : command.inputs) {
     StatusOr<train::Array> input = parseInput(text);
