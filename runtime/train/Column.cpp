@@ -383,6 +383,10 @@ static Status checkLabels(const Array &array, int64_t classes,
     else if (label == kIgnored)
       hint = "; help: compile with --ignore-index -100 for labels that count "
              "nowhere";
+    else if (label == classes)
+      hint = "; help: labels count from 0, and those of " +
+             std::to_string(classes) + " classes end with " +
+             std::to_string(classes - 1);
     return reject(array, position, "label", label, 0, classes, hint);
   });
 }
