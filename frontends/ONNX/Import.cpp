@@ -3,7 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Import.h"
 
+#include "compiler/Dialect/MPC/FileNames.h"
 #include "frontends/ONNX/Model/Functions.h"
+#include "frontends/ONNX/Model/Metadata.h"
+#include "frontends/ONNX/Model/Names.h"
 #include "frontends/ONNX/Model/Weights.h"
 #include "frontends/ONNX/Ops/Importer.h"
 #include "frontends/ONNX/Ops/Shapes.h"
@@ -128,6 +131,31 @@ static void noteScalars(const Graph &graph, FunctionImporter &function,
                "REGEX names it among the others");
 }
 
+// Whoever gives an exporter one tensor for several inputs gets a model that
+// reads one of them: training then seems to go on, and learns nothing.
+static void noteUnread(const Graph &graph, const ImportOptions &options,
+                       ArrayRef<const proto::NodeProto *> nodes) {
+  llvm::StringSet<> read;
+  for (const proto::NodeProto *node : nodes)
+    for (StringRef value : getReadValues(*node))
+      read.insert(value);
+  for (const proto::ValueInfoProto *output : graph.getOutputs())
+    read.insert(output->name());
+  std::vector<std::string> unread;
+  for (const proto::ValueInfoProto *input : graph.getInputs())
+    if (!read.contains(input->name()) &&
+        !options.weights.contains(input->name()))
+      unread.push_back("'" + input->name() + "'");
+  if (!unread.empty())
+    graph.getModel().note(
+        (unread.size() == 1 ? "input " : "inputs ") + listFirst(unread, 3) +
+        (unread.size() == 1 ? " is" : " are") +
+        " read by nothing, and what the data has for " +
+        (unread.size() == 1 ? "it" : "them") +
+        " changes nothing; an exporter that is given one tensor for several "
+        "inputs leaves one of them");
+}
+
 static Expected<OwningOpRef<ModuleOp>>
 importRebatched(const Model &model, const ImportOptions &options,
                 int64_t exported);
@@ -157,18 +185,25 @@ importForward(const Model &model, const ImportOptions &options,
     if (!isYielding)
       outputs.push_back(output->name());
   auto nodes = graph->getNodesFor(outputs);
-  // Whoever has to bind a dimension also wants to know that it is in vain.
+  // Whoever has to bind a dimension also wants to know that it is in vain, and
+  // what the file has lost.
+  const bool isTrained = options.mode != ImportMode::Evaluation;
+  auto giveUp = [&](Error error) {
+    if (isTrained)
+      warnLost(*graph, nodes);
+    return llvm::joinErrors(std::move(error),
+                            function.reportUnsupported(nodes));
+  };
   if (Error error = shapes.collect(graph->getInputs()))
-    return llvm::joinErrors(std::move(error),
-                            function.reportUnsupported(nodes));
+    return giveUp(std::move(error));
   if (Error error = addInputs(function, shapes))
-    return llvm::joinErrors(std::move(error),
-                            function.reportUnsupported(nodes));
+    return giveUp(std::move(error));
   function.importNodes(nodes);
   warnShared(function, *graph, nodes);
-  if (options.mode != ImportMode::Evaluation) {
+  if (isTrained) {
     warnLost(*graph, nodes);
     warnFolded(function, *graph);
+    noteUnread(*graph, options, nodes);
   }
   noteScalars(*graph, function, nodes);
   llvm::StringMap<const proto::ValueInfoProto *> declared;
@@ -303,6 +338,19 @@ importOnce(const Model &model, const ImportOptions &options) {
   return importForward(model, options);
 }
 
+// Whoever knows the file's names may go by them.
+static void addFileNames(const Model &model, ModuleOp module) {
+  for (auto variable : module.getOps<VariableOp>()) {
+    StringRef symbol = variable.getSymName(), name = getONNXName(symbol);
+    std::string inFile = model.findFormerName(name);
+    if (inFile.empty() && symbol != name)
+      inFile = name.str();
+    if (!inFile.empty())
+      variable->setAttr(kFileNameAttr,
+                        StringAttr::get(module.getContext(), inFile));
+  }
+}
+
 // Imports once more for as long as builders ask for more of the values that are
 // offered. What the last import says is what is heard.
 Expected<OwningOpRef<ModuleOp>>
@@ -324,6 +372,8 @@ mpc::onnx_frontend::importModel(const Model &model,
     if (imported || demanded.empty()) {
       for (Diagnostic &each : said)
         model.getContext()->getDiagEngine().emit(std::move(each));
+      if (imported)
+        addFileNames(model, **imported);
       return imported;
     }
     // More values are known from here on.
@@ -351,6 +401,10 @@ Expected<TensorMap> mpc::onnx_frontend::readWeights(StringRef path,
     weights.try_emplace(tensor.name(), *decoded);
   }
   return weights;
+}
+
+std::string mpc::onnx_frontend::readPreparation(const Model &model) {
+  return findMetadata(model.getProto(), kPreparation).str();
 }
 
 ModelIdentity mpc::onnx_frontend::identifyModel(const Model &model) {

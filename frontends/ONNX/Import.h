@@ -56,6 +56,10 @@ struct ModelIdentity {
 };
 ModelIdentity identifyModel(const Model &model);
 
+/// What was done to the samples that the model was trained on, as
+/// `ExportModel::setPreparation` left it; empty where the file does not say.
+std::string readPreparation(const Model &model);
+
 /// What a model is and needs, without importing it: for `mpc inspect`.
 struct ModelSummary {
   std::string producer;

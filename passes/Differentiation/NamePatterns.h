@@ -1,9 +1,12 @@
-// Regular expressions that choose parameters by name.
+// Regular expressions that choose parameters by name: the program's, or what
+// the user's file has for it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_DIFFERENTIATION_NAMEPATTERNS_H
 #define MPC_PASSES_DIFFERENTIATION_NAMEPATTERNS_H
 
+#include "compiler/Dialect/MPC/FileNames.h"
+#include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Support/ExitCode.h"
 #include "compiler/Support/NearestNames.h"
 
@@ -25,13 +28,19 @@ public:
   bool isGiven() const { return !patterns.empty(); }
 
   /// Whether any pattern matches; marks those that do.
-  bool match(llvm::StringRef name) {
+  bool match(VariableOp variable) {
+    llvm::StringRef name = variable.getSymName(), inFile;
+    if (auto other = variable->getAttrOfType<mlir::StringAttr>(kFileNameAttr))
+      inFile = other.getValue();
     if (isGiven())
       names.push_back(name.str());
     bool any = false;
-    for (auto [index, pattern] : llvm::enumerate(patterns))
-      if (llvm::Regex(pattern).match(name))
+    for (auto [index, pattern] : llvm::enumerate(patterns)) {
+      llvm::Regex expression(pattern);
+      if (expression.match(name) ||
+          (!inFile.empty() && expression.match(inFile)))
         any = matched[index] = true;
+    }
     return any;
   }
 

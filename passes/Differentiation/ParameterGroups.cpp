@@ -83,7 +83,7 @@ static LogicalResult spareFromDecay(FunctionEditor &step,
     ParameterUse use = findUse(step.state(variable));
     foundBias |= use.isAdded;
     foundNorm |= use.isMultiplied;
-    bool isSpared = patterns.match(variable.getSymName());
+    bool isSpared = patterns.match(variable);
     isSpared |= (takesBias && use.isAdded) || (takesNorm && use.isMultiplied);
     group.decays = !isSpared;
   }
@@ -115,7 +115,7 @@ static LogicalResult scaleRates(FunctionEditor &step,
     NamePatterns pattern("--lr-scale", names);
     for (auto [trainable, group] : llvm::zip(trainables, groups)) {
       VariableOp variable = trainable; // a handle without const accessors
-      if (pattern.match(variable.getSymName()))
+      if (pattern.match(variable))
         group.learningRateScale = factor;
     }
     if (failed(pattern.verify(location)))

@@ -50,9 +50,9 @@ void Selection::addVariables(ModuleOp module) {
       continue;
     if (role == Role::Parameter)
       parameters.insert(name);
-    if (role != Role::Statistic && train.match(name))
+    if (role != Role::Statistic && train.match(variable))
       inTrain.insert(name);
-    if (freeze.match(name))
+    if (freeze.match(variable))
       inFreeze.insert(name);
   }
 }

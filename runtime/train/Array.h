@@ -46,6 +46,11 @@ struct Array {
   /// A column of a table, or several side by side: inputs of as many elements
   /// take it, whatever their shape.
   bool isColumn = false;
+  /// Samples of files of their own, which say nothing of axes of 1: inputs of
+  /// the same axes otherwise take them.
+  bool isOfSamples = false;
+  /// Of labels that are folders, their names.
+  std::vector<std::string> classes = {};
   /// Why there are no values, where only their use is an error.
   std::string fault = "";
   /// Images in files, whose shape an input decides: until then the array has no

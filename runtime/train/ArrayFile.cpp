@@ -33,6 +33,10 @@ static std::string guess(std::string_view text) {
     return "this is an HDF5 file: save it with numpy.savez";
   if (begins("PAR1"))
     return "this is a Parquet file: save it as .csv, or with numpy.savez";
+  // A flatbuffer says what it is behind the offset of its root.
+  if (text.substr(0, 8).substr(std::min<size_t>(4, text.size())) == "ODTC")
+    return "this is a checkpoint of ONNX Runtime, which is not read: name the "
+           "model that its artifacts were made from";
   if (begins("<"))
     return "this looks like an HTML page";
   return "it begins as none of these does";

@@ -56,7 +56,7 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
   const auto start = std::chrono::steady_clock::now();
   StepReport report;
   // A skipped attempt is no step of the schedule.
-  report.learningRate =
+  const double rate =
       options.schedule.at(progress.step - progress.skipped, totalSteps,
                           progress.evaluations.reductions);
   const std::vector<int64_t> positions = positionsOf(progress);
@@ -69,14 +69,14 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
         runner.runBatch(data, positions.data() + batch * data.batchSize(),
                         data.isDecodedLater() ? positionsAfter(progress)
                                               : std::vector<int64_t>(),
-                        progress.epoch, report.learningRate, options.seed);
+                        progress.epoch, rate, options.seed);
     if (!loss.ok())
       return loss.status();
     progress.lossInStep += *loss / double(runner.batches());
     ++batch;
   }
   StatusOr<StepOutcome> outcome =
-      runner.finish(progress.lossInStep, report.learningRate, options.seed);
+      runner.finish(progress.lossInStep, rate, options.seed);
   if (!outcome.ok())
     return outcome.status();
 
@@ -95,6 +95,8 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
   }
 
   report.step = progress.step;
+  if (runner.takesLearningRate())
+    report.learningRate = rate;
   report.microStep = progress.microStep;
   report.samples = progress.samples;
   report.skippedTotal = progress.skipped;

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Column.h"
 
+#include "runtime/train/ArrayFolder.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -136,6 +138,8 @@ Status Column::addPart(Array part) {
     return invalid(part.fault);
   if (part.isColumn)
     shapeColumns(input, part);
+  if (part.isOfSamples && input.batchAxis == 0)
+    addOnes(input.shape, part.shape);
   // The first file says whether channels are last; all must fit the model and
   // each other.
   if (parts.empty())
@@ -243,18 +247,6 @@ std::string Column::countMasks() {
   return text + ", which are taken as 0 and 1";
 }
 
-/// Where a list of numbers goes along: the channels of an image, first or last,
-/// or the features of a row.
-static std::optional<size_t> findChannelAxis(const Shape &sample,
-                                             size_t channels) {
-  if (channels == 1)
-    return 0;
-  for (size_t axis : {size_t(0), sample.size() - 1})
-    if (axis < sample.size() && sample[axis] == int64_t(channels))
-      return axis;
-  return std::nullopt;
-}
-
 Status Column::setPreparation() {
   const auto usage = [&](const std::string &flag, const std::string &text) {
     return Status(StatusCode::Usage, flag + ": input '" + input.name + "' is " +
@@ -293,6 +285,9 @@ static void addNotes(const Column &column, bool turned, bool normalized,
                      std::vector<std::string> &notes) {
   const Array &array = column.array();
   const Port &port = column.port();
+  if (!array.classes.empty())
+    notes.push_back(array.source + ": " + std::to_string(array.shape[0]) +
+                    " samples of " + describeLabels(array.classes));
   if (turned)
     notes.push_back(locate(array) + ": channels are last, " +
                     brackets(array.shape, 0, "") + ", and turned to the " +
@@ -388,6 +383,10 @@ static Status checkLabels(const Array &array, int64_t classes,
     else if (label == kIgnored)
       hint = "; help: compile with --ignore-index -100 for labels that count "
              "nowhere";
+    else if (label == classes)
+      hint = "; help: labels count from 0, and those of " +
+             std::to_string(classes) + " classes end with " +
+             std::to_string(classes - 1);
     return reject(array, position, "label", label, 0, classes, hint);
   });
 }

@@ -2,6 +2,7 @@
 #include "runtime/train/DataFiles.h"
 
 #include "runtime/train/ArrayFile.h"
+#include "runtime/train/ArrayFolder.h"
 #include "runtime/train/CSV.h"
 #include "runtime/train/Dataset.h"
 #include "runtime/train/ImageFolder.h"
@@ -78,7 +79,7 @@ Status Dataset::checkFiles(const std::vector<std::string> &files) {
     if (std::filesystem::is_directory(path) && name.empty())
       return Status(StatusCode::Usage,
                     "--data " + argument +
-                        ": a folder of images is for an input, name it: "
+                        ": a folder of samples is for an input, name it: "
                         "--data NAME=" +
                         path);
   }
@@ -188,9 +189,12 @@ static StatusOr<std::vector<Array>> readImageFolder(const Argument &argument,
 static StatusOr<std::vector<Array>> readFile(const Argument &argument,
                                              const DataFileOptions &options) {
   std::error_code ignored;
-  // A folder of images, a table, or arrays.
+  // A folder of samples or images, a table, or arrays.
   if (std::filesystem::is_directory(argument.path, ignored))
-    return readImageFolder(argument, options.targetArray);
+    return isArrayFolder(argument.path)
+               ? readArrayFolder(argument.path, argument.name,
+                                 options.targetArray)
+               : readImageFolder(argument, options.targetArray);
   StatusOr<std::vector<Array>> arrays =
       isCSV(argument.path) ? readCSV(argument.path, options.csvColumns)
                            : readArrays(argument.path);
@@ -257,12 +261,17 @@ int64_t countSamples(const std::vector<Array> &arrays, const std::string &name,
   return count > 0 ? count : ofColumns;
 }
 
+/// The names of labels that are folders; none where they are not.
+static const std::vector<std::string> &labelsOf(const Array &array) {
+  return array.images ? array.images->classes() : array.classes;
+}
+
 Status checkSameLabels(const std::vector<Array> &first,
                        const std::vector<Array> &second) {
   for (const Array &a : first)
     for (const Array &b : second)
-      if (a.images && b.images && a.name == b.name &&
-          a.images->classes() != b.images->classes())
+      if (a.name == b.name && labelsOf(a) != labelsOf(b) &&
+          !labelsOf(a).empty() && !labelsOf(b).empty())
         return invalid(b.source, "has other labels than " + a.source +
                                      "; every label needs a folder in both");
   return Status();

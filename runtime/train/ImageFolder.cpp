@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/ImageFolder.h"
 
+#include "runtime/train/ArrayFolder.h"
+
 #include "runtime/train/FileSystem.h"
 #include "runtime/train/Image.h"
 #include "runtime/train/MappedFile.h"
@@ -182,16 +184,10 @@ std::string ImageFolder::pathOf(int64_t row) const {
 }
 
 std::string ImageFolder::description() const {
-  constexpr size_t most = 20;
   std::string text =
       std::to_string(size()) + (size() == 1 ? " image" : " images");
   if (isLabelled())
-    text += " of " + std::to_string(names.size()) +
-            (names.size() == 1 ? " label: " : " labels: ");
-  for (size_t i = 0; i < std::min(names.size(), most); ++i)
-    text += (i ? ", " : "") + std::to_string(i) + " " + names[i];
-  if (names.size() > most)
-    text += ", ...";
+    text += " of " + describeLabels(names);
   if (others > 0)
     text += "; " + std::to_string(others) +
             (others == 1 ? " file that is no image is left out"

@@ -250,4 +250,13 @@ void normalizeSample(double *sample, const Shape &shape, size_t channelAxis,
   normalize(sample, shape, channelAxis, isU8, normalization);
 }
 
+std::optional<size_t> findChannelAxis(const Shape &sample, size_t channels) {
+  if (channels == 1)
+    return 0;
+  for (size_t axis : {size_t(0), sample.size() - 1})
+    if (axis < sample.size() && sample[axis] == int64_t(channels))
+      return axis;
+  return std::nullopt;
+}
+
 } // namespace mpc::runtime::train

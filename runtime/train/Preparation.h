@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,10 @@ void turnChannels(const std::byte *from, const Shape &sample, int64_t width,
 /// Changes an image, whose elements have `width` bytes, as `random` has it.
 void augmentImage(std::byte *image, const ImageLayout &layout, int64_t width,
                   const Augmentation &augmentation, Generator random);
+
+/// Where a list of numbers goes along: the channels of an image, first or last,
+/// or the features of a row; nothing where there are not so many.
+std::optional<size_t> findChannelAxis(const Shape &sample, size_t channels);
 
 /// Normalises a sample in place. `channelAxis` is where a list of numbers goes
 /// along.

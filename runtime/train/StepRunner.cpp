@@ -38,6 +38,7 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
   // What is reported afterwards, where the artifact has it.
   const FunctionPorts &updating = *info.function(runner.updating());
   const FunctionPorts &batch = *info.function(runner.batchFunction);
+  runner.takesRate = train::takesLearningRate(info);
   runner.loss = batch.output(Role::Loss);
   runner.correct = batch.output(Role::Correct);
   runner.ignored = findIgnoredLabel(info);
@@ -49,6 +50,15 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
                                                runner.batchFunction +
                                                "' reports no loss");
   return runner;
+}
+
+bool takesLearningRate(const TraineeInfo &info) {
+  for (const char *name : {kStepFunction, kUpdateFunction})
+    if (const FunctionPorts *function = info.function(name))
+      for (const Port &port : function->inputs)
+        if (port.role == Role::Scalar && port.name == kLearningRateInput)
+          return true;
+  return false;
 }
 
 Status StepRunner::bindScalars(const std::string &function, double learningRate,

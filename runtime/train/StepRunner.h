@@ -29,6 +29,9 @@ struct StepOutcome {
   std::optional<double> accuracy;
 };
 
+/// Whether the learning rate of the run is what the model is updated by.
+bool takesLearningRate(const TraineeInfo &info);
+
 class StepRunner {
 public:
   /// Unsupported where the artifact has not the functions or reports no loss.
@@ -37,6 +40,7 @@ public:
   /// Batches of one attempt.
   int64_t batches() const { return batchCount; }
   bool measuresAccuracy() const { return correct != nullptr; }
+  bool takesLearningRate() const { return takesRate; }
 
   /// Runs one batch of an attempt, the samples at `positions` as they are in
   /// `epoch`; its loss. The last of batches() is followed by `finish`. `next`
@@ -71,6 +75,7 @@ private:
   std::string batchFunction;  ///< "step" or "accumulate"
   std::string updateFunction; ///< "update"; empty with "step"
   int64_t batchCount = 1;
+  bool takesRate = false;
   const Port *loss = nullptr;
   const Port *gradNorm = nullptr;
   const Port *finite = nullptr;

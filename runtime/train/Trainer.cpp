@@ -224,7 +224,10 @@ Status TrainingRun::openMetrics() {
       .add("activation_bytes", info.activationBytes)
       .add("resumed_from",
            firstStep > 0 ? std::optional<int64_t>(firstStep) : std::nullopt)
-      .add("learning_rate", options.schedule.learningRate)
+      .add("learning_rate",
+           takesLearningRate(info)
+               ? std::optional<double>(options.schedule.learningRate)
+               : std::nullopt)
       .add("lr_scheduler", options.schedule.name());
   if (!info.recipe.empty())
     line.addJSON("recipe", info.recipe);

@@ -143,3 +143,91 @@ def test_snippets_of_other_exporters(title, name, shape, packages, tmp_path):
         pytest.importorskip(package)
     execute(MAKER.read_section(title), tmp_path)
     check_learning(tmp_path / name, shape, tmp_path)
+
+
+def make_encoder():
+    """Linear layers over tokens, as the older exporter transposes and numbers
+    them: in lists, dictionaries and sequences of modules, with a bias and
+    without, called twice, and in an attention."""
+    import torch
+
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query = torch.nn.Linear(8, 8)
+            self.key = torch.nn.Linear(8, 8, bias=False)
+
+        def forward(self, x):
+            return self.query(x) + torch.tanh(self.key(x))
+
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = torch.nn.ModuleDict({"self": Attention()})
+            inner = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(16, 8))
+            self.ff = torch.nn.Sequential(torch.nn.Linear(8, 16, bias=False), inner)
+
+        def forward(self, x):
+            x = self.ff(self.attention["self"](x))
+            return x + self.ff(x)
+
+    class Encoder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.ModuleList([Layer(), Layer()])
+            self.mha = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+            self.head = torch.nn.Linear(8, 3)
+
+        def forward(self, x):
+            for layer in self.layer:
+                x = layer(x)
+            return self.head(self.mha(x, x, x)[0])
+
+    return Encoder()
+
+
+@pytest.mark.parametrize("mode", ["TRAINING", "EVAL"])
+def test_numbered_weights_have_the_programs_names(mode, tmp_path):
+    """`state_dict` goes in and comes out, whatever the older exporter has
+    folded."""
+    torch = pytest.importorskip("torch")
+    safetensors = pytest.importorskip("safetensors.torch")
+    torch.manual_seed(0)
+    exported, started = make_encoder(), make_encoder()
+    path = tmp_path / "encoder.onnx"
+    torch.onnx.export(
+        exported,
+        (torch.randn(4, 5, 8),),
+        path,
+        **{"dynamo": False, "opset_version": 17, "input_names": ["x"]},
+        training=getattr(torch.onnx.TrainingMode, mode),
+    )
+    folded = [i.name for i in onnx.load(path).graph.initializer if "::" in i.name]
+    assert len(folded) == 10, folded
+    start = tmp_path / "start.safetensors"
+    safetensors.save_file(started.state_dict(), start)
+    random = np.random.RandomState(0)
+    data = {
+        "x": random.standard_normal((8, 5, 8)).astype(np.float32),
+        "target": random.standard_normal((8, 5, 3)).astype(np.float32),
+    }
+    np.savez(tmp_path / "data.npz", **data)
+    flags = ("--loss", "mse", "--lr", 0.1, "--no-shuffle", "--max-steps", 2)
+    trained = tmp_path / "trained.safetensors"
+    process = mpctest.mpc_ok(
+        *("train", path, "--data", tmp_path / "data.npz", *flags),
+        *("--weights", start, "--output", trained),
+    )
+    assert "not in --weights" not in process.stderr, process.stderr
+    values = safetensors.load_file(trained)
+    assert set(values) == set(started.state_dict())
+    # The same two steps in PyTorch.
+    optimizer = torch.optim.SGD(started.parameters(), lr=0.1)
+    for rows in (slice(0, 4), slice(4, 8)):
+        scores = started(torch.from_numpy(data["x"][rows]))
+        wanted = torch.from_numpy(data["target"][rows])
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(scores, wanted).backward()
+        optimizer.step()
+    for name, value in started.state_dict().items():
+        torch.testing.assert_close(values[name], value, rtol=1e-4, atol=1e-5)

@@ -1,19 +1,17 @@
-r"""The README's commands do what it says.
-
-A console block's lines that start with `$` are commands (`\` continues one),
-the others their output. mpc's commands are executed, in a folder that has the
-files they name, and their output, where the README shows it, must be the same.
+"""The README's commands do what it says: mpc's are executed, in a folder that has
+the files they name, and their output, where the README shows it, must be the
+same. Those of docs are tried by test_documents.py.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
 import os
-import re
 import shutil
 import subprocess
 
 import pytest
 
+import documents
 import mpctest
 
 # Building and testing from inside a test would not end; what is installed is
@@ -22,19 +20,7 @@ INSTALL = "cmake --install build --prefix ~/.local"
 OUTER_COMMANDS = {"tools/demo", "tools/test", INSTALL}
 
 
-def console_commands():
-    """(command, shown output) for every command of the README."""
-    text = (mpctest.ROOT / "README.md").read_text()
-    commands = []
-    for block in re.findall(r"^```console\n(.*?)^```", text, re.S | re.M):
-        for entry in re.split(r"^\$ ", block, flags=re.M)[1:]:
-            entry = entry.replace("\\\n", " ")
-            command, _, output = entry.partition("\n")
-            commands.append((command, output))
-    return commands
-
-
-COMMANDS = console_commands()
+COMMANDS = documents.read_commands(mpctest.ROOT / "README.md")
 
 
 def test_the_outer_commands_exist():
@@ -52,12 +38,11 @@ def test_command(command, shown, tmp_path):
     shutil.copy(mpctest.MODELS / "digits-cnn.onnx", tmp_path / "trained.onnx")
     shutil.copy(mpctest.DIGITS / "digits-train.npz", tmp_path / "train.npz")
     shutil.copy(mpctest.DIGITS / "digits-test.npz", tmp_path / "test.npz")
-    path = f"{mpctest.BUILD.resolve() / 'bin'}:{os.environ['PATH']}"
     process = subprocess.run(
         command,
         shell=True,
         cwd=tmp_path,
-        env={**os.environ, "PATH": path},
+        env=documents.environment(tmp_path),
         capture_output=True,
         text=True,
         timeout=mpctest.TIMEOUT,

@@ -163,8 +163,10 @@ def test_a_folder_stands_for_the_metrics_in_it(tmp_path):
     write(tmp_path / "run" / "a.jsonl", step(1))
     assert "Loss" in report(tmp_path, tmp_path / "run").charts
     write(tmp_path / "run" / "b.jsonl", step(1))
-    process = mpctest.mpc("report", tmp_path / "run", cwd=tmp_path)
-    assert process.returncode == 2 and "a.jsonl" in process.stderr
+    # All of a sweep, which are compared.
+    both = report(tmp_path, tmp_path / "run")
+    named = report(tmp_path, tmp_path / "run/a.jsonl", tmp_path / "run/b.jsonl")
+    assert both.charts == named.charts
     (tmp_path / "none").mkdir()
     process = mpctest.mpc("report", tmp_path / "none", cwd=tmp_path)
     assert process.returncode == 3 and "has no metrics file" in process.stderr

@@ -291,11 +291,14 @@ def fixture_digits():
 
 
 def train(model, data, folder, *flags, precision="32-true", rate=RATE):
+    """A model whose SGD has the rate in it takes no --lr."""
+    has_rate = any(n.op_type == "SGD" for n in model.graph.node)
     metrics, weights = mpctest.train(
         model,
         data,
         folder,
-        *("--batch-size", BATCH, "--max-steps", STEPS, "--lr", rate),
+        *("--batch-size", BATCH, "--max-steps", STEPS),
+        *(() if has_rate else ("--lr", rate)),
         *("--precision", precision, *flags),
     )
     return np.array(mpctest.losses(metrics)), weights
@@ -500,3 +503,32 @@ def test_flags_that_say_nothing_to_the_graphs_optimizer_are_refused(
         f"{flags[0]}: the model is a training graph with an optimizer of its own"
         in found.stderr
     )
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [("--lr", "0.5"), ("--lr-scheduler", "cosine"), ("--warmup-steps", "3")],
+)
+def test_flags_of_a_rate_that_is_the_graphs_are_refused(flag, digits, tmp_path):
+    model = make_step_graph(BACKWARD, each(plain_sgd), {})
+    onnx.save(model, tmp_path / "step.onnx")
+    np.savez(tmp_path / "data.npz", **digits)
+    process = mpctest.mpc(
+        *("train", tmp_path / "step.onnx", "--data", tmp_path / "data.npz"),
+        *("--output", tmp_path / "trained.onnx", *flag),
+    )
+    assert process.returncode == 2, process.stderr
+    assert f"error: {flag[0]}: " in process.stderr
+    assert "has an optimizer of its own with the learning rate in it" in (
+        process.stderr
+    )
+    assert not (tmp_path / "trained.onnx").exists()
+
+
+def test_no_rate_is_reported_that_is_not_known(digits, tmp_path):
+    model = make_step_graph(BACKWARD, each(plain_sgd), {})
+    metrics, _ = mpctest.train(model, digits, tmp_path, "--max-steps", 2)
+    assert metrics[0]["event"] == "start"
+    assert metrics[0]["learning_rate"] is None
+    rates = [m["lr"] for m in metrics if m["event"] == "train"]
+    assert rates == [None, None]

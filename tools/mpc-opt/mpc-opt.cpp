@@ -6,6 +6,7 @@
 #include "compiler/Dialect/Plan/Plan.h"
 #include "passes/Codegen/Kernels/NVVMOps.h"
 #include "passes/Pipeline.h"
+#include "tools/mpc-opt/Help.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -26,6 +27,9 @@ int main(int argc, char **argv) {
                   mlir::scf::SCFDialect, mlir::vector::VectorDialect>();
   mpc::codegen::registerNVVMDialect(registry);
   mpc::registerAllPasses();
+  if (std::optional<int> exitCode =
+          mpc::tools::printHelp({argv + 1, argv + argc}))
+    return *exitCode;
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "mpc's passes and dialects\n", registry));
 }

@@ -2,6 +2,7 @@
 #include "tools/mpc/DataFlags.h"
 
 #include "runtime/train/CSV.h"
+#include "runtime/train/Text.h"
 #include "tools/mpc/Notes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -14,11 +15,12 @@ using namespace mpc::runtime;
 using namespace mpc::runtime::train;
 
 void mpc::tools::addDataFlags(CLI::App &app, DataFlags &flags) {
-  app.add_option("--data", flags.data,
-                 "arrays named as the model's inputs: npz, npy, safetensors, "
-                 "csv; NAME=FILE for a file of one array, NAME=FOLDER for "
-                 "images with a subfolder for each label, or with folders "
-                 "images and masks (repeatable: arrays of one name are joined)")
+  app.add_option(
+         "--data", flags.data,
+         "arrays named as the model's inputs: npz, npy, safetensors, "
+         "csv; NAME=FILE for a file of one array, NAME=FOLDER for "
+         "images or .npy samples with a subfolder for each label, or with "
+         "folders images and masks (repeatable: arrays of one name are joined)")
       ->required()
       ->allow_extra_args(false)
       ->type_name("FILE");
@@ -94,6 +96,26 @@ mpc::tools::readSamples(const std::vector<std::string> &files,
   options.csvColumns = flags.csvColumns;
   options.targetArray = targetArray;
   return readDataFiles(files, options);
+}
+
+// Random changes are of training alone.
+std::string mpc::tools::describePreparation(llvm::StringRef text) {
+  text = text.take_front(text.find("; --augment"));
+  text.consume_front("; ");
+  return text.str();
+}
+
+void mpc::tools::comparePreparation(const std::string &what,
+                                    llvm::StringRef trained,
+                                    llvm::StringRef now, llvm::StringRef done) {
+  if (trained == now)
+    return;
+  const auto describe = [](llvm::StringRef text) {
+    return text.empty() ? std::string("neither --normalize nor --input-layout")
+                        : abbreviated(text.str());
+  };
+  warn(what + " was trained with " + describe(trained) + ", and is " + done +
+       " with " + describe(now));
 }
 
 void mpc::tools::printDataNotes(const Dataset &data) {

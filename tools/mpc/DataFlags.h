@@ -7,6 +7,8 @@
 
 #include "runtime/train/Dataset.h"
 
+#include "llvm/ADT/StringRef.h"
+
 #include <string>
 #include <vector>
 
@@ -54,6 +56,16 @@ runtime::Status checkDataFlags(const DataFlags &flags,
 runtime::StatusOr<std::vector<runtime::train::Array>>
 readSamples(const std::vector<std::string> &files, const DataFlags &flags,
             const std::string &targetArray);
+
+/// The flags of a preparation that hold for training and evaluation alike, such
+/// as "--normalize 0:1"; empty without any.
+std::string describePreparation(llvm::StringRef text);
+
+/// Warns where samples are prepared otherwise than those that `what` was
+/// trained on, both as `describePreparation` has it; `done` is "evaluated" or
+/// "run".
+void comparePreparation(const std::string &what, llvm::StringRef trained,
+                        llvm::StringRef now, llvm::StringRef done);
 
 /// Says what the user should know of the data.
 void printDataNotes(const runtime::train::Dataset &data);

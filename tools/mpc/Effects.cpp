@@ -296,11 +296,17 @@ static std::string findGiven(const CompileOptions &options,
 llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
                                            mlir::ModuleOp module,
                                            bool addsOptimizer) {
+  const bool isForward = module.lookupSymbol(kForwardFunction) != nullptr;
+  if (!isForward && options.pipeline.recipe.losses.empty() &&
+      !options.pipeline.recipe.targetArrays.empty())
+    return makeUsage("--target-array: a training graph has its labels among "
+                     "its inputs, by whose names the data has them; leave the "
+                     "flag out");
   if (addsOptimizer)
     return llvm::Error::success();
   // A forward model without a loss is not trained.
   std::string given = findGiven(options, kOptimizerFlags);
-  if (module.lookupSymbol(kForwardFunction)) {
+  if (isForward) {
     if (given.empty())
       given = findGiven(options, kTrainingFlags);
     if (given.empty() && !options.pipeline.recipe.targetArrays.empty())

@@ -63,7 +63,7 @@ private:
   ExitCode checkFunctions() const;
   ExitCode loadCheckpoint();
   ExitCode loadFile(const std::string &file);
-  void comparePreparation(const Preparation &preparation) const;
+  void checkPreparation(const Preparation &preparation) const;
   void print(const EvalResult &result) const;
 
   EvalCommand &command;
@@ -73,6 +73,8 @@ private:
   std::string checkpointPath;
   std::optional<CheckpointContents> checkpoint;
   std::vector<Array> arrays;
+  /// What the model says was done to the samples that it was trained on.
+  std::string trainedPreparation;
   std::shared_ptr<const Artifact> artifact;
   OpenSession opened;
   std::optional<Dataset> data;
@@ -178,6 +180,8 @@ ExitCode EvalRun::compile() {
     return code;
   if (ExitCode code = checkFunctions(); code != ExitCode::Done)
     return code;
+  if (!isCompiled)
+    trainedPreparation = onnx_frontend::readPreparation(driver.getModel());
   if (isQuiet())
     return ExitCode::Done;
   // What runs, in which precision, where.
@@ -231,22 +235,24 @@ ExitCode EvalRun::loadCheckpoint() {
 }
 
 // Figures of samples that are prepared otherwise say little of the weights.
-void EvalRun::comparePreparation(const Preparation &preparation) const {
+void EvalRun::checkPreparation(const Preparation &preparation) const {
+  const std::string now = describePreparation(preparation.text);
+  if (!checkpoint) {
+    // A model that says nothing may be trained on samples that its user has
+    // prepared.
+    if (!trainedPreparation.empty())
+      comparePreparation(command.compile.model.model, trainedPreparation, now,
+                         "evaluated");
+    return;
+  }
   const auto found = checkpoint->identity.find("data");
   if (found == checkpoint->identity.end())
     return;
-  // Behind the digest; random changes are of training alone.
+  // Behind the digest.
   llvm::StringRef trained = found->second;
-  trained = trained.substr(trained.find(';'));
-  trained = trained.take_front(trained.find("; --augment"));
-  if (trained == preparation.text)
-    return;
-  const auto describe = [](llvm::StringRef text) {
-    return text.empty() ? std::string("neither --normalize nor --input-layout")
-                        : abbreviated(text.drop_front(2).str());
-  };
-  warn("the checkpoint was trained with " + describe(trained) +
-       ", and is evaluated with " + describe(preparation.text));
+  comparePreparation("the checkpoint",
+                     describePreparation(trained.substr(trained.find(';'))),
+                     now, "evaluated");
 }
 
 // Gives an artifact what the file has of its weights.
@@ -296,8 +302,7 @@ ExitCode EvalRun::open() {
       /*seed=*/0);
   if (!options.ok())
     return reportError(options.status());
-  if (checkpoint)
-    comparePreparation(options->preparation);
+  checkPreparation(options->preparation);
   StatusOr<Dataset> all = Dataset::create(
       std::move(arrays), *info.function(kEvalFunction), *options);
   if (!all.ok())

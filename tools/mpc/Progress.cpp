@@ -134,7 +134,8 @@ void ProgressPrinter::printFigures(llvm::raw_ostream &os, const Steps &steps,
   if (steps.measured > 0)
     os << "  accuracy "
        << llvm::format("%.2f%%", 100 * steps.accuracy / double(steps.measured));
-  os << "  lr " << llvm::format("%.4g", report.learningRate);
+  if (report.learningRate)
+    os << "  lr " << llvm::format("%.4g", *report.learningRate);
   if (steps.updates > 0)
     os << "  grad norm "
        << llvm::format("%.4g", steps.gradNorm / double(steps.updates));

@@ -27,8 +27,9 @@ struct ReportCommand {
 };
 } // namespace
 
-// The metrics file in a folder.
-static StatusOr<std::string> findMetrics(const std::string &folder) {
+// The metrics files in a folder, by name: of one run, or of all of a sweep.
+static StatusOr<std::vector<std::string>>
+findMetrics(const std::string &folder) {
   std::vector<std::string> files;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; entry != end && !error;
@@ -37,30 +38,25 @@ static StatusOr<std::string> findMetrics(const std::string &folder) {
       files.push_back(entry->path());
   if (error)
     return Status(StatusCode::IO, folder + ": cannot list: " + error.message());
-  // One file is meant; of several the user chooses.
   llvm::sort(files);
-  if (files.size() == 1)
-    return files.front();
   if (files.empty())
     return Status(StatusCode::InvalidInput,
                   folder + ": has no metrics file; expected a .jsonl that mpc "
                            "train --metrics has written");
-  return Status(StatusCode::Usage, folder + ": has several metrics files: " +
-                                       llvm::join(files, ", ") +
-                                       "; name those to report on");
+  return files;
 }
 
-// The file that a RUN stands for.
-static StatusOr<std::string> resolve(const std::string &run) {
+// The files that a RUN stands for.
+static StatusOr<std::vector<std::string>> resolve(const std::string &run) {
   fs::file_status status;
   if (std::error_code error = fs::status(run, status))
     return Status(StatusCode::IO, run + ": " + error.message());
   if (fs::is_directory(status))
     return findMetrics(run);
   if (fs::is_regular_file(status))
-    return run;
+    return std::vector<std::string>{run};
   return Status(StatusCode::InvalidInput,
-                run + ": expected a file of metrics, or a folder with one");
+                run + ": expected a file of metrics, or a folder of some");
 }
 
 // Files by their names where those differ, else by their paths.
@@ -80,10 +76,10 @@ static ExitCode runReport(const ReportCommand &command) {
   std::vector<RunMetrics> runs;
   // Files first: the page must not be written over one of them.
   for (const std::string &run : command.runs) {
-    StatusOr<std::string> file = resolve(run);
-    if (!file.ok())
-      return reportError(file.status());
-    files.push_back(*file);
+    StatusOr<std::vector<std::string>> found = resolve(run);
+    if (!found.ok())
+      return reportError(found.status());
+    files.insert(files.end(), found->begin(), found->end());
   }
   if (ExitCode code = refuseOverwriting("-o", command.output, files);
       code != ExitCode::Done)
@@ -120,7 +116,7 @@ void mpc::tools::addReportCommand(CLI::App &program, int &exitCode) {
       "report", "write a page of charts from the metrics of training runs");
   app->add_option("run", command->runs,
                   "what mpc train --metrics wrote, as JSON lines, or a folder "
-                  "that has it; several runs are compared")
+                  "of such files; several runs are compared")
       ->required()
       ->type_name("RUN");
   app->add_option("-o,--output", command->output,

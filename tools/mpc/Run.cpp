@@ -240,8 +240,8 @@ static ExitCode readInputs(const RunCommand &command, RunInputs &inputs) {
     return reportError(data.status());
   inputs.arrays = std::move(*data);
   for (const train::Array &array : inputs.arrays)
-    inputs.arePrepared |=
-        array.images != nullptr || !inputs.ofData.insert(array.name).second;
+    inputs.arePrepared |= array.images != nullptr || array.isOfSamples ||
+                          !inputs.ofData.insert(array.name).second;
   // Then those of --input, each once.
   for (const std::string &text : command.inputs) {
     StatusOr<train::Array> input = parseInput(text);
@@ -272,6 +272,24 @@ static ExitCode checkOutput(const RunCommand &command) {
       code != ExitCode::Done)
     return code;
   return refuseOverwriting("-o", command.output, read);
+}
+
+// Predictions on samples that are prepared otherwise than in training are wrong
+// without looking so.
+static ExitCode checkPreparation(const RunCommand &command,
+                                 const Driver &driver) {
+  const std::string &model = command.compile.model.model;
+  if (command.data.data.empty() || isArtifact(model))
+    return ExitCode::Done;
+  StatusOr<train::Preparation> preparation =
+      preparationOf(command.data, command.session.seed);
+  if (!preparation.ok())
+    return reportError(preparation.status());
+  const std::string trained = onnx_frontend::readPreparation(driver.getModel());
+  if (!trained.empty())
+    comparePreparation(model, trained, describePreparation(preparation->text),
+                       "run");
+  return ExitCode::Done;
 }
 
 // On samples that are prepared.
@@ -336,6 +354,8 @@ static ExitCode runRun(RunCommand &command) {
   std::shared_ptr<const Artifact> artifact;
   if (ExitCode code = loadArtifact(driver, command.compile, artifact);
       code != ExitCode::Done)
+    return code;
+  if (ExitCode code = checkPreparation(command, driver); code != ExitCode::Done)
     return code;
   // The function, whose inputs must be the ones given.
   const Function *function = nullptr;

@@ -20,9 +20,9 @@ static int64_t chooseBatch(const std::vector<DeclaredShape> &inputs,
   for (const DeclaredShape &input : inputs) {
     auto array = llvm::find_if(
         arrays, [&](const Array &other) { return other.name == input.name; });
-    // Images and rows of tables are samples of the first axis.
+    // Images, rows of tables and files of samples are along the first axis.
     std::optional<int64_t> axis = 0;
-    if (array != arrays.end() && !array->images)
+    if (array != arrays.end() && !array->images && !array->isOfSamples)
       axis = findBatchAxis(input, array->shape, model.batchAxes);
     if (!axis || !input.isOpen(size_t(*axis)) ||
         isBound(input, size_t(*axis), model.shapes))

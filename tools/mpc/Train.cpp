@@ -41,6 +41,8 @@ struct TrainCommand {
   bool noShuffle = false;
   TrainedModelOptions trained;
   SessionOptions session;
+  /// The flags of the learning rate that were given, in any way.
+  std::vector<std::string> rateFlags;
   /// Seconds from one line of progress to the next.
   double logEvery = 30;
   bool isQuiet = false, isVerbose = false;
@@ -60,6 +62,7 @@ struct TrainCommand {
 namespace {
 struct TrainingData {
   std::optional<Dataset> train, evaluation;
+  std::string preparation; ///< as describePreparation has it
 };
 } // namespace
 
@@ -73,6 +76,7 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
       command.train.seed);
   if (!options.ok())
     return options.status();
+  data.preparation = describePreparation(options->preparation.text);
   StatusOr<FunctionPorts> ports = trainingInputs(info);
   if (!ports.ok())
     return ports.status();
@@ -267,6 +271,21 @@ ExitCode TrainRun::bindShapes(Driver &driver) {
   return ExitCode::Done;
 }
 
+// A step whose learning rate is in the model's own update takes none.
+static ExitCode checkRate(const TrainCommand &command, const Plan &plan) {
+  for (const char *name : {kStepFunction, kUpdateFunction})
+    if (const runtime::Function *function = plan.findFunction(name))
+      if (function->findInput(kLearningRateInput))
+        return ExitCode::Done;
+  if (command.rateFlags.empty())
+    return ExitCode::Done;
+  return reportError(ExitCode::Usage,
+                     command.rateFlags.front() + ": " +
+                         command.compile.model.model +
+                         " has an optimizer of its own with the learning rate "
+                         "in it, which decides that; leave the flag out");
+}
+
 ExitCode TrainRun::compile() {
   ExitCode code;
   {
@@ -281,9 +300,10 @@ ExitCode TrainRun::compile() {
   }
   // The compiler held the weights, too.
   malloc_trim(0);
-  if (code != ExitCode::Done ||
-      !artifact->plan().findFunction(kForwardFunction))
+  if (code != ExitCode::Done)
     return code;
+  if (!artifact->plan().findFunction(kForwardFunction))
+    return checkRate(command, artifact->plan());
   return reportError(ExitCode::Usage,
                      command.compile.model.model +
                          ": a forward model needs a loss to train; name one "
@@ -328,8 +348,10 @@ ExitCode TrainRun::open() {
     if (!status.ok())
       return reportError(status);
   }
-  return reportError(openData(command, opened.trainee->info(),
-                              std::move(arrays), std::move(heldArrays), data));
+  Status status = openData(command, opened.trainee->info(), std::move(arrays),
+                           std::move(heldArrays), data);
+  writer.setPreparation(data.preparation);
+  return reportError(status);
 }
 
 int TrainRun::finish(const TrainResult &result) {
@@ -517,6 +539,10 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {
+    for (const char *flag :
+         {"--lr", "--lr-scheduler", "--min-lr", "--warmup-steps"})
+      if (app->count(flag) > 0)
+        command->rateFlags.push_back(flag);
     exitCode = static_cast<int>(
         matchSession(*app, command->compile, command->session));
     if (exitCode == 0)

@@ -149,6 +149,11 @@ TrainedModelWriter::prepare(const Plan &plan,
   return ExitCode::Done;
 }
 
+void TrainedModelWriter::setPreparation(const std::string &text) {
+  if (model)
+    model->setPreparation(text);
+}
+
 ExitCode TrainedModelWriter::write(train::Trainee &trainee) {
   if (options.output.empty())
     return ExitCode::Done;

@@ -48,6 +48,10 @@ public:
   ExitCode prepare(const runtime::Plan &plan,
                    std::shared_ptr<onnx_frontend::Model> compiled);
 
+  /// What is done to the samples of the run, as `describePreparation` has it: a
+  /// model that is written says it.
+  void setPreparation(const std::string &text);
+
   /// Writes parameters and statistics. The file appears whole or not at
   /// all; where it cannot be written, the weights go into a .safetensors file
   /// beside it, in the current folder or the one for temporary files, which is

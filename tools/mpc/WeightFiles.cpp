@@ -154,6 +154,19 @@ static void adoptNames(const std::string &file,
        " '" + prefix->text + "', as the model has them");
 }
 
+// A value under the name that the user's file has for a matrix, in its layout,
+// is that of the matrix here.
+static void adoptFileNames(const onnx_frontend::Model &model, Values &values) {
+  for (auto &[name, value] : values) {
+    std::string present = model.findPresentName(name);
+    if (present.empty())
+      continue;
+    name = std::move(present);
+    if (value.type.getRank() == 2)
+      value = value.transpose();
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Files
 //===----------------------------------------------------------------------===//
@@ -200,6 +213,7 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
     // The model's names: as they are told, or else as they are found.
     for (auto &[name, value] : *values)
       name = renamed.rename(name);
+    adoptFileNames(model, *values);
     if (renamed.isEmpty())
       adoptNames(file, model, *values);
     std::vector<std::string> &names = options.weightFiles[file];

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 
+#include "compiler/Dialect/MPC/FileNames.h"
 #include "compiler/Dialect/MPC/IndexBoxes.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/MPC/RunningVariance.h"
@@ -77,6 +78,12 @@ LogicalResult MPCDialect::verifyOperationAttribute(Operation *op,
       return success();
     return op->emitOpError("expected ")
            << attr.getName() << " to be a unit attribute of mpc.batch_norm";
+  }
+  if (attr.getName() == kFileNameAttr) {
+    if (isa<VariableOp>(op) && isa<StringAttr>(attr.getValue()))
+      return success();
+    return op->emitOpError("expected ")
+           << attr.getName() << " to be a string of an mpc.variable";
   }
   if (attr.getName() == kTargetAttr) {
     if (isa<ModuleOp>(op) && isa<TargetAttr>(attr.getValue()))

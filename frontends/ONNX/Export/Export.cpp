@@ -9,6 +9,7 @@
 #include "frontends/ONNX/Export/InferenceMode.h"
 #include "frontends/ONNX/Model/File.h"
 #include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Model/Names.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -407,6 +408,18 @@ Expected<std::unique_ptr<ExportModel>> ExportModel::read(StringRef source,
   if (!model)
     return model.takeError();
   return create(std::move(*model), shapes, context);
+}
+
+void ExportModel::setPreparation(StringRef text) {
+  auto &metadata = *impl->getProto().mutable_metadata_props();
+  for (int i = metadata.size() - 1; i >= 0; --i)
+    if (metadata.Get(i).key() == kPreparation)
+      metadata.DeleteSubrange(i, 1);
+  if (text.empty())
+    return;
+  auto *entry = metadata.Add();
+  entry->set_key(kPreparation.str());
+  entry->set_value(text.str());
 }
 
 Error ExportModel::write(StringRef destination, const TensorMap &values) {

@@ -41,6 +41,11 @@ public:
        mlir::MLIRContext *context);
   ~ExportModel();
 
+  /// Notes in the model's metadata what was done to the samples that it is
+  /// trained on, such as "--normalize 0.5:0.2", in place of what the file said
+  /// of an earlier training; empty: nothing was.
+  void setPreparation(llvm::StringRef text);
+
   /// Writes the model to `destination` with `values`, one for each name that
   /// was given to `read`, in inference mode (InferenceMode.h); everything else,
   /// unknown fields included, is as it was. Values are converted to the type

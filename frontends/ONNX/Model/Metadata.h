@@ -15,6 +15,10 @@ namespace mpc::onnx_frontend {
 inline constexpr llvm::StringLiteral kInputKindKey =
     "pkg.torch.export.graph_signature.InputSpec.kind";
 
+/// Of a model that was trained, what was done to its samples before: mpc's
+/// flags for it, such as "--normalize 0.5:0.2".
+inline constexpr llvm::StringLiteral kPreparation = "mpc.preparation";
+
 /// Of a value, the names of what PyTorch's exporter computed it from.
 inline constexpr llvm::StringLiteral kFoldedFrom =
     "pkg.onnxscript.optimizer.folded_from";

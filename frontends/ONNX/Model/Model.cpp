@@ -8,6 +8,8 @@
 #include "frontends/ONNX/Model/FileInput.h"
 #include "frontends/ONNX/Model/MergedInitializers.h"
 #include "frontends/ONNX/Model/RepeatedElements.h"
+#include "frontends/ONNX/Model/RepeatedInitializers.h"
+#include "frontends/ONNX/Model/ScopedWeights.h"
 #include "frontends/ONNX/Model/SplitInitializers.h"
 #include "frontends/ONNX/Model/TransposedWeights.h"
 
@@ -39,10 +41,13 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
     return error;
   if (llvm::Error error = model->checkHeader())
     return error;
+  if (llvm::Error error = dropRepeatedInitializers(*model, model->warnings))
+    return error;
   for (std::string note :
        {separateInitializers(*model), restoreWeights(*model),
         joinInitializers(*model), restoreBiases(*model),
-        restoreStops(*model, model->warnings), joinRepeats(*model)})
+        restoreStops(*model, model->warnings), joinRepeats(*model),
+        nameScopedWeights(*model)})
     if (!note.empty())
       model->notes.push_back(std::move(note));
   return model;

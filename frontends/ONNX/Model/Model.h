@@ -105,6 +105,21 @@ public:
   void readTransposed(const proto::TensorProto &tensor) {
     transposed.insert(&tensor);
   }
+  /// The matrix that is called `name` here is in the file the transposition of
+  /// it, called `former`, by which the user may know it, too.
+  void setFormerName(llvm::StringRef name, llvm::StringRef former) {
+    formerNames[name] = former.str();
+    presentNames[former] = name.str();
+  }
+  /// What the file calls an initializer; empty where it has the same name.
+  std::string findFormerName(llvm::StringRef name) const {
+    return formerNames.lookup(name);
+  }
+  /// The initializer that the file calls `former`; empty where none has another
+  /// name there.
+  std::string findPresentName(llvm::StringRef former) const {
+    return presentNames.lookup(former);
+  }
   /// The elements of an initializer; without `readsValues`, zeros in place of
   /// those of a large one.
   llvm::Expected<HostTensor> decodeInitializer(const proto::TensorProto &tensor,
@@ -142,6 +157,7 @@ private:
   std::vector<std::string> warnings, notes;
   /// Tensors whose external data is that of their transposition.
   llvm::DenseSet<const proto::TensorProto *> transposed;
+  llvm::StringMap<std::string> formerNames, presentNames;
   /// The files of external data that were read, by their locations.
   mutable std::map<std::string, FileVersion, std::less<>> externalFiles;
 };

@@ -23,7 +23,6 @@ public:
 private:
   void collect();
   StringRef findProgramName(const proto::NodeProto &node);
-  bool restore(proto::TensorProto &matrix, StringRef name);
 
   Model &model;
   proto::GraphProto &graph;
@@ -86,30 +85,6 @@ StringRef WeightRestorer::findProgramName(const proto::NodeProto &node) {
   return source ? signature.lookup(*source) : StringRef();
 }
 
-// Makes `matrix` the transposition of itself, called `name`.
-bool WeightRestorer::restore(proto::TensorProto &matrix, StringRef name) {
-  const int64_t rows = matrix.dims(0), columns = matrix.dims(1);
-  if (matrix.data_location() == proto::TensorProto::EXTERNAL) {
-    model.readTransposed(matrix);
-  } else {
-    llvm::Expected<HostTensor> values = model.decode(matrix, "initializer");
-    if (!values) {
-      // The import says what is wrong with it.
-      llvm::consumeError(values.takeError());
-      return false;
-    }
-    HostTensor turned = values->transpose();
-    matrix.clear_float_data();
-    matrix.clear_double_data();
-    matrix.clear_int32_data();
-    matrix.set_raw_data(turned.data.data(), turned.data.size());
-  }
-  matrix.set_dims(0, columns);
-  matrix.set_dims(1, rows);
-  matrix.set_name(name.str());
-  return true;
-}
-
 std::string WeightRestorer::run() {
   signature = readSignature(graph);
   if (signature.empty())
@@ -123,7 +98,7 @@ std::string WeightRestorer::run() {
         !holdsFloats(tensor) || taken.contains(foldedFrom.lookup(former)))
       continue;
     const std::string name = foldedFrom.lookup(former).str();
-    if (!restore(tensor, name))
+    if (!transposeInitializer(model, tensor, name))
       continue;
     taken.insert(name);
     matrices.emplace_back(name, former);
@@ -149,6 +124,32 @@ std::string WeightRestorer::run() {
 
 std::string mpc::onnx_frontend::restoreWeights(Model &model) {
   return WeightRestorer(model).run();
+}
+
+bool mpc::onnx_frontend::transposeInitializer(Model &model,
+                                              proto::TensorProto &matrix,
+                                              StringRef name) {
+  const int64_t rows = matrix.dims(0), columns = matrix.dims(1);
+  if (matrix.data_location() == proto::TensorProto::EXTERNAL) {
+    model.readTransposed(matrix);
+  } else {
+    llvm::Expected<HostTensor> values = model.decode(matrix, "initializer");
+    if (!values) {
+      // The import says what is wrong with it.
+      llvm::consumeError(values.takeError());
+      return false;
+    }
+    HostTensor turned = values->transpose();
+    matrix.clear_float_data();
+    matrix.clear_double_data();
+    matrix.clear_int32_data();
+    matrix.set_raw_data(turned.data.data(), turned.data.size());
+  }
+  matrix.set_dims(0, columns);
+  matrix.set_dims(1, rows);
+  model.setFormerName(name, matrix.name());
+  matrix.set_name(name.str());
+  return true;
 }
 
 // Makes a node that transposes a matrix, at the end of the graph.

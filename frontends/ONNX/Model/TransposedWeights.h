@@ -16,6 +16,12 @@ namespace mpc::onnx_frontend {
 /// Returns what was done, as a note; empty where nothing was.
 std::string restoreWeights(Model &model);
 
+/// Makes the initializer `matrix`, of rank 2, the transposition of itself,
+/// called `name`; the model remembers what it was called. False, and nothing is
+/// done, where its values cannot be read.
+bool transposeInitializer(Model &model, proto::TensorProto &matrix,
+                          llvm::StringRef name);
+
 /// Adds nodes that transpose a matrix, (from, to) by name, each before the
 /// first reader: backward, its gradient is then ready beside the reader's, and
 /// not at the end of the step.

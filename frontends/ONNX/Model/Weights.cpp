@@ -32,7 +32,13 @@ Expected<HostTensor> mpc::onnx_frontend::fitWeight(const Model &model,
   return model.error(ErrorKind::InvalidInput,
                      "the value given for " + what + " is " +
                          printTensorType(given.type) + ", expected " +
-                         printTensorType(type));
+                         printTensorType(type) +
+                         (given.getShape() == type.getShape()
+                              ? ""
+                              : "; to keep the model's own, as of a head for "
+                                "other classes, leave it out of the file, or "
+                                "give it another name: --weights-prefix "
+                                "fc.=unused."));
 }
 
 //===----------------------------------------------------------------------===//

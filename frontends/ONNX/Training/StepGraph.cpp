@@ -500,7 +500,8 @@ void StepRecogniser::describe(std::vector<std::string> &notes) const {
       (others.empty() ? "" : "; its state is " + listFirst(others, 6)) +
       "; --as-exported takes the graph as it is");
   if (step.learningRates.empty())
-    notes.push_back("the learning rate is the graph's; --lr has no effect");
+    notes.push_back(
+        "the learning rate is the graph's, which --lr does not change");
   if (!step.lossScales.empty())
     notes.push_back("the loss scale '" +
                     step.lossScales.begin()->getKey().str() +

@@ -58,3 +58,14 @@ def test_journey(mode, tmp_path):
     session = onnxruntime.InferenceSession(tmp_path / "trained.onnx")
     (scores,) = session.run(None, {"image": test["image"]})
     assert journey.accuracy(scores, test["labels"]) > 0.8
+
+
+def test_weights_are_not_in_the_runtimes_checkpoint(tmp_path):
+    """The artifacts' folder has a file of that name: it is called what it is."""
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.write_bytes(b"\x18\x00\x00\x00ODTC" + bytes(64))
+    text = journey.refused(
+        *(journey.INVALID, "train", ARTIFACTS, "--data", journey.TRAIN),
+        *("--weights", checkpoint),
+    )
+    assert "a checkpoint of ONNX Runtime, which is not read" in text

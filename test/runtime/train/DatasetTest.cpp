@@ -232,7 +232,8 @@ TEST(Dataset, SaysHowToReshape) {
 TEST(Dataset, LocatesALabelOutOfRange) {
   expectInvalid(Dataset::create({images(3), labels("target", {0, 10, 2})},
                                 imagePorts(), tenClasses()),
-                "target[1]: label 10 is not in [0,10)");
+                "target[1]: label 10 is not in [0,10); help: labels count from "
+                "0, and those of 10 classes end with 9");
   expectInvalid(Dataset::create({images(2), labels("target", {0, -1})},
                                 imagePorts(), tenClasses()),
                 "target[1]: label -1 is not in [0,10)");

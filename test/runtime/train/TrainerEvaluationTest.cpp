@@ -342,7 +342,7 @@ TEST_F(TrainerEvaluation, APlateauLowersTheRate) {
   ASSERT_TRUE(judge(model).ok());
   std::vector<double> rates;
   for (const StepReport &step : recorder.steps)
-    rates.push_back(step.learningRate);
+    rates.push_back(step.learningRate.value());
   // No better after steps 6, 7 and 8, and after 9, 10 and 11.
   EXPECT_EQ(rates,
             (std::vector<double>{1, 1, 1, 1, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25}));

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/ArrayFolder.h"
+
+#include "runtime/train/ArrayFile.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <new>
+
+namespace mpc::runtime::train {
+
+namespace fs = std::filesystem;
+
+/// What is in a folder, by name and without what is hidden: folders, or files.
+static std::vector<std::string> list(const fs::path &folder, bool folders,
+                                     std::error_code &error) {
+  std::vector<std::string> names;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code ignored;
+    std::string name = it->path().filename().string();
+    if (name[0] != '.' && it->is_directory(ignored) == folders)
+      names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+static bool isNpy(const std::string &name) {
+  return fs::path(name).extension() == ".npy";
+}
+
+bool isArrayFolder(const std::string &path) {
+  std::error_code error;
+  fs::path folder = path;
+  if (const auto classes = list(folder, /*folders=*/true, error);
+      !classes.empty())
+    folder /= classes.front();
+  const auto files = list(folder, /*folders=*/false, error);
+  return !files.empty() && isNpy(files.front());
+}
+
+namespace {
+/// Samples of one shape and type, one behind another.
+struct Samples {
+  Array first;
+  std::vector<std::byte> bytes;
+  std::vector<int64_t> labels;
+
+  Status add(const std::string &file, int64_t label);
+};
+} // namespace
+
+static std::string describe(const Array &array) {
+  std::string text = std::string(nameOf(array.type)) + " [";
+  for (size_t i = 0; i < array.shape.size(); ++i)
+    text += (i ? "," : "") + std::to_string(array.shape[i]);
+  return text + "]";
+}
+
+Status Samples::add(const std::string &file, int64_t label) {
+  if (!isNpy(file))
+    return invalid(file, "is no .npy file, as the first one here is; each is "
+                         "a sample");
+  StatusOr<std::vector<Array>> arrays = readArrays(file);
+  if (!arrays.ok())
+    return arrays.status();
+  const Array &array = arrays->front();
+  if (labels.empty())
+    first = array;
+  if (array.shape != first.shape || array.type != first.type)
+    return invalid(file, "is " + describe(array) + ", and " + first.source +
+                             " is " + describe(first) +
+                             "; each file is a sample, and all are alike");
+  bytes.insert(bytes.end(), array.data, array.data + array.bytes());
+  labels.push_back(label);
+  return Status();
+}
+
+static StatusOr<Samples> readSamples(const fs::path &root,
+                                     const std::vector<std::string> &classes) {
+  Samples samples;
+  // Without folders, all samples are here.
+  const size_t folders = std::max(classes.size(), size_t(1));
+  for (size_t i = 0; i < folders; ++i) {
+    const fs::path folder = classes.empty() ? root : root / classes[i];
+    std::error_code error;
+    const auto files = list(folder, /*folders=*/false, error);
+    if (error)
+      return Status(StatusCode::IO,
+                    folder.string() + ": cannot be listed: " + error.message());
+    if (files.empty())
+      return invalid(folder.string(), "a label without .npy files");
+    for (const std::string &file : files)
+      if (Status status = samples.add((folder / file).string(), int64_t(i));
+          !status.ok())
+        return status;
+  }
+  return samples;
+}
+
+static Shape withoutOnes(const Shape &shape) {
+  Shape rest;
+  for (size_t i = 1; i < shape.size(); ++i)
+    if (shape[i] != 1)
+      rest.push_back(shape[i]);
+  return rest;
+}
+
+void addOnes(const Shape &input, Shape &samples) {
+  if (withoutOnes(samples) != withoutOnes(input))
+    return;
+  const int64_t rows = samples[0];
+  samples = input;
+  samples[0] = rows;
+}
+
+std::string describeLabels(const std::vector<std::string> &classes) {
+  constexpr size_t most = 20;
+  std::string text = std::to_string(classes.size()) +
+                     (classes.size() == 1 ? " label: " : " labels: ");
+  for (size_t i = 0; i < std::min(classes.size(), most); ++i)
+    text += (i ? ", " : "") + std::to_string(i) + " " + classes[i];
+  return text + (classes.size() > most ? ", ..." : "");
+}
+
+StatusOr<std::vector<Array>> readArrayFolder(const std::string &path,
+                                             const std::string &name,
+                                             const std::string &labels) {
+  std::error_code error;
+  const std::vector<std::string> classes = list(path, /*folders=*/true, error);
+  if (error)
+    return Status(StatusCode::IO,
+                  path + ": cannot be listed: " + error.message());
+  try {
+    StatusOr<Samples> read = readSamples(path, classes);
+    if (!read.ok())
+      return read.status();
+    auto owner = std::make_shared<Samples>(std::move(*read));
+    Array samples = owner->first;
+    samples.name = name;
+    samples.source = path;
+    samples.isOfSamples = true;
+    samples.shape.insert(samples.shape.begin(), int64_t(owner->labels.size()));
+    samples.data = owner->bytes.data();
+    samples.owner = owner;
+    if (classes.empty())
+      return std::vector<Array>{samples};
+    Array target;
+    target.name = labels;
+    target.source = path;
+    target.type = ElementType::I64;
+    target.shape = {int64_t(owner->labels.size())};
+    target.data = reinterpret_cast<const std::byte *>(owner->labels.data());
+    target.owner = owner;
+    target.classes = classes;
+    return std::vector<Array>{samples, target};
+  } catch (const std::bad_alloc &) {
+    return Status(StatusCode::IO,
+                  path + ": does not fit in memory; a .npy file of all samples "
+                         "is read in place");
+  }
+}
+
+} // namespace mpc::runtime::train

@@ -1,0 +1,37 @@
+"""The fenced blocks of the documentation, and the commands in them.
+
+A console block's lines that start with `$` are commands (`\\` continues one),
+the others their output.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import re
+
+import mpctest
+
+DOCUMENTS = [mpctest.ROOT / "README.md", *sorted(mpctest.ROOT.glob("docs/*.md"))]
+
+
+def read_blocks(path, language=None):
+    """The texts of a document's blocks of a language, or (language, text) of
+    all."""
+    found = re.findall(r"^```([^\n]*)\n(.*?)^```", path.read_text(), re.S | re.M)
+    return [text for name, text in found if name == language] if language else found
+
+
+def read_commands(path):
+    """(command, shown output) for every command of a document."""
+    commands = []
+    for block in read_blocks(path, "console"):
+        for entry in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, _, output = entry.replace("\\\n", " ").partition("\n")
+            commands.append((command, output))
+    return commands
+
+
+def environment(home):
+    """What the commands run in: mpc of the build, nobody's own folder."""
+    path = f"{mpctest.BUILD.resolve() / 'bin'}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "HOME": str(home)}
