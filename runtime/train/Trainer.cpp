@@ -261,6 +261,8 @@ Status TrainingRun::prepare() {
     return status;
   if (Status status = openMetrics(); !status.ok())
     return status;
+  if (Status status = guard.begin(model); !status.ok())
+    return status;
   // What the run starts with is told once it is known to start.
   StartReport report;
   report.samples = data.size();
@@ -348,14 +350,11 @@ Status TrainingRun::train() {
   }
   noteEnd();
   save();
-  if (!stopped()) {
-    if (Status status = guard.checkEnd(progress.step, progress.skipped);
-        !status.ok())
+  if (Status status = guard.checkEnd(model, progress, stopped()); !status.ok())
+    return status;
+  if (!stopped() && lastEvaluated != progress.step)
+    if (Status status = evaluateNow(); !status.ok())
       return status;
-    if (lastEvaluated != progress.step)
-      if (Status status = evaluateNow(); !status.ok())
-        return status;
-  }
   if (stopped() && !checkpoints)
     observer.warning("stopped without a checkpoint: there is no "
                      "--checkpoint-dir");
@@ -546,8 +545,11 @@ Status TrainingRun::explain(const Status &failure) {
   failed.medianStepMs = medianOf(stepTimes);
   failed.stepsPerEpoch = stepsPerEpoch;
   failed.restore = [this] { return restoreGood(); };
-  std::string message =
-      failure.message() + "; " + explainNonFinite(*attempts, failed);
+  failed.findBrokenWeights = [this] { return guard.findBrokenWeights(model); };
+  std::string message = failure.message();
+  // Whoever stops a run does not wait for it to be run again.
+  if (!stopped())
+    message += "; " + explainNonFinite(*attempts, failed);
   if (const std::string path = goodCheckpoint(); !path.empty())
     message += "; the last good checkpoint is " + path;
   else if (checkpoints)
