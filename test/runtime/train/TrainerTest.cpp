@@ -3,8 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TrainerFixture.h"
 
+#include "runtime/train/RunStatistics.h"
+
 #include <cmath>
 #include <set>
+#include <unistd.h>
 
 namespace mpc::runtime::train {
 namespace {
@@ -28,6 +31,19 @@ TEST_F(Trainer, LearnsAndReports) {
   EXPECT_EQ(recorder.start.totalSteps, 150);
   EXPECT_EQ(recorder.start.memoryBytes, 1234u);
   EXPECT_EQ(recorder.evaluations.size(), 30u);
+}
+
+// As `mpc train` does once it has compiled.
+TEST_F(Trainer, PeakMemoryIsThatSinceItWasReset) {
+  if (access("/proc/self/clear_refs", W_OK) != 0)
+    GTEST_SKIP() << "this system does not let processes reset it";
+  constexpr size_t kBytes = size_t(64) << 20;
+  { std::vector<char> touched(kBytes, 1); }
+  const size_t before = peakMemory();
+  resetPeakMemory();
+  EXPECT_LE(peakMemory() + kBytes / 2, before);
+  { std::vector<char> touched(2 * kBytes, 1); }
+  EXPECT_GE(peakMemory() + kBytes / 2, before + kBytes);
 }
 
 TEST_F(Trainer, EpochsHaveEverySampleOnceInOtherOrders) {
