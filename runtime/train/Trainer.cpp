@@ -96,6 +96,7 @@ private:
   int64_t firstStep = 0;
   int64_t lastSaved = -1;
   int64_t lastEvaluated = -1; ///< by this process
+  bool interrupted = false;   ///< a stop came before all was done
   std::vector<double> stepTimes;
   Status lastSaveFailure; ///< said once while it stays the same
   std::optional<CheckpointStore> checkpoints;
@@ -324,7 +325,9 @@ void TrainingRun::noteEnd() {
     result.end = RunEnd::EarlyStopping;
     observer.note(
         options.earlyStopping->describe(progress.evaluations.earlyStopping));
-  } else if (!stopped() && progress.step < totalSteps) {
+  } else if (stopped()) {
+    interrupted = progress.step < totalSteps;
+  } else if (progress.step < totalSteps) {
     result.end = RunEnd::TimeLimit;
     observer.note("--max-time is over after step " +
                   std::to_string(progress.step));
@@ -358,9 +361,8 @@ Status TrainingRun::train() {
   if (stopped() && !checkpoints)
     observer.warning("stopped without a checkpoint: there is no "
                      "--checkpoint-dir");
-  if (Status status = restoreBest(); !status.ok())
-    return status;
-  return useAverages(model);
+  Status status = restoreBest();
+  return status.ok() ? useAverages(model) : status;
 }
 
 Status TrainingRun::evaluateNow() {
@@ -371,8 +373,11 @@ Status TrainingRun::evaluateNow() {
   });
   if (!evaluation.ok())
     return evaluation.status();
-  if (evaluation->stopped)
+  if (evaluation->stopped) {
+    observer.warning("stopped within the evaluation, which counts for nothing");
+    interrupted = true;
     return Status();
+  }
   lastEvaluated = progress.step;
   // Evaluations are reported by the epoch whose training they follow.
   const int64_t epoch =
@@ -485,8 +490,8 @@ void TrainingRun::finish(const Status &status) {
   result.samples = progress.samples;
   result.medianStepMs = medianOf(stepTimes);
   result.peakMemoryBytes = peakMemory();
-  // A flag raised after the last step interrupted nothing.
-  if (stopped() && progress.step < totalSteps)
+  // A flag raised after the last evaluation interrupted nothing.
+  if (interrupted)
     result.stopSignal = stop->load();
   int exitCode =
       int(status.ok() ? result.deferred.getCode() : status.getCode());
@@ -529,9 +534,8 @@ StatusOr<Progress> TrainingRun::restoreGood() {
   const std::string path = goodCheckpoint();
   if (!path.empty())
     return restoreCheckpoint(path, model, identity());
-  if (Status status = model.reset(); !status.ok())
-    return status;
-  return Progress();
+  Status status = model.reset();
+  return status.ok() ? StatusOr<Progress>(Progress()) : status;
 }
 
 /// Adds the origin of the non-finite values and the last good checkpoint.
