@@ -11,10 +11,12 @@
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/Names.h"
 
+#include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
 
 #include <climits>
+#include <cmath>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <unistd.h>
 
@@ -219,6 +221,22 @@ Error ExportModel::Impl::bind(const ShapeMap &shapes) {
 // New values
 //===----------------------------------------------------------------------===//
 
+// The first element that is finite and would not be in the type of the file: a
+// weight that was trained in float32 may be too large for float16.
+static std::optional<int64_t> findOverflow(const HostTensor &value,
+                                           Type element) {
+  if (getElementBytes(element) >= getElementBytes(value.type.getElementType()))
+    return std::nullopt;
+  HostTensor converted = *convertFloats(value, element);
+  if (!converted.findNonFinite())
+    return std::nullopt;
+  for (int64_t i = 0, n = value.getNumElements(); i < n; ++i)
+    if (!std::isfinite(converted.getDouble(i)) &&
+        std::isfinite(value.getDouble(i)))
+      return i;
+  return std::nullopt;
+}
+
 Error ExportModel::Impl::checkValue(StringRef name,
                                     const proto::TensorProto &tensor,
                                     const HostTensor &value) {
@@ -227,9 +245,19 @@ Error ExportModel::Impl::checkValue(StringRef name,
   if (!element)
     return element.takeError();
   ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
-  if (isa<FloatType>(*element) && value.isFloat() && value.getShape() == dims)
-    return Error::success();
   std::string found;
+  if (isa<FloatType>(*element) && value.isFloat() && value.getShape() == dims) {
+    std::optional<int64_t> large = findOverflow(value, *element);
+    if (!large)
+      return Error::success();
+    llvm::raw_string_ostream(found)
+        << llvm::format("%.6g", value.getDouble(*large))
+        << ", which does not fit " << *element;
+    return model->error(ErrorKind::Numeric,
+                        what + ": a new value is " + found +
+                            ", the type of the file; try --weight-decay or a "
+                            "smaller --lr, or write .safetensors");
+  }
   llvm::raw_string_ostream(found)
       << Type(value.type) << " does not fit "
       << Type(RankedTensorType::get(dims, *element));
