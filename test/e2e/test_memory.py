@@ -161,3 +161,40 @@ def test_training_keeps_no_weights_but_its_state(model, tmp_path):
     assert held >= WEIGHT_BYTES
     # The rest is code, libraries' own memory, and the data.
     assert own - held <= 0.5 * WEIGHT_BYTES, (own - held) / MIB
+
+
+@pytest.mark.skipif(
+    b"libasan" in subprocess.run(["ldd", mpctest.MPC], capture_output=True).stdout,
+    reason="a sanitizer takes all addresses there are",
+)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_memory_that_runs_out_while_compiling_is_an_error(tmp_path, threads):
+    """With less address space than it needs, on whatever thread that turns out,
+    the compiler ends with a message and exit code 5."""
+
+    def run(mebibytes, *arguments):
+        script = 'ulimit -v "$0" && exec "$@"'
+        return subprocess.run(
+            ["sh", "-c", script, str(mebibytes * 1024), mpctest.MPC, *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=mpctest.TIMEOUT,
+        )
+
+    # With less than this, its libraries cannot be loaded.
+    least = 300
+    while run(least, "--version").returncode != 0:
+        least += 8
+    codes = []
+    for mebibytes in range(least, least + 300, 9):
+        process = run(
+            *(mebibytes, "compile", mpctest.MODELS / "mlp.onnx"),
+            *("--loss", "softmax_cross_entropy", "--batch-size", "32"),
+            *("--kernel-cache", "none", "--threads", str(threads)),
+            *("-o", tmp_path / "t.mpc"),
+        )
+        code = process.returncode
+        assert code in (0, 5), (mebibytes, code, process.stderr)
+        assert code == 0 or b"error: " in process.stderr, process.stderr
+        codes.append(code)
+    assert codes[-1] == 0 and 5 in codes, codes

@@ -11,6 +11,7 @@
 #include "tools/mpc/DataFlags.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LabelData.h"
+#include "tools/mpc/Notes.h"
 #include "tools/mpc/OutputTable.h"
 #include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
