@@ -33,6 +33,8 @@ struct Artifact::Impl {
   Status map();
   Status readSections();
   Status checkDigest(const ELFSection &digest) const;
+  void addToDigest(XXH3_state_t *state, size_t begin, size_t end) const;
+  void releasePages(size_t begin, size_t end) const;
   Status load();
 
   const std::byte *bytes() const { return static_cast<std::byte *>(file); }
@@ -82,6 +84,28 @@ Status Artifact::Impl::map() {
   return Status();
 }
 
+/// Lets go of the pages that hold some of these bytes: what is read of them
+/// again comes from the file, or from the system's copy of it.
+void Artifact::Impl::releasePages(size_t begin, size_t end) const {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  begin = begin / page * page;
+  if (begin < end)
+    madvise(static_cast<std::byte *>(file) + begin, end - begin, MADV_DONTNEED);
+}
+
+/// In parts, so that a file of gigabytes is never in memory as a whole.
+void Artifact::Impl::addToDigest(XXH3_state_t *state, size_t begin,
+                                 size_t end) const {
+  constexpr size_t kPart = size_t(64) << 20;
+  while (begin < end) {
+    const size_t partEnd = begin + std::min(kPart, end - begin);
+    XXH3_64bits_update(state, bytes() + begin, partEnd - begin);
+    if (partEnd < end)
+      releasePages(begin, partEnd);
+    begin = partEnd;
+  }
+}
+
 Status Artifact::Impl::checkDigest(const ELFSection &digest) const {
   if (digest.bytes != sizeof(uint64_t))
     return invalid("its digest section has the wrong size");
@@ -95,9 +119,9 @@ Status Artifact::Impl::checkDigest(const ELFSection &digest) const {
   if (!state)
     return Status(StatusCode::IO, "out of memory");
   XXH3_64bits_reset(state);
-  XXH3_64bits_update(state, bytes(), digest.offset);
+  addToDigest(state, 0, digest.offset);
   XXH3_64bits_update(state, &zero, sizeof(zero));
-  XXH3_64bits_update(state, bytes() + end, fileBytes - end);
+  addToDigest(state, end, fileBytes);
   uint64_t computed = XXH3_64bits_digest(state);
   XXH3_freeState(state);
   if (computed != stored)
@@ -257,6 +281,10 @@ const Plan &Artifact::plan() const { return impl->plan; }
 std::string_view Artifact::planText() const { return impl->planText; }
 const std::byte *Artifact::data() const { return impl->data; }
 size_t Artifact::dataBytes() const { return impl->dataBytes; }
+void Artifact::releaseData(size_t offset, size_t bytes) const {
+  const size_t begin = static_cast<size_t>(impl->data - impl->bytes()) + offset;
+  impl->releasePages(begin, begin + bytes);
+}
 std::string_view Artifact::ptx() const { return impl->ptx; }
 std::string_view Artifact::cubin() const { return impl->cubin; }
 size_t Artifact::fileBytes() const { return impl->fileBytes; }

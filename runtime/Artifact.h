@@ -45,6 +45,9 @@ public:
   /// The data section; aligned to format::kDataAlignment.
   const std::byte *data() const;
   size_t dataBytes() const;
+  /// Says that these bytes of the data section will hardly be read again: their
+  /// memory is free for other use. They can be read all the same, more slowly.
+  void releaseData(size_t offset, size_t bytes) const;
   /// A GPU's kernels: PTX with its final zero byte, and the same assembled for
   /// the target. Empty where the file has none.
   std::string_view ptx() const;

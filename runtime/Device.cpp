@@ -49,6 +49,12 @@ StatusOr<std::string> findArchitecture(const DeviceId &device) {
   return CUDADevice::architecture(device.index);
 }
 
+Status checkGPU(const DeviceId &device, const Target &target) {
+  return CUDADevice::checkTarget(device.index, target);
+}
+
+bool hasGPUDriver() { return CUDADevice::hasDriver(); }
+
 StatusOr<std::unique_ptr<Device>> Device::create(const DeviceOptions &options,
                                                  const Artifact &artifact) {
   StatusOr<DeviceId> id = DeviceId::parse(options.device);

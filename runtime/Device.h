@@ -37,6 +37,13 @@ struct DeviceId {
 /// Device where there is none, or the runtime cannot use it.
 StatusOr<std::string> findArchitecture(const DeviceId &device);
 
+/// Whether that GPU and its driver run what is compiled for `target` as PTX.
+/// Device, with the reason, where they are too old.
+Status checkGPU(const DeviceId &device, const Target &target);
+
+/// Whether there is an NVIDIA driver, usable or not.
+bool hasGPUDriver();
+
 struct DeviceOptions {
   std::string device = "cpu"; ///< a DeviceId
   int threads = 0;            ///< CPU worker threads; 0 means one per core

@@ -127,6 +127,9 @@ Status Session::Impl::initializeState(bool isZero) {
                          static_cast<size_t>(variable.bytes));
       if (!status.ok())
         return status;
+      // The device has it now; a second copy stays in the file alone.
+      artifact->releaseData(variable.data->offset,
+                            static_cast<size_t>(variable.bytes));
       continue;
     }
     if (variable.fill == 0 && isZero)

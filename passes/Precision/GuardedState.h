@@ -14,8 +14,9 @@ namespace mpc::amp {
 /// Whether a step with an overflow in its gradients must not change the
 /// variable: parameters, everything an update keeps from step to step (moments,
 /// averages, learning rates) and the count of updates. What counts or measures
-/// forward passes goes on: BatchNormalization statistics, `mpc.micro_step`, the
-/// loss scale itself; accumulators start again, since their sums are lost.
+/// forward passes goes on: BatchNormalization statistics as long as they are
+/// finite, `mpc.micro_step`, the loss scale itself; accumulators start again,
+/// since their sums are lost.
 bool isGuarded(mpc::VariableOp variable);
 
 /// The variable that result `index` of a function is the new value of, or null.

@@ -42,6 +42,7 @@ private:
   SmallVector<Value> unscaleGradients(FunctionOpInterface function);
   void setConditions(FunctionOpInterface function, Value finite);
   LogicalResult selectState(FunctionOpInterface function, Value finite);
+  void guardStatistics(FunctionOpInterface function);
   LogicalResult guardUpdate(FunctionOpInterface function, Value finite);
   void advanceScale(FunctionOpInterface function, Value finite);
   Value createOnes(OpBuilder &builder, Location loc, Type type);
@@ -240,13 +241,12 @@ void InsertLossScalingPass::setConditions(FunctionOpInterface function,
 }
 
 // The record of a guard: selection is exact, in the type of the state.
-static DecisionAttr getGuardDecision(RankedTensorType type) {
+static DecisionAttr getGuardDecision(RankedTensorType type, StringRef why) {
   MLIRContext *context = type.getContext();
   auto element = cast<FloatType>(type.getElementType());
   return DecisionAttr::get(
       context, element, element, element, PrecisionClass::Clear,
-      StringAttr::get(context, "loss-scale"),
-      StringAttr::get(context, "a skipped step changes no state"),
+      StringAttr::get(context, "loss-scale"), StringAttr::get(context, why),
       Reason::Update, ArrayAttr::get(context, {}), Evidence::Proved,
       /*native=*/true, 0, 0, 0, 0, 0, StringAttr());
 }
@@ -283,11 +283,48 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
         SelectOp::create(builder, NameLoc::get(builder.getStringAttr(name)),
                          type, finite, next, old);
     setPhase(guarded, Phase::Optimizer);
-    guarded->setAttr(DecisionAttr::attrName, getGuardDecision(type));
+    guarded->setAttr(DecisionAttr::attrName,
+                     getGuardDecision(type, "a skipped step changes no state"));
     terminator->setOperand(i, guarded);
   }
   ports.finish();
   return success();
+}
+
+// Statistics go on where a step is skipped for its gradients, but where the
+// activations themselves overflow each channel keeps its old value: one that is
+// infinite or NaN would stay so for ever.
+void InsertLossScalingPass::guardStatistics(FunctionOpInterface function) {
+  VariableTable variables(getOperation());
+  Operation *terminator = getReturn(function);
+  FunctionEditor ports(function);
+  OpBuilder builder(terminator);
+  for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
+    VariableOp variable = getUpdatedVariable(function, i, variables);
+    Value next = terminator->getOperand(i);
+    auto type = cast<RankedTensorType>(next.getType());
+    if (!variable || variable.getRole() != Role::Statistic ||
+        !isa<FloatType>(type.getElementType()))
+      continue;
+    Value old = ports.state(variable);
+    if (next == old)
+      continue;
+    // select(next is infinite or NaN, old, next)
+    std::string name = (variable.getSymName() + "#guard").str();
+    Location loc = NameLoc::get(builder.getStringAttr(name));
+    auto flags = type.clone(builder.getI1Type());
+    builder.setInsertionPointAfterValue(next);
+    auto isInf = IsInfOp::create(builder, loc, flags, next);
+    auto isNaN = IsNaNOp::create(builder, loc, flags, next);
+    Value isBroken = OrOp::create(builder, loc, flags, isInf, isNaN);
+    auto guarded = SelectOp::create(builder, loc, type, isBroken, old, next);
+    for (Operation *op :
+         {isInf.getOperation(), isNaN.getOperation(), guarded.getOperation()})
+      op->setAttr(DecisionAttr::attrName,
+                  getGuardDecision(type, "statistics stay finite"));
+    terminator->setOperand(i, guarded);
+  }
+  ports.finish();
 }
 
 LogicalResult InsertLossScalingPass::guardUpdate(FunctionOpInterface function,
@@ -332,6 +369,7 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
   replaceSeeds(function);
   if (kind == LossScale::None)
     return success();
+  guardStatistics(function);
   // Only functions that update parameters have a condition.
   SmallVector<Value> gradients = unscaleGradients(function);
   if (!updatesParameters(function))

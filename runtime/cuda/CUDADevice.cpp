@@ -105,6 +105,19 @@ StatusOr<std::string> CUDADevice::architecture(int index) {
   return gpu->architecture();
 }
 
+Status CUDADevice::checkTarget(int index, const Target &target) {
+  StatusOr<std::shared_ptr<const Driver>> driver = Driver::open();
+  if (!driver.ok())
+    return driver.status();
+  StatusOr<GPU> gpu = GPU::find(**driver, index);
+  if (!gpu.ok())
+    return gpu.status();
+  const KernelModule module(**driver);
+  return module.check(target, *gpu);
+}
+
+bool CUDADevice::hasDriver() { return Driver::isInstalled(); }
+
 CUDADevice::CUDADevice(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 
 CUDADevice::~CUDADevice() {

@@ -19,6 +19,10 @@ public:
   /// The architecture of that GPU, as `--target` calls it: "sm_90".
   static StatusOr<std::string> architecture(int index);
 
+  /// Whether that GPU runs code for `target`, and the driver compiles it.
+  static Status checkTarget(int index, const Target &target);
+  static bool hasDriver();
+
   ~CUDADevice() override;
 
   StatusOr<void *> allocate(size_t bytes) override;

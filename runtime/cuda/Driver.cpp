@@ -47,9 +47,14 @@ static Status resolve(const SharedLibrary &library, DriverFunctions &call) {
   return Status();
 }
 
+static StatusOr<SharedLibrary> openLibrary() {
+  return SharedLibrary::open({"libcuda.so.1"}, "an NVIDIA driver");
+}
+
+bool Driver::isInstalled() { return openLibrary().ok(); }
+
 StatusOr<std::shared_ptr<const Driver>> Driver::open() {
-  StatusOr<SharedLibrary> library =
-      SharedLibrary::open({"libcuda.so.1"}, "an NVIDIA driver");
+  StatusOr<SharedLibrary> library = openLibrary();
   if (!library.ok())
     return library.status();
   // Every function that is called must be there.

@@ -20,6 +20,9 @@ public:
   /// with what was found.
   static StatusOr<std::shared_ptr<const Driver>> open();
 
+  /// Whether its library can be loaded, usable or not.
+  static bool isInstalled();
+
   DriverFunctions call;
 
   /// 1000 * major + 10 * minor of the newest CUDA that the driver knows.

@@ -98,16 +98,40 @@ KernelModule::~KernelModule() {
     (void)driver.call.moduleUnload(module);
 }
 
-Status KernelModule::load(const Artifact &artifact, const GPU &gpu) {
-  const Target &target = artifact.plan().target;
+static Status checkArchitecture(const Target &target, const GPU &gpu) {
   std::optional<Architecture> wanted = parseArchitecture(target.cpu);
   if (!wanted)
     return Status(StatusCode::Device, "the artifact is for '" + target.cpu +
                                           "', which is not a GPU this runtime "
                                           "knows (sm_80, sm_90, ...)" +
                                           kCPUAlternative);
-  if (Status status = checkGPU(target, *wanted, gpu); !status.ok())
+  return checkGPU(target, *wanted, gpu);
+}
+
+/// A driver compiles PTX up to a version.
+static Status checkDriver(const Target &target, const Driver &driver) {
+  const int needed = neededDriver(target);
+  if (driver.version() >= needed)
+    return Status();
+  return Status(
+      StatusCode::Device,
+      "the artifact's PTX needs a driver for CUDA " +
+          (needed == INT32_MAX ? "newer than this runtime knows"
+                               : toCUDAVersion(needed) + " or newer") +
+          ", the driver found is for CUDA " + toCUDAVersion(driver.version()) +
+          "; update the NVIDIA driver" + kCPUAlternative);
+}
+
+Status KernelModule::check(const Target &target, const GPU &gpu) const {
+  Status status = checkArchitecture(target, gpu);
+  return status.ok() ? checkDriver(target, driver) : status;
+}
+
+Status KernelModule::load(const Artifact &artifact, const GPU &gpu) {
+  const Target &target = artifact.plan().target;
+  if (Status status = checkArchitecture(target, gpu); !status.ok())
     return status;
+  const std::optional<Architecture> wanted = parseArchitecture(target.cpu);
   // A driver older than the toolkit that assembled the cubin refuses it; the
   // PTX is the same program.
   if (!artifact.cubin().empty() && wanted->major == gpu.major &&
@@ -124,16 +148,8 @@ Status KernelModule::loadPTX(const Artifact &artifact, const GPU &gpu) {
     return Status(StatusCode::InvalidInput,
                   "'" + artifact.name() + "': an artifact for " + target.cpu +
                       " without PTX; compile the model again");
-  // A driver compiles PTX up to a version.
-  if (int needed = neededDriver(target); driver.version() < needed)
-    return Status(StatusCode::Device,
-                  "the artifact's PTX needs a driver for CUDA " +
-                      (needed == INT32_MAX
-                           ? "newer than this runtime knows"
-                           : toCUDAVersion(needed) + " or newer") +
-                      ", the driver found is for CUDA " +
-                      toCUDAVersion(driver.version()) +
-                      "; update the NVIDIA driver" + kCPUAlternative);
+  if (Status status = checkDriver(target, driver); !status.ok())
+    return status;
 
   // The log says why it does not.
   std::vector<char> log(kLogBytes, '\0');

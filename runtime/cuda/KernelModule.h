@@ -23,6 +23,9 @@ public:
   /// driver are too old for them.
   Status load(const Artifact &artifact, const GPU &gpu);
 
+  /// Device where GPU or driver are too old for PTX of that target.
+  Status check(const Target &target, const GPU &gpu) const;
+
   StatusOr<Kernel> kernel(const std::string &name) const;
 
 private:

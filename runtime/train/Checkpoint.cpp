@@ -8,7 +8,6 @@
 #include "runtime/train/Checkpoint.h"
 
 #include "runtime/BoundedJSON.h"
-#include "runtime/NonFinite.h"
 #include "runtime/train/CheckpointFiles.h"
 #include "runtime/train/Weights.h"
 
@@ -31,23 +30,19 @@ static bool isSaved(const Port &state) { return state.role != Role::Derived; }
 // Saving
 //===----------------------------------------------------------------------===//
 
-/// Numeric where a parameter has a value that is not finite.
+/// Numeric where a parameter or a running statistic is not finite.
 static Status checkFinite(const std::vector<Array> &arrays,
                           const TraineeInfo &info) {
   for (const Port &port : info.state) {
-    if (port.role != Role::Parameter)
-      continue;
     const auto found =
         std::find_if(arrays.begin(), arrays.end(), [&](const Array &array) {
           return array.name == port.name;
         });
     if (found == arrays.end())
       continue;
-    if (const auto bad = findNonFinite(port.type, found->data, found->size()))
-      return Status(
-          StatusCode::Numeric,
-          "parameter '" + port.name + "' is " +
-              describeElement(port.type, port.shape, found->data, *bad));
+    const std::string problem = describeNonFinite(port, found->data);
+    if (!problem.empty())
+      return Status(StatusCode::Numeric, problem);
   }
   return Status();
 }

@@ -4,6 +4,7 @@
 #include "runtime/train/Divergence.h"
 
 #include "runtime/train/Text.h"
+#include "runtime/train/Weights.h"
 
 #include <cmath>
 
@@ -12,6 +13,15 @@ namespace mpc::runtime::train {
 /// A dynamic loss scale that skipping does not lower is at its floor. Some
 /// batches may fit it where others do not, so not the first one ends the run.
 static constexpr int64_t kMostAtFloor = 10;
+
+Status DivergenceGuard::begin(Trainee &model) {
+  auto broken = findNonFiniteWeights(model);
+  if (!broken.ok())
+    return broken.status();
+  for (const auto &[name, unused] : *broken)
+    brokenBefore.insert(name);
+  return Status();
+}
 
 Status DivergenceGuard::check(const StepReport &report) {
   const bool sameScale = report.skipped && last.skipped && report.lossScale &&
@@ -54,7 +64,29 @@ static std::string nameOf(double value) {
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
-Status DivergenceGuard::checkEnd(int64_t steps, int64_t skipped) const {
+std::string DivergenceGuard::findBrokenWeights(Trainee &model) const {
+  auto broken = findNonFiniteWeights(model);
+  if (!broken.ok())
+    return "";
+  for (const auto &[name, description] : *broken)
+    if (brokenBefore.count(name) == 0)
+      return description;
+  return "";
+}
+
+Status DivergenceGuard::checkEnd(Trainee &model, const Progress &progress,
+                                 bool stopped) {
+  // The last update may have been too large, whatever the loss before it was.
+  const std::string broken = findBrokenWeights(model);
+  if (!broken.empty() && (stopped || std::isfinite(last.loss))) {
+    brokenAt = progress.step;
+    return Status(StatusCode::Numeric,
+                  "the run ends with weights that are not finite: " + broken +
+                      "; try a smaller --lr, --gradient-clip-val, another "
+                      "--precision, or smaller inputs");
+  }
+  if (stopped)
+    return Status();
   // A run must not end with a loss that is not finite,
   if (nonfiniteInARow > 0)
     return Status(StatusCode::Numeric,
@@ -62,6 +94,7 @@ Status DivergenceGuard::checkEnd(int64_t steps, int64_t skipped) const {
                       "; try a smaller --lr, --gradient-clip-val, another "
                       "--precision, or smaller inputs");
   // nor with no step that was taken.
+  const int64_t steps = progress.step, skipped = progress.skipped;
   if (steps == 0 || skipped < steps || skippedInARow == 0)
     return Status();
   const std::string scale = last.lossScale ? ", the last at a loss scale of " +
@@ -78,6 +111,8 @@ Status DivergenceGuard::checkEnd(int64_t steps, int64_t skipped) const {
 }
 
 int64_t DivergenceGuard::firstOfRow() const {
+  if (brokenAt > 0)
+    return brokenAt;
   const int64_t row = nonfiniteInARow > 0 ? nonfiniteInARow : skippedInARow;
   return row > 0 ? last.step - row + 1 : 0;
 }

@@ -5,7 +5,11 @@
 #define MPC_RUNTIME_TRAIN_DIVERGENCE_H
 
 #include "runtime/Status.h"
+#include "runtime/train/Checkpoint.h"
 #include "runtime/train/Trainer.h"
+
+#include <set>
+#include <string>
 
 namespace mpc::runtime::train {
 
@@ -16,18 +20,28 @@ public:
   DivergenceGuard(const TrainOptions &options, bool dynamicScale)
       : options(options), dynamicScale(dynamicScale) {}
 
+  /// Notes which weights are not finite before the first step, such as a mask
+  /// of infinities that is trained: the run did not make them so.
+  Status begin(Trainee &model);
+
   /// Counts an attempt; Numeric where it must be the last.
   Status check(const StepReport &report);
 
-  /// Numeric where a run that did all its `steps` attempts is no success: the
-  /// last loss is not finite, or every update was skipped.
-  Status checkEnd(int64_t steps, int64_t skipped) const;
+  /// Numeric where a run that ends at `progress` is no success: its weights are
+  /// not finite; and unless it was `stopped`, the last loss is not finite, or
+  /// every update was skipped.
+  Status checkEnd(Trainee &model, const Progress &progress, bool stopped);
+
+  /// "parameter 'w' is inf at [1, 2]": the first of the model's weights that
+  /// the run made so; empty where there is none, or they cannot be read.
+  std::string findBrokenWeights(Trainee &model) const;
 
   /// Of the last attempt.
   bool isLossFinite() const { return nonfiniteInARow == 0; }
-  bool wasSkipped() const { return last.skipped; }
+  bool wasSkipped() const { return last.skipped && brokenAt == 0; }
   /// The attempt with which the present row of losses that are not finite
-  /// began, or of skipped ones; 0 where there is none.
+  /// began, or of skipped ones; the last one where the weights are not finite;
+  /// 0 where all is well.
   int64_t firstOfRow() const;
 
 private:
@@ -36,6 +50,8 @@ private:
   int64_t nonfiniteInARow = 0;
   int64_t skippedInARow = 0;
   int64_t skippedAtOneScale = 0; ///< after the first at that scale
+  int64_t brokenAt = 0; ///< attempts after which weights were not finite
+  std::set<std::string> brokenBefore; ///< weights that were not, to begin with
   StepReport last;
 };
 

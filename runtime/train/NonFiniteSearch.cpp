@@ -49,17 +49,26 @@ static std::string searchFrom(Progress progress, Attempts &attempts,
     return "where it began is not looked for: that would take " +
            counted(steps, "step") +
            " from the last checkpoint; --checkpoint-every makes it fewer";
-  // The last update before it may have made a parameter infinite.
+  const auto broken = [&] {
+    const std::string weights = failed.findBrokenWeights();
+    return weights.empty() ? weights : "after the update " + weights;
+  };
+  // The last update before it may have made a parameter infinite, and so may
+  // earlier ones where the loss does not show it.
   while (progress.step + 2 < failed.firstBad) {
     StatusOr<std::optional<StepReport>> report =
         attempts.run(progress, nullptr);
     if (!report.ok())
       return unknown(report.status());
+    if (const std::string where = broken(); !where.empty())
+      return inStep(progress.step, where);
   }
   while (progress.step < failed.firstBad) {
     StatusOr<std::string> where = attempts.trace(progress);
     if (!where.ok())
       return unknown(where.status());
+    if (where->empty())
+      *where = broken();
     if (!where->empty())
       return inStep(progress.step, *where);
   }

@@ -20,6 +20,8 @@ struct FailedRun {
   int64_t stepsPerEpoch = 1;
   /// Gives the model a state from before `firstBad`, and says where it stood.
   std::function<StatusOr<Progress>()> restore;
+  /// DivergenceGuard::findBrokenWeights of the model as it is.
+  std::function<std::string()> findBrokenWeights;
 };
 
 /// Runs the attempt that failed once more, step by step, and says in words

@@ -12,8 +12,13 @@
 
 namespace mpc::runtime::train {
 
-/// The most memory that the process has had in use, in bytes.
+/// The most memory that the process has had in use, in bytes, since
+/// `resetPeakMemory` where the system allows that.
 size_t peakMemory();
+
+/// What the process had in use before does not count any longer: a compiler in
+/// the same process may have needed more than the run.
+void resetPeakMemory();
 
 /// 0 of no values.
 double medianOf(std::vector<double> values);

@@ -96,6 +96,7 @@ private:
   int64_t firstStep = 0;
   int64_t lastSaved = -1;
   int64_t lastEvaluated = -1; ///< by this process
+  bool interrupted = false;   ///< a stop came before all was done
   std::vector<double> stepTimes;
   Status lastSaveFailure; ///< said once while it stays the same
   std::optional<CheckpointStore> checkpoints;
@@ -265,6 +266,8 @@ Status TrainingRun::prepare() {
     return status;
   if (Status status = openMetrics(); !status.ok())
     return status;
+  if (Status status = guard.begin(model); !status.ok())
+    return status;
   // What the run starts with is told once it is known to start.
   StartReport report;
   report.samples = data.size();
@@ -327,7 +330,9 @@ void TrainingRun::noteEnd() {
     result.end = RunEnd::EarlyStopping;
     observer.note(
         options.earlyStopping->describe(progress.evaluations.earlyStopping));
-  } else if (!stopped() && progress.step < totalSteps) {
+  } else if (stopped()) {
+    interrupted = progress.step < totalSteps;
+  } else if (progress.step < totalSteps) {
     result.end = RunEnd::TimeLimit;
     observer.note("--max-time is over after step " +
                   std::to_string(progress.step));
@@ -353,20 +358,16 @@ Status TrainingRun::train() {
   }
   noteEnd();
   save();
-  if (!stopped()) {
-    if (Status status = guard.checkEnd(progress.step, progress.skipped);
-        !status.ok())
+  if (Status status = guard.checkEnd(model, progress, stopped()); !status.ok())
+    return status;
+  if (!stopped() && lastEvaluated != progress.step)
+    if (Status status = evaluateNow(); !status.ok())
       return status;
-    if (lastEvaluated != progress.step)
-      if (Status status = evaluateNow(); !status.ok())
-        return status;
-  }
   if (stopped() && !checkpoints)
     observer.warning("stopped without a checkpoint: there is no "
                      "--checkpoint-dir");
-  if (Status status = restoreBest(); !status.ok())
-    return status;
-  return useAverages(model);
+  Status status = restoreBest();
+  return status.ok() ? useAverages(model) : status;
 }
 
 Status TrainingRun::evaluateNow() {
@@ -377,8 +378,11 @@ Status TrainingRun::evaluateNow() {
   });
   if (!evaluation.ok())
     return evaluation.status();
-  if (evaluation->stopped)
+  if (evaluation->stopped) {
+    observer.warning("stopped within the evaluation, which counts for nothing");
+    interrupted = true;
     return Status();
+  }
   lastEvaluated = progress.step;
   // Evaluations are reported by the epoch whose training they follow.
   const int64_t epoch =
@@ -491,8 +495,8 @@ void TrainingRun::finish(const Status &status) {
   result.samples = progress.samples;
   result.medianStepMs = medianOf(stepTimes);
   result.peakMemoryBytes = peakMemory();
-  // A flag raised after the last step interrupted nothing.
-  if (stopped() && progress.step < totalSteps)
+  // A flag raised after the last evaluation interrupted nothing.
+  if (interrupted)
     result.stopSignal = stop->load();
   int exitCode =
       int(status.ok() ? result.deferred.getCode() : status.getCode());
@@ -535,9 +539,8 @@ StatusOr<Progress> TrainingRun::restoreGood() {
   const std::string path = goodCheckpoint();
   if (!path.empty())
     return restoreCheckpoint(path, model, identity());
-  if (Status status = model.reset(); !status.ok())
-    return status;
-  return Progress();
+  Status status = model.reset();
+  return status.ok() ? StatusOr<Progress>(Progress()) : status;
 }
 
 /// Adds the origin of the non-finite values and the last good checkpoint.
@@ -551,8 +554,11 @@ Status TrainingRun::explain(const Status &failure) {
   failed.medianStepMs = medianOf(stepTimes);
   failed.stepsPerEpoch = stepsPerEpoch;
   failed.restore = [this] { return restoreGood(); };
-  std::string message =
-      failure.message() + "; " + explainNonFinite(*attempts, failed);
+  failed.findBrokenWeights = [this] { return guard.findBrokenWeights(model); };
+  std::string message = failure.message();
+  // Whoever stops a run does not wait for it to be run again.
+  if (!stopped())
+    message += "; " + explainNonFinite(*attempts, failed);
   if (const std::string path = goodCheckpoint(); !path.empty())
     message += "; the last good checkpoint is " + path;
   else if (checkpoints)

@@ -142,7 +142,7 @@ struct TrainResult {
   std::optional<EvalResult> evaluation; ///< the last one
   std::optional<BestEvaluation> best;   ///< whose weights the model has
   double medianStepMs = 0;
-  size_t peakMemoryBytes = 0; ///< of the process, resident
+  size_t peakMemoryBytes = 0; ///< of the process, resident (RunStatistics.h)
   RunEnd end = RunEnd::Steps;
   int stopSignal = 0; ///< the flag's value if it stopped the run, after a save
   /// The first failure to write a checkpoint or a metrics line, without which

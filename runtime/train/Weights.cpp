@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Weights.h"
 
+#include "runtime/NonFinite.h"
+
 #include <algorithm>
 
 namespace mpc::runtime::train {
@@ -85,6 +87,39 @@ StatusOr<std::vector<Array>> readStates(Trainee &model,
 StatusOr<std::vector<Array>> readWeights(Trainee &model) {
   return readStates(model,
                     [](const Port &port) { return isModelRole(port.role); });
+}
+
+/// What training changes of a model that is written.
+static bool isTrained(const Port &port) {
+  return port.role == Role::Parameter || port.role == Role::Statistic;
+}
+
+std::string describeNonFinite(const Port &port, const std::byte *bytes) {
+  if (!isTrained(port))
+    return "";
+  const auto found = findNonFinite(port.type, bytes, numElements(port.shape));
+  if (!found)
+    return "";
+  const std::string role =
+      port.role == Role::Parameter ? "parameter" : "running statistic";
+  return role + " '" + port.name + "' is " +
+         describeElement(port.type, port.shape, bytes, *found);
+}
+
+StatusOr<std::map<std::string, std::string>>
+findNonFiniteWeights(Trainee &model) {
+  std::map<std::string, std::string> found;
+  for (const Port &port : model.info().state) {
+    if (!isTrained(port))
+      continue;
+    StatusOr<Array> value = readState(model, port);
+    if (!value.ok())
+      return value.status();
+    std::string description = describeNonFinite(port, value->data);
+    if (!description.empty())
+      found.emplace(port.name, std::move(description));
+  }
+  return found;
 }
 
 } // namespace mpc::runtime::train

@@ -8,6 +8,8 @@
 #include "runtime/train/Array.h"
 #include "runtime/train/Trainee.h"
 
+#include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,15 @@ StatusOr<std::vector<Array>> readStates(Trainee &model,
 /// What a trained model is made of: state of the roles "parameter", "frozen"
 /// and "statistic".
 StatusOr<std::vector<Array>> readWeights(Trainee &model);
+
+/// "parameter 'w' is inf at [1, 2]": the first element of a parameter or a
+/// running statistic that is NaN or infinite; empty where all are finite, and
+/// of state of another role. `bytes` is the value of `port`.
+std::string describeNonFinite(const Port &port, const std::byte *bytes);
+
+/// The same for each state variable that has such an element, by its name.
+StatusOr<std::map<std::string, std::string>>
+findNonFiniteWeights(Trainee &model);
 
 } // namespace mpc::runtime::train
 

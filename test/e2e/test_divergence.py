@@ -87,6 +87,43 @@ def test_all_nodes_of_a_kernel_are_named(tmp_path):
     assert "--keep-fp32 for these nodes and those that read them" in error
 
 
+def test_weights_that_the_last_update_makes_infinite_are_no_success(tmp_path):
+    """The loss of that step is finite: it is from before the update."""
+    task = regression()
+    process = train(
+        *(task, tmp_path, "--optimizer", "sgd", "--lr", "3e38"),
+        *("--max-steps", 1),
+    )
+    error = failure(process, tmp_path)
+    assert "the run ends with weights that are not finite: parameter" in error
+    assert "first, in step 1, " in error
+    assert "#update' gives " in error
+    assert "there is no checkpoint from before" in error
+    assert not list((tmp_path / "checkpoints").glob("step-*"))
+
+
+def test_weights_that_become_infinite_unseen_are_no_success(tmp_path):
+    """Clip hides them from the loss of all later steps; which update made them
+    so is found all the same."""
+    bounds = {"low": np.float32(-1), "high": np.float32(1)}
+    model = mpctest.make_model(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["h"], "layer"),
+            helper.make_node("Clip", ["h", "low", "high"], ["y"], "clip"),
+        ],
+        {"x": (np.float32, ["N", 1])},
+        {"y": (np.float32, ["N", 1])},
+        {"w": np.full((1, 1), 0.25, np.float32), **bounds},
+    )
+    x = np.linspace(1, 2, 6 * BATCH, dtype=np.float32)[:, None]
+    process = train(
+        *((model, {"x": x, "target": -9 * x}), tmp_path),
+        *("--optimizer", "sgd", "--lr", "3e38"),
+    )
+    error = failure(process, tmp_path)
+    assert "first, in step 1, after the update parameter 'w' is -inf" in error
+
+
 def test_a_fixed_loss_scale_that_is_too_large_is_no_success(tmp_path):
     process = train(
         *(regression(), tmp_path, "--precision", "16-mixed"),

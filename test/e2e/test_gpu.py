@@ -330,3 +330,33 @@ def test_a_gpu_is_trained_on_by_its_number(tmp_path):
     process = mpctest.mpc(*arguments, "--device", "gpu", env=environment)
     assert process.returncode == 2
     assert "unknown device 'gpu'" in process.stderr
+
+
+@pytest.mark.parametrize(
+    "device, reason",
+    [
+        ("sm_75", "the GPU found is sm_75, and there is code for sm_80 and newer"),
+        ("sm_80,driver=11040", "needs a driver for CUDA 12.0 or newer"),
+    ],
+)
+def test_a_gpu_that_is_too_old_is_not_chosen(device, reason, tmp_path):
+    """--device auto is the CPU then, and says why; --device cuda is an error
+    before anything is compiled."""
+
+    def run(choice):
+        return mpctest.mpc(
+            *("train", mpctest.MODELS / "mlp.onnx", "--data", DATA),
+            *("--loss", "softmax_cross_entropy", "--batch-size", "8"),
+            *("--max-steps", "2", "--device", choice),
+            *("--output", tmp_path / "trained.onnx"),
+            env=emulated(device, tmp_path),
+        )
+
+    process = run("auto")
+    assert process.returncode == 0, process.stderr
+    notes = [l for l in process.stderr.splitlines() if "--device auto" in l]
+    assert len(notes) == 1 and reason in notes[0], process.stderr
+    assert "note: --device auto is the CPU: " in notes[0]
+    process = run("cuda")
+    assert process.returncode == 6, process.stderr
+    assert reason in process.stderr and "trainable" not in process.stderr

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from onnx import TensorProto, helper
 
 import mpctest
@@ -171,3 +172,26 @@ def test_float16_weights_keep_small_updates(tmp_path):
         trained["w"], np.full((4, 3), 1 - steps * update, np.float16)
     )
     assert np.float16(1) - np.float16(update) == np.float16(1)
+
+
+def test_weights_too_large_for_the_types_of_the_file_are_not_written(tmp_path):
+    """They are trained in float32. What the file cannot hold is no infinity in
+    it: the weights are kept beside, as they are."""
+    model, samples = half_network(), data()
+    model_path, data_path = tmp_path / "model.onnx", tmp_path / "data.npz"
+    model_path.write_bytes(model.SerializeToString())
+    np.savez(data_path, **samples)
+    process = mpctest.mpc(
+        *("train", model_path, "--data", data_path, "--loss", "mse"),
+        *("--optimizer", "sgd", "--lr", "1e8", "--batch-size", BATCH),
+        *("--max-steps", "1", "--output", tmp_path / "trained.onnx"),
+    )
+    assert process.returncode == 7, process.stderr
+    assert "a new value is" in process.stderr
+    assert "which does not fit f16" in process.stderr
+    assert not (tmp_path / "trained.onnx").exists()
+    kept = list(tmp_path.glob("mpc-recovered-*.safetensors"))
+    assert len(kept) == 1, process.stderr
+    weights = safetensors.numpy.load_file(kept[0])
+    largest = max(float(np.abs(w).max()) for w in weights.values())
+    assert 65504 < largest < np.inf

@@ -62,7 +62,7 @@ def peak_bytes(*arguments):
         timeout=mpctest.TIMEOUT,
         check=True,
     ).stdout
-    return int(output) * 1024
+    return int(output.split()[-1]) * 1024
 
 
 def test_compiling_needs_the_weights_once_or_twice(model, tmp_path):
@@ -80,6 +80,46 @@ def test_showing_a_stage_needs_no_text_of_the_weights(model, tmp_path):
     peak = peak_bytes("compile", model, "--emit=import", "-o", text)
     assert text.stat().st_size < MIB
     assert peak <= 2.2 * WEIGHT_BYTES + 200 * MIB, peak / WEIGHT_BYTES
+
+
+def train(model, folder, *flags):
+    """A run of two steps: what it had in memory at most while it compiled and
+    trained, and the first and the last event of its metrics."""
+    data = folder / "data.npz"
+    np.savez(
+        data,
+        x=np.ones((4, ROWS), np.float32),
+        target=np.ones((4, COLUMNS), np.float32),
+    )
+    metrics = folder / "metrics.jsonl"
+    peak = peak_bytes(
+        *("train", model, "--data", data, "--loss", "mse"),
+        *("--lr", "1e-6", "--max-steps", "2", "--metrics", metrics),
+        *flags,
+    )
+    events = mpctest.read_metrics(metrics)
+    return peak, events[0], events[-1]
+
+
+def test_training_and_writing_need_little_beside_the_state(model, tmp_path):
+    """No second copy of the weights while they are loaded nor, where they are
+    in a file of their own, while they are written."""
+    peak, start, end = train(
+        *(model, tmp_path, "--optimizer", "adam"),
+        *("--output", tmp_path / "trained.onnx"),
+    )
+    held = start["state_bytes"] + start["activation_bytes"]
+    assert held >= 3 * WEIGHT_BYTES
+    # A product packs its weights anew; the rest is code, and the data.
+    copies = 1 if model.with_suffix(".data").exists() else 2
+    assert peak - held <= (copies + 0.1) * WEIGHT_BYTES + 140 * MIB
+    trained = onnx.load(tmp_path / "trained.onnx").graph.initializer[0]
+    before = onnx.load(model).graph.initializer[0]
+    difference = np.abs(
+        onnx.numpy_helper.to_array(trained) - onnx.numpy_helper.to_array(before)
+    )
+    assert 0 < difference.max() < 1e-5
+    assert start["state_bytes"] < end["peak_memory_bytes"] <= peak
 
 
 def own_bytes(pid):
@@ -121,3 +161,40 @@ def test_training_keeps_no_weights_but_its_state(model, tmp_path):
     assert held >= WEIGHT_BYTES
     # The rest is code, libraries' own memory, and the data.
     assert own - held <= 0.5 * WEIGHT_BYTES, (own - held) / MIB
+
+
+@pytest.mark.skipif(
+    b"libasan" in subprocess.run(["ldd", mpctest.MPC], capture_output=True).stdout,
+    reason="a sanitizer takes all addresses there are",
+)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_memory_that_runs_out_while_compiling_is_an_error(tmp_path, threads):
+    """With less address space than it needs, on whatever thread that turns out,
+    the compiler ends with a message and exit code 5."""
+
+    def run(mebibytes, *arguments):
+        script = 'ulimit -v "$0" && exec "$@"'
+        return subprocess.run(
+            ["sh", "-c", script, str(mebibytes * 1024), mpctest.MPC, *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=mpctest.TIMEOUT,
+        )
+
+    # With less than this, its libraries cannot be loaded.
+    least = 300
+    while run(least, "--version").returncode != 0:
+        least += 8
+    codes = []
+    for mebibytes in range(least, least + 300, 9):
+        process = run(
+            *(mebibytes, "compile", mpctest.MODELS / "mlp.onnx"),
+            *("--loss", "softmax_cross_entropy", "--batch-size", "32"),
+            *("--kernel-cache", "none", "--threads", str(threads)),
+            *("-o", tmp_path / "t.mpc"),
+        )
+        code = process.returncode
+        assert code in (0, 5), (mebibytes, code, process.stderr)
+        assert code == 0 or b"error: " in process.stderr, process.stderr
+        codes.append(code)
+    assert codes[-1] == 0 and 5 in codes, codes

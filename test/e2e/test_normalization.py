@@ -243,3 +243,38 @@ def test_frozen_layers_use_their_statistics(tmp_path):
     outputs = mpctest.run(model, {"x": data["x"][:16]}, tmp_path)
     expected = np.mean((outputs["y"] - data["target"][:16]) ** 2)
     assert mpctest.losses(events)[0] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_activations_that_overflow_leave_statistics_finite(tmp_path, accumulate):
+    """In one batch of four the input overflows float16, so the step is skipped:
+    its mean and variance are no numbers, and would stay in the average."""
+    data = make_data()
+    x = data["x"].copy()
+    x[16:32] *= 1e6
+    np.savez(tmp_path / "data.npz", x=x, target=data["target"])
+    events, _ = mpctest.train(
+        make_model(15),
+        tmp_path / "data.npz",
+        tmp_path,
+        *("--loss", "mse", "--optimizer", "sgd", "--lr", "1e-6"),
+        *("--batch-size", "16", "--precision", "16-mixed"),
+        *("--loss-scale", "8", "--accumulate-grad-batches", accumulate),
+    )
+    assert [e for e in events if e["event"] == "end"][-1]["skipped_total"] == 1
+    found = {
+        tensor.name: numpy_helper.to_array(tensor)
+        for tensor in onnx.load(tmp_path / "trained.onnx").graph.initializer
+    }
+    assert np.isfinite(found["bn.var"]).all()
+    # Weights hardly move: the average is of the other three batches.
+    batches = data["x"].reshape(4, 16, 2, WIDTH)
+    initial = {
+        tensor.name: numpy_helper.to_array(tensor)
+        for tensor in make_model(15).graph.initializer
+    }
+    h = np.einsum("oc,bncw->bnow", initial["conv.weight"][:, :, 0, 0], batches)
+    mean = initial["bn.mean"]
+    for batch in (0, 2, 3):
+        mean = MOMENTUM * mean + (1 - MOMENTUM) * h[batch].mean((0, 2))
+    np.testing.assert_allclose(found["bn.mean"], mean, rtol=0.01)

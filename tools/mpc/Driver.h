@@ -15,6 +15,7 @@
 #include "runtime/train/Array.h"
 #include "runtime/train/Trainee.h"
 #include "tools/mpc/Options.h"
+#include "tools/mpc/OutOfMemory.h"
 #include "tools/mpc/SampleAxes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -115,6 +116,7 @@ private:
   /// Keeps what the Precision stage decided and what stages after it hide.
   void readDecisions();
 
+  CompilerMemory memory;
   mlir::MLIRContext context;
   std::shared_ptr<onnx_frontend::Model> model;
   mlir::OwningOpRef<mlir::ModuleOp> module;

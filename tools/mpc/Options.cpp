@@ -4,6 +4,7 @@
 #include "compiler/Target/TargetInfo.h"
 #include "passes/Differentiation/LossSpec.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/Notes.h"
 #include "tools/mpc/Validators.h"
 
 #include "llvm/ADT/StringRef.h"
@@ -313,16 +314,19 @@ void mpc::tools::addSessionOptions(CLI::App &command,
       ->transform(wholeNumber(0));
 }
 
+// 80 of sm_80; 0 of what is no GPU.
+static unsigned numberOf(llvm::StringRef name) {
+  unsigned value = 0;
+  return name.consume_front("sm_") && !name.getAsInteger(10, value) ? value
+                                                                    : 0u;
+}
+
 // The newest target that a GPU of `architecture` runs.
 static std::string targetFor(llvm::StringRef architecture) {
-  auto number = [](llvm::StringRef name) {
-    unsigned value = 0;
-    return name.consume_front("sm_") && !name.getAsInteger(10, value) ? value
-                                                                      : 0u;
-  };
   std::string best = kOldestGPU.str();
   for (llvm::StringRef name : TargetInfo::getNames())
-    if (number(name) > number(best) && number(name) <= number(architecture))
+    if (numberOf(name) > numberOf(best) &&
+        numberOf(name) <= numberOf(architecture))
       best = name.str();
   return best;
 }
@@ -333,6 +337,25 @@ ExitCode mpc::tools::matchSession(const CLI::App &command,
   options.threads = session.threads;
   return matchTargetAndDevice(command, options.pipeline.target, session.device,
                               WithoutGPU::Fail);
+}
+
+// The target that is for the GPU of `device`; a failure where there is none, or
+// it is too old, or its driver is.
+static runtime::Status findTargetOfGPU(const runtime::DeviceId &device,
+                                       std::string &target) {
+  auto architecture = runtime::findArchitecture(device);
+  if (!architecture.ok())
+    return architecture.status();
+  if (numberOf(*architecture) < numberOf(kOldestGPU))
+    return runtime::Status(runtime::StatusCode::Device,
+                           "the GPU found is " + *architecture +
+                               ", and there is code for " + kOldestGPU.str() +
+                               " and newer; to run on the CPU instead, use "
+                               "--device cpu");
+  target = targetFor(*architecture);
+  auto info = llvm::cantFail(TargetInfo::get(target));
+  return runtime::checkGPU(
+      device, {info.getTriple().str(), target, info.getFeatures().vec()});
 }
 
 ExitCode mpc::tools::matchTargetAndDevice(const CLI::App &command,
@@ -347,13 +370,19 @@ ExitCode mpc::tools::matchTargetAndDevice(const CLI::App &command,
   if (command.count("--target") == 0) {
     if (id->kind == Kind::CPU || !hasDevice)
       return ExitCode::Done;
-    auto architecture = runtime::findArchitecture(*id);
-    if (architecture.ok())
-      target = targetFor(*architecture);
-    else if (id->kind == Kind::CUDA && withoutGPU == WithoutGPU::Fail)
-      return reportError(architecture.status());
-    else if (id->kind == Kind::CUDA)
-      target = kOldestGPU.str();
+    std::string found = kOldestGPU.str();
+    runtime::Status status = findTargetOfGPU(*id, found);
+    // What is only compiled may be for another machine.
+    if (id->kind == Kind::CUDA && withoutGPU == WithoutGPU::Fail &&
+        !status.ok())
+      return reportError(status);
+    if (id->kind == Kind::CUDA || status.ok())
+      target = found;
+    // Most machines have no GPU, which is no news; one that is not used is.
+    else if (runtime::hasGPUDriver())
+      note(
+          "--device auto is the CPU: " +
+          llvm::StringRef(status.message()).split("; to run on the CPU").first);
     return ExitCode::Done;
   }
   auto info = TargetInfo::get(target);

@@ -5,6 +5,7 @@
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/EvalMetrics.h"
+#include "runtime/train/RunStatistics.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/DataFlags.h"
 #include "tools/mpc/Driver.h"
@@ -298,8 +299,9 @@ ExitCode TrainRun::compile() {
       driver.getCompileTimes().print(llvm::errs());
     model = driver.takeModel();
   }
-  // The compiler held the weights, too.
+  // The compiler held the weights, too, and needs no memory any longer.
   malloc_trim(0);
+  resetPeakMemory();
   if (code != ExitCode::Done)
     return code;
   if (!artifact->plan().findFunction(kForwardFunction))

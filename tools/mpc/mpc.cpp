@@ -8,8 +8,8 @@
 #include "tools/mpc/Effects.h"
 #include "tools/mpc/Interruption.h"
 #include "tools/mpc/OtherNames.h"
+#include "tools/mpc/OutOfMemory.h"
 
-#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/PrettyStackTrace.h"
 #include "llvm/Support/Signals.h"
@@ -53,39 +53,6 @@ static int run(CLI::App &program, int argc, char **argv, int &exitCode) {
   }
 }
 
-// Says what the process ends for, from wherever that turns out.
-[[noreturn]] static void endFor(const char *reason) {
-  const std::string message = std::string("error: ") + reason + "\n";
-  llvm::sys::RunInterruptHandlers(); // removes temporary files
-  static_cast<void>(!write(STDERR_FILENO, message.data(), message.size()));
-  _exit(static_cast<int>(ExitCode::IO));
-}
-
-// LLVM and MLIR have no exceptions to throw where memory or threads are short,
-// and would take that for a bug.
-static void endForMemory(void *, const char *, bool) {
-  endFor("out of memory");
-}
-
-static void endForFatalError(void *, const char *reason, bool) {
-  if (llvm::StringRef(reason).starts_with("pthread_create failed"))
-    endFor("cannot start a thread, of which this user or machine has no more; "
-           "--threads 1 starts none");
-  llvm::errs() << "LLVM ERROR: " << reason << "\n";
-}
-
-// Nor do they let one through.
-static void terminate() {
-  try {
-    if (std::current_exception())
-      throw;
-  } catch (const std::bad_alloc &) {
-    endForMemory(nullptr, nullptr, false);
-  } catch (...) {
-  }
-  std::abort();
-}
-
 // What could not be written is an error like any other, and not, as LLVM has
 // it, the end of the process.
 static int flush(int exitCode) {
@@ -107,11 +74,7 @@ int main(int argc, char **argv) {
   tools::prepareSignals();
   llvm::InitLLVM initialize(argc, argv);
   tools::ignoreFileSizeSignal();
-  // LLVM's handler aborts; ours is at the end of the stack.
-  std::set_new_handler(nullptr);
-  std::set_terminate(terminate);
-  llvm::install_bad_alloc_error_handler(endForMemory);
-  llvm::install_fatal_error_handler(endForFatalError);
+  tools::installMemoryHandlers();
   llvm::sys::SetOneShotPipeSignalFunction(
       [] { _exit(static_cast<int>(ExitCode::IO)); });
   int exitCode = 0;

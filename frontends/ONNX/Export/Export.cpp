@@ -12,10 +12,12 @@
 #include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Model/Names.h"
 
+#include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
 
 #include <climits>
+#include <cmath>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <unistd.h>
 
@@ -51,8 +53,11 @@ private:
   std::string misfit(StringRef name, const Place &place,
                      ArrayRef<int64_t> shape) const;
   Error loadExternal();
-  Error setValue(StringRef name, proto::TensorProto &tensor,
-                 const HostTensor &value);
+  Error checkValue(StringRef name, const proto::TensorProto &tensor,
+                   const HostTensor &value);
+  HostTensor convert(const proto::TensorProto &tensor) const;
+  void storeInline(proto::TensorProto &tensor);
+  uint64_t bytesOf(const proto::TensorProto &tensor) const;
   std::vector<proto::TensorProto *> findExternal();
   Error writeStream();
   Error writeData(ArrayRef<proto::TensorProto *> tensors, StringRef path);
@@ -66,6 +71,9 @@ private:
   llvm::StringMap<proto::NodeProto *> identities;
   /// Where the values that `write` is given go.
   llvm::StringMap<Place> places;
+  /// While writing, the new values of tensors. They are converted and copied as
+  /// late as can be: together they may be larger than all else in memory.
+  llvm::DenseMap<const proto::TensorProto *, const HostTensor *> values;
 };
 
 //===----------------------------------------------------------------------===//
@@ -214,35 +222,75 @@ Error ExportModel::Impl::bind(const ShapeMap &shapes) {
 // New values
 //===----------------------------------------------------------------------===//
 
-Error ExportModel::Impl::setValue(StringRef name, proto::TensorProto &tensor,
-                                  const HostTensor &value) {
+// The first element that is finite and would not be in the type of the file: a
+// weight that was trained in float32 may be too large for float16.
+static std::optional<int64_t> findOverflow(const HostTensor &value,
+                                           Type element) {
+  if (getElementBytes(element) >= getElementBytes(value.type.getElementType()))
+    return std::nullopt;
+  HostTensor converted = *convertFloats(value, element);
+  if (!converted.findNonFinite())
+    return std::nullopt;
+  for (int64_t i = 0, n = value.getNumElements(); i < n; ++i)
+    if (!std::isfinite(converted.getDouble(i)) &&
+        std::isfinite(value.getDouble(i)))
+      return i;
+  return std::nullopt;
+}
+
+Error ExportModel::Impl::checkValue(StringRef name,
+                                    const proto::TensorProto &tensor,
+                                    const HostTensor &value) {
   std::string what = "tensor '" + name.str() + "'";
   Expected<Type> element = model->getElementType(tensor.data_type(), what);
   if (!element)
     return element.takeError();
   ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
-  std::optional<HostTensor> converted = convertFloats(value, *element);
-  if (!converted || value.getShape() != dims) {
-    std::string found;
+  std::string found;
+  if (isa<FloatType>(*element) && value.isFloat() && value.getShape() == dims) {
+    std::optional<int64_t> large = findOverflow(value, *element);
+    if (!large)
+      return Error::success();
     llvm::raw_string_ostream(found)
-        << Type(value.type) << " does not fit "
-        << Type(RankedTensorType::get(dims, *element));
-    return model->error(ErrorKind::InvalidInput,
-                        what + ": a new value of type " + found);
+        << llvm::format("%.6g", value.getDouble(*large))
+        << ", which does not fit " << *element;
+    return model->error(ErrorKind::Numeric,
+                        what + ": a new value is " + found +
+                            ", the type of the file; try --weight-decay or a "
+                            "smaller --lr, or write .safetensors");
   }
-  tensor.set_raw_data(converted->data.data(), converted->data.size());
-  return Error::success();
+  llvm::raw_string_ostream(found)
+      << Type(value.type) << " does not fit "
+      << Type(RankedTensorType::get(dims, *element));
+  return model->error(ErrorKind::InvalidInput,
+                      what + ": a new value of type " + found);
 }
 
-Error ExportModel::Impl::setValues(const TensorMap &values) {
+// The new value of a tensor that has one, in the type of the file.
+HostTensor ExportModel::Impl::convert(const proto::TensorProto &tensor) const {
+  return *convertFloats(
+      *values.at(&tensor),
+      cantFail(model->getElementType(tensor.data_type(), tensor.name())));
+}
+
+void ExportModel::Impl::storeInline(proto::TensorProto &tensor) {
+  if (!values.contains(&tensor))
+    return;
+  HostTensor converted = convert(tensor);
+  tensor.set_raw_data(converted.data.data(), converted.data.size());
+}
+
+Error ExportModel::Impl::setValues(const TensorMap &given) {
+  values.clear();
   for (const auto &[variable, place] : places) {
-    auto value = values.find(variable);
-    if (value == values.end())
+    auto value = given.find(variable);
+    if (value == given.end())
       return model->error(ErrorKind::Internal,
                           "there is no new value of '" + variable + "'");
     if (place.tensor) {
-      if (Error error = setValue(variable, *place.tensor, value->second))
+      if (Error error = checkValue(variable, *place.tensor, value->second))
         return error;
+      values[place.tensor] = &value->second;
       continue;
     }
     for (int i = 0; i < place.list->floats_size(); ++i)
@@ -297,14 +345,27 @@ Error ExportModel::Impl::loadExternal() {
   return Error::success();
 }
 
-// The tensors that go to the data file, their bytes in raw_data: those that
-// were external, and large ones where one file cannot hold the model.
+// Of what is in raw_data, or will be.
+uint64_t ExportModel::Impl::bytesOf(const proto::TensorProto &tensor) const {
+  if (!values.contains(&tensor))
+    return tensor.raw_data().size();
+  Type element =
+      cantFail(model->getElementType(tensor.data_type(), tensor.name()));
+  return values.at(&tensor)->getNumElements() * getElementBytes(element);
+}
+
+// The tensors that go to the data file: those that were external, and large
+// ones where one file cannot hold the model.
 std::vector<proto::TensorProto *> ExportModel::Impl::findExternal() {
   std::vector<proto::TensorProto *> external;
-  bool isTooLarge = model->getProto().ByteSizeLong() > INT_MAX;
+  uint64_t size = model->getProto().ByteSizeLong();
+  for (const auto &[tensor, value] : values)
+    if (tensor->data_location() != proto::TensorProto::EXTERNAL)
+      size += bytesOf(*tensor);
+  bool isTooLarge = size > INT_MAX;
   for (proto::TensorProto *tensor : collectTensors(model->getProto())) {
     bool wasExternal = tensor->data_location() == proto::TensorProto::EXTERNAL;
-    bool isLarge = isTooLarge && tensor->raw_data().size() >= kSmallestExternal;
+    bool isLarge = isTooLarge && bytesOf(*tensor) >= kSmallestExternal;
     if (wasExternal || isLarge)
       external.push_back(tensor);
   }
@@ -334,13 +395,17 @@ Error ExportModel::Impl::writeData(ArrayRef<proto::TensorProto *> tensors,
   uint64_t offset = 0;
   for (proto::TensorProto *tensor : tensors) {
     uint64_t start = llvm::alignTo(offset, kAlignment);
-    const std::string &bytes = tensor->raw_data();
+    ArrayRef<char> bytes(tensor->raw_data().data(), tensor->raw_data().size());
+    std::optional<HostTensor> converted;
+    if (values.contains(tensor))
+      bytes = converted.emplace(convert(*tensor)).data;
     if (Error error = file->write(std::string(start - offset, '\0')))
       return error;
     if (Error error = file->write(bytes))
       return error;
     offset = start + bytes.size();
     setExternal(*tensor, llvm::sys::path::filename(path), start, bytes.size());
+    values.erase(tensor);
   }
   return file->commit();
 }
@@ -349,6 +414,7 @@ Error ExportModel::Impl::writeData(ArrayRef<proto::TensorProto *> tensors,
 Error ExportModel::Impl::writeStream() {
   proto::ModelProto &file = model->getProto();
   for (proto::TensorProto *tensor : collectTensors(file)) {
+    storeInline(*tensor);
     tensor->clear_external_data();
     tensor->clear_data_location();
   }
@@ -370,6 +436,8 @@ Error ExportModel::Impl::write(StringRef destination) {
   if (!external.empty())
     if (Error error = writeData(external, (destination + ".data").str()))
       return error;
+  for (proto::TensorProto *tensor : collectTensors(model->getProto()))
+    storeInline(*tensor);
   Expected<AtomicFile> file = AtomicFile::create(destination);
   if (!file)
     return file.takeError();

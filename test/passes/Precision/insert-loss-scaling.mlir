@@ -43,8 +43,14 @@ func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %mean: tensor<8xf32> {mpc.st
   // Once, before clipping.
   // SCALED: %[[U:.*]] = amp.unscale %[[G]], %[[SCALE]]
   // SCALED-NOT: amp.unscale
-  // Statistics and the count of forward passes advance whatever happens.
-  // CHECK: mpc.add %{{.*}}, %{{.*}} : (tensor<8xf32>, tensor<8xf32>)
+  // Statistics advance as long as they are finite, the count of forward passes
+  // whatever happens.
+  // CHECK: %[[MEAN:.*]] = mpc.add %{{.*}}, %{{.*}} : (tensor<8xf32>, tensor<8xf32>)
+  // SCALED: %[[INF:.*]] = mpc.is_inf %[[MEAN]]
+  // SCALED: %[[NAN:.*]] = mpc.is_nan %[[MEAN]]
+  // SCALED: %[[BROKEN:.*]] = mpc.or %[[INF]], %[[NAN]]
+  // SCALED: mpc.select %[[BROKEN]], %arg1, %[[MEAN]]
+  // NONE-NOT: mpc.is_inf
   %mean1 = mpc.add %mean, %w : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   // CHECK: mpc.increment %{{[a-z0-9]+}} : (tensor<i64>) -> tensor<i64>
   %micro1 = mpc.increment %micro : (tensor<i64>) -> tensor<i64>
@@ -124,12 +130,13 @@ func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %average: tensor<8xf32> {mpc
   // CHECK: %[[RATE:.*]] = mpc.mul
   %rate1 = mpc.mul %rate, %rate {mpc.phase = #mpc.phase<optimizer>} : (tensor<f32>, tensor<f32>) -> tensor<f32>
   // CHECK: %[[MEAN:.*]] = mpc.sub
+  // SCALED: %[[MEAN1:.*]] = mpc.select %{{.*}}, %arg3, %[[MEAN]]
   %mean1 = mpc.sub %mean, %w : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   // SCALED: %[[OK:.*]] = amp.all_finite %[[U]] {{.*}} : (tensor<8xf32>) -> tensor<i1>
   // SCALED: %[[W1:.*]] = mpc.select %[[OK]], %[[W]], %arg0
   // SCALED: %[[AVERAGE1:.*]] = mpc.select %[[OK]], %[[AVERAGE]], %arg1
   // SCALED: %[[RATE1:.*]] = mpc.select %[[OK]], %[[RATE]], %arg2
-  // SCALED: return %[[W1]], %[[AVERAGE1]], %[[RATE1]], %[[MEAN]]
+  // SCALED: return %[[W1]], %[[AVERAGE1]], %[[RATE1]], %[[MEAN1]]
   // NONE: return %[[W]], %[[AVERAGE]], %[[RATE]], %[[MEAN]]
   return %w1, %average1, %rate1, %mean1 : tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<8xf32>
 }

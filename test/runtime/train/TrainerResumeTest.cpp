@@ -238,17 +238,21 @@ TEST_F(TrainerResume, StopsBetweenTheBatchesOfAStepAndGoesOnThere) {
   EXPECT_EQ(stateOf(second), stateOf(reference));
 }
 
+/// Is told to stop in one of the batches that it evaluates.
+struct Slow : ToyModel {
+  explicit Slow(std::atomic<int> &stop, int batch = 2)
+      : stop(stop), batch(batch) {}
+  Status run(std::string_view function) override {
+    if (function == "eval" && ++evaluated == batch)
+      stop = 15;
+    return ToyModel::run(function);
+  }
+  std::atomic<int> &stop;
+  const int batch;
+  int evaluated = 0;
+};
+
 TEST_F(TrainerResume, StopsWithinAnEvaluationAndHasSavedBefore) {
-  struct Slow : ToyModel {
-    explicit Slow(std::atomic<int> &stop) : stop(stop) {}
-    Status run(std::string_view function) override {
-      if (function == "eval" && ++evaluated == 2)
-        stop = 15;
-      return ToyModel::run(function);
-    }
-    std::atomic<int> &stop;
-    int evaluated = 0;
-  };
   options.epochs = 10;
   options.checkpointDir = directory / "c";
   Slow model(stop);
@@ -261,6 +265,57 @@ TEST_F(TrainerResume, StopsWithinAnEvaluationAndHasSavedBefore) {
   EXPECT_EQ(result->stopSignal, 15);
   EXPECT_EQ(recorder.saves, (std::vector<int64_t>{5}));
   EXPECT_TRUE(recorder.evaluations.empty());
+}
+
+// All steps are done; what the run was to say of them is not.
+TEST_F(TrainerResume, StopsWithinTheLastEvaluation) {
+  options.epochs = 1;
+  options.checkpointDir = directory / "c";
+  options.metrics = {directory / "m.jsonl"};
+  Slow model(stop);
+  const Dataset data = toyData(model, 20);
+  recorder = Recorder();
+  StatusOr<TrainResult> result =
+      train(model, data, &data, options, &recorder, &stop);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(model.evaluated, 2);
+  EXPECT_EQ(result->stopSignal, 15);
+  EXPECT_FALSE(result->evaluation);
+  ASSERT_EQ(recorder.notes.size(), 1u);
+  EXPECT_NE(recorder.notes[0].find("stopped within the evaluation"),
+            std::string::npos);
+  EXPECT_EQ(readLines(options.metrics.front()).back()["ended_by"], "signal");
+  EXPECT_EQ(readLines(options.metrics.front()).back()["exit_code"], 143);
+  // Resumed, it does what is left.
+  stop = 0;
+  options.resume = "auto";
+  ToyModel second;
+  result = train(second, data, &data, options, &recorder, &stop);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->steps, 5);
+  EXPECT_TRUE(result->evaluation);
+  EXPECT_EQ(result->stopSignal, 0);
+}
+
+// In the last batch of the last evaluation there is nothing left to stop,
+// whatever ended the run.
+TEST_F(TrainerResume, AStopAfterAllIsDoneInterruptsNothing) {
+  options.epochs = 1;
+  Slow model(stop, 5);
+  const Dataset data = toyData(model, 20);
+  StatusOr<TrainResult> result =
+      train(model, data, &data, options, nullptr, &stop);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->stopSignal, 0);
+  EXPECT_TRUE(result->evaluation);
+  stop = 0;
+  options.epochs = 0;
+  options.deadline = std::chrono::steady_clock::now();
+  Slow other(stop, 5);
+  result = train(other, data, &data, options, nullptr, &stop);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->stopSignal, 0);
+  EXPECT_EQ(int(result->end), int(RunEnd::TimeLimit));
 }
 
 TEST_F(TrainerResume, AFailedEvaluationLosesNothing) {

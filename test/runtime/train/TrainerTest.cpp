@@ -3,8 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TrainerFixture.h"
 
+#include "runtime/train/RunStatistics.h"
+
 #include <cmath>
 #include <set>
+#include <unistd.h>
 
 namespace mpc::runtime::train {
 namespace {
@@ -28,6 +31,19 @@ TEST_F(Trainer, LearnsAndReports) {
   EXPECT_EQ(recorder.start.totalSteps, 150);
   EXPECT_EQ(recorder.start.memoryBytes, 1234u);
   EXPECT_EQ(recorder.evaluations.size(), 30u);
+}
+
+// As `mpc train` does once it has compiled.
+TEST_F(Trainer, PeakMemoryIsThatSinceItWasReset) {
+  if (access("/proc/self/clear_refs", W_OK) != 0)
+    GTEST_SKIP() << "this system does not let processes reset it";
+  constexpr size_t kBytes = size_t(64) << 20;
+  { std::vector<char> touched(kBytes, 1); }
+  const size_t before = peakMemory();
+  resetPeakMemory();
+  EXPECT_LE(peakMemory() + kBytes / 2, before);
+  { std::vector<char> touched(2 * kBytes, 1); }
+  EXPECT_GE(peakMemory() + kBytes / 2, before + kBytes);
 }
 
 TEST_F(Trainer, EpochsHaveEverySampleOnceInOtherOrders) {
@@ -156,6 +172,78 @@ TEST_F(Trainer, ARunThatEndsWithoutALossIsNoSuccess) {
   expectFailure(run(model).status(), StatusCode::Numeric,
                 "the run ends with a loss of nan");
   EXPECT_EQ(readLines(options.metrics.front()).back()["exit_code"], 7);
+}
+
+/// Makes the weight at [1, 2] infinite in that attempt, and leaves the loss.
+static void breakWeights(ToyModel &model, int64_t broken) {
+  model.disturb = [&model, broken](int64_t attempt, double &, bool &) {
+    if (attempt != broken)
+      return;
+    Tensor w = *model.state("w");
+    w.as<float>()[5] = INFINITY;
+    ASSERT_TRUE(model.setState("w", w).ok());
+  };
+}
+
+// The loss of the last step is that before its update.
+TEST_F(Trainer, ARunWhoseLastUpdateMakesWeightsInfiniteIsNoSuccess) {
+  ToyModel model;
+  options.maxSteps = 6;
+  options.metrics = {directory / "m.jsonl"};
+  options.checkpointDir = directory / "c";
+  breakWeights(model, 6);
+  const Status status = run(model).status();
+  expectFailure(status, StatusCode::Numeric,
+                "the run ends with weights that are not finite: parameter 'w' "
+                "is inf at [1, 2]; try a smaller --lr");
+  expectFailure(status, StatusCode::Numeric,
+                "the last good checkpoint is " + (directory / "c/step-5"));
+  EXPECT_EQ(recorder.saves, (std::vector<int64_t>{5}));
+  EXPECT_EQ(readLines(options.metrics.front()).back()["exit_code"], 7);
+}
+
+TEST_F(Trainer, SaysWhichUpdateMadeWeightsInfinite) {
+  ToyModel model;
+  options.maxSteps = 2;
+  // The toy counts on where steps are run again: the second attempt, and when
+  // both are run again the fourth.
+  model.disturb = [&model](int64_t attempt, double &, bool &) {
+    Tensor w = *model.state("w");
+    w.as<float>()[5] = attempt % 2 == 0 ? INFINITY : 0.0f;
+    ASSERT_TRUE(model.setState("w", w).ok());
+  };
+  expectFailure(run(model).status(), StatusCode::Numeric,
+                "first, in step 2, after the update parameter 'w' is inf at "
+                "[1, 2]");
+}
+
+TEST_F(Trainer, ARunThatIsStoppedWithInfiniteWeightsIsNoSuccess) {
+  ToyModel model;
+  options.maxSteps = 6;
+  breakWeights(model, 2);
+  std::atomic<int> stop = 0;
+  recorder.onStep = [&](const StepReport &report) {
+    stop = report.step == 2 ? SIGINT : 0;
+  };
+  const Dataset data = toyData(model, 20);
+  expectFailure(train(model, data, nullptr, options, &recorder, &stop).status(),
+                StatusCode::Numeric,
+                "the run ends with weights that are not finite");
+}
+
+// Such as a mask of scores that somebody trains: it was so before.
+TEST_F(Trainer, WeightsThatAreInfiniteToBeginWithEndNoRun) {
+  ToyModel model;
+  Tensor w = *model.state("w");
+  w.as<float>()[0] = -INFINITY;
+  ASSERT_TRUE(model.setState("w", w).ok());
+  // The toy's own loss would be NaN.
+  model.disturb = [](int64_t attempt, double &loss, bool &finite) {
+    loss = 1;
+    finite = false;
+  };
+  expectFailure(run(model).status(), StatusCode::Numeric,
+                "nothing was trained");
 }
 
 TEST_F(Trainer, ARunWhoseEveryStepWasSkippedIsNoSuccess) {

@@ -225,9 +225,9 @@ static void writeRow(llvm::raw_ostream &os, const std::string &name,
 }
 
 /// A row for every name, a column for every run.
-static void writeTable(llvm::raw_ostream &os, llvm::StringRef title,
-                       const std::vector<RunMetrics> &runs,
-                       const std::vector<std::vector<Fact>> &columns) {
+static void writeComparison(llvm::raw_ostream &os, llvm::StringRef title,
+                            const std::vector<RunMetrics> &runs,
+                            const std::vector<std::vector<Fact>> &columns) {
   os << "<section><h2>" << title << "</h2><div class=\"wide\"><table>\n";
   if (runs.size() > 1) {
     os << "<thead><tr><td></td>";
@@ -300,8 +300,8 @@ std::string mpc::tools::writePage(const std::vector<RunMetrics> &runs) {
     outcomes.push_back(outcomeOf(run));
   }
   os << "<div class=\"tables" << (runs.size() > 1 ? " many" : "") << "\">\n";
-  writeTable(os, "Result", runs, outcomes);
-  writeTable(os, "Settings", runs, settings);
+  writeComparison(os, "Result", runs, outcomes);
+  writeComparison(os, "Settings", runs, settings);
   os << "</div>\n</main>\n<script>\n"
      << kReportScript << "</script>\n</body>\n</html>\n";
   return text;
