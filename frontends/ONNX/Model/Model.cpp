@@ -43,11 +43,10 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
     return error;
   if (llvm::Error error = dropRepeatedInitializers(*model, model->warnings))
     return error;
-  for (std::string note :
-       {separateInitializers(*model), restoreWeights(*model),
-        joinInitializers(*model), restoreBiases(*model),
-        restoreStops(*model, model->warnings), joinRepeats(*model),
-        nameScopedWeights(*model)})
+  for (std::string note : {separateInitializers(*model), restoreWeights(*model),
+                           joinInitializers(*model), restoreBiases(*model),
+                           restoreStops(*model, model->warnings),
+                           joinRepeats(*model), nameScopedWeights(*model)})
     if (!note.empty())
       model->notes.push_back(std::move(note));
   return model;
