@@ -1,5 +1,5 @@
-// The operands of a matrix product by oneDNN: as they are stored, widened to
-// f32, or packed.
+// The operands of a matrix product by oneDNN, as they are stored, widened to
+// f32, or packed; and its result.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_MATRIXOPERANDS_H
@@ -253,6 +253,52 @@ private:
   DType type = DType::F32;
   bool inColumns = false;
   size_t offset = 0;
+};
+
+/// The matrices that a product makes, or the epilogue that takes them.
+struct ProductResult {
+  Operand operand;
+  EpilogueCall epilogue;
+
+  ProductResult(const MatMulStep &step, Operand operand, EpilogueCall epilogue)
+      : operand(operand), epilogue(std::move(epilogue)),
+        alpha(static_cast<float>(step.alpha)), n(step.n), ldc(step.ldc),
+        strideC(step.strideC), batch(step.batch), outer(step.outer) {}
+
+  std::byte *at(int64_t index, int64_t row, int64_t column) const {
+    return operand.at(offsetOfRow(index, row) + column);
+  }
+
+  /// Scales `accumulators`, which are rows [row, row + rows) and columns
+  /// [column, column + columns) of matrix `index`, side by side, and hands them
+  /// to the epilogue or writes them as the result's type.
+  void finish(float *accumulators, int64_t index, int64_t row, int64_t rows,
+              int64_t column, int64_t columns) const {
+    if (alpha != 1)
+      for (int64_t i = 0; i < rows * columns; ++i)
+        accumulators[i] *= alpha;
+    // An epilogue takes rows side by side at once, others one by one.
+    if (epilogue) {
+      const int64_t atOnce = ldc == n ? rows : 1;
+      for (int64_t i = 0; i < rows; i += atOnce)
+        epilogue(accumulators + i * columns, offsetOfRow(index, row + i) / n,
+                 atOnce, column, columns, columns);
+      return;
+    }
+    for (int64_t i = 0; i < rows; ++i)
+      narrow(operand.type, accumulators + i * columns,
+             at(index, row + i, column), columns);
+  }
+
+private:
+  /// Where row `row` of matrix `index` starts, in elements.
+  int64_t offsetOfRow(int64_t index, int64_t row) const {
+    return outer.offsetOf(outer.c, index, batch, strideC) + row * ldc;
+  }
+
+  float alpha;
+  int64_t n, ldc, strideC, batch;
+  OuterAxes outer;
 };
 
 } // namespace mpc::runtime

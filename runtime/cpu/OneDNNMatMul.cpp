@@ -27,7 +27,7 @@ namespace {
 class OneDNNMatMul : public Contraction {
 public:
   OneDNNMatMul(const MatMulStep &step, MatMulOperands operands)
-      : step(step), c(operands.c), epilogue(std::move(operands.epilogue)),
+      : step(step), c(step, operands.c, std::move(operands.epilogue)),
         a(operands.a, step, step.offsetA, step.transA ? step.k : step.m,
           step.transA ? step.m : step.k, step.lda, step.strideA, step.outer.a,
           step.transA),
@@ -39,7 +39,7 @@ public:
   Status runSlice(size_t phase, int64_t slice,
                   const SliceContext &context) override;
   std::vector<void **> addresses() override {
-    return addressesOf({&a.source, &b.source, &c}, epilogue);
+    return addressesOf({&a.source, &b.source, &c.operand}, c.epilogue);
   }
 
 private:
@@ -63,16 +63,6 @@ private:
   int64_t widenSlices() const { return a.widenSlices() + b.widenSlices(); }
   void runWiden(int64_t slice, std::byte *shared) const;
   Status runTile(int64_t tile, const SliceContext &context);
-  /// Where row `row` of matrix `index` of the result starts, in elements.
-  int64_t offsetOfRow(int64_t index, int64_t row) const {
-    return step.outer.offsetOf(step.outer.c, index, step.batch, step.strideC) +
-           row * step.ldc;
-  }
-  std::byte *resultAt(int64_t index, int64_t row, int64_t column) const {
-    return c.at(offsetOfRow(index, row) + column);
-  }
-  void finishTile(float *accumulators, int64_t index, int64_t row, int64_t rows,
-                  int64_t column, int64_t columns) const;
 
   int64_t tileRows() const { return std::min(step.tileM, step.m); }
   int64_t tileColumns() const { return std::min(step.tileN, step.n); }
@@ -81,8 +71,7 @@ private:
   }
 
   const MatMulStep step;
-  Operand c;
-  EpilogueCall epilogue;
+  ProductResult c;
   MatrixOperand a, b;
   bool direct = false;       ///< the primitive writes c itself
   bool widensAtOnce = false; ///< both operands in one slice
@@ -107,7 +96,7 @@ OneDNNMatMul::describe(const dnnl::memory::desc &left,
                        const dnnl::memory::desc &right) const {
   const int64_t rows = left.dims()[0], columns = right.dims()[1];
   dnnl::memory::desc result({rows, columns},
-                            dnnlType(direct ? c.type : DType::F32),
+                            dnnlType(direct ? c.operand.type : DType::F32),
                             dnnl::memory::dims{direct ? step.ldc : columns, 1});
   return {dnnl::matmul::desc(left, right, result), dnnlAttributes(),
           dnnlEngine()};
@@ -244,8 +233,9 @@ Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
 
   // A tile of a wide result is written through scratch: the library stores it
   // many times over, and rows far apart would share few lines of the cache.
-  direct = !epilogue && step.alpha == 1 && tileColumns() == step.ldc &&
-           (c.type == DType::F32 || (narrow && c.type == DType::BF16));
+  const DType type = c.operand.type;
+  direct = !c.epilogue && step.alpha == 1 && tileColumns() == step.ldc &&
+           (type == DType::F32 || (narrow && type == DType::BF16));
   tilesM = (step.m + step.tileM - 1) / step.tileM;
   tilesN = (step.n + step.tileN - 1) / step.tileN;
 
@@ -346,7 +336,7 @@ Status OneDNNMatMul::runTile(int64_t tile, const SliceContext &context) {
 
   // Its result goes where it belongs, or into scratch memory to be finished.
   auto *accumulators = reinterpret_cast<float *>(context.scratch);
-  std::byte *result = direct ? resultAt(index, row, column) : context.scratch;
+  std::byte *result = direct ? c.at(index, row, column) : context.scratch;
 
   // Operands are packed, before or here, or read where they are.
   if (packsForTile)
@@ -361,33 +351,15 @@ Status OneDNNMatMul::runTile(int64_t tile, const SliceContext &context) {
                       .run(context.worker, {left, right, result},
                            context.scratch + padOffset);
   if (status.ok() && !direct)
-    finishTile(accumulators, index, row, rows, column, columns);
+    c.finish(accumulators, index, row, rows, column, columns);
   return status;
-}
-
-void OneDNNMatMul::finishTile(float *accumulators, int64_t index, int64_t row,
-                              int64_t rows, int64_t column,
-                              int64_t columns) const {
-  auto alpha = static_cast<float>(step.alpha);
-  if (alpha != 1)
-    for (int64_t i = 0; i < rows * columns; ++i)
-      accumulators[i] *= alpha;
-  // An epilogue takes rows side by side at once, others one by one.
-  if (epilogue) {
-    const int64_t atOnce = step.ldc == step.n ? rows : 1;
-    for (int64_t i = 0; i < rows; i += atOnce)
-      epilogue(accumulators + i * columns, offsetOfRow(index, row + i) / step.n,
-               atOnce, column, columns, columns);
-    return;
-  }
-  for (int64_t i = 0; i < rows; ++i)
-    narrow(c.type, accumulators + i * columns, resultAt(index, row + i, column),
-           columns);
 }
 
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
                     const OneDNNConfig &config) {
+  if (auto parts = prepareDepthParts(step, operands, config))
+    return parts;
   auto matmul = std::make_unique<OneDNNMatMul>(step, std::move(operands));
   if (Status status = matmul->prepare(config); !status.ok())
     return status;

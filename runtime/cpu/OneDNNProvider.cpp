@@ -56,8 +56,8 @@ OneDNNProvider::create(const std::vector<std::string> &features, int workers) {
     return status;
   OneDNNConfig config;
   config.workers = workers;
-  config.nativeBF16 = isa == dnnl::cpu_isa::avx512_core_bf16 ||
-                      isa == dnnl::cpu_isa::avx512_core_amx;
+  config.hasAMX = isa == dnnl::cpu_isa::avx512_core_amx;
+  config.nativeBF16 = isa == dnnl::cpu_isa::avx512_core_bf16 || config.hasAMX;
   return std::unique_ptr<ContractionProvider>(new OneDNNProvider(config));
 }
 

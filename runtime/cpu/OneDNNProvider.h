@@ -12,6 +12,7 @@ namespace mpc::runtime {
 struct OneDNNConfig {
   int workers = 1;
   bool nativeBF16 = false; ///< the target multiplies bf16 operands itself
+  bool hasAMX = false;     ///< and does so in tiles
   /// Packs operands in an order of the reference's, for tests on CPUs for which
   /// the library has none of its own.
   bool packsAlways = false;
@@ -35,10 +36,15 @@ private:
   OneDNNConfig config;
 };
 
-// One file each: OneDNNMatMul.cpp and OneDNNConv.cpp.
+// One file each: OneDNNMatMul.cpp, OneDNNDepthParts.cpp and OneDNNConv.cpp.
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
                     const OneDNNConfig &config);
+/// Null where the product is better done by tiles of its result, or can only
+/// be.
+std::unique_ptr<Contraction> prepareDepthParts(const MatMulStep &step,
+                                               const MatMulOperands &operands,
+                                               const OneDNNConfig &config);
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNConv(const ConvStep &step, ConvOperands operands,
                   const OneDNNConfig &config);

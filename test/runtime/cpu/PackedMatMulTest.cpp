@@ -6,6 +6,8 @@
 #include "test/runtime/ArtifactBuilder.h"
 #include "test/runtime/MatMulCase.h"
 
+#include <array>
+
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
 
@@ -33,27 +35,17 @@ MatMulStep stepOf(const MatMul &matmul) {
   return step;
 }
 
-/// Runs every slice of every phase, the last first and by two workers in turn:
-/// the result must not depend on either.
-Tensor run(const MatMul &matmul, size_t &phases) {
-  const MatMulCase &c = matmul.c;
-  Tensor result = Tensor::zeros(c.c, {c.batch, c.m, c.n});
+MatMulOperands operandsOf(const MatMul &matmul, const Tensor &result) {
   auto operand = [](const Tensor &tensor) {
     return Operand{tensor.type, const_cast<std::byte *>(tensor.bytes.data())};
   };
-  // The library is told once what the other tests' artifacts let it use.
-  EXPECT_TRUE(OneDNNProvider::create(testFeatures(), 2).ok());
-  OneDNNConfig config;
-  config.workers = 2;
-  config.packsAlways = true;
-  auto made = prepareOneDNNMatMul(
-      stepOf(matmul),
-      {operand(matmul.a), operand(matmul.b), operand(result), {}}, config);
-  EXPECT_TRUE(made.ok()) << made.status().message();
-  if (!made.ok())
-    return result;
-  Contraction &contraction = **made;
-  phases = contraction.phases().size();
+  return {operand(matmul.a), operand(matmul.b), operand(result), {}};
+}
+
+/// Runs every slice of every phase, the last first and by two workers in turn:
+/// the result must not depend on either. Gives the number of phases.
+size_t runAll(Contraction &contraction) {
+  const size_t phases = contraction.phases().size();
   constexpr size_t kAlignment = 64;
   auto room = [](size_t bytes) {
     bytes = (bytes + kAlignment) & ~(kAlignment - 1);
@@ -72,6 +64,38 @@ Tensor run(const MatMul &matmul, size_t &phases) {
            static_cast<std::byte *>(scratch[worker].get())});
       EXPECT_TRUE(status.ok()) << status.message();
     }
+  return phases;
+}
+
+Tensor run(const MatMul &matmul, size_t &phases) {
+  const MatMulCase &c = matmul.c;
+  Tensor result = Tensor::zeros(c.c, {c.batch, c.m, c.n});
+  // The library is told once what the other tests' artifacts let it use.
+  EXPECT_TRUE(OneDNNProvider::create(testFeatures(), 2).ok());
+  OneDNNConfig config;
+  config.workers = 2;
+  config.packsAlways = true;
+  auto made =
+      prepareOneDNNMatMul(stepOf(matmul), operandsOf(matmul, result), config);
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  if (made.ok())
+    phases = runAll(**made);
+  return result;
+}
+
+/// The product by parts of its depth; nothing where the library has no tiles.
+Tensor runInParts(const MatMul &matmul, size_t &phases) {
+  const MatMulCase &c = matmul.c;
+  Tensor result = Tensor::zeros(c.c, {c.batch, c.m, c.n});
+  EXPECT_TRUE(OneDNNProvider::create(testFeatures(), 2).ok());
+  OneDNNConfig config;
+  config.workers = 2;
+  config.nativeBF16 = config.hasAMX = true;
+  auto made =
+      prepareDepthParts(stepOf(matmul), operandsOf(matmul, result), config);
+  if (!made)
+    return {};
+  phases = runAll(*made);
   return result;
 }
 
@@ -146,6 +170,27 @@ TEST(PackedMatMul, OneTileIsPackedWhereItIsMultiplied) {
       c.tileN = 64;
       expectCorrect(c, 1);
     }
+}
+
+/// Small results of great depth are summed in parts, with the same bits
+/// whatever order parts are done in; the last part and its last rows are fewer.
+TEST(PackedMatMul, DepthInParts) {
+  for (auto [m, n, k] : {std::array<int64_t, 3>{40, 50, 8192},
+                         {64, 96, 9001},
+                         {16, 16, 20000}}) {
+    SCOPED_TRACE(k);
+    MatMulCase c{m, n, k, DType::BF16, DType::BF16};
+    c.transA = true;
+    c.padding = 3;
+    c.tileM = c.tileN = 16;
+    MatMul matmul(c);
+    size_t phases = 0;
+    Tensor result = runInParts(matmul, phases);
+    if (result.bytes.empty())
+      GTEST_SKIP() << "the library multiplies by no tiles here";
+    EXPECT_EQ(phases, 2u);
+    expectClose(result, matmul.reference());
+  }
 }
 
 } // namespace
