@@ -5,6 +5,7 @@
 #define MPC_RUNTIME_TRAIN_RUNSTATISTICS_H
 
 #include "runtime/Status.h"
+#include "runtime/train/Metrics.h"
 #include "runtime/train/Trainer.h"
 
 #include <cstddef>
@@ -23,8 +24,10 @@ void resetPeakMemory();
 /// 0 of no values.
 double medianOf(std::vector<double> values);
 
-/// What ended a run, as the metrics have it.
-const char *endOf(const TrainResult &result, const Status &status);
+/// The "end" event of a run that `status` ended, with its totals and what ended
+/// it.
+MetricsLine endLine(const TrainResult &result, const Status &status,
+                    int exitCode, Digits digits);
 
 } // namespace mpc::runtime::train
 

@@ -503,22 +503,7 @@ void TrainingRun::finish(const Status &status) {
   // An interruption that was saved, which a failed write is not.
   if (exitCode == 0 && result.stopSignal)
     exitCode = 128 + result.stopSignal;
-  MetricsLine line("end", digits);
-  line.add("exit_code", int64_t(exitCode))
-      .add("steps", result.steps)
-      .add("skipped_total", result.skipped)
-      .add("epochs", result.epochs)
-      .add("samples", result.samples)
-      .add("ended_by", endOf(result, status))
-      .add("best_step", result.best ? std::optional<int64_t>(result.best->step)
-                                    : std::nullopt)
-      .add("best_value", result.best ? std::optional<double>(result.best->value)
-                                     : std::nullopt)
-      .add("median_step_ms", result.medianStepMs)
-      .add("peak_memory_bytes", int64_t(result.peakMemoryBytes));
-  if (!status.ok())
-    line.add("message", status.message());
-  record(line);
+  record(endLine(result, status, exitCode, digits));
 }
 
 //===----------------------------------------------------------------------===//
