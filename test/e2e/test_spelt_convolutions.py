@@ -130,9 +130,8 @@ def test_convolutions_of_standard_ops_train_as_the_forward_model(tmp_path):
         {"logits": (np.float32, [BATCH, CLASSES])},
         filters,
     )
-    losses, weights = train(
-        model, {"image": image, "labels": labels}, tmp_path / "step"
-    )
+    data = {"image": image, "labels": labels}
+    losses, weights = train(model, data, tmp_path / "step", rate=None)
     expected, trained = train(
         forward,
         {"image": image, "target": labels},

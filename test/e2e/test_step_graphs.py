@@ -291,14 +291,15 @@ def fixture_digits():
 
 
 def train(model, data, folder, *flags, precision="32-true", rate=RATE):
-    """A model whose SGD has the rate in it takes no --lr."""
+    """A model whose SGD, or spelt update, has the rate in it takes no --lr: its
+    `rate` is None, or there is the node."""
     has_rate = any(n.op_type == "SGD" for n in model.graph.node)
     metrics, weights = mpctest.train(
         model,
         data,
         folder,
         *("--batch-size", BATCH, "--max-steps", STEPS),
-        *(() if has_rate else ("--lr", rate)),
+        *(() if has_rate or rate is None else ("--lr", rate)),
         *("--precision", precision, *flags),
     )
     return np.array(mpctest.losses(metrics)), weights

@@ -56,7 +56,7 @@ def main():
         folder / "values.onnx",
         moved=np.full(4, 7, np.float32),
         typed=np.float32([3, 4]),
-        half=np.float32([1 / 3, 70000]),
+        half=np.float32([1 / 3, 60001]),
         constant=np.float32([8, 9]),
     )
     save_values(folder / "unknown.onnx", nobody=np.zeros(2, np.float32))
