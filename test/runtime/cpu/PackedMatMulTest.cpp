@@ -181,7 +181,6 @@ TEST(PackedMatMul, DepthInParts) {
     SCOPED_TRACE(k);
     MatMulCase c{m, n, k, DType::BF16, DType::BF16};
     c.transA = true;
-    c.padding = 3;
     c.tileM = c.tileN = 16;
     MatMul matmul(c);
     size_t phases = 0;
