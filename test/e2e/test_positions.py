@@ -72,7 +72,7 @@ def repeated(values, index):
 
 def test_elements_that_are_written_several_times_are_trained_as_one(tmp_path):
     """As those of relative positions are."""
-    values, index = [1.5, -2.5], np.array([0, 1, 1, 0])
+    values, index = [1.3, -2.7], np.array([0, 1, 1, 0])
     looked_up = positioned("p")
     table = numpy_helper.from_array(np.float32(values), "p")
     looked_up.graph.initializer[0].CopyFrom(table)
@@ -82,6 +82,22 @@ def test_elements_that_are_written_several_times_are_trained_as_one(tmp_path):
         each.input[:] = ["r" if n == "p" and each.op_type == "Add" else n for n in each.input]
     trained = assert_trains_alike(tmp_path, repeated(values, index), looked_up)
     assert trained["view_elements"].shape == (2,)
+
+
+def test_elements_of_half_precision_agree_by_chance(tmp_path):
+    """A table that was bfloat16 once: equal elements of it are not one."""
+    _, values = train(repeated([1.5, -2.5], np.array([0, 1, 1, 0])), tmp_path)
+    assert not any(name.endswith("_elements") for name in values)
+
+
+def test_a_slice_has_each_element_once(tmp_path):
+    """However many of them are equal."""
+    table = np.float32([1.3, -2.7, -2.7, 1.3])
+    models = positioned("slice_1", {"slice_1": ["p", "val_1"]}), positioned("p")
+    for model, name in zip(models, ("slice_1", "p")):
+        model.graph.initializer[0].CopyFrom(numpy_helper.from_array(table, name))
+    values = assert_trains_alike(tmp_path, *models)
+    assert len(set(values["slice_1"].tolist())) == 4
 
 
 @pytest.mark.parametrize("axis", (0, 1))

@@ -209,6 +209,17 @@ bool mpc::onnx_frontend::isMoved(const proto::ValueInfoProto &value,
   return isMovement(value.name()) && hasParameter && !(hasBuffer && hasJoin);
 }
 
+bool mpc::onnx_frontend::mayRepeat(const proto::ValueInfoProto &value) {
+  static const llvm::StringSet<> calls = {"cat",    "embedding", "expand",
+                                          "gather", "index",     "index_select",
+                                          "repeat", "stack",     "tile"};
+  auto repeats = [&](StringRef name) {
+    return calls.contains(dropNumber(name));
+  };
+  return repeats(value.name()) ||
+         llvm::any_of(readFoldedParameters(value), repeats);
+}
+
 std::optional<int64_t>
 mpc::onnx_frontend::findPaddingRow(const ProgramCall &call) {
   constexpr unsigned paddingArgument = 2;

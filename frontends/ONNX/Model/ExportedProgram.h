@@ -77,6 +77,10 @@ ProgramNames readNames(const proto::GraphProto &graph);
 /// does, or its rows at the places of a buffer.
 bool isMoved(const proto::ValueInfoProto &value, const ProgramNames &names);
 
+/// Whether one of the calls that the exporter computed the value by may give an
+/// element of its operand several times, as an index does and a slice does not.
+bool mayRepeat(const proto::ValueInfoProto &value);
+
 /// The row of its table that an embedding never trains, the program's
 /// padding_idx: "aten.embedding.default(%p_weight, %ids, 0)".
 std::optional<int64_t> findPaddingRow(const ProgramCall &call);

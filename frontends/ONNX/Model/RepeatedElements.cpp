@@ -8,9 +8,9 @@
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/bit.h"
 
 #include <map>
-#include <set>
 
 using namespace mpc::onnx_frontend;
 using llvm::ArrayRef;
@@ -18,13 +18,34 @@ using llvm::StringRef;
 
 /// Of so many drawn elements hardly any two agree by chance; of more, rows are
 /// compared instead.
-static constexpr size_t kMostElements = 1024;
+static constexpr int64_t kMostElements = 1024;
 /// What a table may have at most where it is read: the file is a stranger's.
 static constexpr int64_t kMostPlaces = int64_t(1) << 24;
+/// Rows of fewer elements may agree by chance where those are of half
+/// precision.
+static constexpr int64_t kLeastHalfRow = 4;
+
+// By their bits, which can be sorted where some are NaN.
+static size_t countDifferent(ArrayRef<double> values) {
+  std::vector<uint64_t> bits(values.size());
+  for (auto [bit, value] : llvm::zip(bits, values))
+    bit = llvm::bit_cast<uint64_t>(value + 0.0); // -0 is 0
+  llvm::sort(bits);
+  return std::unique(bits.begin(), bits.end()) - bits.begin();
+}
 
 bool mpc::onnx_frontend::hasRepeats(ArrayRef<double> values) {
-  std::set<double> different(values.begin(), values.end());
-  return different.size() < values.size() - values.size() / 10;
+  return countDifferent(values) < values.size() - values.size() / 10;
+}
+
+// Whether all values are such as float16 or bfloat16 has, as weights that were
+// stored so: a few hundred of them differ where a weight's elements lie.
+static bool areHalves(ArrayRef<double> values) {
+  return llvm::all_of(values, [](double value) {
+    constexpr uint32_t onlyOfFloats = (1 << 13) - 1;
+    const auto bits = llvm::bit_cast<uint32_t>(static_cast<float>(value));
+    return (bits & onlyOfFloats) == 0;
+  });
 }
 
 /// For each place the number of its element, and how many elements there are.
@@ -53,21 +74,24 @@ static Places numberRows(ArrayRef<double> values, int64_t extent,
 // The elements that differ: by rows of the axis that leaves the fewest of them,
 // else one by one. None where chance may have a part in it.
 static Places findElements(ArrayRef<double> values, ArrayRef<int64_t> shape) {
-  std::set<double> different(values.begin(), values.end());
+  const bool hasHalves = areHalves(values);
+  const int64_t leastRow = hasHalves ? kLeastHalfRow : 2;
   Places best;
   best.second = values.size();
   int64_t inner = 1;
   for (int64_t extent : llvm::reverse(shape)) {
-    if (extent > 1)
+    if (extent >= leastRow)
       if (Places places = numberRows(values, extent, inner);
           places.second < best.second)
         best = std::move(places);
     inner *= extent;
   }
-  const int64_t count = different.size();
+  if (hasHalves)
+    return best;
+  const int64_t count = countDifferent(values);
   if (count >= best.second - best.second / 100 && !best.first.empty())
     return best;
-  if (different.size() > kMostElements)
+  if (count > kMostElements)
     return {};
   return numberRows(values, /*extent=*/1, /*inner=*/values.size());
 }
@@ -99,7 +123,7 @@ private:
 // The one parameter that the value has elements of.
 std::optional<StringRef>
 RepeatJoiner::findSource(const proto::ValueInfoProto &value) {
-  if (!isMoved(value, names))
+  if (!isMoved(value, names) || !mayRepeat(value))
     return std::nullopt;
   std::optional<StringRef> source;
   for (StringRef name : readFoldedParameters(value))

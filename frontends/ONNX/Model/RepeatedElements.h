@@ -14,8 +14,8 @@ namespace mpc::onnx_frontend {
 /// differ, `NAME_elements`, and a Gather that gives `NAME` again, so that all
 /// places of an element are trained as one. Left alone are parameters that
 /// start as zeros or ones, whose elements are alike for another reason, and
-/// those of so many elements that some may agree by chance. Returns what was
-/// done, as a note; empty where nothing was.
+/// those of so many elements, or of so few bits, that some may agree by chance.
+/// Returns what was done, as a note; empty where nothing was.
 std::string joinRepeats(Model &model);
 
 /// Whether so many elements of `values` agree that they must be one

@@ -36,6 +36,8 @@ bool mpc::onnx_frontend::isMovedParameter(const Graph &graph,
   const proto::TensorProto *tensor = graph.getInitializer(value.name());
   if (!tensor || !holdsFloats(*tensor))
     return false;
+  if (!mayRepeat(value))
+    return true;
   llvm::Expected<HostTensor> values =
       graph.getModel().decode(*tensor, "initializer '" + tensor->name() + "'");
   if (values) {
