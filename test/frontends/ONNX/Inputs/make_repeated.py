@@ -48,6 +48,11 @@ def main():
         model(weight, weight, numpy_helper.from_array(WEIGHT.T.copy(), "w")),
         folder / "shapes.onnx",
     )
+    # Of a type that nothing here reads, and of many values.
+    text = helper.make_tensor("text", TensorProto.STRING, [1], [b"a"])
+    onnx.save(model(weight, text, text), folder / "text.onnx")
+    many = [numpy_helper.from_array(WEIGHT + i, "w") for i in range(100)]
+    onnx.save(model(*many), folder / "many.onnx")
 
 
 main()
