@@ -6,6 +6,7 @@
 #include "runtime/BoundedJSON.h"
 #include "runtime/train/Text.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -86,6 +87,15 @@ static std::string formatRate(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.9g", value);
   return text;
+}
+
+int64_t countSteps(const TrainOptions &options, int64_t stepsPerEpoch) {
+  const int64_t epochs =
+      options.epochs ? options.epochs : (options.endsOtherwise() ? 0 : 1);
+  int64_t inEpochs;
+  if (epochs == 0 || __builtin_mul_overflow(epochs, stepsPerEpoch, &inEpochs))
+    inEpochs = kUnlimited;
+  return std::min(options.maxSteps ? options.maxSteps : kUnlimited, inEpochs);
 }
 
 std::map<std::string, std::string> settingsOf(const TrainOptions &options,

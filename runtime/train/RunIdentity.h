@@ -20,6 +20,9 @@ RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
 Status checkPosition(const Progress &progress, int64_t stepsPerEpoch,
                      int64_t batchesPerStep);
 
+/// The steps of a whole run, by --epochs and --max-steps, or kUnlimited.
+int64_t countSteps(const TrainOptions &options, int64_t stepsPerEpoch);
+
 /// Learning rate, schedule, length and the data's name, as text.
 std::map<std::string, std::string> settingsOf(const TrainOptions &options,
                                               const Dataset &data,

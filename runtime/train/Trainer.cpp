@@ -126,13 +126,7 @@ Status TrainingRun::planSteps() {
                   data.source() + ": has " + counted(data.size(), "sample") +
                       ", one step takes " + std::to_string(perStep) +
                       "; use a smaller --batch-size or --last-batch keep");
-  const int64_t epochs =
-      options.epochs ? options.epochs : (options.endsOtherwise() ? 0 : 1);
-  totalSteps = options.maxSteps ? options.maxSteps : kUnlimited;
-  int64_t inEpochs;
-  if (epochs == 0 || __builtin_mul_overflow(epochs, stepsPerEpoch, &inEpochs))
-    inEpochs = kUnlimited;
-  totalSteps = std::min(totalSteps, inEpochs);
+  totalSteps = countSteps(options, stepsPerEpoch);
   return Status();
 }
 
@@ -181,11 +175,9 @@ Status TrainingRun::resume() {
   }
   firstStep = progress.step;
   std::error_code ignored;
+  const std::string own = checkpoints ? checkpoints->pathOf(firstStep) : "";
   const bool isOwn =
-      automatic ||
-      (checkpoints &&
-       std::filesystem::equivalent(options.resume,
-                                   checkpoints->pathOf(firstStep), ignored));
+      automatic || std::filesystem::equivalent(options.resume, own, ignored);
   if (firstStep > 0 && isOwn)
     lastSaved = firstStep;
   rules.adopt(progress.evaluations);
@@ -360,7 +352,10 @@ Status TrainingRun::train() {
   save();
   if (Status status = guard.checkEnd(model, progress, stopped()); !status.ok())
     return status;
-  if (!stopped() && lastEvaluated != progress.step)
+  // An evaluation that a stop comes before is not done, as one that it ends.
+  if (stopped())
+    interrupted |= evalData && lastEvaluated != progress.step;
+  else if (lastEvaluated != progress.step)
     if (Status status = evaluateNow(); !status.ok())
       return status;
   if (stopped() && !checkpoints)

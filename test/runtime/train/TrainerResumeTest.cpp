@@ -297,6 +297,29 @@ TEST_F(TrainerResume, StopsWithinTheLastEvaluation) {
   EXPECT_EQ(result->stopSignal, 0);
 }
 
+// Between the last step and the last evaluation, which is left to do.
+TEST_F(TrainerResume, StopsBeforeTheLastEvaluation) {
+  options.epochs = 1;
+  ToyModel model;
+  const Dataset data = toyData(model, 20);
+  recorder.onStep = [&](const StepReport &report) {
+    if (report.step == 5)
+      stop = 15;
+  };
+  StatusOr<TrainResult> result =
+      train(model, data, &data, options, &recorder, &stop);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->stopSignal, 15);
+  EXPECT_FALSE(result->evaluation);
+  // Without one there is nothing left.
+  ToyModel other;
+  stop = 0;
+  result = train(other, data, nullptr, options, &recorder, &stop);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(result->steps, 5);
+  EXPECT_EQ(result->stopSignal, 0);
+}
+
 // In the last batch of the last evaluation there is nothing left to stop,
 // whatever ended the run.
 TEST_F(TrainerResume, AStopAfterAllIsDoneInterruptsNothing) {
