@@ -30,10 +30,14 @@ static bool isSaved(const Port &state) { return state.role != Role::Derived; }
 // Saving
 //===----------------------------------------------------------------------===//
 
-/// Numeric where a parameter or a running statistic is not finite.
+/// Numeric where a parameter or a running statistic is not finite, except for
+/// those that may be so.
 static Status checkFinite(const std::vector<Array> &arrays,
-                          const TraineeInfo &info) {
+                          const TraineeInfo &info,
+                          const std::set<std::string> &allowed) {
   for (const Port &port : info.state) {
+    if (allowed.count(port.name) > 0)
+      continue;
     const auto found =
         std::find_if(arrays.begin(), arrays.end(), [&](const Array &array) {
           return array.name == port.name;
@@ -53,7 +57,8 @@ Status CheckpointStore::write(Trainee &model, const Progress &progress,
   StatusOr<std::vector<Array>> arrays = readStates(model, isSaved);
   if (!arrays.ok())
     return arrays.status();
-  if (Status status = checkFinite(*arrays, model.info()); !status.ok())
+  if (Status status = checkFinite(*arrays, model.info(), nonFinite);
+      !status.ok())
     return status;
   const CheckpointContents contents{progress, identity, std::move(*arrays)};
   StatusOr<std::unique_ptr<CheckpointImage>> image =

@@ -25,6 +25,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,10 +67,16 @@ public:
   /// failure the older ones are untouched, with one exception: where there is
   /// no room for the new one, the oldest goes first if `keep` would have
   /// removed it anyway and a newer one, read whole, stays. Numeric where a
-  /// parameter is not finite: such a checkpoint would replace good ones.
+  /// parameter or running statistic is not finite that `allowNonFinite` does
+  /// not name: such a checkpoint would replace good ones.
   Status save(Trainee &model, const Progress &progress,
               const RunIdentity &identity, int64_t keep,
               const Note &note = nullptr);
+
+  /// Weights that were not finite before the run, such as a mask of -inf.
+  void allowNonFinite(std::set<std::string> names) {
+    nonFinite = std::move(names);
+  }
 
   /// Says in the checkpoint of `progress.step` what evaluations have decided
   /// since it was written. It is the old one or the new one whenever the
@@ -106,6 +113,7 @@ private:
 
   std::string directory;
   DirectoryLock lock;
+  std::set<std::string> nonFinite;
 };
 
 /// Checkpoint unless `path` is a folder with the files of a checkpoint. Reads

@@ -24,6 +24,9 @@ public:
   /// of infinities that is trained: the run did not make them so.
   Status begin(Trainee &model);
 
+  /// The names of those weights.
+  const std::set<std::string> &brokenAtFirst() const { return brokenBefore; }
+
   /// Counts an attempt; Numeric where it must be the last.
   Status check(const StepReport &report);
 

@@ -190,8 +190,7 @@ Status TrainingRun::resume() {
 }
 
 Status TrainingRun::openMetrics() {
-  StatusOr<MetricsLog> log =
-      MetricsLog::open(options, firstStep, measuresAccuracy);
+  auto log = MetricsLog::open(options, firstStep, measuresAccuracy);
   if (!log.ok())
     return log.status();
   metrics = std::move(*log);
@@ -260,6 +259,8 @@ Status TrainingRun::prepare() {
     return status;
   if (Status status = guard.begin(model); !status.ok())
     return status;
+  if (checkpoints)
+    checkpoints->allowNonFinite(guard.brokenAtFirst());
   // What the run starts with is told once it is known to start.
   StartReport report;
   report.samples = data.size();
@@ -560,11 +561,9 @@ StatusOr<TrainResult> TrainingRun::run() {
     status = explain(status);
   const bool isSaved = status.getCode() == StatusCode::Numeric && saveBest();
   finish(status);
-  if (!status.ok() && !isSaved)
-    return status;
   if (isSaved)
     result.deferred = status;
-  return result;
+  return status.ok() || isSaved ? StatusOr<TrainResult>(result) : status;
 }
 
 StatusOr<TrainResult> train(Trainee &model, const Dataset &data,

@@ -248,6 +248,29 @@ TEST_F(Trainer, WeightsThatAreInfiniteToBeginWithEndNoRun) {
                 "nothing was trained");
 }
 
+TEST_F(Trainer, WeightsThatAreInfiniteToBeginWithAreInCheckpoints) {
+  struct Masked : ToyModel {
+    Masked() { EXPECT_TRUE(set(-INFINITY).ok()); }
+    Status set(float value) {
+      Tensor w = *state("w");
+      w.as<float>()[5] = value;
+      return setState("w", w);
+    }
+    // Where it computes, the toy knows no masks.
+    Status run(std::string_view function) override {
+      EXPECT_TRUE(set(0).ok());
+      EXPECT_TRUE(ToyModel::run(function).ok());
+      return set(-INFINITY);
+    }
+  };
+  Masked model;
+  options.maxSteps = 2;
+  options.checkpointDir = directory / "c";
+  const StatusOr<TrainResult> result = run(model);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_EQ(recorder.saves, (std::vector<int64_t>{2}));
+}
+
 TEST_F(Trainer, ARunWhoseEveryStepWasSkippedIsNoSuccess) {
   ToyModel model;
   options.maxSteps = 6;
