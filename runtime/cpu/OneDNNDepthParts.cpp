@@ -4,10 +4,9 @@
 // operands take to be read, and tiles of the result would read them many times
 // over.
 //
-//   parts  a part of the depth each: its rows of a and b, some hundred at a
-//   time,
-//          are packed into the worker's cache, multiplied, and added to a
-//          partial result of the part's own
+//   parts  a part of the depth each: some hundred rows of b at a time are
+//          packed into the worker's cache, multiplied by those of a, and added
+//          to a partial result of the part's own
 //   sum    the partial results, in the order of the parts, a few rows of the
 //          result each
 //
