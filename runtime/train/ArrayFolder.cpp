@@ -90,6 +90,13 @@ static StatusOr<Samples> readSamples(const fs::path &root,
     if (error)
       return Status(StatusCode::IO,
                     folder.string() + ": cannot be listed: " + error.message());
+    // Samples that would be passed over are none that somebody expects to be.
+    if (!classes.empty())
+      if (const auto inner = list(folder, /*folders=*/true, error);
+          !inner.empty())
+        return invalid((folder / inner.front()).string(),
+                       "is a folder within that of a label; move its samples "
+                       "up into the label's");
     if (files.empty())
       return invalid(folder.string(), "a label without .npy files");
     for (const std::string &file : files)

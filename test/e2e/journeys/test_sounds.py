@@ -111,6 +111,16 @@ def test_what_is_no_such_sample_is_named(name, made, words, tmp_path):
         assert word in said, said
 
 
+def test_a_folder_within_a_label_is_refused(tmp_path):
+    """Its samples would be missing from the run."""
+    model = classifier(tmp_path / "model.onnx")
+    train = make_folders(tmp_path / "train", 5)
+    (train / "dog" / "loud").mkdir()
+    (train / "dog" / "003.npy").rename(train / "dog" / "loud" / "003.npy")
+    said = refused(INVALID, "train", model, "--data", f"spec={train}", *FLAGS)
+    assert "dog/loud: is a folder within that of a label" in said
+
+
 def test_labels_must_be_the_same_ones(tmp_path):
     model = classifier(tmp_path / "model.onnx")
     train = make_folders(tmp_path / "train", 5)
