@@ -132,6 +132,18 @@ def test_padding_of_an_embedding_is_not_trained(tmp_path):
     assert (all_trained["e"] != start).any(1).all()
 
 
+def test_padding_that_is_looked_up_by_a_constant_is_not_trained(tmp_path):
+    model = embedded(", 2")
+    model.graph.initializer.append(numpy_helper.from_array(np.array(2), "two"))
+    row = node("embedding.default(%p_e, %two, 2)", "Gather", ["e", "two"], "c")
+    model.graph.node.insert(3, row)
+    model.graph.node.insert(4, helper.make_node("Add", ["m", "c"], ["s"]))
+    model.graph.node[5].input[0] = "s"
+    _, values = train_embedded(model, tmp_path)
+    changed = (values["e"] != matrix(6, WIDTH)).any(1)
+    assert changed.tolist() == [True] * 2 + [False] + [True] * 3
+
+
 def test_gradients_by_frequency_are_said_to_be_lost(tmp_path):
     model = embedded(", -1, True")
     model.producer_name = "pytorch"

@@ -67,12 +67,20 @@ static LogicalResult importGather(NodeImporter &node) {
   int64_t size = node.operandShape(0)[*axis];
   if (failed(checkIndices(node, /*input=*/1, size)))
     return failure();
-  if (std::optional<int64_t> index = getKnownIndex(node, size))
-    return node.define(0, gatherKnown(node, node.operand(0), *axis, *index));
-  Value rows = gather(node, node.operand(0), node.operand(1), *axis);
+  // An embedding's row of padding, which is not trained.
   std::optional<int64_t> padding = findPaddingRow(readCall(node.getNode()));
-  if (padding && *axis == 0 && *padding < size &&
-      node.operandShape(0).size() == 2)
+  if (padding &&
+      (*axis != 0 || *padding >= size || node.operandShape(0).size() != 2))
+    padding = std::nullopt;
+  // One row that is known is a slice.
+  if (std::optional<int64_t> index = getKnownIndex(node, size)) {
+    Value row = gatherKnown(node, node.operand(0), *axis, *index);
+    if (padding == index)
+      row = node.emit<StopGradientOp>({row}, {}, NodeImporter::typeOf(row));
+    return node.define(0, row);
+  }
+  Value rows = gather(node, node.operand(0), node.operand(1), *axis);
+  if (padding)
     rows = stopAtPadding(node, rows, *padding);
   return node.define(0, rows);
 }
