@@ -17,6 +17,7 @@ namespace mpc::runtime {
 
 /// Elements that one slice of the widening phase takes, about.
 inline constexpr int64_t kWidenBlock = 1 << 16;
+
 /// An operand as the primitive reads it: stored matrices of rows x columns.
 struct MatrixOperand {
   Operand source;

@@ -12,7 +12,7 @@ namespace mpc::runtime {
 struct OneDNNConfig {
   int workers = 1;
   bool nativeBF16 = false; ///< the target multiplies bf16 operands itself
-  bool hasAMX = false;     ///< and does so in tiles
+  bool hasAMX = false;     ///< the target has AMX's tiles of bf16
   /// Packs operands in an order of the reference's, for tests on CPUs for which
   /// the library has none of its own.
   bool packsAlways = false;

@@ -38,7 +38,8 @@ static int64_t offsetOfRow(const dnnl::memory::desc &desc, int64_t first) {
          static_cast<int64_t>(dnnl::memory::data_type_size(desc.data_type()));
 }
 
-/// A matrix in rows, or in columns whose pairs lie 32 bits apart.
+/// How a matrix is stored, in rows or in columns; nothing where it is neither,
+/// as in blocks.
 static std::optional<StoredMatrix> asStored(const dnnl::memory::desc &desc) {
   const auto &blocking = desc.data.format_desc.blocking;
   if (blocking.inner_nblks != 0 || desc.data.offset0 != 0)

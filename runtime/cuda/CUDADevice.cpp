@@ -62,6 +62,25 @@ Status CUDADevice::Impl::ContextHolder::open() {
                       "create a stream");
 }
 
+namespace {
+/// A GPU, and the driver that it is reached by.
+struct FoundGPU {
+  std::shared_ptr<const Driver> driver;
+  GPU gpu;
+};
+} // namespace
+
+/// GPU `index` of this machine; Device where there is no driver or no such GPU.
+static StatusOr<FoundGPU> findGPU(int index) {
+  StatusOr<std::shared_ptr<const Driver>> driver = Driver::open();
+  if (!driver.ok())
+    return driver.status();
+  StatusOr<GPU> gpu = GPU::find(**driver, index);
+  if (!gpu.ok())
+    return gpu.status();
+  return FoundGPU{*driver, *gpu};
+}
+
 StatusOr<std::unique_ptr<Device>> CUDADevice::create(const Artifact &artifact,
                                                      int index) {
   const Target &target = artifact.plan().target;
@@ -70,13 +89,11 @@ StatusOr<std::unique_ptr<Device>> CUDADevice::create(const Artifact &artifact,
                   "the artifact is for '" + target.triple +
                       "', not for a GPU; compile the model with --device cuda, "
                       "or use --device cpu");
-  StatusOr<std::shared_ptr<const Driver>> driver = Driver::open();
-  if (!driver.ok())
-    return driver.status();
-  StatusOr<GPU> gpu = GPU::find(**driver, index);
-  if (!gpu.ok())
-    return gpu.status();
-  auto impl = std::make_unique<Impl>(*driver, *gpu, artifact.plan());
+  StatusOr<FoundGPU> found = findGPU(index);
+  if (!found.ok())
+    return found.status();
+  auto impl =
+      std::make_unique<Impl>(found->driver, found->gpu, artifact.plan());
   if (Status status = impl->context.open(); !status.ok())
     return status;
   // From here on the device's destructor leaves things in order.
@@ -96,24 +113,18 @@ Status CUDADevice::load(const Artifact &artifact) {
 }
 
 StatusOr<std::string> CUDADevice::architecture(int index) {
-  StatusOr<std::shared_ptr<const Driver>> driver = Driver::open();
-  if (!driver.ok())
-    return driver.status();
-  StatusOr<GPU> gpu = GPU::find(**driver, index);
-  if (!gpu.ok())
-    return gpu.status();
-  return gpu->architecture();
+  StatusOr<FoundGPU> found = findGPU(index);
+  if (!found.ok())
+    return found.status();
+  return found->gpu.architecture();
 }
 
 Status CUDADevice::checkTarget(int index, const Target &target) {
-  StatusOr<std::shared_ptr<const Driver>> driver = Driver::open();
-  if (!driver.ok())
-    return driver.status();
-  StatusOr<GPU> gpu = GPU::find(**driver, index);
-  if (!gpu.ok())
-    return gpu.status();
-  const KernelModule module(**driver);
-  return module.check(target, *gpu);
+  StatusOr<FoundGPU> found = findGPU(index);
+  if (!found.ok())
+    return found.status();
+  const KernelModule module(*found->driver);
+  return module.check(target, found->gpu);
 }
 
 bool CUDADevice::hasDriver() { return Driver::isInstalled(); }

@@ -67,14 +67,25 @@ size_t runAll(Contraction &contraction) {
   return phases;
 }
 
-Tensor run(const MatMul &matmul, size_t &phases) {
-  const MatMulCase &c = matmul.c;
-  Tensor result = Tensor::zeros(c.c, {c.batch, c.m, c.n});
-  // The library is told once what the other tests' artifacts let it use.
+/// What two workers may use. The library is told once what the other tests'
+/// artifacts let it use.
+OneDNNConfig configOf(bool packsAlways, bool hasAMX) {
   EXPECT_TRUE(OneDNNProvider::create(testFeatures(), 2).ok());
   OneDNNConfig config;
   config.workers = 2;
-  config.packsAlways = true;
+  config.packsAlways = packsAlways;
+  config.nativeBF16 = config.hasAMX = hasAMX;
+  return config;
+}
+
+Tensor emptyResult(const MatMul &matmul) {
+  const MatMulCase &c = matmul.c;
+  return Tensor::zeros(c.c, {c.batch, c.m, c.n});
+}
+
+Tensor run(const MatMul &matmul, size_t &phases) {
+  Tensor result = emptyResult(matmul);
+  const OneDNNConfig config = configOf(/*packsAlways=*/true, /*hasAMX=*/false);
   auto made =
       prepareOneDNNMatMul(stepOf(matmul), operandsOf(matmul, result), config);
   EXPECT_TRUE(made.ok()) << made.status().message();
@@ -85,12 +96,8 @@ Tensor run(const MatMul &matmul, size_t &phases) {
 
 /// The product by parts of its depth; nothing where the library has no tiles.
 Tensor runInParts(const MatMul &matmul, size_t &phases) {
-  const MatMulCase &c = matmul.c;
-  Tensor result = Tensor::zeros(c.c, {c.batch, c.m, c.n});
-  EXPECT_TRUE(OneDNNProvider::create(testFeatures(), 2).ok());
-  OneDNNConfig config;
-  config.workers = 2;
-  config.nativeBF16 = config.hasAMX = true;
+  Tensor result = emptyResult(matmul);
+  const OneDNNConfig config = configOf(/*packsAlways=*/false, /*hasAMX=*/true);
   auto made =
       prepareDepthParts(stepOf(matmul), operandsOf(matmul, result), config);
   if (!made)
