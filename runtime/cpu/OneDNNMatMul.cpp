@@ -24,6 +24,10 @@
 namespace mpc::runtime {
 namespace {
 
+/// Elements of both operands that a worker packs for one product at most: 2
+/// MiB, which its cache holds, and its scratch memory must.
+constexpr int64_t kPackedElements = 1 << 20;
+
 class OneDNNMatMul : public Contraction {
 public:
   OneDNNMatMul(const MatMulStep &step, MatMulOperands operands)
@@ -134,6 +138,8 @@ bool OneDNNMatMul::gainsByPackingForOneTile(const OneDNNConfig &config) const {
     return false;
   if (config.packsAlways)
     return true;
+  if ((step.m + step.n) * step.k > kPackedElements)
+    return false;
   const dnnl::memory::desc stored = b.desc(step.k, step.n);
   const dnnl::matmul::primitive_desc unpacked =
       describe(a.desc(step.m, step.k), stored);

@@ -8,6 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import os
 import re
+import subprocess
 
 import mpctest
 
@@ -35,3 +36,17 @@ def environment(home):
     """What the commands run in: mpc of the build, nobody's own folder."""
     path = f"{mpctest.BUILD.resolve() / 'bin'}:{os.environ['PATH']}"
     return {**os.environ, "PATH": path, "HOME": str(home)}
+
+
+def execute(command, folder):
+    """Runs a script of bash in `folder`, with mpc on its path; a line that fails
+    ends it."""
+    return subprocess.run(
+        ["bash", "-ec", command],
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=mpctest.TIMEOUT,
+        check=False,
+    )

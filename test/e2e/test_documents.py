@@ -216,18 +216,6 @@ def mask(line):
     return re.sub(r"\d[\d.,]*", "#", line.strip())
 
 
-def execute(command, folder):
-    return subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env=documents.environment(folder),
-        capture_output=True,
-        text=True,
-        timeout=mpctest.TIMEOUT,
-        check=False,
-    )
-
-
 def test_every_document_with_commands_is_tried():
     have = {name for name, path in FILES.items() if documents.read_commands(path)}
     assert have - {"README.md"} == set(SET_UP)
@@ -237,7 +225,7 @@ def test_every_document_with_commands_is_tried():
 def test_commands(name, tmp_path):
     SET_UP[name](tmp_path)
     for command, shown in documents.read_commands(FILES[name]):
-        process = execute(command, tmp_path)
+        process = documents.execute(command, tmp_path)
         assert process.returncode == 0, f"{command}\n{process.stderr}"
         printed = process.stdout + process.stderr
         lines = {mask(line) for line in printed.splitlines()}
@@ -249,7 +237,7 @@ def test_the_documented_policy_is_read(tmp_path):
     (policy,) = documents.read_blocks(FILES["precision.md"], "json")
     (tmp_path / "policy.json").write_text(policy)
     command = "mpc explain --print-policy --policy policy.json"
-    process = execute(command, tmp_path)
+    process = documents.execute(command, tmp_path)
     assert process.returncode == 0, process.stderr
     printed = json.loads(process.stdout)
     assert [rule.get("node") for rule in printed["rules"]] == [
@@ -273,8 +261,8 @@ def test_the_readme_exports_what_trains(tmp_path):
     )
     code = compile(export.replace("model.onnx", f"{tmp_path}/model.onnx"), "", "exec")
     exec(code, {"torch": torch, "model": model, "x": torch.randn(8, 4)})
-    execute("mpc check model.onnx --loss cross_entropy", tmp_path)
-    process = execute("mpc inspect model.onnx --parameters", tmp_path)
+    documents.execute("mpc check model.onnx --loss cross_entropy", tmp_path)
+    process = documents.execute("mpc inspect model.onnx --parameters", tmp_path)
     assert "BatchNormalization" in process.stdout, process.stderr
 
 

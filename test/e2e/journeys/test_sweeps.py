@@ -17,18 +17,6 @@ import mpctest
 from journey import CLASSES, MLP, TEST, TRAIN
 
 
-def shell(script, folder):
-    return subprocess.run(
-        ["bash", "-ec", script],
-        cwd=folder,
-        env=documents.environment(folder),
-        capture_output=True,
-        text=True,
-        timeout=mpctest.TIMEOUT,
-        check=False,
-    )
-
-
 @pytest.fixture(name="folder")
 def fixture_folder(tmp_path):
     shutil.copy(MLP, tmp_path / "model.onnx")
@@ -38,7 +26,7 @@ def fixture_folder(tmp_path):
 
 
 def test_one_page_compares_a_sweep(folder):
-    process = shell(
+    process = documents.execute(
         """
         mkdir runs
         for lr in 0.1 0.01 0.001; do
@@ -55,7 +43,7 @@ def test_one_page_compares_a_sweep(folder):
     for rate in ("0.1", "0.01", "0.001"):
         assert f"lr-{rate}" in page
     (folder / "empty").mkdir()
-    process = shell("mpc report empty", folder)
+    process = documents.execute("mpc report empty", folder)
     assert process.returncode == 3
     assert "empty: has no metrics file" in process.stderr
 
@@ -71,12 +59,12 @@ trained.onnx: model.onnx train.npz
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 def test_make_sees_what_is_there(folder):
     (folder / "Makefile").write_text(MAKEFILE)
-    process = shell("make report.txt && make report.txt", folder)
+    process = documents.execute("make report.txt && make report.txt", folder)
     assert process.returncode == 0, process.stderr
     assert (folder / "report.txt").read_text().startswith("evaluation: accuracy")
     assert "up to date" in process.stdout
     # A training that fails leaves no target behind.
-    process = shell("rm train.npz; touch train.npz; make report.txt", folder)
+    process = documents.execute("rm train.npz; touch train.npz; make report.txt", folder)
     assert process.returncode == 2
     assert "train.npz" in process.stderr
 
@@ -99,7 +87,7 @@ def test_a_file_of_flags_makes_a_run_again(folder):
         """
     )
     train = "mpc train model.onnx --config run.toml -q"
-    process = shell(
+    process = documents.execute(
         f"{train} -o first.npz; {train} --threads 1 -o second.npz; "
         f"{train} --seed 8 -o third.npz; cmp first.npz second.npz; "
         "! cmp -s first.npz third.npz",
