@@ -166,7 +166,7 @@ void DepthParts::sumRows(int64_t slice, const SliceContext &context) const {
     for (int64_t i = 0; i < rows * step.n; ++i)
       sums[i] += from[i];
   }
-  c.finish(sums, 0, row, rows, 0, step.n);
+  c.finish(sums, step.n, 0, row, rows, 0, step.n);
 }
 
 std::unique_ptr<Contraction> prepareDepthParts(const MatMulStep &step,
