@@ -32,9 +32,11 @@ public:
       : conv(conv), builder(conv->getLoc(), conv) {}
 
   void replace(ConvOp op) {
-    finish(multiply(metPixels(op.getInput(), op.getType()),
-                    asMatrix(op.getWeight(), 1), op.getType(),
-                    /*transA=*/false, /*transB=*/true));
+    // One after the other: compilers evaluate arguments in different orders.
+    Value pixels = metPixels(op.getInput(), op.getType());
+    Value weight = asMatrix(op.getWeight(), 1);
+    finish(multiply(pixels, weight, op.getType(), /*transA=*/false,
+                    /*transB=*/true));
   }
   void replace(ConvInputGradOp op) {
     ArrayRef<int64_t> shape = op.getType().getShape();
