@@ -3,6 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import fcntl
 import os
 import resource
 import signal
@@ -31,9 +32,7 @@ def start(folder, *flags, **options):
     ]
     process = subprocess.Popen(
         [mpctest.MPC, *map(str, command)],
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
+        **{"stderr": subprocess.PIPE, "text": True, **options},
     )
     deadline = time.monotonic() + mpctest.TIMEOUT
     while process.poll() is None and time.monotonic() < deadline:
@@ -119,3 +118,29 @@ def test_a_crash_waits_for_no_symbolizer(tmp_path):
     process.send_signal(signal.SIGSEGV)
     process.communicate(timeout=30)
     assert process.returncode == -signal.SIGSEGV
+
+
+def start_without_reader(folder):
+    """A run whose standard error takes one more byte."""
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    process = start(folder, "--quiet", stderr=writer)
+    os.write(writer, b"." * 4095)
+    return process, (reader, writer)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGSEGV, -signal.SIGSEGV), (signal.SIGTERM, 143)],
+)
+def test_a_signal_waits_for_no_reader(number, code, tmp_path):
+    process, pipe = start_without_reader(tmp_path)
+    process.send_signal(number)
+    try:
+        process.wait(timeout=60)
+    finally:
+        process.kill()
+        for end in pipe:
+            os.close(end)
+    assert process.returncode == code
+    assert has_checkpoint(tmp_path) == (number == signal.SIGTERM)
