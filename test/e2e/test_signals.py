@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 
+import numpy as np
 import pytest
 
 import mpctest
@@ -18,12 +19,16 @@ IO = 5
 STEPS = 100000
 
 
-def start(folder, *flags, **options):
+def start(
+    folder,
+    *flags,
+    data=("--data", mpctest.DIGITS / "digits-train.npz"),
+    **options,
+):
     """A run that would take minutes, and is in the middle of it."""
     metrics = folder / "metrics.jsonl"
     command = [
-        *("train", mpctest.MODELS / "mlp.onnx"),
-        *("--data", mpctest.DIGITS / "digits-train.npz"),
+        *("train", mpctest.MODELS / "mlp.onnx", *data),
         *("--loss", "softmax_cross_entropy", "--batch-size", "32"),
         *("--max-steps", STEPS, "--metrics", metrics),
         *("--checkpoint-dir", folder / "checkpoints"),
@@ -144,3 +149,22 @@ def test_a_signal_waits_for_no_reader(number, code, tmp_path):
             os.close(end)
     assert process.returncode == code
     assert has_checkpoint(tmp_path) == (number == signal.SIGTERM)
+
+
+def test_data_that_becomes_shorter_is_an_error(tmp_path):
+    """Files that are read in place end where they are cut."""
+    samples = 200_000
+    images = np.lib.format.open_memmap(
+        tmp_path / "image.npy", "w+", np.uint8, (samples, 1, 8, 8)
+    )
+    images.flush()
+    np.save(tmp_path / "target.npy", np.zeros(samples, np.uint8))
+    process = start(
+        tmp_path,
+        *("--data", tmp_path / "image.npy", "--data", tmp_path / "target.npy"),
+        data=(),
+    )
+    os.truncate(tmp_path / "image.npy", 4096)
+    code, errors = finish(process)
+    assert code == IO
+    assert "error: a file that is being read is shorter" in errors

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Interruption.h"
 
+#include "compiler/Support/ExitCode.h"
+
+#include "llvm/Support/Signals.h"
+
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -81,7 +85,17 @@ static void endUnreported(int) {
   raise(crashSignal);
 }
 
+// Data is read where it lies in its file, which somebody else may cut short.
+static void endForLostFile() {
+  llvm::sys::RunInterruptHandlers(); // removes temporary files
+  say("error: a file that is being read is shorter than it was, or its disk "
+      "fails\n");
+  _exit(static_cast<int>(mpc::ExitCode::IO));
+}
+
 static void handleCrash(int signal, siginfo_t *info, void *context) {
+  if (signal == SIGBUS && info->si_code == BUS_ADRERR)
+    endForLostFile();
   constexpr unsigned secondsToReport = 5;
   crashSignal = signal;
   std::signal(SIGALRM, endUnreported);
