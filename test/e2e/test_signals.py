@@ -167,4 +167,4 @@ def test_data_that_becomes_shorter_is_an_error(tmp_path):
     os.truncate(tmp_path / "image.npy", 4096)
     code, errors = finish(process)
     assert code == IO
-    assert "error: a file that is being read is shorter" in errors
+    assert "error: a file in use was cut short" in errors

@@ -85,11 +85,10 @@ static void endUnreported(int) {
   raise(crashSignal);
 }
 
-// Data is read where it lies in its file, which somebody else may cut short.
+// Data is read, and code linked, where it lies in a file.
 static void endForLostFile() {
   llvm::sys::RunInterruptHandlers(); // removes temporary files
-  say("error: a file that is being read is shorter than it was, or its disk "
-      "fails\n");
+  say("error: a file in use was cut short, or its disk is full or fails\n");
   _exit(static_cast<int>(mpc::ExitCode::IO));
 }
 
