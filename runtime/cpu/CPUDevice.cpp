@@ -68,9 +68,9 @@ CPUDevice::~CPUDevice() {
 }
 
 static Status outOfMemory(size_t bytes) {
-  return Status(StatusCode::Device, "cannot allocate " +
-                                        std::to_string(bytes >> 20) +
-                                        " MiB of memory; use a smaller batch");
+  return Status(StatusCode::IO, "out of memory: cannot allocate " +
+                                    std::to_string(bytes >> 20) +
+                                    " MiB; use a smaller batch");
 }
 
 StatusOr<void *> CPUDevice::allocate(size_t bytes) {

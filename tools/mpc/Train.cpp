@@ -171,7 +171,14 @@ static ExitCode checkOverwriting(const TrainCommand &command) {
     if (ExitCode code = refuseOverwriting("--metrics", metrics, read);
         code != ExitCode::Done)
       return code;
-  return ExitCode::Done;
+  // Nor does one thing that is written replace another.
+  std::vector<WrittenPlace> written = {
+      {"--output", command.trained.output},
+      {"--checkpoint-dir", command.train.checkpointDir, /*isFolder=*/true},
+      {"--tensorboard", command.train.tensorboard, /*isFolder=*/true}};
+  for (const std::string &metrics : command.train.metrics)
+    written.push_back({"--metrics", metrics});
+  return refuseSharing(written);
 }
 
 // What can be wrong without the model having been compiled.
