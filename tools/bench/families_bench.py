@@ -1,7 +1,12 @@
-"""Times training steps of the model families in mpc and PyTorch, by AdamW.
+"""Times training steps of the model families in mpc and PyTorch, by AdamW: in fp32
+and in bf16, PyTorch eager and compiled.
 
     families_bench.py [--families NAME,...] [--size SIZE] [--rounds N]
                       [--steps N] [--cpus LIST] [--only NAME]
+
+After each family its table, at the end one of all, as Markdown. One contender
+runs at a time, and a family's files, which are as large as its model, go when it
+is done.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -15,8 +20,11 @@ import sys
 import rounds
 
 WARM_UP = 2
-FAMILIES = "bert,dlrm,gpt2,lstm,unet,vit"
+FAMILIES = "alexnet,bert,dlrm,gpt2,lenet,lstm,mlp,mobilenet_v2,resnet50,unet,vit"
 SCRIPT = rounds.HERE / "families_torch.py"
+# A precision's name in mpc and in PyTorch.
+PRECISIONS = {"32-true": "fp32", "bf16-mixed": "bf16"}
+WAYS = ("eager", "compiled")
 
 
 def run_torch(options, name, how, precision):
@@ -42,23 +50,77 @@ def prepare(options, name):
     )
 
 
+def clean(name):
+    """Removes what `prepare` and the runs have written."""
+    for file in (f"{name}.onnx", f"{name}.npz", "trained.onnx"):
+        (rounds.FOLDER / file).unlink(missing_ok=True)
+
+
 def list_contenders(options, name):
     mpc = prepare(options, name)
     contenders = {
         f"mpc {precision}": functools.partial(mpc, precision)
-        for precision in ("32-true", "bf16-mixed")
+        for precision in PRECISIONS
     }
-    for precision, how in itertools.product(
-        ("fp32", "bf16"), ("eager", "compiled")
-    ):
+    for precision, how in itertools.product(PRECISIONS.values(), WAYS):
         contenders[f"PyTorch {precision} {how}"] = functools.partial(
             run_torch, options, name, how, precision
         )
     return contenders
 
 
-def best(medians, what):
-    return min(value for name, value in medians.items() if what in name)
+def best(medians, *names):
+    """The least of those contenders that there are."""
+    return min((medians[n] for n in names if n in medians), default=None)
+
+
+def against(theirs, ours):
+    """How many times as long theirs takes; nothing where one is not known."""
+    return theirs / ours if theirs and ours else None
+
+
+def list_ratios(medians):
+    """PyTorch's best in each precision against mpc in it, then its best of all
+    against mpc's."""
+    ratios = []
+    for ours, theirs in PRECISIONS.items():
+        names = [f"PyTorch {theirs} {how}" for how in WAYS]
+        ratios.append(
+            against(best(medians, *names), medians.get(f"mpc {ours}"))
+        )
+    torch = [name for name in medians if name.startswith("PyTorch")]
+    mpc = [name for name in medians if name.startswith("mpc")]
+    return [*ratios, against(best(medians, *torch), best(medians, *mpc))]
+
+
+def print_rows(rows):
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+def print_all(table):
+    """A row of each family in `table`, and the geometric means."""
+    head, ends = ["model"], []
+    for ours, theirs in PRECISIONS.items():
+        head += [f"mpc {ours}"]
+        head += [f"PyTorch {theirs} {how}" for how in WAYS]
+        ends.append(f"{theirs}: its best against mpc")
+    ends.append("best against best")
+    rows = [head + ends, ["---"] * (len(head) + len(ends))]
+    columns = [[] for _ in ends]
+    for name, medians in table.items():
+        row = [f"{medians[n]:.1f}" if n in medians else "" for n in head[1:]]
+        for column, ratio in zip(columns, list_ratios(medians)):
+            row.append(f"{ratio:.2f} x" if ratio else "")
+            column += [ratio] if ratio else []
+        rows.append([name, *row])
+    means = [
+        f"{statistics.geometric_mean(column):.2f} x" if column else ""
+        for column in columns
+    ]
+    rows.append(["geometric mean", *[""] * (len(head) - 1), *means])
+    print("\nMilliseconds a step\n")
+    print_rows(rows)
 
 
 def main():
@@ -66,16 +128,13 @@ def main():
     parser.add_argument("--families", default=FAMILIES)
     parser.add_argument("--size", default="small")
     options = rounds.finish_options(parser)
-    ratios = []
+    table = {}
     for name in options.families.split(","):
         contenders = list_contenders(options, name)
         title = f"{name}, {options.size}, AdamW"
-        medians = rounds.compare(title, options, contenders, "mpc bf16-mixed")
-        if any("PyTorch" in n for n in medians) and any("mpc" in n for n in medians):
-            ratios.append(best(medians, "PyTorch") / best(medians, "mpc"))
-    if ratios:
-        mean = statistics.geometric_mean(ratios)
-        print(f"\nPyTorch's best against mpc's: {mean:.2f} x on geometric mean")
+        table[name] = rounds.compare(title, options, contenders, "mpc bf16-mixed")
+        clean(name)
+    print_all(table)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,10 @@ def finish_options(parser):
     return options
 
 
+class Failed(Exception):
+    """A contender that did not come to its end, with what it said."""
+
+
 def execute(command, cpus):
     process = subprocess.run(
         [str(word) for word in command],
@@ -54,7 +58,7 @@ def execute(command, cpus):
         preexec_fn=lambda: os.sched_setaffinity(0, cpus),
     )
     if process.returncode != 0:
-        sys.exit(f"{command[0]} failed:\n{process.stderr}")
+        raise Failed(f"{command[0]} failed:\n{process.stderr}")
     return process.stdout
 
 
@@ -114,24 +118,32 @@ def list_contenders(options, name, batch, flags, torch):
 
 def compare(title, options, contenders, ours):
     """Times all `contenders` and prints a table, relative to `ours`. Returns
-    the medians."""
+    the medians. One that fails is named, and left out."""
     names = [n for n in contenders if not options.only or options.only in n]
     medians = {name: [] for name in names}
     for i in range(options.rounds):
-        for name in names:
-            medians[name].append(statistics.median(contenders[name]()))
+        for name in list(medians):
+            try:
+                medians[name].append(statistics.median(contenders[name]()))
+            except Failed as failed:
+                print(f"{name}: {failed}", file=sys.stderr)
+                del medians[name]
+                continue
             print(
                 f"round {i + 1}/{options.rounds}: {name}"
                 f" {medians[name][-1]:.1f} ms",
                 file=sys.stderr,
             )
+    if not medians:
+        sys.exit("no contender came to its end")
     print(f"\n{title}, {len(options.cpus)} threads\n")
     if ours not in medians:
-        ours = names[0]
+        ours = next(iter(medians))
     base = statistics.median(medians[ours])
     print(f"{'':24}{'ms/step':>9}{'range':>16}{'vs ' + ours:>20}")
     for name, values in medians.items():
         middle = statistics.median(values)
         span = f"{min(values):.1f}-{max(values):.1f}"
-        print(f"{name:24}{middle:9.1f}{span:>16}{middle / base:19.2f}x")
+        row = f"{name:24}{middle:9.1f}{span:>16}{middle / base:19.2f}x"
+        print(row, flush=True)
     return {name: statistics.median(values) for name, values in medians.items()}

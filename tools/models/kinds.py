@@ -233,6 +233,158 @@ class GraphAttention(nn.Module):
         return self.output(functional.elu(weights @ x))
 
 
+class SparseFeatures(nn.Module):
+    """A mask of features by the nearest point of the simplex: sorted sums, of
+    which as many count as are above the threshold that they make."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.scores = nn.BatchNorm1d(6), nn.Linear(6, 6)
+        self.features, self.output = nn.Linear(6, 8), nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = self.norm(x)
+        scores = self.scores(x)
+        largest, _ = torch.sort(scores, dim=1, descending=True)
+        sums = torch.cumsum(largest, 1)
+        counts = torch.arange(1, 7, dtype=x.dtype)
+        chosen = (1 + counts * largest > sums).to(x.dtype).sum(1, keepdim=True)
+        last = torch.gather(sums, 1, chosen.long() - 1)
+        mask = torch.clamp(scores - (last - 1) / chosen, min=0)
+        return self.output(functional.glu(self.features(mask * x)))
+
+
+class Flow(nn.Module):
+    """The negative log likelihood, per feature, of a normalizing flow: couplings,
+    and a plane whose volume is changed by 1 - tanh^2."""
+
+    def __init__(self):
+        super().__init__()
+        self.couplings = nn.ModuleList(
+            nn.Sequential(nn.Linear(2, 8), nn.LeakyReLU(), nn.Linear(8, 4))
+            for _ in range(3)
+        )
+        self.plane, self.shift = nn.Linear(4, 1), nn.Linear(1, 4, bias=False)
+
+    def forward(self, x):
+        volume = torch.zeros(x.shape[0], 1, dtype=x.dtype)
+        for coupling in self.couplings:
+            first, second = x.chunk(2, 1)
+            scale, offset = coupling(first).chunk(2, 1)
+            scale = torch.tanh(scale)
+            x = torch.cat([second * scale.exp() + offset, first], 1)
+            volume = volume + scale.sum(1, keepdim=True)
+        bend = torch.tanh(self.plane(x))
+        along = (self.plane.weight @ self.shift.weight).squeeze()
+        volume = volume + torch.log(torch.abs(1 + (1 - bend**2) * along) + 1e-6)
+        x = x + self.shift(bend)
+        return (0.5 * (x**2).sum(1, keepdim=True) - volume).mean() / 4
+
+
+class Tagger(nn.Module):
+    """The loss of a linear chain of tags: log sums of all paths but the one."""
+
+    def __init__(self):
+        super().__init__()
+        self.scores = nn.Linear(5, 3)
+        self.steps = nn.Parameter(torch.randn(3, 3) * 0.3)
+        self.first = nn.Parameter(torch.randn(3) * 0.3)
+
+    def forward(self, words, tags):
+        scores = self.scores(words)
+        all_paths = self.first + scores[:, 0]
+        path = torch.gather(all_paths, 1, tags[:, :1]).squeeze(1)
+        for t in range(1, words.shape[1]):
+            steps = all_paths[:, :, None] + self.steps + scores[:, t, None]
+            all_paths = torch.logsumexp(steps, 1)
+            path = path + self.steps[tags[:, t - 1], tags[:, t]]
+            own = torch.gather(scores[:, t], 1, tags[:, t : t + 1])
+            path = path + own.squeeze(1)
+        return (torch.logsumexp(all_paths, 1) - path).mean()
+
+
+class Splines(nn.Module):
+    """Functions of each feature, by the recursion of B-splines over a grid."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("grid", torch.linspace(-2.2, 2.2, 9))
+        self.linear = nn.Linear(4, 2, bias=False)
+        self.splines = nn.Parameter(torch.randn(4, 5, 2) * 0.2)
+
+    def forward(self, x):
+        grid, at = self.grid, x[..., None]
+        bases = ((at >= grid[:-1]) & (at < grid[1:])).to(x.dtype)
+        for k in range(1, 4):
+            up = (at - grid[: -k - 1]) / (grid[k:-1] - grid[: -k - 1])
+            down = (grid[k + 1 :] - at) / (grid[k + 1 :] - grid[1:-k])
+            bases = up * bases[..., :-1] + down * bases[..., 1:]
+        curves = torch.einsum("bik,iko->bo", bases, self.splines)
+        return self.linear(functional.silu(x)) + curves
+
+
+class Styles(nn.Module):
+    """A convolution with weights of each sample's own, of length 1, in groups."""
+
+    def __init__(self):
+        super().__init__()
+        self.image = nn.Parameter(torch.randn(1, 6, 4, 4))
+        self.style = nn.Linear(5, 6)
+        self.weight = nn.Parameter(torch.randn(1, 3, 6, 3, 3) * 0.3)
+
+    def forward(self, code):
+        count = code.shape[0]
+        style = self.style(code).view(count, 1, 6, 1, 1) + 1
+        weight = self.weight * style
+        squares = (weight**2).sum((2, 3, 4), keepdim=True)
+        weight = (weight * torch.rsqrt(squares + 1e-8)).view(-1, 6, 3, 3)
+        image = self.image.expand(count, -1, -1, -1).reshape(1, -1, 4, 4)
+        result = functional.conv2d(image, weight, padding=1, groups=count)
+        return functional.leaky_relu(result.view(count, 3, 4, 4), 0.2)
+
+
+class Fourier(nn.Module):
+    """Tokens and features mixed by the real part of a transform of both."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(8)
+        self.layer, self.output = nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        mixed = torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real
+        x = self.norm(x + mixed)
+        return self.output((x + functional.gelu(self.layer(x))).mean(1))
+
+
+class Decays(nn.Module):
+    """A state space in its quadratic form: decays of all pairs of steps, by
+    sums up to each, masked before the exponential."""
+
+    def __init__(self):
+        super().__init__()
+        self.inputs, self.both = nn.Linear(6, 12), nn.Linear(12, 8)
+        self.step, self.output = nn.Linear(12, 3), nn.Linear(12, 6)
+        self.rate = nn.Parameter(torch.log(torch.rand(3) + 0.5))
+        self.skip = nn.Parameter(torch.rand(3))
+        self.norm = nn.RMSNorm(12, eps=1e-5)
+
+    def forward(self, x):
+        u = functional.silu(self.inputs(x))
+        write, read = self.both(u).chunk(2, -1)
+        step = functional.softplus(self.step(u))
+        sums = torch.cumsum(-torch.exp(self.rate) * step, 1)
+        between = sums[:, :, None] - sums[:, None]
+        steps = x.shape[1]
+        before = torch.ones(steps, steps, dtype=torch.bool).tril()[None, :, :, None]
+        decays = torch.exp(between.masked_fill(~before, -torch.inf))
+        parts = u.view(*u.shape[:2], 3, 4)
+        scores = torch.einsum("bln,bsn->bls", read, write)
+        y = torch.einsum("bls,blsh,bsh,bshp->blhp", scores, decays, step, parts)
+        y = y + self.skip[:, None] * parts
+        return self.output(self.norm(y.flatten(2)))
+
+
 @dataclasses.dataclass
 class Kind:
     make: typing.Callable
@@ -278,4 +430,18 @@ KINDS = {
         {"nodes": Array((6, 4)), "edges": Array((6, 6), 2)},
         *(Array((6, 3)), "mse"),
     ),
+    "sparsefeatures": Kind(SparseFeatures, {"x": Array((6,))}, Array((), 3)),
+    "flow": Kind(Flow, {"x": Array((4,))}, None, "output:loss"),
+    "tagger": Kind(
+        Tagger,
+        {"words": Array((6, 5)), "tags": Array((6,), 3)},
+        *(None, "output:loss"),
+        stops=True,
+    ),
+    "splines": Kind(Splines, {"x": Array((4,))}, Array((2,)), "mse"),
+    "styles": Kind(
+        Styles, {"code": Array((5,))}, Array((3, 4, 4)), "mse", stops=True
+    ),
+    "fourier": Kind(Fourier, {"x": Array((6, 8))}, Array((), 3), stops=True),
+    "decays": Kind(Decays, {"x": Array((8, 6))}, Array((8, 6)), "mse", stops=True),
 }

@@ -1,7 +1,9 @@
 """Writes the models of tools/models/kinds.py with both exporters of PyTorch, and
 the losses of PyTorch's own training, as make_families.py does for the families.
 
-    make_kinds.py    (needs tools/models/requirements.txt)
+    make_kinds.py [NAME...]    (needs tools/models/requirements.txt)
+
+Of all kinds, or of those that are named.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -44,8 +46,9 @@ def strip(path):
 
 
 def main():
-    results = {}
-    for name, kind in KINDS.items():
+    results = json.loads((HERE / "losses.json").read_text())
+    for name in sys.argv[1:] or KINDS:
+        kind = KINDS[name]
         torch.manual_seed(0)
         module = kind.make().train()
         random = np.random.RandomState(1)
