@@ -62,7 +62,9 @@ def test_precision_stays_close(kind, seed, precision, tmp_path):
     200 networks evaluated with a rounding after every node, since at this depth
     most roundings cancel. Or, where products of products or sums of thousands of
     values make more of them, four times the worst that roundings of inputs,
-    parameters and nodes make of this one."""
+    parameters and nodes make of this one. In 32-true partial sums are rounded,
+    too: those of a product of depth 129, the deepest, add up as eleven roundings
+    of the result do."""
     graph = kind(seed)
     x = graph.data().astype(np.float32)
     single = {k: v.astype(np.float32) for k, v in graph.parameters.items()}
@@ -80,12 +82,12 @@ def test_precision_stays_close(kind, seed, precision, tmp_path):
     if error <= 8 * unit * scale:
         return
     # Each coarser rounding makes errors of its own, larger in proportion: one
-    # alone may by chance be a tenth of the next. Seeds 220 and 1128 are such.
+    # alone may by chance be a tenth of the next. Seeds 220, 372 and 1128 are such.
     simulated = [
         np.abs(graph.evaluate(*exact, times * unit) - expected).max() / times
         for times in np.geomspace(1, 4, 12)
     ]
-    assert error <= 4 * max(simulated)
+    assert error <= (12 if precision == "32-true" else 4) * max(simulated)
 
 
 class Objective:
