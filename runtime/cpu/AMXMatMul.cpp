@@ -59,10 +59,11 @@ private:
   int64_t tilesM() const { return (step.m + tileM - 1) / tileM; }
   int64_t tilesN() const { return (step.n + tileN - 1) / tileN; }
   int64_t tiles() const { return step.batches() * tilesM() * tilesN(); }
-  /// Rows of whole panels and steps are read where they are.
-  bool packsLeft() const {
-    return step.transA || step.m % kPanelWidth != 0 ||
-           step.k % kPanelWidth != 0 || step.lda % kPanelWidth != 0;
+  /// Whether the left operand's rows, of whole panels and steps, are read where
+  /// they are.
+  bool readsInPlace(int64_t rows) const {
+    return !step.transA && rows % kPanelWidth == 0 &&
+           step.k % kPanelWidth == 0 && step.lda % kPanelWidth == 0;
   }
 
   const MatMulStep step;
@@ -75,9 +76,9 @@ private:
 
 } // namespace
 
-/// Halves a tile until its sums fit and there are enough of them. Rows that are
-/// read where they are may be many; where they are packed, as of a weight's
-/// gradient, tiles are wide, for the sake of the optimizer that follows.
+/// Halves a tile until its sums fit and there are enough of them. Rows may be
+/// many; of a weight's gradient, whose left operand is turned, tiles are wide,
+/// for the sake of the optimizer that follows.
 void AMXMatMul::chooseTiles(int workers) {
   tileM = roundUp(step.m);
   tileN = roundUp(step.n);
@@ -86,7 +87,7 @@ void AMXMatMul::chooseTiles(int workers) {
                            tileM * tileN * step.k >= 2 * kMinTileProducts;
     if (tileM * tileN <= kMaxSums && !wantsMore)
       break;
-    const bool cutsColumns = packsLeft() ? tileN > 2 * tileM : tileN >= tileM;
+    const bool cutsColumns = step.transA ? tileN > 2 * tileM : tileN >= tileM;
     int64_t &side = cutsColumns ? tileN : tileM;
     side = roundUp((side + 1) / 2);
   }
@@ -96,7 +97,7 @@ void AMXMatMul::layOutScratch() {
   const int64_t steps = std::min(panelsOf(step.k), kChunkSteps);
   leftOffset = size_t(tileM * tileN) * sizeof(float);
   rightOffset = leftOffset;
-  if (packsLeft())
+  if (!readsInPlace(step.m))
     rightOffset += size_t(panelsOf(tileM) * steps * kPanelStepBytes);
   scratchSize = rightOffset + size_t(panelsOf(tileN) * steps * kPanelStepBytes);
   phaseSlices = {tiles()};
@@ -114,7 +115,7 @@ LeftOperand AMXMatMul::packLeft(int64_t index, int64_t row, int64_t rows,
                                 int64_t k, int64_t depth,
                                 std::byte *memory) const {
   constexpr int64_t kRowBytes = kPanelWidth * sizeof(uint16_t);
-  if (!packsLeft()) {
+  if (readsInPlace(rows)) {
     const int64_t leading = step.lda * int64_t(sizeof(uint16_t));
     return {a.at(index, row, k, nullptr), leading, kRowBytes,
             kPanelWidth * leading};
