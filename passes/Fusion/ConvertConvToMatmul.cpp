@@ -32,10 +32,10 @@ public:
       : conv(conv), builder(conv->getLoc(), conv) {}
 
   void replace(ConvOp op) {
-    // One after the other: compilers evaluate arguments in different orders.
-    Value pixels = metPixels(op.getInput(), op.getType());
-    Value weight = asMatrix(op.getWeight(), 1);
-    finish(multiply(pixels, weight, op.getType(), /*transA=*/false,
+    // In this order, which a compiler may choose for the arguments of a call.
+    Value met = metPixels(op.getInput(), op.getType());
+    Value filter = asMatrix(op.getWeight(), 1);
+    finish(multiply(met, filter, op.getType(), /*transA=*/false,
                     /*transB=*/true));
   }
   void replace(ConvInputGradOp op) {

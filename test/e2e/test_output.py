@@ -100,7 +100,7 @@ def test_missing_files_are_found_before_compiling(wrong, tmp_path):
         (("--output", "trained.onnx"), ("--metrics", "./trained.onnx")),
         (("--output", "trained.onnx"), ("--checkpoint-dir", "trained.onnx/")),
         (("--metrics", "run"), ("--tensorboard", "run/../run")),
-        (("--metrics", "m.jsonl"), ("--metrics", "m.jsonl")),
+        (("--metrics", "m.jsonl"), ("--metrics", "./m.jsonl")),
         (("--output", "-"), ("--metrics", "-")),
     ],
     ids=lambda flag: flag[0],

@@ -60,6 +60,9 @@ ExitCode mpc::tools::refuseSharing(llvm::ArrayRef<WrittenPlace> places) {
       if (place.path.empty() || other.path.empty() ||
           (place.isFolder && other.isFolder))
         continue;
+      // Of a file that one flag gives twice the loop says so.
+      if (place.flag == other.flag && place.path == other.path)
+        continue;
       if (absolutePath(place.path) == absolutePath(other.path) ||
           isSameFile(place.path, other.path))
         return reportError(ExitCode::Usage,
