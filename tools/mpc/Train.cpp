@@ -17,12 +17,12 @@
 #include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/Progress.h"
+#include "tools/mpc/ReleasedMemory.h"
 #include "tools/mpc/TrainReport.h"
 #include "tools/mpc/TrainedModel.h"
 #include "tools/mpc/Validators.h"
 
 #include <csignal>
-#include <malloc.h>
 
 using namespace mpc;
 using namespace mpc::tools;
@@ -306,9 +306,6 @@ ExitCode TrainRun::compile() {
       driver.getCompileTimes().print(llvm::errs());
     model = driver.takeModel();
   }
-  // The compiler held the weights, too, and needs no memory any longer.
-  malloc_trim(0);
-  resetPeakMemory();
   if (code != ExitCode::Done)
     return code;
   if (!artifact->plan().findFunction(kForwardFunction))
@@ -342,6 +339,10 @@ ExitCode TrainRun::open() {
   if (ExitCode code = writer.prepare(artifact->plan(), std::move(model));
       code != ExitCode::Done)
     return code;
+  // The compiler is done; it held the weights, too, and so did the model.
+  model.reset();
+  releaseUnusedMemory();
+  resetPeakMemory();
   if (command.trained.output.empty() && command.train.checkpointDir.empty())
     warn("without --output or --checkpoint-dir the trained weights are lost");
   command.session.seed = command.train.seed;
