@@ -227,7 +227,7 @@ bool OneDNNMatMul::makePrimitives(const OneDNNConfig &config) {
 
 Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
   // Types that the library multiplies.
-  bool narrow = config.nativeBF16 && a.source.type == DType::BF16 &&
+  bool narrow = config.multipliesBF16(step.k) && a.source.type == DType::BF16 &&
                 b.source.type == DType::BF16;
   for (MatrixOperand *operand : {&a, &b})
     if (!narrow && operand->source.type != DType::F32)

@@ -20,6 +20,13 @@ struct OneDNNConfig {
   /// Multiplies as with AMX, but by other instructions, for tests on CPUs that
   /// have none.
   bool emulatesAMX = false;
+
+  /// Whether the library multiplies bf16 operands of this depth itself. At a
+  /// depth of 63, oneDNN 2.6 sets AMX's tiles up for 64 and dies of an illegal
+  /// instruction.
+  bool multipliesBF16(int64_t depth) const {
+    return nativeBF16 && !(hasAMX && depth == 63);
+  }
 };
 
 class OneDNNProvider : public ContractionProvider {
