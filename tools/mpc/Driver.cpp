@@ -5,6 +5,7 @@
 #include "tools/mpc/DeclaredShapes.h"
 #include "tools/mpc/Effects.h"
 #include "tools/mpc/LossFlags.h"
+#include "tools/mpc/ModulePorts.h"
 #include "tools/mpc/Notes.h"
 #include "tools/mpc/ONNXWords.h"
 #include "tools/mpc/PrintableStream.h"
@@ -439,6 +440,26 @@ void Driver::readDecisions() {
   normalizations = findNormalizations(*module);
 }
 
+// The stage after which a module's inputs are the artifact's. In 64-true the
+// types of a step that came as such change when precision is decided.
+static Stage findPortStage(const PipelineOptions &pipeline) {
+  return pipeline.precision.mode == "64-true" && pipeline.recipe.losses.empty()
+             ? Stage::Precision
+             : Stage::Differentiate;
+}
+
+ExitCode Driver::runEarlyCheck(const PipelineOptions &pipeline) {
+  labels = findLabels(*module);
+  normalizations = findNormalizations(*module);
+  runtime::train::TraineeInfo info = describeModule(*module);
+  info.precision = pipeline.precision.mode;
+  info.modelHash = onnx_frontend::identifyModel(*model).hash;
+  llvm::raw_string_ostream(info.recipe) << llvm::json::Value(describeRecipe());
+  if (runtime::Status status = readRecipe(info); !status.ok())
+    return reportError(ExitCode::Internal, status.message());
+  return earlyCheck(info);
+}
+
 ExitCode Driver::compile(const CompileOptions &options, Stage last,
                          llvm::raw_ostream &findings,
                          llvm::function_ref<LogicalResult()> then) {
@@ -478,6 +499,11 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
         return reportError(std::move(error));
     }
     stopwatch.lap(info.name);
+    if (passed && earlyCheck && done == findPortStage(pipeline)) {
+      if (ExitCode code = runEarlyCheck(pipeline); code != ExitCode::Done)
+        return code;
+      stopwatch.lap("data");
+    }
   }
   passed = passed && succeeded(then());
   stopwatch.lap("kernels");

@@ -170,6 +170,10 @@ static Axis chooseAxis(const Chart &chart, Range range) {
                     ? Axis::Kind::PowersOfTwo
                     : Axis::Kind::Logarithmic,
                 range.low / 1.2, range.high * 1.2);
+  // Nothing is more than all: where every value is, the axis goes down alone.
+  if (llvm::StringRef(chart.unit).starts_with("%") && range.low == range.high &&
+      range.high <= 100)
+    range.low = std::max(0.0, range.high - 10);
   // Room for the line's own width.
   const double room = (range.high - range.low) / 30;
   return Axis(Axis::Kind::Linear,
