@@ -150,8 +150,10 @@ static std::string describeWord(const CLI::App &program,
   const bool flag = name.consume_front("--");
   if (!flag)
     names = commandNames(program);
+  const std::string meant = flag ? "" : findMeantCommand(name);
   return (flag ? "unknown flag '" : "unknown command '") + word + "'" +
-         hint(names, name, flag ? "--" : "");
+         (meant.empty() ? hint(names, name, flag ? "--" : "")
+                        : "; did you mean " + meant + "?");
 }
 
 // CLI11's "VALUE not in {A,B}" in our words.

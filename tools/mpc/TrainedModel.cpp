@@ -29,6 +29,12 @@ static bool isModel(const std::string &output) {
          extensionOf(output) == ".onnx";
 }
 
+// Whether PyTorch's programs call their files so.
+static bool isPyTorch(llvm::StringRef extension) {
+  return extension == ".pt" || extension == ".pth" || extension == ".ckpt" ||
+         extension == ".bin";
+}
+
 ExitCode mpc::tools::resolve(TrainedModelOptions &options,
                              const std::string &model) {
   if (options.output.empty())
@@ -54,7 +60,11 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
   if (!isModel(options.output))
     return reportError(ExitCode::Usage,
                        "--output " + options.output +
-                           ": expected .onnx, .safetensors or .npz");
+                           ": expected .onnx, .safetensors or .npz" +
+                           (isPyTorch(extension)
+                                ? "; PyTorch reads .safetensors by "
+                                  "safetensors.torch.load_file"
+                                : ""));
   if (!options.exportModel.empty()) {
     if (llvm::sys::fs::exists(options.exportModel))
       return ExitCode::Done;
