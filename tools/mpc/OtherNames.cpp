@@ -279,7 +279,7 @@ static std::string nameOwners(const CLI::App &program, StringRef name) {
 std::string mpc::tools::findMeantCommand(StringRef word) {
   const std::string lower = word.lower();
   for (auto [names, command] : kOtherCommands)
-    if (llvm::is_contained(llvm::split(names, ' '), StringRef(lower)))
+    if (isAmong(lower, names))
       return command.str();
   return "";
 }
