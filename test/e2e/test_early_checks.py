@@ -62,7 +62,10 @@ def test_a_run_that_fits_is_compiled(tmp_path):
 
 
 WRONG = {
-    "a label that is no class": ({"target": np.full(64, 10)}, "label 10 is not in [0,10)"),
+    "a label that is no class": (
+        {"target": np.full(64, 10)},
+        "label 10 is not in [0,10)",
+    ),
     "another count": ({"target": np.zeros(63, int)}, "has 63 samples"),
     "another shape": ({"image": np.zeros((64, 1, 8, 9), np.float32)}, "got [64,1,8,9]"),
     "another type": ({"target": np.full(64, 0.5)}, "0.5"),
