@@ -101,14 +101,6 @@ def test_samples_for_a_step(tmp_path):
     refused(tmp_path, train(data), INVALID, "has 31 samples, one step takes 32")
 
 
-def test_an_axis_of_samples(tmp_path):
-    data = save(tmp_path, digits())
-    flags = ["--batch-axis", "image=none"]
-    process = mpctest.mpc(*train(data, *flags), "--kernel-cache", tmp_path / "cache")
-    assert process.returncode in (USAGE, INVALID), process.stderr
-    assert not is_compiled(tmp_path)
-
-
 def test_the_model_that_receives_the_weights(tmp_path):
     data = save(tmp_path, digits())
     flags = ["--output", tmp_path / "o.onnx", "--export-model"]

@@ -2,6 +2,7 @@
 #include "tools/mpc/Driver.h"
 
 #include "passes/Differentiation/LossSpec.h"
+#include "tools/mpc/CompileFlags.h"
 #include "tools/mpc/DeclaredShapes.h"
 #include "tools/mpc/Effects.h"
 #include "tools/mpc/LossFlags.h"
@@ -448,13 +449,17 @@ static Stage findPortStage(const PipelineOptions &pipeline) {
              : Stage::Differentiate;
 }
 
-ExitCode Driver::runEarlyCheck(const PipelineOptions &pipeline) {
+ExitCode Driver::runEarlyCheck(const CompileOptions &options) {
   labels = findLabels(*module);
   normalizations = findNormalizations(*module);
   runtime::train::TraineeInfo info = describeModule(*module);
-  info.precision = pipeline.precision.mode;
+  info.precision = options.pipeline.precision.mode;
   info.modelHash = onnx_frontend::identifyModel(*model).hash;
-  llvm::raw_string_ostream(info.recipe) << llvm::json::Value(describeRecipe());
+  // The recipe of the artifact, but for what is decided later.
+  llvm::json::Object recipe = describeRecipe();
+  addCompileFlags(recipe, options, /*decisions=*/"", addsOptimizer);
+  recipe.erase("decisions");
+  llvm::raw_string_ostream(info.recipe) << llvm::json::Value(std::move(recipe));
   if (runtime::Status status = readRecipe(info); !status.ok())
     return reportError(ExitCode::Internal, status.message());
   return earlyCheck(info);
@@ -500,7 +505,7 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
     }
     stopwatch.lap(info.name);
     if (passed && earlyCheck && done == findPortStage(pipeline)) {
-      if (ExitCode code = runEarlyCheck(pipeline); code != ExitCode::Done)
+      if (ExitCode code = runEarlyCheck(options); code != ExitCode::Done)
         return code;
       stopwatch.lap("data");
     }

@@ -126,7 +126,7 @@ private:
   void findSamples(const onnx_frontend::ImportOptions &options);
   /// Keeps what the Precision stage decided and what stages after it hide.
   void readDecisions();
-  ExitCode runEarlyCheck(const PipelineOptions &pipeline);
+  ExitCode runEarlyCheck(const CompileOptions &options);
   /// What the runtime and `mpc inspect` read of the recipe.
   llvm::json::Object describeRecipe() const;
 
