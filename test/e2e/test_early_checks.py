@@ -126,7 +126,8 @@ def test_flags_that_need_the_model(flags, text, tmp_path):
 def test_a_model_without_a_loss(tmp_path):
     data = save(tmp_path, digits())
     for verb in ("train", "eval"):
-        refused(tmp_path, [verb, MODEL, "--data", data], USAGE, "needs a loss")
+        command = [verb, MODEL, "--data", data, "--batch-size", 32]
+        refused(tmp_path, command, USAGE, "needs a loss")
 
 
 @pytest.mark.parametrize("resume", ["auto", "step-1"])
