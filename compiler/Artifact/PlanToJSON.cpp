@@ -18,7 +18,7 @@ static StringRef word(Enum value) {
   return stringify(value);
 }
 
-static std::optional<DType> toDType(IntegerType type) {
+static std::optional<DType> toIntegerDType(IntegerType type) {
   const bool isUnsigned = type.isUnsigned();
   switch (type.getWidth()) {
   case 1:
@@ -36,15 +36,14 @@ static std::optional<DType> toDType(IntegerType type) {
   }
 }
 
-// An element type in artifacts; nothing where they do not know it.
-static std::optional<DType> toDType(Type type) {
+std::optional<DType> mpc::toDType(Type type) {
   using Found = std::optional<DType>;
   return llvm::TypeSwitch<Type, Found>(type)
       .Case([](Float16Type) { return DType::F16; })
       .Case([](BFloat16Type) { return DType::BF16; })
       .Case([](Float32Type) { return DType::F32; })
       .Case([](Float64Type) { return DType::F64; })
-      .Case([](IntegerType integer) { return toDType(integer); })
+      .Case([](IntegerType integer) { return toIntegerDType(integer); })
       .Default([](Type) { return std::nullopt; });
 }
 

@@ -5,11 +5,17 @@
 #define MPC_COMPILER_ARTIFACT_PLANTOJSON_H
 
 #include "compiler/Artifact/DataSection.h"
+#include "runtime/Names.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/JSON.h"
 
+#include <optional>
+
 namespace mpc {
+
+/// What artifacts call a type of elements; nothing where they do not know it.
+std::optional<DType> toDType(mlir::Type type);
 
 /// The members of a plan that the IR holds; the ArtifactWriter's caller adds
 /// model, precision, recipe and target.

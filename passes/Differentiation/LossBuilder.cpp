@@ -26,17 +26,30 @@ Type mpc::lossElementType(Value output) {
   return element.isF64() ? element : Float32Type::get(output.getContext());
 }
 
+// "i64[4,3]".
+static std::string printType(RankedTensorType type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type.getElementType();
+  return text + printShape(type.getShape());
+}
+
 FailureOr<Value> LossBuilder::addLabels(StringRef name, RankedTensorType type) {
   Value found = function.input(name);
   if (!found)
     return function.addInput(name, Role::Label, type);
+  const Location where = function.get()->getParentOp()->getLoc();
+  const bool isOfOther = function.port(found).getRole() == Role::Label;
+  if (found.getType() != type && isOfOther)
+    return withExitCode(mlir::emitError(where), ExitCode::InvalidInput)
+           << "one loss needs labels of " << printType(typeOf(found))
+           << ", another of " << printType(type) << ", and '" << name
+           << "' cannot be both; name an array for each with --target-array "
+              "OUTPUT=ARRAY";
   if (found.getType() != type)
-    return withExitCode(
-               mlir::emitError(function.get()->getParentOp()->getLoc()),
-               ExitCode::InvalidInput)
-           << "input '" << name << "' of the model is " << found.getType()
-           << ", but the loss needs labels of " << type
-           << "; name another array with --target-array";
+    return withExitCode(mlir::emitError(where), ExitCode::InvalidInput)
+           << "input '" << name << "' of the model is "
+           << printType(typeOf(found)) << ", but the loss needs labels of "
+           << printType(type) << "; name another array with --target-array";
   function.setInputRole(found, Role::Label);
   return found;
 }

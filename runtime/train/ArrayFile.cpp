@@ -39,6 +39,8 @@ static std::string guess(std::string_view text) {
            "model that its artifacts were made from";
   if (begins("<"))
     return "this looks like an HTML page";
+  if (begins("\xff\xd8\xff") || begins("\x89PNG"))
+    return "it is an image; images are read from a folder, NAME=FOLDER";
   return "it begins as none of these does";
 }
 

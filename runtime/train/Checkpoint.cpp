@@ -378,6 +378,15 @@ runDifferences(const CheckpointContents &contents,
   return differences;
 }
 
+static Status refuseRun(const std::string &problem, const std::string &path) {
+  if (problem.empty())
+    return Status();
+  return Status(StatusCode::Checkpoint,
+                path + ": checkpoint of another run: " + problem +
+                    "; a new run starts from its weights with --weights " +
+                    path + "/state.safetensors");
+}
+
 static Status checkFit(const CheckpointContents &contents,
                        const TraineeInfo &info, const RunIdentity &identity,
                        const std::string &path) {
@@ -385,12 +394,32 @@ static Status checkFit(const CheckpointContents &contents,
   const std::string tensors = tensorDifferences(contents, info);
   if (!tensors.empty())
     problem += (problem.empty() ? "" : "; ") + ("tensors: " + tensors);
-  if (problem.empty())
+  return refuseRun(problem, path);
+}
+
+/// Of a recipe, the members that `other` has too.
+static std::string membersOf(const std::string &recipe,
+                             const nlohmann::json &other) {
+  const nlohmann::json whole = parseBoundedJSON(recipe);
+  nlohmann::json part = nlohmann::json::object();
+  if (whole.is_object() && other.is_object())
+    for (const auto &[key, value] : whole.items())
+      if (other.contains(key))
+        part[key] = value;
+  return part.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Status checkCheckpointRun(const std::string &path, RunIdentity identity) {
+  StatusOr<CheckpointContents> contents = readCheckpointHeader(path);
+  if (!contents.ok())
     return Status();
-  return Status(StatusCode::Checkpoint,
-                path + ": checkpoint of another run: " + problem +
-                    "; a new run starts from its weights with --weights " +
-                    path + "/state.safetensors");
+  // Both recipes in one form, of the members that are known.
+  const nlohmann::json known = parseBoundedJSON(identity["recipe"]);
+  identity["recipe"] = membersOf(identity["recipe"], known);
+  if (const auto recipe = contents->identity.find("recipe");
+      recipe != contents->identity.end())
+    recipe->second = membersOf(recipe->second, known);
+  return refuseRun(listSome(runDifferences(*contents, identity)), path);
 }
 
 static Status apply(const CheckpointContents &contents, Trainee &model) {

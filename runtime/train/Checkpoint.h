@@ -131,6 +131,11 @@ StatusOr<std::string> findCheckpoint(const std::string &path);
 /// The checkpoint of that step beside the one at `path`.
 std::string siblingOf(const std::string &path, int64_t step);
 
+/// Checkpoint where what is said of the run at `path` differs from `identity`,
+/// of which the recipe may lack members. A damaged checkpoint is not looked at:
+/// whoever restores it says so, or takes another.
+Status checkCheckpointRun(const std::string &path, RunIdentity identity);
+
 /// All state of a checkpoint. StatusCode::Checkpoint where it is damaged or of
 /// another run.
 StatusOr<std::vector<Array>> readCheckpoint(const std::string &path,

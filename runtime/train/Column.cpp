@@ -138,7 +138,10 @@ Status Column::addPart(Array part) {
     return invalid(part.fault);
   if (part.isColumn)
     shapeColumns(input, part);
-  if (part.isOfSamples && input.batchAxis == 0)
+  // Files of one sample say nothing of axes of 1, and labels of one number each
+  // are as often [N] as [N,1].
+  const bool mayLackOnes = part.isOfSamples || input.role == Role::Label;
+  if (mayLackOnes && input.batchAxis == 0 && !part.shape.empty())
     addOnes(input.shape, part.shape);
   // The first file says whether channels are last; all must fit the model and
   // each other.

@@ -89,6 +89,19 @@ static std::string formatRate(double value) {
   return text;
 }
 
+StatusOr<int64_t> countStepsOfEpoch(const Dataset &data, int64_t perStep,
+                                    LastBatch lastBatch) {
+  const bool isPartKept =
+      data.size() % perStep != 0 && lastBatch == LastBatch::Keep;
+  const int64_t steps = data.size() / perStep + (isPartKept ? 1 : 0);
+  if (steps > 0)
+    return steps;
+  return Status(StatusCode::InvalidInput,
+                data.source() + ": has " + counted(data.size(), "sample") +
+                    ", one step takes " + std::to_string(perStep) +
+                    "; use a smaller --batch-size or --last-batch keep");
+}
+
 int64_t countSteps(const TrainOptions &options, int64_t stepsPerEpoch) {
   const int64_t epochs =
       options.epochs ? options.epochs : (options.endsOtherwise() ? 0 : 1);

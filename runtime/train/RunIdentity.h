@@ -20,6 +20,11 @@ RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
 Status checkPosition(const Progress &progress, int64_t stepsPerEpoch,
                      int64_t batchesPerStep);
 
+/// The steps of an epoch over `data`, of `perStep` samples each. InvalidInput,
+/// naming the data, where they are not enough for one.
+StatusOr<int64_t> countStepsOfEpoch(const Dataset &data, int64_t perStep,
+                                    LastBatch lastBatch);
+
 /// The steps of a whole run, by --epochs and --max-steps, or kUnlimited.
 int64_t countSteps(const TrainOptions &options, int64_t stepsPerEpoch);
 

@@ -66,8 +66,7 @@ static std::vector<Port> portsOf(const Function &function,
   return ports;
 }
 
-/// What the loop needs of the recipe.
-static Status readRecipe(TraineeInfo &info) {
+Status readRecipe(TraineeInfo &info) {
   const Status malformed(StatusCode::InvalidInput,
                          "the artifact's recipe is malformed");
   const nlohmann::json recipe = parseBoundedJSON(info.recipe);
@@ -92,8 +91,7 @@ static Status readRecipe(TraineeInfo &info) {
                                                           : malformed;
 }
 
-StatusOr<std::unique_ptr<Trainee>> makeTrainee(Session &session) {
-  const Artifact &artifact = session.artifact();
+StatusOr<TraineeInfo> describeArtifact(const Artifact &artifact) {
   const Plan &plan = artifact.plan();
   // What the artifact says of itself,
   TraineeInfo info;
@@ -119,8 +117,15 @@ StatusOr<std::unique_ptr<Trainee>> makeTrainee(Session &session) {
   for (const auto &[name, function] : plan.functions)
     info.functions[name] = {portsOf(function, function.inputs),
                             portsOf(function, function.outputs)};
+  return info;
+}
+
+StatusOr<std::unique_ptr<Trainee>> makeTrainee(Session &session) {
+  StatusOr<TraineeInfo> info = describeArtifact(session.artifact());
+  if (!info.ok())
+    return info.status();
   return std::unique_ptr<Trainee>(
-      std::make_unique<SessionTrainee>(session, std::move(info)));
+      std::make_unique<SessionTrainee>(session, std::move(*info)));
 }
 
 } // namespace mpc::runtime::train

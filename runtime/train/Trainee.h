@@ -66,6 +66,14 @@ struct TraineeInfo {
   const FunctionPorts *function(std::string_view name) const;
 };
 
+/// What the artifact says of itself. InvalidInput where its recipe is
+/// malformed.
+StatusOr<TraineeInfo> describeArtifact(const Artifact &artifact);
+
+/// Fills in what `recipe` says of the loss and of accumulation. InvalidInput
+/// where it is malformed.
+Status readRecipe(TraineeInfo &info);
+
 class Trainee {
 public:
   virtual ~Trainee() = default;

@@ -113,19 +113,15 @@ private:
 
 Status TrainingRun::planSteps() {
   const int64_t perStep = data.batchSize() * batchesPerStep;
+  StatusOr<int64_t> steps = countStepsOfEpoch(data, perStep, options.lastBatch);
+  if (!steps.ok())
+    return steps.status();
+  stepsPerEpoch = *steps;
   const int64_t rest = data.size() % perStep;
-  stepsPerEpoch = data.size() / perStep;
-  if (rest != 0 && options.lastBatch == LastBatch::Keep)
-    ++stepsPerEpoch;
-  else if (rest != 0 && stepsPerEpoch > 0)
+  if (rest != 0 && options.lastBatch == LastBatch::Drop)
     observer.note("each epoch leaves out " + std::to_string(rest) + " of " +
                   counted(data.size(), "sample") +
                   ", which fill no step; --last-batch keep uses them");
-  if (stepsPerEpoch == 0)
-    return Status(StatusCode::InvalidInput,
-                  data.source() + ": has " + counted(data.size(), "sample") +
-                      ", one step takes " + std::to_string(perStep) +
-                      "; use a smaller --batch-size or --last-batch keep");
   totalSteps = countSteps(options, stepsPerEpoch);
   return Status();
 }

@@ -161,6 +161,14 @@ StatusOr<FunctionPorts> trainingInputs(const TraineeInfo &info);
 /// out before the model is compiled; `train` checks again.
 Status checkPaths(const TrainOptions &options);
 
+/// Whether such a run can begin, as far as it is known before the model is
+/// compiled: its data fill a step, its evaluations have the figures that the
+/// flags ask for, and the checkpoint it goes on from is of the same model, data
+/// and recipe. `info` may lack what compiling adds to the recipe and to the
+/// state; `train` checks again.
+Status checkRun(const TraineeInfo &info, const Dataset &data,
+                const Dataset *evalData, const TrainOptions &options);
+
 /// Trains `model` on `data`, evaluating on `evalData` (may be null) after each
 /// epoch, or every so many attempts, and at the end. With `options.best` the
 /// model has the weights of the best evaluation in the end. `stop`, where

@@ -124,6 +124,28 @@ GPU_FLAGS = {
 }
 
 
+def test_targets_that_are_no_probabilities(tmp_path):
+    """Several classes may be true at once: that is no cross entropy's, which is
+    said with the loss that it is, and in an evaluation too."""
+    image, labels = digits(64)
+    model = tmp_path / "model.onnx"
+    onnx.save(model_ending_in(*LOSSES["cross_entropy"]), model)
+    several = one_hot(labels)
+    several[5, 0] = several[5, 1] = 1
+    smooth = one_hot(labels) * 0.9 + 0.01
+    for name, target in (("several", several), ("smooth", smooth)):
+        data = tmp_path / f"{name}.npz"
+        np.savez(data, image=image, target=target)
+        for command in (["train", "--max-steps", 1], ["eval"]):
+            process = mpctest.mpc_ok(
+                *(command[0], model, "--data", data, "--batch-size", 32),
+                *("--loss", "cross_entropy", *command[1:]),
+            )
+            is_said = "say --loss bce_with_logits" in process.stderr
+            assert is_said == (name == "several"), process.stderr
+            assert ("those of sample 5 add up to" in process.stderr) == is_said
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_emulated_gpu(loss, tmp_path):
     """The losses and their gradients are the CPU's, where probabilities are

@@ -336,3 +336,17 @@ def test_the_metrics_are_not_written_over(tmp_path):
     process = mpctest.mpc("report", run, "-o", run)
     assert process.returncode == 2
     assert run.read_bytes() == before
+
+
+def test_a_share_is_never_more_than_all(tmp_path):
+    """The axis of an accuracy that stays at 100 % ends there."""
+    evaluations = [
+        {"event": "eval", "step": s, "eval_loss": 0.5, "eval_accuracy": 1.0}
+        for s in (1, 2, 3)
+    ]
+    run = write(tmp_path / "m.jsonl", step(1), step(2), step(3), *evaluations)
+    text = report(tmp_path, run).text
+    figure = text[text.index("<h2>Evaluation: accuracy") :].split("</figure>")[0]
+    labels = re.findall(r'class="left"[^>]*>([^<]+)<', figure)
+    assert max(map(float, labels)) == 100, labels
+    assert 'viewBox="0 0 640 260"' in figure

@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -157,3 +158,36 @@ def test_one_loss_with_a_factor(tmp_path):
     np.testing.assert_allclose(
         part["fit"] - FIT, (whole["fit"] - FIT) / 4, rtol=1e-12
     )
+
+
+def test_labels_called_as_the_outputs_are_theirs(tmp_path):
+    """As in Keras, where nothing else is said: the same run as with flags."""
+    data = {"x": X, "head_out": LABELS, "aux_out": OTHERS, "fit_out": GOAL}
+    flags = LOSSES[:8]
+    named = mpctest.train(model(), data, tmp_path / "named", *flags, *COMMON)
+    told = mpctest.train(model(), DATA, tmp_path / "told", *LOSSES, *COMMON)
+    assert mpctest.losses(named[0]) == mpctest.losses(told[0])
+    for name, weights in told[1].items():
+        np.testing.assert_array_equal(named[1][name], weights)
+
+
+def test_losses_that_need_other_labels_say_so(tmp_path):
+    data = {"x": X, "target": LABELS}
+    flags = ("--loss", "cross_entropy@head_out", "--loss", "mse@fit_out")
+    process = mpctest.mpc(
+        *("train", save(tmp_path), "--data", arrays(tmp_path, data), *flags),
+        *COMMON,
+    )
+    assert process.returncode == 3
+    assert "one loss needs labels of int64[4], another of double[4,2]" in process.stderr
+    assert "--target-array OUTPUT=ARRAY" in process.stderr
+
+
+def save(folder):
+    onnx.save(model(), folder / "model.onnx")
+    return folder / "model.onnx"
+
+
+def arrays(folder, data):
+    np.savez(folder / "data.npz", **data)
+    return folder / "data.npz"

@@ -65,12 +65,7 @@ static void addLabels(json::Object &object, llvm::ArrayRef<LabelFacts> labels) {
     object["labels"] = std::move(inputs);
 }
 
-// The recipe as the runtime and `mpc inspect` read it.
-static json::Object describeRecipe(const RecipeOptions &recipe,
-                                   bool addsOptimizer,
-                                   const onnx_frontend::Model &model,
-                                   llvm::ArrayRef<LabelFacts> labels,
-                                   const NormalizationFacts &normalizations) {
+json::Object Driver::describeRecipe() const {
   // The first is the one that predictions and labels are of.
   llvm::StringRef whole;
   if (!recipe.losses.empty())
@@ -83,7 +78,7 @@ static json::Object describeRecipe(const RecipeOptions &recipe,
   json::Object object{{"loss", name},
                       {"accumulate", recipe.accumulateGradBatches}};
   // The only output is the default.
-  const auto &graph = model.getProto().graph();
+  const auto &graph = model->getProto().graph();
   bool isOnly = graph.output_size() == 1 && graph.output(0).name() == output;
   if (!output.empty() && !isOnly)
     object["loss_output"] = output;
@@ -260,8 +255,7 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   if (failed(members))
     return reportError(ExitCode::Internal, "the plan could not be written");
   // How it was compiled, so that a run can be continued and samples found.
-  json::Object recipe = describeRecipe(this->recipe, addsOptimizer, *model,
-                                       labels, normalizations);
+  json::Object recipe = describeRecipe();
   addCompileFlags(recipe, options, decisionDigest, addsOptimizer);
   if (samples && !samples->inputs.empty())
     recipe["samples"] =

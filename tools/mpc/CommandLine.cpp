@@ -10,6 +10,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <sstream>
+
 using namespace mpc;
 using namespace mpc::tools;
 
@@ -17,23 +19,11 @@ using namespace mpc::tools;
 // Help
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// CLI11's form, with flags as they are typed: it adds {false} to the name of
-/// one that turns something off.
-class HelpFormatter : public CLI::Formatter {
-public:
-  std::string make_option_name(const CLI::Option *option,
-                               bool isPositional) const override {
-    if (isPositional)
-      return CLI::Formatter::make_option_name(option, isPositional);
-    return llvm::join(describeArgument(*option).flags, ",");
-  }
-};
-} // namespace
+/// Characters in a line of a terminal.
+static constexpr size_t kLineWidth = 80;
 
-// Breaks paragraphs into lines of 80 characters.
-static std::string wrap(llvm::StringRef text) {
-  constexpr size_t width = 80;
+// Breaks paragraphs into lines of at most so many characters.
+static std::string wrap(llvm::StringRef text, size_t width = kLineWidth) {
   std::string wrapped;
   size_t column = 0;
   for (llvm::StringRef paragraph : llvm::split(text, '\n')) {
@@ -49,6 +39,45 @@ static std::string wrap(llvm::StringRef text) {
   }
   return wrapped;
 }
+
+namespace {
+/// CLI11's form, in lines that a terminal has room for, and with flags as they
+/// are typed: it adds {false} to the name of one that turns something off.
+class HelpFormatter : public CLI::Formatter {
+public:
+  std::string make_option_name(const CLI::Option *option,
+                               bool isPositional) const override {
+    if (isPositional)
+      return CLI::Formatter::make_option_name(option, isPositional);
+    return llvm::join(describeArgument(*option).flags, ",");
+  }
+
+  std::string make_option_desc(const CLI::Option *option) const override {
+    return column(option->get_description());
+  }
+
+  std::string make_subcommand(const CLI::App *command) const override {
+    std::ostringstream os;
+    CLI::detail::format_help(os, command->get_name(),
+                             column(command->get_description()),
+                             get_column_width());
+    return os.str();
+  }
+
+  std::string make_description(const CLI::App *command) const override {
+    // The program's own has lines of its own.
+    return command->get_parent() ? wrap(command->get_description())
+                                 : CLI::Formatter::make_description(command);
+  }
+
+private:
+  /// Text for the right one of two columns.
+  std::string column(llvm::StringRef text) const {
+    const std::string lines = wrap(text, kLineWidth - get_column_width());
+    return llvm::StringRef(lines).rtrim('\n').str();
+  }
+};
+} // namespace
 
 std::string mpc::tools::explainFlags(const CLI::App &command) {
   const std::vector<Argument> arguments = argumentsOf(command);
@@ -121,8 +150,10 @@ static std::string describeWord(const CLI::App &program,
   const bool flag = name.consume_front("--");
   if (!flag)
     names = commandNames(program);
+  const std::string meant = flag ? "" : findMeantCommand(name);
   return (flag ? "unknown flag '" : "unknown command '") + word + "'" +
-         hint(names, name, flag ? "--" : "");
+         (meant.empty() ? hint(names, name, flag ? "--" : "")
+                        : "; did you mean " + meant + "?");
 }
 
 // CLI11's "VALUE not in {A,B}" in our words.
@@ -137,6 +168,9 @@ static std::string describeChoice(const std::string &message) {
     names.push_back(word.str());
   auto [flag, word] = text.take_front(at).rsplit(": ");
   flag = flag.ltrim('-');
+  // The word after `mpc help`.
+  if (flag == "command")
+    return "unknown command '" + word.str() + "'" + hint(names, word, "");
   const std::string meant = findMeantValue(flag, word, names);
   if (meant.empty() && flag == "target")
     return message + "; --target-array names the labels";

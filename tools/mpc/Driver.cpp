@@ -2,9 +2,11 @@
 #include "tools/mpc/Driver.h"
 
 #include "passes/Differentiation/LossSpec.h"
+#include "tools/mpc/CompileFlags.h"
 #include "tools/mpc/DeclaredShapes.h"
 #include "tools/mpc/Effects.h"
 #include "tools/mpc/LossFlags.h"
+#include "tools/mpc/ModulePorts.h"
 #include "tools/mpc/Notes.h"
 #include "tools/mpc/ONNXWords.h"
 #include "tools/mpc/PrintableStream.h"
@@ -439,6 +441,30 @@ void Driver::readDecisions() {
   normalizations = findNormalizations(*module);
 }
 
+// The stage after which a module's inputs are the artifact's. In 64-true the
+// types of a step that came as such change when precision is decided.
+static Stage findPortStage(const PipelineOptions &pipeline) {
+  return pipeline.precision.mode == "64-true" && pipeline.recipe.losses.empty()
+             ? Stage::Precision
+             : Stage::Differentiate;
+}
+
+ExitCode Driver::runEarlyCheck(const CompileOptions &options) {
+  labels = findLabels(*module);
+  normalizations = findNormalizations(*module);
+  runtime::train::TraineeInfo info = describeModule(*module);
+  info.precision = options.pipeline.precision.mode;
+  info.modelHash = onnx_frontend::identifyModel(*model).hash;
+  // The recipe of the artifact, but for what is decided later.
+  llvm::json::Object recipe = describeRecipe();
+  addCompileFlags(recipe, options, /*decisions=*/"", addsOptimizer);
+  recipe.erase("decisions");
+  llvm::raw_string_ostream(info.recipe) << llvm::json::Value(std::move(recipe));
+  if (runtime::Status status = readRecipe(info); !status.ok())
+    return reportError(ExitCode::Internal, status.message());
+  return earlyCheck(info);
+}
+
 ExitCode Driver::compile(const CompileOptions &options, Stage last,
                          llvm::raw_ostream &findings,
                          llvm::function_ref<LogicalResult()> then) {
@@ -478,6 +504,11 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
         return reportError(std::move(error));
     }
     stopwatch.lap(info.name);
+    if (passed && earlyCheck && done == findPortStage(pipeline)) {
+      if (ExitCode code = runEarlyCheck(options); code != ExitCode::Done)
+        return code;
+      stopwatch.lap("data");
+    }
   }
   passed = passed && succeeded(then());
   stopwatch.lap("kernels");

@@ -22,6 +22,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/Support/JSON.h"
 
 namespace mpc::tools {
 
@@ -68,6 +69,15 @@ public:
   /// Reads the model at `path`, which `compile` then does not read again.
   llvm::Error readModel(llvm::StringRef path);
 
+  /// Calls `check` once it is known what the model takes and trains, which is
+  /// long before it is compiled: the loss, its labels and the gradients are
+  /// there, no types are decided. What it returns, unless done, ends the
+  /// compilation.
+  void checkEarly(
+      std::function<ExitCode(const runtime::train::TraineeInfo &)> check) {
+    earlyCheck = std::move(check);
+  }
+
   /// Imports the model, which it reads unless it is read already, and runs all
   /// stages up to `last`. On failure every finding has been printed, one a
   /// line, to `findings`.
@@ -95,6 +105,7 @@ public:
   mlir::ModuleOp getModule() { return *module; }
   /// The model that was read. Who takes it gives it another context.
   const onnx_frontend::Model &getModel() const { return *model; }
+  std::shared_ptr<onnx_frontend::Model> shareModel() { return model; }
   std::shared_ptr<onnx_frontend::Model> takeModel() { return std::move(model); }
   /// What the Precision stage decided, in one line; empty before it ran.
   llvm::StringRef getPrecisionSummary() const { return precisionSummary; }
@@ -115,6 +126,9 @@ private:
   void findSamples(const onnx_frontend::ImportOptions &options);
   /// Keeps what the Precision stage decided and what stages after it hide.
   void readDecisions();
+  ExitCode runEarlyCheck(const CompileOptions &options);
+  /// What the runtime and `mpc inspect` read of the recipe.
+  llvm::json::Object describeRecipe() const;
 
   CompilerMemory memory;
   mlir::MLIRContext context;
@@ -122,6 +136,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   onnx_frontend::TensorMap offered;
   std::string precisionSummary, decisionDigest, samplesFinding;
+  std::function<ExitCode(const runtime::train::TraineeInfo &)> earlyCheck;
   std::optional<SampleAxes> samples;
   /// Whether the optimizer is that of the flags, and not the model's own.
   bool addsOptimizer = false;

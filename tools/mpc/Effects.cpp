@@ -99,11 +99,22 @@ bool mpc::tools::hasSetting(StringRef optimizer, StringRef key) {
   return true;
 }
 
+// Whether what the flag is for is only told by the model, which may have an
+// optimizer of its own; checkTrainingFlags asks it.
+static bool dependsOnModel(const Rule &rule, const CLI::App &command) {
+  const auto isGiven = [&](StringRef name) {
+    const CLI::Option *flag = findFlag(command, name);
+    return flag && flag->count() > 0;
+  };
+  return rule.other == "--optimizer" && !isGiven("--optimizer") &&
+         !isGiven("--loss");
+}
+
 static void check(const Rule &rule, const CLI::App &command,
                   const Configuration &configuration) {
   const CLI::Option *flag = findFlag(command, rule.flag);
   const CLI::Option *other = findFlag(command, rule.other);
-  if (!flag || !other || flag->count() == 0)
+  if (!flag || !other || flag->count() == 0 || dependsOnModel(rule, command))
     return;
   // A policy is printed for either type, whatever a model would run in.
   const CLI::Option *printed = findFlag(command, "--print-policy");
@@ -293,6 +304,18 @@ static std::string findGiven(const CompileOptions &options,
   return "";
 }
 
+// The settings that were given must be those of the optimizer.
+static llvm::Error checkOptimizerFlags(const CompileOptions &options) {
+  StringRef optimizer = options.pipeline.recipe.optimizer;
+  for (const Rule &rule : getRules())
+    if (rule.other == "--optimizer" &&
+        !hasSetting(optimizer, rule.flag.drop_front(2)) &&
+        !findGiven(options, {rule.flag}).empty())
+      return makeUsage(rule.flag + " is for --optimizer " + list(rule.values) +
+                       ", and has no effect on " + optimizer);
+  return llvm::Error::success();
+}
+
 llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
                                            mlir::ModuleOp module,
                                            bool addsOptimizer) {
@@ -303,7 +326,7 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
                      "its inputs, by whose names the data has them; leave the "
                      "flag out");
   if (addsOptimizer)
-    return llvm::Error::success();
+    return checkOptimizerFlags(options);
   // A forward model without a loss is not trained.
   std::string given = findGiven(options, kOptimizerFlags);
   if (isForward) {

@@ -60,7 +60,10 @@ public:
   ExitCode evaluate();
 
 private:
-  ExitCode checkFunctions() const;
+  ExitCode checkFunctions(const TraineeInfo &info) const;
+  /// Whether the model can be evaluated, on these data: everything that needs
+  /// no machine code.
+  ExitCode checkFit(const TraineeInfo &info);
   ExitCode loadCheckpoint();
   ExitCode loadFile(const std::string &file);
   void checkPreparation(const Preparation &preparation) const;
@@ -122,6 +125,8 @@ ExitCode EvalRun::readFiles() {
   if (!read.ok())
     return reportError(read.status());
   arrays = std::move(*read);
+  if (!isCompiled)
+    chooseTargets(command.compile, arrays);
   findLabelShapes(arrays, command.compile.pipeline.recipe);
   chooseIgnoreIndex(command.compile, arrays);
   return ExitCode::Done;
@@ -147,16 +152,15 @@ hintOfLoss(const std::optional<CheckpointContents> &checkpoint) {
          ", which the checkpoint was trained on";
 }
 
-ExitCode EvalRun::checkFunctions() const {
-  const Plan &plan = artifact->plan();
+ExitCode EvalRun::checkFunctions(const TraineeInfo &info) const {
   const std::string &model = command.compile.model.model;
-  if (plan.findFunction(kEvalFunction))
+  if (info.function(kEvalFunction))
     return ExitCode::Done;
-  if (plan.findFunction(kForwardFunction) && isCompiled)
+  if (info.function(kForwardFunction) && isCompiled)
     return reportError(ExitCode::Usage,
                        model + ": the artifact has no loss; compile the model "
                                "with --loss to evaluate it");
-  if (plan.findFunction(kForwardFunction))
+  if (info.function(kForwardFunction))
     return reportError(ExitCode::Usage,
                        model +
                            ": a forward model needs a loss to be evaluated; "
@@ -164,6 +168,27 @@ ExitCode EvalRun::checkFunctions() const {
                            hintOfLoss(checkpoint));
   return reportError(ExitCode::Unsupported,
                      model + ": the model has no function to evaluate with");
+}
+
+ExitCode EvalRun::checkFit(const TraineeInfo &info) {
+  if (ExitCode code = checkFunctions(info); code != ExitCode::Done)
+    return code;
+  // What is asked for must be measurable, and the data must fit.
+  if (Status status = checkEvalMetrics(info, command.metrics); !status.ok())
+    return reportError(status);
+  StatusOr<DatasetOptions> options = datasetOptionsOf(
+      command.data, info,
+      findCommonTarget(command.compile.pipeline.recipe.targetArrays),
+      /*seed=*/0);
+  if (!options.ok())
+    return reportError(options.status());
+  checkPreparation(options->preparation);
+  StatusOr<Dataset> all = Dataset::create(
+      std::move(arrays), *info.function(kEvalFunction), *options);
+  if (!all.ok())
+    return reportError(all.status());
+  data = std::move(*all);
+  return ExitCode::Done;
 }
 
 ExitCode EvalRun::compile() {
@@ -175,13 +200,20 @@ ExitCode EvalRun::compile() {
         code != ExitCode::Done)
       return code;
   command.compile.pipeline.evaluationAlone = true;
+  driver.checkEarly([this](const TraineeInfo &info) { return checkFit(info); });
+  if (!isCompiled)
+    trainedPreparation = onnx_frontend::readPreparation(driver.getModel());
   if (ExitCode code = loadArtifact(driver, command.compile, artifact);
       code != ExitCode::Done)
     return code;
-  if (ExitCode code = checkFunctions(); code != ExitCode::Done)
-    return code;
-  if (!isCompiled)
-    trainedPreparation = onnx_frontend::readPreparation(driver.getModel());
+  // An artifact that was there before says what it takes.
+  if (isCompiled) {
+    StatusOr<TraineeInfo> info = describeArtifact(*artifact);
+    if (!info.ok())
+      return reportError(info.status());
+    if (ExitCode code = checkFit(*info); code != ExitCode::Done)
+      return code;
+  }
   if (isQuiet())
     return ExitCode::Done;
   // What runs, in which precision, where.
@@ -292,23 +324,9 @@ ExitCode EvalRun::open() {
   for (const std::string &file : weights)
     if (ExitCode code = loadFile(file); code != ExitCode::Done)
       return code;
-  // What is asked for must be measurable, and the data must fit.
-  const TraineeInfo &info = opened.trainee->info();
-  if (Status status = checkEvalMetrics(info, command.metrics); !status.ok())
-    return reportError(status);
-  StatusOr<DatasetOptions> options = datasetOptionsOf(
-      command.data, info,
-      findCommonTarget(command.compile.pipeline.recipe.targetArrays),
-      /*seed=*/0);
-  if (!options.ok())
-    return reportError(options.status());
-  checkPreparation(options->preparation);
-  StatusOr<Dataset> all = Dataset::create(
-      std::move(arrays), *info.function(kEvalFunction), *options);
-  if (!all.ok())
-    return reportError(all.status());
-  data = std::move(*all);
   printDataNotes(*data);
+  warnOfProbabilities(opened.trainee->info(), *data,
+                      command.compile.pipeline.recipe);
   if (!isQuiet())
     llvm::errs() << "data: " << counted(data->size(), "sample")
                  << " in batches of " << data->batchSize() << "\n";

@@ -8,8 +8,11 @@
 #include "tools/mpc/Notes.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <set>
 
 using namespace mpc;
@@ -108,6 +111,46 @@ void mpc::tools::bindNamelessShapes(const std::vector<DeclaredShape> &inputs,
   }
 }
 
+void mpc::tools::chooseTargets(CompileOptions &options,
+                               const std::vector<Array> &arrays) {
+  RecipeOptions &recipe = options.pipeline.recipe;
+  const auto isThere = [&](llvm::StringRef name) {
+    return llvm::any_of(arrays,
+                        [&](const Array &array) { return array.name == name; });
+  };
+  if (!recipe.targetArrays.empty() || isThere("target"))
+    return;
+  // Each loss's, or none's.
+  std::vector<std::string> targets, names;
+  for (const std::string &text : recipe.losses) {
+    llvm::Expected<LossSpec> loss = parseLoss(text);
+    if (!loss) {
+      llvm::consumeError(loss.takeError()); // it has been checked
+      return;
+    }
+    if (loss->kind == LossKind::Output)
+      continue;
+    // An axis of classes may follow the output's name.
+    llvm::StringRef output = loss->output;
+    if (!isThere(output))
+      output = output.rsplit(':').first;
+    if (output.empty() || !isThere(output))
+      return;
+    // Two losses of one output have the same.
+    const std::string target = (output + "=" + output).str();
+    if (llvm::is_contained(targets, target))
+      continue;
+    targets.push_back(target);
+    names.push_back(("'" + output + "'").str());
+  }
+  if (names.empty())
+    return;
+  recipe.targetArrays = std::move(targets);
+  note("the labels of " + llvm::join(names, ", ") + " are the arrays of " +
+       (names.size() > 1 ? "those names" : "that name") +
+       "; --target-array chooses others");
+}
+
 // Whether labels of the data are PyTorch's for what counts nowhere.
 static bool hasIgnoredLabels(const std::vector<Array> &arrays,
                              const std::string &targetArray) {
@@ -150,6 +193,90 @@ void mpc::tools::chooseIgnoreIndex(CompileOptions &options,
   recipe.ignoreIndex = kPyTorchIgnoreIndex;
   note("labels of " + llvm::Twine(kPyTorchIgnoreIndex) +
        " count nowhere, as in PyTorch; --ignore-index chooses");
+}
+
+// The inputs whose floats cross_entropy takes as probabilities; those of an
+// artifact by what it says of its first loss.
+static std::set<std::string> findProbabilities(const TraineeInfo &info,
+                                               const RecipeOptions &recipe) {
+  std::set<std::string> names;
+  if (recipe.losses.empty() && info.loss == "softmax_cross_entropy")
+    names.insert(targetOf(info));
+  for (const std::string &text : recipe.losses) {
+    llvm::Expected<LossSpec> loss = parseLoss(text);
+    if (!loss)
+      llvm::consumeError(loss.takeError()); // it has been checked
+    else if (loss->kind == LossKind::SoftmaxCrossEntropy)
+      names.insert(findTarget(recipe.targetArrays, loss->output));
+  }
+  return names;
+}
+
+namespace {
+/// What the probabilities of one position add up to, with the sample.
+struct ProbabilitySum {
+  int64_t sample;
+  double sum;
+};
+} // namespace
+
+static std::string printSum(double value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%g", value);
+  return text;
+}
+
+// The sums along `axis` of samples of that shape: the first that is not one.
+static std::optional<ProbabilitySum> findOtherSum(llvm::ArrayRef<double> values,
+                                                  llvm::ArrayRef<int64_t> shape,
+                                                  size_t axis) {
+  constexpr double tolerance = 0.01;
+  int64_t inner = 1, elements = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    elements *= shape[i];
+    if (i > axis)
+      inner *= shape[i];
+  }
+  const int64_t classes = shape[axis];
+  for (int64_t i = 0, n = int64_t(values.size()); i < n; ++i) {
+    if (i / inner % classes != 0)
+      continue;
+    double sum = 0;
+    for (int64_t k = 0; k < classes; ++k)
+      sum += values[size_t(i + k * inner)];
+    if (std::abs(sum - 1) > tolerance)
+      return ProbabilitySum{i / elements, sum};
+  }
+  return std::nullopt;
+}
+
+void mpc::tools::warnOfProbabilities(const TraineeInfo &info,
+                                     const Dataset &data,
+                                     const RecipeOptions &recipe) {
+  constexpr int64_t most = 4096;
+  const FunctionPorts *ports = info.function(kEvalFunction);
+  std::vector<int64_t> positions(size_t(std::min(most, data.size())));
+  std::iota(positions.begin(), positions.end(), int64_t(0));
+  for (const std::string &name : findProbabilities(info, recipe)) {
+    const Port *port = ports ? ports->inputCalled(name) : nullptr;
+    if (!port || port->role != Role::Label || port->shape.size() < 2 ||
+        port->batchAxis != 0)
+      continue;
+    const auto shape = llvm::ArrayRef(port->shape).drop_front();
+    const std::vector<double> values =
+        data.targets(positions.data(), int64_t(positions.size()), name);
+    // Classes are on the first axis of a sample or on the last.
+    const auto first = findOtherSum(values, shape, 0);
+    if (!first || !findOtherSum(values, shape, shape.size() - 1))
+      continue;
+    warn("cross_entropy takes '" + name +
+         "' as probabilities of classes, and "
+         "those of sample " +
+         llvm::Twine(data.rowOf(first->sample)) + " add up to " +
+         printSum(first->sum) +
+         ", not to 1; where each class is true or false by itself, say --loss "
+         "bce_with_logits");
+  }
 }
 
 ExitCode mpc::tools::readMetricFlags(std::vector<std::string> &names) {

@@ -6,6 +6,7 @@
 
 #include "compiler/Support/ExitCode.h"
 #include "runtime/train/Array.h"
+#include "runtime/train/Dataset.h"
 #include "tools/mpc/DeclaredShapes.h"
 #include "tools/mpc/Options.h"
 
@@ -33,10 +34,23 @@ void bindNamelessShapes(const std::vector<DeclaredShape> &inputs,
                         const std::vector<runtime::train::Array> &arrays,
                         ModelOptions &options);
 
+/// Where losses are of outputs that have arrays of their names, and there is no
+/// array "target" and no --target-array, these are their labels, as in Keras; a
+/// note says it.
+void chooseTargets(CompileOptions &options,
+                   const std::vector<runtime::train::Array> &arrays);
+
 /// As in PyTorch, labels of -100 count nowhere unless the user says otherwise,
 /// which a note says. Where there are none, the loss is the simpler one.
 void chooseIgnoreIndex(CompileOptions &options,
                        const std::vector<runtime::train::Array> &arrays);
+
+/// Warns where targets that cross_entropy takes as probabilities add up to
+/// something else than one, as those do that say yes or no to every class.
+/// `info` is the model's that `data` is for. Looks at the first 4096 samples.
+void warnOfProbabilities(const runtime::train::TraineeInfo &info,
+                         const runtime::train::Dataset &data,
+                         const RecipeOptions &recipe);
 
 /// Splits lists of --metric into names. Usage, reported, where one is no
 /// metric, or is given twice.

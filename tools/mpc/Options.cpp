@@ -233,11 +233,18 @@ static std::vector<std::string> findGiven(const CLI::App &command) {
   return given;
 }
 
+// What a command takes as its MODEL; those that run code take code, too.
+static std::string describeModelArgument(const CLI::App &command) {
+  const std::string &name = command.get_name();
+  const bool runs = name == "train" || name == "eval" || name == "run";
+  return std::string("ONNX model, - for stdin, ") + (runs ? "" : "or ") +
+         "a directory of ONNX Runtime training artifacts" +
+         (runs ? ", or an artifact of mpc compile" : "");
+}
+
 void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
   command
-      .add_option("model", options.model.model,
-                  "ONNX model, - for stdin, or a directory of ONNX Runtime "
-                  "training artifacts")
+      .add_option("model", options.model.model, describeModelArgument(command))
       ->required()
       ->type_name("MODEL");
   command

@@ -42,6 +42,17 @@ struct OtherValue {
 };
 } // namespace
 
+/// What commands are called elsewhere.
+static constexpr std::pair<StringRef, StringRef> kOtherCommands[] = {
+    {"fit finetune fine-tune learn", "train"},
+    {"evaluate test validate val score", "eval"},
+    {"predict infer inference forward", "run"},
+    {"summary summarize info show ls", "inspect"},
+    {"build convert export", "compile"},
+    {"plot chart tensorboard dashboard", "report"},
+    {"lint verify validate-model", "check"},
+};
+
 /// Of several flags for one name, the first that the command has is meant.
 static constexpr OtherFlag kOtherFlags[] = {
     // Optimizers.
@@ -263,6 +274,14 @@ static std::string nameOwners(const CLI::App &program, StringRef name) {
     return "";
   return "; " + llvm::join(owners, " and ") +
          (owners.size() == 1 ? " has it" : " have it");
+}
+
+std::string mpc::tools::findMeantCommand(StringRef word) {
+  const std::string lower = word.lower();
+  for (auto [names, command] : kOtherCommands)
+    if (isAmong(lower, names))
+      return command.str();
+  return "";
 }
 
 std::string mpc::tools::adviseFlag(const CLI::App &program,

@@ -20,6 +20,10 @@ namespace mpc::tools {
 /// its flags; empty where there is none.
 std::string findMeantFlag(const CLI::App &command, llvm::StringRef word);
 
+/// The command that is meant by a word that is none, such as Keras's `fit`;
+/// empty where none is.
+std::string findMeantCommand(llvm::StringRef word);
+
 /// What to say of a flag that the command does not have, behind the sentence
 /// that says so: "; did you mean --lr?", or why there is none. Empty where
 /// nothing is near.

@@ -6,6 +6,7 @@
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/EvalMetrics.h"
 #include "runtime/train/RunStatistics.h"
+#include "runtime/train/StepRunner.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/DataFlags.h"
 #include "tools/mpc/Driver.h"
@@ -85,7 +86,6 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
   if (!all.ok())
     return all.status();
   data.train = std::move(*all);
-  printDataNotes(*data.train);
   // Samples to evaluate on: a file of their own, or a part of these.
   const FunctionPorts *eval = info.function(kEvalFunction);
   if (command.valData.empty() && command.valSplit == 0)
@@ -100,7 +100,6 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
     if (!held.ok())
       return held.status();
     data.evaluation = std::move(*held);
-    printDataNotes(*data.evaluation);
     return Status();
   }
   auto parts = data.train->split(command.valSplit, command.train.seed);
@@ -218,6 +217,10 @@ public:
 
 private:
   ExitCode bindShapes(Driver &driver);
+  /// Whether the model trains, data and output fit it, and the run can begin:
+  /// everything that needs no machine code.
+  ExitCode checkFit(const TraineeInfo &info,
+                    std::shared_ptr<onnx_frontend::Model> compiled);
   int finish(const TrainResult &result);
 
   TrainCommand &command;
@@ -259,6 +262,8 @@ ExitCode TrainRun::readData() {
   heldArrays = std::move(*held);
   if (Status status = checkSameLabels(arrays, heldArrays); !status.ok())
     return reportError(status);
+  if (!isArtifact(command.compile.model.model))
+    chooseTargets(command.compile, arrays);
   findLabelShapes(arrays, command.compile.pipeline.recipe);
   chooseIgnoreIndex(command.compile, arrays);
   chooseIgnoreIndex(command.compile, heldArrays);
@@ -280,12 +285,9 @@ ExitCode TrainRun::bindShapes(Driver &driver) {
 }
 
 // A step whose learning rate is in the model's own update takes none.
-static ExitCode checkRate(const TrainCommand &command, const Plan &plan) {
-  for (const char *name : {kStepFunction, kUpdateFunction})
-    if (const runtime::Function *function = plan.findFunction(name))
-      if (function->findInput(kLearningRateInput))
-        return ExitCode::Done;
-  if (command.rateFlags.empty())
+static ExitCode checkRate(const TrainCommand &command,
+                          const TraineeInfo &info) {
+  if (command.rateFlags.empty() || takesLearningRate(info))
     return ExitCode::Done;
   return reportError(ExitCode::Usage,
                      command.rateFlags.front() + ": " +
@@ -294,10 +296,45 @@ static ExitCode checkRate(const TrainCommand &command, const Plan &plan) {
                          "in it, which decides that; leave the flag out");
 }
 
+ExitCode TrainRun::checkFit(const TraineeInfo &info,
+                            std::shared_ptr<onnx_frontend::Model> compiled) {
+  if (info.function(kForwardFunction))
+    return reportError(ExitCode::Usage,
+                       command.compile.model.model +
+                           ": a forward model needs a loss to train; name one "
+                           "with --loss, such as softmax_cross_entropy");
+  if (ExitCode code = checkRate(command, info); code != ExitCode::Done)
+    return code;
+  // Hours of training need a place to go to.
+  if (ExitCode code = writer.prepare(info.state, std::move(compiled));
+      code != ExitCode::Done)
+    return code;
+  if (!command.train.checkpointDir.empty()) {
+    std::vector<std::string> names;
+    for (const Port &port : info.state)
+      names.push_back(port.name);
+    Status status = checkArrayNames(
+        command.train.checkpointDir + "/state.safetensors", names);
+    if (!status.ok())
+      return reportError(status);
+  }
+  // Samples for the inputs, and what is to be done with them.
+  Status status =
+      openData(command, info, std::move(arrays), std::move(heldArrays), data);
+  if (status.ok())
+    status =
+        checkRun(info, *data.train,
+                 data.evaluation ? &*data.evaluation : nullptr, command.train);
+  return reportError(status);
+}
+
 ExitCode TrainRun::compile() {
   ExitCode code;
   {
     Driver driver;
+    driver.checkEarly([&](const TraineeInfo &info) {
+      return checkFit(info, driver.shareModel());
+    });
     code = bindShapes(driver);
     if (code == ExitCode::Done)
       code = loadArtifact(driver, command.compile, artifact);
@@ -306,14 +343,11 @@ ExitCode TrainRun::compile() {
       driver.getCompileTimes().print(llvm::errs());
     model = driver.takeModel();
   }
-  if (code != ExitCode::Done)
+  if (code != ExitCode::Done || model)
     return code;
-  if (!artifact->plan().findFunction(kForwardFunction))
-    return checkRate(command, artifact->plan());
-  return reportError(ExitCode::Usage,
-                     command.compile.model.model +
-                         ": a forward model needs a loss to train; name one "
-                         "with --loss, such as softmax_cross_entropy");
+  // An artifact that was there before says what it takes.
+  StatusOr<TraineeInfo> info = describeArtifact(*artifact);
+  return info.ok() ? checkFit(*info, nullptr) : reportError(info.status());
 }
 
 void TrainRun::announce() {
@@ -335,33 +369,26 @@ void TrainRun::announce() {
 }
 
 ExitCode TrainRun::open() {
-  // Hours of training need a place to go to.
-  if (ExitCode code = writer.prepare(artifact->plan(), std::move(model));
+  if (ExitCode code = writer.takeModel(std::move(model));
       code != ExitCode::Done)
     return code;
   // The compiler is done; it held the weights, too, and so did the model.
   model.reset();
   releaseUnusedMemory();
   resetPeakMemory();
+  writer.setPreparation(data.preparation);
   if (command.trained.output.empty() && command.train.checkpointDir.empty())
     warn("without --output or --checkpoint-dir the trained weights are lost");
   command.session.seed = command.train.seed;
+  for (const std::optional<Dataset> *samples : {&data.train, &data.evaluation})
+    if (*samples)
+      printDataNotes(**samples);
   if (ExitCode code = openSession(artifact, command.session, opened);
       code != ExitCode::Done)
     return code;
-  if (!command.train.checkpointDir.empty()) {
-    std::vector<std::string> names;
-    for (const Port &port : opened.trainee->info().state)
-      names.push_back(port.name);
-    Status status = checkArrayNames(
-        command.train.checkpointDir + "/state.safetensors", names);
-    if (!status.ok())
-      return reportError(status);
-  }
-  Status status = openData(command, opened.trainee->info(), std::move(arrays),
-                           std::move(heldArrays), data);
-  writer.setPreparation(data.preparation);
-  return reportError(status);
+  warnOfProbabilities(opened.trainee->info(), *data.train,
+                      command.compile.pipeline.recipe);
+  return ExitCode::Done;
 }
 
 int TrainRun::finish(const TrainResult &result) {

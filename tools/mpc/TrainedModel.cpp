@@ -7,6 +7,7 @@
 #include "runtime/train/Weights.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Notes.h"
+#include "tools/mpc/Overwriting.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -26,6 +27,12 @@ static llvm::StringRef extensionOf(const std::string &path) {
 static bool isModel(const std::string &output) {
   return output == onnx_frontend::kStandardOutput ||
          extensionOf(output) == ".onnx";
+}
+
+// Whether PyTorch's programs call their files so.
+static bool isPyTorch(llvm::StringRef extension) {
+  return extension == ".pt" || extension == ".pth" || extension == ".ckpt" ||
+         extension == ".bin";
 }
 
 ExitCode mpc::tools::resolve(TrainedModelOptions &options,
@@ -53,7 +60,11 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
   if (!isModel(options.output))
     return reportError(ExitCode::Usage,
                        "--output " + options.output +
-                           ": expected .onnx, .safetensors or .npz");
+                           ": expected .onnx, .safetensors or .npz" +
+                           (isPyTorch(extension)
+                                ? "; PyTorch reads .safetensors by "
+                                  "safetensors.torch.load_file"
+                                : ""));
   if (!options.exportModel.empty()) {
     if (llvm::sys::fs::exists(options.exportModel))
       return ExitCode::Done;
@@ -67,12 +78,6 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
                            "that can with --export-model, or write "
                            ".safetensors");
   return ExitCode::Done;
-}
-
-// What an exported model carries. What is frozen may have come from --weights,
-// so it is written too.
-static bool isExported(const StateVariable &variable) {
-  return isModelRole(variable.role);
 }
 
 static Status writeState(const std::string &file, State state) {
@@ -112,40 +117,58 @@ TrainedModelWriter::TrainedModelWriter(const TrainedModelOptions &options)
 
 TrainedModelWriter::~TrainedModelWriter() = default;
 
+// A model that cannot take the weights, and what may.
+static ExitCode refuseModel(llvm::Error error) {
+  ExitCode code = reportError(std::move(error));
+  llvm::errs() << "note: name a model that can receive the weights with "
+                  "--export-model, or write .safetensors\n";
+  return code;
+}
+
 ExitCode
-TrainedModelWriter::prepare(const Plan &plan,
+TrainedModelWriter::prepare(const std::vector<train::Port> &state,
                             std::shared_ptr<onnx_frontend::Model> compiled) {
   // Names and shapes of what will be written.
   std::vector<std::string> names;
-  for (const StateVariable &variable : plan.state)
+  for (const train::Port &variable : state)
     if (options.trainedOnly && variable.role == Role::Frozen)
       leftOut.push_back(variable.name);
-    else if (isExported(variable))
+    else if (isModelRole(variable.role))
       names.push_back(onnx_frontend::getONNXName(variable.name).str());
   if (options.output.empty())
     return ExitCode::Done;
   if (!isModel(options.output))
     return reportError(train::checkArrayNames(options.output, names));
-  onnx_frontend::ShapeMap shapes;
-  for (const StateVariable &variable : plan.state)
-    if (isExported(variable))
+  for (const train::Port &variable : state)
+    if (isModelRole(variable.role))
       shapes[variable.name] = llvm::SmallVector<int64_t>(variable.shape.begin(),
                                                          variable.shape.end());
+  // What is compiled keeps its values until then.
+  using onnx_frontend::ExportModel;
+  if (options.exportModel.empty()) {
+    llvm::Error error = ExportModel::check(std::move(compiled), shapes);
+    return error ? refuseModel(std::move(error)) : ExitCode::Done;
+  }
   context = std::make_unique<mlir::MLIRContext>(
       mlir::MLIRContext::Threading::DISABLED);
-  // Found out before training, not after it.
-  using onnx_frontend::ExportModel;
-  auto read =
-      options.exportModel.empty()
-          ? ExportModel::create(std::move(compiled), shapes, context.get())
-          : ExportModel::read(options.exportModel, shapes, context.get());
-  if (!read) {
-    ExitCode code = reportError(read.takeError());
-    llvm::errs() << "note: name a model that can receive the weights with "
-                    "--export-model, or write .safetensors\n";
-    return code;
-  }
+  auto read = ExportModel::read(options.exportModel, shapes, context.get());
+  if (!read)
+    return refuseModel(read.takeError());
   model = std::move(*read);
+  return ExitCode::Done;
+}
+
+ExitCode
+TrainedModelWriter::takeModel(std::shared_ptr<onnx_frontend::Model> compiled) {
+  if (model || !isModel(options.output))
+    return ExitCode::Done;
+  context = std::make_unique<mlir::MLIRContext>(
+      mlir::MLIRContext::Threading::DISABLED);
+  auto taken = onnx_frontend::ExportModel::create(std::move(compiled), shapes,
+                                                  context.get());
+  if (!taken)
+    return refuseModel(taken.takeError());
+  model = std::move(*taken);
   return ExitCode::Done;
 }
 

@@ -5,20 +5,12 @@
 #define MPC_TOOLS_MPC_TRAINEDMODEL_H
 
 #include "compiler/Support/ExitCode.h"
-#include "runtime/Plan.h"
+#include "frontends/ONNX/Export/Export.h"
 #include "runtime/train/Trainee.h"
 
 #include <memory>
 #include <string>
 #include <vector>
-
-namespace mlir {
-class MLIRContext;
-} // namespace mlir
-namespace mpc::onnx_frontend {
-class ExportModel;
-class Model;
-} // namespace mpc::onnx_frontend
 
 namespace mpc::tools {
 
@@ -41,12 +33,16 @@ public:
   explicit TrainedModelWriter(const TrainedModelOptions &options);
   ~TrainedModelWriter();
 
-  /// Before hours of training: finds places for the weights of `plan` in the
-  /// model that receives them, and refuses one that has none. That is
-  /// `compiled`, what was compiled and is no longer used, or else the model
-  /// that the options name, which is read here for the only time.
-  ExitCode prepare(const runtime::Plan &plan,
+  /// Before anything is compiled: finds places for the weights among `state` in
+  /// the model that receives them, and refuses one that has none. That is
+  /// the one that the options name, which is read here for the only time, or
+  /// else `compiled`, which stays as it is.
+  ExitCode prepare(const std::vector<runtime::train::Port> &state,
                    std::shared_ptr<onnx_frontend::Model> compiled);
+
+  /// Takes the model that was compiled and is no longer used, unless the
+  /// options name another. It must be the one that was given to `prepare`.
+  ExitCode takeModel(std::shared_ptr<onnx_frontend::Model> compiled);
 
   /// What is done to the samples of the run, as `describePreparation` has it: a
   /// model that is written says it.
@@ -62,6 +58,7 @@ private:
   const TrainedModelOptions &options;
   /// Names of variables that are left out.
   std::vector<std::string> leftOut;
+  onnx_frontend::ShapeMap shapes;
   std::unique_ptr<mlir::MLIRContext> context;
   std::unique_ptr<onnx_frontend::ExportModel> model;
 };

@@ -36,6 +36,7 @@ class ExportModel::Impl {
 public:
   explicit Impl(std::shared_ptr<Model> model) : model(std::move(model)) {}
 
+  Error check(const ShapeMap &shapes);
   Error bind(const ShapeMap &shapes);
   Error setValues(const TensorMap &values);
   Error write(StringRef destination);
@@ -49,7 +50,9 @@ private:
   };
 
   void indexTensors(proto::GraphProto &graph);
+  StringRef findName(StringRef variable) const;
   Place find(StringRef name) const;
+  proto::TensorProto *findSource(StringRef name) const;
   void detach(StringRef name);
   std::string misfit(StringRef name, const Place &place,
                      ArrayRef<int64_t> shape) const;
@@ -100,18 +103,21 @@ void ExportModel::Impl::indexTensors(proto::GraphProto &graph) {
   }
 }
 
+// The tensor that Identity nodes, each at most once, give that name; null where
+// there is none.
+proto::TensorProto *ExportModel::Impl::findSource(StringRef name) const {
+  for (size_t i = 0; i < identities.size() && !tensors.contains(name); ++i)
+    if (const proto::NodeProto *node = identities.lookup(name);
+        node && node->input_size() == 1)
+      name = node->input(0);
+  return tensors.lookup(name);
+}
+
 // A statistic that the file has as an Identity of another: now that it has a
 // value of its own, the node is a Constant.
 void ExportModel::Impl::detach(StringRef name) {
   proto::NodeProto *node = identities.lookup(name);
-  if (!node || node->input_size() != 1)
-    return;
-  // Through chains of Identity, each node at most once.
-  StringRef source = node->input(0);
-  for (size_t i = 0; i < identities.size() && !tensors.contains(source); ++i)
-    if (proto::NodeProto *before = identities.lookup(source))
-      source = before->input(0);
-  const proto::TensorProto *tensor = tensors.lookup(source);
+  const proto::TensorProto *tensor = node ? findSource(name) : nullptr;
   if (!tensor)
     return;
   node->set_op_type("Constant");
@@ -190,8 +196,15 @@ static void dropData(proto::TensorProto &tensor) {
   delete tensor.release_raw_data();
 }
 
-// Finds the place of each value, and drops the bytes that lie there.
-Error ExportModel::Impl::bind(const ShapeMap &shapes) {
+// What the file calls a variable.
+StringRef ExportModel::Impl::findName(StringRef variable) const {
+  return tensors.contains(variable) || lists.contains(variable)
+             ? variable
+             : getONNXName(variable);
+}
+
+// Whether there is a place for each value.
+Error ExportModel::Impl::check(const ShapeMap &shapes) {
   proto::ModelProto &file = model->getProto();
   indexTensors(*file.mutable_graph());
   for (proto::TrainingInfoProto &info : *file.mutable_training_info())
@@ -202,21 +215,13 @@ Error ExportModel::Impl::bind(const ShapeMap &shapes) {
   std::string misfits;
   size_t count = 0;
   for (const auto &[variable, shape] : shapes) {
-    StringRef name = variable;
-    if (!tensors.contains(name) && !lists.contains(name))
-      name = getONNXName(name);
-    if (!tensors.contains(name) && !lists.contains(name))
-      detach(name);
+    StringRef name = findName(variable);
     Place place = find(name);
+    if (!place.tensor && !place.list)
+      place.tensor = findSource(name);
     std::string problem = misfit(name, place, shape);
-    if (!problem.empty()) {
-      if (++count <= shown)
-        misfits += (count > 1 ? "; " : "") + problem;
-      continue;
-    }
-    places[variable] = place;
-    if (place.tensor)
-      dropData(*place.tensor);
+    if (!problem.empty() && ++count <= shown)
+      misfits += (count > 1 ? "; " : "") + problem;
   }
   if (count > shown)
     misfits += "; " + std::to_string(count - shown) + " more";
@@ -225,6 +230,22 @@ Error ExportModel::Impl::bind(const ShapeMap &shapes) {
                         "cannot receive " + Twine(count) + " of " +
                             Twine(shapes.size()) +
                             " trained tensors: " + misfits);
+  return Error::success();
+}
+
+// Finds the place of each value, and drops the bytes that lie there.
+Error ExportModel::Impl::bind(const ShapeMap &shapes) {
+  if (Error error = check(shapes))
+    return error;
+  for (const auto &[variable, shape] : shapes) {
+    StringRef name = findName(variable);
+    if (!tensors.contains(name) && !lists.contains(name))
+      detach(name);
+    Place place = find(name);
+    places[variable] = place;
+    if (place.tensor)
+      dropData(*place.tensor);
+  }
   return loadExternal();
 }
 
@@ -499,6 +520,10 @@ ExportModel::create(std::shared_ptr<Model> model, const ShapeMap &shapes,
   if (Error error = impl->bind(shapes))
     return error;
   return std::unique_ptr<ExportModel>(new ExportModel(std::move(impl)));
+}
+
+Error ExportModel::check(std::shared_ptr<Model> model, const ShapeMap &shapes) {
+  return Impl(std::move(model)).check(shapes);
 }
 
 Expected<std::unique_ptr<ExportModel>> ExportModel::read(StringRef source,

@@ -35,6 +35,10 @@ public:
   create(std::shared_ptr<Model> model, const ShapeMap &shapes,
          mlir::MLIRContext *context);
 
+  /// Only whether `create` would find all places: the model is not changed.
+  static llvm::Error check(std::shared_ptr<Model> model,
+                           const ShapeMap &shapes);
+
   /// The same for the model at `source`.
   static llvm::Expected<std::unique_ptr<ExportModel>>
   read(llvm::StringRef source, const ShapeMap &shapes,

@@ -220,9 +220,11 @@ std::string RepeatJoiner::run() {
     taken.insert(node.output().begin(), node.output().end());
   // Those of one parameter each.
   std::vector<std::pair<std::string, StringRef>> found;
+  llvm::StringSet<> seen;
   for (const proto::ValueInfoProto &value : graph.value_info())
     if (std::optional<StringRef> source = findSource(value);
-        source && tensors.contains(value.name()))
+        source && tensors.contains(value.name()) &&
+        seen.insert(value.name()).second)
       found.emplace_back(value.name(), *source);
   std::vector<std::string> done;
   for (const auto &[name, source] : found)

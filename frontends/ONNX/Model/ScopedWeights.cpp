@@ -56,12 +56,13 @@ static bool isNumberedWeight(StringRef name) {
 }
 
 // The modules of a node: "/fc" of "/fc/MatMul"; empty where its name does not
-// say. What is long is no program's.
+// say. What is long is no program's, nor is a module without a name, as in
+// "//MatMul".
 static StringRef scopeOf(const proto::NodeProto &node) {
   constexpr size_t mostCharacters = 1000, mostModules = 50;
   StringRef name = node.name();
-  if (!name.starts_with("/") || name.size() > mostCharacters ||
-      name.count('/') > mostModules)
+  if (!name.starts_with("/") || name.contains("//") ||
+      name.size() > mostCharacters || name.count('/') > mostModules)
     return {};
   return name.rsplit('/').first;
 }
@@ -168,7 +169,10 @@ std::string WeightNamer::nameByScope(StringRef scope) const {
       module += (module.empty() ? "" : ".") + part.str();
     outer = part;
   }
-  return module + ".weight";
+  // A part between dots that is empty is of a name that no program has.
+  const bool isName = !module.empty() && module.front() != '.' &&
+                      module.back() != '.' && !StringRef(module).contains("..");
+  return isName ? module + ".weight" : std::string();
 }
 
 std::string WeightNamer::run() {

@@ -28,7 +28,11 @@ static SmallVector<Folded> findFolded(const proto::GraphProto &file,
   for (auto [source, target] : signature)
     targets.insert(target);
   SmallVector<Folded> all;
+  // A file may say twice what a value is.
+  llvm::StringSet<> seen;
   for (const proto::ValueInfoProto &value : file.value_info()) {
+    if (!seen.insert(value.name()).second)
+      continue;
     Folded folded = {&value, value.name(), readFoldedParameters(value)};
     llvm::erase_if(folded.sources, [&](StringRef source) {
       return !signature.empty() && !targets.contains(source);

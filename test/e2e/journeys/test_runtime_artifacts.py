@@ -38,7 +38,12 @@ def test_journey(mode, tmp_path):
 
     # What would have no effect is refused.
     command += ["--weights", LENET]
-    for flag in (["--optimizer", "sgd"], ["--weight-decay", 0.3], ["--as-exported"]):
+    for flag in (
+        ["--optimizer", "sgd"],
+        ["--beta1", 0.5],
+        ["--weight-decay", 0.3],
+        ["--as-exported"],
+    ):
         text = journey.refused(journey.USAGE, *command, *flag)
         assert flag[0] in text and "leave the flag out" in text
 

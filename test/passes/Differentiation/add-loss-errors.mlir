@@ -38,7 +38,7 @@ func.func @forward(%x: tensor<4xf32> {mpc.input = "x", mpc.role = #mpc.role<data
 
 // -----
 
-// expected-error@+1 {{input 'target' of the model is 'tensor<4xf32>', but the loss needs labels of 'tensor<4xi64>'; name another array with --target-array}}
+// expected-error@+1 {{input 'target' of the model is f32[4], but the loss needs labels of i64[4]; name another array with --target-array}}
 module {
   func.func @forward(%x: tensor<4x8xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %t: tensor<4xf32> {mpc.input = "target", mpc.role = #mpc.role<data>})
       -> (tensor<4x8xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
@@ -62,7 +62,7 @@ module {
 // -----
 
 // An input of the model's as one-hot labels.
-// expected-error@+1 {{input 'target' of the model is 'tensor<4x5xi64>', but the loss needs labels of 'tensor<4x5xf32>'; name another array with --target-array}}
+// expected-error@+1 {{input 'target' of the model is i64[4,5], but the loss needs labels of f32[4,5]; name another array with --target-array}}
 module {
   func.func @forward(%x: tensor<4x5xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %t: tensor<4x5xi64> {mpc.input = "target", mpc.role = #mpc.role<data>})
       -> (tensor<4x5xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {

@@ -14,7 +14,7 @@
 // TWICE: error: --target-array z=a: 'z' has two
 // NOBODY: error: --target-array w=goal: no --loss is of @w
 // TWO: error: expected one --target-array for all losses, found 'a' and 'b'
-// OTHER: error: input 'target' of the model is 'tensor<4xi64>', but the loss needs labels of 'tensor<4x3xf32>'; name another array with --target-array
+// OTHER: error: one loss needs labels of i64[4], another of f32[4,3], and 'target' cannot be both; name an array for each with --target-array OUTPUT=ARRAY
 // ZERO: error: '0*mse@y': expected a factor above 0, found 0
 // NAN: error: 'nan*mse@y': expected a factor above 0, found nan
 // NONE: error: expected a loss

@@ -229,6 +229,22 @@ TEST(Dataset, SaysHowToReshape) {
                 "x: got [] u8");
 }
 
+TEST(Dataset, TakesLabelsWithAxesOfOneAndWithout) {
+  Array column = labels("target", {0, 1, 2});
+  column.shape = {3, 1};
+  EXPECT_TRUE(Dataset::create({images(3), column}, imagePorts()).ok());
+  FunctionPorts ports = imagePorts(DType::F32);
+  ports.inputs[1].shape = {2, 1};
+  StatusOr<Dataset> data =
+      Dataset::create({images(3), labels("target", {0, 1, 2})}, ports);
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  const int64_t last = 2;
+  EXPECT_EQ(data->targets(&last, 1, "label"), std::vector<double>{2});
+  // Another number of elements is no matter of axes.
+  column.shape = {1, 3};
+  EXPECT_FALSE(Dataset::create({images(1), column}, ports).ok());
+}
+
 TEST(Dataset, LocatesALabelOutOfRange) {
   expectInvalid(Dataset::create({images(3), labels("target", {0, 10, 2})},
                                 imagePorts(), tenClasses()),

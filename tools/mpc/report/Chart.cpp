@@ -170,6 +170,10 @@ static Axis chooseAxis(const Chart &chart, Range range) {
                     ? Axis::Kind::PowersOfTwo
                     : Axis::Kind::Logarithmic,
                 range.low / 1.2, range.high * 1.2);
+  // Nothing is more than all: where every value is, the axis goes down alone.
+  if (llvm::StringRef(chart.unit).starts_with("%") && range.low == range.high &&
+      range.high <= 100)
+    range.low = std::max(0.0, range.high - 10);
   // Room for the line's own width.
   const double room = (range.high - range.low) / 30;
   return Axis(Axis::Kind::Linear,
@@ -426,16 +430,16 @@ std::string Drawing::draw() {
   if (!caption.empty())
     os << "<p>" << escapeHTML(caption) << "</p>";
   writeLegend();
-  os << "</figcaption>\n<div class=\"chart\"><svg viewBox=\"0 0 " << kWidth
-     << " " << kHeight << "\" role=\"img\" aria-label=\"" << label() << "\">\n";
+  os << "</figcaption>\n<div class=\"chart\"><svg viewBox=\"0 0 " << int(kWidth)
+     << " " << int(kHeight) << "\" role=\"img\" aria-label=\"" << label()
+     << "\">\n";
   drawFrame();
   // Nothing is drawn beyond the axes but half of a point that lies on one.
-  std::string inside;
-  llvm::raw_string_ostream(inside)
-      << kLeft - 4 << " " << kTop - 4 << " " << kAcross + 8 << " " << kUp + 8;
-  os << "<svg x=\"" << kLeft - 4 << "\" y=\"" << kTop - 4 << "\" width=\""
-     << kAcross + 8 << "\" height=\"" << kUp + 8 << "\" viewBox=\"" << inside
-     << "\">\n";
+  const int left = int(kLeft) - 4, top = int(kTop) - 4;
+  const int width = int(kAcross) + 8, height = int(kUp) + 8;
+  os << "<svg x=\"" << left << "\" y=\"" << top << "\" width=\"" << width
+     << "\" height=\"" << height << "\" viewBox=\"" << left << " " << top << " "
+     << width << " " << height << "\">\n";
   for (size_t i = 0; i < chart.lines.size(); ++i)
     drawLine(i);
   for (size_t i = 0; i < chart.marks.size(); ++i)

@@ -36,8 +36,15 @@ def main():
     random = np.random.RandomState(0)
     values = {f"onnx::MatMul_{i}": random.rand(*s) for i, s in SHAPES.items()}
     values |= {name: random.rand(size) for name, size in BIASES.items()}
+    # With a second argument the last layer's module has that name.
+    scopes = {"/out/": f"/{sys.argv[2]}/"} if len(sys.argv) > 2 else {}
+    nodes = []
+    for op, name, inputs, y in NODES:
+        for scope, other in scopes.items():
+            name = name.replace(scope, other)
+        nodes.append(helper.make_node(op, inputs, [y], name))
     graph = helper.make_graph(
-        [helper.make_node(op, inputs, [y], name) for op, name, inputs, y in NODES],
+        nodes,
         "main_graph",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])],

@@ -1,7 +1,8 @@
 """A model with what the optimizer of PyTorch's exporter leaves behind.
 
-One scale is read in the modules of argv[2] and argv[3]; with a fourth argument
-the exporter has optimized nothing.
+One scale is read in the modules of argv[2] and argv[3]; with a fourth argument,
+"kept", the exporter has optimized nothing, and with "repeated" it says what
+each value is two times.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -26,7 +27,8 @@ INITIALIZERS = {
 
 def main():
     path, first, second = sys.argv[1:4]
-    optimized = len(sys.argv) == 4
+    optimized = sys.argv[4:] != ["kept"]
+    repeats = 2 if sys.argv[4:] == ["repeated"] else 1
     nodes = [
         ("LayerNormalization", ["x", "first.scale"], "a", first),
         ("MatMul", ["a", "val_1"], "b", first),
@@ -50,7 +52,7 @@ def main():
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 2])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 2])],
         tensors,
-        value_info=infos,
+        value_info=infos * repeats,
     )
     opsets = [helper.make_opsetid("", 18)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)

@@ -1,0 +1,46 @@
+// Whether a run can begin, before its model is compiled.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/Checkpoint.h"
+#include "runtime/train/EvalMetrics.h"
+#include "runtime/train/EvaluationRules.h"
+#include "runtime/train/RunIdentity.h"
+#include "runtime/train/Trainer.h"
+
+namespace mpc::runtime::train {
+
+/// The checkpoint that the run will go on from; empty where there is none.
+static StatusOr<std::string> findResumed(const TrainOptions &options) {
+  if (options.resume != "auto")
+    return options.resume;
+  // A folder that is not there yet has none.
+  StatusOr<std::vector<int64_t>> steps = listCheckpoints(options.checkpointDir);
+  if (!steps.ok() || steps->empty())
+    return std::string();
+  return findCheckpoint(options.checkpointDir);
+}
+
+Status checkRun(const TraineeInfo &info, const Dataset &data,
+                const Dataset *evalData, const TrainOptions &options) {
+  // What evaluations are asked for,
+  if (Status status = checkEvalMetrics(info, options.evalMetrics); !status.ok())
+    return status;
+  if (Status status = EvaluationRules(options, nullptr)
+                          .check(info, /*evaluates=*/evalData != nullptr);
+      !status.ok())
+    return status;
+  // samples for a step,
+  StatusOr<int64_t> steps = countStepsOfEpoch(
+      data, data.batchSize() * info.accumulate, options.lastBatch);
+  if (!steps.ok())
+    return steps.status();
+  // and the run that is gone on with.
+  StatusOr<std::string> resumed = findResumed(options);
+  if (!resumed.ok())
+    return resumed.status();
+  return resumed->empty()
+             ? Status()
+             : checkCheckpointRun(*resumed, identityOf(info, data, options));
+}
+
+} // namespace mpc::runtime::train
