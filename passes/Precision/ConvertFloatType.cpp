@@ -15,6 +15,7 @@ namespace mpc {
 } // namespace mpc
 
 using namespace mlir;
+using namespace mpc;
 
 namespace {
 struct ConvertFloatTypePass
@@ -49,6 +50,30 @@ static DenseResourceElementsAttr widen(DenseF32ResourceElementsAttr elements) {
                                         std::move(blob));
 }
 
+// Bits of an f32 stay 32 bits: on either side of `op`, whose float has become
+// f64, a conversion to the type that it had and back.
+static void keepWidth(BitCastOp op) {
+  RankedTensorType input = op.getInput().getType(), output = op.getType();
+  if (input.getElementTypeBitWidth() == output.getElementTypeBitWidth())
+    return;
+  OpBuilder builder(op);
+  Type f32 = builder.getF32Type();
+  auto convert = [&](Value value, RankedTensorType type) {
+    auto cast = CastOp::create(builder, op.getLoc(), type, value);
+    if (Attribute phase = op->getAttr(kPhaseAttr))
+      cast->setAttr(kPhaseAttr, phase);
+    return cast;
+  };
+  if (isa<FloatType>(input.getElementType())) {
+    op.getInputMutable().assign(convert(op.getInput(), input.clone(f32)));
+    return;
+  }
+  builder.setInsertionPointAfter(op);
+  op.getOutput().setType(output.clone(f32));
+  CastOp wide = convert(op.getOutput(), output);
+  op.getOutput().replaceAllUsesExcept(wide.getOutput(), wide);
+}
+
 void ConvertFloatTypePass::runOnOperation() {
   MLIRContext *context = &getContext();
   // Types, constants in the IR, and constants in resources.
@@ -79,6 +104,7 @@ void ConvertFloatTypePass::runOnOperation() {
   replacer.recursivelyReplaceElementsIn(getOperation(), /*replaceAttrs=*/true,
                                         /*replaceLocs=*/false,
                                         /*replaceTypes=*/true);
+  getOperation()->walk(keepWidth);
   if (!resourcesRead) {
     getOperation().emitError(
         "expected the values of every resource to be present");

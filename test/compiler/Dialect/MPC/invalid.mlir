@@ -697,3 +697,11 @@ module attributes {mpc.target = "zen5"} {
 func.func @target_of_a_function() attributes {mpc.target = #mpc.target<"zen5">} {
   return
 }
+
+// -----
+
+func.func @bits_of_another_width(%x: tensor<4xf32>) -> tensor<4xi64> {
+  // expected-error @+1 {{expected types of one width, found 'f32' and 'i64'}}
+  %0 = mpc.bit_cast %x : (tensor<4xf32>) -> tensor<4xi64>
+  return %0 : tensor<4xi64>
+}
