@@ -222,6 +222,30 @@ def test_biases_of_zeros_are_there_again(tmp_path):
     assert values["a.bias"].any() and values["f.bias"].any()
 
 
+def test_biases_of_many_layers_are_there_again(tmp_path):
+    """More than the table of tensors has room for without growing, of which a
+    layer's own weights are read again afterwards."""
+
+    def make(biases):
+        nodes, weights, value = [], {}, "x"
+        for i in range(30):
+            call = f"linear.default(%{value}, %p_w{i}, %p_w{i}_bias)"
+            operands = [value, f"w{i}"] + ([f"w{i}.bias"] if biases else [])
+            nodes.append(node(call, "Gemm", operands, f"h{i}"))
+            nodes.append(helper.make_node("Tanh", [f"h{i}"], [f"t{i}"]))
+            weights[f"w{i}"] = matrix(WIDTH, WIDTH)
+            if biases:
+                weights[f"w{i}.bias"] = np.zeros(WIDTH)
+            value = f"t{i}"
+        nodes.append(helper.make_node("MatMul", [value, "f"], ["y"]))
+        weights["f"] = matrix(WIDTH, 1)
+        names = [name for i in range(30) for name in (f"w{i}", f"w{i}.bias")]
+        return make_model(nodes, weights, [*names, "f"])
+
+    values = assert_trains_alike(tmp_path, make(False), make(True))
+    assert all(values[f"w{i}.bias"].any() for i in range(30))
+
+
 def test_biases_of_convolutions_are_there_again(tmp_path):
     def make(biases):
         def conv(op, x, layer, y):

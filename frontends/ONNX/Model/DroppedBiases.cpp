@@ -148,21 +148,23 @@ bool BiasRestorer::isZeros(const proto::TensorProto &tensor) {
 
 void BiasRestorer::restore(proto::NodeProto &node) {
   StringRef source = findBias(node);
-  auto weights = source.empty() ? tensors.end() : tensors.find(node.input(1));
-  if (weights == tensors.end() || !holdsFloats(*weights->second))
+  // No iterator, which ends where a bias is added to the map.
+  const proto::TensorProto *weights =
+      source.empty() ? nullptr : tensors.lookup(node.input(1));
+  if (!weights || !holdsFloats(*weights))
     return;
-  std::optional<int64_t> count = countElements(node, *weights->second);
+  std::optional<int64_t> count = countElements(node, *weights);
   if (!count)
     return;
   std::string name = bySource.lookup(source);
   if (name.empty())
-    name = addZeros(source, *weights->second, *count);
+    name = addZeros(source, *weights, *count);
   if (name.empty())
     return;
   // Another's place may be of another shape.
   const proto::TensorProto &bias = *tensors.lookup(name);
   if (bias.dims_size() == 1 && bias.dims(0) == *count &&
-      bias.data_type() == weights->second->data_type() && isZeros(bias))
+      bias.data_type() == weights->data_type() && isZeros(bias))
     node.add_input(name);
 }
 
