@@ -59,7 +59,7 @@ static void keepWidth(BitCastOp op) {
   OpBuilder builder(op);
   Type f32 = builder.getF32Type();
   auto convert = [&](Value value, RankedTensorType type) {
-    auto cast = CastOp::create(builder, op.getLoc(), type, value);
+    auto cast = mpc::CastOp::create(builder, op.getLoc(), type, value);
     if (Attribute phase = op->getAttr(kPhaseAttr))
       cast->setAttr(kPhaseAttr, phase);
     return cast;
@@ -70,7 +70,7 @@ static void keepWidth(BitCastOp op) {
   }
   builder.setInsertionPointAfter(op);
   op.getOutput().setType(output.clone(f32));
-  CastOp wide = convert(op.getOutput(), output);
+  mpc::CastOp wide = convert(op.getOutput(), output);
   op.getOutput().replaceAllUsesExcept(wide.getOutput(), wide);
 }
 
