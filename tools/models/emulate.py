@@ -1,0 +1,131 @@
+"""Trains the small models of families.py for a few steps on the emulated GPU of
+test/emulator and on the CPU, and prints how far the losses are from each other.
+
+    emulate.py [--families NAME,...] [--precisions MODE,...] [--batch N]
+               [--steps N] [--target TARGET] [--build FOLDER]
+
+Needs what export.py needs, and a build with its tests. ResNet-50 takes minutes a
+step. With few samples, what BatchNormalization makes of one number a channel is
+as sensitive as that of differences of rounding: 64-true tells whether a model is
+right, the others that it compiles and runs. Exits with 1 where a run fails, or
+in 64-true differs.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import torch
+from export import export, make_inputs, make_labels
+from families import FAMILIES
+
+PRECISIONS = "64-true,32-true,bf16-mixed,16-mixed"
+# Relative, of the losses of 64-true.
+BOUND = 1e-6
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    root = pathlib.Path(__file__).parents[2]
+    parser.add_argument("--families", default=",".join(FAMILIES))
+    parser.add_argument("--precisions", default=PRECISIONS)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--target", default="sm_80")
+    parser.add_argument("--build", type=pathlib.Path, default=root / "build")
+    return parser.parse_args()
+
+
+def prepare(name, batch, folder):
+    """The family's small model and one batch as files; the flags that go with
+    them."""
+    family = FAMILIES[name]["small"]()
+    torch.manual_seed(0)
+    random = np.random.RandomState(0)
+    inputs = make_inputs(family, batch, random)
+    labels = make_labels(family, batch, random)
+    # The exporter tells what it does.
+    with contextlib.redirect_stdout(sys.stderr):
+        export(family.make(), inputs, folder / "model.onnx", "dynamo", 18)
+    np.savez(folder / "data.npz", **inputs, target=labels)
+    flags = ["--loss", family.loss]
+    for key, array in family.inputs.items():
+        if array.axis:
+            flags += ["--batch-axis", f"{key}={array.axis}"]
+    return flags
+
+
+def train(arguments, folder, device, precision, flags):
+    """The losses of all steps on that device; nothing where it failed, which is
+    printed."""
+    metrics = folder / f"{device}.jsonl"
+    command = [arguments.build / "bin" / "mpc", "train", folder / "model.onnx"]
+    command += ["--data", folder / "data.npz", "--no-shuffle", *flags]
+    command += ["--optimizer", "adamw", "--batch-size", arguments.batch]
+    command += ["--max-steps", arguments.steps, "--epochs", arguments.steps]
+    command += ["--precision", precision, "--device", device]
+    command += ["--metrics", metrics, "--overwrite-metrics"]
+    # Two steps are too few to find a scale.
+    command += ["--output", folder / "trained.onnx", "--loss-scale", "none"]
+    if device == "cuda":
+        command += ["--target", arguments.target]
+    process = subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            "MPC_CUDA_LIBRARY_PATH": str(arguments.build / "test" / "emulator"),
+            "MPC_EMULATOR_DEVICE": arguments.target,
+        },
+    )
+    if process.returncode != 0:
+        print(process.stderr, file=sys.stderr)
+        return None
+    events = [json.loads(line) for line in metrics.read_text().splitlines()]
+    return [float(e["loss"]) for e in events if e["event"] == "train"]
+
+
+def compare(arguments, name, folder):
+    """Prints a family's row; returns whether all of it was right."""
+    flags = prepare(name, arguments.batch, folder)
+    cells, isRight = [], True
+    for precision in arguments.precisions.split(","):
+        cpu, gpu = (
+            train(arguments, folder, device, precision, flags)
+            for device in ("cpu", "cuda")
+        )
+        if cpu is None or gpu is None:
+            cells.append("failed")
+            isRight = False
+            continue
+        difference = np.max(np.abs(np.array(gpu) / np.array(cpu) - 1))
+        isRight &= bool(precision != "64-true" or difference < BOUND)
+        cells.append(f"{difference:.0e}")
+    print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    return isRight
+
+
+def main():
+    arguments = parse_arguments()
+    precisions = arguments.precisions.split(",")
+    print(f"| family | {' | '.join(precisions)} |")
+    print("|---" * (len(precisions) + 1) + "|", flush=True)
+    isRight = True
+    for name in arguments.families.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            isRight &= compare(arguments, name, pathlib.Path(folder))
+    return 0 if isRight else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
