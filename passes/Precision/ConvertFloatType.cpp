@@ -60,8 +60,8 @@ static void keepWidth(BitCastOp op) {
   Type f32 = builder.getF32Type();
   auto convert = [&](Value value, RankedTensorType type) {
     auto cast = mpc::CastOp::create(builder, op.getLoc(), type, value);
-    if (Attribute phase = op->getAttr(kPhaseAttr))
-      cast->setAttr(kPhaseAttr, phase);
+    // Of its phase, and by its decision.
+    cast->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     return cast;
   };
   if (isa<FloatType>(input.getElementType())) {
