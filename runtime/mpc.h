@@ -11,7 +11,9 @@
  * a session on a CPU; its functions run on the one thread that forked.
  *
  * Where memory is short a function returns MPC_IO, "out of memory", and what
- * exists stays usable.
+ * exists stays usable. On a CPU, creating a session and the first run of each
+ * function take no less than 64 MiB of free address space: oneDNN, which does
+ * not look whether it gets memory, is not called with less.
  *
  * Options and infos start with their size, so that a program compiled against
  * this header runs with a later library: fields it does not know keep their

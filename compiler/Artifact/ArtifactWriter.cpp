@@ -16,6 +16,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cerrno>
 #include <unistd.h>
 
 LLD_HAS_DRIVER(elf)
@@ -85,6 +86,18 @@ static llvm::Error checkSymbols(llvm::StringRef bytes) {
 // Linking
 //===----------------------------------------------------------------------===//
 
+/// Why the linker, which gives text alone, could not write; inconvertible where
+/// that is not the system's doing.
+static std::error_code findSystemError(llvm::StringRef messages) {
+  for (int number :
+       {ENOMEM, ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, EROFS, EACCES, EIO}) {
+    std::error_code error(number, std::generic_category());
+    if (messages.contains(error.message()))
+      return error;
+  }
+  return llvm::inconvertibleErrorCode();
+}
+
 static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
                              TemporaryFile &output) {
   // A shared object whose own symbols are bound, in bytes that depend on the
@@ -108,7 +121,8 @@ static llvm::Error runLinker(llvm::ArrayRef<const char *> inputs,
   lld::Result result =
       lld::lldMain(args, out, out, {{lld::Gnu, &lld::elf::link}});
   if (result.retCode != 0)
-    return llvm::createStringError("linking the artifact failed: %s",
+    return llvm::createStringError(findSystemError(messages),
+                                   "linking the artifact failed: %s",
                                    messages.c_str());
   return llvm::Error::success();
 }

@@ -169,12 +169,13 @@ static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
 // Where a walk from the loss ends: contractions, attentions and normalisations
 // are the model's, and what they hand the loss is wide.
 static bool endsLossRegion(Operation *op) {
+  // Normalisations, which nothing else tells from softmax and losses.
   if (isa<BatchNormOp, BatchNormInferenceOp, BatchNormGradOp, LayerNormOp,
-          LayerNormGradOp, RMSNormOp, RMSNormGradOp, AttentionOp,
-          AttentionGradOp>(op))
+          LayerNormGradOp, RMSNormOp, RMSNormGradOp>(op))
     return true;
-  auto region = dyn_cast<RegionOpInterface>(op);
-  return !region || region.getRegionRole() == RegionRole::Contraction;
+  auto precise = dyn_cast<PrecisionOpInterface>(op);
+  return !isa<RegionOpInterface>(op) ||
+         (precise && precise.getNumContractedOperands() > 0);
 }
 
 // Adds the forward ops that a loss of `function` is computed with, back to the

@@ -32,9 +32,11 @@ public:
       : conv(conv), builder(conv->getLoc(), conv) {}
 
   void replace(ConvOp op) {
-    finish(multiply(metPixels(op.getInput(), op.getType()),
-                    asMatrix(op.getWeight(), 1), op.getType(),
-                    /*transA=*/false, /*transB=*/true));
+    // In this order, which a compiler may choose for the arguments of a call.
+    Value met = metPixels(op.getInput(), op.getType());
+    Value filter = asMatrix(op.getWeight(), 1);
+    finish(multiply(met, filter, op.getType(), /*transA=*/false,
+                    /*transB=*/true));
   }
   void replace(ConvInputGradOp op) {
     ArrayRef<int64_t> shape = op.getType().getShape();

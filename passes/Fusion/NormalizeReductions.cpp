@@ -140,6 +140,17 @@ static DenseElementsAttr getFirstInteger(Operation *op, RankedTensorType type) {
   llvm_unreachable("no reduction of integers");
 }
 
+// What a reduction of no floats gives: the sum, 0, and others, a line each.
+static double getFirstFloat(Operation *op) {
+  using Limits = std::numeric_limits<double>;
+  static const llvm::StringMap<double> others = {
+      {ReduceMaxOp::getOperationName(), -Limits::infinity()},
+      {ReduceMeanOp::getOperationName(), Limits::quiet_NaN()},
+      {ReduceProdOp::getOperationName(), 1.0},
+  };
+  return others.lookup(op->getName().getStringRef());
+}
+
 // What a reduction of no elements gives; null for any other. Kernels have at
 // least one.
 static Value reduceNothing(Operation *op) {
@@ -150,12 +161,8 @@ static Value reduceNothing(Operation *op) {
   if (isa<IntegerType>(type.getElementType()))
     return ConstantOp::create(builder, op->getLoc(), type,
                               getFirstInteger(op, type));
-  double value = isa<ReduceMaxOp>(op) ? -std::numeric_limits<double>::infinity()
-                 : isa<ReduceMeanOp>(op)
-                     ? std::numeric_limits<double>::quiet_NaN()
-                 : isa<ReduceProdOp>(op) ? 1.0
-                                         : 0.0;
-  Attribute element = builder.getFloatAttr(type.getElementType(), value);
+  Attribute element =
+      builder.getFloatAttr(type.getElementType(), getFirstFloat(op));
   return ConstantOp::create(builder, op->getLoc(), type,
                             DenseElementsAttr::get(type, element));
 }

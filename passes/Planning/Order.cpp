@@ -1,6 +1,8 @@
 // Puts the ops of a function into the order they will run in: what reads the
 // old value of a state variable before what makes the new one, so that the new
-// one can be written in place; otherwise as they stand.
+// one can be written in place, and that as soon as it can, so that gradients of
+// weights are not all in memory until the last of them is; otherwise as they
+// stand.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -30,7 +32,9 @@ public:
   explicit OrderGraph(Block &block);
   /// Lets `before` run first, unless it needs something of `after`.
   void addUnlessCyclic(Operation *before, Operation *after);
-  /// A valid order, as close to the present one as there is.
+  /// Lets `op` run as soon as it can.
+  void hasten(Operation *op) { isHasty.set(indexOf.lookup(op)); }
+  /// A valid order, but for hasty ops as close to the present one as there is.
   SmallVector<Operation *> sort() const;
 
 private:
@@ -39,6 +43,7 @@ private:
   SmallVector<Operation *> ops;
   DenseMap<Operation *, unsigned> indexOf;
   SmallVector<llvm::SmallSetVector<unsigned, 4>> successors;
+  llvm::BitVector isHasty;
 };
 } // namespace
 
@@ -48,6 +53,7 @@ OrderGraph::OrderGraph(Block &block) {
     ops.push_back(&op);
   }
   successors.resize(ops.size());
+  isHasty.resize(ops.size());
   for (auto [index, op] : llvm::enumerate(ops))
     for (Operation *user : op->getUsers())
       if (indexOf.count(user))
@@ -78,24 +84,26 @@ void OrderGraph::addUnlessCyclic(Operation *before, Operation *after) {
 
 SmallVector<Operation *> OrderGraph::sort() const {
   // Kahn's algorithm: count what each op waits for, start with those that wait
-  // for nothing. The first in the block goes first, so that the order stays
-  // where nothing asks for another.
+  // for nothing. After hasty ones the first in the block goes first, so that
+  // the order stays where nothing asks for another.
   SmallVector<unsigned> pending(ops.size(), 0);
   for (const auto &list : successors)
     for (unsigned next : list)
       ++pending[next];
-  std::priority_queue<unsigned, std::vector<unsigned>, std::greater<>> ready;
+  using Turn = std::pair<bool, unsigned>; // whether it has time, its index
+  std::priority_queue<Turn, std::vector<Turn>, std::greater<>> ready;
+  auto push = [&](unsigned index) { ready.push({!isHasty[index], index}); };
   for (unsigned i = 0; i < ops.size(); ++i)
     if (pending[i] == 0)
-      ready.push(i);
+      push(i);
   SmallVector<Operation *> result;
   while (!ready.empty()) {
-    unsigned next = ready.top();
+    unsigned next = ready.top().second;
     ready.pop();
     result.push_back(ops[next]);
     for (unsigned user : successors[next])
       if (--pending[user] == 0)
-        ready.push(user);
+        push(user);
   }
   return result;
 }
@@ -112,6 +120,16 @@ static SmallVector<Operation *> readersOf(Value value) {
         readers.push_back(user);
     }
   return readers;
+}
+
+// Whether all that `op` makes are new values of state: it needs no memory of
+// its own, and what it read, such as a gradient, may need none afterwards.
+static bool onlyUpdatesState(Operation &op, func::FuncOp function) {
+  Operation *terminator = op.getBlock()->getTerminator();
+  return !op.use_empty() && llvm::all_of(op.getUses(), [&](OpOperand &use) {
+    return use.getOwner() == terminator &&
+           getResultPort(function, use.getOperandNumber()).getUpdated();
+  });
 }
 
 void OrderPass::runOnOperation() {
@@ -136,6 +154,10 @@ void OrderPass::runOnOperation() {
       for (Operation *reader : readersOf(old))
         graph.addUnlessCyclic(reader, update);
   }
+  // And it as soon as all of that has been.
+  for (Operation &op : block.without_terminator())
+    if (onlyUpdatesState(op, function))
+      graph.hasten(&op);
   for (Operation *op : graph.sort())
     op->moveBefore(block.getTerminator());
 }

@@ -164,7 +164,10 @@ def OrderPass : Pass<"plan-order", "::mlir::func::FuncOp"> {
   let description = [{
     Moves every op that reads the old value of a state variable before the op
     that makes the new one, as far as their operands allow, so that
-    `plan-build-programs` can write it in place. Otherwise keeps the order.
+    `plan-build-programs` can write it in place. An op that makes nothing but
+    new values of state comes as soon as it then can: the gradient of a weight
+    is in memory from the product that makes it to the update that follows, and
+    not until all gradients are there. Otherwise keeps the order.
 
     Before:
 

@@ -14,6 +14,12 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::amp;
 
+/// The names of ops, for a table that has a line an op.
+template <typename... OpTys>
+static std::array<StringRef, sizeof...(OpTys)> namesOf() {
+  return {OpTys::getOperationName()...};
+}
+
 static bool isFloatValue(Value value) {
   return isa<FloatType>(getElementTypeOrSelf(value.getType()));
 }
@@ -116,66 +122,135 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::linear(Operation *op,
   return lookup(value);
 }
 
+//===----------------------------------------------------------------------===//
+// Rules
+//===----------------------------------------------------------------------===//
+
+LossScaleAnalysis::Multiple LossScaleAnalysis::refuse(Operation *op) {
+  complain(op, "is not linear, but reads a value that carries the loss scale");
+  return {Multiple::Unknown};
+}
+
+LossScaleAnalysis::Multiple LossScaleAnalysis::joinAll(Operation *op) {
+  return join(op, op->getOperands());
+}
+
+// Its condition chooses, and is no value.
+LossScaleAnalysis::Multiple LossScaleAnalysis::select(Operation *op) {
+  return join(op, op->getOperands().drop_front());
+}
+
+LossScaleAnalysis::Multiple LossScaleAnalysis::multiply(Operation *op) {
+  return product(op, op->getOperand(0), op->getOperand(1));
+}
+
+LossScaleAnalysis::Multiple LossScaleAnalysis::divide(Operation *op) {
+  if (lookup(op->getOperand(1)).kind == Multiple::Scaled)
+    return refuse(op);
+  return lookup(op->getOperand(0));
+}
+
+// Padding other than zero is a value without the scale.
+LossScaleAnalysis::Multiple LossScaleAnalysis::pad(Operation *op) {
+  auto padding = cast<PadOp>(op);
+  if (padding.getValue().isZero() ||
+      lookup(padding.getInput()).kind == Multiple::Unknown)
+    return joinAll(op);
+  complain(op, "joins a value that carries the loss scale to one that does "
+               "not");
+  return {Multiple::Unknown};
+}
+
+LossScaleAnalysis::Multiple LossScaleAnalysis::linearInFirst(Operation *op) {
+  return isFloatValue(op->getResult(0)) ? linear(op, op->getOperand(0))
+                                        : refuse(op);
+}
+
+LossScaleAnalysis::Multiple LossScaleAnalysis::linearInTable(Operation *op) {
+  return linear(op, findTable(op)->get());
+}
+
 // Of updates that replace or are added to what a scatter starts from.
-LossScaleAnalysis::Multiple LossScaleAnalysis::scatter(ScatterOpInterface op) {
-  if (op.multiplies()) {
+LossScaleAnalysis::Multiple LossScaleAnalysis::scatter(Operation *op) {
+  auto updates = cast<ScatterOpInterface>(op);
+  if (updates.multiplies()) {
     complain(op, "multiplies by values that carry the loss scale");
     return {Multiple::Unknown};
   }
-  Value values[] = {op.getDataOperand().get(), op.getUpdatesOperand().get()};
+  Value values[] = {updates.getDataOperand().get(),
+                    updates.getUpdatesOperand().get()};
   return join(op, values);
+}
+
+// A contraction is a product and a sum; C must be the same multiple.
+LossScaleAnalysis::Multiple LossScaleAnalysis::contract(Operation *op) {
+  Multiple result = multiply(op);
+  if (op->getNumOperands() > 2 &&
+      lookup(op->getOperand(2)).kind != result.kind) {
+    complain(op, "joins a value that carries the loss scale to one that "
+                 "does not");
+    return {Multiple::Unknown};
+  }
+  return result;
+}
+
+// The rule of an op that has another than its role says, a line each; null for
+// all others.
+LossScaleAnalysis::Rule LossScaleAnalysis::findOwnRule(StringRef name) {
+  using Analysis = LossScaleAnalysis;
+  static const auto rules = [] {
+    llvm::StringMap<Rule> rules;
+    auto add = [&](Rule rule, ArrayRef<StringRef> names) {
+      for (StringRef name : names)
+        rules[name] = rule;
+    };
+    add(&Analysis::joinAll, namesOf<AddOp, SubOp, MaximumOp, MinimumOp>());
+    add(&Analysis::select, namesOf<SelectOp>());
+    add(&Analysis::multiply, namesOf<MulOp>());
+    add(&Analysis::divide, namesOf<DivOp>());
+    add(&Analysis::pad, namesOf<PadOp>());
+    // The product of n multiples is one of the scale's n-th power.
+    add(&Analysis::refuse, namesOf<ReduceProdOp>());
+    add(&Analysis::linearInFirst,
+        namesOf<NegOp, AbsOp, ReluOp, DropoutOp, ExpandOp, mpc::CastOp,
+                amp::CastOp, AveragePoolOp, GlobalAveragePoolOp,
+                RotaryEmbeddingOp>());
+    // Gradients are linear in what flows back, their first operand.
+    add(&Analysis::linearInFirst,
+        namesOf<ReluGradOp, SigmoidGradOp, TanhGradOp, FormulaGradOp,
+                ClipGradOp, SoftmaxGradOp, LogSoftmaxGradOp, MaxPoolGradOp,
+                AveragePoolGradOp, GlobalAveragePoolGradOp, BatchNormGradOp,
+                LayerNormGradOp, RMSNormGradOp, AttentionGradOp>());
+    add(&Analysis::linearInFirst,
+        namesOf<BCEGradOp, BCEWithLogitsGradOp, NLLLossGradOp,
+                SoftmaxCrossEntropyLossGradOp>());
+    return rules;
+  }();
+  return rules.lookup(name);
+}
+
+LossScaleAnalysis::Rule LossScaleAnalysis::findRule(Operation *op) {
+  if (Rule own = findOwnRule(op->getName().getStringRef()))
+    return own;
+  // Views, moves and lookups change no values; sums are linear.
+  auto region = dyn_cast<RegionOpInterface>(op);
+  RegionRole role = region ? region.getRegionRole() : RegionRole::Composite;
+  if (role == RegionRole::View || role == RegionRole::Movement)
+    return &LossScaleAnalysis::joinAll;
+  if (findTable(op))
+    return &LossScaleAnalysis::linearInTable;
+  if (isa<ScatterOpInterface>(op))
+    return &LossScaleAnalysis::scatter;
+  if (role == RegionRole::Contraction)
+    return &LossScaleAnalysis::contract;
+  if (role == RegionRole::Reduction || role == RegionRole::Cumulative)
+    return &LossScaleAnalysis::linearInFirst;
+  return &LossScaleAnalysis::refuse;
 }
 
 // The multiple that the results of `op` are.
 LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
-  // Sums and products of multiples.
-  if (isa<AddOp, SubOp, MaximumOp, MinimumOp>(op))
-    return join(op, op->getOperands());
-  if (isa<SelectOp>(op))
-    return join(op, op->getOperands().drop_front());
-  if (isa<MulOp>(op))
-    return product(op, op->getOperand(0), op->getOperand(1));
-  if (isa<DivOp>(op) && lookup(op->getOperand(1)).kind != Multiple::Scaled)
-    return lookup(op->getOperand(0));
-  // Padding other than zero is a value without the scale.
-  auto region = dyn_cast<RegionOpInterface>(op);
-  RegionRole role = region ? region.getRegionRole() : RegionRole::Composite;
-  auto pad = dyn_cast<PadOp>(op);
-  if (pad && !pad.getValue().isZero() &&
-      lookup(pad.getInput()).kind != Multiple::Unknown) {
-    complain(op, "joins a value that carries the loss scale to one that does "
-                 "not");
-    return {Multiple::Unknown};
-  }
-  // Views, moves and lookups change no values.
-  if (role == RegionRole::View || role == RegionRole::Movement)
-    return join(op, op->getOperands());
-  if (OpOperand *table = findTable(op))
-    return linear(op, table->get());
-  if (auto updates = dyn_cast<ScatterOpInterface>(op))
-    return scatter(updates);
-  // A contraction is a product and a sum; C must be the same multiple.
-  if (role == RegionRole::Contraction) {
-    Multiple result = product(op, op->getOperand(0), op->getOperand(1));
-    if (op->getNumOperands() > 2 &&
-        lookup(op->getOperand(2)).kind != result.kind) {
-      complain(op, "joins a value that carries the loss scale to one that "
-                   "does not");
-      return {Multiple::Unknown};
-    }
-    return result;
-  }
-  // Ops that are linear in their first operand; the rest would lose the scale.
-  bool isGradient = op->getName().stripDialect().ends_with("_grad");
-  bool isLinear =
-      role == RegionRole::Reduction || role == RegionRole::Cumulative ||
-      isGradient ||
-      isa<NegOp, AbsOp, ReluOp, DropoutOp, ExpandOp, mpc::CastOp, amp::CastOp,
-          AveragePoolOp, GlobalAveragePoolOp, RotaryEmbeddingOp>(op);
-  if (isLinear && isFloatValue(op->getResult(0)))
-    return linear(op, op->getOperand(0));
-  complain(op, "is not linear, but reads a value that carries the loss scale");
-  return {Multiple::Unknown};
+  return (this->*findRule(op))(op);
 }
 
 // A report that nobody wants: what is looked at again later, or breaks no rule.

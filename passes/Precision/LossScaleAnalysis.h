@@ -54,12 +54,27 @@ private:
   void visitList(mpc::BodyOpInterface op);
   Multiple scale(ScaleLossOp op);
   Multiple unscale(UnscaleOp op);
+
+  /// How an op that reads a multiple makes one.
+  using Rule = Multiple (LossScaleAnalysis::*)(mlir::Operation *op);
+  static Rule findOwnRule(llvm::StringRef name);
+  static Rule findRule(mlir::Operation *op);
+  Multiple refuse(mlir::Operation *op);
+  Multiple joinAll(mlir::Operation *op);
+  Multiple select(mlir::Operation *op);
+  Multiple multiply(mlir::Operation *op);
+  Multiple divide(mlir::Operation *op);
+  Multiple pad(mlir::Operation *op);
+  Multiple linearInFirst(mlir::Operation *op);
+  Multiple linearInTable(mlir::Operation *op);
+  Multiple scatter(mlir::Operation *op);
+  Multiple contract(mlir::Operation *op);
+
   Multiple compute(mlir::Operation *op);
   Multiple computeUnscaled(mlir::Operation *op);
   Multiple join(mlir::Operation *op, mlir::ValueRange values);
   Multiple product(mlir::Operation *op, mlir::Value lhs, mlir::Value rhs);
   Multiple linear(mlir::Operation *op, mlir::Value value);
-  Multiple scatter(mpc::ScatterOpInterface op);
   void checkRounding(mlir::Operation *op, Multiple result);
   template <typename... Args>
   void complain(mlir::Operation *op, const Args &...args) {

@@ -68,23 +68,26 @@ CPUDevice::~CPUDevice() {
 }
 
 static Status outOfMemory(size_t bytes) {
-  return Status(StatusCode::Device, "cannot allocate " +
-                                        std::to_string(bytes >> 20) +
-                                        " MiB of memory; use a smaller batch");
+  return Status(StatusCode::IO, "out of memory: cannot allocate " +
+                                    std::to_string(bytes >> 20) +
+                                    " MiB; use a smaller batch");
 }
 
 StatusOr<void *> CPUDevice::allocate(size_t bytes) {
-  // Large pages where the system has them; aligned_alloc wants a multiple.
-  size_t alignment = bytes >= (size_t(4) << 20) ? size_t(2) << 20 : 64;
+  // Large pages where the system has them, as many as the memory fills: a last
+  // one that 9 MiB fill by half would be 1 MiB that nothing uses.
+  constexpr size_t kLargePage = size_t(2) << 20;
+  size_t alignment = bytes >= 2 * kLargePage ? kLargePage : 64;
   if (bytes > SIZE_MAX - alignment)
     return outOfMemory(bytes);
+  // aligned_alloc wants a multiple.
   size_t rounded =
       std::max(alignment, (bytes + alignment - 1) & ~(alignment - 1));
   void *memory = std::aligned_alloc(alignment, rounded);
   if (!memory)
     return outOfMemory(bytes);
-  if (alignment > 64)
-    madvise(memory, rounded, MADV_HUGEPAGE);
+  if (alignment == kLargePage)
+    madvise(memory, bytes / kLargePage * kLargePage, MADV_HUGEPAGE);
   std::memset(memory, 0, bytes);
   return memory;
 }

@@ -13,6 +13,7 @@ namespace mpc::runtime {
 // Bodies inlined into the two builds of each function.
 #define MPC_INLINE static inline __attribute__((always_inline))
 #define MPC_AVX2 __attribute__((target("avx2,f16c")))
+#define MPC_WIDE __attribute__((target("avx512f,avx512bw")))
 
 MPC_INLINE void widenBF16Body(const uint16_t *source, float *result,
                               int64_t count) {
@@ -41,6 +42,11 @@ static void narrowBF16(const float *source, uint16_t *result, int64_t count) {
 
 MPC_AVX2 static void narrowBF16AVX2(const float *source, uint16_t *result,
                                     int64_t count) {
+  narrowBF16Body(source, result, count);
+}
+
+MPC_WIDE static void narrowBF16AVX512(const float *source, uint16_t *result,
+                                      int64_t count) {
   narrowBF16Body(source, result, count);
 }
 
@@ -81,6 +87,12 @@ static bool hasAVX2() {
   return has;
 }
 
+static bool hasAVX512() {
+  static const bool has =
+      hostHasFeature("avx512f") && hostHasFeature("avx512bw");
+  return has;
+}
+
 void widen(DType type, const void *source, float *result, int64_t count) {
   const auto *half = static_cast<const uint16_t *>(source);
   if (type == DType::F32)
@@ -96,9 +108,28 @@ void narrow(DType type, const float *source, void *result, int64_t count) {
   if (type == DType::F32)
     std::memcpy(result, source, static_cast<size_t>(count) * sizeof(float));
   else if (type == DType::BF16)
-    (hasAVX2() ? narrowBF16AVX2 : narrowBF16)(source, half, count);
+    (hasAVX512() ? narrowBF16AVX512
+     : hasAVX2() ? narrowBF16AVX2
+                 : narrowBF16)(source, half, count);
   else
     (hasAVX2() ? narrowF16AVX2 : narrowF16)(source, half, count);
+}
+
+MPC_INLINE void scaleBody(float *values, int64_t count, float factor) {
+  for (int64_t i = 0; i < count; ++i)
+    values[i] *= factor;
+}
+
+static void scaleBaseline(float *values, int64_t count, float factor) {
+  scaleBody(values, count, factor);
+}
+
+MPC_WIDE static void scaleAVX512(float *values, int64_t count, float factor) {
+  scaleBody(values, count, factor);
+}
+
+void scale(float *values, int64_t count, float factor) {
+  (hasAVX512() ? scaleAVX512 : scaleBaseline)(values, count, factor);
 }
 
 } // namespace mpc::runtime

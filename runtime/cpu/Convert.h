@@ -16,6 +16,9 @@ void widen(DType type, const void *source, float *result, int64_t count);
 /// `count` floats rounded to nearest even to `type` (f32, bf16 or f16).
 void narrow(DType type, const float *source, void *result, int64_t count);
 
+/// Multiplies `count` floats by `factor`.
+void scale(float *values, int64_t count, float factor);
+
 } // namespace mpc::runtime
 
 #endif // MPC_RUNTIME_CPU_CONVERT_H

@@ -271,23 +271,24 @@ struct ProductResult {
   }
 
   /// Scales `accumulators`, which are rows [row, row + rows) and columns
-  /// [column, column + columns) of matrix `index`, side by side, and hands them
-  /// to the epilogue or writes them as the result's type.
-  void finish(float *accumulators, int64_t index, int64_t row, int64_t rows,
-              int64_t column, int64_t columns) const {
+  /// [column, column + columns) of matrix `index`, `leading` elements from row
+  /// to row, and hands them to the epilogue or writes them as the result's
+  /// type.
+  void finish(float *accumulators, int64_t leading, int64_t index, int64_t row,
+              int64_t rows, int64_t column, int64_t columns) const {
+    // What lies between rows is scaled with them.
     if (alpha != 1)
-      for (int64_t i = 0; i < rows * columns; ++i)
-        accumulators[i] *= alpha;
+      scale(accumulators, rows * leading, alpha);
     // An epilogue takes rows side by side at once, others one by one.
     if (epilogue) {
       const int64_t atOnce = ldc == n ? rows : 1;
       for (int64_t i = 0; i < rows; i += atOnce)
-        epilogue(accumulators + i * columns, offsetOfRow(index, row + i) / n,
-                 atOnce, column, columns, columns);
+        epilogue(accumulators + i * leading, offsetOfRow(index, row + i) / n,
+                 atOnce, column, columns, leading);
       return;
     }
     for (int64_t i = 0; i < rows; ++i)
-      narrow(operand.type, accumulators + i * columns,
+      narrow(operand.type, accumulators + i * leading,
              at(index, row + i, column), columns);
   }
 

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/OneDNN.h"
 
+#include <sys/mman.h>
+
 // Debian's oneDNN runs on libgomp; these two are declared here because omp.h
 // may belong to another OpenMP runtime than the library's.
 extern "C" {
@@ -12,6 +14,10 @@ void omp_set_num_threads(int);
 
 namespace mpc::runtime {
 
+/// More address space than the library takes for all kernels of a step, each of
+/// which has 256 KiB for its code.
+static constexpr size_t kLibraryBytes = size_t(64) << 20;
+
 SingleThreadedOpenMP::SingleThreadedOpenMP() : previous(omp_get_max_threads()) {
   if (previous != 1)
     omp_set_num_threads(1);
@@ -20,6 +26,16 @@ SingleThreadedOpenMP::SingleThreadedOpenMP() : previous(omp_get_max_threads()) {
 SingleThreadedOpenMP::~SingleThreadedOpenMP() {
   if (previous != 1)
     omp_set_num_threads(previous);
+}
+
+// Pages that nobody touches cost no memory; two system calls a step are nothing
+// beside compiling its kernels.
+void expectLibraryMemory() {
+  void *pages = mmap(nullptr, kLibraryBytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED)
+    throw std::bad_alloc();
+  munmap(pages, kLibraryBytes);
 }
 
 dnnl::engine &dnnlEngine() {
@@ -62,6 +78,10 @@ Status WorkerPrimitive::run(int worker,
                             void *scratch) {
   SingleThreadedOpenMP guard;
   Call &call = calls[static_cast<size_t>(worker)];
+  // Some primitives compile their kernels when they run for the first time.
+  if (!call.hasRun)
+    expectLibraryMemory();
+  call.hasRun = true;
   size_t i = 0;
   dnnl_status_t status = dnnl_success;
   // oneDNN checks a handle that is set, so only changed ones are.
@@ -81,6 +101,8 @@ Status WorkerPrimitive::run(int worker,
                                     call.args.data());
   if (status == dnnl_success)
     return Status();
+  if (status == dnnl_out_of_memory)
+    throw std::bad_alloc();
   return Status(StatusCode::Internal,
                 "oneDNN failed to execute a primitive (status " +
                     std::to_string(static_cast<int>(status)) + ")");

@@ -12,6 +12,7 @@
 #include "runtime/Tensor.h"
 
 #include <initializer_list>
+#include <new>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
 #include <vector>
@@ -49,13 +50,15 @@ public:
   explicit operator bool() const { return !calls.empty(); }
   size_t scratchBytes() const { return scratchpadBytes; }
 
-  /// Runs it on the calling thread. `scratch` has scratchBytes() bytes.
+  /// Runs it on the calling thread. `scratch` has scratchBytes() bytes. Throws
+  /// std::bad_alloc where memory is short.
   Status run(int worker, std::initializer_list<const void *> addresses,
              void *scratch);
 
 private:
   /// What one worker calls with; addresses are set when they change.
   struct Call {
+    bool hasRun = false;
     dnnl::stream stream;
     std::vector<dnnl::memory> memories;
     std::vector<dnnl_exec_arg_t> args;
@@ -69,14 +72,25 @@ private:
 /// The library's name of f32 or bf16.
 dnnl::memory::data_type dnnlType(DType type);
 
-/// Runs `body`, which may throw dnnl::error, and gives what went wrong.
+/// Throws std::bad_alloc where the process may not have the memory that the
+/// library takes to prepare a step. The library itself does not look whether it
+/// got what it asks for: it would crash.
+void expectLibraryMemory();
+
+/// Runs `body`, which may throw dnnl::error, and gives what went wrong. Throws
+/// std::bad_alloc where memory is short.
 template <typename Body>
 Status catchDNNL(const char *what, Body body) {
   try {
     SingleThreadedOpenMP guard;
+    expectLibraryMemory();
     body();
     return Status();
   } catch (const dnnl::error &error) {
+    // A kernel that has no memory for its code fails for no stated reason.
+    if (error.status == dnnl_out_of_memory)
+      throw std::bad_alloc();
+    expectLibraryMemory();
     return Status(StatusCode::Internal,
                   std::string("oneDNN cannot ") + what + ": " + error.what());
   }

@@ -166,7 +166,7 @@ void DepthParts::sumRows(int64_t slice, const SliceContext &context) const {
     for (int64_t i = 0; i < rows * step.n; ++i)
       sums[i] += from[i];
   }
-  c.finish(sums, 0, row, rows, 0, step.n);
+  c.finish(sums, step.n, 0, row, rows, 0, step.n);
 }
 
 std::unique_ptr<Contraction> prepareDepthParts(const MatMulStep &step,
@@ -174,10 +174,11 @@ std::unique_ptr<Contraction> prepareDepthParts(const MatMulStep &step,
                                                const OneDNNConfig &config) {
   // Operands in bf16 whose rows are the depth's, and nothing else of it.
   const bool fits =
-      config.hasAMX && operands.a.type == DType::BF16 &&
-      operands.b.type == DType::BF16 && step.transA && !step.transB &&
-      step.batches() == 1 && step.outer.extents.empty() &&
-      step.m * step.n <= kMaxElements && step.k >= kMaxParts * kChunk;
+      config.hasAMX && config.multipliesBF16(step.k % kChunk) &&
+      operands.a.type == DType::BF16 && operands.b.type == DType::BF16 &&
+      step.transA && !step.transB && step.batches() == 1 &&
+      step.outer.extents.empty() && step.m * step.n <= kMaxElements &&
+      step.k >= kMaxParts * kChunk;
   if (!fits)
     return nullptr;
   auto made = std::make_unique<DepthParts>(step, operands);

@@ -131,8 +131,8 @@ OneDNNMatMul::chooseLayoutOfB(bool densifiesA, int64_t columns,
 }
 
 /// Whether the library would else copy the operands of each product itself, in
-/// its general routine: with AMX that takes twenty times as long as the product
-/// of an attention's head. Where it reorders, too, nothing is gained.
+/// its general routine, which for an attention's head takes longer than the
+/// product. Where it reorders, too, nothing is gained.
 bool OneDNNMatMul::gainsByPackingForOneTile(const OneDNNConfig &config) const {
   if (tilesM * tilesN > 1)
     return false;
@@ -227,7 +227,7 @@ bool OneDNNMatMul::makePrimitives(const OneDNNConfig &config) {
 
 Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
   // Types that the library multiplies.
-  bool narrow = config.nativeBF16 && a.source.type == DType::BF16 &&
+  bool narrow = config.multipliesBF16(step.k) && a.source.type == DType::BF16 &&
                 b.source.type == DType::BF16;
   for (MatrixOperand *operand : {&a, &b})
     if (!narrow && operand->source.type != DType::F32)
@@ -357,15 +357,13 @@ Status OneDNNMatMul::runTile(int64_t tile, const SliceContext &context) {
                       .run(context.worker, {left, right, result},
                            context.scratch + padOffset);
   if (status.ok() && !direct)
-    c.finish(accumulators, index, row, rows, column, columns);
+    c.finish(accumulators, columns, index, row, rows, column, columns);
   return status;
 }
 
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
                     const OneDNNConfig &config) {
-  if (auto parts = prepareDepthParts(step, operands, config))
-    return parts;
   auto matmul = std::make_unique<OneDNNMatMul>(step, std::move(operands));
   if (Status status = matmul->prepare(config); !status.ok())
     return status;

@@ -1,5 +1,4 @@
-// Chooses the library's instruction set and hands steps to the two kinds of
-// contraction.
+// Chooses the library's instruction set, and who does a step.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/OneDNNProvider.h"
@@ -63,6 +62,10 @@ OneDNNProvider::create(const std::vector<std::string> &features, int workers) {
 
 StatusOr<std::unique_ptr<Contraction>>
 OneDNNProvider::prepare(const MatMulStep &step, MatMulOperands operands) {
+  if (auto parts = prepareDepthParts(step, operands, config))
+    return parts;
+  if (auto product = prepareAMXMatMul(step, operands, config))
+    return product;
   return prepareOneDNNMatMul(step, std::move(operands), config);
 }
 

@@ -1,4 +1,5 @@
-// Contractions by oneDNN, on slices, one thread each.
+// Contractions by oneDNN, or by routines of our own where those are faster, on
+// slices, one thread each.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_ONEDNNPROVIDER_H
@@ -16,6 +17,16 @@ struct OneDNNConfig {
   /// Packs operands in an order of the reference's, for tests on CPUs for which
   /// the library has none of its own.
   bool packsAlways = false;
+  /// Multiplies as with AMX, but by other instructions, for tests on CPUs that
+  /// have none.
+  bool emulatesAMX = false;
+
+  /// Whether the library multiplies bf16 operands of this depth itself. At a
+  /// depth of 63, oneDNN 2.6 sets AMX's tiles up for 64 and dies of an illegal
+  /// instruction.
+  bool multipliesBF16(int64_t depth) const {
+    return nativeBF16 && !(hasAMX && depth == 63);
+  }
 };
 
 class OneDNNProvider : public ContractionProvider {
@@ -36,7 +47,8 @@ private:
   OneDNNConfig config;
 };
 
-// One file each: OneDNNMatMul.cpp, OneDNNDepthParts.cpp and OneDNNConv.cpp.
+// One file each: OneDNNMatMul.cpp, OneDNNDepthParts.cpp, AMXMatMul.cpp and
+// OneDNNConv.cpp.
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
                     const OneDNNConfig &config);
@@ -45,6 +57,11 @@ prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
 std::unique_ptr<Contraction> prepareDepthParts(const MatMulStep &step,
                                                const MatMulOperands &operands,
                                                const OneDNNConfig &config);
+/// Products of bf16 operands with sides of 16 and more, on a CPU with AMX;
+/// null, and `operands` as they were, for others.
+std::unique_ptr<Contraction> prepareAMXMatMul(const MatMulStep &step,
+                                              MatMulOperands &operands,
+                                              const OneDNNConfig &config);
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNConv(const ConvStep &step, ConvOperands operands,
                   const OneDNNConfig &config);

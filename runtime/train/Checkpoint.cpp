@@ -65,6 +65,9 @@ Status CheckpointStore::write(Trainee &model, const Progress &progress,
       makeCheckpointImage(contents);
   if (!image.ok())
     return image.status();
+  // Whoever removed the directory gets it again: hours of training need it.
+  if (Status status = makeDirectories(directory); !status.ok())
+    return status;
   const uint64_t bytes = (*image)->stateBytes;
   if (Status status = requireSpace(directory, bytes + bytes / 5); !status.ok())
     return status;

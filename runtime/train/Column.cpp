@@ -371,11 +371,15 @@ static Status forEachInteger(const Array &array, Visitor &&visit) {
   return Status();
 }
 
-/// Whether all labels are those of a class or the ignored one.
+/// Whether all labels are those of a class or the ignored one. `counts` is set
+/// where any is of a class.
 static Status checkLabels(const Array &array, int64_t classes,
-                          std::optional<int64_t> ignored) {
+                          std::optional<int64_t> ignored, bool &counts) {
   return forEachInteger(array, [&](int64_t position, int64_t label) {
-    if ((label >= 0 && label < classes) || label == ignored)
+    if (label == ignored)
+      return Status();
+    counts = true;
+    if (label >= 0 && label < classes)
       return Status();
     std::string hint;
     if (ignored)
@@ -410,7 +414,10 @@ Status Column::checkIndices(const Array &array) const {
   });
 }
 
-Status Column::check(const LabelRange &range) const {
+Status Column::check(const LabelRange &range, bool &counts) const {
+  const bool hasClasses =
+      input.role == Role::Label && isInteger(input.type) && range.classes;
+  counts |= !hasClasses;
   for (const Array &part : parts) {
     if (auto bad = convertElements(
             part, 0, part.size(), input.type,
@@ -421,8 +428,8 @@ Status Column::check(const LabelRange &range) const {
                ? "; --allow-nan is for models that deal with it"
                : ""));
     Status status;
-    if (input.role == Role::Label && isInteger(input.type) && range.classes)
-      status = checkLabels(part, *range.classes, range.ignoreIndex);
+    if (hasClasses)
+      status = checkLabels(part, *range.classes, range.ignoreIndex, counts);
     else if (!input.indices.empty())
       status = checkIndices(part);
     if (!status.ok())

@@ -59,8 +59,9 @@ public:
   const Array &array() const { return parts[0]; }
 
   /// Whether every value is finite, has a value in the input's type and is a
-  /// label or index that there is.
-  Status check(const LabelRange &range) const;
+  /// label or index that there is. `counts` is set where any of it is something
+  /// else than a label that the loss ignores.
+  Status check(const LabelRange &range, bool &counts) const;
   /// XXH3-64 over name, type, shape and bytes, the same however the samples are
   /// shared among files.
   uint64_t digest(uint64_t seed) const;

@@ -221,8 +221,12 @@ Status Dataset::addColumn(const Port &port, std::vector<Array> parts,
                      std::to_string(size()));
   }
   // Labels are in range, and all of it counts in the fingerprint.
-  if (Status status = column->check(options.rangeOf(port.name)); !status.ok())
+  bool counts = false;
+  if (Status status = column->check(options.rangeOf(port.name), counts);
+      !status.ok())
     return status;
+  if (port.role == Role::Label)
+    (counts ? hasTargets : ignoresTargets) = true;
   digest = column->digest(digest);
   columns.push_back(std::move(*column));
   return Status();
@@ -288,6 +292,9 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
         !status.ok())
       return status;
   }
+  if (dataset.ignoresTargets && !dataset.hasTargets)
+    return invalid(dataset.source() + ": every label is the one that the loss "
+                                      "ignores: there is nothing to learn");
   for (const std::string &note : pool->describeUnused())
     dataset.noted.push_back(note);
   return dataset;

@@ -94,6 +94,30 @@ def test_missing_files_are_found_before_compiling(wrong, tmp_path):
     assert "model.onnx: not an ONNX file" not in process.stderr
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("--output", "trained.onnx"), ("--metrics", "./trained.onnx")),
+        (("--output", "trained.onnx"), ("--checkpoint-dir", "trained.onnx/")),
+        (("--metrics", "run"), ("--tensorboard", "run/../run")),
+        (("--metrics", "m.jsonl"), ("--metrics", "./m.jsonl")),
+        (("--output", "-"), ("--metrics", "-")),
+    ],
+    ids=lambda flag: flag[0],
+)
+def test_nothing_is_written_to_where_something_else_is(first, second, tmp_path):
+    data = mpctest.DIGITS / "digits-train.npz"
+    process = mpctest.mpc(
+        *("train", mpctest.MODELS / "mlp.onnx", "--data", data),
+        *("--loss", "softmax_cross_entropy", "--batch-size", "32"),
+        *("--max-steps", "2", *first, *second),
+        cwd=tmp_path,
+    )
+    assert process.returncode == 2, process.stderr
+    assert "writes to the same place" in process.stderr
+    assert not any(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("then", ["deleted", "replaced"])
 def test_the_model_may_change_while_it_is_trained(then, tmp_path):
     model = tmp_path / "model.onnx"

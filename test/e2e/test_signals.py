@@ -3,12 +3,14 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import fcntl
 import os
 import resource
 import signal
 import subprocess
 import time
 
+import numpy as np
 import pytest
 
 import mpctest
@@ -17,12 +19,16 @@ IO = 5
 STEPS = 100000
 
 
-def start(folder, *flags, **options):
+def start(
+    folder,
+    *flags,
+    data=("--data", mpctest.DIGITS / "digits-train.npz"),
+    **options,
+):
     """A run that would take minutes, and is in the middle of it."""
     metrics = folder / "metrics.jsonl"
     command = [
-        *("train", mpctest.MODELS / "mlp.onnx"),
-        *("--data", mpctest.DIGITS / "digits-train.npz"),
+        *("train", mpctest.MODELS / "mlp.onnx", *data),
         *("--loss", "softmax_cross_entropy", "--batch-size", "32"),
         *("--max-steps", STEPS, "--metrics", metrics),
         *("--checkpoint-dir", folder / "checkpoints"),
@@ -31,9 +37,7 @@ def start(folder, *flags, **options):
     ]
     process = subprocess.Popen(
         [mpctest.MPC, *map(str, command)],
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
+        **{"stderr": subprocess.PIPE, "text": True, **options},
     )
     deadline = time.monotonic() + mpctest.TIMEOUT
     while process.poll() is None and time.monotonic() < deadline:
@@ -119,3 +123,48 @@ def test_a_crash_waits_for_no_symbolizer(tmp_path):
     process.send_signal(signal.SIGSEGV)
     process.communicate(timeout=30)
     assert process.returncode == -signal.SIGSEGV
+
+
+def start_without_reader(folder):
+    """A run whose standard error takes one more byte."""
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    process = start(folder, "--quiet", stderr=writer)
+    os.write(writer, b"." * 4095)
+    return process, (reader, writer)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGSEGV, -signal.SIGSEGV), (signal.SIGTERM, 143)],
+)
+def test_a_signal_waits_for_no_reader(number, code, tmp_path):
+    process, pipe = start_without_reader(tmp_path)
+    process.send_signal(number)
+    try:
+        process.wait(timeout=60)
+    finally:
+        process.kill()
+        for end in pipe:
+            os.close(end)
+    assert process.returncode == code
+    assert has_checkpoint(tmp_path) == (number == signal.SIGTERM)
+
+
+def test_data_that_becomes_shorter_is_an_error(tmp_path):
+    """Files that are read in place end where they are cut."""
+    samples = 200_000
+    images = np.lib.format.open_memmap(
+        tmp_path / "image.npy", "w+", np.uint8, (samples, 1, 8, 8)
+    )
+    images.flush()
+    np.save(tmp_path / "target.npy", np.zeros(samples, np.uint8))
+    process = start(
+        tmp_path,
+        *("--data", tmp_path / "image.npy", "--data", tmp_path / "target.npy"),
+        data=(),
+    )
+    os.truncate(tmp_path / "image.npy", 4096)
+    code, errors = finish(process)
+    assert code == IO
+    assert "error: a file in use was cut short" in errors

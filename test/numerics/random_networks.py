@@ -122,7 +122,8 @@ class RandomGraph(Layers):
 
     def add_pool(self, x):
         n, c, h, w = self.shape[x]
-        if h < 4:
+        # After views, rows may be long and columns of one element.
+        if h < 4 or w < 2:
             return
         op, function = [
             ("AveragePool", reference.average_pool),
@@ -325,11 +326,17 @@ class RandomGraph(Layers):
         self.output = self.node("Gemm", inputs, (n, 5), reference.gemm)
 
     def evaluate(self, x, parameters, unit=None):
-        """With every value rounded to this unit roundoff, if there is one."""
-        values = {**self.inputs(x), **parameters, **self.constants}
+        """With every value, inputs and parameters included, rounded to this unit
+        roundoff, if there is one."""
+
+        def stored(value):
+            return value if unit is None else rounded(value, unit)
+
+        given = {**self.inputs(x), **parameters}
+        values = {name: stored(value) for name, value in given.items()}
+        values.update(self.constants)
         for name, (function, inputs) in self.functions.items():
-            value = function(*[values[i] for i in inputs])
-            values[name] = value if unit is None else rounded(value, unit)
+            values[name] = stored(function(*[values[i] for i in inputs]))
         return values[self.output]
 
     def direction(self):

@@ -5,12 +5,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/mpc.h"
 #include "test/runtime/ArtifactBuilder.h"
+#include "test/runtime/ConvCase.h"
+#include "test/runtime/MatMulCase.h"
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <gtest/gtest.h>
 #include <new>
+#include <sys/resource.h>
+#include <unistd.h>
 
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
@@ -153,6 +158,84 @@ TEST(OutOfMemory, CreatingAndRunningASessionReportsIt) {
       done);
   mpc_session_free(session);
 }
+
+#ifndef __SANITIZE_ADDRESS__ // which takes all addresses there are
+
+/// While it lives, the process may have `bytes` of addresses more than it has.
+class AddressLimit {
+public:
+  explicit AddressLimit(rlim_t bytes) {
+    getrlimit(RLIMIT_AS, &before);
+    rlim_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit limit{pages * static_cast<rlim_t>(getpagesize()) + bytes,
+                       before.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  }
+  ~AddressLimit() { setrlimit(RLIMIT_AS, &before); }
+
+private:
+  rlimit before;
+};
+
+/// "step": a product, a convolution and its gradients.
+Bytes contractionsBytes() {
+  ArtifactBuilder builder;
+  MatMulCase product{96, 80, 112};
+  product.tileM = 48;
+  product.tileN = 80;
+  MatMul(product).addTo(builder);
+  ConvCase c;
+  c.batch = 3;
+  c.groups = 1;
+  c.inChannels = c.outChannels = 16;
+  c.inSpatial = {9, 9};
+  c.kernel = {3, 3};
+  c.strides = c.dilations = c.padsBegin = c.padsEnd = {1, 1};
+  const Conv conv(c);
+  for (const char *kind : {"forward", "input_grad", "weight_grad"}) {
+    FunctionBuilder f = builder.function(kind);
+    conv.addTo(f, kind);
+  }
+  return builder.build();
+}
+
+/// oneDNN allocates in its own way, and does not look whether it may.
+TEST(OutOfMemory, ContractionsReportIt) {
+  const Bytes bytes = contractionsBytes();
+  mpc_artifact *artifact = nullptr;
+  mpc_status *opened =
+      mpc_artifact_open_bytes(bytes.data(), bytes.size(), &artifact);
+  ASSERT_EQ(opened, nullptr) << mpc_status_message(opened);
+  mpc_session_options options = MPC_SESSION_OPTIONS_INIT;
+  options.threads = 1;
+
+  int refusals = 0;
+  bool isDone = false;
+  for (rlim_t spare = 0; !isDone && spare < rlim_t(128) << 20;
+       spare += rlim_t(1) << 17) {
+    mpc_session *session = nullptr;
+    AddressLimit limit(spare);
+    mpc_status *status = mpc_session_create(artifact, &options, &session);
+    for (const char *function :
+         {"step", "forward", "input_grad", "weight_grad"})
+      if (!status)
+        status = mpc_session_run(session, function);
+    isDone = !status;
+    if (status) {
+      ++refusals;
+      EXPECT_EQ(mpc_status_get_code(status), MPC_IO)
+          << mpc_status_message(status);
+    }
+    mpc_status_free(status);
+    mpc_session_free(session);
+  }
+  EXPECT_TRUE(isDone);
+  EXPECT_GT(refusals, 0);
+  mpc_artifact_close(artifact);
+}
+
+#endif // __SANITIZE_ADDRESS__
 
 /// A message longer than a string holds in itself is an allocation.
 TEST(OutOfMemory, AnErrorWhoseMessageDoesNotFitIsStillAnError) {

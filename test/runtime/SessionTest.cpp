@@ -502,7 +502,7 @@ TEST(Session, RefusesMoreMemoryThanThereIs) {
   ArtifactBuilder builder = trainee();
   builder.plan["functions"]["eval"]["arena_bytes"] = int64_t(1) << 60;
   auto session = Session::create(builder.open(), SessionOptions());
-  EXPECT_EQ(session.status().getCode(), StatusCode::Device);
+  EXPECT_EQ(session.status().getCode(), StatusCode::IO);
   EXPECT_NE(session.status().message().find("cannot allocate"),
             std::string::npos);
 }

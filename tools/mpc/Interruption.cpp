@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Interruption.h"
 
+#include "compiler/Support/ExitCode.h"
+
+#include "llvm/Support/Signals.h"
+
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -8,6 +12,7 @@
 #include <cstring>
 #include <ctime>
 #include <iterator>
+#include <poll.h>
 #include <unistd.h>
 
 static constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -26,8 +31,11 @@ static int64_t milliseconds() {
   return int64_t(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
 }
 
-// Calls only what a signal handler may.
+// Calls only what a signal handler may, and does not wait for whoever reads.
 static void say(const char *text) {
+  pollfd reader = {STDERR_FILENO, POLLOUT, 0};
+  if (poll(&reader, 1, /*timeout=*/0) != 1)
+    return;
   // Nobody can be told of a failure here.
   ssize_t written = write(STDERR_FILENO, text, strlen(text));
   static_cast<void>(written);
@@ -58,6 +66,59 @@ void mpc::tools::prepareSignals() {
                     action.sa_handler == SIG_IGN;
   }
   setenv("LLVM_DISABLE_SYMBOLIZATION", "1", /*overwrite=*/0);
+}
+
+// The signals that LLVM takes for a crash, and what it does then.
+static constexpr int kCrashSignals[] = {SIGILL, SIGTRAP, SIGABRT, SIGFPE,
+                                        SIGBUS, SIGSEGV, SIGQUIT, SIGSYS};
+static struct sigaction reports[std::size(kCrashSignals)];
+static volatile std::sig_atomic_t crashSignal = 0;
+
+// The report waits for something that will not come: a lock that the crashed
+// thread holds, such as malloc's, or a reader of the standard error.
+static void endUnreported(int) {
+  std::signal(crashSignal, SIG_DFL);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, crashSignal);
+  sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+  raise(crashSignal);
+}
+
+// Data is read, and code linked, where it lies in a file.
+static void endForLostFile() {
+  llvm::sys::RunInterruptHandlers(); // removes temporary files
+  say("error: a file in use was cut short, or its disk is full or fails\n");
+  _exit(static_cast<int>(mpc::ExitCode::IO));
+}
+
+static void handleCrash(int signal, siginfo_t *info, void *context) {
+  if (signal == SIGBUS && info->si_code == BUS_ADRERR)
+    endForLostFile();
+  constexpr unsigned secondsToReport = 5;
+  crashSignal = signal;
+  std::signal(SIGALRM, endUnreported);
+  alarm(secondsToReport);
+  for (size_t i = 0; i < std::size(kCrashSignals); ++i) {
+    if (kCrashSignals[i] != signal)
+      continue;
+    if (reports[i].sa_flags & SA_SIGINFO)
+      reports[i].sa_sigaction(signal, info, context);
+    else
+      reports[i].sa_handler(signal);
+  }
+}
+
+void mpc::tools::limitCrashReports() {
+  for (size_t i = 0; i < std::size(kCrashSignals); ++i) {
+    if (sigaction(kCrashSignals[i], nullptr, &reports[i]) != 0 ||
+        reports[i].sa_handler == SIG_DFL || reports[i].sa_handler == SIG_IGN)
+      continue;
+    struct sigaction limited = reports[i];
+    limited.sa_flags |= SA_SIGINFO;
+    limited.sa_sigaction = handleCrash;
+    sigaction(kCrashSignals[i], &limited, nullptr);
+  }
 }
 
 void mpc::tools::ignoreFileSizeSignal() { std::signal(SIGXFSZ, SIG_IGN); }

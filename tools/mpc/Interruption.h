@@ -14,6 +14,12 @@ namespace mpc::tools {
 /// limit. The report has addresses.
 void prepareSignals();
 
+/// To be called after LLVM has installed its handlers: the report of a crash
+/// ends after some seconds, and with it the process, by the signal that came.
+/// The report allocates memory, which waits for ever where malloc crashed, and
+/// writes to the standard error, which may have no reader.
+void limitCrashReports();
+
 /// To be called after LLVM has installed its handlers: writing beyond the
 /// limit of file sizes (ulimit -f) is a failed write, not a crash.
 void ignoreFileSizeSignal();

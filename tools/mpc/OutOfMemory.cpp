@@ -23,6 +23,8 @@ using namespace mpc;
 /// How many CompilerMemory there are.
 static std::atomic<int> compilers{0};
 static std::atomic<bool> ending{false};
+/// Whether this is the thread that ends the process.
+static thread_local bool endsHere = false;
 
 static void writeError(const char *text) {
   // Nobody can be told of a failure here.
@@ -34,6 +36,7 @@ static void writeError(const char *text) {
 [[noreturn]] static void endFor(const char *reason) {
   while (ending.exchange(true))
     pause();
+  endsHere = true;
   llvm::sys::RunInterruptHandlers(); // removes temporary files
   writeError("error: ");
   writeError(reason);
@@ -83,7 +86,7 @@ tools::CompilerMemory::~CompilerMemory() { --compilers; }
 extern "C" void *__libc_malloc(size_t bytes);
 extern "C" LLVM_ATTRIBUTE_VISIBILITY_DEFAULT void *malloc(size_t bytes) {
   void *memory = __libc_malloc(bytes);
-  if (!memory && compilers > 0 && !ending)
+  if (!memory && compilers > 0 && !endsHere)
     endFor("out of memory");
   return memory;
 }

@@ -4,6 +4,7 @@
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LossFlags.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -40,6 +41,34 @@ ExitCode mpc::tools::refuseOverwriting(llvm::StringRef flag,
                          flag + " " + output +
                              ": this command reads that file; write another");
   }
+  return ExitCode::Done;
+}
+
+// As it is called where there may be no file yet.
+static std::string absolutePath(llvm::StringRef path) {
+  llvm::SmallString<128> absolute(path);
+  // The path as it was given is compared where there is no current folder.
+  static_cast<void>(llvm::sys::fs::make_absolute(absolute));
+  llvm::sys::path::remove_dots(absolute, /*remove_dot_dot=*/true);
+  llvm::StringRef trimmed = absolute;
+  return trimmed.rtrim('/').str();
+}
+
+ExitCode mpc::tools::refuseSharing(llvm::ArrayRef<WrittenPlace> places) {
+  for (const auto &[index, place] : llvm::enumerate(places))
+    for (const WrittenPlace &other : places.drop_front(index + 1)) {
+      if (place.path.empty() || other.path.empty() ||
+          (place.isFolder && other.isFolder))
+        continue;
+      // Of a file that one flag gives twice the loop says so.
+      if (place.flag == other.flag && place.path == other.path)
+        continue;
+      if (absolutePath(place.path) == absolutePath(other.path) ||
+          isSameFile(place.path, other.path))
+        return reportError(ExitCode::Usage,
+                           other.flag + " " + other.path + ": " + place.flag +
+                               " writes to the same place; name another");
+    }
   return ExitCode::Done;
 }
 

@@ -22,6 +22,17 @@ ExitCode refuseOverwriting(llvm::StringRef flag, const std::string &output,
 /// file; "-" and none are fine.
 ExitCode checkDestination(llvm::StringRef flag, const std::string &file);
 
+/// What a flag names to be written: a file, a folder, or - for standard output.
+struct WrittenPlace {
+  llvm::StringRef flag;
+  std::string path; ///< empty where the flag is not given
+  bool isFolder = false;
+};
+
+/// Usage where two of them are one place, unless both are folders: what is
+/// written last would replace the other, or fail.
+ExitCode refuseSharing(llvm::ArrayRef<WrittenPlace> places);
+
 } // namespace mpc::tools
 
 #endif // MPC_TOOLS_MPC_OVERWRITING_H

@@ -17,12 +17,12 @@
 #include "tools/mpc/Overwriting.h"
 #include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/Progress.h"
+#include "tools/mpc/ReleasedMemory.h"
 #include "tools/mpc/TrainReport.h"
 #include "tools/mpc/TrainedModel.h"
 #include "tools/mpc/Validators.h"
 
 #include <csignal>
-#include <malloc.h>
 
 using namespace mpc;
 using namespace mpc::tools;
@@ -171,7 +171,14 @@ static ExitCode checkOverwriting(const TrainCommand &command) {
     if (ExitCode code = refuseOverwriting("--metrics", metrics, read);
         code != ExitCode::Done)
       return code;
-  return ExitCode::Done;
+  // Nor does one thing that is written replace another.
+  std::vector<WrittenPlace> written = {
+      {"--output", command.trained.output},
+      {"--checkpoint-dir", command.train.checkpointDir, /*isFolder=*/true},
+      {"--tensorboard", command.train.tensorboard, /*isFolder=*/true}};
+  for (const std::string &metrics : command.train.metrics)
+    written.push_back({"--metrics", metrics});
+  return refuseSharing(written);
 }
 
 // What can be wrong without the model having been compiled.
@@ -299,9 +306,6 @@ ExitCode TrainRun::compile() {
       driver.getCompileTimes().print(llvm::errs());
     model = driver.takeModel();
   }
-  // The compiler held the weights, too, and needs no memory any longer.
-  malloc_trim(0);
-  resetPeakMemory();
   if (code != ExitCode::Done)
     return code;
   if (!artifact->plan().findFunction(kForwardFunction))
@@ -335,6 +339,10 @@ ExitCode TrainRun::open() {
   if (ExitCode code = writer.prepare(artifact->plan(), std::move(model));
       code != ExitCode::Done)
     return code;
+  // The compiler is done; it held the weights, too, and so did the model.
+  model.reset();
+  releaseUnusedMemory();
+  resetPeakMemory();
   if (command.trained.output.empty() && command.train.checkpointDir.empty())
     warn("without --output or --checkpoint-dir the trained weights are lost");
   command.session.seed = command.train.seed;

@@ -73,6 +73,7 @@ int main(int argc, char **argv) {
                         "with the model and the command\n");
   tools::prepareSignals();
   llvm::InitLLVM initialize(argc, argv);
+  tools::limitCrashReports();
   tools::ignoreFileSizeSignal();
   tools::installMemoryHandlers();
   llvm::sys::SetOneShotPipeSignalFunction(

@@ -7,6 +7,7 @@
 #include "frontends/ONNX/Export/Export.h"
 
 #include "frontends/ONNX/Export/InferenceMode.h"
+#include "frontends/ONNX/Export/Serialize.h"
 #include "frontends/ONNX/Model/File.h"
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/Metadata.h"
@@ -57,6 +58,8 @@ private:
                    const HostTensor &value);
   HostTensor convert(const proto::TensorProto &tensor) const;
   void storeInline(proto::TensorProto &tensor);
+  void storeConstants();
+  bool serialize(google::protobuf::io::FileOutputStream &stream);
   uint64_t bytesOf(const proto::TensorProto &tensor) const;
   std::vector<proto::TensorProto *> findExternal();
   Error writeStream();
@@ -171,13 +174,20 @@ std::string ExportModel::Impl::misfit(StringRef name, const Place &place,
   return text;
 }
 
-static void clearData(proto::TensorProto &tensor) {
-  tensor.clear_float_data();
-  tensor.clear_int32_data();
-  tensor.clear_int64_data();
-  tensor.clear_double_data();
-  tensor.clear_uint64_data();
-  tensor.clear_raw_data();
+// Gives the memory of a field back: one that is cleared keeps it for the next
+// elements.
+template <typename T>
+static void drop(google::protobuf::RepeatedField<T> &field) {
+  google::protobuf::RepeatedField<T>().Swap(&field);
+}
+
+static void dropData(proto::TensorProto &tensor) {
+  drop(*tensor.mutable_float_data());
+  drop(*tensor.mutable_int32_data());
+  drop(*tensor.mutable_int64_data());
+  drop(*tensor.mutable_double_data());
+  drop(*tensor.mutable_uint64_data());
+  delete tensor.release_raw_data();
 }
 
 // Finds the place of each value, and drops the bytes that lie there.
@@ -206,7 +216,7 @@ Error ExportModel::Impl::bind(const ShapeMap &shapes) {
     }
     places[variable] = place;
     if (place.tensor)
-      clearData(*place.tensor);
+      dropData(*place.tensor);
   }
   if (count > shown)
     misfits += "; " + std::to_string(count - shown) + " more";
@@ -274,10 +284,9 @@ HostTensor ExportModel::Impl::convert(const proto::TensorProto &tensor) const {
 }
 
 void ExportModel::Impl::storeInline(proto::TensorProto &tensor) {
-  if (!values.contains(&tensor))
-    return;
   HostTensor converted = convert(tensor);
   tensor.set_raw_data(converted.data.data(), converted.data.size());
+  values.erase(&tensor);
 }
 
 Error ExportModel::Impl::setValues(const TensorMap &given) {
@@ -410,20 +419,47 @@ Error ExportModel::Impl::writeData(ArrayRef<proto::TensorProto *> tensors,
   return file->commit();
 }
 
+// Values of tensors that are no initializers of the model's graph, such as
+// those of Constant nodes: they are few.
+void ExportModel::Impl::storeConstants() {
+  proto::ModelProto &file = model->getProto();
+  llvm::SmallPtrSet<const proto::TensorProto *, 32> initializers;
+  for (const proto::TensorProto &tensor : file.graph().initializer())
+    initializers.insert(&tensor);
+  for (proto::TensorProto *tensor : collectTensors(file))
+    if (values.contains(tensor) && !initializers.contains(tensor))
+      storeInline(*tensor);
+}
+
+// With the values of initializers, which are in the file alone.
+bool ExportModel::Impl::serialize(
+    google::protobuf::io::FileOutputStream &stream) {
+  storeConstants();
+  auto countBytes = [&](const proto::TensorProto &tensor) {
+    return values.contains(&tensor) ? std::optional(bytesOf(tensor))
+                                    : std::nullopt;
+  };
+  auto get = [&](const proto::TensorProto &tensor) { return convert(tensor); };
+  return onnx_frontend::serialize(model->getProto(), {countBytes, get},
+                                  stream) &&
+         stream.Flush();
+}
+
 // A stream has no second file beside it: all data goes into the one.
 Error ExportModel::Impl::writeStream() {
   proto::ModelProto &file = model->getProto();
+  uint64_t size = file.ByteSizeLong();
   for (proto::TensorProto *tensor : collectTensors(file)) {
-    storeInline(*tensor);
+    size += values.contains(tensor) ? bytesOf(*tensor) : 0;
     tensor->clear_external_data();
     tensor->clear_data_location();
   }
-  if (file.ByteSizeLong() > INT_MAX)
+  if (size > INT_MAX)
     return makeError(ErrorKind::Unsupported,
                      "the model does not fit into one file of 2 GiB, and a "
                      "stream can hold no second; name a file to write it to");
   google::protobuf::io::FileOutputStream stream(STDOUT_FILENO);
-  if (file.SerializeToZeroCopyStream(&stream) && stream.Flush())
+  if (serialize(stream))
     return Error::success();
   return makeError(ErrorKind::IO, Twine("cannot write to stdout: ") +
                                       std::strerror(stream.GetErrno()));
@@ -436,15 +472,11 @@ Error ExportModel::Impl::write(StringRef destination) {
   if (!external.empty())
     if (Error error = writeData(external, (destination + ".data").str()))
       return error;
-  for (proto::TensorProto *tensor : collectTensors(model->getProto()))
-    storeInline(*tensor);
   Expected<AtomicFile> file = AtomicFile::create(destination);
   if (!file)
     return file.takeError();
   google::protobuf::io::FileOutputStream stream(file->getDescriptor());
-  bool written =
-      model->getProto().SerializeToZeroCopyStream(&stream) && stream.Flush();
-  if (!written)
+  if (!serialize(stream))
     return makeError(ErrorKind::IO, destination + ": cannot write: " +
                                         std::strerror(stream.GetErrno()));
   return file->commit();

@@ -53,19 +53,24 @@ static LogicalResult importBitShift(NodeImporter &node) {
 }
 
 // The remainder that has the sign of b, as Python's: that of a, and b more
-// where the signs differ. A remainder of 0 keeps the sign of a, as its slope
-// does.
+// where the signs differ. The sign of a zero is b's too: 0 - r is +0 of either
+// zero r, and -(0 - r) is -0 and has the slope of r.
 static Value floorMod(NodeImporter &node, Value a, Value b) {
   Value rest = node.emit<ModOp>({a, b}, {node.attribute("fmod", true)});
   if (!rest)
     return {};
   Value zero = numberConstant(node, 0, elementTypeOf(rest));
   auto isNegative = [&](Value x) { return node.emit<LessOp>({x, zero}); };
-  Value differs = node.emit<XorOp>({isNegative(rest), isNegative(b)});
-  Value isNone = node.emit<EqualOp>({rest, zero});
+  Value isBelow = isNegative(b);
+  Value differs = node.emit<XorOp>({isNegative(rest), isBelow});
   Value moved =
       node.emit<SelectOp>({differs, node.emit<AddOp>({rest, b}), rest});
-  return node.emit<SelectOp>({isNone, rest, moved});
+  // Of a remainder of zero.
+  Value below = node.emit<NegOp>({node.emit<SubOp>({zero, rest})});
+  Value none =
+      node.emit<SelectOp>({isBelow, below, node.emit<AddOp>({rest, zero})});
+  Value isNone = node.emit<EqualOp>({rest, zero});
+  return node.emit<SelectOp>({isNone, none, moved});
 }
 
 static LogicalResult importMod(NodeImporter &node) {

@@ -325,11 +325,14 @@ LogicalResult NodeImporter::refuseTypes(Type first, Type other) {
 LogicalResult NodeImporter::finish() {
   if (failed)
     return failure();
-  // An attribute that was passed over could mean another result.
+  // An attribute that was passed over could mean another result. Its readers
+  // are looked at all the same: what is wrong with them is another finding.
   for (const AttributeProto &attribute : node.attribute())
     if (!readAttributes.contains(attribute.name()))
-      return invalid("attribute '" + attribute.name() + "' is not one of " +
-                     getOpType() + " in opset " + Twine(getOpset()));
+      function.module.report(function.getModel().error(
+          ErrorKind::InvalidInput,
+          describe() + ": attribute '" + attribute.name() + "' is not one of " +
+              getOpType() + " in opset " + Twine(getOpset())));
   return success();
 }
 

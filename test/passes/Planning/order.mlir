@@ -39,3 +39,41 @@ func.func @needs_both(%w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc
   }
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
+
+// An update comes as soon as its gradient is there and the old weight was read,
+// and not after the gradient of the next weight.
+mpc.variable @m : tensor<4xf32> role optimizer_state
+// CHECK-LABEL: func.func @early_update
+func.func @early_update(%w: tensor<4xf32> {mpc.state = @w}, %m: tensor<4xf32> {mpc.state = @m}, %g: tensor<4xf32>) -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32> {mpc.updates = @m}, tensor<4xf32>) {
+  // CHECK: kernel = "gradient"
+  // CHECK: kernel = "reader"
+  // CHECK: kernel = "update"
+  // CHECK: kernel = "next_gradient"
+  // CHECK: kernel = "next_update"
+  %0 = mpc.region pointwise (%g) {kernel = "gradient"} : (tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    %9 = mpc.neg %a : (tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %9 : tensor<4xf32>
+  }
+  %1 = mpc.region pointwise (%w, %g) {kernel = "reader"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
+    %9 = mpc.mul %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %9 : tensor<4xf32>
+  }
+  %2 = mpc.region pointwise (%1) {kernel = "next_gradient"} : (tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    %9 = mpc.tanh %a : (tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %9 : tensor<4xf32>
+  }
+  %3 = mpc.region pointwise (%w, %0) {kernel = "update"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
+    %9 = mpc.sub %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %9 : tensor<4xf32>
+  }
+  %4 = mpc.region pointwise (%m, %2) {kernel = "next_update"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
+    %9 = mpc.sub %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    mpc.yield %9 : tensor<4xf32>
+  }
+  return %3, %4, %1 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}

@@ -522,3 +522,23 @@ module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
     return %w1 : tensor<8xf32>
   }
 }
+
+// -----
+
+#high = #amp.decision<compute = f32, accumulate = f32, storage = f32, class = clear, rule = "test", why = "", reason = mode, path = [], evidence = assumed, native = true, casts_in = 0, casts_out = 0, casts_fused = 0, cost_low = 0, cost_high = 0>
+// A product of all elements has the scale as often as there are elements.
+module attributes {amp.loss_scale = #amp.loss_scale<dynamic>} {
+  mpc.variable @w : tensor<8xf32> role parameter
+  func.func @step(%w: tensor<8xf32> {mpc.state = @w}, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<8xf32> {mpc.updates = @w}) {
+    %one = mpc.constant dense<1.0> : tensor<f32>
+    %seed = amp.scale_loss %one, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %a = mpc.mul %w, %seed {amp.decision = #high} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    // expected-error@+1 {{is not linear, but reads a value that carries the loss scale}}
+    %b = mpc.reduce_prod %a {axes = array<i64: 0>, keepdims = true, amp.decision = #high} : (tensor<8xf32>) -> tensor<1xf32>
+    %g = mpc.expand %b {amp.decision = #high} : (tensor<1xf32>) -> tensor<8xf32>
+    %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %ok = amp.all_finite %u : (tensor<8xf32>) -> tensor<i1>
+    %w1 = mpc.sgd %w, %u, %lr, %ok {amp.decision = #high} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>) -> tensor<8xf32>
+    return %w1 : tensor<8xf32>
+  }
+}

@@ -26,6 +26,16 @@ TEST(Convert, WidensEveryValueAsTheScalarCodeDoes) {
   }
 }
 
+TEST(Convert, ScalesEveryValue) {
+  std::vector<float> values(1003); // odd: the tail is covered
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(i) - 500;
+  scale(values.data(), 1002, 0.3f);
+  for (size_t i = 0; i < 1002; ++i)
+    ASSERT_EQ(values[i], (static_cast<float>(i) - 500) * 0.3f) << i;
+  EXPECT_EQ(values.back(), 502);
+}
+
 TEST(Convert, NarrowsAsTheScalarCodeDoes) {
   std::mt19937 random(1);
   std::vector<float> source(100003); // odd: the tail is covered

@@ -57,6 +57,15 @@ TEST(MatMul, ExtremesOfShape) {
   }
 }
 
+// With AMX the library cannot: it died of an illegal instruction.
+TEST(MatMul, DepthOf63) {
+  for (int64_t n : {1, 63}) {
+    SCOPED_TRACE(n);
+    expectCorrect(tiled({195, n, 63, DType::BF16, DType::BF16}, 195, n));
+    expectCorrect(tiled({195, n, 63, DType::BF16, DType::BF16}, 80, n));
+  }
+}
+
 TEST(MatMul, Batches) {
   for (DType type : {DType::F32, DType::BF16, DType::F16})
     for (bool repeatB : {false, true}) {

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/OneDNNProvider.h"
 #include "test/runtime/ArtifactBuilder.h"
-#include "test/runtime/MatMulCase.h"
+#include "test/runtime/cpu/RunContraction.h"
 
 #include <array>
 
@@ -12,60 +12,6 @@ using namespace mpc::runtime;
 using namespace mpc::runtime::test;
 
 namespace {
-
-/// The step of a case, for a provider called by hand.
-MatMulStep stepOf(const MatMul &matmul) {
-  const MatMulCase &c = matmul.c;
-  MatMulStep step;
-  step.c = 2;
-  step.batch = c.batch;
-  step.m = c.m;
-  step.n = c.n;
-  step.k = c.k;
-  step.transA = c.transA;
-  step.transB = c.transB;
-  step.lda = matmul.lda;
-  step.ldb = matmul.ldb;
-  step.ldc = c.n;
-  step.strideA = matmul.rowsA * matmul.lda;
-  step.strideB = c.repeatB ? 0 : matmul.rowsB * matmul.ldb;
-  step.strideC = c.m * c.n;
-  step.tileM = c.tileM;
-  step.tileN = c.tileN;
-  return step;
-}
-
-MatMulOperands operandsOf(const MatMul &matmul, const Tensor &result) {
-  auto operand = [](const Tensor &tensor) {
-    return Operand{tensor.type, const_cast<std::byte *>(tensor.bytes.data())};
-  };
-  return {operand(matmul.a), operand(matmul.b), operand(result), {}};
-}
-
-/// Runs every slice of every phase, the last first and by two workers in turn:
-/// the result must not depend on either. Gives the number of phases.
-size_t runAll(Contraction &contraction) {
-  const size_t phases = contraction.phases().size();
-  constexpr size_t kAlignment = 64;
-  auto room = [](size_t bytes) {
-    bytes = (bytes + kAlignment) & ~(kAlignment - 1);
-    return std::unique_ptr<void, decltype(&std::free)>(
-        std::aligned_alloc(kAlignment, bytes), &std::free);
-  };
-  auto shared = room(contraction.sharedBytes());
-  decltype(shared) scratch[] = {room(contraction.scratchBytes()),
-                                room(contraction.scratchBytes())};
-  for (size_t phase = 0; phase < phases; ++phase)
-    for (int64_t slice = contraction.phases()[phase]; slice-- > 0;) {
-      const int worker = static_cast<int>(slice % 2);
-      Status status = contraction.runSlice(
-          phase, slice,
-          {worker, static_cast<std::byte *>(shared.get()),
-           static_cast<std::byte *>(scratch[worker].get())});
-      EXPECT_TRUE(status.ok()) << status.message();
-    }
-  return phases;
-}
 
 /// What two workers may use. The library is told once what the other tests'
 /// artifacts let it use.
@@ -76,11 +22,6 @@ OneDNNConfig configOf(bool packsAlways, bool hasAMX) {
   config.packsAlways = packsAlways;
   config.nativeBF16 = config.hasAMX = hasAMX;
   return config;
-}
-
-Tensor emptyResult(const MatMul &matmul) {
-  const MatMulCase &c = matmul.c;
-  return Tensor::zeros(c.c, {c.batch, c.m, c.n});
 }
 
 Tensor run(const MatMul &matmul, size_t &phases) {

@@ -130,6 +130,16 @@ TEST_F(Checkpoint, NothingThereIsNothingToRestore) {
   EXPECT_FALSE(restored->has_value());
 }
 
+TEST_F(Checkpoint, IsSavedWhereTheDirectoryWasRemoved) {
+  const std::string checkpoints = directory / "checkpoints";
+  StatusOr<CheckpointStore> store = CheckpointStore::open(checkpoints);
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  fs::remove_all(checkpoints);
+  Status status = store->save(model, at(4), kRun, /*keep=*/1);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(entries(checkpoints), (std::set<std::string>{"step-4"}));
+}
+
 TEST_F(Checkpoint, KeepsTheNewest) {
   saveSteps(directory.path, {2, 4, 10, 100}, /*keep=*/2);
   EXPECT_EQ(entries(directory.path),

@@ -244,6 +244,17 @@ TEST(Dataset, LocatesALabelOutOfRange) {
                   .ok());
 }
 
+TEST(Dataset, RefusesLabelsOfWhichNoneCounts) {
+  DatasetOptions ignoring = tenClasses();
+  ignoring.ignoreIndex = -100;
+  expectInvalid(Dataset::create({images(2), labels("target", {-100, -100})},
+                                imagePorts(), ignoring),
+                "every label is the one that the loss ignores");
+  EXPECT_TRUE(Dataset::create({images(2), labels("target", {-100, 9})},
+                              imagePorts(), ignoring)
+                  .ok());
+}
+
 TEST(Dataset, TakesIntegralFloatsAsLabels) {
   const Array whole =
       makeArray<double>("target", ElementType::F64, {2}, {3, 4});

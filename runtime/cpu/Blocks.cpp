@@ -1,0 +1,122 @@
+// A row of a block is a vector of 512 bits. Two neighbours of 16 bits are one
+// element of 32: pairs of columns lie so in memory, pairs of rows are made so,
+// and then squares of 16 x 16 pairs are turned in registers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/Blocks.h"
+#include "runtime/cpu/CPUFeatures.h"
+
+#include <immintrin.h>
+
+namespace mpc::runtime {
+
+#define MPC_BLOCK __attribute__((target("avx512f,avx512bw")))
+#define MPC_BLOCK_INLINE                                                       \
+  static inline __attribute__((always_inline, target("avx512f,avx512bw")))
+
+static constexpr int64_t kSide = 32, kSquare = 16;
+
+bool canPackBlocks() {
+  static const bool can =
+      hostHasFeature("avx512f") && hostHasFeature("avx512bw");
+  return can;
+}
+
+/// Column i of a square of 16 x 16 elements of 32 bits becomes its row i.
+MPC_BLOCK_INLINE void turnSquare(__m512i (&rows)[kSquare]) {
+  // Squares of 2 x 2 elements, then of 4 x 4, within lanes of 128 bits.
+  __m512i pairs[kSquare], quads[kSquare];
+  for (int i = 0; i < 16; i += 2) {
+    pairs[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    pairs[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    quads[i] = _mm512_unpacklo_epi64(pairs[i], pairs[i + 2]);
+    quads[i + 1] = _mm512_unpackhi_epi64(pairs[i], pairs[i + 2]);
+    quads[i + 2] = _mm512_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
+    quads[i + 3] = _mm512_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
+  }
+  // Then whole lanes: lane l of quads[4 q + c] is of rows 4 q to 4 q + 3 and of
+  // column 4 l + c.
+  for (int c = 0; c < 4; ++c) {
+    const __m512i low = _mm512_shuffle_i32x4(quads[c], quads[4 + c], 0x88);
+    const __m512i high = _mm512_shuffle_i32x4(quads[c], quads[4 + c], 0xdd);
+    const __m512i lowNext =
+        _mm512_shuffle_i32x4(quads[8 + c], quads[12 + c], 0x88);
+    const __m512i highNext =
+        _mm512_shuffle_i32x4(quads[8 + c], quads[12 + c], 0xdd);
+    rows[c] = _mm512_shuffle_i32x4(low, lowNext, 0x88);
+    rows[8 + c] = _mm512_shuffle_i32x4(low, lowNext, 0xdd);
+    rows[4 + c] = _mm512_shuffle_i32x4(high, highNext, 0x88);
+    rows[12 + c] = _mm512_shuffle_i32x4(high, highNext, 0xdd);
+  }
+}
+
+/// Two rows element by element: columns 0 to 15, and 16 to 31.
+MPC_BLOCK_INLINE void pairRow(const uint16_t *source, int64_t leading,
+                              __m512i &left, __m512i &right) {
+  // unpack takes four elements of each lane of 128 bits, so lanes are put in
+  // place before: 0, 2, 1, 3 of a row's quarters, in halves of lanes.
+  const __m512i order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
+  const __m512i even = _mm512_permutexvar_epi64(
+      order, _mm512_loadu_si512(static_cast<const void *>(source)));
+  const __m512i odd = _mm512_permutexvar_epi64(
+      order, _mm512_loadu_si512(static_cast<const void *>(source + leading)));
+  left = _mm512_unpacklo_epi16(even, odd);
+  right = _mm512_unpackhi_epi16(even, odd);
+}
+
+MPC_BLOCK_INLINE void store(uint16_t *result, __m512i value) {
+  _mm512_storeu_si512(static_cast<void *>(result), value);
+}
+
+MPC_BLOCK static void pairRowsOfBlock(const uint16_t *source, int64_t leading,
+                                      uint16_t *result) {
+  for (int64_t row = 0; row < kSide; row += 2) {
+    __m512i left, right;
+    pairRow(source + row * leading, leading, left, right);
+    store(result + row * kSide, left);
+    store(result + row * kSide + kSide, right);
+  }
+}
+
+MPC_BLOCK static void pairColumnsOfBlock(const uint16_t *source,
+                                         int64_t leading, uint16_t *result) {
+  // Sixteen rows at a time: a row of the result is 64 elements.
+  for (int64_t first = 0; first < kSide; first += kSquare) {
+    __m512i rows[kSquare];
+    for (int64_t i = 0; i < kSquare; ++i)
+      rows[i] = _mm512_loadu_si512(
+          static_cast<const void *>(source + (first + i) * leading));
+    turnSquare(rows);
+    for (int64_t i = 0; i < kSquare; ++i)
+      store(result + i * 2 * kSide + first * 2, rows[i]);
+  }
+}
+
+MPC_BLOCK static void turnBlock(const uint16_t *source, int64_t leading,
+                                uint16_t *result) {
+  __m512i left[kSquare], right[kSquare];
+  for (int64_t i = 0; i < kSquare; ++i)
+    pairRow(source + 2 * i * leading, leading, left[i], right[i]);
+  turnSquare(left);
+  turnSquare(right);
+  for (int64_t i = 0; i < kSquare; ++i) {
+    store(result + i * kSide, left[i]);
+    store(result + (kSquare + i) * kSide, right[i]);
+  }
+}
+
+void packBlock(BlockOrder order, const uint16_t *source, int64_t leading,
+               uint16_t *result) {
+  switch (order) {
+  case BlockOrder::Turned:
+    return turnBlock(source, leading, result);
+  case BlockOrder::PairedRows:
+    return pairRowsOfBlock(source, leading, result);
+  case BlockOrder::PairedColumns:
+    return pairColumnsOfBlock(source, leading, result);
+  }
+}
+
+} // namespace mpc::runtime

@@ -1,0 +1,87 @@
+// RUN: mpc-opt %s -split-input-file -verify-diagnostics
+
+// expected-error@+1 {{expected mpc.role to be that of an input, such as #mpc.role<data>, found #mpc.role<loss>}}
+func.func @input_with_the_role_of_an_output(%x: tensor<8xf32> {mpc.input = "x", mpc.role = #mpc.role<loss>}) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{expected mpc.role to be that of an output, such as #mpc.role<loss>, found "loss"}}
+func.func @role_as_a_string(%x: tensor<f32>) -> (tensor<f32> {mpc.output = "y", mpc.role = "loss"}) {
+  return %x : tensor<f32>
+}
+
+// -----
+
+func.func private @unknown_kernel(%x: tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @below {{expected ::mpc::KernelKind to be one of: pointwise, row_reduce}}
+    // expected-error @below {{failed to parse MPC_KernelKindAttr}}
+    attributes {mpc.kernel = #mpc.kernel<fast>} {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @below {{expected the kind of a kernel such as #mpc.kernel<pointwise>, found "pointwise"}}
+func.func private @kernel_as_text(%x: tensor<4xf32>) -> tensor<4xf32>
+    attributes {mpc.kernel = "pointwise"} {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{expected mpc.indices to be boxes of an argument of integers}}
+func.func @indices_beyond_the_argument(%ids: tensor<4x2xi64> {mpc.indices = [{begin = array<i64: 0, 1>, end = array<i64: 4, 3>, size = 9 : i64}]}) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected mpc.indices to be boxes of an argument of integers}}
+func.func @indices_that_are_floats(%ids: tensor<4xf32> {mpc.indices = [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64}]}) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected mpc.indices to be boxes of an argument of integers}}
+func.func @ignored_index_that_is_no_label(%ids: tensor<4xi64> {mpc.indices = [{begin = array<i64: 0>, end = array<i64: 4>, size = 9 : i64, ignored = 2 : i64}]}) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{unknown target 'pdp11', expected one of native, x86-64}}
+module attributes {mpc.target = #mpc.target<"pdp11">} {
+}
+
+// -----
+
+// expected-error @+1 {{expected the target of a module, such as #mpc.target<"native">, found "zen5"}}
+module attributes {mpc.target = "zen5"} {
+}
+
+// -----
+
+// expected-error @+1 {{expected the target of a module}}
+func.func @target_of_a_function() attributes {mpc.target = #mpc.target<"zen5">} {
+  return
+}
+
+// -----
+
+func.func @phase_that_does_not_exist(%x: tensor<8xf32>) {
+  // expected-error@+2 {{expected ::mpc::Phase to be one of: forward, loss, backward, optimizer}}
+  // expected-error@+1 {{failed to parse MPC_PhaseAttr}}
+  %0 = mpc.relu %x {mpc.phase = #mpc.phase<sideways>} : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @phase_as_a_string(%x: tensor<8xf32>) {
+  // expected-error@+1 {{expected a phase of training such as #mpc.phase<backward>, found "backward"}}
+  %0 = mpc.relu %x {mpc.phase = "backward"} : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}

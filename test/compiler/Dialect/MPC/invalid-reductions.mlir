@@ -1,0 +1,35 @@
+// RUN: mpc-opt %s -split-input-file -verify-diagnostics
+
+func.func @cumsum_of_no_axis(%x: tensor<2x3xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{axis 2 is not in [0, 2)}}
+  %0 = "mpc.cumsum"(%x) {axis = 2 : i64} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @parts_of_unequal_length(%x: tensor<10x4xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected 'parts' to divide an axis of size 10, found 4}}
+  %0 = "mpc.reduce_sum"(%x) {axes = array<i64: 0>, keepdims = true, parts = 4 : i64} : (tensor<10x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+func.func @parts_of_an_axis_that_is_gone(%x: tensor<10x4xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected 'parts' of reduced axes that are kept}}
+  %0 = "mpc.reduce_max"(%x) {axes = array<i64: 0>, parts = 2 : i64} : (tensor<10x4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @unsorted_axes(%x: tensor<4x8xf32>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected sorted, distinct axes}}
+  %0 = "mpc.reduce_sum"(%x) {axes = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<f32>
+  return
+}

@@ -1,0 +1,157 @@
+// Products by tiles of registers: with AMX where the CPU has it, and on every
+// CPU the same by other instructions.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/CPUFeatures.h"
+#include "runtime/cpu/OneDNNProvider.h"
+#include "test/runtime/cpu/RunContraction.h"
+
+using namespace mpc::runtime;
+using namespace mpc::runtime::test;
+
+namespace {
+
+class AMXMatMul : public testing::TestWithParam<bool> {
+protected:
+  void SetUp() override {
+    if (!GetParam())
+      return;
+    if (!hostHasFeature("amx-bf16") || !requestAMXPermission().ok())
+      GTEST_SKIP() << "the CPU has no AMX";
+  }
+  OneDNNConfig configOf(int workers) const {
+    OneDNNConfig config;
+    config.workers = workers;
+    config.hasAMX = GetParam();
+    config.emulatesAMX = true;
+    return config;
+  }
+  Tensor run(const MatMul &matmul, int workers = 2) const {
+    Tensor result = emptyResult(matmul);
+    MatMulOperands operands = operandsOf(matmul, result);
+    auto made = prepareAMXMatMul(stepOf(matmul), operands, configOf(workers));
+    EXPECT_TRUE(made);
+    if (made)
+      runAll(*made);
+    return result;
+  }
+  void expectCorrect(const MatMulCase &c) const {
+    SCOPED_TRACE(std::to_string(c.m) + " x " + std::to_string(c.n) + " x " +
+                 std::to_string(c.k) + (c.transA ? " A'" : " A") +
+                 (c.transB ? " B'" : " B"));
+    MatMul matmul(c);
+    expectClose(run(matmul), matmul.reference());
+  }
+};
+
+MatMulCase bf16Case(int64_t m, int64_t n, int64_t k) {
+  return {m, n, k, DType::BF16, DType::BF16};
+}
+
+/// Whole panels and steps, and each edge of them: half tiles of registers, one
+/// row or column more, more than one chunk of the depth.
+TEST_P(AMXMatMul, EveryTranspositionAndEdge) {
+  for (bool transA : {false, true})
+    for (bool transB : {false, true})
+      for (auto [m, n, k] : {std::array<int64_t, 3>{64, 64, 64},
+                             {16, 16, 16},
+                             {33, 49, 257},
+                             {48, 31, 520},
+                             {17, 80, 31}})
+        for (int64_t padding : {0, 5}) {
+          MatMulCase c = bf16Case(m, n, k);
+          c.transA = transA;
+          c.transB = transB;
+          c.padding = padding;
+          expectCorrect(c);
+        }
+}
+
+/// Rows of whole panels are read where they are, from a wider matrix too; of
+/// several tiles the last has others.
+TEST_P(AMXMatMul, ReadsRowsWhereTheyAre) {
+  for (int64_t m : {96, 330}) {
+    MatMulCase c = bf16Case(m, 96, 288);
+    c.padding = 32;
+    expectCorrect(c);
+  }
+}
+
+TEST_P(AMXMatMul, Batches) {
+  for (bool repeatB : {false, true}) {
+    MatMulCase c = bf16Case(40, 24, 33);
+    c.batch = 3;
+    c.repeatB = repeatB;
+    c.alpha = 0.125;
+    c.transB = true;
+    expectCorrect(c);
+  }
+}
+
+TEST_P(AMXMatMul, RoundsToTheTypeOfTheResult) {
+  for (DType type : {DType::BF16, DType::F16}) {
+    MatMulCase c = bf16Case(50, 70, 90);
+    c.c = type;
+    expectCorrect(c);
+  }
+}
+
+/// Tiles follow from the number of workers, the bits do not.
+TEST_P(AMXMatMul, SameBitsOnAnyNumberOfWorkers) {
+  for (bool transA : {false, true}) {
+    MatMulCase c = bf16Case(160, 250, 500);
+    c.transA = transA;
+    MatMul matmul(c);
+    const Tensor one = run(matmul, 1);
+    for (int workers : {2, 16})
+      EXPECT_EQ(run(matmul, workers).bytes, one.bytes) << workers;
+  }
+}
+
+/// Adds what it is given to the buffer that is its argument 1, whose argument 2
+/// has as many columns.
+void addToBuffer(void *const *args, int64_t rowBegin, int64_t rowEnd,
+                 int64_t columnBegin, int64_t columnEnd, int64_t leading) {
+  const auto *sums = static_cast<const float *>(args[0]);
+  auto *buffer = static_cast<float *>(args[1]);
+  const int64_t columns = *static_cast<const int64_t *>(args[2]);
+  for (int64_t i = rowBegin; i < rowEnd; ++i)
+    for (int64_t j = columnBegin; j < columnEnd; ++j)
+      buffer[i * columns + j] +=
+          sums[(i - rowBegin) * leading + (j - columnBegin)];
+}
+
+TEST_P(AMXMatMul, EpilogueSeesEveryElementOnce) {
+  MatMulCase c = bf16Case(130, 203, 300);
+  c.transA = true;
+  MatMul matmul(c);
+  Tensor result = emptyResult(matmul);
+  int64_t columns = c.n;
+  MatMulOperands operands = operandsOf(matmul, result);
+  operands.epilogue.function = addToBuffer;
+  operands.epilogue.args = {result.bytes.data(), &columns};
+  auto made = prepareAMXMatMul(stepOf(matmul), operands, configOf(3));
+  ASSERT_TRUE(made);
+  runAll(*made);
+  expectClose(result, matmul.reference());
+}
+
+/// What it does not multiply is the library's, with its operands untouched.
+TEST_P(AMXMatMul, LeavesOtherProductsToTheLibrary) {
+  MatMulCase narrow = bf16Case(8, 64, 64), wide = bf16Case(64, 64, 64);
+  wide.b = DType::F32;
+  for (const MatMulCase &c : {narrow, wide}) {
+    MatMul matmul(c);
+    Tensor result = emptyResult(matmul);
+    MatMulOperands operands = operandsOf(matmul, result);
+    EXPECT_FALSE(prepareAMXMatMul(stepOf(matmul), operands, configOf(1)));
+    EXPECT_EQ(operands.a.data, matmul.a.bytes.data());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, AMXMatMul, testing::Bool(),
+                         [](const testing::TestParamInfo<bool> &param) {
+                           return param.param ? "AMX" : "Portable";
+                         });
+
+} // namespace
