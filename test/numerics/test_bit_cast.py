@@ -59,13 +59,13 @@ def recast_model(source, target, numbers, known):
     else:
         inputs["x"] = (source, numbers.shape)
     to = helper.np_dtype_to_tensor_dtype(target)
-    isLow = target.name == "bfloat16"
+    is_low = target.name == "bfloat16"
     nodes.append(
-        helper.make_node("BitCast", ["x"], ["bits" if isLow else "y"], to=to)
+        helper.make_node("BitCast", ["x"], ["bits" if is_low else "y"], to=to)
     )
-    if isLow:
+    if is_low:
         nodes.append(helper.make_node("Cast", ["bits"], ["y"], to=1))
-    result = np.float32 if isLow else target
+    result = np.float32 if is_low else target
     return mpctest.make_model(
         nodes, inputs, {"y": (result, numbers.shape)}, initializers, 26
     )
