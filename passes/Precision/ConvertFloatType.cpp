@@ -1,6 +1,7 @@
 // 64-true: fp32 becomes fp64 in every type and value of the module.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Precision/Passes.h"
 
@@ -50,6 +51,14 @@ static DenseResourceElementsAttr widen(DenseF32ResourceElementsAttr elements) {
                                         std::move(blob));
 }
 
+// Records of `op`, whose result has not become f64 with the others, that it is
+// stored in f32.
+static void storeSingle(Operation *op) {
+  if (auto decision = amp::DecisionAttr::of(op))
+    op->setAttr(amp::DecisionAttr::attrName,
+                decision.withStorage(Float32Type::get(op->getContext())));
+}
+
 // Bits of an f32 stay 32 bits: on either side of `op`, whose float has become
 // f64, a conversion to the type that it had and back.
 static void keepWidth(BitCastOp op) {
@@ -65,13 +74,16 @@ static void keepWidth(BitCastOp op) {
     return cast;
   };
   if (isa<FloatType>(input.getElementType())) {
-    op.getInputMutable().assign(convert(op.getInput(), input.clone(f32)));
+    mpc::CastOp single = convert(op.getInput(), input.clone(f32));
+    storeSingle(single);
+    op.getInputMutable().assign(single);
     return;
   }
   builder.setInsertionPointAfter(op);
   op.getOutput().setType(output.clone(f32));
   mpc::CastOp wide = convert(op.getOutput(), output);
   op.getOutput().replaceAllUsesExcept(wide.getOutput(), wide);
+  storeSingle(op);
 }
 
 void ConvertFloatTypePass::runOnOperation() {
