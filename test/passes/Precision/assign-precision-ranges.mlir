@@ -129,10 +129,10 @@ func.func @cancels(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
 // CHECK: mpc.sub {{.*}}storage = f32
 // CHECK: mpc.sigmoid {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.abs {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.abs {{.*}}storage = f32
 // CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
 // CHECK: mpc.sub {{.*}}storage = f32
-// CHECK: mpc.relu {{.*}}storage = bf16
+// CHECK: mpc.relu {{.*}}reason = not_between_low
 // CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
 func.func @cancels_squares(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
   %one = mpc.constant dense<1.0> : tensor<f32>
