@@ -98,15 +98,41 @@ void Cancellations::addDifference(Operation *op) {
   }
 }
 
-// The op that rounds `value`, and those between that hand it on.
+// Whether 1 or -1 is where the values of `value` gather.
+static bool saturates(Value value) {
+  Operation *op = value.getDefiningOp();
+  return isa_and_nonnull<SigmoidOp, HardSigmoidOp, SoftmaxOp>(op) ||
+         tendsToMinusOne(op);
+}
+
+// The operands from which `op` makes a value next to a constant where they are
+// next to one: what it hands on, but for a sign, and the factors of a power,
+// such as t of 1 - t * t, and of a product of values that gather there.
+static SmallVector<Value> listSources(PrecisionOpInterface op) {
+  if (op.movesElements() || isa<NegOp, AbsOp, ClipOp, ReluOp>(op))
+    return {op->getOperand(0)};
+  if (isa<MaximumOp, MinimumOp>(op))
+    return SmallVector<Value>(op->getOperands());
+  if (auto pow = dyn_cast<PowOp>(op.getOperation()))
+    return {pow.getLhs()};
+  SmallVector<Value> factors;
+  if (auto mul = dyn_cast<MulOp>(op.getOperation()))
+    for (Value factor : mul->getOperands())
+      if (mul.getLhs() == mul.getRhs() || saturates(factor))
+        factors.push_back(factor);
+  return factors;
+}
+
+// The ops that round `value`, and those between that hand it on.
 void Cancellations::addSource(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    auto precise = dyn_cast<PrecisionOpInterface>(op);
-    if (!precise || op->hasTrait<OpTrait::ConstantLike>())
-      return;
+  SmallVector<Value> values = {value};
+  while (!values.empty()) {
+    Operation *op = values.pop_back_val().getDefiningOp();
+    auto precise = dyn_cast_or_null<PrecisionOpInterface>(op);
+    if (!precise || op->hasTrait<OpTrait::ConstantLike>() ||
+        !visited.insert(op).second)
+      continue;
     ops.insert(op);
-    if (!precise.movesElements())
-      return;
-    value = op->getOperand(0);
+    values.append(listSources(precise));
   }
 }

@@ -2,7 +2,9 @@
 //
 // Rounded to bfloat16, 10000 + x has no digit of x left, and a sigmoid of 0.999
 // is 1, of which 1 - s is 0: where a value is close to a constant, its distance
-// from that constant is what matters, and the low type does not hold it.
+// from that constant is what matters, and the low type does not hold it. So of
+// sqrt(1 - t * t), whose gradient is infinite where t has become 1, neither the
+// square nor t is rounded.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_CANCELLATIONS_H
@@ -33,6 +35,7 @@ private:
   const ConstantRanges &ranges;
   mlir::FloatType low;
   llvm::DenseSet<mlir::Operation *> ops;
+  llvm::DenseSet<mlir::Operation *> visited; ///< whose sources are in `ops`
 };
 
 } // namespace mpc

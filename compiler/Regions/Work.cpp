@@ -115,7 +115,7 @@ static llvm::StringMap<int64_t> makeTable() {
   llvm::StringMap<int64_t> table;
   add<AddOp, SubOp, MulOp, NegOp, AbsOp, SignOp, MaximumOp, MinimumOp, ReluOp,
       ReluGradOp, ClipOp, ClipGradOp, SelectOp, EqualOp, LessOp, LessOrEqualOp,
-      OneHotOp, ExpandOp, mpc::CastOp, amp::CastOp>(table, 1);
+      OneHotOp, ExpandOp, mpc::CastOp, BitCastOp, amp::CastOp>(table, 1);
   add<SigmoidGradOp, TanhGradOp>(table, 3);
   add<DivOp, SqrtOp, ReciprocalOp>(table, kDivision);
   add<ExpOp, LogOp, TanhOp>(table, kFunction);

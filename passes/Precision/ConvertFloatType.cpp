@@ -1,6 +1,7 @@
 // 64-true: fp32 becomes fp64 in every type and value of the module.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "passes/Precision/Passes.h"
 
@@ -15,6 +16,7 @@ namespace mpc {
 } // namespace mpc
 
 using namespace mlir;
+using namespace mpc;
 
 namespace {
 struct ConvertFloatTypePass
@@ -49,6 +51,41 @@ static DenseResourceElementsAttr widen(DenseF32ResourceElementsAttr elements) {
                                         std::move(blob));
 }
 
+// Records of `op`, whose result has not become f64 with the others, that it is
+// stored in f32.
+static void storeSingle(Operation *op) {
+  if (auto decision = amp::DecisionAttr::of(op))
+    op->setAttr(amp::DecisionAttr::attrName,
+                decision.withStorage(Float32Type::get(op->getContext())));
+}
+
+// Bits of an f32 stay 32 bits: on either side of `op`, whose float has become
+// f64, a conversion to the type that it had and back.
+static void keepWidth(BitCastOp op) {
+  RankedTensorType input = op.getInput().getType(), output = op.getType();
+  if (input.getElementTypeBitWidth() == output.getElementTypeBitWidth())
+    return;
+  OpBuilder builder(op);
+  Type f32 = builder.getF32Type();
+  auto convert = [&](Value value, RankedTensorType type) {
+    auto cast = mpc::CastOp::create(builder, op.getLoc(), type, value);
+    // Of its phase, and by its decision.
+    cast->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    return cast;
+  };
+  if (isa<FloatType>(input.getElementType())) {
+    mpc::CastOp single = convert(op.getInput(), input.clone(f32));
+    storeSingle(single);
+    op.getInputMutable().assign(single);
+    return;
+  }
+  builder.setInsertionPointAfter(op);
+  op.getOutput().setType(output.clone(f32));
+  mpc::CastOp wide = convert(op.getOutput(), output);
+  op.getOutput().replaceAllUsesExcept(wide.getOutput(), wide);
+  storeSingle(op);
+}
+
 void ConvertFloatTypePass::runOnOperation() {
   MLIRContext *context = &getContext();
   // Types, constants in the IR, and constants in resources.
@@ -79,6 +116,7 @@ void ConvertFloatTypePass::runOnOperation() {
   replacer.recursivelyReplaceElementsIn(getOperation(), /*replaceAttrs=*/true,
                                         /*replaceLocs=*/false,
                                         /*replaceTypes=*/true);
+  getOperation()->walk(keepWidth);
   if (!resourcesRead) {
     getOperation().emitError(
         "expected the values of every resource to be present");

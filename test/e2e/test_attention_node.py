@@ -69,15 +69,6 @@ def test_its_gradient_is_zero(precision, tmp_path):
     assert losses[2] < losses[0]
 
 
-@pytest.mark.parametrize("name", ["left_window_size", "right_window_size"])
-def test_windows_are_refused(name, tmp_path):
-    path = tmp_path / "model.onnx"
-    onnx.save(attention(MASKS["boolean"], opset=25, **{name: 1}), path)
-    process = mpctest.mpc("compile", path, "--emit=import", "-o", "-")
-    assert process.returncode == 4
-    assert f"node 'attention' (Attention): attribute '{name}'" in process.stderr
-
-
 def softmax(scores):
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     return weights / weights.sum(-1, keepdims=True)
@@ -102,19 +93,111 @@ def test_a_cap_is_in_front_of_a_bias_since_opset_25(opset, tmp_path):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_capped_scores_of_a_mode_that_has_changed_are_refused(tmp_path):
+@pytest.mark.parametrize("mode", [0, 1, 2, 3])
+def test_scores_of_opset_25(mode, tmp_path):
+    """Raw, behind the cap, behind the bias, and the weights."""
+    x = make_x()
+    bias = np.random.RandomState(1).normal(size=[4, 4]).astype(np.float32)
     model = attention(
-        np.zeros([4, 4], np.float32),
+        bias,
         opset=25,
         results=("y", "", "", "scores"),
+        scale=1.0,
         softcap=0.5,
-        qk_matmul_output_mode=2,
+        qk_matmul_output_mode=mode,
     )
-    path = tmp_path / "model.onnx"
-    onnx.save(model, path)
-    process = mpctest.mpc("compile", path, "--emit=import", "-o", "-")
-    assert process.returncode == 4
-    assert "'qk_matmul_output_mode' 2 beside 'softcap'" in process.stderr
+    model.graph.output.append(
+        helper.make_tensor_value_info("scores", 1, [2, 3, 4, 4])
+    )
+    found = mpctest.run(model, {"x": x}, tmp_path)["scores"]
+    raw = x * 0.5 @ x.swapaxes(2, 3)
+    capped = np.tanh(raw / 0.5) * 0.5
+    expected = [raw, capped, capped + bias, softmax(capped + bias)][mode]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+WINDOWS = {
+    "left": {"left_window_size": 1},
+    "right": {"right_window_size": 0},
+    "both": {"left_window_size": 0, "right_window_size": 1},
+    "causal": {"left_window_size": 1, "is_causal": 1},
+    "far": {"left_window_size": 2**62, "right_window_size": 2**62},
+}
+
+
+def in_window(places, keys, left=-1, right=-1, causal=0):
+    """Which of `keys` a query at each of `places` sees."""
+    distance = places[..., None] - np.arange(keys)
+    seen = np.ones(distance.shape, bool)
+    if left >= 0:
+        seen &= distance <= left
+    if right >= 0:
+        seen &= -distance <= right
+    return seen & (distance >= 0) if causal else seen
+
+
+def window_of(attributes):
+    return {
+        "left": attributes.get("left_window_size", -1),
+        "right": attributes.get("right_window_size", -1),
+        "causal": attributes.get("is_causal", 0),
+    }
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("is_one_op", [True, False])
+def test_windows_of_opset_25(name, is_one_op, tmp_path):
+    """A query sees keys near its own alone, beside what a mask shows."""
+    shown = np.ones((4, 4), bool)
+    shown[3, 3] = False
+    extra = {} if is_one_op else {"softmax_precision": 11}
+    model = attention(shown, opset=25, **WINDOWS[name], **extra)
+    x = make_x()
+    found = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    seen = in_window(np.arange(4), 4, **window_of(WINDOWS[name])) & shown
+    scores = x * 0.5 @ x.swapaxes(2, 3) / np.sqrt(5)
+    weights = np.where(seen, np.exp(scores), 0)
+    total = weights.sum(-1, keepdims=True)
+    expected = weights / np.where(total == 0, 1, total) @ x
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("cache", ["past", "lengths"])
+def test_windows_are_behind_a_cache(name, cache, tmp_path):
+    """The first query is behind the past, or as many keys before a sample's last
+    one as there are queries. Two heads of queries share one of keys."""
+    random = np.random.RandomState(2)
+    x = random.normal(size=[2, 2, 3, 5]).astype(np.float32)
+    keys = random.normal(size=[2, 1, 7, 5]).astype(np.float32)
+    inputs = {"q": x, "k": keys, "v": keys}
+    names = ["q", "k", "v", ""]
+    places = np.broadcast_to(4 + np.arange(3), (2, 3))
+    lengths = np.array([7, 7])
+    if cache == "past":
+        inputs = {"q": x, "k": keys[:, :, 4:], "past": keys[:, :, :4]}
+        names = ["q", "k", "k", "", "past", "past"]
+    else:
+        lengths = np.array([5, 7])
+        inputs["lengths"] = lengths
+        names += ["", "", "lengths"]
+        places = lengths[:, None] - 3 + np.arange(3)
+    node = helper.make_node("Attention", names, ["y"], "attention", **WINDOWS[name])
+    model = mpctest.make_model(
+        [node],
+        {key: (value.dtype, value.shape) for key, value in inputs.items()},
+        {"y": (np.float32, x.shape)},
+        {},
+        opset=25,
+    )
+    found = mpctest.run(model, inputs, tmp_path)["y"]
+    seen = in_window(places, 7, **window_of(WINDOWS[name]))
+    seen &= np.arange(7) < lengths[:, None, None]
+    scores = x @ keys.swapaxes(2, 3) / np.sqrt(5)
+    weights = np.where(seen[:, None], np.exp(scores), 0)
+    total = weights.sum(-1, keepdims=True)
+    expected = weights / np.where(total == 0, 1, total) @ keys
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("is_causal", [0, 1])

@@ -210,6 +210,17 @@ CANCELLATIONS = {
         ],
         *(1000, {"small": 1e-3, "one": 1}),
     ),
+    "square": gate(
+        [
+            node("Mul", ["h", "tenth"], "d", "narrow"),
+            node("Add", ["d", "shift"], "z", "shift"),
+            node("Tanh", ["z"], "t", "rounded"),
+            node("Mul", ["t", "t"], "s", "rounded_too"),
+            node("Sub", ["one", "s"], "c", "difference"),
+        ],
+        # 1 - t is 0.0018 there, half of bfloat16's step below 1.
+        *(100, {"tenth": 0.1, "shift": 3.5, "one": 1}),
+    ),
     "offset": gate(
         [
             node("Add", ["h", "large"], "z", "rounded"),
@@ -219,6 +230,44 @@ CANCELLATIONS = {
         *(1, {"large": 1e4}),
     ),
 }
+
+
+@pytest.mark.parametrize("precision", ("bf16-mixed", "16-mixed"))
+def test_the_root_of_a_complement_of_a_square_trains(precision, tmp_path):
+    """sqrt(1 - tanh(h)^2) is 0 where tanh(h) is rounded to 1, and its gradient
+    is infinite there: NaN after one step, as PyTorch's autocast has it."""
+    random = np.random.RandomState(5)
+    nodes = [
+        node("MatMul", ["x", "w"], "h", "first"),
+        node("Tanh", ["h"], "t", "tanh"),
+        node("Mul", ["t", "t"], "s", "square"),
+        node("Sub", ["one", "s"], "c", "difference"),
+        node("Sqrt", ["c"], "r", "root"),
+        node("MatMul", ["r", "v"], "y", "last"),
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float32, ["N", WIDTH])},
+        {"y": (np.float32, ["N", 4])},
+        {
+            "w": weight(random, WIDTH, WIDTH),
+            "v": weight(random, WIDTH, 4),
+            "one": np.float32(1),
+        },
+    )
+    # tanh of 4 and more is 1 in bfloat16, of 9 and more in float32.
+    x = random.standard_normal((8 * BATCH, WIDTH)).astype(np.float32)
+    target = random.standard_normal((8 * BATCH, 4)).astype(np.float32)
+    flags = ["--loss", "mse", "--optimizer", "sgd", "--lr", "0.01"]
+    flags += ["--batch-size", str(BATCH), "--epochs", "2", "--loss-scale", "1"]
+    data = {"x": 2 * x, "target": target}
+    exact, _ = mpctest.train(model, data, tmp_path / "exact", *flags)
+    mixed, _ = mpctest.train(
+        model, data, tmp_path / "mixed", "--precision", precision, *flags
+    )
+    np.testing.assert_allclose(
+        mpctest.losses(mixed), mpctest.losses(exact), rtol=0.03
+    )
 
 
 def cancel(name, folder, *flags):

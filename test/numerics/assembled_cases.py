@@ -173,6 +173,39 @@ for p in (1, 2):
         attributes={"axis": 1, "p": p},
         terms=8,
     )
+# Rows of zeros have no direction.
+rows = apart(3, 5, 4)
+rows[1] = 0
+for p in (1, 2):
+    add(
+        f"lp_normalization_zeros_{p}",
+        "LpNormalization",
+        {"x": rows},
+        lambda x, axis, p: np.divide(
+            x, norm(x, axis, p), out=np.zeros_like(x), where=norm(x, axis, p) > 0
+        ),
+        attributes={"axis": 1, "p": p},
+        terms=8,
+        gradient=False,
+    )
+
+
+def space_to_depth(x, blocksize, mode):
+    n, c, h, w = x.shape
+    apart = x.reshape(n, c, h // blocksize, blocksize, w // blocksize, blocksize)
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    return apart.transpose(order).reshape(n, -1, h // blocksize, w // blocksize)
+
+
+for mode in ("DCR", "CRD"):
+    add(
+        f"space_to_depth_{mode.lower()}",
+        "SpaceToDepth",
+        {"x": normal(2, 3, 4, 6)},
+        space_to_depth,
+        attributes={"blocksize": 2, "mode": mode},
+        opset=28,
+    )
 for p in (1, 2, 3):
     add(
         f"global_lp_pool_{p}",

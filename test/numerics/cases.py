@@ -12,6 +12,7 @@ import elementwise_cases  # noqa: F401: adds its cases
 import fourier_cases  # noqa: F401: adds its cases
 import grid_cases  # noqa: F401: adds its cases
 import indexed_cases  # noqa: F401: adds its cases
+import linear_cases  # noqa: F401: adds its cases
 import reference
 import sampled_cases  # noqa: F401: adds its cases
 from case import CASES, Case, add, apart, int64, normal, positive

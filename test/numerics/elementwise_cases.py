@@ -227,6 +227,17 @@ add(
     attributes={"fmod": 1},
 )
 add(
+    "mod_floor",
+    "Mod",
+    {
+        "a": positive(4, 1, 1) * np.array([0.5, -1.5, 2.5, 0.25])[:, None],
+        "b": positive(4, 1, 1) * np.array([1.0, -1.0]),
+    },
+    lambda a, b, fmod: np.mod(a, b),
+    attributes={"fmod": 0},
+    opset=28,
+)
+add(
     "prod",
     "ReduceProd",
     {"x": apart(4, 5, 6)},

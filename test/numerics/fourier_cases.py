@@ -82,6 +82,38 @@ for name, shape, rest, attributes, opset in (
     )
 
 
+def irfft(x, length=None, axis=None, inverse=1, onesided=1):
+    axis = -2 if axis is None else int(axis)
+    axis %= x.ndim
+    length = 2 * (x.shape[axis] - 1) if length is None else int(length)
+    y = np.fft.irfft(x[..., 0] + 1j * x[..., 1], length, axis)
+    return y[..., None]
+
+
+# From one half of a spectrum, also cut and padded, back to a real signal.
+for name, shape, rest in (
+    ("even", (2, 6, 2), ()),
+    ("odd", (2, 5, 2), (9, 1)),
+    ("cut", (2, 6, 3, 2), (7, 1)),
+    ("padded", (2, 4, 2), (11, 1)),
+    ("one", (2, 1, 2), (1, 1)),
+):
+    arguments = {"x": normal(*shape)}
+    for key, value in zip(("length", "axis"), rest):
+        arguments[key] = np.array(value)
+    add(
+        f"dft_real_inverse_{name}",
+        "DFT",
+        arguments,
+        irfft,
+        attributes={"inverse": 1, "onesided": 1},
+        constant=("length", "axis"),
+        opset=20,
+        terms=12,
+        magnitude=8,
+    )
+
+
 def stft(x, step, window=None, length=None, onesided=1):
     length = int(length or (x.shape[1] if window is None else len(window)))
     frames = [

@@ -176,3 +176,22 @@ def test_what_lies_between_need_not_fit_16_bits(op, tmp_path):
     y = mpctest.run(model, {"x": x}, tmp_path)["y"]
     assert y.dtype == np.float16
     np.testing.assert_allclose(y, expected, rtol=2.0**-10)
+
+
+@pytest.mark.parametrize("dtype", (np.float16, np.float32, np.float64))
+def test_a_remainder_of_zero_has_the_sign_of_the_divisor(dtype, tmp_path):
+    """As numpy.mod's, of zeros of both signs and of multiples; and the
+    remainders by infinity."""
+    a = np.array([0.0, -0.0, 6.0, -6.0, 1.0, -1.0], dtype)[:, None]
+    b = np.array([3.0, -3.0, np.inf, -np.inf], dtype)
+    model = mpctest.make_model(
+        [helper.make_node("Mod", ["a", "b"], ["y"])],
+        {"a": (dtype, a.shape), "b": (dtype, b.shape)},
+        {"y": (dtype, (6, 4))},
+        {},
+        opset=28,
+    )
+    y = mpctest.run(model, {"a": a, "b": b}, tmp_path)["y"]
+    expected = np.mod(a, b)
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(np.signbit(y), np.signbit(expected))

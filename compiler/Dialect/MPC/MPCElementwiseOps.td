@@ -208,6 +208,22 @@ def MPC_CastOp : MPC_ShapedOp<"cast", "Elementwise"> {
   let hasFolder = 1;
 }
 
+def MPC_BitCastOp : MPC_ShapedOp<"bit_cast", "Elementwise"> {
+  let summary = "ONNX BitCast: the same bits as another type of that width";
+  let description = [{
+    Bits of a float are those of the type it has in the model: of an f32 in
+    64-true those of the f32 it rounds to. A signalling NaN of a float16 becomes
+    a quiet one. No derivative.
+
+    ```mlir
+    %y = mpc.bit_cast %x : (tensor<8xf32>) -> tensor<8xi32>
+    ```
+  }];
+  let arguments = (ins MPC_NumberTensor:$input);
+  let results = (outs MPC_NumberTensor:$output);
+  let hasFolder = 1;
+}
+
 def MPC_DropoutOp : MPC_TensorOp<"dropout", "Elementwise",
     [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes", "getIndexedShape"]>]> {
   let summary = "training-mode dropout with a counter-based mask";

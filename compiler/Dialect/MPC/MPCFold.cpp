@@ -172,6 +172,17 @@ OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
   });
 }
 
+OpFoldResult BitCastOp::fold(FoldAdaptor adaptor) {
+  if (getInput().getType() == getType())
+    return getInput();
+  auto read = readAll(getType(), {adaptor.getInput()});
+  if (!read)
+    return {};
+  return mapElements(getType(), *read, [&](ArrayRef<int64_t> at) {
+    return read->front().getBits(at[0]);
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // Reductions
 //===----------------------------------------------------------------------===//

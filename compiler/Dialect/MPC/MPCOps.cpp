@@ -58,6 +58,16 @@ LogicalResult CastOp::verify() {
   return success();
 }
 
+LogicalResult BitCastOp::verify() {
+  auto input = getInput().getType(), output = getType();
+  if (input.getShape() != output.getShape())
+    return emitOpError("expected equal shapes");
+  if (input.getElementTypeBitWidth() != output.getElementTypeBitWidth())
+    return emitOpError("expected types of one width, found ")
+           << input.getElementType() << " and " << output.getElementType();
+  return success();
+}
+
 LogicalResult ModOp::verify() {
   if (!getFmod() && isa<FloatType>(elementOf(getLhs())))
     return emitOpError("of floats is expected with fmod");

@@ -95,22 +95,28 @@ static FailureOr<int64_t> readBlock(NodeImporter &node) {
   return block;
 }
 
-static LogicalResult importDepthToSpace(NodeImporter &node) {
-  FailureOr<int64_t> read = readBlock(node);
-  if (failed(read))
-    return failure();
-  int64_t b = *read, area;
-  ArrayRef<int64_t> shape = node.operandShape(0);
+// Whether the place in a block comes before the channel among those in depth.
+static FailureOr<bool> readDepthFirst(NodeImporter &node) {
   std::string mode = node.string("mode", "DCR");
   if (mode != "DCR" && mode != "CRD")
     return node.invalid("expected attribute 'mode' to be DCR or CRD, found '" +
                         mode + "'");
+  return mode == "DCR";
+}
+
+static LogicalResult importDepthToSpace(NodeImporter &node) {
+  FailureOr<int64_t> read = readBlock(node);
+  FailureOr<bool> depthFirst = readDepthFirst(node);
+  if (failed(read) || failed(depthFirst))
+    return failure();
+  int64_t b = *read, area;
+  ArrayRef<int64_t> shape = node.operandShape(0);
   if (llvm::MulOverflow(b, b, area) || shape[1] % area != 0)
     return node.invalid("blocks of " + Twine(b) + " x " + Twine(b) +
                         " do not divide " + Twine(shape[1]) + " channels");
   int64_t n = shape[0], c = shape[1] / area, h = shape[2], w = shape[3];
   // To (n, c, h, b, w, b).
-  bool isDepthFirst = mode == "DCR";
+  bool isDepthFirst = *depthFirst;
   Value apart = node.reshape(
       node.operand(0), isDepthFirst ? ArrayRef<int64_t>{n, b, b, c, h, w}
                                     : ArrayRef<int64_t>{n, c, b, b, h, w});
@@ -123,7 +129,8 @@ static LogicalResult importDepthToSpace(NodeImporter &node) {
 
 static LogicalResult importSpaceToDepth(NodeImporter &node) {
   FailureOr<int64_t> read = readBlock(node);
-  if (failed(read))
+  FailureOr<bool> depthFirst = readDepthFirst(node);
+  if (failed(read) || failed(depthFirst))
     return failure();
   int64_t b = *read;
   ArrayRef<int64_t> shape = node.operandShape(0);
@@ -133,7 +140,9 @@ static LogicalResult importSpaceToDepth(NodeImporter &node) {
                         " x " + Twine(shape[3]));
   int64_t n = shape[0], c = shape[1], h = shape[2] / b, w = shape[3] / b;
   Value apart = node.reshape(node.operand(0), {n, c, h, b, w, b});
-  Value moved = transpose(node, apart, {0, 3, 5, 1, 2, 4});
+  Value moved = transpose(node, apart,
+                          *depthFirst ? ArrayRef<int64_t>{0, 3, 5, 1, 2, 4}
+                                      : ArrayRef<int64_t>{0, 1, 3, 5, 2, 4});
   return node.define(0, moved ? node.reshape(moved, {n, b * b * c, h, w})
                               : Value());
 }

@@ -39,6 +39,9 @@ private:
   Value score();
   LogicalResult readMask();
   LogicalResult readLengths();
+  LogicalResult readWindow();
+  Value placeQueries();
+  int64_t getScoresRank() const { return queryHeads == heads ? 4 : 5; }
   void alsoSee(Value isSeen);
   Value addBias(Value scores);
   Value cap(Value scores);
@@ -60,6 +63,8 @@ private:
   Value query, key, value;
   /// What is added to the scores, and which of them are seen; null: none, all.
   Value bias, mask;
+  /// Of each sample, how many keys there are; null: all.
+  Value lengths;
   int64_t batch = 0, queryHeads = 0, heads = 0;
   int64_t queries = 0, keys = 0, past = 0;
 };
@@ -194,19 +199,50 @@ LogicalResult AttentionBuilder::readLengths() {
                         "]");
   if (node.hasInput(4))
     return node.invalid("expected nonpad_kv_seqlen or a past, not both");
-  int64_t rank = queryHeads == heads ? 4 : 5;
+  int64_t rank = getScoresRank();
   SmallVector<int64_t> shape(rank, 1);
   shape.front() = batch;
-  Value count = castTo(node, node.reshape(node.operand(6), shape),
-                       node.attributes().getI64Type());
+  lengths = castTo(node, node.reshape(node.operand(6), shape),
+                   node.attributes().getI64Type());
   Value places = iota(node, rank, rank - 1, keys);
-  alsoSee(node.emit<LessOp>({places, count}));
-  if (mask && isCausal()) {
-    Value first = node.emit<SubOp>({count, integerConstant(node, {}, queries)});
-    Value last = node.emit<AddOp>({first, iota(node, rank, rank - 2, queries)});
-    alsoSee(node.emit<LessOrEqualOp>({places, last}));
-  }
+  alsoSee(node.emit<LessOp>({places, lengths}));
+  if (mask && isCausal())
+    alsoSee(node.emit<LessOrEqualOp>({places, placeQueries()}));
   return success(mask != nullptr);
+}
+
+/// The place of each query among the keys, along the scores: behind the past,
+/// or so that the last one is a sample's last key.
+Value AttentionBuilder::placeQueries() {
+  int64_t rank = getScoresRank();
+  Value order = iota(node, rank, rank - 2, queries);
+  Value first = integerConstant(node, {}, past);
+  if (lengths)
+    first = node.emit<SubOp>({lengths, integerConstant(node, {}, queries)});
+  return node.emit<AddOp>({first, order});
+}
+
+/// How far a query sees to either side, since opset 25.
+LogicalResult AttentionBuilder::readWindow() {
+  if (node.getOpset() < 25)
+    return success();
+  int64_t left = node.integer("left_window_size", -1);
+  int64_t right = node.integer("right_window_size", -1);
+  if (left < -1 || right < -1)
+    return node.invalid("expected windows of -1 or more, found " + Twine(left) +
+                        " and " + Twine(right));
+  int64_t rank = getScoresRank();
+  // Beyond this a window has no end.
+  constexpr int64_t kFar = int64_t(1) << 40;
+  auto shift = [&](int64_t by) {
+    return node.emit<AddOp>({placeQueries(), integerConstant(node, {}, by)});
+  };
+  Value places = iota(node, rank, rank - 1, keys);
+  if (left >= 0)
+    alsoSee(node.emit<LessOrEqualOp>({shift(-std::min(left, kFar)), places}));
+  if (right >= 0)
+    alsoSee(node.emit<LessOrEqualOp>({places, shift(std::min(right, kFar))}));
+  return success(!node.hasFailed());
 }
 
 Value AttentionBuilder::addBias(Value scores) {
@@ -318,15 +354,20 @@ Value AttentionBuilder::buildParts() {
   Value scores = score();
   if (failed(defineScores(0, scores)))
     return {};
-  if (capsBeforeBias())
-    scores = cap(scores);
-  scores = addBias(scores);
-  bool isMaskedOutput =
+  // Mode 1: in front of the cap, or of the bias, whichever comes second.
+  bool isOutput =
       node.hasOutput(3) && node.integer("qk_matmul_output_mode", 0) == 1;
-  if (isMaskedOutput && failed(defineScores(1, hide(scores))))
-    return {};
-  if (!capsBeforeBias())
+  if (capsBeforeBias()) {
     scores = cap(scores);
+    if (isOutput && failed(defineScores(1, scores)))
+      return {};
+    scores = addBias(scores);
+  } else {
+    scores = addBias(scores);
+    if (isOutput && failed(defineScores(1, hide(scores))))
+      return {};
+    scores = cap(scores);
+  }
   scores = hide(scores);
   if (failed(defineScores(2, scores)))
     return {};
@@ -344,16 +385,7 @@ LogicalResult AttentionBuilder::build() {
     return node.invalid("expected attribute 'qk_matmul_output_mode' of 0 to 3, "
                         "found " +
                         Twine(mode));
-  if ((mode == 1 || mode == 2) && node.hasOutput(3) && isCapped() &&
-      capsBeforeBias())
-    return node.unsupported("output 3 of attribute 'qk_matmul_output_mode' " +
-                            Twine(mode) +
-                            " beside 'softcap' is not supported in opset 25; "
-                            "use mode 0 or 3");
-  for (StringRef name : {"left_window_size", "right_window_size"})
-    if (node.integer(name, -1) >= 0)
-      return node.unsupported("attribute '" + name + "' is not supported");
-  if (failed(readMask()) || failed(readLengths()))
+  if (failed(readMask()) || failed(readLengths()) || failed(readWindow()))
     return failure();
   Value mixed = isOneOp() ? buildOneOp() : buildParts();
   bool isApart = node.operandShape(0).size() == 4;

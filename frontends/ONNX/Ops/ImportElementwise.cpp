@@ -52,12 +52,36 @@ static LogicalResult importBitShift(NodeImporter &node) {
                       direction + "'");
 }
 
+// The remainder that has the sign of b, as Python's: that of a, and b more
+// where the signs differ. The sign of a zero is b's too: 0 - r is +0 of either
+// zero r, and -(0 - r) is -0 and has the slope of r.
+static Value floorMod(NodeImporter &node, Value a, Value b) {
+  Value rest = node.emit<ModOp>({a, b}, {node.attribute("fmod", true)});
+  if (!rest)
+    return {};
+  Value zero = numberConstant(node, 0, elementTypeOf(rest));
+  auto isNegative = [&](Value x) { return node.emit<LessOp>({x, zero}); };
+  Value isBelow = isNegative(b);
+  Value differs = node.emit<XorOp>({isNegative(rest), isBelow});
+  Value moved =
+      node.emit<SelectOp>({differs, node.emit<AddOp>({rest, b}), rest});
+  // Of a remainder of zero.
+  Value below = node.emit<NegOp>({node.emit<SubOp>({zero, rest})});
+  Value none =
+      node.emit<SelectOp>({isBelow, below, node.emit<AddOp>({rest, zero})});
+  Value isNone = node.emit<EqualOp>({rest, zero});
+  return node.emit<SelectOp>({isNone, none, moved});
+}
+
 static LogicalResult importMod(NodeImporter &node) {
   if (failed(checkSameElementType(node)))
     return failure();
   bool fmod = node.integer("fmod", 0) != 0;
-  if (!fmod && isa<FloatType>(node.operandType(0).getElementType()))
-    return node.invalid("expected attribute 'fmod' to be 1 for floats");
+  if (!fmod && isa<FloatType>(node.operandType(0).getElementType())) {
+    if (node.getOpset() < 28)
+      return node.invalid("expected attribute 'fmod' to be 1 for floats");
+    return node.define(0, floorMod(node, node.operand(0), node.operand(1)));
+  }
   return node.define(0, node.emit<ModOp>({node.operand(0), node.operand(1)},
                                          {node.attribute("fmod", fmod)}));
 }
@@ -263,6 +287,35 @@ static LogicalResult importCastLike(NodeImporter &node) {
   return node.define(0, castTo(node, node.operand(0), element));
 }
 
+// The same bits as another type of that width. Booleans, which have a byte in
+// memory, are the numbers 0 and 1.
+static LogicalResult importBitCast(NodeImporter &node) {
+  auto read = node.elementType("to", Type());
+  if (failed(read))
+    return failure();
+  Type element = *read;
+  if (!element)
+    return node.invalid("attribute 'to' is missing or names no type");
+  RankedTensorType type = node.operandType(0);
+  auto widthOf = [](Type type) {
+    return type.isInteger(1) ? 8 : type.getIntOrFloatBitWidth();
+  };
+  if (widthOf(type.getElementType()) != widthOf(element))
+    return node.invalid(
+        "expected a type of " + Twine(widthOf(type.getElementType())) +
+        " bits in attribute 'to', found one of " + Twine(widthOf(element)));
+  Value x = node.operand(0);
+  if (type.getElementType() == element)
+    return node.define(0, x);
+  if (type.getElementType().isInteger(1) || element.isInteger(1))
+    return node.define(0, castTo(node, x, element));
+  // No derivative goes through bits.
+  if (x && isa<FloatType>(type.getElementType()) &&
+      !x.getDefiningOp<ConstantOp>())
+    x = node.emit<StopGradientOp>({x}, {}, type);
+  return node.define(0, node.emit<BitCastOp>({x}, {}, type.clone(element)));
+}
+
 // Also of integers, which have no relu of their own.
 static LogicalResult importRelu(NodeImporter &node) {
   auto type = node.operandType(0);
@@ -301,6 +354,17 @@ static LogicalResult importFormula(NodeImporter &node) {
           parameter.name, node.real(parameter.name, parameter.byDefault)));
   auto op = node.create<OpT>({node.operand(0)}, parameters);
   return op ? node.define(0, op.getOutput()) : failure();
+}
+
+// a * sigmoid(alpha * a) * b, of one shape.
+static LogicalResult importSwiGLU(NodeImporter &node) {
+  if (failed(checkSameElementType(node)))
+    return failure();
+  if (node.operandShape(0) != node.operandShape(1))
+    return node.invalid("expected inputs of one shape");
+  Value gate = node.emit<SwishOp>(
+      {node.operand(0)}, {node.attribute("alpha", node.real("alpha", 1.0))});
+  return node.define(0, node.emit<MulOp>({gate, node.operand(1)}));
 }
 
 static LogicalResult importGelu(NodeImporter &node) {
@@ -409,6 +473,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
       {"", "Add", 6, 6, 2, 2, 1, importAligned<AddOp>},
       {"", "Add", 7, kNoEnd, 2, 2, 1, importAdd},
       {"", "And", 7, kNoEnd, 2, 2, 1, importBits<importBinary<AndOp>>},
+      {"", "BitCast", 26, kNoEnd, 1, 1, 1, importBitCast},
       {"", "BitShift", 11, kNoEnd, 2, 2, 1, importBitShift},
       {"", "BitwiseAnd", 18, kNoEnd, 2, 2, 1, importBits<importBinary<AndOp>>},
       {"", "BitwiseNot", 18, kNoEnd, 1, 1, 1, importBits<importUnary<NotOp>>},
@@ -451,6 +516,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
       {"", "Sub", 6, 6, 2, 2, 1, importAligned<SubOp>},
       {"", "Sub", 7, kNoEnd, 2, 2, 1, importBinary<SubOp>},
       {"", "Sum", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<AddOp>},
+      {"", "SwiGLU", 28, kNoEnd, 2, 2, 1, importSwiGLU},
       {"", "Tanh", 6, kNoEnd, 1, 1, 1, importUnary<TanhOp>},
       {"", "Xor", 7, kNoEnd, 2, 2, 1, importBits<importBinary<XorOp>>},
       {"", "Gelu", 20, kNoEnd, 1, 1, 1, importGelu},

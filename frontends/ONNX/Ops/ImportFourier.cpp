@@ -184,8 +184,8 @@ static Value fitAxis(NodeImporter &node, Value x, int64_t axis,
 }
 
 // `x` of (outer..., n, inner..., parts), transformed along `axis`.
-static LogicalResult transformAxis(NodeImporter &node, Value x, int64_t axis,
-                                   bool isInverse, bool isOneSided) {
+static Value transformAxis(NodeImporter &node, Value x, int64_t axis,
+                           bool isInverse, bool isOneSided) {
   SmallVector<int64_t> shape(NodeImporter::shapeOf(x));
   int64_t rank = shape.size(), n = shape[axis], parts = shape.back();
   int64_t kept = isOneSided ? n / 2 + 1 : n;
@@ -210,9 +210,42 @@ static LogicalResult transformAxis(NodeImporter &node, Value x, int64_t axis,
     transform.scale = 1.0 / n;
   Value result =
       node.reshape(transformRows(node, lines, transform, kept), moved);
-  if (!result)
+  return result ? castTo(node, transpose(node, result, back), element)
+                : Value();
+}
+
+// The real signal of n elements of which input 0 has the first n / 2 + 1
+// results along `axis`: the others are their conjugates, in reverse order.
+static LogicalResult invertOneSided(NodeImporter &node, int64_t axis) {
+  SmallVector<int64_t> shape(node.operandShape(0));
+  auto length = readLength(node, 1, "the length", 2 * (shape[axis] - 1));
+  if (failed(length))
     return failure();
-  return node.define(0, castTo(node, transpose(node, result, back), element));
+  int64_t n = *length;
+  if (n < 1)
+    return node.invalid("expected the length of a signal whose transform has "
+                        "one element");
+  Value half = fitAxis(node, node.operand(0), axis, n / 2 + 1);
+  SmallVector<int64_t> mirrored;
+  for (int64_t k = n / 2 + 1; k < n; ++k)
+    mirrored.push_back(n - k);
+  Value whole = half;
+  if (half && !mirrored.empty()) {
+    Value sign = floatConstant(node, elementTypeOf(half), {2}, {1.0, -1.0});
+    Value others = node.emit<MulOp>({take(node, half, axis, mirrored), sign});
+    whole = concatenate(node, {half, others}, axis);
+  }
+  if (!whole)
+    return failure();
+  Value signal = transformAxis(node, whole, axis, /*isInverse=*/true,
+                               /*isOneSided=*/false);
+  if (!signal)
+    return failure();
+  // All that is imaginary is 0.
+  SmallVector<int64_t> real(NodeImporter::shapeOf(signal));
+  real.back() = 1;
+  SmallVector<int64_t> origin(real.size(), 0);
+  return node.define(0, slice(node, signal, origin, real));
 }
 
 static LogicalResult assembleDFT(NodeImporter &node, int64_t givenAxis) {
@@ -235,17 +268,21 @@ static LogicalResult assembleDFT(NodeImporter &node, int64_t givenAxis) {
     return node.invalid("expected a last axis of 1 or 2 elements, for real and "
                         "imaginary parts, found " +
                         Twine(parts));
-  if (isOneSided && parts == 2)
+  if (isOneSided && parts == 2 && !isInverse)
     return node.invalid("with attribute 'onesided' expected a real input, with "
                         "a last axis of 1 element");
   if (type.getNumElements() == 0)
     return node.invalid("the input has no elements");
+  if (isOneSided && parts == 2)
+    return invertOneSided(node, *axis);
   // The length is the axis's, or given; then the axis is cut or padded.
   auto length = readLength(node, 1, "the length", type.getDimSize(*axis));
   if (failed(length))
     return failure();
   Value x = fitAxis(node, node.operand(0), *axis, *length);
-  return x ? transformAxis(node, x, *axis, isInverse, isOneSided) : failure();
+  if (!x)
+    return failure();
+  return node.define(0, transformAxis(node, x, *axis, isInverse, isOneSided));
 }
 
 static LogicalResult importDFT(NodeImporter &node) {
@@ -316,8 +353,10 @@ static LogicalResult importSTFT(NodeImporter &node) {
   if (node.hasInput(2))
     x = node.emit<MulOp>(
         {x, node.reshape(node.operand(2), {1, 1, *length, 1})});
-  return x ? transformAxis(node, x, 2, /*isInverse=*/false, isOneSided)
-           : failure();
+  if (!x)
+    return failure();
+  return node.define(
+      0, transformAxis(node, x, 2, /*isInverse=*/false, isOneSided));
 }
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getFourierOps() {

@@ -20,7 +20,8 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
         getFourierOps(),        getPoolingOps(),     getRandomOps(),
         getSelectedOps(),       getQuantizedOps(),   getOptimizerOps(),
         getLossScalingOps(),    getFusedOps(),       getScanOps(),
-        getFusedAttentionOps(), getGroupQueryOps(),  getRoiPoolingOps()})
+        getFusedAttentionOps(), getGroupQueryOps(),  getRoiPoolingOps(),
+        getLinearAttentionOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // others are there for another entry's builder
         all.push_back(entry);

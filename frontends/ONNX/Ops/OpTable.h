@@ -47,6 +47,7 @@ llvm::ArrayRef<OpEntry> getShapeOps();
 llvm::ArrayRef<OpEntry> getContractionOps();
 llvm::ArrayRef<OpEntry> getNormalizationOps();
 llvm::ArrayRef<OpEntry> getLayerNormOps();
+llvm::ArrayRef<OpEntry> getLinearAttentionOps();
 llvm::ArrayRef<OpEntry> getAttentionOps();
 llvm::ArrayRef<OpEntry> getLoopOps();
 llvm::ArrayRef<OpEntry> getScanOps();

@@ -80,8 +80,37 @@ static Value emitCast(Lanes &l, CastOp op, CastOp::Adaptor in) {
   return toFloatType ? toFloat(l, value, from) : resize(l, value, from, to);
 }
 
+/// The bits of a float of the model, which is computed with in another type:
+/// exactly, of bfloat16 too, whose conversion on some CPUs loses subnormals.
+static Value toBits(Lanes &l, Value value, FloatType from) {
+  OpBuilder &b = l.getBuilder();
+  Location loc = value.getLoc();
+  Type bits = Lanes::typeLike(signless(from), value);
+  if (!from.isBF16())
+    return arith::BitcastOp::create(b, loc, bits, l.convert(value, from));
+  Value single = l.convert(value, b.getF32Type());
+  Value wide = arith::BitcastOp::create(
+      b, loc, Lanes::typeLike(b.getI32Type(), value), single);
+  Value high = arith::ShRUIOp::create(
+      b, loc, wide, l.broadcast(l.integer(b.getI32Type(), 16), wide));
+  return arith::TruncIOp::create(b, loc, bits, high);
+}
+
+static Value emitBitCast(Lanes &l, BitCastOp op, BitCastOp::Adaptor in) {
+  Value value = in.getInput();
+  if (auto from = dyn_cast<FloatType>(op.getInput().getType().getElementType()))
+    value = toBits(l, value, from);
+  auto to = dyn_cast<FloatType>(op.getType().getElementType());
+  if (!to)
+    return value;
+  Value number = arith::BitcastOp::create(l.getBuilder(), value.getLoc(),
+                                          Lanes::typeLike(to, value), value);
+  return l.convert(number, l.getComputeType());
+}
+
 void codegen::addConversionFormulas(ElementwiseTable &table) {
   table.add<CastOp>(emitCast);
+  table.add<BitCastOp>(emitBitCast);
   // The result is rounded as every op's is.
   table.add<amp::CastOp>([](Lanes &, amp::CastOp, amp::CastOp::Adaptor in) {
     return in.getInput();

@@ -26,6 +26,7 @@ static const std::map<std::string, std::string> kWithoutRule = {
     {"mpc.less_or_equal", "gives booleans"},
     {"mpc.is_inf", "gives booleans"},
     {"mpc.is_nan", "gives booleans"},
+    {"mpc.bit_cast", "no derivative goes through bits: importers stop it"},
     {"mpc.and", "reads integers"},
     {"mpc.not", "reads integers"},
     {"mpc.or", "reads integers"},

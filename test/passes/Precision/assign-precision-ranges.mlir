@@ -122,6 +122,38 @@ func.func @cancels(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   return %y : tensor<4x4xf32>
 }
 
+// Of 1 - t * t neither the square nor t may be rounded, nor what an absolute
+// value or a power is of; a product of other values alone.
+// CHECK-LABEL: func.func @cancels_squares
+// CHECK: mpc.tanh {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.sub {{.*}}storage = f32
+// CHECK: mpc.sigmoid {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.abs {{.*}}storage = f32
+// CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.sub {{.*}}storage = f32
+// CHECK: mpc.relu {{.*}}reason = not_between_low
+// CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
+func.func @cancels_squares(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
+  %one = mpc.constant dense<1.0> : tensor<f32>
+  %h = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k0")
+  %t = mpc.tanh %h : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("k1")
+  %tt = mpc.mul %t, %t : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k2")
+  %c = mpc.sub %one, %tt : (tensor<f32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k3")
+  %y0 = mpc.matmul %c, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k4")
+  %s = mpc.sigmoid %h : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("k5")
+  %a = mpc.abs %s : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("k6")
+  %p = mpc.mul %a, %s : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k7")
+  %d = mpc.sub %p, %one : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("k8")
+  %y1 = mpc.matmul %d, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k9")
+  %g = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k10")
+  %r = mpc.relu %g : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("k11")
+  %q = mpc.mul %r, %g : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k12")
+  %e = mpc.sub %one, %q : (tensor<f32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k13")
+  %y2 = mpc.matmul %e, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k14")
+  return %y0, %y1, %y2 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+}
+
 {-#
   dialect_resources: {
     builtin: {

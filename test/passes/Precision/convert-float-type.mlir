@@ -27,6 +27,20 @@ func.func @step(%w: tensor<2xf32> {mpc.state = @w},
   return %3 : tensor<2xf32>
 }
 
+// Bits of an fp32 are those of the fp32 that the fp64 rounds to.
+// CHECK-LABEL: func @bits
+func.func @bits(%x: tensor<2xf32>, %y: tensor<2xf64>) -> (tensor<2xf32>, tensor<2xi64>) {
+  // CHECK: %[[NARROW:.*]] = mpc.cast %{{.*}} : (tensor<2xf64>) -> tensor<2xf32>
+  // CHECK: mpc.bit_cast %[[NARROW]] : (tensor<2xf32>) -> tensor<2xi32>
+  %0 = mpc.bit_cast %x : (tensor<2xf32>) -> tensor<2xi32>
+  // CHECK: %[[NUMBER:.*]] = mpc.bit_cast %{{.*}} : (tensor<2xi32>) -> tensor<2xf32>
+  // CHECK: mpc.cast %[[NUMBER]] : (tensor<2xf32>) -> tensor<2xf64>
+  %1 = mpc.bit_cast %0 : (tensor<2xi32>) -> tensor<2xf32>
+  // CHECK: mpc.bit_cast %{{.*}} : (tensor<2xf64>) -> tensor<2xi64>
+  %2 = mpc.bit_cast %y : (tensor<2xf64>) -> tensor<2xi64>
+  return %1, %2 : tensor<2xf32>, tensor<2xi64>
+}
+
 // 1.0 and 2.0 in fp64, little-endian, aligned to 8.
 // CHECK: [[$BLOB]]: "0x08000000000000000000F03F0000000000000040"
 {-#

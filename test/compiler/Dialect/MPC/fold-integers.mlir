@@ -85,6 +85,18 @@ func.func @converts() -> (tensor<3xi8>, tensor<3xi1>) {
   return %0, %1 : tensor<3xi8>, tensor<3xi1>
 }
 
+// Bits stay what they are: of 1.0 and of a NaN, and of -1.
+// CHECK-LABEL: func @reads_bits
+// CHECK-DAG: dense<[1065353216, 2143289345]> : tensor<2xi32>
+// CHECK-DAG: dense<65535> : tensor<2xui16>
+func.func @reads_bits() -> (tensor<2xi32>, tensor<2xui16>) {
+  %x = mpc.constant dense<[1.0, 0x7FC00001]> : tensor<2xf32>
+  %0 = mpc.bit_cast %x : (tensor<2xf32>) -> tensor<2xi32>
+  %y = mpc.constant dense<-1> : tensor<2xi16>
+  %1 = mpc.bit_cast %y : (tensor<2xi16>) -> tensor<2xui16>
+  return %0, %1 : tensor<2xi32>, tensor<2xui16>
+}
+
 // Numerics of floats stay the model's.
 // CHECK-LABEL: func @keeps_arithmetic_of_floats
 // CHECK: mpc.add

@@ -92,3 +92,11 @@ func.func @random_of_a_row_of_seeds(%seed: tensor<2xi64>, %step: tensor<i64>) ->
   %0 = mpc.random_uniform %seed, %step {id = 0 : i64} : (tensor<2xi64>, tensor<i64>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+func.func @bits_of_another_width(%x: tensor<4xf32>) -> tensor<4xi64> {
+  // expected-error @+1 {{expected types of one width, found 'f32' and 'i64'}}
+  %0 = mpc.bit_cast %x : (tensor<4xf32>) -> tensor<4xi64>
+  return %0 : tensor<4xi64>
+}
