@@ -134,7 +134,8 @@ void mpc::tools::chooseTargets(CompileOptions &options,
     llvm::StringRef output = loss->output;
     if (!isThere(output))
       output = output.rsplit(':').first;
-    if (output.empty() || !isThere(output))
+    // A name with a '=' in it --target-array could not say either.
+    if (output.empty() || output.contains('=') || !isThere(output))
       return;
     // Two losses of one output have the same.
     const std::string target = (output + "=" + output).str();
