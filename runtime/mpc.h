@@ -11,9 +11,10 @@
  * a session on a CPU; its functions run on the one thread that forked.
  *
  * Where memory is short a function returns MPC_IO, "out of memory", and what
- * exists stays usable. On a CPU, creating a session and the first run of each
- * function take no less than 64 MiB of free address space: oneDNN, which does
- * not look whether it gets memory, is not called with less.
+ * exists stays usable; so it does where threads cannot start. On a CPU,
+ * creating a session takes no less than 64 MiB of free address space, and the
+ * first run of each function 64 MiB a thread: oneDNN, which does not look
+ * whether it gets memory, is not called with less.
  *
  * Options and infos start with their size, so that a program compiled against
  * this header runs with a later library: fields it does not know keep their

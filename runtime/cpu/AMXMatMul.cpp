@@ -87,7 +87,9 @@ void AMXMatMul::chooseTiles(int workers) {
                            tileM * tileN * step.k >= 2 * kMinTileProducts;
     if (tileM * tileN <= kMaxSums && !wantsMore)
       break;
-    const bool cutsColumns = step.transA ? tileN > 2 * tileM : tileN >= tileM;
+    // Rows of one panel cannot be cut: of 32 x 64 the columns are.
+    const bool cutsColumns = tileM <= kPanelWidth ||
+                             (step.transA ? tileN > 2 * tileM : tileN >= tileM);
     int64_t &side = cutsColumns ? tileN : tileM;
     side = roundUp((side + 1) / 2);
   }

@@ -50,7 +50,7 @@ CPUDevice::create(const DeviceOptions &options, const Artifact &artifact) {
   try {
     device.reset(new CPUDevice(options.threads));
   } catch (const std::system_error &error) {
-    return Status(StatusCode::Device,
+    return Status(StatusCode::IO,
                   std::string("cannot start the threads asked for: ") +
                       error.what() + "; ask for fewer (--threads)");
   }

@@ -2,9 +2,9 @@
 // CPU device: each step of the plan prepared once, then run slice by slice.
 //
 // A prepared contraction is a few phases in order; the slices of one phase are
-// independent and may run on any worker. How work is sliced follows from the
-// step alone, never from the number of workers, and sums are taken in the same
-// order always: the same bits on any number of threads.
+// independent and may run on any worker. The order in which the terms of a sum
+// are added follows from the step alone, however many workers there are and
+// slices are made for them: the same bits on any number of threads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_CONTRACTION_H

@@ -171,6 +171,24 @@ def test_labels_called_as_the_outputs_are_theirs(tmp_path):
         np.testing.assert_array_equal(named[1][name], weights)
 
 
+def test_an_output_whose_name_no_flag_can_say_has_no_labels_of_its_own(tmp_path):
+    """Rather than an error of a --target-array that nobody gave."""
+    other = model()
+    for node in other.graph.node:
+        for i, name in enumerate(node.output):
+            node.output[i] = name.replace("fit_out", "fit=out")
+    for output in other.graph.output:
+        output.name = output.name.replace("fit_out", "fit=out")
+    onnx.save(other, tmp_path / "model.onnx")
+    data = arrays(tmp_path, {"x": X, "fit=out": GOAL})
+    process = mpctest.mpc(
+        *("train", tmp_path / "model.onnx", "--data", data),
+        *("--loss", "mse@fit=out", *COMMON),
+    )
+    assert process.returncode == 3, process.stderr
+    assert "no array is called 'target'" in process.stderr
+
+
 def test_losses_that_need_other_labels_say_so(tmp_path):
     data = {"x": X, "target": LABELS}
     flags = ("--loss", "cross_entropy@head_out", "--loss", "mse@fit_out")

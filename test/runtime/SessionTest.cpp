@@ -494,7 +494,7 @@ TEST(Session, RefusesMoreThreadsThanThereCanBe) {
   pthread_setattr_default_np(&before);
   pthread_attr_destroy(&large);
   pthread_attr_destroy(&before);
-  EXPECT_EQ(session.status().getCode(), StatusCode::Device);
+  EXPECT_EQ(session.status().getCode(), StatusCode::IO);
   EXPECT_NE(session.status().message().find("--threads"), std::string::npos);
 }
 

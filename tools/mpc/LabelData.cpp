@@ -134,7 +134,8 @@ void mpc::tools::chooseTargets(CompileOptions &options,
     llvm::StringRef output = loss->output;
     if (!isThere(output))
       output = output.rsplit(':').first;
-    if (output.empty() || !isThere(output))
+    // A name with a '=' in it --target-array could not say either.
+    if (output.empty() || output.contains('=') || !isThere(output))
       return;
     // Two losses of one output have the same.
     const std::string target = (output + "=" + output).str();
@@ -253,16 +254,22 @@ static std::optional<ProbabilitySum> findOtherSum(llvm::ArrayRef<double> values,
 void mpc::tools::warnOfProbabilities(const TraineeInfo &info,
                                      const Dataset &data,
                                      const RecipeOptions &recipe) {
-  constexpr int64_t most = 4096;
+  constexpr int64_t mostSamples = 4096, mostElements = int64_t(1) << 20;
   const FunctionPorts *ports = info.function(kEvalFunction);
-  std::vector<int64_t> positions(size_t(std::min(most, data.size())));
-  std::iota(positions.begin(), positions.end(), int64_t(0));
   for (const std::string &name : findProbabilities(info, recipe)) {
     const Port *port = ports ? ports->inputCalled(name) : nullptr;
     if (!port || port->role != Role::Label || port->shape.size() < 2 ||
         port->batchAxis != 0)
       continue;
     const auto shape = llvm::ArrayRef(port->shape).drop_front();
+    // Targets of every pixel are many: of fewer samples, but of one.
+    int64_t elements = 1;
+    for (int64_t extent : shape)
+      elements *= std::max<int64_t>(extent, 1);
+    const int64_t most =
+        std::clamp<int64_t>(mostElements / elements, 1, mostSamples);
+    std::vector<int64_t> positions(size_t(std::min(most, data.size())));
+    std::iota(positions.begin(), positions.end(), int64_t(0));
     const std::vector<double> values =
         data.targets(positions.data(), int64_t(positions.size()), name);
     // Classes are on the first axis of a sample or on the last.

@@ -47,7 +47,8 @@ void chooseIgnoreIndex(CompileOptions &options,
 
 /// Warns where targets that cross_entropy takes as probabilities add up to
 /// something else than one, as those do that say yes or no to every class.
-/// `info` is the model's that `data` is for. Looks at the first 4096 samples.
+/// `info` is the model's that `data` is for. Looks at the first 4096 samples,
+/// or at as many as have a million elements.
 void warnOfProbabilities(const runtime::train::TraineeInfo &info,
                          const runtime::train::Dataset &data,
                          const RecipeOptions &recipe);

@@ -77,6 +77,17 @@ TEST_P(AMXMatMul, ReadsRowsWhereTheyAre) {
   }
 }
 
+/// The gradient of a small layer's weight: a deep product whose rows are one
+/// panel or soon cut to one, and whose columns are two.
+TEST_P(AMXMatMul, DeepProductsOfFewRows) {
+  for (auto [m, n] :
+       {std::pair<int64_t, int64_t>{32, 64}, {20, 50}, {64, 128}}) {
+    MatMulCase c = bf16Case(m, n, 2304);
+    c.transA = true;
+    expectCorrect(c);
+  }
+}
+
 TEST_P(AMXMatMul, Batches) {
   for (bool repeatB : {false, true}) {
     MatMulCase c = bf16Case(40, 24, 33);

@@ -1,0 +1,106 @@
+// Whether every value of a column is one that its input takes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/Column.h"
+
+#include <algorithm>
+
+namespace mpc::runtime::train {
+
+/// What PyTorch ignores of class labels where nothing else is said.
+constexpr int64_t kIgnored = -100;
+
+static Status reject(const Array &array, int64_t position, const char *what,
+                     int64_t value, int64_t low, int64_t high,
+                     const std::string &hint) {
+  return invalid(locate(array, position) + ": " + what + " " +
+                 std::to_string(value) + " is not in [" + std::to_string(low) +
+                 "," + std::to_string(high) + ")" + hint);
+}
+
+/// Calls `visit(position, value)` with all elements of an array, as integers.
+template <typename Visitor>
+static Status forEachInteger(const Array &array, Visitor &&visit) {
+  // In parts, since a file may be larger than memory.
+  constexpr int64_t kChunk = 65536;
+  std::vector<int64_t> values(kChunk);
+  for (int64_t begin = 0; begin < array.size(); begin += kChunk) {
+    const int64_t count = std::min(kChunk, array.size() - begin);
+    if (auto bad = convertElements(array, begin, count, DType::I64,
+                                   NonFinite::Reject, values.data()))
+      return invalid(describe(array, *bad, DType::I64));
+    for (int64_t i = 0; i < count; ++i)
+      if (Status status = visit(begin + i, values[size_t(i)]); !status.ok())
+        return status;
+  }
+  return Status();
+}
+
+/// Whether all labels are those of a class or the ignored one. `counts` is set
+/// where any is of a class.
+static Status checkLabels(const Array &array, int64_t classes,
+                          std::optional<int64_t> ignored, bool &counts) {
+  return forEachInteger(array, [&](int64_t position, int64_t label) {
+    if (label == ignored)
+      return Status();
+    counts = true;
+    if (label >= 0 && label < classes)
+      return Status();
+    std::string hint;
+    if (ignored)
+      hint = " and not the ignored " + std::to_string(*ignored);
+    else if (label == kIgnored)
+      hint = "; help: compile with --ignore-index -100 for labels that count "
+             "nowhere";
+    else if (label == classes)
+      hint = "; help: labels count from 0, and those of " +
+             std::to_string(classes) + " classes end with " +
+             std::to_string(classes - 1);
+    return reject(array, position, "label", label, 0, classes, hint);
+  });
+}
+
+Status Column::checkIndices(const Array &array) const {
+  if (array.size() == 0)
+    return Status();
+  const std::vector<IndexRange> ranges =
+      sampleRanges(input.indices, input.shape, input.batchAxis);
+  // Where an element lies in its sample: `inner` of its elements lie behind the
+  // axis of samples, one next to the other.
+  const int64_t inner = int64_t(ranges.size()) / outer;
+  const int64_t row = array.size() / outer;
+  return forEachInteger(array, [&](int64_t position, int64_t index) {
+    const int64_t place = position / row * inner + position % inner;
+    const IndexRange &range = ranges[size_t(place)];
+    if (range.holds(index))
+      return Status();
+    return reject(array, position, range.low == 0 ? "label" : "index", index,
+                  range.low, range.high, "");
+  });
+}
+
+Status Column::check(const LabelRange &range, bool &counts) const {
+  const bool hasClasses = input.role == Role::Label &&
+                          !runtime::isFloat(input.type) && range.classes;
+  counts |= !hasClasses;
+  for (const Array &part : parts) {
+    if (auto bad = convertElements(
+            part, 0, part.size(), input.type,
+            prepared.allowsNaN ? NonFinite::Allow : NonFinite::Reject, nullptr))
+      return invalid(
+          describe(part, *bad, input.type) +
+          (bad->fault == ConversionFault::NotFinite && input.role == Role::Data
+               ? "; --allow-nan is for models that deal with it"
+               : ""));
+    Status status;
+    if (hasClasses)
+      status = checkLabels(part, *range.classes, range.ignoreIndex, counts);
+    else if (!input.indices.empty())
+      status = checkIndices(part);
+    if (!status.ok())
+      return status;
+  }
+  return Status();
+}
+
+} // namespace mpc::runtime::train
