@@ -8,6 +8,7 @@
 #include "runtime/cpu/AMXPanels.h"
 #include "runtime/FloatBits.h"
 #include "runtime/cpu/Blocks.h"
+#include "runtime/cpu/CPUFeatures.h"
 #include "runtime/cpu/Transpose.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ static void packLeftStep(const StoredMatrix &source, int64_t row,
                          uint16_t *to) {
   const uint16_t *from = source.at(row, column);
   const bool isWhole = rows == kPanelWidth && columns == kPanelWidth;
-  if (isWhole && source.inColumns && canPackBlocks())
+  if (isWhole && source.inColumns && hostHasAVX512())
     return packBlock(BlockOrder::Turned, from, source.leading, to);
   if (!isWhole)
     std::memset(to, 0, kPanelStepBytes);
@@ -47,7 +48,7 @@ static void packRightStep(const StoredMatrix &source, int64_t row,
                           int64_t column, int64_t rows, int64_t columns,
                           uint16_t *to) {
   const uint16_t *from = source.at(row, column);
-  if (rows == kPanelWidth && columns == kPanelWidth && canPackBlocks())
+  if (rows == kPanelWidth && columns == kPanelWidth && hostHasAVX512())
     return packBlock(source.inColumns ? BlockOrder::PairedColumns
                                       : BlockOrder::PairedRows,
                      from, source.leading, to);

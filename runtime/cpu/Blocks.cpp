@@ -4,7 +4,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Blocks.h"
-#include "runtime/cpu/CPUFeatures.h"
 
 #include <immintrin.h>
 
@@ -15,12 +14,6 @@ namespace mpc::runtime {
   static inline __attribute__((always_inline, target("avx512f,avx512bw")))
 
 static constexpr int64_t kSide = 32, kSquare = 16;
-
-bool canPackBlocks() {
-  static const bool can =
-      hostHasFeature("avx512f") && hostHasFeature("avx512bw");
-  return can;
-}
 
 /// Column i of a square of 16 x 16 elements of 32 bits becomes its row i.
 MPC_BLOCK_INLINE void turnSquare(__m512i (&rows)[kSquare]) {

@@ -8,9 +8,6 @@
 
 namespace mpc::runtime {
 
-/// Whether the CPU has the instructions.
-bool canPackBlocks();
-
 /// Where element (row, column) of a block goes in the packed one.
 enum class BlockOrder {
   Turned,        ///< column * 32 + row
@@ -19,7 +16,7 @@ enum class BlockOrder {
 };
 
 /// Writes the 1024 elements of `result` from a block whose rows lie `leading`
-/// elements apart.
+/// elements apart. The CPU has AVX-512 (`hostHasAVX512`).
 void packBlock(BlockOrder order, const uint16_t *source, int64_t leading,
                uint16_t *result);
 

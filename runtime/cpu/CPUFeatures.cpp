@@ -133,6 +133,12 @@ bool hostHasFeature(std::string_view feature) {
   return std::binary_search(features.begin(), features.end(), feature);
 }
 
+bool hostHasAVX512() {
+  static const bool has =
+      hostHasFeature("avx512f") && hostHasFeature("avx512bw");
+  return has;
+}
+
 std::vector<std::string>
 missingFeatures(const std::vector<std::string> &needed) {
   std::vector<std::string> missing;

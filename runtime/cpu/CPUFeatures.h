@@ -18,6 +18,9 @@ const std::vector<std::string> &hostFeatures();
 /// Whether the feature of that LLVM name ("avx512bf16") is among them.
 bool hostHasFeature(std::string_view feature);
 
+/// Whether vectors of 512 bits with elements of 16 and more are.
+bool hostHasAVX512();
+
 /// Those of `needed` that this CPU lacks, in their order. A name this runtime
 /// cannot detect counts as lacking: better refused than an illegal instruction.
 std::vector<std::string>

@@ -87,12 +87,6 @@ static bool hasAVX2() {
   return has;
 }
 
-static bool hasAVX512() {
-  static const bool has =
-      hostHasFeature("avx512f") && hostHasFeature("avx512bw");
-  return has;
-}
-
 void widen(DType type, const void *source, float *result, int64_t count) {
   const auto *half = static_cast<const uint16_t *>(source);
   if (type == DType::F32)
@@ -108,9 +102,9 @@ void narrow(DType type, const float *source, void *result, int64_t count) {
   if (type == DType::F32)
     std::memcpy(result, source, static_cast<size_t>(count) * sizeof(float));
   else if (type == DType::BF16)
-    (hasAVX512() ? narrowBF16AVX512
-     : hasAVX2() ? narrowBF16AVX2
-                 : narrowBF16)(source, half, count);
+    (hostHasAVX512() ? narrowBF16AVX512
+     : hasAVX2()     ? narrowBF16AVX2
+                     : narrowBF16)(source, half, count);
   else
     (hasAVX2() ? narrowF16AVX2 : narrowF16)(source, half, count);
 }
@@ -129,7 +123,7 @@ MPC_WIDE static void scaleAVX512(float *values, int64_t count, float factor) {
 }
 
 void scale(float *values, int64_t count, float factor) {
-  (hasAVX512() ? scaleAVX512 : scaleBaseline)(values, count, factor);
+  (hostHasAVX512() ? scaleAVX512 : scaleBaseline)(values, count, factor);
 }
 
 } // namespace mpc::runtime

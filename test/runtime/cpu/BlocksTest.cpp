@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Blocks.h"
+#include "runtime/cpu/CPUFeatures.h"
 
 #include <gtest/gtest.h>
 #include <vector>
@@ -23,7 +24,7 @@ int64_t placeOf(BlockOrder order, int64_t row, int64_t column) {
 }
 
 TEST(Blocks, EveryOrderFromRowsFarApart) {
-  if (!canPackBlocks())
+  if (!hostHasAVX512())
     GTEST_SKIP() << "the CPU has no AVX-512";
   constexpr int64_t kLeading = 37;
   std::vector<uint16_t> source(32 * kLeading), result(1024);
