@@ -173,21 +173,6 @@ for p in (1, 2):
         attributes={"axis": 1, "p": p},
         terms=8,
     )
-# Rows of zeros have no direction.
-rows = apart(3, 5, 4)
-rows[1] = 0
-for p in (1, 2):
-    add(
-        f"lp_normalization_zeros_{p}",
-        "LpNormalization",
-        {"x": rows},
-        lambda x, axis, p: np.divide(
-            x, norm(x, axis, p), out=np.zeros_like(x), where=norm(x, axis, p) > 0
-        ),
-        attributes={"axis": 1, "p": p},
-        terms=8,
-        gradient=False,
-    )
 
 
 def space_to_depth(x, blocksize, mode):

@@ -460,6 +460,8 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
   }
   if (missing.empty())
     return llvm::Error::success();
+  for (const auto &[name, found] : missing)
+    refused.insert(found.begin(), found.end());
   // One line for each, with its first node.
   std::string list;
   for (const auto &[name, found] : missing)
@@ -487,13 +489,9 @@ void FunctionImporter::findSettings(const proto::NodeProto &node) {
 }
 
 void FunctionImporter::importNodes(ArrayRef<const proto::NodeProto *> nodes) {
-  if (llvm::Error error = reportUnsupported(nodes)) {
+  // What does not depend on such an op is looked at, too.
+  if (llvm::Error error = reportUnsupported(nodes))
     module.report(std::move(error));
-    for (const proto::NodeProto *node : nodes)
-      for (const std::string &output : node->output())
-        values[output].failed = true;
-    return;
-  }
   for (const proto::NodeProto *node : nodes)
     if (node->op_type() == "BatchNormalization" && node->input_size() == 5)
       for (int index : {3, 4})
@@ -548,6 +546,8 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
         values[output].failed = true;
       }
   };
+  if (refused.contains(&node))
+    return fail();
   for (const std::string &input : node.input())
     if (!input.empty() && lookup(input).failed)
       return fail();

@@ -166,6 +166,8 @@ private:
 
   ModuleImporter &module;
   const Graph &graph;
+  /// Nodes of ops that mpc does not have, once they were reported.
+  llvm::DenseSet<const proto::NodeProto *> refused;
   /// Of the graph in an attribute: where the node is.
   FunctionImporter *parent = nullptr;
   bool inlined = false;

@@ -193,15 +193,8 @@ static LogicalResult importLpNormalization(NodeImporter &node) {
   if (*p > 2)
     return node.invalid("expected attribute 'p' to be 1 or 2, found " +
                         Twine(*p));
-  return defineInF32(node, [&](Value x) -> Value {
-    Value norm = normOver(node, x, *axis, *p);
-    if (!norm)
-      return {};
-    Type element = NodeImporter::typeOf(norm).getElementType();
-    Value isZero = node.emit<EqualOp>({norm, numberConstant(node, 0, element)});
-    Value divisor =
-        node.emit<SelectOp>({isZero, numberConstant(node, 1, element), norm});
-    return node.emit<DivOp>({x, divisor});
+  return defineInF32(node, [&](Value x) {
+    return node.emit<DivOp>({x, normOver(node, x, *axis, *p)});
   });
 }
 
