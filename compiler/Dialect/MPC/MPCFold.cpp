@@ -161,26 +161,31 @@ static APInt convertElement(const ConstantElements &from, int64_t at, Type to) {
   return value.bitcastToAPInt();
 }
 
-OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
-  if (getInput().getType() == getType())
-    return getInput();
-  auto read = readAll(getType(), {adaptor.getInput()});
+/// Folds `op`, a conversion of each element on its own, where its input is
+/// known: `convert(input, index)` gives the bits of a result.
+template <typename OpTy, typename Convert>
+static OpFoldResult foldConversion(OpTy op, Attribute input, Convert convert) {
+  if (op.getInput().getType() == op.getType())
+    return op.getInput();
+  auto read = readAll(op.getType(), {input});
   if (!read)
     return {};
-  return mapElements(getType(), *read, [&](ArrayRef<int64_t> at) {
-    return convertElement(read->front(), at[0], getType().getElementType());
+  return mapElements(op.getType(), *read, [&](ArrayRef<int64_t> at) {
+    return convert(read->front(), at[0]);
   });
 }
 
+OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
+  return foldConversion(
+      *this, adaptor.getInput(), [&](const auto &input, int64_t at) {
+        return convertElement(input, at, getType().getElementType());
+      });
+}
+
 OpFoldResult BitCastOp::fold(FoldAdaptor adaptor) {
-  if (getInput().getType() == getType())
-    return getInput();
-  auto read = readAll(getType(), {adaptor.getInput()});
-  if (!read)
-    return {};
-  return mapElements(getType(), *read, [&](ArrayRef<int64_t> at) {
-    return read->front().getBits(at[0]);
-  });
+  return foldConversion(
+      *this, adaptor.getInput(),
+      [](const auto &input, int64_t at) { return input.getBits(at); });
 }
 
 //===----------------------------------------------------------------------===//
