@@ -1,4 +1,4 @@
-// bf16 matrix products by AMX.
+// Matrix products by AMX, of operands in bf16, f16 or f32 (AMXPanels.h).
 //
 // A slice is a tile of the result, whose sums stay in the worker's cache. It
 // goes along the depth in chunks: packs the right operand's, and the left one's
@@ -32,7 +32,7 @@ class AMXMatMul : public Contraction {
 public:
   AMXMatMul(const MatMulStep &step, MatMulOperands operands,
             const OneDNNConfig &config)
-      : step(step), isPortable(!config.hasAMX),
+      : step(step), isPortable(!config.hasAMX), parts(partsOf(operands.a.type)),
         c(step, operands.c, std::move(operands.epilogue)),
         a(operands.a, step, step.offsetA, step.transA ? step.k : step.m,
           step.transA ? step.m : step.k, step.lda, step.strideA, step.outer.a,
@@ -53,8 +53,8 @@ public:
 private:
   void chooseTiles(int workers);
   void layOutScratch();
-  LeftOperand packLeft(int64_t index, int64_t row, int64_t rows, int64_t k,
-                       int64_t depth, std::byte *memory) const;
+  LeftOperand packLeft(const PanelSource &source, int64_t rows, int64_t depth,
+                       const Panels &panels, bool &leavesOut) const;
 
   int64_t tilesM() const { return (step.m + tileM - 1) / tileM; }
   int64_t tilesN() const { return (step.n + tileN - 1) / tileN; }
@@ -62,12 +62,18 @@ private:
   /// Whether the left operand's rows, of whole panels and steps, are read where
   /// they are.
   bool readsInPlace(int64_t rows) const {
-    return !step.transA && rows % kPanelWidth == 0 &&
+    return parts == 1 && !step.transA && rows % kPanelWidth == 0 &&
            step.k % kPanelWidth == 0 && step.lda % kPanelWidth == 0;
+  }
+
+  /// Steps of the depth that are multiplied at once, at most.
+  int64_t chunkSteps() const {
+    return std::min(panelsOf(step.k), chunkStepsOf(parts));
   }
 
   const MatMulStep step;
   const bool isPortable;
+  const int64_t parts; ///< of an operand's element
   ProductResult c;
   MatrixOperand a, b;
   int64_t tileM = 0, tileN = 0;
@@ -96,35 +102,35 @@ void AMXMatMul::chooseTiles(int workers) {
 }
 
 void AMXMatMul::layOutScratch() {
-  const int64_t steps = std::min(panelsOf(step.k), kChunkSteps);
+  const int64_t steps = chunkSteps();
   leftOffset = size_t(tileM * tileN) * sizeof(float);
   rightOffset = leftOffset;
   if (!readsInPlace(step.m))
-    rightOffset += size_t(panelsOf(tileM) * steps * kPanelStepBytes);
-  scratchSize = rightOffset + size_t(panelsOf(tileN) * steps * kPanelStepBytes);
+    rightOffset +=
+        alignScratch(size_t(Panels::bytes(panelsOf(tileM), steps, parts)));
+  scratchSize =
+      rightOffset + size_t(Panels::bytes(panelsOf(tileN), steps, parts));
   phaseSlices = {tiles()};
 }
 
-static StoredMatrix storedAt(const MatrixOperand &operand, int64_t index,
-                             int64_t row, int64_t column) {
-  return {reinterpret_cast<const uint16_t *>(
-              operand.at(index, row, column, nullptr)),
+static PanelSource sourceAt(const MatrixOperand &operand, int64_t index,
+                            int64_t row, int64_t column) {
+  return {operand.source.type, operand.at(index, row, column, nullptr),
           operand.ld, operand.transposed};
 }
 
-/// A chunk of the left operand: where it is, or in panels at `memory`.
-LeftOperand AMXMatMul::packLeft(int64_t index, int64_t row, int64_t rows,
-                                int64_t k, int64_t depth,
-                                std::byte *memory) const {
+/// A chunk of the left operand: where it is, or in panels.
+LeftOperand AMXMatMul::packLeft(const PanelSource &source, int64_t rows,
+                                int64_t depth, const Panels &panels,
+                                bool &leavesOut) const {
   constexpr int64_t kRowBytes = kPanelWidth * sizeof(uint16_t);
   if (readsInPlace(rows)) {
     const int64_t leading = step.lda * int64_t(sizeof(uint16_t));
-    return {a.at(index, row, k, nullptr), leading, kRowBytes,
-            kPanelWidth * leading};
+    return {source.data, leading, kRowBytes, kPanelWidth * leading};
   }
-  packLeftPanels(storedAt(a, index, row, k), rows, depth, memory);
-  return {memory, kRowBytes, kPanelStepBytes,
-          panelsOf(depth) * kPanelStepBytes};
+  leavesOut |= packLeftPanels(source, rows, depth, panels);
+  return {panels.data, kRowBytes, parts * kPartBytes,
+          panelsOf(depth) * parts * kPartBytes};
 }
 
 /// Tiles of the same rows follow each other: they share the left operand.
@@ -139,15 +145,22 @@ Status AMXMatMul::runSlice(size_t, int64_t tile, const SliceContext &context) {
   // Chunk after chunk of the depth.
   auto *data = reinterpret_cast<float *>(context.scratch);
   const ProductSums sums{data, roundUp(columns), rows, columns};
-  std::byte *right = context.scratch + rightOffset;
-  constexpr int64_t kChunk = kChunkSteps * kPanelWidth;
-  for (int64_t k = 0; k < step.k; k += kChunk) {
-    const int64_t depth = std::min(kChunk, step.k - k);
-    const LeftOperand left =
-        packLeft(index, row, rows, k, depth, context.scratch + leftOffset);
-    packRightPanels(storedAt(b, index, k, column), depth, columns, right);
-    (isPortable ? multiplyPanelsPortably
-                : multiplyPanels)(left, right, panelsOf(depth), sums, k == 0);
+  const int64_t chunk = chunkSteps() * kPanelWidth;
+  for (int64_t k = 0; k < step.k; k += chunk) {
+    const int64_t depth = std::min(chunk, step.k - k), steps = panelsOf(depth);
+    const PanelSource leftSource = sourceAt(a, index, row, k);
+    const PanelSource rightSource = sourceAt(b, index, k, column);
+    const Panels left =
+        Panels::at(context.scratch + leftOffset, panelsOf(rows), steps, parts);
+    const Panels right = Panels::at(context.scratch + rightOffset,
+                                    panelsOf(columns), steps, parts);
+    bool leavesOut = packRightPanels(rightSource, depth, columns, right);
+    (isPortable ? multiplyPanelsPortably : multiplyPanels)(
+        packLeft(leftSource, rows, depth, left, leavesOut), right, steps, sums,
+        k == 0);
+    if (leavesOut)
+      multiplyLeftOut(leftSource, rightSource, left.isLeftOut, right.isLeftOut,
+                      depth, sums);
   }
   c.finish(data, sums.leading, index, row, rows, column, columns);
   return Status();
@@ -157,10 +170,11 @@ std::unique_ptr<Contraction> prepareAMXMatMul(const MatMulStep &step,
                                               MatMulOperands &operands,
                                               const OneDNNConfig &config) {
   constexpr int64_t kFewest = kPanelWidth / 2;
-  const bool fits = (config.hasAMX || config.emulatesAMX) &&
-                    operands.a.type == DType::BF16 &&
-                    operands.b.type == DType::BF16 && step.m >= kFewest &&
-                    step.n >= kFewest && step.k >= kFewest;
+  const DType type = operands.a.type;
+  const bool fits =
+      (config.hasAMX || config.emulatesAMX) && type == operands.b.type &&
+      (type == DType::BF16 || type == DType::F16 || type == DType::F32) &&
+      step.m >= kFewest && step.n >= kFewest && step.k >= kFewest;
   if (!fits)
     return nullptr;
   return std::make_unique<AMXMatMul>(step, std::move(operands), config);

@@ -1,23 +1,29 @@
 // A block of 32 x 32 sums is four of the eight tiles of registers; two more
 // hold a step of the left operand's panel and two of the right one's: four
 // products of tiles, of 16 cycles each, for four tiles that are loaded. From a
-// core's L2 alone a step takes longer to load than to multiply, so eight steps
-// of a right panel stay in L1 while all rows pass by.
+// core's L2 alone a step takes longer to load than to multiply, so some steps
+// of a right panel stay in L1 while all rows pass by. With three parts there
+// are 24 products for 14 tiles.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/AMXPanels.h"
 #include "runtime/FloatBits.h"
-#include "runtime/cpu/Blocks.h"
 #include "runtime/cpu/CPUFeatures.h"
+#include "runtime/cpu/Convert.h"
+#include "runtime/cpu/PairedRows.h"
 #include "runtime/cpu/Transpose.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <immintrin.h>
 
 namespace mpc::runtime {
 
 #define MPC_AMX __attribute__((target("avx512f,amx-tile,amx-bf16")))
+#define MPC_AMX_INLINE                                                         \
+  static inline                                                                \
+      __attribute__((always_inline, target("avx512f,amx-tile,amx-bf16")))
 
 /// Rows or columns of a tile of registers, and bytes of one of its rows.
 static constexpr int64_t kTileWidth = 16, kTileRowBytes = 64;
@@ -26,73 +32,137 @@ static constexpr int64_t kTileWidth = 16, kTileRowBytes = 64;
 // Packing
 //===----------------------------------------------------------------------===//
 
-/// A step of a left panel: `rows` x `columns` elements, and zeros.
-static void packLeftStep(const StoredMatrix &source, int64_t row,
-                         int64_t column, int64_t rows, int64_t columns,
+namespace {
+
+/// What a step of a panel has of a matrix.
+struct StepExtent {
+  int64_t row, column, rows, columns;
+
+  bool isWhole() const { return rows == kPanelWidth && columns == kPanelWidth; }
+};
+
+} // namespace
+
+/// A step of a left panel in bf16: what the matrix has of it, and zeros.
+static void packLeftStep(const PanelSource &source, const StepExtent &extent,
                          uint16_t *to) {
-  const uint16_t *from = source.at(row, column);
-  const bool isWhole = rows == kPanelWidth && columns == kPanelWidth;
-  if (isWhole && source.inColumns && hostHasAVX512())
-    return packBlock(BlockOrder::Turned, from, source.leading, to);
-  if (!isWhole)
-    std::memset(to, 0, kPanelStepBytes);
+  const auto *from =
+      reinterpret_cast<const uint16_t *>(source.at(extent.row, extent.column));
+  if (extent.isWhole() && hostHasAVX512())
+    return packBlock(source.inColumns ? BlockOrder::Turned : BlockOrder::InRows,
+                     from, source.leading, to);
+  std::memset(to, 0, kPartBytes);
   if (source.inColumns)
-    return transpose(from, source.leading, to, kPanelWidth, columns, rows);
-  for (int64_t i = 0; i < rows; ++i)
+    return transpose(from, source.leading, to, kPanelWidth, extent.columns,
+                     extent.rows);
+  for (int64_t i = 0; i < extent.rows; ++i)
     std::memcpy(to + i * kPanelWidth, from + i * source.leading,
-                size_t(columns) * sizeof(uint16_t));
+                size_t(extent.columns) * sizeof(uint16_t));
 }
 
-/// A step of a right panel, likewise.
-static void packRightStep(const StoredMatrix &source, int64_t row,
-                          int64_t column, int64_t rows, int64_t columns,
+/// A step of a right panel in bf16, likewise.
+static void packRightStep(const PanelSource &source, const StepExtent &extent,
                           uint16_t *to) {
-  const uint16_t *from = source.at(row, column);
-  if (rows == kPanelWidth && columns == kPanelWidth && hostHasAVX512())
+  const auto *from =
+      reinterpret_cast<const uint16_t *>(source.at(extent.row, extent.column));
+  if (extent.isWhole() && hostHasAVX512())
     return packBlock(source.inColumns ? BlockOrder::PairedColumns
                                       : BlockOrder::PairedRows,
                      from, source.leading, to);
   pairRows({from, source.leading, source.inColumns},
-           {rows, columns, kPanelWidth}, 0, 1, to);
+           {extent.rows, extent.columns, kPanelWidth}, 0, 1, to);
 }
 
-/// Calls `packStep(panel, step, to)` in the order in which rows are stored: of
-/// the depth, or of panels.
+/// A step in f32 as it is stored, 32 rows or columns of 32 elements, where the
+/// matrix has none zeros.
+static void widenStep(const PanelSource &source, const StepExtent &extent,
+                      float *result) {
+  if (!extent.isWhole())
+    std::fill_n(result, kBlockElements, 0.0f);
+  const int64_t lines = source.inColumns ? extent.columns : extent.rows;
+  const int64_t length = source.inColumns ? extent.rows : extent.columns;
+  const std::byte *from = source.at(extent.row, extent.column);
+  const int64_t bytes = source.leading * int64_t(sizeOf(source.type));
+  for (int64_t line = 0; line < lines; ++line)
+    widen(source.type, from + line * bytes, result + line * kPanelWidth,
+          length);
+}
+
+/// A step in parts. Gives false, and zeros, where an element has none.
+static bool packPartsOfStep(const PanelSource &source, const StepExtent &extent,
+                            BlockOrder order, int64_t parts, uint16_t *to) {
+  alignas(64) float widened[kBlockElements];
+  const auto *from =
+      reinterpret_cast<const float *>(source.at(extent.row, extent.column));
+  int64_t leading = source.leading;
+  if (source.type != DType::F32 || !extent.isWhole()) {
+    widenStep(source, extent, widened);
+    from = widened;
+    leading = kPanelWidth;
+  }
+  if (splitBlock(order, from, leading, parts, to))
+    return true;
+  std::memset(to, 0, size_t(parts * kPartBytes));
+  return false;
+}
+
+/// Calls `packStep(panel, step, to)`, which gives whether it could, in the
+/// order in which the matrix is stored: along the depth, or along the panels.
 template <typename PackStep>
-static void packSteps(int64_t panels, int64_t steps, bool isStoredByDepth,
-                      std::byte *result, PackStep packStep) {
+static bool packSteps(int64_t panels, int64_t steps, bool isStoredByDepth,
+                      const Panels &result, PackStep packStep) {
+  bool leftOut = false;
   auto pack = [&](int64_t panel, int64_t step) {
-    packStep(panel * kPanelWidth, step * kPanelWidth,
-             reinterpret_cast<uint16_t *>(result + (panel * steps + step) *
-                                                       kPanelStepBytes));
+    const int64_t index = panel * steps + step;
+    std::byte *to = result.data + index * result.parts * kPartBytes;
+    const bool could = packStep(panel * kPanelWidth, step * kPanelWidth,
+                                reinterpret_cast<uint16_t *>(to));
+    if (result.isLeftOut)
+      result.isLeftOut[index] = !could;
+    leftOut |= !could;
   };
   if (isStoredByDepth) {
     for (int64_t step = 0; step < steps; ++step)
       for (int64_t panel = 0; panel < panels; ++panel)
         pack(panel, step);
-    return;
+    return leftOut;
   }
   for (int64_t panel = 0; panel < panels; ++panel)
     for (int64_t step = 0; step < steps; ++step)
       pack(panel, step);
+  return leftOut;
 }
 
-void packLeftPanels(const StoredMatrix &source, int64_t rows, int64_t depth,
-                    std::byte *result) {
-  packSteps(panelsOf(rows), panelsOf(depth), source.inColumns, result,
-            [&](int64_t row, int64_t k, uint16_t *to) {
-              packLeftStep(source, row, k, std::min(kPanelWidth, rows - row),
-                           std::min(kPanelWidth, depth - k), to);
-            });
+bool packLeftPanels(const PanelSource &source, int64_t rows, int64_t depth,
+                    const Panels &result) {
+  const BlockOrder order =
+      source.inColumns ? BlockOrder::Turned : BlockOrder::InRows;
+  return packSteps(
+      panelsOf(rows), panelsOf(depth), source.inColumns, result,
+      [&](int64_t row, int64_t k, uint16_t *to) {
+        const StepExtent extent = {row, k, std::min(kPanelWidth, rows - row),
+                                   std::min(kPanelWidth, depth - k)};
+        if (result.parts > 1)
+          return packPartsOfStep(source, extent, order, result.parts, to);
+        packLeftStep(source, extent, to);
+        return true;
+      });
 }
 
-void packRightPanels(const StoredMatrix &source, int64_t depth, int64_t columns,
-                     std::byte *result) {
-  packSteps(panelsOf(columns), panelsOf(depth), !source.inColumns, result,
-            [&](int64_t column, int64_t k, uint16_t *to) {
-              packRightStep(source, k, column, std::min(kPanelWidth, depth - k),
-                            std::min(kPanelWidth, columns - column), to);
-            });
+bool packRightPanels(const PanelSource &source, int64_t depth, int64_t columns,
+                     const Panels &result) {
+  const BlockOrder order =
+      source.inColumns ? BlockOrder::PairedColumns : BlockOrder::PairedRows;
+  return packSteps(
+      panelsOf(columns), panelsOf(depth), !source.inColumns, result,
+      [&](int64_t column, int64_t k, uint16_t *to) {
+        const StepExtent extent = {k, column, std::min(kPanelWidth, depth - k),
+                                   std::min(kPanelWidth, columns - column)};
+        if (result.parts > 1)
+          return packPartsOfStep(source, extent, order, result.parts, to);
+        packRightStep(source, extent, to);
+        return true;
+      });
 }
 
 //===----------------------------------------------------------------------===//
@@ -119,12 +189,71 @@ struct SumsBlock {
   bool isFirst; ///< there are no sums yet
 };
 
+/// A part of the left operand and one of the right one that are multiplied.
+/// Parts are counted from the greatest.
+struct PartPair {
+  int left, right;
+
+  bool operator==(const PartPair &other) const {
+    return left == other.left && right == other.right;
+  }
+};
+
+/// The products of parts that are added up, the smallest first. Each has an
+/// operand of the one before: it is not loaded again. Two numbers of three
+/// parts have three products more, of 2^-24 of the whole and less.
+template <int Parts>
+struct PartPairs;
+template <>
+struct PartPairs<1> {
+  static constexpr std::array<PartPair, 1> all = {{{0, 0}}};
+};
+template <>
+struct PartPairs<2> {
+  static constexpr std::array<PartPair, 4> all = {
+      {{1, 0}, {1, 1}, {0, 1}, {0, 0}}};
+};
+template <>
+struct PartPairs<3> {
+  static constexpr std::array<PartPair, 6> all = {
+      {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}};
+};
+
 } // namespace
 
-/// Tiles 0 to 3 are the sums, 4 and 5 of the left operand, 6 and 7 of the
-/// right. Where fewer rows or columns are wanted the second of either is left
-/// out.
-template <bool BothRows, bool BothColumns>
+/// Adds the products of parts of a step from pair number Pair on. Tiles 0 to 3
+/// are the sums, 4 and 5 of the left operand, 6 and 7 of the right. Where fewer
+/// rows or columns are wanted the second of either is left out.
+template <int Parts, bool BothRows, bool BothColumns, size_t Pair = 0>
+MPC_AMX_INLINE void multiplyStep(const std::byte *left, int64_t leftRow,
+                                 const std::byte *right) {
+  constexpr auto &pairs = PartPairs<Parts>::all;
+  if constexpr (Pair < pairs.size()) {
+    constexpr PartPair pair = pairs[Pair], before = pairs[Pair ? Pair - 1 : 0];
+    if constexpr (Pair == 0 || pair.left != before.left) {
+      const std::byte *part = left + pair.left * kPartBytes;
+      _tile_loadd(4, part, leftRow);
+      if constexpr (BothRows)
+        _tile_loadd(5, part + kTileWidth * leftRow, leftRow);
+    }
+    if constexpr (Pair == 0 || pair.right != before.right) {
+      const std::byte *part = right + pair.right * kPartBytes;
+      _tile_loadd(6, part, 2 * kTileRowBytes);
+      if constexpr (BothColumns)
+        _tile_loadd(7, part + kTileRowBytes, 2 * kTileRowBytes);
+    }
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (BothColumns)
+      _tile_dpbf16ps(1, 4, 7);
+    if constexpr (BothRows)
+      _tile_dpbf16ps(2, 5, 6);
+    if constexpr (BothRows && BothColumns)
+      _tile_dpbf16ps(3, 5, 7);
+    multiplyStep<Parts, BothRows, BothColumns, Pair + 1>(left, leftRow, right);
+  }
+}
+
+template <int Parts, bool BothRows, bool BothColumns>
 MPC_AMX static void multiplyBlock(const SumsBlock &block) {
   const int64_t sumsRow = block.leading * int64_t(sizeof(float));
   float *sums = block.sums;
@@ -148,21 +277,9 @@ MPC_AMX static void multiplyBlock(const SumsBlock &block) {
 
   const std::byte *left = block.left, *right = block.right;
   for (int64_t step = 0; step < block.steps; ++step) {
-    _tile_loadd(4, left, block.leftRow);
-    _tile_loadd(6, right, 2 * kTileRowBytes);
-    _tile_dpbf16ps(0, 4, 6);
-    if constexpr (BothColumns) {
-      _tile_loadd(7, right + kTileRowBytes, 2 * kTileRowBytes);
-      _tile_dpbf16ps(1, 4, 7);
-    }
-    if constexpr (BothRows) {
-      _tile_loadd(5, left + kTileWidth * block.leftRow, block.leftRow);
-      _tile_dpbf16ps(2, 5, 6);
-    }
-    if constexpr (BothRows && BothColumns)
-      _tile_dpbf16ps(3, 5, 7);
+    multiplyStep<Parts, BothRows, BothColumns>(left, block.leftRow, right);
     left += block.leftStep;
-    right += kPanelStepBytes;
+    right += Parts * kPartBytes;
   }
 
   // The sums now.
@@ -175,7 +292,30 @@ MPC_AMX static void multiplyBlock(const SumsBlock &block) {
     _tile_stored(3, lower + kTileWidth, sumsRow);
 }
 
-MPC_AMX void multiplyPanels(const LeftOperand &left, const std::byte *right,
+template <int Parts>
+MPC_AMX static void multiplyParts(const LeftOperand &left,
+                                  const std::byte *right, int64_t steps,
+                                  const ProductSums &sums, bool isFirst) {
+  for (int64_t column = 0; column < sums.columns; column += kPanelWidth) {
+    const bool bothColumns = sums.columns - column > kTileWidth;
+    SumsBlock block{left.data,    right,  left.row,
+                    left.step,    steps,  sums.data + column,
+                    sums.leading, isFirst};
+    for (int64_t row = 0; row < sums.rows; row += kPanelWidth) {
+      if (sums.rows - row > kTileWidth)
+        bothColumns ? multiplyBlock<Parts, true, true>(block)
+                    : multiplyBlock<Parts, true, false>(block);
+      else
+        bothColumns ? multiplyBlock<Parts, false, true>(block)
+                    : multiplyBlock<Parts, false, false>(block);
+      block.left += left.panel;
+      block.sums += kPanelWidth * sums.leading;
+    }
+    right += steps * Parts * kPartBytes;
+  }
+}
+
+MPC_AMX void multiplyPanels(const LeftOperand &left, const Panels &right,
                             int64_t steps, const ProductSums &sums,
                             bool isFirst) {
   // All tiles are whole. What was stored before is read by them.
@@ -185,35 +325,30 @@ MPC_AMX void multiplyPanels(const LeftOperand &left, const std::byte *right,
   __asm__ volatile("" ::: "memory");
   _tile_loadconfig(&config);
 
-  for (int64_t column = 0; column < sums.columns; column += kPanelWidth) {
-    const bool bothColumns = sums.columns - column > kTileWidth;
-    SumsBlock block{left.data,    right,  left.row,
-                    left.step,    steps,  sums.data + column,
-                    sums.leading, isFirst};
-    for (int64_t row = 0; row < sums.rows; row += kPanelWidth) {
-      if (sums.rows - row > kTileWidth)
-        bothColumns ? multiplyBlock<true, true>(block)
-                    : multiplyBlock<true, false>(block);
-      else
-        bothColumns ? multiplyBlock<false, true>(block)
-                    : multiplyBlock<false, false>(block);
-      block.left += left.panel;
-      block.sums += kPanelWidth * sums.leading;
-    }
-    right += steps * kPanelStepBytes;
-  }
+  auto *multiply = right.parts == 1   ? multiplyParts<1>
+                   : right.parts == 2 ? multiplyParts<2>
+                                      : multiplyParts<3>;
+  multiply(left, right.data, steps, sums, isFirst);
 
   // Without tiles in use a change of threads has 8 KiB less to save.
   _tile_release();
   __asm__ volatile("" ::: "memory");
 }
 
-void multiplyPanelsPortably(const LeftOperand &left, const std::byte *right,
+/// An element's number of `parts` parts, the first `count` of them, which start
+/// at `first`.
+static float sumOfParts(const std::byte *first, int64_t place, int64_t count) {
+  float sum = 0;
+  for (int64_t part = count; part-- > 0;)
+    sum += bf16ToFloat(
+        reinterpret_cast<const uint16_t *>(first + part * kPartBytes)[place]);
+  return sum;
+}
+
+void multiplyPanelsPortably(const LeftOperand &left, const Panels &right,
                             int64_t steps, const ProductSums &sums,
                             bool isFirst) {
-  auto element = [](const std::byte *at, int64_t index) {
-    return bf16ToFloat(reinterpret_cast<const uint16_t *>(at)[index]);
-  };
+  const int64_t stepBytes = right.parts * kPartBytes;
   for (int64_t i = 0; i < sums.rows; ++i)
     for (int64_t j = 0; j < sums.columns; ++j) {
       float &sum = sums.data[i * sums.leading + j];
@@ -224,12 +359,74 @@ void multiplyPanelsPortably(const LeftOperand &left, const std::byte *right,
         const std::byte *a = left.data + i / kPanelWidth * left.panel +
                              i % kPanelWidth * left.row + step * left.step;
         const std::byte *b =
-            right + (j / kPanelWidth * steps + step) * kPanelStepBytes;
-        sum += element(a, inStep) *
-               element(b, (inStep / 2 * kPanelWidth + j % kPanelWidth) * 2 +
-                              inStep % 2);
+            right.data + (j / kPanelWidth * steps + step) * stepBytes;
+        const int64_t place =
+            (inStep / 2 * kPanelWidth + j % kPanelWidth) * 2 + inStep % 2;
+        sum += sumOfParts(a, inStep, right.parts) *
+               sumOfParts(b, place, right.parts);
       }
     }
+}
+
+/// A step of the left or the right operand in f32, in rows.
+static void widenInRows(const PanelSource &source, const StepExtent &extent,
+                        float *result) {
+  if (!source.inColumns)
+    return widenStep(source, extent, result);
+  alignas(64) float turned[kBlockElements];
+  widenStep(source, extent, turned);
+  transpose(reinterpret_cast<const uint32_t *>(turned), kPanelWidth,
+            reinterpret_cast<uint32_t *>(result), kPanelWidth, kPanelWidth,
+            kPanelWidth);
+}
+
+/// Adds the product of two blocks in f32. Written so that a compiler makes it
+/// of vectors: a row of sums stays in registers.
+static inline __attribute__((always_inline)) void
+addProduct(const float *left, const float *right, float *sums, int64_t leading,
+           int64_t rows) {
+  for (int64_t i = 0; i < rows; ++i) {
+    float row[kPanelWidth];
+    std::copy_n(sums + i * leading, kPanelWidth, row);
+    for (int64_t k = 0; k < kPanelWidth; ++k)
+      for (int64_t j = 0; j < kPanelWidth; ++j)
+        row[j] += left[i * kPanelWidth + k] * right[k * kPanelWidth + j];
+    std::copy_n(row, kPanelWidth, sums + i * leading);
+  }
+}
+
+__attribute__((target("avx512f"))) static void
+addProductAVX512(const float *left, const float *right, float *sums,
+                 int64_t leading, int64_t rows) {
+  addProduct(left, right, sums, leading, rows);
+}
+
+static void addProductBaseline(const float *left, const float *right,
+                               float *sums, int64_t leading, int64_t rows) {
+  addProduct(left, right, sums, leading, rows);
+}
+
+void multiplyLeftOut(const PanelSource &left, const PanelSource &right,
+                     const bool *leftOutOfLeft, const bool *leftOutOfRight,
+                     int64_t depth, const ProductSums &sums) {
+  alignas(64) float leftBlock[kBlockElements], rightBlock[kBlockElements];
+  const int64_t steps = panelsOf(depth);
+  auto *add = hostHasAVX512() ? addProductAVX512 : addProductBaseline;
+  for (int64_t row = 0; row < sums.rows; row += kPanelWidth)
+    for (int64_t column = 0; column < sums.columns; column += kPanelWidth)
+      for (int64_t step = 0; step < steps; ++step) {
+        if (!leftOutOfLeft[row / kPanelWidth * steps + step] &&
+            !leftOutOfRight[column / kPanelWidth * steps + step])
+          continue;
+        const int64_t k = step * kPanelWidth;
+        const int64_t rows = std::min(kPanelWidth, sums.rows - row);
+        const int64_t columns = std::min(kPanelWidth, sums.columns - column);
+        const int64_t deep = std::min(kPanelWidth, depth - k);
+        widenInRows(left, {row, k, rows, deep}, leftBlock);
+        widenInRows(right, {k, column, deep, columns}, rightBlock);
+        add(leftBlock, rightBlock, sums.data + row * sums.leading + column,
+            sums.leading, rows);
+      }
 }
 
 } // namespace mpc::runtime

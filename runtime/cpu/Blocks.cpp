@@ -4,7 +4,11 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Blocks.h"
+#include "runtime/FloatBits.h"
+#include "runtime/cpu/CPUFeatures.h"
 
+#include <cassert>
+#include <cmath>
 #include <immintrin.h>
 
 namespace mpc::runtime {
@@ -13,7 +17,7 @@ namespace mpc::runtime {
 #define MPC_BLOCK_INLINE                                                       \
   static inline __attribute__((always_inline, target("avx512f,avx512bw")))
 
-static constexpr int64_t kSide = 32, kSquare = 16;
+static constexpr int64_t kSide = kBlockSide, kSquare = 16;
 
 /// Column i of a square of 16 x 16 elements of 32 bits becomes its row i.
 MPC_BLOCK_INLINE void turnSquare(__m512i (&rows)[kSquare]) {
@@ -100,9 +104,18 @@ MPC_BLOCK static void turnBlock(const uint16_t *source, int64_t leading,
   }
 }
 
+MPC_BLOCK static void copyBlock(const uint16_t *source, int64_t leading,
+                                uint16_t *result) {
+  for (int64_t row = 0; row < kSide; ++row)
+    store(result + row * kSide, _mm512_loadu_si512(static_cast<const void *>(
+                                    source + row * leading)));
+}
+
 void packBlock(BlockOrder order, const uint16_t *source, int64_t leading,
                uint16_t *result) {
   switch (order) {
+  case BlockOrder::InRows:
+    return copyBlock(source, leading, result);
   case BlockOrder::Turned:
     return turnBlock(source, leading, result);
   case BlockOrder::PairedRows:
@@ -110,6 +123,115 @@ void packBlock(BlockOrder order, const uint16_t *source, int64_t leading,
   case BlockOrder::PairedColumns:
     return pairColumnsOfBlock(source, leading, result);
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Sums of bf16 numbers
+//===----------------------------------------------------------------------===//
+
+/// Takes the nearest bf16 number from each of 16 elements, and leaves the rest.
+/// Half a unit is added to the bits, and what is not bf16's is cut off.
+MPC_BLOCK_INLINE __m512i takePart(__m512 &values) {
+  const __m512i half = _mm512_set1_epi32(0x8000);
+  const __m512i kept = _mm512_set1_epi32(int32_t(0xffff0000));
+  const __m512i part = _mm512_and_si512(
+      _mm512_add_epi32(_mm512_castps_si512(values), half), kept);
+  values = _mm512_sub_ps(values, _mm512_castsi512_ps(part));
+  return part;
+}
+
+/// The largest magnitude, as bits, and the smallest but zero less 1.
+struct Magnitudes {
+  __m512i largest, smallest;
+};
+
+MPC_BLOCK_INLINE void include(Magnitudes &magnitudes, __m512 values) {
+  const __m512i bits = _mm512_and_si512(_mm512_castps_si512(values),
+                                        _mm512_set1_epi32(0x7fffffff));
+  magnitudes.largest = _mm512_max_epu32(magnitudes.largest, bits);
+  // 0 - 1 is the largest number of 32 bits.
+  magnitudes.smallest = _mm512_min_epu32(
+      magnitudes.smallest, _mm512_sub_epi32(bits, _mm512_set1_epi32(1)));
+}
+
+/// Blocks of the parts, in rows.
+template <int Parts>
+MPC_BLOCK static bool splitRows(const float *source, int64_t leading,
+                                uint16_t *result) {
+  // The upper halves of 32 elements of 32 bits.
+  alignas(64) static constexpr uint16_t kUpperHalves[kSide] = {
+      1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
+      33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+  const __m512i halves = _mm512_load_si512(kUpperHalves);
+  Magnitudes magnitudes = {_mm512_setzero_si512(), _mm512_set1_epi32(-1)};
+  for (int64_t row = 0; row < kSide; ++row) {
+    __m512 left = _mm512_loadu_ps(source + row * leading);
+    __m512 right = _mm512_loadu_ps(source + row * leading + kSquare);
+    include(magnitudes, left);
+    include(magnitudes, right);
+    uint16_t *to = result + row * kSide;
+    for (int part = 0; part < Parts; ++part) {
+      const __m512i first = takePart(left), second = takePart(right);
+      store(to + part * kBlockElements,
+            _mm512_permutex2var_epi16(first, halves, second));
+    }
+  }
+  return _mm512_reduce_max_epu32(magnitudes.largest) <=
+             bitsOf(kGreatestSplit) &&
+         _mm512_reduce_min_epu32(magnitudes.smallest) >=
+             bitsOf(kLeastSplit) - 1;
+}
+
+/// Where element (row, column) of a block goes in the packed one.
+static int64_t placeOf(BlockOrder order, int64_t row, int64_t column) {
+  switch (order) {
+  case BlockOrder::InRows:
+    return row * kSide + column;
+  case BlockOrder::Turned:
+    return column * kSide + row;
+  case BlockOrder::PairedRows:
+    return (row / 2 * kSide + column) * 2 + row % 2;
+  case BlockOrder::PairedColumns:
+    return (column / 2 * kSide + row) * 2 + column % 2;
+  }
+  return 0;
+}
+
+/// The same bits on CPUs without AVX-512.
+static bool splitPortably(BlockOrder order, const float *source,
+                          int64_t leading, int64_t parts, uint16_t *result) {
+  for (int64_t row = 0; row < kSide; ++row)
+    for (int64_t column = 0; column < kSide; ++column) {
+      float value = source[row * leading + column];
+      const float magnitude = std::fabs(value);
+      if (value != 0 &&
+          !(magnitude >= kLeastSplit && magnitude <= kGreatestSplit))
+        return false;
+      uint16_t *to = result + placeOf(order, row, column);
+      for (int64_t part = 0; part < parts; ++part, to += kBlockElements) {
+        *to = uint16_t((bitsOf(value) + 0x8000) >> 16);
+        value -= bf16ToFloat(*to);
+      }
+    }
+  return true;
+}
+
+bool splitBlock(BlockOrder order, const float *source, int64_t leading,
+                int64_t parts, uint16_t *result) {
+  constexpr int64_t kMaxParts = 3;
+  assert(parts <= kMaxParts);
+  if (!hostHasAVX512())
+    return splitPortably(order, source, leading, parts, result);
+  auto *split = parts == 2 ? splitRows<2> : splitRows<3>;
+  if (order == BlockOrder::InRows)
+    return split(source, leading, result);
+  alignas(64) uint16_t rows[kMaxParts * kBlockElements];
+  if (!split(source, leading, rows))
+    return false;
+  for (int64_t part = 0; part < parts; ++part)
+    packBlock(order, rows + part * kBlockElements, kSide,
+              result + part * kBlockElements);
+  return true;
 }
 
 } // namespace mpc::runtime

@@ -1,4 +1,5 @@
-// Blocks of 32 x 32 elements of 16 bits, turned and paired, by AVX-512.
+// Blocks of 32 x 32 elements of 16 bits, turned and paired, by AVX-512; and
+// blocks of f32, each element as a sum of bf16 numbers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_BLOCKS_H
@@ -10,15 +11,32 @@ namespace mpc::runtime {
 
 /// Where element (row, column) of a block goes in the packed one.
 enum class BlockOrder {
+  InRows,        ///< row * 32 + column
   Turned,        ///< column * 32 + row
   PairedRows,    ///< (row / 2 * 32 + column) * 2 + row % 2
   PairedColumns, ///< (column / 2 * 32 + row) * 2 + column % 2
 };
 
+/// Rows and columns of a block, and its elements.
+inline constexpr int64_t kBlockSide = 32;
+inline constexpr int64_t kBlockElements = kBlockSide * kBlockSide;
+
 /// Writes the 1024 elements of `result` from a block whose rows lie `leading`
 /// elements apart. The CPU has AVX-512 (`hostHasAVX512`).
 void packBlock(BlockOrder order, const uint16_t *source, int64_t leading,
                uint16_t *result);
+
+/// Magnitudes of f32 numbers that are sums of three bf16 numbers without
+/// subnormal ones, which AMX takes for zero, and whose products are finite.
+inline constexpr float kLeastSplit = 0x1p-102f, kGreatestSplit = 0x1p62f;
+
+/// Writes a block in f32 as `parts` blocks of bf16, 2 or 3, one after another:
+/// each element of the first is the nearest bf16 number, each of the next is
+/// what is missing, and so on. With three, their sum is the element. Gives
+/// false where an element is neither zero nor within the magnitudes above;
+/// `result` then means nothing.
+bool splitBlock(BlockOrder order, const float *source, int64_t leading,
+                int64_t parts, uint16_t *result);
 
 } // namespace mpc::runtime
 

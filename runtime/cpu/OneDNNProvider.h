@@ -57,8 +57,8 @@ prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
 std::unique_ptr<Contraction> prepareDepthParts(const MatMulStep &step,
                                                const MatMulOperands &operands,
                                                const OneDNNConfig &config);
-/// Products of bf16 operands with sides of 16 and more, on a CPU with AMX;
-/// null, and `operands` as they were, for others.
+/// Products of two operands in bf16, f16 or f32 with sides of 16 and more, on a
+/// CPU with AMX; null, and `operands` as they were, for others.
 std::unique_ptr<Contraction> prepareAMXMatMul(const MatMulStep &step,
                                               MatMulOperands &operands,
                                               const OneDNNConfig &config);

@@ -6,6 +6,10 @@
 #include "runtime/cpu/OneDNNProvider.h"
 #include "test/runtime/cpu/RunContraction.h"
 
+#include <cmath>
+#include <cstring>
+#include <limits>
+
 using namespace mpc::runtime;
 using namespace mpc::runtime::test;
 
@@ -48,23 +52,92 @@ MatMulCase bf16Case(int64_t m, int64_t n, int64_t k) {
   return {m, n, k, DType::BF16, DType::BF16};
 }
 
+/// Types of one, two and three parts.
+constexpr DType kTypes[] = {DType::BF16, DType::F16, DType::F32};
+
 /// Whole panels and steps, and each edge of them: half tiles of registers, one
 /// row or column more, more than one chunk of the depth.
 TEST_P(AMXMatMul, EveryTranspositionAndEdge) {
-  for (bool transA : {false, true})
-    for (bool transB : {false, true})
-      for (auto [m, n, k] : {std::array<int64_t, 3>{64, 64, 64},
-                             {16, 16, 16},
-                             {33, 49, 257},
-                             {48, 31, 520},
-                             {17, 80, 31}})
-        for (int64_t padding : {0, 5}) {
-          MatMulCase c = bf16Case(m, n, k);
-          c.transA = transA;
-          c.transB = transB;
-          c.padding = padding;
-          expectCorrect(c);
-        }
+  for (DType type : kTypes)
+    for (bool transA : {false, true})
+      for (bool transB : {false, true})
+        for (auto [m, n, k] : {std::array<int64_t, 3>{64, 64, 64},
+                               {16, 16, 16},
+                               {33, 49, 257},
+                               {48, 31, 520},
+                               {17, 80, 31}})
+          for (int64_t padding : {0, 5}) {
+            MatMulCase c{m, n, k, type, type};
+            c.transA = transA;
+            c.transB = transB;
+            c.padding = padding;
+            expectCorrect(c);
+          }
+}
+
+/// Products of f32 numbers have f32's digits: errors are far below a bf16
+/// number's 2^-9, and do not grow with the depth.
+TEST_P(AMXMatMul, ProductsOfPartsHaveAllDigits) {
+  for (DType type : {DType::F16, DType::F32}) {
+    MatMul matmul({64, 64, 1000, type, type});
+    const std::vector<double> values = toDoubles(run(matmul));
+    const std::vector<DotProduct> expected = matmul.reference();
+    for (size_t i = 0; i < values.size(); ++i)
+      ASSERT_NEAR(values[i], expected[i].value,
+                  0x1p-22 * expected[i].magnitude);
+  }
+}
+
+/// Infinite, NaN, huge and tiny elements are no sums of parts. The others'
+/// products do not notice, and the bits are the same for any tiles.
+TEST_P(AMXMatMul, ElementsWithoutParts) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (bool transposed : {false, true}) {
+    MatMulCase c{100, 90, 200, DType::F32, DType::F32};
+    c.transA = c.transB = transposed;
+    MatMul matmul(c);
+    auto set = [](const Tensor &tensor, int64_t element, float value) {
+      std::memcpy(const_cast<std::byte *>(tensor.bytes.data()) + element * 4,
+                  &value, 4);
+    };
+    // In a, row 70 and element 150 of the depth, and so on.
+    auto setA = [&](int64_t i, int64_t k, float value) {
+      set(matmul.a, transposed ? k * matmul.lda + i : i * matmul.lda + k,
+          value);
+    };
+    auto setB = [&](int64_t k, int64_t j, float value) {
+      set(matmul.b, transposed ? j * matmul.ldb + k : k * matmul.ldb + j,
+          value);
+    };
+    setA(70, 150, infinity);
+    setA(5, 3, 3e38f);
+    setB(3, 40, 0x1p-120f);
+    setB(199, 89, std::numeric_limits<float>::quiet_NaN());
+    setB(150, 11, 0);
+
+    const Tensor result = run(matmul, 1);
+    for (int workers : {3, 16})
+      EXPECT_EQ(run(matmul, workers).bytes, result.bytes);
+    const std::vector<double> values = toDoubles(result);
+    const std::vector<double> as = toDoubles(matmul.a),
+                              bs = toDoubles(matmul.b);
+    for (int64_t i = 0; i < c.m; ++i)
+      for (int64_t j = 0; j < c.n; ++j) {
+        DotProduct dot;
+        for (int64_t k = 0; k < c.k; ++k)
+          dot.add(
+              as[size_t(transposed ? k * matmul.lda + i : i * matmul.lda + k)],
+              bs[size_t(transposed ? j * matmul.ldb + k : k * matmul.ldb + j)]);
+        const double value = values[size_t(i * c.n + j)];
+        if (std::isnan(dot.value))
+          ASSERT_TRUE(std::isnan(value)) << i << ", " << j;
+        else if (std::isinf(dot.value))
+          ASSERT_EQ(value, dot.value) << i << ", " << j;
+        else
+          ASSERT_NEAR(value, dot.value, dot.bound(DType::F32))
+              << i << ", " << j;
+      }
+  }
 }
 
 /// Rows of whole panels are read where they are, from a wider matrix too; of
@@ -109,14 +182,15 @@ TEST_P(AMXMatMul, RoundsToTheTypeOfTheResult) {
 
 /// Tiles follow from the number of workers, the bits do not.
 TEST_P(AMXMatMul, SameBitsOnAnyNumberOfWorkers) {
-  for (bool transA : {false, true}) {
-    MatMulCase c = bf16Case(160, 250, 500);
-    c.transA = transA;
-    MatMul matmul(c);
-    const Tensor one = run(matmul, 1);
-    for (int workers : {2, 16})
-      EXPECT_EQ(run(matmul, workers).bytes, one.bytes) << workers;
-  }
+  for (DType type : kTypes)
+    for (bool transA : {false, true}) {
+      MatMulCase c{160, 250, 500, type, type};
+      c.transA = transA;
+      MatMul matmul(c);
+      const Tensor one = run(matmul, 1);
+      for (int workers : {2, 16})
+        EXPECT_EQ(run(matmul, workers).bytes, one.bytes) << workers;
+    }
 }
 
 /// Adds what it is given to the buffer that is its argument 1, whose argument 2
