@@ -129,9 +129,12 @@ void packBlock(BlockOrder order, const uint16_t *source, int64_t leading,
 // Sums of bf16 numbers
 //===----------------------------------------------------------------------===//
 
-/// Takes the nearest bf16 number from each of 16 elements, and leaves the rest.
-/// Half a unit is added to the bits, and what is not bf16's is cut off.
-MPC_BLOCK_INLINE __m512i takePart(__m512 &values) {
+/// The upper halves of 16 elements, the nearest bf16 numbers or, at last, what
+/// is left: half a unit is added to the bits, and what is not bf16's is cut
+/// off. `values` keeps the rest.
+MPC_BLOCK_INLINE __m512i takePart(__m512 &values, bool isLast) {
+  if (isLast)
+    return _mm512_castps_si512(values);
   const __m512i half = _mm512_set1_epi32(0x8000);
   const __m512i kept = _mm512_set1_epi32(int32_t(0xffff0000));
   const __m512i part = _mm512_and_si512(
@@ -140,46 +143,77 @@ MPC_BLOCK_INLINE __m512i takePart(__m512 &values) {
   return part;
 }
 
-/// The largest magnitude, as bits, and the smallest but zero less 1.
+/// The largest magnitude of first parts, as bits, and the smallest but zero
+/// less 1.
 struct Magnitudes {
   __m512i largest, smallest;
 };
 
-MPC_BLOCK_INLINE void include(Magnitudes &magnitudes, __m512 values) {
-  const __m512i bits = _mm512_and_si512(_mm512_castps_si512(values),
-                                        _mm512_set1_epi32(0x7fffffff));
-  magnitudes.largest = _mm512_max_epu32(magnitudes.largest, bits);
-  // 0 - 1 is the largest number of 32 bits.
-  magnitudes.smallest = _mm512_min_epu32(
-      magnitudes.smallest, _mm512_sub_epi32(bits, _mm512_set1_epi32(1)));
+MPC_BLOCK_INLINE void include(Magnitudes &magnitudes, __m512i firstParts) {
+  const __m512i bits = _mm512_and_si512(firstParts, _mm512_set1_epi16(0x7fff));
+  magnitudes.largest = _mm512_max_epu16(magnitudes.largest, bits);
+  // 0 - 1 is the largest number of 16 bits.
+  magnitudes.smallest = _mm512_min_epu16(
+      magnitudes.smallest, _mm512_sub_epi16(bits, _mm512_set1_epi16(1)));
 }
 
-/// Blocks of the parts, in rows.
-template <int Parts>
-MPC_BLOCK static bool splitRows(const float *source, int64_t leading,
-                                uint16_t *result) {
-  // The upper halves of 32 elements of 32 bits.
+/// Asks for the two cache lines of 32 elements.
+static inline void prefetch(const float *row) {
+  _mm_prefetch(reinterpret_cast<const char *>(row), _MM_HINT_T0);
+  _mm_prefetch(reinterpret_cast<const char *>(row + kSquare), _MM_HINT_T0);
+}
+
+/// Whether all first parts are zero or within the magnitudes of bf16 numbers
+/// that can be split.
+MPC_BLOCK_INLINE bool canBeSplit(const Magnitudes &magnitudes) {
+  const auto least = int16_t(bitsOf(kLeastSplit) >> 16);
+  const auto greatest = int16_t(bitsOf(kGreatestSplit) >> 16);
+  return _mm512_cmpgt_epu16_mask(magnitudes.largest,
+                                 _mm512_set1_epi16(greatest)) == 0 &&
+         _mm512_cmplt_epu16_mask(magnitudes.smallest,
+                                 _mm512_set1_epi16(int16_t(least - 1))) == 0;
+}
+
+/// Splits 16 elements and 16 others. A vector of a part's block is made of
+/// their upper halves: one after the other, or pair by pair.
+template <int Parts, bool InPairs>
+MPC_BLOCK_INLINE void splitVector(__m512 first, __m512 second,
+                                  Magnitudes &magnitudes, uint16_t *result) {
   alignas(64) static constexpr uint16_t kUpperHalves[kSide] = {
       1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
       33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
-  const __m512i halves = _mm512_load_si512(kUpperHalves);
-  Magnitudes magnitudes = {_mm512_setzero_si512(), _mm512_set1_epi32(-1)};
-  for (int64_t row = 0; row < kSide; ++row) {
-    __m512 left = _mm512_loadu_ps(source + row * leading);
-    __m512 right = _mm512_loadu_ps(source + row * leading + kSquare);
-    include(magnitudes, left);
-    include(magnitudes, right);
-    uint16_t *to = result + row * kSide;
-    for (int part = 0; part < Parts; ++part) {
-      const __m512i first = takePart(left), second = takePart(right);
-      store(to + part * kBlockElements,
-            _mm512_permutex2var_epi16(first, halves, second));
-    }
+  for (int part = 0; part < Parts; ++part) {
+    const __m512i one = takePart(first, part == Parts - 1);
+    const __m512i other = takePart(second, part == Parts - 1);
+    const __m512i both =
+        InPairs ? _mm512_or_si512(_mm512_srli_epi32(one, 16), other)
+                : _mm512_permutex2var_epi16(
+                      one, _mm512_load_si512(kUpperHalves), other);
+    if (part == 0)
+      include(magnitudes, both);
+    store(result + part * kBlockElements, both);
   }
-  return _mm512_reduce_max_epu32(magnitudes.largest) <=
-             bitsOf(kGreatestSplit) &&
-         _mm512_reduce_min_epu32(magnitudes.smallest) >=
-             bitsOf(kLeastSplit) - 1;
+}
+
+/// Blocks of the parts, in rows or in pairs of rows.
+template <int Parts, bool InPairs>
+MPC_BLOCK static bool splitRows(const float *source, int64_t leading,
+                                uint16_t *result) {
+  Magnitudes magnitudes = {_mm512_setzero_si512(), _mm512_set1_epi32(-1)};
+  for (int64_t row = 0; row < kSide; row += 2) {
+    const float *upper = source + row * leading, *lower = upper + leading;
+    const __m512 a = _mm512_loadu_ps(upper);
+    const __m512 b = _mm512_loadu_ps(upper + kSquare);
+    const __m512 c = _mm512_loadu_ps(lower);
+    const __m512 d = _mm512_loadu_ps(lower + kSquare);
+    uint16_t *to = result + row * kSide;
+    // The block beside is mostly the next.
+    prefetch(upper + kSide);
+    prefetch(lower + kSide);
+    splitVector<Parts, InPairs>(a, InPairs ? c : b, magnitudes, to);
+    splitVector<Parts, InPairs>(InPairs ? b : c, d, magnitudes, to + kSide);
+  }
+  return canBeSplit(magnitudes);
 }
 
 /// Where element (row, column) of a block goes in the packed one.
@@ -202,15 +236,16 @@ static bool splitPortably(BlockOrder order, const float *source,
                           int64_t leading, int64_t parts, uint16_t *result) {
   for (int64_t row = 0; row < kSide; ++row)
     for (int64_t column = 0; column < kSide; ++column) {
-      float value = source[row * leading + column];
-      const float magnitude = std::fabs(value);
-      if (value != 0 &&
-          !(magnitude >= kLeastSplit && magnitude <= kGreatestSplit))
-        return false;
+      float rest = source[row * leading + column];
       uint16_t *to = result + placeOf(order, row, column);
       for (int64_t part = 0; part < parts; ++part, to += kBlockElements) {
-        *to = uint16_t((bitsOf(value) + 0x8000) >> 16);
-        value -= bf16ToFloat(*to);
+        const uint32_t half = part + 1 < parts ? 0x8000 : 0;
+        *to = uint16_t((bitsOf(rest) + half) >> 16);
+        const float taken = bf16ToFloat(*to), magnitude = std::fabs(taken);
+        if (part == 0 && taken != 0 &&
+            !(magnitude >= kLeastSplit && magnitude <= kGreatestSplit))
+          return false;
+        rest -= taken;
       }
     }
   return true;
@@ -219,10 +254,13 @@ static bool splitPortably(BlockOrder order, const float *source,
 bool splitBlock(BlockOrder order, const float *source, int64_t leading,
                 int64_t parts, uint16_t *result) {
   constexpr int64_t kMaxParts = 3;
-  assert(parts <= kMaxParts);
+  assert(parts > 1 && parts <= kMaxParts);
   if (!hostHasAVX512())
     return splitPortably(order, source, leading, parts, result);
-  auto *split = parts == 2 ? splitRows<2> : splitRows<3>;
+  if (order == BlockOrder::PairedRows)
+    return (parts == 2 ? splitRows<2, true>
+                       : splitRows<3, true>)(source, leading, result);
+  auto *split = parts == 2 ? splitRows<2, false> : splitRows<3, false>;
   if (order == BlockOrder::InRows)
     return split(source, leading, result);
   alignas(64) uint16_t rows[kMaxParts * kBlockElements];

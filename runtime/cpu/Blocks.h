@@ -26,15 +26,16 @@ inline constexpr int64_t kBlockElements = kBlockSide * kBlockSide;
 void packBlock(BlockOrder order, const uint16_t *source, int64_t leading,
                uint16_t *result);
 
-/// Magnitudes of f32 numbers that are sums of three bf16 numbers without
-/// subnormal ones, which AMX takes for zero, and whose products are finite.
+/// Magnitudes of bf16 numbers that may be first parts: those of an f32 number's
+/// three parts are no subnormal ones, which AMX takes for zero, and products of
+/// two are finite.
 inline constexpr float kLeastSplit = 0x1p-102f, kGreatestSplit = 0x1p62f;
 
 /// Writes a block in f32 as `parts` blocks of bf16, 2 or 3, one after another:
 /// each element of the first is the nearest bf16 number, each of the next is
-/// what is missing, and so on. With three, their sum is the element. Gives
-/// false where an element is neither zero nor within the magnitudes above;
-/// `result` then means nothing.
+/// what is missing, and so on. Of three the sum is the element; numbers below
+/// 2^-134 count as zero. Gives false where a first part is neither zero nor
+/// within the magnitudes above; `result` then means nothing.
 bool splitBlock(BlockOrder order, const float *source, int64_t leading,
                 int64_t parts, uint16_t *result);
 

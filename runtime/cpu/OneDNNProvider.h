@@ -47,16 +47,16 @@ private:
   OneDNNConfig config;
 };
 
-// One file each: OneDNNMatMul.cpp, OneDNNDepthParts.cpp, AMXMatMul.cpp and
+// One file each: OneDNNMatMul.cpp, AMXDepthParts.cpp, AMXMatMul.cpp and
 // OneDNNConv.cpp.
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
                     const OneDNNConfig &config);
-/// Null where the product is better done by tiles of its result, or can only
-/// be.
-std::unique_ptr<Contraction> prepareDepthParts(const MatMulStep &step,
-                                               const MatMulOperands &operands,
-                                               const OneDNNConfig &config);
+/// Products with a small result and a great depth, on a CPU with AMX; null, and
+/// `operands` as they were, for others.
+std::unique_ptr<Contraction> prepareAMXDepthParts(const MatMulStep &step,
+                                                  MatMulOperands &operands,
+                                                  const OneDNNConfig &config);
 /// Products of two operands in bf16, f16 or f32 with sides of 16 and more, on a
 /// CPU with AMX; null, and `operands` as they were, for others.
 std::unique_ptr<Contraction> prepareAMXMatMul(const MatMulStep &step,

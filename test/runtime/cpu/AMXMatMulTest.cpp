@@ -221,6 +221,25 @@ TEST_P(AMXMatMul, EpilogueSeesEveryElementOnce) {
   expectClose(result, matmul.reference());
 }
 
+/// Small results of great depth are summed in parts, with the same bits
+/// whatever order parts are done in; the last part and its last rows are fewer.
+TEST_P(AMXMatMul, DepthInParts) {
+  for (DType type : kTypes)
+    for (auto [m, n, k] :
+         {std::array<int64_t, 3>{33, 50, 8192}, {16, 16, 9001}}) {
+      SCOPED_TRACE(k);
+      MatMulCase c{m, n, k, type, type};
+      c.transA = true;
+      MatMul matmul(c);
+      Tensor result = emptyResult(matmul);
+      MatMulOperands operands = operandsOf(matmul, result);
+      auto made = prepareAMXDepthParts(stepOf(matmul), operands, configOf(2));
+      ASSERT_TRUE(made);
+      EXPECT_EQ(runAll(*made), 2u);
+      expectClose(result, matmul.reference());
+    }
+}
+
 /// What it does not multiply is the library's, with its operands untouched.
 TEST_P(AMXMatMul, LeavesOtherProductsToTheLibrary) {
   MatMulCase narrow = bf16Case(8, 64, 64), wide = bf16Case(64, 64, 64);
@@ -230,6 +249,7 @@ TEST_P(AMXMatMul, LeavesOtherProductsToTheLibrary) {
     Tensor result = emptyResult(matmul);
     MatMulOperands operands = operandsOf(matmul, result);
     EXPECT_FALSE(prepareAMXMatMul(stepOf(matmul), operands, configOf(1)));
+    EXPECT_FALSE(prepareAMXDepthParts(stepOf(matmul), operands, configOf(1)));
     EXPECT_EQ(operands.a.data, matmul.a.bytes.data());
   }
 }

@@ -15,35 +15,21 @@ namespace {
 
 /// What two workers may use. The library is told once what the other tests'
 /// artifacts let it use.
-OneDNNConfig configOf(bool packsAlways, bool hasAMX) {
+OneDNNConfig packingConfig() {
   EXPECT_TRUE(OneDNNProvider::create(testFeatures(), 2).ok());
   OneDNNConfig config;
   config.workers = 2;
-  config.packsAlways = packsAlways;
-  config.nativeBF16 = config.hasAMX = hasAMX;
+  config.packsAlways = true;
   return config;
 }
 
 Tensor run(const MatMul &matmul, size_t &phases) {
   Tensor result = emptyResult(matmul);
-  const OneDNNConfig config = configOf(/*packsAlways=*/true, /*hasAMX=*/false);
-  auto made =
-      prepareOneDNNMatMul(stepOf(matmul), operandsOf(matmul, result), config);
+  auto made = prepareOneDNNMatMul(stepOf(matmul), operandsOf(matmul, result),
+                                  packingConfig());
   EXPECT_TRUE(made.ok()) << made.status().message();
   if (made.ok())
     phases = runAll(**made);
-  return result;
-}
-
-/// The product by parts of its depth; nothing where the library has no tiles.
-Tensor runInParts(const MatMul &matmul, size_t &phases) {
-  Tensor result = emptyResult(matmul);
-  const OneDNNConfig config = configOf(/*packsAlways=*/false, /*hasAMX=*/true);
-  auto made =
-      prepareDepthParts(stepOf(matmul), operandsOf(matmul, result), config);
-  if (!made)
-    return {};
-  phases = runAll(*made);
   return result;
 }
 
@@ -118,26 +104,6 @@ TEST(PackedMatMul, OneTileIsPackedWhereItIsMultiplied) {
       c.tileN = 64;
       expectCorrect(c, 1);
     }
-}
-
-/// Small results of great depth are summed in parts, with the same bits
-/// whatever order parts are done in; the last part and its last rows are fewer.
-TEST(PackedMatMul, DepthInParts) {
-  for (auto [m, n, k] : {std::array<int64_t, 3>{40, 50, 8192},
-                         {64, 96, 9001},
-                         {16, 16, 20000}}) {
-    SCOPED_TRACE(k);
-    MatMulCase c{m, n, k, DType::BF16, DType::BF16};
-    c.transA = true;
-    c.tileM = c.tileN = 16;
-    MatMul matmul(c);
-    size_t phases = 0;
-    Tensor result = runInParts(matmul, phases);
-    if (result.bytes.empty())
-      GTEST_SKIP() << "the library multiplies by no tiles here";
-    EXPECT_EQ(phases, 2u);
-    expectClose(result, matmul.reference());
-  }
 }
 
 } // namespace
