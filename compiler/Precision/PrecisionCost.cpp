@@ -12,19 +12,29 @@ namespace {
 // A core of a server CPU, in units per nanosecond.
 constexpr double kBytesPerNs = 20.0;
 constexpr double kFlopsPerNs = 100.0;
-// What low products gain with bf16 dot products, what with tiles, and what they
-// lose where each operand is converted first.
+// What low products gain with bf16 dot products, what bf16 ones gain with
+// tiles, and what low ones lose where each operand is converted first.
 constexpr double kNativeSpeedup = 2.0;
 constexpr double kTileSpeedup = 14.0;
 constexpr double kConversionSlowdown = 0.5;
+// Tiles multiply bf16 numbers. An f16 number is the sum of two and an f32
+// number of three, and products of matrices of such sums are so many of bf16.
+constexpr double kTileProductsF16 = 4.0;
+constexpr double kTileProductsF32 = 6.0;
 } // namespace
 
-static double getContractionRate(FloatType type, const TargetInfo &target) {
+static double getContractionRate(Operation *op, FloatType type,
+                                 const TargetInfo &target) {
+  if (target.hasAMX() && (type.isBF16() || isa<MatMulOp>(op)))
+    return kFlopsPerNs * kTileSpeedup /
+           (type.isBF16()  ? 1
+            : type.isF16() ? kTileProductsF16
+                           : kTileProductsF32);
   if (type.getWidth() >= 32)
     return kFlopsPerNs;
-  if (!target.hasNativeContraction(type))
-    return kFlopsPerNs * kConversionSlowdown;
-  return kFlopsPerNs * (target.hasAMX() ? kTileSpeedup : kNativeSpeedup);
+  return kFlopsPerNs * (target.hasNativeContraction(type)
+                            ? kNativeSpeedup
+                            : kConversionSlowdown);
 }
 
 // Bytes of a tensor with its floats stored in `low`, or as they are.
@@ -56,7 +66,7 @@ PrecisionCost mpc::estimateCost(PrecisionOpInterface op, FloatType low,
   double flops = op.countFlops();
   auto roofline = [&](double bytes, FloatType type) {
     return std::max(bytes / kBytesPerNs,
-                    flops / getContractionRate(type, target));
+                    flops / getContractionRate(op, type, target));
   };
   auto wide = Float32Type::get(op->getContext());
   PrecisionCost cost;
