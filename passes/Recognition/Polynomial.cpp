@@ -249,15 +249,17 @@ SmallVector<Value> mpc::findLogits(Operation *root) {
   SmallVector<Value> found;
   llvm::SmallPtrSet<Operation *, 16> seen = {root};
   SmallVector<Operation *> worklist = {root};
+  auto isLogarithm = [](Operation *op) { return isa<LogOp, SoftplusOp>(op); };
   auto addCandidate = [&](Value value) {
     while (auto negated = value.getDefiningOp<NegOp>())
       value = negated.getInput();
     if (!getConstantNumber(value) && !llvm::is_contained(found, value))
       found.push_back(value);
   };
+  // Back from the root over the ops that formulas have: what functions read may
+  // be the logit, what a logarithm reads the probability.
   for (size_t i = 0; i < worklist.size() && seen.size() < kMostOps; ++i) {
     Operation *op = worklist[i];
-    // Of a logarithm it may be a probability.
     if (isa<SigmoidOp, SoftplusOp, ReluOp, AbsOp, ClipOp, MaximumOp, MinimumOp,
             LogOp>(op))
       for (Value operand : op->getOperands())
@@ -271,5 +273,7 @@ SmallVector<Value> mpc::findLogits(Operation *root) {
         worklist.push_back(producer);
     }
   }
-  return found;
+  // All formulas have a logarithm. Where there is none, as in a sum of relus, no
+  // candidate is worth an expansion.
+  return llvm::any_of(seen, isLogarithm) ? found : SmallVector<Value>();
 }
