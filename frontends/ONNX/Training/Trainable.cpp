@@ -214,7 +214,7 @@ Facts TrainableSearch::infer(const Node &node) {
     return getFacts(input).isLearned;
   });
   const WeightedOp *weighted = findWeightedOp(op);
-  if (weighted && weighted->kind == Kind::Contraction)
+  if (weighted && weighted->kind == Kind::Contraction && !isAngles(node))
     result.takesBias = llvm::any_of(weighted->weights, [&](int index) {
       return index < node.input_size() && getFacts(node.input(index)).isFixed;
     });
