@@ -117,10 +117,7 @@ static void noteScalars(const Graph &graph, FunctionImporter &function,
   for (const proto::NodeProto *node : nodes)
     for (StringRef name : node->input()) {
       const proto::TensorProto *tensor = graph.getInitializer(name);
-      // Those that it has computed from others have names of its own.
-      bool isNamed = !name.empty() && !name.contains("::") &&
-                     !name.starts_with("/") && !llvm::isDigit(name.front());
-      if (tensor && isNamed && tensor->dims_size() == 0 &&
+      if (tensor && isProgramsName(name) && tensor->dims_size() == 0 &&
           tensor->data_type() == proto::TensorProto::FLOAT &&
           !function.lookup(name).stateRole)
         scalars.insert(name);

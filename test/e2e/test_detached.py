@@ -151,7 +151,7 @@ def test_gradients_by_frequency_are_said_to_be_lost(tmp_path):
     assert "scale_grad_by_freq" in check(tmp_path / "model.onnx")
 
 
-def test_row_of_zeros_of_the_older_exporter_is_said(tmp_path):
+def test_row_of_zeros_of_the_older_exporter_is_padding(tmp_path):
     """It writes nothing of nn.Embedding(padding_idx=1)."""
     model = embedded("")
     model.producer_name = "pytorch"
@@ -159,10 +159,14 @@ def test_row_of_zeros_of_the_older_exporter_is_said(tmp_path):
     del model.graph.value_info[:]
     for each in model.graph.node:
         del each.metadata_props[:]
-    table = matrix(6, WIDTH)
-    for zeros, says in (((), False), ((1,), True), ((1, 2), False)):
+    for zeros, is_padding in (((), False), ((1,), True), ((1, 2), False)):
+        table = matrix(6, WIDTH)
         table[list(zeros)] = 0
         model.graph.initializer[0].CopyFrom(numpy_helper.from_array(table, "e"))
         onnx.save(model, tmp_path / "model.onnx")
         text = check(tmp_path / "model.onnx")
-        assert ("row 1 of 'e' is zeros, as nn.Embedding(padding_idx=1)" in text) == says
+        said = "row 1 of 'e' is zeros, as nn.Embedding(padding_idx=1)" in text
+        _, values = train_embedded(model, tmp_path / f"zeros{len(zeros)}")
+        changed = (values["e"] != table).any(1)
+        assert said == is_padding
+        assert changed.tolist() == [True, not is_padding] + [True] * 4

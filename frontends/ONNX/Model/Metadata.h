@@ -7,6 +7,7 @@
 #include "frontends/ONNX/Model/ONNXProto.h"
 
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace mpc::onnx_frontend {
@@ -29,6 +30,14 @@ inline constexpr llvm::StringLiteral kNameScopes = "pkg.torch.onnx.name_scopes";
 /// those of a program's parameters are the program's.
 inline bool isExportersName(llvm::StringRef name) {
   return name.starts_with("val_");
+}
+
+/// Whether PyTorch's older exporter has the name from the program, such as
+/// "head.scale": what it computed has names of its own, such as
+/// "onnx::MatMul_12", "/head/Mul_output_0" or "31".
+inline bool isProgramsName(llvm::StringRef name) {
+  return !name.empty() && !name.contains("::") && !name.starts_with("/") &&
+         !llvm::isDigit(name.front());
 }
 
 /// The entry `key` in the metadata of a node or a value; empty without one.

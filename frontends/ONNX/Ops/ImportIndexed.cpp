@@ -5,6 +5,7 @@
 #include "frontends/ONNX/Ops/Assemble.h"
 #include "frontends/ONNX/Ops/FoldElements.h"
 #include "frontends/ONNX/Ops/Window.h"
+#include "frontends/ONNX/Training/LostLayers.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -69,6 +70,8 @@ static LogicalResult importGather(NodeImporter &node) {
     return failure();
   // An embedding's row of padding, which is not trained.
   std::optional<int64_t> padding = findPaddingRow(readCall(node.getNode()));
+  if (!padding)
+    padding = findLostPadding(node.getFunction().getGraph(), node.getNode());
   if (padding &&
       (*axis != 0 || *padding >= size || node.operandShape(0).size() != 2))
     padding = std::nullopt;

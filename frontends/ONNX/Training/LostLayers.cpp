@@ -108,34 +108,40 @@ static std::optional<int64_t> findRowOfZeros(const HostTensor &table) {
   return found;
 }
 
-// PyTorch's older exporter leaves padding_idx out, whose row starts as zeros.
-static void warnLostPadding(const Graph &graph,
-                            ArrayRef<const proto::NodeProto *> nodes) {
+std::optional<int64_t>
+mpc::onnx_frontend::findLostPadding(const Graph &graph,
+                                    const proto::NodeProto &node) {
   const Model &model = graph.getModel();
+  // A table with a row for each id, of a node that says no more.
+  if (model.getProto().producer_name() != "pytorch" ||
+      node.op_type() != "Gather" || node.input_size() != 2 ||
+      !findMetadata(node, kProgramCall).empty())
+    return std::nullopt;
+  const proto::TensorProto *tensor = graph.getInitializer(node.input(0));
+  if (!tensor || tensor->dims_size() != 2 || tensor->dims(0) < 3 ||
+      tensor->dims(1) < 1 || !holdsFloats(*tensor))
+    return std::nullopt;
+  llvm::Expected<HostTensor> table =
+      model.decode(*tensor, "initializer '" + tensor->name() + "'");
+  if (table)
+    return findRowOfZeros(*table);
+  // The import says what is wrong with it.
+  llvm::consumeError(table.takeError());
+  return std::nullopt;
+}
+
+static void noteLostPadding(const Graph &graph,
+                            ArrayRef<const proto::NodeProto *> nodes) {
   llvm::StringSet<> seen;
   for (const proto::NodeProto *node : nodes) {
-    // A table with a row for each id, of a node that says no more.
-    if (node->op_type() != "Gather" || node->input_size() != 2 ||
-        !findMetadata(*node, kProgramCall).empty() ||
-        !seen.insert(node->input(0)).second)
-      continue;
-    const proto::TensorProto *tensor = graph.getInitializer(node->input(0));
-    if (!tensor || tensor->dims_size() != 2 || tensor->dims(0) < 3 ||
-        tensor->dims(1) < 1 || !holdsFloats(*tensor))
-      continue;
-    llvm::Expected<HostTensor> table =
-        model.decode(*tensor, "initializer '" + tensor->name() + "'");
-    if (!table) {
-      // The import says what is wrong with it.
-      llvm::consumeError(table.takeError());
-      continue;
-    }
-    if (std::optional<int64_t> row = findRowOfZeros(*table))
-      model.warn("row " + Twine(*row) + " of '" + node->input(0) +
-                 "' is zeros, as nn.Embedding(padding_idx=" + Twine(*row) +
-                 ") leaves it, which PyTorch's older exporter does not write: "
-                 "it is trained as the other rows are; torch.onnx.export(..., "
-                 "dynamo=True) keeps it from that");
+    std::optional<int64_t> row = findLostPadding(graph, *node);
+    if (row && seen.insert(node->input(0)).second)
+      graph.getModel().note(
+          "row " + Twine(*row) + " of '" + node->input(0) +
+          "' is zeros, as nn.Embedding(padding_idx=" + Twine(*row) +
+          ") leaves it, which PyTorch's older exporter does not write: it is "
+          "not trained; torch.onnx.export(..., dynamo=True) says which row is "
+          "padding");
   }
 }
 
@@ -225,7 +231,7 @@ void mpc::onnx_frontend::warnLost(const Graph &graph,
     warnLostByPyTorch(model, nodes);
     warnLostSmoothing(model, nodes);
     warnLostFrequencies(model, nodes);
-    warnLostPadding(graph, nodes);
+    noteLostPadding(graph, nodes);
   } else if (producer == "tf2onnx")
     warnLostByTF2ONNX(model, nodes);
 }

@@ -4,6 +4,7 @@
 #include "frontends/ONNX/Training/Trainable.h"
 
 #include "frontends/ONNX/Model/HostTensor.h"
+#include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Training/Origins.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -106,6 +107,8 @@ struct Facts {
   bool isRoot = false, isInverseRoot = false;
   /// Rows of a table at indices that depend on no input.
   bool isLookup = false;
+  /// Computed from data by weights, whatever came after.
+  bool isLearned = false;
 };
 
 class TrainableSearch {
@@ -127,6 +130,10 @@ private:
   bool isRow(StringRef value);
   bool isBranch(const Node &product);
   bool isStoredVector(StringRef value);
+  bool isModulesNumber(StringRef value);
+  bool isAngles(const Node &product);
+  bool isIntegerInput(StringRef value);
+  StringRef skipViews(StringRef value);
   bool isTable(const Node &gather);
   bool isEmbedding(const Node &gather);
   bool isNumber(StringRef value);
@@ -203,8 +210,11 @@ Facts TrainableSearch::infer(const Node &node) {
                      return input.empty() || getFacts(input).isFixed;
                    });
   result.isFixed &= !op.starts_with("Random");
+  result.isLearned = llvm::any_of(node.input(), [&](const std::string &input) {
+    return getFacts(input).isLearned;
+  });
   const WeightedOp *weighted = findWeightedOp(op);
-  if (weighted && weighted->kind == Kind::Contraction)
+  if (weighted && weighted->kind == Kind::Contraction && !isAngles(node))
     result.takesBias = llvm::any_of(weighted->weights, [&](int index) {
       return index < node.input_size() && getFacts(node.input(index)).isFixed;
     });
@@ -235,6 +245,7 @@ Facts TrainableSearch::infer(const Node &node) {
     result.isLookup = source.isLookup;
   }
   inferNormalization(node, result);
+  result.isLearned |= result.takesBias && !result.isFixed;
   return result;
 }
 
@@ -273,10 +284,17 @@ void TrainableSearch::inferNormalization(const Node &node, Facts &result) {
 
 void TrainableSearch::findWeights(const Node &node) {
   StringRef op = node.op_type();
-  if (const WeightedOp *weighted = findWeightedOp(op))
+  const WeightedOp *weighted = findWeightedOp(op);
+  if (weighted && !isAngles(node))
     for (int index : weighted->weights)
       if (index < node.input_size())
         use(node.input(index));
+  // What is kept within bounds by a function, such as the exponential of a
+  // temperature, is learned: of a constant the result would be stored.
+  bool bounds =
+      op == "Exp" || op == "Sigmoid" || op == "Softplus" || op == "Tanh";
+  if (bounds && graph.getInitializer(skipViews(node.input(0))))
+    use(node.input(0));
   if (op == "Gather" && isTable(node) &&
       (!getFacts(node.input(1)).isFixed || isEmbedding(node)))
     use(node.input(0));
@@ -288,17 +306,81 @@ void TrainableSearch::findWeights(const Node &node) {
                           isStoredVector(node.input(index)) && isBranch(node);
       if (other.isNormalized || other.isInverseRoot || scalesBranch)
         use(node.input(index), /*orScalar=*/false);
+      if (other.isLearned && isModulesNumber(node.input(index)) &&
+          isBranch(node))
+        use(node.input(index));
     }
 }
 
-// Whether a value is an initializer of one number for each channel.
-bool TrainableSearch::isStoredVector(StringRef value) {
+// The value that `value` is a view of.
+StringRef TrainableSearch::skipViews(StringRef value) {
   const Node *view = graph.getProducer(value);
   while (view && isView(view->op_type()) && view->input_size() > 0) {
     value = view->input(0);
     view = graph.getProducer(value);
   }
-  auto shape = getStoredShape(value);
+  return value;
+}
+
+// Whether `value` is an initializer of one number that PyTorch's older exporter
+// has of a module: its constants are nodes, and what it computes has names of
+// its own.
+bool TrainableSearch::isModulesNumber(StringRef value) {
+  StringRef name = skipViews(value);
+  const proto::TensorProto *tensor = graph.getInitializer(name);
+  return tensor && holdsFloats(*tensor) && isProgramsName(name) &&
+         graph.getModel().getProto().producer_name() == "pytorch" &&
+         llvm::all_of(tensor->dims(), [](int64_t n) { return n == 1; });
+}
+
+bool TrainableSearch::isIntegerInput(StringRef value) {
+  return llvm::any_of(graph.getInputs(), [&](const auto *input) {
+    const int type = input->type().tensor_type().elem_type();
+    return input->name() == value && (type == proto::TensorProto::INT64 ||
+                                      type == proto::TensorProto::INT32);
+  });
+}
+
+// Whether a product of places and frequencies, as of a rotary embedding, whose
+// sines and cosines are all that is taken: the frequencies are computed.
+bool TrainableSearch::isAngles(const Node &product) {
+  StringRef op = product.op_type();
+  if ((op != "Einsum" && op != "MatMul") || product.input_size() != 2)
+    return false;
+  // Places are counted, or integers that are given.
+  for (StringRef input : product.input()) {
+    const Node *cast = graph.getProducer(input);
+    while (cast && isView(cast->op_type()) && cast->op_type() != "Cast" &&
+           cast->input_size() > 0)
+      cast = graph.getProducer(cast->input(0));
+    bool isGiven = cast && cast->op_type() == "Cast" &&
+                   isIntegerInput(skipViews(cast->input(0)));
+    if (!getFacts(input).isFixed && !isGiven)
+      return false;
+  }
+  // All that is done with the product, behind views and factors.
+  llvm::SmallVector<StringRef> worklist = {product.output(0)};
+  llvm::StringSet<> visited;
+  bool turns = false;
+  while (!worklist.empty()) {
+    StringRef current = worklist.pop_back_val();
+    if (!visited.insert(current).second)
+      continue;
+    for (const Node *reader : readers.lookup(current)) {
+      if (reader->op_type() == "Sin" || reader->op_type() == "Cos")
+        turns = true;
+      else if (isView(reader->op_type()) || reader->op_type() == "Mul")
+        worklist.append(reader->output().begin(), reader->output().end());
+      else if (reader->op_type() != "Shape")
+        return false;
+    }
+  }
+  return turns;
+}
+
+// Whether a value is an initializer of one number for each channel.
+bool TrainableSearch::isStoredVector(StringRef value) {
+  auto shape = getStoredShape(skipViews(value));
   return shape && llvm::count_if(*shape, [](int64_t n) { return n > 1; }) == 1;
 }
 
@@ -375,12 +457,7 @@ static bool isSinusoidal(const HostTensor &table) {
 
 // Whether `value` is a part of an initializer with a row for each place.
 bool TrainableSearch::isPositions(StringRef value) {
-  const Node *view = graph.getProducer(value);
-  while (view && isView(view->op_type()) && view->input_size() > 0) {
-    value = view->input(0);
-    view = graph.getProducer(value);
-  }
-  const proto::TensorProto *tensor = graph.getInitializer(value);
+  const proto::TensorProto *tensor = graph.getInitializer(skipViews(value));
   if (!tensor || !holdsFloats(*tensor) ||
       llvm::count_if(tensor->dims(), [](int64_t n) { return n > 1; }) < 2)
     return false;
