@@ -4,6 +4,7 @@
 #include "runtime/train/DataFiles.h"
 #include "tools/mpc/DeclaredShapes.h"
 #include "tools/mpc/LabelData.h"
+#include "tools/mpc/Notes.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -81,6 +82,11 @@ bool mpc::tools::leavesBatchOpen(const onnx_frontend::Model &model,
              !isBound(input, size_t(*axis), options.shapes);
   }
   return false;
+}
+
+void mpc::tools::noteBatch(const ModelOptions &options) {
+  note("batches of " + llvm::Twine(options.batchSize) +
+       " samples, as the model leaves it open; --batch-size chooses");
 }
 
 // The usual batch, or all samples of less, where the model leaves it open. That

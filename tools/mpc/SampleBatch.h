@@ -32,6 +32,9 @@ ExitCode chooseShapes(Driver &driver,
                       std::vector<runtime::train::Array> &arrays,
                       const DataFlags &flags, ModelOptions &model);
 
+/// Says which batch was chosen.
+void noteBatch(const ModelOptions &options);
+
 /// Gives arrays without a name, those of `--data photos/`, the name of the one
 /// of `inputs` that no other array has. Usage, reported, where there are
 /// several, or none.

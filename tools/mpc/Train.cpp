@@ -271,8 +271,7 @@ ExitCode TrainRun::readData() {
   return ExitCode::Done;
 }
 
-// Dimensions that the model leaves open get the data's sizes, and the batch the
-// usual one. Folders of samples are for inputs, whose names are known now.
+// Open dimensions get the data's sizes, the batch the usual one, folders names.
 ExitCode TrainRun::bindShapes(Driver &driver) {
   ModelOptions &options = command.compile.model;
   if (isArtifact(options.model))
@@ -283,9 +282,8 @@ ExitCode TrainRun::bindShapes(Driver &driver) {
   if (ExitCode code = chooseShapes(driver, arrays, command.data, options);
       code != ExitCode::Done)
     return code;
-  if (isOpen && options.batchSize > 0)
-    note("batches of " + llvm::Twine(options.batchSize) +
-         " samples, as the model leaves it open; --batch-size chooses");
+  if (isOpen)
+    noteBatch(options);
   return nameSamples(driver.getModel(), heldArrays);
 }
 
@@ -358,7 +356,7 @@ ExitCode TrainRun::compile() {
   if (!info.ok())
     return reportError(info.status());
   if (StatusOr<FunctionPorts> ports = trainingInputs(*info); ports.ok())
-    for (std::vector<Array> *files : {&arrays, &heldArrays})
+    for (auto *files : {&arrays, &heldArrays})
       if (code = nameSamples(*ports, *files); code != ExitCode::Done)
         return code;
   return checkFit(*info, nullptr);
