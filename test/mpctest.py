@@ -10,7 +10,9 @@ import atexit
 import json
 import os
 import pathlib
+import struct
 import subprocess
+import zlib
 
 import numpy as np
 import onnx
@@ -131,6 +133,26 @@ def read_weights(path):
         init.name: numpy_helper.to_array(init)
         for init in onnx.load(path).graph.initializer
     }
+
+
+def save_png(path, pixels, palette=False):
+    """A PNG file of u8 [H,W,3], of grey [H,W], or of indices of a palette."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    height, width = pixels.shape[:2]
+    kind = 3 if palette else 2 if pixels.ndim == 3 else 0
+
+    def chunk(name, data):
+        check = struct.pack(">I", zlib.crc32(name + data))
+        return struct.pack(">I", len(data)) + name + data + check
+
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    path.write_bytes(
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0))
+        + (chunk(b"PLTE", bytes(768)) if palette else b"")
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
 
 
 def make_model(nodes, inputs, outputs, initializers, opset=17):

@@ -65,9 +65,8 @@ static Error addInputs(FunctionImporter &function, ShapeBinder &shapes) {
       continue;
     }
     // A given value must fit the declared type.
-    Expected<HostTensor> value =
-        fitWeight(graph.getModel(), "input '" + input->name() + "'",
-                  weight->second, *type);
+    Expected<HostTensor> value = fitWeight(
+        graph.getModel(), "input", input->name(), weight->second, *type);
     if (!value) {
       errors = llvm::joinErrors(std::move(errors), value.takeError());
       continue;

@@ -378,14 +378,18 @@ FailureOr<Loss> LossBuilder::buildOfProbabilities(const LossSpec &spec,
     return settings.isSum ? sum(value, firstAxis, name)
                           : mean(value, firstAxis, name);
   };
+  // Scores are predictions where they are as the targets, classes on axis 1.
+  Value prediction;
+  if (*axis == 1 && given == type.getShape())
+    prediction = scores;
   // A sample's own, where the model may have flattened samples and positions.
   if (perSample && isPerSample(*labels)) {
     loss = reshape(loss, {given[0], each.getNumElements() / given[0]},
                    "loss.sample");
     Value ofSample = reduce(loss, 1, "loss.sample");
-    return Loss{reduce(ofSample, 0, "loss.mean"), ofSample, {}};
+    return Loss{reduce(ofSample, 0, "loss.mean"), ofSample, prediction};
   }
-  return Loss{reduce(loss, 0, "loss.mean"), {}, {}};
+  return Loss{reduce(loss, 0, "loss.mean"), {}, prediction};
 }
 
 Value LossBuilder::buildPrediction(Value rows, ArrayRef<int64_t> labelShape,

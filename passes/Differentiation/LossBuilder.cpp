@@ -223,9 +223,14 @@ LogicalResult LossBuilder::verifyLogProbabilities(LossKind kind, Value output) {
   Operation *op = throughViews(output);
   if (!isa_and_nonnull<SoftmaxOp>(op))
     return success();
+  std::string advice = "have LogSoftmax in the model";
+  if (Operation *scores = op->getOperand(0).getDefiningOp();
+      scores && kind == LossKind::NLL)
+    advice += ", or train on the scores before it: --loss cross_entropy@" +
+              getNodeName(scores).str();
   return withExitCode(mlir::emitError(op->getLoc()), ExitCode::InvalidInput)
          << "expected log-probabilities for " << getLossInfo(kind).name
-         << ", found the output of Softmax; have LogSoftmax in the model";
+         << ", found the output of Softmax; " << advice;
 }
 
 // bce_with_logits applies a sigmoid of its own, as softmax_cross_entropy does a

@@ -73,6 +73,9 @@ ArrayPool::takeColumns(const std::string &name, int64_t count,
   std::vector<Array> parts;
   for (const std::vector<Array> &table : tables) {
     const std::vector<std::string> names = namesOf(table);
+    const char *help = int64_t(table.size()) < count
+                           ? "; a row is one sample"
+                           : ", and name labels with --target-array";
     if (int64_t(table.size()) != count)
       return invalid(table[0].source,
                      std::to_string(table.size()) +
@@ -80,7 +83,7 @@ ArrayPool::takeColumns(const std::string &name, int64_t count,
                          "the input '" +
                          name + "', which takes " + std::to_string(count) +
                          ": " + listNames(names) +
-                         "; choose with --csv-columns " + name + "=...");
+                         "; choose with --csv-columns " + name + "=..." + help);
     if (names != namesOf(tables[0]))
       return invalid(table[0].source, "has other columns than " +
                                           tables[0][0].source + ": " +

@@ -92,6 +92,12 @@ static std::string shapeHelp(const Port &port, const Array &array) {
       array.shape.back() > 1)
     return "; help: labels are class numbers, save " + array.name +
            ".argmax(-1)";
+  // One number a sample, where the loss compares with every output.
+  const int64_t rows = array.shape.empty() ? 0 : array.shape[0];
+  if (port.role == Role::Label && !isInteger(port.type) &&
+      !isFloat(array.type) && array.size() == rows && rows > 0 &&
+      rowSize(port.shape) > 1)
+    return "; help: labels that are class numbers are for --loss cross_entropy";
   // Of equal rank, a reshape would mix up what the axes mean.
   if (array.shape.size() == port.shape.size())
     return channelHelp(port, array);

@@ -76,12 +76,6 @@ Status Dataset::checkFiles(const std::vector<std::string> &files) {
     if (access(path.c_str(), R_OK) != 0)
       return Status(StatusCode::IO,
                     path + ": cannot open: " + std::strerror(errno));
-    if (std::filesystem::is_directory(path) && name.empty())
-      return Status(StatusCode::Usage,
-                    "--data " + argument +
-                        ": a folder of samples is for an input, name it: "
-                        "--data NAME=" +
-                        path);
   }
   return Status();
 }

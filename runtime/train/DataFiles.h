@@ -25,7 +25,8 @@ StatusOr<std::vector<std::string>>
 expandPatterns(const std::vector<std::string> &arguments);
 
 /// The arrays of "F" and "NAME=F", the latter for a file of one array and for a
-/// folder of images, in order. Arrays of one name are parts of one.
+/// folder of samples, in order. The samples of a folder "F" have no name.
+/// Arrays of one name are parts of one.
 StatusOr<std::vector<Array>>
 readDataFiles(const std::vector<std::string> &files,
               const DataFileOptions &options = {});

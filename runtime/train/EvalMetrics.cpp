@@ -181,6 +181,49 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
+// Probabilities of classes
+//===----------------------------------------------------------------------===//
+
+/// Positions (R, d...) of scores and targets (R, C, d...) that are greatest in
+/// the same class, as Keras's CategoricalAccuracy has it. Of equal ones the
+/// first is the greatest; scores with a NaN are never right.
+class ProbabilityAccuracy : public EvalMetric {
+public:
+  using EvalMetric::EvalMetric;
+  void add(const EvalBatch &batch) override {
+    const Shape &shape = batch.prediction.shape;
+    const int64_t classes = shape[1];
+    const int64_t inner = numElements(Shape(shape.begin() + 2, shape.end()));
+    const int64_t count = int64_t(batch.targets.size()) / classes;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t first = i / inner * classes * inner + i % inner;
+      right += isRight(batch, first, classes, inner);
+    }
+    positions += count;
+  }
+  double value() const override { return double(right) / double(positions); }
+
+private:
+  static bool isRight(const EvalBatch &batch, int64_t first, int64_t classes,
+                      int64_t stride) {
+    int64_t best = 0, truth = 0;
+    bool isNaN = std::isnan(batch.at(first));
+    for (int64_t c = 1; c < classes; ++c) {
+      const int64_t at = first + c * stride;
+      isNaN |= std::isnan(batch.at(at));
+      if (batch.at(at) > batch.at(first + best * stride))
+        best = c;
+      if (batch.targets[size_t(at)] >
+          batch.targets[size_t(first + truth * stride)])
+        truth = c;
+    }
+    return !isNaN && best == truth;
+  }
+
+  int64_t right = 0, positions = 0;
+};
+
+//===----------------------------------------------------------------------===//
 // Binary targets
 //===----------------------------------------------------------------------===//
 
@@ -318,7 +361,7 @@ private:
 };
 
 /// What the targets of a loss are.
-enum class Family { Classes, Binary, Values, Other };
+enum class Family { Classes, Probabilities, Binary, Values, Other };
 
 } // namespace
 
@@ -331,7 +374,16 @@ static std::optional<int64_t> classesOf(const TraineeInfo &info) {
   return datasetOptionsFor(info).rangeOf(targetOf(info)).classes;
 }
 
+/// Whether targets are floats, one of each class.
+static bool areProbabilities(const TraineeInfo &info) {
+  const FunctionPorts *eval = info.function(kEvalFunction);
+  const Port *label = eval ? eval->inputCalled(targetOf(info)) : nullptr;
+  return label && runtime::isFloat(label->type);
+}
+
 static Family familyOf(const TraineeInfo &info) {
+  if (info.loss == "softmax_cross_entropy" && areProbabilities(info))
+    return Family::Probabilities;
   for (const char *name : {"softmax_cross_entropy", "nll"})
     if (info.loss == name)
       return Family::Classes;
@@ -363,7 +415,7 @@ struct MetricInfo {
 
 static const std::vector<MetricInfo> &metricTable() {
   static const std::vector<MetricInfo> table = {
-      {"accuracy", {Family::Classes, Family::Binary}},
+      {"accuracy", {Family::Classes, Family::Probabilities, Family::Binary}},
       {"f1", {Family::Classes, Family::Binary}},
       {"iou", {Family::Classes, Family::Binary}},
       {"perplexity", {Family::Classes}},
@@ -402,9 +454,10 @@ static std::string describe(const std::vector<Family> &families) {
   std::string text;
   for (Family family : families)
     text += std::string(text.empty() ? "" : " and ") +
-            (family == Family::Classes  ? "class labels"
-             : family == Family::Binary ? "binary targets (bce, "
-                                          "bce_with_logits)"
+            (family == Family::Classes         ? "class labels"
+             : family == Family::Probabilities ? "probabilities of classes"
+             : family == Family::Binary        ? "binary targets (bce, "
+                                                 "bce_with_logits)"
                                         : "values (mse, l1, huber, smooth_l1)");
   return text;
 }
@@ -435,10 +488,15 @@ Status checkEvalMetrics(const TraineeInfo &info,
     const std::vector<Family> families = familiesOf(name);
     if (std::find(families.begin(), families.end(), familyOf(info)) ==
         families.end())
-      return Status(StatusCode::Usage,
-                    "--metric " + name + " is for losses of " +
-                        describe(families) + ", and the loss is " +
-                        (info.loss.empty() ? "the model's own" : info.loss));
+      return Status(
+          StatusCode::Usage,
+          familyOf(info) == Family::Probabilities
+              ? "--metric " + name +
+                    " needs class labels, and targets of the "
+                    "scores' shape are probabilities"
+              : "--metric " + name + " is for losses of " + describe(families) +
+                    ", and the loss is " +
+                    (info.loss.empty() ? "the model's own" : info.loss));
     if (!canMeasure(info))
       return Status(StatusCode::Usage,
                     "--metric " + name +
@@ -463,6 +521,8 @@ makeEvalMetrics(const TraineeInfo &info,
   std::vector<std::unique_ptr<EvalMetric>> metrics;
   if (!canMeasure(info))
     return metrics;
+  if (family == Family::Probabilities)
+    metrics.push_back(std::make_unique<ProbabilityAccuracy>("accuracy"));
   if (family == Family::Binary)
     metrics.push_back(std::make_unique<BinaryAccuracy>("accuracy", threshold));
   for (const std::string &name : names) {

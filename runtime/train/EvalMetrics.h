@@ -19,7 +19,7 @@ namespace mpc::runtime::train {
 /// The evaluated part of one batch.
 struct EvalBatch {
   /// Of the whole batch: scores (R, C, d...) of labels (R, d...), or values of
-  /// the targets' shape; f32 or f64.
+  /// the targets' shape, scores of probabilities among them; f32 or f64.
   const Tensor &prediction;
   /// Of the samples that count, in order; the one that the model has.
   const std::vector<int64_t> &labels;
@@ -57,8 +57,8 @@ Status checkEvalMetrics(const TraineeInfo &info,
                         const std::vector<std::string> &names);
 
 /// The metrics called `names`, which checkEvalMetrics let pass. Losses of
-/// binary targets have their accuracy even where it is not among them; that of
-/// class labels the artifact computes, and is never here.
+/// binary targets and of probabilities have their accuracy even where it is not
+/// among them; that of class labels the artifact computes, and is never here.
 std::vector<std::unique_ptr<EvalMetric>>
 makeEvalMetrics(const TraineeInfo &info, const std::vector<std::string> &names);
 

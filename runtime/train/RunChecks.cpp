@@ -35,6 +35,11 @@ Status checkRun(const TraineeInfo &info, const Dataset &data,
   if (!steps.ok())
     return steps.status();
   // and the run that is gone on with.
+  return checkResumed(info, data, options);
+}
+
+Status checkResumed(const TraineeInfo &info, const Dataset &data,
+                    const TrainOptions &options) {
   StatusOr<std::string> resumed = findResumed(options);
   if (!resumed.ok())
     return resumed.status();

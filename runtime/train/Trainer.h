@@ -169,6 +169,11 @@ Status checkPaths(const TrainOptions &options);
 Status checkRun(const TraineeInfo &info, const Dataset &data,
                 const Dataset *evalData, const TrainOptions &options);
 
+/// The last of these alone, which can be told once more when the recipe has
+/// what compiling decides.
+Status checkResumed(const TraineeInfo &info, const Dataset &data,
+                    const TrainOptions &options);
+
 /// Trains `model` on `data`, evaluating on `evalData` (may be null) after each
 /// epoch, or every so many attempts, and at the end. With `options.best` the
 /// model has the weights of the best evaluation in the end. `stop`, where

@@ -4,9 +4,12 @@ kernels, which was empty, still is.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import re
+
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 import mpctest
 
@@ -150,3 +153,86 @@ def test_a_run_goes_on_where_all_is_as_it_was(tmp_path):
     mpctest.mpc_ok(*train(data, *flags))
     process = mpctest.mpc_ok(*train(data, *flags, "--resume", "auto", "--max-steps", 2))
     assert "step 2" in process.stdout or "2 steps" in process.stdout
+
+
+def gelu_classifier():
+    """image -> fc1 -> GELU, spelt out -> fc2 -> y."""
+    random = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("Flatten", ["image"], ["x"]),
+        helper.make_node("MatMul", ["x", "w1"], ["h"]),
+        helper.make_node("Div", ["h", "root"], ["d"]),
+        helper.make_node("Erf", ["d"], ["e"]),
+        helper.make_node("Add", ["e", "one"], ["a"]),
+        helper.make_node("Mul", ["h", "a"], ["m"]),
+        helper.make_node("Mul", ["m", "half"], ["g"]),
+        helper.make_node("MatMul", ["g", "w2"], ["y"]),
+    ]
+    values = {"w1": random.normal(0, 0.1, (64, 32)), "w2": np.zeros((32, 10))}
+    values |= {"root": 2**0.5, "one": 1, "half": 0.5}
+    return mpctest.make_model(
+        nodes,
+        {"image": (np.float32, ["N", 1, 8, 8])},
+        {"y": (np.float32, ["N", 10])},
+        {name: np.array(value, np.float32) for name, value in values.items()},
+    )
+
+
+def test_a_run_whose_decisions_alone_differ(tmp_path):
+    """They are known before there is machine code."""
+    model = tmp_path / "gelu.onnx"
+    onnx.save(gelu_classifier(), model)
+    command = train(save(tmp_path, digits()), "--checkpoint-dir", tmp_path / "ck")
+    command[1] = model
+    mpctest.mpc_ok(*command)
+    command += ["--resume", "auto", "--no-recognize", "gelu"]
+    refused(tmp_path, command, CHECKPOINT, "the types of its ops are others")
+
+
+RUNS = {
+    "a function that is not there": (
+        USAGE,
+        ["--input", "image=image.npy", "--function", "train"],
+        "expected --function to be one of",
+    ),
+    "an input that is missing": (
+        INVALID,
+        ["--input", "image=image.npy", *("--loss", "mse", "--function", "eval")],
+        "input 'target' is missing; give it with --input target=FILE",
+    ),
+    "an input that there is not": (
+        USAGE,
+        ["--input", "image=image.npy", "--input", "labels=target.npy"]
+        + ["--loss", "cross_entropy", "--function", "eval"],
+        "--input labels: function 'eval' has the inputs image, target",
+    ),
+    "another shape": (
+        INVALID,
+        ["--input", "image=image.npy", "--input", "target=image.npy"]
+        + ["--loss", "cross_entropy", "--function", "eval"],
+        "expected labels of shape [64] for scores of shape [64,10]",
+    ),
+    "another type": (
+        INVALID,
+        ["--input", "image=image.npy", "--input", "target=half.npy"]
+        + ["--loss", "cross_entropy", "--function", "eval"],
+        "half.npy: target[0]: 0.5",
+    ),
+    "a table that has no such column": (
+        INVALID,
+        ["--data", "table.csv", "--normalize", "0:1"],
+        "no array is called 'image'",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", RUNS)
+def test_what_is_run(wrong, tmp_path):
+    code, flags, text = RUNS[wrong]
+    arrays = digits()
+    np.save(tmp_path / "image.npy", arrays["image"].astype(np.float32))
+    np.save(tmp_path / "target.npy", arrays["target"])
+    np.save(tmp_path / "half.npy", np.full(64, 0.5))
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n3,4\n")
+    flags = [re.sub(r"(\w+\.(npy|csv))", rf"{tmp_path}/\1", flag) for flag in flags]
+    refused(tmp_path, ["run", MODEL, *flags], code, text)

@@ -3,8 +3,6 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-import struct
-import zlib
 
 import mpctest
 import numpy as np
@@ -14,26 +12,6 @@ from onnx import helper
 
 INVALID = 3
 SIZE = 6
-
-
-def save_png(path, pixels, palette=False):
-    """A PNG file of u8 [H,W,3], of grey [H,W], or of indices of a palette."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    height, width = pixels.shape[:2]
-    kind = 3 if palette else 2 if pixels.ndim == 3 else 0
-
-    def chunk(name, data):
-        check = struct.pack(">I", zlib.crc32(name + data))
-        return struct.pack(">I", len(data)) + name + data + check
-
-    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
-    path.write_bytes(
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0))
-        + (chunk(b"PLTE", bytes(768)) if palette else b"")
-        + chunk(b"IDAT", zlib.compress(rows))
-        + chunk(b"IEND", b"")
-    )
 
 
 def save_model(folder, classes, size=SIZE):
@@ -76,8 +54,8 @@ def pictures():
 
 def save_folders(folder, images, masks, palette=True, suffix=""):
     for i, (image, mask) in enumerate(zip(images, masks)):
-        save_png(folder / "images" / f"{i}.png", image)
-        save_png(folder / "masks" / f"{i}{suffix}.png", mask, palette)
+        mpctest.save_png(folder / "images" / f"{i}.png", image)
+        mpctest.save_png(folder / "masks" / f"{i}{suffix}.png", mask, palette)
 
 
 def assert_same(first, second):
@@ -102,6 +80,45 @@ def test_masks_are_the_classes_of_pixels(apart, pictures, tmp_path):
     code, text, arrays = train(tmp_path, ["--data", tmp_path / "d.npz"])
     assert code == 0, text
     assert_same(files, arrays)
+
+
+def test_a_folder_is_for_the_only_input(pictures, tmp_path):
+    """In training, in evaluation and in a run, of a model and of an artifact."""
+    model, artifact = save_model(tmp_path, 3), tmp_path / "model.mpc"
+    save_folders(tmp_path / "data", *pictures)
+    named = train(tmp_path, ["--data", f"x={tmp_path}/data"])
+    data = ["--data", tmp_path / "data"]
+    assert named[0] == 0, named[1]
+    assert_same(train(tmp_path, data)[2], named[2])
+    loss = ["--loss", "cross_entropy"]
+    mpctest.mpc_ok(*("compile", model, *loss, "--batch-size", 2, "-o", artifact))
+    for command in (["eval", model, *loss], ["eval", artifact], ["run", model, "-q"]):
+        mpctest.mpc_ok(*command, *data)
+    said = mpctest.mpc_ok("train", artifact, *data, "--val-data", *data[1:]).stdout
+    assert "evaluation: " in said
+
+
+def test_a_folder_is_for_one_of_several_inputs(pictures, tmp_path):
+    model = mpctest.make_model(
+        [helper.make_node("Add", ["a", "b"], ["y"])],
+        {name: (np.float32, ["N", 3, SIZE, SIZE]) for name in "ab"},
+        {"y": (np.float32, ["N", 3, SIZE, SIZE])},
+        {},
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    save_folders(tmp_path / "data", *pictures)
+    folder = f"{tmp_path}/data/images"
+    process = mpctest.mpc("run", tmp_path / "model.onnx", "--data", folder)
+    assert process.returncode == 2
+    said = f"such as --data a={folder}; there are 'a', 'b'"
+    assert said in process.stderr
+    output = tmp_path / "sum.npz"
+    mpctest.mpc_ok(
+        *("run", tmp_path / "model.onnx", "--data", f"a={folder}"),
+        *("--data", folder, "-o", output),
+    )
+    with np.load(output) as arrays:
+        assert_same(dict(arrays), {"y": 2.0 * pictures[0].transpose(0, 3, 1, 2)})
 
 
 def test_black_and_white_masks_are_zeros_and_ones(pictures, tmp_path):

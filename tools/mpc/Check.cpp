@@ -40,6 +40,7 @@ void mpc::tools::addCheckCommand(CLI::App &program, int &exitCode) {
   CLI::App *app =
       program.add_subcommand("check", "report every problem of a model");
   addCompileOptions(*app, *options);
+  options->assumesBatch = true;
   app->callback([options, &exitCode] {
     exitCode = static_cast<int>(runCheck(*options));
   });

@@ -18,9 +18,10 @@ void mpc::tools::addDataFlags(CLI::App &app, DataFlags &flags) {
   app.add_option(
          "--data", flags.data,
          "arrays named as the model's inputs: npz, npy, safetensors, "
-         "csv; NAME=FILE for a file of one array, NAME=FOLDER for "
-         "images or .npy samples with a subfolder for each label, or with "
-         "folders images and masks (repeatable: arrays of one name are joined)")
+         "csv; NAME=FILE for a file of one array; a folder of images or .npy "
+         "samples with a subfolder for each label, or with folders images and "
+         "masks, NAME=FOLDER where several inputs may take them (repeatable: "
+         "arrays of one name are joined)")
       ->required()
       ->allow_extra_args(false)
       ->type_name("FILE");
@@ -82,6 +83,14 @@ Status mpc::tools::checkDataFlags(const DataFlags &flags,
   for (const auto *files : {&flags.data, &more})
     if (Status status = Dataset::checkFiles(*files); !status.ok())
       return status;
+  for (const auto *files : {&flags.data, &more})
+    for (const std::string &file : *files)
+      if (llvm::StringRef(file).ends_with(".onnx"))
+        return Status(StatusCode::Usage,
+                      "--data " + file +
+                          ": is a model, not data; the model goes first, such "
+                          "as mpc train " +
+                          file + " --data FILE");
   if (!flags.csvColumns.empty() && llvm::none_of(flags.data, isCSV))
     return Status(StatusCode::Usage, "--csv-columns has no effect: no file of "
                                      "--data is called *.csv");

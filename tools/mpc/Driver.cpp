@@ -10,6 +10,7 @@
 #include "tools/mpc/Notes.h"
 #include "tools/mpc/ONNXWords.h"
 #include "tools/mpc/PrintableStream.h"
+#include "tools/mpc/SampleBatch.h"
 #include "tools/mpc/WeightFiles.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
@@ -32,6 +33,7 @@
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::tools;
+namespace json = llvm::json;
 
 //===----------------------------------------------------------------------===//
 // Errors
@@ -295,6 +297,11 @@ llvm::Error Driver::import(const CompileOptions &options) {
   if (!model)
     if (llvm::Error error = readModel(options.model.model))
       return error;
+  if (options.assumesBatch && leavesBatchOpen(*model, options.model)) {
+    importOptions.batchSize = kUsualBatch;
+    note("a batch of " + llvm::Twine(kUsualBatch) +
+         " is assumed, as the model leaves it open; --batch-size chooses");
+  }
   if (llvm::Error error =
           readWeightFiles(options.model, *model, importOptions, &context))
     return error;
@@ -449,20 +456,32 @@ static Stage findPortStage(const PipelineOptions &pipeline) {
              : Stage::Differentiate;
 }
 
+static void setRecipe(runtime::train::TraineeInfo &info, json::Object recipe) {
+  info.recipe.clear();
+  llvm::raw_string_ostream(info.recipe) << json::Value(std::move(recipe));
+}
+
 ExitCode Driver::runEarlyCheck(const CompileOptions &options) {
   labels = findLabels(*module);
   normalizations = findNormalizations(*module);
-  runtime::train::TraineeInfo info = describeModule(*module);
-  info.precision = options.pipeline.precision.mode;
-  info.modelHash = onnx_frontend::identifyModel(*model).hash;
+  earlyInfo = describeModule(*module);
+  earlyInfo->precision = options.pipeline.precision.mode;
+  earlyInfo->modelHash = onnx_frontend::identifyModel(*model).hash;
   // The recipe of the artifact, but for what is decided later.
-  llvm::json::Object recipe = describeRecipe();
+  json::Object recipe = describeRecipe();
   addCompileFlags(recipe, options, /*decisions=*/"", addsOptimizer);
   recipe.erase("decisions");
-  llvm::raw_string_ostream(info.recipe) << llvm::json::Value(std::move(recipe));
-  if (runtime::Status status = readRecipe(info); !status.ok())
+  setRecipe(*earlyInfo, std::move(recipe));
+  if (runtime::Status status = readRecipe(*earlyInfo); !status.ok())
     return reportError(ExitCode::Internal, status.message());
-  return earlyCheck(info);
+  return earlyCheck(*earlyInfo);
+}
+
+ExitCode Driver::runDecidedCheck(const CompileOptions &options) {
+  json::Object recipe = describeRecipe();
+  addCompileFlags(recipe, options, decisionDigest, addsOptimizer);
+  setRecipe(*earlyInfo, std::move(recipe));
+  return decidedCheck(*earlyInfo);
 }
 
 ExitCode Driver::compile(const CompileOptions &options, Stage last,
@@ -509,6 +528,9 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
         return code;
       stopwatch.lap("data");
     }
+    if (passed && decidedCheck && earlyInfo && done == Stage::Precision)
+      if (ExitCode code = runDecidedCheck(options); code != ExitCode::Done)
+        return code;
   }
   passed = passed && succeeded(then());
   stopwatch.lap("kernels");

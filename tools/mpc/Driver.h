@@ -78,6 +78,14 @@ public:
     earlyCheck = std::move(check);
   }
 
+  /// Calls `check` once types are decided, which is still before machine code
+  /// is made, with what the other check was given, and the decisions in the
+  /// recipe.
+  void checkDecided(
+      std::function<ExitCode(const runtime::train::TraineeInfo &)> check) {
+    decidedCheck = std::move(check);
+  }
+
   /// Imports the model, which it reads unless it is read already, and runs all
   /// stages up to `last`. On failure every finding has been printed, one a
   /// line, to `findings`.
@@ -103,6 +111,7 @@ public:
   void offerValue(llvm::StringRef name, const runtime::Tensor &value);
 
   mlir::ModuleOp getModule() { return *module; }
+  bool hasModel() const { return model != nullptr; }
   /// The model that was read. Who takes it gives it another context.
   const onnx_frontend::Model &getModel() const { return *model; }
   std::shared_ptr<onnx_frontend::Model> shareModel() { return model; }
@@ -127,6 +136,7 @@ private:
   /// Keeps what the Precision stage decided and what stages after it hide.
   void readDecisions();
   ExitCode runEarlyCheck(const CompileOptions &options);
+  ExitCode runDecidedCheck(const CompileOptions &options);
   /// What the runtime and `mpc inspect` read of the recipe.
   llvm::json::Object describeRecipe() const;
 
@@ -136,7 +146,10 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   onnx_frontend::TensorMap offered;
   std::string precisionSummary, decisionDigest, samplesFinding;
-  std::function<ExitCode(const runtime::train::TraineeInfo &)> earlyCheck;
+  std::function<ExitCode(const runtime::train::TraineeInfo &)> earlyCheck,
+      decidedCheck;
+  /// What `earlyCheck` was given.
+  std::optional<runtime::train::TraineeInfo> earlyInfo;
   std::optional<SampleAxes> samples;
   /// Whether the optimizer is that of the flags, and not the model's own.
   bool addsOptimizer = false;

@@ -332,7 +332,8 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
   if (isForward) {
     if (given.empty())
       given = findGiven(options, kTrainingFlags);
-    if (given.empty() && !options.pipeline.recipe.targetArrays.empty())
+    if (given.empty() && !options.leavesOutLabels &&
+        !options.pipeline.recipe.targetArrays.empty())
       given = "--target-array";
     return given.empty() ? llvm::Error::success()
                          : makeUsage(given + " is for training, and has no "

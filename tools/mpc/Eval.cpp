@@ -211,6 +211,9 @@ ExitCode EvalRun::compile() {
     StatusOr<TraineeInfo> info = describeArtifact(*artifact);
     if (!info.ok())
       return reportError(info.status());
+    if (const FunctionPorts *ports = info->function(kEvalFunction))
+      if (ExitCode code = nameSamples(*ports, arrays); code != ExitCode::Done)
+        return code;
     if (ExitCode code = checkFit(*info); code != ExitCode::Done)
       return code;
   }

@@ -120,6 +120,7 @@ void mpc::tools::addExplainCommand(CLI::App &program, int &exitCode) {
   CLI::App *app = program.add_subcommand(
       "explain", "show which type every op got, and why");
   addCompileOptions(*app, command->compile);
+  command->compile.assumesBatch = true;
   // --print-policy goes without.
   app->get_option("model")->required(false);
   app->add_option("nodes", command->nodes,

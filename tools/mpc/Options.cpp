@@ -25,9 +25,11 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
       ->allow_extra_args(false)
       ->type_name("NAME=SHAPE");
   command
-      .add_option("--batch-size", options.batchSize,
-                  "size of the first dimension of inputs, also where the model "
-                  "was exported with another")
+      .add_option(
+          "--batch-size", options.batchSize,
+          "size of the first dimension of inputs, also where the model "
+          "was exported with another; where it leaves that open, train, "
+          "check and explain take 32")
       ->transform(wholeNumber(int64_t(1)));
   command
       .add_option("--batch-axis", options.batchAxes,

@@ -50,6 +50,11 @@ struct CompileOptions {
   /// Whether the artifact of a forward model says where its inputs and outputs
   /// have samples, so that it runs more than a batch.
   bool findsSamples = false;
+  /// Whether --target-array names an array that a run leaves out.
+  bool leavesOutLabels = false;
+  /// Whether a model that leaves its batch open is imported for the usual one:
+  /// of commands that run nothing.
+  bool assumesBatch = false;
   /// The flags among these that were given, in any way.
   std::function<std::vector<std::string>()> given;
 };

@@ -17,6 +17,7 @@
 #include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/RunInputs.h"
 #include "tools/mpc/RunSamples.h"
+#include "tools/mpc/SampleBatch.h"
 #include "tools/mpc/Validators.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -44,16 +45,18 @@ struct RunCommand {
 //===----------------------------------------------------------------------===//
 
 // The function to run: the one named, the forward function, or one step.
-static ExitCode chooseFunction(const Plan &plan, const std::string &asked,
-                               const Function *&function) {
+static ExitCode chooseFunction(const train::TraineeInfo &info,
+                               const std::string &asked, std::string &chosen) {
   std::vector<std::string> names;
-  for (const auto &[name, unused] : plan.functions)
+  for (const auto &[name, unused] : info.functions)
     names.push_back(name);
   for (const std::string &name :
        asked.empty() ? std::vector<std::string>{kForwardFunction, kStepFunction}
                      : std::vector<std::string>{asked})
-    if ((function = plan.findFunction(name)))
+    if (info.function(name)) {
+      chosen = name;
       return ExitCode::Done;
+    }
   return reportError(ExitCode::Usage, "expected --function to be one of " +
                                           llvm::join(names, ", ") +
                                           ", found '" + asked + "'");
@@ -66,11 +69,7 @@ static Status setInputs(Session &session, const Function &function,
   for (const FunctionValue &port : function.inputs) {
     const train::Array *given = inputs.find(port.name);
     if (!given)
-      return Status(StatusCode::InvalidInput, "input '" + port.name +
-                                                  "' is missing; give it with "
-                                                  "--input " +
-                                                  port.name +
-                                                  "=FILE or --data FILE");
+      return missingInput(port.name);
     const Buffer &buffer = function.buffers[port.buffer];
     train::Array part = *given;
     if (batching)
@@ -192,26 +191,6 @@ static ExitCode writeOutputs(const StatusOr<std::vector<NamedTensor>> &outputs,
                                    : train::writeArrays(file, arrays));
 }
 
-// An input that is neither the function's nor the model's is a mistake; the
-// model may declare one that nothing reads.
-static ExitCode checkNames(const RunInputs &inputs, const Function &function,
-                           const std::vector<std::string> &known) {
-  for (const train::Array &input : inputs.arrays) {
-    if (function.findInput(input.name) ||
-        llvm::is_contained(known, input.name) ||
-        inputs.ofData.contains(input.name))
-      continue;
-    std::vector<std::string> names;
-    for (const FunctionValue &port : function.inputs)
-      names.push_back(port.name);
-    return reportError(ExitCode::Usage, "--input " + input.name +
-                                            ": function '" + function.name +
-                                            "' has the inputs " +
-                                            llvm::join(names, ", "));
-  }
-  return ExitCode::Done;
-}
-
 // Tables and folders of images have labels beside the samples.
 static void dropTargets(const CompileOptions &options, RunInputs &inputs) {
   std::string target = findCommonTarget(options.pipeline.recipe.targetArrays);
@@ -220,7 +199,7 @@ static void dropTargets(const CompileOptions &options, RunInputs &inputs) {
   });
 }
 
-static ExitCode readInputs(const RunCommand &command, RunInputs &inputs) {
+static ExitCode readInputs(RunCommand &command, RunInputs &inputs) {
   // Flags that say how samples are prepared need some.
   const DataFlags &flags = command.data;
   inputs.arePrepared = !flags.csvColumns.empty() || !flags.normalize.empty() ||
@@ -239,6 +218,9 @@ static ExitCode readInputs(const RunCommand &command, RunInputs &inputs) {
   if (!data.ok())
     return reportError(data.status());
   inputs.arrays = std::move(*data);
+  command.compile.leavesOutLabels =
+      inputs.find(findCommonTarget(
+          command.compile.pipeline.recipe.targetArrays)) != nullptr;
   for (const train::Array &array : inputs.arrays)
     inputs.arePrepared |= array.images != nullptr || array.isOfSamples ||
                           !inputs.ofData.insert(array.name).second;
@@ -292,23 +274,10 @@ static ExitCode checkPreparation(const RunCommand &command,
   return ExitCode::Done;
 }
 
-// On samples that are prepared.
-static ExitCode runPrepared(const RunCommand &command,
-                            std::shared_ptr<const Artifact> artifact,
-                            const Function &function, const RunInputs &inputs) {
-  StatusOr<train::Preparation> preparation =
-      preparationOf(command.data, command.session.seed);
-  if (!preparation.ok())
-    return reportError(preparation.status());
-  return writeOutputs(runSamples(std::move(artifact), function, inputs.arrays,
-                                 std::move(*preparation), command.session),
-                      command.output);
-}
-
 // In batches, or at once.
 static ExitCode runFunction(const RunCommand &command, const Driver &driver,
                             std::shared_ptr<const Artifact> artifact,
-                            const Function &function, const RunInputs &inputs) {
+                            const Function &function, RunInputs &inputs) {
   // Samples that are prepared run in batches, whatever their number is.
   const auto refuseUnknown = [&] {
     return reportError(ExitCode::Unsupported,
@@ -317,8 +286,10 @@ static ExitCode runFunction(const RunCommand &command, const Driver &driver,
   };
   if (inputs.arePrepared && !driver.getSamplesFinding().empty())
     return refuseUnknown();
-  if (inputs.arePrepared)
-    return runPrepared(command, std::move(artifact), function, inputs);
+  if (inputs.samples)
+    return writeOutputs(runSamples(std::move(artifact), function,
+                                   std::move(*inputs.samples), command.session),
+                        command.output);
   // Arrays run as they are, or in batches where they have more samples.
   StatusOr<std::optional<Batching>> batching =
       planBatches(artifact->plan(), function, inputs.arrays);
@@ -335,6 +306,60 @@ static ExitCode runFunction(const RunCommand &command, const Driver &driver,
                       command.output);
 }
 
+// Whether the function is there, and the inputs are what it takes; finds their
+// samples where they are those of a data set.
+static ExitCode checkFit(const RunCommand &command,
+                         const train::TraineeInfo &info,
+                         const std::vector<std::string> &known,
+                         RunInputs &inputs) {
+  std::string name;
+  if (ExitCode code = chooseFunction(info, command.function, name);
+      code != ExitCode::Done)
+    return code;
+  const train::FunctionPorts &ports = *info.function(name);
+  if (!inputs.arePrepared)
+    return checkInputs(inputs, name, ports, known);
+  if (ExitCode code = nameSamples(ports, inputs.arrays); code != ExitCode::Done)
+    return code;
+  StatusOr<train::Preparation> preparation =
+      preparationOf(command.data, command.session.seed);
+  if (!preparation.ok())
+    return reportError(preparation.status());
+  train::DatasetOptions options;
+  options.preparation = std::move(*preparation);
+  StatusOr<train::Dataset> samples =
+      train::Dataset::create(std::move(inputs.arrays), ports, options);
+  if (!samples.ok())
+    return reportError(samples.status());
+  inputs.samples = std::move(*samples);
+  return ExitCode::Done;
+}
+
+// The artifact, or the model compiled for the inputs it is given, once they are
+// known to fit.
+static ExitCode compile(RunCommand &command, RunInputs &inputs, Driver &driver,
+                        std::shared_ptr<const Artifact> &artifact) {
+  std::vector<std::string> known;
+  const bool isCompiled = isArtifact(command.compile.model.model);
+  if (!isCompiled)
+    if (ExitCode code =
+            bindInputs(inputs, command.data, command.compile, driver, known);
+        code != ExitCode::Done)
+      return code;
+  findLabelShapes(inputs.arrays, command.compile.pipeline.recipe);
+  // What derives low copies is a function that compiling adds.
+  if (command.function != kDeriveFunction)
+    driver.checkEarly([&](const train::TraineeInfo &info) {
+      return checkFit(command, info, known, inputs);
+    });
+  if (ExitCode code = loadArtifact(driver, command.compile, artifact);
+      code != ExitCode::Done || !isCompiled)
+    return code;
+  StatusOr<train::TraineeInfo> info = train::describeArtifact(*artifact);
+  return info.ok() ? checkFit(command, *info, known, inputs)
+                   : reportError(info.status());
+}
+
 static ExitCode runRun(RunCommand &command) {
   // Before anything takes time: whether there is something to write to.
   if (ExitCode code = checkOutput(command); code != ExitCode::Done)
@@ -342,35 +367,27 @@ static ExitCode runRun(RunCommand &command) {
   RunInputs inputs;
   if (ExitCode code = readInputs(command, inputs); code != ExitCode::Done)
     return code;
-  // A model is compiled for the inputs it is given; an artifact is as it is.
   Driver driver;
-  std::vector<std::string> known;
-  if (!isArtifact(command.compile.model.model))
-    if (ExitCode code =
-            bindInputs(inputs, command.data, command.compile, driver, known);
-        code != ExitCode::Done)
-      return code;
-  findLabelShapes(inputs.arrays, command.compile.pipeline.recipe);
   std::shared_ptr<const Artifact> artifact;
-  if (ExitCode code = loadArtifact(driver, command.compile, artifact);
+  if (ExitCode code = compile(command, inputs, driver, artifact);
       code != ExitCode::Done)
     return code;
   if (ExitCode code = checkPreparation(command, driver); code != ExitCode::Done)
     return code;
-  // The function, whose inputs must be the ones given.
-  const Function *function = nullptr;
-  if (ExitCode code =
-          chooseFunction(artifact->plan(), command.function, function);
+  // The function, which is known to be there, and whether its outputs can be
+  // written.
+  StatusOr<train::TraineeInfo> info = train::describeArtifact(*artifact);
+  if (!info.ok())
+    return reportError(info.status());
+  std::string name;
+  if (ExitCode code = chooseFunction(*info, command.function, name);
       code != ExitCode::Done)
     return code;
+  const Function &function = *artifact->plan().findFunction(name);
   if (isTable(command.output))
-    if (Status status = checkTable(command.output, *function); !status.ok())
+    if (Status status = checkTable(command.output, function); !status.ok())
       return reportError(status);
-  if (!inputs.arePrepared)
-    if (ExitCode code = checkNames(inputs, *function, known);
-        code != ExitCode::Done)
-      return code;
-  return runFunction(command, driver, artifact, *function, inputs);
+  return runFunction(command, driver, artifact, function, inputs);
 }
 
 void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {

@@ -30,6 +30,74 @@ const train::Array *RunInputs::find(llvm::StringRef name) const {
 }
 
 //===----------------------------------------------------------------------===//
+// What a function takes
+//===----------------------------------------------------------------------===//
+
+Status mpc::tools::missingInput(const std::string &name) {
+  return train::invalid("input '" + name +
+                        "' is missing; give it with --input " + name +
+                        "=FILE or --data FILE");
+}
+
+// An input that is neither the function's nor the model's is a mistake; the
+// model may declare one that nothing reads.
+static ExitCode checkNames(const RunInputs &inputs, const std::string &function,
+                           const train::FunctionPorts &ports,
+                           const std::vector<std::string> &known) {
+  for (const train::Array &input : inputs.arrays) {
+    if (ports.inputCalled(input.name) ||
+        llvm::is_contained(known, input.name) ||
+        inputs.ofData.contains(input.name))
+      continue;
+    std::vector<std::string> names;
+    for (const train::Port &port : ports.inputs)
+      names.push_back(port.name);
+    return reportError(ExitCode::Usage,
+                       "--input " + input.name + ": function '" + function +
+                           "' has the inputs " + llvm::join(names, ", "));
+  }
+  return ExitCode::Done;
+}
+
+// Whether the array has values of the input's type. Of batches, shapes are
+// found to fit when they are planned.
+static Status checkInput(const train::Array &array, const train::Port &port,
+                         bool isOne) {
+  const bool isScalar = array.size() == 1 && numElements(port.shape) == 1;
+  if (isOne && !isScalar && array.shape != port.shape)
+    return train::invalid(
+        "input '" + port.name + "' is " + std::string(nameOf(port.type)) + " " +
+        toString(port.shape) + ", got " +
+        std::string(train::nameOf(array.type)) + " " + toString(array.shape));
+  const bool isSame = train::toElementType(port.type) == array.type;
+  if (isSame)
+    return Status();
+  const auto bad =
+      train::convertElements(array, 0, array.size(), port.type,
+                             train::NonFinite::Allow, /*out=*/nullptr);
+  return bad ? train::invalid(train::describe(array, *bad, port.type))
+             : Status();
+}
+
+ExitCode mpc::tools::checkInputs(const RunInputs &inputs,
+                                 const std::string &function,
+                                 const train::FunctionPorts &ports,
+                                 const std::vector<std::string> &known) {
+  if (ExitCode code = checkNames(inputs, function, ports, known);
+      code != ExitCode::Done)
+    return code;
+  for (const train::Port &port : ports.inputs) {
+    const train::Array *array = inputs.find(port.name);
+    Status status = array ? checkInput(*array, port,
+                                       /*isOne=*/function != kForwardFunction)
+                          : missingInput(port.name);
+    if (!status.ok())
+      return reportError(status);
+  }
+  return ExitCode::Done;
+}
+
+//===----------------------------------------------------------------------===//
 // What a model is compiled for
 //===----------------------------------------------------------------------===//
 
@@ -212,7 +280,7 @@ static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
 }
 
 // What a model may need to be compiled for samples of a data set: a batch.
-static ExitCode bindSamples(const RunInputs &inputs, const DataFlags &flags,
+static ExitCode bindSamples(RunInputs &inputs, const DataFlags &flags,
                             CompileOptions &options, Driver &driver) {
   if (isTraining(options))
     return reportError(ExitCode::Usage,
@@ -249,6 +317,9 @@ ExitCode mpc::tools::bindInputs(RunInputs &inputs, const DataFlags &flags,
   if (llvm::Error error = driver.readModel(options.model.model))
     return reportError(std::move(error));
   std::vector<DeclaredShape> declared = readDeclaredInputs(driver.getModel());
+  if (ExitCode code = nameSamples(driver.getModel(), inputs.arrays);
+      code != ExitCode::Done)
+    return code;
   // What is prepared, or turned on its way, is no array that an input takes as
   // it is.
   for (const DeclaredShape &input : declared)

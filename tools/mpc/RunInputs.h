@@ -6,12 +6,15 @@
 
 #include "compiler/Support/ExitCode.h"
 #include "runtime/train/Array.h"
+#include "runtime/train/Dataset.h"
+#include "runtime/train/Trainee.h"
 #include "tools/mpc/DataFlags.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Options.h"
 
 #include "llvm/ADT/StringSet.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +31,20 @@ struct RunInputs {
   /// Whether samples are found and prepared as those of a data set: inputs do
   /// not take the arrays as they are.
   bool arePrepared = false;
+  /// Those samples, once they are found and fit.
+  std::optional<runtime::train::Dataset> samples;
 };
+
+/// InvalidInput: no array is for that input.
+runtime::Status missingInput(const std::string &name);
+
+/// Whether the inputs, which are not prepared, are those that `function` takes:
+/// names, of which `known` are declared by the model, shapes of a function that
+/// runs once, and values. For finding out before the model is compiled; what is
+/// wrong is reported.
+ExitCode checkInputs(const RunInputs &inputs, const std::string &function,
+                     const runtime::train::FunctionPorts &ports,
+                     const std::vector<std::string> &known);
 
 /// What a model may need to be compiled that its inputs tell: the shapes of
 /// all, and the values of some. `known` receives the names the model declares.

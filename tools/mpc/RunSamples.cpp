@@ -121,8 +121,7 @@ SampleRunner::Results SampleRunner::runAll(const Batching &batching) {
 
 StatusOr<std::vector<NamedTensor>>
 mpc::tools::runSamples(std::shared_ptr<const Artifact> artifact,
-                       const Function &function, std::vector<Array> arrays,
-                       train::Preparation preparation,
+                       const Function &function, Dataset data,
                        const SessionOptions &options) {
   auto session = Session::create(artifact, options);
   if (!session.ok())
@@ -134,25 +133,18 @@ mpc::tools::runSamples(std::shared_ptr<const Artifact> artifact,
       (*trainee)->info().function(function.name);
   if (!ports)
     return Status(StatusCode::Internal, "the function has no ports");
-  // Finds and checks the samples.
-  train::DatasetOptions dataOptions;
-  dataOptions.preparation = std::move(preparation);
-  StatusOr<Dataset> data =
-      Dataset::create(std::move(arrays), *ports, dataOptions);
-  if (!data.ok())
-    return data.status();
-  for (const std::string &text : data->notes())
+  for (const std::string &text : data.notes())
     note(text);
   StatusOr<std::optional<Batching>> batching =
-      planSamples(artifact->plan(), function, *ports, data->size());
+      planSamples(artifact->plan(), function, *ports, data.size());
   if (!batching.ok())
     return batching.status();
-  if (!*batching && data->size() != data->batchSize())
+  if (!*batching && data.size() != data.batchSize())
     return Status(StatusCode::Unsupported,
                   "where outputs have samples is not known, found " +
-                      std::to_string(data->size()) +
+                      std::to_string(data.size()) +
                       " samples for one batch of " +
-                      std::to_string(data->batchSize()));
-  SampleRunner runner(**session, **trainee, *data, function);
+                      std::to_string(data.batchSize()));
+  SampleRunner runner(**session, **trainee, data, function);
   return *batching ? runner.runAll(**batching) : runner.runOne();
 }

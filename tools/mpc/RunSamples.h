@@ -8,8 +8,7 @@
 #include "runtime/Artifact.h"
 #include "runtime/Session.h"
 #include "runtime/Status.h"
-#include "runtime/train/Array.h"
-#include "runtime/train/Preparation.h"
+#include "runtime/train/Dataset.h"
 
 #include <memory>
 #include <string>
@@ -21,14 +20,12 @@ namespace mpc::tools {
 /// An output of all samples.
 using NamedTensor = std::pair<std::string, runtime::Tensor>;
 
-/// Runs `function` of the artifact on all samples of `arrays`, matched to its
+/// Runs `function` of the artifact on all of `data`, which is matched to its
 /// inputs and prepared as `mpc train` and `mpc eval` do it. What should be
 /// known of the data is noted.
 runtime::StatusOr<std::vector<NamedTensor>>
 runSamples(std::shared_ptr<const runtime::Artifact> artifact,
-           const runtime::Function &function,
-           std::vector<runtime::train::Array> arrays,
-           runtime::train::Preparation preparation,
+           const runtime::Function &function, runtime::train::Dataset data,
            const runtime::SessionOptions &options);
 
 } // namespace mpc::tools

@@ -15,12 +15,36 @@
 
 namespace mpc::tools {
 
-/// Sets the batch size of a model that leaves it open: PyTorch's and Keras's
-/// usual 32, or all samples of `arrays` where there are fewer. Other open
-/// dimensions are those of the data.
+/// How many samples a batch has unless something says it: Keras's default.
+inline constexpr int64_t kUsualBatch = 32;
+
+/// Whether neither the model nor a flag says how many samples the first input
+/// that has samples takes at once.
+bool leavesBatchOpen(const onnx_frontend::Model &model,
+                     const ModelOptions &options);
+
+/// Gives folders of samples that `arrays` have without a name the name of the
+/// one input that they may be for, and sets the batch size of a model that
+/// leaves it open: the usual one, or all samples of `arrays` where there are
+/// fewer. Other open dimensions are those of the data. The driver has the model
+/// then.
 ExitCode chooseShapes(Driver &driver,
-                      const std::vector<runtime::train::Array> &arrays,
+                      std::vector<runtime::train::Array> &arrays,
                       const DataFlags &flags, ModelOptions &model);
+
+/// Says which batch was chosen.
+void noteBatch(const ModelOptions &options);
+
+/// Gives arrays without a name, those of `--data photos/`, the name of the one
+/// of `inputs` that no other array has. Usage, reported, where there are
+/// several, or none.
+ExitCode nameSamples(const std::vector<std::string> &inputs,
+                     std::vector<runtime::train::Array> &arrays);
+/// The same for the inputs of a model, and for those of a function.
+ExitCode nameSamples(const onnx_frontend::Model &model,
+                     std::vector<runtime::train::Array> &arrays);
+ExitCode nameSamples(const runtime::train::FunctionPorts &function,
+                     std::vector<runtime::train::Array> &arrays);
 
 } // namespace mpc::tools
 

@@ -19,6 +19,7 @@
 #include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/Progress.h"
 #include "tools/mpc/ReleasedMemory.h"
+#include "tools/mpc/SampleBatch.h"
 #include "tools/mpc/TrainReport.h"
 #include "tools/mpc/TrainedModel.h"
 #include "tools/mpc/Validators.h"
@@ -270,18 +271,20 @@ ExitCode TrainRun::readData() {
   return ExitCode::Done;
 }
 
-// Dimensions that the model leaves open get the data's sizes.
+// Open dimensions get the data's sizes, the batch the usual one, folders names.
 ExitCode TrainRun::bindShapes(Driver &driver) {
   ModelOptions &options = command.compile.model;
-  // Where channels are last, axes of the data are others than the model's.
-  if (isArtifact(options.model) || !command.data.inputLayout.empty())
+  if (isArtifact(options.model))
     return ExitCode::Done;
   if (llvm::Error error = driver.readModel(options.model))
     return reportError(std::move(error));
-  const auto inputs = readDeclaredInputs(driver.getModel());
-  bindDataShapes(inputs, arrays, options);
-  bindNamelessShapes(inputs, arrays, options);
-  return ExitCode::Done;
+  const bool isOpen = leavesBatchOpen(driver.getModel(), options);
+  if (ExitCode code = chooseShapes(driver, arrays, command.data, options);
+      code != ExitCode::Done)
+    return code;
+  if (isOpen)
+    noteBatch(options);
+  return nameSamples(driver.getModel(), heldArrays);
 }
 
 // A step whose learning rate is in the model's own update takes none.
@@ -335,6 +338,9 @@ ExitCode TrainRun::compile() {
     driver.checkEarly([&](const TraineeInfo &info) {
       return checkFit(info, driver.shareModel());
     });
+    driver.checkDecided([&](const TraineeInfo &info) {
+      return reportError(checkResumed(info, *data.train, command.train));
+    });
     code = bindShapes(driver);
     if (code == ExitCode::Done)
       code = loadArtifact(driver, command.compile, artifact);
@@ -347,7 +353,13 @@ ExitCode TrainRun::compile() {
     return code;
   // An artifact that was there before says what it takes.
   StatusOr<TraineeInfo> info = describeArtifact(*artifact);
-  return info.ok() ? checkFit(*info, nullptr) : reportError(info.status());
+  if (!info.ok())
+    return reportError(info.status());
+  if (StatusOr<FunctionPorts> ports = trainingInputs(*info); ports.ok())
+    for (auto *files : {&arrays, &heldArrays})
+      if (code = nameSamples(*ports, *files); code != ExitCode::Done)
+        return code;
+  return checkFit(*info, nullptr);
 }
 
 void TrainRun::announce() {

@@ -21,7 +21,8 @@ static std::string printTensorType(RankedTensorType type) {
 }
 
 Expected<HostTensor> mpc::onnx_frontend::fitWeight(const Model &model,
-                                                   const Twine &what,
+                                                   const Twine &kind,
+                                                   StringRef name,
                                                    const HostTensor &given,
                                                    RankedTensorType type) {
   if (given.type == type)
@@ -29,16 +30,19 @@ Expected<HostTensor> mpc::onnx_frontend::fitWeight(const Model &model,
   if (given.getShape() == type.getShape())
     if (auto converted = convertFloats(given, type.getElementType()))
       return *converted;
-  return model.error(ErrorKind::InvalidInput,
-                     "the value given for " + what + " is " +
-                         printTensorType(given.type) + ", expected " +
-                         printTensorType(type) +
-                         (given.getShape() == type.getShape()
-                              ? ""
-                              : "; to keep the model's own, as of a head for "
-                                "other classes, leave it out of the file, or "
-                                "give it another name: --weights-prefix "
-                                "fc.=unused."));
+  // Under another name, all that the same layer has is left as it is.
+  std::string layer =
+      (name.contains('.') ? name.rsplit('.').first : name).str();
+  return model.error(
+      ErrorKind::InvalidInput,
+      "the value given for " + kind + " '" + name + "' is " +
+          printTensorType(given.type) + ", expected " + printTensorType(type) +
+          (given.getShape() == type.getShape()
+               ? ""
+               : "; to keep the model's own, as of a head for "
+                 "other classes, leave it out of the file, or "
+                 "give it another name: --weights-prefix " +
+                     layer + (layer == name ? "" : ".") + "=unused."));
 }
 
 //===----------------------------------------------------------------------===//

@@ -9,12 +9,12 @@
 
 namespace mpc::onnx_frontend {
 
-/// The value given for `what`, such as "input 'w'", as `type`, which the model
-/// declares: floats are converted, another shape or kind of type is an error.
-llvm::Expected<HostTensor> fitWeight(const Model &model,
-                                     const llvm::Twine &what,
-                                     const HostTensor &given,
-                                     mlir::RankedTensorType type);
+/// The value given for what is called `name`, of a kind such as "input", as
+/// `type`, which the model declares: floats are converted, another shape or
+/// kind of type is an error.
+llvm::Expected<HostTensor>
+fitWeight(const Model &model, const llvm::Twine &kind, llvm::StringRef name,
+          const HostTensor &given, mlir::RankedTensorType type);
 
 /// Everything of the model that a value can be given for, in its order.
 llvm::SmallVector<llvm::StringRef> getTakenNames(const Model &model);

@@ -253,8 +253,8 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
   // A weights file may have another value for it.
   auto given = module.getOptions().weights.find(name);
   if (given != module.getOptions().weights.end()) {
-    auto value = fitWeight(getModel(), "initializer '" + name + "'",
-                           given->second, decoded->type);
+    auto value = fitWeight(getModel(), "initializer", name, given->second,
+                           decoded->type);
     if (!value) {
       entry.failed = true;
       module.report(value.takeError());

@@ -59,11 +59,14 @@ Error ShapeBinder::collectShape(const proto::ValueInfoProto &input,
     if (!isDynamic(dims[i])) {
       bool isBatch = getBatchAxis(input) == i && isRebatched(input);
       if ((isBatch ? rebatch->getWanted() : dims[i].dim_value()) != shape[i])
-        return model.error(ErrorKind::Usage,
-                           "dimension " + Twine(i) + " of input '" +
-                               input.name() + "' is " +
-                               Twine(dims[i].dim_value()) +
-                               " in the model, not " + Twine(shape[i]));
+        return model.error(
+            ErrorKind::Usage,
+            "dimension " + Twine(i) + " of input '" + input.name() + "' is " +
+                Twine(dims[i].dim_value()) + " in the model, not " +
+                Twine(shape[i]) +
+                (i == getBatchAxis(input) ? "; another batch is --batch-size " +
+                                                std::to_string(shape[i])
+                                          : std::string()));
       continue;
     }
     if (Error error = bind(getSymbol(input, i), shape[i], input.name()))

@@ -131,7 +131,7 @@ VariableOp ArtifactImporter::addParameter(const Model &model, StringRef name,
     return {};
   }
   Expected<HostTensor> value =
-      fitWeight(model, "parameter '" + name + "'", weight->second, type);
+      fitWeight(model, "parameter", name, weight->second, type);
   if (!value) {
     module.report(value.takeError());
     return {};

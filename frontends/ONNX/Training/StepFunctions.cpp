@@ -19,7 +19,7 @@ void StepImporter::bindGiven(FunctionImporter &function, StringRef name,
                              RankedTensorType type) {
   ImportedValue &entry = function.lookup(name);
   Expected<HostTensor> value =
-      fitWeight(graph.getModel(), "input '" + name + "'",
+      fitWeight(graph.getModel(), "input", name,
                 options.weights.find(name)->second, type);
   if (!value) {
     module.report(value.takeError());

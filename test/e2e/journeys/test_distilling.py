@@ -87,7 +87,9 @@ def test_a_student_learns_what_the_teacher_says(tmp_path):
     ).stdout
     whole = cross_entropy(scores_of(after, x), taught["target"])
     np.testing.assert_allclose(float(line.split("loss ")[1].split()[0]), whole, 1e-5)
-    assert "accuracy" not in line
+    # How often both are surest of the same, as Keras has it.
+    same = np.mean(scores_of(after, x).argmax(1) == taught["target"].argmax(1))
+    assert f"accuracy {100 * same:.2f}%" in line
 
 
 def test_one_hot_labels_are_probabilities(tmp_path):

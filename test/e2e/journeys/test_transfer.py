@@ -24,11 +24,11 @@ def test_journey(tmp_path):
     said = refused(INVALID, *command)
     assert "'fc2.weight' is float[1000,8], expected float[3,8]" in said
     # As the error says.
-    advice = "--weights-prefix fc.=unused."
+    advice = "--weights-prefix fc2.=unused."
     assert advice in said
     output = tmp_path / "o.npz"
     process = mpctest.mpc_ok(
-        *(*command, "--weights-prefix", "fc2.=unused.", "--output", output)
+        *(*command, *advice.split(), "--output", output)
     )
     assert "2 of 4 parameters from" in process.stderr
     with np.load(output) as trained:

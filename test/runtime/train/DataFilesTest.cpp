@@ -161,11 +161,16 @@ TEST(DataFiles, AFileThatIsThereTwiceIsAMistake) {
 
 TEST(DataFiles, FoldersOfImagesNeedAnInput) {
   TemporaryDirectory directory;
-  expectFailure(Dataset::checkFiles({directory.path}), StatusCode::Usage,
-                "name it: --data NAME=");
   EXPECT_TRUE(Dataset::checkFiles({"x=" + directory.path}).ok());
   std::filesystem::create_directory(directory / "cat");
   writeFile(directory / "cat/a.png", "");
+  // Whoever knows the inputs gives a folder its name.
+  EXPECT_TRUE(Dataset::checkFiles({directory.path}).ok());
+  StatusOr<std::vector<Array>> nameless = readDataFiles({directory.path});
+  ASSERT_TRUE(nameless.ok()) << nameless.status().message();
+  ASSERT_EQ(nameless->size(), 2u);
+  EXPECT_EQ(nameless->at(0).name, "");
+  EXPECT_EQ(nameless->at(1).name, "target");
   expectInvalid(openFiles({"x=" + directory.path}, rowPorts()),
                 "images are for inputs [N,1,H,W] or [N,3,H,W]; the model's 'x' "
                 "is [N,3] f32");
