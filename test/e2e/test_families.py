@@ -47,8 +47,17 @@ def train(model, precision, folder, *flags):
     return mpctest.losses(metrics), case
 
 
-@pytest.mark.parametrize("precision", BOUND)
-@pytest.mark.parametrize("model", MODELS)
+def cases():
+    """Every model in every precision. In a sample, what the exporter before
+    today's wrote is trained in two of them: it is the same model."""
+    for model in MODELS:
+        for precision in BOUND:
+            older = "torchscript" in model and precision in ("64-true", "16-mixed")
+            marks = [pytest.mark.full] if older else []
+            yield pytest.param(model, precision, marks=marks)
+
+
+@pytest.mark.parametrize("model, precision", cases())
 def test_losses_are_those_of_pytorch(model, precision, tmp_path):
     losses, case = train(model, precision, tmp_path)
     expected = case["float64" if precision == "64-true" else "float32"]

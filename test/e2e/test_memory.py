@@ -245,11 +245,11 @@ def expect_error_or_success(limits, *arguments):
 @needs_limits
 @pytest.mark.parametrize("threads", [1, 3])
 def test_memory_that_runs_out_while_compiling_is_an_error(
-    tmp_path, least, threads
+    tmp_path, least, threads, sample
 ):
     """On whatever thread that turns out."""
     expect_error_or_success(
-        range(least, least + 300, 9),
+        range(least, least + 300, 27 if sample else 9),
         *("compile", mpctest.MODELS / "mlp.onnx"),
         *("--loss", "softmax_cross_entropy", "--batch-size", "32"),
         *("--kernel-cache", "none", "--threads", str(threads)),
@@ -261,7 +261,7 @@ def test_memory_that_runs_out_while_compiling_is_an_error(
 @pytest.mark.parametrize("command", ["train", "eval"])
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_memory_that_runs_out_while_running_is_an_error(
-    tmp_path, least, command, precision
+    tmp_path, least, command, precision, sample
 ):
     """Also while oneDNN, which does not look, prepares its kernels."""
     artifact = tmp_path / "t.mpc"
@@ -270,7 +270,9 @@ def test_memory_that_runs_out_while_running_is_an_error(
         *("--loss", "softmax_cross_entropy", "--batch-size", "32"),
         *("--precision", precision),
     )
-    limits = [*range(least, least + 30, 2), *range(least + 30, least + 200, 11)]
+    few, many = (6, 33) if sample else (2, 11)
+    limits = [*range(least, least + 30, few)]
+    limits += range(least + 30, least + 200, many)
     limits.append(least + 1500)  # the allocator reserves more for every thread
     data = mpctest.DIGITS / "digits-test.npz"
     more = ["--max-steps", "3"] if command == "train" else []

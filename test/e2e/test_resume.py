@@ -15,7 +15,7 @@ import mpctest
 pytestmark = pytest.mark.starts_mpc
 
 
-def flags(folder, precision, steps):
+def flags(folder, precision, steps, every=10):
     return [
         *("train", mpctest.MODELS / "digits-cnn.onnx"),
         *("--data", mpctest.DIGITS / "digits-train.npz"),
@@ -23,7 +23,7 @@ def flags(folder, precision, steps):
         *("--batch-size", "32", "--seed", "5", "--max-steps", steps),
         *("--precision", precision),
         *("--checkpoint-dir", folder / "checkpoints"),
-        *("--checkpoint-every", "10", "--resume", "auto"),
+        *("--checkpoint-every", every, "--resume", "auto"),
         *("--metrics", folder / "metrics.jsonl"),
         *("--output", folder / "trained.onnx"),
     ]
@@ -55,8 +55,8 @@ def test_interrupted_run_saves_and_resumes(tmp_path):
     whole.mkdir()
     parts.mkdir()
     steps = 2000
-    mpctest.mpc_ok(*flags(whole, "32-true", steps))
-    command = [mpctest.MPC, *map(str, flags(parts, "32-true", steps))]
+    mpctest.mpc_ok(*flags(whole, "32-true", steps, every=500))
+    command = [mpctest.MPC, *map(str, flags(parts, "32-true", steps, every=500))]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         metrics = parts / "metrics.jsonl"
         while process.poll() is None and not (
@@ -65,7 +65,7 @@ def test_interrupted_run_saves_and_resumes(tmp_path):
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         assert process.wait(mpctest.TIMEOUT) == 130
-    mpctest.mpc_ok(*flags(parts, "32-true", steps))
+    mpctest.mpc_ok(*flags(parts, "32-true", steps, every=500))
     assert final_state(parts) == final_state(whole)
 
 

@@ -132,9 +132,9 @@ func.func @cancels(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // CHECK: mpc.abs {{.*}}storage = f32
 // CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
 // CHECK: mpc.sub {{.*}}storage = f32
-// CHECK: mpc.relu {{.*}}reason = not_between_low
+// CHECK: mpc.relu {{.*}}storage = bf16
 // CHECK: mpc.mul {{.*}}storage = f32, {{.*}}reason = constant_range
-func.func @cancels_squares(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
+func.func @cancels_squares(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
   %one = mpc.constant dense<1.0> : tensor<f32>
   %h = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k0")
   %t = mpc.tanh %h : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("k1")
@@ -151,7 +151,8 @@ func.func @cancels_squares(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4x
   %q = mpc.mul %r, %g : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k12")
   %e = mpc.sub %one, %q : (tensor<f32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k13")
   %y2 = mpc.matmul %e, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k14")
-  return %y0, %y1, %y2 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+  %y3 = mpc.matmul %r, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("k15")
+  return %y0, %y1, %y2, %y3 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
 
 {-#
