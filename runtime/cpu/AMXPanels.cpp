@@ -335,13 +335,13 @@ MPC_AMX void multiplyPanels(const LeftOperand &left, const Panels &right,
   __asm__ volatile("" ::: "memory");
 }
 
-/// An element's number of `parts` parts, the first `count` of them, which start
-/// at `first`.
-static float sumOfParts(const std::byte *first, int64_t place, int64_t count) {
+/// The number whose parts are element `place` of `parts` blocks, the first of
+/// which lies at `block`.
+static float sumOfParts(const std::byte *block, int64_t place, int64_t parts) {
   float sum = 0;
-  for (int64_t part = count; part-- > 0;)
+  for (int64_t part = parts; part-- > 0;)
     sum += bf16ToFloat(
-        reinterpret_cast<const uint16_t *>(first + part * kPartBytes)[place]);
+        reinterpret_cast<const uint16_t *>(block + part * kPartBytes)[place]);
   return sum;
 }
 
