@@ -52,10 +52,8 @@ private:
   void sumRows(int64_t slice, const SliceContext &context) const;
 
   /// Elements from row to row of a partial result, which has whole panels.
-  int64_t leading() const { return panelsOf(step.n) * kPanelWidth; }
-  int64_t partialElements() const {
-    return panelsOf(step.m) * kPanelWidth * leading();
-  }
+  int64_t leading() const { return wholePanels(step.n); }
+  int64_t partialElements() const { return wholePanels(step.m) * leading(); }
   int64_t depthPerPart() const {
     const int64_t pieces = (step.k + kPartDepth - 1) / kPartDepth;
     return (pieces + kMaxParts - 1) / kMaxParts * kPartDepth;

@@ -20,8 +20,6 @@ constexpr int64_t kMinTileProducts = 1 << 21;
 /// Tiles for each worker, so that none waits long for the others.
 constexpr int64_t kTilesPerWorker = 4;
 
-int64_t roundUp(int64_t extent) { return panelsOf(extent) * kPanelWidth; }
-
 class AMXMatMul : public Contraction {
 public:
   AMXMatMul(const MatMulStep &step, MatMulOperands operands,
@@ -64,8 +62,8 @@ private:
 /// many; of a weight's gradient, whose left operand is turned, tiles are wide,
 /// for the sake of the optimizer that follows.
 void AMXMatMul::chooseTiles(int workers) {
-  tileM = roundUp(step.m);
-  tileN = roundUp(step.n);
+  tileM = wholePanels(step.m);
+  tileN = wholePanels(step.n);
   while (tileM > kPanelWidth || tileN > kPanelWidth) {
     const bool wantsMore = tiles() < kTilesPerWorker * workers &&
                            tileM * tileN * step.k >= 2 * kMinTileProducts;
@@ -75,7 +73,7 @@ void AMXMatMul::chooseTiles(int workers) {
     const bool cutsColumns = tileM <= kPanelWidth ||
                              (step.transA ? tileN > 2 * tileM : tileN >= tileM);
     int64_t &side = cutsColumns ? tileN : tileM;
-    side = roundUp((side + 1) / 2);
+    side = wholePanels((side + 1) / 2);
   }
 }
 
@@ -89,7 +87,7 @@ Status AMXMatMul::runSlice(size_t, int64_t tile, const SliceContext &context) {
   const int64_t columns = std::min(tileN, step.n - column);
 
   auto *data = reinterpret_cast<float *>(context.scratch);
-  const ProductSums sums{data, roundUp(columns), rows, columns};
+  const ProductSums sums{data, wholePanels(columns), rows, columns};
   multiplyByChunks({sourceAt(a, index, row, 0), sourceAt(b, index, 0, column)},
                    step.k, chunks, context.scratch + chunkOffset, isPortable,
                    sums);

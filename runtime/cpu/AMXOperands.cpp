@@ -33,11 +33,12 @@ static LeftOperand packLeft(const PanelSource &source, int64_t rows,
   constexpr int64_t kRowBytes = kPanelWidth * sizeof(uint16_t);
   if (isReadInPlace(source, rows, depth)) {
     const int64_t leading = source.leading * int64_t(sizeof(uint16_t));
-    return {source.data, leading, kRowBytes, kPanelWidth * leading};
+    return {source.data, leading, 0, kRowBytes, kPanelWidth * leading};
   }
   leavesOut |= packLeftPanels(source, rows, depth, panels);
   const int64_t stepBytes = panels.parts * kPartBytes;
-  return {panels.data, kRowBytes, stepBytes, panelsOf(depth) * stepBytes};
+  return {panels.data, kRowBytes, kPartBytes, stepBytes,
+          panelsOf(depth) * stepBytes};
 }
 
 /// A source from element (`rows`, `columns`) on.

@@ -182,8 +182,9 @@ static_assert(sizeof(TileConfig) == 64);
 
 /// A block of sums and the steps of two panels that are added to it.
 struct SumsBlock {
-  const std::byte *left, *right;
-  int64_t leftRow, leftStep, steps;
+  LeftOperand left; ///< from the block's rows on
+  const std::byte *right;
+  int64_t steps;
   float *sums;
   int64_t leading;
   bool isFirst; ///< there are no sums yet
@@ -226,12 +227,12 @@ struct PartPairs<3> {
 /// rows or columns are wanted the second of either is left out.
 template <int Parts, bool BothRows, bool BothColumns, size_t Pair = 0>
 MPC_AMX_INLINE void multiplyStep(const std::byte *left, int64_t leftRow,
-                                 const std::byte *right) {
+                                 int64_t leftPart, const std::byte *right) {
   constexpr auto &pairs = PartPairs<Parts>::all;
   if constexpr (Pair < pairs.size()) {
     constexpr PartPair pair = pairs[Pair], before = pairs[Pair ? Pair - 1 : 0];
     if constexpr (Pair == 0 || pair.left != before.left) {
-      const std::byte *part = left + pair.left * kPartBytes;
+      const std::byte *part = left + pair.left * leftPart;
       _tile_loadd(4, part, leftRow);
       if constexpr (BothRows)
         _tile_loadd(5, part + kTileWidth * leftRow, leftRow);
@@ -249,7 +250,8 @@ MPC_AMX_INLINE void multiplyStep(const std::byte *left, int64_t leftRow,
       _tile_dpbf16ps(2, 5, 6);
     if constexpr (BothRows && BothColumns)
       _tile_dpbf16ps(3, 5, 7);
-    multiplyStep<Parts, BothRows, BothColumns, Pair + 1>(left, leftRow, right);
+    multiplyStep<Parts, BothRows, BothColumns, Pair + 1>(left, leftRow,
+                                                         leftPart, right);
   }
 }
 
@@ -275,10 +277,11 @@ MPC_AMX static void multiplyBlock(const SumsBlock &block) {
       _tile_loadd(3, lower + kTileWidth, sumsRow);
   }
 
-  const std::byte *left = block.left, *right = block.right;
+  const std::byte *left = block.left.data, *right = block.right;
   for (int64_t step = 0; step < block.steps; ++step) {
-    multiplyStep<Parts, BothRows, BothColumns>(left, block.leftRow, right);
-    left += block.leftStep;
+    multiplyStep<Parts, BothRows, BothColumns>(left, block.left.row,
+                                               block.left.part, right);
+    left += block.left.step;
     right += Parts * kPartBytes;
   }
 
@@ -298,8 +301,7 @@ MPC_AMX static void multiplyParts(const LeftOperand &left,
                                   const ProductSums &sums, bool isFirst) {
   for (int64_t column = 0; column < sums.columns; column += kPanelWidth) {
     const bool bothColumns = sums.columns - column > kTileWidth;
-    SumsBlock block{left.data,    right,  left.row,
-                    left.step,    steps,  sums.data + column,
+    SumsBlock block{left,         right,  steps, sums.data + column,
                     sums.leading, isFirst};
     for (int64_t row = 0; row < sums.rows; row += kPanelWidth) {
       if (sums.rows - row > kTileWidth)
@@ -308,7 +310,7 @@ MPC_AMX static void multiplyParts(const LeftOperand &left,
       else
         bothColumns ? multiplyBlock<Parts, false, true>(block)
                     : multiplyBlock<Parts, false, false>(block);
-      block.left += left.panel;
+      block.left.data += left.panel;
       block.sums += kPanelWidth * sums.leading;
     }
     right += steps * Parts * kPartBytes;
@@ -335,13 +337,14 @@ MPC_AMX void multiplyPanels(const LeftOperand &left, const Panels &right,
   __asm__ volatile("" ::: "memory");
 }
 
-/// An element's number of `parts` parts, the first `count` of them, which start
-/// at `first`.
-static float sumOfParts(const std::byte *first, int64_t place, int64_t count) {
+/// The number whose parts are element `place` of `parts` blocks, `distance`
+/// bytes apart, the first of which lies at `block`.
+static float sumOfParts(const std::byte *block, int64_t distance, int64_t place,
+                        int64_t parts) {
   float sum = 0;
-  for (int64_t part = count; part-- > 0;)
+  for (int64_t part = parts; part-- > 0;)
     sum += bf16ToFloat(
-        reinterpret_cast<const uint16_t *>(first + part * kPartBytes)[place]);
+        reinterpret_cast<const uint16_t *>(block + part * distance)[place]);
   return sum;
 }
 
@@ -362,8 +365,8 @@ void multiplyPanelsPortably(const LeftOperand &left, const Panels &right,
             right.data + (j / kPanelWidth * steps + step) * stepBytes;
         const int64_t place =
             (inStep / 2 * kPanelWidth + j % kPanelWidth) * 2 + inStep % 2;
-        sum += sumOfParts(a, inStep, right.parts) *
-               sumOfParts(b, place, right.parts);
+        sum += sumOfParts(a, left.part, inStep, right.parts) *
+               sumOfParts(b, kPartBytes, place, right.parts);
       }
     }
 }
@@ -380,30 +383,38 @@ static void widenInRows(const PanelSource &source, const StepExtent &extent,
             kPanelWidth);
 }
 
-/// Adds the product of two blocks in f32. Written so that a compiler makes it
-/// of vectors: a row of sums stays in registers.
+/// Written so that a compiler makes it of vectors: a row of sums stays in
+/// registers.
 static inline __attribute__((always_inline)) void
-addProduct(const float *left, const float *right, float *sums, int64_t leading,
-           int64_t rows) {
+addProduct(const float *left, const float *right, int64_t rightLeading,
+           float *sums, int64_t leading, int64_t rows) {
   for (int64_t i = 0; i < rows; ++i) {
     float row[kPanelWidth];
     std::copy_n(sums + i * leading, kPanelWidth, row);
     for (int64_t k = 0; k < kPanelWidth; ++k)
       for (int64_t j = 0; j < kPanelWidth; ++j)
-        row[j] += left[i * kPanelWidth + k] * right[k * kPanelWidth + j];
+        row[j] += left[i * kPanelWidth + k] * right[k * rightLeading + j];
     std::copy_n(row, kPanelWidth, sums + i * leading);
   }
 }
 
 __attribute__((target("avx512f"))) static void
-addProductAVX512(const float *left, const float *right, float *sums,
-                 int64_t leading, int64_t rows) {
-  addProduct(left, right, sums, leading, rows);
+addProductAVX512(const float *left, const float *right, int64_t rightLeading,
+                 float *sums, int64_t leading, int64_t rows) {
+  addProduct(left, right, rightLeading, sums, leading, rows);
 }
 
 static void addProductBaseline(const float *left, const float *right,
-                               float *sums, int64_t leading, int64_t rows) {
-  addProduct(left, right, sums, leading, rows);
+                               int64_t rightLeading, float *sums,
+                               int64_t leading, int64_t rows) {
+  addProduct(left, right, rightLeading, sums, leading, rows);
+}
+
+void addBlockProduct(const float *left, const float *right,
+                     int64_t rightLeading, float *sums, int64_t leading,
+                     int64_t rows) {
+  (hostHasAVX512() ? addProductAVX512 : addProductBaseline)(
+      left, right, rightLeading, sums, leading, rows);
 }
 
 void multiplyLeftOut(const PanelSource &left, const PanelSource &right,
@@ -411,7 +422,6 @@ void multiplyLeftOut(const PanelSource &left, const PanelSource &right,
                      int64_t depth, const ProductSums &sums) {
   alignas(64) float leftBlock[kBlockElements], rightBlock[kBlockElements];
   const int64_t steps = panelsOf(depth);
-  auto *add = hostHasAVX512() ? addProductAVX512 : addProductBaseline;
   for (int64_t row = 0; row < sums.rows; row += kPanelWidth)
     for (int64_t column = 0; column < sums.columns; column += kPanelWidth)
       for (int64_t step = 0; step < steps; ++step) {
@@ -424,8 +434,9 @@ void multiplyLeftOut(const PanelSource &left, const PanelSource &right,
         const int64_t deep = std::min(kPanelWidth, depth - k);
         widenInRows(left, {row, k, rows, deep}, leftBlock);
         widenInRows(right, {k, column, deep, columns}, rightBlock);
-        add(leftBlock, rightBlock, sums.data + row * sums.leading + column,
-            sums.leading, rows);
+        addBlockProduct(leftBlock, rightBlock, kPanelWidth,
+                        sums.data + row * sums.leading + column, sums.leading,
+                        rows);
       }
 }
 

@@ -30,6 +30,11 @@ inline constexpr int64_t panelsOf(int64_t extent) {
   return (extent + kPanelWidth - 1) / kPanelWidth;
 }
 
+/// `extent` rounded up to whole panels.
+inline constexpr int64_t wholePanels(int64_t extent) {
+  return panelsOf(extent) * kPanelWidth;
+}
+
 /// How many bf16 numbers make one of `type`: bf16, f16 or f32.
 inline constexpr int64_t partsOf(DType type) {
   return type == DType::BF16 ? 1 : type == DType::F16 ? 2 : 3;
@@ -86,11 +91,12 @@ bool packLeftPanels(const PanelSource &source, int64_t rows, int64_t depth,
 bool packRightPanels(const PanelSource &source, int64_t depth, int64_t columns,
                      const Panels &result);
 
-/// Where a left operand lies: in panels, or as a matrix in rows whose sides are
-/// whole panels and steps. All distances are in bytes.
+/// Where a left operand lies: in panels, or as rows of whole steps, as many as
+/// panels have. All distances are in bytes.
 struct LeftOperand {
   const std::byte *data;
   int64_t row;   ///< from a row to the next one of the same panel
+  int64_t part;  ///< from a part of a step to the next
   int64_t step;  ///< from a step to the next
   int64_t panel; ///< from a panel to the next
 };
@@ -115,6 +121,13 @@ void multiplyPanels(const LeftOperand &left, const Panels &right, int64_t steps,
 void multiplyPanelsPortably(const LeftOperand &left, const Panels &right,
                             int64_t steps, const ProductSums &sums,
                             bool isFirst);
+
+/// Adds the product of `rows` x 32 and 32 x 32 elements to `rows` x 32 sums, in
+/// f32. Rows of the left operand lie side by side, those of the right one and
+/// of the sums `rightLeading` and `leading` elements apart.
+void addBlockProduct(const float *left, const float *right,
+                     int64_t rightLeading, float *sums, int64_t leading,
+                     int64_t rows);
 
 /// Adds the products of steps that either operand left out, from the matrices
 /// of `depth` elements that the panels were made of.

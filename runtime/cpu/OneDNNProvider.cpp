@@ -84,6 +84,8 @@ OneDNNProvider::prepare(const MatMulStep &step, MatMulOperands operands) {
 
 StatusOr<std::unique_ptr<Contraction>>
 OneDNNProvider::prepare(const ConvStep &step, ConvOperands operands) {
+  if (auto conv = prepareAMXConv(step, operands, config))
+    return conv;
   return prepareOneDNNConv(step, std::move(operands), config);
 }
 

@@ -47,8 +47,8 @@ private:
   OneDNNConfig config;
 };
 
-// One file each: OneDNNMatMul.cpp, AMXDepthParts.cpp, AMXMatMul.cpp and
-// OneDNNConv.cpp.
+// One file each: OneDNNMatMul.cpp, AMXDepthParts.cpp, AMXMatMul.cpp,
+// AMXConv.cpp and OneDNNConv.cpp.
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
                     const OneDNNConfig &config);
@@ -62,6 +62,12 @@ std::unique_ptr<Contraction> prepareAMXDepthParts(const MatMulStep &step,
 std::unique_ptr<Contraction> prepareAMXMatMul(const MatMulStep &step,
                                               MatMulOperands &operands,
                                               const OneDNNConfig &config);
+/// Convolutions of f16 and f32 images and gradients of such images, with
+/// strides of 1 and 32 channels and more, on a CPU with AMX; null, and
+/// `operands` as they were, for others.
+std::unique_ptr<Contraction> prepareAMXConv(const ConvStep &step,
+                                            ConvOperands &operands,
+                                            const OneDNNConfig &config);
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNConv(const ConvStep &step, ConvOperands operands,
                   const OneDNNConfig &config);

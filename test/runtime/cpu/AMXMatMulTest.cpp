@@ -193,19 +193,6 @@ TEST_P(AMXMatMul, SameBitsOnAnyNumberOfWorkers) {
     }
 }
 
-/// Adds what it is given to the buffer that is its argument 1, whose argument 2
-/// has as many columns.
-void addToBuffer(void *const *args, int64_t rowBegin, int64_t rowEnd,
-                 int64_t columnBegin, int64_t columnEnd, int64_t leading) {
-  const auto *sums = static_cast<const float *>(args[0]);
-  auto *buffer = static_cast<float *>(args[1]);
-  const int64_t columns = *static_cast<const int64_t *>(args[2]);
-  for (int64_t i = rowBegin; i < rowEnd; ++i)
-    for (int64_t j = columnBegin; j < columnEnd; ++j)
-      buffer[i * columns + j] +=
-          sums[(i - rowBegin) * leading + (j - columnBegin)];
-}
-
 TEST_P(AMXMatMul, EpilogueSeesEveryElementOnce) {
   MatMulCase c = bf16Case(130, 203, 300);
   c.transA = true;
