@@ -117,7 +117,8 @@ static void noteScalars(const Graph &graph, FunctionImporter &function,
   for (const proto::NodeProto *node : nodes)
     for (StringRef name : node->input()) {
       const proto::TensorProto *tensor = graph.getInitializer(name);
-      // Those that it has computed from others have names of its own.
+      // Names such as "/Mul_1", "onnx::Add_7" and "42" are the exporter's own:
+      // it computed those numbers.
       bool isNamed = !name.empty() && !name.contains("::") &&
                      !name.starts_with("/") && !llvm::isDigit(name.front());
       if (tensor && isNamed && tensor->dims_size() == 0 &&
