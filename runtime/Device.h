@@ -37,8 +37,8 @@ struct DeviceId {
 /// Device where there is none, or the runtime cannot use it.
 StatusOr<std::string> findArchitecture(const DeviceId &device);
 
-/// Whether that GPU and its driver run what is compiled for `target` as PTX.
-/// Device, with the reason, where they are too old.
+/// Checks that the GPU and its driver are new enough for PTX of `target`; a
+/// Device error with the reason if they are not.
 Status checkGPU(const DeviceId &device, const Target &target);
 
 /// Whether there is an NVIDIA driver, usable or not.

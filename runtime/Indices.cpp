@@ -87,7 +87,8 @@ Status checkIndices(DType type, const void *bytes, const Shape &shape,
   return Status();
 }
 
-/// What both allow; an ignored label is one to all that read it as a label.
+/// The indices that both ranges allow. The ignored label stays allowed if
+/// either range has it as a label to ignore and the other allows it.
 static IndexRange intersect(const IndexRange &range, const IndexRange &other) {
   const auto allows = [](const IndexRange &in, std::optional<int64_t> label) {
     return label && in.holds(*label);

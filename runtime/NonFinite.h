@@ -25,7 +25,8 @@ std::optional<int64_t> findNonFinite(DType type, const std::byte *elements,
 std::string describeElement(DType type, const Shape &shape,
                             const std::byte *elements, int64_t index);
 
-/// The first value that was not finite, of those that led to one in a result.
+/// Where NaN or infinity in a result began: the first step that gave one
+/// although all its operands were finite, or a parameter that already had one.
 struct NonFiniteOrigin {
   /// "node 'conv1' gives inf at [3, 17, 0, 0] of f16 8x32x8x8", or "parameter
   /// 'w' is nan at [0, 1]".

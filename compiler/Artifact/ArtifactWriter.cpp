@@ -27,9 +27,9 @@ using namespace mpc;
 // Undefined symbols
 //===----------------------------------------------------------------------===//
 
-/// What kernels may call: functions of libm, libc and libgcc that are in every
-/// process that runs one. LLVM makes calls of its own of those it is given,
-/// such as exp2f(x) of powf(2, x).
+/// True for functions that kernels may call: those of libm, libc and libgcc,
+/// which every process that runs a kernel has. The list is longer than what
+/// Codegen emits, since LLVM rewrites calls, such as powf(2, x) to exp2f(x).
 static bool isProvided(llvm::StringRef symbol) {
   static constexpr llvm::StringLiteral names[] = {
       "memcpy", "memset", "memmove", "__truncsfhf2", "__extendhfsf2"};
@@ -156,7 +156,8 @@ static llvm::Expected<std::string> linkKernels(llvm::StringRef object) {
     return error;
   if (llvm::Error error = output.create("mpc", ""))
     return error;
-  // What is linked is little more than what it is linked from.
+  // The linked file needs as much space as the object and a few tables; linking
+  // to a full disk would end in a signal, not in an error.
   constexpr uint64_t kHeaderBytes = 64 << 10;
   if (llvm::Error error =
           checkSpace(output.getPath(), 2 * object.size() + kHeaderBytes))

@@ -17,8 +17,8 @@ namespace mpc {
 /// kernels of two models would have different code.
 constexpr llvm::StringLiteral kAnonymousKernel = "mpc_kernel";
 
-/// A kernel by its name in the plan, and its code, in which it is called
-/// `kAnonymousKernel`.
+/// A compiled kernel: its name in the plan, and its object code or PTX, in
+/// which the function is called `kAnonymousKernel`.
 struct KernelCode {
   std::string name, code;
 };

@@ -14,7 +14,8 @@
 
 namespace mpc {
 
-/// What artifacts call a type of elements; nothing where they do not know it.
+/// The artifact's word for an element type: f32 -> DType::F32; nothing for
+/// types that buffers cannot have.
 std::optional<DType> toDType(mlir::Type type);
 
 /// The members of a plan that the IR holds; the ArtifactWriter's caller adds

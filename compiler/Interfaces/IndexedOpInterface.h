@@ -36,7 +36,9 @@ bool isTable(mlir::OpOperand &operand);
 /// The table of `op`; null where it has none.
 mlir::OpOperand *findTable(mlir::Operation *op);
 
-/// Whether an elementwise op depends on where its elements are.
+/// True if an elementwise op computes with the index of its elements, as
+/// dropout does, or reads operands elsewhere than at that index, as gather
+/// does.
 bool dependsOnPlace(mlir::Operation *op);
 
 } // namespace mpc

@@ -36,7 +36,8 @@ public:
   /// The role of the hero.
   virtual RegionRole getRole() const = 0;
 
-  /// Whether `op`, which has the role, makes a kernel of this kind.
+  /// True if `op`, which has getRole(), makes a kernel of this kind.
+  /// Reductions, for example, make two kinds: of rows and of columns.
   virtual bool isHero(mlir::Operation *op) const { return true; }
 
   virtual Company getCompany() const = 0;

@@ -123,7 +123,8 @@ static SmallVector<Value> listSources(PrecisionOpInterface op) {
   return factors;
 }
 
-// The ops that round `value`, and those between that hand it on.
+// Adds the op that computes `value` to `ops` and, where it only hands on an
+// operand (listSources), the ops behind it.
 void Cancellations::addSource(Value value) {
   SmallVector<Value> values = {value};
   while (!values.empty()) {

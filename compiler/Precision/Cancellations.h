@@ -24,7 +24,8 @@ public:
   Cancellations(mlir::ModuleOp module, const ConstantRanges &ranges,
                 mlir::FloatType low);
 
-  /// Whether rounding the results of `op` loses what its readers need.
+  /// True if the results of `op` must not be rounded to the low type: a reader
+  /// subtracts from them a value that is nearly equal, such as the 1 in 1 - p.
   bool contains(mlir::Operation *op) const { return ops.contains(op); }
 
 private:

@@ -100,7 +100,8 @@ static std::optional<Bounds> boundsOf(ElementsAttr elements) {
   return range;
 }
 
-// Of a variable that no step changes: where it begins is where it stays.
+// The bounds of a frozen variable are those of its initial value, since no step
+// changes it; other variables have none.
 static std::optional<Bounds> boundsOf(VariableOp variable) {
   if (!variable || variable.getRole() != Role::Frozen)
     return std::nullopt;
@@ -118,8 +119,8 @@ static double toDouble(std::optional<APFloat> bound, double otherwise) {
   return bound ? bound->convertToDouble() : otherwise;
 }
 
-// Whether `op` brings a constant of its own: what a pad puts around its input,
-// where that is not as good in any type.
+// True if `op` holds a constant that a low type may not: the value of a pad,
+// but for 0 and infinities, which all types have.
 static bool holdsConstant(Operation *op) {
   auto pad = dyn_cast<PadOp>(op);
   return pad && pad.getValue().isFiniteNonZero();

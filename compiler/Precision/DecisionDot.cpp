@@ -86,7 +86,7 @@ unsigned DotPrinter::declare(Operation *op) {
   if (!isNew)
     return number;
   StringRef kind = op->getName().stripDialect();
-  // Ops that are not shown, as neighbours of those that are.
+  // A neighbour of a shown op is drawn in grey, without its decision.
   auto found = shown.find(op);
   if (found == shown.end()) {
     std::string label = getNodeName(op).str();

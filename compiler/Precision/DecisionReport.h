@@ -87,7 +87,7 @@ private:
 /// The record of one op in words, on one line: what remarks say.
 std::string describeDecision(amp::DecisionAttr decision);
 
-/// A line of the chain of reasons: what it is about, and what is said of it.
+/// A line of the chain of reasons: {"to flip", "--keep-fp32=^bn1$"}.
 struct DecisionFact {
   llvm::StringLiteral about;
   std::string text;

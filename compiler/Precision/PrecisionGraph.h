@@ -21,7 +21,7 @@ namespace mpc {
 struct PrecisionGraphNode {
   std::string name;
   llvm::SmallVector<PrecisionOpInterface, 2> ops;
-  /// What the policy says of the op; one that is in no table is denied.
+  /// The op's row of the policy; a row that denies where no table has the op.
   PolicyEntry entry;
   amp::Evidence evidence = amp::Evidence::Assumed;
   /// Whether a decision can change a type of the op: what it multiplies, or the

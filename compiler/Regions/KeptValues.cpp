@@ -299,7 +299,7 @@ int64_t KeptValues::getCost(Block &block,
     cost += countElements(value) * kAccessWork * (stores + readBy.size());
   };
   llvm::for_each(block.getArguments(), addKept);
-  // One that is computed again costs its work in each kernel.
+  // A recomputed op costs its work once for each kernel that recomputes it.
   for (Operation &op : block) {
     if (!solution.contains(&op)) {
       llvm::for_each(op.getResults(), addKept);
@@ -327,7 +327,8 @@ KeptValues::KeptValues(Block &block, const RegionAnalysis &analysis)
       recomputed = std::move(solution);
     }
     charged = findKernels(block, recomputed);
-    // What nothing needs then is free, or costs all that it might.
+    // Values that no kernel would recompute cost nothing in even cuts; in odd
+    // ones they cost what all kernels that might need them would pay.
     if (cut % 2 == 1)
       for (auto &[op, kernels] : charged)
         if (kernels.empty())

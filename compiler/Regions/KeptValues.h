@@ -54,8 +54,8 @@ private:
   void findNeeds(mlir::Block &block);
   bool canRecompute(mlir::Operation *op, const Kernels &kernels) const;
   void limitChains(mlir::Block &block);
-  /// The kernels that compute the ops of a solution again, and could those that
-  /// are not in it.
+  /// For each op the kernels that recompute it under a solution; for an op that
+  /// the solution keeps, those that would.
   llvm::DenseMap<mlir::Operation *, Kernels>
   findKernels(mlir::Block &block, const llvm::DenseSet<mlir::Operation *> &);
   llvm::DenseSet<mlir::Operation *> solve(mlir::Block &block);

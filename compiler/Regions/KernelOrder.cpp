@@ -102,7 +102,8 @@ struct KernelOrder::Search {
   const Edges &edges;
   unsigned from, to, number;
   bool isDown;
-  /// What it has come by, and the edge it follows next.
+  /// The groups that the search has visited, in order; and its position: the
+  /// next edge is edge `edge` of op `member` of reached[group].
   SmallVector<unsigned> reached = {from};
   unsigned group = 0, member = 0, edge = 0;
 

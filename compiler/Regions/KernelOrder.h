@@ -36,7 +36,8 @@ public:
   /// and lies behind the first, whichever is less.
   bool tryJoin(unsigned a, unsigned b);
 
-  /// Whether every group stands before those that depend on it; always true.
+  /// The invariant, for assertions: every group stands before the groups that
+  /// depend on it.
   bool isTopological() const;
 
 private:

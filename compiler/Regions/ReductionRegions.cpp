@@ -65,8 +65,9 @@ private:
 
   RegionFormer &former;
   unsigned region;
-  /// What the kernel reads (0) and what reads it (1), by the position of the
-  /// reader and its operand.
+  /// Candidates to join, in the order in which they are tried: producers of
+  /// what the kernel reads (0), then readers of its results (1), each by
+  /// position of the reader and number of its operand.
   std::map<std::tuple<unsigned, unsigned, unsigned>, Operation *> neighbours;
   DenseMap<Value, Readers> readersOf;
   /// Tensors that have open readers.

@@ -64,8 +64,8 @@ static bool isTailOperand(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
   return perRow || perColumn;
 }
 
-// Whether reductions alone use what `op` computes: their kernels do it again
-// for less than storing it takes.
+// True if only reductions read the result of `op`. Their kernels recompute it,
+// which costs less than storing it: mean(relu(x)) reads x.
 static bool isOnlyReduced(Operation *op) {
   return !op->use_empty() && llvm::all_of(op->getUsers(), [](Operation *user) {
     return isa<ReductionOpInterface>(user);

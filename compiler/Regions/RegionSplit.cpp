@@ -82,8 +82,8 @@ private:
   size_t findNarrowest(size_t from, size_t to) const;
 
   ArrayRef<Operation *> ops;
-  /// By op and result: the last op that reads it, kNever where one elsewhere
-  /// does.
+  /// lastUses[op][result] is the last op of the region that reads the result;
+  /// kNever if an op outside reads it.
   SmallVector<SmallVector<size_t, 1>> lastUses;
   /// For each place between ops: how many elements pass it, made before and
   /// read behind.

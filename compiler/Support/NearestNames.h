@@ -1,4 +1,5 @@
-// Which names somebody may have meant by one that there is not.
+// Suggestions for misspelt names: "unknown op 'Softmx', did you mean
+// 'Softmax'?"
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_SUPPORT_NEARESTNAMES_H
@@ -11,7 +12,8 @@
 
 namespace mpc {
 
-/// The name that is `word` but for a slip or two; empty where there is none.
+/// The one of the names that differs from `word` by one or two letters; empty
+/// if there is none.
 std::string findNearestName(llvm::StringRef word,
                             llvm::ArrayRef<std::string> names);
 

@@ -117,7 +117,7 @@ static bool hasFormula(Operation *op) {
 
 static LogicalResult checkOps(Block &body, KernelKind kind) {
   for (Operation &op : body.without_terminator()) {
-    // A segment is a kernel of its own within this one.
+    // A segment's ops are checked like a kernel's.
     if (auto segment = dyn_cast<RegionOp>(op)) {
       if (failed(checkOps(segment.getBody().front(), kind)))
         return failure();

@@ -227,7 +227,7 @@ AddLossPass::place(const FunctionEditor &function, ArrayRef<LossSpec> specs) {
 // The sum
 //===----------------------------------------------------------------------===//
 
-// `value` times `factor`, which is not built where it is 1.
+// value * factor; just `value` if the factor is 1.
 static Value scaleBy(OpBuilder &builder, double factor, Value value) {
   if (!value || factor == 1.0)
     return value;

@@ -449,7 +449,7 @@ FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &spec, Value scores,
   } else {
     rows = moveAxis(builder, at("loss.scores"), scores, *axis, 1);
   }
-  // One loss of all, or those of every label where samples have their own.
+  // Per label where each sample has a loss of its own, else one for the batch.
   bool split = perSample && isPerSample(*labels);
   LossReduction whole =
       settings.isSum ? LossReduction::Sum : LossReduction::Mean;

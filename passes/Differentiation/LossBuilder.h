@@ -72,8 +72,9 @@ private:
   /// Whether labels of that shape name one class for each of the positions,
   /// whose first axis may be of samples times positions.
   bool fits(llvm::ArrayRef<int64_t> labels, llvm::ArrayRef<int64_t> positions);
-  /// Whether a loss of `kind` can be of `scores`: their rank, and what made
-  /// them.
+  /// Checks that a loss of `kind` fits `scores`: their rank is 2 or more, and
+  /// the op that gives them makes log-probabilities for nll, and is no softmax
+  /// for softmax_cross_entropy.
   mlir::LogicalResult verifyScores(LossKind kind, mlir::Value scores);
   /// The loss of class labels, from scores or from log-probabilities.
   llvm::FailureOr<Loss> buildOfClasses(const LossSpec &spec, mlir::Value scores,

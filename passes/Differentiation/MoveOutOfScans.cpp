@@ -315,7 +315,8 @@ Operation *Sinker::findSum(unsigned carried) {
              : nullptr;
 }
 
-// Plans what to move, and what to stack for it.
+// Finds the sums to move out of the loop, and the factors of their terms, which
+// the loop must then give for all iterations, stacked.
 void Sinker::collect() {
   // Carried sums whose terms have factors that can be stacked.
   for (unsigned i = 0; i < scan.getNumCarried(); ++i) {

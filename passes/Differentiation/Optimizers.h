@@ -35,7 +35,8 @@ struct Optimizer {
   llvm::SmallVector<mlir::Value> (*build)(mlir::OpBuilder &, mlir::Location,
                                           const UpdateInputs &,
                                           const OptimizerSettings &);
-  /// Whether it keeps a variable of `state` with these settings; null: always.
+  /// True if the optimizer has the state `suffix` with these settings: sgd has
+  /// ".m" only with --momentum. Null if it always has all its state.
   bool (*keeps)(llvm::StringRef suffix, const OptimizerSettings &) = nullptr;
 
   /// The suffixes of what it keeps with these settings.

@@ -16,10 +16,11 @@ struct TrainablePatterns {
   llvm::ArrayRef<std::string> train, freeze;
 };
 
-/// The variables to train, in the module's order, of those that `sources`, the
-/// arguments with a gradient, are: of role parameter, or those that `train`
-/// matches of any role but statistic, less those that `freeze` matches. Roles
-/// are rewritten to match: parameter or frozen. A pattern that matches
+/// The variables to train, in the module's order. Candidates are the variables
+/// behind `sources`, the arguments that have a gradient. Chosen are those of
+/// role parameter and those that a pattern of `train` matches (of any role but
+/// statistic), less those that a pattern of `freeze` matches. Afterwards the
+/// chosen have the role parameter and the others frozen. A pattern that matches
 /// nothing is an error.
 ///
 /// A BatchNormalization in `step` that patterns froze, scale and bias both, is

@@ -223,7 +223,8 @@ private:
     return rank >= 2 && op.getPerm()[rank - 1] == rank - 2;
   }
 
-  /// Whether all that reads `product`, scaled or not, turns it.
+  /// True if every reader of `product`, or of `product` times a number, is a
+  /// transpose of its last two axes.
   static bool isOnlyTurned(Value product) {
     SmallVector<Value> scaled = {product};
     while (!scaled.empty())

@@ -139,7 +139,8 @@ bool Tile::addBetween() {
   return true;
 }
 
-// Whether what ops of the tile read of each other they read as it is made.
+// True if every op of the tile that reads another one's result reads the part
+// that the same iteration makes.
 bool Tile::isConsistent() const {
   return llvm::all_of(llvm::make_first_range(axes), [&](Operation *op) {
     return llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
@@ -213,9 +214,10 @@ std::optional<Tile> Tile::find(MatMulOp product, int64_t axis, int64_t elements,
 // What the backward pass reads
 //===----------------------------------------------------------------------===//
 
-// Where a maximum is, the backward pass finds by comparing with it. What is
-// computed again may have other last bits, as of rows in other blocks: its
-// maximum is one of those.
+// Makes the backward pass recompute maxima too. It finds the place of a maximum
+// by comparing all elements with it; recomputed elements may differ from the
+// forward pass's in the last bit (a product in other blocks), and then equal no
+// maximum but one of themselves.
 void Tile::addEscapingMaxima() {
   for (Operation *op : getOps()) {
     bool isOfWide = isa<ReduceMaxOp>(op) && isWide(op->getOperand(0));

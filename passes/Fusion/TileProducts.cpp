@@ -77,7 +77,8 @@ private:
 };
 } // namespace
 
-// Lists the values that enter the loop and those that leave it.
+// Fills the lists of the loop's operands (parted, constants, whole) and of its
+// results.
 void LoopBuilder::findValues() {
   for (Operation *op : ops) {
     // Operands from outside: cut into parts, copied constants, or read whole.

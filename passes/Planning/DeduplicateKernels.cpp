@@ -50,7 +50,7 @@ void DeduplicateKernelsPass::runOnOperation() {
   llvm::DenseMap<StringAttr, FlatSymbolRefAttr> replacement;
   for (auto kernel :
        llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
-    // Kernels of one hash are compared with all of that hash that stay.
+    // A kernel goes if one of equal hash that stays does the same.
     if (!kernel->hasAttr(kKernelAttr) || kernel.isExternal())
       continue;
     auto &candidates = kept[hashKernel(kernel)];

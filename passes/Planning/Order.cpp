@@ -122,8 +122,8 @@ static SmallVector<Operation *> readersOf(Value value) {
   return readers;
 }
 
-// Whether all that `op` makes are new values of state: it needs no memory of
-// its own, and what it read, such as a gradient, may need none afterwards.
+// True if all results of `op` are new values of state. Such an op should run
+// early: it needs no memory, and frees what it reads, such as a gradient.
 static bool onlyUpdatesState(Operation &op, func::FuncOp function) {
   Operation *terminator = op.getBlock()->getTerminator();
   return !op.use_empty() && llvm::all_of(op.getUses(), [&](OpOperand &use) {
@@ -143,8 +143,8 @@ void OrderPass::runOnOperation() {
     if (Attribute state = getArgumentPort(argument).getState())
       oldValues[state] = argument;
 
-  // Readers of an old value come before the op that makes the new one, unless
-  // they need that one.
+  // An op that reads the old value of state runs before the one that makes the
+  // new value, so that this can be written in place; unless it reads that, too.
   OrderGraph graph(block);
   for (OpOperand &result : block.getTerminator()->getOpOperands()) {
     Attribute state =

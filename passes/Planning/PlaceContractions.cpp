@@ -37,7 +37,8 @@ struct Placement {
   Operation *lastAbsorbed = nullptr;
   /// The forward product whose relu's mask this one reads.
   Placement *maskedBy = nullptr;
-  /// Whether such a product reads this one's mask, and the mask.
+  /// True if a backward product reads the mask of this one's relu; `mask` is
+  /// that mask, once it is made.
   bool makesMask = false;
   Value mask;
 };
@@ -104,8 +105,8 @@ static Type operandType(Operation *hero) {
   return first == second && fits ? first : builder.getF32Type();
 }
 
-// The type the library gives the result: the IR's if it has such products,
-// else the one in which it accumulates.
+// The type in which the library writes the result: f64 or the operands' type
+// where the IR asks for that, else f32, its accumulator.
 static Type resultType(Operation *hero) {
   Builder builder(hero->getContext());
   Type operand = operandType(hero), result = elementOf(hero->getResult(0));

@@ -22,7 +22,8 @@ Value ProgramBuilder::newPart(Value whole, Type part, bool reversed,
                               reversed ? -bytes : bytes);
 }
 
-// Whether kernels take the parts of a tensor where they lie.
+// True if kernels can read a part of a stacked tensor in place: on GPUs each
+// part must begin at a multiple of kGPUAlignment.
 bool ProgramBuilder::isAligned(Value part) const {
   int64_t bytes = plan::getBufferBytes(cast<MemRefType>(part.getType()));
   return !target.isGPU() || bytes % TargetInfo::kGPUAlignment == 0;

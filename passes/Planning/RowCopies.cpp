@@ -22,7 +22,8 @@ static int64_t bytesBehind(Value tensor, size_t axis) {
          plan::getElementBytes(elementOf(tensor));
 }
 
-// Whether rows are too short to be copied one by one.
+// True for many rows of a few bytes, such as 10,000 rows of 4: a kernel moves
+// them faster than one memcpy for each.
 static bool areTooShort(const RowCopy &copy) {
   return copy.rowBytes < kMinRowBytes && copy.rowBytes * copy.rows > kFewBytes;
 }

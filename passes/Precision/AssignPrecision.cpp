@@ -371,8 +371,8 @@ void AssignPrecisionPass::countCasts(Block &block) {
   }
 }
 
-// A decision to go low is an optimization that passed; one that a flag could
-// flip is one that was missed; the rest is analysis.
+// Emits one remark for each op: "passed" if it computes in the low type,
+// "missed" if it does not but a flag would change that, else "analysis".
 void AssignPrecisionPass::emitRemarks() {
   for (auto function : getOperation().getOps<FunctionOpInterface>())
     function->walk([&](PrecisionOpInterface op) {

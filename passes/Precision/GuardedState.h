@@ -1,5 +1,5 @@
-// Which state a skipped step leaves as it is, and which ops leave it so
-// themselves.
+// State that a skipped step must not change (parameters, moments, averages, the
+// step's count), and the optimizers' ops that see to it themselves.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_GUARDEDSTATE_H

@@ -54,7 +54,9 @@ llvm::DenseSet<unsigned> amp::findScaledResults(FunctionOpInterface function) {
 static void propagate(Block &block, bool stopsAtUpdate,
                       llvm::DenseSet<Value> &scaled);
 
-// What a loop carries is one in every iteration if it is one in any.
+// Marks the scaled values in a loop's body. A carried value that is scaled when
+// it is yielded is scaled in all iterations, so the body is walked until
+// nothing changes.
 static void propagate(BodyOpInterface op, Block &body, bool stopsAtUpdate,
                       llvm::DenseSet<Value> &scaled) {
   for (BlockArgument argument : body.getArguments())

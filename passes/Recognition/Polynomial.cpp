@@ -273,7 +273,7 @@ SmallVector<Value> mpc::findLogits(Operation *root) {
         worklist.push_back(producer);
     }
   }
-  // All formulas have a logarithm. Where there is none, as in a sum of relus, no
-  // candidate is worth an expansion.
+  // All formulas have a logarithm. Where there is none, as in a sum of relus,
+  // no candidate is worth an expansion.
   return llvm::any_of(seen, isLogarithm) ? found : SmallVector<Value>();
 }

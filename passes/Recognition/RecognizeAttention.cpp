@@ -129,7 +129,7 @@ Value AttentionMatcher::passMask(Value scores) {
     std::optional<double> hidden = getConstantNumber(number);
     if (!hidden || inner.getType() != select.getType())
       continue;
-    // What a bias makes of a hidden score is that score where it is infinite.
+    // The bias is added to the hidden score: only -inf stays as it is.
     if (!found.biases.empty() && *hidden != kHidden)
       return scores;
     match.take<SelectOp>(scores);
@@ -308,11 +308,11 @@ findOffsetOfMask(ConstantOp mask, ArrayRef<int64_t> scores, bool isInverted) {
   });
 }
 
-// A constant mask of that form needs no tensor, and neither does such a bias.
-// Each query sees a key, so that no score brings back a hidden one, however low
-// its number. Where several masks and biases hide keys, one may leave a query
-// none but those that another hides: their numbers count unless they are
-// infinite.
+// Replaces a constant mask, or bias, that hides later keys by the attribute
+// is_causal, which needs no tensor. Alone it leaves every query at least one
+// key, whose score is above any hidden one's: -1e30 hides as well as -inf.
+// Beside another mask it may not: a query may then see hidden keys only, whose
+// softmax depends on their numbers, unless they are -inf.
 void AttentionMatcher::findCausalMask() {
   // How low a number must be to hide a key.
   constexpr double kLow = -1e30;

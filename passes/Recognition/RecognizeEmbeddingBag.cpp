@@ -24,12 +24,12 @@ struct Bag {
   /// What is reduced, and by which op of mpc.
   Value rows;
   StringRef reduction;
-  /// What a sum is divided by, which makes it a mean.
+  /// The number that the sum is divided by, if the bag is a mean.
   std::optional<double> divisor;
   Value table, source;
   int64_t start = 0, length = 0;
 
-  /// Whether `other` is the same but for where it starts.
+  /// True if `other` differs in nothing but its first index, `start`.
   bool isLike(const Bag &other) const {
     return reduction == other.reduction && table == other.table &&
            source == other.source && length == other.length;

@@ -288,7 +288,8 @@ static void replace(const Rotation &found, const Match &match,
 // x * cosine + rotate(x) * sine
 //===----------------------------------------------------------------------===//
 
-// The rows that `part` is of, where they are `x`.
+// True if `part` is a part of the rows of `x`, as they are or with each row
+// split into pairs by a reshape.
 static bool isPartOf(const PairPart &part, Value x) {
   if (!part.isSplit)
     return part.source == x;
@@ -425,7 +426,8 @@ static SmallVector<std::pair<Term, Term>> findSums(Value value) {
   return sums;
 }
 
-// Whether the first and second elements that these are make a rotation.
+// The rotation (a cos - b sin, a sin + b cos) whose two elements are `first`
+// and `second`; nothing if they are not of one pair, or have other signs.
 static std::optional<Rotation> readSums(const std::pair<Term, Term> &first,
                                         const std::pair<Term, Term> &second) {
   const auto &[a, b] = first;

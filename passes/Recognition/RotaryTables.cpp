@@ -102,7 +102,8 @@ class EqualPairs {
 public:
   explicit EqualPairs(PairLayout layout) : layout(layout) {}
 
-  /// Whether `table` has them; it is computed in at most `steps`.
+  /// True if both elements of each pair of `table` are equal. Looks back
+  /// through at most `steps` ops.
   bool holdFor(Value table, unsigned steps);
 
 private:

@@ -15,7 +15,7 @@ namespace mpc::runtime {
 /// The features of this CPU that the operating system has enabled, sorted.
 const std::vector<std::string> &hostFeatures();
 
-/// Whether the feature of that LLVM name ("avx512bf16") is among them.
+/// True if hostFeatures() has `feature`, by LLVM's name: "avx512bf16".
 bool hostHasFeature(std::string_view feature);
 
 /// Whether vectors of 512 bits with elements of 16 and more are.

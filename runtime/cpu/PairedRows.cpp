@@ -11,7 +11,8 @@
 namespace mpc::runtime {
 namespace {
 
-/// One block: its place in the result, and what the matrix has of it.
+/// One block of the matrix, `rows` x `columns` from (row, column) on, and where
+/// it begins in the result, whose rows have `width` pairs.
 struct Block {
   uint16_t *result;
   int64_t width;

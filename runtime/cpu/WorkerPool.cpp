@@ -53,7 +53,8 @@ WorkerPool::WorkerPool(int threads)
   shared->workers.reserve(static_cast<size_t>(count - 1));
   // Signals are for the threads that the process made itself.
   DeferredSignals deferred;
-  // Where a thread cannot start, destroying `shared` stops those that did.
+  // If a thread cannot start, the constructor throws, and the destructor of
+  // `shared` stops the threads that have started.
   for (int worker = 1; worker < count; ++worker)
     shared->workers.emplace_back(
         [meeting = shared.get(), worker] { meeting->workerMain(worker); });

@@ -163,7 +163,8 @@ StatusOr<void *> CUDADevice::allocate(size_t bytes) {
 
 void CUDADevice::release(void *memory) {
   ContextScope scope(*impl->driver, impl->context.context);
-  // Where the context cannot be entered, its memory is gone with it.
+  // After a kernel has failed the context cannot be entered, and the driver has
+  // freed its memory.
   if (scope.status().ok())
     impl->memory.release(toDevicePointer(memory));
 }

@@ -33,7 +33,7 @@ static std::string guess(std::string_view text) {
     return "this is an HDF5 file: save it with numpy.savez";
   if (begins("PAR1"))
     return "this is a Parquet file: save it as .csv, or with numpy.savez";
-  // A flatbuffer says what it is behind the offset of its root.
+  // A flatbuffer begins with the offset of its root, in 4 bytes, then its kind.
   if (text.substr(0, 8).substr(std::min<size_t>(4, text.size())) == "ODTC")
     return "this is a checkpoint of ONNX Runtime, which is not read: name the "
            "model that its artifacts were made from";
@@ -50,8 +50,8 @@ static StatusOr<std::vector<Array>> readMapped(const std::string &path,
   if (!opened.ok())
     return opened.status();
   const MappedFile &file = **opened;
-  // What the file begins with says what it is; the extension only where nothing
-  // else does.
+  // The first bytes of npy, zip and safetensors are unmistakable; only formats
+  // without such bytes go by the extension.
   if (looksLikeNpy(file.data(), file.size())) {
     StatusOr<Array> array = parseNpy(file.data(), file.size(), *opened, path);
     if (!array.ok())

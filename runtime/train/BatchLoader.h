@@ -17,13 +17,13 @@ namespace mpc::runtime::train {
 
 class BatchLoader {
 public:
-  /// What Dataset::bind does, with what `prepare` has, where that is this
-  /// batch. The data must outlive the loader.
+  /// Binds a batch as Dataset::bind does; takes the batch that `prepare` has
+  /// gathered if it is this one. The data must outlive the loader.
   Status bind(const Dataset &data, Trainee &model, const std::string &function,
               const int64_t *positions, int64_t epoch);
 
-  /// Begins to gather a batch in the background, where that takes long; where
-  /// no thread can be had, `bind` does it.
+  /// Starts to gather a batch in the background, if gathering takes long. If no
+  /// thread can be started, `bind` gathers it.
   void prepare(const Dataset &data, const Trainee &model,
                const std::string &function, std::vector<int64_t> positions,
                int64_t epoch);

@@ -167,7 +167,8 @@ nameColumns(const std::vector<std::string> &header,
   return std::nullopt;
 }
 
-/// Whether the number, which `text` says, is an integer that f64 rounds.
+/// True if `text` is an integer that f64 cannot hold, such as 9007199254740993;
+/// `value` is what f64 has of it.
 static bool isRounded(double value, std::string_view text) {
   if (text.find_first_of(".eE") != std::string_view::npos)
     return false;

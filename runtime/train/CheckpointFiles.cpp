@@ -238,7 +238,8 @@ static StatusOr<Progress> toProgress(const json &fields,
   return progress;
 }
 
-/// Names the first tensor whose bytes are not those that were written.
+/// Compares each tensor's digest with the one in the checkpoint's list; the
+/// error names the first tensor that differs.
 static Status checkTensors(const std::vector<Array> &arrays,
                            const json &digests, const std::string &path) {
   for (const Array &array : arrays) {

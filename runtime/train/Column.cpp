@@ -160,7 +160,7 @@ Status Column::addPart(Array part) {
     return invalid(locate(part), "is " + std::string(nameOf(part.type)) +
                                      ", in " + parts[0].source + " it is " +
                                      std::string(nameOf(parts[0].type)));
-  // Samples of this file begin where those of the last one end.
+  // starts[i] is the number of the first sample of file i.
   if (isBatched()) {
     const size_t axis = size_t(input.batchAxis);
     if (shape[axis] == 0)

@@ -1,4 +1,5 @@
-// Whether every value of a column is one that its input takes.
+// Checks the values of a column against its input: class labels must be below
+// the number of classes, indices within the axis that they name elements of.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Column.h"

@@ -134,7 +134,7 @@ private:
   std::vector<int64_t> rowsOf(const int64_t *positions, int64_t count) const;
 
   std::vector<Column> columns;
-  /// Whether there are targets that count in a loss, and such that do not.
+  /// True if some label counts in the loss, and if some label is ignored.
   bool hasTargets = false, ignoresTargets = false;
   /// The name of the first array of samples.
   std::string first;

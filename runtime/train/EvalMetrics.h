@@ -21,7 +21,8 @@ struct EvalBatch {
   /// Of the whole batch: scores (R, C, d...) of labels (R, d...), or values of
   /// the targets' shape, scores of probabilities among them; f32 or f64.
   const Tensor &prediction;
-  /// Of the samples that count, in order; the one that the model has.
+  /// Of the samples that count, in order. One of the two is empty: a model has
+  /// class labels or real targets.
   const std::vector<int64_t> &labels;
   const std::vector<double> &targets;
   std::optional<int64_t> ignoredLabel;

@@ -136,8 +136,8 @@ static Status addMean(Trainee &model, const Port &mean, int64_t count,
   return Status();
 }
 
-/// The loss of all: the sum of its terms, of which one without a sample that
-/// counts is 0.
+/// The loss of the whole data set: the sum of the losses, each a mean or a sum
+/// of its samples. A loss in which no sample counts adds nothing.
 static double lossOf(const std::vector<LossTerm> &terms, bool isSum) {
   double loss = 0;
   for (const LossTerm &term : terms)
@@ -206,8 +206,8 @@ public:
   static StatusOr<Evaluation> create(Trainee &model, const Dataset &data,
                                      const std::vector<std::string> &metrics);
 
-  /// Runs the samples from `begin` on, a batch of them or the rest, and adds
-  /// what they are. False where they are a rest that cannot be counted.
+  /// Runs the samples from `begin` on, a batch or the rest, and adds their
+  /// losses and metrics. False for a rest that cannot be told from the padding.
   StatusOr<bool> addBatch(int64_t begin);
   /// The result of all batches.
   StatusOr<EvalResult> finish();

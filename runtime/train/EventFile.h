@@ -19,11 +19,11 @@ namespace mpc::runtime::train {
 
 class EventFile : public MetricsSink {
 public:
-  /// Starts a new file in `folder`, which is made where it is missing: a run
-  /// that goes on after `firstStep` writes another one beside its first, and
-  /// tells TensorBoard to forget later steps of that. Usage where a new run
-  /// finds event files, which would be shown as one run with it; replacing
-  /// removes those that mpc wrote.
+  /// Starts a new event file in `folder`, which is created if it is missing.
+  /// A run that goes on after `firstStep` (MetricsStart::Append) adds a file to
+  /// its earlier ones and tells TensorBoard to forget their later steps. A new
+  /// run fails with Usage where `folder` has event files, since TensorBoard
+  /// would show both as one run; Replace removes the files that mpc wrote.
   static StatusOr<std::unique_ptr<EventFile>>
   open(const std::string &folder, MetricsStart start, int64_t firstStep);
   /// Whether `open` would succeed, as far as can be told without changing

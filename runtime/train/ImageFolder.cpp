@@ -254,7 +254,7 @@ uint64_t ImageFolder::digest(uint64_t seed) const {
   for (int64_t row = 0; row < size(); ++row) {
     const File &file = files[size_t(row)];
     std::string head = file.name + '\0' + std::to_string(file.label);
-    // What cannot be read is an error where it is used.
+    // A file that cannot be read is reported when its sample is loaded.
     if (auto mapped = MappedFile::open(pathOf(row)); mapped.ok())
       head += '\0' + std::to_string((*mapped)->size()) + '\0' +
               std::string((*mapped)->text().substr(0, beginning));
@@ -327,7 +327,8 @@ Status checkPairs(const std::vector<const ImageFolder *> &images,
     if (i < first.size() && i < second.size() &&
         first[i].first == second[i].first)
       continue;
-    // Of two that differ, the one that comes first by name has no partner.
+    // Both lists are sorted: where they differ, the smaller name is missing
+    // from the other list.
     const bool isImage = i >= second.size() ||
                          (i < first.size() && first[i].first < second[i].first);
     return isImage

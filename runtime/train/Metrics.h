@@ -53,7 +53,7 @@ public:
   /// The first is "event".
   const std::vector<MetricsField> &fields() const { return values; }
   const std::string &event() const { return values.front().text; }
-  /// The one of that key; null where there is none.
+  /// The field with this key, or null.
   const MetricsField *field(std::string_view key) const;
 
   /// The JSON object and its new line.

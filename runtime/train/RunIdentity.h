@@ -1,4 +1,5 @@
-// What a run is a run of, and what of it may change when it goes on.
+// What a checkpoint must agree with to be resumed: model, data, precision,
+// seed, trained parameters. Rate, schedule and length may change.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_RUNIDENTITY_H

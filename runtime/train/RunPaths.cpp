@@ -1,5 +1,5 @@
-// Checkpoints of other runs, and of this one that were later; whether all that
-// a run names can be had.
+// Checks the paths of a run before it starts: which checkpoints are in its
+// folder, of this run or of another, and whether every file can be written.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/RunPaths.h"

@@ -66,8 +66,8 @@ struct TraineeInfo {
   const FunctionPorts *function(std::string_view name) const;
 };
 
-/// What the artifact says of itself. InvalidInput where its recipe is
-/// malformed.
+/// Reads the artifact's model, recipe, precision and target. InvalidInput if
+/// the recipe is malformed.
 StatusOr<TraineeInfo> describeArtifact(const Artifact &artifact);
 
 /// Fills in what `recipe` says of the loss and of accumulation. InvalidInput

@@ -349,7 +349,8 @@ Status TrainingRun::train() {
   save();
   if (Status status = guard.checkEnd(model, progress, stopped()); !status.ok())
     return status;
-  // An evaluation that a stop comes before is not done, as one that it ends.
+  // After a stop the last evaluation is left out; without it the run counts as
+  // interrupted, as if the stop had come during the evaluation.
   if (stopped())
     interrupted |= evalData && lastEvaluated != progress.step;
   else if (lastEvaluated != progress.step)

@@ -85,7 +85,7 @@ struct StepReport {
   int64_t epoch = 0;     ///< counted from 0
   int64_t samples = 0;   ///< samples seen so far
   double loss = 0;       ///< unscaled, before the update; mean over the step
-  /// Where the step takes one; a model's own update may have its rate in it.
+  /// Nothing for a model with an update of its own that contains its rate.
   std::optional<double> learningRate;
   std::optional<double> accuracy;  ///< before the update, where it is measured
   std::optional<double> gradNorm;  ///< where the artifact reports it

@@ -1,5 +1,5 @@
 // Folders of ops on constants: integers and booleans by the formulas of
-// IntegerFormulas.def, and what moves or converts elements. Floats are not
+// IntegerFormulas.def, and what selects or converts elements. Floats are not
 // computed with here, so that numerics stay the model's.
 //
 // SPDX-License-Identifier: Apache-2.0

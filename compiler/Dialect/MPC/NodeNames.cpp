@@ -14,7 +14,7 @@ SmallVector<StringRef> mpc::getNodeNames(LocationAttr location) {
     auto name = dyn_cast<NameLoc>(part);
     if (name && !llvm::is_contained(names, name.getName().getValue()))
       names.push_back(name.getName().getValue());
-    // What is within a name is where it stands in a file.
+    // The location inside a NameLoc is a place in a file.
     return name ? WalkResult::skip() : WalkResult::advance();
   });
   return names;

@@ -21,7 +21,7 @@ class ReductionHero : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Reduction; }
   Company getCompany() const override { return Company::Heroes; }
-  /// Checks that a reduction keeps its axes, which lie together.
+  /// Checks that the reduced axes are neighbours, and that keepdims is set.
   llvm::LogicalResult verify(mlir::Operation *hero) const override;
 };
 

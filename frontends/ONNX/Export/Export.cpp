@@ -384,8 +384,8 @@ uint64_t ExportModel::Impl::bytesOf(const proto::TensorProto &tensor) const {
   return values.at(&tensor)->getNumElements() * getElementBytes(element);
 }
 
-// The tensors that go to the data file: those that were external, and large
-// ones where one file cannot hold the model.
+// The tensors to write to the data file: all that were external data in the
+// original, and, where the model exceeds protobuf's 2 GiB, all large ones.
 std::vector<proto::TensorProto *> ExportModel::Impl::findExternal() {
   std::vector<proto::TensorProto *> external;
   uint64_t size = model->getProto().ByteSizeLong();

@@ -24,7 +24,8 @@ using google::protobuf::io::CodedOutputStream;
 
 namespace {
 
-/// A message that lacks a field: what comes before that, and what after it.
+/// The bytes of a message without one field, cut where the field belongs:
+/// `before` has the fields of lower numbers, `after` those of higher ones.
 struct Halves {
   Halves(const google::protobuf::MessageLite &message, int field);
 

@@ -171,7 +171,7 @@ bool StopRestorer::restore(proto::GraphProto &part, const LostReads &reads,
   return true;
 }
 
-// Puts the new nodes in front of those that read them first.
+// Inserts each new node in front of the first node that reads its output.
 void StopRestorer::insertNodes(proto::GraphProto &part) {
   if (insertions.empty())
     return;

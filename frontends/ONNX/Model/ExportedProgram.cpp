@@ -186,8 +186,8 @@ ProgramNames mpc::onnx_frontend::readNames(const proto::GraphProto &graph) {
   return names;
 }
 
-// Whether a call of that name puts its operands side by side: buffers among
-// parameters, where it has both.
+// True for torch.cat and torch.stack ("cat_3" too), whose result may have
+// elements of buffers among those of parameters.
 static bool isJoin(StringRef name) {
   name = dropNumber(name);
   return name == "cat" || name == "stack";

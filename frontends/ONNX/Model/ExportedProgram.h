@@ -85,14 +85,14 @@ bool mayRepeat(const proto::ValueInfoProto &value);
 /// padding_idx: "aten.embedding.default(%p_weight, %ids, 0)".
 std::optional<int64_t> findPaddingRow(const ProgramCall &call);
 
-/// Says of an initializer that was added what the exporter says of those that
-/// it left: that it is the parameter or buffer `source`, or a constant if that
-/// is empty.
+/// Gives the added initializer `name` the metadata that PyTorch's exporter
+/// writes of initializers: it is the parameter or buffer `source` of the
+/// program, or a constant where `source` is empty.
 void describeInitializer(proto::GraphProto &graph, llvm::StringRef name,
                          llvm::StringRef source);
 
-/// The same of one that the exporter would have computed from `source`, which
-/// is a name of the file.
+/// The same for an initializer that is computed from the initializer `source`
+/// of the file.
 void describeFolded(proto::GraphProto &graph, llvm::StringRef name,
                     llvm::StringRef source);
 

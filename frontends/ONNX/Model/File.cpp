@@ -43,7 +43,8 @@ llvm::Expected<File> File::adopt(int fd, StringRef path) {
                      path + ": expected a regular file, found a device, pipe "
                             "or socket");
   file.size = status.st_size;
-  // Which file this is, so that it can be told whether it has changed.
+  // Device, inode, size and times: two reads of a path are of the same bytes
+  // only where all of them agree.
   file.version = {static_cast<int64_t>(status.st_dev),
                   static_cast<int64_t>(status.st_ino),
                   status.st_size,

@@ -181,7 +181,8 @@ findAttribute(const RepeatedPtrField<proto::AttributeProto> &attributes,
 // or else its default. Without either the node has no such attribute.
 static void bindAttributes(proto::NodeProto &node, const proto::NodeProto &call,
                            const proto::FunctionProto &function) {
-  // Each attribute as it is, or the value of the one that it stands for.
+  // An attribute with ref_attr_name takes the call's value of that name, else
+  // the function's default; the others stay.
   RepeatedPtrField<proto::AttributeProto> bound;
   for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
     if (attribute.ref_attr_name().empty()) {

@@ -25,16 +25,17 @@ std::string getOpName(const proto::NodeProto &node);
 /// The graphs in a node's attributes: the bodies of loops and branches.
 std::vector<const proto::GraphProto *> getBodies(const proto::NodeProto &node);
 
-/// The graph, and behind it the bodies of its nodes, with those within them.
+/// `graph`, followed by the bodies of its nodes (If, Loop, Scan) at any depth.
 std::vector<const proto::GraphProto *>
 findGraphs(const proto::GraphProto &graph);
 std::vector<proto::GraphProto *> findGraphs(proto::GraphProto &graph);
 
-/// All graphs of a file: the model's, those of its training, and what is within
-/// them and the nodes of its functions.
+/// All graphs of a file: the model's, those of training_info, and the bodies in
+/// them and in the model's functions.
 std::vector<proto::GraphProto *> findGraphs(proto::ModelProto &model);
 
-/// What bodies of its nodes define, which hides the graph's own there.
+/// The names of values that bodies of the graph's nodes define. Within the body
+/// such a name hides a value of the graph.
 llvm::StringSet<> findBodyNames(const proto::GraphProto &graph);
 
 /// The values a node reads: its inputs, what a Gradient names in its

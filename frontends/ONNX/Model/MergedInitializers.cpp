@@ -44,7 +44,8 @@ struct Read {
   proto::NodeProto *node;
   int index;
   SmallVector<StringRef, 2> sources;
-  /// Whether the one source is what is read here, and not what the call reads.
+  /// True if the program says which parameter this very input is; false if it
+  /// only says which parameters the call reads.
   bool isExact;
 
   bool isStatistic() const { return isBatchNorm(*node) && index >= 3; }
@@ -242,12 +243,13 @@ void Separator::separateSources(StringRef name, ArrayRef<Read> reads) {
       groups[sources.getLeaderValue(read.sources[0])].push_back(&read);
   if (groups.size() < 2)
     return;
-  // Elements that differ are equal by more than chance, as those of layers that
-  // are copies of one: what reads them must be known.
+  // Initializers of one value, such as biases of zeros, are merged by chance,
+  // and a likely source is enough to part them. Others may be one parameter
+  // that several modules share: the source of every reader must be certain.
   if (!isSplat(*tensors.lookup(name)) &&
       !llvm::all_of(reads, [](const Read &read) { return read.isExact; }))
     return;
-  // One keeps the initializer: that which the exporter calls it by.
+  // The parameter whose name the initializer has keeps it.
   StringRef original = originalNames.lookup(name);
   std::optional<StringRef> keeper;
   if (sources.contains(original) && !original.empty())

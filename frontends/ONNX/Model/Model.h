@@ -40,8 +40,7 @@ public:
   /// XXH3 of the file's bytes, as 16 hexadecimal digits.
   llvm::StringRef getHash() const { return hash; }
   mlir::MLIRContext *getContext() const { return context; }
-  /// The model outlives the context that it was read in: nothing of that is
-  /// kept in it.
+  /// Exchanges the context, which a model may outlive: it holds nothing of it.
   void setContext(mlir::MLIRContext *other) { context = other; }
 
   /// Versions by domain.

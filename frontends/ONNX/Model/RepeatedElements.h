@@ -8,18 +8,19 @@
 
 namespace mpc::onnx_frontend {
 
-/// A table that a program looks up at constant places, as that of relative
-/// positions, the exporter looks up in advance: what it writes has an element
-/// of the table wherever it was read. Makes one initializer of those that
-/// differ, `NAME_elements`, and a Gather that gives `NAME` again, so that all
-/// places of an element are trained as one. Left alone are parameters that
-/// start as zeros or ones, whose elements are alike for another reason, and
-/// those of so many elements, or of so few bits, that some may agree by chance.
-/// Returns what was done, as a note; empty where nothing was.
+/// Undoes look-ups that the exporter has done in advance. Swin's biases, for
+/// example, are table[relative_position] with constant positions; the file has
+/// the 49 x 49 results, in which each of the 169 parameters stands many times.
+/// Writes the distinct elements as an initializer `NAME_elements`, and a Gather
+/// that gives `NAME` again, so that all copies of an element are trained as
+/// one. Leaves alone parameters that start as zeros or ones, which repeat for
+/// another reason, and those with so many elements, or so few bits, that
+/// elements may agree by chance. Returns a note of what was done, or an empty
+/// string.
 std::string joinRepeats(Model &model);
 
-/// Whether so many elements of `values` agree that they must be one
-/// parameter's.
+/// True if more elements of `values` are equal than chance explains: they are
+/// copies of one parameter.
 bool hasRepeats(llvm::ArrayRef<double> values);
 
 } // namespace mpc::onnx_frontend

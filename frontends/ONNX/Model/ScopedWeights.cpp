@@ -16,10 +16,11 @@ namespace {
 /// that is a list.
 struct Scope {
   int products = 0;
-  /// Whether anything is in it that a linear layer has not.
+  /// True if the scope has nodes other than a product and the add of a bias.
   bool hasOthers = false;
-  /// The module's name in the program, such as "layer.0.ff.0", where one of its
-  /// parameters tells it; two that tell different ones tell nothing.
+  /// The module's name in the program, such as "layer.0.ff.0", known from a
+  /// parameter "layer.0.ff.0.bias" of it; `isAmbiguous` if two parameters
+  /// disagree.
   std::optional<std::string> module;
   bool isAmbiguous = false;
 };

@@ -29,10 +29,11 @@ private:
   llvm::MapVector<StringRef, StringRef> signature;
   /// All names of values, in bodies too.
   llvm::StringSet<> taken;
-  /// What the exporter computed from one parameter alone, and which.
+  /// Initializer -> the one parameter that the exporter computed it from.
   llvm::StringMap<StringRef> foldedFrom;
   llvm::StringMap<proto::ValueInfoProto *> values;
-  /// Of those, what a linear layer reads as its weights: the transposition.
+  /// Those initializers that a linear layer reads as its weights: they are the
+  /// transposed parameter.
   llvm::StringSet<> transposed;
 };
 } // namespace

@@ -18,13 +18,13 @@ namespace mpc::onnx_frontend {
 struct ImportedValue {
   /// The value in the function, once something uses it.
   mlir::Value value;
-  /// The variable that holds it, where the importer knows it as state.
+  /// The state variable that the value is read from, if it is state.
   VariableOp variable;
   /// Its elements, where they are known at import.
   std::optional<HostTensor> constant;
   /// The role of the variable that holds it, for state: parameter, frozen.
   std::optional<Role> stateRole;
-  /// The state it is another name for.
+  /// The ONNX name of the state that an Identity renamed to this value.
   std::string aliasOf;
   /// Its node could not be imported; nodes that read it are passed over.
   bool failed = false;
@@ -120,10 +120,11 @@ public:
 
   /// Marks the input behind `value` as a class label, if it is one.
   void markLabel(mlir::Value value);
-  /// Sees to it that the elements in `box` of `value` name elements of an axis
-  /// of that size when the model runs: at the input whose elements they are, or
-  /// by a check of what is computed, unless its ops say that they do.
-  /// `location` is that of the node that reads them.
+  /// Makes sure that the indices in `box` of `value` are in range when the
+  /// model runs. Indices that only moved on their way from an input are checked
+  /// at the input, by `mpc.indices`; computed ones get an `mpc.check_indices`,
+  /// unless the ops that compute them cannot leave the range (ids mod 10 never
+  /// does, of 10 rows). `location` is the node that reads the indices.
   void markIndices(mlir::Location location, mlir::Value value,
                    const IndexBox &box);
   /// Notes what a node gives for a reason that its ops do not show.
@@ -141,10 +142,10 @@ public:
   llvm::DenseMap<const proto::NodeProto *, Phase> phases;
   /// The phase of nodes that are not in `phases`.
   std::optional<Phase> defaultPhase;
-  /// Of the ops of a branch or of one iteration: tells them from those of
-  /// others, which may have the same names.
+  /// A suffix for the names of nodes in a branch ("#y") or an iteration
+  /// ("y#2"): every iteration has nodes of the same names.
   std::string scope;
-  /// Of a body of its own: whether it is a branch, else that of a loop.
+  /// Of a function that imports a body: true for a branch, false for a loop's.
   bool isConditional = false;
 
   mlir::func::FuncOp finish();
@@ -185,7 +186,8 @@ private:
   llvm::StringSet<> asked;
   /// Names that BatchNormalization reads as running statistics.
   llvm::StringSet<> statistics;
-  /// What Resize reads beside its image, and what that is computed from.
+  /// The values from which inputs 1 to 3 of Resize (roi, scales, sizes) are
+  /// computed.
   llvm::StringSet<> settings;
 };
 

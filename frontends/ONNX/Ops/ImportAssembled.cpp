@@ -1,5 +1,5 @@
-// Ops that are made of others: their gradients, precision and code are those of
-// the ops they become.
+// Ops without an op of their own in the IR: LRN, Tile, ConvTranspose and the
+// like are assembled from others, which have gradients, precision and code.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Norms.h"
@@ -380,7 +380,7 @@ readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
 // A transposed convolution is the gradient of a convolution with respect to its
 // input; weights have the same order.
 static LogicalResult importConvTranspose(NodeImporter &node) {
-  // The window is that of the convolution whose gradient this is.
+  // Kernel, strides and pads mean what they mean in that convolution.
   Value input = node.operand(0), weight = node.operand(1);
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(input);
   ArrayRef<int64_t> filters = NodeImporter::shapeOf(weight);

@@ -184,7 +184,7 @@ LogicalResult AttentionBuilder::readMask() {
   return success();
 }
 
-/// Of keys that the mask shows, those that `isSeen` shows too.
+/// Hides the keys where `isSeen` is false, beside those the mask hides already.
 void AttentionBuilder::alsoSee(Value isSeen) {
   mask = mask ? node.emit<AndOp>({mask, isSeen}) : isSeen;
 }

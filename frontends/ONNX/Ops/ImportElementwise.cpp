@@ -378,8 +378,9 @@ static LogicalResult importGelu(NodeImporter &node) {
                       form + "'");
 }
 
-// Of integers in f64, cut off towards zero as Cast does; those of 64 bits stay
-// what they are, to which a whole number can be added alone.
+// Shrink of integers is computed in f64 and cut off towards zero, as Cast does.
+// 64-bit integers, which f64 does not hold, stay integers: the bias must then
+// be a whole number.
 static LogicalResult importIntegerShrink(NodeImporter &node) {
   double bias = node.real("bias", 0), lambd = node.real("lambd", 0.5);
   Value x = node.operand(0);

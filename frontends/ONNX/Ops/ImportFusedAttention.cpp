@@ -220,7 +220,7 @@ LogicalResult FusedAttention::importProjected() {
   // Keys and values of the past stand before those of these tokens.
   if (node.hasInput(4) && failed(appendPackedPast(4)))
     return failure();
-  // With them they are one output, for the next call.
+  // Output 1, "present": past and new keys and values, the next call's past.
   if (node.hasOutput(1) && failed(definePresent(1)))
     return failure();
   return mix(3, 5);

@@ -12,9 +12,9 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// One node. Keys are those of a past, where there is one, and behind them
-/// those of these tokens, whatever part of the past is filled: what a query
-/// sees depends on where keys are in the text, which is what masks go by.
+/// One node. Its keys are the past's, where it has one, followed by those of
+/// the new tokens, even where the past is only partly filled. So masks compare
+/// the positions of tokens in the text, not the places of keys in the tensor.
 class GroupQuery {
 public:
   explicit GroupQuery(NodeImporter &node) : node(node) {}

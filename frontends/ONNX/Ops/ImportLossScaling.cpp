@@ -1,6 +1,7 @@
-// What ONNX Runtime's trainer does with gradients before it updates: it scales
-// them, tests whether they are finite and takes their norm. And what it orders
-// its nodes with, and where it leaves them to the program around.
+// Ops that ONNX Runtime's trainer puts between gradients and the update:
+// MixedPrecisionScale scales them, IsAllFinite tests them, ReduceAllL2 takes
+// their norm. Also Group and PassThrough, which only order nodes, and YieldOp,
+// which hands outputs to the program that runs the graph.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Assemble.h"

@@ -74,9 +74,9 @@ static LogicalResult importEyeLike(NodeImporter &node) {
 // Largest elements
 //===----------------------------------------------------------------------===//
 
-// What ArgMax compares of x. Floats are compared in f64, which precision leaves
-// as it is: that the largest one equals itself must not depend on what of it is
-// rounded where.
+// x in the type in which ArgMax compares it: f64 for floats, which the
+// Precision stage never lowers. In a low type the maximum and the elements
+// might be rounded at different places, and no element would equal the maximum.
 static Value comparable(NodeImporter &node, Value x, bool isMin) {
   if (!x)
     return {};

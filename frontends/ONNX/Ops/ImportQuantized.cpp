@@ -247,8 +247,9 @@ static LogicalResult importDynamicQuantizeLinear(NodeImporter &node) {
 // Products
 //===----------------------------------------------------------------------===//
 
-// One number for all, for each row (or column) of matrices, or what broadcasts
-// to them as it is: of `shape`, of which `axis` is that of the rows.
+// Input `input`, a scale or zero point of matrices of `shape`, in a form that
+// broadcasts to them: one number, one for each line along `axis` (-2: rows, -1:
+// columns), or a tensor of rank of `shape` that broadcasts already.
 static FailureOr<Value> spreadOverLines(NodeImporter &node, unsigned input,
                                         ArrayRef<int64_t> shape, int64_t axis) {
   ArrayRef<int64_t> own = node.operandShape(input);

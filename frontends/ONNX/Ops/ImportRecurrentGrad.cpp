@@ -396,7 +396,8 @@ static LogicalResult importGRUGrad(NodeImporter &node) {
                        {gates, h, reset, grad.steps(8, hidden)},
                        {rGates, rHidden}, step)))
     return failure();
-  // Of what the recurrent product gives the hidden gate, and what it is of.
+  // The weights of the hidden gate have the gradient dHidden^T * from: the
+  // gradient of the gate's recurrent product, and the operand of that product.
   Value sums = grad.rows(grad.perStep), before = grad.rows(h);
   Value resets = grad.rows(grad.gate(gates, 1));
   Value dHidden = grad.gate(sums, 2), from = grad.mul(resets, before);

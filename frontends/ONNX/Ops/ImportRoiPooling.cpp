@@ -21,7 +21,7 @@ struct Bins {
 
   /// First and last places of boxes, [boxes, 1, 1, 1, 1], as the bins' limits.
   void cut(Value first, Value last);
-  /// Whether a place is in a bin, and whether there is one.
+  /// True where a place is in a bin; true where a bin holds no place.
   Value holds();
   Value isEmpty();
 

@@ -65,8 +65,8 @@ struct Placed {
 };
 } // namespace
 
-// The sequence that input 0 is, and the position that input `index` is: of one
-// of its elements, or of one that comes behind them where `mayAppend`.
+// Reads input 0, a sequence, and input `index`, a position in it: one of an
+// element or, where `mayAppend`, the position behind the last element.
 static FailureOr<Placed> readPlaced(NodeImporter &node, unsigned index,
                                     bool mayAppend = false) {
   FailureOr<Sequence> sequence = node.sequence(0);

@@ -77,7 +77,8 @@ static RankedLines rankLines(NodeImporter &node, Value x, bool isLargest) {
   return lines;
 }
 
-// Whether what has key and score `a` is before what has `b`.
+// True where `a`, a pair of key and score, ranks before `b`: the key is smaller
+// or, of equal keys, the score larger.
 static Value isBefore(NodeImporter &node, std::pair<Value, Value> a,
                       std::pair<Value, Value> b) {
   Value isTie = node.emit<EqualOp>({a.first, b.first});
@@ -255,7 +256,7 @@ static LogicalResult assembleTopK(NodeImporter &node, int64_t k) {
   if (!numbers)
     return failure();
   node.getFunction().noteRange(numbers, {0, n - 1});
-  // Their values, and both with the axis where it was.
+  // Gather the values of the chosen places; give both results the axis back.
   Value values = node.emit<GatherElementsOp>(
       {x, numbers}, {node.attribute("axis", int64_t(1))});
   shape[*axis] = k;

@@ -113,7 +113,9 @@ static FailureOr<OptimizerInputs> readInputs(NodeImporter &node,
   return OptimizerInputs{rate, step, count};
 }
 
-// An op for every parameter, its gradient and its one state, which it updates.
+// Creates one OpT for each parameter, from parameter, gradient and one state
+// (the momentum, or Adagrad's sum); the op gives the new parameter and the new
+// state.
 template <typename OpT>
 static LogicalResult updateEach(NodeImporter &node,
                                 const OptimizerInputs &inputs,

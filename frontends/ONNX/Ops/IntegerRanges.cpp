@@ -105,7 +105,8 @@ std::optional<IntegerRange> RangeFinder::computeMod(ModOp op) {
   return range;
 }
 
-// Of up to `count` elements: those of them that a running sum has reached.
+// The range of a sum of at most `count` elements, of fewer too: 0 to 9 of up to
+// 4 elements give 0 to 36. Nothing where it overflows.
 std::optional<IntegerRange> RangeFinder::computeSum(Operation *op,
                                                     int64_t count) {
   IntegerRange range = find(op->getOperand(0)), sum;

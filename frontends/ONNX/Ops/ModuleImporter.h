@@ -37,12 +37,12 @@ public:
     failed = true;
   }
   bool hasFailed() const { return failed; }
-  /// Whether that is the first time that somebody asks so about `op`.
+  /// True at the first call for `op`: one warning is enough for all its nodes.
   bool isFirst(llvm::StringRef op) { return misplaced.insert(op).second; }
-  /// Counts a node of a body. Whether all nodes of all bodies that are
-  /// imported, once for each iteration that has its own ops, are not too many.
+  /// Counts a node of a body, once for each iteration that has its own ops.
+  /// False once the model has more than kMostBodyNodes of them.
   bool countBodyNode() { return ++bodyNodes <= kMostBodyNodes; }
-  /// Whether `attempt` makes no findings. Those that it makes are dropped.
+  /// Calls `attempt`. True if it reported nothing; what it reported is dropped.
   bool succeeds(llvm::function_ref<void()> attempt);
   /// Says something about the model that is no reason to give up.
   void warn(const llvm::Twine &message) {

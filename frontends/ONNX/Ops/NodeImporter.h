@@ -194,7 +194,8 @@ private:
   mlir::OperationState startOp(llvm::StringRef name,
                                llvm::ArrayRef<mlir::Value> operands,
                                llvm::ArrayRef<mlir::NamedAttribute> attributes);
-  /// What `op` becomes where its operands are constants: itself, or one more.
+  /// The result of `op`; a constant in its place if all operands are constants
+  /// and the op folds.
   mlir::Value foldConstants(mlir::Operation *op);
   /// Inserts the op `state` describes, if it verifies.
   mlir::Operation *finishOp(mlir::OperationState &state);

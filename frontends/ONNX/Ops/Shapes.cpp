@@ -19,7 +19,8 @@ static bool isDynamic(const Dimension &dim) {
   return !dim.has_dim_value() || dim.dim_value() == -1;
 }
 
-// What a dynamic dimension is bound by: its symbol, or its place.
+// The name by which --shape binds a dynamic dimension: its symbol, "N", or its
+// place, "x[0]".
 static std::string getSymbol(const proto::ValueInfoProto &input, int index) {
   const Dimension &dim = input.type().tensor_type().shape().dim(index);
   if (dim.has_dim_param() && !dim.dim_param().empty())

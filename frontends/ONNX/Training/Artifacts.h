@@ -8,7 +8,8 @@
 
 namespace mpc::onnx_frontend {
 
-/// Whether the model adds gradients into buffers that are its inputs.
+/// True for the training_model.onnx of ONNX Runtime's artifacts: it has inputs
+/// that are buffers of gradients, which its nodes add to.
 bool isTrainingArtifact(const Model &model);
 
 /// training_model.onnx becomes @accumulate; the optimizer graph @update; the

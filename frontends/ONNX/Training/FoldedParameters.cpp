@@ -66,7 +66,8 @@ static bool isComputedParameter(const Folded &folded,
 
 static void warnComputed(FunctionImporter &function, const Graph &graph,
                          ArrayRef<Folded> all, const ProgramNames &names) {
-  // Weights that only lost their name, and those that were computed.
+  // `renamed`: a weight that the exporter only moved, and which has another
+  // name now. `computed`: the result of arithmetic on weights, such as w * 0.5.
   const llvm::StringSet<> scaled =
       findScaled(graph.getModel().getProto().graph());
   SmallVector<const Folded *> renamed, computed;

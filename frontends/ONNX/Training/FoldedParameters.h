@@ -1,5 +1,5 @@
-// Parameters in place of which PyTorch's exporter has written what it computed
-// from them.
+// Parameters that PyTorch's exporter has replaced by something it computed from
+// them: transposed, renamed, or multiplied in advance.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_FOLDEDPARAMETERS_H

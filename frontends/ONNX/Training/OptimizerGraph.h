@@ -45,7 +45,7 @@ void addTrainingOutputs(FunctionImporter &function,
 /// of a loss over class labels.
 void addEvaluationOutputs(FunctionImporter &function);
 
-/// The counter of that name, plus one; it is updated.
+/// Adds one to the variable `counter` in every step; returns the new value.
 mlir::Value addIncrement(FunctionImporter &function, llvm::StringRef counter);
 
 } // namespace mpc::onnx_frontend

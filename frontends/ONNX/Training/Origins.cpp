@@ -51,8 +51,9 @@ bool mpc::onnx_frontend::isMovedParameter(const Graph &graph,
   return false;
 }
 
-// What the exporter has numbered, and says nothing of where it says what the
-// others are: its own constants, such as the zeros that a state starts with.
+// Marks the exporter's own constants, such as the zeros that a state starts
+// with: initializers with a number for a name, and without metadata in a file
+// where parameters have it.
 static void addConstants(const proto::GraphProto &file,
                          llvm::StringMap<std::string> &origins) {
   const bool isKnown = llvm::any_of(origins, [](const auto &entry) {

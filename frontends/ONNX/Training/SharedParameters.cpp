@@ -99,9 +99,10 @@ static std::optional<StringRef> findScope(const proto::NodeProto &node) {
   return scopes[scopes.size() - 2];
 }
 
-// Where the exporter says which module a node belongs to: one that is applied
-// several times reads its parameter several times, but where several modules
-// read one, the program had one for each.
+// Warns of parameters that the exporter merged because their values were equal,
+// such as the scales of two fresh LayerNorms. A module that is applied twice
+// reads its own parameter twice; but a parameter that nodes of two modules read
+// was two parameters in the program. Nodes without a module's name say nothing.
 static void warnMergedModules(FunctionImporter &function,
                               ArrayRef<const proto::NodeProto *> nodes) {
   llvm::MapVector<StringRef, llvm::SetVector<StringRef>> scopes;

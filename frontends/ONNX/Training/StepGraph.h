@@ -9,12 +9,12 @@
 
 namespace mpc::onnx_frontend {
 
-/// What the graph says of its step where it is one: it has nodes of optimizers
-/// whose parameters are initializers (or inputs with a value in `--weights`),
-/// or outputs of the form `p - something` of such a p that the graph reads
-/// elsewhere, too. Nothing where it is another graph; a finding where it is a
-/// step of which an output may update several states. `notes` receives what was
-/// recognised.
+/// Reads a graph that is a whole training step: states, updates, loss and rate.
+/// Such a graph has optimizer nodes whose parameters are initializers (or
+/// inputs with a value in `--weights`), or outputs `p - something` of an
+/// initializer p that other nodes read too. Gives nothing for other graphs, and
+/// an error where an output could be the update of several states. `notes`
+/// receives one sentence for each thing that was recognised.
 llvm::Expected<std::optional<TrainingStep>>
 findTrainingStep(const Graph &graph, const ImportOptions &options,
                  std::vector<std::string> &notes);

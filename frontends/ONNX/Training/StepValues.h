@@ -14,11 +14,11 @@ class StepValues {
 public:
   StepValues(const Graph &graph, const ImportOptions &options);
 
-  /// Whether that is an initializer, or an input that has a value.
+  /// True for an initializer, and for an input that has a value in `--weights`.
   bool isState(llvm::StringRef name) const {
     return graph.getInitializer(name) || options.weights.contains(name);
   }
-  /// Whether that is an input, with a value or without.
+  /// True for an input of the graph, with a value or without.
   bool isInput(llvm::StringRef name) const { return inputs.contains(name); }
   /// The initializer or input that `name` is another name for, else itself.
   llvm::StringRef resolve(llvm::StringRef name) const;
@@ -52,8 +52,8 @@ llvm::SmallVector<llvm::StringRef> getYielded(const Graph &graph);
 bool isGradientNode(const proto::NodeProto &node);
 /// Whether it computes a loss.
 bool isLossNode(const proto::NodeProto &node);
-/// Whether it is of what ONNX Runtime's trainer does between gradients and the
-/// update: scale them, test whether they are finite, take their norm.
+/// True for the nodes that ONNX Runtime's trainer puts between gradients and
+/// update: MixedPrecisionScale, IsAllFinite, ReduceAllL2.
 bool isScalingNode(const proto::NodeProto &node);
 
 } // namespace mpc::onnx_frontend

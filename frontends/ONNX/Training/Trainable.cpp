@@ -489,7 +489,8 @@ bool TrainableSearch::isEmbedding(const Node &gather) {
   StringRef table = gather.input(0), node = gather.name();
   if (!table.consume_back(".weight") || !node.starts_with("/"))
     return false;
-  // What stands before the op: the module's own name, that of a list before it.
+  // The last scope of "/model/layer.0/places/Gather" is "places", the module's
+  // name; of a list's element it has the list's name too, as in "places.3".
   StringRef scope = node.rsplit('/').first.rsplit('/').second;
   StringRef module = table.rsplit('.').second;
   if (module.empty())

@@ -37,8 +37,8 @@ public:
   /// The table of all ops.
   static const ElementwiseTable &get();
 
-  /// The formula of an op by its name, or null; that of floats where it has one
-  /// of integers too.
+  /// The formula of the op called `name`, or null. An op that has one for
+  /// floats and one for integers, such as mpc.add, gives the one for floats.
   const Formula *find(llvm::StringRef name) const;
   /// The formula for the operands of `op`, or null.
   const Formula *find(mlir::Operation *op) const;

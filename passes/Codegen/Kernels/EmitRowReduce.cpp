@@ -207,7 +207,7 @@ void RowEmitter::emitRow(Scope &scope) {
     reduceLevel(scope, level);
   fragments.evaluate(scope, body.getOutputNodes());
   uint64_t columns = body.getGroupMask(1);
-  // One column: its elements are computed where the row is.
+  // Outputs with one element a row are stored once, by the row's first thread.
   SmallVector<const Output *> ofRow;
   for (const Output &output : body.getOutputs())
     if (!(output.dimensions & columns))

@@ -205,7 +205,8 @@ void ScatterEmitter::emitElements(const Scope &outer, unsigned dimension,
       team);
 }
 
-/// What an index that is known names, if the slice owns it.
+/// Writes the elements that one index names, if this slice owns them. Nothing
+/// for an index out of range.
 void ScatterEmitter::emitPart(const Scope &outer, const Owned &owned) {
   Scope scope = outer;
   fragments.evaluate(scope, {index.node});

@@ -68,7 +68,8 @@ public:
   void store(mlir::Value value, mlir::Value buffer, mlir::Value offset,
              int64_t width, int64_t multiple);
 
-  /// Whether what these strides reach differs between the lanes of a vector.
+  /// True if a value with these strides differs between the lanes of a vector;
+  /// false for one that is the same along the columns, such as a row's mean.
   bool isVector(const Scope &scope, llvm::ArrayRef<int64_t> strides) const;
 
   /// Operand 0 of a reduction, in the type it accumulates in.

@@ -1,4 +1,5 @@
-// One kernel while it is emitted: what it computes and the function that will.
+// What emitters of kernels share: the kernel on tensors, the function of loops
+// that is emitted for it, its buffers and bounds, and the target.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_KERNELCONTEXT_H

@@ -88,7 +88,7 @@ void LinePacker::packAlongLines(const Lines &lines, Value source, Value target,
 /// time where lines have gaps.
 void LinePacker::packTransposed(const Lines &lines, Value source, Value target,
                                 Value depth) {
-  // Where line 0 of depth k is, and where it goes.
+  // The offsets of element (line 0, depth k) in the source and in the panel.
   auto at = [&](Value k) {
     return std::pair(addIndex(b, source, mulIndex(b, k, lines.depthStride)),
                      addIndex(b, target, mulIndex(b, k, lines.panel)));

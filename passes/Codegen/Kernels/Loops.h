@@ -119,11 +119,11 @@ void emitPieces(mlir::ImplicitLocOpBuilder &b, mlir::Value begin,
                                         mlir::Value upper)>
                     body);
 
-/// `body` where `condition`; everywhere where that is null.
+/// if (condition) body(); without the test if `condition` is null.
 void emitWhere(mlir::ImplicitLocOpBuilder &b, mlir::Value condition,
                llvm::function_ref<void()> body);
 
-/// `body` where `condition`, else `other`; `body` where that is null.
+/// if (condition) body(); else other(); just body() if `condition` is null.
 void emitEither(mlir::ImplicitLocOpBuilder &b, mlir::Value condition,
                 llvm::function_ref<void()> body,
                 llvm::function_ref<void()> other);
