@@ -7,6 +7,7 @@
 #include "runtime/train/MappedFile.h"
 #include "runtime/train/Npy.h"
 #include "runtime/train/Npz.h"
+#include "runtime/train/RuntimeCheckpoint.h"
 #include "runtime/train/SafeTensors.h"
 
 #include <algorithm>
@@ -33,10 +34,6 @@ static std::string guess(std::string_view text) {
     return "this is an HDF5 file: save it with numpy.savez";
   if (begins("PAR1"))
     return "this is a Parquet file: save it as .csv, or with numpy.savez";
-  // A flatbuffer begins with the offset of its root, in 4 bytes, then its kind.
-  if (text.substr(0, 8).substr(std::min<size_t>(4, text.size())) == "ODTC")
-    return "this is a checkpoint of ONNX Runtime, which is not read: name the "
-           "model that its artifacts were made from";
   if (begins("<"))
     return "this looks like an HTML page";
   if (begins("\xff\xd8\xff") || begins("\x89PNG"))
@@ -64,6 +61,8 @@ static StatusOr<std::vector<Array>> readMapped(const std::string &path,
   if (looksLikeSafeTensors(file.data(), file.size()) ||
       std::filesystem::path(path).extension() == ".safetensors")
     return parseSafeTensors(file.data(), file.size(), *opened, path);
+  if (looksLikeRuntimeCheckpoint(file.data(), file.size()))
+    return parseRuntimeCheckpoint(file.data(), file.size(), *opened, path);
   return Status(
       StatusCode::InvalidInput,
       path + ": neither .npy, .npz nor .safetensors: " + guess(file.text()));

@@ -1,4 +1,5 @@
-// One way in for every file of arrays: .npy, .npz, .safetensors.
+// One way in for every file of arrays: .npy, .npz, .safetensors, checkpoints of
+// ONNX Runtime.
 //
 // Files are hostile until proven otherwise: every length is checked against the
 // file before it is used, nothing is allocated from a declared size alone, and

@@ -454,6 +454,138 @@ CASES = [
         ["x"],
         {"ratio": np.float64(0.5), "training": np.array(True)},
     ),
+    *(
+        Case(
+            f"{prefix}DropoutGrad{'-biased' if biased else ''}",
+            {"x": 2 + np.abs(normal(8, 8)), "b": np.abs(normal(8, seed=1))}
+            | ({"r": normal(8, 8, seed=2)} if biased else {}),
+            [
+                microsoft(
+                    f"{prefix}BiasDropout",
+                    ["x", "b", "r" if biased else "", "ratio", "training"],
+                    ["y", "mask"],
+                )
+            ],
+            [
+                microsoft(
+                    f"{prefix}DropoutGrad",
+                    ["dy", "mask", "ratio", "training"],
+                    ["d_x"],
+                ),
+                node("ReduceSum", ["d_x", "axes"], ["d_b"], keepdims=0),
+                *([node("Identity", ["dy"], ["d_r"])] if biased else []),
+            ],
+            ["x", "b", *(["r"] if biased else [])],
+            {
+                "ratio": np.float64(0.5),
+                "training": np.array(True),
+                "axes": np.array([0]),
+            },
+        )
+        for prefix in ("", "Bitmask")
+        for biased in (False, True)
+    ),
+    Case(
+        "BitmaskDropoutGrad",
+        {"x": 2 + np.abs(normal(8, 8))},
+        [microsoft("BitmaskDropout", ["x", "ratio", "training"], ["y", "mask"])],
+        [
+            microsoft(
+                "BitmaskDropoutGrad", ["dy", "mask", "ratio", "training"], ["d_x"]
+            )
+        ],
+        ["x"],
+        {"ratio": np.float64(0.5), "training": np.array(True)},
+    ),
+    # Of scores with a mask for all heads; and without a dropout.
+    *(
+        Case(
+            f"SoftmaxDropoutGrad-{ratio}",
+            {"x": normal(2, 3, 4, 5), "b": normal(2, 1, 1, 5, seed=1)},
+            [
+                microsoft(
+                    "BiasSoftmaxDropout",
+                    ["x", "b", "ratio"],
+                    ["y", "mask", "softmax"],
+                    axis=3,
+                    is_inner_broadcast=1,
+                )
+            ],
+            [
+                microsoft(
+                    "SoftmaxDropoutGrad",
+                    ["dy", "mask", "softmax", "ratio"],
+                    ["d_x"],
+                    axis=3,
+                ),
+                node("ReduceSum", ["d_x", "axes"], ["d_b"]),
+            ],
+            ["x", "b"],
+            {"ratio": np.float64(ratio), "axes": np.array([1, 2])},
+        )
+        for ratio in (0.25, 0.0)
+    ),
+    Case(
+        "BiasSoftmax",
+        {"x": normal(2, 3, 4), "b": normal(3, 4, seed=1)},
+        [microsoft("BiasSoftmax", ["x", "b"], ["y"], axis=1, is_inner_broadcast=0)],
+        [
+            microsoft("SoftmaxGrad", ["dy", "y"], ["d_x"], axis=1),
+            node("ReduceSum", ["d_x", "axes"], ["d_b"], keepdims=0),
+        ],
+        ["x", "b"],
+        {"axes": np.array([0])},
+    ),
+    Case(
+        "BatchScale",
+        {"x": normal(3, 4), "b": normal(4, seed=1), "c": normal(3, 4, seed=2)},
+        [
+            microsoft(
+                "ScaledSum", ["x", "b", "c"], ["y"], scale_0=2.0, scale_1=-0.5, scale_2=3.0
+            )
+        ],
+        [
+            microsoft(
+                "BatchScale", ["dy"], ["d_x", "rows", "d_c"], scale_0=2.0, scale_1=-0.5, scale_2=3.0
+            ),
+            node("ReduceSum", ["rows", "axes"], ["d_b"], keepdims=0),
+        ],
+        ["x", "b", "c"],
+        {"axes": np.array([0])},
+    ),
+    *(
+        Case(
+            f"ResizeGrad-{mode}-{coordinates}-{'scales' if named else 'extents'}",
+            {"x": normal(2, 3, 4, 5)},
+            [
+                node(
+                    "Resize",
+                    ["x", "", "scales"],
+                    ["y"],
+                    mode=mode,
+                    coordinate_transformation_mode=coordinates,
+                )
+            ],
+            [
+                microsoft(
+                    "ResizeGrad",
+                    ["dy", "x", "", "scales"] if named else ["dy", "x"],
+                    ["d_x"],
+                    mode=mode,
+                    coordinate_transformation_mode=coordinates,
+                )
+            ],
+            ["x"],
+            {"scales": np.array([1, 1, 2, 1.6 if named else 2], np.float32)},
+        )
+        for mode, coordinates, named in (
+            ("linear", "half_pixel", True),
+            ("linear", "align_corners", True),
+            ("linear", "half_pixel", False),
+            ("nearest", "asymmetric", True),
+            ("cubic", "half_pixel", False),
+        )
+    ),
     Case(
         "SoftmaxCrossEntropyLossGrad",
         {"x": normal(5, 4)},

@@ -6,11 +6,15 @@
 #include "frontends/ONNX/Import.h"
 #include "frontends/ONNX/Model/Names.h"
 #include "frontends/ONNX/Model/Weights.h"
+#include "frontends/ONNX/Training/Artifacts.h"
 #include "runtime/train/ArrayFile.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Notes.h"
 
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -198,6 +202,22 @@ static llvm::Expected<Values> readValues(const std::string &file,
                                       ": the file holds no arrays");
 }
 
+// The checkpoint beside ONNX Runtime's training artifacts, which has the values
+// of their parameters; nothing for other models, and for a link, which may lead
+// out of the folder.
+static std::vector<std::string>
+findOwnCheckpoint(const onnx_frontend::Model &model) {
+  if (!onnx_frontend::isTrainingArtifact(model))
+    return {};
+  llvm::SmallString<128> path(llvm::sys::path::parent_path(model.getPath()));
+  llvm::sys::path::append(path, "checkpoint");
+  llvm::sys::fs::file_status status;
+  if (llvm::sys::fs::status(path, status, /*follow=*/false) ||
+      !llvm::sys::fs::is_regular_file(status))
+    return {};
+  return {path.str().str()};
+}
+
 llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
                                         const onnx_frontend::Model &model,
                                         onnx_frontend::ImportOptions &options,
@@ -206,7 +226,10 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
   for (const std::string &prefix : given.weightsPrefixes)
     if (llvm::Error error = renamed.add(prefix))
       return error;
-  for (const std::string &file : given.weights) {
+  std::vector<std::string> files = given.weights;
+  if (files.empty())
+    files = findOwnCheckpoint(model);
+  for (const std::string &file : files) {
     llvm::Expected<Values> values = readValues(file, context);
     if (!values)
       return values.takeError();

@@ -13,7 +13,9 @@
 namespace mpc::tools {
 
 /// Reads the values of --weights from ONNX models, or from arrays, under the
-/// names that the model has by --weights-prefix. Without that flag, names of a
+/// names that the model has by --weights-prefix. Where the flag is not given,
+/// ONNX Runtime's training artifacts have the values of the file `checkpoint`
+/// beside them. Without that flag, names of a
 /// module within another, all of which begin with `module.` or the like, are
 /// the model's names without that, or the other way round: a note says so.
 llvm::Error readWeightFiles(const ModelOptions &given,

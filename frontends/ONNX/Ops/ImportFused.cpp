@@ -221,13 +221,56 @@ static LogicalResult importBiasSplitGelu(NodeImporter &node) {
   return node.define(0, node.emit<MulOp>({left, node.emit<GeluOp>({right})}));
 }
 
+// The number in attribute scale_0, scale_1, ... of index `i`.
+static FailureOr<double> readScale(NodeImporter &node, unsigned i) {
+  std::string name = "scale_" + std::to_string(i);
+  if (!node.hasAttribute(name))
+    return node.invalid("expected attribute '" + name + "'");
+  return node.real(name, 1.0);
+}
+
+static Value scaleBy(NodeImporter &node, Value x, double scale) {
+  if (!x)
+    return {};
+  Type element = NodeImporter::typeOf(x).getElementType();
+  return node.emit<MulOp>({x, numberConstant(node, scale, element)});
+}
+
+// The sum of all inputs, each times its scale.
+static LogicalResult importScaledSum(NodeImporter &node) {
+  Value sum;
+  for (unsigned i = 0; i < 3 && node.hasInput(i); ++i) {
+    FailureOr<double> scale = readScale(node, i);
+    if (failed(scale))
+      return failure();
+    Value term = scaleBy(node, node.operand(i), *scale);
+    sum = term && sum ? node.emit<AddOp>({sum, term}) : term;
+    if (!sum)
+      return failure();
+  }
+  return node.define(0, sum);
+}
+
+// The input times each of the scales.
+static LogicalResult importBatchScale(NodeImporter &node) {
+  for (unsigned i = 0; i < 3 && node.hasOutput(i); ++i) {
+    FailureOr<double> scale = readScale(node, i);
+    if (failed(scale) ||
+        failed(node.define(i, scaleBy(node, node.operand(0), *scale))))
+      return failure();
+  }
+  return success();
+}
+
 ArrayRef<OpEntry> mpc::onnx_frontend::getFusedOps() {
   static const OpEntry entries[] = {
+      {kMicrosoft, "BatchScale", 1, kNoEnd, 1, 1, 3, importBatchScale},
       {kMicrosoft, "BiasSplitGelu", 1, kNoEnd, 2, 2, 1, importBiasSplitGelu},
       {kMicrosoft, "EmbedLayerNormalization", 1, kNoEnd, 1, 9, 3,
        importEmbedLayerNorm},
       {kMicrosoft, "FusedConv", 1, kNoEnd, 2, 4, 1, importFusedConv},
       {kMicrosoft, "FusedGemm", 1, kNoEnd, 2, 3, 1, importFusedGemm},
+      {kMicrosoft, "ScaledSum", 1, kNoEnd, 2, 3, 1, importScaledSum},
       {kMicrosoft, "SkipLayerNormalization", 1, kNoEnd, 3, 5, 4,
        importSkipLayerNorm},
       {kMicrosoft, "SkipSimplifiedLayerNormalization", 1, kNoEnd, 3, 4, 4,

@@ -96,21 +96,27 @@ static LogicalResult importDivGrad(NodeImporter &node) {
                  : failure();
 }
 
-// The mask is recomputed: the same dropout, by its id, on the gradient.
-static LogicalResult importDropoutGrad(NodeImporter &node) {
+// The gradient of a dropout whose mask is input 1. That is recomputed: the same
+// dropout, by its id, on the gradient.
+static Value dropGradient(NodeImporter &node) {
   FunctionImporter &function = node.getFunction();
   Value dy = node.operand(0);
   auto id = function.findRandomId(node.getInputName(1));
   if (!id && node.constant(1)) // the forward op was an identity
-    return node.define(0, dy);
+    return dy;
   auto forward = node.operand(1).getDefiningOp<DropoutOp>();
-  if (!id || !forward)
-    return node.unsupported("input 'mask' does not come from a Dropout");
-  auto op = node.create<DropoutOp>(
+  if (!id || !forward) {
+    (void)node.unsupported("input 'mask' does not come from a Dropout");
+    return {};
+  }
+  return node.emit<DropoutOp>(
       {dy, forward.getSeed(), forward.getMicroStep()},
       {node.attribute("ratio", forward.getRatio().convertToDouble()),
        node.attribute("id", *id)});
-  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+static LogicalResult importDropoutGrad(NodeImporter &node) {
+  return node.define(0, dropGradient(node));
 }
 
 // Scale: input * scale, or input / scale. The scale is a number of elements
@@ -154,20 +160,32 @@ static LogicalResult importSoftmaxGrad(NodeImporter &node) {
 
 // Before opset 13: over all axes from `axis` on, as if they were one.
 template <typename OpT>
-static LogicalResult importFlattenedSoftmaxGrad(NodeImporter &node) {
+static LogicalResult defineFlattenedSoftmaxGrad(NodeImporter &node, Value dy,
+                                                unsigned yIndex) {
   SmallVector<int64_t> shape(node.operandShape(0));
   auto axis = node.normalizeAxis(node.integer("axis", 1), shape.size());
-  if (failed(axis))
+  if (failed(axis) || !dy)
     return failure();
-  if (node.operandShape(1) != ArrayRef<int64_t>(shape))
+  if (node.operandShape(yIndex) != ArrayRef<int64_t>(shape))
     return node.invalid("expected inputs of equal shapes");
   int64_t rows = 1, columns = 1;
   for (auto [i, extent] : llvm::enumerate(shape))
     (static_cast<int64_t>(i) < *axis ? rows : columns) *= extent;
-  auto op = node.create<OpT>({node.reshape(node.operand(0), {rows, columns}),
-                              node.reshape(node.operand(1), {rows, columns})},
-                             {node.attribute("axis", int64_t(1))});
+  auto op =
+      node.create<OpT>({node.reshape(dy, {rows, columns}),
+                        node.reshape(node.operand(yIndex), {rows, columns})},
+                       {node.attribute("axis", int64_t(1))});
   return op ? node.define(0, node.reshape(op.getDInput(), shape)) : failure();
+}
+
+template <typename OpT>
+static LogicalResult importFlattenedSoftmaxGrad(NodeImporter &node) {
+  return defineFlattenedSoftmaxGrad<OpT>(node, node.operand(0), 1);
+}
+
+// (dY, mask, Y, ratio): of a softmax Y behind which a dropout was.
+static LogicalResult importSoftmaxDropoutGrad(NodeImporter &node) {
+  return defineFlattenedSoftmaxGrad<SoftmaxGradOp>(node, dropGradient(node), 2);
 }
 
 static LogicalResult importLossGrad(NodeImporter &node) {
@@ -416,6 +434,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getGradientOps() {
       {kMicrosoft, "BiasFastGeluGrad_dX", 1, kNoEnd, 3, 3, 1,
        importBiasGeluGrad},
       {kMicrosoft, "BiasGeluGrad_dX", 1, kNoEnd, 3, 3, 1, importBiasGeluGrad},
+      {kMicrosoft, "BitmaskDropoutGrad", 1, kNoEnd, 2, 4, 1, importDropoutGrad},
       {kMicrosoft, "ConvTransposeGrad", 1, kNoEnd, 3, 3, 3,
        importConvTransposeGrad},
       {kMicrosoft, "FastGeluGrad", 1, kNoEnd, 2, 2, 1, importFastGeluGrad},
@@ -443,6 +462,8 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getGradientOps() {
        importFlattenedSoftmaxGrad<SoftmaxGradOp>},
       {kMicrosoft, "SoftmaxGrad_13", 1, kNoEnd, 2, 2, 1,
        importSoftmaxGrad<SoftmaxGradOp>},
+      {kMicrosoft, "SoftmaxDropoutGrad", 1, kNoEnd, 3, 4, 1,
+       importSoftmaxDropoutGrad},
       {kMicrosoft, "TanhGrad", 1, kNoEnd, 2, 2, 1,
        importElementwiseGrad<TanhGradOp>},
   };

@@ -45,30 +45,46 @@ static FailureOr<Stream> openStream(NodeImporter &node, const Twine &name,
 // Dropout
 //===----------------------------------------------------------------------===//
 
-static LogicalResult buildDropout(NodeImporter &node, double ratio) {
+// `value` after a dropout; what stands for its mask in output 1, which is
+// recomputed from the id and never stored, is this too, which has its shape.
+// Ops called `reader` take it.
+static Value dropOut(NodeImporter &node, Value value, double ratio,
+                     StringRef reader) {
+  if (!value)
+    return {};
   auto stream = openStream(node, node.getOutputName(node.hasOutput(1) ? 1 : 0),
                            /*ownSeed=*/{});
   if (failed(stream))
-    return failure();
+    return {};
   auto op = node.create<DropoutOp>(
-      {node.operand(0), stream->seed, stream->microStep},
+      {value, stream->seed, stream->microStep},
       {node.attribute("ratio", ratio), node.attribute("id", stream->id)});
-  if (!op)
-    return failure();
-  // The mask is recomputed from the id, never stored; what stands for it here
-  // is the output, which has its shape.
-  (void)node.define(0, op.getOutput());
-  return node.defineSaved(1, op.getOutput(), "DropoutGrad");
+  if (!op || failed(node.defineSaved(1, op.getOutput(), reader)))
+    return {};
+  return op.getOutput();
 }
 
 // The mask of a dropout that drops nothing is all true.
-static LogicalResult importIdentityDropout(NodeImporter &node) {
-  if (failed(node.define(0, node.operand(0))) || !node.hasOutput(1))
-    return node.hasFailed() ? failure() : success();
+static LogicalResult defineWholeMask(NodeImporter &node) {
+  if (!node.hasOutput(1))
+    return success();
   auto [kept, data] = HostTensor::allocate(
       RankedTensorType::get({}, node.attributes().getI1Type()));
   *data = 1;
   return defineSplat(node, 1, node.operandShape(0), kept);
+}
+
+// Output 0 is `value` after a dropout, plus `residual` where there is one.
+static LogicalResult defineDropout(NodeImporter &node, Value value,
+                                   double ratio, Value residual,
+                                   StringRef reader) {
+  if (!value || (ratio == 0.0 && failed(defineWholeMask(node))))
+    return failure();
+  if (ratio != 0.0)
+    value = dropOut(node, value, ratio, reader);
+  if (value && residual)
+    value = node.emit<AddOp>({value, residual});
+  return node.define(0, value);
 }
 
 // Up to opset 11 the ratio is an attribute and the op inference only.
@@ -79,34 +95,83 @@ static LogicalResult importDropoutAttributes(NodeImporter &node) {
   if (node.getOpset() < 7 && node.hasAttribute("is_test"))
     training |= node.integer("is_test", 0) == 0 &&
                 node.getMode() == ImportMode::AsExported;
-  if (!training || ratio == 0.0)
-    return importIdentityDropout(node);
-  return buildDropout(node, ratio);
+  return defineDropout(node, node.operand(0), training ? ratio : 0.0, {},
+                       "DropoutGrad");
 }
 
-static LogicalResult importDropout(NodeImporter &node) {
+// The share that is dropped, from the optional inputs `ratioIndex` and
+// `modeIndex`: none where nothing is trained.
+static FailureOr<double> readRatio(NodeImporter &node, unsigned ratioIndex,
+                                   unsigned modeIndex) {
   node.ignore("seed"); // mpc's seed is the run's
   bool training = node.getMode() == ImportMode::Training;
   // The mode of the import decides, or the input of the model.
-  if (node.getMode() == ImportMode::AsExported && node.hasInput(2)) {
-    auto mode = node.integers(2, "training_mode");
+  if (node.getMode() == ImportMode::AsExported && node.hasInput(modeIndex)) {
+    auto mode = node.integers(modeIndex, "training_mode");
     if (failed(mode))
       return failure();
     if (mode->size() != 1)
       return node.invalid("expected one element in training_mode");
     training = mode->front() != 0;
   }
-  // A ratio of 0 drops nothing.
-  double ratio = 0.5;
-  if (node.hasInput(1)) {
-    FailureOr<double> given = node.scalar(1, "ratio");
-    if (failed(given))
-      return failure();
-    ratio = *given;
-  }
-  if (!training || ratio == 0.0)
-    return importIdentityDropout(node);
-  return buildDropout(node, ratio);
+  if (!node.hasInput(ratioIndex))
+    return training ? 0.5 : 0.0;
+  FailureOr<double> given = node.scalar(ratioIndex, "ratio");
+  return failed(given) || training ? given : FailureOr<double>(0.0);
+}
+
+static LogicalResult importDropout(NodeImporter &node) {
+  FailureOr<double> ratio = readRatio(node, 1, 2);
+  if (failed(ratio))
+    return failure();
+  return defineDropout(node, node.operand(0), *ratio, {},
+                       node.getOpType() == "BitmaskDropout"
+                           ? "BitmaskDropoutGrad"
+                           : "DropoutGrad");
+}
+
+// (data, bias, residual, ratio, training_mode) -> residual + what is left of
+// data + bias, and the mask.
+static LogicalResult importBiasDropout(NodeImporter &node) {
+  FailureOr<double> ratio = readRatio(node, 3, 4);
+  if (failed(ratio))
+    return failure();
+  Value sum = node.emit<AddOp>({node.operand(0), node.operand(1)});
+  Value residual = node.hasInput(2) ? node.operand(2) : Value();
+  return defineDropout(node, sum, *ratio, residual,
+                       node.getOpType() == "BitmaskBiasDropout"
+                           ? "BitmaskDropoutGrad"
+                           : "DropoutGrad");
+}
+
+// Softmax(data + bias), which is output 2, over all axes from `axis` on as if
+// they were one, and what a dropout with ratio (input 2) leaves of it.
+static LogicalResult importBiasSoftmax(NodeImporter &node) {
+  // The bias repeats itself as in the sum that this was.
+  node.ignore("is_inner_broadcast");
+  bool drops = node.getOpType() == "BiasSoftmaxDropout";
+  FailureOr<double> ratio = drops ? readRatio(node, 2, 3) : 0.0;
+  Value sum = node.emit<AddOp>({node.operand(0), node.operand(1)});
+  if (failed(ratio) || !sum)
+    return failure();
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(sum));
+  auto axis = node.normalizeAxis(node.integer("axis", 1), shape.size());
+  if (failed(axis))
+    return failure();
+  ArrayRef<int64_t> all = shape;
+  Value rows =
+      node.reshape(sum, {ShapedType::getNumElements(all.take_front(*axis)),
+                         ShapedType::getNumElements(all.drop_front(*axis))});
+  if (!rows)
+    return failure();
+  Value softmax = node.reshape(
+      node.emit<SoftmaxOp>({rows}, {node.attribute("axis", int64_t(1))}),
+      shape);
+  if (!softmax || (drops && failed(node.define(2, softmax))))
+    return failure();
+  if (!drops)
+    return node.define(0, softmax);
+  return defineDropout(node, softmax, *ratio, {}, "SoftmaxDropoutGrad");
 }
 
 //===----------------------------------------------------------------------===//
@@ -290,6 +355,11 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getRandomOps() {
       {"", "RandomUniform", 1, kNoEnd, 0, 0, 1, importRandom<defineUniform>},
       {"", "RandomUniformLike", 1, kNoEnd, 1, 1, 1,
        importRandomLike<defineUniform>},
+      {kMicrosoft, "BiasDropout", 1, kNoEnd, 2, 5, 2, importBiasDropout},
+      {kMicrosoft, "BiasSoftmax", 1, kNoEnd, 2, 2, 1, importBiasSoftmax},
+      {kMicrosoft, "BiasSoftmaxDropout", 1, kNoEnd, 2, 3, 3, importBiasSoftmax},
+      {kMicrosoft, "BitmaskBiasDropout", 1, kNoEnd, 2, 5, 2, importBiasDropout},
+      {kMicrosoft, "BitmaskDropout", 1, kNoEnd, 1, 3, 2, importDropout},
   };
   return entries;
 }

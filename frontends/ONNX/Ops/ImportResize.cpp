@@ -101,10 +101,14 @@ static double filterAt(const Sampling &sampling, double distance) {
 // count. What lies outside is the element at the edge, or left out.
 SmallVector<double> ResizedAxis::weigh(const Sampling &sampling,
                                        int64_t position) const {
+  SmallVector<double> weights(in, 0.0);
+  if (sampling.filter == Filter::Nearest) {
+    weights[findNearest(sampling, position)] = 1.0;
+    return weights;
+  }
   auto x = locate<double>(sampling, position);
   double narrow = sampling.antialias ? std::min(scale, 1.0) : 1.0;
   double radius = (sampling.filter == Filter::Cubic ? 2 : 1) / narrow;
-  SmallVector<double> weights(in, 0.0);
   double sum = 0.0;
   auto last = static_cast<int64_t>(std::ceil(x + radius));
   for (auto i = static_cast<int64_t>(std::floor(x - radius)); i <= last; ++i) {
@@ -280,7 +284,8 @@ static LogicalResult cropAxes(NodeImporter &node,
 // matrices that this axis and those behind it make, from the right where it is
 // the last one.
 static Value interpolate(NodeImporter &node, Value value,
-                         const ResizedAxis &axis, const Sampling &sampling) {
+                         const ResizedAxis &axis, const Sampling &sampling,
+                         bool back = false) {
   constexpr int64_t kMostWeights = int64_t(1) << 26;
   Type element = NodeImporter::typeOf(value).getElementType();
   if (!isa<FloatType>(element)) {
@@ -297,25 +302,27 @@ static Value interpolate(NodeImporter &node, Value value,
   }
   SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
   bool isLast = axis.axis + 1 == static_cast<int64_t>(shape.size());
-  // A column, or a row, of weights for each element of the result.
+  // A column, or a row, of weights for each element of the result; those of the
+  // gradient are transposed.
   SmallVector<double> weights(axis.in * axis.out);
   for (int64_t to = 0; to < axis.out; ++to)
     for (auto [from, weight] : llvm::enumerate(axis.weigh(sampling, to)))
-      weights[isLast ? from * axis.out + to : to * axis.in + from] = weight;
+      weights[isLast != back ? from * axis.out + to : to * axis.in + from] =
+          weight;
   ArrayRef<int64_t> all = shape;
   int64_t outer = ShapedType::getNumElements(all.take_front(axis.axis));
   int64_t inner = ShapedType::getNumElements(all.drop_front(axis.axis + 1));
-  shape[axis.axis] = axis.out;
+  int64_t from = back ? axis.out : axis.in, to = back ? axis.in : axis.out;
+  shape[axis.axis] = to;
   // From the right along the last axis, else from the left.
   Value product;
   if (isLast) {
-    Value matrix = floatConstant(node, element, {axis.in, axis.out}, weights);
-    product =
-        node.emit<MatMulOp>({node.reshape(value, {outer, axis.in}), matrix});
+    Value matrix = floatConstant(node, element, {from, to}, weights);
+    product = node.emit<MatMulOp>({node.reshape(value, {outer, from}), matrix});
   } else {
-    Value matrix = floatConstant(node, element, {axis.out, axis.in}, weights);
+    Value matrix = floatConstant(node, element, {to, from}, weights);
     product = node.emit<MatMulOp>(
-        {matrix, node.reshape(value, {outer, axis.in, inner})});
+        {matrix, node.reshape(value, {outer, from, inner})});
   }
   return node.reshape(product, shape);
 }
@@ -376,11 +383,12 @@ static LogicalResult resize(NodeImporter &node, ArrayRef<ResizedAxis> axes,
   return node.define(0, value);
 }
 
-static SmallVector<ResizedAxis> axesOf(NodeImporter &node,
-                                       ArrayRef<int64_t> numbers) {
+// Those of input `index`.
+static SmallVector<ResizedAxis>
+axesOf(NodeImporter &node, ArrayRef<int64_t> numbers, unsigned index = 0) {
   SmallVector<ResizedAxis> axes;
   for (int64_t axis : numbers) {
-    int64_t extent = node.operandShape(0)[axis];
+    int64_t extent = node.operandShape(index)[axis];
     axes.push_back({axis, extent, extent, 1.0});
   }
   return axes;
@@ -446,8 +454,45 @@ static LogicalResult importUpsample(NodeImporter &node) {
   return resize(node, axes, sampling);
 }
 
+// (dY, X, roi, scales) -> dX, with the attributes of the Resize: along each
+// axis the transposed weights. Without scales the extents say them.
+static LogicalResult importResizeGrad(NodeImporter &node) {
+  FailureOr<Sampling> sampling = readSampling(node);
+  if (failed(sampling))
+    return failure();
+  if (sampling->crops())
+    return node.unsupported("the gradient of a crop");
+  ArrayRef<int64_t> large = node.operandShape(0), small = node.operandShape(1);
+  if (large.size() != small.size() || llvm::is_contained(large, 0) ||
+      llvm::is_contained(small, 0))
+    return node.invalid("expected inputs of one rank, none of them empty");
+  auto numbers = llvm::to_vector(llvm::seq<int64_t>(0, small.size()));
+  SmallVector<ResizedAxis> axes = axesOf(node, numbers, 1);
+  if (isGiven(node, 3)) {
+    auto scales = readFloats(node, 3, "the scales");
+    if (failed(scales) || failed(scaleAxes(node, axes, *scales)))
+      return failure();
+  }
+  // Axis by axis back to the shape of X.
+  Value value = node.operand(0);
+  for (ResizedAxis &axis : axes) {
+    if (isGiven(node, 3) && axis.out != large[axis.axis])
+      return node.invalid("the scales do not lead from X to dY");
+    axis.out = large[axis.axis];
+    if (!isGiven(node, 3))
+      axis.scale = static_cast<double>(axis.out) / axis.in;
+    if (axis.in == axis.out && axis.scale == 1.0)
+      continue;
+    value = interpolate(node, value, axis, *sampling, /*back=*/true);
+    if (!value)
+      return failure();
+  }
+  return node.define(0, value);
+}
+
 ArrayRef<OpEntry> mpc::onnx_frontend::getResizeOps() {
   static const OpEntry entries[] = {
+      {kMicrosoft, "ResizeGrad", 1, kNoEnd, 2, 4, 1, importResizeGrad},
       {"", "Resize", 10, 10, 2, 2, 1, importUpsample},
       {"", "Resize", 11, kNoEnd, 1, 4, 1, importResize},
       {"", "Upsample", 7, 8, 1, 1, 1, importUpsample},

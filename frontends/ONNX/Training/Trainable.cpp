@@ -80,6 +80,14 @@ static bool isView(StringRef op) {
       .Default(false);
 }
 
+// Functions that keep parameters within bounds.
+static bool bends(StringRef op) {
+  return llvm::StringSwitch<bool>(op)
+      .Cases({"Clip", "Elu", "Exp", "LogSoftmax", "Relu"}, true)
+      .Cases({"Sigmoid", "Softmax", "Softplus", "Tanh"}, true)
+      .Default(false);
+}
+
 static bool isSum(StringRef op) {
   return op == "Add" || op == "Sub" || op == "Sum";
 }
@@ -289,11 +297,10 @@ void TrainableSearch::findWeights(const Node &node) {
     for (int index : weighted->weights)
       if (index < node.input_size())
         use(node.input(index));
-  // What is kept within bounds by a function, such as the exponential of a
-  // temperature, is learned: of a constant the result would be stored.
-  bool bounds =
-      op == "Exp" || op == "Sigmoid" || op == "Softplus" || op == "Tanh";
-  if (bounds && graph.getInitializer(skipViews(node.input(0))))
+  // What a function bends, such as the exponential of a temperature, is
+  // learned: of a constant the result would be stored.
+  if (bends(op) && node.input_size() > 0 &&
+      graph.getInitializer(skipViews(node.input(0))))
     use(node.input(0));
   if (op == "Gather" && isTable(node) &&
       (!getFacts(node.input(1)).isFixed || isEmbedding(node)))

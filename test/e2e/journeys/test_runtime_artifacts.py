@@ -3,10 +3,14 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import shutil
+
 import journey
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from onnx import numpy_helper
 
 import mpctest
 
@@ -65,12 +69,85 @@ def test_journey(mode, tmp_path):
     assert journey.accuracy(scores, test["labels"]) > 0.8
 
 
-def test_weights_are_not_in_the_runtimes_checkpoint(tmp_path):
-    """The artifacts' folder has a file of that name: it is called what it is."""
-    checkpoint = tmp_path / "checkpoint"
-    checkpoint.write_bytes(b"\x18\x00\x00\x00ODTC" + bytes(64))
-    text = journey.refused(
-        *(journey.INVALID, "train", ARTIFACTS, "--data", journey.TRAIN),
-        *("--weights", checkpoint),
-    )
-    assert "a checkpoint of ONNX Runtime, which is not read" in text
+class Flatbuffer:
+    """Puts a flatbuffer together, what is referred to behind what refers to it."""
+
+    def __init__(self, kind):
+        self.bytes = bytearray(4) + kind
+
+    def put(self, at, value):
+        self.bytes[at : at + 4] = value.to_bytes(4, "little")
+
+    def point(self, slot):
+        self.put(slot, len(self.bytes) - slot)
+
+    def table(self, fields):
+        """Where fields of 4 bytes are, all of them 0."""
+        start = len(self.bytes)
+        halves = [4 + 2 * fields, 4 + 4 * fields, *range(4, 4 + 4 * fields, 4)]
+        for half in halves:
+            self.bytes += half.to_bytes(2, "little")
+        table = len(self.bytes)
+        self.bytes += (table - start).to_bytes(4, "little") + bytes(4 * fields)
+        return table, list(range(table + 4, len(self.bytes), 4))
+
+    def vector(self, slot, count, content):
+        self.point(slot)
+        self.bytes += count.to_bytes(4, "little") + content
+
+
+def write_checkpoint(path, arrays):
+    """The arrays of float32 as ONNX Runtime's checkpoint of trained parameters."""
+    buffer = Flatbuffer(b"ODTC")
+    root, (_, module_slot) = buffer.table(2)
+    buffer.put(0, root)
+    module, (trained_slot, *_) = buffer.table(4)
+    buffer.put(module_slot, module - module_slot)
+    buffer.vector(trained_slot, len(arrays), b"")
+    first = len(buffer.bytes)
+    buffer.bytes += bytes(4 * len(arrays))
+    for i, (name, array) in enumerate(arrays.items()):
+        slot = first + 4 * i
+        table, (name_slot, _, dims, element, raw) = buffer.table(5)
+        buffer.put(slot, table - slot)
+        buffer.put(element, 1)
+        buffer.vector(name_slot, len(name), name.encode())
+        shape = np.array(array.shape, np.int64).tobytes()
+        buffer.vector(dims, array.ndim, shape)
+        buffer.vector(raw, array.nbytes, array.tobytes())
+    path.write_bytes(buffer.bytes)
+
+
+def test_weights_are_those_of_the_checkpoint_beside_the_artifacts(tmp_path):
+    """Without --weights; a link may lead elsewhere and is not followed."""
+    folder = tmp_path / "artifacts"
+    shutil.copytree(ARTIFACTS, folder)
+    model = onnx.load(LENET)
+    arrays = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    parameters = {k: v for k, v in arrays.items() if v.dtype == np.float32}
+    write_checkpoint(tmp_path / "elsewhere", parameters)
+    journey.save_arrays(tmp_path / "train.npz", **digits(journey.TRAIN))
+    command = ["train", folder, "--data", tmp_path / "train.npz"]
+    command += ["--batch-size", 32, "--max-steps", 5]
+    command += ["--output", tmp_path / "trained.safetensors"]
+
+    def train(*flags):
+        metrics = tmp_path / "m.jsonl"
+        process = mpctest.mpc_ok(
+            *command, *flags, "--metrics", metrics, "--overwrite-metrics"
+        )
+        losses = mpctest.losses(mpctest.read_metrics(metrics))
+        return losses, process.stdout + process.stderr
+
+    expected, _ = train("--weights", LENET)
+    (folder / "checkpoint").symlink_to(tmp_path / "elsewhere")
+    assert "without values" in journey.refused(journey.INVALID, *command)
+    (folder / "checkpoint").unlink()
+    (tmp_path / "elsewhere").rename(folder / "checkpoint")
+    losses, text = train()
+    assert losses == expected
+    assert f"10 of 10 parameters from {folder}/checkpoint" in text
+
+    # A damaged one is said to be that.
+    (folder / "checkpoint").write_bytes((folder / "checkpoint").read_bytes()[:-4])
+    assert "damaged or truncated" in journey.refused(journey.INVALID, *command)
