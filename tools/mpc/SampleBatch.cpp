@@ -100,7 +100,8 @@ static int64_t chooseBatch(const std::vector<DeclaredShape> &inputs,
         arrays, [&](const Array &other) { return other.name == input.name; });
     // Images, rows of tables and files of samples are along the first axis.
     std::optional<int64_t> axis = 0;
-    if (array != arrays.end() && !array->images && !array->isOfSamples)
+    if (array != arrays.end() && !array->images && !array->isOfSamples &&
+        !array->isColumn)
       axis = findBatchAxis(input, array->shape, model.batchAxes);
     if (!axis || !input.isOpen(size_t(*axis)) ||
         isBound(input, size_t(*axis), model.shapes))
