@@ -62,7 +62,12 @@ def forecaster():
 def test_journey(tmp_path):
     make_tables(tmp_path)
     model = save(forecaster(), tmp_path / "lstm.onnx")
-    # The hours themselves are no samples.
+    # A table by another name is not taken for one,
+    other = tmp_path / "hours.tsv"
+    other.write_text((tmp_path / "hours.csv").read_text().replace(",", "\t"))
+    said = refused(INVALID, "train", model, "--data", other, "--loss", "mse")
+    assert "this looks like a table: those are called .csv, and have commas" in said
+    # and the hours themselves are no samples.
     flags = ["--target-array", "load", "--loss", "mse"]
     said = refused(INVALID, "train", model, "--data", tmp_path / "hours.csv", *flags)
     assert "1 columns are left for the input 'window', which takes 24" in said
