@@ -77,9 +77,9 @@ bool mpc::tools::leavesBatchOpen(const onnx_frontend::Model &model,
     const size_t rank = input.dimensions ? input.dimensions->size() : 0;
     const auto axis =
         findBatchAxis(input, std::vector<int64_t>(rank), options.batchAxes);
-    if (rank > 0 && axis)
-      return input.isOpen(size_t(*axis)) &&
-             !isBound(input, size_t(*axis), options.shapes);
+    if (rank > 0 && axis && input.isOpen(size_t(*axis)) &&
+        !isBound(input, size_t(*axis), options.shapes))
+      return true;
   }
   return false;
 }
