@@ -16,6 +16,18 @@
 
 namespace mpc::runtime::train {
 
+/// Whether it is text with something between columns, and no bytes of another
+/// kind.
+static bool isTableLine(std::string_view line) {
+  constexpr size_t longest = size_t(1) << 20;
+  if (line.size() > longest)
+    return false;
+  const bool isText = std::all_of(line.begin(), line.end(), [](char c) {
+    return static_cast<unsigned char>(c) >= ' ' || c == '\t' || c == '\r';
+  });
+  return isText && line.find_first_of(",;\t") != line.npos;
+}
+
 /// What a file that is none of ours looks like, to say so.
 static std::string guess(std::string_view text) {
   const auto begins = [&](std::string_view prefix) {
@@ -38,6 +50,11 @@ static std::string guess(std::string_view text) {
     return "this looks like an HTML page";
   if (begins("\xff\xd8\xff") || begins("\x89PNG"))
     return "it is an image; images are read from a folder, NAME=FOLDER";
+  if (begins("{") || begins("["))
+    return "this looks like JSON: save it with numpy.savez";
+  if (isTableLine(text.substr(0, text.find('\n'))))
+    return "this looks like a table: those are called .csv, and have commas "
+           "between columns";
   return "it begins as none of these does";
 }
 

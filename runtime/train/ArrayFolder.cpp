@@ -81,6 +81,13 @@ Status Samples::add(const std::string &file, int64_t label) {
 static StatusOr<Samples> readSamples(const fs::path &root,
                                      const std::vector<std::string> &classes) {
   Samples samples;
+  // Beside folders of labels, a sample has none.
+  std::error_code ignored;
+  if (!classes.empty())
+    for (const std::string &file : list(root, /*folders=*/false, ignored))
+      if (isNpy(file))
+        return invalid((root / file).string(),
+                       "is in no label's folder; move it into one, or away");
   // Without folders, all samples are here.
   const size_t folders = std::max(classes.size(), size_t(1));
   for (size_t i = 0; i < folders; ++i) {

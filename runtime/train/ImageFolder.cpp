@@ -54,6 +54,10 @@ static std::string extensionOf(const fs::path &path) {
   return extension;
 }
 
+static bool isReadImage(const std::string &extension) {
+  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+}
+
 /// Whether torchvision would read the file and we cannot.
 static bool isOtherImage(const std::string &extension) {
   for (const char *other : {".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff",
@@ -105,7 +109,7 @@ Status ImageFolder::addFiles(const std::string &name, int64_t label) {
       return Status(StatusCode::Unsupported,
                     it->path().string() +
                         ": only JPEG and PNG images are read; convert it");
-    if (extension == ".jpg" || extension == ".jpeg" || extension == ".png")
+    if (isReadImage(extension))
       files.push_back({it->path().lexically_relative(root).string(), label});
     else
       ++others;
@@ -143,7 +147,19 @@ ImageFolder::open(const std::string &path) {
   for (const std::string &name : classes)
     if (Status status = folder->addClass(name); !status.ok())
       return status;
+  folder->countUnlabelled();
   return std::shared_ptr<const ImageFolder>(std::move(folder));
+}
+
+void ImageFolder::countUnlabelled() {
+  std::error_code error;
+  for (fs::directory_iterator it(root, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code ignored;
+    const std::string extension = extensionOf(it->path());
+    unlabelled += !isHidden(it->path()) && it->is_regular_file(ignored) &&
+                  (isReadImage(extension) || isOtherImage(extension));
+  }
 }
 
 StatusOr<std::shared_ptr<const ImageFolder>>
@@ -192,6 +208,10 @@ std::string ImageFolder::description() const {
     text += "; " + std::to_string(others) +
             (others == 1 ? " file that is no image is left out"
                          : " files that are no images are left out");
+  if (unlabelled > 0)
+    text += "; " + std::to_string(unlabelled) +
+            (unlabelled == 1 ? " image in no label's folder is left out"
+                             : " images in no label's folder are left out");
   return text;
 }
 

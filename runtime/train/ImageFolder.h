@@ -74,11 +74,15 @@ private:
   };
   Status addClass(const std::string &name);
   Status addFiles(const std::string &folder, int64_t label);
+  /// Images beside the folders of labels, which torchvision passes over as
+  /// well.
+  void countUnlabelled();
 
   std::string root;
   std::vector<std::string> names;
   std::vector<File> files;
   int64_t others = 0;
+  int64_t unlabelled = 0; ///< images beside the labels' folders
 };
 
 /// An image, or a mask, of one of several folders.

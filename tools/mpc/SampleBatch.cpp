@@ -77,9 +77,9 @@ bool mpc::tools::leavesBatchOpen(const onnx_frontend::Model &model,
     const size_t rank = input.dimensions ? input.dimensions->size() : 0;
     const auto axis =
         findBatchAxis(input, std::vector<int64_t>(rank), options.batchAxes);
-    if (rank > 0 && axis)
-      return input.isOpen(size_t(*axis)) &&
-             !isBound(input, size_t(*axis), options.shapes);
+    if (rank > 0 && axis && input.isOpen(size_t(*axis)) &&
+        !isBound(input, size_t(*axis), options.shapes))
+      return true;
   }
   return false;
 }
@@ -100,7 +100,8 @@ static int64_t chooseBatch(const std::vector<DeclaredShape> &inputs,
         arrays, [&](const Array &other) { return other.name == input.name; });
     // Images, rows of tables and files of samples are along the first axis.
     std::optional<int64_t> axis = 0;
-    if (array != arrays.end() && !array->images && !array->isOfSamples)
+    if (array != arrays.end() && !array->images && !array->isOfSamples &&
+        !array->isColumn)
       axis = findBatchAxis(input, array->shape, model.batchAxes);
     if (!axis || !input.isOpen(size_t(*axis)) ||
         isBound(input, size_t(*axis), model.shapes))

@@ -18,8 +18,8 @@ namespace mpc::tools {
 /// How many samples a batch has unless something says it: Keras's default.
 inline constexpr int64_t kUsualBatch = 32;
 
-/// Whether neither the model nor a flag says how many samples the first input
-/// that has samples takes at once.
+/// Whether neither the model nor a flag says how many samples some input takes
+/// at once.
 bool leavesBatchOpen(const onnx_frontend::Model &model,
                      const ModelOptions &options);
 

@@ -121,6 +121,15 @@ def test_a_folder_within_a_label_is_refused(tmp_path):
     assert "dog/loud: is a folder within that of a label" in said
 
 
+def test_a_sample_beside_the_labels_is_refused(tmp_path):
+    """It would be missing as well."""
+    model = classifier(tmp_path / "model.onnx")
+    train = make_folders(tmp_path / "train", 5)
+    (train / "dog" / "003.npy").rename(train / "003.npy")
+    said = refused(INVALID, "train", model, "--data", f"spec={train}", *FLAGS)
+    assert "train/003.npy: is in no label's folder" in said
+
+
 def test_labels_must_be_the_same_ones(tmp_path):
     model = classifier(tmp_path / "model.onnx")
     train = make_folders(tmp_path / "train", 5)

@@ -175,6 +175,10 @@ TEST(ImageFolder, LabelsAreTheFoldersByName) {
   EXPECT_EQ((*folder)->labelOf(1), 0);
   EXPECT_EQ((*folder)->labelOf(3), 1);
   EXPECT_EQ((*folder)->leftOut(), 1);
+  const std::string text = (*folder)->description();
+  EXPECT_NE(text.find("1 file that is no image is left out"), text.npos)
+      << text;
+  EXPECT_NE(text.find("1 image in no label's folder is left out"), text.npos);
   EXPECT_TRUE((*folder)->checkHeaders().ok());
 }
 
