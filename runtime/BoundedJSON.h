@@ -20,6 +20,17 @@ nlohmann::json parseBoundedJSON(std::string_view text);
 /// and where memory is short it would end the process.
 void clear(nlohmann::json &document) noexcept;
 
+/// A document that is emptied when it is not needed any longer.
+struct BoundedDocument {
+  explicit BoundedDocument(std::string_view text)
+      : json(parseBoundedJSON(text)) {}
+  BoundedDocument(const BoundedDocument &) = delete;
+  BoundedDocument &operator=(const BoundedDocument &) = delete;
+  ~BoundedDocument() { clear(json); }
+
+  nlohmann::json json;
+};
+
 /// The document's text, compact or with that indentation. Bytes that are no
 /// UTF-8, such as those of a file's name, are replaced, as JSON has none.
 std::string textOf(const nlohmann::json &document, int indent = -1);

@@ -566,10 +566,7 @@ static Plan readPlan(Reader &in, int64_t dataBytes) {
 }
 
 StatusOr<Plan> parsePlan(std::string_view text, int64_t dataBytes) {
-  struct Document {
-    ~Document() { clear(json); }
-    Json json;
-  } document{parseBoundedJSON(text)};
+  const BoundedDocument document(text);
   const Json &json = document.json;
   if (json.is_discarded())
     return Status(StatusCode::InvalidInput,

@@ -218,6 +218,26 @@ importForward(const Model &model, const ImportOptions &options,
   return module.finish();
 }
 
+// Says which numbers may be the exported batch, and are taken as they are.
+static void warnNumbers(const Model &model, const Rebatch &rebatch) {
+  ArrayRef<std::string> nodes = rebatch.getNumbers();
+  if (nodes.empty())
+    return;
+  std::string number = std::to_string(rebatch.getExported());
+  model.warn(listFirst(nodes, 3) + (nodes.size() == 1 ? " has" : " have") +
+             " the number " + number +
+             " or its inverse, and the model was "
+             "exported for a batch of " +
+             number +
+             ": if the batch is meant, "
+             "results for one of " +
+             Twine(rebatch.getWanted()) +
+             " are wrong; "
+             "export the model with a dynamic batch dimension "
+             "(dynamic_shapes of torch.onnx.export), or leave --batch-size out "
+             "and use --accumulate-grad-batches");
+}
+
 // Imports a model for another batch than it was exported for.
 static Expected<OwningOpRef<ModuleOp>>
 importRebatched(const Model &model, const ImportOptions &options,
@@ -243,8 +263,10 @@ importRebatched(const Model &model, const ImportOptions &options,
   }
   rebatch.finishRecording();
   auto imported = importForward(model, options, &rebatch);
-  if (imported)
+  if (imported) {
+    warnNumbers(model, rebatch);
     return imported;
+  }
   Error errors = Error::success();
   for (const std::string &message : takeFindings(imported.takeError()).messages)
     errors = llvm::joinErrors(std::move(errors),

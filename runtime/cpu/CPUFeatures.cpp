@@ -110,11 +110,16 @@ static uint64_t enabledState() {
 static std::vector<std::string> detect() {
   std::vector<std::string> found;
   uint64_t state = enabledState();
+  // The table goes leaf by leaf, and each is asked for once: in a virtual
+  // machine `cpuid` ends in the hypervisor.
+  uint32_t regs[4] = {}, leaf = 0, subleaf = 0;
   for (const FeatureBit &feature : kFeatureBits) {
-    uint32_t regs[4] = {};
-    if (!__get_cpuid_count(feature.leaf, feature.subleaf, &regs[EAX],
-                           &regs[EBX], &regs[ECX], &regs[EDX]))
-      continue;
+    if (feature.leaf != leaf || feature.subleaf != subleaf) {
+      leaf = feature.leaf, subleaf = feature.subleaf;
+      if (!__get_cpuid_count(leaf, subleaf, &regs[EAX], &regs[EBX], &regs[ECX],
+                             &regs[EDX]))
+        std::fill_n(regs, 4, 0);
+    }
     bool enabled = (state & feature.state) == feature.state;
     if (enabled && (regs[feature.reg] >> feature.bit & 1))
       found.push_back(feature.name);

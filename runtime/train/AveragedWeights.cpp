@@ -83,7 +83,7 @@ std::vector<Array> evaluatedState(const CheckpointContents &checkpoint) {
   const auto recipe = checkpoint.identity.find("recipe");
   // A model may have parameters of such names without there being averages.
   if (recipe == checkpoint.identity.end() ||
-      !parseBoundedJSON(recipe->second).contains("ema"))
+      !BoundedDocument(recipe->second).json.contains("ema"))
     return state;
   std::map<std::string_view, const Array *> byName;
   for (const Array &array : checkpoint.arrays)

@@ -312,8 +312,8 @@ static std::string tensorDifferences(const CheckpointContents &contents,
 /// what was decided, which would tell nobody anything.
 static std::vector<std::string> recipeDifferences(const std::string &then,
                                                   const std::string &now) {
-  const nlohmann::json before = parseBoundedJSON(then);
-  const nlohmann::json after = parseBoundedJSON(now);
+  const BoundedDocument thenRead(then), nowRead(now);
+  const nlohmann::json &before = thenRead.json, &after = nowRead.json;
   if (!before.is_object() || !after.is_object())
     return {"recipe was " + abbreviated(then) + ", now it is " +
             abbreviated(now)};
@@ -400,13 +400,19 @@ static Status checkFit(const CheckpointContents &contents,
 /// Of a recipe, the members that `other` has too.
 static std::string membersOf(const std::string &recipe,
                              const nlohmann::json &other) {
-  const nlohmann::json whole = parseBoundedJSON(recipe);
-  nlohmann::json part = nlohmann::json::object();
-  if (whole.is_object() && other.is_object())
-    for (const auto &[key, value] : whole.items())
-      if (other.contains(key))
-        part[key] = value;
-  return part.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  BoundedDocument part(recipe);
+  nlohmann::json &members = part.json;
+  if (!members.is_object() || !other.is_object())
+    return "{}";
+  for (auto member = members.begin(); member != members.end();) {
+    if (other.contains(member.key())) {
+      ++member;
+      continue;
+    }
+    clear(*member);
+    member = members.erase(member);
+  }
+  return textOf(members);
 }
 
 Status checkCheckpointRun(const std::string &path, RunIdentity identity) {
@@ -414,7 +420,8 @@ Status checkCheckpointRun(const std::string &path, RunIdentity identity) {
   if (!contents.ok())
     return Status();
   // Both recipes in one form, of the members that are known.
-  const nlohmann::json known = parseBoundedJSON(identity["recipe"]);
+  const BoundedDocument document(identity["recipe"]);
+  const nlohmann::json &known = document.json;
   identity["recipe"] = membersOf(identity["recipe"], known);
   if (const auto recipe = contents->identity.find("recipe");
       recipe != contents->identity.end())

@@ -46,7 +46,8 @@ DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
   DatasetOptions options;
   options.target = targetOf(info);
   // What the recipe says of labels, of all or by the name of each.
-  const nlohmann::json recipe = parseBoundedJSON(info.recipe);
+  const BoundedDocument document(info.recipe);
+  const nlohmann::json &recipe = document.json;
   options.classes = integerOf(recipe, "classes");
   options.ignoreIndex = integerOf(recipe, "ignore_index");
   if (recipe.is_object() && recipe.contains("labels") &&
@@ -294,7 +295,7 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
   }
   if (dataset.ignoresTargets && !dataset.hasTargets)
     return invalid(dataset.source() + ": every label is the one that the loss "
-                                      "ignores: there is nothing to learn");
+                                      "ignores: no sample counts");
   for (const std::string &note : pool->describeUnused())
     dataset.noted.push_back(note);
   return dataset;

@@ -69,7 +69,8 @@ static std::vector<Port> portsOf(const Function &function,
 Status readRecipe(TraineeInfo &info) {
   const Status malformed(StatusCode::InvalidInput,
                          "the artifact's recipe is malformed");
-  const nlohmann::json recipe = parseBoundedJSON(info.recipe);
+  const BoundedDocument document(info.recipe);
+  const nlohmann::json &recipe = document.json;
   if (!recipe.is_object())
     return malformed;
   if (recipe.contains("loss") && recipe["loss"].is_string())

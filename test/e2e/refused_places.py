@@ -319,6 +319,24 @@ REFUSED = {
         {},
         (17, UNSUPPORTED, "expected one whose prime factors are below 2048"),
     ),
+    "dft_prime_factor": (
+        "DFT",
+        [(2, 8, 1), ints(2 * 1000003)],
+        {},
+        (17, UNSUPPORTED, "a transform of 1000003 elements is too long"),
+    ),
+    "dft_long": (
+        "DFT",
+        [(2, 8, 1), ints(1 << 28)],
+        {},
+        (17, UNSUPPORTED, "an axis of 268435456 elements is too long"),
+    ),
+    "dft_long_inverse": (
+        "DFT",
+        [(2, 8, 2), ints(1 << 28)],
+        {"inverse": 1, "onesided": 1},
+        (17, UNSUPPORTED, "an axis of 268435456 elements is too long"),
+    ),
     "dft_nothing": (
         "DFT",
         [(2, 0, 1)],

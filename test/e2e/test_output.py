@@ -118,6 +118,35 @@ def test_nothing_is_written_to_where_something_else_is(first, second, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
+LINKS = {
+    "to no file yet": ("trained.onnx", "m.jsonl"),
+    "to another link": ("trained.onnx", "again.jsonl"),
+    "to a folder": ("trained.onnx", "here/trained.onnx"),
+    "to the data beside it": ("trained.onnx", "data.jsonl"),
+    "no link": ("trained.onnx", "trained.onnx.data"),
+}
+
+
+@pytest.mark.parametrize("how", LINKS)
+def test_metrics_are_not_written_over_the_model_through_links(how, tmp_path):
+    (tmp_path / "m.jsonl").symlink_to("trained.onnx")
+    (tmp_path / "again.jsonl").symlink_to(tmp_path / "m.jsonl")
+    (tmp_path / "data.jsonl").symlink_to("./trained.onnx.data")
+    (tmp_path / "here").symlink_to(".")
+    before = sorted(tmp_path.iterdir())
+    output, metrics = LINKS[how]
+    process = mpctest.mpc(
+        *("train", mpctest.MODELS / "mlp.onnx", "--loss", "mse"),
+        *("--data", mpctest.DIGITS / "digits-train.npz"),
+        *("--output", output, "--metrics", metrics),
+        cwd=tmp_path,
+    )
+    assert process.returncode == 2, process.stderr
+    message = f"--metrics {metrics}: --output writes to the same place"
+    assert message in process.stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
 @pytest.mark.parametrize("then", ["deleted", "replaced"])
 def test_the_model_may_change_while_it_is_trained(then, tmp_path):
     model = tmp_path / "model.onnx"

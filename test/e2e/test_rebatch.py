@@ -305,3 +305,86 @@ def test_a_constant_of_the_exported_batch_does_not_multiply_one_sample(
     )
     assert process.returncode == 4
     assert "node 'weigh' (Mul): it combines one sample" in process.stderr
+
+
+def scaled(batch, op, number, width=4):
+    """x times its batch, or another number, before a layer."""
+    return mpctest.make_model(
+        [
+            helper.make_node(op, ["x", "number"], ["scaled"], "scale"),
+            helper.make_node("MatMul", ["scaled", "w"], ["y"], "fc"),
+        ],
+        {"x": (np.float32, [batch, width])},
+        {"y": (np.float32, [batch, 2])},
+        {"number": np.float32(number), "w": normal(0, width, 2)},
+    )
+
+
+WARNING = "node 'scale' ({}) has the number {} or its inverse"
+
+
+def check(model, folder, batch="32"):
+    onnx.save(model, folder / "m.onnx")
+    process = mpctest.mpc_ok(
+        "check", folder / "m.onnx", "--batch-size", batch
+    )
+    return process.stdout + process.stderr
+
+
+@pytest.mark.parametrize(
+    "op, batch, number",
+    [
+        *(("Mul", 5, 5), ("Div", 5, 5), ("Add", 5, 5), ("Sub", 5, 5)),
+        *(("Mul", 8, 0.125), ("Mul", 3, 1 / 3)),
+    ],
+)
+def test_numbers_that_may_mean_the_batch_are_named(op, batch, number, tmp_path):
+    """x * x.shape[0], as PyTorch writes it of a fixed batch."""
+    text = check(scaled(batch, op, number), tmp_path)
+    assert text.count(WARNING.format(op, batch)) == 1, text
+    assert "results for one of 32 are wrong" in text
+    assert "dynamic batch dimension" in text
+
+
+@pytest.mark.parametrize(
+    "batch, number, width, wanted",
+    [
+        (5, 5, 4, "5"),  # the batch it was exported with
+        (5, 4, 4, "32"),
+        (1, 1, 4, "32"),
+        (2, 2, 4, "32"),
+        (8, 0.125, 64, "32"),  # the root of a head's size
+    ],
+)
+def test_other_numbers_are_not_named(batch, number, width, wanted, tmp_path):
+    model = scaled(batch, "Mul", number, width)
+    assert "or its inverse" not in check(model, tmp_path, wanted)
+
+
+def test_a_batch_that_is_read_from_a_shape_is_not_named(tmp_path):
+    """It has changed by itself. A factor of the loss is named, and what is no
+    sample's is not."""
+    node = helper.make_node
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "first"], ["n"]),
+        node("Cast", ["n"], ["batch"], to=onnx.TensorProto.FLOAT),
+        node("Mul", ["x", "batch"], ["scaled"], "by_shape"),
+        node("Mul", ["w", "four"], ["large"], "of_weights"),
+        node("MatMul", ["scaled", "large"], ["z"]),
+        node("ReduceMean", ["z"], ["mean"], keepdims=0),
+        node("Mul", ["mean", "four"], ["y"], "of_loss"),
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float32, [4, 3])},
+        {"y": (np.float32, [])},
+        {"first": np.int64(0), "four": np.float32(4), "w": normal(0, 3, 2)},
+    )
+    text = check(model, tmp_path)
+    assert "node 'of_loss' (Mul) has the number 4" in text
+    assert "by_shape" not in text and "of_weights" not in text
+    x = normal(1, 8, 3)
+    y = mpctest.run(model, {"x": x}, tmp_path, "--batch-size", "8")["y"]
+    expected = np.mean(x @ (4 * normal(0, 3, 2))) * 8 * 4
+    np.testing.assert_allclose(y, expected, rtol=1e-5)

@@ -27,7 +27,7 @@ static constexpr ExitStatus kExitStatuses[] = {
     {int(ExitCode::InvalidInput), "A file is not what it should be."},
     {int(ExitCode::Unsupported), "A file is valid, but not supported."},
     {int(ExitCode::IO),
-     "A file cannot be read or written, or memory is short."},
+     "A file cannot be read or written, or memory or threads are short."},
     {int(ExitCode::Device), "The device failed."},
     {int(ExitCode::Numeric),
      "The loss is not finite, or every step was skipped."},

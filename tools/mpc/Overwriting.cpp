@@ -8,6 +8,7 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include <filesystem>
 
 using namespace mpc;
 using namespace mpc::tools;
@@ -44,14 +45,34 @@ ExitCode mpc::tools::refuseOverwriting(llvm::StringRef flag,
   return ExitCode::Done;
 }
 
-// As it is called where there may be no file yet.
-static std::string absolutePath(llvm::StringRef path) {
-  llvm::SmallString<128> absolute(path);
+// Where the path leads, also where there is no file yet: `m.jsonl` that links
+// to `trained.onnx` is `/runs/trained.onnx`.
+static std::string findPlace(llvm::StringRef path) {
   // The path as it was given is compared where there is no current folder.
-  static_cast<void>(llvm::sys::fs::make_absolute(absolute));
-  llvm::sys::path::remove_dots(absolute, /*remove_dot_dot=*/true);
-  llvm::StringRef trimmed = absolute;
-  return trimmed.rtrim('/').str();
+  llvm::SmallString<128> place(path.rtrim('/'));
+  static_cast<void>(llvm::sys::fs::make_absolute(place));
+  // Links by hand, as many as Linux follows: what a link to no file yet leads
+  // to is nothing that the system would resolve.
+  constexpr int kMostLinks = 40;
+  for (int i = 0; i < kMostLinks; ++i) {
+    std::error_code noLink;
+    const std::string target =
+        std::filesystem::read_symlink(place.str().str(), noLink).string();
+    if (noLink)
+      break;
+    llvm::sys::path::remove_filename(place);
+    if (llvm::sys::path::is_absolute(target))
+      place.clear();
+    llvm::sys::path::append(place, target);
+  }
+  // The folder exists, or nothing can be written there.
+  llvm::SmallString<128> folder;
+  if (!llvm::sys::fs::real_path(llvm::sys::path::parent_path(place), folder)) {
+    llvm::sys::path::append(folder, llvm::sys::path::filename(place));
+    place = folder;
+  }
+  llvm::sys::path::remove_dots(place, /*remove_dot_dot=*/true);
+  return place.str().str();
 }
 
 ExitCode mpc::tools::refuseSharing(llvm::ArrayRef<WrittenPlace> places) {
@@ -63,11 +84,13 @@ ExitCode mpc::tools::refuseSharing(llvm::ArrayRef<WrittenPlace> places) {
       // Of a file that one flag gives twice the loop says so.
       if (place.flag == other.flag && place.path == other.path)
         continue;
-      if (absolutePath(place.path) == absolutePath(other.path) ||
+      if (findPlace(place.path) == findPlace(other.path) ||
           isSameFile(place.path, other.path))
         return reportError(ExitCode::Usage,
                            other.flag + " " + other.path + ": " + place.flag +
-                               " writes to the same place; name another");
+                               " writes to the same place" +
+                               (place.note.empty() ? "" : ", " + place.note) +
+                               "; name another");
     }
   return ExitCode::Done;
 }

@@ -27,6 +27,7 @@ struct WrittenPlace {
   llvm::StringRef flag;
   std::string path; ///< empty where the flag is not given
   bool isFolder = false;
+  llvm::StringRef note = {}; ///< for the message: what it writes there
 };
 
 /// Usage where two of them are one place, unless both are folders: what is

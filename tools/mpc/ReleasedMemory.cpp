@@ -27,8 +27,9 @@ static bool hasRelocatedCode(const dl_phdr_info &object) {
       });
 }
 
-/// Of one loaded object: its segments that cannot be written are as in its
-/// file.
+/// Lets go of the segments of one loaded object that cannot be written: they
+/// are as in its file, but for breakpoints, which a debugger has written there.
+/// Those are gone afterwards, and it must set them again.
 static int releaseSegments(dl_phdr_info *object, size_t, void *) {
   if (hasRelocatedCode(*object))
     return 0;

@@ -176,6 +176,11 @@ static ExitCode checkOverwriting(const TrainCommand &command) {
       {"--output", command.trained.output},
       {"--checkpoint-dir", command.train.checkpointDir, /*isFolder=*/true},
       {"--tensorboard", command.train.tensorboard, /*isFolder=*/true}};
+  // Of an ONNX file the weights may go to one beside it.
+  const std::string &output = command.trained.output;
+  if (llvm::StringRef(output).ends_with(".onnx"))
+    written.push_back({"--output", output + ".data", /*isFolder=*/false,
+                       "the weights of a model whose file does not hold them"});
   for (const std::string &metrics : command.train.metrics)
     written.push_back({"--metrics", metrics});
   return refuseSharing(written);

@@ -57,7 +57,7 @@ static uint32_t makeTag(int field) {
                                  WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
 }
 
-/// Of a field with its tag, its length and that many bytes.
+/// The bytes that a field takes: its tag, its length, and `bytes` of content.
 static uint64_t sizeOfField(int field, uint64_t bytes) {
   return CodedOutputStream::VarintSize32(makeTag(field)) +
          CodedOutputStream::VarintSize64(bytes) + bytes;
@@ -68,7 +68,7 @@ static void writeStart(int field, uint64_t bytes, CodedOutputStream &output) {
   output.WriteVarint64(bytes);
 }
 
-/// Of an initializer with its elements.
+/// The bytes that an initializer takes with its elements.
 static uint64_t sizeOf(const proto::TensorProto &tensor,
                        const RawElements &elements) {
   std::optional<uint64_t> raw = elements.countBytes(tensor);

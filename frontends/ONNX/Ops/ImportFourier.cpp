@@ -52,16 +52,42 @@ static int64_t findDivisor(int64_t n) {
   return divisor;
 }
 
+// A transform of prime length n has n * n weights or more: that has a limit.
+static constexpr int64_t kMostWeights = int64_t(1) << 24;
+
+static void refuseTransform(NodeImporter &node, int64_t n) {
+  (void)node.unsupported("a transform of " + Twine(n) +
+                         " elements is too long: expected one whose prime "
+                         "factors are below 2048");
+}
+
+static int64_t findLargestPrime(int64_t n) {
+  int64_t largest = 1;
+  for (int64_t divisor = 2; divisor * divisor <= n; ++divisor)
+    for (; n % divisor == 0; n /= divisor)
+      largest = divisor;
+  return std::max(largest, n);
+}
+
+// Whether the transform may be written down: the turns between its parts are as
+// many as its elements. Otherwise there is a finding, before anything is made.
+static bool canTransform(NodeImporter &node, int64_t n) {
+  if (!canList(node, n))
+    return false;
+  // One of prime length is a single product, which has its own limit.
+  int64_t prime = findLargestPrime(n);
+  if (prime == n || prime <= kMostWeights / 2 / prime)
+    return true;
+  refuseTransform(node, prime);
+  return false;
+}
+
 // The product with all turns at once; of the results the first `kept`.
 static Value transformShort(NodeImporter &node, Value x,
                             const Transform &transform, int64_t kept) {
   int64_t n = transform.n, parts = NodeImporter::shapeOf(x).back();
-  // The weights are n * n numbers: that has a limit.
-  constexpr int64_t kMostWeights = int64_t(1) << 24;
   if (n > kMostWeights / (2 * parts) / kept) {
-    (void)node.unsupported("a transform of " + Twine(n) +
-                           " elements is too long: expected one whose prime "
-                           "factors are below 2048");
+    refuseTransform(node, n);
     return {};
   }
   // The turns as a matrix: real and imaginary parts of inputs by those of
@@ -225,6 +251,8 @@ static LogicalResult invertOneSided(NodeImporter &node, int64_t axis) {
   if (n < 1)
     return node.invalid("expected the length of a signal whose transform has "
                         "one element");
+  if (!canTransform(node, n))
+    return failure();
   Value half = fitAxis(node, node.operand(0), axis, n / 2 + 1);
   SmallVector<int64_t> mirrored;
   for (int64_t k = n / 2 + 1; k < n; ++k)
@@ -277,7 +305,7 @@ static LogicalResult assembleDFT(NodeImporter &node, int64_t givenAxis) {
     return invertOneSided(node, *axis);
   // The length is the axis's, or given; then the axis is cut or padded.
   auto length = readLength(node, 1, "the length", type.getDimSize(*axis));
-  if (failed(length))
+  if (failed(length) || !canTransform(node, *length))
     return failure();
   Value x = fitAxis(node, node.operand(0), *axis, *length);
   if (!x)
@@ -341,7 +369,8 @@ static LogicalResult importSTFT(NodeImporter &node) {
     return node.invalid("with attribute 'onesided', which is 1 by default, "
                         "expected a real signal");
   int64_t frames = (shape[1] - *length) / *step + 1;
-  if (!canList(node, frames * *length))
+  if (!canTransform(node, *length) || !canList(node, frames) ||
+      !canList(node, frames * *length))
     return failure();
   SmallVector<int64_t> places;
   for (int64_t frame = 0; frame < frames; ++frame)

@@ -188,6 +188,65 @@ bool Rebatch::averagesSum(NodeImporter &node) {
          (op == "Mul" && sums.contains(node.getInputName(1)) && isFactor(0));
 }
 
+// Notes what the node's results are computed of. Of a sample's shape follows
+// nothing of the sample.
+void Rebatch::followSources(NodeImporter &node) {
+  StringRef op = node.getOpType();
+  bool readsShape = op == "Shape" || op == "Size";
+  bool ofSamples = false, ofShapes = readsShape;
+  for (const std::string &input : node.getNode().input()) {
+    ofSamples |= findPlace(input) || fromSamples.contains(input);
+    ofShapes |= fromShapes.contains(input);
+  }
+  for (const std::string &output : node.getNode().output()) {
+    if (ofSamples && !readsShape)
+      fromSamples.insert(output);
+    else if (ofShapes)
+      fromShapes.insert(output);
+    if (op == "MatMul" || op == "Gemm")
+      if (auto shape = getKnownShape(node, node.getInputName(0));
+          shape && !shape->empty())
+        terms[output] = op == "Gemm" && node.integer("transA", 0)
+                            ? shape->front()
+                            : shape->back();
+  }
+}
+
+// Whether the input is a number of the file that is the exported batch, or one
+// that multiplies by a batch's share, and no other meaning shows: attention
+// divides products of 64 terms, or their operands, by their root, 8.
+bool Rebatch::isExportedBatch(NodeImporter &node, unsigned input) const {
+  StringRef name = node.getInputName(input),
+            other = node.getInputName(1 - input);
+  std::optional<HostTensor> number = node.constant(input);
+  if (!number || number->getNumElements() != 1 || node.isState(input) ||
+      fromShapes.contains(name))
+    return false;
+  double value = number->isFloat() ? number->getDouble(0)
+                                   : double(number->getIntegers().front());
+  bool isShare =
+      node.getOpType() == "Mul" && std::abs(value * exported - 1) <= 1e-3;
+  int64_t square = exported * exported;
+  bool isRoot = llvm::is_contained(node.operandShape(1 - input), square) ||
+                terms.lookup(other) == square;
+  return (isShare || value == exported) && !isRoot;
+}
+
+// Twos and ones are in every model, and a batch of one is in no number.
+void Rebatch::noteNumber(NodeImporter &node) {
+  bool isArithmetic = llvm::is_contained(
+      {StringRef("Add"), StringRef("Sub"), StringRef("Mul"), StringRef("Div")},
+      node.getOpType());
+  if (!isArithmetic || exported <= 2)
+    return;
+  for (unsigned input : {0, 1}) {
+    StringRef other = node.getInputName(1 - input);
+    bool ofSamples = findPlace(other) || fromSamples.contains(other);
+    if (ofSamples && isExportedBatch(node, input))
+      numbers.push_back(node.describe());
+  }
+}
+
 // Follows a result that has no batch, of an input that may have one: a loss
 // may be of all rows of all samples, but nothing that samples are combined
 // with.
@@ -308,6 +367,10 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
 }
 
 LogicalResult Rebatch::follow(NodeImporter &node) {
+  if (!recording) {
+    followSources(node);
+    noteNumber(node);
+  }
   for (const std::string &name : node.getNode().output()) {
     std::optional<Shape> shape =
         name.empty() ? std::nullopt : getKnownShape(node, name);

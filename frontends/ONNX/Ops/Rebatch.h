@@ -30,6 +30,11 @@ public:
   int64_t getExported() const { return exported; }
   int64_t getWanted() const { return wanted; }
 
+  /// The nodes that compute with samples and a number of the file that is the
+  /// exported batch: "node 'scale' (Mul)". Some mean it, as `loss * x.shape[0]`
+  /// is written; others do not, and nothing in the file tells them apart.
+  llvm::ArrayRef<std::string> getNumbers() const { return numbers; }
+
   /// Whether this is the first import, which takes notes.
   bool isRecording() const { return recording; }
   void finishRecording() { recording = false; }
@@ -82,6 +87,9 @@ private:
   bool normalizesSamples(NodeImporter &node);
   bool namesSamples(NodeImporter &node);
   bool averagesSum(NodeImporter &node);
+  void followSources(NodeImporter &node);
+  bool isExportedBatch(NodeImporter &node, unsigned input) const;
+  void noteNumber(NodeImporter &node);
 
   int64_t exported, wanted;
   bool recording = true;
@@ -94,6 +102,12 @@ private:
   llvm::StringSet<> joined;
   /// What was computed of sums over all samples.
   llvm::StringSet<> sums;
+  /// What was computed of samples, whether it has them or not; and of nothing
+  /// but shapes.
+  llvm::StringSet<> fromSamples, fromShapes;
+  /// Of the results of products: how many terms their sums have.
+  llvm::StringMap<int64_t> terms;
+  std::vector<std::string> numbers;
 };
 
 } // namespace mpc::onnx_frontend
