@@ -2,10 +2,10 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/LostPadding.h"
 #include "frontends/ONNX/Ops/Assemble.h"
 #include "frontends/ONNX/Ops/FoldElements.h"
 #include "frontends/ONNX/Ops/Window.h"
-#include "frontends/ONNX/Training/LostLayers.h"
 
 using namespace mlir;
 using namespace mpc;

@@ -17,13 +17,6 @@ namespace mpc::onnx_frontend {
 void warnLost(const Graph &graph,
               llvm::ArrayRef<const proto::NodeProto *> nodes);
 
-/// The row of its table that a Gather of PyTorch's older exporter never trains,
-/// where the table, an initializer of rank 2, has one row of zeros among
-/// others: nn.Embedding(padding_idx=...) starts with that, and the file does
-/// not say it.
-std::optional<int64_t> findLostPadding(const Graph &graph,
-                                       const proto::NodeProto &node);
-
 } // namespace mpc::onnx_frontend
 
 #endif // MPC_FRONTENDS_ONNX_TRAINING_LOSTLAYERS_H
