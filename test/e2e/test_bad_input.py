@@ -298,11 +298,6 @@ def pattern_that_matches_nothing(folder):
     return None, ["--freeze", "nothing_like_this"]
 
 
-@bad(INVALID, "model.onnx", "image", "N")
-def unbound_dimension(folder):
-    return write_model(folder, mlp()), ["--batch-size", None]
-
-
 @bad(DEVICE, "cuda")
 def device_that_is_not_there(folder):
     return None, ["--device", "cuda"]

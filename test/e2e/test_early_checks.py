@@ -221,7 +221,7 @@ RUNS = {
     "a table that has no such column": (
         INVALID,
         ["--data", "table.csv", "--normalize", "0:1"],
-        "no array is called 'image'",
+        "2 columns are left for the input 'image', which takes 64",
     ),
 }
 
