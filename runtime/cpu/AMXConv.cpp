@@ -68,6 +68,10 @@ public:
     return addressesOf({&x, &w, &y}, epilogue);
   }
 
+  /// Cycles of one thread, about: of its phases, and of the library's.
+  double estimateCycles() const;
+  double estimateLibraryCycles() const;
+
 private:
   /// Rows [row, row + rows) of the result of one image, and its memory.
   struct Band {
@@ -399,6 +403,46 @@ Status AMXConv::runSlice(size_t phase, int64_t slice,
 // Choice
 //===----------------------------------------------------------------------===//
 
+/// Of measured rates: tiles at four fifths of 512 products of bf16 a cycle, 1.5
+/// cycles to split an element, 8 to gather and pack one of the filters, and 8
+/// bytes a cycle of packed filters, which every slice reads.
+double AMXConv::estimateCycles() const {
+  constexpr double kProducts = 0.8 * 512, kSplit = 1.5, kFilter = 8, kRead = 8;
+  const double taps = double(g.taps()) * double(g.channels);
+  const double weights = taps * double(columns());
+  const double products = parts == 2 ? 4 : 6;
+  const double band =
+      double(wholePanels(sumRows(bandRows))) * weights * products / kProducts +
+      double(pixels(bandRows) * g.channels) * kSplit;
+  const double perSlice =
+      weights * double(parts * int64_t(sizeof(uint16_t))) / kRead;
+  return double(g.batch * bands()) * band + weights * kFilter +
+         double(phaseSlices[2]) * perSlice;
+}
+
+/// Pixels of the result, of one axis, that meet the image at each tap.
+static double countMet(int64_t out, int64_t in, int64_t kernel,
+                       int64_t dilation, int64_t pad) {
+  double met = 0;
+  for (int64_t tap = 0; tap < kernel; ++tap) {
+    const int64_t shift = tap * dilation - pad;
+    met += double(std::max<int64_t>(0, std::min(out, in - shift) -
+                                           std::max<int64_t>(0, -shift)));
+  }
+  return met;
+}
+
+/// At 20 products a cycle, none of zeros around an image.
+double AMXConv::estimateLibraryCycles() const {
+  constexpr double kProducts = 20;
+  const double met =
+      countMet(g.outHeight, g.height, g.kernelHeight, g.dilationHeight,
+               g.padTop) *
+      countMet(g.outWidth, g.width, g.kernelWidth, g.dilationWidth, g.padLeft);
+  return double(g.batch) * met * double(g.channels) * double(g.filters) /
+         kProducts;
+}
+
 /// The convolution of a step, in two dimensions.
 static Geometry geometryOf(const ConvStep &step) {
   auto at = [](const std::vector<int64_t> &values, size_t fromEnd,
@@ -455,7 +499,14 @@ std::unique_ptr<Contraction> prepareAMXConv(const ConvStep &step,
   if (geometry.channels % kPanelWidth != 0 || geometry.filters < kPanelWidth ||
       row * int64_t(sizeof(float)) > kMaxSumsBytes)
     return nullptr;
-  return std::make_unique<AMXConv>(geometry, std::move(operands), config);
+  ConvOperands copy = operands;
+  auto conv = std::make_unique<AMXConv>(geometry, std::move(copy), config);
+  // Dilations, small images and few of them make it slower than the library's:
+  // rows between taps are split in vain, and filters are packed for few pixels.
+  constexpr double kLeastGain = 0.7;
+  const bool gains =
+      conv->estimateCycles() < kLeastGain * conv->estimateLibraryCycles();
+  return gains || config.emulatesAMX ? std::move(conv) : nullptr;
 }
 
 } // namespace mpc::runtime

@@ -86,12 +86,19 @@ private:
 };
 } // namespace
 
+/// What a tensor has at most.
+static constexpr size_t kMaxRank = 32, kMaxNameBytes = 4096;
+
 // The tensor whose table is at `table`, in place.
 static StatusOr<Array> readTensor(Reader &reader, size_t table,
                                   const std::byte *data,
                                   const std::string &where) {
   Array array;
   const Elements name = reader.findVector(table, kName, 1);
+  // Vectors may lie over each other: what each tensor copies has a limit.
+  if (name.count > kMaxNameBytes)
+    return invalid(where, "a parameter's name of " +
+                              std::to_string(name.count) + " bytes");
   array.name.assign(reinterpret_cast<const char *>(data + name.begin),
                     name.count);
   const std::string what = "parameter '" + array.name + "'";
@@ -112,6 +119,9 @@ static StatusOr<Array> readTensor(Reader &reader, size_t table,
   const Elements bytes = reader.findVector(table, kRawData, 1);
   if (reader.isDamaged)
     return array;
+  if (dims.count > kMaxRank)
+    return invalid(where,
+                   what + " has " + std::to_string(dims.count) + " dimensions");
   array.type = type->second;
   int64_t expected = sizeOf(array.type);
   for (size_t i = 0; i < dims.count; ++i) {
