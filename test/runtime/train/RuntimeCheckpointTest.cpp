@@ -134,6 +134,13 @@ TEST(RuntimeCheckpoint, WhatIsNotThereIsSaid) {
   for (int64_t extent : {int64_t(-1), INT64_MAX / 2})
     expectFailure(parse(makeCheckpoint({{"w", {extent}, "1234"}}, {})).status(),
                   StatusCode::InvalidInput, "impossible shape");
+  // Tensors may share a vector, and each has a copy of it.
+  const std::vector<int64_t> many(33, 1);
+  expectFailure(parse(makeCheckpoint({{"w", many, "1234"}}, {})).status(),
+                StatusCode::InvalidInput, "'w' has 33 dimensions");
+  const std::string name(5000, 'w');
+  expectFailure(parse(makeCheckpoint({{name, {1}, "1234"}}, {})).status(),
+                StatusCode::InvalidInput, "name of 5000 bytes");
 }
 
 // Whatever is cut off or changed, nothing outside of the file is read.
