@@ -187,8 +187,10 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
                             {"offset", entry->offset}};
       })
       .Case([&](plan::ViewOp view) -> Memory {
-        Value storage = plan::getStorage(view.getBuffer());
-        json::Object memory = *buffers[index(storage)].getAsObject();
+        json::Object memory = *buffers[index(view.getSource())].getAsObject();
+        if (std::optional<uint64_t> offset = view.getOffset())
+          memory["offset"] = memory.getInteger("offset").value_or(0) +
+                             static_cast<int64_t>(*offset);
         return memory;
       })
       .Case([&](plan::PartOp part) -> Memory {
@@ -256,7 +258,7 @@ json::Value ProgramWriter::epilogueOf(OpTy op) const {
 
 static int64_t toSigned(uint64_t value) { return static_cast<int64_t>(value); }
 
-// Adds a member that is absent where it says nothing.
+// Sets object[key] to the word for `value`; no member without a value.
 template <typename Enum>
 static void addOptional(json::Object &object, StringRef key,
                         std::optional<Enum> value) {

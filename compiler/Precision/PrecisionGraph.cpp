@@ -130,8 +130,9 @@ static bool isGiven(Value value) {
   return !value.getDefiningOp() || value.getDefiningOp<ConstantOp>();
 }
 
-// Whether a constant puts values of the op beyond `low`: one it reads, a bound
-// it clips to, or one that its result or what it must read in `low` comes from.
+// True if a constant makes values that `low` cannot hold, such as 1e6 in f16: a
+// constant that the op reads, a bound of its clip, or one from which the range
+// of an operand or of the result follows.
 static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
                         FloatType low) {
   StringRef key = op.getPolicyKey();
@@ -169,9 +170,8 @@ static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
 // Where a walk from the loss ends: contractions, attentions and normalisations
 // are the model's, and what they hand the loss is wide.
 static bool endsLossRegion(Operation *op) {
-  // Normalisations, which nothing else tells from softmax and losses.
-  if (isa<BatchNormOp, BatchNormInferenceOp, BatchNormGradOp, LayerNormOp,
-          LayerNormGradOp, RMSNormOp, RMSNormGradOp>(op))
+  if (op->hasTrait<NormalizationTrait>() ||
+      op->hasTrait<NormalizationGradTrait>())
     return true;
   auto precise = dyn_cast<PrecisionOpInterface>(op);
   return !isa<RegionOpInterface>(op) ||

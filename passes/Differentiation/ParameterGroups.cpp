@@ -34,7 +34,7 @@ static void addUse(OpOperand &operand, ParameterUse &found) {
       addUse(use, found);
   Value value = operand.get();
   // Of normalizations, the place of the operand says it, whatever its shape.
-  if (isa<BatchNormOp, BatchNormInferenceOp, LayerNormOp, RMSNormOp>(op)) {
+  if (op->hasTrait<NormalizationTrait>()) {
     found.isMultiplied |= operand.getOperandNumber() == 1;
     found.isAdded |= operand.getOperandNumber() == 2;
   } else if (isa<AddOp>(op)) {

@@ -127,7 +127,8 @@ struct Place {
 struct BatchAxis {
   int64_t extent = 1, a = 0, b = 0, c = 0;
 
-  /// Whether this axis and `inner` are one, in all operands.
+  /// True if this axis and the next inner one can be walked as one axis with
+  /// inner's strides, in all three operands.
   bool continues(const BatchAxis &inner) const {
     return a == inner.a * inner.extent && b == inner.b * inner.extent &&
            c == inner.c * inner.extent;
@@ -145,28 +146,24 @@ static bool isRepeated(Value operand) {
   return ShapedType::getNumElements(shapeOf(operand).drop_back(2)) == 1;
 }
 
-static SmallVector<int64_t> denseStrides(ArrayRef<int64_t> shape) {
-  SmallVector<int64_t> strides(shape.size(), 1);
-  for (size_t axis = shape.size(); axis-- > 1;)
-    strides[axis - 1] = strides[axis] * shape[axis];
-  return strides;
-}
-
+// What is dense has a buffer of its own, a view, which begins at its offset.
 static Place placeOfOperand(Value operand) {
-  if (auto access = operand.getDefiningOp<plan::AccessOp>())
+  if (auto access = operand.getDefiningOp<plan::AccessOp>();
+      access && !access.isDense())
     return {static_cast<int64_t>(access.getOffset()),
             SmallVector<int64_t>(access.getStrides())};
-  return {0, denseStrides(shapeOf(operand))};
+  return {0, plan::getDenseStrides(shapeOf(operand))};
 }
 
 // Axis perm[i] of the product is axis i of what it writes.
 static Place placeOfResult(Value result) {
   plan::ArrangeOp arrange = findArrange(result);
   if (!arrange)
-    return {0, denseStrides(shapeOf(result))};
+    return {0, plan::getDenseStrides(shapeOf(result))};
   Place place;
   place.strides.resize(shapeOf(result).size());
-  SmallVector<int64_t> written = denseStrides(shapeOf(arrange.getOutput()));
+  SmallVector<int64_t> written =
+      plan::getDenseStrides(shapeOf(arrange.getOutput()));
   for (auto [axis, from] : llvm::enumerate(arrange.getPerm()))
     place.strides[from] = written[axis];
   return place;
@@ -289,7 +286,8 @@ plan::MatMulOp ContractionEmitter::emit(plan::ProductOp op,
 // Convolutions
 //===----------------------------------------------------------------------===//
 
-/// The operands of a convolution or of one of its gradients, by what they are.
+/// The image x, the filters w and the result y of a convolution, whichever of
+/// them `kind` computes.
 struct ContractionEmitter::ConvParts {
   ConvKind kind;
   RankedTensorType x, w, y;

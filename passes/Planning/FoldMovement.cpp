@@ -1,10 +1,12 @@
 // Lets products read what transposes and slices move where it was before, and
-// write what a transpose moves where it will be.
+// write what a transpose moves where it will be; and lets everything read a
+// slice whose elements lie side by side where it is.
 //
 // Such a kernel reads and writes every element once and computes nothing. A
 // library on a CPU takes the distance between rows and between matrices as it
 // is, so there is nothing to move: the heads of an attention, for example, are
-// columns of one large matrix.
+// columns of one large matrix. Rows 16 to 31 of the weights of an LSTM, those
+// of one gate, are a matrix like any other.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -42,10 +44,7 @@ struct Access {
 } // namespace
 
 Access::Access(ArrayRef<int64_t> dense)
-    : shape(dense), strides(dense.size(), 1) {
-  for (size_t axis = shape.size(); axis-- > 1;)
-    strides[axis - 1] = strides[axis] * shape[axis];
-}
+    : shape(dense), strides(plan::getDenseStrides(dense)) {}
 
 void Access::transpose(ArrayRef<int64_t> perm) {
   SmallVector<int64_t> oldShape = shape, oldStrides = strides;
@@ -209,6 +208,71 @@ static void foldOperands(RegionOp region, MatMulOp product) {
 }
 
 //===----------------------------------------------------------------------===//
+// Slices side by side
+//===----------------------------------------------------------------------===//
+
+/// The first element of a slice whose elements lie side by side; nothing for
+/// others. Of (8, 4, 16), one index of the first axis and a range of the second
+/// are such a slice, a range of the third is none.
+static std::optional<int64_t> findSection(SliceOp slice) {
+  ArrayRef<int64_t> whole = shapeOf(slice.getInput()), sizes = slice.getSizes();
+  // Behind the first axis with several elements, all axes are whole.
+  const int64_t *several =
+      llvm::find_if(sizes, [](int64_t size) { return size != 1; });
+  size_t axis = several - sizes.begin();
+  if (axis < sizes.size() &&
+      sizes.drop_front(axis + 1) != whole.drop_front(axis + 1))
+    return std::nullopt;
+  int64_t offset = 0;
+  for (auto [start, stride] :
+       llvm::zip_equal(slice.getOffsets(), plan::getDenseStrides(whole)))
+    offset += start * stride;
+  return offset;
+}
+
+/// Whether the function gives `value`, or a view of it, to its caller, who
+/// decides where it lies.
+static bool isReturned(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    return user->hasTrait<OpTrait::IsTerminator>() ||
+           (isa<ReshapeOp>(user) && isReturned(user->getResult(0)));
+  });
+}
+
+/// Whether keeping all of `source` in memory, as long as `part` of it is
+/// needed, costs less than a copy: what is there anyway, or is no more than
+/// four parts.
+static bool isWorthKeeping(Value source, Value part) {
+  while (Operation *view = source.getDefiningOp()) {
+    if (!plan::isView(view))
+      break;
+    source = view->getOperand(0);
+  }
+  Operation *maker = source.getDefiningOp();
+  return !maker || maker->hasTrait<OpTrait::ConstantLike>() ||
+         4 * typeOf(part).getNumElements() >= typeOf(source).getNumElements();
+}
+
+/// Makes a view of a kernel that only copies elements which lie side by side.
+static void foldSection(RegionOp region, const TargetInfo &target) {
+  auto slice = dyn_cast_or_null<SliceOp>(findMovement(region));
+  std::optional<int64_t> offset = slice ? findSection(slice) : std::nullopt;
+  Value source = region->getOperand(0), result = region.getResult(0);
+  if (!offset || typeOf(result).getNumElements() == 0 || isReturned(result) ||
+      !isWorthKeeping(source, result))
+    return;
+  // Kernels on a GPU load vectors.
+  int64_t bytes = *offset * plan::getElementBytes(elementOf(source));
+  if (target.isGPU() && bytes % TargetInfo::kGPUAlignment != 0)
+    return;
+  OpBuilder builder(region);
+  result.replaceAllUsesWith(
+      plan::AccessOp::create(builder, region.getLoc(), result.getType(), source,
+                             *offset, plan::getDenseStrides(shapeOf(result))));
+  region.erase();
+}
+
+//===----------------------------------------------------------------------===//
 // Results
 //===----------------------------------------------------------------------===//
 
@@ -279,15 +343,8 @@ struct FoldMovementPass
 };
 } // namespace
 
-void FoldMovementPass::runOnOperation() {
-  func::FuncOp function = getOperation();
-  if (function.isExternal() || getKernelKind(function))
-    return;
-  TargetInfo target = getTarget(function);
-  // A GPU's library takes one stride for all of a batch.
-  if (target.isGPU())
-    return;
-  Block &block = function.getBody().front();
+// Products of libraries on a CPU, their operands first.
+static void foldProducts(Block &block) {
   SmallVector<RegionOp> products;
   for (auto region : block.getOps<RegionOp>())
     if (region.getKind() == KernelKind::Contraction &&
@@ -302,4 +359,17 @@ void FoldMovementPass::runOnOperation() {
       op.erase();
   for (RegionOp region : products)
     foldResults(region);
+}
+
+void FoldMovementPass::runOnOperation() {
+  func::FuncOp function = getOperation();
+  if (function.isExternal() || getKernelKind(function))
+    return;
+  TargetInfo target = getTarget(function);
+  Block &block = function.getBody().front();
+  // A GPU's library takes one stride for all of a batch.
+  if (!target.isGPU())
+    foldProducts(block);
+  for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
+    foldSection(region, target);
 }

@@ -87,6 +87,9 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
     the transpose as its last op. Kernels that only moved what nobody reads any
     more go.
 
+    On any target a slice whose elements lie side by side, such as some rows of a
+    matrix, is read there too, by whatever reads it.
+
     Expects providers on contractions, of `plan-place-contractions`.
 
     Before:
@@ -125,7 +128,8 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
     return %1 : tensor<16x8x8xf32>
     ```
 
-    Afterwards every reader of a `plan.access` is a product.
+    Afterwards every reader of a `plan.access` whose elements do not lie side by
+    side is a product.
   }];
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
 }
@@ -462,7 +466,8 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
     epilogues may write over an operand that ends there. Offsets into the arena
     are assigned by `plan-assign-offsets`. On a GPU launches get their threads,
     and libraries choose tiles. On a CPU, a kernel that takes a slice along one
-    axis is a copy of rows, without code of its own. Expects that what computes
+    axis is a copy of rows, without code of its own. What is joined along its
+    outermost axis is written where the join has it. Expects that what computes
     is a call of a kernel, a contraction of the library or a `plan.product`.
 
     Before:

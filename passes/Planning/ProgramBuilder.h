@@ -74,6 +74,13 @@ private:
              llvm::SmallVectorImpl<plan::LaunchOp> &launches);
   mlir::IntegerAttr getSharedBytes(mlir::func::FuncOp kernel);
 
+  mlir::Value newSection(mlir::Value source, plan::AccessOp access);
+
+  // Tensors that are joined: ProgramJoins.cpp.
+  void findJoins();
+  bool canPlace(mlir::Value value) const;
+  void addJoin(mlir::func::CallOp call, mlir::Value joined);
+
   bool mayOverwrite(mlir::Operation *op, mlir::Value old,
                     const Reads &reads) const;
   mlir::Value chooseBuffer(mlir::Operation *op, mlir::Value result,
@@ -109,6 +116,9 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> buffers;
   /// Memory of values whose place is known before the op that makes them.
   llvm::DenseMap<mlir::Value, mlir::Value> places;
+  /// Calls that join tensors side by side, and the memory of their results,
+  /// whose parts are known as `places`.
+  llvm::DenseMap<mlir::Operation *, mlir::Value> joins;
   /// Memory and old value (if it is read at all) of state variables, by their
   /// names, and of carried values, by their numbers.
   llvm::MapVector<mlir::Attribute, mlir::Value> states;

@@ -37,13 +37,18 @@ static SmallVector<Value> findReadElsewhere(func::CallOp call,
   return found;
 }
 
-// Whether a kernel reads every other operand at the element it writes. On a
-// CPU what follows a contraction does: one worker computes an element. What is
-// stored in another order is not where operands of its type were.
+// True if a kernel reads every operand but a product's at the element that it
+// writes, in the thread that writes it: it may then write over such an operand.
+// On a CPU one worker computes an element, and on a GPU one thread of a Tensor
+// Core kernel; other kernels of products there share rows among threads. What
+// is stored in another order is not where operands of its type were.
 static bool isElementwise(func::FuncOp kernel, const TargetInfo &target) {
   KernelKind kind = *getKernelKind(kernel);
+  Operation *product = findContraction(kernel.getBody().front());
+  bool hasOwner = !target.isGPU() ||
+                  (product && getTensorCoreTiling(product, target).has_value());
   return (kind == KernelKind::Pointwise || kind == KernelKind::Epilogue ||
-          (kind == KernelKind::Contraction && !target.isGPU())) &&
+          (kind == KernelKind::Contraction && hasOwner)) &&
          llvm::none_of(kernel.getBody().front(),
                        [](Operation &op) { return isArrangement(&op); });
 }
@@ -177,6 +182,15 @@ LogicalResult ProgramBuilder::addProduct(plan::ProductOp op) {
   return success();
 }
 
+// The view of `source` that a dense access is.
+Value ProgramBuilder::newSection(Value source, plan::AccessOp access) {
+  MemRefType type = getBufferType(access.getOutput().getType());
+  int64_t bytes = static_cast<int64_t>(access.getOffset()) *
+                  plan::getElementBytes(type.getElementType());
+  return plan::ViewOp::create(builder, access.getLoc(), type, source,
+                              builder.getI64IntegerAttr(bytes));
+}
+
 LogicalResult ProgramBuilder::addOp(Operation *op) {
   if (auto constant = dyn_cast<ConstantOp>(op)) {
     buffers[constant] = plan::ConstantOp::create(
@@ -190,10 +204,13 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
                                          buffers.lookup(view.getInput()));
     return success();
   }
-  // plan.access and plan.arrange have no step: the product next to them reads
-  // and writes with their strides.
+  // plan.access and plan.arrange have no step: what lies side by side is a
+  // view, of anything else the product next to it reads and writes with the
+  // strides.
   if (auto access = dyn_cast<plan::AccessOp>(op)) {
-    buffers[access.getOutput()] = buffers.lookup(access.getSource());
+    Value source = buffers.lookup(access.getSource());
+    buffers[access.getOutput()] =
+        access.isDense() ? newSection(source, access) : source;
     return success();
   }
   if (isa<plan::ArrangeOp>(op))
@@ -222,6 +239,10 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
       return call.emitOpError("expected a kernel, found @") << call.getCallee();
     if (*kind == KernelKind::Epilogue)
       return addContraction(call.getOperand(0).getDefiningOp(), call);
+    if (Value joined = joins.lookup(op)) {
+      addJoin(call, joined);
+      return success();
+    }
     SmallVector<RowCopy> copies = findRowCopies(kernel, target);
     if (copies.empty())
       addLaunch(call, kernel);

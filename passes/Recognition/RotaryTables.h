@@ -22,10 +22,6 @@ struct PairLayout {
   }
 };
 
-/// On an argument that is trained whatever its variable is called, while
-/// rotary embeddings are looked for: its elements are not known.
-inline constexpr llvm::StringLiteral kTrainedAttr = "mpc.trained";
-
 /// Whether both elements of each pair have one angle in a table of elements: it
 /// is made of one that has each once, or it is known and never trained.
 bool hasEqualPairs(mlir::Value table, PairLayout layout);

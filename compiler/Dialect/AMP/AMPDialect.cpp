@@ -64,6 +64,12 @@ void AMPDialect::initialize() {
 
 LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
                                                    NamedAttribute attr) {
+  const bool isKnown = attr.getName() == DecisionAttr::attrName ||
+                       attr.getName() == kModeAttr ||
+                       attr.getName() == kLossScaleAttr;
+  if (!isKnown)
+    return op->emitOpError("no op has an attribute '")
+           << attr.getName().getValue() << "'";
   if (attr.getName() == DecisionAttr::attrName &&
       !isa<DecisionAttr>(attr.getValue()))
     return op->emitOpError("expected amp.decision to be a decision, found ")

@@ -74,6 +74,11 @@ inline constexpr llvm::StringLiteral kPhaseAttr = "mpc.phase";
 inline constexpr llvm::StringLiteral kTargetAttr = "mpc.target";
 /// On a function: it is a kernel, of the kind #mpc.kernel<...>.
 inline constexpr llvm::StringLiteral kKernelAttr = "mpc.kernel";
+/// On an emitted kernel for a GPU: the threads of its blocks, an i32.
+inline constexpr llvm::StringLiteral kThreadsAttr = "mpc.threads";
+/// On an argument that is trained whatever its variable is called, while
+/// rotary embeddings are looked for: its elements are not known.
+inline constexpr llvm::StringLiteral kTrainedAttr = "mpc.trained";
 
 /// The most classes mpc.accuracy tells apart: positions that are exact in f32.
 inline constexpr int64_t kMaxAccuracyClasses = int64_t(1) << 24;
@@ -86,6 +91,15 @@ llvm::LogicalResult verifyHasData(mlir::Operation *op,
 /// The name of the ONNX node an op comes from ("conv1", "conv1#dx"), from its
 /// location; empty where it has none.
 llvm::StringRef getNodeName(mlir::Operation *op);
+
+/// Of normalisations, whose operands are the input, the scale and the bias, and
+/// of their gradients.
+template <typename ConcreteOp>
+class NormalizationTrait
+    : public mlir::OpTrait::TraitBase<ConcreteOp, NormalizationTrait> {};
+template <typename ConcreteOp>
+class NormalizationGradTrait
+    : public mlir::OpTrait::TraitBase<ConcreteOp, NormalizationGradTrait> {};
 
 } // namespace mpc
 

@@ -1,6 +1,6 @@
-// Folders and canonicalization patterns of mpc ops: identities of data
-// movement. Arithmetic of floats is never rewritten, so that numerics stay the
-// model's; that of constant integers is in MPCFold.cpp.
+// Canonicalization patterns of mpc ops: two movements in a row. Arithmetic of
+// floats is never rewritten, so that numerics stay the model's; folders are in
+// MPCFold.cpp and MPCFoldMovement.cpp.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -11,30 +11,6 @@ using namespace mlir;
 using namespace mpc;
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
-
-// Folds an op without effect on a value of its own result type.
-template <typename OpTy>
-static OpFoldResult foldIdentity(OpTy op) {
-  return op.getInput().getType() == op.getType() ? op.getInput() : Value();
-}
-
-OpFoldResult ReshapeOp::fold(FoldAdaptor) { return foldIdentity(*this); }
-OpFoldResult ExpandOp::fold(FoldAdaptor) { return foldIdentity(*this); }
-OpFoldResult SumToSizeOp::fold(FoldAdaptor) { return foldIdentity(*this); }
-
-// A box as large as its tensor; one that runs backwards is no identity.
-OpFoldResult SliceOp::fold(FoldAdaptor) {
-  return isDense(getStrides()) ? foldIdentity(*this) : Value();
-}
-OpFoldResult PadOp::fold(FoldAdaptor) {
-  return isDense(getStrides()) ? foldIdentity(*this) : Value();
-}
-
-OpFoldResult TransposeOp::fold(FoldAdaptor) {
-  if (llvm::equal(getPerm(), llvm::seq<int64_t>(0, getPerm().size())))
-    return foldIdentity(*this);
-  return {};
-}
 
 namespace {
 /// reshape(reshape(x)) -> reshape(x)

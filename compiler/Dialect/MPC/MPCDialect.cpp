@@ -64,41 +64,63 @@ Operation *MPCDialect::materializeConstant(OpBuilder &builder, Attribute value,
   return ConstantOp::create(builder, loc, type, elements);
 }
 
+//===----------------------------------------------------------------------===//
+// Attributes of ops
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// An attribute that one pass leaves on an op for a later one.
+struct OpAttribute {
+  StringRef name;
+  /// Whether `op` may have it with that value.
+  bool (*fits)(Operation *op, Attribute value);
+  StringRef expected;
+};
+} // namespace
+
+// Whether `op` is of a kind, any where none is given, and the value an
+// attribute of a type.
+template <typename AttrT, typename... Ops>
+static bool isOf(Operation *op, Attribute value) {
+  bool isPlace = sizeof...(Ops) == 0 || (isa<Ops>(op) || ...);
+  return isPlace && isa<AttrT>(value);
+}
+
+static bool isThreads(Operation *op, Attribute value) {
+  auto threads = dyn_cast<IntegerAttr>(value);
+  return isa<FunctionOpInterface>(op) && threads &&
+         threads.getType().isInteger(32) && threads.getInt() > 0;
+}
+
+static const OpAttribute kOpAttributes[] = {
+    {kKernelAttr, isOf<KernelKindAttr>,
+     "the kind of a kernel such as #mpc.kernel<pointwise>"},
+    {kThreadsAttr, isThreads, "a positive i32 of a function as mpc.threads"},
+    {kUnbiasedRunningVarAttr, isOf<UnitAttr, BatchNormOp>,
+     "mpc.unbiased_running_var to be a unit attribute of mpc.batch_norm"},
+    {kFileNameAttr, isOf<StringAttr, VariableOp>,
+     "mpc.file_name to be a string of an mpc.variable"},
+    {kTargetAttr, isOf<TargetAttr, ModuleOp>,
+     "the target of a module, such as #mpc.target<\"native\">"},
+    {kPhaseAttr, isOf<PhaseAttr>,
+     "a phase of training such as #mpc.phase<backward>"},
+};
+
+// A name that no pass knows is a mistake, whatever its value: nobody would read
+// it.
 LogicalResult MPCDialect::verifyOperationAttribute(Operation *op,
                                                    NamedAttribute attr) {
-  if (attr.getName() == kKernelAttr) {
-    if (isa<KernelKindAttr>(attr.getValue()))
-      return success();
-    return op->emitOpError("expected the kind of a kernel such as "
-                           "#mpc.kernel<pointwise>, found ")
-           << attr.getValue();
-  }
-  if (attr.getName() == kUnbiasedRunningVarAttr) {
-    if (isa<BatchNormOp>(op) && isa<UnitAttr>(attr.getValue()))
-      return success();
-    return op->emitOpError("expected ")
-           << attr.getName() << " to be a unit attribute of mpc.batch_norm";
-  }
-  if (attr.getName() == kFileNameAttr) {
-    if (isa<VariableOp>(op) && isa<StringAttr>(attr.getValue()))
-      return success();
-    return op->emitOpError("expected ")
-           << attr.getName() << " to be a string of an mpc.variable";
-  }
-  if (attr.getName() == kTargetAttr) {
-    if (isa<ModuleOp>(op) && isa<TargetAttr>(attr.getValue()))
-      return success();
-    return op->emitOpError("expected the target of a module, such as "
-                           "#mpc.target<\"native\">, found ")
-           << attr.getValue();
-  }
-  if (attr.getName() != kPhaseAttr)
+  const OpAttribute *known =
+      llvm::find_if(kOpAttributes, [&](const OpAttribute &each) {
+        return each.name == attr.getName();
+      });
+  if (known == std::end(kOpAttributes))
+    return op->emitOpError("no op has an attribute '")
+           << attr.getName().getValue() << "'";
+  if (known->fits(op, attr.getValue()))
     return success();
-  if (isa<PhaseAttr>(attr.getValue()))
-    return success();
-  return op->emitOpError("expected a phase of training such as "
-                         "#mpc.phase<backward>, found ")
-         << attr.getValue();
+  return op->emitOpError("expected ")
+         << known->expected << ", found " << attr.getValue();
 }
 
 //===----------------------------------------------------------------------===//
@@ -188,18 +210,39 @@ static LogicalResult verifyRole(FunctionOpInterface function,
          << ", found " << attribute;
 }
 
+// The ONNX name of an input or output.
+static LogicalResult verifyName(FunctionOpInterface function,
+                                NamedAttribute attr) {
+  if (isa<StringAttr>(attr.getValue()))
+    return success();
+  return function.emitOpError("expected ")
+         << attr.getName() << " to be a name, found " << attr.getValue();
+}
+
+static LogicalResult refusePort(Operation *op, NamedAttribute attr,
+                                StringRef port) {
+  return op->emitOpError("no ")
+         << port << " has an attribute '" << attr.getName().getValue() << "'";
+}
+
 LogicalResult MPCDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                    unsigned index,
                                                    NamedAttribute attr) {
   auto function = dyn_cast<FunctionOpInterface>(op);
-  if (function && attr.getName() == kIndicesAttr)
+  if (!function)
+    return refusePort(op, attr, "argument");
+  if (attr.getName() == kIndicesAttr)
     return verifyIndices(function, index, attr.getValue());
-  if (function && attr.getName() == kBatchAxisAttr)
+  if (attr.getName() == kBatchAxisAttr)
     return verifyBatchAxis(function, index, attr.getValue());
-  if (function && attr.getName() == kRoleAttr)
+  if (attr.getName() == kRoleAttr)
     return verifyRole(function, attr.getValue(), /*isInput=*/true);
-  if (!function || attr.getName() != kStateAttr)
+  if (attr.getName() == kInputAttr)
+    return verifyName(function, attr);
+  if (attr.getName() == kTrainedAttr && isa<UnitAttr>(attr.getValue()))
     return success();
+  if (attr.getName() != kStateAttr)
+    return refusePort(op, attr, "argument");
   return verifyStateReferences(op, index,
                                {function.getArgumentTypes(), [&](unsigned i) {
                                   return function.getArgAttr(i, kStateAttr);
@@ -210,10 +253,14 @@ LogicalResult MPCDialect::verifyRegionResultAttribute(Operation *op, unsigned,
                                                       unsigned index,
                                                       NamedAttribute attr) {
   auto function = dyn_cast<FunctionOpInterface>(op);
-  if (function && attr.getName() == kRoleAttr)
+  if (!function)
+    return refusePort(op, attr, "result");
+  if (attr.getName() == kRoleAttr)
     return verifyRole(function, attr.getValue(), /*isInput=*/false);
-  if (!function || attr.getName() != kUpdatesAttr)
-    return success();
+  if (attr.getName() == kOutputAttr)
+    return verifyName(function, attr);
+  if (attr.getName() != kUpdatesAttr)
+    return refusePort(op, attr, "result");
   return verifyStateReferences(
       op, index, {function.getResultTypes(), [&](unsigned i) {
                     return function.getResultAttr(i, kUpdatesAttr);

@@ -59,6 +59,7 @@ def MPC_GatherOp : MPC_GatherLikeOp<"gather"> {
   let arguments = (ins MPC_Tensor:$data, MPC_IntTensor:$indices, I64Attr:$axis,
                        DefaultValuedAttr<I64Attr, "0">:$batch_dims);
   let results = (outs MPC_Tensor:$output);
+  let hasFolder = 1;
 }
 
 def MPC_GatherElementsOp : MPC_GatherLikeOp<"gather_elements"> {

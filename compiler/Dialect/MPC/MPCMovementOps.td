@@ -63,6 +63,7 @@ def MPC_ConcatOp : MPC_TensorOp<"concat", "Movement"> {
   }];
   let arguments = (ins Variadic<MPC_Tensor>:$inputs, I64Attr:$axis);
   let results = (outs MPC_Tensor:$output);
+  let hasFolder = 1;
 }
 
 def MPC_SliceOp : MPC_TensorOp<"slice", "Movement"> {

@@ -6,12 +6,20 @@
 
 include "compiler/Dialect/MPC/MPCEnums.td"
 
+def MPC_Normalization : NativeOpTrait<"NormalizationTrait"> {
+  let cppNamespace = "::mpc";
+}
+def MPC_NormalizationGrad : NativeOpTrait<"NormalizationGradTrait"> {
+  let cppNamespace = "::mpc";
+}
+
 //===----------------------------------------------------------------------===//
 // Over the batch
 //===----------------------------------------------------------------------===//
 
 def MPC_BatchNormOp
-    : MPC_TensorOp<"batch_norm", "Composite", [LayoutOpInterface]> {
+    : MPC_TensorOp<"batch_norm", "Composite",
+                   [LayoutOpInterface, MPC_Normalization]> {
   let summary = "BatchNormalization in training mode";
   let description = [{
     Normalises every channel by the mean and the population variance of the
@@ -37,7 +45,8 @@ def MPC_BatchNormOp
 }
 
 def MPC_BatchNormInferenceOp
-    : MPC_TensorOp<"batch_norm_inference", "Composite", [LayoutOpInterface]> {
+    : MPC_TensorOp<"batch_norm_inference", "Composite",
+                   [LayoutOpInterface, MPC_Normalization]> {
   let summary = "BatchNormalization with given statistics";
   let description = [{
     (x - mean) / sqrt(var + epsilon) * scale + bias per channel, in f32.
@@ -56,7 +65,8 @@ def MPC_BatchNormInferenceOp
 }
 
 def MPC_BatchNormGradOp : MPC_TensorOp<"batch_norm_grad", "Composite",
-    [DeclareOpInterfaceMethods<LayoutOpInterface, ["countActivationOperands"]>]> {
+    [DeclareOpInterfaceMethods<LayoutOpInterface, ["countActivationOperands"]>,
+     MPC_NormalizationGrad]> {
   let summary = "gradient of batch_norm";
   let description = [{
     d_scale = sum(dy * xhat), d_bias = sum(dy),
@@ -81,7 +91,8 @@ def MPC_BatchNormGradOp : MPC_TensorOp<"batch_norm_grad", "Composite",
 // Of each sample by itself
 //===----------------------------------------------------------------------===//
 
-def MPC_LayerNormOp : MPC_TensorOp<"layer_norm", "Composite"> {
+def MPC_LayerNormOp
+    : MPC_TensorOp<"layer_norm", "Composite", [MPC_Normalization]> {
   let summary = "LayerNormalization over given axes";
   let description = [{
     (x - mean) * inv_std * scale + bias, with the mean and the population variance
@@ -106,7 +117,8 @@ def MPC_LayerNormOp : MPC_TensorOp<"layer_norm", "Composite"> {
                       MPC_FloatTensor:$inv_std);
 }
 
-def MPC_LayerNormGradOp : MPC_TensorOp<"layer_norm_grad", "Composite"> {
+def MPC_LayerNormGradOp
+    : MPC_TensorOp<"layer_norm_grad", "Composite", [MPC_NormalizationGrad]> {
   let summary = "gradient of layer_norm";
   let description = [{
     d_scale = sum(dy * xhat) over the axes that the scale broadcasts along, and
@@ -126,7 +138,8 @@ def MPC_LayerNormGradOp : MPC_TensorOp<"layer_norm_grad", "Composite"> {
   let results = (outs MPC_FloatTensor:$d_input, MPC_FloatTensor:$d_scale);
 }
 
-def MPC_RMSNormOp : MPC_TensorOp<"rms_norm", "Composite"> {
+def MPC_RMSNormOp
+    : MPC_TensorOp<"rms_norm", "Composite", [MPC_Normalization]> {
   let summary = "RMSNormalization over given axes";
   let description = [{
     x * inv_rms * scale with inv_rms = 1 / sqrt(mean(x * x) + epsilon) over `axes`,
@@ -143,7 +156,8 @@ def MPC_RMSNormOp : MPC_TensorOp<"rms_norm", "Composite"> {
   let results = (outs MPC_FloatTensor:$output, MPC_FloatTensor:$inv_rms);
 }
 
-def MPC_RMSNormGradOp : MPC_TensorOp<"rms_norm_grad", "Composite"> {
+def MPC_RMSNormGradOp
+    : MPC_TensorOp<"rms_norm_grad", "Composite", [MPC_NormalizationGrad]> {
   let summary = "gradient of rms_norm";
   let description = [{
     d_scale = sum(dy * xhat) over the axes that the scale broadcasts along, and

@@ -28,8 +28,15 @@ int64_t getElementBytes(mlir::Type type);
 /// Bytes of a buffer.
 int64_t getBufferBytes(mlir::MemRefType type);
 
+/// The strides, in elements, of a row-major tensor.
+llvm::SmallVector<int64_t> getDenseStrides(llvm::ArrayRef<int64_t> shape);
+
 /// Bytes of a row of the mask of bits that a fused product of n columns makes.
 int64_t getAuxRowBytes(int64_t n);
+
+/// Of ops that are steps.
+template <typename ConcreteOp>
+class StepTrait : public mlir::OpTrait::TraitBase<ConcreteOp, StepTrait> {};
 
 } // namespace mpc::plan
 

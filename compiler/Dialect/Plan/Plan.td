@@ -41,6 +41,13 @@ def Plan_FusedKindAttr : MPC_NamesAttr<Plan_Dialect, "FusedKind", "fused",
 class Plan_Op<string mnemonic, list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, traits>;
 
+// An op that the runtime carries out, one after the other.
+def Plan_Step : NativeOpTrait<"StepTrait"> {
+  let cppNamespace = "::mpc::plan";
+}
+class Plan_StepOp<string mnemonic, list<Trait> traits = []>
+    : Plan_Op<mnemonic, !listconcat(traits, [Plan_Step])>;
+
 // A buffer: contiguous, row-major, of static shape.
 def Plan_Buffer
     : StaticShapeMemRefOf<[F16, BF16, F32, F64, I1, I8, UI8, I16, UI16, I32,

@@ -35,7 +35,10 @@ void PlanDialect::initialize() {
 
 LogicalResult PlanDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attr) {
-  if (attr.getName() != kComputeAttr || isa<ComputeAttr>(attr.getValue()))
+  if (attr.getName() != kComputeAttr)
+    return op->emitOpError("no op has an attribute '")
+           << attr.getName().getValue() << "'";
+  if (isa<ComputeAttr>(attr.getValue()))
     return success();
   return op->emitOpError("expected what a library computes in, such as "
                          "#plan.compute<tf32>, found ")
@@ -54,10 +57,7 @@ int64_t mpc::plan::getBufferBytes(MemRefType type) {
   return type.getNumElements() * getElementBytes(type.getElementType());
 }
 
-bool mpc::plan::isStep(Operation *op) {
-  return isa<LaunchOp, plan::MatMulOp, plan::ConvOp, CopyOp,
-             plan::CheckIndicesOp, plan::IfOp, ForOp>(op);
-}
+bool mpc::plan::isStep(Operation *op) { return op->hasTrait<StepTrait>(); }
 
 SmallVector<Value> mpc::plan::getWrittenBuffers(Operation *step) {
   return llvm::TypeSwitch<Operation *, SmallVector<Value>>(step)
@@ -78,6 +78,13 @@ SmallVector<Value> mpc::plan::getWrittenBuffers(Operation *step) {
       })
       .Case([](CopyOp op) { return SmallVector<Value>{op.getDestination()}; })
       .Default([](Operation *) { return SmallVector<Value>(); });
+}
+
+SmallVector<int64_t> mpc::plan::getDenseStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (size_t axis = shape.size(); axis-- > 1;)
+    strides[axis - 1] = strides[axis] * shape[axis];
+  return strides;
 }
 
 int64_t mpc::plan::getAuxRowBytes(int64_t n) {
@@ -177,10 +184,16 @@ LogicalResult ViewOp::verify() {
   auto source = cast<MemRefType>(getSource().getType());
   auto buffer = cast<MemRefType>(getBuffer().getType());
   if (source.getElementType() != buffer.getElementType() ||
-      source.getNumElements() != buffer.getNumElements())
+      (!getOffset() && source.getNumElements() != buffer.getNumElements()))
     return emitOpError("expected ")
            << source.getNumElements() << " elements of "
            << source.getElementType() << ", found " << buffer;
+  // A part begins at an element and ends within the source.
+  auto offset = static_cast<int64_t>(getOffset().value_or(0));
+  if (offset < 0 || offset % getElementBytes(buffer.getElementType()) != 0 ||
+      offset > getBufferBytes(source) - getBufferBytes(buffer))
+    return emitOpError("expected whole elements within ")
+           << source << ", found " << buffer << " at byte " << offset;
   return success();
 }
 
@@ -335,6 +348,11 @@ LogicalResult ProductOp::verify() {
     return emitOpError("expected unfused to take the product and to yield ")
            << getUnfusedResult().getType();
   return success();
+}
+
+bool AccessOp::isDense() {
+  auto output = cast<RankedTensorType>(getOutput().getType());
+  return ArrayRef<int64_t>(getDenseStrides(output.getShape())) == getStrides();
 }
 
 LogicalResult AccessOp::verify() {

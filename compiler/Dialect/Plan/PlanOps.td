@@ -120,16 +120,24 @@ def Plan_ArenaOp : Plan_BufferOp<"arena"> {
 }
 
 def Plan_ViewOp : Plan_BufferOp<"view"> {
-  let summary = "the same memory under another shape";
+  let summary = "the same memory under another shape, or a part of it";
   let description = [{
-    As many elements in the same order, so that no step has to copy them.
+    Elements in the same order, so that no step has to copy them: all of them
+    or, with `at`, those from a byte on.
 
     ```mlir
     %v = plan.view %b : memref<32x16x2x2xf32> to memref<32x64xf32>
+    %w = plan.view %b at 2048 : memref<32x16x2x2xf32> to memref<16x64xf32>
     ```
   }];
-  let arguments = (ins Plan_Buffer:$source);
-  let assemblyFormat = "$source attr-dict `:` type($source) `to` type($buffer)";
+  let arguments = (ins Plan_Buffer:$source, OptionalAttr<I64Attr>:$offset);
+  let assemblyFormat = [{
+    $source (`at` $offset^)? attr-dict `:` type($source) `to` type($buffer)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::MemRefType":$type,
+                                 "::mlir::Value":$source), [{
+    build($_builder, $_state, type, source, ::mlir::IntegerAttr());
+  }]>];
   let hasVerifier = 1;
 }
 
@@ -172,9 +180,10 @@ def Plan_AccessOp : Plan_Op<"access", [Pure]> {
   let summary = "elements of a tensor where a product finds them";
   let description = [{
     Element (i, j, ...) of the result is the one at
-    offset + i * strides[0] + j * strides[1] + ... in the source's memory. Only
-    products read it: nothing is moved. `plan-fold-movement` makes it of
-    transposes, slices and reshapes. The heads of an attention, for example:
+    offset + i * strides[0] + j * strides[1] + ... in the source's memory: nothing
+    is moved. Only products read it, unless its elements lie side by side, which
+    anything reads. `plan-fold-movement` makes it of transposes, slices and
+    reshapes. The heads of an attention, for example:
 
     ```mlir
     %q = plan.access %qkv {offset = 0 : i64, strides = array<i64: 24576, 64, 2304, 1>}
@@ -185,6 +194,10 @@ def Plan_AccessOp : Plan_Op<"access", [Pure]> {
                        DenseI64ArrayAttr:$strides);
   let results = (outs AnyRankedTensor:$output);
   let assemblyFormat = "$source attr-dict `:` type($source) `to` type($output)";
+  let extraClassDeclaration = [{
+    /// Whether the elements lie side by side, in row-major order.
+    bool isDense();
+  }];
   let hasVerifier = 1;
 }
 
@@ -271,7 +284,7 @@ def Plan_YieldOp : Plan_Op<"yield", [Pure, Terminator, HasParent<"ProductOp">]> 
 // Steps
 //===----------------------------------------------------------------------===//
 
-def Plan_LaunchOp : Plan_Op<"launch", [AttrSizedOperandSegments,
+def Plan_LaunchOp : Plan_StepOp<"launch", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a kernel over [0, extent) in slices of grain";
   let description = [{
@@ -300,7 +313,7 @@ def Plan_LaunchOp : Plan_Op<"launch", [AttrSizedOperandSegments,
   let hasVerifier = 1;
 }
 
-def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments, NoTerminator,
+def Plan_MatMulOp : Plan_StepOp<"matmul", [AttrSizedOperandSegments, NoTerminator,
     SingleBlock, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "c[b] = alpha * op(a[b]) op(b[b]), accumulated in fp32";
   let description = [{
@@ -387,7 +400,7 @@ def Plan_MatMulOp : Plan_Op<"matmul", [AttrSizedOperandSegments, NoTerminator,
   }];
 }
 
-def Plan_ConvOp : Plan_Op<"conv", [AttrSizedOperandSegments,
+def Plan_ConvOp : Plan_StepOp<"conv", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a convolution or one of its gradients, accumulated in fp32";
   let description = [{
@@ -442,7 +455,7 @@ def Plan_ConvOp : Plan_Op<"conv", [AttrSizedOperandSegments,
   }];
 }
 
-def Plan_CopyOp : Plan_Op<"copy"> {
+def Plan_CopyOp : Plan_StepOp<"copy"> {
   let summary = "copies a buffer, or rows of one, to another";
   let description = [{
     A buffer to another of its type; or, on a CPU, `rows` of the source to
@@ -480,7 +493,7 @@ def Plan_CopyOp : Plan_Op<"copy"> {
   let hasVerifier = 1;
 }
 
-def Plan_CheckIndicesOp : Plan_Op<"check_indices"> {
+def Plan_CheckIndicesOp : Plan_StepOp<"check_indices"> {
   let summary = "stops the run where an index names no element";
   let description = [{
     The integers in [begin, end) of each box are in [-size, size), as `indices`
@@ -496,7 +509,7 @@ def Plan_CheckIndicesOp : Plan_Op<"check_indices"> {
   let hasVerifier = 1;
 }
 
-def Plan_IfOp : Plan_Op<"if", [NoTerminator, SingleBlock]> {
+def Plan_IfOp : Plan_StepOp<"if", [NoTerminator, SingleBlock]> {
   let summary = "runs one list of steps or another";
   let description = [{
     The first where the predicate is true, else the second, if there is one.
@@ -517,7 +530,7 @@ def Plan_IfOp : Plan_Op<"if", [NoTerminator, SingleBlock]> {
   let hasVerifier = 1;
 }
 
-def Plan_ForOp : Plan_Op<"for", [NoTerminator, SingleBlock,
+def Plan_ForOp : Plan_StepOp<"for", [NoTerminator, SingleBlock,
     ParentOneOf<["ProgramOp", "ForOp", "IfOp"]>]> {
   let summary = "steps that run `count` times";
   let description = [{

@@ -34,10 +34,9 @@ mlir::LogicalResult checkFoldedSize(NodeImporter &node,
 /// that it is better imported as an op.
 using Folder = mlir::LogicalResult (*)(NodeImporter &);
 
-/// Folders of ops that move elements, that compute them, and that make tables
-/// of signal processing; null if `op` is not one. Names are as `getOpName`
-/// gives them.
-Folder getMovementFolder(llvm::StringRef op);
+/// Folders of ops without an op of the IR or on floats, and of those that make
+/// tables of signal processing; null if `op` is not one. Names are as
+/// `getOpName` gives them.
 Folder getArithmeticFolder(llvm::StringRef op);
 Folder getSignalFolder(llvm::StringRef op);
 

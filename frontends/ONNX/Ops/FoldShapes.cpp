@@ -135,6 +135,26 @@ static LogicalResult foldFloatRange(NodeImporter &node) {
       0, makeFloats(element, {static_cast<int64_t>(values.size())}, values));
 }
 
+// Where the elements are that are not zero: one column each.
+static LogicalResult foldNonZero(NodeImporter &node) {
+  HostTensor source = *node.constant(0);
+  SmallVector<Integers> found;
+  forEachIndex(source.getShape(), [&](ArrayRef<int64_t> index) {
+    int64_t position = getPosition(index, source.getShape());
+    if (source.getDouble(position) != 0.0)
+      found.emplace_back(index);
+  });
+  Integers values;
+  for (size_t axis = 0; axis < source.getShape().size(); ++axis)
+    for (const Integers &index : found)
+      values.push_back(index[axis]);
+  return node.define(0, HostTensor::fromIntegers(
+                            node.getContext(),
+                            {static_cast<int64_t>(source.getShape().size()),
+                             static_cast<int64_t>(found.size())},
+                            values));
+}
+
 static LogicalResult foldRange(NodeImporter &node) {
   Type element = node.constant(0)->type.getElementType();
   for (unsigned i : {0, 1, 2})
@@ -258,6 +278,7 @@ Folder mpc::onnx_frontend::getArithmeticFolder(StringRef op) {
       .Cases({"Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Equal", "Less",
               "LessOrEqual", "Greater", "GreaterOrEqual"},
              foldBinary)
+      .Case("NonZero", foldNonZero)
       .Case("Range", foldRange)
       .Case("Shape", foldShape)
       .Case("Size", foldSize)
@@ -284,8 +305,7 @@ static unsigned countKnownInputs(NodeImporter &node) {
 
 FailureOr<bool> mpc::onnx_frontend::foldNode(NodeImporter &node) {
   std::string op = getOpName(node.getNode());
-  Folder folder = getMovementFolder(op);
-  folder = folder ? folder : getArithmeticFolder(op);
+  Folder folder = getArithmeticFolder(op);
   folder = folder ? folder : getSignalFolder(op);
   if (!folder || node.getNumInputs() == 0)
     return false;

@@ -33,9 +33,10 @@ static LogicalResult importTranspose(NodeImporter &node) {
   auto perm = readPermutation(node);
   if (failed(perm))
     return failure();
-  auto op = node.create<TransposeOp>(
-      {node.operand(0)}, {node.attribute("perm", ArrayRef<int64_t>(*perm))});
-  return op ? node.define(0, op.getOutput()) : failure();
+  return node.define(0,
+                     node.emit<TransposeOp>(
+                         {node.operand(0)},
+                         {node.attribute("perm", ArrayRef<int64_t>(*perm))}));
 }
 
 FailureOr<int64_t> mpc::onnx_frontend::readConcatAxis(NodeImporter &node) {
@@ -83,8 +84,8 @@ static LogicalResult importConcat(NodeImporter &node) {
       return node.refuseTypes(elementOf(parts.front()), elementOf(part));
     part = spreadOverBatch(node, part, i, *axis);
   }
-  auto op = node.create<ConcatOp>(parts, {node.attribute("axis", *axis)});
-  if (!op || failed(node.define(0, op.getOutput())))
+  if (failed(node.define(
+          0, node.emit<ConcatOp>(parts, {node.attribute("axis", *axis)}))))
     return failure();
   return node.hasOutput(1) ? defineLengths(node, *axis) : success();
 }
@@ -102,10 +103,10 @@ static LogicalResult importExpand(NodeImporter &node) {
   auto shape = broadcastShapes(type.getShape(), *requested);
   if (failed(shape))
     return node.invalid("the input does not broadcast to the shape");
-  auto op = node.create<ExpandOp>(
-      {node.operand(0)}, {},
-      RankedTensorType::get(*shape, type.getElementType()));
-  return op ? node.define(0, op.getOutput()) : failure();
+  return node.define(0,
+                     node.emit<ExpandOp>(
+                         {node.operand(0)}, {},
+                         RankedTensorType::get(*shape, type.getElementType())));
 }
 
 //===----------------------------------------------------------------------===//

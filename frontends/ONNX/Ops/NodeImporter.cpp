@@ -504,9 +504,7 @@ Value NodeImporter::reshape(Value value, ArrayRef<int64_t> shape) {
   if (!value || shapeOf(value) == shape)
     return value;
   auto type = RankedTensorType::get(shape, typeOf(value).getElementType());
-  if (auto op = create<ReshapeOp>({value}, {}, type))
-    return op.getOutput();
-  return {};
+  return emit<ReshapeOp>({value}, {}, type);
 }
 
 Value NodeImporter::scalarConstant(double value, Type elementType) {

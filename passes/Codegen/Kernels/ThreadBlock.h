@@ -10,9 +10,6 @@
 
 namespace mpc::codegen {
 
-/// Of an emitted kernel: the threads of its blocks.
-inline constexpr llvm::StringLiteral kThreadsAttr = "mpc.threads";
-
 /// The number of this thread in its block of `threads`, and of the block.
 mlir::Value getThread(mlir::ImplicitLocOpBuilder &b, int64_t threads);
 mlir::Value getBlock(mlir::ImplicitLocOpBuilder &b);

@@ -94,6 +94,8 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
         stride_b = 0 : i64, stride_c = 8 : i64, alpha = 0.5 : f64,
         tile_m = 4 : i64, tile_n = 2 : i64} : memref<4x3xf32>, memref<2x3xf32> loc("fc1")
       %v = plan.view %a : memref<4x2xf32> to memref<8xf32>
+      %half = plan.view %v at 8 : memref<8xf32> to memref<4xf32>
+      %pair = plan.view %half at 4 : memref<4xf32> to memref<2xf32>
       %b = plan.arena at 128 : memref<8xf32>
       plan.launch @kernel ins(%v, %c : memref<8xf32>, memref<2xf32>) outs(%b : memref<8xf32>) extent 8 grain 4 {scratch_bytes = 64 : i64}
       %p = plan.arena at 0 : memref<i1>
@@ -107,6 +109,7 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
       plan.copy %a to %box {rows = 4 : i64, offset = 4 : i64, stride = 8 : i64}
           : memref<4x2xf32>, memref<4x1xf32>
       plan.output "y" role output %b : memref<8xf32>
+      plan.output "pair" role output %pair : memref<2xf32>
     }
   )");
   ASSERT_TRUE(plan.ok()) << plan.status().message();
@@ -146,6 +149,10 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
       std::get<mpc::runtime::CopyStep>(condition.otherwise[0].op);
   EXPECT_EQ(step->buffers[copied.src].offset, 64);
   ASSERT_NE(step->findOutput("y"), nullptr);
+  // A view of a part of a view begins at the sum of their offsets.
+  const auto *pair = step->findOutput("pair");
+  ASSERT_NE(pair, nullptr);
+  EXPECT_EQ(step->buffers[pair->buffer].offset, 64 + 12);
 }
 
 TEST_F(PlanToJSONTest, ConvolutionsArrive) {

@@ -462,3 +462,53 @@ func.func private @write_rows(%w: tensor<4xf32>, %ids: tensor<2xi64>, %u: tensor
       : (tensor<4xf32>, tensor<2xi64>, tensor<2xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// What is joined along its outermost axis is written where it will be: only an
+// input, and what is read elsewhere too, is copied there. On a GPU, whose kernels
+// load vectors, only at multiples of 16 bytes.
+// CHECK-LABEL: plan.program @joins
+// CHECK: %[[X:.*]] = plan.input "x"
+// CHECK: %[[ALL:.*]] = plan.arena : memref<1x6x2xf32>
+// CHECK: %[[FIRST:.*]] = plan.view %[[ALL]] at 0 : memref<1x6x2xf32> to memref<1x2x2xf32>
+// CHECK: plan.launch @join_relu ins(%[[X]] {{.*}} outs(%[[FIRST]] :
+// CHECK: plan.launch @join_relu ins(%[[X]] {{.*}} outs(%[[KEPT:.*]] :
+// CHECK-NOT: plan.launch @join
+// CHECK: %[[SECOND:.*]] = plan.view %[[ALL]] at 16 :
+// CHECK: plan.copy %[[X]] to %[[SECOND]]
+// CHECK: %[[THIRD:.*]] = plan.view %[[ALL]] at 32 :
+// CHECK: plan.copy %[[KEPT]] to %[[THIRD]]
+// CHECK-NOT: plan.launch @join
+// CHECK: plan.output "y" role output %[[ALL]]
+// GPU-LABEL: plan.program @joins
+// GPU: plan.view %{{.*}} at 0 : memref<1x6x2xf32> to memref<1x2x2xf32>
+// GPU: plan.output "y" role output
+func.func @joins(%x: tensor<1x2x2xf32> {mpc.input = "x"})
+    -> (tensor<1x6x2xf32> {mpc.output = "y"}, tensor<1x2x2xf32> {mpc.output = "z"}) {
+  %0 = call @join_relu(%x) : (tensor<1x2x2xf32>) -> tensor<1x2x2xf32>
+  %1 = call @join_relu(%x) : (tensor<1x2x2xf32>) -> tensor<1x2x2xf32>
+  %2 = call @join(%0, %x, %1) : (tensor<1x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x2xf32>) -> tensor<1x6x2xf32>
+  return %2, %1 : tensor<1x6x2xf32>, tensor<1x2x2xf32>
+}
+func.func private @join_relu(%x: tensor<1x2x2xf32>) -> tensor<1x2x2xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %0 = mpc.relu %x : (tensor<1x2x2xf32>) -> tensor<1x2x2xf32>
+  return %0 : tensor<1x2x2xf32>
+}
+func.func private @join(%a: tensor<1x2x2xf32>, %b: tensor<1x2x2xf32>, %c: tensor<1x2x2xf32>) -> tensor<1x6x2xf32> attributes {mpc.kernel = #mpc.kernel<movement>} {
+  %0 = mpc.concat %a, %b, %c {axis = 1 : i64} : (tensor<1x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x2xf32>) -> tensor<1x6x2xf32>
+  return %0 : tensor<1x6x2xf32>
+}
+
+// A dense access is a view for anyone.
+// CHECK-LABEL: plan.program @section
+// CHECK: %[[W:.*]] = plan.input "x"
+// CHECK: %[[ROWS:.*]] = plan.view %[[W]] at 16 : memref<3x4xf32> to memref<2x4xf32>
+// CHECK: plan.launch @section_relu ins(%[[ROWS]]
+func.func @section(%x: tensor<3x4xf32> {mpc.input = "x"}) -> (tensor<2x4xf32> {mpc.output = "y"}) {
+  %0 = plan.access %x {offset = 4 : i64, strides = array<i64: 4, 1>} : tensor<3x4xf32> to tensor<2x4xf32>
+  %1 = call @section_relu(%0) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %1 : tensor<2x4xf32>
+}
+func.func private @section_relu(%x: tensor<2x4xf32>) -> tensor<2x4xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %0 = mpc.relu %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %0 : tensor<2x4xf32>
+}

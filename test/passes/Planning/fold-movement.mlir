@@ -137,3 +137,72 @@ func.func @kept(%a: tensor<8x4x3xf32>, %b: tensor<3x8x5xf32>, %c: tensor<5x4xf32
   }
   return %2 : tensor<3x4x5xf32>
 }
+
+// Elements side by side are read where they are, by any kernel: rows of a weight,
+// at a multiple of 16 bytes on a GPU. Not so a few columns, a small part of what
+// would stay in memory for it, or a result, whose place the caller chooses.
+// CHECK-LABEL: func.func @sections
+// CHECK: %[[G:.+]] = plan.access %arg0 {offset = 12 : i64, strides = array<i64: 3, 1>} : tensor<8x3xf32> to tensor<2x3xf32>
+// CHECK: mpc.region pointwise(%[[G]])
+// CHECK: mpc.region movement{{.*}}kernel = "columns"
+// CHECK: mpc.region pointwise{{.*}}kernel = "large"
+// CHECK: mpc.region movement{{.*}}kernel = "last"
+// CHECK: mpc.region movement{{.*}}kernel = "returned"
+// GPU-LABEL: func.func @sections
+// GPU: plan.access %arg0 {offset = 12 : i64
+// GPU: mpc.region movement{{.*}}kernel = "odd"
+func.func @sections(%w: tensor<8x3xf32>)
+    -> (tensor<2x3xf32>, tensor<8x2xf32>, tensor<1x3xf32>, tensor<1x3xf32>, tensor<3xf32>) {
+  %0 = mpc.region movement (%w) {kernel = "gate"} : (tensor<8x3xf32>) -> tensor<2x3xf32> {
+  ^bb0(%x: tensor<8x3xf32>):
+    %y = mpc.slice %x {offsets = array<i64: 4, 0>, sizes = array<i64: 2, 3>} : (tensor<8x3xf32>) -> tensor<2x3xf32>
+    mpc.yield %y : tensor<2x3xf32>
+  }
+  %1 = mpc.region pointwise (%0) {kernel = "relu"} : (tensor<2x3xf32>) -> tensor<2x3xf32> {
+  ^bb0(%x: tensor<2x3xf32>):
+    %y = mpc.relu %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    mpc.yield %y : tensor<2x3xf32>
+  }
+  %2 = mpc.region movement (%w) {kernel = "columns"} : (tensor<8x3xf32>) -> tensor<8x2xf32> {
+  ^bb0(%x: tensor<8x3xf32>):
+    %y = mpc.slice %x {offsets = array<i64: 0, 1>, sizes = array<i64: 8, 2>} : (tensor<8x3xf32>) -> tensor<8x2xf32>
+    mpc.yield %y : tensor<8x2xf32>
+  }
+  %3 = mpc.region pointwise (%2) {kernel = "read"} : (tensor<8x2xf32>) -> tensor<8x2xf32> {
+  ^bb0(%x: tensor<8x2xf32>):
+    %y = mpc.relu %x : (tensor<8x2xf32>) -> tensor<8x2xf32>
+    mpc.yield %y : tensor<8x2xf32>
+  }
+  %4 = mpc.region pointwise (%w) {kernel = "large"} : (tensor<8x3xf32>) -> tensor<8x3xf32> {
+  ^bb0(%x: tensor<8x3xf32>):
+    %y = mpc.relu %x : (tensor<8x3xf32>) -> tensor<8x3xf32>
+    mpc.yield %y : tensor<8x3xf32>
+  }
+  %5 = mpc.region movement (%4) {kernel = "last"} : (tensor<8x3xf32>) -> tensor<1x3xf32> {
+  ^bb0(%x: tensor<8x3xf32>):
+    %y = mpc.slice %x {offsets = array<i64: 7, 0>, sizes = array<i64: 1, 3>} : (tensor<8x3xf32>) -> tensor<1x3xf32>
+    mpc.yield %y : tensor<1x3xf32>
+  }
+  %6 = mpc.region pointwise (%5) {kernel = "of_last"} : (tensor<1x3xf32>) -> tensor<1x3xf32> {
+  ^bb0(%x: tensor<1x3xf32>):
+    %y = mpc.relu %x : (tensor<1x3xf32>) -> tensor<1x3xf32>
+    mpc.yield %y : tensor<1x3xf32>
+  }
+  %7 = mpc.region movement (%w) {kernel = "odd"} : (tensor<8x3xf32>) -> tensor<1x3xf32> {
+  ^bb0(%x: tensor<8x3xf32>):
+    %y = mpc.slice %x {offsets = array<i64: 1, 0>, sizes = array<i64: 1, 3>} : (tensor<8x3xf32>) -> tensor<1x3xf32>
+    mpc.yield %y : tensor<1x3xf32>
+  }
+  %8 = mpc.region pointwise (%7) {kernel = "of_odd"} : (tensor<1x3xf32>) -> tensor<1x3xf32> {
+  ^bb0(%x: tensor<1x3xf32>):
+    %y = mpc.relu %x : (tensor<1x3xf32>) -> tensor<1x3xf32>
+    mpc.yield %y : tensor<1x3xf32>
+  }
+  %9 = mpc.region movement (%w) {kernel = "returned"} : (tensor<8x3xf32>) -> tensor<1x3xf32> {
+  ^bb0(%x: tensor<8x3xf32>):
+    %y = mpc.slice %x {offsets = array<i64: 4, 0>, sizes = array<i64: 1, 3>} : (tensor<8x3xf32>) -> tensor<1x3xf32>
+    mpc.yield %y : tensor<1x3xf32>
+  }
+  %10 = mpc.reshape %9 : (tensor<1x3xf32>) -> tensor<3xf32>
+  return %1, %3, %6, %8, %10 : tensor<2x3xf32>, tensor<8x2xf32>, tensor<1x3xf32>, tensor<1x3xf32>, tensor<3xf32>
+}

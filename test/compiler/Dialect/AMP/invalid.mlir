@@ -103,3 +103,9 @@ module attributes {amp.loss_scale = 1024 : i64} {
 // expected-error@+1 {{unknown mode "8-mixed"}}
 module attributes {amp.mode = #amp.mode<"8-mixed">} {
 }
+
+// -----
+
+// expected-error@+1 {{no op has an attribute 'amp.loss_scaling'}}
+module attributes {amp.loss_scaling = #amp.loss_scale<dynamic>} {
+}

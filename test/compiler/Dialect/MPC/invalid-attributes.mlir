@@ -85,3 +85,47 @@ func.func @phase_as_a_string(%x: tensor<8xf32>) {
   %0 = mpc.relu %x {mpc.phase = "backward"} : (tensor<8xf32>) -> tensor<8xf32>
   return
 }
+
+// -----
+
+func.func @name_that_no_pass_knows(%x: tensor<8xf32>) {
+  // expected-error@+1 {{no op has an attribute 'mpc.phrase'}}
+  %0 = mpc.relu %x {mpc.phrase = #mpc.phase<backward>} : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{no argument has an attribute 'mpc.output'}}
+func.func @output_of_an_argument(%x: tensor<8xf32> {mpc.output = "x"}) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{no result has an attribute 'mpc.updated'}}
+func.func @misspelt_update(%x: tensor<f32>) -> (tensor<f32> {mpc.updated = @w}) {
+  return %x : tensor<f32>
+}
+
+// -----
+
+// expected-error@+1 {{expected "mpc.input" to be a name, found 3 : i64}}
+func.func @number_as_a_name(%x: tensor<f32> {mpc.input = 3 : i64}) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{expected a positive i32 of a function as mpc.threads, found 32 : i64}}
+func.func @threads_of_another_type() attributes {mpc.threads = 32 : i64} {
+  return
+}
+
+// -----
+
+func.func @variance_of_no_normalization(%x: tensor<8xf32>) {
+  // expected-error@+1 {{expected mpc.unbiased_running_var to be a unit attribute of mpc.batch_norm, found unit}}
+  %0 = mpc.relu %x {mpc.unbiased_running_var} : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}

@@ -418,3 +418,27 @@ plan.program @f {
   // expected-error @below {{expected boxes of integers of the buffer}}
   plan.check_indices %ids [{begin = array<i64: 0>, end = array<i64: 5>, size = 9 : i64}] : memref<4xi32>
 }
+
+// -----
+
+func.func @attribute_that_no_pass_knows(%a: tensor<4x4xf32>) {
+  // expected-error @below {{no op has an attribute 'plan.computed'}}
+  %0 = mpc.matmul %a, %a {plan.computed = #plan.compute<tf32>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+plan.program @view_beyond_its_source {
+  %a = plan.arena : memref<8x4xf32>
+  // expected-error @below {{expected whole elements within 'memref<8x4xf32>', found 'memref<2x4xf32>' at byte 100}}
+  %v = plan.view %a at 100 : memref<8x4xf32> to memref<2x4xf32>
+}
+
+// -----
+
+plan.program @view_between_elements {
+  %a = plan.arena : memref<8x4xf32>
+  // expected-error @below {{expected whole elements}}
+  %v = plan.view %a at 6 : memref<8x4xf32> to memref<2x4xf32>
+}

@@ -33,6 +33,8 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
        in_spatial = array<i64: 8, 8>, out_spatial = array<i64: 8, 8>, kernel = array<i64: 3, 3>,
        strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>,
        pads_begin = array<i64: 1, 1>, pads_end = array<i64: 1, 1>}
+  // CHECK: plan.view %{{.*}} at 40 : memref<32x10xf32> to memref<31x10xf32>
+  %rows = plan.view %y at 40 : memref<32x10xf32> to memref<31x10xf32>
   // CHECK: plan.view %{{.*}} : memref<32x10xf32> to memref<320xf32>
   %v = plan.view %y : memref<32x10xf32> to memref<320xf32>
   // CHECK: plan.launch @relu ins(%{{.*}} : memref<320xf32>) outs(%{{.*}} : memref<320xf32>) extent 320 grain 64

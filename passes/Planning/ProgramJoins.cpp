@@ -1,0 +1,92 @@
+// Tensors that are joined along their outermost axis: what makes them writes
+// them where the joined tensor has them, and no step moves them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/ProgramBuilder.h"
+
+using namespace mlir;
+using namespace mpc;
+
+// The join that a call does of operands which lie side by side in its result:
+// all axes before the one that is joined have one element. Null for other
+// calls.
+static ConcatOp findJoin(func::CallOp call, const SymbolTable &symbols) {
+  auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
+  if (!kernel || getKernelKind(kernel) != KernelKind::Movement)
+    return {};
+  auto join = dyn_cast<ConcatOp>(kernel.getBody().front().front());
+  if (!join || join->getNextNode() != kernel.getBody().front().getTerminator())
+    return {};
+  ArrayRef<int64_t> shape = shapeOf(join.getOutput());
+  bool isOutermost = llvm::all_of(shape.take_front(join.getAxis()),
+                                  [](int64_t extent) { return extent == 1; });
+  bool isWhole = llvm::all_of(join.getInputs(), [&](Value input) {
+    return isa<BlockArgument>(input) &&
+           elementOf(input) == elementOf(join.getOutput());
+  });
+  return isOutermost && isWhole && typeOf(join.getOutput()).getNumElements() > 0
+             ? join
+             : ConcatOp();
+}
+
+// Whether the op that makes `value`, which nothing but the join reads, can
+// write it anywhere.
+bool ProgramBuilder::canPlace(Value value) const {
+  auto call = value.getDefiningOp<func::CallOp>();
+  if (!call || call->getBlock() != &block || !value.hasOneUse())
+    return false;
+  // The parts of what is joined itself have places already.
+  return !joins.contains(call) && !places.contains(value) &&
+         !replaces.contains(value);
+}
+
+// Calls that only join become views: of each operand that can be, its place is
+// part of the result's memory.
+void ProgramBuilder::findJoins() {
+  for (auto call : block.getOps<func::CallOp>()) {
+    ConcatOp join = findJoin(call, symbols);
+    Value result = join ? call.getResult(0) : Value();
+    if (!join || places.contains(result) || replaces.contains(result))
+      continue;
+    // Where each operand begins, in bytes.
+    SmallVector<std::pair<Value, int64_t>> parts;
+    int64_t offset = 0;
+    bool isAligned = true;
+    for (Value input : join.getInputs()) {
+      Value operand =
+          call.getOperand(cast<BlockArgument>(input).getArgNumber());
+      parts.emplace_back(operand, offset);
+      isAligned &= !target.isGPU() || offset % TargetInfo::kGPUAlignment == 0;
+      offset += plan::getBufferBytes(getBufferType(operand.getType()));
+    }
+    if (!isAligned || llvm::none_of(parts, [&](const auto &part) {
+          return canPlace(part.first);
+        }))
+      continue;
+    Value joined = newArena(result.getType(), call.getLoc());
+    joins[call] = joined;
+    for (auto [operand, begin] : parts)
+      if (canPlace(operand))
+        places[operand] = plan::ViewOp::create(
+            builder, call.getLoc(), getBufferType(operand.getType()), joined,
+            builder.getI64IntegerAttr(begin));
+  }
+}
+
+// Copies the operands that are not in the result's memory.
+void ProgramBuilder::addJoin(func::CallOp call, Value joined) {
+  buffers[call.getResult(0)] = joined;
+  ConcatOp join = findJoin(call, symbols);
+  int64_t offset = 0;
+  for (Value input : join.getInputs()) {
+    Value operand = call.getOperand(cast<BlockArgument>(input).getArgNumber());
+    MemRefType type = getBufferType(operand.getType());
+    Value buffer = buffers.lookup(operand);
+    if (buffer != places.lookup(operand) && type.getNumElements() > 0)
+      plan::CopyOp::create(
+          builder, call.getLoc(), buffer,
+          plan::ViewOp::create(builder, call.getLoc(), type, joined,
+                               builder.getI64IntegerAttr(offset)));
+    offset += plan::getBufferBytes(type);
+  }
+}
