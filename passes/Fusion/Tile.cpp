@@ -19,8 +19,24 @@ static constexpr int64_t kMaxRecomputedDepth = 256;
 /// How many times as many parts as are wanted there may be.
 static constexpr int64_t kMaxExcess = 4;
 
+/// How many elements a mask has at least that is made again, and how many times
+/// as many as what it is made of. A smaller one is in a cache.
+static constexpr int64_t kLeastMask = int64_t(1) << 20;
+static constexpr int64_t kLeastGrowth = 16;
+
 static int64_t countElements(Value value) {
   return typeOf(value).getNumElements();
+}
+
+bool mpc::makesLargeMask(Operation *op) {
+  if (!isa<AndOp, EqualOp, LessOp, LessOrEqualOp, NotOp, OrOp, XorOp>(op))
+    return false;
+  const int64_t elements = countElements(op->getResult(0));
+  return elements >= kLeastMask && elementOf(op->getResult(0)).isInteger(1) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           return elementOf(operand).isInteger(1) ||
+                  countElements(operand) * kLeastGrowth <= elements;
+         });
 }
 
 // The phase of an op; of a change of type, which has none, the phase of what it
@@ -300,7 +316,8 @@ static bool isFreeBehind(Operation *op) {
 bool Tile::absorbMaker(OpOperand &operand) {
   Operation *maker = operand.get().getDefiningOp();
   int64_t axis = getAxis(operand);
-  if (!maker || contains(maker) || axis == kWhole || !isFreeInFront(maker) ||
+  if (!maker || contains(maker) || axis == kWhole ||
+      !(isFreeInFront(maker) || makesLargeMask(maker)) ||
       !findPartedAxes(maker, axis) || !canSplit(maker, axis, count) ||
       !add(maker, axis))
     return false;

@@ -14,6 +14,11 @@
 
 namespace mpc {
 
+/// Whether `op` makes a large mask by comparing places with places, or of other
+/// masks. A loop over parts makes its part again, which takes less than to keep
+/// the mask in memory: of n tokens it has n * n elements.
+bool makesLargeMask(mlir::Operation *op);
+
 /// A product of batches whose result is wide: larger than both of its operands,
 /// with the ops of its phase that read or make values as large: S = Q K^T,
 /// softmax(S), and the product of that with V. They become the body of a loop.

@@ -44,6 +44,7 @@ public:
 
 private:
   void findValues();
+  void addWhole(Value value);
   Value split(PartedValue value);
   Value join(Value stack, PartedValue value);
   RankedTensorType getStack(PartedValue value);
@@ -57,9 +58,10 @@ private:
   int64_t count;
   Location location;
   OpBuilder builder;
-  /// What the ops read of others: in parts, and as they are.
+  /// What the ops read of others: in parts, and as they are; masks of places
+  /// are made in the loop.
   llvm::SetVector<PartedValue> parted;
-  llvm::SetVector<Value> whole, constants;
+  llvm::SetVector<Value> whole, constants, masks;
   /// What others read of theirs: sums over all parts, and what is in parts.
   SmallVector<Value> sums;
   SmallVector<PartedValue> made;
@@ -77,23 +79,34 @@ private:
 };
 } // namespace
 
-// Fills the lists of the loop's operands (parted, constants, whole) and of its
-// results.
+// Lists a value that every part reads as it is: a copied constant, a mask that
+// is made again, or an operand of the loop.
+void LoopBuilder::addWhole(Value value) {
+  Operation *maker = value.getDefiningOp();
+  if (maker && maker->hasTrait<OpTrait::ConstantLike>()) {
+    constants.insert(value);
+  } else if (maker && makesLargeMask(maker)) {
+    for (Value operand : maker->getOperands())
+      addWhole(operand);
+    masks.insert(value);
+  } else {
+    whole.insert(value);
+  }
+}
+
+// Fills the lists of the loop's operands (parted, constants, masks, whole) and
+// of its results.
 void LoopBuilder::findValues() {
   for (Operation *op : ops) {
-    // Operands from outside: cut into parts, copied constants, or read whole.
+    // Operands from outside: cut into parts, or read whole.
     for (OpOperand &operand : op->getOpOperands()) {
-      Value value = operand.get();
-      Operation *maker = value.getDefiningOp();
       int64_t axis = tile.getAxis(operand);
       if (tile.isMadeInside(operand))
         continue;
       if (axis != kWhole)
-        parted.insert({value, axis});
-      else if (maker && maker->hasTrait<OpTrait::ConstantLike>())
-        constants.insert(value);
+        parted.insert({operand.get(), axis});
       else
-        whole.insert(value);
+        addWhole(operand.get());
     }
     // Results that something outside reads: sums over parts, or stacked parts.
     Value result = op->getResult(0);
@@ -199,6 +212,12 @@ void LoopBuilder::addBody(ScanOp scan) {
     values[{value, kWhole}] = argument;
   for (Value value : constants)
     values[{value, kWhole}] = body.clone(*value.getDefiningOp())->getResult(0);
+  for (Value value : masks) {
+    Operation *mask = body.clone(*value.getDefiningOp());
+    for (OpOperand &operand : mask->getOpOperands())
+      operand.set(values.lookup({operand.get(), kWhole}));
+    values[{value, kWhole}] = mask->getResult(0);
+  }
   // Behind the parts, the loop scans the numbers of first groups.
   ArrayRef<BlockArgument> starts =
       scan.getScannedArguments().drop_front(parted.size());
@@ -312,6 +331,10 @@ bool TileProductsPass::tileBlock(Block &block) {
       if (op->use_empty())
         op->erase();
   }
+  // Masks that all loops make again.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (makesLargeMask(&op) && op.use_empty())
+      op.erase();
   return (tiles.empty() || sortTopologically(&block)) &&
          llvm::all_of(loops, [&](ScanOp loop) {
            return tileBlock(loop.getBody().front());

@@ -164,3 +164,38 @@ func.func @costly(%q: tensor<4x700x300xf32>, %k: tensor<4x700x300xf32>, %dy: ten
   %dk = mpc.matmul %e, %dy {mpc.phase = #mpc.phase<backward>, transA = true} : (tensor<4x700x700xf32>, tensor<4x700x300xf32>) -> tensor<4x700x300xf32>
   return %o, %dk : tensor<4x700x300xf32>, tensor<4x700x300xf32>
 }
+
+// A large mask of places is made in the loop: for rows a part of it, for samples
+// all of it, of which the loop within makes a part.
+//
+// CHECK-LABEL: func.func @places
+// CHECK-NOT: tensor<2048x2048xi1>
+// CHECK: mpc.scan
+// CHECK: mpc.less_or_equal {{.*}} -> tensor<[[ROWS:[0-9]+]]x2048xi1>
+// CHECK: mpc.and {{.*}} -> tensor<[[ROWS]]x2048xi1>
+// CHECK: mpc.select
+// CHECK-LABEL: func.func @places_of_samples
+// CHECK-NOT: tensor<2048x2048xi1>
+// CHECK: return
+func.func @places(%q: tensor<1x2048x16xf32>, %k: tensor<1x2048x16xf32>, %v: tensor<1x2048x16xf32>, %seen: tensor<1x2048xi1>,
+                  %first: tensor<2048x1xi64>, %second: tensor<1x2048xi64>) -> tensor<1x2048x16xf32> {
+  %hidden = mpc.constant dense<0xFF800000> : tensor<f32>
+  %order = mpc.less_or_equal %second, %first : (tensor<1x2048xi64>, tensor<2048x1xi64>) -> tensor<2048x2048xi1>
+  %mask = mpc.and %order, %seen : (tensor<2048x2048xi1>, tensor<1x2048xi1>) -> tensor<2048x2048xi1>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<1x2048x16xf32>, tensor<1x2048x16xf32>) -> tensor<1x2048x2048xf32>
+  %m = mpc.select %mask, %s, %hidden : (tensor<2048x2048xi1>, tensor<1x2048x2048xf32>, tensor<f32>) -> tensor<1x2048x2048xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<1x2048x2048xf32>) -> tensor<1x2048x2048xf32>
+  %o = mpc.matmul %p, %v : (tensor<1x2048x2048xf32>, tensor<1x2048x16xf32>) -> tensor<1x2048x16xf32>
+  return %o : tensor<1x2048x16xf32>
+}
+
+func.func @places_of_samples(%q: tensor<2x2048x16xf32>, %k: tensor<2x2048x16xf32>, %v: tensor<2x2048x16xf32>, %first: tensor<2048x1xi64>,
+                             %second: tensor<1x2048xi64>) -> tensor<2x2048x16xf32> {
+  %hidden = mpc.constant dense<0xFF800000> : tensor<f32>
+  %mask = mpc.less_or_equal %second, %first : (tensor<1x2048xi64>, tensor<2048x1xi64>) -> tensor<2048x2048xi1>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<2x2048x16xf32>, tensor<2x2048x16xf32>) -> tensor<2x2048x2048xf32>
+  %m = mpc.select %mask, %s, %hidden : (tensor<2048x2048xi1>, tensor<2x2048x2048xf32>, tensor<f32>) -> tensor<2x2048x2048xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<2x2048x2048xf32>) -> tensor<2x2048x2048xf32>
+  %o = mpc.matmul %p, %v : (tensor<2x2048x2048xf32>, tensor<2x2048x16xf32>) -> tensor<2x2048x16xf32>
+  return %o : tensor<2x2048x16xf32>
+}
