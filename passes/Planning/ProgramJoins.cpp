@@ -59,17 +59,21 @@ void ProgramBuilder::findJoins() {
       isAligned &= !target.isGPU() || offset % TargetInfo::kGPUAlignment == 0;
       offset += plan::getBufferBytes(getBufferType(operand.getType()));
     }
-    if (!isAligned || llvm::none_of(parts, [&](const auto &part) {
-          return canPlace(part.first);
-        }))
+    // What is joined with itself has two places: it is copied to both.
+    auto hasPlace = [&](const std::pair<Value, int64_t> &part) {
+      return canPlace(part.first) &&
+             llvm::count(llvm::make_first_range(parts), part.first) == 1;
+    };
+    SmallVector<std::pair<Value, int64_t>> placed;
+    llvm::copy_if(parts, std::back_inserter(placed), hasPlace);
+    if (!isAligned || placed.empty())
       continue;
     Value joined = newArena(result.getType(), call.getLoc());
     joins[call] = joined;
-    for (auto [operand, begin] : parts)
-      if (canPlace(operand))
-        places[operand] = plan::ViewOp::create(
-            builder, call.getLoc(), getBufferType(operand.getType()), joined,
-            builder.getI64IntegerAttr(begin));
+    for (auto [operand, begin] : placed)
+      places[operand] = plan::ViewOp::create(
+          builder, call.getLoc(), getBufferType(operand.getType()), joined,
+          builder.getI64IntegerAttr(begin));
   }
 }
 

@@ -512,3 +512,17 @@ func.func private @section_relu(%x: tensor<2x4xf32>) -> tensor<2x4xf32> attribut
   %0 = mpc.relu %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
   return %0 : tensor<2x4xf32>
 }
+
+// What is joined with itself is in both places.
+// CHECK-LABEL: plan.program @joined_twice
+// CHECK: plan.launch @join_relu
+// CHECK: plan.launch @twice
+func.func @joined_twice(%x: tensor<1x2x2xf32> {mpc.input = "x"}) -> (tensor<1x4x2xf32> {mpc.output = "y"}) {
+  %0 = call @join_relu(%x) : (tensor<1x2x2xf32>) -> tensor<1x2x2xf32>
+  %1 = call @twice(%0) : (tensor<1x2x2xf32>) -> tensor<1x4x2xf32>
+  return %1 : tensor<1x4x2xf32>
+}
+func.func private @twice(%a: tensor<1x2x2xf32>) -> tensor<1x4x2xf32> attributes {mpc.kernel = #mpc.kernel<movement>} {
+  %0 = mpc.concat %a, %a {axis = 1 : i64} : (tensor<1x2x2xf32>, tensor<1x2x2xf32>) -> tensor<1x4x2xf32>
+  return %0 : tensor<1x4x2xf32>
+}
