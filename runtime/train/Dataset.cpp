@@ -256,7 +256,8 @@ static StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
                                "help: where an input has them along another, "
                                "say which with --batch-axis"
                              : "; help: where samples are along another axis, "
-                               "say which with --batch-axis"));
+                               "say which with --batch-axis NAME=AXIS, and "
+                               "NAME=none where it is the same for all"));
   }
   if (batch == 0)
     return Status(StatusCode::Unsupported, "the model takes no data");

@@ -385,6 +385,73 @@ class Decays(nn.Module):
         return self.output(self.norm(y.flatten(2)))
 
 
+class Pairs(nn.Module):
+    """The contrastive loss of images and words that go together: of all pairs,
+    sharpened by a temperature that is learned, behind a branch that starts at 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.image = nn.Sequential(nn.Conv2d(2, 6, 2, 2), nn.GELU(), nn.Flatten())
+        self.project, self.mix = nn.Linear(24, 8), nn.Linear(8, 8)
+        self.words = nn.Embedding(9, 8, padding_idx=0)
+        self.gate = nn.Parameter(torch.zeros(1))
+        self.temperature = nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, image, words):
+        first = self.project(self.image(image))
+        first = first + self.gate * torch.tanh(self.mix(first))
+        first = functional.normalize(first, dim=-1)
+        second = self.words(words).mean(1)
+        second = second / second.norm(dim=-1, keepdim=True)
+        scores = self.temperature.clamp(max=4.6).exp() * first @ second.t()
+        own = torch.arange(scores.shape[0])
+        loss = functional.cross_entropy(scores, own)
+        return (loss + functional.cross_entropy(scores.t(), own)) / 2
+
+
+class Rotations(nn.Module):
+    """Attention of four heads by two of keys, turned by places times frequencies,
+    between root mean squares, and a gated layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(9, 16)
+        self.first = nn.Parameter(torch.ones(16))
+        self.second = nn.Parameter(torch.ones(16))
+        self.query, self.both = nn.Linear(16, 16, False), nn.Linear(16, 16, False)
+        self.join, self.gate = nn.Linear(16, 16, False), nn.Linear(16, 24, False)
+        self.up, self.down = nn.Linear(16, 24, False), nn.Linear(24, 16, False)
+        self.output = nn.Linear(16, 4)
+        self.register_buffer("frequencies", 100 ** -(torch.arange(2) / 2))
+
+    @staticmethod
+    def normalize(x, scale):
+        return scale * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+
+    def turn(self, x, angles):
+        left, right = x.chunk(2, -1)
+        turned = torch.cat((-right, left), -1)
+        return x * angles.cos() + turned * angles.sin()
+
+    def forward(self, ids):
+        x = self.words(ids)
+        places = torch.arange(ids.shape[1]).to(x.dtype)
+        half = torch.outer(places, self.frequencies)
+        angles = torch.cat((half, half), -1)
+        h = self.normalize(x, self.first)
+        query = self.query(h).view(*ids.shape, 4, 4).transpose(1, 2)
+        key, value = self.both(h).view(*ids.shape, 4, 4).transpose(1, 2).chunk(2, 1)
+        query, key = self.turn(query, angles), self.turn(key, angles)
+        key, value = (each.repeat_interleave(2, 1) for each in (key, value))
+        heads = functional.scaled_dot_product_attention(
+            query, key, value, is_causal=True
+        )
+        x = x + self.join(heads.transpose(1, 2).flatten(2))
+        h = self.normalize(x, self.second)
+        x = x + self.down(functional.silu(self.gate(h)) * self.up(h))
+        return self.output(x.mean(1))
+
+
 @dataclasses.dataclass
 class Kind:
     make: typing.Callable
@@ -443,5 +510,11 @@ KINDS = {
         Styles, {"code": Array((5,))}, Array((3, 4, 4)), "mse", stops=True
     ),
     "fourier": Kind(Fourier, {"x": Array((6, 8))}, Array((), 3), stops=True),
+    "pairs": Kind(
+        Pairs,
+        {"image": Array((2, 4, 4)), "words": Array((5,), 9)},
+        *(None, "output:loss"),
+    ),
+    "rotations": Kind(Rotations, {"ids": Array((7,), 9)}, Array((), 4)),
     "decays": Kind(Decays, {"x": Array((8, 6))}, Array((8, 6)), "mse", stops=True),
 }

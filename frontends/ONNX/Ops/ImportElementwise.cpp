@@ -148,7 +148,7 @@ static FailureOr<Value> alignRight(NodeImporter &node, Value a, Value b) {
   return node.reshape(b, shape);
 }
 
-template <typename OpT>
+template <typename OpT, bool isSwapped = false>
 static LogicalResult importAligned(NodeImporter &node) {
   if (failed(checkSameElementType(node)))
     return failure();
@@ -156,7 +156,8 @@ static LogicalResult importAligned(NodeImporter &node) {
   FailureOr<Value> b = alignRight(node, a, node.operand(1));
   if (failed(b) || !*b)
     return failure();
-  return node.define(0, node.emit<OpT>({a, *b}));
+  return node.define(0, isSwapped ? node.emit<OpT>({*b, a})
+                                  : node.emit<OpT>({a, *b}));
 }
 
 // Sum, Max and Min of any number of inputs, from the left.
@@ -473,6 +474,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
       {"", "Abs", 6, kNoEnd, 1, 1, 1, importUnary<AbsOp>},
       {"", "Add", 6, 6, 2, 2, 1, importAligned<AddOp>},
       {"", "Add", 7, kNoEnd, 2, 2, 1, importAdd},
+      {"", "And", 6, 6, 2, 2, 1, importBits<importAligned<AndOp>>},
       {"", "And", 7, kNoEnd, 2, 2, 1, importBits<importBinary<AndOp>>},
       {"", "BitCast", 26, kNoEnd, 1, 1, 1, importBitCast},
       {"", "BitShift", 11, kNoEnd, 2, 2, 1, importBitShift},
@@ -486,11 +488,14 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
       {"", "Clip", 11, kNoEnd, 1, 3, 1, importClip},
       {"", "Div", 6, 6, 2, 2, 1, importAligned<DivOp>},
       {"", "Div", 7, kNoEnd, 2, 2, 1, importBinary<DivOp>},
+      {"", "Equal", 6, 6, 2, 2, 1, importAligned<EqualOp>},
       {"", "Equal", 7, kNoEnd, 2, 2, 1, importComparison<EqualOp, false>},
       {"", "Exp", 6, kNoEnd, 1, 1, 1, importUnary<ExpOp>},
+      {"", "Greater", 6, 6, 2, 2, 1, importAligned<LessOp, true>},
       {"", "Greater", 7, kNoEnd, 2, 2, 1, importComparison<LessOp, true>},
       {"", "GreaterOrEqual", 12, kNoEnd, 2, 2, 1,
        importComparison<LessOrEqualOp, true>},
+      {"", "Less", 6, 6, 2, 2, 1, importAligned<LessOp>},
       {"", "Less", 7, kNoEnd, 2, 2, 1, importComparison<LessOp, false>},
       {"", "LessOrEqual", 12, kNoEnd, 2, 2, 1,
        importComparison<LessOrEqualOp, false>},
@@ -505,6 +510,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
       {"", "Mul", 7, kNoEnd, 2, 2, 1, importBinary<MulOp>},
       {"", "Neg", 6, kNoEnd, 1, 1, 1, importUnary<NegOp>},
       {"", "Not", 1, kNoEnd, 1, 1, 1, importBits<importUnary<NotOp>>},
+      {"", "Or", 6, 6, 2, 2, 1, importBits<importAligned<OrOp>>},
       {"", "Or", 7, kNoEnd, 2, 2, 1, importBits<importBinary<OrOp>>},
       {"", "Pow", 6, 6, 2, 2, 1, importAligned<PowOp>},
       {"", "Pow", 7, kNoEnd, 2, 2, 1, importPow},
@@ -519,6 +525,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
       {"", "Sum", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<AddOp>},
       {"", "SwiGLU", 28, kNoEnd, 2, 2, 1, importSwiGLU},
       {"", "Tanh", 6, kNoEnd, 1, 1, 1, importUnary<TanhOp>},
+      {"", "Xor", 6, 6, 2, 2, 1, importBits<importAligned<XorOp>>},
       {"", "Xor", 7, kNoEnd, 2, 2, 1, importBits<importBinary<XorOp>>},
       {"", "Gelu", 20, kNoEnd, 1, 1, 1, importGelu},
       {kMicrosoft, "BiasFastGelu", 1, kNoEnd, 2, 2, 1,

@@ -112,9 +112,9 @@ static LogicalResult importRNN(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getRecurrentOps() {
   static const OpEntry entries[] = {
-      {"", "GRU", 7, kNoEnd, 3, 6, 2, importGRU},
-      {"", "LSTM", 7, kNoEnd, 3, 8, 3, importLSTM},
-      {"", "RNN", 7, kNoEnd, 3, 6, 2, importRNN},
+      {"", "GRU", 6, kNoEnd, 3, 6, 2, importGRU},
+      {"", "LSTM", 6, kNoEnd, 3, 8, 3, importLSTM},
+      {"", "RNN", 6, kNoEnd, 3, 6, 2, importRNN},
       {kMicrosoft, "GRUTraining", 1, kNoEnd, 3, 6, 3, importGRU},
       {kMicrosoft, "LSTMTraining", 1, kNoEnd, 3, 8, 5, importLSTM},
   };

@@ -434,6 +434,9 @@ LogicalResult RecurrentImporter::defineOutputs() {
 LogicalResult RecurrentImporter::import() {
   if (failed(readTypes()) || failed(readAttributes()) || failed(readShapes()))
     return failure();
+  // Which outputs there are, the node says by having them.
+  if (node.getOpset() < 7)
+    node.ignore("output_sequence");
   input = node.operand(0);
   if (batchFirst)
     input = node.emit<TransposeOp>(

@@ -140,6 +140,7 @@ private:
   bool isStoredVector(StringRef value);
   bool isModulesNumber(StringRef value);
   bool isAngles(const Node &product);
+  void useFactors(StringRef value);
   bool isIntegerInput(StringRef value);
   StringRef skipViews(StringRef value);
   bool isTable(const Node &gather);
@@ -305,10 +306,15 @@ void TrainableSearch::findWeights(const Node &node) {
   if (op == "Gather" && isTable(node) &&
       (!getFacts(node.input(1)).isFixed || isEmbedding(node)))
     use(node.input(0));
-  // The scale of a normalization that is spelt out, before or behind it.
-  if (op == "Mul" && node.input_size() == 2)
+  // The scale of a normalization that is spelt out, before or behind it; also
+  // that of what is divided by the root, as in scale * x / root.
+  if ((op == "Mul" || op == "Div") && node.input_size() == 2)
     for (int index : {0, 1}) {
       Facts other = getFacts(node.input(1 - index));
+      if (op == "Mul" ? other.isInverseRoot : index == 0 && other.isRoot)
+        useFactors(node.input(index));
+      if (op == "Div")
+        continue;
       bool scalesBranch = other.takesBias && !other.isFixed &&
                           isStoredVector(node.input(index)) && isBranch(node);
       if (other.isNormalized || other.isInverseRoot || scalesBranch)
@@ -317,6 +323,15 @@ void TrainableSearch::findWeights(const Node &node) {
           isBranch(node))
         use(node.input(index));
     }
+}
+
+// Of a product, the factors that have one number for each channel.
+void TrainableSearch::useFactors(StringRef value) {
+  const Node *product = graph.getProducer(value);
+  if (product && product->op_type() == "Mul")
+    for (const std::string &factor : product->input())
+      if (isStoredVector(factor))
+        use(factor, /*orScalar=*/false);
 }
 
 // The value that `value` is a view of.
