@@ -354,6 +354,7 @@ def test_numbers_that_may_mean_the_batch_are_named(op, batch, number, tmp_path):
         (1, 1, 4, "32"),
         (2, 2, 4, "32"),
         (8, 0.125, 64, "32"),  # the root of a head's size
+        (8, 0.125, 128, "32"),  # two heads
     ],
 )
 def test_other_numbers_are_not_named(batch, number, width, wanted, tmp_path):

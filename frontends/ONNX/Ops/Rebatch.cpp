@@ -214,7 +214,8 @@ void Rebatch::followSources(NodeImporter &node) {
 
 // Whether the input is a number of the file that is the exported batch, or one
 // that multiplies by a batch's share, and no other meaning shows: attention
-// divides products of 64 terms, or their operands, by their root, 8.
+// divides products of 64 terms, or their operands, by their root, 8; before a
+// query's 128 elements are two heads, too.
 bool Rebatch::isExportedBatch(NodeImporter &node, unsigned input) const {
   StringRef name = node.getInputName(input),
             other = node.getInputName(1 - input);
@@ -226,9 +227,12 @@ bool Rebatch::isExportedBatch(NodeImporter &node, unsigned input) const {
                                    : double(number->getIntegers().front());
   bool isShare =
       node.getOpType() == "Mul" && std::abs(value * exported - 1) <= 1e-3;
-  int64_t square = exported * exported;
-  bool isRoot = llvm::is_contained(node.operandShape(1 - input), square) ||
-                terms.lookup(other) == square;
+  auto hasRoot = [&](int64_t terms) {
+    return terms > 0 && terms % (exported * exported) == 0;
+  };
+  bool isRoot = (isShare || node.getOpType() == "Div") &&
+                (llvm::any_of(node.operandShape(1 - input), hasRoot) ||
+                 hasRoot(terms.lookup(other)));
   return (isShare || value == exported) && !isRoot;
 }
 

@@ -298,8 +298,8 @@ void TrainableSearch::findWeights(const Node &node) {
     for (int index : weighted->weights)
       if (index < node.input_size())
         use(node.input(index));
-  // What a function bends, such as the exponential of a temperature, is
-  // learned: of a constant the result would be stored.
+  // What a function bends, such as the exponential of a temperature, is mostly
+  // learned: whoever has a constant can store the result.
   if (bends(op) && node.input_size() > 0 &&
       graph.getInitializer(skipViews(node.input(0))))
     use(node.input(0));
