@@ -5,7 +5,6 @@
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/EvalMetrics.h"
-#include "runtime/train/RunStatistics.h"
 #include "runtime/train/StepRunner.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/DataFlags.h"
@@ -56,18 +55,16 @@ struct TrainCommand {
                        : Verbosity::Normal;
   }
 };
-} // namespace
 
-//===----------------------------------------------------------------------===//
-// Data
-//===----------------------------------------------------------------------===//
-
-namespace {
 struct TrainingData {
   std::optional<Dataset> train, evaluation;
   std::string preparation; ///< as describePreparation has it
 };
 } // namespace
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
 
 static Status openData(const TrainCommand &command, const TraineeInfo &info,
                        std::vector<Array> arrays, std::vector<Array> heldArrays,
@@ -141,13 +138,11 @@ static ExitCode finishOptions(TrainCommand &command) {
   if (!command.valData.empty() && command.valSplit != 0)
     return reportError(ExitCode::Usage,
                        "expected --val-data or --val-split, found both");
-  // What the loop is told: whether there are evaluations, and whether anything
-  // keeps the best weights.
+  // Stopping early needs evaluations, and the best weights a place.
   const bool evaluates = !command.valData.empty() || command.valSplit != 0;
-  const bool keepsWeights =
+  const bool saves =
       !command.trained.output.empty() || !command.train.checkpointDir.empty();
-  if (ExitCode code =
-          resolve(command.loop, evaluates, keepsWeights, command.train);
+  if (ExitCode code = resolve(command.loop, evaluates, saves, command.train);
       code != ExitCode::Done)
     return code;
   return resolve(command.trained, command.compile.model.model);

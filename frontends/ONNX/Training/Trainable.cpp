@@ -127,7 +127,6 @@ public:
 
 private:
   using Node = proto::NodeProto;
-
   std::optional<llvm::SmallVector<int64_t>> getStoredShape(StringRef name);
   Facts getFacts(StringRef value) const { return facts.lookup(value); }
   Facts infer(const Node &node);
