@@ -5,6 +5,7 @@
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/EvalMetrics.h"
+#include "runtime/train/RunStatistics.h"
 #include "runtime/train/StepRunner.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/DataFlags.h"
@@ -138,7 +139,6 @@ static ExitCode finishOptions(TrainCommand &command) {
   if (!command.valData.empty() && command.valSplit != 0)
     return reportError(ExitCode::Usage,
                        "expected --val-data or --val-split, found both");
-  // Stopping early needs evaluations, and the best weights a place.
   const bool evaluates = !command.valData.empty() || command.valSplit != 0;
   const bool saves =
       !command.trained.output.empty() || !command.train.checkpointDir.empty();
