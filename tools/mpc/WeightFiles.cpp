@@ -8,6 +8,7 @@
 #include "frontends/ONNX/Model/Weights.h"
 #include "frontends/ONNX/Training/Artifacts.h"
 #include "runtime/train/ArrayFile.h"
+#include "runtime/train/RuntimeCheckpoint.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Notes.h"
 
@@ -15,6 +16,9 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+
+#include <array>
+#include <fstream>
 
 using namespace mlir;
 using namespace mpc;
@@ -202,9 +206,17 @@ static llvm::Expected<Values> readValues(const std::string &file,
                                       ": the file holds no arrays");
 }
 
+// Whether a file begins as ONNX Runtime's checkpoints do.
+static bool beginsAsCheckpoint(const std::string &path) {
+  std::array<std::byte, 8> head;
+  std::ifstream file(path, std::ios::binary);
+  return file.read(reinterpret_cast<char *>(head.data()), head.size()) &&
+         runtime::train::looksLikeRuntimeCheckpoint(head.data(), head.size());
+}
+
 // The checkpoint beside ONNX Runtime's training artifacts, which has the values
-// of their parameters; nothing for other models, and for a link, which may lead
-// out of the folder.
+// of their parameters; nothing for other models, for a file of another kind by
+// that name, and for a link, which may lead out of the folder.
 static std::vector<std::string>
 findOwnCheckpoint(const onnx_frontend::Model &model) {
   if (!onnx_frontend::isTrainingArtifact(model))
@@ -213,7 +225,8 @@ findOwnCheckpoint(const onnx_frontend::Model &model) {
   llvm::sys::path::append(path, "checkpoint");
   llvm::sys::fs::file_status status;
   if (llvm::sys::fs::status(path, status, /*follow=*/false) ||
-      !llvm::sys::fs::is_regular_file(status))
+      !llvm::sys::fs::is_regular_file(status) ||
+      !beginsAsCheckpoint(path.str().str()))
     return {};
   return {path.str().str()};
 }

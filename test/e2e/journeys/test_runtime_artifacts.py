@@ -151,3 +151,7 @@ def test_weights_are_those_of_the_checkpoint_beside_the_artifacts(tmp_path):
     # A damaged one is said to be that.
     (folder / "checkpoint").write_bytes((folder / "checkpoint").read_bytes()[:-4])
     assert "damaged or truncated" in journey.refused(journey.INVALID, *command)
+
+    # Another program's file by that name is none.
+    (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-1"')
+    assert "without values" in journey.refused(journey.INVALID, *command)
