@@ -43,14 +43,21 @@ struct StepExtent {
 
 } // namespace
 
+/// Orders of a step's blocks, by how the matrix is stored.
+static BlockOrder leftOrderOf(const PanelSource &source) {
+  return source.inColumns ? BlockOrder::Turned : BlockOrder::InRows;
+}
+static BlockOrder rightOrderOf(const PanelSource &source) {
+  return source.inColumns ? BlockOrder::PairedColumns : BlockOrder::PairedRows;
+}
+
 /// A step of a left panel in bf16: what the matrix has of it, and zeros.
 static void packLeftStep(const PanelSource &source, const StepExtent &extent,
                          uint16_t *to) {
   const auto *from =
       reinterpret_cast<const uint16_t *>(source.at(extent.row, extent.column));
   if (extent.isWhole() && hostHasAVX512())
-    return packBlock(source.inColumns ? BlockOrder::Turned : BlockOrder::InRows,
-                     from, source.leading, to);
+    return packBlock(leftOrderOf(source), from, source.leading, to);
   std::memset(to, 0, kPartBytes);
   if (source.inColumns)
     return transpose(from, source.leading, to, kPanelWidth, extent.columns,
@@ -66,9 +73,7 @@ static void packRightStep(const PanelSource &source, const StepExtent &extent,
   const auto *from =
       reinterpret_cast<const uint16_t *>(source.at(extent.row, extent.column));
   if (extent.isWhole() && hostHasAVX512())
-    return packBlock(source.inColumns ? BlockOrder::PairedColumns
-                                      : BlockOrder::PairedRows,
-                     from, source.leading, to);
+    return packBlock(rightOrderOf(source), from, source.leading, to);
   pairRows({from, source.leading, source.inColumns},
            {extent.rows, extent.columns, kPanelWidth}, 0, 1, to);
 }
@@ -106,19 +111,25 @@ static bool packPartsOfStep(const PanelSource &source, const StepExtent &extent,
   return false;
 }
 
-/// Calls `packStep(panel, step, to)`, which gives whether it could, in the
-/// order in which the matrix is stored: along the depth, or along the panels.
-template <typename PackStep>
-static bool packSteps(int64_t panels, int64_t steps, bool isStoredByDepth,
-                      const Panels &result, PackStep packStep) {
+/// Packs steps of panels in the order in which the matrix is stored: along the
+/// depth, or along the panels. `extentOf(panel, step)` is what the matrix has
+/// of a step, `packStep` packs one in bf16, and `order` is that of its blocks.
+template <typename ExtentOf>
+static bool packSteps(const PanelSource &source, int64_t panels, int64_t steps,
+                      bool isStoredByDepth, BlockOrder order,
+                      const Panels &result, ExtentOf extentOf,
+                      void (*packStep)(const PanelSource &, const StepExtent &,
+                                       uint16_t *)) {
   bool leftOut = false;
   auto pack = [&](int64_t panel, int64_t step) {
+    const StepExtent extent = extentOf(panel * kPanelWidth, step * kPanelWidth);
     const int64_t index = panel * steps + step;
-    std::byte *to = result.data + index * result.parts * kPartBytes;
-    const bool could = packStep(panel * kPanelWidth, step * kPanelWidth,
-                                reinterpret_cast<uint16_t *>(to));
-    if (result.isLeftOut)
-      result.isLeftOut[index] = !could;
+    auto *to = reinterpret_cast<uint16_t *>(result.data +
+                                            index * result.parts * kPartBytes);
+    if (result.parts == 1)
+      return packStep(source, extent, to);
+    const bool could = packPartsOfStep(source, extent, order, result.parts, to);
+    result.isLeftOut[index] = !could;
     leftOut |= !could;
   };
   if (isStoredByDepth) {
@@ -135,34 +146,23 @@ static bool packSteps(int64_t panels, int64_t steps, bool isStoredByDepth,
 
 bool packLeftPanels(const PanelSource &source, int64_t rows, int64_t depth,
                     const Panels &result) {
-  const BlockOrder order =
-      source.inColumns ? BlockOrder::Turned : BlockOrder::InRows;
-  return packSteps(
-      panelsOf(rows), panelsOf(depth), source.inColumns, result,
-      [&](int64_t row, int64_t k, uint16_t *to) {
-        const StepExtent extent = {row, k, std::min(kPanelWidth, rows - row),
-                                   std::min(kPanelWidth, depth - k)};
-        if (result.parts > 1)
-          return packPartsOfStep(source, extent, order, result.parts, to);
-        packLeftStep(source, extent, to);
-        return true;
-      });
+  auto extentOf = [&](int64_t row, int64_t k) {
+    return StepExtent{row, k, std::min(kPanelWidth, rows - row),
+                      std::min(kPanelWidth, depth - k)};
+  };
+  return packSteps(source, panelsOf(rows), panelsOf(depth), source.inColumns,
+                   leftOrderOf(source), result, extentOf, packLeftStep);
 }
 
 bool packRightPanels(const PanelSource &source, int64_t depth, int64_t columns,
                      const Panels &result) {
-  const BlockOrder order =
-      source.inColumns ? BlockOrder::PairedColumns : BlockOrder::PairedRows;
-  return packSteps(
-      panelsOf(columns), panelsOf(depth), !source.inColumns, result,
-      [&](int64_t column, int64_t k, uint16_t *to) {
-        const StepExtent extent = {k, column, std::min(kPanelWidth, depth - k),
-                                   std::min(kPanelWidth, columns - column)};
-        if (result.parts > 1)
-          return packPartsOfStep(source, extent, order, result.parts, to);
-        packRightStep(source, extent, to);
-        return true;
-      });
+  auto extentOf = [&](int64_t column, int64_t k) {
+    return StepExtent{k, column, std::min(kPanelWidth, depth - k),
+                      std::min(kPanelWidth, columns - column)};
+  };
+  return packSteps(source, panelsOf(columns), panelsOf(depth),
+                   !source.inColumns, rightOrderOf(source), result, extentOf,
+                   packRightStep);
 }
 
 //===----------------------------------------------------------------------===//

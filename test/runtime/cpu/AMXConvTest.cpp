@@ -2,8 +2,6 @@
 // every CPU the same by other instructions.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cpu/CPUFeatures.h"
-#include "runtime/cpu/OneDNNProvider.h"
 #include "test/runtime/ConvCase.h"
 #include "test/runtime/cpu/RunContraction.h"
 
@@ -16,14 +14,8 @@ using namespace mpc::runtime::test;
 
 namespace {
 
-class AMXConv : public testing::TestWithParam<bool> {
+class AMXConv : public OnTiles {
 protected:
-  void SetUp() override {
-    if (!GetParam())
-      return;
-    if (!hostHasFeature("amx-bf16") || !requestAMXPermission().ok())
-      GTEST_SKIP() << "the CPU has no AMX";
-  }
   std::unique_ptr<Contraction> prepare(const Conv &conv, ConvKind kind,
                                        ConvOperands &operands) const {
     const ConvCase &c = conv.c;
@@ -40,11 +32,7 @@ protected:
     step.dilations = c.dilations;
     step.padsBegin = c.padsBegin;
     step.padsEnd = c.padsEnd;
-    OneDNNConfig config;
-    config.workers = 2;
-    config.hasAMX = GetParam();
-    config.emulatesAMX = true;
-    return prepareAMXConv(step, operands, config);
+    return prepareAMXConv(step, operands, configOf(2));
   }
   ConvOperands operandsOf(const Conv &conv, ConvKind kind,
                           const Tensor &result) const {
@@ -177,9 +165,6 @@ TEST_P(AMXConv, LeavesOthersToTheLibrary) {
   EXPECT_FALSE(prepare(conv, ConvKind::WeightGrad, operands));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, AMXConv, testing::Bool(),
-                         [](const testing::TestParamInfo<bool> &param) {
-                           return param.param ? "AMX" : "Portable";
-                         });
+INSTANTIATE_TEST_SUITE_P(Kernels, AMXConv, testing::Bool(), nameOfTiles);
 
 } // namespace

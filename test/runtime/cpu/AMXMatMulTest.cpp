@@ -2,8 +2,6 @@
 // CPU the same by other instructions.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cpu/CPUFeatures.h"
-#include "runtime/cpu/OneDNNProvider.h"
 #include "test/runtime/cpu/RunContraction.h"
 
 #include <cmath>
@@ -15,21 +13,8 @@ using namespace mpc::runtime::test;
 
 namespace {
 
-class AMXMatMul : public testing::TestWithParam<bool> {
+class AMXMatMul : public OnTiles {
 protected:
-  void SetUp() override {
-    if (!GetParam())
-      return;
-    if (!hostHasFeature("amx-bf16") || !requestAMXPermission().ok())
-      GTEST_SKIP() << "the CPU has no AMX";
-  }
-  OneDNNConfig configOf(int workers) const {
-    OneDNNConfig config;
-    config.workers = workers;
-    config.hasAMX = GetParam();
-    config.emulatesAMX = true;
-    return config;
-  }
   Tensor run(const MatMul &matmul, int workers = 2) const {
     Tensor result = emptyResult(matmul);
     MatMulOperands operands = operandsOf(matmul, result);
@@ -241,9 +226,6 @@ TEST_P(AMXMatMul, LeavesOtherProductsToTheLibrary) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, AMXMatMul, testing::Bool(),
-                         [](const testing::TestParamInfo<bool> &param) {
-                           return param.param ? "AMX" : "Portable";
-                         });
+INSTANTIATE_TEST_SUITE_P(Kernels, AMXMatMul, testing::Bool(), nameOfTiles);
 
 } // namespace

@@ -4,7 +4,8 @@
 #ifndef MPC_TEST_RUNTIME_CPU_RUNCONTRACTION_H
 #define MPC_TEST_RUNTIME_CPU_RUNCONTRACTION_H
 
-#include "runtime/cpu/Contraction.h"
+#include "runtime/cpu/CPUFeatures.h"
+#include "runtime/cpu/OneDNNProvider.h"
 #include "test/runtime/MatMulCase.h"
 
 #include <cstdlib>
@@ -84,6 +85,30 @@ inline void addToBuffer(void *const *args, int64_t rowBegin, int64_t rowEnd,
 inline Tensor emptyResult(const MatMul &matmul) {
   const MatMulCase &c = matmul.c;
   return Tensor::zeros(c.c, {c.batch, c.m, c.n});
+}
+
+/// Contractions by AMX's tiles of registers where the parameter is true, which
+/// needs a CPU that has them, and else the same by other instructions.
+class OnTiles : public testing::TestWithParam<bool> {
+protected:
+  void SetUp() override {
+    if (!GetParam())
+      return;
+    if (!hostHasFeature("amx-bf16") || !requestAMXPermission().ok())
+      GTEST_SKIP() << "the CPU has no AMX";
+  }
+  OneDNNConfig configOf(int workers) const {
+    OneDNNConfig config;
+    config.workers = workers;
+    config.hasAMX = GetParam();
+    config.emulatesAMX = true;
+    return config;
+  }
+};
+
+/// "AMX" or "Portable".
+inline std::string nameOfTiles(const testing::TestParamInfo<bool> &param) {
+  return param.param ? "AMX" : "Portable";
 }
 
 } // namespace mpc::runtime::test

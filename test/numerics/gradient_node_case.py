@@ -1,0 +1,233 @@
+"""A node that computes gradients with its forward op, and what both are given;
+and what makes such cases of one kind.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import dataclasses
+
+import numpy as np
+from onnx import helper
+
+MICROSOFT = "com.microsoft"
+TOLERANCE = 1e-12
+
+
+@dataclasses.dataclass
+class Case:
+    """`forward` makes y (and what else it saves) of `arguments`; `backward` makes
+    d_NAME for every name in `wrt` of these and of dy."""
+
+    name: str
+    arguments: dict
+    forward: list
+    backward: list
+    wrt: list
+    # What has no gradient, or is no argument of the forward op.
+    constants: dict = dataclasses.field(default_factory=dict)
+    opset: int = 17
+    tolerance: float = TOLERANCE
+
+
+def node(op, inputs, outputs, domain=None, **attributes):
+    return helper.make_node(
+        op, inputs, outputs, outputs[0], domain=domain, **attributes
+    )
+
+
+def microsoft(op, inputs, outputs, **attributes):
+    return node(op, inputs, outputs, MICROSOFT, **attributes)
+
+
+def normal(*shape, seed=0):
+    return np.random.RandomState(seed).standard_normal(shape)
+
+
+def elementwise(forward, backward, saved="x", domain=None, **attributes):
+    return Case(
+        backward,
+        {"x": normal(3, 5)},
+        [node(forward, ["x"], ["y"], domain, **attributes)],
+        [microsoft(backward, ["dy", saved], ["d_x"], **attributes)],
+        ["x"],
+    )
+
+
+def biased(forward, backward):
+    return Case(
+        backward,
+        {"x": normal(3, 5), "b": normal(5, seed=1)},
+        [microsoft(forward, ["x", "b"], ["y"])],
+        [
+            microsoft(backward, ["dy", "x", "b"], ["d_x"]),
+            node("ReduceSum", ["d_x", "axes"], ["d_b"], keepdims=0),
+        ],
+        ["x", "b"],
+        {"axes": np.array([0])},
+    )
+
+
+def layer_norm(name, axis, saved, forward="LayerNormalization", opset=17):
+    shape = (3, 4, 5)
+    arguments = {
+        "x": normal(*shape),
+        "scale": 1 + normal(*shape[axis:], seed=1) / 4,
+        "b": normal(*shape[axis:], seed=2),
+    }
+    outputs = ["y", "mean", "inv_std"]
+    wrt = ["x", "scale", "b"]
+    if forward == "SimplifiedLayerNormalization":
+        del arguments["b"]
+        outputs, wrt = ["y", "inv_std"], ["x", "scale"]
+    return Case(
+        f"{name}-{axis}-{opset}",
+        arguments,
+        # The statistics in float64, as everything else.
+        [
+            node(
+                forward,
+                list(arguments),
+                outputs,
+                axis=axis,
+                epsilon=1e-3,
+                stash_type=11,
+            )
+        ],
+        [
+            microsoft(
+                name,
+                ["dy"] + saved,
+                ["d_" + w for w in wrt],
+                axis=axis,
+                epsilon=1e-3,
+                stash_type=11,
+            )
+        ],
+        wrt,
+        opset=opset,
+    )
+
+
+def gather(name, forward, data, indices, **attributes):
+    """Each has its inputs in another order."""
+    inputs = {
+        "GatherGrad": ["shape", "indices", "dy"],
+        "GatherElementsGrad": ["dy", "shape", "indices"],
+        "GatherNDGrad": ["shape", "indices", "dy"],
+    }
+    return Case(
+        f"{name}-{len(indices.shape)}",
+        {"x": data},
+        [node(forward, ["x", "indices"], ["y"], **attributes)],
+        [
+            node("Shape", ["x"], ["shape"]),
+            microsoft(name, inputs[name], ["d_x"], **attributes),
+        ],
+        ["x"],
+        {"indices": indices},
+    )
+
+
+def sliced(name, starts, ends, axes, steps):
+    ranges = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
+    return Case(
+        f"SliceGrad-{name}",
+        {"x": normal(7, 6, 5)},
+        [node("Slice", ["x", *ranges], ["y"])],
+        [
+            node("Shape", ["x"], ["shape"]),
+            microsoft("SliceGrad", ["dy", "shape", *ranges], ["d_x"]),
+        ],
+        ["x"],
+        {k: np.array(v) for k, v in ranges.items()},
+    )
+
+
+def conv(name, forward, x, w, **attributes):
+    return Case(
+        name,
+        {"x": x, "w": w, "b": normal(attributes.pop("channels"), seed=2)},
+        [node(forward, ["x", "w", "b"], ["y"], **attributes)],
+        [
+            microsoft(
+                forward + "Grad",
+                ["dy", "x", "w"],
+                ["d_x", "d_w", "d_b"],
+                **attributes,
+            )
+        ],
+        ["x", "w", "b"],
+        tolerance=1e-11,
+    )
+
+
+def softmax(name, forward, shape, axis, opset):
+    return Case(
+        f"{name}-{opset}",
+        {"x": normal(*shape)},
+        [node(forward, ["x"], ["y"], axis=axis)],
+        [microsoft(name, ["dy", "y"], ["d_x"], axis=axis)],
+        ["x"],
+        opset=opset,
+    )
+
+
+def recurrent(name, gates, inputs, **attributes):
+    """All hidden states and the last ones, side by side, are y: LSTM's or GRU's
+    of 3 steps, 2 samples, 4 inputs and 5 hidden elements."""
+    length, batch, width, hidden = 3, 2, 4, 5
+    shapes = {
+        "x": (length, batch, width),
+        "w": (1, gates * hidden, width),
+        "r": (1, gates * hidden, hidden),
+        "b": (1, 2 * gates * hidden),
+        "h0": (1, batch, hidden),
+        "c0": (1, batch, hidden),
+        "p": (1, 3 * hidden),
+    }
+    order = ["x", "w", "r", "b", "", "h0"] + ["c0", "p"] * (gates == 4)
+    given = [key if key in inputs else "" for key in order]
+    last = ["h"] + ["c"] * (gates == 4)
+    states = [f"{key}_all" for key in last]
+    outputs = [states[0], *last, *states[1:], "gates"]
+    rows = {"hidden": [-1, hidden]}
+    parts = [states[0], *last]
+    counts = {"counts": [length * batch] + [batch] * len(last)}
+    attributes["hidden_size"] = hidden
+    # The shapes in which the gradients of y's parts are wanted.
+    wanted = {"d_all": [length, 1, batch, hidden]}
+    wanted |= {f"d_last_{key}": [1, batch, hidden] for key in last}
+    wrt = [key for key in given if key]
+    names = [f"d_{key}" if key else "" for key in order if key]
+    wanted_names = [n if n[2:] in wrt else "" for n in names]
+    return Case(
+        f"{name}Grad-" + "-".join(inputs) + str(len(attributes)),
+        {
+            key: normal(*shapes[key], seed=i) / 2
+            for i, key in enumerate(wrt)
+        },
+        [
+            microsoft(f"{name}Training", given, outputs, **attributes),
+            *(node("Reshape", [p, "hidden"], [f"{p}_rows"]) for p in parts),
+            node("Concat", [f"{p}_rows" for p in parts], ["y"], axis=0),
+        ],
+        [
+            node("Split", ["dy", "counts"], [f"{n}_rows" for n in wanted]),
+            *(node("Reshape", [f"{n}_rows", f"{n}_shape"], [n]) for n in wanted),
+            microsoft(
+                f"{name}Grad",
+                [*given, *states, "gates", *wanted],
+                wanted_names,
+                **attributes,
+            ),
+        ],
+        wrt,
+        {
+            key: np.array(value)
+            for key, value in {
+                **rows,
+                **counts,
+                **{f"{n}_shape": shape for n, shape in wanted.items()},
+            }.items()
+        },
+    )
