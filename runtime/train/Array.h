@@ -33,6 +33,9 @@ bool isFloat(ElementType type);
 ElementType toElementType(DType type);
 DType toDType(ElementType type);
 
+/// Dimensions that an array of a file may have: what says more is hostile.
+inline constexpr size_t kMaxRank = 32;
+
 /// A dense, row-major, little-endian array. The bytes belong to `owner` (a
 /// mapping or a buffer) and need not be aligned.
 struct Array {

@@ -16,7 +16,6 @@ namespace {
 constexpr std::string_view kMagic("\x93NUMPY", 6);
 /// NumPy's own limit is 10,000; nothing sensible comes near.
 constexpr size_t kMaxHeader = 65536;
-constexpr size_t kMaxRank = 32;
 
 struct Header {
   ElementType type = ElementType::F32;

@@ -86,8 +86,8 @@ private:
 };
 } // namespace
 
-/// What a tensor has at most.
-static constexpr size_t kMaxDimensions = 32, kMaxNameBytes = 4096;
+/// Bytes that a parameter's name may have.
+static constexpr size_t kMaxNameBytes = 4096;
 
 // The tensor whose table is at `table`, in place.
 static StatusOr<Array> readTensor(Reader &reader, size_t table,
@@ -119,7 +119,7 @@ static StatusOr<Array> readTensor(Reader &reader, size_t table,
   const Elements bytes = reader.findVector(table, kRawData, 1);
   if (reader.isDamaged)
     return array;
-  if (dims.count > kMaxDimensions)
+  if (dims.count > kMaxRank)
     return invalid(where,
                    what + " has " + std::to_string(dims.count) + " dimensions");
   array.type = type->second;

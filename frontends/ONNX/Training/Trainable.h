@@ -19,9 +19,14 @@ namespace mpc::onnx_frontend {
 ///     of a normalization, the slope of PRelu, a table that Gather looks up;
 ///   - what is added to the result of one of these, as a bias is, or joined to
 ///     it, as a class token is;
-///   - what such an operand is computed from, as that of weight normalization.
+///   - what such an operand is computed from, as that of weight normalization;
+///   - what Exp, Sigmoid, Clip or the like reads, as the logarithm of a
+///     temperature is;
+///   - of PyTorch's older exporter, a number of a module that scales a branch.
 /// Not trained is what only scales or shifts data, such as the mean and the
-/// standard deviation in `(x - mean) / std`, and a scalar in a sum or product.
+/// standard deviation in `(x - mean) / std`, another scalar in a sum or
+/// product, and frequencies of angles, of which only sines and cosines are
+/// taken.
 llvm::StringSet<> findTrainable(const Graph &graph, const TensorMap &given);
 
 } // namespace mpc::onnx_frontend
