@@ -78,10 +78,10 @@ struct OpAttribute {
 };
 } // namespace
 
-// Whether `op` is of a kind, any where none is given, and the value an
-// attribute of a type.
+// Whether `op` is of a kind, any where none is given (then GCC finds `op` of no
+// use), and the value an attribute of a type.
 template <typename AttrT, typename... Ops>
-static bool isOf(Operation *op, Attribute value) {
+static bool isOf([[maybe_unused]] Operation *op, Attribute value) {
   bool isPlace = sizeof...(Ops) == 0 || (isa<Ops>(op) || ...);
   return isPlace && isa<AttrT>(value);
 }
