@@ -27,12 +27,32 @@ static bool isUniformFrom(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
   return dense || single;
 }
 
+// The shape at which a kernel of `rank` axes loads a part of an argument. Rows
+// of a part of a matrix's columns do not follow each other: size 0 stands along
+// the axis in front of such columns, which fits no space.
+static SmallVector<int64_t> readShapeOfPart(SliceOp part, size_t rank) {
+  ArrayRef<int64_t> sizes = part.getSizes(), whole = shapeOf(part.getInput());
+  SmallVector<int64_t> shape(rank - sizes.size(), 1);
+  llvm::append_range(shape, sizes);
+  bool isPart = false;
+  for (size_t axis = sizes.size(); axis-- > 0;) {
+    if (isPart && sizes[axis] != 1)
+      shape[rank - sizes.size() + axis] = 0;
+    isPart |= sizes[axis] != whole[axis];
+  }
+  return shape;
+}
+
 // The shapes at which a pointwise kernel of `rank` axes reads its operands,
 // with size 1 along axes that an operand does not have.
 static SmallVector<SmallVector<int64_t>> readShapes(func::FuncOp kernel,
                                                     size_t rank) {
   SmallVector<SmallVector<int64_t>> shapes;
   for (Operation &op : kernel.getBody().front().without_terminator()) {
+    if (isLoadedPart(&op)) {
+      shapes.push_back(readShapeOfPart(cast<SliceOp>(op), rank));
+      continue;
+    }
     for (OpOperand &operand : op.getOpOperands()) {
       size_t own = shapeOf(op.getResult(0)).size();
       SmallVector<int64_t> shape(rank, 1);
@@ -233,4 +253,11 @@ bool mpc::isArrangement(Operation *op) {
          llvm::all_of(transpose->getUsers(), [](Operation *user) {
            return user->hasTrait<OpTrait::IsTerminator>();
          });
+}
+
+bool mpc::isLoadedPart(Operation *op) {
+  auto slice = dyn_cast<SliceOp>(op);
+  return slice && isa<BlockArgument>(slice.getInput()) &&
+         llvm::all_of(slice.getStrides(),
+                      [](int64_t stride) { return stride == 1; });
 }

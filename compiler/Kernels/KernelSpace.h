@@ -129,6 +129,10 @@ TransposeSpace getTransposeSpace(TransposeOp transpose);
 /// keeps rows whole, which nothing reads but the terminator.
 bool isArrangement(mlir::Operation *op);
 
+/// Whether `op` only says which part of an argument a kernel loads: a slice of
+/// neighbours along every axis.
+bool isLoadedPart(mlir::Operation *op);
+
 /// The same merging for the rows of any strided copy.
 llvm::SmallVector<MovedAxis> mergeAxes(llvm::ArrayRef<MovedAxis> axes);
 

@@ -97,6 +97,12 @@ static bool storesArranged(KernelKind kind) {
   return kind == KernelKind::Contraction || kind == KernelKind::Epilogue;
 }
 
+/// True for kinds all of whose loads go by what an operand's strides are.
+static bool loadsParts(KernelKind kind) {
+  return kind == KernelKind::Pointwise || kind == KernelKind::RowReduce ||
+         kind == KernelKind::Epilogue;
+}
+
 /// Divides a kernel's work and emits its loops as its hero says.
 static LogicalResult checkHero(Block &body, KernelKind kind) {
   const KernelHero &hero = KernelHero::get(kind);
@@ -125,7 +131,8 @@ static LogicalResult checkOps(Block &body, KernelKind kind) {
     }
     // Views and folded ops have no code; others must have a place in the kind.
     if (isFolded(&op, kind) || hasRole(&op, RegionRole::View) ||
-        (storesArranged(kind) && isArrangement(&op)))
+        (storesArranged(kind) && isArrangement(&op)) ||
+        (loadsParts(kind) && isLoadedPart(&op)))
       continue;
     if (!mayHold(kind, &op))
       return op.emitOpError("cannot be part of a kernel of kind '")

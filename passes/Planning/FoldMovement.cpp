@@ -1,6 +1,7 @@
 // Lets products read what transposes and slices move where it was before, and
-// write what a transpose moves where it will be; and lets everything read a
-// slice whose elements lie side by side where it is.
+// write what a transpose moves where it will be; lets everything read a slice
+// whose elements lie side by side where it is; and lets kernels load the parts
+// of rows that a slice takes.
 //
 // Such a kernel reads and writes every element once and computes nothing. A
 // library on a CPU takes the distance between rows and between matrices as it
@@ -273,6 +274,61 @@ static void foldSection(RegionOp region, const TargetInfo &target) {
 }
 
 //===----------------------------------------------------------------------===//
+// Parts of rows
+//===----------------------------------------------------------------------===//
+
+/// Whether the kernel that reads `use` can load a part of a tensor there: it
+/// computes with the element at its own place alone. Updates of parameters are
+/// merged later, as they are alike.
+static bool canLoadPart(OpOperand &use) {
+  auto reader = dyn_cast<RegionOp>(use.getOwner());
+  if (!reader || (reader.getKind() != KernelKind::Pointwise &&
+                  reader.getKind() != KernelKind::RowReduce &&
+                  reader.getProvider() != ContractionProvider::Library))
+    return false;
+  Block &body = reader.getBody().front();
+  bool isUpdate = llvm::any_of(
+      body, [](Operation &op) { return isa<OptimizerOpInterface>(op); });
+  return !isUpdate &&
+         llvm::all_of(
+             body.getArgument(use.getOperandNumber()).getUses(),
+             [](OpOperand &inside) {
+               Operation *op = inside.getOwner();
+               return !readsMemory(inside) &&
+                      (hasRole(op, RegionRole::Elementwise) ||
+                       isa<ReductionOpInterface>(op));
+             });
+}
+
+/// Makes the kernel that reads `use` load the part of its operand that `slice`
+/// takes.
+static void loadPart(OpOperand &use, SliceOp slice, Value source) {
+  auto reader = cast<RegionOp>(use.getOwner());
+  Block &body = reader.getBody().front();
+  BlockArgument argument = body.getArgument(use.getOperandNumber());
+  argument.setType(source.getType());
+  use.set(source);
+  auto builder = OpBuilder::atBlockBegin(&body);
+  IRMapping mapping;
+  mapping.map(slice.getInput(), argument);
+  auto part = cast<SliceOp>(builder.clone(*slice, mapping));
+  argument.replaceAllUsesExcept(part.getOutput(), part);
+}
+
+/// Makes the readers of a kernel that copies a part of every row, such as the
+/// gates of an LSTM that are columns of one product, load that part themselves.
+static void foldPart(RegionOp movement) {
+  auto slice = dyn_cast_or_null<SliceOp>(findMovement(movement));
+  Value source = movement->getOperand(0), part = movement.getResult(0);
+  if (!slice || part.use_empty() || !isWorthKeeping(source, part) ||
+      !llvm::all_of(part.getUses(), canLoadPart))
+    return;
+  for (OpOperand &use : llvm::make_early_inc_range(part.getUses()))
+    loadPart(use, slice, source);
+  movement.erase();
+}
+
+//===----------------------------------------------------------------------===//
 // Results
 //===----------------------------------------------------------------------===//
 
@@ -372,4 +428,6 @@ void FoldMovementPass::runOnOperation() {
     foldProducts(block);
   for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
     foldSection(region, target);
+  for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
+    foldPart(region);
 }

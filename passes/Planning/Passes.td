@@ -88,7 +88,10 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
     more go.
 
     On any target a slice whose elements lie side by side, such as some rows of a
-    matrix, is read there too, by whatever reads it.
+    matrix, is read there too, by whatever reads it. A slice of other neighbours,
+    such as some columns, becomes the first op of the kernels that compute with
+    its elements (pointwise ones, reductions of rows, tails of a library's
+    products): they load that part of the whole.
 
     Expects providers on contractions, of `plan-place-contractions`.
 

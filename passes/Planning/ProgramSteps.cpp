@@ -16,8 +16,9 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 // The operands of a call that its kernel does not read at the element it
-// writes: tables, pairs, and what a contraction multiplies, packed filters too,
-// which it reads through a transpose.
+// writes: tables, pairs, tensors of which it loads a part, and what a
+// contraction multiplies, packed filters too, which it reads through a
+// transpose.
 static SmallVector<Value> findReadElsewhere(func::CallOp call,
                                             func::FuncOp kernel) {
   SmallVector<Value> found;
@@ -31,7 +32,7 @@ static SmallVector<Value> findReadElsewhere(func::CallOp call,
     for (OpOperand &operand : op.getOpOperands())
       if (readsMemory(operand))
         add(operand.get());
-    if (hasRole(&op, RegionRole::Contraction))
+    if (hasRole(&op, RegionRole::Contraction) || isLoadedPart(&op))
       llvm::for_each(op.getOperands(), add);
   }
   return found;
@@ -132,9 +133,10 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
     result.epilogue = epilogue.getCalleeAttr();
     result.inputs = buffersOf(epilogue.getOperands().drop_front());
     auto kernel = symbols.lookup<func::FuncOp>(epilogue.getCallee());
-    result.outputs =
-        placeResults(epilogue, {isElementwise(kernel, target),
-                                SmallVector<Value>(op->getOperands())});
+    SmallVector<Value> readElsewhere = findReadElsewhere(epilogue, kernel);
+    llvm::append_range(readElsewhere, op->getOperands());
+    result.outputs = placeResults(
+        epilogue, {isElementwise(kernel, target), readElsewhere});
   } else {
     plan::ArrangeOp arrange = findArrange(op->getResult(0));
     result.buffer = placeResults(arrange ? arrange : op, Reads()).front();

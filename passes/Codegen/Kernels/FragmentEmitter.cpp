@@ -100,9 +100,12 @@ Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
     assert((!vector || node.strides->back() == 1) &&
            "adjacent elements lie side by side");
   }
+  if (node.offset != 0)
+    offset = addIndex(b, offset, createIndex(b, node.offset));
   Value argument = context.kernel.getArgument(node.argument);
   return load(context.buffers[node.argument], elementOf(argument), offset,
-              vector ? scope.width : 1, getMultiple(scope, *node.strides));
+              vector ? scope.width : 1,
+              std::gcd(getMultiple(scope, *node.strides), node.offset));
 }
 
 Value FragmentEmitter::loadElements(const Node &argument, Value offset,

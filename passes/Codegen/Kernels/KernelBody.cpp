@@ -82,11 +82,11 @@ static bool isReadByOp(OpOperand &operand) {
 }
 
 /// Demands the operands of what is demanded, users first. A contraction's
-/// operands are its own affair.
+/// operands are its own affair, and a part of an argument is loaded by itself.
 static LogicalResult demandOperands(Block &block, ArrayRef<int64_t> space,
                                     Demand &demand) {
   for (Operation &op : llvm::reverse(block.without_terminator())) {
-    if (hasRole(&op, RegionRole::Contraction))
+    if (hasRole(&op, RegionRole::Contraction) || isLoadedPart(&op))
       continue;
     for (const Place &place : demand.getAny(&op))
       for (OpOperand &operand : op.getOpOperands()) {
@@ -99,6 +99,20 @@ static LogicalResult demandOperands(Block &block, ArrayRef<int64_t> space,
       }
   }
   return success();
+}
+
+/// A slice of an argument, read at `place`.
+static Node createPart(SliceOp slice, const Place &place) {
+  Node node;
+  node.argument = cast<BlockArgument>(slice.getInput()).getArgNumber();
+  node.place = place;
+  int64_t stride = 1;
+  for (auto [start, extent] : llvm::reverse(
+           llvm::zip_equal(slice.getOffsets(), shapeOf(slice.getInput())))) {
+    node.offset += start * stride;
+    stride *= extent;
+  }
+  return node;
 }
 
 /// `op` at `place`; the nodes of its operands are among `nodes`.
@@ -158,7 +172,9 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
   for (Operation &op : block.without_terminator())
     for (const Place &place : demand.getAny(&op)) {
       index.add(&op, nodes.size());
-      nodes.push_back(createNode(op, place, nodes, index, space));
+      nodes.push_back(isLoadedPart(&op)
+                          ? createPart(cast<SliceOp>(op), place)
+                          : createNode(op, place, nodes, index, space));
     }
   // What outputs store are nodes now.
   for (OpOperand &returned : terminator->getOpOperands()) {

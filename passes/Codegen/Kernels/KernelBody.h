@@ -34,10 +34,12 @@ struct Table {
 
 /// An argument read or an op computed at a place.
 struct Node {
-  /// Null for an argument.
+  /// Null for an argument, or a part of one.
   mlir::Operation *op = nullptr;
-  /// Which argument; meaningless for an op.
+  /// Which argument, and the first element of the part that is read;
+  /// meaningless for an op.
   unsigned argument = 0;
+  int64_t offset = 0;
   Place place;
   llvm::SmallVector<NodeResult> operands;
   /// Of an argument, where it is read; of an op with a table, where that is

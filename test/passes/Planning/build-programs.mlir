@@ -72,6 +72,25 @@ func.func @reduction(%x: tensor<4xf32> {mpc.input = "x"}) -> (tensor<f32> {mpc.o
   return %2 : tensor<f32>
 }
 
+// Nor does a kernel that loads a part of it for every element: the first one
+// would be gone.
+// CHECK-LABEL: plan.program @part
+// CHECK: plan.launch @relu ins(%{{.*}}) outs(%[[A:.*]] : memref<4xf32>)
+// CHECK-NOT: plan.launch @less_first {{.*}} outs(%[[A]]
+// CHECK: plan.launch @less_first ins(%[[A]] : memref<4xf32>) outs(%[[B:.*]] : memref<4xf32>)
+// CHECK: plan.launch @relu ins(%[[B]]
+func.func @part(%x: tensor<4xf32> {mpc.input = "x"}) -> (tensor<4xf32> {mpc.output = "y"}) {
+  %0 = call @relu(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = call @less_first(%0) : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = call @relu(%1) : (tensor<4xf32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+func.func private @less_first(%x: tensor<4xf32>) -> tensor<4xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %0 = mpc.slice %x {offsets = array<i64: 0>, sizes = array<i64: 1>} : (tensor<4xf32>) -> tensor<1xf32>
+  %1 = mpc.sub %x, %0 : (tensor<4xf32>, tensor<1xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
 // What follows a product is read at the element that is written, so the result
 // may be there; what is multiplied is read everywhere.
 // CHECK-LABEL: plan.program @product

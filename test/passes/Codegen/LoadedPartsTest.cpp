@@ -1,0 +1,138 @@
+// Kernels that load parts of their operands' rows, against plain loops.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "test/passes/Codegen/KernelHarness.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace mpc::test {
+namespace {
+
+class LoadedParts : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Targets, LoadedParts,
+                         testing::ValuesIn(runnableTargets()));
+
+/// Two parts of every row, which begin where no vector does, and one element of
+/// every row of another tensor, the same for all of a row.
+TEST_P(LoadedParts, AreReadByElementwiseOps) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<5x3x45xf32>, %z: tensor<5x3x7xf32>) -> tensor<5x3x21xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.slice %x {offsets = array<i64: 0, 0, 3>, sizes = array<i64: 5, 3, 21>} : (tensor<5x3x45xf32>) -> tensor<5x3x21xf32>
+      %1 = mpc.slice %x {offsets = array<i64: 0, 0, 24>, sizes = array<i64: 5, 3, 21>} : (tensor<5x3x45xf32>) -> tensor<5x3x21xf32>
+      %2 = mpc.slice %z {offsets = array<i64: 0, 0, 6>, sizes = array<i64: 5, 3, 1>} : (tensor<5x3x7xf32>) -> tensor<5x3x1xf32>
+      %3 = mpc.mul %0, %1 : (tensor<5x3x21xf32>, tensor<5x3x21xf32>) -> tensor<5x3x21xf32>
+      %4 = mpc.add %3, %2 : (tensor<5x3x21xf32>, tensor<5x3x1xf32>) -> tensor<5x3x21xf32>
+      return %4 : tensor<5x3x21xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(5 * 3 * 45), z = randomFloats(5 * 3 * 7);
+  std::vector<float> y(5 * 3 * 21);
+  kernel.launch({x.data(), z.data(), y.data()});
+  for (int64_t row = 0; row < 15; ++row)
+    for (int64_t column = 0; column < 21; ++column) {
+      const float *from = &x[row * 45 + column];
+      EXPECT_NEAR(y[row * 21 + column], from[3] * from[24] + z[row * 7 + 6],
+                  1e-6)
+          << row << " " << column;
+    }
+}
+
+/// Of (4, 6, 32) bf16 numbers, rows 2 to 5 and all columns: two axes that are
+/// one run of memory, and, of every sample, the rows in front are left out.
+TEST_P(LoadedParts, MayBeWholeRows) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<4x6x32xbf16>, %w: tensor<4x4x32xf32>) -> tensor<4x4x32xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.slice %x {offsets = array<i64: 0, 2, 0>, sizes = array<i64: 4, 4, 32>} : (tensor<4x6x32xbf16>) -> tensor<4x4x32xbf16>
+      %1 = mpc.mul %0, %w : (tensor<4x4x32xbf16>, tensor<4x4x32xf32>) -> tensor<4x4x32xf32>
+      return %1 : tensor<4x4x32xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto w = randomFloats(4 * 4 * 32), values = randomFloats(4 * 6 * 32);
+  std::vector<uint16_t> x;
+  for (float value : values)
+    x.push_back(toBF16(value));
+  std::vector<float> y(4 * 4 * 32);
+  kernel.launch({x.data(), w.data(), y.data()});
+  for (int64_t sample = 0; sample < 4; ++sample)
+    for (int64_t i = 0; i < 4 * 32; ++i)
+      EXPECT_EQ(y[sample * 128 + i],
+                fromBF16(x[sample * 192 + 64 + i]) * w[sample * 128 + i])
+          << sample << " " << i;
+}
+
+/// The row that a part is of is reduced as if the part were a tensor.
+TEST_P(LoadedParts, AreReduced) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<9x150xf32>) -> (tensor<9x1xf32>, tensor<9x70xf32>)
+        attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+      %0 = mpc.slice %x {offsets = array<i64: 0, 75>, sizes = array<i64: 9, 70>} : (tensor<9x150xf32>) -> tensor<9x70xf32>
+      %1 = mpc.exp %0 : (tensor<9x70xf32>) -> tensor<9x70xf32>
+      %2 = mpc.reduce_sum %1 {axes = array<i64: 1>, keepdims = true} : (tensor<9x70xf32>) -> tensor<9x1xf32>
+      %3 = mpc.div %1, %2 : (tensor<9x70xf32>, tensor<9x1xf32>) -> tensor<9x70xf32>
+      return %2, %3 : tensor<9x1xf32>, tensor<9x70xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(9 * 150);
+  std::vector<float> sums(9), y(9 * 70);
+  kernel.launch({x.data(), sums.data(), y.data()});
+  for (int64_t row = 0; row < 9; ++row) {
+    const float *part = &x[row * 150 + 75];
+    double sum = 0;
+    for (int64_t column = 0; column < 70; ++column)
+      sum += std::exp(double(part[column]));
+    EXPECT_NEAR(sums[row], sum, 1e-6 * sum);
+    for (int64_t column = 0; column < 70; ++column)
+      EXPECT_NEAR(y[row * 70 + column], std::exp(part[column]) / sum, 1e-6);
+  }
+}
+
+/// One index is as many elements as lie side by side in every operand: here, of
+/// two parts of rows, a row of 24, however short.
+TEST(LoadedPartsPartition, KeepsRowsApart) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<8x6x48xf32>, %y: tensor<8x6x24xf32>) -> tensor<8x6x24xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.slice %x {offsets = array<i64: 0, 0, 24>, sizes = array<i64: 8, 6, 24>} : (tensor<8x6x48xf32>) -> tensor<8x6x24xf32>
+      %1 = mpc.add %0, %y : (tensor<8x6x24xf32>, tensor<8x6x24xf32>) -> tensor<8x6x24xf32>
+      return %1 : tensor<8x6x24xf32>
+    })");
+  ASSERT_EQ(kernel.getError(), "");
+  EXPECT_EQ(kernel.getPartition().extent, 48);
+  EXPECT_EQ(kernel.getPartition().inner, 24);
+}
+
+class TileAndPart : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(CPUs, TileAndPart, testing::ValuesIn(runnableCPUs()));
+
+/// What follows a product reads a part of each row of another tensor.
+TEST_P(TileAndPart, FollowAProduct) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%acc: tensor<6x50xf32>, %g: tensor<6x120xf32>) -> tensor<6x50xf32>
+        attributes {mpc.kernel = #mpc.kernel<epilogue>} {
+      %0 = mpc.slice %g {offsets = array<i64: 0, 61>, sizes = array<i64: 6, 50>} : (tensor<6x120xf32>) -> tensor<6x50xf32>
+      %1 = mpc.mul %acc, %0 : (tensor<6x50xf32>, tensor<6x50xf32>) -> tensor<6x50xf32>
+      return %1 : tensor<6x50xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto tile = randomFloats(4 * 64), g = randomFloats(6 * 120);
+  std::vector<float> y(300, -9);
+  kernel.runTile({tile.data(), g.data(), y.data()}, 2, 5, 8, 45, 64);
+  for (int64_t row = 0; row < 6; ++row)
+    for (int64_t column = 0; column < 50; ++column) {
+      bool isInTile = row >= 2 && row < 5 && column >= 8 && column < 45;
+      float expected = isInTile ? tile[(row - 2) * 64 + column - 8] *
+                                      g[row * 120 + 61 + column]
+                                : -9;
+      EXPECT_EQ(y[row * 50 + column], expected) << row << " " << column;
+    }
+}
+
+} // namespace
+} // namespace mpc::test
