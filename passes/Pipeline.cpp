@@ -214,6 +214,7 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createFoldMovementPass());
   pm.addNestedPass<func::FuncOp>(createRecomputeUnscalePass());
   pm.addNestedPass<func::FuncOp>(createMergeUpdatesPass());
+  pm.addNestedPass<func::FuncOp>(createFoldPartsPass());
   pm.addNestedPass<func::FuncOp>(createFillConstantsPass());
   pm.addNestedPass<func::FuncOp>(createOrderPass());
   pm.addPass(createPackFiltersPass());

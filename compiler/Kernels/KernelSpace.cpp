@@ -11,7 +11,9 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 ArrayRef<int64_t> mpc::getResultShape(func::FuncOp kernel) {
-  return cast<RankedTensorType>(kernel.getResultTypes().front()).getShape();
+  Value result = kernel.getBody().front().getTerminator()->getOperand(0);
+  Operation *maker = result.getDefiningOp();
+  return shapeOf(maker && isStoredJoin(maker) ? maker->getOperand(0) : result);
 }
 
 // Whether a value of `shape`, broadcast to `space`, is dense or one value over
@@ -27,11 +29,12 @@ static bool isUniformFrom(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
   return dense || single;
 }
 
-// The shape at which a kernel of `rank` axes loads a part of an argument. Rows
-// of a part of a matrix's columns do not follow each other: size 0 stands along
-// the axis in front of such columns, which fits no space.
-static SmallVector<int64_t> readShapeOfPart(SliceOp part, size_t rank) {
-  ArrayRef<int64_t> sizes = part.getSizes(), whole = shapeOf(part.getInput());
+// The shape, in a space of `rank` axes, at which a kernel loads or stores a
+// part of `sizes` of a tensor of `whole`. Rows of a part of a matrix's columns
+// do not follow each other: size 0 stands along the axes in front of such
+// columns, which fits no space.
+static SmallVector<int64_t>
+getShapeOfPart(ArrayRef<int64_t> sizes, ArrayRef<int64_t> whole, size_t rank) {
   SmallVector<int64_t> shape(rank - sizes.size(), 1);
   llvm::append_range(shape, sizes);
   bool isPart = false;
@@ -43,14 +46,17 @@ static SmallVector<int64_t> readShapeOfPart(SliceOp part, size_t rank) {
   return shape;
 }
 
-// The shapes at which a pointwise kernel of `rank` axes reads its operands,
-// with size 1 along axes that an operand does not have.
-static SmallVector<SmallVector<int64_t>> readShapes(func::FuncOp kernel,
-                                                    size_t rank) {
+// The shapes at which a pointwise kernel of `rank` axes reads its operands and
+// stores parts, with size 1 along axes that an operand does not have.
+static SmallVector<SmallVector<int64_t>> getAccessedShapes(func::FuncOp kernel,
+                                                           size_t rank) {
   SmallVector<SmallVector<int64_t>> shapes;
   for (Operation &op : kernel.getBody().front().without_terminator()) {
-    if (isLoadedPart(&op)) {
-      shapes.push_back(readShapeOfPart(cast<SliceOp>(op), rank));
+    if (isLoadedPart(&op) || isStoredJoin(&op)) {
+      Value operand = op.getOperand(0), result = op.getResult(0);
+      if (isa<ConcatOp>(op))
+        std::swap(operand, result);
+      shapes.push_back(getShapeOfPart(shapeOf(result), shapeOf(operand), rank));
       continue;
     }
     for (OpOperand &operand : op.getOpOperands()) {
@@ -67,7 +73,8 @@ static SmallVector<SmallVector<int64_t>> readShapes(func::FuncOp kernel,
 }
 
 size_t mpc::findUniformAxis(func::FuncOp kernel, ArrayRef<int64_t> space) {
-  SmallVector<SmallVector<int64_t>> shapes = readShapes(kernel, space.size());
+  SmallVector<SmallVector<int64_t>> shapes =
+      getAccessedShapes(kernel, space.size());
   size_t axis = space.size();
   while (axis > 0 && llvm::all_of(shapes, [&](ArrayRef<int64_t> shape) {
            return isUniformFrom(shape, space, axis - 1);
@@ -260,4 +267,32 @@ bool mpc::isLoadedPart(Operation *op) {
   return slice && isa<BlockArgument>(slice.getInput()) &&
          llvm::all_of(slice.getStrides(),
                       [](int64_t stride) { return stride == 1; });
+}
+
+bool mpc::isStoredJoin(Operation *op) {
+  auto join = dyn_cast<ConcatOp>(op);
+  return join &&
+         llvm::all_of(join.getInputs(),
+                      [&](Value input) {
+                        return input.getDefiningOp() &&
+                               shapeOf(input) == shapeOf(join.getInputs()[0]);
+                      }) &&
+         llvm::all_of(op->getUsers(), [](Operation *user) {
+           return user->hasTrait<OpTrait::IsTerminator>();
+         });
+}
+
+bool mpc::isStoredWhereLoaded(SliceOp slice) {
+  return llvm::any_of(*slice->getBlock(), [&](Operation &op) {
+    if (!isStoredJoin(&op) ||
+        op.getResult(0).getType() != slice.getInput().getType() ||
+        shapeOf(op.getOperand(0)) != slice.getSizes())
+      return false;
+    // Whole parts lie between it and the first element.
+    size_t axis = cast<ConcatOp>(op).getAxis();
+    for (auto [number, offset] : llvm::enumerate(slice.getOffsets()))
+      if (number == axis ? offset % slice.getSizes()[axis] != 0 : offset != 0)
+        return false;
+    return true;
+  });
 }

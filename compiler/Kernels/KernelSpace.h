@@ -17,7 +17,8 @@ namespace mpc {
 // Elements
 //===----------------------------------------------------------------------===//
 
-/// The shape of a kernel's first result.
+/// The shape of a kernel's first result, or of its parts where it is stored in
+/// parts.
 llvm::ArrayRef<int64_t> getResultShape(mlir::func::FuncOp kernel);
 
 /// The first axis of `space` from which on every operand of a pointwise kernel
@@ -132,6 +133,16 @@ bool isArrangement(mlir::Operation *op);
 /// Whether `op` only says which part of an argument a kernel loads: a slice of
 /// neighbours along every axis.
 bool isLoadedPart(mlir::Operation *op);
+
+/// Whether `op` only says where a kernel stores what it computed: values of one
+/// shape side by side in one result, a concat that nothing reads but the
+/// terminator.
+bool isStoredJoin(mlir::Operation *op);
+
+/// Whether the part that `slice` loads is one that its kernel stores, in a
+/// result of the argument's type. The result may then be the argument's memory:
+/// no other element reads what is overwritten.
+bool isStoredWhereLoaded(SliceOp slice);
 
 /// The same merging for the rows of any strided copy.
 llvm::SmallVector<MovedAxis> mergeAxes(llvm::ArrayRef<MovedAxis> axes);

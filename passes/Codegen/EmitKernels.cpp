@@ -103,6 +103,11 @@ static bool loadsParts(KernelKind kind) {
          kind == KernelKind::Epilogue;
 }
 
+/// True for kinds all of whose stores go by what a result's strides are.
+static bool storesParts(KernelKind kind) {
+  return kind == KernelKind::Pointwise || kind == KernelKind::Epilogue;
+}
+
 /// Divides a kernel's work and emits its loops as its hero says.
 static LogicalResult checkHero(Block &body, KernelKind kind) {
   const KernelHero &hero = KernelHero::get(kind);
@@ -132,7 +137,8 @@ static LogicalResult checkOps(Block &body, KernelKind kind) {
     // Views and folded ops have no code; others must have a place in the kind.
     if (isFolded(&op, kind) || hasRole(&op, RegionRole::View) ||
         (storesArranged(kind) && isArrangement(&op)) ||
-        (loadsParts(kind) && isLoadedPart(&op)))
+        (loadsParts(kind) && isLoadedPart(&op)) ||
+        (storesParts(kind) && isStoredJoin(&op)))
       continue;
     if (!mayHold(kind, &op))
       return op.emitOpError("cannot be part of a kernel of kind '")

@@ -1,7 +1,6 @@
 // Lets products read what transposes and slices move where it was before, and
-// write what a transpose moves where it will be; lets everything read a slice
-// whose elements lie side by side where it is; and lets kernels load the parts
-// of rows that a slice takes.
+// write what a transpose moves where it will be; and lets everything read a
+// slice whose elements lie side by side where it is.
 //
 // Such a kernel reads and writes every element once and computes nothing. A
 // library on a CPU takes the distance between rows and between matrices as it
@@ -10,6 +9,7 @@
 // of one gate, are a matrix like any other.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Movement.h"
 #include "passes/Planning/Passes.h"
 
 #include "compiler/Dialect/MPC/Target.h"
@@ -109,24 +109,6 @@ bool Access::reshape(ArrayRef<int64_t> to) {
 //===----------------------------------------------------------------------===//
 // What moves
 //===----------------------------------------------------------------------===//
-
-/// The op of a kernel that does nothing else than move what the kernel reads,
-/// without changing its type; null for any other kernel.
-static Operation *findMovement(Operation *op) {
-  auto region = dyn_cast_or_null<RegionOp>(op);
-  if (!region)
-    return nullptr;
-  Operation &moved = region.getBody().front().front();
-  bool isAlone =
-      moved.getNumOperands() == 1 && isa<BlockArgument>(moved.getOperand(0)) &&
-      moved.getNextNode() == region.getBody().front().getTerminator() &&
-      elementOf(moved.getOperand(0)) == elementOf(moved.getResult(0));
-  auto slice = dyn_cast<SliceOp>(moved);
-  bool keepsStrides = !slice || isDense(slice.getStrides());
-  return isAlone && keepsStrides && isa<TransposeOp, SliceOp, ExpandOp>(moved)
-             ? &moved
-             : nullptr;
-}
 
 /// Whether `op` is a kernel that moves, or a view.
 static bool moves(Operation *op) {
@@ -240,20 +222,6 @@ static bool isReturned(Value value) {
   });
 }
 
-/// Whether keeping all of `source` in memory, as long as `part` of it is
-/// needed, costs less than a copy: what is there anyway, or is no more than
-/// four parts.
-static bool isWorthKeeping(Value source, Value part) {
-  while (Operation *view = source.getDefiningOp()) {
-    if (!plan::isView(view))
-      break;
-    source = view->getOperand(0);
-  }
-  Operation *maker = source.getDefiningOp();
-  return !maker || maker->hasTrait<OpTrait::ConstantLike>() ||
-         4 * typeOf(part).getNumElements() >= typeOf(source).getNumElements();
-}
-
 /// Makes a view of a kernel that only copies elements which lie side by side.
 static void foldSection(RegionOp region, const TargetInfo &target) {
   auto slice = dyn_cast_or_null<SliceOp>(findMovement(region));
@@ -271,61 +239,6 @@ static void foldSection(RegionOp region, const TargetInfo &target) {
       plan::AccessOp::create(builder, region.getLoc(), result.getType(), source,
                              *offset, plan::getDenseStrides(shapeOf(result))));
   region.erase();
-}
-
-//===----------------------------------------------------------------------===//
-// Parts of rows
-//===----------------------------------------------------------------------===//
-
-/// Whether the kernel that reads `use` can load a part of a tensor there: it
-/// computes with the element at its own place alone. Updates of parameters are
-/// merged later, as they are alike.
-static bool canLoadPart(OpOperand &use) {
-  auto reader = dyn_cast<RegionOp>(use.getOwner());
-  if (!reader || (reader.getKind() != KernelKind::Pointwise &&
-                  reader.getKind() != KernelKind::RowReduce &&
-                  reader.getProvider() != ContractionProvider::Library))
-    return false;
-  Block &body = reader.getBody().front();
-  bool isUpdate = llvm::any_of(
-      body, [](Operation &op) { return isa<OptimizerOpInterface>(op); });
-  return !isUpdate &&
-         llvm::all_of(
-             body.getArgument(use.getOperandNumber()).getUses(),
-             [](OpOperand &inside) {
-               Operation *op = inside.getOwner();
-               return !readsMemory(inside) &&
-                      (hasRole(op, RegionRole::Elementwise) ||
-                       isa<ReductionOpInterface>(op));
-             });
-}
-
-/// Makes the kernel that reads `use` load the part of its operand that `slice`
-/// takes.
-static void loadPart(OpOperand &use, SliceOp slice, Value source) {
-  auto reader = cast<RegionOp>(use.getOwner());
-  Block &body = reader.getBody().front();
-  BlockArgument argument = body.getArgument(use.getOperandNumber());
-  argument.setType(source.getType());
-  use.set(source);
-  auto builder = OpBuilder::atBlockBegin(&body);
-  IRMapping mapping;
-  mapping.map(slice.getInput(), argument);
-  auto part = cast<SliceOp>(builder.clone(*slice, mapping));
-  argument.replaceAllUsesExcept(part.getOutput(), part);
-}
-
-/// Makes the readers of a kernel that copies a part of every row, such as the
-/// gates of an LSTM that are columns of one product, load that part themselves.
-static void foldPart(RegionOp movement) {
-  auto slice = dyn_cast_or_null<SliceOp>(findMovement(movement));
-  Value source = movement->getOperand(0), part = movement.getResult(0);
-  if (!slice || part.use_empty() || !isWorthKeeping(source, part) ||
-      !llvm::all_of(part.getUses(), canLoadPart))
-    return;
-  for (OpOperand &use : llvm::make_early_inc_range(part.getUses()))
-    loadPart(use, slice, source);
-  movement.erase();
 }
 
 //===----------------------------------------------------------------------===//
@@ -428,6 +341,4 @@ void FoldMovementPass::runOnOperation() {
     foldProducts(block);
   for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
     foldSection(region, target);
-  for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
-    foldPart(region);
 }

@@ -88,10 +88,7 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
     more go.
 
     On any target a slice whose elements lie side by side, such as some rows of a
-    matrix, is read there too, by whatever reads it. A slice of other neighbours,
-    such as some columns, becomes the first op of the kernels that compute with
-    its elements (pointwise ones, reductions of rows, tails of a library's
-    products): they load that part of the whole.
+    matrix, is read there too, by whatever reads it.
 
     Expects providers on contractions, of `plan-place-contractions`.
 
@@ -317,6 +314,62 @@ def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
     return %0#0, %0#1 : tensor<8x4xf32>, tensor<8xf32>
     ```
   }];
+}
+
+def FoldPartsPass : Pass<"plan-fold-parts", "::mlir::func::FuncOp"> {
+  let summary = "kernels load and store parts of rows";
+  let description = [{
+    A kernel that only copies a slice of neighbours, such as some columns of a
+    matrix, goes where pointwise kernels, reductions of rows and the tails of a
+    library's products alone compute with its elements: the slice becomes their
+    first op, and they load that part of the whole. So does a kernel that only
+    joins values of one shape, all of one pointwise kernel or tail, and read by
+    nothing else: the join becomes the last op there, and the values are stored
+    side by side.
+
+    Neither where it would take more memory: a whole that would be kept for the
+    backward pass for one of its parts, or results that can be written over what
+    the kernel reads.
+
+    Expects updates merged by `plan-merge-updates`, which compares kernels.
+
+    Before:
+
+    ```mlir
+    func.func @step(%h: tensor<8x64xf32>) -> tensor<8x32xf32> {
+      %u = mpc.region movement (%h) {kernel = "u"} : (tensor<8x64xf32>) -> tensor<8x32xf32> {
+      ^bb0(%0: tensor<8x64xf32>):
+        %1 = mpc.slice %0 {offsets = array<i64: 0, 32>, sizes = array<i64: 8, 32>}
+            : (tensor<8x64xf32>) -> tensor<8x32xf32>
+        mpc.yield %1 : tensor<8x32xf32>
+      }
+      %y = mpc.region pointwise (%u) {kernel = "y"} : (tensor<8x32xf32>) -> tensor<8x32xf32> {
+      ^bb0(%0: tensor<8x32xf32>):
+        %1 = mpc.relu %0 : (tensor<8x32xf32>) -> tensor<8x32xf32>
+        mpc.yield %1 : tensor<8x32xf32>
+      }
+      return %y : tensor<8x32xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    %0 = mpc.region pointwise(%h) {kernel = "y"}
+        : (tensor<8x64xf32>) -> tensor<8x32xf32> {
+    ^bb0(%arg1: tensor<8x64xf32>):
+      %1 = mpc.slice %arg1 {offsets = array<i64: 0, 32>, sizes = array<i64: 8, 32>}
+          : (tensor<8x64xf32>) -> tensor<8x32xf32>
+      %2 = mpc.relu %1 : (tensor<8x32xf32>) -> tensor<8x32xf32>
+      mpc.yield %2 : tensor<8x32xf32>
+    }
+    return %0 : tensor<8x32xf32>
+    ```
+
+    Afterwards kernels hold slices of their arguments and joins of what they
+    return, which are no ops to compute but places to load from and store to.
+  }];
+  let dependentDialects = ["::mpc::MPCDialect"];
 }
 
 def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {

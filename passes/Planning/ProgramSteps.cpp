@@ -32,7 +32,9 @@ static SmallVector<Value> findReadElsewhere(func::CallOp call,
     for (OpOperand &operand : op.getOpOperands())
       if (readsMemory(operand))
         add(operand.get());
-    if (hasRole(&op, RegionRole::Contraction) || isLoadedPart(&op))
+    bool isReadElsewhere =
+        isLoadedPart(&op) && !isStoredWhereLoaded(cast<SliceOp>(op));
+    if (hasRole(&op, RegionRole::Contraction) || isReadElsewhere)
       llvm::for_each(op.getOperands(), add);
   }
   return found;
@@ -135,8 +137,8 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
     auto kernel = symbols.lookup<func::FuncOp>(epilogue.getCallee());
     SmallVector<Value> readElsewhere = findReadElsewhere(epilogue, kernel);
     llvm::append_range(readElsewhere, op->getOperands());
-    result.outputs = placeResults(
-        epilogue, {isElementwise(kernel, target), readElsewhere});
+    result.outputs =
+        placeResults(epilogue, {isElementwise(kernel, target), readElsewhere});
   } else {
     plan::ArrangeOp arrange = findArrange(op->getResult(0));
     result.buffer = placeResults(arrange ? arrange : op, Reads()).front();

@@ -56,6 +56,10 @@ Value FragmentEmitter::getOffset(const Scope &scope,
   return offset ? offset : createIndex(b, 0);
 }
 
+Value FragmentEmitter::addOffset(Value offset, int64_t first) {
+  return first == 0 ? offset : addIndex(b, offset, createIndex(b, first));
+}
+
 /// The alignment of a vector's offset, in elements: the last index is a
 /// multiple of the width, and every other index adds a multiple of its stride.
 int64_t FragmentEmitter::getMultiple(const Scope &scope,
@@ -100,8 +104,7 @@ Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
     assert((!vector || node.strides->back() == 1) &&
            "adjacent elements lie side by side");
   }
-  if (node.offset != 0)
-    offset = addIndex(b, offset, createIndex(b, node.offset));
+  offset = addOffset(offset, node.offset);
   Value argument = context.kernel.getArgument(node.argument);
   return load(context.buffers[node.argument], elementOf(argument), offset,
               vector ? scope.width : 1,
@@ -120,9 +123,10 @@ void FragmentEmitter::store(const Scope &scope, const Output &output) {
   bool vector = isVector(scope, output.strides);
   assert((!vector || output.strides.back() == 1) &&
          "adjacent elements lie side by side");
-  store(value, context.buffers[output.argument],
-        getOffset(scope, output.strides), vector ? scope.width : 1,
-        getMultiple(scope, output.strides));
+  Value offset = addOffset(getOffset(scope, output.strides), output.offset);
+  store(value, context.buffers[output.argument], offset,
+        vector ? scope.width : 1,
+        std::gcd(getMultiple(scope, output.strides), output.offset));
 }
 
 //===----------------------------------------------------------------------===//

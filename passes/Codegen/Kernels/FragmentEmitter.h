@@ -97,6 +97,7 @@ public:
 private:
   void compute(Scope &scope, unsigned number);
   mlir::Value loadArgument(const Scope &scope, const Node &node);
+  mlir::Value addOffset(mlir::Value offset, int64_t first);
   mlir::Value loadTable(const Scope &scope, const Node &node);
   mlir::Value loadTableAt(const Node &node, mlir::Value index,
                           mlir::Value offset, int64_t width, int64_t multiple);

@@ -141,19 +141,47 @@ SmallVector<unsigned> KernelBody::getOutputNodes() const {
       outputs, [](const Output &output) { return output.value.node; });
 }
 
+/// What a kernel stores, as operands of its terminator or of a join.
+static SmallVector<OpOperand *> findStored(func::FuncOp kernel) {
+  SmallVector<OpOperand *> stored;
+  Operation *terminator = kernel.getBody().front().getTerminator();
+  for (OpOperand &returned : terminator->getOpOperands()) {
+    Operation *maker = returned.get().getDefiningOp();
+    if (!maker || !isStoredJoin(maker))
+      stored.push_back(&returned);
+    else
+      for (OpOperand &part : maker->getOpOperands())
+        stored.push_back(&part);
+  }
+  return stored;
+}
+
+/// The result that `stored` goes to, and the first element there.
+static std::pair<unsigned, int64_t> findDestination(OpOperand &stored) {
+  auto join = dyn_cast<ConcatOp>(stored.getOwner());
+  if (!join)
+    return {stored.getOperandNumber(), 0};
+  int64_t partElements = ShapedType::getNumElements(
+      shapeOf(stored.get()).drop_front(join.getAxis()));
+  return {join.getOutput().use_begin()->getOperandNumber(),
+          stored.getOperandNumber() * partElements};
+}
+
 LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
   Block &block = kernel.getBody().front();
-  Operation *terminator = block.getTerminator();
   // Backwards: which places each value is wanted at, from the outputs on.
   Demand demand;
-  for (OpOperand &returned : terminator->getOpOperands()) {
-    FailureOr<Place> place = outputPlace(returned, space);
+  SmallVector<OpOperand *> stored = findStored(kernel);
+  for (OpOperand *operand : stored) {
+    FailureOr<Place> place = outputPlace(*operand, space);
     if (failed(place))
       return failure();
-    demand.add(returned.get(), *place);
+    demand.add(operand->get(), *place);
     Output output;
     output.place = *place;
-    output.argument = kernel.getNumArguments() + returned.getOperandNumber();
+    auto [result, offset] = findDestination(*operand);
+    output.argument = kernel.getNumArguments() + result;
+    output.offset = offset;
     outputs.push_back(output);
   }
   if (failed(demandOperands(block, space, demand)))
@@ -177,10 +205,8 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
                           : createNode(op, place, nodes, index, space));
     }
   // What outputs store are nodes now.
-  for (OpOperand &returned : terminator->getOpOperands()) {
-    Output &output = outputs[returned.getOperandNumber()];
-    output.value = index.find(nodes, returned.get(), output.place);
-  }
+  for (auto [operand, output] : llvm::zip_equal(stored, outputs))
+    output.value = index.find(nodes, operand->get(), output.place);
   return success();
 }
 
@@ -334,10 +360,12 @@ FailureOr<KernelBody> KernelBody::create(func::FuncOp kernel,
     if (node.op && failed(addTable(node, rank)))
       return failure();
   }
-  for (auto [output, type] :
-       llvm::zip_equal(body.outputs, kernel.getResultTypes()))
+  for (Output &output : body.outputs) {
+    Type type =
+        kernel.getResultTypes()[output.argument - kernel.getNumArguments()];
     output.strides = stridesAlongAxes(cast<RankedTensorType>(type).getShape(),
                                       output.place, rank);
+  }
   // The dimensions of loops are what is left once axes that go together are
   // one.
   if (split)

@@ -60,10 +60,12 @@ struct Node {
   bool isScatter() const;
 };
 
-/// A returned value and the buffer it goes to.
+/// A returned value, or a part of one, and the buffer it goes to, from its
+/// element `offset` on.
 struct Output {
   NodeResult value;
   unsigned argument = 0;
+  int64_t offset = 0;
   Place place;
   Strides strides;
   uint64_t dimensions = 0;

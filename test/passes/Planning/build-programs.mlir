@@ -91,6 +91,44 @@ func.func private @less_first(%x: tensor<4xf32>) -> tensor<4xf32> attributes {mp
   return %1 : tensor<4xf32>
 }
 
+// It writes parts over those that it loads.
+// CHECK-LABEL: plan.program @parts_in_place
+// CHECK: plan.launch @relu4 ins(%{{.*}}) outs(%[[A:.*]] : memref<4x4xf32>)
+// CHECK: plan.launch @swap_halves ins(%[[A]] : memref<4x4xf32>) outs(%[[A]] : memref<4x4xf32>)
+func.func @parts_in_place(%x: tensor<4x4xf32> {mpc.input = "x"}) -> (tensor<4x4xf32> {mpc.output = "y"}) {
+  %0 = call @relu4(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = call @swap_halves(%0) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = call @relu4(%1) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %2 : tensor<4x4xf32>
+}
+func.func private @swap_halves(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %0 = mpc.slice %x {offsets = array<i64: 0, 0>, sizes = array<i64: 4, 2>} : (tensor<4x4xf32>) -> tensor<4x2xf32>
+  %1 = mpc.slice %x {offsets = array<i64: 0, 2>, sizes = array<i64: 4, 2>} : (tensor<4x4xf32>) -> tensor<4x2xf32>
+  %2 = mpc.relu %0 : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %3 = mpc.relu %1 : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %4 = mpc.concat %3, %2 {axis = 1} : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x4xf32>
+  return %4 : tensor<4x4xf32>
+}
+
+// Not so where a part begins elsewhere than those that it stores.
+// CHECK-LABEL: plan.program @parts_elsewhere
+// CHECK: plan.launch @relu4 ins(%{{.*}}) outs(%[[A:.*]] : memref<4x4xf32>)
+// CHECK-NOT: plan.launch @inner_half {{.*}} outs(%[[A]]
+// CHECK: plan.launch @inner_half
+func.func @parts_elsewhere(%x: tensor<4x4xf32> {mpc.input = "x"}) -> (tensor<4x4xf32> {mpc.output = "y"}) {
+  %0 = call @relu4(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = call @inner_half(%0) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = call @relu4(%1) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %2 : tensor<4x4xf32>
+}
+func.func private @inner_half(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %0 = mpc.slice %x {offsets = array<i64: 0, 1>, sizes = array<i64: 4, 2>} : (tensor<4x4xf32>) -> tensor<4x2xf32>
+  %1 = mpc.relu %0 : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %2 = mpc.neg %0 : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %3 = mpc.concat %1, %2 {axis = 1} : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x4xf32>
+  return %3 : tensor<4x4xf32>
+}
+
 // What follows a product is read at the element that is written, so the result
 // may be there; what is multiplied is read everywhere.
 // CHECK-LABEL: plan.program @product

@@ -139,19 +139,18 @@ func.func @kept(%a: tensor<8x4x3xf32>, %b: tensor<3x8x5xf32>, %c: tensor<5x4xf32
 }
 
 // Elements side by side are read where they are, by any kernel: rows of a weight,
-// at a multiple of 16 bytes on a GPU; rows elsewhere, and columns, the kernel loads
-// itself. Not so a small part of what would stay in memory for it, or a result, whose
-// place the caller chooses.
+// at a multiple of 16 bytes on a GPU. Not so a few columns, a small part of what
+// would stay in memory for it, or a result, whose place the caller chooses.
 // CHECK-LABEL: func.func @sections
 // CHECK: %[[G:.+]] = plan.access %arg0 {offset = 12 : i64, strides = array<i64: 3, 1>} : tensor<8x3xf32> to tensor<2x3xf32>
 // CHECK: mpc.region pointwise(%[[G]])
-// CHECK: mpc.region pointwise(%arg0) {kernel = "read"}
+// CHECK: mpc.region movement{{.*}}kernel = "columns"
 // CHECK: mpc.region pointwise{{.*}}kernel = "large"
 // CHECK: mpc.region movement{{.*}}kernel = "last"
 // CHECK: mpc.region movement{{.*}}kernel = "returned"
 // GPU-LABEL: func.func @sections
 // GPU: plan.access %arg0 {offset = 12 : i64
-// GPU: mpc.region pointwise(%arg0) {kernel = "of_odd"}
+// GPU: mpc.region movement{{.*}}kernel = "odd"
 func.func @sections(%w: tensor<8x3xf32>)
     -> (tensor<2x3xf32>, tensor<8x2xf32>, tensor<1x3xf32>, tensor<1x3xf32>, tensor<3xf32>) {
   %0 = mpc.region movement (%w) {kernel = "gate"} : (tensor<8x3xf32>) -> tensor<2x3xf32> {
@@ -206,105 +205,4 @@ func.func @sections(%w: tensor<8x3xf32>)
   }
   %10 = mpc.reshape %9 : (tensor<1x3xf32>) -> tensor<3xf32>
   return %1, %3, %6, %8, %10 : tensor<2x3xf32>, tensor<8x2xf32>, tensor<1x3xf32>, tensor<1x3xf32>, tensor<3xf32>
-}
-
-// Kernels load the parts of rows that they compute with, however many of one
-// tensor: two gates of a product, one of which a library's tail reads too.
-// CHECK-LABEL: func.func @parts
-// CHECK-NOT: movement
-// CHECK: mpc.region pointwise(%arg0, %arg0) {kernel = "gated"}
-// CHECK-NEXT: ^bb0(%[[X:.+]]: tensor<8x64xf32>, %[[Y:.+]]: tensor<8x64xf32>):
-// CHECK-DAG: %[[LOW:.+]] = mpc.slice %[[X]] {offsets = array<i64: 0, 0>, sizes = array<i64: 8, 32>}
-// CHECK-DAG: %[[HIGH:.+]] = mpc.slice %[[Y]] {offsets = array<i64: 0, 32>, sizes = array<i64: 8, 32>}
-// CHECK: mpc.mul %[[LOW]], %[[HIGH]]
-// CHECK: mpc.region row_reduce(%arg0) {kernel = "total"}
-// CHECK: mpc.slice {{.*}} {offsets = array<i64: 0, 32>
-// CHECK: mpc.region contraction(%arg1, %arg2, %arg0)
-// CHECK: %[[PRODUCT:.+]] = mpc.matmul
-// CHECK: mpc.mul %[[PRODUCT]], %{{.+}} : (tensor<8x32xf32>, tensor<8x32xf32>)
-// GPU-LABEL: func.func @parts
-// GPU-NOT: movement
-// GPU: return
-func.func @parts(%gates: tensor<8x64xf32>, %a: tensor<8x4xf32>, %b: tensor<4x32xf32>)
-    -> (tensor<8x32xf32>, tensor<8x1xf32>, tensor<8x32xf32>) {
-  %0 = mpc.region movement (%gates) {kernel = "low"} : (tensor<8x64xf32>) -> tensor<8x32xf32> {
-  ^bb0(%x: tensor<8x64xf32>):
-    %y = mpc.slice %x {offsets = array<i64: 0, 0>, sizes = array<i64: 8, 32>} : (tensor<8x64xf32>) -> tensor<8x32xf32>
-    mpc.yield %y : tensor<8x32xf32>
-  }
-  %1 = mpc.region movement (%gates) {kernel = "high"} : (tensor<8x64xf32>) -> tensor<8x32xf32> {
-  ^bb0(%x: tensor<8x64xf32>):
-    %y = mpc.slice %x {offsets = array<i64: 0, 32>, sizes = array<i64: 8, 32>} : (tensor<8x64xf32>) -> tensor<8x32xf32>
-    mpc.yield %y : tensor<8x32xf32>
-  }
-  %2 = mpc.region pointwise (%0, %1) {kernel = "gated"} : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32> {
-  ^bb0(%x: tensor<8x32xf32>, %y: tensor<8x32xf32>):
-    %z = mpc.mul %x, %y : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
-    mpc.yield %z : tensor<8x32xf32>
-  }
-  %3 = mpc.region row_reduce (%1) {kernel = "total"} : (tensor<8x32xf32>) -> tensor<8x1xf32> {
-  ^bb0(%x: tensor<8x32xf32>):
-    %y = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = true} : (tensor<8x32xf32>) -> tensor<8x1xf32>
-    mpc.yield %y : tensor<8x1xf32>
-  }
-  %4 = mpc.region contraction (%a, %b, %1) {kernel = "product", provider = #mpc.provider<library>} : (tensor<8x4xf32>, tensor<4x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32> {
-  ^bb0(%x: tensor<8x4xf32>, %y: tensor<4x32xf32>, %g: tensor<8x32xf32>):
-    %z = mpc.matmul %x, %y : (tensor<8x4xf32>, tensor<4x32xf32>) -> tensor<8x32xf32>
-    %w = mpc.mul %z, %g : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
-    mpc.yield %w : tensor<8x32xf32>
-  }
-  return %2, %3, %4 : tensor<8x32xf32>, tensor<8x1xf32>, tensor<8x32xf32>
-}
-
-// They do not where they look elements up, sum columns, update a parameter,
-// which is merged with other updates, or take every other element.
-// CHECK-LABEL: func.func @parts_that_are_copied
-// CHECK: mpc.region movement{{.*}}kernel = "table"
-// CHECK: mpc.region movement{{.*}}kernel = "summed"
-// CHECK: mpc.region movement{{.*}}kernel = "gradient"
-// CHECK: mpc.region movement{{.*}}kernel = "strided"
-// GPU-LABEL: func.func @parts_that_are_copied
-func.func @parts_that_are_copied(%x: tensor<8x64xf32>, %indices: tensor<3xi64>, %w: tensor<8x32xf32>, %lr: tensor<f32>)
-    -> (tensor<3x32xf32>, tensor<1x32xf32>, tensor<8x32xf32>, tensor<8x32xf32>) {
-  %0 = mpc.region movement (%x) {kernel = "table"} : (tensor<8x64xf32>) -> tensor<8x32xf32> {
-  ^bb0(%a: tensor<8x64xf32>):
-    %y = mpc.slice %a {offsets = array<i64: 0, 0>, sizes = array<i64: 8, 32>} : (tensor<8x64xf32>) -> tensor<8x32xf32>
-    mpc.yield %y : tensor<8x32xf32>
-  }
-  %1 = mpc.region pointwise (%0, %indices) {kernel = "words"} : (tensor<8x32xf32>, tensor<3xi64>) -> tensor<3x32xf32> {
-  ^bb0(%a: tensor<8x32xf32>, %i: tensor<3xi64>):
-    %y = mpc.gather %a, %i {axis = 0 : i64} : (tensor<8x32xf32>, tensor<3xi64>) -> tensor<3x32xf32>
-    mpc.yield %y : tensor<3x32xf32>
-  }
-  %2 = mpc.region movement (%x) {kernel = "summed"} : (tensor<8x64xf32>) -> tensor<8x32xf32> {
-  ^bb0(%a: tensor<8x64xf32>):
-    %y = mpc.slice %a {offsets = array<i64: 0, 8>, sizes = array<i64: 8, 32>} : (tensor<8x64xf32>) -> tensor<8x32xf32>
-    mpc.yield %y : tensor<8x32xf32>
-  }
-  %3 = mpc.region column_reduce (%2) {kernel = "sums"} : (tensor<8x32xf32>) -> tensor<1x32xf32> {
-  ^bb0(%a: tensor<8x32xf32>):
-    %y = mpc.reduce_sum %a {axes = array<i64: 0>, keepdims = true} : (tensor<8x32xf32>) -> tensor<1x32xf32>
-    mpc.yield %y : tensor<1x32xf32>
-  }
-  %4 = mpc.region movement (%x) {kernel = "gradient"} : (tensor<8x64xf32>) -> tensor<8x32xf32> {
-  ^bb0(%a: tensor<8x64xf32>):
-    %y = mpc.slice %a {offsets = array<i64: 0, 16>, sizes = array<i64: 8, 32>} : (tensor<8x64xf32>) -> tensor<8x32xf32>
-    mpc.yield %y : tensor<8x32xf32>
-  }
-  %5 = mpc.region pointwise (%w, %4, %lr) {kernel = "update"} : (tensor<8x32xf32>, tensor<8x32xf32>, tensor<f32>) -> tensor<8x32xf32> {
-  ^bb0(%p: tensor<8x32xf32>, %g: tensor<8x32xf32>, %r: tensor<f32>):
-    %y = mpc.sgd %p, %g, %r : (tensor<8x32xf32>, tensor<8x32xf32>, tensor<f32>) -> tensor<8x32xf32>
-    mpc.yield %y : tensor<8x32xf32>
-  }
-  %6 = mpc.region movement (%x) {kernel = "strided"} : (tensor<8x64xf32>) -> tensor<8x32xf32> {
-  ^bb0(%a: tensor<8x64xf32>):
-    %y = mpc.slice %a {offsets = array<i64: 0, 0>, sizes = array<i64: 8, 32>, strides = array<i64: 1, 2>} : (tensor<8x64xf32>) -> tensor<8x32xf32>
-    mpc.yield %y : tensor<8x32xf32>
-  }
-  %7 = mpc.region pointwise (%6) {kernel = "even"} : (tensor<8x32xf32>) -> tensor<8x32xf32> {
-  ^bb0(%a: tensor<8x32xf32>):
-    %y = mpc.relu %a : (tensor<8x32xf32>) -> tensor<8x32xf32>
-    mpc.yield %y : tensor<8x32xf32>
-  }
-  return %1, %3, %5, %7 : tensor<3x32xf32>, tensor<1x32xf32>, tensor<8x32xf32>, tensor<8x32xf32>
 }

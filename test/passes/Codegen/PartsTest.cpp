@@ -1,4 +1,5 @@
-// Kernels that load parts of their operands' rows, against plain loops.
+// Kernels that load parts of their operands' rows, or store parts of their
+// results', against plain loops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
@@ -107,6 +108,43 @@ TEST(LoadedPartsPartition, KeepsRowsApart) {
   EXPECT_EQ(kernel.getPartition().inner, 24);
 }
 
+class StoredParts : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Targets, StoredParts,
+                         testing::ValuesIn(runnableTargets()));
+
+static const char kGatedUnit[] = R"(
+    func.func private @kernel(%dy: tensor<6x21xf32>, %h: tensor<6x42xf32>) -> (tensor<6x42xf32>, tensor<6x21xf32>)
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %u = mpc.slice %h {offsets = array<i64: 0, 0>, sizes = array<i64: 6, 21>} : (tensor<6x42xf32>) -> tensor<6x21xf32>
+      %v = mpc.slice %h {offsets = array<i64: 0, 21>, sizes = array<i64: 6, 21>} : (tensor<6x42xf32>) -> tensor<6x21xf32>
+      %du = mpc.mul %dy, %v : (tensor<6x21xf32>, tensor<6x21xf32>) -> tensor<6x21xf32>
+      %dv = mpc.mul %dy, %u : (tensor<6x21xf32>, tensor<6x21xf32>) -> tensor<6x21xf32>
+      %dh = mpc.concat %du, %dv {axis = 1} : (tensor<6x21xf32>, tensor<6x21xf32>) -> tensor<6x42xf32>
+      %s = mpc.add %du, %dv : (tensor<6x21xf32>, tensor<6x21xf32>) -> tensor<6x21xf32>
+      return %dh, %s : tensor<6x42xf32>, tensor<6x21xf32>
+    })";
+
+/// The gradients of both halves of rows, beside each other, in memory of their
+/// own and over the halves themselves.
+TEST_P(StoredParts, LieSideBySide) {
+  CompiledKernel kernel(kGatedUnit, GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  EXPECT_EQ(kernel.getPartition().inner, 21);
+  auto dy = randomFloats(6 * 21), h = randomFloats(6 * 42), inPlace = h;
+  std::vector<float> dh(6 * 42), sum(6 * 21);
+  kernel.launch({dy.data(), h.data(), dh.data(), sum.data()});
+  kernel.launch({dy.data(), inPlace.data(), inPlace.data(), sum.data()});
+  for (int64_t row = 0; row < 6; ++row)
+    for (int64_t column = 0; column < 21; ++column) {
+      const float *from = &h[row * 42 + column], *to = &dh[row * 42 + column];
+      const float gradient = dy[row * 21 + column];
+      EXPECT_EQ(to[0], gradient * from[21]) << row << " " << column;
+      EXPECT_EQ(to[21], gradient * from[0]) << row << " " << column;
+      EXPECT_EQ(sum[row * 21 + column], to[0] + to[21]);
+    }
+  EXPECT_EQ(inPlace, dh);
+}
+
 class TileAndPart : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(CPUs, TileAndPart, testing::ValuesIn(runnableCPUs()));
 
@@ -131,6 +169,31 @@ TEST_P(TileAndPart, FollowAProduct) {
                                       g[row * 120 + 61 + column]
                                 : -9;
       EXPECT_EQ(y[row * 50 + column], expected) << row << " " << column;
+    }
+}
+
+/// It stores its gradients of both halves of rows beside each other.
+TEST_P(TileAndPart, StoreAJoin) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%acc: tensor<6x50xf32>, %u: tensor<6x50xf32>) -> tensor<6x100xbf16>
+        attributes {mpc.kernel = #mpc.kernel<epilogue>} {
+      %0 = mpc.mul %acc, %u : (tensor<6x50xf32>, tensor<6x50xf32>) -> tensor<6x50xbf16>
+      %1 = mpc.add %acc, %u : (tensor<6x50xf32>, tensor<6x50xf32>) -> tensor<6x50xbf16>
+      %2 = mpc.concat %0, %1 {axis = 1} : (tensor<6x50xbf16>, tensor<6x50xbf16>) -> tensor<6x100xbf16>
+      return %2 : tensor<6x100xbf16>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto tile = randomFloats(4 * 64), u = randomFloats(6 * 50);
+  std::vector<uint16_t> y(600, 0xffff);
+  kernel.runTile({tile.data(), u.data(), y.data()}, 2, 5, 8, 45, 64);
+  for (int64_t row = 0; row < 6; ++row)
+    for (int64_t column = 0; column < 50; ++column) {
+      bool isInTile = row >= 2 && row < 5 && column >= 8 && column < 45;
+      float a = isInTile ? tile[(row - 2) * 64 + column - 8] : 0;
+      float b = u[row * 50 + column];
+      EXPECT_EQ(y[row * 100 + column], isInTile ? toBF16(a * b) : 0xffff);
+      EXPECT_EQ(y[row * 100 + 50 + column], isInTile ? toBF16(a + b) : 0xffff);
     }
 }
 
