@@ -226,8 +226,10 @@ static bool isReturned(Value value) {
 static void foldSection(RegionOp region, const TargetInfo &target) {
   auto slice = dyn_cast_or_null<SliceOp>(findMovement(region));
   std::optional<int64_t> offset = slice ? findSection(slice) : std::nullopt;
+  if (!offset)
+    return;
   Value source = region->getOperand(0), result = region.getResult(0);
-  if (!offset || typeOf(result).getNumElements() == 0 || isReturned(result) ||
+  if (typeOf(result).getNumElements() == 0 || isReturned(result) ||
       !isWorthKeeping(source, result))
     return;
   // Kernels on a GPU load vectors.

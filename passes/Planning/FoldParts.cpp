@@ -88,8 +88,10 @@ static bool canLoadParts(Value source, Phase phase) {
 /// gates of an LSTM that are columns of one product, load that part themselves.
 static void loadParts(RegionOp movement) {
   auto slice = dyn_cast_or_null<SliceOp>(findMovement(movement));
+  if (!slice)
+    return;
   Value source = movement->getOperand(0), part = movement.getResult(0);
-  if (!slice || part.use_empty() || !isWorthKeeping(source, part) ||
+  if (part.use_empty() || !isWorthKeeping(source, part) ||
       !llvm::all_of(part.getUses(), canLoadPart) ||
       (source.getDefiningOp() && !canLoadParts(source, getPhase(movement))))
     return;
