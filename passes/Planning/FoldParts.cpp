@@ -91,7 +91,8 @@ static void loadParts(RegionOp movement) {
   if (!slice)
     return;
   Value source = movement->getOperand(0), part = movement.getResult(0);
-  if (part.use_empty() || !isWorthKeeping(source, part) ||
+  if (part.use_empty() || typeOf(part).getNumElements() == 0 ||
+      !isWorthKeeping(source, part) ||
       !llvm::all_of(part.getUses(), canLoadPart) ||
       (source.getDefiningOp() && !canLoadParts(source, getPhase(movement))))
     return;
@@ -111,16 +112,15 @@ static ConcatOp findJoin(RegionOp region) {
   auto join = dyn_cast<ConcatOp>(region.getBody().front().front());
   if (!join || region.getBody().front().getOperations().size() != 2)
     return {};
-  Type first = join.getInputs().front().getType();
+  RankedTensorType first = typeOf(join.getInputs().front());
   bool isAlike = llvm::all_of(join.getInputs(), [&](Value input) {
     return isa<BlockArgument>(input) && input.getType() == first;
   });
   bool isOutermost =
       ShapedType::getNumElements(
           shapeOf(join.getOutput()).take_front(join.getAxis())) == 1;
-  return isAlike && !isOutermost &&
-                 elementOf(join.getOutput()) ==
-                     elementOf(join.getInputs().front())
+  return isAlike && !isOutermost && first.getNumElements() > 0 &&
+                 elementOf(join.getOutput()) == first.getElementType()
              ? join
              : ConcatOp();
 }
