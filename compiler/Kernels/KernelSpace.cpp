@@ -14,6 +14,14 @@ ArrayRef<int64_t> mpc::getResultShape(func::FuncOp kernel) {
   return cast<RankedTensorType>(kernel.getResultTypes().front()).getShape();
 }
 
+ArrayRef<int64_t> mpc::getElementShape(func::FuncOp kernel) {
+  Value first = kernel.getBody().front().getTerminator()->getOperand(0);
+  if (auto transpose = first.getDefiningOp<TransposeOp>();
+      transpose && isArrangement(transpose))
+    return shapeOf(transpose.getInput());
+  return shapeOf(first);
+}
+
 // Whether a value of `shape`, broadcast to `space`, is dense or one value over
 // the axes of `space` from `axis` on.
 static bool isUniformFrom(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
@@ -33,6 +41,8 @@ static SmallVector<SmallVector<int64_t>> readShapes(func::FuncOp kernel,
                                                     size_t rank) {
   SmallVector<SmallVector<int64_t>> shapes;
   for (Operation &op : kernel.getBody().front().without_terminator()) {
+    if (isa<TransposeOp>(op))
+      continue;
     for (OpOperand &operand : op.getOpOperands()) {
       size_t own = shapeOf(op.getResult(0)).size();
       SmallVector<int64_t> shape(rank, 1);
@@ -49,7 +59,11 @@ static SmallVector<SmallVector<int64_t>> readShapes(func::FuncOp kernel,
 size_t mpc::findUniformAxis(func::FuncOp kernel, ArrayRef<int64_t> space) {
   SmallVector<SmallVector<int64_t>> shapes = readShapes(kernel, space.size());
   size_t axis = space.size();
-  while (axis > 0 && llvm::all_of(shapes, [&](ArrayRef<int64_t> shape) {
+  // Rows of what is read or stored in another order may lie anywhere.
+  bool hasRows = llvm::any_of(kernel.getBody().front(),
+                              [](Operation &op) { return keepsRows(&op); });
+  size_t least = hasRows ? space.size() - 1 : 0;
+  while (axis > least && llvm::all_of(shapes, [&](ArrayRef<int64_t> shape) {
            return isUniformFrom(shape, space, axis - 1);
          }))
     --axis;
@@ -224,13 +238,16 @@ TransposeSpace mpc::getTransposeSpace(TransposeOp transpose) {
   return space;
 }
 
-bool mpc::isArrangement(Operation *op) {
+bool mpc::keepsRows(Operation *op) {
   auto transpose = dyn_cast<TransposeOp>(op);
   if (!transpose || transpose.getPerm().empty())
     return false;
   int64_t last = transpose.getPerm().size() - 1;
-  return transpose.getPerm().back() == last &&
-         llvm::all_of(transpose->getUsers(), [](Operation *user) {
+  return transpose.getPerm().back() == last;
+}
+
+bool mpc::isArrangement(Operation *op) {
+  return keepsRows(op) && llvm::all_of(op->getUsers(), [](Operation *user) {
            return user->hasTrait<OpTrait::IsTerminator>();
          });
 }

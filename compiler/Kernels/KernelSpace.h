@@ -20,8 +20,13 @@ namespace mpc {
 /// The shape of a kernel's first result.
 llvm::ArrayRef<int64_t> getResultShape(mlir::func::FuncOp kernel);
 
+/// The shape that a pointwise kernel loops over: that of its first result, in
+/// front of a transpose that only says where the result is stored.
+llvm::ArrayRef<int64_t> getElementShape(mlir::func::FuncOp kernel);
+
 /// The first axis of `space` from which on every operand of a pointwise kernel
-/// is dense or one value; 0 where nothing is broadcast but scalars.
+/// is dense or one value; 0 where nothing is broadcast but scalars. The last
+/// one where something is read or stored in another order.
 size_t findUniformAxis(mlir::func::FuncOp kernel,
                        llvm::ArrayRef<int64_t> space);
 
@@ -128,6 +133,10 @@ TransposeSpace getTransposeSpace(TransposeOp transpose);
 /// Whether `op` only says where a kernel stores its result: a transpose that
 /// keeps rows whole, which nothing reads but the terminator.
 bool isArrangement(mlir::Operation *op);
+
+/// Whether `op` is a transpose that keeps rows whole: a kernel whose loops go
+/// along rows can read and store through it.
+bool keepsRows(mlir::Operation *op);
 
 /// The same merging for the rows of any strided copy.
 llvm::SmallVector<MovedAxis> mergeAxes(llvm::ArrayRef<MovedAxis> axes);

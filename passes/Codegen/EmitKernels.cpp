@@ -97,6 +97,11 @@ static bool storesArranged(KernelKind kind) {
   return kind == KernelKind::Contraction || kind == KernelKind::Epilogue;
 }
 
+/// True for kinds whose loops go along rows, which may lie in any order.
+static bool readsAndStoresRows(KernelKind kind) {
+  return kind == KernelKind::Pointwise || kind == KernelKind::RowReduce;
+}
+
 /// Divides a kernel's work and emits its loops as its hero says.
 static LogicalResult checkHero(Block &body, KernelKind kind) {
   const KernelHero &hero = KernelHero::get(kind);
@@ -125,7 +130,8 @@ static LogicalResult checkOps(Block &body, KernelKind kind) {
     }
     // Views and folded ops have no code; others must have a place in the kind.
     if (isFolded(&op, kind) || hasRole(&op, RegionRole::View) ||
-        (storesArranged(kind) && isArrangement(&op)))
+        (storesArranged(kind) && isArrangement(&op)) ||
+        (readsAndStoresRows(kind) && keepsRows(&op)))
       continue;
     if (!mayHold(kind, &op))
       return op.emitOpError("cannot be part of a kernel of kind '")

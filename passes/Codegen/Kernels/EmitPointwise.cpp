@@ -1,16 +1,13 @@
 // Loop nests of pointwise kernels and of epilogues.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/KernelSpace.h"
 #include "passes/Codegen/Kernels/FragmentEmitter.h"
 #include "passes/Codegen/Kernels/Loops.h"
 
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
-
-static ArrayRef<int64_t> resultShape(func::FuncOp kernel) {
-  return cast<RankedTensorType>(kernel.getResultTypes().front()).getShape();
-}
 
 namespace {
 /// The loops over one kernel's elements; all outputs have the space's shape.
@@ -120,7 +117,7 @@ static int64_t countRowAxes(ArrayRef<int64_t> space, int64_t inner) {
 }
 
 LogicalResult codegen::emitPointwise(KernelContext &context) {
-  ArrayRef<int64_t> space = resultShape(context.kernel);
+  ArrayRef<int64_t> space = getElementShape(context.kernel);
   const KernelPartition &partition = context.partition;
   int64_t rank = space.size();
   Value begin = context.bounds[0], end = context.bounds[1];
