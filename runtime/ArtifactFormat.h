@@ -74,7 +74,7 @@
 //      "stride_c", "alpha", "tile_m", "tile_n",
 //      "epilogue": {"kernel", "args": [..]} | null,
 //      optional: "offset_a", "offset_b",
-//      CPU, optional: "outer": {"extents", "a", "b", "c": [..]},
+//      optional: "outer": {"extents", "a", "b", "c": [..]},
 //      GPU, optional: "compute": "f32|tf32|f64", "fused": FUSED}
 //         c[b] = alpha * op(a[b]) op(b[b]); row-major, strides in elements, a
 //         stride of 0 repeats the matrix. Matrices of a and b start at their

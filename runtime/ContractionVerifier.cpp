@@ -91,7 +91,7 @@ bool PlanVerifier::verifyWritten(const Buffer &written,
                 "its result overlaps an operand");
 }
 
-/// Each outer axis has a stride of every operand. A GPU's library has none.
+/// Each outer axis has a stride of every operand.
 bool PlanVerifier::verifyOuter(const MatMulStep &step) {
   const OuterAxes &outer = step.outer;
   size_t count = outer.extents.size();
@@ -99,8 +99,6 @@ bool PlanVerifier::verifyOuter(const MatMulStep &step) {
                     outer.c.size() == count,
                 "outer axes have other numbers of strides") &&
          expect(count <= kMaxOuterAxes, "it has too many outer axes") &&
-         expect(count == 0 || !plan.target.isGPU(),
-                "a GPU's library takes a batch of one axis") &&
          expect(allWithin(outer.extents, 1, kMaxExtent),
                 "an extent is out of range");
 }

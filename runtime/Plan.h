@@ -113,7 +113,7 @@ struct MatMulStep {
   int64_t lda = 0, ldb = 0, ldc = 0;             ///< elements
   int64_t strideA = 0, strideB = 0, strideC = 0; ///< elements; 0 repeats
   int64_t offsetA = 0, offsetB = 0;              ///< elements
-  OuterAxes outer;                               ///< none on a GPU
+  OuterAxes outer; ///< on a GPU one call of the library each
   double alpha = 1;
   int64_t tileM = 0, tileN = 0; ///< 0 on a GPU
   std::optional<Epilogue> epilogue;

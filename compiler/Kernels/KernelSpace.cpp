@@ -11,9 +11,14 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 ArrayRef<int64_t> mpc::getResultShape(func::FuncOp kernel) {
-  Value result = kernel.getBody().front().getTerminator()->getOperand(0);
-  Operation *maker = result.getDefiningOp();
-  return shapeOf(maker && isStoredJoin(maker) ? maker->getOperand(0) : result);
+  return cast<RankedTensorType>(kernel.getResultTypes().front()).getShape();
+}
+
+ArrayRef<int64_t> mpc::getElementShape(func::FuncOp kernel) {
+  Value first = kernel.getBody().front().getTerminator()->getOperand(0);
+  Operation *maker = first.getDefiningOp();
+  bool isPlaced = maker && (isArrangement(maker) || isStoredJoin(maker));
+  return shapeOf(isPlaced ? maker->getOperand(0) : first);
 }
 
 // Whether a value of `shape`, broadcast to `space`, is dense or one value over
@@ -59,6 +64,8 @@ static SmallVector<SmallVector<int64_t>> getAccessedShapes(func::FuncOp kernel,
       shapes.push_back(getShapeOfPart(shapeOf(result), shapeOf(operand), rank));
       continue;
     }
+    if (isa<TransposeOp>(op))
+      continue;
     for (OpOperand &operand : op.getOpOperands()) {
       size_t own = shapeOf(op.getResult(0)).size();
       SmallVector<int64_t> shape(rank, 1);
@@ -76,7 +83,11 @@ size_t mpc::findUniformAxis(func::FuncOp kernel, ArrayRef<int64_t> space) {
   SmallVector<SmallVector<int64_t>> shapes =
       getAccessedShapes(kernel, space.size());
   size_t axis = space.size();
-  while (axis > 0 && llvm::all_of(shapes, [&](ArrayRef<int64_t> shape) {
+  // Rows of what is read or stored in another order may lie anywhere.
+  bool hasRows = llvm::any_of(kernel.getBody().front(),
+                              [](Operation &op) { return keepsRows(&op); });
+  size_t least = hasRows ? space.size() - 1 : 0;
+  while (axis > least && llvm::all_of(shapes, [&](ArrayRef<int64_t> shape) {
            return isUniformFrom(shape, space, axis - 1);
          }))
     --axis;
@@ -251,13 +262,16 @@ TransposeSpace mpc::getTransposeSpace(TransposeOp transpose) {
   return space;
 }
 
-bool mpc::isArrangement(Operation *op) {
+bool mpc::keepsRows(Operation *op) {
   auto transpose = dyn_cast<TransposeOp>(op);
   if (!transpose || transpose.getPerm().empty())
     return false;
   int64_t last = transpose.getPerm().size() - 1;
-  return transpose.getPerm().back() == last &&
-         llvm::all_of(transpose->getUsers(), [](Operation *user) {
+  return transpose.getPerm().back() == last;
+}
+
+bool mpc::isArrangement(Operation *op) {
+  return keepsRows(op) && llvm::all_of(op->getUsers(), [](Operation *user) {
            return user->hasTrait<OpTrait::IsTerminator>();
          });
 }

@@ -17,12 +17,16 @@ namespace mpc {
 // Elements
 //===----------------------------------------------------------------------===//
 
-/// The shape of a kernel's first result, or of its parts where it is stored in
-/// parts.
+/// The shape of a kernel's first result.
 llvm::ArrayRef<int64_t> getResultShape(mlir::func::FuncOp kernel);
 
+/// The shape that a pointwise kernel loops over: that of its first result, in
+/// front of a transpose or a join that only says where values are stored.
+llvm::ArrayRef<int64_t> getElementShape(mlir::func::FuncOp kernel);
+
 /// The first axis of `space` from which on every operand of a pointwise kernel
-/// is dense or one value; 0 where nothing is broadcast but scalars.
+/// is dense or one value; 0 where nothing is broadcast but scalars. The last
+/// one where something is read or stored in another order.
 size_t findUniformAxis(mlir::func::FuncOp kernel,
                        llvm::ArrayRef<int64_t> space);
 
@@ -143,6 +147,10 @@ bool isStoredJoin(mlir::Operation *op);
 /// result of the argument's type. The result may then be the argument's memory:
 /// no other element reads what is overwritten.
 bool isStoredWhereLoaded(SliceOp slice);
+
+/// Whether `op` is a transpose that keeps rows whole: a kernel whose loops go
+/// along rows can read and store through it.
+bool keepsRows(mlir::Operation *op);
 
 /// The same merging for the rows of any strided copy.
 llvm::SmallVector<MovedAxis> mergeAxes(llvm::ArrayRef<MovedAxis> axes);

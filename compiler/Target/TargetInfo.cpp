@@ -121,6 +121,13 @@ unsigned TargetInfo::getVectorBits() const {
   return hasFeature("avx2") ? 256 : 128;
 }
 
+double TargetInfo::getMemoryTime(int64_t bytes) const {
+  if (!gpu)
+    return 0;
+  constexpr double kA100 = 1555, kH100 = 3350; // bytes a nanosecond
+  return static_cast<double>(bytes) / (name == "sm_80" ? kA100 : kH100);
+}
+
 bool TargetInfo::hasNativeBF16Conversion() const {
   return gpu || hasFeature("avx512bf16");
 }

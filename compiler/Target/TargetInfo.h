@@ -48,6 +48,14 @@ public:
   /// Whether a launch costs as much as a small kernel does.
   bool hasCostlyLaunches() const { return gpu; }
 
+  /// Nanoseconds from the start of a small kernel to that of the next one of a
+  /// captured graph; 0 on a CPU, whose launches are calls.
+  double getLaunchTime() const { return gpu ? 2000 : 0; }
+
+  /// Nanoseconds that memory takes for `bytes`, by the data sheet of the GPU
+  /// (A100 for sm_80, H100 for sm_90); 0 on a CPU, of which nobody asks.
+  double getMemoryTime(int64_t bytes) const;
+
   /// Buffers that a kernel may have: those of a GPU get their addresses in 4
   /// KiB of parameters.
   unsigned getMaxKernelBuffers() const { return gpu ? 512 : ~0u; }

@@ -108,6 +108,11 @@ static bool storesParts(KernelKind kind) {
   return kind == KernelKind::Pointwise || kind == KernelKind::Epilogue;
 }
 
+/// True for kinds whose loops go along rows, which may lie in any order.
+static bool readsAndStoresRows(KernelKind kind) {
+  return kind == KernelKind::Pointwise || kind == KernelKind::RowReduce;
+}
+
 /// Divides a kernel's work and emits its loops as its hero says.
 static LogicalResult checkHero(Block &body, KernelKind kind) {
   const KernelHero &hero = KernelHero::get(kind);
@@ -138,7 +143,8 @@ static LogicalResult checkOps(Block &body, KernelKind kind) {
     if (isFolded(&op, kind) || hasRole(&op, RegionRole::View) ||
         (storesArranged(kind) && isArrangement(&op)) ||
         (loadsParts(kind) && isLoadedPart(&op)) ||
-        (storesParts(kind) && isStoredJoin(&op)))
+        (storesParts(kind) && isStoredJoin(&op)) ||
+        (readsAndStoresRows(kind) && keepsRows(&op)))
       continue;
     if (!mayHold(kind, &op))
       return op.emitOpError("cannot be part of a kernel of kind '")

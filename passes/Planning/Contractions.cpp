@@ -4,6 +4,7 @@
 #include "compiler/Dialect/MPC/FilterLayout.h"
 #include "compiler/Kernels/KernelSpace.h"
 #include "passes/Planning/LibraryTails.h"
+#include "passes/Planning/ProductLayout.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
@@ -23,8 +24,6 @@ static constexpr int64_t kMinTileProducts = 1 << 21;
 /// Tiles that keep a few threads busy with little left over at the end.
 static constexpr int64_t kEnoughTiles = 16;
 
-/// Rows below which a product reads its right operand more than it multiplies.
-static constexpr int64_t kFewRows = 64;
 /// Bytes an element of the result that an epilogue moves, from which on memory
 /// takes longer than the product: an optimizer's parameter and its state.
 static constexpr int64_t kManyBytes = 16;
@@ -115,149 +114,24 @@ plan::ComputeAttr ContractionEmitter::getCompute(Operation *op,
              : plan::ComputeAttr();
 }
 
-namespace {
-/// Where the elements of a product's operand or result lie.
-struct Place {
-  int64_t offset = 0;
-  SmallVector<int64_t> strides; ///< of all its axes
-};
-
-/// An axis of the batch: its size, and the elements between neighbours in a, b
-/// and c; 0 repeats a matrix.
-struct BatchAxis {
-  int64_t extent = 1, a = 0, b = 0, c = 0;
-
-  /// True if this axis and the next inner one can be walked as one axis with
-  /// inner's strides, in all three operands.
-  bool continues(const BatchAxis &inner) const {
-    return a == inner.a * inner.extent && b == inner.b * inner.extent &&
-           c == inner.c * inner.extent;
-  }
-};
-} // namespace
-
-plan::ArrangeOp mpc::findArrange(Value result) {
-  return result.hasOneUse() ? dyn_cast<plan::ArrangeOp>(*result.user_begin())
-                            : plan::ArrangeOp();
-}
-
-// Whether an operand is one matrix.
-static bool isRepeated(Value operand) {
-  return ShapedType::getNumElements(shapeOf(operand).drop_back(2)) == 1;
-}
-
-// What is dense has a buffer of its own, a view, which begins at its offset.
-static Place placeOfOperand(Value operand) {
-  if (auto access = operand.getDefiningOp<plan::AccessOp>();
-      access && !access.isDense())
-    return {static_cast<int64_t>(access.getOffset()),
-            SmallVector<int64_t>(access.getStrides())};
-  return {0, plan::getDenseStrides(shapeOf(operand))};
-}
-
-// Axis perm[i] of the product is axis i of what it writes.
-static Place placeOfResult(Value result) {
-  plan::ArrangeOp arrange = findArrange(result);
-  if (!arrange)
-    return {0, plan::getDenseStrides(shapeOf(result))};
-  Place place;
-  place.strides.resize(shapeOf(result).size());
-  SmallVector<int64_t> written =
-      plan::getDenseStrides(shapeOf(arrange.getOutput()));
-  for (auto [axis, from] : llvm::enumerate(arrange.getPerm()))
-    place.strides[from] = written[axis];
-  return place;
-}
-
-// The stride of an operand of `shape` along axis `axis` of the result's batch
-// of `rank` axes.
-static int64_t batchStride(ArrayRef<int64_t> shape, const Place &place,
-                           size_t axis, size_t rank) {
-  size_t own = shape.size() - 2, missing = rank - own;
-  if (axis < missing || shape[axis - missing] == 1)
-    return 0;
-  return place.strides[axis - missing];
-}
-
-// The distance between rows of the stored matrix.
-static int64_t leadingOf(ArrayRef<int64_t> shape, const Place &place) {
-  size_t rank = shape.size();
-  return shape[rank - 2] == 1 ? shape[rank - 1] : place.strides[rank - 2];
-}
-
-// The axes of the batch, as few as say the same.
-static SmallVector<BatchAxis> batchAxes(Operation *op, const Place &a,
-                                        const Place &b, const Place &c) {
-  ArrayRef<int64_t> batch = shapeOf(op->getResult(0)).drop_back(2);
-  SmallVector<BatchAxis> axes;
-  for (auto [axis, extent] : llvm::enumerate(batch)) {
-    if (extent == 1)
-      continue;
-    BatchAxis next{
-        extent, batchStride(shapeOf(op->getOperand(0)), a, axis, batch.size()),
-        batchStride(shapeOf(op->getOperand(1)), b, axis, batch.size()),
-        c.strides[axis]};
-    if (!axes.empty() && axes.back().continues(next)) {
-      next.extent *= axes.back().extent;
-      axes.pop_back();
-    }
-    axes.push_back(next);
-  }
-  return axes;
-}
-
-// Many matrices of few rows that share the right operand: their first rows are
-// one product, their second rows the next. `m`, `lda` and `ldc` are of the
-// matrices before and of these products after; rows of a and c must not
-// overlap then either.
-static void gatherRows(BatchAxis &axis, int64_t n, int64_t k, int64_t &m,
-                       int64_t &lda, int64_t &ldc) {
-  if (axis.b != 0 || m >= kFewRows || m >= axis.extent || axis.a < k ||
-      axis.c < n)
-    return;
-  std::swap(m, axis.extent);
-  std::swap(lda, axis.a);
-  std::swap(ldc, axis.c);
-}
-
 plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
                                               const ProductBuffers &buffers,
                                               const ContractionResult &result,
                                               bool transA, bool transB,
                                               APFloat alpha,
                                               plan::FusedKindAttr fused) {
-  Value lhs = op->getOperand(0), rhs = op->getOperand(1);
-  ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
-  int64_t m = shape[shape.size() - 2], n = shape.back();
-  int64_t k = shapeOf(lhs)[shapeOf(lhs).size() - (transA ? 2 : 1)];
-  Place a = placeOfOperand(lhs), b = placeOfOperand(rhs);
-  Place c = placeOfResult(op->getResult(0));
-  int64_t lda = leadingOf(shapeOf(lhs), a), ldb = leadingOf(shapeOf(rhs), b);
-  int64_t ldc = leadingOf(shape, c);
-
-  // Batches that share the right operand are rows of a single product, where
-  // rows lie alike from one to the next.
-  SmallVector<BatchAxis> axes = batchAxes(op, a, b, c);
-  while (!axes.empty() && axes.back().b == 0 && !transA &&
-         axes.back().a == m * lda && axes.back().c == m * ldc)
-    m *= axes.pop_back_val().extent;
-  if (target.callsEpilogues() && !transA && !axes.empty())
-    gatherRows(axes.back(), n, k, m, lda, ldc);
-  BatchAxis batch =
-      axes.empty() ? BatchAxis{1, 0, 0, m * ldc} : axes.pop_back_val();
-  if (axes.empty() && batch.extent == 1) {
-    batch.a = isRepeated(lhs) ? 0 : m * k;
-    batch.b = isRepeated(rhs) ? 0 : k * n;
-  }
-  int64_t count = batch.extent;
+  ProductLayout layout = layOutProduct(op, transA, target);
+  int64_t m = layout.m, n = layout.n, k = layout.k;
+  // The axes of the batch around the one that the library takes.
+  BatchAxis batch = layout.axes.back();
   SmallVector<int64_t> outer, outerA, outerB, outerC;
-  for (const BatchAxis &axis : axes) {
+  for (const BatchAxis &axis : ArrayRef(layout.axes).drop_back()) {
     outer.push_back(axis.extent);
     outerA.push_back(axis.a);
     outerB.push_back(axis.b);
     outerC.push_back(axis.c);
-    count *= axis.extent;
   }
+  int64_t count = layout.countCalls() * batch.extent;
   auto listOf = [&](ArrayRef<int64_t> list) {
     return outer.empty() ? DenseI64ArrayAttr()
                          : builder.getDenseI64ArrayAttr(list);
@@ -270,10 +144,11 @@ plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
   return plan::MatMulOp::create(
       builder, op->getLoc(), buffers.lhs, buffers.rhs, buffers.output,
       result.epilogue, result.inputs, result.outputs, fused, buffers.bias,
-      buffers.aux, buffers.biasGrad, batch.extent, m, n, k, transA, transB, lda,
-      ldb, ldc, batch.a, batch.b, batch.c, alpha, tile.m, tile.n,
-      getCompute(op, buffers.lhs), listOf(outer), listOf(outerA),
-      listOf(outerB), listOf(outerC), a.offset, b.offset);
+      buffers.aux, buffers.biasGrad, batch.extent, m, n, k, transA, transB,
+      layout.lda, layout.ldb, layout.ldc, batch.a, batch.b, batch.c, alpha,
+      tile.m, tile.n, getCompute(op, buffers.lhs), listOf(outer),
+      listOf(outerA), listOf(outerB), listOf(outerC), layout.offsetA,
+      layout.offsetB);
 }
 
 plan::MatMulOp ContractionEmitter::emit(plan::ProductOp op,

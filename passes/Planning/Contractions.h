@@ -22,10 +22,6 @@ struct ProductBuffers {
   mlir::Value lhs, rhs, output, bias, aux, biasGrad;
 };
 
-/// The plan.arrange that reorders `result`, or null if the product writes its
-/// own order.
-plan::ArrangeOp findArrange(mlir::Value result);
-
 /// Adds steps for contractions.
 class ContractionEmitter {
 public:

@@ -1,21 +1,23 @@
-// Lets products read what transposes and slices move where it was before, and
-// write what a transpose moves where it will be; and lets everything read a
-// slice whose elements lie side by side where it is.
+// Lets kernels and products read what transposes and slices move where it was
+// before, and write what a transpose moves where it will be; and lets
+// everything read a slice whose elements lie side by side where it is.
 //
 // Such a kernel reads and writes every element once and computes nothing. A
 // library on a CPU takes the distance between rows and between matrices as it
 // is, so there is nothing to move: the heads of an attention, for example, are
-// columns of one large matrix. Rows 16 to 31 of the weights of an LSTM, those
-// of one gate, are a matrix like any other.
+// columns of one large matrix. A GPU's library takes one distance between the
+// matrices of a batch: heads of several samples are several calls, which may
+// cost more than moving them. Rows 16 to 31 of the weights of an LSTM, those of
+// one gate, are a matrix like any other.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Planning/Movement.h"
 #include "passes/Planning/Passes.h"
 
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/KernelSpace.h"
-
-#include "mlir/IR/IRMapping.h"
+#include "passes/Planning/FoldIntoKernels.h"
+#include "passes/Planning/Movement.h"
+#include "passes/Planning/ProductLayout.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_FOLDMOVEMENTPASS
@@ -26,142 +28,8 @@ using namespace mlir;
 using namespace mpc;
 
 //===----------------------------------------------------------------------===//
-// Where elements lie
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// The elements of a value in the memory of another.
-struct Access {
-  int64_t offset = 0;
-  SmallVector<int64_t> shape, strides;
-
-  explicit Access(ArrayRef<int64_t> dense);
-  void transpose(ArrayRef<int64_t> perm);
-  void slice(ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes);
-  void expand(ArrayRef<int64_t> to);
-  /// False where an axis of the new shape would have no one stride.
-  bool reshape(ArrayRef<int64_t> to);
-};
-} // namespace
-
-Access::Access(ArrayRef<int64_t> dense)
-    : shape(dense), strides(plan::getDenseStrides(dense)) {}
-
-void Access::transpose(ArrayRef<int64_t> perm) {
-  SmallVector<int64_t> oldShape = shape, oldStrides = strides;
-  for (auto [axis, from] : llvm::enumerate(perm)) {
-    shape[axis] = oldShape[from];
-    strides[axis] = oldStrides[from];
-  }
-}
-
-void Access::slice(ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes) {
-  for (auto [start, stride] : llvm::zip_equal(offsets, strides))
-    offset += start * stride;
-  shape = SmallVector<int64_t>(sizes);
-}
-
-// Where an axis is repeated, the next element is the same one.
-void Access::expand(ArrayRef<int64_t> to) {
-  SmallVector<int64_t> result(to.size(), 0);
-  size_t missing = to.size() - shape.size();
-  for (auto [axis, extent] : llvm::enumerate(shape))
-    result[missing + axis] = extent == 1 ? 0 : strides[axis];
-  shape = SmallVector<int64_t>(to);
-  strides = result;
-}
-
-// Axes that lie in each other, like the rows and columns of a dense matrix, are
-// one run of elements; each new axis is a part of a run. (6, 4) with strides
-// (8, 1) is two runs: it can become (2, 3, 4), with strides (24, 8, 1), not 24.
-bool Access::reshape(ArrayRef<int64_t> to) {
-  struct Run {
-    int64_t extent, stride;
-  };
-  // Merge neighbouring axes into runs; axes of size 1 belong to none.
-  SmallVector<Run> runs;
-  for (auto [extent, stride] : llvm::zip_equal(shape, strides)) {
-    if (extent == 1)
-      continue;
-    if (!runs.empty() && runs.back().stride == stride * extent)
-      runs.back() = {runs.back().extent * extent, stride};
-    else
-      runs.push_back({extent, stride});
-  }
-  // Split the runs into the new axes, the innermost first.
-  SmallVector<int64_t> result(to.size(), 1);
-  for (size_t axis = to.size(); axis-- > 0;) {
-    if (to[axis] == 1)
-      continue;
-    if (runs.empty() || runs.back().extent % to[axis] != 0)
-      return false;
-    result[axis] = runs.back().stride;
-    runs.back().extent /= to[axis];
-    runs.back().stride *= to[axis];
-    if (runs.back().extent == 1)
-      runs.pop_back();
-  }
-  shape = SmallVector<int64_t>(to);
-  strides = result;
-  return true;
-}
-
-//===----------------------------------------------------------------------===//
-// What moves
-//===----------------------------------------------------------------------===//
-
-/// Whether `op` is a kernel that moves, or a view.
-static bool moves(Operation *op) {
-  return op && (isa<ReshapeOp>(op) || findMovement(op));
-}
-
-/// Makes `access`, which reads the operand of `op`, read its result. False
-/// where no strides do that.
-static bool follow(Operation *op, Access &access) {
-  if (isa<ReshapeOp>(op))
-    return access.reshape(shapeOf(op->getResult(0)));
-  Operation *movement = findMovement(op);
-  if (auto transpose = dyn_cast<TransposeOp>(movement))
-    access.transpose(transpose.getPerm());
-  else if (auto slice = dyn_cast<SliceOp>(movement))
-    access.slice(slice.getOffsets(), slice.getSizes());
-  else
-    access.expand(shapeOf(movement->getResult(0)));
-  return true;
-}
-
-/// Whether a library can read matrices there: rows of adjacent elements, none
-/// of which begins within another.
-static bool isMatrices(const Access &access) {
-  size_t rank = access.shape.size();
-  int64_t columns = access.shape[rank - 1], rows = access.shape[rank - 2];
-  return (columns == 1 || access.strides[rank - 1] == 1) &&
-         (rows == 1 || access.strides[rank - 2] >= columns);
-}
-
-//===----------------------------------------------------------------------===//
 // Operands
 //===----------------------------------------------------------------------===//
-
-/// The access of `value` from the farthest source that a library can read it
-/// in; null where that is `value` itself.
-static Value findSource(Value value, std::optional<Access> &found) {
-  // The ops that lead to the value, the last one first.
-  SmallVector<Operation *> path;
-  Value source;
-  for (Value next = value; moves(next.getDefiningOp());) {
-    path.push_back(next.getDefiningOp());
-    next = path.back()->getOperand(0);
-    Access access(shapeOf(next));
-    bool reaches = llvm::all_of(
-        llvm::reverse(path), [&](Operation *op) { return follow(op, access); });
-    if (reaches && findMovement(path.back()) && isMatrices(access)) {
-      source = next;
-      found = access;
-    }
-  }
-  return source;
-}
 
 /// A product that the library does; null for any other region.
 static MatMulOp findProduct(RegionOp region) {
@@ -266,29 +134,15 @@ static bool isBareLibraryProduct(RegionOp region) {
          yield->getOperand(0) == region.getContraction()->getResult(0);
 }
 
-/// Lets the library write a product as `transpose` would.
-static void arrange(RegionOp region, TransposeOp transpose) {
+/// Lets the library write `product`, an op or its region, as `transpose` would.
+static void arrange(Operation *product, TransposeOp transpose) {
   auto movement = transpose->getParentOfType<RegionOp>();
-  OpBuilder builder(region.getContext());
-  builder.setInsertionPointAfter(region);
+  OpBuilder builder(product->getContext());
+  builder.setInsertionPointAfter(product);
   auto arrange = plan::ArrangeOp::create(
       builder, movement.getLoc(), movement.getResult(0).getType(),
-      region.getResult(0), transpose.getPerm());
+      product->getResult(0), transpose.getPerm());
   movement.getResult(0).replaceAllUsesWith(arrange.getOutput());
-  movement.erase();
-}
-
-/// Lets the kernel of `region` store a result as `transpose` would.
-static void absorb(RegionOp region, OpResult result, TransposeOp transpose) {
-  auto movement = transpose->getParentOfType<RegionOp>();
-  Operation *yield = region.getBody().front().getTerminator();
-  OpOperand &yielded = yield->getOpOperand(result.getResultNumber());
-  OpBuilder builder(yield);
-  IRMapping mapping;
-  mapping.map(transpose.getInput(), yielded.get());
-  yielded.set(builder.clone(*transpose, mapping)->getResult(0));
-  result.setType(cast<RankedTensorType>(yielded.get().getType()));
-  movement.getResult(0).replaceAllUsesWith(result);
   movement.erase();
 }
 
@@ -302,17 +156,16 @@ static void foldResults(RegionOp region) {
     if (isBareLibraryProduct(region))
       arrange(region, transpose);
     else
-      absorb(region, result, transpose);
+      absorbTranspose(region, result, transpose);
   }
 }
 
-namespace {
-struct FoldMovementPass
-    : public mpc::impl::FoldMovementPassBase<FoldMovementPass> {
-  using FoldMovementPassBase::FoldMovementPassBase;
-  void runOnOperation() override;
-};
-} // namespace
+/// Erases kernels whose results nobody reads any more.
+static void eraseUnread(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
 
 // Products of libraries on a CPU, their operands first.
 static void foldProducts(Block &block) {
@@ -324,13 +177,153 @@ static void foldProducts(Block &block) {
   for (RegionOp region : products)
     if (MatMulOp product = findProduct(region))
       foldOperands(region, product);
-  // Kernels whose results nobody reads any more.
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  eraseUnread(block);
   for (RegionOp region : products)
     foldResults(region);
 }
+
+//===----------------------------------------------------------------------===//
+// Products of a GPU's library
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What a product of a GPU's library can do without: transposes and slices in
+/// front of its operands, and a transpose behind it.
+class GPUProduct {
+public:
+  GPUProduct(MatMulOp product, const TargetInfo &target);
+
+  /// Leaves out those whose absence saves most time, if any do.
+  void fold();
+
+private:
+  enum : unsigned { kLhs = 1, kRhs = 2, kResult = 4, kAll = 8 };
+
+  std::optional<double> getSaving(unsigned folded);
+  double getTime(Value moved, Value source);
+  void readThere(OpOperand &operand, Value source, const Access &access);
+
+  MatMulOp product;
+  const TargetInfo &target;
+  unsigned possible = 0;
+  Value lhs, rhs; ///< in whose memory the operands are
+  std::optional<Access> lhsAccess, rhsAccess;
+  TransposeOp transpose; ///< of the result
+};
+} // namespace
+
+GPUProduct::GPUProduct(MatMulOp product, const TargetInfo &target)
+    : product(product), target(target) {
+  if ((lhs = findSource(product.getLhs(), lhsAccess)))
+    possible |= kLhs;
+  if ((rhs = findSource(product.getRhs(), rhsAccess)))
+    possible |= kRhs;
+  if ((transpose = findArrangement(product.getOutput())))
+    possible |= kResult;
+}
+
+/// The nanoseconds that a kernel takes which moves what is in `result`.
+static double getMoveTime(Value result, const TargetInfo &target) {
+  int64_t bytes = typeOf(result).getNumElements() *
+                  plan::getElementBytes(elementOf(result));
+  return target.getLaunchTime() + target.getMemoryTime(2 * bytes);
+}
+
+/// Those that the kernels between `source` and `moved` take, each shared among
+/// its readers: two products that read the same heads save half of it each.
+double GPUProduct::getTime(Value moved, Value source) {
+  double time = 0;
+  for (Value value = moved; value != source;
+       value = value.getDefiningOp()->getOperand(0))
+    if (findMovement(value.getDefiningOp()))
+      time += getMoveTime(value, target) / value.getNumUses();
+  return time;
+}
+
+/// Whether all matrices of the product start at, and their rows are apart by,
+/// what vectors of the library are multiples of.
+static bool isAligned(const ProductLayout &layout, MatMulOp product) {
+  int64_t unit = TargetInfo::kGPUAlignment /
+                 plan::getElementBytes(elementOf(product->getOperand(0)));
+  int64_t resultUnit = TargetInfo::kGPUAlignment /
+                       plan::getElementBytes(elementOf(product->getResult(0)));
+  auto fits = [&](int64_t a, int64_t b, int64_t c) {
+    return a % unit == 0 && b % unit == 0 && c % resultUnit == 0;
+  };
+  return fits(layout.lda, layout.ldb, layout.ldc) &&
+         fits(layout.offsetA, layout.offsetB, 0) &&
+         llvm::all_of(layout.axes, [&](const BatchAxis &axis) {
+           return fits(axis.a, axis.b, axis.c);
+         });
+}
+
+/// The nanoseconds saved where `folded` is left out; nothing where the product
+/// would be more and smaller ones.
+std::optional<double> GPUProduct::getSaving(unsigned folded) {
+  if (folded & ~possible)
+    return std::nullopt;
+  // The product as it is, and as it would be.
+  ProductPlaces places = getProductPlaces(product);
+  bool transA = product.getTransA();
+  ProductLayout before = layOutProduct(product, transA, target, places);
+  double saving = 0;
+  if (folded & kLhs) {
+    places.a = {lhsAccess->offset, lhsAccess->strides};
+    saving += getTime(product.getLhs(), lhs);
+  }
+  if (folded & kRhs) {
+    places.b = {rhsAccess->offset, rhsAccess->strides};
+    saving += getTime(product.getRhs(), rhs);
+  }
+  if (folded & kResult) {
+    places.c = ProductPlace::getArranged(shapeOf(product.getOutput()),
+                                         transpose.getPerm());
+    saving += getMoveTime(transpose.getOutput(), target);
+  }
+  ProductLayout after = layOutProduct(product, transA, target, places);
+  if (after.countMatrices() != before.countMatrices() ||
+      (isAligned(before, product) && !isAligned(after, product)))
+    return std::nullopt;
+  auto calls = static_cast<double>(after.countCalls() - before.countCalls());
+  return saving - calls * target.getLaunchTime();
+}
+
+void GPUProduct::readThere(OpOperand &operand, Value source,
+                           const Access &access) {
+  OpBuilder builder(product);
+  operand.set(plan::AccessOp::create(builder, product.getLoc(),
+                                     operand.get().getType(), source,
+                                     access.offset, access.strides));
+}
+
+void GPUProduct::fold() {
+  unsigned best = 0;
+  double most = 0;
+  for (unsigned folded = 1; folded < kAll; ++folded)
+    if (std::optional<double> saving = getSaving(folded);
+        saving && *saving > most) {
+      best = folded;
+      most = *saving;
+    }
+  if (best & kLhs)
+    readThere(product.getLhsMutable(), lhs, *lhsAccess);
+  if (best & kRhs)
+    readThere(product.getRhsMutable(), rhs, *rhsAccess);
+  if (best & kResult)
+    arrange(product, transpose);
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct FoldMovementPass
+    : public mpc::impl::FoldMovementPassBase<FoldMovementPass> {
+  using FoldMovementPassBase::FoldMovementPassBase;
+  void runOnOperation() override;
+};
+} // namespace
 
 void FoldMovementPass::runOnOperation() {
   func::FuncOp function = getOperation();
@@ -338,9 +331,14 @@ void FoldMovementPass::runOnOperation() {
     return;
   TargetInfo target = getTarget(function);
   Block &block = function.getBody().front();
-  // A GPU's library takes one stride for all of a batch.
   if (!target.isGPU())
     foldProducts(block);
+  foldTransposesIntoKernels(block);
+  if (target.isGPU()) {
+    for (auto product : llvm::make_early_inc_range(block.getOps<MatMulOp>()))
+      GPUProduct(product, target).fold();
+    eraseUnread(block);
+  }
   for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
     foldSection(region, target);
 }

@@ -1,4 +1,5 @@
-// Kernels that only move elements.
+// Kernels that only move elements, and where a reader finds these elements if
+// such a kernel is left out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_MOVEMENT_H
@@ -6,11 +7,31 @@
 
 #include "compiler/Dialect/MPC/MPC.h"
 
+#include <optional>
+
 namespace mpc {
 
-/// The op of a kernel that does nothing else than move what the kernel reads,
-/// without changing its type; null for any other kernel.
+/// The elements of a value in the memory of another.
+struct Access {
+  int64_t offset = 0;
+  llvm::SmallVector<int64_t> shape, strides;
+
+  explicit Access(llvm::ArrayRef<int64_t> dense);
+  void transpose(llvm::ArrayRef<int64_t> perm);
+  void slice(llvm::ArrayRef<int64_t> offsets, llvm::ArrayRef<int64_t> sizes);
+  void expand(llvm::ArrayRef<int64_t> to);
+  /// False where an axis of the new shape would have no one stride.
+  bool reshape(llvm::ArrayRef<int64_t> to);
+};
+
+/// The transpose, slice or expand of a kernel that does nothing else than move
+/// what the kernel reads, without changing its type; null for any other op.
 mlir::Operation *findMovement(mlir::Operation *op);
+
+/// The farthest value in whose memory a library can read `value`, and how, in
+/// `found`: through kernels that move and views. Null where that is `value`
+/// itself.
+mlir::Value findSource(mlir::Value value, std::optional<Access> &found);
 
 /// Whether keeping all of `source` in memory, as long as `part` of it is
 /// needed, costs less than a copy: what is there anyway, or is no more than

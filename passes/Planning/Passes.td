@@ -76,8 +76,15 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
 }
 
 def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
-  let summary = "products read and write through transposes and slices";
+  let summary = "kernels and products read and write through transposes";
   let description = [{
+    A transpose of whole rows (32 bytes and more) that alone reads what an
+    elementwise kernel or a reduction of rows makes becomes the last op of that
+    kernel, which stores where the transpose would. What such kernels alone read
+    they read through a transpose, as their first op. Where a view with axes in
+    parts is between the two, as heads are of the columns of queries, the
+    elementwise kernel computes in the shape of the view.
+
     On a CPU, whose library takes any distance between rows and between
     matrices: an operand of a product that the library does, and that transposes,
     slices, expansions and reshapes make of another value, is read there, through
@@ -86,6 +93,11 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
     through `plan.arrange`, a kernel that follows it, or that is generated, with
     the transpose as its last op. Kernels that only moved what nobody reads any
     more go.
+
+    On a GPU, whose library takes one distance between the matrices of a batch:
+    the operands and the result of a product that the library does are left where
+    they are if the calls it takes then, one for each index of the other axes of
+    the batch, cost less than the kernels that move (`TargetInfo`).
 
     On any target a slice whose elements lie side by side, such as some rows of a
     matrix, is read there too, by whatever reads it.

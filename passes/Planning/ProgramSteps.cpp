@@ -1,6 +1,7 @@
 // Kernels, copies and contractions as steps of a program.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/ProductLayout.h"
 #include "passes/Planning/ProgramBuilder.h"
 
 #include "compiler/Kernels/KernelPartition.h"
@@ -44,7 +45,7 @@ static SmallVector<Value> findReadElsewhere(func::CallOp call,
 // writes, in the thread that writes it: it may then write over such an operand.
 // On a CPU one worker computes an element, and on a GPU one thread of a Tensor
 // Core kernel; other kernels of products there share rows among threads. What
-// is stored in another order is not where operands of its type were.
+// is stored or read in another order is not where operands of its type were.
 static bool isElementwise(func::FuncOp kernel, const TargetInfo &target) {
   KernelKind kind = *getKernelKind(kernel);
   Operation *product = findContraction(kernel.getBody().front());
@@ -52,8 +53,10 @@ static bool isElementwise(func::FuncOp kernel, const TargetInfo &target) {
                   (product && getTensorCoreTiling(product, target).has_value());
   return (kind == KernelKind::Pointwise || kind == KernelKind::Epilogue ||
           (kind == KernelKind::Contraction && hasOwner)) &&
-         llvm::none_of(kernel.getBody().front(),
-                       [](Operation &op) { return isArrangement(&op); });
+         llvm::none_of(kernel.getBody().front(), [&](Operation &op) {
+           return isArrangement(&op) ||
+                  (kind == KernelKind::Pointwise && isa<TransposeOp>(op));
+         });
 }
 
 // The operand of a call whose kernel writes some elements of it, and has to

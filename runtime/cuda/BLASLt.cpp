@@ -35,6 +35,14 @@ public:
   Status enqueue(Stream stream) override;
 
 private:
+  /// Where one call of the library finds its matrices.
+  struct Call {
+    DeviceOperand a, b, c;
+  };
+
+  void findCalls();
+  Status enqueue(const Call &call, Stream stream);
+  uint32_t getAlignment(DeviceOperand Call::*operand) const;
   Status describeOperands();
   Status describeProduct();
   Status describeEpilogue(const Fused &fused);
@@ -50,6 +58,7 @@ private:
   BLASLt &library;
   MatMulStep step;
   MatMulAddresses operands;
+  std::vector<Call> calls;
   BLASMatMul product = nullptr;
   BLASLayout aLayout = nullptr, bLayout = nullptr, cLayout = nullptr;
   BLASAlgorithm algorithm = {};
@@ -156,6 +165,40 @@ BLASLt::prepare(const MatMulStep &step, const MatMulAddresses &operands) {
   if (Status status = prepared->prepare(); !status.ok())
     return status;
   return std::unique_ptr<PreparedStep>(std::move(prepared));
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+static DeviceOperand advance(const DeviceOperand &operand, int64_t elements) {
+  auto *bytes = static_cast<char *>(operand.data);
+  return {operand.type,
+          bytes + elements * static_cast<int64_t>(sizeOf(operand.type))};
+}
+
+/// The library takes one axis of a batch: a call for each index of the others.
+/// Heads of attention in place, for example, are 64 elements apart, and samples
+/// as far as all tokens: one call a sample.
+void BLASMatMulStep::findCalls() {
+  const OuterAxes &outer = step.outer;
+  int64_t count = step.batches() / step.batch;
+  for (int64_t index = 0; index < count; ++index) {
+    auto offsetOf = [&](const std::vector<int64_t> &strides) {
+      return outer.offsetOf(strides, index * step.batch, step.batch, 0);
+    };
+    calls.push_back({advance(operands.a, step.offsetA + offsetOf(outer.a)),
+                     advance(operands.b, step.offsetB + offsetOf(outer.b)),
+                     advance(operands.c, offsetOf(outer.c))});
+  }
+}
+
+/// The alignment of all addresses of an operand.
+uint32_t BLASMatMulStep::getAlignment(DeviceOperand Call::*operand) const {
+  uint32_t alignment = kFullAlignment;
+  for (const Call &call : calls)
+    alignment = std::min(alignment, (call.*operand).alignment(kFullAlignment));
+  return alignment;
 }
 
 //===----------------------------------------------------------------------===//
@@ -273,14 +316,14 @@ Status BLASMatMulStep::setPreferences(BLASPreference preference) {
   if (status.ok())
     status = set(preference, Attribute::ReductionSchemeMask,
                  BLASReduction::ComputeType);
-  const std::pair<Attribute, const DeviceOperand &> pointers[] = {
-      {Attribute::MinAlignmentA, operands.b},
-      {Attribute::MinAlignmentB, operands.a},
-      {Attribute::MinAlignmentC, operands.c},
-      {Attribute::MinAlignmentD, operands.c}};
+  const std::pair<Attribute, DeviceOperand Call::*> pointers[] = {
+      {Attribute::MinAlignmentA, &Call::b},
+      {Attribute::MinAlignmentB, &Call::a},
+      {Attribute::MinAlignmentC, &Call::c},
+      {Attribute::MinAlignmentD, &Call::c}};
   for (const auto &[attribute, operand] : pointers)
     if (status.ok())
-      status = set(preference, attribute, operand.alignment(kFullAlignment));
+      status = set(preference, attribute, getAlignment(operand));
   return status;
 }
 
@@ -290,9 +333,13 @@ static std::string describeStep(const MatMulStep &step,
     return std::string(nameOf(operand.type));
   };
   return name(operands.a) + " x " + name(operands.b) + " to " +
-         name(operands.c) + ", " + std::to_string(step.batch) + " of " +
-         std::to_string(step.m) + "x" + std::to_string(step.n) + "x" +
-         std::to_string(step.k) + (step.transA ? ", a transposed" : "") +
+         name(operands.c) + ", " +
+         (step.outer.extents.empty()
+              ? ""
+              : std::to_string(step.batches() / step.batch) + " times ") +
+         std::to_string(step.batch) + " of " + std::to_string(step.m) + "x" +
+         std::to_string(step.n) + "x" + std::to_string(step.k) +
+         (step.transA ? ", a transposed" : "") +
          (step.transB ? ", b transposed" : "") +
          (step.fused ? ", with an epilogue" : "");
 }
@@ -343,6 +390,7 @@ Status BLASMatMulStep::chooseAlgorithm() {
 }
 
 Status BLASMatMulStep::prepare() {
+  findCalls();
   Status status = describeOperands();
   if (status.ok())
     status = describeProduct();
@@ -352,15 +400,21 @@ Status BLASMatMulStep::prepare() {
 }
 
 Status BLASMatMulStep::enqueue(Stream stream) {
+  for (const Call &call : calls)
+    if (Status status = enqueue(call, stream); !status.ok())
+      return status;
+  return Status();
+}
+
+Status BLASMatMulStep::enqueue(const Call &call, Stream stream) {
   bool wide = step.compute == Compute::F64;
   const void *alpha = wide ? static_cast<const void *>(&alpha64) : &alpha32;
   const void *beta = wide ? static_cast<const void *>(&beta64) : &beta32;
   return library.check(
-      library.call.matMul(library.handle, product, alpha, operands.b.data,
-                          bLayout, operands.a.data, aLayout, beta,
-                          operands.c.data, cLayout, operands.c.data, cLayout,
-                          &algorithm, toHostPointer(library.workspace.take()),
-                          workspaceBytes, stream),
+      library.call.matMul(
+          library.handle, product, alpha, call.b.data, bLayout, call.a.data,
+          aLayout, beta, call.c.data, cLayout, call.c.data, cLayout, &algorithm,
+          toHostPointer(library.workspace.take()), workspaceBytes, stream),
       "multiply");
 }
 

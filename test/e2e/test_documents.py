@@ -1,7 +1,7 @@
 """The commands of docs do what they say: those of each document are executed in
 order, in a folder that has the files they name, and the lines that the document
 shows are printed. Numbers may be others. Every fenced block is executed by some
-test.
+test, or found in the sources.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -30,7 +30,9 @@ EXECUTED = {
     "c": "test_install.py",
     "cmake": "test_install.py",
     "filecheck": "test/tools/mpc/documented-decision.test",
-    "adding-an-op.md c++": "test_documents.py, which finds it in the sources",
+    "adding-an-op.md c++": "test_documents.py, which finds it in the sources, "
+    "FormulasTest.cpp",
+    "adding-an-op.md tablegen": "test_documents.py, which finds it in the sources",
     # Output and diagrams.
     "": "",
 }
@@ -247,10 +249,96 @@ def test_the_documented_policy_is_read(tmp_path):
     assert rows["softmax"]["bf16"] == "deny"
 
 
-def test_documented_sources_are_there():
-    (excerpt,) = documents.read_blocks(FILES["adding-an-op.md"], "c++")
-    folder = mpctest.ROOT / "compiler" / "Dialect" / "MPC"
-    assert excerpt in (folder / "IntegerFormulas.def").read_text()
+def read_excerpts():
+    """(path, text) of the sources that adding-an-op.md shows: a block with the
+    path in front of it. The row of LogSigmoid, which FormulasTest.cpp compiles,
+    has none."""
+    pattern = r"^ *`([\w/.]+)`:\n\n( *)```(?:c\+\+|tablegen)\n(.*?)^\2```"
+    text = FILES["adding-an-op.md"].read_text()
+    found = re.findall(pattern, text, re.S | re.M)
+    assert text.count("```c++") + text.count("```tablegen") == len(found) + 2
+    return [
+        (path, re.sub(f"^{indent}", "", block, flags=re.M))
+        for path, indent, block in found
+    ]
+
+
+@pytest.mark.parametrize("path,excerpt", read_excerpts())
+def test_documented_sources_are_there(path, excerpt):
+    """What a line of dots parts is there one behind the other."""
+    source = (mpctest.ROOT / path).read_text()
+    place = 0
+    for part in re.split(r"^ *\.\.\.\n", excerpt, flags=re.M):
+        found = source.find(part, place)
+        assert found >= 0, part
+        place = found + len(part)
+
+
+def test_documented_paths_are_there():
+    text = FILES["adding-an-op.md"].read_text()
+    for path in re.findall(r"`([\w.]+/[\w/.*]+)`", text):
+        assert list(mpctest.ROOT.glob(path)), path
+
+
+def quick_gelu(x):
+    return x / (1 + np.exp(-1.5 * x))
+
+
+# The ops that adding-an-op.md walks through: the node, and what it computes.
+WALKS = {
+    "QuickGelu": (dict(domain="com.microsoft", alpha=1.5), [], quick_gelu),
+    "CumSum": (dict(exclusive=1), [np.array(1)], lambda x: x.cumsum(1) - x),
+}
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_documented_ops_run_and_have_gradients(name, tmp_path):
+    attributes, others, function = WALKS[name]
+    inputs = ["scaled", *(f"other{i}" for i in range(len(others)))]
+    nodes = [
+        helper.make_node("Mul", ["w", "x"], ["scaled"]),
+        helper.make_node(name, inputs, ["y"], **attributes),
+        helper.make_node("Mul", ["y", "x"], ["product"]),
+        helper.make_node("ReduceMean", ["product"], ["loss"], keepdims=0),
+    ]
+    random = np.random.default_rng(0)
+    x, w = random.normal(size=(2, 3, 4))
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.DOUBLE, [3, 4])],
+        [
+            helper.make_tensor_value_info("y", onnx.TensorProto.DOUBLE, [3, 4]),
+            helper.make_tensor_value_info("loss", onnx.TensorProto.DOUBLE, []),
+        ],
+        [
+            onnx.numpy_helper.from_array(array, key)
+            for key, array in [("w", w), *zip(inputs[1:], others)]
+        ],
+    )
+    domains = [("", 16), ("com.microsoft", 1)]
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid(*domain) for domain in domains]
+    )
+    exact = ("--precision", "64-true")
+    found = mpctest.run(model, {"x": x}, tmp_path, *exact)
+    np.testing.assert_allclose(found["y"], function(w * x), rtol=1e-12, atol=1e-12)
+
+    # One step at rate 1 moves the weight by its gradient.
+    _, trained = mpctest.train(
+        model,
+        {"x": x},
+        tmp_path / "trained",
+        *("--loss", "output:loss", "--optimizer", "sgd", "--lr", "1", *exact),
+        *("--batch-size", "3", "--max-steps", "1", "--train", "^w$"),
+    )
+    step = 1e-6
+    for place in np.ndindex(w.shape):
+        moved = np.zeros_like(w)
+        moved[place] = step
+        up, down = (np.mean(function((w + d) * x) * x) for d in (moved, -moved))
+        slope = (up - down) / (2 * step)
+        assert w[place] - trained["w"][place] == pytest.approx(slope, abs=1e-8)
 
 
 def test_the_readme_exports_what_trains(tmp_path):

@@ -163,7 +163,8 @@ def movements_of_a_step(plan):
 
 def test_heads_are_not_moved(tmp_path):
     """What is left joins the gradients of queries, keys and values. A GPU's
-    library takes a batch of one axis: there heads are moved."""
+    library takes a batch of one axis: there heads are moved, but by kernels that
+    add their bias anyway."""
     cpu = compile_plan(tmp_path, "--target", "x86-64-v3")
     assert movements_of_a_step(cpu) == ["mpc.concat"]
     gpu = compile_plan(tmp_path, "--target", "sm_80")

@@ -320,9 +320,10 @@ def Plan_MatMulOp : Plan_StepOp<"matmul", [AttrSizedOperandSegments, NoTerminato
     The result goes to `c`, or tile by tile to the `epilogue`, a kernel whose
     argument 0 is the tile. Leading dimensions and strides count elements; a
     stride of 0 repeats the matrix. With an epilogue those of c, all multiples
-    of n, say which of its rows each row of the product is. `outer` has the axes of the batch around the
-    last one, outermost first, with a stride of each operand along each of them;
-    a CPU's library takes them.
+    of n, say which of its rows each row of the product is. `outer` has the axes
+    of the batch around the last one, outermost first, with a stride of each
+    operand along each of them. A CPU's library takes them, a GPU's is called
+    once for each of their indices.
 
     For a GPU, whose library takes no epilogue, tile sizes are 0 and `compute`
     says what is accumulated in: f32 where it is absent, tf32 (f32 operands

@@ -26,7 +26,7 @@ public:
 KernelPartition Pointwise::partition(func::FuncOp kernel) const {
   if (isSegmented(kernel))
     return {getSegmentedExtent(kernel, kSliceElements), kSliceElements, 1};
-  ArrayRef<int64_t> space = getResultShape(kernel);
+  ArrayRef<int64_t> space = getElementShape(kernel);
   size_t axis = findUniformAxis(kernel, space);
   // Nothing is broadcast but scalars: one index is one element.
   if (axis == 0)
@@ -73,7 +73,7 @@ KernelPartition Pointwise::partition(func::FuncOp kernel,
                                      const TargetInfo &gpu) const {
   if (isSegmented(kernel))
     return shareSegments(kernel, gpu);
-  ArrayRef<int64_t> space = getResultShape(kernel);
+  ArrayRef<int64_t> space = getElementShape(kernel);
   int64_t elements = ShapedType::getNumElements(space);
   size_t uniform = findUniformAxis(kernel, space);
   if (uniform == 0)

@@ -117,7 +117,7 @@ static int64_t countRowAxes(ArrayRef<int64_t> space, int64_t inner) {
 }
 
 LogicalResult codegen::emitPointwise(KernelContext &context) {
-  ArrayRef<int64_t> space = getResultShape(context.kernel);
+  ArrayRef<int64_t> space = getElementShape(context.kernel);
   const KernelPartition &partition = context.partition;
   int64_t rank = space.size();
   Value begin = context.bounds[0], end = context.bounds[1];

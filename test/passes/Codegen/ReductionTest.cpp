@@ -416,5 +416,33 @@ TEST_P(Reduction, StoresElementsOfPartsOnce) {
     }
 }
 
+// Tokens come in front of samples on one side, behind them on the other.
+TEST_P(Reduction, ReadsAndStoresRowsInAnyOrder) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<4x3x21xf32>) -> (tensor<3x4x1xf32>, tensor<4x3x21xf32>)
+        attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+      %0 = mpc.transpose %x {perm = array<i64: 1, 0, 2>} : (tensor<4x3x21xf32>) -> tensor<3x4x21xf32>
+      %1 = mpc.reduce_mean %0 {axes = array<i64: 2>, keepdims = true} : (tensor<3x4x21xf32>) -> tensor<3x4x1xf32>
+      %2 = mpc.sub %0, %1 : (tensor<3x4x21xf32>, tensor<3x4x1xf32>) -> tensor<3x4x21xf32>
+      %3 = mpc.transpose %2 {perm = array<i64: 1, 0, 2>} : (tensor<3x4x21xf32>) -> tensor<4x3x21xf32>
+      return %1, %3 : tensor<3x4x1xf32>, tensor<4x3x21xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(252);
+  std::vector<float> means(12), y(252);
+  kernel.launch({x.data(), means.data(), y.data()});
+  for (int token = 0; token < 4; ++token)
+    for (int sample = 0; sample < 3; ++sample) {
+      const float *row = &x[(token * 3 + sample) * 21];
+      double mean = 0;
+      for (int c = 0; c < 21; ++c)
+        mean += row[c] / 21.0;
+      EXPECT_NEAR(means[sample * 4 + token], mean, 1e-6);
+      for (int c = 0; c < 21; ++c)
+        EXPECT_NEAR(y[(token * 3 + sample) * 21 + c], row[c] - mean, 1e-6);
+    }
+}
+
 } // namespace
 } // namespace mpc::test

@@ -97,6 +97,50 @@ TEST(CUDAMatMul, MultipliesBatches) {
   });
 }
 
+/// Heads of samples where they are, columns of rows of tokens: 3 samples with 2
+/// heads each of 8 tokens, which are 5 wide. The library is called for each
+/// sample.
+TEST(CUDAMatMul, MultipliesBatchesOfTwoAxes) {
+  static constexpr int64_t kSamples = 3, kHeads = 2, kTokens = 8, kWidth = 5;
+  static constexpr int64_t kRow = kHeads * kWidth;
+  emulated({}, [] {
+    Tensor a = randomTensor(DType::F32, {kSamples, kTokens, kRow}, 1);
+    Tensor b = randomTensor(DType::F32, {kSamples, kTokens, kRow}, 2);
+    ArtifactBuilder builder = emptyArtifact();
+    FunctionBuilder f = builder.function("step");
+    MatMulCase c{kTokens, kTokens, kWidth};
+    c.transB = true;
+    c.batch = kHeads;
+    size_t aBuffer = f.constant(a), bBuffer = f.constant(b);
+    size_t result = f.arena(DType::F32, {kSamples, kHeads, kTokens, kTokens});
+    Json step = MatMul(c).step(aBuffer, bBuffer, result);
+    step["lda"] = step["ldb"] = kRow;
+    step["stride_a"] = step["stride_b"] = kWidth;
+    step["outer"] = {{"extents", {kSamples}},
+                     {"a", {kTokens * kRow}},
+                     {"b", {kTokens * kRow}},
+                     {"c", {kHeads * kTokens * kTokens}}};
+    f.step(step);
+    f.output("c", result);
+
+    std::vector<double> as = toDoubles(a), bs = toDoubles(b);
+    std::vector<DotProduct> expected;
+    for (int64_t sample = 0; sample < kSamples; ++sample)
+      for (int64_t head = 0; head < kHeads; ++head)
+        for (int64_t row = 0; row < kTokens; ++row)
+          for (int64_t column = 0; column < kTokens; ++column) {
+            auto at = [&](int64_t token, int64_t k) {
+              return static_cast<size_t>((sample * kTokens + token) * kRow +
+                                         head * kWidth + k);
+            };
+            DotProduct &dot = expected.emplace_back();
+            for (int64_t k = 0; k < kWidth; ++k)
+              dot.add(as[at(row, k)], bs[at(column, k)]);
+          }
+    expectClose(outputsOf(builder, {"c"})[0], expected);
+  });
+}
+
 /// tf32 keeps ten bits after the point of what it multiplies.
 TEST(CUDAMatMul, RoundsToTF32OnlyWhereAsked) {
   emulated({}, [] {

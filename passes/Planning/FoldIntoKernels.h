@@ -1,0 +1,23 @@
+// Lets kernels of our own read and store through transposes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_PLANNING_FOLDINTOKERNELS_H
+#define MPC_PASSES_PLANNING_FOLDINTOKERNELS_H
+
+#include "compiler/Dialect/MPC/MPC.h"
+
+namespace mpc {
+
+/// Puts transposes of whole rows that are kernels of their own in `block` into
+/// the elementwise kernels and the reductions of rows that make what they move,
+/// or that alone read it.
+void foldTransposesIntoKernels(mlir::Block &block);
+
+/// Lets the kernel of `region` store `result` as `transpose`, which alone reads
+/// it, would; the kernel of `transpose` goes.
+void absorbTranspose(RegionOp region, mlir::OpResult result,
+                     TransposeOp transpose);
+
+} // namespace mpc
+
+#endif // MPC_PASSES_PLANNING_FOLDINTOKERNELS_H

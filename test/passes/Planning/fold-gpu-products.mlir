@@ -1,0 +1,93 @@
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=sm_90},func.func(plan-fold-movement))" | FileCheck %s
+
+// What products of a GPU's library leave where it is.
+
+// Tokens in front of samples: all heads of all samples are 16 elements apart,
+// which one call of the library takes.
+// CHECK-LABEL: func.func @one_call
+// CHECK-NOT: movement
+// CHECK: %[[Q:.+]] = plan.access %arg0 {offset = 0 : i64, strides = array<i64: 16, 64, 1>} : tensor<8x4x16xf32> to tensor<4x8x16xf32>
+// CHECK: %[[Y:.+]] = mpc.matmul %[[Q]], %arg1
+// CHECK: %[[T:.+]] = plan.arrange %[[Y]] {perm = array<i64: 1, 0, 2>}
+// CHECK: return %[[T]]
+func.func @one_call(%q: tensor<8x4x16xf32>, %k: tensor<4x16x16xf32>) -> tensor<8x4x16xf32> {
+  %0 = mpc.region movement (%q) {kernel = "q"} : (tensor<8x4x16xf32>) -> tensor<4x8x16xf32> {
+  ^bb0(%x: tensor<8x4x16xf32>):
+    %y = mpc.transpose %x {perm = array<i64: 1, 0, 2>} : (tensor<8x4x16xf32>) -> tensor<4x8x16xf32>
+    mpc.yield %y : tensor<4x8x16xf32>
+  }
+  %1 = mpc.matmul %0, %k : (tensor<4x8x16xf32>, tensor<4x16x16xf32>) -> tensor<4x8x16xf32>
+  %2 = mpc.region movement (%1) {kernel = "y"} : (tensor<4x8x16xf32>) -> tensor<8x4x16xf32> {
+  ^bb0(%x: tensor<4x8x16xf32>):
+    %y = mpc.transpose %x {perm = array<i64: 1, 0, 2>} : (tensor<4x8x16xf32>) -> tensor<8x4x16xf32>
+    mpc.yield %y : tensor<8x4x16xf32>
+  }
+  return %2 : tensor<8x4x16xf32>
+}
+
+// Samples in front of tokens: a call a sample. Two calls in place of two
+// transposes and a call cost less,
+// CHECK-LABEL: func.func @two_samples
+// CHECK-COUNT-2: plan.access
+// CHECK: mpc.matmul
+// CHECK-NOT: movement
+// CHECK: return
+func.func @two_samples(%q: tensor<2x128x12x64xf32>, %k: tensor<2x128x12x64xf32>) -> tensor<2x12x128x128xf32> {
+  %0 = mpc.region movement (%q) {kernel = "q"} : (tensor<2x128x12x64xf32>) -> tensor<2x12x128x64xf32> {
+  ^bb0(%x: tensor<2x128x12x64xf32>):
+    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x128x12x64xf32>) -> tensor<2x12x128x64xf32>
+    mpc.yield %y : tensor<2x12x128x64xf32>
+  }
+  %1 = mpc.region movement (%k) {kernel = "k"} : (tensor<2x128x12x64xf32>) -> tensor<2x12x128x64xf32> {
+  ^bb0(%x: tensor<2x128x12x64xf32>):
+    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x128x12x64xf32>) -> tensor<2x12x128x64xf32>
+    mpc.yield %y : tensor<2x12x128x64xf32>
+  }
+  %2 = mpc.matmul %0, %1 {transB = true} : (tensor<2x12x128x64xf32>, tensor<2x12x128x64xf32>) -> tensor<2x12x128x128xf32>
+  return %2 : tensor<2x12x128x128xf32>
+}
+
+// eight do not.
+// CHECK-LABEL: func.func @eight_samples
+// CHECK: mpc.region movement
+// CHECK: mpc.matmul
+// CHECK-NOT: plan.arrange
+// CHECK: mpc.region movement
+// CHECK: return
+func.func @eight_samples(%v: tensor<8x128x12x64xbf16>, %p: tensor<8x12x128x128xbf16>) -> tensor<8x128x12x64xbf16> {
+  %0 = mpc.region movement (%v) {kernel = "v"} : (tensor<8x128x12x64xbf16>) -> tensor<8x12x128x64xbf16> {
+  ^bb0(%x: tensor<8x128x12x64xbf16>):
+    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<8x128x12x64xbf16>) -> tensor<8x12x128x64xbf16>
+    mpc.yield %y : tensor<8x12x128x64xbf16>
+  }
+  %1 = mpc.matmul %p, %0 : (tensor<8x12x128x128xbf16>, tensor<8x12x128x64xbf16>) -> tensor<8x12x128x64xbf16>
+  %2 = mpc.region movement (%1) {kernel = "y"} : (tensor<8x12x128x64xbf16>) -> tensor<8x128x12x64xbf16> {
+  ^bb0(%x: tensor<8x12x128x64xbf16>):
+    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<8x12x128x64xbf16>) -> tensor<8x128x12x64xbf16>
+    mpc.yield %y : tensor<8x128x12x64xbf16>
+  }
+  return %2 : tensor<8x128x12x64xbf16>
+}
+
+// One product of many rows is not made many of few; rows that begin at odd
+// multiples of 4 bytes are moved to where vectors are whole.
+// CHECK-LABEL: func.func @moved
+// CHECK-COUNT-2: mpc.region movement
+// CHECK-NOT: plan.access
+// CHECK: return
+func.func @moved(%x: tensor<32x4x16xf32>, %w: tensor<16x16xf32>, %o: tensor<4x8x12xbf16>, %u: tensor<4x8x8xbf16>)
+    -> (tensor<4x32x16xf32>, tensor<4x8x8xbf16>) {
+  %0 = mpc.region movement (%x) {kernel = "x"} : (tensor<32x4x16xf32>) -> tensor<4x32x16xf32> {
+  ^bb0(%p: tensor<32x4x16xf32>):
+    %y = mpc.transpose %p {perm = array<i64: 1, 0, 2>} : (tensor<32x4x16xf32>) -> tensor<4x32x16xf32>
+    mpc.yield %y : tensor<4x32x16xf32>
+  }
+  %1 = mpc.matmul %0, %w : (tensor<4x32x16xf32>, tensor<16x16xf32>) -> tensor<4x32x16xf32>
+  %2 = mpc.region movement (%o) {kernel = "o"} : (tensor<4x8x12xbf16>) -> tensor<4x8x8xbf16> {
+  ^bb0(%p: tensor<4x8x12xbf16>):
+    %y = mpc.slice %p {offsets = array<i64: 0, 0, 2>, sizes = array<i64: 4, 8, 8>} : (tensor<4x8x12xbf16>) -> tensor<4x8x8xbf16>
+    mpc.yield %y : tensor<4x8x8xbf16>
+  }
+  %3 = mpc.matmul %2, %u : (tensor<4x8x8xbf16>, tensor<4x8x8xbf16>) -> tensor<4x8x8xbf16>
+  return %1, %3 : tensor<4x32x16xf32>, tensor<4x8x8xbf16>
+}
