@@ -163,7 +163,8 @@ static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
   assign.keepFP32 = llvm::to_vector(precision.keepFp32);
   assign.forceLow = llvm::to_vector(precision.forceLow);
   pm.addPass(createAssignPrecisionPass(std::move(assign)));
-  // Of a step that came as such, whose types 64-true changes here.
+  // In 64-true a training graph that was given as such has f32 values, which
+  // become f64 here.
   if (isFloat64(precision.mode))
     pm.addPass(createConvertFloatTypePass());
   pm.addPass(createInsertCastsPass());

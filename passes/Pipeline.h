@@ -36,7 +36,8 @@ llvm::ArrayRef<StageInfo> getStages();
 /// What Recognition recognises, one name a pass.
 llvm::ArrayRef<llvm::StringLiteral> getRecognizedOps();
 
-/// What to train a forward model with; without `losses` it stays one.
+/// Loss, optimizer and options of training. Without `losses` a forward model is
+/// compiled for inference alone.
 struct RecipeOptions {
   /// Added up: each a name of passes/Differentiation/LossSpec.h with an
   /// optional @OUTPUT, or output:NAME, with an optional FACTOR* in front.

@@ -467,7 +467,8 @@ static ForStep readLoop(Reader &in, int depth) {
   return loop;
 }
 
-/// One step of a list; `depth` is that of the lists in it.
+/// Reads one step of a list. `depth` is that of lists inside the step, such as
+/// the body of a loop.
 static Step readStep(Reader &in, int depth) {
   const StepKind kind = in.word<StepKind>("op");
   Step step{in.string("name"), {}};

@@ -38,7 +38,8 @@ private:
 
   std::vector<SectionPiece> pieces;
   int64_t size = 0;
-  /// Bytes that no attribute holds in the form in which they are stored.
+  /// Bytes of constants that had to be converted, for example packed booleans
+  /// to a byte each; `pieces` point to them.
   std::forward_list<std::string> converted;
   llvm::DenseMap<mlir::Attribute, DataEntry> entries;
 };

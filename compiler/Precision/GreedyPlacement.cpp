@@ -180,8 +180,8 @@ static Reached reach(unsigned size, ArrayRef<unsigned> seeds, bool findsWays,
 
 // Open nodes on a path from a low node to a low node become low.
 void GreedyPlacement::bridgeLow() {
-  // Forwards from low nodes through open ones, then backwards through those
-  // that were reached.
+  // Open nodes that a low node reaches along consumers, and of these the ones
+  // that a low node reaches along producers.
   SmallVector<unsigned> seeds;
   for (unsigned i = 0; i < nodes.size(); ++i)
     if (colors[i] == Color::Low)

@@ -99,8 +99,9 @@ private:
   std::vector<ActiveRule> rules;
 };
 
-/// What every policy says of an op's row: its names, what it follows, the type
-/// it accumulates in, operands and results that stay fp32.
+/// The part of an op's row that all policies share, as JSON: its names, the op
+/// whose class it follows, the type it accumulates in, and the operands and
+/// results that stay fp32.
 llvm::json::Object describePolicyRow(llvm::StringRef op);
 
 /// Writes what the two policies of one file or preset say, as JSON that `load`

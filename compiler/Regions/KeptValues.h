@@ -54,8 +54,9 @@ private:
   void findNeeds(mlir::Block &block);
   bool canRecompute(mlir::Operation *op, const Kernels &kernels) const;
   void limitChains(mlir::Block &block);
-  /// For each op the kernels that recompute it under a solution; for an op that
-  /// the solution keeps, those that would.
+  /// The kernels that compute each op again if exactly the ops of the set are
+  /// kept in memory. An op of the set has those kernels that would compute it
+  /// again if it were not.
   llvm::DenseMap<mlir::Operation *, Kernels>
   findKernels(mlir::Block &block, const llvm::DenseSet<mlir::Operation *> &);
   llvm::DenseSet<mlir::Operation *> solve(mlir::Block &block);

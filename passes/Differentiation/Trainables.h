@@ -1,5 +1,5 @@
-// Which parameters are trained, and what that means for their layers: a
-// BatchNormalization whose scale is frozen keeps its running statistics.
+// The choice of the parameters that training changes, and its effect on layers:
+// a BatchNormalization whose scale is frozen keeps its running statistics.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_DIFFERENTIATION_TRAINABLES_H

@@ -213,8 +213,8 @@ static void decomposeGradient(AttentionGradOp op, const Weights *forward) {
     result.replaceAllUsesWith(roundTo(
         elementOf(result), attention.sumTo(gradient, shapeOf(result)), e));
   };
-  // Results that nothing reads are left out: of their ops, one that reads all
-  // scores would keep them from being made in parts.
+  // A gradient that nothing reads is not computed: its product would read all
+  // scores, which could then not be computed in parts.
   auto replaceByProduct = [&](Value result, Value lhs, Value rhs, bool transA,
                               double alpha) {
     if (!result.use_empty())

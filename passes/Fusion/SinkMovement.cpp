@@ -82,7 +82,8 @@ LogicalResult SinkMovement::matchAndRewrite(Operation *op,
   OpOperand *scaled = findScaledOperand(op);
   if (!scaled || !isScalingOf(op, scaled->get()))
     return rewriter.notifyMatchFailure(op, "does not scale one operand");
-  // The moves, the last one first, and what they move.
+  // The transposes and reshapes in front of the scaling, the last one first,
+  // and the value in front of them all.
   SmallVector<Operation *> moves;
   Value source = scaled->get();
   while (rearranges(source.getDefiningOp()) && source.hasOneUse()) {

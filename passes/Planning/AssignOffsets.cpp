@@ -110,7 +110,8 @@ struct Extent {
 class Extents {
 public:
   void add(Extent added) {
-    // All that the new extent touches becomes one with it.
+    // Extents that the new one overlaps or touches merge with it: [0, 4) and
+    // [4, 8) become [0, 8).
     auto *from = llvm::partition_point(
         list, [&](const Extent &known) { return known.end < added.begin; });
     auto *to = from;

@@ -143,8 +143,9 @@ void OrderPass::runOnOperation() {
     if (Attribute state = getArgumentPort(argument).getState())
       oldValues[state] = argument;
 
-  // An op that reads the old value of state runs before the one that makes the
-  // new value, so that this can be written in place; unless it reads that, too.
+  // Readers of the old value of a state variable come before the op that makes
+  // its new value, which can then write over the old one. A reader that needs
+  // the new value as well cannot.
   OrderGraph graph(block);
   for (OpOperand &result : block.getTerminator()->getOpOperands()) {
     Attribute state =

@@ -1,5 +1,6 @@
-// Tensors that are joined along their outermost axis: what makes them writes
-// them where the joined tensor has them, and no step moves them.
+// Joins of tensors along their outermost axis (a concat with axis 0): each
+// kernel that makes an operand writes it into its part of the joined tensor, so
+// that no step copies operands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/ProgramBuilder.h"
@@ -29,8 +30,9 @@ static ConcatOp findJoin(func::CallOp call, const SymbolTable &symbols) {
              : ConcatOp();
 }
 
-// Whether the op that makes `value`, which nothing but the join reads, can
-// write it anywhere.
+// True if the kernel that makes `value` can write it into a part of the joined
+// tensor: only the join reads the value, and no state variable and no other
+// join says where it lies.
 bool ProgramBuilder::canPlace(Value value) const {
   auto call = value.getDefiningOp<func::CallOp>();
   if (!call || call->getBlock() != &block || !value.hasOneUse())

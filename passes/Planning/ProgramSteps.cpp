@@ -234,7 +234,7 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
     return addScan(scan);
   if (auto condition = dyn_cast<IfCallOp>(op))
     return addIf(condition);
-  // One with an epilogue is added where that is called.
+  // A contraction with an epilogue is added where the epilogue is called.
   if (hasRole(op, RegionRole::Contraction))
     return epilogueOf.count(op) ? success()
                                 : addContraction(op, func::CallOp());

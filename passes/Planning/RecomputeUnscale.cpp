@@ -38,9 +38,10 @@ static amp::UnscaleOp findUnscale(RegionOp region) {
   return isAlone && region.getNumResults() == 1 ? unscale : amp::UnscaleOp();
 }
 
-// True for kernels whose loops read a gradient's element where they use it, so
-// that they can unscale it. A kernel that is itself such an unscale stays: it
-// may move into its own users.
+// True for kernels that can divide a gradient by the loss scale where they read
+// it: their loops read each element of the gradient once. A kernel that does
+// nothing but that division is none of them, as it may itself be moved into its
+// readers.
 static bool canUnscale(Operation *user) {
   auto region = dyn_cast<RegionOp>(user);
   if (!region || findUnscale(region))

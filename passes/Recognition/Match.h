@@ -95,7 +95,8 @@ mlir::Value createOne(const Match &match, mlir::Type elementType,
 /// 0.797885 is sqrt(2 / pi), 0.8 is not.
 bool isNumber(mlir::Value value, double expected);
 
-/// The other operand of `op`, where one is that number.
+/// The operand of `op` that is not the number `number`: x of x * 0.5. Null if
+/// neither operand is that number.
 template <typename OpTy>
 mlir::Value matchOperandBeside(OpTy op, double number) {
   if (isNumber(op.getRhs(), number))

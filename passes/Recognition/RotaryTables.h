@@ -22,8 +22,9 @@ struct PairLayout {
   }
 };
 
-/// Whether both elements of each pair have one angle in a table of elements: it
-/// is made of one that has each once, or it is known and never trained.
+/// True if `table`, of cosines or sines for each element, has the same angle
+/// for both elements of a pair: it repeats a table with one angle a pair, or
+/// its values are known, equal, and never trained.
 bool hasEqualPairs(mlir::Value table, PairLayout layout);
 
 /// The table of pairs that such a table is made of, created at the insertion

@@ -97,8 +97,8 @@ public:
   virtual Status runSlice(size_t phase, int64_t slice,
                           const SliceContext &context) = 0;
 
-  /// Where it keeps the addresses of its operands (a, b, c or x, w, y), then
-  /// those of the epilogue: loops change them between two runs.
+  /// Pointers to the addresses of the operands (a, b, c or x, w, y) and of the
+  /// epilogue, which a loop of the plan changes from one iteration to the next.
   virtual std::vector<void **> addresses() = 0;
 
 protected:

@@ -19,7 +19,8 @@ public:
   /// The architecture of that GPU, as `--target` calls it: "sm_90".
   static StatusOr<std::string> architecture(int index);
 
-  /// Whether that GPU runs code for `target`, and the driver compiles it.
+  /// Success if GPU `index` can run code for `target` and the driver can
+  /// compile PTX of the version in it; else Device with the reason.
   static Status checkTarget(int index, const Target &target);
   static bool hasDriver();
 

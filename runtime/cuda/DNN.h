@@ -44,7 +44,8 @@ private:
 /// that filling one needs no checks in between.
 class DNNObject {
 public:
-  /// `what` says in a message what it describes ("a tensor").
+  /// A descriptor of the kind `type`. `what` names it in error messages: "a
+  /// tensor".
   DNNObject(const DNN &library, DNNDescriptorType type, const char *what);
   ~DNNObject();
   DNNObject(DNNObject &&other) noexcept;

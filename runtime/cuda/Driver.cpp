@@ -116,7 +116,7 @@ StatusOr<GPU> GPU::find(const Driver &driver, int index) {
                   "there is no GPU " + std::to_string(index) +
                       "; the driver shows " + std::to_string(count) +
                       ", numbered from 0 (CUDA_VISIBLE_DEVICES chooses them)");
-  // What the device is called and what it can do.
+  // Ask the driver for the name and the compute capability of the GPU.
   GPU gpu;
   Status status = driver.check(driver.call.deviceGet(&gpu.ordinal, index),
                                "open GPU " + std::to_string(index));

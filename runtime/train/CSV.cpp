@@ -118,7 +118,7 @@ static std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-/// The finite number that the field is, if it is one.
+/// The value of a field that is a finite number; nothing for other fields.
 static std::optional<double> parseNumber(std::string_view text) {
   if (!text.empty() && text[0] == '+' && text.substr(0, 2) != "+-")
     text.remove_prefix(1);

@@ -143,7 +143,7 @@ Status writeCheckpointFiles(const std::string &directory,
 /// The sealed document, with every field that is read later present and of the
 /// right kind.
 static StatusOr<json> openTrainFile(const std::string &path) {
-  // It must be a file that this program may have written,
+  // It must be of a size that this program can have written,
   StatusOr<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
   if (!file.ok())
     return damaged(path, "missing or unreadable: " + file.status().message());

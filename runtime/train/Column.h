@@ -31,7 +31,8 @@ struct ColumnPreparation {
   Augmentation augmentation; ///< without steps: none
   int64_t decodedBytes = 0;  ///< Preparation::decodedBytes
   bool allowsNaN = false;
-  /// The label that counts nowhere, which masks have as it is.
+  /// The label that no loss and no metric counts. Masks of images, which are
+  /// not scaled, may have it.
   std::optional<int64_t> ignored = std::nullopt;
 };
 

@@ -37,8 +37,8 @@ static Status forEachInteger(const Array &array, Visitor &&visit) {
   return Status();
 }
 
-/// Whether all labels are those of a class or the ignored one. `counts` is set
-/// where any is of a class.
+/// Checks that each label is in [0, classes) or is `ignored`. Sets `counts` if
+/// one is not ignored.
 static Status checkLabels(const Array &array, int64_t classes,
                           std::optional<int64_t> ignored, bool &counts) {
   return forEachInteger(array, [&](int64_t position, int64_t label) {

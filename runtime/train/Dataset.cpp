@@ -85,7 +85,8 @@ static bool isImage(const Port &port) {
          port.shape.size() == 4;
 }
 
-/// What of a flag's values is for an input: its own, or that of all.
+/// The value of a flag such as --normalize for an input: the first that names
+/// it or names no input. Nothing for ports that are not data.
 template <typename T>
 static std::optional<T> valueFor(const std::vector<T> &values,
                                  const Port &port) {

@@ -35,7 +35,7 @@ private:
   int64_t stride, count, first;
 };
 
-/// A metric that adds up labels, of which the ignored ones do not count.
+/// A metric that is a sum over labels, without ignored ones.
 class LabelMetric : public EvalMetric {
 public:
   using EvalMetric::EvalMetric;

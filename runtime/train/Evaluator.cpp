@@ -345,7 +345,8 @@ StatusOr<bool> Evaluation::addBatch(int64_t begin) {
     result.areDependent = true;
     return false;
   }
-  // The batch has run: its loss, what was asked for beside it, its accuracy.
+  // Add the loss, the metrics and the number of correct predictions of the
+  // batch.
   result.samples += count;
   const std::vector<int64_t> labels =
       data->labels(positions.data(), count, target);

@@ -20,7 +20,8 @@
 
 namespace mpc::runtime::train {
 
-/// Why an image of that size is not read; empty where it is.
+/// The reason not to read an image of `width` x `height` pixels, such as too
+/// many of them; empty if it is read.
 static std::string refuseSize(uint64_t width, uint64_t height) {
   if (width == 0 || height == 0)
     return "an image without pixels";

@@ -173,8 +173,8 @@ void turnChannels(const std::byte *from, const Shape &sample, int64_t width,
       std::memcpy(to, from + (i * channels + c) * width, size_t(width));
 }
 
-/// Sets every pixel to the one that `sourceOf` names by row and column; zero
-/// where that is outside.
+/// Sets each pixel of `image` to another of its pixels, whose row and column
+/// `sourceOf` gives; to zero if that lies outside of the image.
 template <typename SourceOf>
 static void movePixels(std::byte *image, const ImageLayout &layout,
                        int64_t width, SourceOf sourceOf) {

@@ -275,7 +275,8 @@ Status TrainingRun::prepare() {
 // Steps, evaluation, checkpoints
 //===----------------------------------------------------------------------===//
 
-/// Runs one attempt and reports it, unless it was stopped within.
+/// Runs one attempt of a step and reports it. An attempt that a signal stopped
+/// in between is not reported.
 Status TrainingRun::attempt() {
   StatusOr<std::optional<StepReport>> ran = attempts->run(progress, stop);
   if (!ran.ok())

@@ -102,7 +102,8 @@ public:
 
   /// The first output of that name, or null.
   mlir::Value output(llvm::StringRef name) const;
-  /// The first output of that role, and of that name if one is given; or null.
+  /// The first output that has `role`; with a name, the first that has both.
+  /// Null if there is none.
   mlir::Value outputOfRole(Role role) const;
   mlir::Value outputOfRole(Role role, llvm::StringRef name) const;
   llvm::SmallVector<llvm::StringRef> outputNames() const;

@@ -1,6 +1,6 @@
-// Folders of ops that move elements: of those that leave all where they are,
-// and of those whose operands are constants. Shape arithmetic of a model
-// consists of them and of arithmetic on integers (MPCFold.cpp).
+// Folders of ops that move elements, such as transposes and slices: those that
+// move nothing become their operand, those of constants become constants. With
+// the arithmetic of MPCFold.cpp they compute the shapes that a model computes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/ConstantElements.h"
@@ -134,8 +134,8 @@ OpFoldResult GatherOp::fold(FoldAdaptor adaptor) {
     return {};
   ArrayRef<int64_t> data = shapeOf(getData()), named = shapeOf(getIndices());
   int64_t axis = getAxis(), batch = getBatchDims(), size = data[axis];
-  // Indices count from the end where they are negative; one that names nothing
-  // is left to the kernel.
+  // A negative index counts from the end. One outside of the axis is an error
+  // at run time, so the op stays.
   SmallVector<int64_t> rows;
   for (int64_t i = 0, n = indices->getType().getNumElements(); i < n; ++i) {
     int64_t row = indices->getInteger(i).getExtValue();

@@ -1,5 +1,5 @@
-// Ops that depend on where their elements are: shapes, and the axes along which
-// their operands run.
+// Ops whose elements depend on their index, such as a dropout that draws by it:
+// their shapes, and the axes along which their operands are read.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/IndexBoxes.h"

@@ -1,5 +1,6 @@
-// What PyTorch's exporter writes of the program that it exported: the
-// parameters it has, and of each node the call that it comes from.
+// Reads the notes of PyTorch's exporter about the program that it exported: the
+// names of its parameters, and the call, such as a module's, that each node
+// comes from.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_EXPORTEDPROGRAM_H

@@ -16,8 +16,8 @@ namespace mpc::onnx_frontend {
 inline constexpr llvm::StringLiteral kInputKindKey =
     "pkg.torch.export.graph_signature.InputSpec.kind";
 
-/// Of a model that was trained, what was done to its samples before: mpc's
-/// flags for it, such as "--normalize 0.5:0.2".
+/// Metadata of a model that mpc trained: the flags that prepared its samples,
+/// such as "--normalize 0.5:0.2".
 inline constexpr llvm::StringLiteral kPreparation = "mpc.preparation";
 
 /// Of a value, the names of what PyTorch's exporter computed it from.
@@ -26,8 +26,8 @@ inline constexpr llvm::StringLiteral kFoldedFrom =
 /// Of a node, the modules it comes from, from the outside in, and itself.
 inline constexpr llvm::StringLiteral kNameScopes = "pkg.torch.onnx.name_scopes";
 
-/// Whether PyTorch's exporter made up the name, as it numbers its own values;
-/// those of a program's parameters are the program's.
+/// True for names that PyTorch's exporter makes up, such as "val_12";
+/// parameters have the names of the program, such as "fc1.weight".
 inline bool isExportersName(llvm::StringRef name) {
   return name.starts_with("val_");
 }

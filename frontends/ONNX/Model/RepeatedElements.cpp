@@ -51,8 +51,9 @@ static bool areHalves(ArrayRef<double> values) {
 /// For each place the number of its element, and how many elements there are.
 using Places = std::pair<std::vector<int64_t>, int64_t>;
 
-// Rows along an axis, from that many elements apart, are elements of a table
-// together: those of one row are told from those of another.
+// Numbers the distinct rows along an axis of `extent`, whose elements are
+// `inner` apart: rows with the same values get the same number, and elements in
+// them the same elements of a table.
 static Places numberRows(ArrayRef<double> values, int64_t extent,
                          int64_t inner) {
   std::map<std::vector<double>, int64_t> rows;

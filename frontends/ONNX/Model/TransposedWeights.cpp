@@ -29,7 +29,8 @@ private:
   llvm::MapVector<StringRef, StringRef> signature;
   /// All names of values, in bodies too.
   llvm::StringSet<> taken;
-  /// Initializer -> the one parameter that the exporter computed it from.
+  /// By the name of an initializer, the parameter that the exporter computed it
+  /// from; initializers of several parameters are not here.
   llvm::StringMap<StringRef> foldedFrom;
   llvm::StringMap<proto::ValueInfoProto *> values;
   /// Those initializers that a linear layer reads as its weights: they are the
@@ -40,8 +41,8 @@ private:
 
 void WeightRestorer::collect() {
   taken = findBodyNames(graph);
-  // Initializers that were computed from one parameter, by what the exporter
-  // notes of them.
+  // Find the initializers that the exporter computed from one parameter, by its
+  // note "folded_from".
   for (proto::ValueInfoProto &value : *graph.mutable_value_info()) {
     auto sources = readFoldedParameters(value);
     if (sources.size() != 1 || !isExportersName(value.name()))

@@ -135,7 +135,8 @@ static LogicalResult foldFloatRange(NodeImporter &node) {
       0, makeFloats(element, {static_cast<int64_t>(values.size())}, values));
 }
 
-// Where the elements are that are not zero: one column each.
+// NonZero of a constant: the indices of its elements other than zero, a column
+// each.
 static LogicalResult foldNonZero(NodeImporter &node) {
   HostTensor source = *node.constant(0);
   SmallVector<Integers> found;

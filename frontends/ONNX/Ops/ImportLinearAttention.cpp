@@ -69,7 +69,8 @@ LogicalResult LinearAttention::readShapes() {
     if (node.operandShape(index).size() != 3)
       return node.invalid("expected input " + Twine(index) +
                           " of shape [batch, steps, heads * size]");
-  // Heads, of which those of queries are as many for each of keys.
+  // The numbers of heads: `group` heads of queries share one head of keys and
+  // values.
   int64_t queries = node.integer("q_num_heads", 0);
   kv = node.integer("kv_num_heads", 0);
   if (queries < 1 || kv < 1 || queries % kv != 0)
@@ -202,7 +203,8 @@ LogicalResult LinearAttention::import() {
       return failure();
     YieldOp::create(builder, node.getLocation(), yielded);
   }
-  // What it gave, in the order and type that the node has.
+  // The results of the scan, with their axes in the node's order and in the
+  // node's types.
   Type element = node.operandType(kQuery).getElementType();
   Value output = transpose(node, scan.getStacked().front(), {1, 0, 2, 3, 4});
   output = castTo(node,

@@ -139,7 +139,8 @@ LogicalResult LoopImporter::addNothing() {
 }
 
 LogicalResult LoopImporter::addScan(int64_t length) {
-  // What the body yields beside its condition: values that change, and parts.
+  // The results of the body but its condition: the carried values, then the
+  // elements of scanned outputs.
   SmallVector<Value> yielded;
   for (unsigned i = 0; i < numValues + numParts; ++i)
     if (i >= numValues || isCarried(i))

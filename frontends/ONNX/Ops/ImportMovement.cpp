@@ -355,9 +355,9 @@ static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
-// Which element of an axis of `extent` stands at `place`, which may lie before
-// or behind it: the last one, or those that a mirror or a repetition puts
-// there.
+// The index, in [0, extent), of the element that a padding puts at `place`,
+// which may be below 0 or above the extent: the outermost one for "edge", else
+// that of the mirrored or the repeated axis.
 static int64_t findInside(StringRef mode, int64_t place, int64_t extent) {
   if (mode == "edge" || extent == 1)
     return std::clamp<int64_t>(place, 0, extent - 1);

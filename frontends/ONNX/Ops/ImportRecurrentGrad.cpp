@@ -18,8 +18,9 @@ public:
   RecurrentGrad(NodeImporter &node, unsigned gates, unsigned states)
       : node(node), gates(gates), states(states) {}
 
-  /// Reads what every such node has, and checks all shapes; `others` has those
-  /// of the inputs that only one of the ops has.
+  /// Reads the inputs that all gradients of recurrent ops have, and checks the
+  /// shapes of all inputs. `others` gives the shapes of inputs that only one of
+  /// these ops has.
   LogicalResult
   read(ArrayRef<std::pair<unsigned, SmallVector<int64_t>>> others);
 

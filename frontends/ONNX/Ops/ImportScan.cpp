@@ -1,4 +1,5 @@
-// Scan, as one mpc.scan; that of opset 8 as one for each sample.
+// Imports Scan as one mpc.scan. Opset 8 has an axis of samples, each with its
+// own length: one mpc.scan a sample.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Assemble.h"

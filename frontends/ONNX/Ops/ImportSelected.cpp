@@ -216,8 +216,9 @@ static SmallVector<SuppressedBox> readBoxes(const HostTensor &tensor,
   return boxes;
 }
 
-// The boxes of one class: from the highest score on those that overlap none
-// that was taken. Nothing where that takes more comparisons than are left.
+// Non-maximum suppression among the boxes of one class: takes boxes by falling
+// score and leaves out each that overlaps a taken one. Nothing if that takes
+// more than `comparisons`, from which it subtracts those it makes.
 static std::optional<SmallVector<int64_t>>
 suppress(ArrayRef<SuppressedBox> boxes, ArrayRef<float> scores,
          const Suppression &limits, int64_t &comparisons) {

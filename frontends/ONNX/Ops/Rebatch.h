@@ -102,8 +102,8 @@ private:
   llvm::StringSet<> joined;
   /// What was computed of sums over all samples.
   llvm::StringSet<> sums;
-  /// What was computed of samples, whether it has them or not; and of nothing
-  /// but shapes.
+  /// Values that depend on samples, with or without an axis of them; and values
+  /// that depend on shapes alone.
   llvm::StringSet<> fromSamples, fromShapes;
   /// Of the results of products: how many terms their sums have.
   llvm::StringMap<int64_t> terms;

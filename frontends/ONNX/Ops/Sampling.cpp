@@ -63,8 +63,10 @@ SmallVector<Tap> mpc::onnx_frontend::linearTaps(NodeImporter &node, Value x) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The element that one tap of every axis names: its number among those of the
-/// axes, whether all places exist (null: they do) and the weights' product.
+/// One of the elements that a sample is interpolated from, by a tap along every
+/// axis: its index in the flat image, a boolean that is false outside of it
+/// (null: it is always inside), and its weight, the product of the taps'
+/// weights.
 struct Element {
   Value number, exists, weight;
 };

@@ -132,9 +132,10 @@ bool mpc::onnx_frontend::bindGradientSeed(FunctionImporter &function,
 // Phases
 //===----------------------------------------------------------------------===//
 
-// What no output needs belongs to the update, a learning rate's decay for one:
-// only new state reads it. So does what depends on an optimizer's results, or
-// on those of Gradient. Where the backward pass is nodes, it is what remains.
+// Marks the phase of every node. Nodes that only new state needs are the
+// update: a learning rate's decay, and all that depends on results of an
+// optimizer or of Gradient. Nodes that outputs need are forward. In a graph
+// with nodes for the backward pass, the rest is that.
 void StepImporter::markPhases(FunctionImporter &function,
                               ArrayRef<const proto::NodeProto *> nodes) {
   // What outputs need is forward; what depends on data is not the update.

@@ -340,7 +340,7 @@ void StepRecogniser::collectOutputs() {
     if (isDerived)
       derived.insert(node->output().begin(), node->output().end());
   }
-  // What the graph gives to whoever trains it comes first: its loss.
+  // The outputs of the training graph come first: the loss is one of them.
   for (StringRef value : getYielded(graph)) {
     step.outputs.push_back(value);
     step.evalOutputs.push_back(value);
