@@ -222,6 +222,64 @@ def test_skips_the_steps_that_the_cpu_skips(tmp_path):
         assert not np.array_equal(gpu_weights[name], start[name])
 
 
+def write_two_samples_alike(folder):
+    """A BatchNormalization of two samples that differ by 1e-3, and data: its
+    gradient is about 1 / sqrt(epsilon) = 316 times what comes to it."""
+    random = np.random.RandomState(0)
+    weights = {
+        "w0": random.randn(8, 8).astype(np.float32) / 8,
+        "scale": np.ones(8, np.float32),
+        "bias": np.zeros(8, np.float32),
+        "mean": np.zeros(8, np.float32),
+        "var": np.ones(8, np.float32),
+        "w1": random.randn(8, 2).astype(np.float32),
+    }
+    statistics = ["scale", "bias", "mean", "var"]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w0"], ["h"]),
+        helper.make_node("BatchNormalization", ["h", *statistics], ["n"]),
+        helper.make_node("MatMul", ["n", "w1"], ["y"]),
+    ]
+    types = {"x": (np.float32, [2, 8])}, {"y": (np.float32, [2, 2])}
+    onnx.save(
+        mpctest.make_model(nodes, *types, weights), folder / "alike.onnx"
+    )
+    x = np.ones((2, 8), np.float32) + [[0], [1e-3]]
+    np.savez(
+        folder / "alike.npz", x=x.astype(np.float32), target=np.arange(2)
+    )
+
+
+def test_skips_where_a_normalization_leaves_the_range(tmp_path):
+    """With few values for each channel float16 is too small for its gradient:
+    steps are skipped until the scale is low enough, the same ones as on a
+    CPU."""
+    write_two_samples_alike(tmp_path)
+    events = {}
+    for device, target in (("cpu", "x86-64-v3"), ("cuda", "sm_80")):
+        metrics = tmp_path / f"{device}.jsonl"
+        mpctest.mpc_ok(
+            *("train", tmp_path / "alike.onnx", "--no-shuffle"),
+            *("--data", tmp_path / "alike.npz", "--precision", "16-mixed"),
+            *("--loss", "softmax_cross_entropy", "--optimizer", "sgd"),
+            *("--lr", "1e-5", "--epochs", "12"),
+            *("--device", device, "--target", target),
+            *("--metrics", metrics, "--output", tmp_path / "trained.onnx"),
+            env=emulated("sm_80", tmp_path),
+        )
+        read = mpctest.read_metrics(metrics)
+        events[device] = [e for e in read if e["event"] == "train"]
+    skipped = [e["skipped"] for e in events["cpu"]]
+    assert skipped[0] and not skipped[-1]
+    for key in ("skipped", "skipped_total", "loss_scale", "step"):
+        of_both = [[e[key] for e in found] for found in events.values()]
+        assert of_both[0] == of_both[1], key
+    # Weights of skipped steps stay, so that the loss does.
+    losses = [float(e["loss"]) for e in events["cuda"]]
+    assert len(set(losses[: skipped.index(False) + 1])) == 1
+    assert losses[-1] < losses[0]
+
+
 def test_many_parameters_are_updated_in_several_kernels(tmp_path):
     """PTX before 8.1 has at most 4352 bytes of a kernel's parameters."""
     layers, nodes, weights = 48, [], {}
