@@ -4,6 +4,7 @@
 #include "compiler/Dialect/MPC/ConstantNumber.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -244,6 +245,28 @@ void PolynomialExpander::takeClosedTerms() {
 // Logits
 //===----------------------------------------------------------------------===//
 
+/// Whether what an op of a formula reads may be the logit, or the probability
+/// for a logarithm; nothing for ops that no formula has.
+static std::optional<bool> findWord(Operation *op) {
+  static const llvm::StringMap<bool> words = {
+      {AddOp::getOperationName(), false},
+      {SubOp::getOperationName(), false},
+      {MulOp::getOperationName(), false},
+      {NegOp::getOperationName(), false},
+      {ExpOp::getOperationName(), false},
+      {LogOp::getOperationName(), true},
+      {SigmoidOp::getOperationName(), true},
+      {SoftplusOp::getOperationName(), true},
+      {ReluOp::getOperationName(), true},
+      {AbsOp::getOperationName(), true},
+      {ClipOp::getOperationName(), true},
+      {MaximumOp::getOperationName(), true},
+      {MinimumOp::getOperationName(), true},
+  };
+  auto word = words.find(op->getName().getStringRef());
+  return word == words.end() ? std::nullopt : std::optional(word->second);
+}
+
 SmallVector<Value> mpc::findLogits(Operation *root) {
   constexpr size_t kMostOps = 48;
   SmallVector<Value> found;
@@ -260,16 +283,12 @@ SmallVector<Value> mpc::findLogits(Operation *root) {
   // be the logit, what a logarithm reads the probability.
   for (size_t i = 0; i < worklist.size() && seen.size() < kMostOps; ++i) {
     Operation *op = worklist[i];
-    if (isa<SigmoidOp, SoftplusOp, ReluOp, AbsOp, ClipOp, MaximumOp, MinimumOp,
-            LogOp>(op))
+    if (findWord(op).value_or(false))
       for (Value operand : op->getOperands())
         addCandidate(operand);
     for (Value operand : op->getOperands()) {
       Operation *producer = operand.getDefiningOp();
-      if (isa_and_nonnull<AddOp, SubOp, MulOp, NegOp, LogOp, ExpOp, SigmoidOp,
-                          SoftplusOp, ReluOp, AbsOp, ClipOp, MaximumOp,
-                          MinimumOp>(producer) &&
-          seen.insert(producer).second)
+      if (producer && findWord(producer) && seen.insert(producer).second)
         worklist.push_back(producer);
     }
   }
