@@ -39,6 +39,15 @@ def microsoft(op, inputs, outputs, **attributes):
     return node(op, inputs, outputs, MICROSOFT, **attributes)
 
 
+def aten(operator, inputs, outputs, **attributes):
+    """A call of PyTorch's operator, as ONNX Runtime's ORTModule writes it."""
+    return node(
+        *("ATen", inputs, outputs, "org.pytorch.aten"),
+        operator=operator,
+        **attributes,
+    )
+
+
 def normal(*shape, seed=0):
     return np.random.RandomState(seed).standard_normal(shape)
 
@@ -229,5 +238,59 @@ def recurrent(name, gates, inputs, **attributes):
                 **counts,
                 **{f"{n}_shape": shape for n, shape in wanted.items()},
             }.items()
+        },
+    )
+
+
+def cross_entropy(prefix, labels, weights=None, reduction="mean"):
+    """ONNX Runtime's losses of before SoftmaxCrossEntropyLoss; classes are the
+    last of three axes."""
+    name = prefix + "SoftmaxCrossEntropy"
+    domain = None if prefix else MICROSOFT
+    constants = {"labels": labels}
+    inputs = ["labels"]
+    if weights is not None:
+        constants["weights"] = weights
+        inputs.append("weights")
+    return Case(
+        f"{name}Grad-{len(inputs)}-{reduction}",
+        {"x": normal(5, 2, 4)},
+        [
+            node(
+                *(name, ["x", *inputs], ["y", "log_prob"], domain),
+                reduction=reduction,
+            )
+        ],
+        [
+            node(
+                *(name + "Grad", ["dy", "log_prob", *inputs], ["d_x"], domain),
+                reduction=reduction,
+            )
+        ],
+        ["x"],
+        constants,
+    )
+
+
+def embedding(padding, prefix=""):
+    """Rows of a table; that of `padding` is not trained."""
+    settings = ["padding", "no", "no"]
+    return Case(
+        f"embedding_backward-{padding}",
+        {"w": normal(7, 4)},
+        [aten(prefix + "embedding", ["w", "ids", *settings], ["y"])],
+        [
+            aten(
+                prefix + "embedding_backward",
+                ["dy", "ids", "rows", *settings],
+                ["d_w"],
+            )
+        ],
+        ["w"],
+        {
+            "ids": np.array([[0, 2, 2], [6, 0, 3]]),
+            "rows": np.int64(7),
+            "padding": np.int64(padding),
+            "no": np.bool_(False),
         },
     )

@@ -8,9 +8,12 @@ import numpy as np
 from gradient_node_case import (
     Case,
     MICROSOFT,
+    aten,
     biased,
     conv,
+    cross_entropy,
     elementwise,
+    embedding,
     gather,
     layer_norm,
     microsoft,
@@ -414,6 +417,82 @@ CASES = [
             "labels": np.array([[0, 2], [3, 1], [2, 0], [1, 1], [3, 3]]),
             "ignored": np.int64(3),
         },
+    ),
+    cross_entropy("", np.random.RandomState(1).dirichlet(np.ones(4), (5, 2))),
+    cross_entropy(
+        *("", np.random.RandomState(1).dirichlet(np.ones(4), (5, 2))),
+        reduction="sum",
+    ),
+    cross_entropy("Sparse", np.arange(10).reshape(5, 2) % 4),
+    cross_entropy(
+        "Sparse", np.arange(10).reshape(5, 2) % 4, np.abs(normal(5, 2, seed=1))
+    ),
+    cross_entropy(
+        *("Sparse", np.arange(10).reshape(5, 2) % 4),
+        *(np.abs(normal(5, 2, seed=1)), "sum"),
+    ),
+    embedding(-1),
+    embedding(2, "aten::"),
+    Case(
+        "max_pool2d_with_indices_backward",
+        {"x": normal(2, 3, 8, 7)},
+        [
+            aten(
+                "max_pool2d_with_indices",
+                ["x", "kernel", "stride", "pads", "ones", "no"],
+                ["y", "places"],
+            )
+        ],
+        [
+            aten(
+                "max_pool2d_with_indices_backward",
+                [
+                    *("dy", "x", "kernel", "stride", "pads", "ones"),
+                    *("no", "places"),
+                ],
+                ["d_x"],
+            )
+        ],
+        ["x"],
+        {
+            "kernel": np.array([3, 2]),
+            "stride": np.array([2, 1]),
+            "pads": np.array([1, 0]),
+            "ones": np.array([1, 1]),
+            "no": np.bool_(False),
+        },
+    ),
+    Case(
+        "_adaptive_avg_pool2d_backward",
+        {"x": normal(2, 3, 4, 5)},
+        [aten("_adaptive_avg_pool2d", ["x", "size"], ["y"])],
+        [aten("_adaptive_avg_pool2d_backward", ["dy", "x"], ["d_x"])],
+        ["x"],
+        {"size": np.array([1, 1])},
+    ),
+    Case(
+        "numpy_T",
+        {"x": normal(2, 3, 4)},
+        [aten("numpy_T", ["x"], ["y"])],
+        [aten("numpy_T", ["dy"], ["d_x"])],
+        ["x"],
+    ),
+    # What waits for several values gives them on; a reset gives zeros.
+    Case(
+        "PassThrough-ZeroGradient",
+        {"x": normal(3, 2), "z": normal(3, 2, seed=1)},
+        [
+            microsoft("PassThrough", ["x", "z"], ["x1", "z1"]),
+            node("Mul", ["x1", "z1"], ["y"]),
+        ],
+        [
+            microsoft("PassThrough", ["dy", "x"], ["dy1", "x2"]),
+            microsoft("ZeroGradient", ["dy1", "x"], ["zeros"]),
+            node("Mul", ["dy1", "z"], ["d_x"]),
+            node("Mul", ["dy1", "x2"], ["most"]),
+            node("Add", ["most", "zeros"], ["d_z"]),
+        ],
+        ["x", "z"],
     ),
     Case(
         "ConcatTraining-SplitTraining",

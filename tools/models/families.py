@@ -378,6 +378,34 @@ def vision(name, batch, size, classes):
     )
 
 
+def narrow_resnet50(batch, size, classes):
+    """All 50 layers; those of 3 x 3 have a quarter of the channels. 8 million
+    parameters in place of 23."""
+    return Family(
+        lambda: torchvision.models.ResNet(
+            *(torchvision.models.resnet.Bottleneck, [3, 4, 6, 3]),
+            num_classes=classes,
+            width_per_group=16,
+        ),
+        *image(size, classes),
+        batch,
+    )
+
+
+def narrow_alexnet(batch, size, classes, width):
+    """AlexNet with `width` outputs in place of 4096 in the two large layers
+    behind its convolutions."""
+
+    def make():
+        model = torchvision.models.alexnet(num_classes=classes)
+        model.classifier[1] = nn.Linear(256 * 6 * 6, width)
+        model.classifier[4] = nn.Linear(width, width)
+        model.classifier[6] = nn.Linear(width, classes)
+        return model
+
+    return Family(make, *image(size, classes), batch)
+
+
 def mlp(batch, size, width):
     return Family(
         lambda: MLP(size * size, width), *image(size, 10, channels=1), batch
@@ -390,7 +418,7 @@ def lenet(batch):
 
 FAMILIES = {
     "alexnet": {
-        "small": lambda: vision("alexnet", 32, 64, 10),
+        "small": lambda: narrow_alexnet(32, 64, 10, 512),
         "full": lambda: vision("alexnet", 32, 224, 1000),
     },
     "bert": {
@@ -423,7 +451,7 @@ FAMILIES = {
         "full": lambda: vision("mobilenet_v2", 32, 224, 1000),
     },
     "resnet50": {
-        "small": lambda: vision("resnet50", 32, 32, 10),
+        "small": lambda: narrow_resnet50(32, 32, 10),
         "full": lambda: vision("resnet50", 16, 224, 1000),
     },
     "unet": {

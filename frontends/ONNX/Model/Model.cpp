@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Model.h"
 
+#include "frontends/ONNX/Model/AtenNodes.h"
 #include "frontends/ONNX/Model/DroppedBiases.h"
 #include "frontends/ONNX/Model/DroppedStops.h"
 #include "frontends/ONNX/Model/FileInput.h"
@@ -43,10 +44,11 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
     return error;
   if (llvm::Error error = dropRepeatedInitializers(*model, model->warnings))
     return error;
-  for (std::string note : {separateInitializers(*model), restoreWeights(*model),
-                           joinInitializers(*model), restoreBiases(*model),
-                           restoreStops(*model, model->warnings),
-                           joinRepeats(*model), nameScopedWeights(*model)})
+  for (std::string note :
+       {replaceAtenNodes(*model), separateInitializers(*model),
+        restoreWeights(*model), joinInitializers(*model), restoreBiases(*model),
+        restoreStops(*model, model->warnings), joinRepeats(*model),
+        nameScopedWeights(*model)})
     if (!note.empty())
       model->notes.push_back(std::move(note));
   return model;

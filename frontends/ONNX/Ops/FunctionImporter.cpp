@@ -467,7 +467,7 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
   for (const auto &[name, found] : missing)
     list += (list.empty() ? "" : ", ") + name + " x" +
             std::to_string(found.size()) + " (node '" +
-            getNodeName(*found.front()) + "')";
+            getNodeName(*found.front()) + "')" + describeRemedy(*found.front());
   return model.error(ErrorKind::Unsupported, "ops not supported: " + list);
 }
 

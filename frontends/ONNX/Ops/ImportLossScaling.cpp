@@ -115,6 +115,27 @@ static LogicalResult importGroup(NodeImporter &node) {
   return node.define(0, done);
 }
 
+// Outputs are the inputs. As an edge that has them wait for all of them it
+// means nothing here.
+static LogicalResult importPassThrough(NodeImporter &node) {
+  if (node.getNode().output_size() > static_cast<int>(node.getNumInputs()))
+    return node.invalid("expected no more outputs than inputs");
+  for (unsigned i = 0, count = node.getNode().output_size(); i < count; ++i)
+    if (node.hasOutput(i) && failed(node.define(i, node.operand(i))))
+      return failure();
+  return success();
+}
+
+// (old gradient, signal) -> zeros, once the signal is there.
+static LogicalResult importZeroGradient(NodeImporter &node) {
+  RankedTensorType type = node.operandType(0);
+  if (!isa<FloatType>(type.getElementType()))
+    return node.invalid("expected floats");
+  (void)node.operand(1);
+  Value zero = numberConstant(node, 0, type.getElementType());
+  return node.define(0, expand(node, zero, type.getShape()));
+}
+
 // Gives values to the program around, and takes their gradients from it. That
 // of a loss is known; others are not.
 static LogicalResult importYieldOp(NodeImporter &node) {
@@ -153,10 +174,13 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getLossScalingOps() {
       {kMicrosoft, "IsFinite", 1, kNoEnd, 1, 1, 1, importIsFinite},
       {kMicrosoft, "MixedPrecisionScale", 1, kNoEnd, 2, kAnyNumber, kAnyNumber,
        importMixedPrecisionScale},
+      {kMicrosoft, "PassThrough", 1, kNoEnd, 1, kAnyNumber, kAnyNumber,
+       importPassThrough},
       {kMicrosoft, "ReduceAllL2", 1, kNoEnd, 1, kAnyNumber, 1,
        importReduceAllL2},
       {kMicrosoft, "YieldOp", 1, kNoEnd, 1, kAnyNumber, kAnyNumber,
        importYieldOp},
+      {kMicrosoft, "ZeroGradient", 1, kNoEnd, 2, 2, 1, importZeroGradient},
   };
   return entries;
 }

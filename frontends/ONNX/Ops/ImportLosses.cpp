@@ -102,6 +102,19 @@ static LogicalResult importSoftmaxCrossEntropyLossInternal(NodeImporter &node) {
   return node.define(1, op.getLogProb());
 }
 
+// (log_prob, labels, weights, ignore_index).
+static LogicalResult importInternalNLLLoss(NodeImporter &node) {
+  node.setPhase(Phase::Loss);
+  auto attributes = readInternalLossAttributes(node, 3);
+  if (failed(attributes))
+    return failure();
+  Value labels = node.operand(1);
+  markLabels(node, *attributes);
+  auto op = node.create<NLLLossOp>({node.operand(0), labels, node.operand(2)},
+                                   *attributes);
+  return op ? node.define(0, op.getLoss()) : failure();
+}
+
 // output_type, where it is given, must be the type the loss has anyway.
 static LogicalResult checkOutputType(NodeImporter &node) {
   Type input = node.operandType(0).getElementType();
@@ -137,6 +150,10 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getLossOps() {
       {"", "NegativeLogLikelihoodLoss", 12, kNoEnd, 2, 3, 1, importNLLLoss},
       {"", "SoftmaxCrossEntropyLoss", 12, kNoEnd, 2, 3, 2,
        importSoftmaxCrossEntropyLoss},
+      {kMicrosoft, "NegativeLogLikelihoodLossInternal", 1, kNoEnd, 2, 4, 1,
+       importInternalNLLLoss},
+      {kMicrosoft, "NegativeLogLikelihoodLossInternal2", 1, kNoEnd, 2, 4, 1,
+       importInternalNLLLoss},
       {kMicrosoft, "SoftmaxCrossEntropyLossInternal", 1, kNoEnd, 2, 4, 2,
        importSoftmaxCrossEntropyLossInternal},
   };

@@ -426,7 +426,8 @@ static LogicalResult importResize(NodeImporter &node) {
   return resize(node, axes, *sampling);
 }
 
-// Resize of opset 10, and Upsample, whose scales are an attribute at first.
+// Resize of opset 10, and Upsample, whose scales are an attribute at first, and
+// before opset 7 one for each axis of an image.
 static LogicalResult importUpsample(NodeImporter &node) {
   Sampling sampling;
   sampling.coordinates = "asymmetric";
@@ -445,6 +446,9 @@ static LogicalResult importUpsample(NodeImporter &node) {
     scales = *given;
   } else if (const auto *list = node.find("scales", Attribute::FLOATS)) {
     scales.assign(list->floats().begin(), list->floats().end());
+  } else if (node.hasAttribute("height_scale") ||
+             node.hasAttribute("width_scale")) {
+    scales = {1, 1, node.real("height_scale", 1), node.real("width_scale", 1)};
   }
   auto numbers =
       llvm::to_vector(llvm::seq<int64_t>(0, node.operandShape(0).size()));
@@ -495,6 +499,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getResizeOps() {
       {kMicrosoft, "ResizeGrad", 1, kNoEnd, 2, 4, 1, importResizeGrad},
       {"", "Resize", 10, 10, 2, 2, 1, importUpsample},
       {"", "Resize", 11, kNoEnd, 1, 4, 1, importResize},
+      {"", "Upsample", 6, 6, 1, 1, 1, importUpsample},
       {"", "Upsample", 7, 8, 1, 1, 1, importUpsample},
       {"", "Upsample", 9, kNoEnd, 2, 2, 1, importUpsample},
   };

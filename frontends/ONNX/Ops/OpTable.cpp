@@ -8,20 +8,45 @@ using namespace mpc::onnx_frontend;
 
 std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
   std::vector<OpEntry> all;
-  for (ArrayRef<OpEntry> family :
-       {getAssembledOps(),      getElementwiseOps(), getMovementOps(),
-        getIndexedOps(),        getPositionOps(),    getReductionOps(),
-        getResizeOps(),         getEinsumOps(),      getSequenceOps(),
-        getShapeOps(),          getContractionOps(), getNormalizationOps(),
-        getLayerNormOps(),      getAttentionOps(),   getLoopOps(),
-        getConditionalOps(),    getRecurrentOps(),   getRecurrentGradOps(),
-        getLossOps(),           getGradientOps(),    getTrainingOps(),
-        getGridOps(),           getSampledOps(),     getTopKOps(),
-        getFourierOps(),        getPoolingOps(),     getRandomOps(),
-        getSelectedOps(),       getQuantizedOps(),   getOptimizerOps(),
-        getLossScalingOps(),    getFusedOps(),       getScanOps(),
-        getFusedAttentionOps(), getGroupQueryOps(),  getRoiPoolingOps(),
-        getLinearAttentionOps()})
+  for (ArrayRef<OpEntry> family : {getAssembledOps(),
+                                   getElementwiseOps(),
+                                   getMovementOps(),
+                                   getIndexedOps(),
+                                   getPositionOps(),
+                                   getReductionOps(),
+                                   getResizeOps(),
+                                   getEinsumOps(),
+                                   getSequenceOps(),
+                                   getShapeOps(),
+                                   getContractionOps(),
+                                   getNormalizationOps(),
+                                   getLayerNormOps(),
+                                   getAttentionOps(),
+                                   getLoopOps(),
+                                   getConditionalOps(),
+                                   getRecurrentOps(),
+                                   getRecurrentGradOps(),
+                                   getLossOps(),
+                                   getGradientOps(),
+                                   getTrainingOps(),
+                                   getGridOps(),
+                                   getSampledOps(),
+                                   getTopKOps(),
+                                   getFourierOps(),
+                                   getPoolingOps(),
+                                   getRandomOps(),
+                                   getSelectedOps(),
+                                   getQuantizedOps(),
+                                   getOptimizerOps(),
+                                   getLossScalingOps(),
+                                   getFusedOps(),
+                                   getScanOps(),
+                                   getFusedAttentionOps(),
+                                   getGroupQueryOps(),
+                                   getRoiPoolingOps(),
+                                   getLinearAttentionOps(),
+                                   getAtenOps(),
+                                   getDenseLossOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // others are there for another entry's builder
         all.push_back(entry);
@@ -87,8 +112,11 @@ const OpEntry *mpc::onnx_frontend::findEntry(const proto::NodeProto &node,
   StringRef domain = normalizeDomain(node.domain());
   int64_t opset = model.getOpset(node);
   const OpEntry *entry = findOp(domain, node.op_type(), opset);
-  // The name of an experimental op of old opsets.
-  if (entry || !domain.empty() || node.op_type() == "Scale")
+  // The name of an experimental op of old opsets, and what other compilers call
+  // gradients of other inputs.
+  StringRef op = node.op_type();
+  if (entry || !domain.empty() || op == "Scale" ||
+      op == "SoftmaxCrossEntropy" || op == "SoftmaxCrossEntropyGrad")
     return entry;
   // Along one axis as in opset 13, which that domain has under another name.
   if (opset >= 13)
@@ -110,5 +138,36 @@ std::string mpc::onnx_frontend::describeMisplaced(const proto::NodeProto &node,
   for (auto [name, meaning] : own)
     if (entry.name == name)
       return meaning.str();
+  return {};
+}
+
+// The text of an attribute; empty where it is absent.
+static StringRef findText(const proto::NodeProto &node, StringRef name) {
+  for (const proto::AttributeProto &attribute : node.attribute())
+    if (attribute.name() == name)
+      return attribute.s();
+  return {};
+}
+
+std::string mpc::onnx_frontend::describeRemedy(const proto::NodeProto &node) {
+  StringRef op = node.op_type();
+  if (normalizeDomain(node.domain()) != kMicrosoft)
+    return {};
+  if (op == "PythonOp" || op == "PythonOpGrad") {
+    StringRef function = findText(node, "func_name");
+    if (function.empty()) // of earlier versions
+      function = findText(node, "name");
+    return (" (it runs Python" +
+            (function.empty() ? "" : ", '" + function + "'") +
+            "; export the model with the function's own ops in its place, "
+            "without torch.autograd.Function)")
+        .str();
+  }
+  if (op == "Send" || op == "Recv" || op.starts_with("Nccl") ||
+      op.starts_with("Megatron") || op.starts_with("Adasum"))
+    return " (it sends values to another process; export the graph of one "
+           "process)";
+  if (op == "WaitEvent" || op == "RecordEvent" || op.starts_with("Summary"))
+    return " (it is about how the graph is run; export the graph without it)";
   return {};
 }

@@ -26,6 +26,8 @@ inline constexpr llvm::StringLiteral kMicrosoft = "com.microsoft";
 inline constexpr llvm::StringLiteral kTraining = "ai.onnx.preview.training";
 
 llvm::ArrayRef<OpEntry> getAssembledOps();
+llvm::ArrayRef<OpEntry> getAtenOps();
+llvm::ArrayRef<OpEntry> getDenseLossOps();
 llvm::ArrayRef<OpEntry> getElementwiseOps();
 llvm::ArrayRef<OpEntry> getMovementOps();
 llvm::ArrayRef<OpEntry> getIndexedOps();
@@ -86,6 +88,10 @@ bool isKnownOp(llvm::StringRef domain, llvm::StringRef name);
 /// " (not in opset 5; export with opset_version=7)", of a known op.
 std::string describeOpsets(llvm::StringRef domain, llvm::StringRef name,
                            int64_t opset);
+
+/// " (runs Python; export the model with ...)": what to do about an op that no
+/// compiler of graphs can have; empty for others.
+std::string describeRemedy(const proto::NodeProto &node);
 
 /// Computes the outputs of a node whose inputs are known at import, or whose
 /// outputs depend on shapes alone. False: the node is to be imported as an op.

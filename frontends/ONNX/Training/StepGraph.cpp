@@ -438,8 +438,7 @@ void StepRecogniser::findScalars() {
         step.seeds.insert(seed->name());
   for (const proto::NodeProto *node : graph.getNodes()) {
     StringRef op = node->op_type();
-    if ((op == "SoftmaxCrossEntropyLossGrad" ||
-         op == "SoftmaxCrossEntropyLossInternalGrad") &&
+    if (op.contains("SoftmaxCrossEntropy") && op.ends_with("Grad") &&
         node->input_size() > 0 && graph.getInitializer(node->input(0)) &&
         readers.lookup(node->input(0)) == 1)
       step.seeds.insert(node->input(0));

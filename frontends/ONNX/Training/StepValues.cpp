@@ -146,7 +146,9 @@ bool mpc::onnx_frontend::isGradientNode(const proto::NodeProto &node) {
 
 bool mpc::onnx_frontend::isLossNode(const proto::NodeProto &node) {
   StringRef op = node.op_type();
-  return (op.ends_with("Loss") || op == "SoftmaxCrossEntropyLossInternal") &&
+  return (op.ends_with("Loss") || op.ends_with("LossInternal") ||
+          op.ends_with("LossInternal2") ||
+          op.ends_with("SoftmaxCrossEntropy")) &&
          node.output_size() > 0 && !node.output(0).empty();
 }
 

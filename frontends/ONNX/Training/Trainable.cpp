@@ -6,6 +6,7 @@
 #include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Training/Origins.h"
+#include "frontends/ONNX/Training/WeightedOps.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -17,56 +18,7 @@ using llvm::StringRef;
 // What ops do with their operands
 //===----------------------------------------------------------------------===//
 
-namespace {
-enum class Kind { Other, Contraction, Normalization, Slope, FusedBias };
-
-/// An op whose operands at `weights` act as weights.
-struct WeightedOp {
-  StringRef name;
-  Kind kind;
-  std::initializer_list<int> weights;
-};
-} // namespace
-
-// By name alone: domains that have an op of one name mean the same by it.
-static const WeightedOp *findWeightedOp(StringRef name) {
-  static const WeightedOp ops[] = {
-      {"Attention", Kind::Contraction, {1, 2}},
-      {"Conv", Kind::Contraction, {1, 2}},
-      {"ConvTranspose", Kind::Contraction, {1, 2}},
-      {"DeformConv", Kind::Contraction, {1, 3}},
-      {"Einsum", Kind::Contraction, {0, 1, 2, 3}},
-      {"FusedConv", Kind::Contraction, {1, 2}},
-      {"FusedGemm", Kind::Contraction, {0, 1, 2}},
-      {"FusedMatMul", Kind::Contraction, {0, 1}},
-      {"GRU", Kind::Contraction, {1, 2, 3}},
-      {"Gemm", Kind::Contraction, {0, 1, 2}},
-      {"LSTM", Kind::Contraction, {1, 2, 3, 7}},
-      {"MatMul", Kind::Contraction, {0, 1}},
-      {"RNN", Kind::Contraction, {1, 2, 3}},
-      {"TransposeMatMul", Kind::Contraction, {0, 1}},
-      {"BatchNormalization", Kind::Normalization, {1, 2}},
-      {"EmbedLayerNormalization", Kind::Normalization, {2, 3, 4, 5, 6}},
-      {"GroupNorm", Kind::Normalization, {1, 2}},
-      {"GroupNormalization", Kind::Normalization, {1, 2}},
-      {"InstanceNormalization", Kind::Normalization, {1, 2}},
-      {"LayerNormalization", Kind::Normalization, {1, 2}},
-      {"LpNormalization", Kind::Normalization, {}},
-      {"MeanVarianceNormalization", Kind::Normalization, {}},
-      {"RMSNormalization", Kind::Normalization, {1}},
-      {"SimplifiedLayerNormalization", Kind::Normalization, {1}},
-      {"SkipLayerNormalization", Kind::Normalization, {2, 3, 4}},
-      {"SkipSimplifiedLayerNormalization", Kind::Normalization, {2, 3}},
-      {"PRelu", Kind::Slope, {1}},
-      {"BiasDropout", Kind::FusedBias, {1}},
-      {"BiasGelu", Kind::FusedBias, {1}},
-      {"FastGelu", Kind::FusedBias, {1}},
-      {"MultiHeadAttention", Kind::FusedBias, {3}},
-  };
-  const auto *found =
-      llvm::find_if(ops, [&](const WeightedOp &op) { return op.name == name; });
-  return found == std::end(ops) ? nullptr : found;
-}
+using Kind = WeightedOp::Kind;
 
 // Ops whose result holds elements of their first operand (of all, for Concat)
 // and no others that matter.
@@ -145,6 +97,7 @@ private:
   bool isTable(const Node &gather);
   bool isEmbedding(const Node &gather);
   bool isNumber(StringRef value);
+  bool multipliesByOne(const Node &node);
   bool isPositions(StringRef value);
   void use(StringRef value, bool orScalar = true);
 
@@ -235,7 +188,7 @@ Facts TrainableSearch::infer(const Node &node) {
   }
   if (op == "Gather" && isTable(node))
     (result.isFixed ? result.isLookup : result.takesBias) = true;
-  if (isView(op) || isSum(op))
+  if (isView(op) || isSum(op) || multipliesByOne(node))
     for (const std::string &input : node.input()) {
       result.takesBias |= getFacts(input).takesBias;
       result.takesPositions |= getFacts(input).takesPositions;
@@ -264,9 +217,10 @@ void TrainableSearch::inferNormalization(const Node &node, Facts &result) {
   auto get = [&](int index) {
     return index < node.input_size() ? getFacts(node.input(index)) : Facts();
   };
-  // A number that keeps the root from 0.
-  bool isStabilized = (isSum(op) || op == "Max" || op == "Clip") &&
-                      (get(1).isFixed || node.input_size() == 1);
+  // A number that keeps the root from 0; a mean of roots is one as well.
+  bool isStabilized =
+      op == "ReduceMean" || ((isSum(op) || op == "Max" || op == "Clip") &&
+                             (get(1).isFixed || node.input_size() == 1));
   // Roots, their inverses, and what is multiplied or divided by them.
   if (op == "Sqrt" || op == "ReduceL2")
     result.isRoot = !result.isFixed;
@@ -280,7 +234,8 @@ void TrainableSearch::inferNormalization(const Node &node, Facts &result) {
     for (int index : {0, 1}) {
       Facts value = get(index), factor = get(1 - index);
       result.isInverseRoot |= value.isInverseRoot && factor.isFixed;
-      result.isNormalized |= value.isInverseRoot && !factor.isFixed;
+      result.isNormalized |=
+          (value.isInverseRoot || value.isNormalized) && !factor.isFixed;
       result.takesBias |= value.isNormalized && factor.isFixed;
     }
   result.takesBias |= result.isNormalized;
@@ -458,6 +413,25 @@ bool TrainableSearch::isNumber(StringRef value) {
   return llvm::all_of(node->attribute(), [](const auto &attribute) {
     return attribute.name() != "value" ||
            llvm::all_of(attribute.t().dims(), [](int64_t n) { return n == 1; });
+  });
+}
+
+// Whether a factor is a node's constant 1, as PyTorch's older exporter writes
+// addcmul: bias + scale * x * 1.
+bool TrainableSearch::multipliesByOne(const Node &node) {
+  if (node.op_type() != "Mul")
+    return false;
+  return llvm::any_of(node.input(), [&](const std::string &input) {
+    const Node *producer = graph.getProducer(input);
+    if (!producer || producer->op_type() != "Constant" ||
+        producer->attribute_size() != 1 || !isNumber(input) ||
+        !producer->attribute(0).has_t())
+      return false;
+    auto number = graph.getModel().decode(producer->attribute(0).t(), "value");
+    if (!number) // the import says what is wrong with it
+      return llvm::consumeError(number.takeError()), false;
+    return number->getNumElements() == 1 && number->isFloat() &&
+           number->getDouble(0) == 1;
   });
 }
 

@@ -1,0 +1,28 @@
+// Ops that have weights among their operands.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_FRONTENDS_ONNX_TRAINING_WEIGHTEDOPS_H
+#define MPC_FRONTENDS_ONNX_TRAINING_WEIGHTEDOPS_H
+
+#include "llvm/ADT/StringRef.h"
+
+#include <initializer_list>
+
+namespace mpc::onnx_frontend {
+
+/// An op whose operands at `weights` act as weights.
+struct WeightedOp {
+  enum class Kind { Other, Contraction, Normalization, Slope, FusedBias };
+
+  llvm::StringRef name;
+  Kind kind;
+  std::initializer_list<int> weights;
+};
+
+/// The entry of an op, by name alone: domains that have an op of one name mean
+/// the same by it. Null where it has no weights.
+const WeightedOp *findWeightedOp(llvm::StringRef name);
+
+} // namespace mpc::onnx_frontend
+
+#endif // MPC_FRONTENDS_ONNX_TRAINING_WEIGHTEDOPS_H
