@@ -3,6 +3,7 @@
 
 #include "compiler/Dialect/MPC/SampleLoss.h"
 #include "compiler/Support/ExitCode.h"
+#include "runtime/LabelName.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -50,8 +51,23 @@ FailureOr<Value> LossBuilder::addLabels(StringRef name, RankedTensorType type) {
            << "input '" << name << "' of the model is "
            << printType(typeOf(found)) << ", but the loss needs labels of "
            << printType(type) << "; name another array with --target-array";
+  // What the model reads stays an input, as of an autoencoder, and labels of
+  // the same array lie beside it.
+  if (!isOfOther && !found.use_empty())
+    return addLabelsBeside(found, name, type);
   function.setInputRole(found, Role::Label);
   return found;
+}
+
+FailureOr<Value> LossBuilder::addLabelsBeside(Value input, StringRef name,
+                                              RankedTensorType type) {
+  const std::string own = runtime::labelNameOf(name.str());
+  if (Value labels = function.input(own))
+    return labels;
+  Value labels = function.addInput(own, Role::Label, type);
+  if (auto axis = function.port(input).get<mlir::IntegerAttr>(kBatchAxisAttr))
+    function.setAttr(labels, kBatchAxisAttr, axis);
+  return labels;
 }
 
 Value LossBuilder::mean(Value value, unsigned firstAxis, StringRef name) {

@@ -60,6 +60,10 @@ public:
 private:
   llvm::FailureOr<mlir::Value> addLabels(llvm::StringRef name,
                                          mlir::RankedTensorType type);
+  /// Labels of the array of an input that the model reads.
+  llvm::FailureOr<mlir::Value> addLabelsBeside(mlir::Value input,
+                                               llvm::StringRef name,
+                                               mlir::RankedTensorType type);
   /// The labels' shape, as far as the model's input or the data says it.
   std::optional<Shape> findLabelShape(llvm::StringRef target);
   llvm::FailureOr<int64_t> findClassAxis(const LossSpec &spec,

@@ -55,7 +55,8 @@ static std::string guess(std::string_view text) {
   if (isTableLine(text.substr(0, text.find('\n'))))
     return "this looks like a table: those are called .csv, and have commas "
            "between columns";
-  return "it begins as none of these does";
+  return "it begins as none of these does; raw numbers, as of numpy.tofile, "
+         "become .npy by numpy.save(\"x.npy\", numpy.fromfile(FILE, dtype))";
 }
 
 static StatusOr<std::vector<Array>> readMapped(const std::string &path,

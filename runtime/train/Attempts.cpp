@@ -10,12 +10,15 @@
 
 namespace mpc::runtime::train {
 
-/// The samples of an epoch in order, the same whenever it is asked for.
+/// The samples of an epoch in order, the same whenever it is asked for. Where
+/// one batch is all samples, nothing is gained by another order, and an input
+/// that is the same for every batch may say where they are, as the edges of a
+/// graph do of its nodes.
 const std::vector<int64_t> &Attempts::orderOf(int64_t epoch) {
   if (orderEpoch == epoch)
     return order;
   orderEpoch = epoch;
-  if (options.shuffle) {
+  if (options.shuffle && data.size() != data.batchSize()) {
     order =
         permutation(data.size(), options.seed, Stream::Epoch, uint64_t(epoch));
   } else {

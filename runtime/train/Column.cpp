@@ -56,13 +56,13 @@ static bool isChannelsLast(const Port &port, const Array &array) {
 /// Whether the axes of an array have to be turned: where the user says so, or
 /// where an image's channels can be nowhere else.
 static bool isTurned(const Port &port, const Array &array,
-                     const std::optional<InputLayout> &layout) {
+                     const ColumnPreparation &prepared) {
   if (!isChannelsLast(port, array))
     return false;
-  if (layout)
-    return layout->channelsLast;
-  return port.role == Role::Data && array.shape.size() >= 4 &&
-         !fits(port, array.shape);
+  if (prepared.layout)
+    return prepared.layout->channelsLast;
+  const bool isInput = port.role == Role::Data || prepared.isInput;
+  return isInput && array.shape.size() >= 4 && !fits(port, array.shape);
 }
 
 /// Images that fit but for the number of their channels.
@@ -95,9 +95,17 @@ static std::string shapeHelp(const Port &port, const Array &array) {
   // One number a sample, where the loss compares with every output.
   const int64_t rows = array.shape.empty() ? 0 : array.shape[0];
   if (port.role == Role::Label && !isInteger(port.type) &&
-      !isFloat(array.type) && array.size() == rows && rows > 0 &&
-      rowSize(port.shape) > 1)
+      (array.isColumn || !isFloat(array.type)) && array.size() == rows &&
+      rows > 0 && rowSize(port.shape) > 1)
     return "; help: labels that are class numbers are for --loss cross_entropy";
+  // One long row of tokens, as text is after a tokenizer.
+  if (array.shape.size() == 1 && port.shape.size() == 2 && !isFloat(array.type))
+    return "; help: a row of " + std::to_string(array.size()) +
+           " numbers is cut into samples of " + std::to_string(port.shape[1]) +
+           " first, such as " + array.name + "[:len(" + array.name + ") // " +
+           std::to_string(port.shape[1]) + " * " +
+           std::to_string(port.shape[1]) + "].reshape(-1, " +
+           std::to_string(port.shape[1]) + "); docs/data.md has both halves";
   // Of equal rank, a reshape would mix up what the axes mean.
   if (array.shape.size() == port.shape.size())
     return channelHelp(port, array);
@@ -112,7 +120,7 @@ static std::string shapeHelp(const Port &port, const Array &array) {
   return text + ")";
 }
 
-static Status wrongShape(const Port &port, const Array &array) {
+Status wrongShape(const Port &port, const Array &array) {
   return invalid(
       locate(array) + ": got " + brackets(array.shape, -1, nameOf(array.type)) +
       ", the model wants " +
@@ -152,7 +160,7 @@ Status Column::addPart(Array part) {
   // The first file says whether channels are last; all must fit the model and
   // each other.
   if (parts.empty())
-    turned = isTurned(input, part, prepared.layout);
+    turned = isTurned(input, part, prepared);
   const Shape shape = turned ? channelsFirst(part.shape) : part.shape;
   if (!fits(input, shape))
     return wrongShape(input, part);
@@ -504,6 +512,19 @@ Status Column::prepare(const Array &from, int64_t begin, int64_t row,
 
 void Column::read(const int64_t *rows, int64_t count, DType type,
                   void *to) const {
+  // What is prepared is compared as it is then.
+  if (!isPlain() && isBatched()) {
+    std::vector<std::byte> bytes(
+        size_t(count * rowElements * runtime::sizeOf(input.type)));
+    if (!fill(rows, count, std::nullopt, bytes.data()).ok())
+      return;
+    Array ready;
+    ready.type = toElementType(input.type);
+    ready.shape = {count, rowElements};
+    ready.data = bytes.data();
+    convertElements(ready, 0, ready.size(), type, NonFinite::Allow, to);
+    return;
+  }
   auto *out = static_cast<std::byte *>(to);
   const int64_t bytes = rowElements * runtime::sizeOf(type);
   for (int64_t i = 0; i < count; ++i, out += bytes) {

@@ -31,6 +31,8 @@ struct ColumnPreparation {
   Augmentation augmentation; ///< without steps: none
   int64_t decodedBytes = 0;  ///< Preparation::decodedBytes
   bool allowsNaN = false;
+  /// Whether labels are an input's array, and what is done to that is to them.
+  bool isInput = false;
   /// The label that no loss and no metric counts. Masks of images, which are
   /// not scaled, may have it.
   std::optional<int64_t> ignored = std::nullopt;
@@ -39,6 +41,15 @@ struct ColumnPreparation {
 /// The epoch that random changes of a sample depend on; none for no random
 /// changes.
 using AugmentedEpoch = std::optional<int64_t>;
+
+/// InvalidInput: the array does not fit the port; what it is, what it should be
+/// and, where that is known, what to do.
+Status wrongShape(const Port &port, const Array &array);
+
+/// Whether what names elements of an axis names one, in an array of samples
+/// that the port takes; of others nothing is said. InvalidInput names the
+/// element.
+Status checkIndices(const Port &port, const Array &array);
 
 class Column {
 public:
@@ -72,13 +83,11 @@ public:
   Status fill(const int64_t *rows, int64_t count, AugmentedEpoch epoch,
               std::byte *to) const;
 
-  /// The values of samples as `type`, one sample after another, as the files
-  /// have them.
+  /// The values of labels as `type`, one sample after another, as the loss
+  /// compares them.
   void read(const int64_t *rows, int64_t count, DType type, void *to) const;
 
 private:
-  /// Whether what names elements of an axis names one.
-  Status checkIndices(const Array &array) const;
   /// Where a sample lies.
   struct Place {
     const Array *part;
@@ -92,7 +101,9 @@ private:
   Status decodeImages();
   std::string countMasks();
   /// Whether files of images would be labels of pixels.
-  bool isMasks() const { return input.role == Role::Label; }
+  bool isMasks() const {
+    return input.role == Role::Label && !prepared.isInput;
+  }
   bool isPlain() const;
   Status fillPlain(const int64_t *rows, int64_t count, std::byte *to) const;
   Status fillPrepared(const int64_t *rows, int64_t count, AugmentedEpoch epoch,

@@ -61,11 +61,22 @@ static Status checkLabels(const Array &array, int64_t classes,
   });
 }
 
-Status Column::checkIndices(const Array &array) const {
-  if (array.size() == 0)
+/// Whether the array has as many elements a sample as the port.
+static bool hasSamplesOf(const Port &port, const Array &array) {
+  bool result = array.shape.size() == port.shape.size();
+  for (size_t i = 0; result && i < port.shape.size(); ++i)
+    result = int64_t(i) == port.batchAxis || array.shape[i] == port.shape[i];
+  return result;
+}
+
+Status checkIndices(const Port &port, const Array &array) {
+  if (port.indices.empty() || array.size() == 0 || !hasSamplesOf(port, array))
     return Status();
   const std::vector<IndexRange> ranges =
-      sampleRanges(input.indices, input.shape, input.batchAxis);
+      sampleRanges(port.indices, port.shape, port.batchAxis);
+  int64_t outer = 1;
+  for (int64_t axis = 0; axis < port.batchAxis; ++axis)
+    outer *= array.shape[size_t(axis)];
   // Where an element lies in its sample: `inner` of its elements lie behind the
   // axis of samples, one next to the other.
   const int64_t inner = int64_t(ranges.size()) / outer;
@@ -76,7 +87,10 @@ Status Column::checkIndices(const Array &array) const {
     if (range.holds(index))
       return Status();
     return reject(array, position, range.low == 0 ? "label" : "index", index,
-                  range.low, range.high, "");
+                  range.low, range.high,
+                  range.ignored
+                      ? " and not the ignored " + std::to_string(*range.ignored)
+                      : "");
   });
 }
 
@@ -96,8 +110,8 @@ Status Column::check(const LabelRange &range, bool &counts) const {
     Status status;
     if (hasClasses)
       status = checkLabels(part, *range.classes, range.ignoreIndex, counts);
-    else if (!input.indices.empty())
-      status = checkIndices(part);
+    else
+      status = checkIndices(input, part);
     if (!status.ok())
       return status;
   }

@@ -4,6 +4,7 @@
 #include "runtime/train/Dataset.h"
 
 #include "runtime/BoundedJSON.h"
+#include "runtime/LabelName.h"
 #include "runtime/train/ArrayPool.h"
 #include "runtime/train/Split.h"
 #include "runtime/train/Text.h"
@@ -35,9 +36,10 @@ static std::optional<int64_t> integerOf(const nlohmann::json &object,
 }
 
 std::string targetOf(const TraineeInfo &info) {
-  if (!info.lossTarget.empty())
-    return info.lossTarget;
   const FunctionPorts *ports = info.function(kEvalFunction);
+  const std::string beside = labelNameOf(info.lossTarget);
+  if (!info.lossTarget.empty())
+    return ports && ports->inputCalled(beside) ? beside : info.lossTarget;
   const Port *label = ports ? ports->input(Role::Label) : nullptr;
   return label ? label->name : "";
 }
@@ -83,6 +85,16 @@ static int64_t countData(const FunctionPorts &ports) {
 static bool isImage(const Port &port) {
   return port.role == Role::Data && port.batchAxis == 0 &&
          port.shape.size() == 4;
+}
+
+/// The input whose array these labels have too; null where they have their own.
+static const Port *findLabelledInput(const FunctionPorts &ports,
+                                     const Port &label) {
+  for (const Port &port : ports.inputs)
+    if (label.role == Role::Label && port.role == Role::Data &&
+        label.name == labelNameOf(port.name))
+      return &port;
+  return nullptr;
 }
 
 /// The value of a flag such as --normalize for an input: the first that names
@@ -201,9 +213,13 @@ static StatusOr<std::vector<Array>> findArrays(ArrayPool &pool,
 }
 
 /// Takes the arrays that feed `port`, once they are known to fit the others.
-Status Dataset::addColumn(const Port &port, std::vector<Array> parts,
+Status Dataset::addColumn(const Port &port, const Port *input,
+                          std::vector<Array> parts,
                           const DatasetOptions &options) {
-  ColumnPreparation preparation = preparationFor(port, options.preparation);
+  // Labels that are an input's array are prepared as that is.
+  ColumnPreparation preparation =
+      preparationFor(input ? *input : port, options.preparation);
+  preparation.isInput = input != nullptr;
   preparation.ignored = options.rangeOf(port.name).ignoreIndex;
   StatusOr<Column> column =
       Column::create(port, std::move(parts), preparation, noted);
@@ -287,11 +303,13 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
   for (const Port &port : ports.inputs) {
     if (!isSampled(port))
       continue;
+    const Port *input = findLabelledInput(ports, port);
     StatusOr<std::vector<Array>> parts =
-        findArrays(*pool, port, ports, options);
+        findArrays(*pool, input ? *input : port, ports, options);
     if (!parts.ok())
       return parts.status();
-    if (Status status = dataset.addColumn(port, std::move(*parts), options);
+    if (Status status =
+            dataset.addColumn(port, input, std::move(*parts), options);
         !status.ok())
       return status;
   }

@@ -124,8 +124,9 @@ public:
                               const std::string &input) const;
 
 private:
-  Status addColumn(const Port &port, std::vector<Array> parts,
-                   const DatasetOptions &options);
+  /// `input`: the input whose array the labels of `port` have; null for none.
+  Status addColumn(const Port &port, const Port *input,
+                   std::vector<Array> parts, const DatasetOptions &options);
   /// The rows of that label input, if it is of integers or not, as `type`,
   /// whose C++ type T is.
   template <typename T>

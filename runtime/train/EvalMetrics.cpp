@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/EvalMetrics.h"
 
+#include "runtime/train/AreaUnderCurve.h"
 #include "runtime/train/Dataset.h"
 
 #include <algorithm>
@@ -74,11 +75,20 @@ private:
 };
 
 /// How much of a class's labels and predictions are the same: twice those over
-/// the sum of both, or those over their union.
-enum class Overlap { F1, IoU };
+/// the sum of both, those over their union, over the predictions, or over the
+/// labels.
+enum class Overlap { F1, IoU, Precision, Recall };
 
-Overlap overlapOf(const std::string &metric) {
-  return metric == "iou" ? Overlap::IoU : Overlap::F1;
+std::optional<Overlap> overlapOf(const std::string &metric) {
+  const std::pair<const char *, Overlap> all[] = {
+      {"f1", Overlap::F1},
+      {"iou", Overlap::IoU},
+      {"precision", Overlap::Precision},
+      {"recall", Overlap::Recall}};
+  for (const auto &[name, overlap] : all)
+    if (metric == name)
+      return overlap;
+  return std::nullopt;
 }
 
 /// The mean overlap over the classes that occur.
@@ -105,19 +115,26 @@ public:
     double sum = 0;
     int64_t occurring = 0;
     for (const Count &count : counts) {
-      const int64_t all = count.labels + count.predictions;
-      if (all == 0)
+      if (count.labels + count.predictions == 0)
         continue;
       ++occurring;
-      sum += overlap == Overlap::F1
-                 ? 2 * double(count.both) / double(all)
-                 : double(count.both) / double(all - count.both);
+      sum += count.share(overlap);
     }
     return sum / double(occurring);
   }
 
 private:
   struct Count {
+    /// 0 of none, as scikit-learn has it.
+    double share(Overlap overlap) const {
+      const int64_t all = overlap == Overlap::Precision ? predictions
+                          : overlap == Overlap::Recall  ? labels
+                          : overlap == Overlap::IoU
+                              ? labels + predictions - both
+                              : labels + predictions;
+      const int64_t part = overlap == Overlap::F1 ? 2 * both : both;
+      return all == 0 ? 0 : double(part) / double(all);
+    }
     int64_t labels = 0, predictions = 0, both = 0;
   };
 
@@ -132,7 +149,7 @@ private:
 class ClassOverlap : public LabelMetric {
 public:
   using LabelMetric::LabelMetric;
-  double value() const override { return counts.mean(overlapOf(name)); }
+  double value() const override { return counts.mean(*overlapOf(name)); }
 
 private:
   void add(const Scores &scores, int64_t label) override {
@@ -282,7 +299,7 @@ public:
         counts.addPrediction(c);
     }
   }
-  double value() const override { return counts.mean(overlapOf(name)); }
+  double value() const override { return counts.mean(*overlapOf(name)); }
 
 private:
   ClassCounts counts;
@@ -417,7 +434,10 @@ static const std::vector<MetricInfo> &metricTable() {
   static const std::vector<MetricInfo> table = {
       {"accuracy", {Family::Classes, Family::Probabilities, Family::Binary}},
       {"f1", {Family::Classes, Family::Binary}},
+      {"precision", {Family::Classes, Family::Binary}},
+      {"recall", {Family::Classes, Family::Binary}},
       {"iou", {Family::Classes, Family::Binary}},
+      {"auc", {Family::Classes, Family::Binary}},
       {"perplexity", {Family::Classes}},
       {"mae", {Family::Values}},
       {"rmse", {Family::Values}},
@@ -528,10 +548,14 @@ makeEvalMetrics(const TraineeInfo &info,
   for (const std::string &name : names) {
     if (const std::optional<int64_t> places = placesOf(name))
       metrics.push_back(std::make_unique<TopK>(name, *places));
-    else if ((name == "f1" || name == "iou") && family == Family::Binary)
+    else if (overlapOf(name) && family == Family::Binary)
       metrics.push_back(std::make_unique<BinaryOverlap>(name, threshold));
-    else if (name == "f1" || name == "iou")
+    else if (overlapOf(name))
       metrics.push_back(std::make_unique<ClassOverlap>(name));
+    else if (name == "auc" && family == Family::Binary)
+      metrics.push_back(std::make_unique<BinaryAreas>(name));
+    else if (name == "auc")
+      metrics.push_back(std::make_unique<ClassAreas>(name));
     else if (name == "perplexity")
       metrics.push_back(std::make_unique<Perplexity>(name, info.loss == "nll"));
     else if (name == "mae" || name == "rmse")

@@ -102,6 +102,27 @@ StatusOr<int64_t> countStepsOfEpoch(const Dataset &data, int64_t perStep,
                     "; use a smaller --batch-size or --last-batch keep");
 }
 
+std::string findMovedPlaces(const TraineeInfo &info, const Dataset &data,
+                            const TrainOptions &options) {
+  const int64_t batch = data.batchSize();
+  if (!options.shuffle || data.size() == batch)
+    return "";
+  const auto saysPlaces = [&](const Port &port) {
+    return port.role == Role::Data && port.batchAxis < 0 &&
+           std::any_of(port.indices.begin(), port.indices.end(),
+                       [&](const IndexBox &box) { return box.size == batch; });
+  };
+  for (const auto &[name, function] : info.functions)
+    for (const Port &port : function.inputs)
+      if (saysPlaces(port))
+        return "input '" + port.name +
+               "' is the same for every batch and has places among the " +
+               counted(batch, "sample") +
+               " of one, which are others in each batch; --no-shuffle keeps "
+               "the samples in the order of the file";
+  return "";
+}
+
 int64_t countSteps(const TrainOptions &options, int64_t stepsPerEpoch) {
   const int64_t epochs =
       options.epochs ? options.epochs : (options.endsOtherwise() ? 0 : 1);

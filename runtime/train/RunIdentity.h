@@ -26,6 +26,12 @@ Status checkPosition(const Progress &progress, int64_t stepsPerEpoch,
 StatusOr<int64_t> countStepsOfEpoch(const Dataset &data, int64_t perStep,
                                     LastBatch lastBatch);
 
+/// What is wrong with shuffling samples among which an input that is the same
+/// for every batch has places, such as the edges of a graph, where a batch is
+/// not all of them; empty where nothing is.
+std::string findMovedPlaces(const TraineeInfo &info, const Dataset &data,
+                            const TrainOptions &options);
+
 /// The steps of a whole run, by --epochs and --max-steps, or kUnlimited.
 int64_t countSteps(const TrainOptions &options, int64_t stepsPerEpoch);
 

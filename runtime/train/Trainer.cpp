@@ -122,6 +122,9 @@ Status TrainingRun::planSteps() {
     observer.note("each epoch leaves out " + std::to_string(rest) + " of " +
                   counted(data.size(), "sample") +
                   ", which fill no step; --last-batch keep uses them");
+  if (const std::string places = findMovedPlaces(model.info(), data, options);
+      !places.empty())
+    observer.warning(places);
   totalSteps = countSteps(options, stepsPerEpoch);
   return Status();
 }

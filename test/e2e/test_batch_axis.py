@@ -104,3 +104,38 @@ def test_what_is_no_axis_is_said(flags, message, tmp_path):
     process = mpctest.mpc("explain", tmp_path / "model.onnx", *flags)
     assert process.returncode == 2
     assert message in process.stderr
+
+
+def test_inputs_that_fix_a_batch_say_that_of_the_others(tmp_path):
+    """`ids` [8] beside `x` [N,3]: eight samples a batch, not the usual 32."""
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["t"], "look"),
+        helper.make_node("Concat", ["t", "x"], ["all"], "all", axis=1),
+        helper.make_node("MatMul", ["all", "w"], ["y"], "y"),
+    ]
+    random = np.random.default_rng(0)
+    made = mpctest.make_model(
+        nodes,
+        {"ids": (np.int64, [8]), "x": (np.float32, ["N", 3])},
+        {"y": (np.float32, ["N", 2])},
+        {
+            "table": random.normal(size=(5, 4)).astype(np.float32),
+            "w": random.normal(size=(7, 2)).astype(np.float32),
+        },
+    )
+    path = tmp_path / "model.onnx"
+    mpctest.onnx.save(made, path)
+    process = mpctest.mpc_ok("check", path, "--loss", "cross_entropy")
+    assert "a batch of 8 is assumed" in process.stderr
+    np.savez(
+        tmp_path / "data.npz",
+        ids=random.integers(0, 5, 40),
+        x=random.normal(size=(40, 3)).astype(np.float32),
+        target=random.integers(0, 2, 40),
+    )
+    process = mpctest.mpc_ok(
+        *("train", path, "--data", tmp_path / "data.npz"),
+        *("--loss", "cross_entropy", "--output", tmp_path / "o.npz"),
+    )
+    assert "batches of 8 samples" in process.stderr
+    assert "5 steps, 1 epoch, 40 samples" in process.stdout

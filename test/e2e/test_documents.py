@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -25,6 +26,7 @@ EXECUTED = {
     "console": "test_readme.py, test_documents.py",
     "exporting.md python": "test_exporting.py, test_documents.py",
     "README.md python": "test_documents.py",
+    "data.md python": "test_documents.py",
     "toml": "test_documents.py",
     "json": "test_documents.py",
     "c": "test_install.py",
@@ -109,6 +111,41 @@ def set_up_data(folder):
         np.savez(folder / f"shard-{part}.npz", x=samples, target=labels)
         np.save(folder / f"images-{part}.npy", samples)
         np.save(folder / f"labels-{part}.npy", labels)
+
+
+    # Text, cut as the document says, for a model that knows one token.
+    np.arange(3000).astype(np.uint16).__mod__(7).tofile(folder / "train.bin")
+    (cut,) = documents.read_blocks(FILES["data.md"], "python")
+    run = [sys.executable, "-c", cut]
+    subprocess.run(run, check=True, capture_output=True, cwd=folder)
+    nodes = [helper.make_node("Gather", ["wte", "idx"], ["logits"], "wte")]
+    model = mpctest.make_model(
+        nodes,
+        {"idx": (np.int64, ["N", 32])},
+        {"logits": (np.float32, ["N", 32, 7])},
+        {"wte": np.zeros((7, 7), np.float32)},
+    )
+    onnx.save(model, folder / "gpt.onnx")
+    set_up_graph(folder)
+
+
+def set_up_graph(folder):
+    """Scores of 60 nodes, each added to that of another."""
+    nodes = [
+        linear("fc", "x", "h"),
+        helper.make_node("Gather", ["h", "edge_index"], ["other"], "other"),
+        helper.make_node("Add", ["h", "other"], ["y"], "sum"),
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float32, ["N", 4]), "edge_index": (np.int64, [60])},
+        {"y": (np.float32, ["N", 3])},
+        parameters(fc=(3, 4)),
+    )
+    onnx.save(model, folder / "gcn.onnx")
+    samples, labels = draw(60)
+    edges = np.random.default_rng(3).permutation(60)
+    np.savez(folder / "graph.npz", x=samples, edge_index=edges, target=labels)
 
 
 def set_up_evaluating(folder):

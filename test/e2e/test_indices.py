@@ -270,8 +270,11 @@ def test_refuses_indices_of_an_iteration(computed, tmp_path):
     np.testing.assert_array_equal(y, TABLE[ids.cumsum() if computed else ids])
     bad = np.int64([2, 0, 2] if computed else [2, 0, 4])
     message = fail(model, feeds | {"ids": bad}, tmp_path)
-    place = "'look up': element 0" if computed else "input 'ids', element 2"
-    assert f"{place}: index 4 is not in [-4, 4)" in message
+    assert (
+        "'look up': element 0: index 4 is not in [-4, 4)" in message
+        if computed
+        else "ids.npy: ids[2]: index 4 is not in [-4,4)" in message
+    )
 
 
 @pytest.mark.parametrize("op", ["Add", "Reshape", None])
@@ -298,9 +301,12 @@ def test_refuses_labels_of_no_class(op, label, tmp_path):
     y = mpctest.run(model, feeds, tmp_path)["y"]
     np.testing.assert_allclose(y, np.log(4), rtol=1e-6)
     message = fail(model, feeds | {"l": np.int64([3, -9, label]) - moved}, tmp_path)
-    place = "'loss': element 2" if op == "Add" else "input 'l', element 2"
-    expected = f"label {label} is not in [0, 4) and not the ignored -9"
-    assert f"{place}: {expected}" in message
+    found, ignored = f"label {label} is not in", "and not the ignored -9"
+    assert (
+        f"'loss': element 2: {found} [0, 4) {ignored}" in message
+        if op == "Add"
+        else f"l.npy: l[2]: {found} [0,4) {ignored}" in message
+    )
 
 
 def test_refuses_indices_that_a_step_of_training_computes(tmp_path):
@@ -400,9 +406,8 @@ def test_refuses_an_id_of_a_column_that_its_table_has_not(
         *("--input", f"ids=@{tmp_path}/ids.npy", *mpctest.TARGET),
     )
     assert process.returncode == 3
-    element = place[0] * 2 + place[1]
-    assert f"element {element}: index {index} is" in process.stderr
-    assert f"not in [-{size}, {size})" in process.stderr
+    found = f"ids.npy: ids[{place[0]},{place[1]}]: index {index} is"
+    assert f"{found} not in [-{size},{size})" in process.stderr
 
 
 def test_indices_that_many_nodes_move_are_an_input_s(tmp_path):

@@ -49,6 +49,20 @@ def iou(labels, predictions):
     return (labels & predictions).sum() / (labels | predictions).sum()
 
 
+def precision(labels, predictions):
+    return (labels & predictions).sum() / max(predictions.sum(), 1)
+
+
+def recall(labels, predictions):
+    return (labels & predictions).sum() / max(labels.sum(), 1)
+
+
+def area(labels, scores):
+    """Of the ROC curve: the pairs that are in order."""
+    above = scores[labels][:, None] - scores[~labels]
+    return ((above > 0) + 0.5 * (above == 0)).mean()
+
+
 def macro(metric, labels, predictions):
     classes = np.union1d(labels, predictions)
     return np.mean([metric(labels == c, predictions == c) for c in classes])
@@ -65,6 +79,7 @@ def test_class_labels(flags, tmp_path):
         *({"image": held, "target": labels}, tmp_path),
         *("--loss", "cross_entropy", *flags),
         *wanted("top3", "f1", "iou", "perplexity", "accuracy", "top1"),
+        *wanted("precision", "recall", "auc"),
     )
     counts = labels != -100
     scores, labels = scores[counts], labels[counts]
@@ -77,6 +92,12 @@ def test_class_labels(flags, tmp_path):
     assert event["eval_accuracy"] == pytest.approx((ranks[:, 0] == labels).mean())
     assert event["eval_f1"] == pytest.approx(macro(f1, labels, ranks[:, 0]))
     assert event["eval_iou"] == pytest.approx(macro(iou, labels, ranks[:, 0]))
+    for name, metric in (("precision", precision), ("recall", recall)):
+        wanted_value = macro(metric, labels, ranks[:, 0])
+        assert event["eval_" + name] == pytest.approx(wanted_value)
+    # Of a class that no label has there is no area.
+    areas = [area(labels == c, rates[:, c]) for c in np.unique(labels)]
+    assert event["eval_auc"] == pytest.approx(np.mean(areas), rel=1e-4)
     assert event["eval_perplexity"] == pytest.approx(np.exp(loss), rel=1e-5)
     if not flags:
         assert event["eval_loss"] == pytest.approx(loss, rel=1e-5)
@@ -120,14 +141,18 @@ def test_binary_targets(loss, tmp_path):
         {"image": image, "target": (target[:, None] > bits).astype(np.float32)},
         {"image": held, "target": (labels[:, None] > bits).astype(np.float32)},
         *(tmp_path, "--loss", loss, *wanted("f1", "iou", "accuracy")),
+        *wanted("precision", "recall", "auc"),
     )
     predictions = outputs > (0.5 if loss == "bce" else 0)
     positive = labels[:, None] > bits
     assert event["eval_accuracy"] == pytest.approx((predictions == positive).mean())
     occurring = (positive | predictions).any(0)
-    for name, metric in (("eval_f1", f1), ("eval_iou", iou)):
+    for metric in (f1, iou, precision, recall):
         values = [metric(positive[:, c], predictions[:, c]) for c in bits[occurring]]
-        assert event[name] == pytest.approx(np.mean(values))
+        assert event["eval_" + metric.__name__] == pytest.approx(np.mean(values))
+    # The last is positive of no label.
+    areas = [area(positive[:, c], outputs[:, c]) for c in bits[:-1]]
+    assert event["eval_auc"] == pytest.approx(np.mean(areas), rel=1e-4)
 
 
 def with_sigmoid():

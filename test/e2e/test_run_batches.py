@@ -4,6 +4,8 @@ joined, and are those of all samples at once.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import csv
+
 import numpy as np
 import onnx
 import pytest
@@ -322,3 +324,26 @@ def test_output_that_cannot_be_written_is_refused_before_the_run(tmp_path):
     process = mpctest.mpc("run", path, "--input", "x=@missing.npy", "-o", "out.txt")
     assert process.returncode == 2
     assert "out.txt: expected .npz, .safetensors, .npy or .csv" in process.stderr
+
+
+def test_a_table_of_images_names_their_files(tmp_path):
+    """Which row is which photo; an odd name is in quotes."""
+    nodes = [helper.make_node("GlobalAveragePool", ["x"], ["m"], "mean")]
+    nodes.append(helper.make_node("Flatten", ["m"], ["y"], "y"))
+    proto = mpctest.make_model(
+        *(nodes, {"x": (np.float32, ["N", 1, 4, 4])}, {"y": (np.float32, ["N", 1])}),
+        {},
+    )
+    for name, value in (("b.png", 7), ('a, "1".png', 3)):
+        mpctest.save_png(tmp_path / "photos" / name, np.full((4, 4), value, np.uint8))
+    table = tmp_path / "y.csv"
+    mpctest.mpc_ok(
+        *("run", save(proto, tmp_path), "--data", tmp_path / "photos", "-o", table)
+    )
+    with open(table, newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert rows == [
+        ["file", "y"],
+        [f'{tmp_path}/photos/a, "1".png', "3"],
+        [f"{tmp_path}/photos/b.png", "7"],
+    ]

@@ -298,8 +298,9 @@ llvm::Error Driver::import(const CompileOptions &options) {
     if (llvm::Error error = readModel(options.model.model))
       return error;
   if (options.assumesBatch && leavesBatchOpen(*model, options.model)) {
-    importOptions.batchSize = kUsualBatch;
-    note("a batch of " + llvm::Twine(kUsualBatch) +
+    const int64_t batch = assumeBatch(*model, options.model);
+    importOptions.batchSize = batch;
+    note("a batch of " + llvm::Twine(batch) +
          " is assumed, as the model leaves it open; --batch-size chooses");
   }
   if (llvm::Error error =

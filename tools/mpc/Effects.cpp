@@ -6,6 +6,8 @@
 #include "tools/mpc/Arguments.h"
 #include "tools/mpc/Configuration.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/LossFlags.h"
+#include "tools/mpc/ModulePorts.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -335,9 +337,14 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
     if (given.empty() && !options.leavesOutLabels &&
         !options.pipeline.recipe.targetArrays.empty())
       given = "--target-array";
-    return given.empty() ? llvm::Error::success()
-                         : makeUsage(given + " is for training, and has no "
-                                             "effect without --loss");
+    return given.empty()
+               ? llvm::Error::success()
+               : makeUsage(given +
+                           " is for training, and has no effect "
+                           "without --loss" +
+                           ", such as " +
+                           suggestLoss(*describeModule(module).function(
+                               kForwardFunction)));
   }
   // A training graph trains in its own way; of ONNX Runtime's artifacts, mpc
   // only says how many batches make a step.

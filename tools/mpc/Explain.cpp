@@ -5,6 +5,7 @@
 #include "compiler/Precision/PrecisionPolicy.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/Notes.h"
 #include "tools/mpc/PrintableStream.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -140,6 +141,7 @@ void mpc::tools::addExplainCommand(CLI::App &program, int &exitCode) {
           {"summary", "reasons", "table", "jsonl", "dot", "html"}));
   app->add_flag("--print-policy", command->printsPolicy,
                 "print the policy, in the format that --policy reads");
+  addQuietFlag(*app);
   app->callback(
       [command, &exitCode] { exitCode = static_cast<int>(run(*command)); });
 }

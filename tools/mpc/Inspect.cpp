@@ -8,6 +8,7 @@
 #include "runtime/train/Text.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
+#include "tools/mpc/InspectJSON.h"
 #include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/TrainReport.h"
 
@@ -93,6 +94,10 @@ static ExitCode inspectArtifact(const std::string &file,
   if (!artifact.ok())
     return reportError(artifact.status());
   const Plan &plan = (*artifact)->plan();
+  if (options.isJSON) {
+    printJSON(describe(file, plan, options.parameters));
+    return ExitCode::Done;
+  }
   // What it was made from and for, its state, and its functions.
   PrintableStream os(llvm::outs());
   os << file << ": artifact by " << plan.producer << ", "
@@ -120,10 +125,17 @@ static ExitCode inspectArtifact(const std::string &file,
 // Arrays
 //===----------------------------------------------------------------------===//
 
-static ExitCode inspectArrays(const std::string &file) {
+static ExitCode inspectArrays(const std::string &file,
+                              const InspectOptions &options) {
   auto arrays = train::readArrays(file);
   if (!arrays.ok())
     return reportError(arrays.status());
+  if (options.isJSON) {
+    nlohmann::json object = describeFile(file, "arrays");
+    object["arrays"] = describe(*arrays);
+    printJSON(object);
+    return ExitCode::Done;
+  }
   PrintableStream os(llvm::outs());
   os << file << ": " << train::counted(int64_t(arrays->size()), "array")
      << "\n";
@@ -133,7 +145,8 @@ static ExitCode inspectArrays(const std::string &file) {
   return ExitCode::Done;
 }
 
-static ExitCode inspectTable(const std::string &file) {
+static ExitCode inspectTable(const std::string &file,
+                             const InspectOptions &options) {
   auto text = llvm::MemoryBuffer::getFile(file, /*IsText=*/false,
                                           /*RequiresNullTerminator=*/false);
   if (!text)
@@ -146,6 +159,10 @@ static ExitCode inspectTable(const std::string &file) {
   int64_t rows = 0;
   for (const train::Array &column : *columns)
     rows = std::max(rows, column.shape.front());
+  if (options.isJSON) {
+    printJSON(describeTable(file, rows, *columns));
+    return ExitCode::Done;
+  }
   PrintableStream os(llvm::outs());
   os << file << ": table, " << train::counted(rows, "row") << ", "
      << train::counted(int64_t(columns->size()), "column") << "\n";
@@ -186,7 +203,7 @@ static ExitCode runInspect(const std::string &path,
   if (isFolder && isModel)
     return inspectTrainingFolder(path, options);
   if (isFolder && isCheckpointFolder(path))
-    return inspectCheckpoints(path);
+    return inspectCheckpoints(path, options);
   if (isFolder)
     return reportError(ExitCode::InvalidInput,
                        path + ": expected a checkpoint or ONNX Runtime "
@@ -195,17 +212,17 @@ static ExitCode runInspect(const std::string &path,
   if (isArtifact(path))
     return inspectArtifact(path, options);
   if (isArrayFile(path))
-    return inspectArrays(path);
+    return inspectArrays(path, options);
   if (train::isCSV(path))
-    return inspectTable(path);
+    return inspectTable(path, options);
   if (isMetricsFile(path))
-    return inspectMetrics(path);
+    return inspectMetrics(path, options);
   return inspectModel(path, options);
 }
 
 namespace {
 struct InspectCommand {
-  std::string path;
+  std::string path, format = "text";
   InspectOptions options;
 };
 } // namespace
@@ -229,7 +246,12 @@ void mpc::tools::addInspectCommand(CLI::App &program, int &exitCode) {
   app->add_flag("--layers", command->options.layers,
                 "every node of a model with its op, its output's shape and its "
                 "parameters");
+  app->add_option("--format", command->format,
+                  "text, or json: one object on one line")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
   app->callback([command, &exitCode] {
+    command->options.isJSON = command->format == "json";
     exitCode = static_cast<int>(runInspect(command->path, command->options));
   });
 }

@@ -18,6 +18,7 @@ namespace mpc::tools {
 struct InspectOptions {
   bool parameters = false; ///< --parameters
   bool layers = false;     ///< --layers
+  bool isJSON = false;     ///< --format json
 };
 
 /// An ONNX model.
@@ -31,11 +32,12 @@ ExitCode inspectTrainingFolder(const std::string &folder,
 /// A checkpoint of `mpc train`, or the folder of a run's; false where it is
 /// none.
 bool isCheckpointFolder(const std::string &folder);
-ExitCode inspectCheckpoints(const std::string &folder);
+ExitCode inspectCheckpoints(const std::string &folder,
+                            const InspectOptions &options);
 
 /// What `mpc train --metrics` wrote; false where the file begins otherwise.
 bool isMetricsFile(const std::string &file);
-ExitCode inspectMetrics(const std::string &file);
+ExitCode inspectMetrics(const std::string &file, const InspectOptions &options);
 
 /// Columns as wide as their widest cell, the last one as it is.
 void printTable(llvm::raw_ostream &os,

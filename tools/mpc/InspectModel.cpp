@@ -7,6 +7,7 @@
 #include "tools/mpc/DeclaredShapes.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Inspect.h"
+#include "tools/mpc/InspectJSON.h"
 #include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/TrainReport.h"
 
@@ -22,17 +23,6 @@ using namespace mpc::onnx_frontend;
 // Parameters
 //===----------------------------------------------------------------------===//
 
-static std::string printElement(mlir::Type type) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  // Unsigned integers as everywhere but in the IR: u8, not ui8.
-  if (type.isUnsignedInteger())
-    os << 'u' << type.getIntOrFloatBitWidth();
-  else
-    os << type;
-  return text;
-}
-
 static void printParameters(llvm::raw_ostream &os,
                             const std::vector<ParameterSummary> &parameters) {
   // A row for each, and the sum of those that are trained.
@@ -44,7 +34,7 @@ static void printParameters(llvm::raw_ostream &os,
     elements += parameter.isTrained ? size : 0;
     rows.push_back(
         {"  " + parameter.name,
-         printElement(parameter.type.getElementType()) + " " +
+         elementWord(parameter.type.getElementType()) + " " +
              describeShape(parameter.type.getShape()),
          formatCount(size),
          parameter.isTrained ? "trained" : "not trained: " + parameter.why});
@@ -96,7 +86,7 @@ static llvm::Expected<NodeTypes> importTypes(const Model &model,
 static std::string printBatched(mlir::RankedTensorType two,
                                 mlir::RankedTensorType three,
                                 llvm::StringRef symbol) {
-  std::string text = printElement(two.getElementType()) + "[";
+  std::string text = elementWord(two.getElementType()) + "[";
   for (auto [i, extent] : llvm::enumerate(two.getShape())) {
     int64_t other = i < three.getShape().size() ? three.getShape()[i] : -1;
     text += i ? "," : "";
@@ -179,6 +169,28 @@ static void printModel(llvm::raw_ostream &os, const std::string &file,
   os << "\n";
 }
 
+// The same as an object; layers and parameters where they were asked for.
+static llvm::Expected<nlohmann::json>
+describeModel(Driver &driver, const std::string &file,
+              const ModelSummary &summary, const InspectOptions &options) {
+  const Model &model = driver.getModel();
+  nlohmann::json object = describe(file, summary);
+  if (options.layers) {
+    auto layers = describeLayers(model);
+    if (!layers)
+      return layers.takeError();
+    inferTypes(model, driver.getContext(), *layers);
+    object["layers"] = describe(*layers);
+  }
+  if (options.parameters) {
+    auto parameters = describeParameters(model);
+    if (!parameters)
+      return parameters.takeError();
+    object["parameters"] = describe(*parameters);
+  }
+  return object;
+}
+
 ExitCode mpc::tools::inspectModel(const std::string &file,
                                   const InspectOptions &options) {
   Driver driver;
@@ -188,6 +200,13 @@ ExitCode mpc::tools::inspectModel(const std::string &file,
   auto summary = summarizeModel(model);
   if (!summary)
     return reportError(summary.takeError());
+  if (options.isJSON) {
+    auto object = describeModel(driver, file, *summary, options);
+    if (!object)
+      return reportError(object.takeError());
+    printJSON(*object);
+    return ExitCode::Done;
+  }
   PrintableStream os(llvm::outs());
   printModel(os, file, *summary);
   // Then what was asked for beside the summary.

@@ -6,6 +6,7 @@
 #include "tools/mpc/Arrays.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Inspect.h"
+#include "tools/mpc/InspectJSON.h"
 #include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/TrainReport.h"
 
@@ -88,10 +89,38 @@ static void printArrays(llvm::raw_ostream &os,
   printTable(os, rows);
 }
 
-static ExitCode inspectCheckpoint(const std::string &folder) {
+static nlohmann::json describe(const Progress &progress) {
+  return {{"step", progress.step},
+          {"epochs", progress.epoch},
+          {"step_in_epoch", progress.stepInEpoch},
+          {"samples", progress.samples},
+          {"skipped", progress.skipped}};
+}
+
+static nlohmann::json describe(const std::string &folder,
+                               const CheckpointContents &contents) {
+  nlohmann::json object = describeFile(folder, "checkpoint");
+  object["progress"] = describe(contents.progress);
+  object["settings"] = contents.progress.settings;
+  object["run"] = contents.identity;
+  if (const auto recipe = contents.identity.find("recipe");
+      recipe != contents.identity.end()) {
+    object["recipe"] = parseBoundedJSON(recipe->second);
+    object["run"].erase("recipe");
+  }
+  object["arrays"] = tools::describe(contents.arrays);
+  return object;
+}
+
+static ExitCode inspectCheckpoint(const std::string &folder,
+                                  const InspectOptions &options) {
   StatusOr<CheckpointContents> contents = readCheckpointFiles(folder);
   if (!contents.ok())
     return reportError(contents.status());
+  if (options.isJSON) {
+    printJSON(describe(folder, *contents));
+    return ExitCode::Done;
+  }
   PrintableStream os(llvm::outs());
   os << folder << ": checkpoint of mpc train, whole\n"
      << "progress  " << describeProgress(contents->progress) << "\n";
@@ -105,12 +134,36 @@ static ExitCode inspectCheckpoint(const std::string &folder) {
   return ExitCode::Done;
 }
 
-ExitCode mpc::tools::inspectCheckpoints(const std::string &folder) {
+// A folder's checkpoints as an object; damaged ones are reported, and left out.
+static ExitCode listAsJSON(const std::string &folder,
+                           const std::vector<int64_t> &steps) {
+  ExitCode code = ExitCode::Done;
+  nlohmann::json object = describeFile(folder, "checkpoints");
+  object["checkpoints"] = nlohmann::json::array();
+  for (int64_t step : steps) {
+    const std::string path = folder + "/step-" + std::to_string(step);
+    StatusOr<CheckpointContents> header = readCheckpointHeader(path);
+    if (!header.ok()) {
+      code = reportError(header.status());
+      continue;
+    }
+    nlohmann::json entry = describe(header->progress);
+    entry["folder"] = path;
+    object["checkpoints"].push_back(std::move(entry));
+  }
+  printJSON(object);
+  return code;
+}
+
+ExitCode mpc::tools::inspectCheckpoints(const std::string &folder,
+                                        const InspectOptions &options) {
   if (isCheckpoint(folder))
-    return inspectCheckpoint(folder);
+    return inspectCheckpoint(folder, options);
   StatusOr<std::vector<int64_t>> steps = listCheckpoints(folder);
   if (!steps.ok())
     return reportError(steps.status());
+  if (options.isJSON)
+    return listAsJSON(folder, *steps);
   // A line for each; damaged ones are errors, after which the others are
   // listed.
   PrintableStream os(llvm::outs());
@@ -197,7 +250,33 @@ static void printLine(llvm::raw_ostream &os, llvm::StringRef title,
   os << "\n";
 }
 
-ExitCode mpc::tools::inspectMetrics(const std::string &file) {
+static void printText(llvm::raw_ostream &os, const std::string &file,
+                      const MetricsSummary &summary) {
+  os << file << ": metrics of mpc train:";
+  for (const auto &[event, count] : summary.events)
+    os << " " << event << " x" << count;
+  os << "\n";
+  printLine(os, "start       ", summary.start);
+  printLine(os, "first step  ", summary.first);
+  printLine(os, "last step   ", summary.last);
+  printLine(os, "best eval   ", summary.best);
+  printLine(os, "end         ", summary.end);
+}
+
+static nlohmann::json describeMetrics(const std::string &file,
+                                      const MetricsSummary &summary) {
+  nlohmann::json object = describeFile(file, "metrics");
+  object["events"] = summary.events;
+  object["start"] = summary.start;
+  object["first_step"] = summary.first;
+  object["last_step"] = summary.last;
+  object["best_eval"] = summary.best;
+  object["end"] = summary.end;
+  return object;
+}
+
+ExitCode mpc::tools::inspectMetrics(const std::string &file,
+                                    const InspectOptions &options) {
   auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/false,
                                             /*RequiresNullTerminator=*/false);
   if (!buffer)
@@ -212,16 +291,12 @@ ExitCode mpc::tools::inspectMetrics(const std::string &file) {
       add(summary, line);
     rest = after;
   }
-  PrintableStream os(llvm::outs());
-  os << file << ": metrics of mpc train:";
-  for (const auto &[event, count] : summary.events)
-    os << " " << event << " x" << count;
-  os << "\n";
-  printLine(os, "start       ", summary.start);
-  printLine(os, "first step  ", summary.first);
-  printLine(os, "last step   ", summary.last);
-  printLine(os, "best eval   ", summary.best);
-  printLine(os, "end         ", summary.end);
+  if (options.isJSON) {
+    printJSON(describeMetrics(file, summary));
+  } else {
+    PrintableStream os(llvm::outs());
+    printText(os, file, summary);
+  }
   if (summary.malformed > 0)
     return reportError(ExitCode::InvalidInput,
                        file + ": " + llvm::Twine(summary.malformed) +

@@ -18,6 +18,20 @@ using namespace mpc::tools;
 using namespace mpc::runtime;
 using runtime::train::Array;
 
+std::string
+mpc::tools::suggestLoss(const runtime::train::FunctionPorts &forward) {
+  const runtime::train::Port *only = nullptr;
+  int64_t numbers = 0;
+  for (const runtime::train::Port &output : forward.outputs)
+    if (output.shape.empty() && runtime::isFloat(output.type)) {
+      only = &output;
+      ++numbers;
+    }
+  if (numbers != 1)
+    return "--loss softmax_cross_entropy";
+  return "--loss output:" + only->name + ", which is one number";
+}
+
 //===----------------------------------------------------------------------===//
 // Effect
 //===----------------------------------------------------------------------===//

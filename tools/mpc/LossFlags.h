@@ -4,6 +4,7 @@
 #ifndef MPC_TOOLS_MPC_LOSSFLAGS_H
 #define MPC_TOOLS_MPC_LOSSFLAGS_H
 
+#include "runtime/train/Trainee.h"
 #include "tools/mpc/Options.h"
 
 #include "llvm/Support/JSON.h"
@@ -16,6 +17,10 @@ inline constexpr int64_t kPyTorchIgnoreIndex = -100;
 /// Usage, reported, where the loss is not known or a flag of losses has no
 /// effect on the one that is named.
 ExitCode checkLossFlags(const CompileOptions &options);
+
+/// A loss for a model whose forward function is that: its only number where it
+/// computes one, "--loss output:loss", else "--loss softmax_cross_entropy".
+std::string suggestLoss(const runtime::train::FunctionPorts &forward);
 
 /// Reads the files of `options.lossFiles` into `recipe`. Done, or a reported
 /// error: InvalidInput with the file and the element that is wrong.

@@ -51,6 +51,7 @@ static constexpr std::pair<StringRef, StringRef> kOtherCommands[] = {
     {"build convert export", "compile"},
     {"plot chart tensorboard dashboard", "report"},
     {"lint verify validate-model", "check"},
+    {"version", "--version"},
 };
 
 /// Of several flags for one name, the first that the command has is meant.
@@ -165,6 +166,7 @@ static constexpr OtherFlag kOtherFlags[] = {
     {"tb logdir log-dir tensorboard-dir tb-dir summary-dir", "tensorboard",
      "FOLDER"},
     {"overwrite", "overwrite-metrics", ""},
+    {"json as-json output-format", "format", ""},
     {"silent no-progress no-progress-bar", "quiet", ""},
     {"debug verbosity", "verbose", ""},
 };
@@ -222,6 +224,7 @@ static constexpr OtherValue kOtherValues[] = {
     {"metric", "f1score macrof1 f1macro", "f1"},
     {"metric", "miou meaniou jaccard jaccardindex", "iou"},
     {"metric", "ppl", "perplexity"},
+    {"metric", "auroc rocauc aucroc rocaucscore binaryauroc", "auc"},
     {"metric", "meanabsoluteerror l1", "mae"},
     {"metric", "mse meansquarederror rootmeansquarederror", "rmse"},
     {"metric", "r2score rsquared", "r2"},
@@ -350,7 +353,8 @@ static StringRef lossName(StringRef text) {
 
 static const std::vector<std::string> &metricNames() {
   static const std::vector<std::string> names = {
-      "accuracy", "top5", "f1", "iou", "perplexity", "mae", "rmse", "r2"};
+      "accuracy", "top5",       "f1",  "precision", "recall", "iou",
+      "auc",      "perplexity", "mae", "rmse",      "r2"};
   return names;
 }
 

@@ -28,12 +28,10 @@ static Status refuse(const std::string &file, const std::string &name,
 }
 
 Status mpc::tools::checkTable(const std::string &file,
-                              const Function &function) {
-  for (const FunctionValue &port : function.outputs) {
-    const Shape &shape = function.buffers[port.buffer].shape;
-    if (shape.empty() || shape.size() > 2)
-      return refuse(file, port.name, shape);
-  }
+                              const train::FunctionPorts &function) {
+  for (const train::Port &port : function.outputs)
+    if (port.shape.empty() || port.shape.size() > 2)
+      return refuse(file, port.name, port.shape);
   return Status();
 }
 
@@ -82,7 +80,8 @@ static void printElement(llvm::raw_ostream &os, const Array &array,
 }
 
 Status mpc::tools::writeTable(const std::string &file,
-                              const std::vector<Array> &arrays) {
+                              const std::vector<Array> &arrays,
+                              const std::vector<std::string> &sampleFiles) {
   // As many rows in every array, each of one number or of several,
   for (const Array &array : arrays) {
     if (array.shape.empty() || array.shape.size() > 2)
@@ -101,7 +100,9 @@ Status mpc::tools::writeTable(const std::string &file,
   // under the names of all columns.
   std::string text;
   llvm::raw_string_ostream os(text);
-  const char *comma = "";
+  const bool hasFiles = int64_t(sampleFiles.size()) == arrays.front().shape[0];
+  const char *comma = hasFiles ? "," : "";
+  os << (hasFiles ? "file" : "");
   for (const Array &array : arrays)
     for (int64_t i = 0; i < columnsOf(array); ++i) {
       os << std::exchange(comma, ",");
@@ -111,7 +112,9 @@ Status mpc::tools::writeTable(const std::string &file,
     }
   os << "\n";
   for (int64_t row = 0; row < arrays.front().shape[0]; ++row) {
-    comma = "";
+    comma = hasFiles ? "," : "";
+    if (hasFiles)
+      printName(os, sampleFiles[size_t(row)]);
     for (const Array &array : arrays)
       for (int64_t i = 0; i < columnsOf(array); ++i) {
         os << std::exchange(comma, ",");

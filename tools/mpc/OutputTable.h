@@ -6,6 +6,7 @@
 
 #include "runtime/Plan.h"
 #include "runtime/train/Array.h"
+#include "runtime/train/Trainee.h"
 
 #include <string>
 #include <vector>
@@ -17,13 +18,15 @@ bool isTable(const std::string &file);
 
 /// Usage where an output of `function` is no column, and no row of columns.
 runtime::Status checkTable(const std::string &file,
-                           const runtime::Function &function);
+                           const runtime::train::FunctionPorts &function);
 
 /// Writes arrays [N] as a column called by their name, and [N, K] as K columns
 /// NAME_0, NAME_1 and so on. Floats have the digits that read back to the same
-/// value of their type.
+/// value of their type. `sampleFiles`, where there are as many as rows, are a
+/// column `file` in front.
 runtime::Status writeTable(const std::string &file,
-                           const std::vector<runtime::train::Array> &arrays);
+                           const std::vector<runtime::train::Array> &arrays,
+                           const std::vector<std::string> &sampleFiles = {});
 
 } // namespace mpc::tools
 

@@ -7,6 +7,7 @@
 #include "llvm/Support/Format.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -75,6 +76,14 @@ void ProgressPrinter::started(const StartReport &report) {
   os << "\n";
 }
 
+std::string mpc::tools::formatFigure(double value) {
+  if (std::isnan(value))
+    return "nan";
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.6g", value);
+  return text;
+}
+
 //===----------------------------------------------------------------------===//
 // Steps
 //===----------------------------------------------------------------------===//
@@ -130,7 +139,7 @@ std::string ProgressPrinter::timeLeft(int64_t step) const {
 void ProgressPrinter::printFigures(llvm::raw_ostream &os, const Steps &steps,
                                    const StepReport &report) const {
   const double count = double(steps.count);
-  os << "  loss " << llvm::format("%.6g", steps.loss / count);
+  os << "  loss " << formatFigure(steps.loss / count);
   if (steps.measured > 0)
     os << "  accuracy "
        << llvm::format("%.2f%%", 100 * steps.accuracy / double(steps.measured));
@@ -227,10 +236,10 @@ void mpc::tools::printEvaluation(llvm::raw_ostream &os,
     if (llvm::StringRef(name).starts_with("top"))
       os << llvm::format("%.2f%%", value * 100);
     else
-      os << llvm::format("%.6g", value);
+      os << formatFigure(value);
     os << ", ";
   }
-  os << "loss " << llvm::format("%.6g", result.loss) << " on "
+  os << "loss " << formatFigure(result.loss) << " on "
      << counted(result.samples, "sample");
 }
 

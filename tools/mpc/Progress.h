@@ -68,6 +68,9 @@ private:
   Steps sinceLine, sinceEpoch;
 };
 
+/// "0.693147", or "nan", which has no sign.
+std::string formatFigure(double value);
+
 /// "accuracy 91.40%, loss 0.31 on 360 samples".
 void printEvaluation(llvm::raw_ostream &os,
                      const runtime::train::EvalResult &result);

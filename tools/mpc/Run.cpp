@@ -5,6 +5,7 @@
 #include "passes/Differentiation/LossSpec.h"
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/Dataset.h"
+#include "runtime/train/ImageFolder.h"
 #include "tools/mpc/Arrays.h"
 #include "tools/mpc/Batches.h"
 #include "tools/mpc/Commands.h"
@@ -175,7 +176,8 @@ static StatusOr<std::vector<NamedTensor>> runBatches(Session &session,
 
 // Prints what came out, or saves it.
 static ExitCode writeOutputs(const StatusOr<std::vector<NamedTensor>> &outputs,
-                             const std::string &file) {
+                             const std::string &file,
+                             const std::vector<std::string> &sampleFiles = {}) {
   if (!outputs.ok())
     return reportError(outputs.status());
   if (file.empty()) {
@@ -187,7 +189,7 @@ static ExitCode writeOutputs(const StatusOr<std::vector<NamedTensor>> &outputs,
   std::vector<train::Array> arrays;
   for (const auto &[name, value] : *outputs)
     arrays.push_back(train::toArray(name, value));
-  return reportError(isTable(file) ? writeTable(file, arrays)
+  return reportError(isTable(file) ? writeTable(file, arrays, sampleFiles)
                                    : train::writeArrays(file, arrays));
 }
 
@@ -289,7 +291,7 @@ static ExitCode runFunction(const RunCommand &command, const Driver &driver,
   if (inputs.samples)
     return writeOutputs(runSamples(std::move(artifact), function,
                                    std::move(*inputs.samples), command.session),
-                        command.output);
+                        command.output, inputs.files);
   // Arrays run as they are, or in batches where they have more samples.
   StatusOr<std::optional<Batching>> batching =
       planBatches(artifact->plan(), function, inputs.arrays);
@@ -317,6 +319,9 @@ static ExitCode checkFit(const RunCommand &command,
       code != ExitCode::Done)
     return code;
   const train::FunctionPorts &ports = *info.function(name);
+  if (isTable(command.output))
+    if (Status status = checkTable(command.output, ports); !status.ok())
+      return reportError(status);
   if (!inputs.arePrepared)
     return checkInputs(inputs, name, ports, known);
   if (ExitCode code = nameSamples(ports, inputs.arrays); code != ExitCode::Done)
@@ -327,6 +332,10 @@ static ExitCode checkFit(const RunCommand &command,
     return reportError(preparation.status());
   train::DatasetOptions options;
   options.preparation = std::move(*preparation);
+  for (const train::Array &array : inputs.arrays)
+    if (array.images && array.name == ports.inputs.front().name)
+      for (int64_t row = 0; row < array.images->size(); ++row)
+        inputs.files.push_back(array.images->pathOf(row));
   StatusOr<train::Dataset> samples =
       train::Dataset::create(std::move(inputs.arrays), ports, options);
   if (!samples.ok())
@@ -374,8 +383,7 @@ static ExitCode runRun(RunCommand &command) {
     return code;
   if (ExitCode code = checkPreparation(command, driver); code != ExitCode::Done)
     return code;
-  // The function, which is known to be there, and whether its outputs can be
-  // written.
+  // The function, which is known to be there.
   StatusOr<train::TraineeInfo> info = train::describeArtifact(*artifact);
   if (!info.ok())
     return reportError(info.status());
@@ -384,9 +392,6 @@ static ExitCode runRun(RunCommand &command) {
       code != ExitCode::Done)
     return code;
   const Function &function = *artifact->plan().findFunction(name);
-  if (isTable(command.output))
-    if (Status status = checkTable(command.output, function); !status.ok())
-      return reportError(status);
   return runFunction(command, driver, artifact, function, inputs);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/RunInputs.h"
 
+#include "runtime/train/Text.h"
 #include "tools/mpc/Arrays.h"
 #include "tools/mpc/DeclaredShapes.h"
 #include "tools/mpc/SampleBatch.h"
@@ -71,12 +72,12 @@ static Status checkInput(const train::Array &array, const train::Port &port,
         std::string(train::nameOf(array.type)) + " " + toString(array.shape));
   const bool isSame = train::toElementType(port.type) == array.type;
   if (isSame)
-    return Status();
+    return train::checkIndices(port, array);
   const auto bad =
       train::convertElements(array, 0, array.size(), port.type,
                              train::NonFinite::Allow, /*out=*/nullptr);
   return bad ? train::invalid(train::describe(array, *bad, port.type))
-             : Status();
+             : train::checkIndices(port, array);
 }
 
 ExitCode mpc::tools::checkInputs(const RunInputs &inputs,
@@ -292,23 +293,35 @@ static ExitCode bindSamples(RunInputs &inputs, const DataFlags &flags,
 }
 
 // Values of the command line, `x=1,2,3`, are one sample where the input takes
-// as many elements.
-static void shapeValues(const std::vector<DeclaredShape> &declared,
-                        RunInputs &inputs) {
+// as many elements, or several of an open batch.
+static ExitCode shapeValues(const std::vector<DeclaredShape> &declared,
+                            RunInputs &inputs) {
   for (train::Array &array : inputs.arrays) {
     const auto input = llvm::find_if(declared, [&](const DeclaredShape &each) {
       return each.name == array.name;
     });
     const bool isList = array.source.empty() && array.shape.size() == 1;
     if (!isList || input == declared.end() || !input->dimensions ||
-        input->dimensions->size() < 2 || input->extent(0).value_or(1) != 1)
+        input->dimensions->size() < 2)
       continue;
-    Shape sample{1};
+    // The elements of a sample; 0 where the model leaves them open.
+    Shape shape{1};
     for (size_t axis = 1; axis < input->dimensions->size(); ++axis)
-      sample.push_back(input->extent(axis).value_or(0));
-    if (numElements(sample) == array.size())
-      array.shape = std::move(sample);
+      shape.push_back(input->extent(axis).value_or(0));
+    const int64_t each = numElements(shape);
+    if (each == 0)
+      continue;
+    if (array.size() == 0 || array.size() % each != 0)
+      return reportError(ExitCode::InvalidInput,
+                         "--input " + array.name + ": " +
+                             train::counted(array.size(), "number") +
+                             " given, a sample of " + input->type + "[" +
+                             llvm::join(*input->dimensions, ",") + "] takes " +
+                             llvm::Twine(each));
+    shape[0] = array.size() / each;
+    array.shape = std::move(shape);
   }
+  return ExitCode::Done;
 }
 
 ExitCode mpc::tools::bindInputs(RunInputs &inputs, const DataFlags &flags,
@@ -333,7 +346,8 @@ ExitCode mpc::tools::bindInputs(RunInputs &inputs, const DataFlags &flags,
           checkDeclared(declared, inputs, options, driver.getModel());
       code != ExitCode::Done)
     return code;
-  shapeValues(declared, inputs);
+  if (ExitCode code = shapeValues(declared, inputs); code != ExitCode::Done)
+    return code;
   Batch batch;
   if (ExitCode code = chooseBatch(declared, inputs, options.model, batch);
       code != ExitCode::Done)

@@ -33,6 +33,8 @@ struct RunInputs {
   bool arePrepared = false;
   /// Those samples, once they are found and fit.
   std::optional<runtime::train::Dataset> samples;
+  /// Of images, the file of each sample.
+  std::vector<std::string> files;
 };
 
 /// InvalidInput: no array is for that input.

@@ -84,9 +84,43 @@ bool mpc::tools::leavesBatchOpen(const onnx_frontend::Model &model,
   return false;
 }
 
+int64_t mpc::tools::assumeBatch(const onnx_frontend::Model &model,
+                                const ModelOptions &options) {
+  for (const DeclaredShape &input : readDeclaredInputs(model)) {
+    const size_t rank = input.dimensions ? input.dimensions->size() : 0;
+    const auto axis =
+        findBatchAxis(input, std::vector<int64_t>(rank), options.batchAxes);
+    bool isFixed = rank > 0 && axis == 0;
+    for (size_t i = 0; i < rank; ++i)
+      isFixed &= !input.isOpen(i);
+    if (isFixed && *input.extent(0) > 1)
+      return *input.extent(0);
+  }
+  return kUsualBatch;
+}
+
 void mpc::tools::noteBatch(const ModelOptions &options) {
   note("batches of " + llvm::Twine(options.batchSize) +
        " samples, as the model leaves it open; --batch-size chooses");
+}
+
+// The batch of inputs that have it fixed where others leave it open: an extent
+// of axis 0 that an array of samples does not have. The two rows of a graph's
+// edges, which are there, are no batch.
+static std::optional<int64_t>
+findFixedBatch(const std::vector<DeclaredShape> &inputs,
+               const std::vector<Array> &arrays,
+               const std::vector<std::string> &batchAxes) {
+  for (const DeclaredShape &input : inputs)
+    for (const Array &array : arrays) {
+      if (array.name != input.name || array.images || array.isColumn ||
+          findBatchAxis(input, array.shape, batchAxes) != 0)
+        continue;
+      const std::optional<int64_t> extent = input.extent(0);
+      if (extent && *extent > 1 && array.shape[0] > *extent)
+        return extent;
+    }
+  return std::nullopt;
 }
 
 // The usual batch, or all samples of less, where the model leaves it open. That
@@ -95,24 +129,52 @@ static int64_t chooseBatch(const std::vector<DeclaredShape> &inputs,
                            const std::vector<Array> &arrays,
                            const ModelOptions &model) {
   int64_t batch = 0;
+  const std::optional<int64_t> others =
+      findFixedBatch(inputs, arrays, model.batchAxes);
   for (const DeclaredShape &input : inputs) {
     auto array = llvm::find_if(
         arrays, [&](const Array &other) { return other.name == input.name; });
     // Images, rows of tables and files of samples are along the first axis.
     std::optional<int64_t> axis = 0;
+    // An array of another rank is refused later, with what it should be.
+    bool hasRank = true;
     if (array != arrays.end() && !array->images && !array->isOfSamples &&
-        !array->isColumn)
-      axis = findBatchAxis(input, array->shape, model.batchAxes);
+        !array->isColumn) {
+      hasRank =
+          !input.dimensions || input.dimensions->size() == array->shape.size();
+      axis = findBatchAxis(
+          input, hasRank ? array->shape : Shape(input.dimensions->size()),
+          model.batchAxes);
+    }
     if (!axis || !input.isOpen(size_t(*axis)) ||
         isBound(input, size_t(*axis), model.shapes))
       continue;
-    const int64_t samples = *axis == 0 ? countSamples(arrays, input.name)
-                                       : array->shape[size_t(*axis)];
+    const int64_t samples = !hasRank     ? 0
+                            : *axis == 0 ? countSamples(arrays, input.name)
+                                         : array->shape[size_t(*axis)];
     if (samples != 0)
-      return std::min(samples, kUsualBatch);
-    batch = kUsualBatch;
+      return std::min(samples, others.value_or(kUsualBatch));
+    batch = others.value_or(kUsualBatch);
   }
   return batch;
+}
+
+// One long row of tokens for an input of samples is told before what follows
+// from it, such as labels that fit no scores.
+static ExitCode refuseRows(const std::vector<DeclaredShape> &inputs,
+                           const std::vector<Array> &arrays) {
+  for (const DeclaredShape &input : inputs)
+    for (const Array &array : arrays) {
+      const auto type = parseDType(input.type);
+      if (array.name != input.name || array.images || array.isColumn ||
+          array.isOfSamples || array.shape.size() != 1 || !input.dimensions ||
+          input.dimensions->size() != 2 || !input.extent(1) || !type.ok() ||
+          train::isFloat(array.type))
+        continue;
+      const Port port{input.name, Role::Data, *type, {1, *input.extent(1)}};
+      return reportError(wrongShape(port, array));
+    }
+  return ExitCode::Done;
 }
 
 ExitCode mpc::tools::chooseShapes(Driver &driver, std::vector<Array> &arrays,
@@ -124,6 +186,8 @@ ExitCode mpc::tools::chooseShapes(Driver &driver, std::vector<Array> &arrays,
       code != ExitCode::Done)
     return code;
   const auto inputs = readDeclaredInputs(driver.getModel());
+  if (ExitCode code = refuseRows(inputs, arrays); code != ExitCode::Done)
+    return code;
   // What is turned on its way has other shapes.
   const bool isTurned = !flags.inputLayout.empty();
   if (!isTurned)

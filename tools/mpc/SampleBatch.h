@@ -23,6 +23,12 @@ inline constexpr int64_t kUsualBatch = 32;
 bool leavesBatchOpen(const onnx_frontend::Model &model,
                      const ModelOptions &options);
 
+/// The batch of such a model where there are no data: that of its other inputs
+/// where they fix one and all else, such as `ids: i64[8]` beside
+/// `x: f32[N,3]`, or the usual one.
+int64_t assumeBatch(const onnx_frontend::Model &model,
+                    const ModelOptions &options);
+
 /// Gives folders of samples that `arrays` have without a name the name of the
 /// one input that they may be for, and sets the batch size of a model that
 /// leaves it open: the usual one, or all samples of `arrays` where there are

@@ -301,11 +301,11 @@ static ExitCode checkRate(const TrainCommand &command,
 
 ExitCode TrainRun::checkFit(const TraineeInfo &info,
                             std::shared_ptr<onnx_frontend::Model> compiled) {
-  if (info.function(kForwardFunction))
+  if (const FunctionPorts *forward = info.function(kForwardFunction))
     return reportError(ExitCode::Usage,
                        command.compile.model.model +
-                           ": a forward model needs a loss to train; name one "
-                           "with --loss, such as softmax_cross_entropy");
+                           ": a forward model needs a loss to train, such as " +
+                           suggestLoss(*forward));
   if (ExitCode code = checkRate(command, info); code != ExitCode::Done)
     return code;
   // Hours of training need a place to go to.

@@ -262,6 +262,12 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
   return renamed.verify();
 }
 
+// The batches that PyTorch's BatchNormalization counts beside its statistics,
+// which no ONNX model has.
+static bool isCounter(StringRef name) {
+  return name.ends_with(".num_batches_tracked");
+}
+
 void mpc::tools::noteWeights(ModuleOp module,
                              const onnx_frontend::ImportOptions &options) {
   // The model's parameters by the names that files know them by.
@@ -275,10 +281,14 @@ void mpc::tools::noteWeights(ModuleOp module,
   for (const auto &[file, names] : options.weightFiles) {
     std::vector<std::string> others;
     llvm::copy_if(names, std::back_inserter(others), [&](StringRef name) {
-      return !llvm::binary_search(variables, name);
+      return !llvm::binary_search(variables, name) && !isCounter(name);
     });
-    note(llvm::Twine(names.size() - others.size()) + " of " +
-         llvm::Twine(variables.size()) + " parameter" +
+    note(llvm::Twine(llvm::count_if(names,
+                                    [&](StringRef name) {
+                                      return llvm::binary_search(variables,
+                                                                 name);
+                                    })) +
+         " of " + llvm::Twine(variables.size()) + " parameter" +
          (variables.size() == 1 ? "" : "s") + " from " + file +
          (others.empty()
               ? ""

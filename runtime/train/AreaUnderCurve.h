@@ -1,0 +1,57 @@
+// The area under the ROC curve of scores that an evaluation adds one by one.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_TRAIN_AREAUNDERCURVE_H
+#define MPC_RUNTIME_TRAIN_AREAUNDERCURVE_H
+
+#include "runtime/train/EvalMetrics.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace mpc::runtime::train {
+
+/// The probability that a positive sample has a greater score than a negative
+/// one, equal scores counting half: scikit-learn's roc_auc_score. Keeps every
+/// score, 16 bytes each.
+class AreaUnderCurve {
+public:
+  void add(double score, bool isPositive);
+  /// Nothing where one of the two kinds is missing; NaN where a score is.
+  std::optional<double> value() const;
+
+private:
+  struct Score {
+    double score;
+    bool isPositive;
+  };
+  std::vector<Score> scores;
+};
+
+/// `auc` of binary targets: the mean over the classes, the indices of axis 1,
+/// that have samples of both kinds; NaN where none has.
+class BinaryAreas : public EvalMetric {
+public:
+  using EvalMetric::EvalMetric;
+  void add(const EvalBatch &batch) override;
+  double value() const override;
+
+private:
+  std::vector<AreaUnderCurve> classes;
+};
+
+/// `auc` of class labels: of each class against all others, by its probability,
+/// and the mean over the classes that have samples of both kinds.
+class ClassAreas : public EvalMetric {
+public:
+  using EvalMetric::EvalMetric;
+  void add(const EvalBatch &batch) override;
+  double value() const override;
+
+private:
+  std::vector<AreaUnderCurve> classes;
+};
+
+} // namespace mpc::runtime::train
+
+#endif // MPC_RUNTIME_TRAIN_AREAUNDERCURVE_H
