@@ -80,7 +80,7 @@ TEST(Evaluator, OfEqualScoresTheFirstIsAmongTheGreatest) {
 
 TEST(Evaluator, MetricsOfAnotherFamilyAreRefused) {
   ToyModel model;
-  for (const char *name : {"mae", "top5", "top0", "auc"})
+  for (const char *name : {"mae", "top5", "top0", "gini"})
     EXPECT_EQ(checkEvalMetrics(model.description, {name}).getCode(),
               StatusCode::Usage)
         << name;
