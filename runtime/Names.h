@@ -32,6 +32,10 @@ inline constexpr const char *kFunctions[] = {
     kForwardFunction, kInitFunction, kStepFunction,  kAccumulateFunction,
     kUpdateFunction,  kEvalFunction, kDeriveFunction};
 
+/// Behind an input's name, the name of labels that take the array of that
+/// input, which the model reads as well: "x.target" of an autoencoder's "x".
+inline constexpr char kLabelSuffix[] = ".target";
+
 /// What all state that mpc adds of its own, and no state of a model, starts
 /// with.
 inline constexpr char kOwnPrefix[] = "mpc.";

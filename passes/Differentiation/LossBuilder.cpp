@@ -3,7 +3,7 @@
 
 #include "compiler/Dialect/MPC/SampleLoss.h"
 #include "compiler/Support/ExitCode.h"
-#include "runtime/LabelName.h"
+#include "runtime/Names.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -61,7 +61,7 @@ FailureOr<Value> LossBuilder::addLabels(StringRef name, RankedTensorType type) {
 
 FailureOr<Value> LossBuilder::addLabelsBeside(Value input, StringRef name,
                                               RankedTensorType type) {
-  const std::string own = runtime::labelNameOf(name.str());
+  const std::string own = name.str() + kLabelSuffix;
   if (Value labels = function.input(own))
     return labels;
   Value labels = function.addInput(own, Role::Label, type);

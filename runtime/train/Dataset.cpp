@@ -4,7 +4,6 @@
 #include "runtime/train/Dataset.h"
 
 #include "runtime/BoundedJSON.h"
-#include "runtime/LabelName.h"
 #include "runtime/train/ArrayPool.h"
 #include "runtime/train/Split.h"
 #include "runtime/train/Text.h"
@@ -37,7 +36,7 @@ static std::optional<int64_t> integerOf(const nlohmann::json &object,
 
 std::string targetOf(const TraineeInfo &info) {
   const FunctionPorts *ports = info.function(kEvalFunction);
-  const std::string beside = labelNameOf(info.lossTarget);
+  const std::string beside = info.lossTarget + kLabelSuffix;
   if (!info.lossTarget.empty())
     return ports && ports->inputCalled(beside) ? beside : info.lossTarget;
   const Port *label = ports ? ports->input(Role::Label) : nullptr;
@@ -92,7 +91,7 @@ static const Port *findLabelledInput(const FunctionPorts &ports,
                                      const Port &label) {
   for (const Port &port : ports.inputs)
     if (label.role == Role::Label && port.role == Role::Data &&
-        label.name == labelNameOf(port.name))
+        label.name == port.name + kLabelSuffix)
       return &port;
   return nullptr;
 }

@@ -1,5 +1,5 @@
 // Kernels that load parts of their operands' rows, or store parts of their
-// results', against plain loops.
+// results', or rows in another order, against plain loops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "test/passes/Codegen/KernelHarness.h"
@@ -143,6 +143,55 @@ TEST_P(StoredParts, LieSideBySide) {
       EXPECT_EQ(sum[row * 21 + column], to[0] + to[21]);
     }
   EXPECT_EQ(inPlace, dh);
+}
+
+/// Results that are stored, and operands that are read, with rows in another
+/// order: heads in front of tokens, as an attention wants them.
+TEST_P(StoredParts, MayBeRowsInAnyOrder) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<2x5x3x17xf32>, %b: tensor<3x17xf32>, %y: tensor<2x3x5x17xf32>) -> (tensor<2x3x5x17xf32>, tensor<2x5x3x17xf32>)
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.transpose %y {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x3x5x17xf32>) -> tensor<2x5x3x17xf32>
+      %1 = mpc.add %x, %b : (tensor<2x5x3x17xf32>, tensor<3x17xf32>) -> tensor<2x5x3x17xf32>
+      %2 = mpc.mul %1, %0 : (tensor<2x5x3x17xf32>, tensor<2x5x3x17xf32>) -> tensor<2x5x3x17xf32>
+      %3 = mpc.transpose %2 {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x5x3x17xf32>) -> tensor<2x3x5x17xf32>
+      return %3, %1 : tensor<2x3x5x17xf32>, tensor<2x5x3x17xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(510), b = randomFloats(51), y = randomFloats(510);
+  std::vector<float> products(510), sums(510);
+  kernel.launch({x.data(), b.data(), y.data(), products.data(), sums.data()});
+  for (int n = 0; n < 2; ++n)
+    for (int t = 0; t < 5; ++t)
+      for (int h = 0; h < 3; ++h)
+        for (int c = 0; c < 17; ++c) {
+          int token = ((n * 5 + t) * 3 + h) * 17 + c;
+          int head = ((n * 3 + h) * 5 + t) * 17 + c;
+          float sum = x[token] + b[h * 17 + c];
+          EXPECT_EQ(sums[token], sum);
+          EXPECT_EQ(products[head], sum * y[head]);
+        }
+}
+
+/// One without a broadcast operand, whose loop is else over all elements.
+TEST_P(StoredParts, MayBeRowsOfWhatIsNotBroadcast) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<4x6x32xf32>) -> tensor<6x4x32xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.neg %x : (tensor<4x6x32xf32>) -> tensor<4x6x32xf32>
+      %1 = mpc.transpose %0 {perm = array<i64: 1, 0, 2>} : (tensor<4x6x32xf32>) -> tensor<6x4x32xf32>
+      return %1 : tensor<6x4x32xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(768);
+  std::vector<float> y(768);
+  kernel.launch({x.data(), y.data()});
+  for (int i = 0; i < 4; ++i)
+    for (int j = 0; j < 6; ++j)
+      for (int c = 0; c < 32; ++c)
+        EXPECT_EQ(y[(j * 4 + i) * 32 + c], -x[(i * 6 + j) * 32 + c]);
 }
 
 class TileAndPart : public testing::TestWithParam<std::string> {};
