@@ -29,8 +29,9 @@ StatusOr<int64_t> countStepsOfEpoch(const Dataset &data, int64_t perStep,
 /// The steps of a whole run, by --epochs and --max-steps, or kUnlimited.
 int64_t countSteps(const TrainOptions &options, int64_t stepsPerEpoch);
 
-/// Learning rate, schedule, length and the data's name, as text.
-std::map<std::string, std::string> settingsOf(const TrainOptions &options,
+/// Learning rate, schedule, length, the data's name and the target, as text.
+std::map<std::string, std::string> settingsOf(const TraineeInfo &info,
+                                              const TrainOptions &options,
                                               const Dataset &data,
                                               int64_t totalSteps);
 

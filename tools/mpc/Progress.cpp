@@ -130,7 +130,7 @@ std::string ProgressPrinter::timeLeft(int64_t step) const {
 void ProgressPrinter::printFigures(llvm::raw_ostream &os, const Steps &steps,
                                    const StepReport &report) const {
   const double count = double(steps.count);
-  os << "  loss " << llvm::format("%.6g", steps.loss / count);
+  os << "  loss " << formatFigure(steps.loss / count);
   if (steps.measured > 0)
     os << "  accuracy "
        << llvm::format("%.2f%%", 100 * steps.accuracy / double(steps.measured));
@@ -227,10 +227,10 @@ void mpc::tools::printEvaluation(llvm::raw_ostream &os,
     if (llvm::StringRef(name).starts_with("top"))
       os << llvm::format("%.2f%%", value * 100);
     else
-      os << llvm::format("%.6g", value);
+      os << formatFigure(value);
     os << ", ";
   }
-  os << "loss " << llvm::format("%.6g", result.loss) << " on "
+  os << "loss " << formatFigure(result.loss) << " on "
      << counted(result.samples, "sample");
 }
 

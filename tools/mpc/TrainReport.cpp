@@ -183,9 +183,9 @@ void mpc::tools::printSummary(llvm::raw_ostream &os,
   os << counted(result.steps, "step") << ", " << counted(result.epochs, "epoch")
      << ", " << counted(result.samples, "sample") << ": ";
   if (result.finalLoss)
-    os << "loss " << llvm::format("%.6g", *result.finalLoss) << "; "
-       << result.skipped << " skipped; "
-       << formatMilliseconds(result.medianStepMs) << " ms/step; ";
+    os << "loss " << formatFigure(*result.finalLoss) << "; " << result.skipped
+       << " skipped; " << formatMilliseconds(result.medianStepMs)
+       << " ms/step; ";
   else
     os << "none were left to do; ";
   os << "peak memory " << formatBytes(double(result.peakMemoryBytes)) << "\n";
