@@ -26,7 +26,7 @@ TEST(Text, LossScalesAreWholeOrPowersOfTwo) {
 }
 
 TEST(Text, FiguresHaveSixDigitsAndNaNNoSign) {
-  EXPECT_EQ(formatFigure(2.302585), "2.30258");
+  EXPECT_EQ(formatFigure(2.302585), "2.30259");
   EXPECT_EQ(formatFigure(-INFINITY), "-inf");
   EXPECT_EQ(formatFigure(std::copysign(NAN, -1.0)), "nan");
 }
