@@ -434,7 +434,10 @@ Expected<ModelSummary> mpc::onnx_frontend::summarizeModel(const Model &model) {
   const proto::ModelProto &file = model.getProto();
   const proto::GraphProto &graph = file.graph();
   ModelSummary summary;
-  summary.producer = file.producer_name() + " " + file.producer_version();
+  summary.producer =
+      StringRef(file.producer_name() + " " + file.producer_version())
+          .trim()
+          .str();
   summary.irVersion = file.ir_version();
   for (const auto &opset : file.opset_import())
     summary.opsets.emplace_back(normalizeDomain(opset.domain()).str(),

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <set>
 
 namespace mpc::runtime::train {
@@ -118,6 +120,18 @@ static std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
+/// The value of a number that from_chars finds out of range: 0, or the least
+/// denormal, of what is as small as 1e-400; an infinity of 1e400.
+static double roundToRange(std::string_view text) {
+  const std::string number(text);
+  char *end = nullptr;
+  const double value = std::strtod(number.c_str(), &end);
+  // Where the program has a locale whose point is a comma, strtod stops early.
+  return end == number.c_str() + number.size()
+             ? value
+             : std::numeric_limits<double>::quiet_NaN();
+}
+
 /// The value of a field that is a finite number; nothing for other fields.
 static std::optional<double> parseNumber(std::string_view text) {
   if (!text.empty() && text[0] == '+' && text.substr(0, 2) != "+-")
@@ -125,7 +139,13 @@ static std::optional<double> parseNumber(std::string_view text) {
   double value = 0;
   const char *end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || rest != end || !std::isfinite(value))
+  if (rest != end)
+    return std::nullopt;
+  if (error == std::errc::result_out_of_range)
+    value = roundToRange(text);
+  else if (error != std::errc())
+    return std::nullopt;
+  if (!std::isfinite(value))
     return std::nullopt;
   return value;
 }

@@ -147,6 +147,22 @@ Shape Column::sampleShape() const {
   return Shape(input.shape.begin() + 1, input.shape.end());
 }
 
+/// Whether files of two types are one array: each is converted by itself, so
+/// f32 joins f64 and labels of i32 join those of i64. What would mean something
+/// else is refused: a float and an integer, and of images u8 and u16, whose
+/// values go to 255 or 65535.
+static bool isJoined(ElementType first, ElementType second, const Port &port) {
+  if (first == second)
+    return true;
+  const auto isPixel = [](ElementType type) {
+    return type == ElementType::U8 || type == ElementType::U16;
+  };
+  const bool arePixels = port.role == Role::Data &&
+                         runtime::isFloat(port.type) &&
+                         (isPixel(first) || isPixel(second));
+  return isFloat(first) == isFloat(second) && !arePixels;
+}
+
 Status Column::addPart(Array part) {
   if (!part.fault.empty())
     return invalid(part.fault);
@@ -164,7 +180,7 @@ Status Column::addPart(Array part) {
   const Shape shape = turned ? channelsFirst(part.shape) : part.shape;
   if (!fits(input, shape))
     return wrongShape(input, part);
-  if (!parts.empty() && part.type != parts[0].type)
+  if (!parts.empty() && !isJoined(part.type, parts[0].type, input))
     return invalid(locate(part), "is " + std::string(nameOf(part.type)) +
                                      ", in " + parts[0].source + " it is " +
                                      std::string(nameOf(parts[0].type)));
@@ -271,6 +287,10 @@ Status Column::setPreparation() {
                                                   runtime::nameOf(input.type)) +
                                          "; " + text);
   };
+  // Channels are before or after space, which a row of features has none of.
+  if (prepared.layout && (input.batchAxis != 0 || input.shape.size() < 3))
+    return usage("--input-layout", "it is for inputs [N,C,...] with axes after "
+                                   "the channels, and has no effect");
   // Normalization has a number for each channel, along one axis.
   if (prepared.normalization) {
     const size_t channels = std::max(prepared.normalization->mean.size(),
@@ -373,6 +393,12 @@ uint64_t Column::digest(uint64_t seed) const {
       digest = part.images->digest(digest);
     return digest;
   }
+  // Of files in several types, which has which.
+  for (const Array &part : parts)
+    if (part.type != array.type) {
+      const std::string type(nameOf(part.type));
+      digest = XXH3_64bits_withSeed(type.data(), type.size(), digest);
+    }
   // As if the samples were in one file.
   XXH3_state_t state;
   XXH3_INITSTATE(&state);

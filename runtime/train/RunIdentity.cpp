@@ -132,7 +132,8 @@ int64_t countSteps(const TrainOptions &options, int64_t stepsPerEpoch) {
   return std::min(options.maxSteps ? options.maxSteps : kUnlimited, inEpochs);
 }
 
-std::map<std::string, std::string> settingsOf(const TrainOptions &options,
+std::map<std::string, std::string> settingsOf(const TraineeInfo &info,
+                                              const TrainOptions &options,
                                               const Dataset &data,
                                               int64_t totalSteps) {
   const bool unlimited = totalSteps == kUnlimited;
@@ -148,6 +149,7 @@ std::map<std::string, std::string> settingsOf(const TrainOptions &options,
           {"best", options.best ? options.best->name() : "not kept"},
           {"early stopping",
            options.earlyStopping ? options.earlyStopping->name() : "none"},
+          {"target", info.target},
           {"steps", unlimited ? "unlimited" : std::to_string(totalSteps)}};
 }
 
@@ -158,7 +160,8 @@ std::string changedSettings(const std::map<std::string, std::string> &then,
     const auto before = then.find(key);
     if (before != then.end() && before->second != value)
       text += (text.empty() ? "" : "; ") + key + " was " +
-              abbreviated(before->second) + ", now it is " + value;
+              abbreviated(before->second) + ", now it is " + value +
+              (key == "target" ? ", which may round otherwise" : "");
   }
   return text;
 }

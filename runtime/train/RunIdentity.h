@@ -35,8 +35,9 @@ std::string findMovedPlaces(const TraineeInfo &info, const Dataset &data,
 /// The steps of a whole run, by --epochs and --max-steps, or kUnlimited.
 int64_t countSteps(const TrainOptions &options, int64_t stepsPerEpoch);
 
-/// Learning rate, schedule, length and the data's name, as text.
-std::map<std::string, std::string> settingsOf(const TrainOptions &options,
+/// Learning rate, schedule, length, the data's name and the target, as text.
+std::map<std::string, std::string> settingsOf(const TraineeInfo &info,
+                                              const TrainOptions &options,
                                               const Dataset &data,
                                               int64_t totalSteps);
 

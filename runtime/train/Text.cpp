@@ -27,6 +27,11 @@ std::string formatScale(double value) {
   return format("%.4g", value);
 }
 
+std::string formatFigure(double value) {
+  // The sign of a NaN is of the operation that made it, and says nothing.
+  return std::isnan(value) ? "nan" : format("%.6g", value);
+}
+
 std::string formatMilliseconds(double value) {
   const int before = value >= 1 ? int(std::log10(value)) + 1 : 1;
   return format("%.*f", before < 3 ? 3 - before + (value < 1) : 0, value);

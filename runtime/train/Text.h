@@ -15,6 +15,10 @@ std::string counted(int64_t count, const std::string &noun);
 /// A loss scale: "65536", "2^-14", "0.3".
 std::string formatScale(double value);
 
+/// A loss or another figure to six digits: "0.6931", "inf", and "nan" whichever
+/// sign the NaN has.
+std::string formatFigure(double value);
+
 /// Milliseconds to three digits, and no fewer than there are before the point:
 /// "0.493", "12.5", "1060".
 std::string formatMilliseconds(double value);

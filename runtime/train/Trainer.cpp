@@ -126,6 +126,11 @@ Status TrainingRun::planSteps() {
       !places.empty())
     observer.warning(places);
   totalSteps = countSteps(options, stepsPerEpoch);
+  if (options.schedule.warmupSteps > totalSteps)
+    observer.warning("the run of " + counted(totalSteps, "step") +
+                     " ends before its warm-up of " +
+                     std::to_string(options.schedule.warmupSteps) +
+                     " does, and never has the whole learning rate");
   return Status();
 }
 
@@ -135,7 +140,7 @@ Status TrainingRun::accept(Progress restored) {
   if (Status status = checkPosition(progress, stepsPerEpoch, batchesPerStep);
       !status.ok())
     return status;
-  const auto settings = settingsOf(options, data, totalSteps);
+  const auto settings = settingsOf(model.info(), options, data, totalSteps);
   const std::string changes = changedSettings(progress.settings, settings);
   if (!changes.empty())
     observer.note("resumed with other settings: " + changes);
@@ -454,7 +459,7 @@ void TrainingRun::save() {
     observer.warning("checkpoint not saved: the loss is not finite");
     return;
   }
-  progress.settings = settingsOf(options, data, totalSteps);
+  progress.settings = settingsOf(model.info(), options, data, totalSteps);
   Status status = checkpoints->save(model, progress, identity(),
                                     options.keepCheckpoints, note);
   if (!status.ok()) {

@@ -183,6 +183,13 @@ def external_data_at_an_absolute_path(folder):
     return external(folder, "/etc/passwd"), []
 
 
+@bad(INVALID, "model.onnx", "fc2.weight", "NUL byte after 'w.bin'")
+def external_data_with_a_name_that_goes_on_after_a_nul(folder):
+    model = external(folder, "w.bin\0.other")
+    (folder / "sub" / "w.bin").write_bytes(b"\0" * (64 * 128 * 4))
+    return model, []
+
+
 @bad(INVALID, "model.onnx", "fc2.weight", "link.bin")
 def external_data_behind_a_symlink(folder):
     model = external(folder, "link.bin")

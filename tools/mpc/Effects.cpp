@@ -178,6 +178,40 @@ static void checkStreams(const CLI::App &command,
   }
 }
 
+// An empty name is that of no file, such as -o "$OUT" where OUT is not set:
+// what was to be written would be lost.
+static void checkEmptyNames(const CLI::App &command,
+                            const Configuration &configuration) {
+  for (const CLI::Option *option : command.get_options()) {
+    const Argument argument = describeArgument(*option);
+    if ((argument.isPath || argument.isCache) && !argument.flags.empty() &&
+        llvm::is_contained(option->results(), ""))
+      throw CLI::ValidationError(nameOf(*option, configuration) +
+                                 ": expected a name of a file or folder, found "
+                                 "an empty one; leave the flag out for none");
+  }
+}
+
+// Steps are skipped where a loss scale makes their gradients overflow.
+static void checkMaxSkipped(const CLI::App &command,
+                            const Configuration &configuration) {
+  const CLI::Option *flag = findFlag(command, "--max-skipped");
+  const CLI::Option *loss = findFlag(command, "--loss");
+  const CLI::Option *scale = findFlag(command, "--loss-scale");
+  const CLI::Option *precision = findFlag(command, "--precision");
+  // A training graph, and what is compiled, may have a loss scale of its own.
+  if (!flag || flag->count() == 0 || !loss || loss->count() == 0)
+    return;
+  const bool isScaled = scale->count() > 0
+                            ? scale->results().back() != "none"
+                            : precision->as<std::string>() == "16-mixed";
+  if (!isScaled)
+    throw CLI::ValidationError(
+        nameOf(*flag, configuration) +
+        " is of steps that a loss scale skips, and has no effect without one, "
+        "as --precision 16-mixed or --loss-scale has it");
+}
+
 //===----------------------------------------------------------------------===//
 // Artifacts
 //===----------------------------------------------------------------------===//
@@ -258,6 +292,7 @@ static void checkPrintPolicy(const CLI::App &command,
 void mpc::tools::checkEffects(const CLI::App &command,
                               const Configuration &configuration) {
   checkStreams(command, configuration);
+  checkEmptyNames(command, configuration);
   checkPrintPolicy(command, configuration);
   checkEvaluation(command, configuration);
   const CLI::Option *model = command.get_option_no_throw("model");
@@ -267,6 +302,7 @@ void mpc::tools::checkEffects(const CLI::App &command,
     checkArtifactFlags(command, model->results().back(), configuration);
   for (const Rule &rule : getRules())
     check(rule, command, configuration);
+  checkMaxSkipped(command, configuration);
 }
 
 //===----------------------------------------------------------------------===//

@@ -93,9 +93,14 @@ static ExitCode resolveMaxTime(const LoopFlags &flags, TrainOptions &train) {
   return ExitCode::Done;
 }
 
-// A schedule that goes to the last step needs one.
+// A schedule goes down from --lr to --min-lr, and one that goes to the last
+// step needs one.
 static ExitCode checkSchedule(const TrainOptions &train) {
   const Schedule &schedule = train.schedule;
+  if (schedule.minLearningRate > schedule.learningRate)
+    return reportError(ExitCode::Usage,
+                       "--min-lr is above --lr, and the learning rate would "
+                       "rise to it; give a larger --lr or a smaller --min-lr");
   if (schedule.hasEnd() && train.endsOtherwise() && train.epochs == 0 &&
       train.maxSteps == 0)
     return reportError(ExitCode::Usage,

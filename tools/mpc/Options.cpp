@@ -318,8 +318,8 @@ void mpc::tools::addSessionOptions(CLI::App &command,
       ->capture_default_str();
   command
       .add_option("--threads", options.threads,
-                  "worker threads; default: one per physical core that mpc may "
-                  "use")
+                  "worker threads; 0, the default: one per physical core that "
+                  "mpc may use")
       ->transform(wholeNumber(0));
 }
 

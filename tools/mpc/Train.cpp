@@ -533,7 +533,7 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
                  "folder of checkpoints")
       ->type_name("FOLDER");
   app.add_option("--checkpoint-every", command.train.checkpointEvery,
-                 "steps between checkpoints; default: each epoch's end")
+                 "steps between checkpoints; 0, the default: each epoch's end")
       ->transform(wholeNumber(int64_t(0)));
   app.add_option("--keep-checkpoints", command.train.keepCheckpoints,
                  "how many to keep")

@@ -42,6 +42,11 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
   if (ExitCode code = checkDestination("--output", options.output);
       code != ExitCode::Done)
     return code;
+  // What a link leads to may be shared, such as a file of a cache.
+  if (llvm::sys::fs::is_symlink_file(options.output))
+    note("--output " + options.output +
+         " is a symbolic link, which becomes a file; what it leads to stays as "
+         "it is");
   // Arrays need no model to go into.
   llvm::StringRef extension = extensionOf(options.output);
   const bool isArrays = extension == ".npz" || extension == ".safetensors";

@@ -274,6 +274,11 @@ parseLocation(const proto::TensorProto &tensor) {
   }
   if (result.location.empty())
     return makeError(ErrorKind::InvalidInput, "external data has no location");
+  // The system would open the name that ends before the NUL, another file.
+  if (result.location.contains('\0'))
+    return makeError(ErrorKind::InvalidInput,
+                     "the location of external data has a NUL byte after '" +
+                         result.location.split('\0').first + "'");
   return result;
 }
 

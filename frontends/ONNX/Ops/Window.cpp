@@ -21,8 +21,10 @@ readList(NodeImporter &node, StringRef name, size_t count, int64_t smallest) {
                         " values, expected " + Twine(count));
   for (int64_t value : *list)
     if (value < smallest || value > kLargest)
-      return node.invalid("attribute '" + name + "' holds " + Twine(value) +
-                          ", expected at least " + Twine(smallest));
+      return node.invalid(
+          "attribute '" + name + "' holds " + Twine(value) +
+          (value < smallest ? ", expected at least " : ", expected at most ") +
+          Twine(value < smallest ? smallest : kLargest));
   return *list;
 }
 

@@ -99,6 +99,16 @@ TEST(CSV, InfinityAndHexadecimalAreNoNumbers) {
         << text;
 }
 
+TEST(CSV, WhatIsTooSmallForADoubleIsZeroOrDenormal) {
+  const std::vector<Array> columns =
+      parseCSVText("a,b,c,d\n1e-400,-1e-400,4e-320,+1e-9999\n");
+  const double expected[] = {0, -0.0, 4e-320, 0};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(columns[i].fault, "");
+    EXPECT_EQ(*reinterpret_cast<const double *>(columns[i].data), expected[i]);
+  }
+}
+
 TEST(CSV, ChoosesNamesAndRanges) {
   const std::vector<Array> columns =
       parseCSVText("a,b,c,d,e:f\n1,2,3,4,5\n6,7,8,9,0\n");

@@ -359,6 +359,40 @@ TEST(Dataset, JoinsAlongTheAxisOfSamples) {
             Dataset::create({whole}, ports)->fingerprint());
 }
 
+TEST(Dataset, ALayoutOfARowOfFeaturesHasNoEffect) {
+  const FunctionPorts ports{{{"x", Role::Data, DType::F32, {1, 6}}}, {}};
+  DatasetOptions options;
+  options.preparation = *parsePreparation({}, {"channels-last"}, "", 0);
+  StatusOr<Dataset> data = Dataset::create(
+      {makeArray<float>("x", ElementType::F32, {1, 6}, {0, 1, 2, 3, 4, 5})},
+      ports, options);
+  ASSERT_FALSE(data.ok());
+  EXPECT_EQ(data.status().getCode(), StatusCode::Usage);
+  EXPECT_NE(data.status().message().find("--input-layout: input 'x'"),
+            std::string::npos);
+}
+
+TEST(Dataset, JoinsFilesOfSeveralTypesWhereEachIsConverted) {
+  const FunctionPorts ports{{{"x", Role::Data, DType::F32, {3, 1}},
+                             {"y", Role::Label, DType::I64, {3}}},
+                            {}};
+  std::vector<Array> arrays{
+      makeArray<float>("x", ElementType::F32, {2, 1}, {1, 2}),
+      makeArray<double>("x", ElementType::F64, {1, 1}, {3}),
+      makeArray<int32_t>("y", ElementType::I32, {1}, {4}),
+      makeArray<int64_t>("y", ElementType::I64, {2}, {5, 6})};
+  for (size_t i = 0; i < arrays.size(); ++i)
+    arrays[i].source = i % 2 == 0 ? "a.npz" : "b.npz";
+  StatusOr<Dataset> data = Dataset::create(arrays, ports);
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  EXPECT_EQ(firstBatch(*data, ports), (std::vector<float>{1, 2, 3}));
+  // A float and an integer are a mistake.
+  std::vector<Array> mixed = arrays;
+  mixed[1] = makeArray<int64_t>("x", ElementType::I64, {1, 1}, {3});
+  mixed[1].source = "b.npz";
+  expectInvalid(Dataset::create(mixed, ports), "is i64, in");
+}
+
 TEST(Dataset, NamesTheFileThatDoesNotFitTheOthers) {
   const auto twoFiles = [](Array second) {
     Array first = images(2);

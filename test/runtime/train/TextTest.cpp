@@ -25,6 +25,12 @@ TEST(Text, LossScalesAreWholeOrPowersOfTwo) {
   EXPECT_EQ(formatScale(INFINITY), "inf");
 }
 
+TEST(Text, FiguresHaveSixDigitsAndNaNNoSign) {
+  EXPECT_EQ(formatFigure(2.302585), "2.30259");
+  EXPECT_EQ(formatFigure(-INFINITY), "-inf");
+  EXPECT_EQ(formatFigure(std::copysign(NAN, -1.0)), "nan");
+}
+
 TEST(Text, MillisecondsHaveThreeDigits) {
   EXPECT_EQ(formatMilliseconds(0.0491), "0.049");
   EXPECT_EQ(formatMilliseconds(0.493), "0.493");

@@ -375,6 +375,20 @@ TEST_F(TrainerResume, NotesOtherSettingsOnResume) {
             "it is 10");
 }
 
+TEST_F(TrainerResume, NotesAnotherTargetOnResume) {
+  options.checkpointDir = directory / "c";
+  ToyModel model;
+  model.description.target = "x86-64-v3";
+  ASSERT_TRUE(run(model).ok());
+  options.resume = "auto";
+  model.description.target = "x86-64-v4";
+  ASSERT_TRUE(run(model).ok());
+  ASSERT_EQ(recorder.notes.size(), 1u);
+  EXPECT_EQ(recorder.notes[0],
+            "resumed with other settings: target was x86-64-v3, now it is "
+            "x86-64-v4, which may round otherwise");
+}
+
 TEST_F(TrainerResume, DataMayBeInAFileWhoseNameIsNoUTF8) {
   options.checkpointDir = directory / "c";
   ToyModel model;
