@@ -194,6 +194,29 @@ TEST_P(StoredParts, MayBeRowsOfWhatIsNotBroadcast) {
         EXPECT_EQ(y[(j * 4 + i) * 32 + c], -x[(i * 6 + j) * 32 + c]);
 }
 
+/// The real and imaginary parts of complex numbers, which lie apart.
+TEST_P(StoredParts, MayLieApart) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<3x37x2xf32>) -> tensor<3x37x2xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.slice %x {offsets = array<i64: 0, 0, 0>, sizes = array<i64: 3, 37, 1>} : (tensor<3x37x2xf32>) -> tensor<3x37x1xf32>
+      %1 = mpc.slice %x {offsets = array<i64: 0, 0, 1>, sizes = array<i64: 3, 37, 1>} : (tensor<3x37x2xf32>) -> tensor<3x37x1xf32>
+      %2 = mpc.mul %0, %1 : (tensor<3x37x1xf32>, tensor<3x37x1xf32>) -> tensor<3x37x1xf32>
+      %3 = mpc.neg %0 : (tensor<3x37x1xf32>) -> tensor<3x37x1xf32>
+      %4 = mpc.concat %2, %3 {axis = 2} : (tensor<3x37x1xf32>, tensor<3x37x1xf32>) -> tensor<3x37x2xf32>
+      return %4 : tensor<3x37x2xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(3 * 37 * 2);
+  std::vector<float> y(3 * 37 * 2);
+  kernel.launch({x.data(), y.data()});
+  for (size_t i = 0; i < y.size(); i += 2) {
+    EXPECT_EQ(y[i], x[i] * x[i + 1]) << i;
+    EXPECT_EQ(y[i + 1], -x[i]) << i;
+  }
+}
+
 class TileAndPart : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(CPUs, TileAndPart, testing::ValuesIn(runnableCPUs()));
 

@@ -222,3 +222,34 @@ func.func @kept_half(%x: tensor<8x64xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32
   }
   return %p, %d : tensor<8x32xf32>, tensor<8x32xf32>
 }
+
+// Nor parts whose elements lie apart: the real and imaginary parts of complex
+// numbers.
+// CHECK-LABEL: func.func @complex
+// CHECK: mpc.region movement{{.*}}kernel = "real"
+// CHECK: mpc.region movement{{.*}}kernel = "imaginary"
+// CHECK: mpc.region movement{{.*}}kernel = "number"
+func.func @complex(%x: tensor<8x2xf32>) -> tensor<8x2xf32> {
+  %0 = mpc.region movement (%x) {kernel = "real"} : (tensor<8x2xf32>) -> tensor<8x1xf32> {
+  ^bb0(%a: tensor<8x2xf32>):
+    %z = mpc.slice %a {offsets = array<i64: 0, 0>, sizes = array<i64: 8, 1>} : (tensor<8x2xf32>) -> tensor<8x1xf32>
+    mpc.yield %z : tensor<8x1xf32>
+  }
+  %1 = mpc.region movement (%x) {kernel = "imaginary"} : (tensor<8x2xf32>) -> tensor<8x1xf32> {
+  ^bb0(%a: tensor<8x2xf32>):
+    %z = mpc.slice %a {offsets = array<i64: 0, 1>, sizes = array<i64: 8, 1>} : (tensor<8x2xf32>) -> tensor<8x1xf32>
+    mpc.yield %z : tensor<8x1xf32>
+  }
+  %2:2 = mpc.region pointwise (%0, %1) {kernel = "both"} : (tensor<8x1xf32>, tensor<8x1xf32>) -> (tensor<8x1xf32>, tensor<8x1xf32>) {
+  ^bb0(%a: tensor<8x1xf32>, %b: tensor<8x1xf32>):
+    %z = mpc.mul %a, %b : (tensor<8x1xf32>, tensor<8x1xf32>) -> tensor<8x1xf32>
+    %w = mpc.add %a, %b : (tensor<8x1xf32>, tensor<8x1xf32>) -> tensor<8x1xf32>
+    mpc.yield %z, %w : tensor<8x1xf32>, tensor<8x1xf32>
+  }
+  %3 = mpc.region movement (%2#0, %2#1) {kernel = "number"} : (tensor<8x1xf32>, tensor<8x1xf32>) -> tensor<8x2xf32> {
+  ^bb0(%a: tensor<8x1xf32>, %b: tensor<8x1xf32>):
+    %z = mpc.concat %a, %b {axis = 1} : (tensor<8x1xf32>, tensor<8x1xf32>) -> tensor<8x2xf32>
+    mpc.yield %z : tensor<8x2xf32>
+  }
+  return %3 : tensor<8x2xf32>
+}
