@@ -21,9 +21,10 @@ std::string mpc::printShape(ArrayRef<int64_t> shape) {
   return text + "]";
 }
 
-Type mpc::lossElementType(Value output) {
-  Type element = elementOf(output);
-  return element.isF64() ? element : Float32Type::get(output.getContext());
+Type LossBuilder::lossElementType(Value output) {
+  if (settings.isDouble || elementOf(output).isF64())
+    return builder.getF64Type();
+  return builder.getF32Type();
 }
 
 // "i64[4,3]".
