@@ -139,6 +139,7 @@ static void addDifferentiation(OpPassManager &pm,
     loss.classWeights.assign(recipe.classWeights.begin(),
                              recipe.classWeights.end());
     loss.posWeight.assign(recipe.posWeight.begin(), recipe.posWeight.end());
+    loss.float64 = isFloat64(options.precision.mode);
     loss.trainAccuracy = recipe.trainAccuracy;
     for (const auto &[name, shape] : recipe.labelShapes)
       loss.labelShapes.push_back(name + "=" + printShape(shape));

@@ -164,6 +164,7 @@ FailureOr<std::optional<Shape>> AddLossPass::parseLabelShape(StringRef target) {
 LossSettings AddLossPass::settings() const {
   LossSettings all;
   all.isSum = reduction == "sum";
+  all.isDouble = float64;
   if (ignoreIndex != kNoIgnoreIndex)
     all.ignoreIndex = ignoreIndex;
   all.labelSmoothing = labelSmoothing;

@@ -22,9 +22,10 @@ std::string mpc::printShape(ArrayRef<int64_t> shape) {
   return text + "]";
 }
 
-Type mpc::lossElementType(Value output) {
-  Type element = elementOf(output);
-  return element.isF64() ? element : Float32Type::get(output.getContext());
+Type LossBuilder::lossElementType(Value output) {
+  if (settings.isDouble || elementOf(output).isF64())
+    return builder.getF64Type();
+  return builder.getF32Type();
 }
 
 // "i64[4,3]".
@@ -235,8 +236,27 @@ Value LossBuilder::buildConstant(ArrayRef<double> values,
                              attributes));
 }
 
+// The layer that gives `output`, with or without a bias, where it is one whose
+// results have no bounds; else null.
+static Operation *findAnyNumbers(Value output) {
+  Operation *op = throughViews(output);
+  if (auto sum = dyn_cast_or_null<AddOp>(op))
+    for (Value addend : sum->getOperands())
+      if (Operation *source = addend.getDefiningOp();
+          source && isa<MatMulOp, ConvOp>(source))
+        op = source;
+  return isa_and_nonnull<MatMulOp, GemmOp, ConvOp>(op) ? op : nullptr;
+}
+
 LogicalResult LossBuilder::verifyLogProbabilities(LossKind kind, Value output) {
   Operation *op = throughViews(output);
+  // A warning comes once, not for each function.
+  if (Operation *scores = perSample ? nullptr : findAnyNumbers(output))
+    mlir::emitWarning(scores->getLoc())
+        << getLossInfo(kind).name
+        << " is of log-probabilities, and this gives any number; "
+        << (kind == LossKind::NLL ? "of scores it is --loss cross_entropy"
+                                  : "have LogSoftmax in the model");
   if (!isa_and_nonnull<SoftmaxOp>(op))
     return success();
   std::string advice = "have LogSoftmax in the model";
@@ -267,13 +287,7 @@ static LogicalResult verifyNoSigmoid(Value logits) {
 
 // The logarithm of what no sigmoid has made a probability is soon not finite.
 static void warnOfLogits(Value output) {
-  Operation *op = throughViews(output);
-  if (auto sum = dyn_cast_or_null<AddOp>(op))
-    for (Value addend : sum->getOperands())
-      if (Operation *source = addend.getDefiningOp();
-          source && isa<MatMulOp, ConvOp>(source))
-        op = source;
-  if (isa_and_nonnull<MatMulOp, GemmOp, ConvOp>(op))
+  if (Operation *op = findAnyNumbers(output))
     mlir::emitWarning(op->getLoc())
         << "bce is of probabilities, and this gives any number; of logits it "
            "is --loss bce_with_logits";

@@ -21,6 +21,9 @@ using Shape = llvm::SmallVector<int64_t>;
 struct LossSettings {
   /// The sum over all elements or labels instead of their mean.
   bool isSum = false;
+  /// Of outputs of 16 bits, too, the loss and its targets are f64, as all is
+  /// that 64-true adds to a model.
+  bool isDouble = false;
   std::optional<int64_t> ignoreIndex;
   double labelSmoothing = 0;
   /// One of each class, or none.
@@ -112,6 +115,8 @@ private:
   llvm::FailureOr<mlir::Value> errorOf(LossKind kind, mlir::Value output,
                                        mlir::Value target);
   mlir::Value buildHuber(mlir::Value error);
+  /// The type that losses of `output` are computed in.
+  mlir::Type lossElementType(mlir::Value output);
   mlir::Value buildKLDiv(mlir::Value output, mlir::Value target);
   llvm::FailureOr<mlir::Value> buildBCEWithLogits(mlir::Value output,
                                                   mlir::Value target);
@@ -143,9 +148,6 @@ private:
 
 /// The op whose values `value` holds, past changes of shape and type.
 mlir::Operation *throughViews(mlir::Value value);
-
-/// The type losses of `output` are computed in.
-mlir::Type lossElementType(mlir::Value output);
 
 /// "[2,3]"
 std::string printShape(llvm::ArrayRef<int64_t> shape);

@@ -103,6 +103,9 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     ListOption<"labelShapes", "label-shape", "std::string",
            "shape of one sample's labels, such as 7x5 or scalar, of all label "
            "inputs, or NAME=SHAPE of one; none: not known">,
+    Option<"float64", "float64", "bool", "false",
+           "the loss and targets of float16 and bfloat16 outputs are f64, not "
+           "f32">,
     Option<"trainAccuracy", "train-accuracy", "bool", "false",
            "the step says, too, which labels the scores got right">,
     ListOption<"targetArrays", "target-array", "std::string",

@@ -78,6 +78,28 @@ evaluateAverages(Trainee &model,
   return result;
 }
 
+std::vector<std::string>
+takeAverages(std::vector<Array> &arrays,
+             const std::function<bool(const std::string &)> &isOwn) {
+  // Copies that share the values: each is then given once, whatever the order.
+  const std::vector<Array> given = arrays;
+  std::map<std::string_view, const Array *> byName;
+  for (const Array &array : given)
+    byName[array.name] = &array;
+  std::vector<std::string> taken;
+  for (Array &array : arrays) {
+    const std::string name = array.name;
+    const auto average = byName.find(name + std::string(kSuffix));
+    if (average == byName.end() || average->second->shape != array.shape ||
+        isOwn(average->second->name))
+      continue;
+    array = *average->second;
+    array.name = name;
+    taken.push_back(average->second->name);
+  }
+  return taken;
+}
+
 std::vector<Array> evaluatedState(const CheckpointContents &checkpoint) {
   std::vector<Array> state = checkpoint.arrays;
   const auto recipe = checkpoint.identity.find("recipe");
@@ -85,17 +107,7 @@ std::vector<Array> evaluatedState(const CheckpointContents &checkpoint) {
   if (recipe == checkpoint.identity.end() ||
       !BoundedDocument(recipe->second).json.contains("ema"))
     return state;
-  std::map<std::string_view, const Array *> byName;
-  for (const Array &array : checkpoint.arrays)
-    byName[array.name] = &array;
-  for (Array &array : state) {
-    const auto average = byName.find(array.name + std::string(kSuffix));
-    if (average == byName.end())
-      continue;
-    const std::string name = array.name;
-    array = *average->second;
-    array.name = name;
-  }
+  takeAverages(state, [](const std::string &) { return false; });
   return state;
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/train/Trainee.h"
 
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace mpc::runtime::train {
@@ -25,6 +26,14 @@ Status useAverages(Trainee &model);
 StatusOr<EvalResult>
 evaluateAverages(Trainee &model,
                  const std::function<StatusOr<EvalResult>()> &evaluate);
+
+/// Gives each array "P" that has an average "P.ema" of its shape beside it the
+/// values of that. An average whose name `isOwn` is an array like any other.
+/// Returns the names of the averages that were taken, which stay among the
+/// arrays.
+std::vector<std::string>
+takeAverages(std::vector<Array> &arrays,
+             const std::function<bool(const std::string &)> &isOwn);
 
 /// The state of a checkpoint; of a run that averages its weights, with the
 /// averages as the parameters.

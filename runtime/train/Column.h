@@ -18,10 +18,13 @@
 namespace mpc::runtime::train {
 
 /// Class labels are in [0, classes) or equal ignoreIndex, where these are
-/// known.
+/// known; targets of a loss of probabilities are in [0, 1].
 struct LabelRange {
   std::optional<int64_t> classes;
   std::optional<int64_t> ignoreIndex;
+  /// The loss that takes the targets as probabilities, such as "bce"; empty
+  /// where none does.
+  std::string probabilitiesOf = {};
 };
 
 /// What of a Preparation is for one input.
@@ -71,8 +74,8 @@ public:
   const Array &array() const { return parts[0]; }
 
   /// Whether every value is finite, has a value in the input's type and is a
-  /// label or index that there is. `counts` is set where any of it is something
-  /// else than a label that the loss ignores.
+  /// label, index or probability that there is. `counts` is set where any of it
+  /// is something else than a label that the loss ignores.
   Status check(const LabelRange &range, bool &counts) const;
   /// XXH3-64 over name, type, shape and bytes, the same however the samples are
   /// shared among files.

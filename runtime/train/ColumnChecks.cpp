@@ -1,10 +1,12 @@
 // Checks the values of a column against its input: class labels must be below
-// the number of classes, indices within the axis that they name elements of.
+// the number of classes, indices within the axis that they name elements of,
+// and targets of binary losses between 0 and 1.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Column.h"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace mpc::runtime::train {
 
@@ -19,22 +21,46 @@ static Status reject(const Array &array, int64_t position, const char *what,
                  "," + std::to_string(high) + ")" + hint);
 }
 
-/// Calls `visit(position, value)` with all elements of an array, as integers.
-template <typename Visitor>
-static Status forEachInteger(const Array &array, Visitor &&visit) {
+/// Calls `visit(position, value)` with all elements of an array, as values of
+/// `type`, which is what T is.
+template <typename T, typename Visitor>
+static Status forEach(const Array &array, DType type, Visitor &&visit) {
   // In parts, since a file may be larger than memory.
   constexpr int64_t kChunk = 65536;
-  std::vector<int64_t> values(kChunk);
+  std::vector<T> values(kChunk);
   for (int64_t begin = 0; begin < array.size(); begin += kChunk) {
     const int64_t count = std::min(kChunk, array.size() - begin);
-    if (auto bad = convertElements(array, begin, count, DType::I64,
-                                   NonFinite::Reject, values.data()))
-      return invalid(describe(array, *bad, DType::I64));
+    if (auto bad = convertElements(array, begin, count, type, NonFinite::Reject,
+                                   values.data()))
+      return invalid(describe(array, *bad, type));
     for (int64_t i = 0; i < count; ++i)
       if (Status status = visit(begin + i, values[size_t(i)]); !status.ok())
         return status;
   }
   return Status();
+}
+
+template <typename Visitor>
+static Status forEachInteger(const Array &array, Visitor &&visit) {
+  return forEach<int64_t>(array, DType::I64, visit);
+}
+
+/// Checks that each target of `loss` is in [0, 1].
+static Status checkProbabilities(const Array &array, const std::string &loss) {
+  // What sums of probabilities in float32 may be rounded to.
+  constexpr double slack = 1e-6;
+  return forEach<double>(
+      array, DType::F64, [&](int64_t position, double target) {
+        if (target >= -slack && target <= 1 + slack)
+          return Status();
+        char value[32];
+        std::snprintf(value, sizeof(value), "%g", target);
+        return invalid(locate(array, position) + ": target " + value +
+                       " is not in [0,1], where those of " + loss +
+                       " are; help: true is 1 and false is 0; numbers of "
+                       "classes are targets of cross_entropy, other numbers "
+                       "of mse");
+      });
 }
 
 /// Checks that each label is in [0, classes) or is `ignored`. Sets `counts` if
@@ -110,8 +136,10 @@ Status Column::check(const LabelRange &range, bool &counts) const {
     Status status;
     if (hasClasses)
       status = checkLabels(part, *range.classes, range.ignoreIndex, counts);
-    else
+    else if (!input.indices.empty())
       status = checkIndices(input, part);
+    else if (input.role == Role::Label && !range.probabilitiesOf.empty())
+      status = checkProbabilities(part, range.probabilitiesOf);
     if (!status.ok())
       return status;
   }

@@ -56,6 +56,15 @@ DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
     for (const auto &[name, range] : recipe["labels"].items())
       options.ranges[name] = {integerOf(range, "classes"),
                               integerOf(range, "ignore_index")};
+  // Targets of binary losses, by the name of each.
+  if (recipe.is_object() && recipe.contains("probabilities") &&
+      recipe["probabilities"].is_object())
+    for (const auto &[name, loss] : recipe["probabilities"].items())
+      if (loss.is_string()) {
+        LabelRange range = options.rangeOf(name);
+        range.probabilitiesOf = loss.get<std::string>();
+        options.ranges[name] = std::move(range);
+      }
   // Else the number of classes is that of scores, where the loss is of classes.
   if (options.classes || !options.ranges.empty() ||
       (info.loss != "softmax_cross_entropy" && info.loss != "nll"))

@@ -14,6 +14,12 @@ namespace mpc::runtime::train {
 /// batches may fit it where others do not, so not the first one ends the run.
 static constexpr int64_t kMostAtFloor = 10;
 
+DivergenceGuard::DivergenceGuard(const TrainOptions &options,
+                                 const TraineeInfo &info)
+    : options(options), dynamicScale(info.dynamicLossScale),
+      isBCE(info.loss == "bce"),
+      isNLL(info.loss == "nll" && info.lossTarget.empty()) {}
+
 Status DivergenceGuard::begin(Trainee &model) {
   auto broken = findNonFiniteWeights(model);
   if (!broken.ok())
@@ -36,9 +42,7 @@ Status DivergenceGuard::check(const StepReport &report) {
   if (options.maxNonfinite > 0 && nonfiniteInARow >= options.maxNonfinite)
     return Status(StatusCode::Numeric,
                   at + "the loss has not been finite for " +
-                      counted(nonfiniteInARow, "step") +
-                      "; try a smaller --lr, --gradient-clip-val, "
-                      "another --precision, or smaller inputs");
+                      counted(nonfiniteInARow, "step") + advice());
   const std::string scale =
       report.lossScale ? " of " + formatScale(*report.lossScale) : "";
   if (options.maxSkipped > 0 && dynamicScale &&
@@ -58,6 +62,24 @@ Status DivergenceGuard::check(const StepReport &report) {
                       (dynamicScale ? "" : "--loss-scale dynamic, ") +
                       "or bf16-mixed");
   return Status();
+}
+
+std::string DivergenceGuard::advice() const {
+  return std::string(isBCE ? "; bce is of probabilities, and an output that is "
+                             "not in [0,1] makes it so: of logits it is --loss "
+                             "bce_with_logits"
+                           : "") +
+         "; try a smaller --lr, --gradient-clip-val, another --precision, or "
+         "smaller inputs";
+}
+
+std::string DivergenceGuard::findWarning(const StepReport &report) {
+  if (!isNLL || !(report.loss < 0))
+    return "";
+  isNLL = false;
+  return "step " + std::to_string(report.step) +
+         ": nll is below 0, which it cannot be of log-probabilities; of scores "
+         "it is --loss cross_entropy";
 }
 
 static std::string nameOf(double value) {
@@ -89,10 +111,8 @@ Status DivergenceGuard::checkEnd(Trainee &model, const Progress &progress,
     return Status();
   // A run must not end with a loss that is not finite,
   if (nonfiniteInARow > 0)
-    return Status(StatusCode::Numeric,
-                  "the run ends with a loss of " + nameOf(last.loss) +
-                      "; try a smaller --lr, --gradient-clip-val, another "
-                      "--precision, or smaller inputs");
+    return Status(StatusCode::Numeric, "the run ends with a loss of " +
+                                           nameOf(last.loss) + advice());
   // nor with no step that was taken.
   const int64_t steps = progress.step, skipped = progress.skipped;
   if (steps == 0 || skipped < steps || skippedInARow == 0)

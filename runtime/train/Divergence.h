@@ -16,9 +16,8 @@ namespace mpc::runtime::train {
 /// Counts attempts that went wrong, and ends a run that will not recover.
 class DivergenceGuard {
 public:
-  /// `dynamicScale`: whether skipping an update lowers the loss scale.
-  DivergenceGuard(const TrainOptions &options, bool dynamicScale)
-      : options(options), dynamicScale(dynamicScale) {}
+  /// Of a run of the model that `info` describes.
+  DivergenceGuard(const TrainOptions &options, const TraineeInfo &info);
 
   /// Notes which weights are not finite before the first step, such as a mask
   /// of infinities that is trained: the run did not make them so.
@@ -29,6 +28,11 @@ public:
 
   /// Counts an attempt; Numeric where it must be the last.
   Status check(const StepReport &report);
+
+  /// What a loss tells of the model's output that its type does not: nll below
+  /// 0 is not of log-probabilities. Empty where there is nothing to say, or it
+  /// has been said.
+  std::string findWarning(const StepReport &report);
 
   /// Numeric where a run that ends at `progress` is no success: its weights are
   /// not finite; and unless it was `stopped`, the last loss is not finite, or
@@ -48,8 +52,13 @@ public:
   int64_t firstOfRow() const;
 
 private:
+  /// Why a loss may not be finite, and what to try.
+  std::string advice() const;
+
   const TrainOptions &options;
-  const bool dynamicScale;
+  const bool dynamicScale; ///< whether skipping an update lowers the loss scale
+  const bool isBCE;
+  bool isNLL; ///< the only loss, and nothing has been said of it
   int64_t nonfiniteInARow = 0;
   int64_t skippedInARow = 0;
   int64_t skippedAtOneScale = 0; ///< after the first at that scale

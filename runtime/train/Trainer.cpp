@@ -36,7 +36,7 @@ public:
         observer(observer), stop(stop),
         digits(model.info().precision == "64-true" ? Digits::Double
                                                    : Digits::Single),
-        guard(options, model.info().dynamicLossScale), rules(options, note) {}
+        guard(options, model.info()), rules(options, note) {}
 
   StatusOr<TrainResult> run();
 
@@ -311,6 +311,8 @@ Status TrainingRun::attempt() {
       .add("step_ms", report.stepMs);
   record(line);
   observer.stepped(report);
+  if (const std::string warning = guard.findWarning(report); !warning.empty())
+    observer.warning(warning);
   return guard.check(report);
 }
 

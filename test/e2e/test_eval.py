@@ -62,6 +62,49 @@ def test_averages_of_a_checkpoint_are_evaluated(tmp_path):
     assert figures(event) == figures(again)
 
 
+@pytest.mark.parametrize("kind", ("model", "artifact"))
+def test_averages_of_a_file_of_weights_are_taken(kind, tmp_path):
+    """The best of a run with --ema are the best averages, for --weights too."""
+    model = mpctest.MODELS / "mlp.onnx"
+    data, held = digits(0, TRAINING), digits(TRAINING, HELD_BACK)
+    flags = (*CLASSES, "--ema", "0.5", "--lr", "0.01", "--best", "loss")
+    event = train(model, data, held, tmp_path, *flags)
+    compiled = (*CLASSES[:2], "--batch-size", BATCH)
+    state = tmp_path / "checkpoints" / "best" / "state.safetensors"
+    if kind == "artifact":
+        artifact = tmp_path / "model.mpc"
+        mpctest.mpc_ok("compile", model, *compiled, "-o", artifact)
+        model, compiled = artifact, ()
+    process = mpctest.mpc_ok(
+        *("eval", model, "--data", tmp_path / "held.npz", "--weights", state),
+        *("--format", "jsonl", *compiled, *CLASSES[2:]),
+    )
+    assert figures(event) == figures(json.loads(process.stdout))
+    assert (
+        "state.safetensors: the averages of --ema are taken as the "
+        "parameters: 'fc1.bias.ema', 'fc1.weight.ema'" in process.stderr
+    )
+    assert "6 of 6 parameters from" in process.stderr
+
+
+def test_parameters_called_as_averages_are_theirs(tmp_path):
+    """A model's own 'w.ema' is no average of --ema."""
+    ones = np.ones((4, 4), np.float32)
+    model = mpctest.make_model(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["h"], "first"),
+            helper.make_node("MatMul", ["h", "w.ema"], ["y"], "second"),
+        ],
+        {"x": (np.float32, [1, 4])},
+        {"y": (np.float32, [1, 4])},
+        {"w": ones, "w.ema": ones},
+    )
+    np.savez(tmp_path / "w.npz", **{"w": 2 * ones, "w.ema": 3 * ones})
+    weights = ("--weights", tmp_path / "w.npz")
+    y = mpctest.run(model, {"x": ones[:1]}, tmp_path, *weights)["y"]
+    np.testing.assert_array_equal(y, np.full((1, 4), 4 * 2 * 4 * 3))
+
+
 @pytest.mark.parametrize(
     "precision", ("32-true", "bf16-mixed", "16-mixed", "64-true")
 )

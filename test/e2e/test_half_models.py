@@ -195,3 +195,42 @@ def test_weights_too_large_for_the_types_of_the_file_are_not_written(tmp_path):
     weights = safetensors.numpy.load_file(kept[0])
     largest = max(float(np.abs(w).max()) for w in weights.values())
     assert 65504 < largest < np.inf
+
+
+FLOAT_TARGETS = ("mse", "huber", "bce_with_logits", "cross_entropy")
+
+
+@pytest.mark.parametrize("loss", FLOAT_TARGETS)
+def test_float16_outputs_have_losses_of_the_mode(loss, tmp_path):
+    """In 64-true the loss of a float16 output, its targets and the numbers of
+    its flags are float64."""
+    random = np.random.RandomState(10)
+    x = random.standard_normal((BATCH, WIDTH)).astype(np.float16)
+    w = weights(np.float16)["w1"]
+    model = mpctest.make_model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], "fc")],
+        {"x": (np.float16, ["N", WIDTH])},
+        {"y": (np.float16, ["N", WIDTH])},
+        {"w": w},
+    )
+    # Sixteenths, which add up to 1.
+    target = np.roll(np.repeat([2.0, 0.0], WIDTH // 2), 3) / WIDTH
+    target = np.tile(target, (BATCH, 1)) + np.float64(0)
+    y = (x.astype(np.float64) @ w.astype(np.float64)).astype(np.float16)
+    y = y.astype(np.float64)
+    size = np.abs(y - target)
+    logs = y - np.log(np.exp(y).sum(1, keepdims=True))
+    smooth = 0.9 * target + 0.1 / WIDTH
+    expected = {
+        "mse": np.mean(size**2),
+        "huber": np.mean(np.where(size < 1, size**2 / 2, size - 0.5)),
+        "bce_with_logits": np.mean(np.log1p(np.exp(y)) - target * y),
+        "cross_entropy": -np.mean((smooth * logs).sum(1)),
+    }[loss]
+    smoothing = ("--label-smoothing", "0.1") if loss == "cross_entropy" else ()
+    metrics, trained = mpctest.train(
+        *(model, {"x": x, "target": target}, tmp_path, "--loss", loss),
+        *("--precision", "64-true", "--batch-size", BATCH, *smoothing),
+    )
+    np.testing.assert_allclose(mpctest.losses(metrics)[0], expected, rtol=1e-12)
+    assert trained["w"].dtype == np.float16

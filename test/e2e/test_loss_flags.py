@@ -179,3 +179,64 @@ def test_emulated_gpu(loss, tmp_path):
         np.testing.assert_allclose(
             results["cuda"][1][name], value, rtol=1e-6, atol=1e-8
         )
+
+
+def multiplied(data, folder, loss, *flags):
+    """`mpc train` of y = x * w, whose output may be anything, for one step."""
+    folder.mkdir(exist_ok=True)
+    model = mpctest.make_model(
+        [helper.make_node("Mul", ["x", "w"], ["y"], "scale")],
+        {"x": (np.float32, ["N", 3])},
+        {"y": (np.float32, ["N", 3])},
+        {"w": np.ones(3, np.float32)},
+    )
+    onnx.save(model, folder / "m.onnx")
+    np.savez(folder / "d.npz", **data)
+    return mpctest.mpc(
+        *("train", folder / "m.onnx", "--data", folder / "d.npz"),
+        *("--loss", loss, "--batch-size", 4, "--train", "."),
+        *("--no-shuffle", "--output", folder / "t.onnx", *flags),
+    )
+
+
+@pytest.mark.parametrize("loss", ("bce", "bce_with_logits", "0.5*bce_with_logits@y"))
+def test_targets_of_binary_losses_are_probabilities(loss, tmp_path):
+    x = np.full((4, 3), 0.5, np.float32)
+    masks = np.zeros((4, 3), np.uint8)
+    process = multiplied({"x": x, "target": masks}, tmp_path, loss)
+    assert process.returncode == 0, process.stderr
+    masks[2, 1] = 255
+    process = multiplied({"x": x, "target": masks}, tmp_path, loss)
+    assert process.returncode == 3, process.stderr
+    assert "d.npz: target[2,1]: target 255 is not in [0,1]" in process.stderr
+    # Of two losses, each has its own.
+    data = {"x": x, "target": x, "m": masks}
+    both = ("--loss", "mse@y", "--target-array", "scale=m")
+    process = multiplied(data, tmp_path, "bce@scale", *both)
+    assert process.returncode == 3, process.stderr
+    assert "d.npz: m[2,1]: target 255 is not in [0,1]" in process.stderr
+    data = {"x": x, "target": masks, "m": x}
+    process = multiplied(data, tmp_path, "bce@scale", *both)
+    assert process.returncode == 0, process.stderr
+
+
+def test_losses_say_what_they_are_not_of(tmp_path):
+    """Outputs below 0 are no probabilities; those above are no logarithms of
+    any."""
+    x = np.arange(1, 13, dtype=np.float32).reshape(4, 3)
+    process = multiplied({"x": -x, "target": x / 12}, tmp_path, "bce")
+    assert process.returncode == 7, process.stderr
+    assert (
+        "bce is of probabilities, and an output that is not in [0,1] makes it "
+        "so: of logits it is --loss bce_with_logits" in process.stderr
+    )
+    labels = {"x": x, "target": np.arange(4) % 3}
+    process = multiplied(labels, tmp_path, "nll", "--epochs", "3")
+    assert process.returncode == 0, process.stderr
+    warning = "step 1: nll is below 0, which it cannot be of log-probabilities"
+    assert process.stderr.count(warning) == 1
+    assert process.stderr.count("nll is below 0") == 1
+    labels["x"] = -x
+    process = multiplied(labels, tmp_path, "nll", "--lr", "1e-6")
+    assert process.returncode == 0, process.stderr
+    assert "nll is below 0" not in process.stderr

@@ -389,3 +389,62 @@ def test_a_batch_that_is_read_from_a_shape_is_not_named(tmp_path):
     y = mpctest.run(model, {"x": x}, tmp_path, "--batch-size", "8")["y"]
     expected = np.mean(x @ (4 * normal(0, 3, 2))) * 8 * 4
     np.testing.assert_allclose(y, expected, rtol=1e-5)
+
+
+def masked(batch, late=False):
+    """Attention over four positions with a causal mask that is made in the
+    model, as PyTorch exports torch.full((4, 4), -9).triu(1)."""
+    node = helper.make_node
+    mask = [
+        node("Expand", ["minus", "square"], ["full"], "full"),
+        node("Trilu", ["full", "one"], ["mask"], "triu", upper=1),
+    ]
+    scores = [
+        node("MatMul", ["x", "w"], ["q"], "q"),
+        node("Transpose", ["q"], ["k"], "k", perm=[0, 2, 1]),
+        node("MatMul", ["q", "k"], ["scores"], "scores"),
+    ]
+    nodes = (scores + mask if late else mask + scores) + [
+        node("Add", ["scores", "mask"], ["masked"], "add"),
+        node("Softmax", ["masked"], ["weights"], "softmax", axis=-1),
+        node("MatMul", ["weights", "q"], ["y"], "mix"),
+    ]
+    return mpctest.make_model(
+        nodes,
+        {"x": (np.float32, [batch, 4, 3])},
+        {"y": (np.float32, [batch, 4, 5])},
+        {
+            "w": normal(1, 3, 5),
+            "minus": np.float32(-9).reshape(()),
+            "square": np.array([4, 4], np.int64),
+            "one": np.int64(1).reshape(()),
+        },
+    )
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before", "behind"])
+@pytest.mark.parametrize("wanted", [1, 6])
+def test_a_mask_of_as_many_positions_as_samples_stays(wanted, late, tmp_path):
+    inputs = {"x": normal(2, wanted, 4, 3)}
+    (tmp_path / "a").mkdir()
+    expected = mpctest.run(masked(wanted), inputs, tmp_path / "a")["y"]
+    batch = ("--batch-size", str(wanted))
+    actual = mpctest.run(masked(4, late=late), inputs, tmp_path, *batch)["y"]
+    np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before", "behind"])
+def test_a_bias_of_as_many_positions_as_samples_stays(late, tmp_path):
+    """Without a triangle it is the scores, of an axis more, that say it."""
+
+    def model(batch):
+        graph = masked(batch, late=late)
+        triu = [n for n in graph.graph.node if n.op_type == "Trilu"][0]
+        triu.CopyFrom(helper.make_node("Neg", ["full"], ["mask"], "neg"))
+        return graph
+
+    inputs = {"x": normal(2, 6, 4, 3)}
+    (tmp_path / "a").mkdir()
+    expected = mpctest.run(model(6), inputs, tmp_path / "a")["y"]
+    actual = mpctest.run(model(4), inputs, tmp_path, "--batch-size", "6")["y"]
+    np.testing.assert_array_equal(actual, expected)

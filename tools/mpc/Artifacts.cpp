@@ -65,6 +65,23 @@ static void addLabels(json::Object &object, llvm::ArrayRef<LabelFacts> labels) {
     object["labels"] = std::move(inputs);
 }
 
+// Which inputs have targets of binary losses: numbers in [0, 1].
+static void addProbabilities(json::Object &object,
+                             const RecipeOptions &recipe) {
+  json::Object inputs;
+  for (const std::string &text : recipe.losses) {
+    llvm::Expected<LossSpec> loss = parseLoss(text);
+    if (!loss)
+      llvm::consumeError(loss.takeError()); // it has been checked
+    else if (loss->kind == LossKind::BCE ||
+             loss->kind == LossKind::BCEWithLogits)
+      inputs[json::fixUTF8(findTarget(recipe.targetArrays, loss->output))] =
+          getLossInfo(loss->kind).name;
+  }
+  if (!inputs.empty())
+    object["probabilities"] = std::move(inputs);
+}
+
 json::Object Driver::describeRecipe() const {
   // The first is the one that predictions and labels are of.
   llvm::StringRef whole;
@@ -83,6 +100,7 @@ json::Object Driver::describeRecipe() const {
   if (!output.empty() && !isOnly)
     object["loss_output"] = output;
   addLabels(object, labels);
+  addProbabilities(object, recipe);
   if (normalizations.updated > 0)
     object["running_variance"] =
         normalizations.isUnbiased ? "unbiased" : "population";

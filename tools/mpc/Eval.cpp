@@ -23,6 +23,7 @@
 #include "tools/mpc/Progress.h"
 #include "tools/mpc/SampleBatch.h"
 #include "tools/mpc/TrainReport.h"
+#include "tools/mpc/WeightFiles.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -300,6 +301,11 @@ ExitCode EvalRun::loadFile(const std::string &file) {
   StatusOr<std::vector<Array>> values = readArrays(file);
   if (!values.ok())
     return reportError(values.status());
+  takeAveragedWeights(file, *values, [&](llvm::StringRef name) {
+    return llvm::any_of(opened.trainee->info().state, [&](const Port &port) {
+      return port.name == name && isModelRole(port.role);
+    });
+  });
   Status status = loadWeights(*opened.trainee, *values);
   if (!status.ok())
     return reportError(

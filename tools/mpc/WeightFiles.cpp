@@ -8,6 +8,7 @@
 #include "frontends/ONNX/Model/Weights.h"
 #include "frontends/ONNX/Training/Artifacts.h"
 #include "runtime/train/ArrayFile.h"
+#include "runtime/train/AveragedWeights.h"
 #include "runtime/train/RuntimeCheckpoint.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Notes.h"
@@ -183,8 +184,25 @@ static llvm::Error toError(const runtime::Status &status) {
   return onnx_frontend::makeError(status.getCode(), status.message());
 }
 
-static llvm::Expected<Values> readValues(const std::string &file,
-                                         MLIRContext *context) {
+void mpc::tools::takeAveragedWeights(
+    const std::string &file, std::vector<runtime::train::Array> &arrays,
+    llvm::function_ref<bool(StringRef)> isOwn) {
+  std::vector<std::string> taken = runtime::train::takeAverages(
+      arrays, [&](const std::string &name) { return isOwn(name); });
+  if (taken.empty())
+    return;
+  llvm::sort(taken);
+  llvm::erase_if(arrays, [&](const runtime::train::Array &array) {
+    return llvm::binary_search(taken, array.name);
+  });
+  note(file + ": the averages of --ema are taken as the parameters: " +
+       listNearestNames("", taken));
+}
+
+// `isOwn` is of names that are the model's.
+static llvm::Expected<Values>
+readValues(const std::string &file, MLIRContext *context,
+           llvm::function_ref<bool(StringRef)> isOwn) {
   Values values;
   if (StringRef(file).ends_with(".onnx")) {
     auto read = onnx_frontend::readWeights(file, context);
@@ -196,6 +214,7 @@ static llvm::Expected<Values> readValues(const std::string &file,
     auto arrays = runtime::train::readArrays(file);
     if (!arrays.ok())
       return toError(arrays.status());
+    takeAveragedWeights(file, *arrays, isOwn);
     for (const runtime::train::Array &array : *arrays)
       values.emplace_back(array.name, toHostTensor(array, context));
   }
@@ -239,11 +258,17 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
   for (const std::string &prefix : given.weightsPrefixes)
     if (llvm::Error error = renamed.add(prefix))
       return error;
+  llvm::StringSet<> taken;
+  for (StringRef name : onnx_frontend::getTakenNames(model))
+    taken.insert(name);
   std::vector<std::string> files = given.weights;
   if (files.empty())
     files = findOwnCheckpoint(model);
   for (const std::string &file : files) {
-    llvm::Expected<Values> values = readValues(file, context);
+    llvm::Expected<Values> values =
+        readValues(file, context, [&](StringRef name) {
+          return taken.contains(renamed.rename(name));
+        });
     if (!values)
       return values.takeError();
     // The model's names: as they are told, or else as they are found.

@@ -6,9 +6,14 @@
 
 #include "frontends/ONNX/Model/ImportOptions.h"
 #include "frontends/ONNX/Model/Model.h"
+#include "runtime/train/Array.h"
 #include "tools/mpc/Options.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <string>
+#include <vector>
 
 namespace mpc::tools {
 
@@ -22,6 +27,14 @@ llvm::Error readWeightFiles(const ModelOptions &given,
                             const onnx_frontend::Model &model,
                             onnx_frontend::ImportOptions &options,
                             mlir::MLIRContext *context);
+
+/// Of the arrays of `file`, those of a checkpoint of a run with --ema, takes
+/// the averages as the parameters, which a note says: they are what such a run
+/// evaluates and gives to --output. `isOwn` is of names that are the model's,
+/// which has a parameter of the name of an average then.
+void takeAveragedWeights(const std::string &file,
+                         std::vector<runtime::train::Array> &arrays,
+                         llvm::function_ref<bool(llvm::StringRef)> isOwn);
 
 /// Says how many of the module's parameters and statistics each file gave,
 /// what it has beside them, and which keep the model's values.

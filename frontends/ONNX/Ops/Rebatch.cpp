@@ -370,6 +370,60 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
   return success();
 }
 
+static bool isElementwise(StringRef op) {
+  return llvm::is_contained(
+      {StringRef("Add"), StringRef("Sub"), StringRef("Mul"), StringRef("Div"),
+       StringRef("Min"), StringRef("Max"), StringRef("Neg"), StringRef("And"),
+       StringRef("Or"), StringRef("Not"), StringRef("Where"), StringRef("Cast"),
+       StringRef("CastLike"), StringRef("Identity"), StringRef("Trilu")},
+      op);
+}
+
+// A mask of [4,4] that the model makes is of four positions and not of four
+// samples, though the batch was 4, where it is added to scores of [4,4,4]; or
+// where a triangle of it is taken.
+void Rebatch::noteBeside(NodeImporter &node) {
+  StringRef op = node.getOpType(), output = node.getOutputName(0);
+  std::optional<Shape> shape = getKnownShape(node, output);
+  if (!shape || shape->size() < 2)
+    return;
+  // An Expand that adaptExpand may take for one of samples.
+  if (op == "Expand" && exported > 1 && shape->front() == exported)
+    expanded[output] = output.str();
+  if (!isElementwise(op))
+    return;
+  for (unsigned i = 0; i < node.getNumInputs(); ++i) {
+    auto from = expanded.find(node.getInputName(i));
+    if (from == expanded.end())
+      continue;
+    const std::string root = from->second;
+    const Shape &before = shapes.find(root)->second;
+    if (op == "Trilu" && before.size() == 2)
+      partners.try_emplace(root, Partner{"", -1});
+    if (*shape == before)
+      expanded[output] = root;
+    // What it is combined with has axes in front of its own.
+    for (const std::string &other : node.getNode().input())
+      if (shape->size() > before.size() &&
+          shapes.lookup(other).size() == shape->size())
+        partners.try_emplace(
+            root, Partner{other, int64_t(shape->size() - before.size())});
+  }
+}
+
+bool Rebatch::liesBesideBatch(StringRef name) const {
+  auto it = partners.find(name);
+  if (it == partners.end())
+    return false;
+  const Partner &partner = it->second;
+  if (partner.axis < 0)
+    return true;
+  // Where the batch of the other is not known yet, it is in front.
+  if (std::optional<Place> place = findPlace(partner.name))
+    return place->axis != partner.axis;
+  return shapes.lookup(partner.name).front() == exported;
+}
+
 LogicalResult Rebatch::follow(NodeImporter &node) {
   if (!recording) {
     followSources(node);
@@ -390,6 +444,8 @@ LogicalResult Rebatch::follow(NodeImporter &node) {
     if (constant && !constant->isFloat() && shape->size() == 1)
       integers[name] = constant->getIntegers();
   }
+  if (recording)
+    noteBeside(node);
   // What the nodes read and none of them made.
   for (const std::string &name : node.getNode().input())
     if (recording && !name.empty() && !shapes.contains(name))
@@ -441,7 +497,8 @@ Rebatch::Shape Rebatch::adaptExpand(NodeImporter &node,
     int64_t axis = from->axis + result.size() - shape.size();
     if (axis >= 0 && result[axis] == shape[from->axis])
       result[axis] = scale(result[axis]);
-  } else if (exported > 1 && result.size() > 1 && result[0] == exported) {
+  } else if (exported > 1 && result.size() > 1 && result[0] == exported &&
+             !liesBesideBatch(node.getOutputName(0))) {
     result[0] = wanted; // one for all samples, such as a class token
   }
   return result;

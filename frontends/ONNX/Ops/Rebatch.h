@@ -88,6 +88,8 @@ private:
   bool namesSamples(NodeImporter &node);
   bool averagesSum(NodeImporter &node);
   void followSources(NodeImporter &node);
+  void noteBeside(NodeImporter &node);
+  bool liesBesideBatch(llvm::StringRef expanded) const;
   bool isExportedBatch(NodeImporter &node, unsigned input) const;
   void noteNumber(NodeImporter &node);
 
@@ -108,6 +110,18 @@ private:
   /// Of the results of products: how many terms their sums have.
   llvm::StringMap<int64_t> terms;
   std::vector<std::string> numbers;
+
+  /// The value that a constant is combined with, and the axis of it that the
+  /// constant's first one lies on; -1 where that is no batch by itself.
+  struct Partner {
+    std::string name;
+    int64_t axis;
+  };
+  /// As exported: results of Expand that begin with the exported batch, and
+  /// what is computed of them element by element, to the first; and what that
+  /// is combined with.
+  llvm::StringMap<std::string> expanded;
+  llvm::StringMap<Partner> partners;
 };
 
 } // namespace mpc::onnx_frontend

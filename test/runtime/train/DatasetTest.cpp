@@ -551,6 +551,29 @@ TEST(Dataset, SplitLeavesNeitherPartEmpty) {
                   "leaves nothing");
 }
 
+TEST(Dataset, LocatesATargetThatIsNoProbability) {
+  FunctionPorts ports = imagePorts();
+  for (Port &port : ports.inputs)
+    if (port.role == Role::Label)
+      port.type = DType::F32;
+  const auto create = [&](float target, const char *loss) {
+    DatasetOptions options;
+    options.probabilitiesOf = loss;
+    return Dataset::create(
+        {images(3),
+         makeArray<float>("target", ElementType::F32, {3}, {0, 1, target})},
+        ports, options);
+  };
+  expectInvalid(create(255, "bce"),
+                "target[2]: target 255 is not in [0,1], where those of bce "
+                "are; help: true is 1");
+  expectInvalid(create(-0.5f, "bce"), "target[2]: target -0.5 is not in [0,1]");
+  // What rounding makes of 1 is one.
+  for (float target : {0.5f, 1.0000001f})
+    EXPECT_TRUE(create(target, "bce").ok());
+  EXPECT_TRUE(create(255, "").ok());
+}
+
 TEST(Dataset, FingerprintSeesEveryByteNameAndShape) {
   const auto fingerprint = [](const std::vector<Array> &arrays) {
     return Dataset::create(arrays, imagePorts())->fingerprint();
@@ -568,6 +591,10 @@ TEST(Dataset, KnowsTheClassesFromThePrediction) {
                              "3,\"ignore_index\":-100}";
   EXPECT_EQ(datasetOptionsFor(model.info()).classes, 3);
   EXPECT_EQ(datasetOptionsFor(model.info()).ignoreIndex, -100);
+  model.description.recipe = "{\"probabilities\":{\"masks\":\"bce\"}}";
+  EXPECT_EQ(datasetOptionsFor(model.info()).rangeOf("masks").probabilitiesOf,
+            "bce");
+  EXPECT_EQ(datasetOptionsFor(model.info()).rangeOf("x").probabilitiesOf, "");
   model.description.recipe = "{}";
   model.description.loss = "mse";
   EXPECT_FALSE(datasetOptionsFor(model.info()).classes.has_value());
