@@ -276,9 +276,18 @@ bool mpc::isArrangement(Operation *op) {
          });
 }
 
+bool mpc::isContiguousPart(ArrayRef<int64_t> sizes, ArrayRef<int64_t> whole) {
+  for (auto [size, extent] :
+       llvm::zip_equal(llvm::reverse(sizes), llvm::reverse(whole)))
+    if (size != 1 || extent != 1)
+      return size != 1;
+  return true;
+}
+
 bool mpc::isLoadedPart(Operation *op) {
   auto slice = dyn_cast<SliceOp>(op);
   return slice && isa<BlockArgument>(slice.getInput()) &&
+         isContiguousPart(slice.getSizes(), shapeOf(slice.getInput())) &&
          llvm::all_of(slice.getStrides(),
                       [](int64_t stride) { return stride == 1; });
 }
@@ -286,6 +295,8 @@ bool mpc::isLoadedPart(Operation *op) {
 bool mpc::isStoredJoin(Operation *op) {
   auto join = dyn_cast<ConcatOp>(op);
   return join &&
+         isContiguousPart(shapeOf(join.getInputs()[0]),
+                          shapeOf(join.getOutput())) &&
          llvm::all_of(join.getInputs(),
                       [&](Value input) {
                         return input.getDefiningOp() &&

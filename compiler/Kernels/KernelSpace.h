@@ -134,12 +134,18 @@ TransposeSpace getTransposeSpace(TransposeOp transpose);
 /// keeps rows whole, which nothing reads but the terminator.
 bool isArrangement(mlir::Operation *op);
 
-/// Whether `op` only says which part of an argument a kernel loads: a slice of
-/// neighbours along every axis.
+/// Whether neighbours along the innermost axis of a part of `sizes` elements,
+/// of a tensor of `whole`, lie side by side, as vectors want them. The real
+/// parts of complex numbers do not: (8, 1) of (8, 2).
+bool isContiguousPart(llvm::ArrayRef<int64_t> sizes,
+                      llvm::ArrayRef<int64_t> whole);
+
+/// Whether `op` only says which part of an argument a kernel loads: a
+/// contiguous one of neighbours along every axis.
 bool isLoadedPart(mlir::Operation *op);
 
 /// Whether `op` only says where a kernel stores what it computed: values of one
-/// shape side by side in one result, a concat that nothing reads but the
+/// shape as contiguous parts of one result, a concat that nothing reads but the
 /// terminator.
 bool isStoredJoin(mlir::Operation *op);
 

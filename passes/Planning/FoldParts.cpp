@@ -10,6 +10,8 @@
 #include "passes/Planning/Movement.h"
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Kernels/KernelSpace.h"
+
 #include "mlir/IR/IRMapping.h"
 
 namespace mpc {
@@ -23,17 +25,6 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 // Slices
 //===----------------------------------------------------------------------===//
-
-/// Whether neighbours along the innermost axis of a part of `sizes` elements,
-/// of a tensor of `whole`, lie side by side, as vectors want them. The real
-/// parts of complex numbers do not: (8, 1) of (8, 2).
-static bool isContiguous(ArrayRef<int64_t> sizes, ArrayRef<int64_t> whole) {
-  for (auto [size, extent] :
-       llvm::zip_equal(llvm::reverse(sizes), llvm::reverse(whole)))
-    if (size != 1 || extent != 1)
-      return size != 1;
-  return true;
-}
 
 /// Whether the kernel that reads `use` can load a part of a tensor there: it
 /// computes with the element at its own place alone.
@@ -103,7 +94,7 @@ static void loadParts(RegionOp movement) {
     return;
   Value source = movement->getOperand(0), part = movement.getResult(0);
   if (part.use_empty() || typeOf(part).getNumElements() == 0 ||
-      !isContiguous(shapeOf(part), shapeOf(source)) ||
+      !isContiguousPart(shapeOf(part), shapeOf(source)) ||
       !isWorthKeeping(source, part) ||
       !llvm::all_of(part.getUses(), canLoadPart) ||
       (source.getDefiningOp() && !canLoadParts(source, getPhase(movement))))
@@ -132,7 +123,8 @@ static ConcatOp findJoin(RegionOp region) {
       ShapedType::getNumElements(
           shapeOf(join.getOutput()).take_front(join.getAxis())) == 1;
   return isAlike && !isOutermost && first.getNumElements() > 0 &&
-                 isContiguous(first.getShape(), shapeOf(join.getOutput())) &&
+                 isContiguousPart(first.getShape(),
+                                  shapeOf(join.getOutput())) &&
                  elementOf(join.getOutput()) == first.getElementType()
              ? join
              : ConcatOp();

@@ -95,27 +95,20 @@ void FragmentEmitter::store(Value value, Value buffer, Value offset,
 
 Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
   bool vector = isVector(scope, *node.strides);
-  int64_t step = node.strides->empty() ? 1 : node.strides->back();
   Value offset;
   if (node.argument == 0 && tileBase) {
     offset = addIndex(b, tileBase, scope.indices.back());
     vector = scope.width > 1;
-    step = 1;
   } else {
     offset = getOffset(scope, *node.strides);
+    assert((!vector || node.strides->back() == 1) &&
+           "adjacent elements lie side by side");
   }
   offset = addOffset(offset, node.offset);
-  Value buffer = context.buffers[node.argument];
-  Type element = elementOf(context.kernel.getArgument(node.argument));
-  if (!vector || step == 1)
-    return load(buffer, element, offset, vector ? scope.width : 1,
-                std::gcd(getMultiple(scope, *node.strides), node.offset));
-  // Lanes that lie apart are loaded one by one.
-  SmallVector<Value> lanes;
-  for (int64_t lane = 0; lane < scope.width; ++lane)
-    lanes.push_back(load(buffer, element, addOffset(offset, lane * step)));
-  auto type = VectorType::get(scope.width, lanes.front().getType());
-  return vector::FromElementsOp::create(b, type, lanes);
+  Value argument = context.kernel.getArgument(node.argument);
+  return load(context.buffers[node.argument], elementOf(argument), offset,
+              vector ? scope.width : 1,
+              std::gcd(getMultiple(scope, *node.strides), node.offset));
 }
 
 Value FragmentEmitter::loadElements(const Node &argument, Value offset,
@@ -128,18 +121,12 @@ Value FragmentEmitter::loadElements(const Node &argument, Value offset,
 void FragmentEmitter::store(const Scope &scope, const Output &output) {
   Value value = scope.values[output.value.node][output.value.result];
   bool vector = isVector(scope, output.strides);
-  Value buffer = context.buffers[output.argument];
+  assert((!vector || output.strides.back() == 1) &&
+         "adjacent elements lie side by side");
   Value offset = addOffset(getOffset(scope, output.strides), output.offset);
-  if (!vector || output.strides.back() == 1)
-    return store(value, buffer, offset, vector ? scope.width : 1,
-                 std::gcd(getMultiple(scope, output.strides), output.offset));
-  // Lanes that lie apart are stored one by one.
-  for (int64_t lane = 0; lane < scope.width; ++lane) {
-    Value own = isa<VectorType>(value.getType())
-                    ? Value(vector::ExtractOp::create(b, value, lane))
-                    : value;
-    store(own, buffer, addOffset(offset, lane * output.strides.back()), 1, 1);
-  }
+  store(value, context.buffers[output.argument], offset,
+        vector ? scope.width : 1,
+        std::gcd(getMultiple(scope, output.strides), output.offset));
 }
 
 //===----------------------------------------------------------------------===//

@@ -73,3 +73,14 @@ func.func private @segments(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
   }
   return %0 : tensor<4x8xf32>
 }
+
+// -----
+
+// Parts of complex numbers lie apart, and vectors want neighbours.
+func.func private @real(%x: tensor<8x2xf32>) -> tensor<8x1xf32>
+    attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  // expected-error @below {{'mpc.slice' op cannot be part of a kernel of kind 'pointwise'}}
+  %0 = mpc.slice %x {offsets = array<i64: 0, 0>, sizes = array<i64: 8, 1>} : (tensor<8x2xf32>) -> tensor<8x1xf32>
+  %1 = mpc.neg %0 : (tensor<8x1xf32>) -> tensor<8x1xf32>
+  return %1 : tensor<8x1xf32>
+}
