@@ -83,7 +83,9 @@ KernelPartition Pointwise::partition(func::FuncOp kernel,
   while (axis > uniform && ShapedType::getNumElements(space.drop_front(axis)) <
                                kBlockThreads * kWarp)
     --axis;
-  int64_t inner = ShapedType::getNumElements(space.drop_front(axis));
+  // A tensor without elements has rows of none.
+  int64_t inner = std::max<int64_t>(
+      1, ShapedType::getNumElements(space.drop_front(axis)));
   return shareRows(
       elements / inner, inner,
       vectorOf(kernel, space.back() == 1 ? inner : space.back(), gpu));

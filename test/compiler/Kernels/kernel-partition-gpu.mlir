@@ -110,3 +110,11 @@ func.func private @empty(%x: tensor<0x4xf32>) -> tensor<0x1xf32>
       : (tensor<0x4xf32>) -> tensor<0x1xf32>
   return %0 : tensor<0x1xf32>
 }
+
+// Rows without elements.
+// expected-remark @below {{extent 0, grain 256, inner 1, threads 256, lanes 1, vector 4}}
+func.func private @none(%x: tensor<5x0xf32>, %b: tensor<5x1xf32>)
+    -> tensor<5x0xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %0 = mpc.add %x, %b : (tensor<5x0xf32>, tensor<5x1xf32>) -> tensor<5x0xf32>
+  return %0 : tensor<5x0xf32>
+}

@@ -359,19 +359,6 @@ TEST(Dataset, JoinsAlongTheAxisOfSamples) {
             Dataset::create({whole}, ports)->fingerprint());
 }
 
-TEST(Dataset, ALayoutOfARowOfFeaturesHasNoEffect) {
-  const FunctionPorts ports{{{"x", Role::Data, DType::F32, {1, 6}}}, {}};
-  DatasetOptions options;
-  options.preparation = *parsePreparation({}, {"channels-last"}, "", 0);
-  StatusOr<Dataset> data = Dataset::create(
-      {makeArray<float>("x", ElementType::F32, {1, 6}, {0, 1, 2, 3, 4, 5})},
-      ports, options);
-  ASSERT_FALSE(data.ok());
-  EXPECT_EQ(data.status().getCode(), StatusCode::Usage);
-  EXPECT_NE(data.status().message().find("--input-layout: input 'x'"),
-            std::string::npos);
-}
-
 TEST(Dataset, JoinsFilesOfSeveralTypesWhereEachIsConverted) {
   const FunctionPorts ports{{{"x", Role::Data, DType::F32, {3, 1}},
                              {"y", Role::Label, DType::I64, {3}}},

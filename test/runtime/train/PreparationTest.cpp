@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Support.h"
 
+#include "runtime/train/Dataset.h"
 #include "runtime/train/Preparation.h"
 
 #include <cstring>
@@ -125,6 +126,19 @@ TEST(Preparation, ChangesAllChannelsAlike) {
   for (int64_t i = 0; i < 12; ++i)
     for (int64_t c = 0; c < 2; ++c)
       EXPECT_EQ(first[size_t(c * 12 + i)], last[size_t(i * 2 + c)]);
+}
+
+TEST(Preparation, ALayoutOfARowOfFeaturesHasNoEffect) {
+  const FunctionPorts ports{{{"x", Role::Data, DType::F32, {1, 6}}}, {}};
+  DatasetOptions options;
+  options.preparation = *parsePreparation({}, {"channels-last"}, "", 0);
+  StatusOr<Dataset> data = Dataset::create(
+      {makeArray<float>("x", ElementType::F32, {1, 6}, {0, 1, 2, 3, 4, 5})},
+      ports, options);
+  ASSERT_FALSE(data.ok());
+  EXPECT_EQ(data.status().getCode(), StatusCode::Usage);
+  EXPECT_NE(data.status().message().find("--input-layout: input 'x'"),
+            std::string::npos);
 }
 
 } // namespace
