@@ -84,8 +84,8 @@ KernelPartition Pointwise::partition(func::FuncOp kernel,
                                kBlockThreads * kWarp)
     --axis;
   // A tensor without elements has rows of none.
-  int64_t inner = std::max<int64_t>(
-      1, ShapedType::getNumElements(space.drop_front(axis)));
+  int64_t inner =
+      std::max<int64_t>(1, ShapedType::getNumElements(space.drop_front(axis)));
   return shareRows(
       elements / inner, inner,
       vectorOf(kernel, space.back() == 1 ? inner : space.back(), gpu));
