@@ -443,13 +443,11 @@ Expected<ModelSummary> mpc::onnx_frontend::summarizeModel(const Model &model) {
     summary.opsets.emplace_back(normalizeDomain(opset.domain()).str(),
                                 opset.version());
   // Inputs, outputs and ops.
-  auto describe = [&](const proto::ValueInfoProto &value) {
-    return value.name() + ": " + printType(model, value.type());
-  };
   for (const auto &input : graph.input())
-    summary.inputs.push_back(describe(input));
+    summary.inputs.emplace_back(input.name(), printType(model, input.type()));
   for (const auto &output : graph.output())
-    summary.outputs.push_back(describe(output));
+    summary.outputs.emplace_back(output.name(),
+                                 printType(model, output.type()));
   for (const auto &node : graph.node())
     ++summary.ops[getOpName(node)];
   // Parameters are floats of more than one element.

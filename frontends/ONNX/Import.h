@@ -66,8 +66,8 @@ struct ModelSummary {
   int64_t irVersion = 0;
   /// Domain ("" is ONNX's own) and version.
   std::vector<std::pair<std::string, int64_t>> opsets;
-  /// "x: f32[N,1,28,28]".
-  std::vector<std::string> inputs, outputs;
+  /// Name and type: "x", "f32[N,1,28,28]".
+  std::vector<std::pair<std::string, std::string>> inputs, outputs;
   /// Ops by name with their count; domain first where it is not ONNX's own.
   std::map<std::string, int64_t> ops;
   int64_t initializers = 0;

@@ -91,26 +91,17 @@ static bool isFolded(Operation *op, KernelKind kind) {
          });
 }
 
-/// True for kinds whose loops run over the hero's result, which can then be
-/// stored in another order of axes.
-static bool storesArranged(KernelKind kind) {
-  return kind == KernelKind::Contraction || kind == KernelKind::Epilogue;
-}
-
-/// True for kinds all of whose loads go by what an operand's strides are.
-static bool loadsParts(KernelKind kind) {
-  return kind == KernelKind::Pointwise || kind == KernelKind::RowReduce ||
-         kind == KernelKind::Epilogue;
-}
-
-/// True for kinds all of whose stores go by what a result's strides are.
-static bool storesParts(KernelKind kind) {
-  return kind == KernelKind::Pointwise || kind == KernelKind::Epilogue;
-}
-
-/// True for kinds whose loops go along rows, which may lie in any order.
-static bool readsAndStoresRows(KernelKind kind) {
-  return kind == KernelKind::Pointwise || kind == KernelKind::RowReduce;
+/// Whether `op` computes nothing in a kernel of `kind`, and only says where an
+/// operand is loaded or a result stored. Loads and stores of elements go by
+/// strides; a contraction's operands are its own affair.
+static bool isPlacement(Operation *op, KernelKind kind) {
+  const bool isPointwise = kind == KernelKind::Pointwise;
+  const bool isRows = kind == KernelKind::RowReduce;
+  const bool isTail = kind == KernelKind::Epilogue;
+  return ((isPointwise || isRows) && keepsRows(op)) ||
+         ((isTail || kind == KernelKind::Contraction) && isArrangement(op)) ||
+         ((isPointwise || isRows || isTail) && isLoadedPart(op)) ||
+         ((isPointwise || isTail) && isStoredJoin(op));
 }
 
 /// Divides a kernel's work and emits its loops as its hero says.
@@ -141,10 +132,7 @@ static LogicalResult checkOps(Block &body, KernelKind kind) {
     }
     // Views and folded ops have no code; others must have a place in the kind.
     if (isFolded(&op, kind) || hasRole(&op, RegionRole::View) ||
-        (storesArranged(kind) && isArrangement(&op)) ||
-        (loadsParts(kind) && isLoadedPart(&op)) ||
-        (storesParts(kind) && isStoredJoin(&op)) ||
-        (readsAndStoresRows(kind) && keepsRows(&op)))
+        isPlacement(&op, kind))
       continue;
     if (!mayHold(kind, &op))
       return op.emitOpError("cannot be part of a kernel of kind '")

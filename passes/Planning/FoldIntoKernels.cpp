@@ -245,38 +245,21 @@ static void foldResult(RegionOp region, OpResult result) {
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// Whether the kernel of a region reads `operand` along its loops, and so in
-/// any order.
-static bool isReadByElement(OpOperand &operand) {
+/// Whether a kernel whose loops take rows in any order reads `operand` along
+/// them.
+static bool isReadInAnyOrder(OpOperand &operand) {
   auto region = dyn_cast<RegionOp>(operand.getOwner());
-  if (!region || !takesAnyOrder(region))
-    return false;
-  BlockArgument argument =
-      region.getBody().getArgument(operand.getOperandNumber());
-  return llvm::all_of(argument.getUses(), [](OpOperand &use) {
-    Operation *user = use.getOwner();
-    return (isa<ReductionOpInterface>(user) && use.getOperandNumber() == 0) ||
-           (hasRole(user, RegionRole::Elementwise) && !readsMemory(use) &&
-            !isTable(use));
-  });
+  return region && takesAnyOrder(region) && isReadByElement(operand);
 }
 
 /// Lets all readers of what `movement`, a transpose of rows, makes read what it
 /// moves; it goes then.
 static void foldOperand(RegionOp movement, TransposeOp transpose) {
   Value moved = movement.getResult(0);
-  if (moved.use_empty() || !llvm::all_of(moved.getUses(), isReadByElement))
+  if (moved.use_empty() || !llvm::all_of(moved.getUses(), isReadInAnyOrder))
     return;
-  for (OpOperand &use : llvm::make_early_inc_range(moved.getUses())) {
-    Block &body = cast<RegionOp>(use.getOwner()).getBody().front();
-    BlockArgument argument = body.getArgument(use.getOperandNumber());
-    use.set(movement->getOperand(0));
-    argument.setType(use.get().getType());
-    auto builder = OpBuilder::atBlockBegin(&body);
-    auto inside = cast<TransposeOp>(builder.clone(*transpose));
-    argument.replaceAllUsesWith(inside.getOutput());
-    inside->setOperand(0, argument);
-  }
+  for (OpOperand &use : llvm::make_early_inc_range(moved.getUses()))
+    readThrough(use, transpose);
   movement.erase();
 }
 

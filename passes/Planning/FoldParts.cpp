@@ -26,37 +26,14 @@ using namespace mpc;
 // Slices
 //===----------------------------------------------------------------------===//
 
-/// Whether the kernel that reads `use` can load a part of a tensor there: it
-/// computes with the element at its own place alone.
+/// Whether the kernel that reads `use` can load a part of a tensor there.
 static bool canLoadPart(OpOperand &use) {
   auto reader = dyn_cast<RegionOp>(use.getOwner());
-  if (!reader || (reader.getKind() != KernelKind::Pointwise &&
-                  reader.getKind() != KernelKind::RowReduce &&
-                  reader.getProvider() != ContractionProvider::Library))
-    return false;
-  Block &body = reader.getBody().front();
-  return llvm::all_of(body.getArgument(use.getOperandNumber()).getUses(),
-                      [](OpOperand &inside) {
-                        Operation *op = inside.getOwner();
-                        return !readsMemory(inside) &&
-                               (hasRole(op, RegionRole::Elementwise) ||
-                                isa<ReductionOpInterface>(op));
-                      });
-}
-
-/// Makes the kernel that reads `use` load the part of its operand that `slice`
-/// takes.
-static void loadPart(OpOperand &use, SliceOp slice, Value source) {
-  auto reader = cast<RegionOp>(use.getOwner());
-  Block &body = reader.getBody().front();
-  BlockArgument argument = body.getArgument(use.getOperandNumber());
-  argument.setType(source.getType());
-  use.set(source);
-  auto builder = OpBuilder::atBlockBegin(&body);
-  IRMapping mapping;
-  mapping.map(slice.getInput(), argument);
-  auto part = cast<SliceOp>(builder.clone(*slice, mapping));
-  argument.replaceAllUsesExcept(part.getOutput(), part);
+  return reader &&
+         (reader.getKind() == KernelKind::Pointwise ||
+          reader.getKind() == KernelKind::RowReduce ||
+          reader.getProvider() == ContractionProvider::Library) &&
+         isReadByElement(use);
 }
 
 /// Whether a kernel of another phase than `phase` reads `value`, which then
@@ -100,7 +77,7 @@ static void loadParts(RegionOp movement) {
       (source.getDefiningOp() && !canLoadParts(source, getPhase(movement))))
     return;
   for (OpOperand &use : llvm::make_early_inc_range(part.getUses()))
-    loadPart(use, slice, source);
+    readThrough(use, slice);
   movement.erase();
 }
 

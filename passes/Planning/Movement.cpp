@@ -2,6 +2,7 @@
 #include "passes/Planning/Movement.h"
 
 #include "compiler/Dialect/Plan/Plan.h"
+#include "compiler/Interfaces/IndexedOpInterface.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -148,4 +149,33 @@ bool mpc::isWorthKeeping(Value source, Value part) {
   Operation *maker = source.getDefiningOp();
   return !maker || maker->hasTrait<OpTrait::ConstantLike>() ||
          4 * typeOf(part).getNumElements() >= typeOf(source).getNumElements();
+}
+
+//===----------------------------------------------------------------------===//
+// Readers
+//===----------------------------------------------------------------------===//
+
+bool mpc::isReadByElement(OpOperand &use) {
+  auto reader = cast<RegionOp>(use.getOwner());
+  BlockArgument argument = reader.getBody().getArgument(use.getOperandNumber());
+  return llvm::all_of(argument.getUses(), [](OpOperand &inside) {
+    Operation *op = inside.getOwner();
+    return !readsMemory(inside) &&
+           (hasRole(op, RegionRole::Elementwise) ||
+            (isa<ReductionOpInterface>(op) && inside.getOperandNumber() == 0));
+  });
+}
+
+void mpc::readThrough(OpOperand &use, Operation *movement) {
+  // The kernel's argument is what was moved,
+  Value source = movement->getParentOfType<RegionOp>()->getOperand(0);
+  Block &body = cast<RegionOp>(use.getOwner()).getBody().front();
+  BlockArgument argument = body.getArgument(use.getOperandNumber());
+  use.set(source);
+  argument.setType(source.getType());
+  // and all ops read it as it is moved.
+  auto builder = OpBuilder::atBlockBegin(&body);
+  Operation *inside = builder.clone(*movement);
+  argument.replaceAllUsesWith(inside->getResult(0));
+  inside->setOperand(0, argument);
 }

@@ -38,6 +38,15 @@ mlir::Value findSource(mlir::Value value, std::optional<Access> &found);
 /// four parts.
 bool isWorthKeeping(mlir::Value source, mlir::Value part);
 
+/// Whether the kernel that reads `use`, an operand of a region, computes with
+/// each element at its own place alone, and so finds it wherever it lies.
+bool isReadByElement(mlir::OpOperand &use);
+
+/// Makes the kernel that reads `use`, the result of a kernel that does nothing
+/// but `movement`, read what that moves, through a copy of `movement` as its
+/// first op.
+void readThrough(mlir::OpOperand &use, mlir::Operation *movement);
+
 } // namespace mpc
 
 #endif // MPC_PASSES_PLANNING_MOVEMENT_H

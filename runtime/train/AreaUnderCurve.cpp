@@ -37,7 +37,7 @@ std::optional<double> AreaUnderCurve::value() const {
   return pairs / (positives * negatives);
 }
 
-static double meanOf(const std::vector<AreaUnderCurve> &classes) {
+double MeanArea::value() const {
   double sum = 0, count = 0;
   for (const AreaUnderCurve &each : classes) {
     const std::optional<double> area = each.value();
@@ -62,8 +62,6 @@ void BinaryAreas::add(const EvalBatch &batch) {
     classes[i / inner % classes.size()].add(batch.at(int64_t(i)),
                                             batch.targets[i] >= 0.5);
 }
-
-double BinaryAreas::value() const { return meanOf(classes); }
 
 /// log p[c] of the scores (R, C, d...) of one label, of which there are R * d.
 static std::vector<double> logProbabilities(const EvalBatch &batch,
@@ -93,7 +91,5 @@ void ClassAreas::add(const EvalBatch &batch) {
       classes[c].add(values[c], int64_t(c) == batch.labels[i]);
   }
 }
-
-double ClassAreas::value() const { return meanOf(classes); }
 
 } // namespace mpc::runtime::train

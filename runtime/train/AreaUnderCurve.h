@@ -28,28 +28,29 @@ private:
   std::vector<Score> scores;
 };
 
-/// `auc` of binary targets: the mean over the classes, the indices of axis 1,
-/// that have samples of both kinds; NaN where none has.
-class BinaryAreas : public EvalMetric {
+/// `auc`: the mean of the areas of the classes, the indices of axis 1 of the
+/// predictions, that have samples of both kinds; NaN where none has.
+class MeanArea : public EvalMetric {
 public:
   using EvalMetric::EvalMetric;
-  void add(const EvalBatch &batch) override;
   double value() const override;
 
-private:
+protected:
   std::vector<AreaUnderCurve> classes;
 };
 
-/// `auc` of class labels: of each class against all others, by its probability,
-/// and the mean over the classes that have samples of both kinds.
-class ClassAreas : public EvalMetric {
+/// Of binary targets.
+class BinaryAreas : public MeanArea {
 public:
-  using EvalMetric::EvalMetric;
+  using MeanArea::MeanArea;
   void add(const EvalBatch &batch) override;
-  double value() const override;
+};
 
-private:
-  std::vector<AreaUnderCurve> classes;
+/// Of class labels: of each class against all others, by its probability.
+class ClassAreas : public MeanArea {
+public:
+  using MeanArea::MeanArea;
+  void add(const EvalBatch &batch) override;
 };
 
 } // namespace mpc::runtime::train

@@ -224,17 +224,22 @@ CASES = [
         {"zeros": np.zeros(3), "ones": np.ones(3)},
     ),
     # The mask is the same in both: it follows from the run's seed.
-    Case(
-        "DropoutGrad",
-        {"x": 2 + np.abs(normal(8, 8))},
-        [node("Dropout", ["x", "ratio", "training"], ["y", "mask"])],
-        [
-            microsoft(
-                "DropoutGrad", ["dy", "mask", "ratio", "training"], ["d_x"]
-            )
-        ],
-        ["x"],
-        {"ratio": np.float64(0.5), "training": np.array(True)},
+    *(
+        Case(
+            f"{prefix}DropoutGrad",
+            {"x": 2 + np.abs(normal(8, 8))},
+            [forward(f"{prefix}Dropout", ["x", "ratio", "training"], ["y", "mask"])],
+            [
+                microsoft(
+                    f"{prefix}DropoutGrad",
+                    ["dy", "mask", "ratio", "training"],
+                    ["d_x"],
+                )
+            ],
+            ["x"],
+            {"ratio": np.float64(0.5), "training": np.array(True)},
+        )
+        for prefix, forward in (("", node), ("Bitmask", microsoft))
     ),
     *(
         Case(
@@ -266,18 +271,6 @@ CASES = [
         )
         for prefix in ("", "Bitmask")
         for biased in (False, True)
-    ),
-    Case(
-        "BitmaskDropoutGrad",
-        {"x": 2 + np.abs(normal(8, 8))},
-        [microsoft("BitmaskDropout", ["x", "ratio", "training"], ["y", "mask"])],
-        [
-            microsoft(
-                "BitmaskDropoutGrad", ["dy", "mask", "ratio", "training"], ["d_x"]
-            )
-        ],
-        ["x"],
-        {"ratio": np.float64(0.5), "training": np.array(True)},
     ),
     # Of scores with a mask for all heads; and without a dropout.
     *(

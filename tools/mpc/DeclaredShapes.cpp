@@ -21,7 +21,8 @@ bool DeclaredShape::isOpen(size_t axis) const {
   return !dimensions || (axis < dimensions->size() && !extent(axis));
 }
 
-static DeclaredShape parse(const std::string &name, llvm::StringRef type) {
+DeclaredShape mpc::tools::parseDeclaredShape(const std::string &name,
+                                             llvm::StringRef type) {
   DeclaredShape shape{name, type.split('[').first.str(), std::nullopt};
   llvm::StringRef list = type.drop_front(shape.type.size());
   if (!list.consume_front("[") || !list.consume_back("]") || list == "...")
@@ -38,7 +39,7 @@ std::vector<DeclaredShape>
 mpc::tools::readDeclaredInputs(const onnx_frontend::Model &model) {
   std::vector<DeclaredShape> inputs;
   for (const auto &[name, type] : onnx_frontend::listInputs(model))
-    inputs.push_back(parse(name, type));
+    inputs.push_back(parseDeclaredShape(name, type));
   return inputs;
 }
 

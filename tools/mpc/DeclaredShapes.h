@@ -24,6 +24,10 @@ struct DeclaredShape {
   std::optional<int64_t> extent(size_t axis) const;
 };
 
+/// What a value called `name` is declared as, of its type as text, such as
+/// "f32[N,1,8,8]".
+DeclaredShape parseDeclaredShape(const std::string &name, llvm::StringRef type);
+
 /// The model's inputs.
 std::vector<DeclaredShape>
 readDeclaredInputs(const onnx_frontend::Model &model);

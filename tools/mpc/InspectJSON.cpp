@@ -2,6 +2,7 @@
 #include "tools/mpc/InspectJSON.h"
 
 #include "runtime/BoundedJSON.h"
+#include "tools/mpc/DeclaredShapes.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -34,38 +35,28 @@ JSONValue mpc::tools::describeFile(const std::string &file, const char *kind) {
 // Models
 //===----------------------------------------------------------------------===//
 
-// Extents are numbers, open ones have their names: "N,3" is ["N", 3].
-static JSONValue describeDimensions(llvm::StringRef list) {
-  JSONValue shape = JSONValue::array();
-  llvm::SmallVector<llvm::StringRef> parts;
-  list.split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
-  for (llvm::StringRef part : parts) {
-    int64_t extent;
-    if (part.getAsInteger(10, extent))
-      shape.push_back(part.str());
-    else
-      shape.push_back(extent);
-  }
-  return shape;
-}
-
-JSONValue mpc::tools::describeValue(llvm::StringRef text) {
-  auto [name, type] = text.rsplit(": ");
-  JSONValue value = {{"name", name.str()},
-                     {"type", type.split('[').first.str()}};
-  llvm::StringRef list = type.drop_front(type.split('[').first.size());
-  if (list != "[...]" && list.consume_front("[") && list.consume_back("]"))
-    value["shape"] = describeDimensions(list);
-  // A scalar has neither extents nor brackets.
-  else if (list.empty())
+// Extents are numbers, open ones have their names: f32[N,3] is ["N", 3]; a
+// scalar has none, and of an open shape there is nothing to say.
+static JSONValue describeDeclared(const std::string &name,
+                                  const std::string &type) {
+  const DeclaredShape declared = parseDeclaredShape(name, type);
+  JSONValue value = {{"name", name}, {"type", declared.type}};
+  if (declared.dimensions || type == declared.type)
     value["shape"] = JSONValue::array();
+  for (size_t axis = 0;
+       declared.dimensions && axis < declared.dimensions->size(); ++axis)
+    if (std::optional<int64_t> extent = declared.extent(axis))
+      value["shape"].push_back(*extent);
+    else
+      value["shape"].push_back((*declared.dimensions)[axis]);
   return value;
 }
 
-static JSONValue describeTexts(const std::vector<std::string> &texts) {
+static JSONValue
+describeDeclared(const std::vector<std::pair<std::string, std::string>> &all) {
   JSONValue values = JSONValue::array();
-  for (const std::string &text : texts)
-    values.push_back(describeValue(text));
+  for (const auto &[name, type] : all)
+    values.push_back(describeDeclared(name, type));
   return values;
 }
 
@@ -77,8 +68,8 @@ JSONValue mpc::tools::describe(const std::string &file,
   object["opsets"] = JSONValue::object();
   for (const auto &[domain, version] : summary.opsets)
     object["opsets"][domain] = version;
-  object["inputs"] = describeTexts(summary.inputs);
-  object["outputs"] = describeTexts(summary.outputs);
+  object["inputs"] = describeDeclared(summary.inputs);
+  object["outputs"] = describeDeclared(summary.outputs);
   object["ops"] = summary.ops;
   object["initializers"] = summary.initializers;
   object["float_elements"] = summary.parameters;
@@ -111,7 +102,7 @@ mpc::tools::describe(const std::vector<onnx_frontend::LayerSummary> &layers) {
                         {"elements", layer.elements},
                         {"parameters", layer.parameters}};
     if (!layer.type.empty())
-      object["output"] = describeValue(layer.output + ": " + layer.type);
+      object["output"] = describeDeclared(layer.output, layer.type);
     else
       object["output"] = {{"name", layer.output}};
     list.push_back(std::move(object));

@@ -24,11 +24,9 @@ void printJSON(const nlohmann::json &object);
 /// `{"file": ..., "kind": ...}`.
 nlohmann::json describeFile(const std::string &file, const char *kind);
 
-/// `{"name": "x", "shape": ["N", 3], "type": "f32"}` of "x: f32[N,3]"; without
-/// a shape where the file has none.
-nlohmann::json describeValue(llvm::StringRef text);
-
-/// A model's versions, inputs, outputs and counted ops.
+/// A model's versions, inputs, outputs and counted ops. A value is `{"name":
+/// "x", "shape": ["N", 3], "type": "f32"}`; without a shape where the file has
+/// none.
 nlohmann::json describe(const std::string &file,
                         const onnx_frontend::ModelSummary &summary);
 nlohmann::json

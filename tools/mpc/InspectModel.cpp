@@ -155,10 +155,10 @@ static void printModel(llvm::raw_ostream &os, const std::string &file,
   if (!summary.producer.empty())
     os << ", by " << summary.producer;
   os << "\n";
-  for (const std::string &input : summary.inputs)
-    os << "input   " << input << "\n";
-  for (const std::string &output : summary.outputs)
-    os << "output  " << output << "\n";
+  for (const auto &[name, type] : summary.inputs)
+    os << "input   " << name << ": " << type << "\n";
+  for (const auto &[name, type] : summary.outputs)
+    os << "output  " << name << ": " << type << "\n";
   os << "initializers: " << summary.initializers << ", " << summary.parameters
      << " float elements\n";
   if (summary.hasTrainingInfo)

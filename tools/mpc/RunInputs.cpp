@@ -267,12 +267,15 @@ static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
   auto summary = onnx_frontend::summarizeModel(model);
   if (!summary)
     return reportError(summary.takeError());
+  std::vector<std::string> declaredInputs;
+  for (const auto &[name, type] : summary->inputs)
+    declaredInputs.push_back(name + ": " + type);
   const bool hasColumns = llvm::any_of(
       inputs.arrays, [](const train::Array &input) { return input.isColumn; });
   return reportError(
       ExitCode::Usage,
       problem + options.model.model + " has the inputs " +
-          llvm::join(summary->inputs, ", ") +
+          llvm::join(declaredInputs, ", ") +
           (hasColumns && !declared.empty()
                ? "; say which columns one takes, such as --csv-columns " +
                      declared.front().name + "=" + inputs.arrays.front().name +

@@ -86,32 +86,29 @@ static LogicalResult importMSELoss(NodeImporter &node) {
                             : reduce<ReduceSumOp>(node, square, axes, false));
 }
 
-// com.microsoft: ignore_index is an input.
-static LogicalResult importSoftmaxCrossEntropyLossInternal(NodeImporter &node) {
+// com.microsoft, (scores, labels, weights, ignore_index): null after an error.
+template <typename OpT>
+static OpT createInternalLoss(NodeImporter &node) {
   node.setPhase(Phase::Loss);
   auto attributes = readInternalLossAttributes(node, 3);
   if (failed(attributes))
-    return failure();
+    return {};
   Value labels = node.operand(1);
   markLabels(node, *attributes);
-  auto op = node.create<SoftmaxCrossEntropyLossOp>(
-      {node.operand(0), labels, node.operand(2)}, *attributes);
+  return node.create<OpT>({node.operand(0), labels, node.operand(2)},
+                          *attributes);
+}
+
+static LogicalResult importSoftmaxCrossEntropyLossInternal(NodeImporter &node) {
+  auto op = createInternalLoss<SoftmaxCrossEntropyLossOp>(node);
   if (!op)
     return failure();
   (void)node.define(0, op.getLoss());
   return node.define(1, op.getLogProb());
 }
 
-// (log_prob, labels, weights, ignore_index).
 static LogicalResult importInternalNLLLoss(NodeImporter &node) {
-  node.setPhase(Phase::Loss);
-  auto attributes = readInternalLossAttributes(node, 3);
-  if (failed(attributes))
-    return failure();
-  Value labels = node.operand(1);
-  markLabels(node, *attributes);
-  auto op = node.create<NLLLossOp>({node.operand(0), labels, node.operand(2)},
-                                   *attributes);
+  auto op = createInternalLoss<NLLLossOp>(node);
   return op ? node.define(0, op.getLoss()) : failure();
 }
 

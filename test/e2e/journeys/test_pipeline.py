@@ -40,6 +40,17 @@ def test_the_gate(tmp_path):
     assert "did you mean --version?" in said
 
 
+def test_dimensions_have_any_name(tmp_path):
+    model = perceptron()
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "p: q"
+    path = save(model, tmp_path / "odd.onnx")
+    found, _ = answer("inspect", path, "--format", "json")
+    given = model.graph.input[0]
+    assert found["inputs"][0]["name"] == given.name
+    assert found["inputs"][0]["type"] == "f32"
+    assert found["inputs"][0]["shape"][0] == "p: q"
+
+
 def test_what_a_model_is(tmp_path):
     found, _ = answer("inspect", CNN, "--format", "json", "--parameters", "--layers")
     assert found["kind"] == "model"
