@@ -7,43 +7,7 @@
 #include <mutex>
 #include <new>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <ctime>
-#include <map>
-
 namespace mpc::runtime {
-namespace prof {
-struct Row {
-  std::string name;
-  double wall = 0, cpu = 0;
-  long runs = 0, slices = 0;
-};
-static std::map<std::pair<const void *, int>, Row> rows;
-static std::string current;
-static long skip = 0;
-static double now(clockid_t c) {
-  timespec t;
-  clock_gettime(c, &t);
-  return t.tv_sec * 1e3 + t.tv_nsec * 1e-6;
-}
-struct Dump {
-  ~Dump() {
-    const char *path = getenv("MPC_PROFILE");
-    if (!path)
-      return;
-    FILE *f = fopen(path, "w");
-    for (auto &[k, r] : rows)
-      fprintf(f, "%s\t%d\t%ld\t%ld\t%.4f\t%.4f\n", r.name.c_str(), k.second,
-              r.runs, r.slices, r.wall / r.runs, r.cpu / r.runs);
-    fclose(f);
-  }
-};
-static Dump dump;
-} // namespace prof
 
 /// Copies are shared among the workers in pieces of this many bytes.
 static constexpr int64_t kCopyGrain = 1 << 20;
@@ -54,7 +18,6 @@ static bool holds(const PreparedIf &conditional) {
 
 Status CPUExecutable::runSteps(std::vector<PreparedStep> &list) {
   for (PreparedStep &step : list) {
-    prof::current = step.name;
     Status status = std::visit([&](auto &op) { return runStep(op); }, step.op);
     if (!status.ok())
       return Status(status.getCode(),
@@ -101,22 +64,12 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
 
 Status CPUExecutable::runStep(PreparedLaunch &launch) {
   int64_t slices = (launch.extent + launch.grain - 1) / launch.grain;
-  prof::Row &row = prof::rows[{&launch, -1}];
-  row.name = "K " + prof::current;
-  row.runs++;
-  row.slices = slices;
-  double begin0 = prof::now(CLOCK_MONOTONIC);
-  std::atomic<int64_t> cpu{0};
   device.workers().parallelFor(slices, [&](int64_t slice, int worker) {
-    double t = prof::now(CLOCK_THREAD_CPUTIME_ID);
     int64_t begin = slice * launch.grain;
     launch.kernel(launch.args.data(), begin,
                   std::min(begin + launch.grain, launch.extent),
                   device.scratchOf(worker).scratch);
-    cpu.fetch_add(int64_t((prof::now(CLOCK_THREAD_CPUTIME_ID) - t) * 1e6));
   });
-  row.wall += prof::now(CLOCK_MONOTONIC) - begin0;
-  row.cpu += double(cpu) * 1e-6;
   return Status();
 }
 
@@ -193,32 +146,8 @@ Status CPUExecutable::runStep(std::unique_ptr<Contraction> &contraction) {
   std::mutex mutex;
   Status failure;
   for (size_t phase = 0; phase < contraction->phases().size(); ++phase) {
-    prof::Row &row = prof::rows[{contraction.get(), int(phase)}];
-    row.name = "C " + prof::current;
-    row.runs++;
-    row.slices = contraction->phases()[phase];
-    double begin0 = prof::now(CLOCK_MONOTONIC);
-    std::atomic<int64_t> cpu{0};
-    struct End {
-      prof::Row &row;
-      double b;
-      std::atomic<int64_t> &cpu;
-      ~End() {
-        row.wall += prof::now(CLOCK_MONOTONIC) - b;
-        row.cpu += double(cpu) * 1e-6;
-      }
-    } endit{row, begin0, cpu};
     device.workers().parallelFor(
         contraction->phases()[phase], [&](int64_t slice, int worker) {
-          double t = prof::now(CLOCK_THREAD_CPUTIME_ID);
-          struct E2 {
-            double t;
-            std::atomic<int64_t> &cpu;
-            ~E2() {
-              cpu.fetch_add(
-                  int64_t((prof::now(CLOCK_THREAD_CPUTIME_ID) - t) * 1e6));
-            }
-          } e2{t, cpu};
           Status status = runSlice(*contraction, phase, slice, worker);
           if (status.ok())
             return;
