@@ -16,7 +16,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
-#include "mlir/Pass/PassManager.h"
 
 #include <atomic>
 #include <future>
@@ -96,9 +95,7 @@ FailureOr<std::string> Worker::lower(StringRef text) {
     return failure();
   PipelineOptions options;
   options.target = target.getName().str();
-  PassManager passes(&context);
-  buildPipeline(passes, options, Stage::Codegen, Stage::Plan);
-  if (failed(passes.run(*module)))
+  if (failed(runStage(*module, options, Stage::Codegen)))
     return failure();
   auto code = compileKernels(
       *module, target, target.isGPU() ? CodeFormat::PTX : CodeFormat::Object);

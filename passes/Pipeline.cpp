@@ -22,6 +22,7 @@
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -282,6 +283,16 @@ void mpc::buildPipeline(OpPassManager &pm, const PipelineOptions &options,
     addPlanning(pm, options);
   if (wants(Stage::Codegen))
     addCodegen(pm, options.target);
+}
+
+LogicalResult mpc::runStage(ModuleOp module, const PipelineOptions &options,
+                            Stage stage) {
+  PassManager pm(module.getContext());
+  buildPipeline(pm, options, stage, static_cast<Stage>(int(stage) - 1));
+#ifdef NDEBUG
+  pm.enableVerifier(stage <= Stage::Differentiate);
+#endif
+  return success(succeeded(pm.run(module)) && succeeded(verify(module)));
 }
 
 namespace {

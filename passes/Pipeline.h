@@ -4,6 +4,7 @@
 #ifndef MPC_PASSES_PIPELINE_H
 #define MPC_PASSES_PIPELINE_H
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 
 #include <map>
@@ -113,6 +114,15 @@ struct PipelineOptions {
 /// produce.
 void buildPipeline(mlir::OpPassManager &pm, const PipelineOptions &options,
                    Stage last = Stage::Codegen, Stage done = Stage::Import);
+
+/// Runs the passes of `stage` on `module`, which is what the stage before it
+/// leaves, and checks what it leaves itself. What a user asks for can be what
+/// does not fit, such as a loss of labels of another shape: up to
+/// Differentiate, and in builds with assertions (`tools/build --sanitize`,
+/// Debug) everywhere, the module is checked after every pass. It is half of
+/// the time of the later stages.
+mlir::LogicalResult runStage(mlir::ModuleOp module,
+                             const PipelineOptions &options, Stage stage);
 
 /// Registers all passes of all stages by name, for mpc-opt.
 void registerAllPasses();

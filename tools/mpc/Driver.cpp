@@ -23,7 +23,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Format.h"
@@ -512,10 +511,8 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
   for (const StageInfo &info : getStages()) {
     if (!passed || info.stage == Stage::Import || info.stage > last)
       continue;
-    PassManager pm(&context);
-    buildPipeline(pm, pipeline, info.stage, done);
     done = info.stage;
-    passed = succeeded(pm.run(*module));
+    passed = succeeded(runStage(*module, pipeline, done));
     // Read where it is complete: later stages merge and decompose ops.
     if (passed && done == Stage::Precision) {
       readDecisions();
