@@ -129,9 +129,12 @@
 //      optional: "else": [STEP...]}
 //         not on a GPU, where a function is captured once and replayed
 //     {"op": "for", "count": N, "moving": [{"buffer": I, "bytes": B}, ...],
-//      "steps": [STEP...]}
+//      CPU, optional: "private": {"offset", "bytes"}, "steps": [STEP...]}
 //         the steps N times; buffer I, which lies at its offset in the first
-//         iteration, lies B bytes further on (or back) in each of the others
+//         iteration, lies B bytes further on (or back) in each of the others.
+//         With "private", a range of the arena, iterations may run at the same
+//         time, each in a range of its own: they write nothing else but what
+//         moves, and find nothing there that another left.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_ARTIFACTFORMAT_H

@@ -68,47 +68,10 @@ std::string describeElement(DType type, const Shape &shape,
 // Steps
 //===----------------------------------------------------------------------===//
 
-/// The buffers that a step of each kind reads and writes.
-static std::vector<size_t> operandsOf(const LaunchStep &step) {
-  return step.args;
-}
-static std::vector<size_t> operandsOf(const CopyStep &step) {
-  return {step.src, step.dst};
-}
-static std::vector<size_t> operandsOf(const CheckIndicesStep &) { return {}; }
-static std::vector<size_t> operandsOf(const IfStep &) { return {}; }
-static std::vector<size_t> operandsOf(const ForStep &) { return {}; }
-
-static void append(std::vector<size_t> &list,
-                   const std::optional<size_t> &index) {
-  if (index)
-    list.push_back(*index);
-}
-
-static std::vector<size_t> operandsOf(const MatMulStep &step) {
-  std::vector<size_t> list = {step.a, step.b};
-  append(list, step.c);
-  if (step.epilogue)
-    list.insert(list.end(), step.epilogue->args.begin(),
-                step.epilogue->args.end());
-  return list;
-}
-
-static std::vector<size_t> operandsOf(const ConvStep &step) {
-  std::vector<size_t> list;
-  for (const auto &index : {step.x, step.w, step.y})
-    append(list, index);
-  if (step.epilogue)
-    list.insert(list.end(), step.epilogue->args.begin(),
-                step.epilogue->args.end());
-  return list;
-}
-
 /// Those that hold floats and may be written or hold what was. A constant's
 /// infinities are the model's own.
 std::vector<size_t> NonFiniteTrace::floatsOf(const Step &step) const {
-  std::vector<size_t> list =
-      std::visit([](const auto &op) { return operandsOf(op); }, step.op);
+  std::vector<size_t> list = listBuffers(step);
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
   list.erase(std::remove_if(list.begin(), list.end(),

@@ -5,6 +5,71 @@
 
 namespace mpc::runtime {
 
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+static std::vector<size_t> operandsOf(const LaunchStep &step) {
+  return step.args;
+}
+static std::vector<size_t> operandsOf(const CopyStep &step) {
+  return {step.src, step.dst};
+}
+static std::vector<size_t> operandsOf(const CheckIndicesStep &step) {
+  return {step.buffer};
+}
+static std::vector<size_t> operandsOf(const IfStep &step) {
+  return {step.predicate};
+}
+static std::vector<size_t> operandsOf(const ForStep &) { return {}; }
+
+static void append(std::vector<size_t> &list,
+                   const std::optional<size_t> &index) {
+  if (index)
+    list.push_back(*index);
+}
+
+static std::vector<size_t> operandsOf(const MatMulStep &step) {
+  std::vector<size_t> list = {step.a, step.b};
+  append(list, step.c);
+  if (step.epilogue)
+    list.insert(list.end(), step.epilogue->args.begin(),
+                step.epilogue->args.end());
+  return list;
+}
+
+static std::vector<size_t> operandsOf(const ConvStep &step) {
+  std::vector<size_t> list;
+  for (const auto &index : {step.x, step.w, step.y})
+    append(list, index);
+  if (step.epilogue)
+    list.insert(list.end(), step.epilogue->args.begin(),
+                step.epilogue->args.end());
+  return list;
+}
+
+std::vector<size_t> listBuffers(const Step &step) {
+  return std::visit([](const auto &op) { return operandsOf(op); }, step.op);
+}
+
+/// Calls `visit` on every loop of a list, those in others too.
+template <typename Visit>
+static void forEachLoop(const std::vector<Step> &steps, Visit visit) {
+  for (const Step &step : steps) {
+    if (const auto *loop = std::get_if<ForStep>(&step.op)) {
+      visit(*loop);
+      forEachLoop(loop->steps, visit);
+    } else if (const auto *conditional = std::get_if<IfStep>(&step.op)) {
+      forEachLoop(conditional->then, visit);
+      forEachLoop(conditional->otherwise, visit);
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Functions and plans
+//===----------------------------------------------------------------------===//
+
 template <typename Values>
 static auto findNamed(const Values &values, std::string_view name) {
   auto it = std::find_if(values.begin(), values.end(),
@@ -40,6 +105,16 @@ int64_t Plan::activationBytes() const {
   int64_t bytes = 0;
   for (const auto &[name, function] : functions)
     bytes = std::max(bytes, function.arenaBytes);
+  return bytes;
+}
+
+int64_t Plan::privateBytes() const {
+  int64_t bytes = 0;
+  for (const auto &[name, function] : functions)
+    forEachLoop(function.steps, [&](const ForStep &loop) {
+      if (loop.privateMemory)
+        bytes = std::max(bytes, loop.privateMemory->bytes);
+    });
   return bytes;
 }
 

@@ -179,11 +179,27 @@ struct MovingBuffer {
   int64_t bytes = 0; ///< below 0: towards the start of the memory
 };
 
+/// Memory of the arena that each iteration of a loop has for itself.
+struct PrivateMemory {
+  int64_t offset = 0, bytes = 0;
+
+  bool contains(int64_t begin, int64_t end) const {
+    return offset <= begin && end <= offset + bytes;
+  }
+  /// Whether all of the buffer is in it.
+  bool contains(const Buffer &buffer) const {
+    return buffer.space == Space::Arena &&
+           contains(buffer.offset, buffer.offset + buffer.bytes);
+  }
+};
+
 /// Runs `steps` `count` times. Other buffers than the moving ones lie where
-/// they do in each iteration.
+/// they do in each iteration. Of a loop with private memory (not on a GPU) the
+/// iterations may run at the same time, each in a copy of that memory.
 struct ForStep {
   int64_t count = 1;
   std::vector<MovingBuffer> moving;
+  std::optional<PrivateMemory> privateMemory;
   std::vector<Step> steps;
 };
 
@@ -195,6 +211,10 @@ struct Step {
   /// The other nodes that it computes, as far as the artifact names them.
   std::vector<std::string> others = {};
 };
+
+/// The buffers that a step reads and writes, some more than once; none of a
+/// condition or a loop, whose steps have them.
+std::vector<size_t> listBuffers(const Step &step);
 
 /// One function: a list of steps over one arena.
 struct Function {
@@ -237,6 +257,8 @@ struct Plan {
   /// What a session holds beside its inputs: all state, and the largest arena.
   int64_t stateBytes() const;
   int64_t activationBytes() const;
+  /// The largest private memory of any loop.
+  int64_t privateBytes() const;
 };
 
 /// Parses the JSON `text` of a plan whose data section has `dataBytes` bytes,

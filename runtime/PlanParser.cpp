@@ -456,13 +456,19 @@ static IfStep readCondition(Reader &in, int depth) {
 }
 
 static ForStep readLoop(Reader &in, int depth) {
-  in.expectOnly({"op", "name", "count", "moving", "steps"});
+  in.expectOnly({"op", "name", "count", "moving", "private", "steps"});
   ForStep loop;
   loop.count = in.integer("count");
   in.each("moving", [&](Reader &buffer) {
     buffer.expectOnly({"buffer", "bytes"});
     loop.moving.push_back({buffer.index("buffer"), buffer.integer("bytes")});
   });
+  if (in.has("private")) {
+    Reader memory = in.object("private");
+    memory.expectOnly({"offset", "bytes"});
+    loop.privateMemory =
+        PrivateMemory{memory.integer("offset"), memory.integer("bytes")};
+  }
   loop.steps = readSteps(in, "steps", depth);
   return loop;
 }

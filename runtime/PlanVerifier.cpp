@@ -14,6 +14,8 @@ constexpr int64_t kMaxThreads = 1024;
 constexpr int64_t kMaxSharedBytes = 227 * 1024;
 /// Of a worker on a CPU: more is no scratch, and is to be in the arena.
 constexpr int64_t kMaxScratchBytes = 16 << 20;
+/// Of a worker, too: iterations with more of it share the workers.
+constexpr int64_t kMaxPrivateBytes = 16 << 20;
 
 } // namespace
 
@@ -153,6 +155,8 @@ Status PlanVerifier::verify() {
 //===----------------------------------------------------------------------===//
 
 void PlanVerifier::verifySteps(const std::vector<Step> &steps) {
+  if (privateMemory)
+    verifyPrivateBuffers(steps);
   for (size_t i = 0; i < steps.size() && failure.ok(); ++i) {
     where = "function '" + function->name + "', step " + std::to_string(i) +
             " ('" + steps[i].name + "')";
@@ -278,14 +282,64 @@ bool PlanVerifier::verifyMoving(const ForStep &step) {
   return true;
 }
 
+/// The range that each iteration has for itself is one of the arena.
+bool PlanVerifier::verifyPrivate(const ForStep &step) {
+  if (!step.privateMemory)
+    return true;
+  const PrivateMemory &memory = *step.privateMemory;
+  return expect(!plan.target.isGPU(),
+                "a GPU runs one iteration after the other") &&
+         expect(!privateMemory,
+                "a loop with private memory is in another such loop") &&
+         expect(memory.offset >= 0 &&
+                    memory.offset % format::kDataAlignment == 0 &&
+                    memory.bytes >= 0 && memory.bytes <= kMaxPrivateBytes &&
+                    memory.offset <= function->arenaBytes &&
+                    memory.bytes <= function->arenaBytes - memory.offset,
+                "its private memory is not one of the arena");
+}
+
+/// A worker has the private memory at another address: what lies in it lies in
+/// there as a whole, wherever loops inside move it.
+void PlanVerifier::verifyPrivateBuffers(const std::vector<Step> &steps) {
+  const int64_t begin = privateMemory->offset;
+  const int64_t end = begin + privateMemory->bytes;
+  for (const Step &step : steps)
+    for (size_t index : listBuffers(step)) {
+      if (index >= function->buffers.size())
+        continue;
+      const Buffer &buffer = function->buffers[index];
+      if (buffer.space != Space::Arena)
+        continue;
+      auto moved = reach.find(index);
+      int64_t low = moved == reach.end() ? buffer.offset : moved->second.first;
+      int64_t high = moved == reach.end() ? buffer.offset : moved->second.second;
+      expect(privateMemory->contains(buffer)
+                 ? privateMemory->contains(low, high + buffer.bytes)
+                 : high + buffer.bytes <= begin || low >= end,
+             "a buffer is half in private memory");
+    }
+}
+
 void PlanVerifier::verifyStep(const ForStep &step) {
   if (!expect(step.count >= 1 && step.count < kMaxExtent,
-              "a loop has between 1 and 2^31 - 2 iterations"))
+              "a loop has between 1 and 2^31 - 2 iterations") ||
+      !verifyPrivate(step))
     return;
   const auto outside = reach;
-  if (verifyMoving(step))
+  const auto privateOutside = privateMemory;
+  if (step.privateMemory)
+    privateMemory = step.privateMemory;
+  if (verifyMoving(step)) {
+    for (const MovingBuffer &moving : step.moving)
+      expect(!step.privateMemory ||
+                 !step.privateMemory->contains(
+                     function->buffers[moving.buffer]),
+             "it moves a buffer of its private memory");
     verifySteps(step.steps);
+  }
   reach = outside;
+  privateMemory = privateOutside;
 }
 
 //===----------------------------------------------------------------------===//

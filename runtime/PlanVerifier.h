@@ -73,6 +73,8 @@ private:
   void verifyBuffer(const Buffer &buffer);
   void verifyBoxes(const std::vector<IndexBox> &boxes, const Buffer &buffer);
   bool verifyMoving(const ForStep &step);
+  bool verifyPrivate(const ForStep &step);
+  void verifyPrivateBuffers(const std::vector<Step> &steps);
   void verifyValues(const std::vector<FunctionValue> &values,
                     bool (*mayHave)(Role role));
   void verifySteps(const std::vector<Step> &steps);
@@ -112,6 +114,8 @@ private:
   /// How far the loops around a step move buffers from where they start: the
   /// lowest offset and the highest.
   std::map<size_t, std::pair<int64_t, int64_t>> reach;
+  /// Of the loop around a step that has one.
+  std::optional<PrivateMemory> privateMemory;
   std::string where = "plan";
   Status failure;
 };

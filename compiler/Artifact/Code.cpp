@@ -76,8 +76,11 @@ translate(ModuleOp module, llvm::LLVMContext &context) {
 /// order they run in and without repeated work, so that one round of LLVM's O2
 /// gives code as fast as all of it, in half the time (docs/measured/cpu.md).
 static constexpr llvm::StringLiteral kCPUPipeline =
-    "cgscc(inline),function(sroa,early-cse<memssa>,simplifycfg,instcombine,"
-    "loop-mssa(licm),gvn,instcombine,loop-unroll<O2>,simplifycfg,instcombine)";
+    "cgscc(inline),"
+    "function(sroa,early-cse<memssa>,simplifycfg,"
+    "instcombine<no-verify-fixpoint>,loop-mssa(licm),gvn,"
+    "instcombine<no-verify-fixpoint>,loop-unroll<O2>,simplifycfg,"
+    "instcombine<no-verify-fixpoint>)";
 
 /// A GPU's kernels: O2 without vectorisers, which would only widen their scalar
 /// remainders.

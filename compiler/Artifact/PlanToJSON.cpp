@@ -380,10 +380,15 @@ json::Object ProgramWriter::loop(plan::ForOp op) {
       moving.push_back(
           json::Object{{"buffer", index(buffer)}, {"bytes", bytes}});
   });
-  return json::Object{{"op", word(StepKind::For)},
-                      {"count", toSigned(op.getCount())},
-                      {"moving", std::move(moving)},
-                      {"steps", stepsOf(op.getBody().front())}};
+  json::Object step{{"op", word(StepKind::For)},
+                    {"count", toSigned(op.getCount())},
+                    {"moving", std::move(moving)},
+                    {"steps", stepsOf(op.getBody().front())}};
+  if (op.getPrivateBytes())
+    step["private"] =
+        json::Object{{"offset", toSigned(*op.getPrivateOffset())},
+                     {"bytes", toSigned(*op.getPrivateBytes())}};
+  return step;
 }
 
 json::Object ProgramWriter::stepOf(Operation *op) {

@@ -16,6 +16,10 @@ using namespace mpc;
 /// The longest rows and columns of products that are computed twice.
 static constexpr int64_t kMaxRecomputedDepth = 256;
 
+/// How many elements of the wide value a worker has in its core's cache, with
+/// what is made of them: 1 MiB of scores in f32, and as much of their gradient.
+static constexpr int64_t kMostOfWorker = int64_t(1) << 18;
+
 /// How many times as many parts as are wanted there may be.
 static constexpr int64_t kMaxExcess = 4;
 
@@ -166,7 +170,8 @@ bool Tile::isConsistent() const {
 }
 
 // Chooses the smallest number of parts of `elements` elements at most, or the
-// largest number that there can be.
+// largest number that there can be. Parts that nothing is summed over run at
+// the same time, each by one worker: those are smaller, where they can be.
 bool Tile::chooseCount(int64_t elements) {
   int64_t possible = 0;
   for (auto [op, axis] : axes) {
@@ -176,6 +181,10 @@ bool Tile::chooseCount(int64_t elements) {
       if (int64_t own = getAxis(operand); own != kWhole)
         possible = std::gcd(possible, shapeOf(operand.get())[own]);
   }
+  bool isParallel = llvm::none_of(
+      axes, [](auto pair) { return pair.second == kSum; });
+  if (isParallel && possible > 0 && wide / possible <= kMostOfWorker)
+    elements = std::min(elements, kMostOfWorker);
   count = std::min<int64_t>(possible, llvm::divideCeil(wide, elements));
   int64_t wanted = count;
   while (possible > 0 && possible % count != 0)

@@ -19,8 +19,10 @@ using namespace mpc;
 
 namespace {
 /// A slice of the arena: its size and the steps between which it holds data.
+/// Of a parallel loop, all slices that its list declares.
 struct Slice {
   plan::ArenaOp op;
+  plan::ForOp loop;
   int64_t bytes = 0;
   unsigned first = ~0u, last = 0;
   int64_t offset = 0;
@@ -83,21 +85,6 @@ static void collectUses(Slice &slice, const Positions &positions) {
                        ? ~0u
                        : std::max(slice.last, positions.end(step));
     }
-}
-
-static SmallVector<Slice> collectSlices(plan::ProgramOp program) {
-  Positions positions(program);
-  SmallVector<Slice> slices;
-  program.walk([&](plan::ArenaOp arena) {
-    Slice slice;
-    slice.op = arena;
-    int64_t bytes =
-        plan::getBufferBytes(cast<MemRefType>(arena.getBuffer().getType()));
-    slice.bytes = llvm::alignTo(bytes, kAlignment);
-    collectUses(slice, positions);
-    slices.push_back(slice);
-  });
-  return slices;
 }
 
 namespace {
@@ -244,12 +231,76 @@ static int64_t assignOffsets(MutableArrayRef<Slice> slices) {
   return total;
 }
 
+//===----------------------------------------------------------------------===//
+// Programs and parallel loops
+//===----------------------------------------------------------------------===//
+
+/// A worker gains by private memory that its core's cache holds; the loop of
+/// more than this shares the workers step by step.
+static constexpr int64_t kMostPrivateBytes = 4 << 20;
+
+// Adds the slices that `block` and what is nested in it declare. Parallel loops
+// become one slice each, with offsets inside it assigned, or lose `parallel`.
+static void collectSlices(Block &block, const Positions &positions,
+                          bool isPrivate, SmallVector<Slice> &slices) {
+  for (Operation &op : block) {
+    if (auto arena = dyn_cast<plan::ArenaOp>(op)) {
+      Slice slice;
+      slice.op = arena;
+      int64_t bytes =
+          plan::getBufferBytes(cast<MemRefType>(arena.getBuffer().getType()));
+      slice.bytes = llvm::alignTo(bytes, kAlignment);
+      collectUses(slice, positions);
+      slices.push_back(slice);
+      continue;
+    }
+    auto loop = dyn_cast<plan::ForOp>(op);
+    if (loop && loop.getParallel() && !isPrivate) {
+      SmallVector<Slice> own;
+      collectSlices(loop.getBody().front(), positions, true, own);
+      int64_t bytes = assignOffsets(own);
+      if (bytes <= kMostPrivateBytes) {
+        for (Slice &slice : own)
+          slice.op.setOffset(slice.offset);
+        Slice slice;
+        slice.loop = loop;
+        slice.bytes = bytes;
+        slice.first = positions.begin(loop);
+        slice.last = positions.end(loop);
+        slices.push_back(slice);
+        continue;
+      }
+    }
+    // Within private memory there is no other.
+    if (loop)
+      loop.setParallel(false);
+    for (Region &body : op.getRegions())
+      if (!body.empty())
+        collectSlices(body.front(), positions, isPrivate, slices);
+  }
+}
+
+// Places a slice; of a loop, all that is in it.
+static void place(Slice &slice) {
+  if (!slice.loop) {
+    slice.op.setOffset(slice.offset);
+    return;
+  }
+  slice.loop.setPrivateOffset(slice.offset);
+  slice.loop.setPrivateBytes(slice.bytes);
+  slice.loop.getBody().walk([&](plan::ArenaOp inside) {
+    inside.setOffset(*inside.getOffset() + slice.offset);
+  });
+}
+
 void AssignOffsetsPass::runOnOperation() {
   for (auto program : getOperation().getOps<plan::ProgramOp>()) {
-    SmallVector<Slice> slices = collectSlices(program);
+    Positions positions(program);
+    SmallVector<Slice> slices;
+    collectSlices(program.getBody().front(), positions, false, slices);
     int64_t total = assignOffsets(slices);
     for (Slice &slice : slices)
-      slice.op.setOffset(slice.offset);
+      place(slice);
     program.setArenaBytes(total);
   }
 }

@@ -89,7 +89,11 @@ LogicalResult ProgramBuilder::addScan(ScanCallOp scan) {
   SmallVector<Value> results = placeResults(scan, Reads());
   for (unsigned i = 0; i < scan.getCarried().size(); ++i)
     plan::CopyOp::create(builder, scan.getLoc(), operands[i], results[i]);
-  auto loop = plan::ForOp::create(builder, scan.getLoc(), scan.getLength());
+  // Without a state that one iteration hands to the next, they are independent.
+  // A GPU has them one after the other, in one captured graph.
+  bool isParallel = scan.getCarried().empty() && !target.isGPU();
+  auto loop = plan::ForOp::create(builder, scan.getLoc(), scan.getLength(),
+                                  isParallel);
   ProgramBuilder body(symbols.lookup<func::FuncOp>(scan.getFunction()), symbols,
                       target, allowTF32);
   body.builder.setInsertionPointToStart(&loop.getBody().emplaceBlock());

@@ -59,12 +59,17 @@ CPUDevice::create(const DeviceOptions &options, const Artifact &artifact) {
   if (!provider.ok())
     return provider.status();
   device->provider = std::move(*provider);
+  if (Status status = device->allocatePrivate(artifact.plan().privateBytes());
+      !status.ok())
+    return status;
   return std::unique_ptr<Device>(std::move(device));
 }
 
 CPUDevice::~CPUDevice() {
   release(shared);
   release(perWorker);
+  release(alone);
+  release(privateMemory);
 }
 
 static Status outOfMemory(size_t bytes) {
@@ -113,10 +118,26 @@ Status CPUDevice::download(void *host, const void *device, size_t bytes) {
 Status CPUDevice::synchronize() { return Status(); }
 
 size_t CPUDevice::scratchBytes() const {
-  return sharedSize + perWorkerSize * static_cast<size_t>(pool.size());
+  const auto workers = static_cast<size_t>(pool.size());
+  return sharedSize + (perWorkerSize + aloneSize) * workers +
+         privateSize * (workers - 1);
 }
 
-Status CPUDevice::reserveScratch(size_t forAll, size_t forEach) {
+/// Every worker but the first, which has the arena's. Pages apart.
+Status CPUDevice::allocatePrivate(int64_t bytes) {
+  const auto others = static_cast<size_t>(pool.size() - 1);
+  if (bytes == 0 || others == 0)
+    return Status();
+  privateSize = (static_cast<size_t>(bytes) + 4095) & ~size_t(4095);
+  StatusOr<void *> memory = allocate(privateSize * others);
+  if (!memory.ok())
+    return memory.status();
+  privateMemory = static_cast<std::byte *>(*memory);
+  return Status();
+}
+
+Status CPUDevice::reserveScratch(size_t forAll, size_t forEach,
+                                 size_t forEachAlone) {
   auto grow = [&](std::byte *&memory, size_t &size, size_t needed,
                   size_t copies) {
     if (needed <= size)
@@ -130,16 +151,24 @@ Status CPUDevice::reserveScratch(size_t forAll, size_t forEach) {
     size = needed;
     return Status();
   };
-  Status status = grow(shared, sharedSize, forAll, 1);
-  if (!status.ok())
+  const auto workers = static_cast<size_t>(pool.size());
+  if (Status status = grow(shared, sharedSize, forAll, 1); !status.ok())
     return status;
-  return grow(perWorker, perWorkerSize, forEach,
-              static_cast<size_t>(pool.size()));
+  if (Status status = grow(perWorker, perWorkerSize, forEach, workers);
+      !status.ok())
+    return status;
+  return grow(alone, aloneSize, forEachAlone, workers);
 }
 
 SliceContext CPUDevice::scratchOf(int worker) const {
   return {worker, shared,
           perWorker + static_cast<size_t>(worker) * perWorkerSize};
+}
+
+SliceContext CPUDevice::scratchAlone(int worker) const {
+  SliceContext context = scratchOf(worker);
+  context.shared = alone + static_cast<size_t>(worker) * aloneSize;
+  return context;
 }
 
 StatusOr<std::unique_ptr<Executable>>

@@ -33,19 +33,29 @@ public:
   ContractionProvider &contractions() { return *provider; }
 
   /// Scratch memory that all steps share, one at a time: makes it large enough
-  /// for one that needs this much for all workers and for each. Addresses hold
+  /// for one that needs this much for all workers and for each; and for each
+  /// worker that runs one alone, in place of what is for all. Addresses hold
   /// until the next call.
-  Status reserveScratch(size_t forAll, size_t forEach);
+  Status reserveScratch(size_t forAll, size_t forEach, size_t forEachAlone = 0);
   SliceContext scratchOf(int worker) const;
+  /// For a worker that runs a step alone.
+  SliceContext scratchAlone(int worker) const;
+  /// What worker 1, 2, ... has in place of a loop's private memory.
+  std::byte *privateMemoryOf(int worker) const {
+    return privateMemory + static_cast<size_t>(worker - 1) * privateSize;
+  }
 
 private:
   explicit CPUDevice(int threads) : pool(threads) {}
+  Status allocatePrivate(int64_t bytes);
 
   WorkerPool pool;
   std::unique_ptr<ContractionProvider> provider;
-  size_t sharedSize = 0, perWorkerSize = 0;
+  size_t sharedSize = 0, perWorkerSize = 0, aloneSize = 0, privateSize = 0;
   std::byte *shared = nullptr;
   std::byte *perWorker = nullptr;
+  std::byte *alone = nullptr;
+  std::byte *privateMemory = nullptr;
 };
 
 } // namespace mpc::runtime

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/CPUExecutable.h"
-#include "runtime/cpu/CPUDevice.h"
 #include "runtime/cpu/DeferredSignals.h"
 
 #include <cstring>
@@ -16,9 +15,11 @@ static bool holds(const PreparedIf &conditional) {
   return *static_cast<const uint8_t *>(conditional.predicate);
 }
 
-Status CPUExecutable::runSteps(std::vector<PreparedStep> &list) {
+Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
+                               const Crew &crew) {
   for (PreparedStep &step : list) {
-    Status status = std::visit([&](auto &op) { return runStep(op); }, step.op);
+    Status status =
+        std::visit([&](auto &op) { return runStep(op, crew); }, step.op);
     if (!status.ok())
       return Status(status.getCode(),
                     "'" + step.name + "': " + status.message());
@@ -44,7 +45,8 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
     }
     if (auto *loop = std::get_if<PreparedFor>(&list[i].op)) {
       if (Status status =
-              runLoop(*loop, std::get<ForStep>(declared[i].op), observer);
+              runLoop(loop->bodies.front(),
+                      std::get<ForStep>(declared[i].op), observer);
           !status.ok())
         return status;
       continue;
@@ -52,7 +54,8 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
     // A launch, product, convolution, copy or check.
     Status status = observer.before(declared[i]);
     if (status.ok())
-      status = std::visit([&](auto &op) { return runStep(op); }, list[i].op);
+      status = std::visit(
+          [&](auto &op) { return runStep(op, Crew(device)); }, list[i].op);
     if (status.ok())
       status = observer.after(declared[i]);
     if (!status.ok())
@@ -62,20 +65,20 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
   return Status();
 }
 
-Status CPUExecutable::runStep(PreparedLaunch &launch) {
+Status CPUExecutable::runStep(PreparedLaunch &launch, const Crew &crew) {
   int64_t slices = (launch.extent + launch.grain - 1) / launch.grain;
-  device.workers().parallelFor(slices, [&](int64_t slice, int worker) {
+  crew.forEachSlice(slices, [&](int64_t slice, int worker) {
     int64_t begin = slice * launch.grain;
     launch.kernel(launch.args.data(), begin,
                   std::min(begin + launch.grain, launch.extent),
-                  device.scratchOf(worker).scratch);
+                  crew.scratchOf(worker).scratch);
   });
   return Status();
 }
 
-Status CPUExecutable::runStep(PreparedCopy &copy) {
+Status CPUExecutable::runStep(PreparedCopy &copy, const Crew &crew) {
   int64_t slices = (copy.bytes + kCopyGrain - 1) / kCopyGrain;
-  device.workers().parallelFor(slices, [&](int64_t slice, int) {
+  crew.forEachSlice(slices, [&](int64_t slice, int) {
     int64_t at = slice * kCopyGrain;
     int64_t end = std::min(at + kCopyGrain, copy.bytes);
     while (at < end) {
@@ -93,70 +96,108 @@ Status CPUExecutable::runStep(PreparedCopy &copy) {
 }
 
 /// One thread: it reads less than what looks the elements up.
-Status CPUExecutable::runStep(PreparedCheck &check) {
+Status CPUExecutable::runStep(PreparedCheck &check, const Crew &crew) {
   return checkIndices(check.buffer->type, check.address, check.buffer->shape,
                       *check.indices);
 }
 
-Status CPUExecutable::runStep(PreparedIf &conditional) {
+Status CPUExecutable::runStep(PreparedIf &conditional, const Crew &crew) {
   return runSteps(holds(conditional) ? conditional.then
-                                     : conditional.otherwise);
+                                     : conditional.otherwise,
+                  crew);
 }
 
-Status CPUExecutable::runStep(PreparedFor &loop) {
+/// Iterations side by side keep all workers busy until the last few of them.
+static bool areShared(const PreparedFor &loop, const Crew &crew) {
+  const int64_t workers = crew.size();
+  return loop.bodies.size() > 1 && workers > 1 &&
+         (loop.count % workers == 0 || loop.count >= 4 * workers);
+}
+
+Status CPUExecutable::runStep(PreparedFor &loop, const Crew &crew) {
+  if (areShared(loop, crew))
+    return runApart(loop);
+  PreparedBody &body = loop.bodies.front();
   Status status;
-  int64_t done = 0;
-  for (; done < loop.count && status.ok(); ++done) {
-    status = runSteps(loop.steps);
-    loop.move(1);
+  for (int64_t i = 0; i < loop.count && status.ok(); ++i) {
+    body.moveTo(i);
+    status = runSteps(body.steps, crew);
   }
-  loop.move(-done);
+  body.moveTo(0);
   return status;
 }
 
-Status CPUExecutable::runLoop(PreparedFor &loop, const ForStep &declared,
+namespace {
+/// The first failure of what several workers do.
+class FirstFailure {
+public:
+  void note(const Status &status) {
+    if (status.ok())
+      return;
+    std::lock_guard<std::mutex> lock(mutex);
+    if (failure.ok())
+      failure = status;
+  }
+  Status get() const { return failure; }
+
+private:
+  std::mutex mutex;
+  Status failure;
+};
+} // namespace
+
+/// Each iteration by one worker, in the private memory of that worker.
+Status CPUExecutable::runApart(PreparedFor &loop) {
+  DeferredSignals deferred;
+  FirstFailure failure;
+  device.workers().parallelFor(loop.count, [&](int64_t i, int worker) {
+    PreparedBody &body = loop.bodies[static_cast<size_t>(worker)];
+    body.moveTo(i);
+    failure.note(runSteps(body.steps, Crew(device, worker)));
+  });
+  for (PreparedBody &body : loop.bodies)
+    body.moveTo(0);
+  return failure.get();
+}
+
+Status CPUExecutable::runLoop(PreparedBody &body, const ForStep &declared,
                               StepObserver &observer) {
-  auto move = [&](int64_t times) {
-    loop.move(times);
+  auto moveTo = [&](int64_t next) {
     for (const MovingBuffer &moving : declared.moving)
-      observer.move(moving.buffer, times * moving.bytes);
+      observer.move(moving.buffer, (next - body.iteration) * moving.bytes);
+    body.moveTo(next);
   };
   Status status;
-  int64_t done = 0;
-  for (; done < loop.count && status.ok(); ++done) {
-    status = runSteps(loop.steps, declared.steps, observer);
-    move(1);
+  for (int64_t i = 0; i < declared.count && status.ok(); ++i) {
+    moveTo(i);
+    status = runSteps(body.steps, declared.steps, observer);
   }
-  move(-done);
+  moveTo(0);
   return status;
 }
 
 /// What a slice throws must not leave a worker: libraries allocate.
-Status CPUExecutable::runSlice(Contraction &contraction, size_t phase,
-                               int64_t slice, int worker) {
+static Status runSlice(Contraction &contraction, size_t phase, int64_t slice,
+                       const SliceContext &context) {
   try {
-    return contraction.runSlice(phase, slice, device.scratchOf(worker));
+    return contraction.runSlice(phase, slice, context);
   } catch (const std::bad_alloc &) {
     return Status(StatusCode::IO, "out of memory");
   }
 }
 
-Status CPUExecutable::runStep(std::unique_ptr<Contraction> &contraction) {
+Status CPUExecutable::runStep(std::unique_ptr<Contraction> &contraction,
+                              const Crew &crew) {
   DeferredSignals deferred;
-  std::mutex mutex;
-  Status failure;
+  FirstFailure failure;
   for (size_t phase = 0; phase < contraction->phases().size(); ++phase) {
-    device.workers().parallelFor(
+    crew.forEachSlice(
         contraction->phases()[phase], [&](int64_t slice, int worker) {
-          Status status = runSlice(*contraction, phase, slice, worker);
-          if (status.ok())
-            return;
-          std::lock_guard<std::mutex> lock(mutex);
-          if (failure.ok())
-            failure = status;
+          failure.note(runSlice(*contraction, phase, slice,
+                                crew.scratchOf(worker)));
         });
-    if (!failure.ok())
-      return failure;
+    if (Status status = failure.get(); !status.ok())
+      return status;
   }
   return Status();
 }

@@ -6,9 +6,37 @@
 #define MPC_RUNTIME_CPU_CPUEXECUTABLE_H
 
 #include "runtime/Device.h"
+#include "runtime/cpu/CPUDevice.h"
 #include "runtime/cpu/PreparedSteps.h"
 
+#include <optional>
+
 namespace mpc::runtime {
+
+/// Who runs a step: all workers, by slices, or one of them alone.
+class Crew {
+public:
+  explicit Crew(CPUDevice &device) : device(device) {}
+  Crew(CPUDevice &device, int worker) : device(device), alone(worker) {}
+
+  /// Calls body(slice, worker) for every slice in [0, slices); one worker in
+  /// order.
+  template <typename Body>
+  void forEachSlice(int64_t slices, Body &&body) const {
+    if (!alone)
+      return device.workers().parallelFor(slices, body);
+    for (int64_t slice = 0; slice < slices; ++slice)
+      body(slice, *alone);
+  }
+  SliceContext scratchOf(int worker) const {
+    return alone ? device.scratchAlone(worker) : device.scratchOf(worker);
+  }
+  int size() const { return alone ? 1 : device.workers().size(); }
+
+private:
+  CPUDevice &device;
+  std::optional<int> alone;
+};
 
 class CPUExecutable : public Executable {
 public:
@@ -16,25 +44,24 @@ public:
                 std::vector<PreparedStep> steps)
       : device(device), function(function), steps(std::move(steps)) {}
 
-  Status run() override { return runSteps(steps); }
+  Status run() override { return runSteps(steps, Crew(device)); }
   Status run(StepObserver &observer) override {
     return runSteps(steps, function.steps, observer);
   }
 
 private:
-  Status runSteps(std::vector<PreparedStep> &list);
+  Status runSteps(std::vector<PreparedStep> &list, const Crew &crew);
   Status runSteps(std::vector<PreparedStep> &list,
                   const std::vector<Step> &declared, StepObserver &observer);
-  Status runStep(PreparedLaunch &launch);
-  Status runStep(PreparedCopy &copy);
-  Status runStep(PreparedCheck &check);
-  Status runStep(PreparedIf &conditional);
-  Status runStep(PreparedFor &loop);
-  Status runLoop(PreparedFor &loop, const ForStep &declared,
+  Status runStep(PreparedLaunch &launch, const Crew &crew);
+  Status runStep(PreparedCopy &copy, const Crew &crew);
+  Status runStep(PreparedCheck &check, const Crew &crew);
+  Status runStep(PreparedIf &conditional, const Crew &crew);
+  Status runStep(PreparedFor &loop, const Crew &crew);
+  Status runStep(std::unique_ptr<Contraction> &contraction, const Crew &crew);
+  Status runApart(PreparedFor &loop);
+  Status runLoop(PreparedBody &body, const ForStep &declared,
                  StepObserver &observer);
-  Status runStep(std::unique_ptr<Contraction> &contraction);
-  Status runSlice(Contraction &contraction, size_t phase, int64_t slice,
-                  int worker);
 
   CPUDevice &device;
   const Function &function;

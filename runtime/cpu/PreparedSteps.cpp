@@ -27,6 +27,7 @@ private:
   Status prepareStep(const CheckIndicesStep &step, PreparedStep &prepared);
   Status prepareStep(const IfStep &step, PreparedStep &prepared);
   Status prepareStep(const ForStep &step, PreparedStep &prepared);
+  Status prepareBody(const ForStep &step, PreparedBody &body);
   Status prepareStep(const MatMulStep &step, PreparedStep &prepared);
   Status prepareStep(const ConvStep &step, PreparedStep &prepared);
 
@@ -39,7 +40,10 @@ private:
   CPUDevice &device;
   const Artifact &artifact;
   const Function &function;
-  const std::vector<void *> &buffers;
+  /// Where the function's buffers are, for the worker that is prepared for.
+  std::vector<void *> buffers;
+  /// Whether each worker may run what is prepared by itself.
+  bool runsAlone = false;
 };
 
 } // namespace
@@ -95,8 +99,10 @@ Status StepPreparer::keep(StatusOr<std::unique_ptr<Contraction>> contraction,
                           PreparedStep &prepared) {
   if (!contraction.ok())
     return contraction.status();
-  if (Status status = device.reserveScratch((*contraction)->sharedBytes(),
-                                            (*contraction)->scratchBytes());
+  const size_t shared = (*contraction)->sharedBytes();
+  if (Status status =
+          device.reserveScratch(shared, (*contraction)->scratchBytes(),
+                                /*forEachAlone=*/runsAlone ? shared : 0);
       !status.ok())
     return status;
   prepared.op = std::move(*contraction);
@@ -200,7 +206,8 @@ static void findAddresses(const IfStep &step, PreparedStep &prepared,
 }
 static void findAddresses(const ForStep &step, PreparedStep &prepared,
                           AddressList &found) {
-  findAddresses(step.steps, std::get<PreparedFor>(prepared.op).steps, found);
+  for (PreparedBody &body : std::get<PreparedFor>(prepared.op).bodies)
+    findAddresses(step.steps, body.steps, found);
 }
 static void findAddresses(const std::vector<Step> &steps,
                           std::vector<PreparedStep> &prepared,
@@ -211,10 +218,8 @@ static void findAddresses(const std::vector<Step> &steps,
         steps[i].op);
 }
 
-Status StepPreparer::prepareStep(const ForStep &step, PreparedStep &prepared) {
-  PreparedFor loop;
-  loop.count = step.count;
-  Status status = prepare(step.steps, loop.steps);
+Status StepPreparer::prepareBody(const ForStep &step, PreparedBody &body) {
+  Status status = prepare(step.steps, body.steps);
   if (!status.ok())
     return status;
   // The steps stay where they are from here on.
@@ -222,12 +227,45 @@ Status StepPreparer::prepareStep(const ForStep &step, PreparedStep &prepared) {
   for (const MovingBuffer &moving : step.moving)
     bytesOf[moving.buffer] = moving.bytes;
   AddressList found;
-  findAddresses(step.steps, loop.steps, found);
+  findAddresses(step.steps, body.steps, found);
   for (auto [buffer, address] : found)
     if (auto moving = bytesOf.find(buffer); moving != bytesOf.end())
-      loop.moving.push_back({address, moving->second});
-  prepared.op = std::move(loop);
+      body.moving.push_back({address, moving->second});
   return status;
+}
+
+// Lets what lies in private memory lie in a worker's.
+static std::vector<void *> moveBuffers(const Function &function,
+                                       const std::vector<void *> &buffers,
+                                       const PrivateMemory &memory,
+                                       std::byte *own) {
+  std::vector<void *> moved = buffers;
+  for (size_t i = 0; i < moved.size(); ++i)
+    if (const Buffer &buffer = function.buffers[i]; memory.contains(buffer))
+      moved[i] = own + (buffer.offset - memory.offset);
+  return moved;
+}
+
+Status StepPreparer::prepareStep(const ForStep &step, PreparedStep &prepared) {
+  PreparedFor loop;
+  loop.count = step.count;
+  const int workers = step.privateMemory ? device.workers().size() : 1;
+  loop.bodies.resize(static_cast<size_t>(workers));
+  runsAlone = runsAlone || step.privateMemory;
+  for (int worker = 0; worker < workers; ++worker) {
+    const std::vector<void *> shared = buffers;
+    if (worker > 0)
+      buffers = moveBuffers(function, shared, *step.privateMemory,
+                            device.privateMemoryOf(worker));
+    Status status =
+        prepareBody(step, loop.bodies[static_cast<size_t>(worker)]);
+    buffers = shared;
+    if (!status.ok())
+      return status;
+  }
+  runsAlone = runsAlone && !step.privateMemory;
+  prepared.op = std::move(loop);
+  return Status();
 }
 
 Status StepPreparer::prepareStep(const MatMulStep &step,

@@ -52,16 +52,24 @@ struct MovingAddress {
   }
 };
 
+/// The steps of a loop, at one of its iterations.
+struct PreparedBody {
+  std::vector<PreparedStep> steps;
+  std::vector<MovingAddress> moving;
+  int64_t iteration = 0;
+
+  void moveTo(int64_t next) {
+    for (const MovingAddress &address : moving)
+      address.move(next - iteration);
+    iteration = next;
+  }
+};
+
+/// With private memory, each worker has a body over memory of its own; the
+/// first one's is that of the arena.
 struct PreparedFor {
   int64_t count;
-  std::vector<MovingAddress> moving;
-  std::vector<PreparedStep> steps;
-
-  /// Goes on to the iteration that is `times` behind this one.
-  void move(int64_t times) const {
-    for (const MovingAddress &address : moving)
-      address.move(times);
-  }
+  std::vector<PreparedBody> bodies;
 };
 
 /// A step with kernels and addresses resolved.

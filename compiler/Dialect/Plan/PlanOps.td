@@ -545,10 +545,35 @@ def Plan_ForOp : Plan_StepOp<"for", [NoTerminator, SingleBlock,
           outs(%h : memref<20x64xf32>) extent 1280 grain 16384
     }
     ```
+
+    Iterations of a `parallel` loop write nothing but parts and slices of the
+    arena that its list declares, so that they may run at the same time, a worker
+    of the CPU each. `plan-assign-offsets` puts those slices side by side, from
+    `private_offset` on for `private_bytes`, and workers have copies of that
+    memory. It takes `parallel` away where that is more than a cache holds.
+
+    ```mlir
+    plan.for 8 parallel {
+      %x = plan.part %xs from 0 by 5120 : memref<8x20x64xf32> to memref<20x64xf32>
+      %y = plan.part %ys from 0 by 5120 : memref<8x20x64xf32> to memref<20x64xf32>
+      %h = plan.arena at 128 : memref<20x64xf32>
+      plan.launch @step_1_tanh ins(%x : memref<20x64xf32>)
+          outs(%h : memref<20x64xf32>) extent 1280 grain 16384
+      plan.launch @step_1_tanh ins(%h : memref<20x64xf32>)
+          outs(%y : memref<20x64xf32>) extent 1280 grain 16384
+    } {private_bytes = 5120 : i64, private_offset = 128 : i64}
+    ```
   }];
-  let arguments = (ins I64Attr:$count);
+  let arguments = (ins I64Attr:$count, UnitAttr:$parallel,
+                       OptionalAttr<I64Attr>:$private_offset,
+                       OptionalAttr<I64Attr>:$private_bytes);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$count $body attr-dict";
+  let assemblyFormat = "$count (`parallel` $parallel^)? $body attr-dict";
+  let builders = [OpBuilder<(ins "int64_t":$count, "bool":$isParallel), [{
+    build($_builder, $_state, $_builder.getI64IntegerAttr(count),
+          isParallel ? $_builder.getUnitAttr() : ::mlir::UnitAttr(),
+          ::mlir::IntegerAttr(), ::mlir::IntegerAttr());
+  }]>];
   let hasVerifier = 1;
 }
 
