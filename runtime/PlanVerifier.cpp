@@ -313,7 +313,8 @@ void PlanVerifier::verifyPrivateBuffers(const std::vector<Step> &steps) {
         continue;
       auto moved = reach.find(index);
       int64_t low = moved == reach.end() ? buffer.offset : moved->second.first;
-      int64_t high = moved == reach.end() ? buffer.offset : moved->second.second;
+      int64_t high =
+          moved == reach.end() ? buffer.offset : moved->second.second;
       expect(privateMemory->contains(buffer)
                  ? privateMemory->contains(low, high + buffer.bytes)
                  : high + buffer.bytes <= begin || low >= end,
@@ -332,9 +333,8 @@ void PlanVerifier::verifyStep(const ForStep &step) {
     privateMemory = step.privateMemory;
   if (verifyMoving(step)) {
     for (const MovingBuffer &moving : step.moving)
-      expect(!step.privateMemory ||
-                 !step.privateMemory->contains(
-                     function->buffers[moving.buffer]),
+      expect(!step.privateMemory || !step.privateMemory->contains(
+                                        function->buffers[moving.buffer]),
              "it moves a buffer of its private memory");
     verifySteps(step.steps);
   }

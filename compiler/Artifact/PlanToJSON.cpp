@@ -385,9 +385,8 @@ json::Object ProgramWriter::loop(plan::ForOp op) {
                     {"moving", std::move(moving)},
                     {"steps", stepsOf(op.getBody().front())}};
   if (op.getPrivateBytes())
-    step["private"] =
-        json::Object{{"offset", toSigned(*op.getPrivateOffset())},
-                     {"bytes", toSigned(*op.getPrivateBytes())}};
+    step["private"] = json::Object{{"offset", toSigned(*op.getPrivateOffset())},
+                                   {"bytes", toSigned(*op.getPrivateBytes())}};
   return step;
 }
 

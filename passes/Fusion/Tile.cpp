@@ -181,8 +181,8 @@ bool Tile::chooseCount(int64_t elements) {
       if (int64_t own = getAxis(operand); own != kWhole)
         possible = std::gcd(possible, shapeOf(operand.get())[own]);
   }
-  bool isParallel = llvm::none_of(
-      axes, [](auto pair) { return pair.second == kSum; });
+  bool isParallel =
+      llvm::none_of(axes, [](auto pair) { return pair.second == kSum; });
   if (isParallel && possible > 0 && wide / possible <= kMostOfWorker)
     elements = std::min(elements, kMostOfWorker);
   count = std::min<int64_t>(possible, llvm::divideCeil(wide, elements));

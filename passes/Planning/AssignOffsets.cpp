@@ -87,6 +87,16 @@ static void collectUses(Slice &slice, const Positions &positions) {
     }
 }
 
+static Slice makeSlice(plan::ArenaOp arena, const Positions &positions) {
+  Slice slice;
+  slice.op = arena;
+  int64_t bytes =
+      plan::getBufferBytes(cast<MemRefType>(arena.getBuffer().getType()));
+  slice.bytes = llvm::alignTo(bytes, kAlignment);
+  collectUses(slice, positions);
+  return slice;
+}
+
 namespace {
 /// Memory between two offsets.
 struct Extent {
@@ -239,44 +249,44 @@ static int64_t assignOffsets(MutableArrayRef<Slice> slices) {
 /// more than this shares the workers step by step.
 static constexpr int64_t kMostPrivateBytes = 4 << 20;
 
-// Adds the slices that `block` and what is nested in it declare. Parallel loops
-// become one slice each, with offsets inside it assigned, or lose `parallel`.
+// Whether the private memory of `loop` is one slice among `slices`: its own
+// slices have offsets inside it then.
+static bool addPrivate(plan::ForOp loop, const Positions &positions,
+                       SmallVector<Slice> &slices) {
+  // Loops inside are parts of an iteration.
+  SmallVector<Slice> own;
+  loop.getBody().walk(
+      [&](plan::ArenaOp arena) { own.push_back(makeSlice(arena, positions)); });
+  int64_t bytes = assignOffsets(own);
+  if (bytes > kMostPrivateBytes)
+    return false;
+  for (Slice &slice : own)
+    slice.op.setOffset(slice.offset);
+  loop.getBody().walk([](plan::ForOp inside) { inside.setParallel(false); });
+  Slice slice;
+  slice.loop = loop;
+  slice.bytes = bytes;
+  slice.first = positions.begin(loop);
+  slice.last = positions.end(loop);
+  slices.push_back(slice);
+  return true;
+}
+
+// Adds the slices that a list declares, and the lists in it. A parallel loop
+// becomes one slice, or is no longer parallel.
 static void collectSlices(Block &block, const Positions &positions,
-                          bool isPrivate, SmallVector<Slice> &slices) {
+                          SmallVector<Slice> &slices) {
   for (Operation &op : block) {
-    if (auto arena = dyn_cast<plan::ArenaOp>(op)) {
-      Slice slice;
-      slice.op = arena;
-      int64_t bytes =
-          plan::getBufferBytes(cast<MemRefType>(arena.getBuffer().getType()));
-      slice.bytes = llvm::alignTo(bytes, kAlignment);
-      collectUses(slice, positions);
-      slices.push_back(slice);
-      continue;
-    }
+    if (auto arena = dyn_cast<plan::ArenaOp>(op))
+      slices.push_back(makeSlice(arena, positions));
     auto loop = dyn_cast<plan::ForOp>(op);
-    if (loop && loop.getParallel() && !isPrivate) {
-      SmallVector<Slice> own;
-      collectSlices(loop.getBody().front(), positions, true, own);
-      int64_t bytes = assignOffsets(own);
-      if (bytes <= kMostPrivateBytes) {
-        for (Slice &slice : own)
-          slice.op.setOffset(slice.offset);
-        Slice slice;
-        slice.loop = loop;
-        slice.bytes = bytes;
-        slice.first = positions.begin(loop);
-        slice.last = positions.end(loop);
-        slices.push_back(slice);
-        continue;
-      }
-    }
-    // Within private memory there is no other.
+    if (loop && loop.getParallel() && addPrivate(loop, positions, slices))
+      continue;
     if (loop)
       loop.setParallel(false);
     for (Region &body : op.getRegions())
       if (!body.empty())
-        collectSlices(body.front(), positions, isPrivate, slices);
+        collectSlices(body.front(), positions, slices);
   }
 }
 
@@ -297,7 +307,7 @@ void AssignOffsetsPass::runOnOperation() {
   for (auto program : getOperation().getOps<plan::ProgramOp>()) {
     Positions positions(program);
     SmallVector<Slice> slices;
-    collectSlices(program.getBody().front(), positions, false, slices);
+    collectSlices(program.getBody().front(), positions, slices);
     int64_t total = assignOffsets(slices);
     for (Slice &slice : slices)
       place(slice);

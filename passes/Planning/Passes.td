@@ -588,7 +588,9 @@ def AssignOffsetsPass : Pass<"plan-assign-offsets", "::mlir::ModuleOp"> {
   let summary = "offsets for the slices of every program's arena";
   let description = [{
     Gives every `plan.arena` its place and sets `arena_bytes`. Slices that hold
-    data at the same time do not overlap; a view keeps what it shows.
+    data at the same time do not overlap; a view keeps what it shows. Those of a
+    parallel `plan.for` are its private memory; where that is more than 4 MiB, the
+    loop is parallel no more.
 
     Before:
 

@@ -92,8 +92,8 @@ LogicalResult ProgramBuilder::addScan(ScanCallOp scan) {
   // Without a state that one iteration hands to the next, they are independent.
   // A GPU has them one after the other, in one captured graph.
   bool isParallel = scan.getCarried().empty() && !target.isGPU();
-  auto loop = plan::ForOp::create(builder, scan.getLoc(), scan.getLength(),
-                                  isParallel);
+  auto loop =
+      plan::ForOp::create(builder, scan.getLoc(), scan.getLength(), isParallel);
   ProgramBuilder body(symbols.lookup<func::FuncOp>(scan.getFunction()), symbols,
                       target, allowTF32);
   body.builder.setInsertionPointToStart(&loop.getBody().emplaceBlock());

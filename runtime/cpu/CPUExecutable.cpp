@@ -44,9 +44,8 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
       continue;
     }
     if (auto *loop = std::get_if<PreparedFor>(&list[i].op)) {
-      if (Status status =
-              runLoop(loop->bodies.front(),
-                      std::get<ForStep>(declared[i].op), observer);
+      if (Status status = runLoop(loop->bodies.front(),
+                                  std::get<ForStep>(declared[i].op), observer);
           !status.ok())
         return status;
       continue;
@@ -54,8 +53,8 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
     // A launch, product, convolution, copy or check.
     Status status = observer.before(declared[i]);
     if (status.ok())
-      status = std::visit(
-          [&](auto &op) { return runStep(op, Crew(device)); }, list[i].op);
+      status = std::visit([&](auto &op) { return runStep(op, Crew(device)); },
+                          list[i].op);
     if (status.ok())
       status = observer.after(declared[i]);
     if (!status.ok())
@@ -102,8 +101,7 @@ Status CPUExecutable::runStep(PreparedCheck &check, const Crew &crew) {
 }
 
 Status CPUExecutable::runStep(PreparedIf &conditional, const Crew &crew) {
-  return runSteps(holds(conditional) ? conditional.then
-                                     : conditional.otherwise,
+  return runSteps(holds(conditional) ? conditional.then : conditional.otherwise,
                   crew);
 }
 
@@ -191,11 +189,11 @@ Status CPUExecutable::runStep(std::unique_ptr<Contraction> &contraction,
   DeferredSignals deferred;
   FirstFailure failure;
   for (size_t phase = 0; phase < contraction->phases().size(); ++phase) {
-    crew.forEachSlice(
-        contraction->phases()[phase], [&](int64_t slice, int worker) {
-          failure.note(runSlice(*contraction, phase, slice,
-                                crew.scratchOf(worker)));
-        });
+    crew.forEachSlice(contraction->phases()[phase],
+                      [&](int64_t slice, int worker) {
+                        failure.note(runSlice(*contraction, phase, slice,
+                                              crew.scratchOf(worker)));
+                      });
     if (Status status = failure.get(); !status.ok())
       return status;
   }

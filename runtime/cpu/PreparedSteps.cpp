@@ -257,8 +257,7 @@ Status StepPreparer::prepareStep(const ForStep &step, PreparedStep &prepared) {
     if (worker > 0)
       buffers = moveBuffers(function, shared, *step.privateMemory,
                             device.privateMemoryOf(worker));
-    Status status =
-        prepareBody(step, loop.bodies[static_cast<size_t>(worker)]);
+    Status status = prepareBody(step, loop.bodies[static_cast<size_t>(worker)]);
     buffers = shared;
     if (!status.ok())
       return status;

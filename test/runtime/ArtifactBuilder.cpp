@@ -108,11 +108,21 @@ void setDigest(Bytes &artifact) {
   }
 }
 
-Tensor floats(Shape shape, const std::vector<float> &values) {
-  Tensor tensor = Tensor::zeros(DType::F32, std::move(shape));
+template <typename T>
+static Tensor makeTensor(DType type, Shape shape,
+                         const std::vector<T> &values) {
+  Tensor tensor = Tensor::zeros(type, std::move(shape));
   EXPECT_EQ(static_cast<size_t>(tensor.size()), values.size());
-  std::copy(values.begin(), values.end(), tensor.as<float>());
+  std::copy(values.begin(), values.end(), tensor.as<T>());
   return tensor;
+}
+
+Tensor floats(Shape shape, const std::vector<float> &values) {
+  return makeTensor(DType::F32, std::move(shape), values);
+}
+
+Tensor integers(Shape shape, const std::vector<int64_t> &values) {
+  return makeTensor(DType::I64, std::move(shape), values);
 }
 
 //===----------------------------------------------------------------------===//
@@ -280,6 +290,19 @@ std::shared_ptr<const Artifact> ArtifactBuilder::open() const {
   auto artifact = Artifact::fromBytes(bytes.data(), bytes.size());
   EXPECT_TRUE(artifact.ok()) << artifact.status().message();
   return artifact.ok() ? *artifact : nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Sessions
+//===----------------------------------------------------------------------===//
+
+std::unique_ptr<Session> makeSession(const ArtifactBuilder &builder,
+                                     int threads) {
+  SessionOptions options;
+  options.threads = threads;
+  auto session = Session::create(builder.open(), options);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  return session.ok() ? std::move(*session) : nullptr;
 }
 
 } // namespace mpc::runtime::test

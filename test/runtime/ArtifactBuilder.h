@@ -6,6 +6,7 @@
 #define MPC_TEST_RUNTIME_ARTIFACTBUILDER_H
 
 #include "runtime/Artifact.h"
+#include "runtime/Session.h"
 #include "runtime/Tensor.h"
 
 #include <nlohmann/json.hpp>
@@ -34,6 +35,9 @@ void setDigest(Bytes &artifact);
 
 /// A one-dimensional or shaped tensor of f32 from values.
 Tensor floats(Shape shape, const std::vector<float> &values);
+
+/// The same of i64.
+Tensor integers(Shape shape, const std::vector<int64_t> &values);
 
 /// What a compiler for this machine would record as its features, or for
 /// x86-64-v3 where the environment's MPC_TEST_TARGET says so.
@@ -95,6 +99,10 @@ private:
   friend class FunctionBuilder;
   int64_t addData(const Tensor &value);
 };
+
+/// Null, and a failed test, where the artifact is refused.
+std::unique_ptr<Session> makeSession(const ArtifactBuilder &builder,
+                                     int threads = 1);
 
 } // namespace mpc::runtime::test
 

@@ -53,6 +53,22 @@ void own_scratch(void *const *args, int64_t begin, int64_t end, void *scratch) {
   owned[begin] = same;
 }
 
+// owned[0] = no one else writes to the words of memory while this runs. args:
+// owned, the memory, what it writes there, the number of words.
+void own_memory(void *const *args, int64_t begin, int64_t end, void *scratch) {
+  int32_t *owned = args[0];
+  volatile int64_t *word = args[1];
+  int64_t value = *(const int64_t *)args[2], words = *(const int64_t *)args[3];
+  int32_t same = 1;
+  for (int round = 0; round < 20; ++round) {
+    for (int64_t i = 0; i < words; ++i)
+      word[i] = value + round;
+    for (int64_t i = 0; i < words; ++i)
+      same &= word[i] == value + round;
+  }
+  owned[0] = same;
+}
+
 // out = max(accumulator + bias[column], 0); args: bias, out, number of columns.
 void bias_relu(void *const *args, int64_t row_begin, int64_t row_end,
                int64_t col_begin, int64_t col_end, int64_t ld) {

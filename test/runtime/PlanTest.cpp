@@ -196,6 +196,49 @@ TEST(Plan, ChecksLoops) {
   EXPECT_REFUSED("/functions/step/steps/3/else/0/dst", 99, "does not exist");
 }
 
+TEST(Plan, ChecksPrivateMemory) {
+  const std::string loop = kStep + "/steps/5";
+  const ArtifactBuilder whole = fullPlan();
+  const Json &step = whole.plan["functions"]["step"];
+  const Json &copy = step["steps"][5]["steps"][0];
+  const int64_t arena = step["arena_bytes"];
+  const int64_t at = step["buffers"][copy["dst"].get<size_t>()]["offset"];
+  auto memory = [](int64_t offset, int64_t bytes) {
+    return Json{{"offset", offset}, {"bytes", bytes}};
+  };
+  // One of the arena, at a cache line, with whole buffers.
+  ArtifactBuilder good = fullPlan();
+  good.plan[Json::json_pointer(loop + "/private")] = memory(at, 64);
+  EXPECT_TRUE(check(good).ok()) << check(good).message();
+  const char *expected = "is not one of the arena";
+  EXPECT_REFUSED(loop + "/private", memory(at + 1, 16), expected);
+  EXPECT_REFUSED(loop + "/private", memory(-64, 64), expected);
+  EXPECT_REFUSED(loop + "/private", memory(at, -1), expected);
+  EXPECT_REFUSED(loop + "/private", memory(0, arena + 1), expected);
+  EXPECT_REFUSED(loop + "/private", memory(64, INT64_MAX), expected);
+  EXPECT_REFUSED(loop + "/private", memory(at, 8), "half in private memory");
+  EXPECT_REFUSED(loop + "/private", Json::object(), "offset");
+  // What each iteration has for itself does not move, and has no loop with
+  // more.
+  Json moves = step["steps"][5];
+  moves["private"] = memory(at, 64);
+  moves["moving"].push_back({{"buffer", copy["dst"]}, {"bytes", 0}});
+  EXPECT_REFUSED(loop, moves, "moves a buffer of its private memory");
+  Json nested = step["steps"][5];
+  nested["private"] = memory(at, 64);
+  nested["moving"] = Json::array();
+  Json outer = nested;
+  outer["steps"] = Json::array({nested});
+  EXPECT_REFUSED(loop, outer, "is in another such loop");
+  // A loop inside that moves a buffer out of it.
+  ArtifactBuilder far = fullPlan();
+  Json inner = nested;
+  inner.erase("private");
+  inner["moving"] = Json::array({{{"buffer", copy["dst"]}, {"bytes", -64}}});
+  outer["steps"] = Json::array({inner});
+  EXPECT_REFUSED_IN(far, loop, outer, "half in private memory");
+}
+
 TEST(Plan, RefusesDeepNestingAndBadText) {
   ArtifactBuilder builder = fullPlan();
   Json &steps = builder.plan["functions"]["step"]["steps"];

@@ -60,15 +60,6 @@ ArtifactBuilder trainee() {
   return builder;
 }
 
-std::unique_ptr<Session> makeSession(const ArtifactBuilder &builder,
-                                     int threads = 1) {
-  SessionOptions options;
-  options.threads = threads;
-  auto session = Session::create(builder.open(), options);
-  EXPECT_TRUE(session.ok()) << session.status().message();
-  return session.ok() ? std::move(*session) : nullptr;
-}
-
 std::vector<float> values(const StatusOr<Tensor> &tensor) {
   EXPECT_TRUE(tensor.ok()) << tensor.status().message();
   if (!tensor.ok())

@@ -567,8 +567,9 @@ static LogicalResult verifyParallel(ForOp loop) {
   WalkResult result = loop.getBody().walk([&](Operation *step) {
     return llvm::all_of(plan::getWrittenBuffers(step), isOwn)
                ? WalkResult::advance()
-               : (step->emitOpError("writes what other iterations of a parallel "
-                                    "loop may write or read"),
+               : (step->emitOpError(
+                      "writes what other iterations of a parallel "
+                      "loop may write or read"),
                   WalkResult::interrupt());
   });
   return failure(result.wasInterrupted());

@@ -35,6 +35,66 @@ plan.program @kept {
   } : memref<i1>
 }
 
+// A parallel loop's list has its slices side by side: each worker has a copy of
+// them. Loops inside are parts of an iteration.
+// CHECK-LABEL: plan.program @parallel attributes {arena_bytes = 192 : i64}
+plan.program @parallel {
+  // CHECK: plan.arena at 128 : memref<4x2xf32>
+  // CHECK: plan.arena at 0 : memref<32xf32>
+  %x = plan.input "x" role data : memref<4x2xf32>
+  %y = plan.arena : memref<4x2xf32>
+  %before = plan.arena : memref<32xf32>
+  plan.copy %before to %before : memref<32xf32>, memref<32xf32>
+  // CHECK: plan.for 4 parallel {
+  plan.for 4 parallel {
+    %in = plan.part %x from 0 by 8 : memref<4x2xf32> to memref<2xf32>
+    %out = plan.part %y from 0 by 8 : memref<4x2xf32> to memref<2xf32>
+    // CHECK: plan.arena at 0 : memref<2xf32>
+    // CHECK: plan.arena at 64 : memref<2xf32>
+    %a = plan.arena : memref<2xf32>
+    %b = plan.arena : memref<2xf32>
+    plan.copy %in to %a : memref<2xf32>, memref<2xf32>
+    // CHECK: plan.for 3 {
+    plan.for 3 parallel {
+      // CHECK: plan.arena at 64 : memref<2xf32>
+      %c = plan.arena : memref<2xf32>
+      plan.copy %in to %c : memref<2xf32>, memref<2xf32>
+    }
+    plan.copy %in to %b : memref<2xf32>, memref<2xf32>
+    plan.copy %b to %a : memref<2xf32>, memref<2xf32>
+    plan.copy %a to %out : memref<2xf32>, memref<2xf32>
+    // CHECK: {private_bytes = 128 : i64, private_offset = 0 : i64}
+  }
+  plan.output "y" role output %y : memref<4x2xf32>
+}
+
+// More than a cache holds: workers share the steps of each iteration. The loop
+// inside is parallel by itself.
+// CHECK-LABEL: plan.program @too_large
+plan.program @too_large {
+  %x = plan.input "x" role data : memref<4x1048576xf32>
+  %y = plan.arena : memref<4x1048576xf32>
+  // CHECK: plan.for 4 {
+  plan.for 4 parallel {
+    %in = plan.part %x from 0 by 4194304 : memref<4x1048576xf32> to memref<1048576xf32>
+    %out = plan.part %y from 0 by 4194304 : memref<4x1048576xf32> to memref<1048576xf32>
+    %a = plan.arena : memref<1048577xf32>
+    %b = plan.view %a at 0 : memref<1048577xf32> to memref<1048576xf32>
+    plan.copy %in to %b : memref<1048576xf32>, memref<1048576xf32>
+    // CHECK: plan.for 2 parallel {
+    plan.for 2 parallel {
+      %from = plan.part %b from 0 by 2097152 : memref<1048576xf32> to memref<524288xf32>
+      %to = plan.part %out from 0 by 2097152 : memref<1048576xf32> to memref<524288xf32>
+      %c = plan.arena : memref<524288xf32>
+      plan.copy %from to %c : memref<524288xf32>, memref<524288xf32>
+      plan.copy %c to %to : memref<524288xf32>, memref<524288xf32>
+      // CHECK: {private_bytes = 2097152 : i64, private_offset = 20971584 : i64}
+    }
+    // CHECK-NOT: private
+  }
+  plan.output "y" role output %y : memref<4x1048576xf32>
+}
+
 // What a loop uses of its surroundings is alive in all iterations; what its list
 // declares, only from its first use to its last.
 // CHECK-LABEL: plan.program @loop attributes {arena_bytes = 192 : i64}

@@ -369,8 +369,9 @@ func.func private @swap_body(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4x
 
 // What a loop in a loop carries lies in a view of the outer one's part: it is
 // in place there, and saved where two values change places.
+// The outer one carries nothing, so that its iterations are independent.
 // CHECK-LABEL: plan.program @carried_in_parts
-// CHECK: plan.for 5 {
+// CHECK: plan.for 5 parallel {
 // CHECK: %[[TO:.*]] = plan.part {{.*}} to memref<1x4xf32>
 // CHECK: %[[VIEW:.*]] = plan.view %[[TO]]
 // CHECK: plan.for 8 {

@@ -396,6 +396,57 @@ plan.program @f {
 // -----
 
 plan.program @f {
+  %x = plan.input "x" role data : memref<2xf32>
+  %y = plan.arena : memref<2xf32>
+  plan.for 4 parallel {
+    // expected-error @below {{writes what other iterations of a parallel loop may write or read}}
+    plan.copy %x to %y : memref<2xf32>, memref<2xf32>
+  }
+}
+
+// -----
+
+// Neither a view of it nor the part of a loop inside is the iteration's own.
+plan.program @f {
+  %x = plan.input "x" role data : memref<2xf32>
+  %y = plan.arena : memref<4x2xf32>
+  plan.for 4 parallel {
+    plan.for 4 {
+      %part = plan.part %y from 0 by 8 : memref<4x2xf32> to memref<2xf32>
+      // expected-error @below {{writes what other iterations of a parallel loop may write or read}}
+      plan.copy %x to %part : memref<2xf32>, memref<2xf32>
+    }
+  }
+}
+
+// -----
+
+plan.program @f attributes {arena_bytes = 256 : i64} {
+  plan.for 4 parallel {
+    // expected-error @below {{expected a slice within the private memory of its loop}}
+    %a = plan.arena at 128 : memref<2xf32>
+  } {private_offset = 0 : i64, private_bytes = 128 : i64}
+}
+
+// -----
+
+plan.program @f attributes {arena_bytes = 256 : i64} {
+  // expected-error @below {{expected private memory at a multiple of 64, found 128 bytes at 32}}
+  plan.for 4 parallel {
+  } {private_offset = 32 : i64, private_bytes = 128 : i64}
+}
+
+// -----
+
+plan.program @f attributes {arena_bytes = 256 : i64} {
+  // expected-error @below {{private memory has an offset and a size, and belongs to a parallel loop}}
+  plan.for 4 {
+  } {private_offset = 0 : i64, private_bytes = 128 : i64}
+}
+
+// -----
+
+plan.program @f {
   %x = plan.input "x" role data : memref<4x2xf32>
   // expected-error @below {{expected memory and steps, found 'plan.output'}}
   plan.for 4 {

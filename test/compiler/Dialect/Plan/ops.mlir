@@ -87,6 +87,14 @@ plan.program @step attributes {arena_bytes = 131072 : i64} {
     // CHECK: plan.copy %[[PART]] to %[[ROW]]
     plan.copy %part to %row : memref<10xf32>, memref<10xf32>
   }
+  // CHECK: plan.for 32 parallel {
+  plan.for 32 parallel {
+    %part = plan.part %y from 0 by 40 : memref<32x10xf32> to memref<10xf32>
+    %row = plan.arena at 64 : memref<10xf32>
+    plan.copy %part to %row : memref<10xf32>, memref<10xf32>
+    plan.copy %row to %part : memref<10xf32>, memref<10xf32>
+    // CHECK: } {private_bytes = 64 : i64, private_offset = 64 : i64}
+  } {private_offset = 64 : i64, private_bytes = 64 : i64}
   %box = plan.arena at 0 : memref<32x4xf32>
   // CHECK: plan.copy %{{.*}} to %{{.*}} {row_bytes = 16 : i64, rows = 32 : i64, stride = 16 : i64, to_offset = 24 : i64, to_stride = 40 : i64} : memref<32x4xf32>, memref<32x10xf32>
   plan.copy %box to %y {rows = 32 : i64, stride = 16 : i64, row_bytes = 16 : i64, to_offset = 24 : i64, to_stride = 40 : i64}
