@@ -223,7 +223,8 @@ LossScaleAnalysis::Rule LossScaleAnalysis::findOwnRule(StringRef name) {
                 LayerNormGradOp, RMSNormGradOp, AttentionGradOp>());
     add(&Analysis::linearInFirst,
         namesOf<BCEGradOp, BCEWithLogitsGradOp, NLLLossGradOp,
-                SoftmaxCrossEntropyLossGradOp>());
+                SoftmaxCrossEntropyLossGradOp, FakeQuantizeGradOp,
+                FakeQuantizeScaleGradOp>());
     return rules;
   }();
   return rules.lookup(name);
