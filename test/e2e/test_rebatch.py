@@ -448,3 +448,26 @@ def test_a_bias_of_as_many_positions_as_samples_stays(late, tmp_path):
     expected = mpctest.run(model(6), inputs, tmp_path / "a")["y"]
     actual = mpctest.run(model(4), inputs, tmp_path, "--batch-size", "6")["y"]
     np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("wanted", [1, 6])
+def test_a_bias_beside_an_input_of_the_model_stays(wanted, tmp_path):
+    """The scores are given, and the sum is the first node that reads them."""
+    node = helper.make_node
+    model = mpctest.make_model(
+        [
+            node("Expand", ["minus", "square"], ["full"], "full"),
+            node("Neg", ["full"], ["mask"], "neg"),
+            node("Add", ["scores", "mask"], ["y"], "add"),
+        ],
+        {"scores": (np.float32, [4, 4, 4])},
+        {"y": (np.float32, [4, 4, 4])},
+        {
+            "minus": np.float32(-9).reshape(()),
+            "square": np.array([4, 4], np.int64),
+        },
+    )
+    scores = normal(2, wanted, 4, 4)
+    batch = ("--batch-size", str(wanted))
+    y = mpctest.run(model, {"scores": scores}, tmp_path, *batch)["y"]
+    np.testing.assert_array_equal(y, scores + np.float32(9))

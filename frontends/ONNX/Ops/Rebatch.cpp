@@ -444,13 +444,13 @@ LogicalResult Rebatch::follow(NodeImporter &node) {
     if (constant && !constant->isFloat() && shape->size() == 1)
       integers[name] = constant->getIntegers();
   }
-  if (recording)
-    noteBeside(node);
   // What the nodes read and none of them made.
   for (const std::string &name : node.getNode().input())
     if (recording && !name.empty() && !shapes.contains(name))
       if (std::optional<Shape> shape = getKnownShape(node, name))
         shapes[name] = *shape;
+  if (recording)
+    noteBeside(node);
   return success();
 }
 
