@@ -504,6 +504,27 @@ Rebatch::Shape Rebatch::adaptExpand(NodeImporter &node,
   return result;
 }
 
+std::optional<int64_t> Rebatch::findSpreadAxis(NodeImporter &node,
+                                               ArrayRef<int64_t> requested) {
+  auto before = integers.find(node.getInputName(1));
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  if (recording || exported == 1 || before == integers.end() ||
+      before->second.size() != requested.size() ||
+      shape.size() != requested.size())
+    return std::nullopt;
+  // One axis differs from what it was as exported, from which the constant is.
+  std::optional<int64_t> found;
+  for (int64_t axis = 0, rank = shape.size(); axis < rank; ++axis) {
+    if (requested[axis] == before->second[axis])
+      continue;
+    if (found || before->second[axis] != exported ||
+        requested[axis] != wanted || shape[axis] != exported)
+      return std::nullopt;
+    found = axis;
+  }
+  return found;
+}
+
 std::optional<int64_t> Rebatch::getConcatExtent(NodeImporter &node,
                                                 unsigned input, int64_t axis) {
   if (recording || exported != 1 || findPlace(node.getInputName(input)))
