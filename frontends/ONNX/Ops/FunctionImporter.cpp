@@ -264,6 +264,9 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
   }
   if (decoded->isFloat() && !isBody())
     entry.stateRole = module.getParameterRole(name, decoded->type);
+  // A running statistic is that for other ops too, which may come first.
+  if (entry.stateRole == Role::Frozen && statistics.contains(name))
+    entry.stateRole = Role::Statistic;
   return entry;
 }
 

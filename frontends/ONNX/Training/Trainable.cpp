@@ -115,6 +115,8 @@ private:
   llvm::StringMap<Facts> facts;
   llvm::StringMap<llvm::SmallVector<const Node *, 1>> readers;
   llvm::StringSet<> weights;
+  /// Running means and variances, which weights may be computed with.
+  llvm::StringSet<> statistics;
   /// Values whose origin has been searched, as weights and as what weights are
   /// computed from.
   llvm::StringSet<> searched, searchedWithin;
@@ -137,6 +139,10 @@ TrainableSearch::TrainableSearch(const Graph &graph, const TensorMap &given)
   for (const Node *node : nodes)
     for (const std::string &input : node->input())
       readers[input].push_back(node);
+  for (const Node *node : nodes)
+    if (node->op_type() == "BatchNormalization" && node->input_size() == 5)
+      for (int index : {3, 4})
+        statistics.insert(node->input(index));
 }
 
 // The shape of an initializer or of an input with a given value.
@@ -563,7 +569,7 @@ void TrainableSearch::use(StringRef value, bool orScalar) {
     if (auto shape = getStoredShape(current)) {
       bool isSingle = llvm::all_of(*shape, [](int64_t n) { return n == 1; });
       bool isScalar = shape->empty() && !orScalar;
-      if (!isScalar && !(within && isSingle))
+      if (!isScalar && !(within && isSingle) && !statistics.contains(current))
         weights.insert(current);
       continue;
     }
