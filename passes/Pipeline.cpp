@@ -159,6 +159,8 @@ static void addDifferentiation(OpPassManager &pm,
 
 static void addPrecision(OpPassManager &pm, const PipelineOptions &options) {
   const PrecisionOptions &precision = options.precision;
+  // What the scale multiplies is decided on like all else.
+  pm.addPass(createFindLossGradientPass({precision.mode, precision.lossScale}));
   AssignPrecisionPassOptions assign;
   assign.mode = precision.mode;
   assign.policy = precision.policyFile;

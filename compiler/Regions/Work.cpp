@@ -122,6 +122,8 @@ static llvm::StringMap<int64_t> makeTable() {
   add<SigmoidOp>(table, kFunction + kDivision);
   add<PowOp, BCEOp, BCEWithLogitsOp, BCEWithLogitsGradOp>(table, 2 * kFunction);
   add<BCEGradOp>(table, kDivision + 4);
+  add<FakeQuantizeOp, FakeQuantizeGradOp, FakeQuantizeScaleGradOp>(
+      table, kDivision + 7);
   return table;
 }
 

@@ -288,6 +288,19 @@ static void gradSelect(SelectOp op, GradientBuilder &g) {
     g.add(2, "db", choose("db", false));
 }
 
+// Straight through rounding; the zero point is a whole number.
+static void gradFakeQuantize(FakeQuantizeOp op, GradientBuilder &g) {
+  auto build = [&](auto tag, StringRef suffix) -> Value {
+    return decltype(tag)::create(g.ops(), g.at(suffix), g.dy().getType(),
+                                 g.dy(), op.getInput(), op.getScale(),
+                                 op.getZeroPoint(), op.getLow(), op.getHigh());
+  };
+  if (g.needs(0))
+    g.add(0, "dx", build(FakeQuantizeGradOp(), "dx"));
+  if (g.needs(1))
+    g.add(1, "dscale", build(FakeQuantizeScaleGradOp(), "dscale"));
+}
+
 void mpc::addElementwiseRules(GradientRules &rules) {
 #define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
                     BNAME, B, FORMULA)                                         \
@@ -305,6 +318,7 @@ void mpc::addElementwiseRules(GradientRules &rules) {
   rules.add(gradReciprocal);
   rules.add(gradClip);
   rules.add(gradCast);
+  rules.add(gradFakeQuantize, /*constantOperands=*/{2});
   rules.add(gradDropout);
   rules.add(gradStopGradient, /*constantOperands=*/{0});
   rules.add(gradAdd);

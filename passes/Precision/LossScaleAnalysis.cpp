@@ -45,6 +45,11 @@ const void *LossScaleAnalysis::identify(Value scale) const {
   return scale.getAsOpaquePointer();
 }
 
+// Seeds that are not replaced yet will all have the same scale.
+static const void *identifySeeds(Operation *seed) {
+  return seed->getName().getAsOpaquePointer();
+}
+
 LossScaleAnalysis::Multiple LossScaleAnalysis::scale(ScaleLossOp op) {
   Multiple seed = lookup(op.getSeed());
   if (seed.kind == Multiple::Scaled)
@@ -223,7 +228,8 @@ LossScaleAnalysis::Rule LossScaleAnalysis::findOwnRule(StringRef name) {
                 LayerNormGradOp, RMSNormGradOp, AttentionGradOp>());
     add(&Analysis::linearInFirst,
         namesOf<BCEGradOp, BCEWithLogitsGradOp, NLLLossGradOp,
-                SoftmaxCrossEntropyLossGradOp>());
+                SoftmaxCrossEntropyLossGradOp, FakeQuantizeGradOp,
+                FakeQuantizeScaleGradOp>());
     return rules;
   }();
   return rules.lookup(name);
@@ -387,6 +393,8 @@ void LossScaleAnalysis::visit(Operation *op) {
       result = {Multiple::Zero};
   } else if (auto scaling = dyn_cast<ScaleLossOp>(op)) {
     result = scale(scaling);
+  } else if (isa<GradientSeedOp>(op)) {
+    result = {Multiple::Scaled, identifySeeds(op), /*ofSeed=*/true};
   } else if (auto unscaling = dyn_cast<UnscaleOp>(op)) {
     result = unscale(unscaling);
   } else if (updates && belongsToUpdate(op)) {
@@ -418,9 +426,12 @@ void LossScaleAnalysis::visit(Operation *op) {
 // Accumulators hold multiples of the scale that the module scales by.
 void LossScaleAnalysis::enter(FunctionOpInterface function) {
   const void *moduleScale = nullptr;
-  (void)function->getParentOfType<ModuleOp>().walk([&](ScaleLossOp op) {
-    moduleScale = identify(op.getScale());
-    return WalkResult::interrupt();
+  (void)function->getParentOfType<ModuleOp>().walk([&](Operation *op) {
+    if (auto scaling = dyn_cast<ScaleLossOp>(op))
+      moduleScale = identify(scaling.getScale());
+    else if (isa<GradientSeedOp>(op))
+      moduleScale = identifySeeds(op);
+    return moduleScale ? WalkResult::interrupt() : WalkResult::advance();
   });
   for (BlockArgument argument : function.getArguments()) {
     VariableOp variable =

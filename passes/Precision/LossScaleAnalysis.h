@@ -14,7 +14,8 @@
 
 namespace mpc::amp {
 
-/// Interprets a function in multiples of the loss scale. A value is a multiple
+/// Interprets a function in multiples of the loss scale, or of the seeds that
+/// will be scaled. A value is a multiple
 /// of a scale, zero (a multiple of any), or free of scales; only ops that are
 /// linear in a multiple may read it, and all that an op adds, selects among or
 /// concatenates must be multiples of the same scale.
@@ -30,6 +31,12 @@ public:
   /// Reports every op that breaks a rule.
   LossScaleAnalysis(mlir::FunctionOpInterface function,
                     const mpc::VariableTable &variables, Report report);
+
+  /// Whether a value is a multiple of the loss scale, or of a seed that stands
+  /// for it.
+  bool carriesScale(mlir::Value value) const {
+    return lookup(value).kind == Multiple::Scaled;
+  }
 
   /// What `amp.unscale` ops of the function result in.
   llvm::ArrayRef<mlir::Value> getUnscaled() const { return unscaled; }

@@ -6,6 +6,57 @@
 
 include "mlir/Pass/PassBase.td"
 
+def FindLossGradientPass : Pass<"amp-find-loss-gradient", "::mlir::ModuleOp"> {
+  let summary = "give a backward pass that the model spells out a seed";
+  let description = [{
+    A training graph may start its backward pass at any value, such as
+    `(softmax(logits) - one_hot) / N`, and not at a constant of ones. Where the
+    loss is scaled, the first value that depends on all parameters, and that all
+    gradients are proved to be multiples of, is multiplied by an
+    `mpc.gradient_seed`; without such a value that is an error. What the model
+    computes of gradients by ops that are not linear, such as their norm, becomes
+    a part of the update, which reads them unscaled.
+
+    Before:
+
+    ```mlir
+    mpc.variable @w : tensor<4x2xf32> role parameter
+    func.func @step(%x: tensor<8x4xf32>, %t: tensor<8x2xf32>, %w: tensor<4x2xf32> {mpc.state = @w},
+                    %lr: tensor<f32>) -> (tensor<4x2xf32> {mpc.updates = @w}) {
+      %y = mpc.matmul %x, %w : (tensor<8x4xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
+      %xt = mpc.transpose %x {mpc.phase = #mpc.phase<backward>, perm = array<i64: 1, 0>}
+          : (tensor<8x4xf32>) -> tensor<4x8xf32>
+      %d = mpc.sub %y, %t {mpc.phase = #mpc.phase<backward>}
+          : (tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<8x2xf32>
+      %g = mpc.matmul %xt, %d {mpc.phase = #mpc.phase<backward>}
+          : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+      %w1 = mpc.sgd %w, %g, %lr : (tensor<4x2xf32>, tensor<4x2xf32>, tensor<f32>) -> tensor<4x2xf32>
+      return %w1 : tensor<4x2xf32>
+    }
+    ```
+
+    After, with `mode=16-mixed`:
+
+    ```mlir
+    %xt = mpc.transpose %x {mpc.phase = #mpc.phase<backward>, perm = array<i64: 1, 0>}
+        : (tensor<8x4xf32>) -> tensor<4x8xf32>
+    %d = mpc.sub %y, %t {mpc.phase = #mpc.phase<backward>}
+        : (tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<8x2xf32>
+    %seed = mpc.gradient_seed {mpc.phase = #mpc.phase<backward>} : tensor<f32>
+    %s = mpc.mul %d, %seed {mpc.phase = #mpc.phase<backward>}
+        : (tensor<8x2xf32>, tensor<f32>) -> tensor<8x2xf32>
+    %g = mpc.matmul %xt, %s {mpc.phase = #mpc.phase<backward>}
+        : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+    ```
+  }];
+  let options = [
+    Option<"mode", "mode", "std::string", "\"32-true\"", "the precision mode">,
+    Option<"lossScale", "loss-scale", "std::string", "\"\"",
+           "dynamic, none or a number; empty: what the mode needs">,
+  ];
+  let dependentDialects = ["::mpc::MPCDialect"];
+}
+
 def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
   let summary = "decide the types of every op, and record why";
   let description = [{

@@ -211,3 +211,50 @@ def test_statistics_of_two_layers_are_refused(tmp_path):
     assert "'bn.running_mean' is that of another BatchNormalization too" in (
         result.stdout + result.stderr
     )
+
+
+def test_statistics_that_a_weight_is_computed_with_are_updated(tmp_path):
+    """As in PyTorch's convolutions for quantisation-aware training, which divide
+    weights by the running deviation: of other elements than one number it is no
+    value that was merged by chance, and no weight."""
+    variance = np.array([0.5, 1, 2, 4])
+    mean = np.array([0.1, 0, -0.2, 1])
+    names = ["bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"]
+    random = np.random.default_rng(0)
+    weights = {
+        "bn.weight": np.ones(WIDTH, np.float32),
+        "bn.bias": np.zeros(WIDTH, np.float32),
+        "bn.running_mean": mean.astype(np.float32),
+        "bn.running_var": variance.astype(np.float32),
+        "fc.weight": random.normal(size=(WIDTH, 1)).astype(np.float32),
+        "column": np.array([WIDTH, 1]),
+    }
+    model = mpctest.make_model(
+        [
+            helper.make_node("Sqrt", ["bn.running_var"], ["deviation"]),
+            helper.make_node("Reshape", ["deviation", "column"], ["factor"]),
+            helper.make_node("Mul", ["fc.weight", "factor"], ["scaled"]),
+            helper.make_node("BatchNormalization", ["x", *names], ["h"]),
+            helper.make_node("MatMul", ["h", "scaled"], ["y"]),
+        ],
+        {"x": (np.float32, ["N", WIDTH])},
+        {"y": (np.float32, ["N", 1])},
+        weights,
+    )
+    x = random.normal(2, 3, size=(SAMPLES, WIDTH)).astype(np.float32)
+    metrics, trained = mpctest.train(
+        model,
+        {"x": x, "target": np.zeros((SAMPLES, 1), np.float32)},
+        tmp_path,
+        *("--loss", "mse", "--optimizer", "sgd", "--lr", "1e-9"),
+        *("--batch-size", "16", "--running-variance", "population"),
+    )
+    expected = []
+    for rows in range(0, SAMPLES, 16):
+        batch = x[rows : rows + 16].astype(np.float64)
+        h = (batch - batch.mean(0)) / np.sqrt(batch.var(0) + 1e-5)
+        y = h @ (weights["fc.weight"] * np.sqrt(variance)[:, None])
+        expected.append((y**2).mean())
+        variance = 0.9 * variance + 0.1 * batch.var(0)
+    np.testing.assert_allclose(mpctest.losses(metrics), expected, rtol=1e-5)
+    np.testing.assert_allclose(trained["bn.running_var"], variance, rtol=1e-5)

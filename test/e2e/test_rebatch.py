@@ -7,7 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import mpctest
 
@@ -448,3 +448,76 @@ def test_a_bias_of_as_many_positions_as_samples_stays(late, tmp_path):
     expected = mpctest.run(model(6), inputs, tmp_path / "a")["y"]
     actual = mpctest.run(model(4), inputs, tmp_path, "--batch-size", "6")["y"]
     np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("wanted", [1, 6])
+def test_a_bias_beside_an_input_of_the_model_stays(wanted, tmp_path):
+    """The scores are given, and the sum is the first node that reads them."""
+    node = helper.make_node
+    model = mpctest.make_model(
+        [
+            node("Expand", ["minus", "square"], ["full"], "full"),
+            node("Neg", ["full"], ["mask"], "neg"),
+            node("Add", ["scores", "mask"], ["y"], "add"),
+        ],
+        {"scores": (np.float32, [4, 4, 4])},
+        {"y": (np.float32, [4, 4, 4])},
+        {
+            "minus": np.float32(-9).reshape(()),
+            "square": np.array([4, 4], np.int64),
+        },
+    )
+    scores = normal(2, wanted, 4, 4)
+    batch = ("--batch-size", str(wanted))
+    y = mpctest.run(model, {"scores": scores}, tmp_path, *batch)["y"]
+    np.testing.assert_array_equal(y, scores + np.float32(9))
+
+
+def started(start, layer=None):
+    """A constant of a batch of 4, spread over the samples that there are, as the
+    older exporter of PyTorch has the state that an LSTM or a layer of it starts
+    with."""
+    node = helper.make_node
+    value = numpy_helper.from_array(start)
+    nodes = [
+        node("Constant", [], ["start"], "start", value=value),
+        node("Shape", ["x"], ["shape"], "shape"),
+        node("Gather", ["shape", "zero"], ["samples"], "samples", axis=0),
+        node("Concat", ["one", "samples", "width"], ["wide"], "sizes", axis=0),
+        node("Expand", ["start", "wide"], ["state"], "spread"),
+        node("Add", ["x", "state"], ["y"], "add"),
+    ]
+    if layer is not None:
+        nodes[4].input[0] = "part"
+        ends = ["from", "to", "zero"]
+        nodes.insert(1, node("Slice", ["start", *ends], ["part"], "part"))
+    return mpctest.make_model(
+        nodes,
+        {"x": (np.float32, [4, 3])},
+        {"y": (np.float32, [1, 4, 3])},
+        {
+            "zero": np.array([0]),
+            "one": np.array([1]),
+            "width": np.array([3]),
+            "from": np.array([layer or 0]),
+            "to": np.array([(layer or 0) + 1]),
+        },
+    )
+
+
+@pytest.mark.parametrize("layers, layer", [(1, None), (2, 1)])
+@pytest.mark.parametrize("wanted", [1, 6])
+def test_a_start_for_every_sample_is_spread_over_others(
+    wanted, layers, layer, tmp_path
+):
+    model = started(np.full((layers, 4, 3), 0.5, np.float32), layer)
+    x = normal(3, wanted, 3)
+    y = mpctest.run(model, {"x": x}, tmp_path, "--batch-size", str(wanted))["y"]
+    np.testing.assert_array_equal(y, x[None] + np.float32(0.5))
+
+
+def test_a_start_that_differs_among_samples_is_refused(tmp_path):
+    onnx.save(started(normal(4, 1, 4, 3)), tmp_path / "m.onnx")
+    process = mpctest.mpc("check", tmp_path / "m.onnx", "--batch-size", "6")
+    assert process.returncode == 1
+    assert "node 'spread' (Expand)" in process.stdout + process.stderr

@@ -218,6 +218,8 @@ CONSTANTS = {
     "depth": np.int64(CLASSES),
     "on_off": np.array([0, 1], np.float32),
     "batch": np.float32(BATCH),
+    "least": np.float32(0.5),
+    "smooth": np.array([0.1, 0.9], np.float32),
 }
 
 
@@ -401,10 +403,112 @@ def test_a_scaled_loss_trains_as_an_unscaled_one(digits, tmp_path):
     np.testing.assert_allclose(losses, expected, rtol=1e-2)
 
 
-def test_a_backward_pass_without_a_start_takes_no_loss_scale(digits, tmp_path):
-    backward, update, state, _ = STEP_GRAPHS["spelt_loss_grad"]
+# Of gradients that float16 does not hold: a start that the file names, and one
+# that only what is computed from it shows.
+SMALL = 2.0**20
+NAMED_START = copy.deepcopy(BACKWARD)
+NAMED_START[0].output[0] = "unscaled_grad"
+NAMED_START.insert(1, node("Div", ["unscaled_grad", "batch"], ["logits_grad"]))
+STARTS = {"named": NAMED_START, "found": SPELT_LOSS_GRAD}
+
+
+def make_small(backward, update):
+    """The model, and its loss gradient's divisor times SMALL."""
+    model = make_step_graph(backward, update, {})
+    for tensor in model.graph.initializer:
+        if tensor.name == "batch":
+            divisor = numpy_helper.to_array(tensor) * np.float32(SMALL)
+            tensor.CopyFrom(numpy_helper.from_array(divisor, "batch"))
+    return model
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_gradients_too_small_for_float16_train_by_the_loss_scale(
+    start, digits, tmp_path
+):
+    model = make_small(STARTS[start], each(spelt_sgd))
+    rate = SMALL * RATE * (BATCH if start == "named" else 1)
+    expected, weights = train(model, digits, tmp_path / "full", rate=rate)
+    how = {"precision": "16-mixed", "rate": rate}
+    losses, scaled = train(model, digits, tmp_path / "mixed", **how)
+    np.testing.assert_allclose(losses, expected, rtol=1e-2)
+    for parameter in PARAMETERS:
+        error = np.abs(scaled[parameter] - weights[parameter]).max()
+        assert error < 2e-3, parameter
+    # Without one they are zero in float16, and nothing moves.
+    losses, lost = train(
+        model, digits, tmp_path / "none", "--loss-scale", "none", **how
+    )
+    np.testing.assert_array_equal(lost["w1"], initial_parameters()["w1"])
+
+
+def clipped_sgd(p):
+    """The norm is of the gradients as they are, and no multiple of a scale."""
+    return [
+        node("ReduceL2", [p + "_grad"], [p + "_norm"], keepdims=0),
+        node("Max", [p + "_norm", "least"], [p + "_bound"]),
+        node("Div", [p + "_grad", p + "_bound"], [p + "_clipped"]),
+        node("Mul", ["lr", p + "_clipped"], [p + "_move"]),
+        node("Sub", [p, p + "_move"], [p + "_new"]),
+    ]
+
+
+@pytest.mark.parametrize("name", ["spelt_sgd", "spelt_loss_grad"])
+def test_norms_of_gradients_are_of_the_update(name, digits, tmp_path):
+    backward = STEP_GRAPHS[name][0]
+    model = make_step_graph(backward, each(clipped_sgd), {})
+    expected, weights = train(model, digits, tmp_path / "full")
+    losses, scaled = train(
+        model, digits, tmp_path / "mixed", precision="16-mixed"
+    )
+    np.testing.assert_allclose(losses, expected, rtol=1e-2)
+    for parameter in PARAMETERS:
+        error = np.abs(scaled[parameter] - weights[parameter]).max()
+        assert error < 5e-3, parameter
+
+
+def test_an_overflow_changes_no_state_where_the_start_was_found(digits, tmp_path):
+    """The second of three batches overflows: the third step is what it would be
+    without it."""
+    backward = STEP_GRAPHS["spelt_loss_grad"][0]
+    model = make_step_graph(backward, each(spelt_momentum), zeros("_v"))
+
+    def fit(folder, batches):
+        rows = np.concatenate([np.arange(BATCH) + BATCH * i for i in batches])
+        data = {name: array[rows] for name, array in digits.items()}
+        data["x"] = np.where((rows // BATCH == 1)[:, None], 1e6, data["x"])
+        metrics, weights = mpctest.train(
+            model,
+            {**data, "x": data["x"].astype(np.float32)},
+            tmp_path / folder,
+            *("--batch-size", BATCH, "--epochs", 1, "--lr", RATE),
+            *("--precision", "16-mixed"),
+        )
+        steps = [m["skipped"] for m in metrics if m["event"] == "train"]
+        return steps, weights
+
+    skipped, weights = fit("overflow", [0, 1, 2])
+    assert skipped == [False, True, False]
+    _, expected = fit("without", [0, 2])
+    for parameter in PARAMETERS:
+        error = np.abs(weights[parameter] - expected[parameter]).max()
+        assert error < 1e-4, parameter
+
+
+def test_gradients_that_meet_nowhere_take_no_loss_scale(digits, tmp_path):
+    """Those of the last layer are of one loss, those of the first of another."""
+    backward = copy.deepcopy(SPELT_LOSS_GRAD)
+    for n in backward:
+        if n.output[0] == "a_grad":
+            n.input[0] = "smooth_grad"
+    backward[4:4] = [
+        node("OneHot", ["labels", "depth", "smooth"], ["smooth_hot"]),
+        node("Sub", ["prob", "smooth_hot"], ["smooth_difference"]),
+        node("Div", ["smooth_difference", "batch"], ["smooth_grad"]),
+    ]
     np.savez(tmp_path / "data.npz", **digits)
-    onnx.save(make_step_graph(backward, update, state), tmp_path / "model.onnx")
+    model = make_step_graph(backward, each(spelt_sgd), {})
+    onnx.save(model, tmp_path / "model.onnx")
     found = mpctest.mpc(
         *("train", tmp_path / "model.onnx", "--data", tmp_path / "data.npz"),
         *("--precision", "16-mixed"),
@@ -412,9 +516,10 @@ def test_a_backward_pass_without_a_start_takes_no_loss_scale(digits, tmp_path):
     assert found.returncode == 4
     assert (
         "the model's own backward pass has no start that a loss scale could be "
-        "given to; use --precision bf16-mixed, or --loss-scale none"
-        in found.stderr
+        "given to: one value that depends on all parameters and that all "
+        "gradients are multiples of" in found.stderr
     )
+    assert "use --precision bf16-mixed, or --loss-scale none" in found.stderr
 
 
 def test_parameters_may_be_inputs_with_values(digits, tmp_path):

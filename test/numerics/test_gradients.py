@@ -28,6 +28,7 @@ import mpctest
 import reference
 from cases import CASES, Case, normal, positive
 from test_conditions import test_conditions_follow_finite_differences as ifs
+from test_fake_quantization import test_gradient_is_straight_through as straight
 from test_loops import test_scans_follow_finite_differences as scans
 from test_losses import test_elementwise as elementwise_losses
 
@@ -358,7 +359,7 @@ def test_every_rule_has_a_test():
     unit tests of Differentiation."""
     table = pathlib.Path(__file__).with_name("gradient_rules.txt")
     tests = {case.name for case in CASES if case.gradient} | set(globals())
-    tests |= {f.__name__ for f in (ifs, scans, elementwise_losses)}
+    tests |= {f.__name__ for f in (ifs, scans, elementwise_losses, straight)}
     for line in table.read_text().splitlines():
         if not line.startswith("#"):
             _, test = line.split()

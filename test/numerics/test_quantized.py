@@ -297,20 +297,6 @@ def train(nodes, initializers, folder):
     )
 
 
-def test_training_through_quantization_is_refused(tmp_path):
-    """What is rounded has no slope; nothing passes as if it were 0."""
-    process = train(
-        [
-            helper.make_node("QuantizeLinear", ["w", "s"], ["q"], "quantize"),
-            helper.make_node("DequantizeLinear", ["q", "s"], ["y"], "back"),
-        ],
-        {"w": F4([1, 2, 3]), "s": np.asarray(0.5, F4)},
-        tmp_path,
-    )
-    assert process.returncode == 4, process.stderr
-    assert "node 'quantize' (QuantizeLinear): has no gradient" in process.stderr
-
-
 def test_scales_of_integers_are_trained(tmp_path):
     """The gradient of (q - z) s by s is the sum of q - z."""
     process = train(

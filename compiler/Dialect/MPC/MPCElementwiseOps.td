@@ -122,6 +122,30 @@ def MPC_NotOp : MPC_UnaryOp<"not", [], MPC_BitsTensor> {
   let hasFolder = 1;
 }
 
+def MPC_FakeQuantizeOp : MPC_TensorOp<"fake_quantize", "Elementwise"> {
+  let summary = "elementwise rounding to a quantized number, as a float";
+  let description = [{
+    What QuantizeLinear and then DequantizeLinear make of x: with the whole
+    number p nearest to x / scale (the even one of two) plus `zero_point`, and q
+    that is p between `low` and `high`, it is (q - zero_point) * scale. `scale`
+    and `zero_point`, a whole number, broadcast to x: one for all, one for each
+    channel, or one for each element. NaN stays NaN.
+
+    The gradient is straight through, as of PyTorch's fake_quantize: that of x is
+    dy where p is from `low` to `high`, else 0. That of `scale` is what follows
+    if rounding had slope 1: p - zero_point - x / scale where p is from `low` to
+    `high`, else q - zero_point. `zero_point` has none.
+
+    ```mlir
+    %y = mpc.fake_quantize %w, %scale, %zero {low = -128 : i64, high = 127 : i64}
+        : (tensor<8x4xf32>, tensor<8x1xf32>, tensor<f32>) -> tensor<8x4xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$input, MPC_FloatTensor:$scale,
+                       MPC_FloatTensor:$zero_point, I64Attr:$low, I64Attr:$high);
+  let results = (outs MPC_FloatTensor:$output);
+}
+
 def MPC_BCEWithLogitsOp : MPC_BinaryOp<"bce_with_logits"> {
   let summary = "elementwise binary cross entropy of logits x and targets t";
   let description = [{

@@ -108,6 +108,31 @@ def MPC_ClipGradOp : MPC_TensorOp<"clip_grad", "Elementwise"> {
   let results = (outs MPC_FloatTensor:$d_input);
 }
 
+class MPC_FakeQuantizeGradientOp<string mnemonic, string formula, string example>
+    : MPC_TensorOp<mnemonic, "Elementwise"> {
+  let summary = formula;
+  let description = [{
+    A gradient of `mpc.fake_quantize`, whose operands and bounds the last three
+    operands and the attributes are.
+
+    ```mlir
+    %}] # example # [{ %dy, %w, %scale, %zero {low = -128 : i64, high = 127 : i64}
+        : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x1xf32>, tensor<f32>) -> tensor<8x4xf32>
+    ```
+  }];
+  let arguments = (ins MPC_FloatTensor:$d_output, MPC_FloatTensor:$input,
+                       MPC_FloatTensor:$scale, MPC_FloatTensor:$zero_point,
+                       I64Attr:$low, I64Attr:$high);
+  let results = (outs MPC_FloatTensor:$gradient);
+}
+
+def MPC_FakeQuantizeGradOp : MPC_FakeQuantizeGradientOp<"fake_quantize_grad",
+    "dy where low <= p <= high, NaN where p is NaN, else 0",
+    "dx = mpc.fake_quantize_grad">;
+def MPC_FakeQuantizeScaleGradOp : MPC_FakeQuantizeGradientOp<"fake_quantize_scale_grad",
+    "each element's part of the gradient of the scale",
+    "part = mpc.fake_quantize_scale_grad">;
+
 //===----------------------------------------------------------------------===//
 // Softmax
 //===----------------------------------------------------------------------===//

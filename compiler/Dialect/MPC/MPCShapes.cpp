@@ -447,6 +447,32 @@ INFER_SAME_SHAPE(SigmoidGradOp)
 INFER_SAME_SHAPE(TanhGradOp)
 INFER_SAME_SHAPE(ClipGradOp)
 
+// The scale and the zero point broadcast to the tensor that is quantized.
+template <typename Adaptor>
+static LogicalResult inferFakeQuantize(std::optional<Location> loc,
+                                       Adaptor adaptor, Components &results) {
+  auto low = static_cast<int64_t>(adaptor.getLow());
+  auto high = static_cast<int64_t>(adaptor.getHigh());
+  if (low >= high)
+    return emitOptionalError(loc, "expected low below high, found ", low,
+                             " and ", high);
+  Shape shape(shapeOf(adaptor.getInput()));
+  for (Value value : adaptor.getOperands()) {
+    auto both = broadcastShapes(shape, shapeOf(value));
+    if (failed(both) || ArrayRef<int64_t>(*both) != ArrayRef<int64_t>(shape))
+      return emitOptionalError(loc, "expected what broadcasts to [",
+                               ArrayRef<int64_t>(shape), "], found [",
+                               shapeOf(value), "]");
+  }
+  return infer(results, shape, elementOf(adaptor.getOperands().front()));
+}
+
+INFER(FakeQuantizeOp) { return inferFakeQuantize(loc, adaptor, results); }
+INFER(FakeQuantizeGradOp) { return inferFakeQuantize(loc, adaptor, results); }
+INFER(FakeQuantizeScaleGradOp) {
+  return inferFakeQuantize(loc, adaptor, results);
+}
+
 INFER(BCEWithLogitsGradOp) {
   return inferBroadcast(loc, adaptor.getOperands(),
                         elementOf(adaptor.getDOutput()), results);

@@ -270,7 +270,10 @@ void Separator::separateSources(StringRef name, ArrayRef<Read> reads) {
   }
 }
 
-// Two calls of one module have its scale, bias and statistics in common.
+// Two calls of one module have its scale, bias and statistics in common. Only
+// values of one number are merged by chance: statistics that another op reads
+// too are read as such, as PyTorch's convolutions for quantisation-aware
+// training divide their weights by sqrt(running_var + eps).
 void Separator::separateStatistics() {
   using Key = std::tuple<StringRef, StringRef, int>;
   auto keyOf = [](const Read &read) {
@@ -291,7 +294,8 @@ void Separator::separateStatistics() {
       if (!read.isStatistic())
         continue;
       StringRef name = read.node->input(read.index);
-      if (roles[name].size() == 1)
+      const proto::TensorProto *tensor = tensors.lookup(name);
+      if (roles[name].size() == 1 || (tensor && !isSplat(*tensor)))
         statistics.try_emplace(keyOf(read), name);
       else
         shared.push_back(read);

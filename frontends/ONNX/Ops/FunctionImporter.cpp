@@ -264,6 +264,9 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
   }
   if (decoded->isFloat() && !isBody())
     entry.stateRole = module.getParameterRole(name, decoded->type);
+  // A running statistic is that for other ops too, which may come first.
+  if (entry.stateRole == Role::Frozen && statistics.contains(name))
+    entry.stateRole = Role::Statistic;
   return entry;
 }
 
@@ -325,14 +328,25 @@ static Value createState(FunctionImporter &function, StringRef name,
                              function.getState(variable));
 }
 
+// Bounds of fewer bits than the type's may lie before a DequantizeLinear.
+static bool mayRead(const ImportedValue &entry, StringRef reader) {
+  return entry.reservedFor.empty() || entry.reservedFor == reader ||
+         (entry.reservedFor == kDequantizeLinear && reader == "Clip");
+}
+
 Value FunctionImporter::materialize(StringRef name, StringRef reader) {
   ImportedValue &entry = lookup(name);
-  if (!entry.reservedFor.empty() && entry.reservedFor != reader) {
+  if (!mayRead(entry, reader)) {
+    bool isInteger = entry.reservedFor == kDequantizeLinear;
     module.report(getModel().error(
         ErrorKind::Unsupported,
         "value '" + name + "' is supported as an input of " +
             entry.reservedFor + " only, found " +
-            (reader.empty() ? StringRef("a graph output") : reader)));
+            (reader.empty() ? StringRef("a graph output") : reader) +
+            (isInteger ? "; integers have no gradient: train the model before "
+                         "its products are quantized, or end it before '" +
+                             name.str() + "'"
+                       : "")));
     return {};
   }
   if (entry.value || entry.failed)

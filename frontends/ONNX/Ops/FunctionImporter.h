@@ -39,6 +39,10 @@ struct ImportedValue {
   std::optional<std::vector<ImportedValue>> sequence;
 };
 
+/// What alone may read the integers that a QuantizeLinear makes in training:
+/// the two are a fake quantisation, which has a gradient.
+inline constexpr llvm::StringLiteral kDequantizeLinear = "DequantizeLinear";
+
 /// Builds one function from the nodes of a graph.
 class FunctionImporter {
 public:

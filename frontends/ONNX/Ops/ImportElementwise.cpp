@@ -249,7 +249,7 @@ static LogicalResult importIntegerClip(NodeImporter &node) {
     result = node.emit<MaximumOp>({result, bound(1)});
   if (node.hasInput(2))
     result = node.emit<MinimumOp>({result, bound(2)});
-  return node.define(0, result);
+  return node.defineSaved(0, result, node.getReader(0));
 }
 
 static LogicalResult importClip(NodeImporter &node) {

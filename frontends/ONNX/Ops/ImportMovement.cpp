@@ -90,23 +90,57 @@ static LogicalResult importConcat(NodeImporter &node) {
   return node.hasOutput(1) ? defineLengths(node, *axis) : success();
 }
 
+// Whether all elements of a value are one number: of a constant, which is state
+// where it is a Constant node's, or of a part of one.
+static bool isSplat(NodeImporter &node, StringRef name) {
+  FunctionImporter &function = node.getFunction();
+  const proto::NodeProto *producer = function.getGraph().getProducer(name);
+  while (producer && producer->op_type() == "Slice" && producer->input_size()) {
+    name = producer->input(0);
+    producer = function.getGraph().getProducer(name);
+  }
+  const ImportedValue &entry = function.lookup(name);
+  bool isConstant = !entry.stateRole || entry.stateRole == Role::Frozen;
+  return entry.constant && isConstant && entry.constant->isSplat();
+}
+
+// PyTorch's older exporter has what an LSTM starts with as zeros of [1,4,8] for
+// a batch of 4, and spreads them over the batch that the input has. Of another
+// batch one row stands for all, since they are alike.
+static Value takeRowOfAll(NodeImporter &node, Rebatch &rebatch,
+                          ArrayRef<int64_t> requested) {
+  Value input = node.operand(0);
+  std::optional<int64_t> axis = rebatch.findSpreadAxis(node, requested);
+  if (!input || !axis || !isSplat(node, node.getInputName(0)))
+    return input;
+  SmallVector<int64_t> sizes(NodeImporter::shapeOf(input));
+  SmallVector<int64_t> offsets(sizes.size(), 0);
+  sizes[*axis] = 1;
+  return slice(node, input, offsets, sizes);
+}
+
 static LogicalResult importExpand(NodeImporter &node) {
   auto requested = node.integers(1, "the shape");
   if (failed(requested))
     return failure();
-  if (Rebatch *rebatch = node.getFunction().getModule().getRebatch())
+  Value input = node.operand(0);
+  if (Rebatch *rebatch = node.getFunction().getModule().getRebatch()) {
     requested = rebatch->adaptExpand(node, *requested);
-  auto type = node.operandType(0);
+    input = takeRowOfAll(node, *rebatch, *requested);
+  }
+  if (!input)
+    return failure();
+  auto type = NodeImporter::typeOf(input);
   if (!getCheckedBytes(*requested, type.getElementType()))
     return node.invalid("the shape has a negative extent or overflows");
   // Both sides broadcast: an axis of 1 in the request keeps the input's.
   auto shape = broadcastShapes(type.getShape(), *requested);
   if (failed(shape))
     return node.invalid("the input does not broadcast to the shape");
-  return node.define(0,
-                     node.emit<ExpandOp>(
-                         {node.operand(0)}, {},
-                         RankedTensorType::get(*shape, type.getElementType())));
+  return node.define(
+      0,
+      node.emit<ExpandOp>(
+          {input}, {}, RankedTensorType::get(*shape, type.getElementType())));
 }
 
 //===----------------------------------------------------------------------===//

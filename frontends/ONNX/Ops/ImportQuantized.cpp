@@ -24,22 +24,28 @@ static Value toWhole(NodeImporter &node, Value value) {
   return castTo(node, value, node.attributes().getI64Type());
 }
 
+// The least and the greatest number of a type.
+static std::pair<int64_t, int64_t> getBounds(Type type) {
+  auto integer = cast<IntegerType>(type);
+  int64_t count = int64_t(1) << integer.getWidth();
+  int64_t low = integer.isUnsigned() ? 0 : -count / 2;
+  return {low, low + count - 1};
+}
+
 // Integers rounded to nearest, ties to even, plus the zero point (i64, or
 // null), as `type`, which all results fit after they are clamped to it.
 static Value saturate(NodeImporter &node, Value quotient, Value zeroPoint,
                       Type type) {
   constexpr double kFar = int64_t(1) << 40; // beyond all types, and f64 exact
-  auto integer = cast<IntegerType>(type);
-  int64_t count = int64_t(1) << integer.getWidth();
-  int64_t low = integer.isUnsigned() ? 0 : -count / 2;
+  auto [low, high] = getBounds(type);
   Value rounded =
       roundPlace(node, clampPlace(node, toPlace(node, quotient), -kFar, kFar));
   if (zeroPoint)
     rounded = node.emit<AddOp>({rounded, toWhole(node, zeroPoint)});
   Value raised =
       node.emit<MaximumOp>({rounded, integerConstant(node, {}, low)});
-  Value clamped = node.emit<MinimumOp>(
-      {raised, integerConstant(node, {}, low + count - 1)});
+  Value clamped =
+      node.emit<MinimumOp>({raised, integerConstant(node, {}, high)});
   return castTo(node, clamped, type);
 }
 
@@ -158,9 +164,14 @@ static FailureOr<Type> readQuantizedType(NodeImporter &node) {
   return *type;
 }
 
+// Whether integers of a node, which have no gradient, are of floats that have
+// one: then only DequantizeLinear may read them, which gives it back.
+static bool dropsGradient(NodeImporter &node) {
+  return node.getMode() == ImportMode::Training &&
+         isa<FloatType>(node.operandType(0).getElementType());
+}
+
 static LogicalResult importQuantizeLinear(NodeImporter &node) {
-  if (failed(refuseTraining(node)))
-    return failure();
   FailureOr<Type> type = readQuantizedType(node);
   FailureOr<Quantization> quantization = readQuantization(node);
   if (failed(type) || failed(quantization))
@@ -178,8 +189,118 @@ static LogicalResult importQuantizeLinear(NodeImporter &node) {
         "expected attribute 'precision' to be a type of floats");
   Value quotient = node.emit<DivOp>(
       {toSingle(node, node.operand(0)), toSingle(node, quantization->scale)});
-  return node.define(0, saturate(node, castTo(node, quotient, *precision),
-                                 quantization->zeroPoint, *type));
+  Value integers = saturate(node, castTo(node, quotient, *precision),
+                            quantization->zeroPoint, *type);
+  return dropsGradient(node) ? node.defineSaved(0, integers, kDequantizeLinear)
+                             : node.define(0, integers);
+}
+
+//===----------------------------------------------------------------------===//
+// Fake quantisation
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The node that a DequantizeLinear takes back, perhaps behind bounds that are
+/// narrower than the type: PyTorch has 7 bits as a Clip of 8.
+struct Quantizer {
+  const proto::NodeProto *node;
+  int64_t low, high;
+};
+} // namespace
+
+// The bound of an integer Clip: nothing where it is not known, `byDefault`
+// where there is none.
+static std::optional<int64_t> readBound(FunctionImporter &function,
+                                        const proto::NodeProto &clip, int input,
+                                        int64_t byDefault) {
+  if (input >= clip.input_size() || clip.input(input).empty())
+    return byDefault;
+  std::optional<HostTensor> bound = function.lookup(clip.input(input)).constant;
+  if (!bound || bound->isFloat() || bound->getNumElements() != 1)
+    return std::nullopt;
+  return bound->getInteger(0);
+}
+
+static std::optional<Quantizer> findQuantizer(NodeImporter &node) {
+  FunctionImporter &function = node.getFunction();
+  auto [low, high] = getBounds(node.operandType(0).getElementType());
+  const proto::NodeProto *producer =
+      function.getGraph().getProducer(node.getInputName(0));
+  // Of bounds the outer ones hold, which come last.
+  while (producer && producer->op_type() == "Clip" && producer->input_size()) {
+    auto least = readBound(function, *producer, 1, low);
+    auto most = readBound(function, *producer, 2, high);
+    if (!least || !most || std::max(low, *least) >= std::min(high, *most))
+      return std::nullopt;
+    low = std::max(low, *least);
+    high = std::min(high, *most);
+    producer = function.getGraph().getProducer(producer->input(0));
+  }
+  if (!producer || getOpName(*producer) != "QuantizeLinear")
+    return std::nullopt;
+  return Quantizer{producer, low, high};
+}
+
+// Whether both nodes have the same input `index`, by name or by its elements,
+// unless those may be trained; no zero point is one of zeros.
+static bool haveSameInput(NodeImporter &node, NodeImporter &other,
+                          unsigned index) {
+  if (node.hasInput(index) && other.hasInput(index) &&
+      node.getInputName(index) == other.getInputName(index))
+    return true;
+  std::optional<HostTensor> mine = node.constant(index),
+                            theirs = other.constant(index);
+  auto isZero = [](const HostTensor &tensor) {
+    return llvm::all_of(tensor.data, [](char byte) { return byte == 0; });
+  };
+  if (!node.hasInput(index) || !other.hasInput(index))
+    return (mine ? isZero(*mine) : !node.hasInput(index)) &&
+           (theirs ? isZero(*theirs) : !other.hasInput(index));
+  return mine && theirs && !node.isState(index) && !other.isState(index) &&
+         mine->type == theirs->type && mine->data == theirs->data;
+}
+
+// Whether `node` multiplies by the scales that `quantizer` divides by.
+static bool takesBack(NodeImporter &node, NodeImporter &quantizer) {
+  bool isOne = node.operandType(1).getNumElements() == 1;
+  auto hasSame = [&](StringRef attribute, int64_t byDefault) {
+    return node.integer(attribute, byDefault) ==
+           quantizer.integer(attribute, byDefault);
+  };
+  return haveSameInput(node, quantizer, 1) &&
+         haveSameInput(node, quantizer, 2) &&
+         (isOne || (hasSame("axis", 1) && hasSame("block_size", 0)));
+}
+
+// What QuantizeLinear and DequantizeLinear do to floats, as one op, whose
+// gradient passes straight through the rounding. Null where the node is no such
+// DequantizeLinear, or where the model is not trained and has quotients of
+// another type than f32, in which the op computes.
+static Value importFakeQuantization(NodeImporter &node,
+                                    const Quantization &quantization) {
+  std::optional<Quantizer> found = findQuantizer(node);
+  if (!found)
+    return {};
+  NodeImporter quantizer(node.getFunction(), *found->node);
+  if (!isa<FloatType>(quantizer.operandType(0).getElementType()) ||
+      !takesBack(node, quantizer))
+    return {};
+  Type single = node.attributes().getF32Type();
+  constexpr int64_t kAsScale = proto::TensorProto::UNDEFINED,
+                    kSingle = proto::TensorProto::FLOAT;
+  int64_t precision = quantizer.integer("precision", kAsScale);
+  bool isSingle =
+      precision == kSingle ||
+      (precision == kAsScale && node.operandType(1).getElementType() == single);
+  if (!isSingle && !dropsGradient(quantizer))
+    return {};
+  Value zeroPoint = quantization.zeroPoint
+                        ? castTo(node, quantization.zeroPoint, single)
+                        : numberConstant(node, 0, single);
+  return node.emit<FakeQuantizeOp>(
+      {toSingle(node, quantizer.operand(0)), toSingle(node, quantization.scale),
+       zeroPoint},
+      {node.attribute("low", found->low), node.attribute("high", found->high)});
 }
 
 static LogicalResult importDequantizeLinear(NodeImporter &node) {
@@ -198,6 +319,16 @@ static LogicalResult importDequantizeLinear(NodeImporter &node) {
   if (!isa<FloatType>(*result))
     return node.invalid("expected attribute 'output_dtype' to be a type of "
                         "floats");
+  // Of what QuantizeLinear makes of floats.
+  if (Value fake = importFakeQuantization(node, *quantization))
+    return node.define(0, castTo(node, fake, *result));
+  if (node.hasFailed())
+    return failure();
+  if (!node.getReader(0).empty())
+    return node.unsupported(
+        "has no gradient: expected the scale and zero point of the "
+        "QuantizeLinear whose integers it reads; train the model before it is "
+        "quantized, or end it before these nodes");
   // (x - zero) * scale, the difference without rounding.
   Value x = node.operand(0);
   if (quantization->zeroPoint) {

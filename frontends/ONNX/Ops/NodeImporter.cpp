@@ -200,6 +200,10 @@ LogicalResult NodeImporter::defineAlias() {
   return success();
 }
 
+StringRef NodeImporter::getReader(unsigned index) {
+  return function.lookup(node.input(index)).reservedFor;
+}
+
 void NodeImporter::setSaved(unsigned index, Value value) {
   function.values[node.output(index)].saved = value;
 }

@@ -62,9 +62,14 @@ public:
   mlir::LogicalResult defineAlias();
   mlir::LogicalResult define(unsigned index,
                              std::vector<ImportedValue> sequence);
-  /// Defines a value that only ops of type `reader` understand.
+  /// Defines a value that only ops of type `reader` understand. A Clip may lie
+  /// before a DequantizeLinear.
   mlir::LogicalResult defineSaved(unsigned index, mlir::Value value,
                                   llvm::StringRef reader);
+
+  /// The only op that may read input `index`, by defineSaved; empty where any
+  /// may.
+  llvm::StringRef getReader(unsigned index);
 
   /// Saves a value beside output `index`, for builders of gradients.
   void setSaved(unsigned index, mlir::Value value);

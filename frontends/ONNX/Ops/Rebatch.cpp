@@ -444,13 +444,13 @@ LogicalResult Rebatch::follow(NodeImporter &node) {
     if (constant && !constant->isFloat() && shape->size() == 1)
       integers[name] = constant->getIntegers();
   }
-  if (recording)
-    noteBeside(node);
   // What the nodes read and none of them made.
   for (const std::string &name : node.getNode().input())
     if (recording && !name.empty() && !shapes.contains(name))
       if (std::optional<Shape> shape = getKnownShape(node, name))
         shapes[name] = *shape;
+  if (recording)
+    noteBeside(node);
   return success();
 }
 
@@ -502,6 +502,27 @@ Rebatch::Shape Rebatch::adaptExpand(NodeImporter &node,
     result[0] = wanted; // one for all samples, such as a class token
   }
   return result;
+}
+
+std::optional<int64_t> Rebatch::findSpreadAxis(NodeImporter &node,
+                                               ArrayRef<int64_t> requested) {
+  auto before = integers.find(node.getInputName(1));
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  if (recording || exported == 1 || before == integers.end() ||
+      before->second.size() != requested.size() ||
+      shape.size() != requested.size())
+    return std::nullopt;
+  // One axis differs from what it was as exported, from which the constant is.
+  std::optional<int64_t> found;
+  for (int64_t axis = 0, rank = shape.size(); axis < rank; ++axis) {
+    if (requested[axis] == before->second[axis])
+      continue;
+    if (found || before->second[axis] != exported ||
+        requested[axis] != wanted || shape[axis] != exported)
+      return std::nullopt;
+    found = axis;
+  }
+  return found;
 }
 
 std::optional<int64_t> Rebatch::getConcatExtent(NodeImporter &node,

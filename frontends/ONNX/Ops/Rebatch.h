@@ -52,6 +52,11 @@ public:
                                       llvm::ArrayRef<int64_t> requested);
   /// The same for Expand.
   Shape adaptExpand(NodeImporter &node, llvm::ArrayRef<int64_t> requested);
+  /// The axis of a constant that Expand spreads over the samples of an input,
+  /// which the constant has as many rows for as the exported batch had:
+  /// `requested` there is the batch that is asked for, by itself.
+  std::optional<int64_t> findSpreadAxis(NodeImporter &node,
+                                        llvm::ArrayRef<int64_t> requested);
   /// The length that the axis of an input of Concat must have to go with the
   /// others, where it holds the batch there and is not of it.
   std::optional<int64_t> getConcatExtent(NodeImporter &node, unsigned input,

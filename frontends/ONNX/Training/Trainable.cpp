@@ -32,6 +32,12 @@ static bool isView(StringRef op) {
       .Default(false);
 }
 
+// Rounding to what few bits hold, which a fake quantisation of two such nodes
+// does to a weight: the weight stays what it was.
+static bool isQuantization(StringRef op) {
+  return op == "QuantizeLinear" || op == "DequantizeLinear";
+}
+
 // Functions that keep parameters within bounds.
 static bool bends(StringRef op) {
   return llvm::StringSwitch<bool>(op)
@@ -87,6 +93,7 @@ private:
   void findAddends(const Node &node);
   bool onlyScales(StringRef value);
   bool isRow(StringRef value);
+  bool isFakeQuantization(const Node &node);
   bool isBranch(const Node &product);
   bool isStoredVector(StringRef value);
   bool isModulesNumber(StringRef value);
@@ -108,6 +115,8 @@ private:
   llvm::StringMap<Facts> facts;
   llvm::StringMap<llvm::SmallVector<const Node *, 1>> readers;
   llvm::StringSet<> weights;
+  /// Running means and variances, which weights may be computed with.
+  llvm::StringSet<> statistics;
   /// Values whose origin has been searched, as weights and as what weights are
   /// computed from.
   llvm::StringSet<> searched, searchedWithin;
@@ -130,6 +139,10 @@ TrainableSearch::TrainableSearch(const Graph &graph, const TensorMap &given)
   for (const Node *node : nodes)
     for (const std::string &input : node->input())
       readers[input].push_back(node);
+  for (const Node *node : nodes)
+    if (node->op_type() == "BatchNormalization" && node->input_size() == 5)
+      for (int index : {3, 4})
+        statistics.insert(node->input(index));
 }
 
 // The shape of an initializer or of an input with a given value.
@@ -188,7 +201,7 @@ Facts TrainableSearch::infer(const Node &node) {
   }
   if (op == "Gather" && isTable(node))
     (result.isFixed ? result.isLookup : result.takesBias) = true;
-  if (isView(op) || isSum(op) || multipliesByOne(node))
+  if (isView(op) || isSum(op) || isQuantization(op) || multipliesByOne(node))
     for (const std::string &input : node.input()) {
       result.takesBias |= getFacts(input).takesBias;
       result.takesPositions |= getFacts(input).takesPositions;
@@ -533,6 +546,14 @@ bool TrainableSearch::isRow(StringRef value) {
   return shape && shape->size() > 1 && !getFacts(node->input(1)).isFixed;
 }
 
+// Whether the node is a half of a fake quantisation: scales are no weights
+// beside what they quantize. Integers of the file are weights by their scales.
+bool TrainableSearch::isFakeQuantization(const Node &node) {
+  return node.input_size() > 1 && (node.op_type() == "QuantizeLinear" ||
+                                   (node.op_type() == "DequantizeLinear" &&
+                                    !getStoredShape(skipViews(node.input(0)))));
+}
+
 // `value` acts as a weight: so do the initializers that it is a view of, of
 // rank 0 only with `orScalar`, and those of more than one element that it is
 // computed from.
@@ -548,13 +569,17 @@ void TrainableSearch::use(StringRef value, bool orScalar) {
     if (auto shape = getStoredShape(current)) {
       bool isSingle = llvm::all_of(*shape, [](int64_t n) { return n == 1; });
       bool isScalar = shape->empty() && !orScalar;
-      if (!isScalar && !(within && isSingle))
+      if (!isScalar && !(within && isSingle) && !statistics.contains(current))
         weights.insert(current);
       continue;
     }
     const Node *producer = graph.getProducer(current);
     if (!producer || producer->op_type() == "Shape")
       continue;
+    if (isFakeQuantization(*producer)) {
+      worklist.push_back({producer->input(0), within});
+      continue;
+    }
     // Views hand on all of a weight, others only what is computed from it.
     bool isComputed = within || !isView(producer->op_type());
     for (const std::string &input : producer->input())

@@ -11,6 +11,7 @@ ElementwiseTable::ElementwiseTable() {
   addMathFormulas(*this);
   addRemainderFormulas(*this);
   addGradientFormulas(*this);
+  addQuantizeFormulas(*this);
   addOptimizerFormulas(*this);
   addConversionFormulas(*this);
   addIndexedFormulas(*this);

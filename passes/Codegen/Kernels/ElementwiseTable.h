@@ -102,6 +102,7 @@ void addIntegerFormulas(ElementwiseTable &table);
 void addMathFormulas(ElementwiseTable &table);
 void addRemainderFormulas(ElementwiseTable &table);
 void addGradientFormulas(ElementwiseTable &table);
+void addQuantizeFormulas(ElementwiseTable &table);
 void addOptimizerFormulas(ElementwiseTable &table);
 void addConversionFormulas(ElementwiseTable &table);
 void addIndexedFormulas(ElementwiseTable &table);

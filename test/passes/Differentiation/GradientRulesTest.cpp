@@ -51,6 +51,8 @@ static const std::map<std::string, std::string> kWithoutRule = {
     {"mpc.bce_with_logits_grad", "gradient"},
     {"mpc.clip_grad", "gradient"},
     {"mpc.conv_weight_grad", "gradient"},
+    {"mpc.fake_quantize_grad", "gradient"},
+    {"mpc.fake_quantize_scale_grad", "gradient"},
     {"mpc.formula_grad", "gradient"},
     {"mpc.global_average_pool_grad", "gradient"},
     {"mpc.layer_norm_grad", "gradient"},
