@@ -87,6 +87,8 @@ private:
   llvm::FailureOr<Loss> buildOfClasses(const LossSpec &spec, mlir::Value scores,
                                        llvm::StringRef target);
   /// The loss of probabilities of classes, targets of the shape `given`.
+  mlir::Value weighTargets(mlir::Value targets, int64_t axis,
+                           mlir::Value weights);
   llvm::FailureOr<Loss> buildOfProbabilities(const LossSpec &spec,
                                              mlir::Value scores,
                                              llvm::StringRef target,
