@@ -119,9 +119,13 @@ size_t CPUDevice::scratchBytes() const {
 Status CPUDevice::reserveScratch(size_t forAll, size_t forEach) {
   auto grow = [&](std::byte *&memory, size_t &size, size_t needed,
                   size_t copies) {
+    // Scratch memory is the largest that any step needs, and grows by whole
+    // pages.
     if (needed <= size)
       return Status();
     needed = (needed + 4095) & ~size_t(4095);
+    // First the new memory, then the old one goes: a failure leaves the device
+    // as it was.
     StatusOr<void *> grown = allocate(needed * copies);
     if (!grown.ok())
       return grown.status();
@@ -133,6 +137,7 @@ Status CPUDevice::reserveScratch(size_t forAll, size_t forEach) {
   Status status = grow(shared, sharedSize, forAll, 1);
   if (!status.ok())
     return status;
+  // A copy for each worker, so that none waits for another.
   return grow(perWorker, perWorkerSize, forEach,
               static_cast<size_t>(pool.size()));
 }
