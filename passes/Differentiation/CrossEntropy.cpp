@@ -418,6 +418,11 @@ LogicalResult LossBuilder::verifyScores(LossKind kind, Value scores) {
                         ExitCode::InvalidInput)
            << "expected scores of shape [batch, classes, ...] for "
            << getLossInfo(kind).name << ", found " << type;
+  if (type.getNumElements() == 0)
+    return withExitCode(mlir::emitError(scores.getLoc()),
+                        ExitCode::InvalidInput)
+           << "expected scores of at least one sample and one class, found "
+           << type;
   // A warning comes once, not for each function.
   return kind == LossKind::NLL ? verifyLogProbabilities(kind, scores)
                                : verifyNoSoftmax(scores, /*warn=*/!perSample);

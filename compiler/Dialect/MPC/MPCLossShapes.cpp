@@ -16,6 +16,11 @@ static LogicalResult verifyLabelShape(std::optional<Location> loc,
                              "expected scores of shape (N, C, ...), "
                              "found [",
                              scores, "]");
+  if (scores[1] < 1)
+    return emitOptionalError(loc,
+                             "expected scores of at least one class, "
+                             "found [",
+                             scores, "]");
   Shape expected(scores);
   expected.erase(expected.begin() + 1);
   if (shapeOf(labels) != ArrayRef<int64_t>(expected))

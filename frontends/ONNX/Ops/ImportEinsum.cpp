@@ -177,6 +177,8 @@ Term Einsum::takeDiagonals(Term term) {
                          Twine(shape[second]) + " elements");
       return {};
     }
+    if (!canList(node, extent))
+      return {};
     // The second axis moves beside the first one, so that a reshape joins both.
     auto perm = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
     perm.erase(perm.begin() + second);
