@@ -434,7 +434,6 @@ FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &spec, Value scores,
     return failure();
   auto type = typeOf(scores);
   int64_t last = type.getRank() - 1;
-  // Where the classes are, and what the labels are like.
   std::optional<Shape> known = findLabelShape(target);
   // Targets of the scores' shape are probabilities, unless they fit as labels
   // too.

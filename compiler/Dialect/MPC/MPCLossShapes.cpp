@@ -16,6 +16,7 @@ static LogicalResult verifyLabelShape(std::optional<Location> loc,
                              "expected scores of shape (N, C, ...), "
                              "found [",
                              scores, "]");
+  // A label of none of 0 classes would be out of range whatever it is.
   if (scores[1] < 1)
     return emitOptionalError(loc,
                              "expected scores of at least one class, "

@@ -432,7 +432,7 @@ static Value importFeatureList(NodeImporter &node, StringRef name) {
   RankedTensorType operand = node.operandType(0);
   const auto *list = node.find(name, AttributeProto::FLOATS);
   const int64_t count = list ? list->floats_size() : 0;
-  const bool fits = operand.getRank() > 0 &&
+  const bool fits = operand.getRank() > 0 && count > 0 &&
                     (count == 1 || count == operand.getShape().back());
   if (!fits) {
     (void)node.unsupported("expected attribute '" + name +

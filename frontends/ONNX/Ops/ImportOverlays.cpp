@@ -37,6 +37,20 @@ static SmallVector<int64_t> listBlockElements(const Window &window,
   return numbers;
 }
 
+// How many positions a block has along each axis of an image, as a convolution
+// with that window has; 0 where it does not fit.
+static SmallVector<int64_t> countBlocks(const Window &window,
+                                        ArrayRef<int64_t> image) {
+  SmallVector<int64_t> blocks;
+  size_t rank = image.size();
+  for (size_t d = 0; d < rank; ++d) {
+    int64_t free = image[d] + window.pads[d] + window.pads[rank + d] -
+                   (window.kernel[d] - 1) * window.dilations[d] - 1;
+    blocks.push_back(free < 0 ? 0 : free / window.strides[d] + 1);
+  }
+  return blocks;
+}
+
 // Adds every element of columns (N, C * block, L) to the element of the image
 // that it was, or would have been, copied from.
 static LogicalResult importCol2Im(NodeImporter &node) {
@@ -66,14 +80,7 @@ static LogicalResult importCol2Im(NodeImporter &node) {
   auto window = readWindow(node, whole, *block);
   if (failed(window))
     return failure();
-  // As many positions of the block as a convolution would have.
-  SmallVector<int64_t> blocks;
-  size_t rank = image->size();
-  for (size_t d = 0; d < rank; ++d) {
-    int64_t free = (*image)[d] + window->pads[d] + window->pads[rank + d] -
-                   ((*block)[d] - 1) * window->dilations[d] - 1;
-    blocks.push_back(free < 0 ? 0 : free / window->strides[d] + 1);
-  }
+  SmallVector<int64_t> blocks = countBlocks(*window, *image);
   if (!isSane(blocks))
     return node.invalid("the image has room for no block, or for too many");
   // A column for each position, with an element for each tap.
