@@ -197,12 +197,14 @@ mpc::compilePlannedKernels(ModuleOp planned,
   if (kernels.size() != jobs.size())
     return failure();
 
+  // New code is kept for the next run, and the oldest makes room.
   if (options.cache) {
     for (size_t i = 0; i < jobs.size(); ++i)
       if (!jobs[i].isKept)
         options.cache->store(jobs[i].key, kernels[i].code);
     options.cache->prune();
   }
+  // One object, or one PTX module, for all kernels.
   auto joined =
       options.target.isGPU() ? joinPTX(kernels) : joinObjects(kernels);
   if (joined)

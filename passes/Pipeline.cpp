@@ -57,11 +57,14 @@ llvm::ArrayRef<llvm::StringLiteral> mpc::getRecognizedOps() {
 
 static void addRecognition(OpPassManager &pm, const PipelineOptions &options) {
   const auto &unrecognized = options.unrecognized;
+  // `--no-recognize` names ops whose patterns stay as they are, for
+  // comparisons.
   auto add = [&](llvm::StringRef op, std::unique_ptr<Pass> pass) {
     if (!llvm::is_contained(unrecognized, op) &&
         !llvm::is_contained(unrecognized, "all"))
       pm.addNestedPass<func::FuncOp>(std::move(pass));
   };
+  // Norms first: a normalization in front of attention is one op then.
   add("layer_norm", createRecognizeLayerNormPass());
   add("rms_norm", createRecognizeRMSNormPass());
   add("gelu", createRecognizeGeluPass());
@@ -129,6 +132,7 @@ static void addDifferentiation(OpPassManager &pm,
   // so that no number of theirs, such as a label smoothing of 0.1, is rounded.
   if (isFloat64(options.precision.mode))
     pm.addPass(createConvertFloatTypePass());
+  // A loss takes the place of the outputs.
   if (!recipe.losses.empty()) {
     AddLossPassOptions loss;
     loss.loss.assign(recipe.losses.begin(), recipe.losses.end());
@@ -146,10 +150,14 @@ static void addDifferentiation(OpPassManager &pm,
       loss.labelShapes.push_back(name + "=" + printShape(shape));
     pm.addPass(createAddLossPass(loss));
   }
+  // Without a training step only the evaluation stays; with it, gradients and
+  // updates are added.
   if (options.evaluationAlone && hasOneType(options.precision.mode))
     pm.addPass(createKeepEvaluationPass());
   else
     pm.addPass(createAddOptimizerPass(getOptimizerOptions(recipe)));
+  // Products and sums in a loop's body become one over all iterations, before
+  // gradients and again after, since those have loops of their own.
   pm.addNestedPass<func::FuncOp>(createMoveOutOfScansPass());
   pm.addPass(createExpandGradientsPass());
   pm.addNestedPass<func::FuncOp>(createMoveOutOfScansPass());
@@ -253,6 +261,7 @@ static void addCodegen(OpPassManager &pm, llvm::StringRef target) {
     pm.addPass(createCSEPass());
     return;
   }
+  // On a CPU what LLVM has no instruction for is spelt out first.
   pm.addPass(arith::createArithExpandOpsPass());
   pm.addPass(createSCFToControlFlowPass());
   pm.addPass(createConvertVectorToLLVMPass());

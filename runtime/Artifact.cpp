@@ -131,6 +131,8 @@ Status Artifact::Impl::checkDigest(const ELFSection &digest) const {
 }
 
 Status Artifact::Impl::readSections() {
+  // The loader of the system would run code of the file: sections are read
+  // here, without it.
   StatusOr<std::vector<ELFSection>> sections =
       readELFSections(bytes(), fileBytes);
   if (!sections.ok())
@@ -176,6 +178,7 @@ Status Artifact::Impl::readSections() {
     data = bytes() + dataSection->offset;
     dataBytes = dataSection->bytes;
   }
+  // Offsets of constants and initial values must be within the data.
   StatusOr<Plan> parsed = parsePlan(planText, static_cast<int64_t>(dataBytes));
   if (!parsed.ok())
     return invalid(parsed.status().message());

@@ -200,6 +200,8 @@ mpc_status *mpc_session_create(mpc_artifact *artifact,
   return guarded([&] {
     if (!artifact || !session)
       return nullArgument("artifact or session");
+    // A caller that was compiled with an older header gives fewer options; the
+    // others have their defaults.
     mpc_session_options given = MPC_SESSION_OPTIONS_INIT;
     if (options)
       std::memcpy(&given, options,
@@ -207,6 +209,8 @@ mpc_status *mpc_session_create(mpc_artifact *artifact,
     SessionOptions converted;
     converted.device = given.device ? given.device : "cpu";
     converted.threads = given.threads;
+    // The session keeps the artifact, so that a caller may free its own handle
+    // first.
     auto created = Session::create(artifact->artifact, converted);
     if (!created.ok())
       return created.status();

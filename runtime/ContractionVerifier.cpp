@@ -203,6 +203,8 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer &c) {
          "'bgrad_a' sums an a that is transposed");
   expect(kind != Kind::BGradB || !step.transB,
          "'bgrad_b' sums a b that is not transposed");
+  // Which kinds read or write a bias, a mask or the gradient of a bias, with
+  // what size.
   verifyFusedOperand(fused.bias,
                      kind == Kind::Bias || kind == Kind::ReluBias ||
                          kind == Kind::ReluAuxBias,
@@ -211,6 +213,7 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer &c) {
       fused.biasGrad,
       kind == Kind::DReluBGrad || kind == Kind::BGradA || kind == Kind::BGradB,
       "bias_grad", c.type, kind == Kind::BGradA ? step.m : step.n);
+  // A relu writes its mask; its gradient reads it.
   bool writesAux = kind == Kind::ReluAuxBias;
   verifyFusedOperand(
       fused.aux, writesAux || kind == Kind::DRelu || kind == Kind::DReluBGrad,
@@ -232,6 +235,7 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer &c) {
     for (size_t j = 0; j < i; ++j)
       verifyWritten(result, {&function->buffers[written[j]]});
   }
+  // Kernels that stand in for the product are verified like all others.
   for (const LaunchStep &launch : fused.unfused)
     verifyStep(launch);
 }
@@ -280,15 +284,18 @@ void PlanVerifier::verifyStep(const MatMulStep &step) {
 
 bool PlanVerifier::verifyGeometry(const ConvStep &step) {
   size_t rank = step.inSpatial.size();
+  // Lists of 1 to 3 axes,
   for (const auto *list : {&step.outSpatial, &step.kernel, &step.strides,
                            &step.dilations, &step.padsBegin, &step.padsEnd})
     if (!expect(list->size() == rank && rank >= 1 && rank <= 3,
                 "spatial lists differ in length, or are not 1 to 3 long"))
       return false;
+  // extents that cannot overflow when they are multiplied pairwise,
   for (const auto *list : {&step.inSpatial, &step.outSpatial, &step.kernel,
                            &step.strides, &step.dilations})
     if (!expect(allWithin(*list, 1, kMaxExtent), "an extent is out of range"))
       return false;
+  // and channels in whole groups.
   if (!expect(allWithin(step.padsBegin, 0, kMaxExtent) &&
                   allWithin(step.padsEnd, 0, kMaxExtent),
               "padding is out of range") ||
@@ -299,6 +306,8 @@ bool PlanVerifier::verifyGeometry(const ConvStep &step) {
                   step.outChannels % step.groups == 0,
               "channels are out of range or not a multiple of the groups"))
     return false;
+  // One window more or less than the output has would read or write beyond a
+  // buffer.
   for (size_t i = 0; i < rank; ++i) {
     // No overflow: all of these are below 2^31.
     int64_t window = step.dilations[i] * (step.kernel[i] - 1) + 1;
@@ -312,11 +321,16 @@ bool PlanVerifier::verifyGeometry(const ConvStep &step) {
   return true;
 }
 
+/// The written operand of a convolution: its result, or that of its gradient by
+/// the input or by the weight.
+static const std::optional<size_t> &writtenBy(const ConvStep &step) {
+  return step.kind == ConvKind::Forward     ? step.y
+         : step.kind == ConvKind::InputGrad ? step.x
+                                            : step.w;
+}
+
 void PlanVerifier::verifyStep(const ConvStep &step) {
-  const std::optional<size_t> &written = step.kind == ConvKind::Forward ? step.y
-                                         : step.kind == ConvKind::InputGrad
-                                             ? step.x
-                                             : step.w;
+  const std::optional<size_t> &written = writtenBy(step);
   expect(step.kind != ConvKind::WeightGrad || !step.epilogue,
          "a weight gradient takes no epilogue");
   expect(plan.target.isGPU() || (step.compute == Compute::F32 &&
@@ -324,6 +338,7 @@ void PlanVerifier::verifyStep(const ConvStep &step) {
          "compute and filter layouts are for GPUs alone");
   if (!verifyEpilogue(step.epilogue, written) || !verifyGeometry(step))
     return;
+  // The sizes that the three operands must have, in 128 bits.
   Checked inputs =
       Checked(step.batch) * step.inChannels * product(step.inSpatial);
   Checked outputs =
@@ -336,6 +351,8 @@ void PlanVerifier::verifyStep(const ConvStep &step) {
     const char *name;
   } operands[] = {
       {step.x, inputs, "x"}, {step.w, weights, "w"}, {step.y, outputs, "y"}};
+  // An operand that is written may be missing: then an epilogue gets the result
+  // tile by tile.
   for (const auto &operand : operands) {
     if (!operand.index) {
       if (&operand.index != &written)
@@ -354,6 +371,8 @@ void PlanVerifier::verifyStep(const ConvStep &step) {
   }
   if (!written)
     return;
+  // Inputs may not overlap the result, which the library writes while it reads
+  // them.
   const Buffer &result = function->buffers[*written];
   std::vector<const Buffer *> read;
   for (const auto &operand : operands)

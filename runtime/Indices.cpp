@@ -108,8 +108,10 @@ std::vector<IndexRange> sampleRanges(const std::vector<IndexBox> &boxes,
   Shape sample = shape;
   if (batchAxis >= 0)
     sample[size_t(batchAxis)] = 1;
+  // For each element of a sample the range that all boxes around it allow.
   std::vector<IndexRange> ranges(size_t(numElements(sample)));
   for (IndexBox box : boxes) {
+    // A box that covers the batch in part says nothing of every sample.
     if (batchAxis >= 0) {
       const size_t axis = size_t(batchAxis);
       if (box.begin[axis] != 0 || box.end[axis] != shape[axis])

@@ -149,6 +149,7 @@ NonFiniteTrace::start(const Plan &plan, const Function &function,
                                           buffers[input.buffer]);
         !status.ok())
       return status;
+  // State, with its role in words: "optimizer state 'w.m'".
   for (size_t i = 0; i < plan.state.size(); ++i) {
     const StateVariable &variable = plan.state[i];
     Buffer whole;
@@ -199,6 +200,8 @@ static std::string subjectOf(const Step &step) {
 Status NonFiniteTrace::after(const Step &step) {
   const std::vector<size_t> operands = floatsOf(step);
   for (size_t i = 0; i < operands.size(); ++i) {
+    // Buffers are compared with what they held before the step: only changed
+    // ones were written.
     const Buffer &buffer = function.buffers[operands[i]];
     const void *address = buffers[operands[i]];
     StatusOr<std::vector<std::byte>> bytes = read(buffer, address);
@@ -215,9 +218,12 @@ Status NonFiniteTrace::after(const Step &step) {
             std::memcmp(bytes->data() + first * size,
                         then.data() + first * size, size_t(size)) == 0))
       ++first;
+    // What was noted for this memory is overwritten.
     forget(address, buffer.bytes);
     if (first == count)
       continue;
+    // Without an operand that was broken before, the step itself is the origin;
+    // the row is the sample's.
     if (!readOrigin) {
       NonFiniteOrigin origin;
       origin.text =
@@ -233,6 +239,7 @@ Status NonFiniteTrace::after(const Step &step) {
       readOrigin = origins.size();
       origins.push_back(std::move(origin));
     }
+    // Later steps that read from here have the same origin.
     const auto *begin = static_cast<const std::byte *>(address);
     regions.push_back({begin, begin + buffer.bytes, *readOrigin});
     lastWritten = readOrigin;

@@ -313,6 +313,8 @@ static std::optional<Fused> readFused(Reader &in) {
     return std::nullopt;
   Reader object = in.object("fused");
   object.expectOnly({"kind", "bias", "aux", "bias_grad", "unfused"});
+  // Buffers by number; which of them a kind must have is for the verifier to
+  // say.
   auto optional = [&](const char *key) {
     return object.has(key) ? std::optional(object.index(key)) : std::nullopt;
   };
@@ -321,6 +323,8 @@ static std::optional<Fused> readFused(Reader &in) {
               optional("aux"),
               optional("bias_grad"),
               {}};
+  // What kernels do instead where the library has no algorithm: launches, which
+  // nest no further.
   if (object.has("unfused"))
     object.each("unfused", [&](Reader &step) {
       if (step.word<StepKind>("op") != StepKind::Launch)
@@ -346,6 +350,8 @@ static MatMulStep readMatMul(Reader &in) {
                  "stride_a", "stride_b", "stride_c", "alpha", "tile_m",
                  "tile_n",   "epilogue", "compute",  "fused", "offset_a",
                  "offset_b", "outer"});
+  // Extents, strides and numbers of buffers as they stand; the verifier
+  // compares them with the buffers.
   MatMulStep step;
   step.a = in.index("a");
   step.b = in.index("b");
@@ -396,6 +402,7 @@ static ConvStep readConv(Reader &in) {
                  "epilogue",
                  "compute",
                  "filter_layout"});
+  // As they stand, too: `verifyGeometry` checks that they make a convolution.
   ConvStep step;
   step.kind = in.word<ConvKind>("kind");
   step.x = in.optionalIndex("x");
@@ -501,6 +508,7 @@ static Step readStep(Reader &in, int depth) {
     step.op = readLoop(in, depth);
     break;
   }
+  // Further nodes that the step computes, for messages.
   if (in.has("others"))
     step.others = in.strings("others");
   return step;

@@ -148,6 +148,7 @@ Status Session::Impl::initializeState(bool isZero) {
 Status Session::Impl::prepare(const Function &function) {
   FunctionInstance instance;
   instance.function = &function;
+  // Each input has memory of its own, which keeps its value from call to call.
   for (const FunctionValue &input : function.inputs) {
     StatusOr<void *> memory =
         allocate(static_cast<size_t>(function.buffers[input.buffer].bytes));
@@ -157,6 +158,7 @@ Status Session::Impl::prepare(const Function &function) {
   }
   instance.bound.resize(instance.inputs.size());
 
+  // Every other buffer is a place in memory that all functions share.
   for (const Buffer &buffer : function.buffers) {
     assert((buffer.space != Space::State || buffer.index < state.size()) &&
            (buffer.space != Space::Input ||
@@ -182,6 +184,8 @@ Status Session::Impl::prepare(const Function &function) {
     instance.buffers.push_back(static_cast<std::byte *>(base) + buffer.offset);
   }
 
+  // The device prepares the steps for just these addresses: a GPU captures them
+  // in a graph.
   StatusOr<std::unique_ptr<Executable>> executable =
       device->prepare(*artifact, function, instance.buffers);
   if (!executable.ok())

@@ -191,15 +191,21 @@ llvm::Expected<std::string> mpc::compileKernels(ModuleOp module,
   auto machine = createTargetMachine(target);
   if (!machine)
     return machine.takeError();
+  // The module of one artifact, or of one kernel, as LLVM IR: `context` owns
+  // what it is made of and lives as long as the code is written.
   llvm::LLVMContext context;
   auto translated = translate(module, context);
   if (!translated)
     return translated.takeError();
+  // Triple and data layout first: the passes of LLVM ask both for sizes and for
+  // what vectors cost.
   llvm::Module &kernels = **translated;
   setMachine(kernels, **machine);
   if (!target.isGPU())
     setCPUAttributes(kernels, target);
   optimize(kernels, **machine);
+  // A call that is left on a GPU, of libm's `pow` for example, has nothing to
+  // link with: an error here, not when the artifact is loaded.
   if (target.isGPU())
     if (llvm::Error error = checkCalls(kernels))
       return error;

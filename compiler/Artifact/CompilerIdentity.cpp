@@ -43,6 +43,7 @@ static int addBuildID(dl_phdr_info *file, size_t, void *data) {
                    : name.starts_with("libLLVM") || name.starts_with("libMLIR");
   if (!compiles)
     return 0;
+  // The linker left the ID as a note in one of the file's segments.
   for (const ElfW(Phdr) & segment :
        llvm::ArrayRef(file->dlpi_phdr, file->dlpi_phnum)) {
     if (segment.p_type != PT_NOTE)
@@ -55,6 +56,8 @@ static int addBuildID(dl_phdr_info *file, size_t, void *data) {
     identity += llvm::toHex(id) + " ";
     return 0;
   }
+  // A file that has none may change without notice: nothing is known then, and
+  // no code is kept from one run to the next.
   identity.clear();
   return 1;
 }

@@ -102,15 +102,19 @@ static FailureOr<json::Object> variableToJSON(VariableOp variable,
                       {"role", word(variable.getRole())}};
   if (failed(addType(object, variable, variable.getTensorType())))
     return failure();
+  // Without data all elements are the fill's: moments of an optimizer begin at
+  // 0.
   if (!variable.getInit()) {
     APFloat fill = variable.getFill().value_or(APFloat(0.0));
     object["init"] = json::Object{{"fill", fill.convertToDouble()}};
     return object;
   }
+  // Equal elements, such as a norm's weights of 1, are a fill too.
   if (std::optional<double> value = getSingleValue(*variable.getInit())) {
     object["init"] = json::Object{{"fill", *value}};
     return object;
   }
+  // Other initial values lie in the data section; the runtime copies them.
   FailureOr<DataEntry> entry = data.add(*variable.getInit());
   if (failed(entry))
     return variable.emitOpError("has an initial value without data");
@@ -163,6 +167,7 @@ private:
 // Where the memory of a buffer lies: "space" with "offset" or "index".
 FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
   using Memory = FailureOr<json::Object>;
+  // A slice of the arena, whose offset an earlier pass found.
   return llvm::TypeSwitch<Operation *, Memory>(op)
       .Case([&](plan::ArenaOp arena) -> Memory {
         if (!arena.getOffset())
@@ -170,6 +175,9 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
         return json::Object{
             {"space", word(Space::Arena)},
             {"offset", static_cast<int64_t>(*arena.getOffset())}};
+        // A variable or an input by its number in the lists of the plan. An
+        // input is added to its list after its buffer, so its number is the
+        // list's size.
       })
       .Case([&](plan::StateOp state) -> Memory {
         return json::Object{{"space", word(Space::State)},
@@ -179,12 +187,15 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
         return json::Object{{"space", word(Space::Input)},
                             {"index", static_cast<int64_t>(inputs.size())}};
       })
+      // A constant, at its offset in the data section.
       .Case([&](plan::ConstantOp constant) -> Memory {
         FailureOr<DataEntry> entry = data.add(constant.getValue());
         if (failed(entry))
           return constant.emitOpError("has no data");
         return json::Object{{"space", word(Space::Constant)},
                             {"offset", entry->offset}};
+        // A view or part lies where its source does, moved by some bytes; the
+        // source came before it, so it has an entry.
       })
       .Case([&](plan::ViewOp view) -> Memory {
         json::Object memory = *buffers[index(view.getSource())].getAsObject();
@@ -223,7 +234,10 @@ LogicalResult ProgramWriter::addBuffer(Operation *op) {
   if (failed(object) ||
       failed(addType(*object, op, cast<ShapedType>(buffer.getType()))))
     return failure();
+  // Steps name buffers by their number in this list.
   indexOf[buffer] = buffers.size();
+  // What is bound by the caller is a port too, with the ranges that its
+  // integers must keep to.
   if (auto input = dyn_cast<plan::InputOp>(op)) {
     json::Object port{{"name", text(input.getName())},
                       {"role", word(input.getRole())},
@@ -300,6 +314,8 @@ json::Object ProgramWriter::matmul(plan::MatMulOp op) {
                                    {"tile_m", toSigned(op.getTileM())},
                                    {"tile_n", toSigned(op.getTileN())},
                                    {"epilogue", epilogueOf(op)}};
+  // What most products lack is left out, so that a plan for a perceptron stays
+  // short: what is fused, further axes of the batch, offsets within a buffer.
   addOptional(step, "compute", op.getCompute());
   if (op.getFused())
     step["fused"] = fused(op);
@@ -334,6 +350,8 @@ json::Object ProgramWriter::conv(plan::ConvOp op) {
                    {"pads_begin", listOf(op.getPadsBegin())},
                    {"pads_end", listOf(op.getPadsEnd())},
                    {"epilogue", epilogueOf(op)}};
+  // Without a layout filters are as ONNX has them, and without a type for sums
+  // they are fp32.
   addOptional(step, "compute", op.getCompute());
   addOptional(step, "filter_layout", op.getFilterLayout());
   return step;
@@ -395,6 +413,7 @@ json::Object ProgramWriter::stepOf(Operation *op) {
       .Case([&](plan::LaunchOp kernel) { return launch(kernel); })
       .Case([&](plan::MatMulOp product) { return matmul(product); })
       .Case([&](plan::ConvOp convolution) { return conv(convolution); })
+      // A copy of whole buffers has neither rows nor bytes of rows.
       .Case([&](plan::CopyOp copy) {
         json::Object step{{"op", word(StepKind::Copy)},
                           {"src", index(copy.getSource())},
@@ -411,12 +430,15 @@ json::Object ProgramWriter::stepOf(Operation *op) {
         }
         return step;
       })
+      // Integers that a caller bound are compared with their ranges before a
+      // kernel reads elements by them.
       .Case([&](plan::CheckIndicesOp check) {
         return json::Object{{"op", word(StepKind::CheckIndices)},
                             {"buffer", index(check.getBuffer())},
                             {"indices", boxesOf(check.getIndices())}};
       })
       .Case([&](plan::ForOp loops) { return loop(loops); })
+      // A loop or a branch has lists of steps of its own.
       .Case([&](plan::IfOp condition) {
         json::Object step{{"op", word(StepKind::If)},
                           {"predicate", index(condition.getPredicate())},
@@ -494,6 +516,7 @@ FailureOr<PlanMembers> mpc::planToJSON(ModuleOp module, DataSection &data) {
   module.walk(
       [&](plan::ConstantOp constant) { (void)data.add(constant.getValue()); });
   members.constantBytes = data.getSize();
+  // A program names a variable by its number, so all variables come first.
   llvm::StringMap<int64_t> stateIndex;
   for (auto variable : module.getOps<VariableOp>()) {
     FailureOr<json::Object> object = variableToJSON(variable, data);
@@ -502,6 +525,7 @@ FailureOr<PlanMembers> mpc::planToJSON(ModuleOp module, DataSection &data) {
     stateIndex[variable.getSymName()] = members.state.size();
     members.state.push_back(std::move(*object));
   }
+  // One member per program: `step`, `eval`, `predict` and so on.
   for (auto program : module.getOps<plan::ProgramOp>()) {
     FailureOr<json::Object> object =
         ProgramWriter(program, data, stateIndex).write();

@@ -57,6 +57,8 @@ static SmallVector<SmallVector<int64_t>> getAccessedShapes(func::FuncOp kernel,
                                                            size_t rank) {
   SmallVector<SmallVector<int64_t>> shapes;
   for (Operation &op : kernel.getBody().front().without_terminator()) {
+    // A slice is read from, and a join stored to, a part of a larger buffer:
+    // steps between elements are the larger one's.
     if (isLoadedPart(&op) || isStoredJoin(&op)) {
       Value operand = op.getOperand(0), result = op.getResult(0);
       if (isa<ConcatOp>(op))
@@ -64,8 +66,12 @@ static SmallVector<SmallVector<int64_t>> getAccessedShapes(func::FuncOp kernel,
       shapes.push_back(getShapeOfPart(shapeOf(result), shapeOf(operand), rank));
       continue;
     }
+    // A transpose is no op that computes: whatever it is next to reads or
+    // stores with other steps.
     if (isa<TransposeOp>(op))
       continue;
+    // Others read every operand at the index of their result: a bias [10] that
+    // is added to [32, 10] as [1, 10].
     for (OpOperand &operand : op.getOpOperands()) {
       size_t own = shapeOf(op.getResult(0)).size();
       SmallVector<int64_t> shape(rank, 1);

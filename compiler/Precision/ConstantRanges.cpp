@@ -89,6 +89,7 @@ static std::optional<Bounds> boundsOf(ElementsAttr elements) {
   if (!values)
     return std::nullopt;
   std::optional<Bounds> range;
+  // All elements of a splat are its first.
   int64_t count = elements.isSplat() ? 1 : elements.getNumElements();
   for (auto it = *values, end = *values + count; it != end; ++it) {
     APFloat value = *it;
@@ -122,8 +123,10 @@ static double toDouble(std::optional<APFloat> bound, double otherwise) {
 // True if `op` holds a constant that a low type may not: the value of a pad,
 // but for 0 and infinities, which all types have.
 static bool holdsConstant(Operation *op) {
+  // Only of floats is there a range: of padded token IDs there is none.
   auto pad = dyn_cast<PadOp>(op);
-  return pad && pad.getValue().isFiniteNonZero();
+  return pad && isa<FloatType>(elementOf(pad.getResult())) &&
+         pad.getValue().isFiniteNonZero();
 }
 
 // The range of the result from those of the operands; nothing for ops whose
@@ -131,6 +134,7 @@ static bool holdsConstant(Operation *op) {
 static std::optional<Bounds> transfer(Operation *op, ArrayRef<Bounds> in) {
   using Result = std::optional<Bounds>;
   return llvm::TypeSwitch<Operation *, Result>(op)
+      // The ends of the result's interval, from those of the operands.
       .Case([&](AddOp) {
         return Bounds{in[0].low + in[1].low, in[0].high + in[1].high};
       })
@@ -152,6 +156,7 @@ static std::optional<Bounds> transfer(Operation *op, ArrayRef<Bounds> in) {
         auto clamp = [&](double x) { return std::min(std::max(x, low), high); };
         return Bounds{clamp(in[0].low), clamp(in[0].high)};
       })
+      // Both are monotonic in either operand.
       .Case([&](MaximumOp) {
         return Bounds{std::max(in[0].low, in[1].low),
                       std::max(in[0].high, in[1].high)};
@@ -160,14 +165,19 @@ static std::optional<Bounds> transfer(Operation *op, ArrayRef<Bounds> in) {
         return Bounds{std::min(in[0].low, in[1].low),
                       std::min(in[0].high, in[1].high)};
       })
+      // The value of the border is an element as others are.
       .Case([&](PadOp pad) {
         double value = pad.getValue().convertToDouble();
         return hull(in[0], {value, value});
       })
       // Its condition is no float, so `in` holds the two choices alone.
       .Case([&](SelectOp) { return hull(in[0], in[1]); })
+      // Neither a change of type nor a choice or mean of elements leaves their
+      // range.
       .Case<mpc::CastOp, ReduceMaxOp, ReduceMeanOp>(
           [&](Operation *) { return in[0]; })
+      // A move of elements, of one operand or of several (concat), has the
+      // range of all.
       .Default([&](Operation *other) -> Result {
         auto precise = dyn_cast<PrecisionOpInterface>(other);
         if (!precise || !precise.movesElements())
@@ -211,6 +221,8 @@ ConstantRanges::ConstantRanges(ModuleOp module) {
         ranges.try_emplace(constant.getResult(), *range);
       return;
     }
+    // Integers have no range here; a float of which nothing is known is taken
+    // for data, which `kData` bounds.
     SmallVector<Bounds> in;
     bool known = holdsConstant(op);
     for (Value operand : op->getOperands()) {
@@ -220,9 +232,11 @@ ConstantRanges::ConstantRanges(ModuleOp module) {
       known |= range.has_value();
       in.push_back(range.value_or(kData));
     }
+    // An op between data alone is left to its class: a range would be guessed.
     if (!known || op->getNumResults() != 1)
       return;
     std::optional<Bounds> range = transfer(op, in);
+    // An infinite bound, as of x / [0, 1], says nothing.
     if (range && std::isfinite(range->low) && std::isfinite(range->high))
       ranges.try_emplace(op->getResult(0), *range);
   });

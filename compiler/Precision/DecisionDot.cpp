@@ -135,6 +135,7 @@ void DotPrinter::printEdge(OpOperand &operand) {
   if (isa<FunctionOpInterface>(reader) ||
       (!shown.count(reader) && !shown.count(source.op)))
     return;
+  // Between the two types lies a cast, which the edge shows in red.
   Type from = getElementTypeOrSelf(source.value.getType());
   Type to = getElementTypeOrSelf(operand.get().getType());
   unsigned begin = source.op ? declare(source.op)

@@ -122,8 +122,10 @@ void PagePrinter::printChoice(
 }
 
 void PagePrinter::printFilters() {
+  // Hidden until the page's script takes it: without a script it does nothing.
   os << "<form id=\"filters\" hidden>\n<label>Text <input type=\"search\" "
         "id=\"text\" placeholder=\"node, op or reason\"></label>\n";
+  // A choice for each column, of the values that occur in it.
   printChoice("Stored as", "storage", [](const Decision &decision) {
     return toString(decision.record.getStorage());
   });
@@ -161,6 +163,7 @@ void PagePrinter::printFacts(unsigned index) {
   os << "<tr class=\"facts\" id=\"facts" << index
      << "\"><td colspan=\"9\"><dl>";
   SmallVector<StringRef> names = getNodeNames(decision.op);
+  // A fused op has more than the name in its row.
   if (names.size() > 1)
     os << "<dt>stands for</dt><dd>" << escapeHTML(llvm::join(names, ", "))
        << "</dd>";
@@ -175,6 +178,7 @@ void PagePrinter::printFacts(unsigned index) {
       os << escapeHTML(fact.text);
     os << "</dd>";
   }
+  // Types of values come last, since they are long.
   auto printTypes = [&](StringRef about, TypeRange types) {
     os << "<dt>" << about << "</dt><dd>"
        << escapeHTML(llvm::join(
@@ -205,6 +209,7 @@ void PagePrinter::printRow(unsigned index) {
     printCell(column, toString(type),
               isLowered(record) && type.getWidth() < 32);
   };
+  // Cells in the order of the titles.
   printCell("op", decision.op->getName().stripDialect());
   printCell("phase", stringifyPhase(getPhase(decision.op)));
   printType("compute", record.getCompute());
@@ -215,6 +220,7 @@ void PagePrinter::printRow(unsigned index) {
             std::to_string(record.getCastsIn() + record.getCastsOut()));
   printCell("cost", std::to_string(record.isLow() ? record.getCostLow()
                                                   : record.getCostHigh()));
+  // The facts are a row of the same body, shown on demand.
   os << "</tr>";
   printFacts(index);
   os << "</tbody>\n";

@@ -124,6 +124,7 @@ std::vector<std::string> DecisionReport::suggest(StringRef node) const {
 //===----------------------------------------------------------------------===//
 
 std::string DecisionReport::summarize() const {
+  // How many ops are low; the contractions of them say how much of the work is.
   unsigned low = 0, contractions = 0, lowContractions = 0, missing = 0;
   for (const Decision &decision : decisions) {
     bool isContraction =
@@ -133,6 +134,8 @@ std::string DecisionReport::summarize() const {
     lowContractions += isContraction && isLowered(decision.record);
     missing += !decision.record.getNative();
   }
+  // The mode and the kind of loss scale that the passes used, not those asked
+  // for.
   auto mode = module->getAttrOfType<PrecisionModeAttr>(kModeAttr);
   auto scale = module->getAttrOfType<LossScaleAttr>(kLossScaleAttr);
   std::string text;
@@ -142,6 +145,8 @@ std::string DecisionReport::summarize() const {
      << contractions << " contractions), " << numCasts
      << (numCasts == 1 ? " cast" : " casts") << ", loss scale "
      << stringifyLossScale(scale ? scale.getValue() : LossScale::None);
+  // Said only where there is something to say: a low op without a fast kernel
+  // is slower than the fp32 one.
   if (missing != 0)
     os << "; the target has no fast kernel for " << missing
        << (missing == 1 ? " op" : " ops");

@@ -44,12 +44,14 @@ listOccurring(ArrayRef<Decision> decisions,
 }
 
 void DecisionReport::printCounts(llvm::raw_ostream &os) const {
+  // Only types that occur have a column.
   auto compute = listOccurring(
       decisions, [](DecisionAttr record) { return record.getCompute(); });
   auto storage = listOccurring(
       decisions, [](DecisionAttr record) { return record.getStorage(); });
   llvm::MapVector<StringRef, OpCounts> counts;
   OpCounts total;
+  // Kinds of ops in the order in which the module has them first.
   for (const Decision &decision : decisions) {
     counts[decision.op->getName().stripDialect()].add(decision.record);
     total.add(decision.record);
@@ -71,6 +73,7 @@ void DecisionReport::printCounts(llvm::raw_ostream &os) const {
   TextTable table(std::move(columns));
   table.addRow(std::move(groups));
   table.addRow(std::move(titles));
+  // A type that no op of this kind has counts 0.
   auto addRow = [&](StringRef name, const OpCounts &row) {
     std::vector<std::string> cells = {name.str(), std::to_string(row.ops),
                                       std::to_string(row.low)};

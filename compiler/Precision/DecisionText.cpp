@@ -88,19 +88,23 @@ std::string mpc::describeDecision(DecisionAttr decision) {
 // What an op's types follow from.
 static void explainReason(DecisionAttr decision,
                           std::vector<DecisionFact> &facts) {
+  // The list, and the row of the table, rule or flag that put it there.
   std::string rule = (stringifyPrecisionClass(decision.getPrecisionClass()) +
                       " by " + decision.getRule().getValue())
                          .str();
   if (StringRef why = decision.getWhy().getValue(); !why.empty())
     rule += ": " + why.str();
   facts.push_back({"class", std::move(rule)});
+  // The word for scripts, then a sentence for people.
   facts.push_back({"reason", (stringifyReason(decision.getReason()) + ": " +
                               describeReason(decision.getReason()))
                                  .str()});
   if (isStoredWide(decision))
     facts.push_back({"", "stored wide since no low op reads it"});
+  // A path of one node is the op itself.
   if (decision.getPath().size() > 1)
     facts.push_back({"path", joinPath(decision)});
+  // Whether the class was measured, taken from the literature or assumed.
   std::string evidence = stringifyEvidence(decision.getEvidence()).str();
   if (!decision.getNative())
     evidence += "; the target has no fast kernel for " +
@@ -110,6 +114,8 @@ static void explainReason(DecisionAttr decision,
 
 std::vector<DecisionFact> mpc::explainDecision(DecisionAttr decision) {
   std::vector<DecisionFact> facts;
+  // From the types to the reasons, then what the decision costs and how to
+  // change it.
   facts.push_back({"types", "storage " + toString(decision.getStorage()) +
                                 ", compute " + toString(decision.getCompute()) +
                                 ", accumulate " +
@@ -124,6 +130,7 @@ std::vector<DecisionFact> mpc::explainDecision(DecisionAttr decision) {
       {"cost", (llvm::Twine(decision.getCostLow()) + " ns low, " +
                 llvm::Twine(decision.getCostHigh()) + " ns high (nominal)")
                    .str()});
+  // Ops with a hard constraint, such as a parameter's update, have no flag.
   StringAttr flip = decision.getFlip();
   facts.push_back(
       {"to flip", flip ? flip.getValue().str() : "nothing: a hard constraint"});

@@ -219,6 +219,8 @@ void GreedyPlacement::spreadLowUpstream() {
   for (unsigned i = 0; i < nodes.size(); ++i)
     if (colors[i] == Color::Low)
       visitLater(i);
+  // A node whose last reader has just become low follows, and its own producers
+  // may follow it.
   while (!worklist.empty()) {
     unsigned reader = worklist.pop_back_val();
     for (unsigned producer : nodes[reader].producers) {

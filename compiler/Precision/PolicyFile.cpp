@@ -166,12 +166,14 @@ llvm::Error PrecisionPolicy::parseRules(const llvm::json::Array &list,
 static llvm::Error checkGiven(const llvm::json::Object &row, StringRef where,
                               StringRef op) {
   const llvm::json::Object given = describePolicyRow(op);
+  // A file printed by `mpc policy` has these keys, and loads again as it is.
   for (StringRef key :
        {"onnx", "follows", "accumulate", "fp32_operands", "fp32_results"}) {
     const llvm::json::Value *found = row.get(key);
     const llvm::json::Value *expected = given.get(key);
     if (!found || (expected && *found == *expected))
       continue;
+    // Both values in the message: which one is meant is for the reader to say.
     std::string text;
     llvm::raw_string_ostream os(text);
     if (expected)
@@ -230,6 +232,7 @@ llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
 llvm::Error PrecisionPolicy::parseTable(const llvm::json::Array &list,
                                         StringRef path) {
   llvm::StringSet<> seen;
+  // A message names the row by its number: `policy.json:table[3]`.
   for (auto [index, value] : llvm::enumerate(list)) {
     std::string where = (path + ":table[" + llvm::Twine(index) + "]").str();
     const llvm::json::Object *object = value.getAsObject();
@@ -240,6 +243,7 @@ llvm::Error PrecisionPolicy::parseTable(const llvm::json::Array &list,
                       {"op", "onnx", "follows", "fp16", "bf16", "accumulate",
                        "unbounded", "fp32_operands", "fp32_results", "reason"}))
       return error;
+    // An op has one row; with two, the later one would win unseen.
     std::string name;
     if (llvm::Error error = readString(*object, where, "op", name))
       return error;
@@ -248,6 +252,7 @@ llvm::Error PrecisionPolicy::parseTable(const llvm::json::Array &list,
       return op.takeError();
     if (!seen.insert(*op).second)
       return reject(where, "op: \"" + name + "\" has a row already");
+    // What only describes the op must be as it is.
     if (llvm::Error error = checkGiven(*object, where, *op))
       return error;
     // A gradient without classes of its own takes its leader's.
@@ -345,6 +350,7 @@ llvm::Error PrecisionPolicy::parseFile(StringRef path) {
   if (llvm::Error error = applyPreset(preset))
     return error;
 
+  // Rows first: a rule changes what a row says.
   auto table = readArray(*object, path, "table");
   if (!table)
     return table.takeError();

@@ -57,6 +57,8 @@ static void printRow(json::OStream &os, StringRef op,
   StringRef leader = getPolicyLeader(op);
   bool follows = leader != op && isSame(entry, *fp16.findRow(leader)) &&
                  isSame(other, *bf16.findRow(leader));
+  // A row that follows has what describes the op, but no classes: with its own
+  // it would no longer change with its leader.
   os.objectBegin();
   os.attribute("op", op);
   addGiven("onnx");
@@ -103,6 +105,8 @@ static void printLines(llvm::raw_ostream &os, StringRef key,
 
 void mpc::printPolicy(llvm::raw_ostream &os, const PrecisionPolicy &fp16,
                       const PrecisionPolicy &bf16) {
+  // One line per row, so that two policies differ in the lines of the ops that
+  // they differ in.
   auto print = [](llvm::function_ref<void(json::OStream &)> write) {
     std::string line;
     llvm::raw_string_ostream stream(line);

@@ -41,6 +41,8 @@ static bool isF32(Value value) { return getElementType(value).isF32(); }
 // for themselves.
 void PrecisionGraph::collect(ModuleOp module) {
   std::map<std::pair<std::string, unsigned>, unsigned> groups;
+  // Training step, evaluation and prediction have the same forward ops, which
+  // must be alike in all.
   for (auto function : module.getOps<FunctionOpInterface>()) {
     llvm::StringMap<unsigned> occurrences;
     function->walk([&](PrecisionOpInterface op) {
@@ -59,6 +61,7 @@ void PrecisionGraph::collect(ModuleOp module) {
                                  static_cast<unsigned>(nodes.size()))
                     .first->second;
       }
+      // The first of its kind opens a node.
       if (index == nodes.size()) {
         nodes.emplace_back();
         nodes.back().name = name.empty() ? op.getPolicyKey().str() : name.str();
@@ -192,6 +195,8 @@ static void collectLoss(FunctionOpInterface function,
       worklist.push_back(op);
   };
   Operation *terminator = function.getFunctionBody().front().getTerminator();
+  // Losses, and per sample the loss and its weight, which evaluation returns
+  // instead.
   for (OpOperand &result : terminator->getOpOperands()) {
     std::optional<Role> role =
         getResultPort(function, result.getOperandNumber()).getRole();
@@ -199,6 +204,7 @@ static void collectLoss(FunctionOpInterface function,
                     {Role::Loss, Role::SampleLoss, Role::SampleWeight}, *role))
       visit(result.get());
   }
+  // Operands of what was found, until every way has ended.
   while (!worklist.empty())
     for (Value operand : worklist.pop_back_val()->getOperands())
       visit(operand);
@@ -371,6 +377,8 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
                                     StringRef flag, Pin pin, Reason reason,
                                     ModuleOp module) {
   for (const std::string &expression : expressions) {
+    // What the shell left of it may be no expression: a usage error, told
+    // before anything is pinned by it.
     llvm::Regex regex(expression);
     std::string message;
     if (!regex.isValid(message))
@@ -393,6 +401,8 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
       node.entry.why.clear();
       node.evidence = amp::Evidence::Assumed;
     }
+    // Silence here would hide a typing error: an expression that pins nothing
+    // is always wrong.
     if (!changed)
       return withExitCode(module.emitError(), ExitCode::Usage)
              << flag << ": expression '" << expression << "' matches "
@@ -408,6 +418,7 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
 
 void PrecisionGraph::connect() {
   for (auto [index, node] : llvm::enumerate(nodes)) {
+    // One node at a time, with the readers that an edge leads to already.
     unsigned self = index;
     PlacementNode &placed = problem.nodes[self];
     StringRef key = node.ops.front().getPolicyKey();
@@ -423,9 +434,12 @@ void PrecisionGraph::connect() {
         placed.readInFP32 |= !isWide;
         return;
       }
+      // Once each, however many operands of the reader the value is.
       PlacementNode &read = problem.nodes[reader->second];
       if (!(isWide ? wide : open).insert(reader->second).second)
         return;
+      // A value that stays fp32 whatever its op computes in: a denial crosses
+      // it, a low type does not.
       if (isWide) {
         placed.wideConsumers.push_back(reader->second);
         read.wideProducers.push_back(self);

@@ -85,21 +85,27 @@ PrecisionPolicy::lookup(StringRef key, ArrayRef<StringRef> nodeNames) {
   static constexpr StringRef unnamed[] = {""};
   if (nodeNames.empty())
     nodeNames = unnamed;
+  // Ops that are in no table have no class.
   auto found = table.find(key);
   if (found == table.end())
     return std::nullopt;
   PolicyEntry entry = found->second;
+  // Of rules that match, the last one wins. A rule for an op holds for its
+  // gradients too.
   for (ActiveRule &active : rules) {
     const PolicyRule &rule = active.rule;
     if (!rule.op.empty() && rule.op != key && rule.op != getPolicyLeader(key))
       continue;
     if (!rule.type.empty() && (rule.type == "fp16") != low.isF16())
       continue;
+    // Any name will do: a fused op stands for several nodes.
     bool isOfNode = llvm::any_of(nodeNames, [&](StringRef name) {
       return !active.node || active.node->match(name);
     });
     if (!isOfNode)
       continue;
+    // A rule that matches nothing in a whole model is reported, so this is
+    // noted also where it changes nothing.
     active.matched = true;
     // What is fixed is so for reasons no rule can lift.
     if (entry.precisionClass == PrecisionClass::Fixed)

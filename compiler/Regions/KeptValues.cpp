@@ -196,15 +196,20 @@ void KeptValues::addValue(Value value, MinCut &cut) {
     nodes[value] = added;
     return;
   }
+  // Computed again where needed: the work of the op once for each kernel that
+  // would do it.
   Nodes added = {cut.addNode(), cut.addNode()};
   nodes[value] = added;
   int64_t work = 0;
   for (const KernelRegion *kernel : charged.find(op)->second)
     work += ShapedType::getNumElements(kernel->space) * *getElementWork(op);
+  // Kept instead: one store, and a load by each kernel that reads it.
   cut.addEdge(MinCut::kSource, added.computed, work);
   int64_t accesses = 1 + kernels.size();
   cut.addEdge(added.computed, added.needed,
               countElements(value) * kAccessWork * accesses);
+  // What is needed in memory is computed before: the cut may not part them the
+  // other way. What a kernel reads for certain is needed.
   cut.addEdge(added.needed, added.computed, MinCut::kInfinite);
   if (!kernels.empty())
     cut.addEdge(added.needed, MinCut::kSink, MinCut::kInfinite);

@@ -40,6 +40,7 @@ void KernelOrder::findEdges(Block &block) {
 void KernelOrder::buildTree() {
   // The longest way from each op to an end; users in that order.
   SmallVector<unsigned> height(ops.size(), 0), roots;
+  // From the end, so that users have theirs already.
   for (unsigned op = ops.size(); op-- > 0;) {
     for (unsigned user : users.of(op))
       height[op] = std::max(height[op], height[user] + 1);
@@ -64,6 +65,9 @@ void KernelOrder::buildTree() {
     entered[op] = time++;
     path.push_back({op, 0});
   };
+  // Every op is entered once, from the first root that leads to it; `left` is
+  // the time after all below it, so that below is what is entered in [entered,
+  // left).
   for (unsigned root : roots) {
     enter(root);
     while (!path.empty()) {
@@ -161,6 +165,8 @@ bool KernelOrder::isPathInTree(unsigned a, unsigned b) const {
   constexpr unsigned kMostTries = 32;
   // Edges of the smaller group: its users if it is above, else its producers.
   bool fromAbove = members[a].size() < members[b].size();
+  // A user of `a` lies between if it is above `b`, of which the top and the
+  // ends are tried; a producer of `b` if it is below `a`.
   auto isBetween = [&](unsigned op) {
     if (groupOf[op] == a || groupOf[op] == b)
       return false;
@@ -169,6 +175,7 @@ bool KernelOrder::isPathInTree(unsigned a, unsigned b) const {
     return isAbove(op, top[b]) || isAbove(op, members[b].front()) ||
            isAbove(op, members[b].back());
   };
+  // Neighbours in order, up to a bound.
   unsigned tries = 0;
   for (unsigned op : members[fromAbove ? a : b])
     for (unsigned neighbour : (fromAbove ? users : producers).of(op)) {

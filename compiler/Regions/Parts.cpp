@@ -83,6 +83,7 @@ std::optional<SmallVector<int64_t>> mpc::findPartedAxes(Operation *op,
       op->getNumOperands() == 0 || axis >= typeOf(op->getResult(0)).getRank() ||
       shapeOf(op->getResult(0))[axis] == 1)
     return std::nullopt;
+  // Ops for which parts of a result need the same parts of every operand.
   auto sameIf = [&](bool holds) {
     return holds ? std::optional(Axes(op->getNumOperands(), axis))
                  : std::nullopt;
@@ -90,6 +91,7 @@ std::optional<SmallVector<int64_t>> mpc::findPartedAxes(Operation *op,
   using Found = std::optional<Axes>;
   // Along which axis of each operand the parts lie, by kind of op.
   return llvm::TypeSwitch<Operation *, Found>(op)
+      // A softmax needs whole rows: no parts along its axis.
       .Case<SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp, LogSoftmaxGradOp>(
           [&](auto softmax) {
             return sameIf(static_cast<int64_t>(softmax.getAxis()) != axis);
@@ -101,6 +103,7 @@ std::optional<SmallVector<int64_t>> mpc::findPartedAxes(Operation *op,
       .Case([&](TransposeOp transpose) -> Found {
         return Axes{transpose.getPerm()[axis]};
       })
+      // A slice that takes all along the axis, a join along another one.
       .Case([&](SliceOp slice) { return sameIf(hasAll(slice, axis)); })
       .Case([&](ConcatOp concat) {
         return sameIf(static_cast<int64_t>(concat.getAxis()) != axis);
@@ -108,6 +111,8 @@ std::optional<SmallVector<int64_t>> mpc::findPartedAxes(Operation *op,
       .Case([&](DropoutOp dropout) -> Found {
         return findAllAligned(dropout, axis);
       })
+      // Of a sum, parts along axes that stay; elementwise, any that are the
+      // operand's too.
       .Default([&](Operation *other) -> Found {
         if (hasRole(other, RegionRole::Reduction))
           return findAxisOfReduction(other, axis);

@@ -176,6 +176,7 @@ void RegionFormer::growTail(unsigned region) {
       if (Operation *producer = operand.getDefiningOp())
         producers.push_back(producer);
   };
+  // Readers before producers: a producer is taken when all its readers are in.
   while (!users.empty() || !producers.empty()) {
     if (!users.empty())
       take(users.pop_back_val());
@@ -195,20 +196,25 @@ void RegionFormer::growTail(unsigned region) {
 void RegionFormer::growScatter(unsigned region) {
   auto scatter = cast<ScatterOpInterface>(regions[region].hero);
   Operation *data = scatter.getDataOperand().get().getDefiningOp();
+  // Upwards from the updates, op by op.
   Operations producers = {scatter.getUpdatesOperand().get().getDefiningOp()};
   while (!producers.empty()) {
     Operation *op = producers.pop_back_val();
+    // Gathers from the scattered tensor must see its old elements.
     bool looksUp =
         op && llvm::any_of(op->getOpOperands(), [&](OpOperand &read) {
           return readsMemory(read) &&
                  read.get() == scatter.getDataOperand().get();
         });
+    // What others read, what has another shape, and what is no elementwise op
+    // is a kernel's of its own.
     if (!op || op == data || looksUp || !isAlonePointwise(op) ||
         !resultsHaveShape(op, regions[region].space) ||
         llvm::any_of(op->getUsers(),
                      [&](Operation *user) { return find(user) != region; }) ||
         !tryMerge(region, find(op)))
       continue;
+    // What it reads in turn may now be needed by this region alone.
     for (Value operand : op->getOperands())
       producers.push_back(operand.getDefiningOp());
   }
@@ -250,12 +256,16 @@ void RegionFormer::mergeSmall() {
   };
   std::map<SmallVector<int64_t>, Bucket> buckets;
   SmallVector<unsigned> small;
+  // Reductions and contractions are large whatever their result is, and
+  // scatters and movements have rules of their own.
   for (unsigned i = 0; i < regions.size(); ++i)
     if (!regions[i].ops.empty() && regions[i].kind == KernelKind::Pointwise &&
         ShapedType::getNumElements(regions[i].space) <= kSmall) {
       small.push_back(i);
       buckets[regions[i].space].regions.push_back(i);
     }
+  // Each is tried with those behind it, 32 at most: those before it have tried
+  // it.
   for (unsigned region : small) {
     Bucket &bucket = buckets[regions[region].space];
     auto others = ArrayRef<unsigned>(bucket.regions).drop_front(++bucket.turn);

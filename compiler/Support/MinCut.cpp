@@ -51,6 +51,7 @@ int64_t MinCut::push() {
   llvm::SmallVector<unsigned> path;
   unsigned node = kSource;
   while (node != kSink) {
+    // The next edge of this node that has room and leads one level on.
     if (next[node] < edgesOf[node].size()) {
       unsigned number = edgesOf[node][next[node]];
       const Edge &edge = edges[number];
@@ -62,6 +63,8 @@ int64_t MinCut::push() {
       }
       continue;
     }
+    // A dead end: back over the last edge, which is not tried again; its
+    // reverse, `^ 1`, leads to where it began.
     if (path.empty())
       return 0;
     node = edges[path.pop_back_val() ^ 1].to;
@@ -71,6 +74,7 @@ int64_t MinCut::push() {
   int64_t amount = kInfinite;
   for (unsigned number : path)
     amount = std::min(amount, edges[number].left);
+  // What goes forth may later come back, so the reverse edge gains it.
   for (unsigned number : path) {
     edges[number].left -= amount;
     edges[number ^ 1].left += amount;

@@ -75,6 +75,7 @@ void TextTable::addRow(std::vector<std::string> cells) {
 }
 
 bool TextTable::print(llvm::raw_ostream &os, unsigned width) const {
+  // As wide as the widest cell of each column.
   std::vector<unsigned> widths(columns.size(), 0);
   for (const std::vector<std::string> &row : rows)
     for (size_t i = 0; i < columns.size(); ++i)
@@ -89,6 +90,8 @@ bool TextTable::print(llvm::raw_ostream &os, unsigned width) const {
     widths[0] = std::min(
         whole, std::max(kLeastWidth, whole - std::min(whole, total - width)));
 
+  // Titles, texts to the left, numbers to the right; no spaces at the end of a
+  // line, which editors mark.
   for (const std::vector<std::string> &row : rows) {
     std::string line;
     for (size_t i = 0; i < columns.size(); ++i) {

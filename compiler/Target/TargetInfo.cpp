@@ -94,12 +94,16 @@ llvm::Expected<TargetInfo> TargetInfo::get(llvm::StringRef name) {
       return llvm::createStringError("unknown target '%s', expected one of %s",
                                      name.str().c_str(),
                                      llvm::join(getNames(), ", ").c_str());
+    // A level includes the levels below: x86-64-v3 is v2 and AVX2, FMA and so
+    // on.
     target.tuneCPU = known->tuneCPU.str();
     for (llvm::ArrayRef<llvm::StringLiteral> level :
          llvm::ArrayRef(levels).take_front(known->levelCount))
       for (llvm::StringRef feature : level)
         target.features.push_back(feature.str());
   }
+  // Sorted, so that two targets of the same features are equal whatever their
+  // order here.
   llvm::sort(target.features);
   return target;
 }

@@ -108,10 +108,14 @@ static void noteScalars(const Graph &graph, FunctionImporter &function,
                         ArrayRef<const proto::NodeProto *> nodes) {
   const Model &model = graph.getModel();
   const ImportOptions &options = function.getModule().getOptions();
+  // Dynamo's exporter names the origin of each initializer, and then nothing is
+  // to be guessed.
   if (model.getProto().producer_name() != "pytorch" ||
       options.mode != ImportMode::Training ||
       !options.trainableScalars.empty() || !findOrigins(graph).empty())
     return;
+  // Floats of one number whose name the program gave and that are constants so
+  // far.
   llvm::SetVector<StringRef> scalars;
   for (const proto::NodeProto *node : nodes)
     for (StringRef name : node->input()) {
@@ -131,12 +135,14 @@ static void noteScalars(const Graph &graph, FunctionImporter &function,
 // reads one of them: training then seems to go on, and learns nothing.
 static void noteUnread(const Graph &graph, const ImportOptions &options,
                        ArrayRef<const proto::NodeProto *> nodes) {
+  // What nodes, their bodies and the graph's outputs read.
   llvm::StringSet<> read;
   for (const proto::NodeProto *node : nodes)
     for (StringRef value : getReadValues(*node))
       read.insert(value);
   for (const proto::ValueInfoProto *output : graph.getOutputs())
     read.insert(output->name());
+  // An input with a given value is state: nobody expects data for it.
   std::vector<std::string> unread;
   for (const proto::ValueInfoProto *input : graph.getInputs())
     if (!read.contains(input->name()) &&
@@ -156,6 +162,23 @@ static Expected<OwningOpRef<ModuleOp>>
 importRebatched(const Model &model, const ImportOptions &options,
                 int64_t exported);
 
+// Adds `outputs`, each compared with what the file declares of it.
+static void addOutputs(FunctionImporter &function, const Graph &graph,
+                       ArrayRef<StringRef> outputs) {
+  llvm::StringMap<const proto::ValueInfoProto *> declared;
+  for (const proto::ValueInfoProto *output : graph.getOutputs())
+    declared[output->name()] = output;
+  for (StringRef name : outputs) {
+    Value value = function.materialize(name, "");
+    if (!value)
+      continue;
+    if (const proto::ValueInfoProto *output = declared.lookup(name))
+      if (Error error = checkOutput(graph.getModel(), *output, value))
+        function.getModule().report(std::move(error));
+    function.addOutput(name, value, Role::Output);
+  }
+}
+
 static Expected<OwningOpRef<ModuleOp>>
 importForward(const Model &model, const ImportOptions &options,
               Rebatch *rebatch = nullptr) {
@@ -165,6 +188,8 @@ importForward(const Model &model, const ImportOptions &options,
   if (graph->getOutputs().empty())
     return model.error(ErrorKind::InvalidInput, "the graph has no outputs");
   ShapeBinder shapes(model, options, rebatch);
+  // The file's batch may not be the one asked for: then every shape in it has
+  // to be followed.
   if (auto exported = shapes.findExportedBatch(graph->getInputs());
       exported && !rebatch)
     return importRebatched(model, options, *exported);
@@ -190,6 +215,7 @@ importForward(const Model &model, const ImportOptions &options,
     return llvm::joinErrors(std::move(error),
                             function.reportUnsupported(nodes));
   };
+  // Shapes and inputs first: without them no node can be imported.
   if (Error error = shapes.collect(graph->getInputs()))
     return giveUp(std::move(error));
   if (Error error = addInputs(function, shapes))
@@ -202,18 +228,7 @@ importForward(const Model &model, const ImportOptions &options,
     noteUnread(*graph, options, nodes);
   }
   noteScalars(*graph, function, nodes);
-  llvm::StringMap<const proto::ValueInfoProto *> declared;
-  for (const proto::ValueInfoProto *output : graph->getOutputs())
-    declared[output->name()] = output;
-  for (StringRef name : outputs) {
-    Value value = function.materialize(name, "");
-    if (!value)
-      continue;
-    if (const proto::ValueInfoProto *output = declared.lookup(name))
-      if (Error error = checkOutput(model, *output, value))
-        module.report(std::move(error));
-    function.addOutput(name, value, Role::Output);
-  }
+  addOutputs(function, *graph, outputs);
   function.finish();
   return module.finish();
 }
@@ -243,6 +258,7 @@ static Expected<OwningOpRef<ModuleOp>>
 importRebatched(const Model &model, const ImportOptions &options,
                 int64_t exported) {
   int64_t wanted = *options.batchSize;
+  // First as the file is: the shapes of all values are noted for its batch.
   Rebatch rebatch(exported, wanted);
   {
     // Takes notes. The second import says whatever there is to warn of.
@@ -250,6 +266,8 @@ importRebatched(const Model &model, const ImportOptions &options,
                                   [](Diagnostic &) { return success(); });
     ImportOptions asExported = options;
     asExported.batchSize.reset();
+    // A shape that is given for the batch asked for has the file's batch in
+    // this import.
     for (const proto::ValueInfoProto &input : model.getProto().graph().input())
       if (auto shape = asExported.shapes.find(input.name());
           shape != asExported.shapes.end() &&
@@ -261,16 +279,21 @@ importRebatched(const Model &model, const ImportOptions &options,
     if (!reference)
       return reference.takeError();
   }
+  // Then for the batch asked for. Where a node's shape has the file's batch,
+  // the noted shapes tell whether it is one.
   rebatch.finishRecording();
   auto imported = importForward(model, options, &rebatch);
   if (imported) {
     warnNumbers(model, rebatch);
     return imported;
   }
+  // Every finding says why this batch is impossible, so the exit code is that
+  // of what is unsupported.
   Error errors = Error::success();
   for (const std::string &message : takeFindings(imported.takeError()).messages)
     errors = llvm::joinErrors(std::move(errors),
                               makeError(ErrorKind::Unsupported, message));
+  // As many small batches make the large one, if they divide it.
   std::string times =
       wanted % exported == 0 ? " " + std::to_string(wanted / exported) : "";
   return llvm::joinErrors(
@@ -308,6 +331,8 @@ mpc::onnx_frontend::readModel(StringRef path, MLIRContext *context) {
 
 static Expected<OwningOpRef<ModuleOp>>
 importOnce(const Model &model, const ImportOptions &options) {
+  // Values given with --weights that fit nothing are a usage error, whatever
+  // the model is.
   if (Error error = checkWeights(model, options))
     return error;
   for (const std::string &warning : model.getWarnings())
@@ -315,6 +340,7 @@ importOnce(const Model &model, const ImportOptions &options) {
   if (options.mode != ImportMode::Evaluation)
     for (const std::string &note : model.getNotes())
       model.note(note);
+  // Files of ONNX Runtime's training API: several graphs that belong together.
   if (isTrainingArtifact(model))
     return importArtifacts(model, options);
   auto refuseOptimizer = [&]() -> Error {
@@ -337,6 +363,7 @@ importOnce(const Model &model, const ImportOptions &options) {
     if (!graph)
       return graph.takeError();
     std::vector<std::string> notes;
+    // A whole step first; else one whose outputs are gradients.
     Expected<std::optional<TrainingStep>> step =
         findTrainingStep(*graph, options, notes);
     if (!step)
@@ -377,6 +404,8 @@ mpc::onnx_frontend::importModel(const Model &model,
   ImportOptions bound = options;
   // What is said is held back: an import that is done again would say it twice.
   while (true) {
+    // Each import may ask for values that --weights offers and that are not
+    // bound yet.
     llvm::StringSet<> demanded;
     bound.demanded = &demanded;
     std::vector<Diagnostic> said;

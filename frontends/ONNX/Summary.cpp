@@ -111,6 +111,7 @@ static Error checkForward(const Model &model, const Graph &graph) {
 Expected<std::vector<ParameterSummary>>
 mpc::onnx_frontend::describeParameters(const Model &model) {
   const proto::GraphProto &file = model.getProto().graph();
+  // As far as an import without shapes can tell: nothing has to be bound.
   Expected<Graph> graph = Graph::check(model, {&file});
   if (!graph)
     return graph.takeError();
@@ -123,6 +124,7 @@ mpc::onnx_frontend::describeParameters(const Model &model) {
   for (const proto::NodeProto *node : graph->getNodes())
     addReaders(*node, readers);
   std::vector<ParameterSummary> parameters;
+  // In the order of the file.
   for (const proto::TensorProto &tensor : file.initializer()) {
     Expected<mlir::RankedTensorType> type = getType(model, tensor);
     if (!type)

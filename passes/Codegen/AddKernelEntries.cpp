@@ -63,6 +63,8 @@ static void addEntry(LLVM::LLVMFuncOp body) {
   setCodeAttributes(body);
   setCodeAttributes(entry);
 
+  // The entry loads the address of each buffer from the array that it is given,
+  // and calls the body.
   Block *block = entry.addEntryBlock(builder);
   auto b = ImplicitLocOpBuilder::atBlockEnd(body.getLoc(), block);
   SmallVector<Value> operands;
@@ -71,6 +73,7 @@ static void addEntry(LLVM::LLVMFuncOp body) {
                                      ArrayRef<LLVM::GEPArg>{i});
     operands.push_back(LLVM::LoadOp::create(b, pointer, slot));
   }
+  // Bounds and scratch memory go on as they are.
   llvm::append_range(operands, block->getArguments().drop_front().take_front(
                                    types.size() - bufferCount));
   LLVM::CallOp::create(b, body, operands);

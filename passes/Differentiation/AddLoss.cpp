@@ -335,6 +335,7 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
   PhaseListener phase(Phase::Loss);
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
+  // Which outputs the losses are of, then the ops that compute them.
   FailureOr<SmallVector<PlacedLoss>> placed = place(function, specs);
   if (failed(placed))
     return failure();
@@ -350,12 +351,15 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
   auto totals = llvm::map_to_vector(
       losses, [](const Loss &loss) -> Value { return loss.total; });
   function.addOutput("loss", Role::Loss, addUp(builder, totals));
+  // Accuracy and prediction are of the first loss, as a run reports one of
+  // each.
   const Loss &first = losses.front();
   if (forEvaluation) {
     addSampleOutputs(function, builder, losses);
     if (first.prediction)
       function.addOutput("prediction", Role::Prediction, first.prediction);
   }
+  // Counting right labels needs labels: a loss between tensors has none.
   Value correct;
   if (first.labelLoss && (forEvaluation || trainAccuracy))
     correct = buildAccuracy(builder, first.labelLoss);

@@ -40,6 +40,7 @@ public:
 private:
   void runOnOperation() override;
   LogicalResult verifyOptions();
+  LogicalResult chooseTrained(FunctionEditor &step, Value loss);
   SmallVector<Value> takeGradients(FunctionEditor &step);
   SmallVector<Value> addGradients(FunctionEditor &step, Value loss);
   void accumulateGradients(FunctionEditor &step, ValueRange gradients);
@@ -86,6 +87,7 @@ LogicalResult AddOptimizerPass::verifyOptions() {
            << "unknown optimizer '" << optimizer.getValue()
            << "'; expected one of " << llvm::join(names, ", ");
   }
+  // Defaults are the optimizer's own, Adam's epsilon of 1e-8 for example.
   settings = {momentum,
               beta1,
               beta2,
@@ -99,6 +101,7 @@ LogicalResult AddOptimizerPass::verifyOptions() {
     return withExitCode(mlir::emitError(location), ExitCode::Usage)
            << "expected --accumulate-reduction mean or sum, found '"
            << accumulateReduction.getValue() << "'";
+  // Flags that would change nothing are mistakes.
   if (!noDecay.empty() && settings.weightDecay == 0.0)
     return withExitCode(mlir::emitError(location), ExitCode::Usage)
            << "--no-decay has no effect: the weight decay of "
@@ -125,6 +128,7 @@ LogicalResult AddOptimizerPass::createState() {
     suffixes.push_back(kAverageSuffix);
   for (VariableOp param : trainables)
     for (StringRef suffix : suffixes) {
+      // `fc1.weight.m`, for example.
       std::string name = (param.getSymName() + suffix).str();
       if (variables->lookup(name))
         return withExitCode(mlir::emitError(getOperation().getLoc()),
@@ -277,6 +281,7 @@ void AddOptimizerPass::addUpdates(FunctionEditor &function,
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
   clipGradients(function, builder, gradients);
+  // One counter of steps for all parameters, read before it is counted on.
   VariableOp stepCounter = counter(kStepVariable);
   UpdateInputs in;
   in.step = function.state(stepCounter);
@@ -292,6 +297,8 @@ void AddOptimizerPass::addUpdates(FunctionEditor &function,
   Value commonRate = in.learningRate;
   // One product per factor, whatever many parameters have it.
   std::map<double, Value> rates = {{1.0, commonRate}};
+  // Each parameter's next value and next state, from its gradient and its
+  // group's rate.
   for (auto [param, gradient, group] :
        llvm::zip(trainables, gradients, groups)) {
     in.param = function.state(param);
@@ -338,6 +345,24 @@ static DenseSet<Value> findGivenSources(const FunctionEditor &step) {
   return sources;
 }
 
+// Finds what is trained, in which groups, and makes its state.
+LogicalResult AddOptimizerPass::chooseTrained(FunctionEditor &step,
+                                              Value loss) {
+  DenseSet<Value> sources =
+      givenGradients ? findGivenSources(step) : findDifferentiableSources(loss);
+  auto found = selectTrainables(getOperation(), step, sources, {train, freeze});
+  if (failed(found))
+    return failure();
+  trainables = *found;
+  // Groups have learning rates and weight decays of their own.
+  auto grouped = findParameterGroups(step, trainables, {noDecay, lrScale});
+  if (failed(grouped))
+    return failure();
+  groups = std::move(*grouped);
+  variables.emplace(getOperation());
+  return createState();
+}
+
 void AddOptimizerPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(verifyOptions()))
@@ -360,20 +385,9 @@ void AddOptimizerPass::runOnOperation() {
         << "expected a result of role loss in @step";
     return signalPassFailure();
   }
-  // What is trained, in which groups, with which state.
-  DenseSet<Value> sources =
-      givenGradients ? findGivenSources(step) : findDifferentiableSources(loss);
-  auto found = selectTrainables(module, step, sources, {train, freeze});
-  if (failed(found))
+  if (failed(chooseTrained(step, loss)))
     return signalPassFailure();
-  trainables = *found;
-  auto grouped = findParameterGroups(step, trainables, {noDecay, lrScale});
-  if (failed(grouped))
-    return signalPassFailure();
-  groups = std::move(*grouped);
-  variables.emplace(module);
-  if (failed(createState()))
-    return signalPassFailure();
+  // The learning rate becomes an input of the step.
   if (step.input(kLearningRateInput)) {
     withExitCode(mlir::emitError(func.getLoc()), ExitCode::Unsupported)
         << "the model has an input '" << kLearningRateInput
@@ -395,6 +409,8 @@ void AddOptimizerPass::runOnOperation() {
   } else {
     addUpdates(step, gradients);
   }
+  // Micro batches are counted whether they are added up or not: a dropout draws
+  // by their number.
   countMicroStep(step, counter(kMicroStepVariable));
   step.finish();
 }

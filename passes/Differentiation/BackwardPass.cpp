@@ -73,9 +73,11 @@ static LogicalResult checkResults(Operation *op, const GradientRule &rule,
 
 LogicalResult mpc::runBackwards(ArrayRef<Operation *> ops,
                                 GradientBuilder &gradients) {
+  // A missing rule is told before anything is changed.
   if (failed(checkRules(ops)))
     return failure();
   for (Operation *op : llvm::reverse(ops)) {
+    // An op that no gradient reaches adds none.
     bool hasGradient = llvm::any_of(op->getResults(), [&](Value result) {
       return gradients.gradientOf(result) != nullptr;
     });

@@ -329,6 +329,26 @@ Loss LossBuilder::reduceLabels(Operation *op, Value weights,
   return loss;
 }
 
+// Targets of which smoothing gives each class along `axis` its part, times the
+// weights of classes, which may be null.
+Value LossBuilder::weighTargets(Value targets, int64_t axis, Value weights) {
+  RankedTensorType type = typeOf(targets);
+  Type element = type.getElementType();
+  const int64_t classes = type.getDimSize(axis);
+  if (double smoothing = settings.labelSmoothing; smoothing != 0) {
+    targets = MulOp::create(builder, at("loss.smooth"), type, targets,
+                            scalar(1 - smoothing, element));
+    targets = AddOp::create(builder, at("loss.smooth"), type, targets,
+                            scalar(smoothing / double(classes), element));
+  }
+  if (!weights)
+    return targets;
+  Shape shape(type.getRank(), 1);
+  shape[axis] = classes;
+  return MulOp::create(builder, at("loss.weighted"), type, targets,
+                       reshape(weights, shape, "loss.weights"));
+}
+
 // PyTorch's cross_entropy with probabilities as targets: the mean over all
 // positions of -sum(t * log_softmax(x)) over the classes, whatever their
 // weights. One-hot labels are such targets.
@@ -339,34 +359,24 @@ FailureOr<Loss> LossBuilder::buildOfProbabilities(const LossSpec &spec,
   FailureOr<int64_t> axis = findClassAxis(spec, scores, std::nullopt);
   if (failed(axis) || failed(verifySampleMajor(spec.kind, scores)))
     return failure();
+  // A label that is ignored has no counterpart among probabilities.
   if (settings.ignoreIndex)
     return withExitCode(mlir::emitError(scores.getLoc()), ExitCode::Usage)
            << "--ignore-index is of class labels, and has no effect on "
               "probabilities, targets of the scores' shape";
+  // The loss is computed in fp32 at least, whatever the scores are.
   Type element = lossElementType(scores);
   auto type = typeOf(scores).clone(element);
-  const int64_t classes = type.getDimSize(*axis);
-  FailureOr<Value> weights = buildClassWeights(scores, classes);
+  FailureOr<Value> weights = buildClassWeights(scores, type.getDimSize(*axis));
   if (failed(weights))
     return failure();
   FailureOr<Value> labels =
       addLabels(target, RankedTensorType::get(given, element));
   if (failed(labels))
     return failure();
-  // Smoothing gives each class its part; weights are along the classes.
-  Value part = reshape(*labels, type.getShape(), "loss.labels");
-  if (double smoothing = settings.labelSmoothing; smoothing != 0) {
-    part = MulOp::create(builder, at("loss.smooth"), type, part,
-                         scalar(1 - smoothing, element));
-    part = AddOp::create(builder, at("loss.smooth"), type, part,
-                         scalar(smoothing / double(classes), element));
-  }
-  if (*weights) {
-    Shape shape(type.getRank(), 1);
-    shape[*axis] = classes;
-    part = MulOp::create(builder, at("loss.weighted"), type, part,
-                         reshape(*weights, shape, "loss.weights"));
-  }
+  Value part = weighTargets(reshape(*labels, type.getShape(), "loss.labels"),
+                            *axis, *weights);
+  // -sum(t * log_softmax(x)) over the classes, one number for each position.
   Value logs =
       LogSoftmaxOp::create(builder, at("loss.log"), type, scores, *axis);
   Value product = MulOp::create(builder, at("loss.part"), type, part, logs);
@@ -408,6 +418,11 @@ LogicalResult LossBuilder::verifyScores(LossKind kind, Value scores) {
                         ExitCode::InvalidInput)
            << "expected scores of shape [batch, classes, ...] for "
            << getLossInfo(kind).name << ", found " << type;
+  if (type.getNumElements() == 0)
+    return withExitCode(mlir::emitError(scores.getLoc()),
+                        ExitCode::InvalidInput)
+           << "expected scores of at least one sample and one class, found "
+           << type;
   // A warning comes once, not for each function.
   return kind == LossKind::NLL ? verifyLogProbabilities(kind, scores)
                                : verifyNoSoftmax(scores, /*warn=*/!perSample);
@@ -419,8 +434,9 @@ FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &spec, Value scores,
     return failure();
   auto type = typeOf(scores);
   int64_t last = type.getRank() - 1;
-  // Where the classes are, and what the labels are like.
   std::optional<Shape> known = findLabelShape(target);
+  // Targets of the scores' shape are probabilities, unless they fit as labels
+  // too.
   if (spec.kind == LossKind::SoftmaxCrossEntropy && known &&
       fits(*known, type.getShape()) &&
       !fits(*known, without(type.getShape(), 1)))
@@ -456,12 +472,15 @@ FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &spec, Value scores,
   Value flat = reshape(*labels, positions, "loss.labels");
   Operation *op = createLabelLoss(spec.kind, rows, flat,
                                   split ? LossReduction::None : whole);
+  // Evaluation finds the scores of each label along axis 1.
   Value prediction = rows;
   if (perSample && *labelShape != positions)
     prediction = buildPrediction(rows, *labelShape,
                                  *axis == last ? 0 : positions.size() - 1);
   if (!split)
     return Loss{op->getResult(0), {}, prediction, {}, op};
+  // A mean over a batch of means per sample would be wrong where samples have
+  // different weights: their sums are divided at the end.
   Value counts;
   if (!settings.isSum && settings.weighsLabels())
     counts = buildLabelWeights(rows, flat);

@@ -130,6 +130,8 @@ template <typename OpTy>
 static void gradScatterLike(OpTy op, GradientBuilder &g) {
   const Places at{g, g.at("dx"), op};
   const ScatterReduction reduction = op.getReduction();
+  // How much of dy reaches an element: all of it, unless the update replaced
+  // it, multiplied it or was the extremum.
   Value dx = g.dy();
   std::pair<Value, Value> slopes;
   if (reduction == ScatterReduction::None)
@@ -139,9 +141,12 @@ static void gradScatterLike(OpTy op, GradientBuilder &g) {
   else if (reduction != ScatterReduction::Add)
     slopes =
         findSlopesOfExtremum(at, op.getData(), op.getUpdates(), op.getOutput());
+  // No slope stands for 1.
   auto scale = [&](Value gradient, Value slope) {
     return slope ? g.mul(at.loc, gradient, slope) : gradient;
   };
+  // The data's gradient lies where the data did; an update's is looked up at
+  // its index.
   if (g.needs(0))
     g.add(0, "dx", scale(dx, slopes.first));
   if (g.needs(2))

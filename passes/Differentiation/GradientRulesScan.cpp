@@ -295,6 +295,8 @@ void ScanGradient::createBackward(ScanOp forward) {
   for (Value &whole : scanned)
     if (!whole)
       whole = forward->getResult(next++);
+  // Gradients of scanned operands are stacked, from the last iteration to the
+  // first of the forward loop.
   SmallVector<Type> types;
   SmallVector<bool> directions;
   for (BlockArgument argument : parts) {
@@ -303,9 +305,13 @@ void ScanGradient::createBackward(ScanOp forward) {
     directions.push_back(
         !scan.getReversedInputs()[index - scan.getNumCarried()]);
   }
+  // The ops were collected in a region that only held them; now they are the
+  // loop's body.
   auto loop = ScanOp::create(g.ops(), g.at("dx"), scan.getLength(), starts,
                              scanned, invariant, types, reversed, directions);
   loop.getBody().takeBody(holder->getBody());
+  // Results in the order of the loop: carried gradients, sums for what all
+  // iterations read, stacked parts.
   unsigned result = 0;
   for (unsigned index : carried) {
     if (g.needs(index))

@@ -95,6 +95,7 @@ static GradientBox concat(OpBuilder &builder, ArrayRef<GradientBox> boxes,
       joined.push_back(some.front());
       if (some.size() == 1)
         continue;
+      // The boxes differ along `axis` alone: its extents add up.
       SmallVector<Value> inputs;
       SmallVector<int64_t> shape(typeOfBox(some.front()).getShape());
       shape[axis] = 0;

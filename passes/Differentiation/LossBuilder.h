@@ -86,6 +86,10 @@ private:
   /// The loss of class labels, from scores or from log-probabilities.
   llvm::FailureOr<Loss> buildOfClasses(const LossSpec &spec, mlir::Value scores,
                                        llvm::StringRef target);
+  /// Targets after smoothing of the classes along `axis`, times the weights of
+  /// classes, which may be null.
+  mlir::Value weighTargets(mlir::Value targets, int64_t axis,
+                           mlir::Value weights);
   /// The loss of probabilities of classes, targets of the shape `given`.
   llvm::FailureOr<Loss> buildOfProbabilities(const LossSpec &spec,
                                              mlir::Value scores,

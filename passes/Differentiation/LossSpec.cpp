@@ -46,8 +46,11 @@ llvm::Expected<LossSpec> mpc::parseLoss(llvm::StringRef text) {
           "'" + text + "': expected a factor above 0, found " + number);
     rest = behind;
   }
+  // FACTOR*KIND@OUTPUT, of which the kind alone is needed.
   auto [name, output] = rest.split('@');
   spec.output = output.str();
+  // An output that the model computes as a loss already, whose name may have an
+  // @.
   if (rest.consume_front("output:")) {
     spec.kind = LossKind::Output;
     spec.output = rest.str();

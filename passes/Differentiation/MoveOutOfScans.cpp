@@ -393,6 +393,8 @@ bool Sinker::run() {
     values.push_back(value);
     directions.push_back(reversed);
   }
+  // The loop stacks them, and behind it one op over all iterations takes the
+  // place of one in each.
   unsigned first = scan.getNumResults();
   scan = scan.addStacked(rewriter, values, directions);
   for (auto [index, value] : llvm::enumerate(values))

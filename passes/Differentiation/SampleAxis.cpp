@@ -106,6 +106,7 @@ std::optional<SampleAxis> SampleAxes::follow(Operation *op) const {
   if (op->getNumResults() == 0 || op->getNumOperands() == 0)
     return std::nullopt;
   Found first = find(op->getOperand(0));
+  // Ops that read elements by index, and ops of equal places, in every shape.
   if (auto gather = dyn_cast<GatherOp>(op))
     return followGather(gather);
   if (hasRole(op, RegionRole::Elementwise) ||
@@ -121,6 +122,7 @@ std::optional<SampleAxis> SampleAxes::follow(Operation *op) const {
                         transpose.getPerm().begin();
         return first;
       })
+      // Others by kind. These leave every axis where it is.
       .Case<SoftmaxOp, LogSoftmaxOp, BatchNormOp, BatchNormInferenceOp>(
           [&](Operation *) { return first; })
       .Case<LayerNormOp, RMSNormOp>([&](auto norm) {
@@ -138,10 +140,12 @@ std::optional<SampleAxis> SampleAxes::follow(Operation *op) const {
                            shapeOf(matmul.getOutput()).size();
         return isContracted || isMoved ? Found() : first;
       })
+      // Rows of the left matrix are samples.
       .Case([&](GemmOp gemm) {
         bool isRow = first && first->axis == 0 && !gemm.getTransA();
         return isRow ? first : Found();
       })
+      // Images lie along axis 0 of input and output.
       .Case([&](ConvOp) { return first && first->axis == 0 ? first : Found(); })
       .Default([](Operation *) { return Found(); });
 }

@@ -102,6 +102,7 @@ Selection::select(ModuleOp module, const DenseSet<Value> &sources) {
     if (variable.getRole() != Role::Parameter &&
         variable.getRole() != Role::Frozen)
       continue;
+    // Chosen, not frozen, and read by the loss; all else keeps its value.
     StringRef name = variable.getSymName();
     bool chosen =
         train.isGiven() ? inTrain.contains(name) : parameters.contains(name);

@@ -251,6 +251,8 @@ SinkThroughElementwise::matchAndRewrite(Operation *op,
     return rewriter.notifyMatchFailure(op, "is not elementwise");
   if (readsState(op))
     return rewriter.notifyMatchFailure(op, "computes with state");
+  // It pays where operands of full size are transposed: sinking moves the
+  // transposes behind the op, and the others get one.
   ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
   int64_t rank = shape.size(), transposed = 0, others = 0;
   for (Value operand : op->getOperands()) {
@@ -264,6 +266,7 @@ SinkThroughElementwise::matchAndRewrite(Operation *op,
                     [&](Value result) { return shapeOf(result) == shape; }))
     return rewriter.notifyMatchFailure(op, "results differ in shape");
 
+  // The same op on permuted operands, with a transpose back behind each result.
   OperationState state(op->getLoc(), op->getName());
   state.addAttributes(op->getAttrs());
   for (Value operand : op->getOperands())

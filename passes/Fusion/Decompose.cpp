@@ -125,6 +125,8 @@ void DecomposePass::runOnOperation() {
             .getOutput());
     seed.erase();
   });
+  // The ops first, then their replacements, among which are none that need it
+  // again.
   SmallVector<Operation *> composites;
   getOperation().walk([&](RegionOpInterface op) {
     if (op.getRegionRole() == RegionRole::Composite)

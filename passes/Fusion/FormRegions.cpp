@@ -132,6 +132,7 @@ SmallVector<unsigned> Former::order() {
   for (unsigned i = 0; i < units.size(); ++i)
     if (units[i].pending == 0)
       ready.push(i);
+  // A unit is ready when the last one that it reads from has its place.
   SmallVector<unsigned> result;
   while (!ready.empty()) {
     unsigned next = ready.top();

@@ -95,6 +95,7 @@ LogicalResult SinkMovement::matchAndRewrite(Operation *op,
   if (!isOnlyMultiplied(op->getResult(0)))
     return rewriter.notifyMatchFailure(op, "a kernel behind it may take it");
 
+  // The scaling goes to the front, and the moves follow with its element type.
   Value moved = scaleInstead(op, source, rewriter);
   for (Operation *move : llvm::reverse(moves)) {
     OperationState again(move->getLoc(), move->getName());

@@ -186,6 +186,7 @@ struct TurnProduct : OpRewritePattern<TransposeOp> {
     if (!product || !turnsRows(op) || !isOnlyTurned(product.getOutput()))
       return rewriter.notifyMatchFailure(op, "turns no product");
 
+    // (A B)^T = B^T A^T: operands exchange, and so do their flags.
     int64_t rank = op.getPerm().size();
     SmallVector<int64_t> shape(product.getType().getShape());
     std::swap(shape[rank - 1], shape[rank - 2]);

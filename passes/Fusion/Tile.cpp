@@ -219,17 +219,23 @@ std::optional<Tile> Tile::find(MatMulOp product, int64_t axis, int64_t elements,
   if (!isOfBatches || tile.wide <= elements || tile.wide < 2 * largest ||
       !tile.add(product, axis))
     return std::nullopt;
+  // What follows the product and what it is made of, op by op, for as long as
+  // parts of one are made of parts of the other.
   for (unsigned i = 0; i < tile.axes.size(); ++i) {
     Operation *op = tile.axes.begin()[i].first;
     if (!tile.addReaders(op) || !tile.addMakers(op))
       return std::nullopt;
   }
+  // Ops that lie between two of the tile belong to it; each has one axis; parts
+  // must divide the extent.
   if (!tile.addBetween() || !tile.isConsistent() || !tile.chooseCount(elements))
     return std::nullopt;
+  // A product alone would gain nothing, and no op is in two loops.
   if (tile.axes.size() < 2 ||
       llvm::any_of(llvm::make_first_range(tile.axes),
                    [&](Operation *op) { return isTiled.contains(op); }))
     return std::nullopt;
+  // Values that later phases read are made again there, if their ops allow it.
   if (!tile.escaping.empty() && !tile.canRecompute())
     return std::nullopt;
   return tile;
@@ -270,6 +276,7 @@ void Tile::recomputeEscaping() {
       first = !first || user->isBeforeInBlock(first) ? user : first;
     }
   }
+  // Backwards from what is needed, to all that it is computed from.
   if (readers.empty())
     return;
   SmallVector<Operation *> sorted = getOps();
@@ -278,6 +285,7 @@ void Tile::recomputeEscaping() {
       for (Value operand : op->getOperands())
         if (contains(operand.getDefiningOp()))
           needed.insert(operand.getDefiningOp());
+  // The copies stand in front of their first reader, in its phase.
   OpBuilder builder(first);
   IRMapping again;
   for (Operation *op : sorted)

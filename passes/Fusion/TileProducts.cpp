@@ -210,6 +210,8 @@ void LoopBuilder::addBody(ScanOp scan) {
     values[value] = argument;
   for (auto [value, argument] : llvm::zip(whole, scan.getInvariantArguments()))
     values[{value, kWhole}] = argument;
+  // Constants and masks are made in the body: a loop that read them would keep
+  // them in memory.
   for (Value value : constants)
     values[{value, kWhole}] = body.clone(*value.getDefiningOp())->getResult(0);
   for (Value value : masks) {
@@ -236,6 +238,8 @@ void LoopBuilder::addBody(ScanOp scan) {
           createPart(body, op, operands, axis, count, group)->getResult(0);
       continue;
     }
+    // The sum's type is wider than the product's, as sums of parts are rounded
+    // once at the end.
     Operation *summand = body.clone(*op);
     summand->setOperands(operands);
     summand->getResult(0).setType(getSumType(result));
@@ -262,6 +266,8 @@ void LoopBuilder::replace(Value value, Value made) {
 }
 
 ScanOp LoopBuilder::build() {
+  // Everything that the loop reads: sums begin at 0, operands in parts, numbers
+  // of first groups.
   findValues();
   Operation *before = ops.back()->getPrevNode();
   SmallVector<Value> zeros =
@@ -276,6 +282,8 @@ ScanOp LoopBuilder::build() {
                              whole.getArrayRef(), stacks,
                              SmallVector<bool>(scanned.size(), false),
                              SmallVector<bool>(stacks.size(), false));
+  // Behind the loop, sums in their own type and parts joined again take the
+  // place of the original values.
   addBody(scan);
   for (auto [sum, last] : llvm::zip(sums, scan.getLast())) {
     Value narrow = last;
@@ -322,6 +330,8 @@ bool TileProductsPass::tileBlock(Block &block) {
       isTiled.insert(tiled);
     tiles.push_back(std::move(*tile));
   }
+  // Each tile becomes a loop; from the last op to the first, ops without
+  // readers go.
   SmallVector<ScanOp> loops;
   for (Tile &tile : tiles) {
     tile.absorb();

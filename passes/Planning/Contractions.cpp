@@ -131,11 +131,16 @@ plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
     outerB.push_back(axis.b);
     outerC.push_back(axis.c);
   }
+  // How many products there are decides the tiles in which a CPU's library
+  // hands over results.
   int64_t count = layout.countCalls() * batch.extent;
+  // Most products have no further axes, and no attributes of them.
   auto listOf = [&](ArrayRef<int64_t> list) {
     return outer.empty() ? DenseI64ArrayAttr()
                          : builder.getDenseI64ArrayAttr(list);
   };
+  // Tiles matter where an epilogue is called for each: long ones where it reads
+  // many bytes an element.
   Tiles tile = {0, 0};
   if (target.callsEpilogues())
     tile = count == 1 && bytesAnElement(result, m * n) >= kManyBytes

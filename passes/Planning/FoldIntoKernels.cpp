@@ -123,6 +123,8 @@ static RankedTensorType withShape(Value value, ArrayRef<int64_t> shape) {
 /// that its results have the shape `to`; what reads them in the old one does
 /// so through views. False where some op would do something else.
 static bool divideAxes(RegionOp region, ArrayRef<int64_t> to) {
+  // Which axes of the old shape are which of the new: [8, 64] to [8, 4, 16]
+  // parts the second.
   std::optional<AxisParts> parts =
       AxisParts::get(shapeOf(region.getResult(0)), to);
   Block &body = region.getBody().front();

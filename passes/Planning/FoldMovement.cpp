@@ -266,6 +266,7 @@ std::optional<double> GPUProduct::getSaving(unsigned folded) {
   ProductPlaces places = getProductPlaces(product);
   bool transA = product.getTransA();
   ProductLayout before = layOutProduct(product, transA, target, places);
+  // Each folded part saves the time of the kernel that would move it.
   double saving = 0;
   if (folded & kLhs) {
     places.a = {lhsAccess->offset, lhsAccess->strides};
@@ -280,10 +281,13 @@ std::optional<double> GPUProduct::getSaving(unsigned folded) {
                                          transpose.getPerm());
     saving += getMoveTime(transpose.getOutput(), target);
   }
+  // The library must take as many matrices in each call as before, and as fast:
+  // without alignment it is slower.
   ProductLayout after = layOutProduct(product, transA, target, places);
   if (after.countMatrices() != before.countMatrices() ||
       (isAligned(before, product) && !isAligned(after, product)))
     return std::nullopt;
+  // What is saved pays for the calls that are added.
   auto calls = static_cast<double>(after.countCalls() - before.countCalls());
   return saving - calls * target.getLaunchTime();
 }

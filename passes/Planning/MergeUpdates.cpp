@@ -140,11 +140,13 @@ static SmallVector<RegionOp> sortAlike(ArrayRef<RegionOp> regions) {
 // the others need may come later for now.
 static void merge(ArrayRef<RegionOp> group) {
   RegionOp first = group.front();
+  // What all regions read, once each, and all that they make.
   llvm::SetVector<Value> inputs;
   SmallVector<Type> types;
   SmallVector<Location> locations;
   // No two reductions are alike.
   bool isPointwise = first.getKind() == KernelKind::Pointwise;
+  // Regions of equal shapes side by side share code.
   SmallVector<RegionOp> sorted =
       isPointwise ? sortAlike(group) : SmallVector<RegionOp>(group);
   for (RegionOp region : sorted) {
@@ -152,6 +154,7 @@ static void merge(ArrayRef<RegionOp> group) {
     llvm::append_range(types, region.getResultTypes());
     locations.push_back(region.getLoc());
   }
+  // The one region, named after the first.
   OpBuilder builder(first);
   Location location = builder.getFusedLoc(locations);
   auto merged = RegionOp::create(builder, location, types, first.getKind(),
@@ -162,6 +165,7 @@ static void merge(ArrayRef<RegionOp> group) {
   IRMapping mapping;
   for (Value input : inputs)
     mapping.map(input, body->addArgument(input.getType(), location));
+  // Each region becomes a segment in it, on arguments for its inputs.
   SmallVector<Value> yielded;
   unsigned number = 0;
   for (RegionOp region : sorted) {

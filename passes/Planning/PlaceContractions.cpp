@@ -250,6 +250,8 @@ Block *Placer::addUnfused(plan::ProductOp product) {
 
 // A kernel for the ops that the library does after the product of `placement`.
 void Placer::addUnfusedTail(plan::ProductOp product, Placement &placement) {
+  // The kernel reads the product and the bias, and makes what the library would
+  // have made.
   OpBuilder::InsertionGuard guard(builder);
   RegionOp region = placement.region;
   Block *unfused = addUnfused(product);
@@ -273,6 +275,7 @@ void Placer::addUnfusedTail(plan::ProductOp product, Placement &placement) {
     if (region.getTiedInput(argument) == placement.tail.operand)
       mapping.map(argument, body->getArgument(1));
   Value last;
+  // Up to the last op that the library takes: what follows is another kernel's.
   for (Operation &op : original.without_terminator()) {
     if (&op == hero)
       continue;
@@ -328,6 +331,7 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
             : placement.makesMask ? FusedKind::ReluAuxBias
                                   : FusedKind::ReluBias;
   }
+  // The op has all that the library is asked for.
   auto product = plan::ProductOp::create(
       builder, region.getLoc(), type, newMask, sum ? sum.getType() : Type(),
       fused, region.getTiedInput(matmul.getLhs()),
@@ -416,6 +420,7 @@ void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
   Block &body = region.getBody().front();
   Operation *contraction = region.getContraction();
   auto isDone = [&](Operation *op) { return op == hero || op == contraction; };
+  // Operands of the ops that are left, behind the product.
   SmallVector<Value> inputs = {product}, arguments;
   for (auto [argument, input] :
        llvm::zip(body.getArguments(), region.getInputs()))
@@ -423,6 +428,7 @@ void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
       inputs.push_back(input);
       arguments.push_back(argument);
     }
+  // The kernel has the region's name, results and phase.
   auto tail =
       RegionOp::create(builder, region.getLoc(), region.getResultTypes(),
                        KernelKind::Pointwise, inputs);
@@ -442,6 +448,7 @@ void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
                   ? exact
                   : amp::CastOp::create(builder, hero->getLoc(), type, exact)
                         .getOutput());
+  // All ops but those that the library does.
   for (Operation &op : body)
     if (!isDone(&op))
       builder.clone(op, mapping);

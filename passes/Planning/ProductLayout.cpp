@@ -88,13 +88,18 @@ static SmallVector<BatchAxis> batchAxes(Operation *op,
   ArrayRef<int64_t> batch = shapeOf(op->getResult(0)).drop_back(2);
   SmallVector<BatchAxis> axes;
   for (auto [axis, extent] : llvm::enumerate(batch)) {
+    // An axis of one matrix has no stride to speak of.
     if (extent == 1)
       continue;
+    // How far it is from one matrix to the next, in both operands and in the
+    // result.
     BatchAxis next{
         extent,
         batchStride(shapeOf(op->getOperand(0)), places.a, axis, batch.size()),
         batchStride(shapeOf(op->getOperand(1)), places.b, axis, batch.size()),
         places.c.strides[axis]};
+    // Axes [3, 4] whose strides continue each other are one of 12: one call of
+    // the library.
     if (!axes.empty() && axes.back().continues(next)) {
       next.extent *= axes.back().extent;
       axes.pop_back();

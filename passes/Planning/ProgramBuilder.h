@@ -64,6 +64,7 @@ private:
 
   // All other steps: ProgramSteps.cpp.
   mlir::LogicalResult addOp(mlir::Operation *op);
+  mlir::LogicalResult addCall(mlir::func::CallOp call);
   void addLaunch(mlir::func::CallOp call, mlir::func::FuncOp kernel);
   void addCopies(mlir::func::CallOp call, llvm::ArrayRef<RowCopy> copies);
   mlir::LogicalResult addContraction(mlir::Operation *op,

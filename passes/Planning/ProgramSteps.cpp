@@ -22,6 +22,8 @@ using namespace mpc;
 // transpose.
 static SmallVector<Value> findReadElsewhere(func::CallOp call,
                                             func::FuncOp kernel) {
+  // A filter that is packed is read through a transpose in the kernel: the
+  // argument is what is in memory.
   SmallVector<Value> found;
   auto add = [&](Value read) {
     while (auto packed = read.getDefiningOp<TransposeOp>())
@@ -29,6 +31,7 @@ static SmallVector<Value> findReadElsewhere(func::CallOp call,
     if (auto argument = dyn_cast<BlockArgument>(read))
       found.push_back(call.getOperand(argument.getArgNumber()));
   };
+  // Operands that ops read by an index, and slices and factors of products.
   for (Operation &op : kernel.getBody().front()) {
     for (OpOperand &operand : op.getOpOperands())
       if (readsMemory(operand))
@@ -99,15 +102,19 @@ void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
     placeResults(call, Reads());
     return;
   }
+  // Elementwise kernels may write over an operand that nobody needs any more,
+  // unless they read it elsewhere.
   KernelPartition partition = getKernelPartition(kernel, target);
   bool elementwise = isElementwise(kernel, target);
   Value overwritten = findOverwritten(call, kernel);
   SmallVector<Value> outputs =
       placeResults(call, {elementwise, findReadElsewhere(call, kernel),
                           elementwise && isSegmented(kernel), overwritten});
+  // A scatter begins with a copy of its data, where it is not written over it.
   if (Value data = overwritten ? buffers.lookup(overwritten) : Value();
       data && plan::getStorage(data) != plan::getStorage(outputs.front()))
     plan::CopyOp::create(builder, call.getLoc(), data, outputs.front());
+  // Attributes that say nothing are left out: one thread, no scratch memory.
   auto ifAbove = [&](int64_t least, int64_t value) {
     return value > least ? builder.getI64IntegerAttr(value) : IntegerAttr();
   };
@@ -198,6 +205,30 @@ Value ProgramBuilder::newSection(Value source, plan::AccessOp access) {
                               builder.getI64IntegerAttr(bytes));
 }
 
+// A call of a kernel: a launch, unless all that the kernel does is copy rows,
+// or a contraction calls it for its tiles.
+LogicalResult ProgramBuilder::addCall(func::CallOp call) {
+  auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
+  std::optional<KernelKind> kind =
+      kernel ? getKernelKind(kernel) : std::nullopt;
+  if (!kind)
+    return call.emitOpError("expected a kernel, found @") << call.getCallee();
+  // An epilogue comes with the contraction that its first operand is.
+  if (*kind == KernelKind::Epilogue)
+    return addContraction(call.getOperand(0).getDefiningOp(), call);
+  // What is joined along its outermost axis is written where the join has it.
+  if (Value joined = joins.lookup(call)) {
+    addJoin(call, joined);
+    return success();
+  }
+  SmallVector<RowCopy> copies = findRowCopies(kernel, target);
+  if (copies.empty())
+    addLaunch(call, kernel);
+  else
+    addCopies(call, copies);
+  return success();
+}
+
 LogicalResult ProgramBuilder::addOp(Operation *op) {
   if (auto constant = dyn_cast<ConstantOp>(op)) {
     buffers[constant] = plan::ConstantOp::create(
@@ -238,25 +269,8 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
   if (hasRole(op, RegionRole::Contraction))
     return epilogueOf.count(op) ? success()
                                 : addContraction(op, func::CallOp());
-  if (auto call = dyn_cast<func::CallOp>(op)) {
-    auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
-    std::optional<KernelKind> kind =
-        kernel ? getKernelKind(kernel) : std::nullopt;
-    if (!kind)
-      return call.emitOpError("expected a kernel, found @") << call.getCallee();
-    if (*kind == KernelKind::Epilogue)
-      return addContraction(call.getOperand(0).getDefiningOp(), call);
-    if (Value joined = joins.lookup(op)) {
-      addJoin(call, joined);
-      return success();
-    }
-    SmallVector<RowCopy> copies = findRowCopies(kernel, target);
-    if (copies.empty())
-      addLaunch(call, kernel);
-    else
-      addCopies(call, copies);
-    return success();
-  }
+  if (auto call = dyn_cast<func::CallOp>(op))
+    return addCall(call);
   return op->emitOpError("expected a kernel call, a contraction, a scan, a "
                          "check of indices, a reshape or a constant");
 }

@@ -55,8 +55,11 @@ static SmallVector<RowCopy> findJoin(ConcatOp join) {
   int64_t start = 0;
   for (Value input : join.getInputs()) {
     auto argument = dyn_cast<BlockArgument>(input);
+    // An argument as it is: one that is computed, or converted, is no copy.
     if (!argument || elementOf(input) != elementOf(join.getOutput()))
       return {};
+    // Row r of the input goes to row r of the result, behind the inputs before
+    // it.
     RowCopy copy;
     copy.argument = argument.getArgNumber();
     copy.rows = ShapedType::getNumElements(shape.take_front(axis));

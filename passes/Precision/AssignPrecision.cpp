@@ -251,6 +251,8 @@ static PlacementPath findUnbounded(const PlacementProblem &problem,
   llvm::SmallDenseMap<unsigned, unsigned> next;
   SmallVector<unsigned> worklist = {index};
   while (!worklist.empty()) {
+    // Backwards, from a reader to what makes its operands, values that stay
+    // fp32 included.
     unsigned reader = worklist.pop_back_val();
     const PlacementNode &read = problem.nodes[reader];
     for (unsigned producer :
@@ -258,6 +260,7 @@ static PlacementPath findUnbounded(const PlacementProblem &problem,
       const PlacementNode &node = problem.nodes[producer];
       if (bounded.test(producer) || !next.try_emplace(producer, reader).second)
         continue;
+      // The way back along what each node was reached from.
       if (node.unbounded) {
         PlacementPath path;
         path.add(producer);
@@ -265,6 +268,8 @@ static PlacementPath findUnbounded(const PlacementProblem &problem,
           path.add(next.lookup(path.nodes.back()));
         return path;
       }
+      // Clear ops pass on the range of what they read; others have one of their
+      // own.
       if (node.precisionClass == PrecisionClass::Clear)
         worklist.push_back(producer);
     }
@@ -298,6 +303,8 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
       createGreedyPlacement(/*findsPaths=*/static_cast<bool>(low))
           ->place(graph.getProblem());
   std::vector<Placement> offered;
+  // What may leave the low type's range gets the way from the op that makes it
+  // so.
   if (low) {
     markUnbounded(graph.getProblem(), placements);
   } else {
@@ -308,7 +315,10 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
       placement.path.add(index);
     }
   }
+  // The record of each node goes to all its ops: those of step, evaluation and
+  // prediction.
   for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
+    // The flag that would turn the decision, for `mpc explain`.
     std::string flip;
     if (!low)
       flip = wouldBeLow(graph, index, offered) ? kOfferedFlag.str() : "";
@@ -379,13 +389,17 @@ void AssignPrecisionPass::emitRemarks() {
       DecisionAttr decision = DecisionAttr::of(op);
       if (!decision)
         return;
+      // Remarks are filtered by the op, the category and the function.
       StringRef name = op->getName().getStringRef();
       auto options = remark::RemarkOpts::name(name).category("amp").function(
           function.getName());
+      // In words of LLVM: passed for low, missed for what a flag would make
+      // low.
       auto emit = isLowered(decision)  ? remark::passed
                   : decision.getFlip() ? remark::missed
                                        : remark::analysis;
       auto remark = emit(op->getLoc(), options);
+      // The keys that `mpc explain` and users' filters know.
       remark << remark::detail::Remark::Arg("Node", getNodeName(op))
              << remark::detail::Remark::Arg("Precision",
                                             Type(decision.getStorage()))
@@ -412,12 +426,14 @@ void AssignPrecisionPass::runOnOperation() {
           << llvm::toString(std::move(error));
       return signalPassFailure();
     }
+  // Nodes, lists, pins and edges; then the placement and its record.
   auto graph = PrecisionGraph::build(module, precisionPolicy,
                                      {keepFP32, forceLow}, target);
   if (failed(graph))
     return signalPassFailure();
 
   record(*graph, target);
+  // A model without products has nothing to gain, and its user should know.
   if (low &&
       llvm::none_of(graph->getProblem().nodes, [](const PlacementNode &node) {
         return node.precisionClass == PrecisionClass::Allow;

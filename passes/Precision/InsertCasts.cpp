@@ -72,6 +72,8 @@ void InsertCastsPass::runOnOperation() {
     });
     if (walk.wasInterrupted())
       return signalPassFailure();
+    // Results change their type first: casts then begin at the type that is
+    // stored.
     for (auto [result, stored] : stores)
       result.setType(withElementType(result.getType(), stored));
     castOperands(demands);

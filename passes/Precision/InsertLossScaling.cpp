@@ -162,6 +162,8 @@ InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
       return !mayBeScaled.contains(use.getOperandNumber());
     return updates && belongsToUpdate(use.getOwner());
   };
+  // Values with all uses that must see them unscaled: one unscale serves them
+  // all.
   llvm::MapVector<Value, SmallVector<OpOperand *>> uses;
   function->walk([&](Operation *op) {
     for (OpOperand &use : op->getOpOperands())
@@ -171,6 +173,7 @@ InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
   SmallVector<Value> gradients;
   if (uses.empty())
     return gradients;
+  // A scaled half may be too small once it is unscaled: the result is fp32.
   Value factor = getScale(function);
   OpBuilder builder(&getContext());
   for (auto &[gradient, readers] : uses) {
@@ -212,6 +215,7 @@ void InsertLossScalingPass::setConditions(FunctionOpInterface function,
                                           Value finite) {
   VariableTable variables(getOperation());
   llvm::SetVector<Operation *> conditional;
+  // Optimizer ops have a condition each.
   function->walk([&](OptimizerOpInterface op) { conditional.insert(op); });
   Operation *terminator = getReturn(function);
   for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
@@ -224,6 +228,7 @@ void InsertLossScalingPass::setConditions(FunctionOpInterface function,
             variable)
       conditional.insert(splitCount(increment, terminator->getOpOperand(i)));
   }
+  // An op without a condition gets this one.
   for (Operation *op : conditional) {
     MutableOperandRange apply = *getCondition(op);
     if (apply.empty()) {
@@ -347,6 +352,8 @@ void InsertLossScalingPass::advanceScale(FunctionOpInterface function,
   Location loc = finite.getLoc();
   Value current = getScale(function);
   FunctionEditor ports(function);
+  // A dynamic scale has a next value, which follows from whether this step was
+  // finite.
   if (kind == LossScale::Dynamic) {
     Value good = ports.state(goodSteps);
     Value left = ports.state(hysteresisLeft);
@@ -360,6 +367,7 @@ void InsertLossScalingPass::advanceScale(FunctionOpInterface function,
     ports.addUpdate(goodSteps, next.getNewGoodSteps());
     ports.addUpdate(hysteresisLeft, next.getNewHysteresisLeft());
   }
+  // Callers print both, and count skipped steps by them.
   ports.addOutput("finite", Role::Finite, finite);
   ports.addOutput("loss_scale", Role::LossScale, current);
   ports.finish();

@@ -339,6 +339,7 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::yieldOf(BodyOpInterface op,
     values.push_back(op->getRegion(0).front().getArgument(index));
   for (Region &body : op->getRegions())
     values.push_back(body.front().getTerminator()->getOperand(index));
+  // Zeros have any scale; the first other value says which it is.
   Multiple result{Multiple::Zero};
   for (Value value : values) {
     Multiple multiple = lookup(value);

@@ -148,10 +148,12 @@ static void recountCasts(Operation *op, const RegionAnalysis &regions) {
   DecisionAttr decision = DecisionAttr::of(op);
   if (!decision)
     return;
+  // In a kernel with other ops it is done in registers.
   auto isFused = [&](Operation *cast) {
     const KernelRegion *region = regions.getRegion(cast);
     return region && region->ops.size() > 1;
   };
+  // Casts in front of operands, and behind results.
   int64_t in = 0, out = 0, fused = 0;
   for (Value operand : op->getOperands())
     if (auto cast = operand.getDefiningOp<amp::CastOp>()) {

@@ -78,15 +78,19 @@ static void propagate(BodyOpInterface op, Block &body, bool stopsAtUpdate,
 static void propagate(Block &block, bool stopsAtUpdate,
                       llvm::DenseSet<Value> &scaled) {
   for (Operation &op : block) {
+    // Loops and branches hold scaled values where their operands or results do.
     if (auto list = dyn_cast<BodyOpInterface>(op)) {
       for (Region &body : op.getRegions())
         propagate(list, body.front(), stopsAtUpdate, scaled);
       continue;
     }
+    // The scaled loss itself, and what is computed from it.
     bool carries = isa<ScaleLossOp>(op) ||
                    llvm::any_of(op.getOperands(), [&](Value operand) {
                      return scaled.contains(operand);
                    });
+    // Unscaling ends the way, as does the update, whose values are the
+    // parameters'.
     if (!carries || isa<UnscaleOp>(op) ||
         (stopsAtUpdate && belongsToUpdate(&op)))
       continue;

@@ -99,6 +99,7 @@ void VerifyPrecisionPass::loadPolicy() {
 void VerifyPrecisionPass::verifyRecord(PrecisionOpInterface op,
                                        DecisionAttr decision) {
   PrecisionClass expected = decision.getPrecisionClass();
+  // Against the policy that the user gave, if any.
   if (asked) {
     auto entry = asked->lookup(getPolicyRow(op), getNodeNames(op));
     expected = entry ? entry->precisionClass : PrecisionClass::Deny;
@@ -115,11 +116,13 @@ void VerifyPrecisionPass::verifyRecord(PrecisionOpInterface op,
         report(op) << "decided as " << type << " in a mode that lowers to "
                    << asked->getLowType();
   }
+  // What is denied stays wide, whatever pass changed its record.
   bool denied =
       expected == PrecisionClass::Deny || expected == PrecisionClass::Fixed;
   if (denied && isLowered(decision) && decision.getReason() != Reason::ForceLow)
     report(op) << "is of class " << stringifyPrecisionClass(expected)
                << ", but decided as low";
+  // Sums of halves lose small summands: 2048 + 1 is 2048 in f16.
   if (decision.getAccumulate().getWidth() < 32)
     report(op) << "expected sums in fp32 at least, found "
                << decision.getAccumulate();

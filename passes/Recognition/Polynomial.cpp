@@ -189,6 +189,8 @@ static Value matchExponent(Value value, Match &match) {
 
 // log(sigmoid(u)), log(1 - sigmoid(u)), log(1 + exp(u)), log(exp(u) + exp(v)).
 Polynomial PolynomialExpander::expandLogarithm(Value input) {
+  // log(1 + exp(u)) = max(u, 0) + log(1 + exp(-|u|)): softplus as a polynomial
+  // of atoms.
   Polynomial softplus = add(getAtom(kRelu), getAtom(kLogTerm));
   auto matchSigmoid = [&](Value value, int complement) -> Polynomial {
     auto sigmoid = match.take<SigmoidOp>(value);
@@ -198,6 +200,8 @@ Polynomial PolynomialExpander::expandLogarithm(Value input) {
     Polynomial negated = add({}, softplus, -1);
     return sign > 0 ? add(negated, getAtom(kX)) : negated;
   };
+  // log(sigmoid(x)) = -softplus(-x) = x - softplus(x), and log(1 - sigmoid(x))
+  // = -softplus(x).
   if (input.getDefiningOp<SigmoidOp>())
     return matchSigmoid(input, 1);
   if (auto rest = match.take<SubOp>(input))
@@ -206,6 +210,7 @@ Polynomial PolynomialExpander::expandLogarithm(Value input) {
   auto sum = match.take<AddOp>(input);
   if (!sum)
     return {};
+  // log(1 + something): the something is -sigmoid, or an exponential.
   if (Value other = matchOperandBeside(sum, 1)) {
     if (auto negated = match.take<NegOp>(other))
       return matchSigmoid(negated.getInput(), -1);

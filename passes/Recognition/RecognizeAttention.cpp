@@ -146,19 +146,23 @@ static bool leadsToProduct(Value value, unsigned biases = 0) {
   while (Operation *op = value.getDefiningOp()) {
     if (isa<MatMulOp>(op))
       return true;
+    // A sum may have the product in either operand; the other is a bias.
     if (isa<AddOp>(op))
       return biases < kMostBiases &&
              llvm::any_of(op->getOperands(), [&](Value operand) {
                return operand.getType() == value.getType() &&
                       leadsToProduct(operand, biases + 1);
              });
+    // A mask chooses between scores and a number.
     if (auto select = dyn_cast<SelectOp>(op))
       value = getConstantNumber(select.getOnTrue()) ? select.getOnFalse()
                                                     : select.getOnTrue();
+    // Scaling, by a factor in front of or behind it.
     else if (isa<MulOp, DivOp>(op) && getConstantNumber(op->getOperand(0)))
       value = op->getOperand(1);
     else if (isa<MulOp, DivOp>(op) && getConstantNumber(op->getOperand(1)))
       value = op->getOperand(0);
+    // A cap: c * tanh(scores / c).
     else if (isa<TanhOp>(op))
       value = op->getOperand(0);
     else
@@ -317,6 +321,7 @@ void AttentionMatcher::findCausalMask() {
   // How low a number must be to hide a key.
   constexpr double kLow = -1e30;
   ArrayRef<int64_t> scores = shapeOf(getRoot().getLhs());
+  // Whether anything else hides keys.
   size_t hiding = found.biases.size() + (found.mask ? 1 : 0);
   double low = hiding > 1 ? kHidden : kLow;
   // A mask becomes an offset, or else a bias does.
@@ -329,6 +334,7 @@ void AttentionMatcher::findCausalMask() {
         found.hidden = kHidden;
         return;
       }
+  // A mask with a number of its own stays a mask.
   if (found.mask && found.hidden != kHidden)
     return;
   for (Value &bias : found.biases)
@@ -387,6 +393,7 @@ static Value exchangeLastAxes(Value value, OpBuilder &builder, Location loc) {
       return outer.getInput();
     return ReshapeOp::create(builder, loc, type.clone(shape), inner);
   }
+  // A transpose in front is part of the new one.
   auto perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   auto moved = value.getDefiningOp<TransposeOp>();
   if (moved) {
@@ -394,6 +401,7 @@ static Value exchangeLastAxes(Value value, OpBuilder &builder, Location loc) {
     value = moved.getInput();
   }
   std::swap(perm[rank - 1], perm[rank - 2]);
+  // Both exchanges may undo each other.
   if (llvm::is_sorted(perm))
     return value;
   return TransposeOp::create(builder, loc, type.clone(shape), value, perm);

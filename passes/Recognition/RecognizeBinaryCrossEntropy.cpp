@@ -122,11 +122,14 @@ RecognizeBinaryCrossEntropy::matchAndRewrite(Operation *op,
     PolynomialExpander expander(x, match);
     Polynomial polynomial = expander.expand(op->getResult(0));
     for (bool isNegated : {false, true}) {
+      // t is what stands linearly in the polynomial; the loss is found with
+      // either sign.
       bool isOfProbability = false;
       Value t = findTarget(isNegated ? add({}, polynomial, -1) : polynomial,
                            expander, isOfProbability);
       if (!t || match.contains(t) || !fits(x, t, op->getResult(0).getType()))
         continue;
+      // Terms that others read too would stay, and be computed twice.
       expander.takeClosedTerms();
       if (match.contains(x) || !match.isClosed())
         return rewriter.notifyMatchFailure(op, "other ops read parts of it");

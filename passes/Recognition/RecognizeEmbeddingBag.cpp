@@ -101,9 +101,12 @@ static std::optional<Bag> matchBag(Value part, Match &match) {
   if (auto view = part.getDefiningOp<ReshapeOp>();
       view && shapeOf(view.getInput()) == shapeOf(part).drop_front())
     part = match.take<ReshapeOp>(part).getInput();
+  // A sum, mean or maximum of rows,
   Bag bag;
   if (!matchReduction(part, bag, match))
     return std::nullopt;
+  // of the rows that indices look up in a table, or of a table's rows
+  // themselves,
   Value rows = bag.rows;
   if (auto gather = match.take<GatherOp>(rows)) {
     if (gather.getAxis() != 0 || gather.getBatchDims() != 0 ||
@@ -112,8 +115,10 @@ static std::optional<Bag> matchBag(Value part, Match &match) {
     bag.table = gather.getData();
     rows = gather.getIndices();
   }
+  // in a range that offsets begin and end.
   if (!matchRange(rows, bag, match) || bag.length == 0)
     return std::nullopt;
+  // A sum that is divided by the number of rows is a mean.
   if (bag.divisor && *bag.divisor != static_cast<double>(bag.length))
     return std::nullopt;
   if (bag.divisor)

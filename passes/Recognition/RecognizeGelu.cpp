@@ -32,6 +32,7 @@ static bool isClose(double number, double expected) {
 /// Whether `value` is `number` times x to the power of `exponent`.
 static bool isMonomial(Value value, Value x, double number, unsigned exponent,
                        Match &match) {
+  // On a copy of the match: a way that fails leaves no trace.
   Match attempt = match;
   Product product = matchProduct(value, attempt);
   unsigned found = 0;
@@ -50,6 +51,7 @@ static bool isMonomial(Value value, Value x, double number, unsigned exponent,
     else
       return false;
   }
+  // 0.0356774 x^3, say, up to the rounding of the program's constants.
   if (found != exponent || !isClose(product.number, number))
     return false;
   match = attempt;
@@ -134,6 +136,7 @@ static LogicalResult recognizeGelu(Operation *op, PatternRewriter &rewriter) {
     bool isByTanh = tanh && isTanhArgument(tanh.getInput(), x, attempt);
     if (!isExact && !isByTanh)
       continue;
+    // What others read has to stay, so nothing would be saved.
     if (!attempt.isClosed())
       return rewriter.notifyMatchFailure(op, "other ops read parts of it");
     Location location = attempt.getLocation();

@@ -34,6 +34,7 @@ LogicalResult
 RecognizeRMSNorm::matchAndRewrite(Operation *op,
                                   PatternRewriter &rewriter) const {
   Match match(op);
+  // x / sqrt(mean(x^2) + epsilon).
   auto quotient = matchOverRoot(op, match);
   if (!quotient)
     return rewriter.notifyMatchFailure(op, "not over a root of a sum");
@@ -51,6 +52,8 @@ RecognizeRMSNorm::matchAndRewrite(Operation *op,
     match = whole;
   if (!match.isClosed())
     return rewriter.notifyMatchFailure(op, "other ops read parts of it");
+  // The op that takes the place of all of these; a scale of ones where there is
+  // none.
   rewriter.setInsertionPoint(match.getRoot());
   auto type = typeOf(x);
   if (!scale)

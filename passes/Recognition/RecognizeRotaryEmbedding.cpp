@@ -162,6 +162,7 @@ static std::optional<PairPart> matchPart(Value value, Match &match) {
     part.isSplit = true;
     part.isSecond = offset == 1;
     part.layout = {from[isLast ? rank - 2 : rank - 1], isLast};
+    // x[..., :n] or x[..., n:] of 2 n elements, or every second one.
   } else if (*axis == rank - 1 && 2 * size == from.back()) {
     part.layout = {size, stride == 2};
     part.isSecond = offset != 0;
@@ -268,6 +269,7 @@ static void replace(const Rotation &found, const Match &match,
         *table = ExpandOp::create(rewriter, location,
                                   typeOf(*table).clone(shape), *table);
   }
+  // A head whose pairs are an axis is seen as rows of 2 * pairs elements.
   Value input = found.source;
   SmallVector<int64_t> rows = getRows(found);
   if (found.isSplit)
@@ -300,17 +302,20 @@ static bool isPartOf(const PairPart &part, Value x) {
 
 // join(-b, a), or join(b, -a), which turns back.
 static std::optional<Rotation> matchRotate(Value value, Value x, Match &match) {
+  // Joined from two parts, one of which is negated.
   std::optional<Join> join = matchJoin(value, match);
   if (!join)
     return std::nullopt;
   Rotation found;
   found.layout = join->layout;
+  // -b in front, or -a behind: which one says the direction.
   auto negated = match.take<NegOp>(join->first);
   found.isTransposed = !negated;
   if (!negated && !(negated = match.take<NegOp>(join->second)))
     return std::nullopt;
   Value second = found.isTransposed ? join->first : negated.getInput();
   Value first = found.isTransposed ? negated.getInput() : join->second;
+  // Both must be parts of x, and a the first one.
   std::optional<PairPart> a = matchPart(first, match);
   std::optional<PairPart> b = matchPart(second, match);
   if (!a || !b || !a->isBeside(*b) || a->isSecond ||

@@ -71,9 +71,11 @@ bool mpc::areEqualTables(Value a, Value b) {
 }
 
 static bool areKnownPairs(Value table, PairLayout layout) {
+  // A constant whose elements can be read.
   ElementsAttr elements = findElements(table);
   if (!elements)
     return false;
+  // One value throughout has equal pairs in any layout.
   if (elements.isSplat())
     return true;
   ArrayRef<char> bytes = getDenseBytes(elements);
@@ -81,9 +83,11 @@ static bool areKnownPairs(Value table, PairLayout layout) {
   int64_t count = typeOf(table).getNumElements(), row = 2 * layout.pairs;
   if (size == 0 || static_cast<int64_t>(bytes.size()) != count * size)
     return false;
+  // Elements are compared by their bits: equal angles have equal bits.
   auto at = [&](int64_t position) {
     return bytes.slice(position * size, size);
   };
+  // Pairs are neighbours, or lie half a row apart.
   for (int64_t start = 0; start < count; start += row)
     for (int64_t i = 0; i < layout.pairs; ++i)
       if (layout.interleaved ? at(start + 2 * i) != at(start + 2 * i + 1)

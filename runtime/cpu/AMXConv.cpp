@@ -240,10 +240,14 @@ void AMXConv::splitRun(const Band &band, const float *from, int64_t pixel,
       rows = padded;
       leading = kPanelWidth;
     }
+    // As sums of 2 or 3 bf16 numbers; what these cannot hold, such as
+    // infinities, is noted and added in f32 later.
     const bool could =
         splitBlock(BlockOrder::InRows, rows, leading, parts, block);
     std::fill_n(band.isLeftOut + step * all + pixel, count, !could);
     *band.leavesOut |= !could;
+    // Each part goes to its own plane; pixels that are left out are zeros
+    // there.
     for (int64_t part = 0; part < parts; ++part) {
       std::byte *to =
           band.parts + ((step * parts + part) * all + pixel) * kPixelBytes;
@@ -258,6 +262,7 @@ void AMXConv::splitRun(const Band &band, const float *from, int64_t pixel,
 
 /// Parts of all pixels that a band meets, zeros around the image with them.
 void AMXConv::splitBand(const Band &band, float *widened) const {
+  // Zeros first: the border of the image is never written.
   const int64_t all = pixels(bandRows), rowPixels = g.rowPixels();
   std::memset(band.parts, 0, size_t(partsBytes(bandRows)));
   std::fill_n(band.isLeftOut, g.steps() * all, false);
@@ -270,11 +275,13 @@ void AMXConv::splitBand(const Band &band, float *widened) const {
     if (row < 0 || row >= g.height)
       continue;
     const int64_t first = (band.image * g.height + row) * g.width * g.channels;
+    // Pixels are widened to f32 row by row where they are of 16 bits.
     const auto *from = reinterpret_cast<const float *>(source().at(first));
     if (source().type != DType::F32) {
       widen(source().type, source().at(first), widened, g.width * g.channels);
       from = widened;
     }
+    // In runs of up to 32 pixels.
     for (int64_t column = firstColumn; column < lastColumn;
          column += kPanelWidth)
       splitRun(band, from + column * g.channels,
@@ -296,11 +303,14 @@ void AMXConv::addLeftOut(const Band &band, int64_t tap, int64_t step,
     const int64_t column = pixel % rowPixels - g.padLeft;
     if (row < 0 || row >= g.height || column < 0 || column >= g.width)
       continue;
+    // The channels of one step at that pixel.
     widen(source().type,
           source().at(((band.image * g.height + row) * g.width + column) *
                           g.channels +
                       step * kPanelWidth),
           wide, kPanelWidth);
+    // Either the pixel or a filter may have been left out; the product is added
+    // once for both.
     const bool isOut = band.isLeftOut[step * all + pixel];
     for (int64_t panel = 0; panel < panelsOf(g.filters); ++panel) {
       if (!isOut && !right.isLeftOut[panel * steps + stepInGroup])
@@ -445,12 +455,15 @@ double AMXConv::estimateLibraryCycles() const {
 
 /// The convolution of a step, in two dimensions.
 static Geometry geometryOf(const ConvStep &step) {
+  // A convolution along one axis is one of images that are one row high.
   auto at = [](const std::vector<int64_t> &values, size_t fromEnd,
                int64_t otherwise) {
     return fromEnd <= values.size() ? values[values.size() - fromEnd]
                                     : otherwise;
   };
   Geometry g;
+  // The gradient by the input is a convolution of dy: channels and filters
+  // exchange.
   g.isGradient = step.kind == ConvKind::InputGrad;
   g.batch = step.batch;
   g.channels = g.isGradient ? step.outChannels : step.inChannels;

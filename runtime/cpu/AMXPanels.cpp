@@ -122,16 +122,21 @@ static bool packSteps(const PanelSource &source, int64_t panels, int64_t steps,
                                        uint16_t *)) {
   bool leftOut = false;
   auto pack = [&](int64_t panel, int64_t step) {
+    // A step of a panel is a block of 32 x 32 numbers, or less at the edges.
     const StepExtent extent = extentOf(panel * kPanelWidth, step * kPanelWidth);
     const int64_t index = panel * steps + step;
     auto *to = reinterpret_cast<uint16_t *>(result.data +
                                             index * result.parts * kPartBytes);
+    // In bf16 a block is copied; in parts of f32 it may hold numbers that no
+    // parts give.
     if (result.parts == 1)
       return packStep(source, extent, to);
     const bool could = packPartsOfStep(source, extent, order, result.parts, to);
     result.isLeftOut[index] = !could;
     leftOut |= !could;
   };
+  // In the order of memory, so that cache lines are read once: rows of the
+  // matrix hold all panels, or one panel.
   if (isStoredByDepth) {
     for (int64_t step = 0; step < steps; ++step)
       for (int64_t panel = 0; panel < panels; ++panel)
@@ -230,6 +235,8 @@ MPC_AMX_INLINE void multiplyStep(const std::byte *left, int64_t leftRow,
                                  int64_t leftPart, const std::byte *right) {
   constexpr auto &pairs = PartPairs<Parts>::all;
   if constexpr (Pair < pairs.size()) {
+    // Pairs of parts are sorted: a part that the pair before had is in its tile
+    // already.
     constexpr PartPair pair = pairs[Pair], before = pairs[Pair ? Pair - 1 : 0];
     if constexpr (Pair == 0 || pair.left != before.left) {
       const std::byte *part = left + pair.left * leftPart;
@@ -237,12 +244,15 @@ MPC_AMX_INLINE void multiplyStep(const std::byte *left, int64_t leftRow,
       if constexpr (BothRows)
         _tile_loadd(5, part + kTileWidth * leftRow, leftRow);
     }
+    // Tiles 6 and 7: 16 columns each of the right operand, in pairs of rows as
+    // the instruction wants them.
     if constexpr (Pair == 0 || pair.right != before.right) {
       const std::byte *part = right + pair.right * kPartBytes;
       _tile_loadd(6, part, 2 * kTileRowBytes);
       if constexpr (BothColumns)
         _tile_loadd(7, part + kTileRowBytes, 2 * kTileRowBytes);
     }
+    // Tiles 0 to 3: the sums of 2 x 2 blocks of 16 x 16.
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (BothColumns)
       _tile_dpbf16ps(1, 4, 7);
@@ -277,6 +287,7 @@ MPC_AMX static void multiplyBlock(const SumsBlock &block) {
       _tile_loadd(3, lower + kTileWidth, sumsRow);
   }
 
+  // Step by step along the depth, while the sums stay in tiles.
   const std::byte *left = block.left.data, *right = block.right;
   for (int64_t step = 0; step < block.steps; ++step) {
     multiplyStep<Parts, BothRows, BothColumns>(left, block.left.row,
@@ -300,6 +311,8 @@ MPC_AMX static void multiplyParts(const LeftOperand &left,
                                   const std::byte *right, int64_t steps,
                                   const ProductSums &sums, bool isFirst) {
   for (int64_t column = 0; column < sums.columns; column += kPanelWidth) {
+    // Blocks of 32 x 32 sums; the last row and column of blocks may be 16 wide,
+    // with half the tiles.
     const bool bothColumns = sums.columns - column > kTileWidth;
     SumsBlock block{left,         right,  steps, sums.data + column,
                     sums.leading, isFirst};
@@ -313,6 +326,7 @@ MPC_AMX static void multiplyParts(const LeftOperand &left,
       block.left.data += left.panel;
       block.sums += kPanelWidth * sums.leading;
     }
+    // The next panel of columns begins behind all steps of this one.
     right += steps * Parts * kPartBytes;
   }
 }
@@ -351,6 +365,8 @@ static float sumOfParts(const std::byte *block, int64_t distance, int64_t place,
 void multiplyPanelsPortably(const LeftOperand &left, const Panels &right,
                             int64_t steps, const ProductSums &sums,
                             bool isFirst) {
+  // The same numbers as the instructions read, one by one, for machines and
+  // tests without them.
   const int64_t stepBytes = right.parts * kPartBytes;
   for (int64_t i = 0; i < sums.rows; ++i)
     for (int64_t j = 0; j < sums.columns; ++j) {
@@ -358,6 +374,8 @@ void multiplyPanelsPortably(const LeftOperand &left, const Panels &right,
       if (isFirst)
         sum = 0;
       for (int64_t k = 0; k < steps * kPanelWidth; ++k) {
+        // Where row i and column j have number k: columns lie in pairs of rows,
+        // k and k + 1 side by side.
         const int64_t step = k / kPanelWidth, inStep = k % kPanelWidth;
         const std::byte *a = left.data + i / kPanelWidth * left.panel +
                              i % kPanelWidth * left.row + step * left.step;
@@ -425,6 +443,7 @@ void multiplyLeftOut(const PanelSource &left, const PanelSource &right,
   for (int64_t row = 0; row < sums.rows; row += kPanelWidth)
     for (int64_t column = 0; column < sums.columns; column += kPanelWidth)
       for (int64_t step = 0; step < steps; ++step) {
+        // Blocks of which both operands are whole were multiplied in parts.
         if (!leftOutOfLeft[row / kPanelWidth * steps + step] &&
             !leftOutOfRight[column / kPanelWidth * steps + step])
           continue;
@@ -432,6 +451,7 @@ void multiplyLeftOut(const PanelSource &left, const PanelSource &right,
         const int64_t rows = std::min(kPanelWidth, sums.rows - row);
         const int64_t columns = std::min(kPanelWidth, sums.columns - column);
         const int64_t deep = std::min(kPanelWidth, depth - k);
+        // Both blocks as floats, and their product in f32.
         widenInRows(left, {row, k, rows, deep}, leftBlock);
         widenInRows(right, {k, column, deep, columns}, rightBlock);
         addBlockProduct(leftBlock, rightBlock, kPanelWidth,

@@ -255,14 +255,17 @@ bool splitBlock(BlockOrder order, const float *source, int64_t leading,
                 int64_t parts, uint16_t *result) {
   constexpr int64_t kMaxParts = 3;
   assert(parts > 1 && parts <= kMaxParts);
+  // The instructions split 16 numbers at once; without them, one by one.
   if (!hostHasAVX512())
     return splitPortably(order, source, leading, parts, result);
+  // Paired rows and plain rows are written as they are split,
   if (order == BlockOrder::PairedRows)
     return (parts == 2 ? splitRows<2, true>
                        : splitRows<3, true>)(source, leading, result);
   auto *split = parts == 2 ? splitRows<2, false> : splitRows<3, false>;
   if (order == BlockOrder::InRows)
     return split(source, leading, result);
+  // other orders are split into rows first and then packed, part by part.
   alignas(64) uint16_t rows[kMaxParts * kBlockElements];
   if (!split(source, leading, rows))
     return false;

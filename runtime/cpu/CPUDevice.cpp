@@ -140,9 +140,13 @@ Status CPUDevice::reserveScratch(size_t forAll, size_t forEach,
                                  size_t forEachAlone) {
   auto grow = [&](std::byte *&memory, size_t &size, size_t needed,
                   size_t copies) {
+    // Scratch memory is the largest that any step needs, and grows by whole
+    // pages.
     if (needed <= size)
       return Status();
     needed = (needed + 4095) & ~size_t(4095);
+    // First the new memory, then the old one goes: a failure leaves the device
+    // as it was.
     StatusOr<void *> grown = allocate(needed * copies);
     if (!grown.ok())
       return grown.status();
@@ -154,6 +158,7 @@ Status CPUDevice::reserveScratch(size_t forAll, size_t forEach,
   const auto workers = static_cast<size_t>(pool.size());
   if (Status status = grow(shared, sharedSize, forAll, 1); !status.ok())
     return status;
+  // A copy for each worker, so that none waits for another.
   if (Status status = grow(perWorker, perWorkerSize, forEach, workers);
       !status.ok())
     return status;

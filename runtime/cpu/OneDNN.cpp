@@ -77,6 +77,8 @@ Status WorkerPrimitive::run(int worker,
                             std::initializer_list<const void *> addresses,
                             void *scratch) {
   SingleThreadedOpenMP guard;
+  // Each worker has a stream and handles of its own: the library's are not for
+  // two threads.
   Call &call = calls[static_cast<size_t>(worker)];
   // Some primitives compile their kernels when they run for the first time.
   if (!call.hasRun)
@@ -95,6 +97,8 @@ Status WorkerPrimitive::run(int worker,
   for (const void *address : addresses)
     setAddress(const_cast<void *>(address));
   setAddress(scratch);
+  // Out of memory is reported as everywhere else, by an exception that the
+  // session catches.
   if (status == dnnl_success)
     status = dnnl_primitive_execute(primitive.get(), call.stream.get(),
                                     static_cast<int>(call.args.size()),

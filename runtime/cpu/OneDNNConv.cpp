@@ -319,6 +319,8 @@ void OneDNNConv::layOutMemory() {
     padOffset =
         resultOffset + (direct ? 0 : floats(imagesPerSlice * outputElements()));
   }
+  // Where inputs and sums end, reorder and primitives have their scratch memory
+  // in common.
   size_t padBytes = reorder.scratchBytes();
   for (const WorkerPrimitive &primitive : primitives)
     padBytes = std::max(padBytes, primitive.scratchBytes());
@@ -326,6 +328,7 @@ void OneDNNConv::layOutMemory() {
 }
 
 Status OneDNNConv::prepare() {
+  // Types and slices first: the library's descriptions depend on both.
   chooseTypes();
   chooseSlices();
   weights = {geometry.weights, dnnlType(types.w), Tag::any};
@@ -344,6 +347,8 @@ Status OneDNNConv::prepare() {
     makeReorder();
     layOutMemory();
   });
+  // Slices of a weight gradient each have sums of their own, which a second
+  // phase adds in a fixed order.
   int64_t blocks = (weightsBytes / 4 + kSumBlock - 1) / kSumBlock;
   if (isWeightGrad())
     phaseSlices = {slices, slices > 1 ? blocks : 0, reorder.slices()};

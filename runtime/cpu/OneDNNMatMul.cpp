@@ -245,6 +245,7 @@ Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
   tilesM = (step.m + step.tileM - 1) / step.tileM;
   tilesN = (step.n + step.tileN - 1) / step.tileN;
 
+  // With packed operands first; where the library refuses those, without.
   Status status = catchDNNL("prepare a matrix product", [&] {
     choosePacking(config);
     if (makePrimitives(config))
@@ -255,6 +256,8 @@ Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
       row[0] = row[1] = WorkerPrimitive();
     makePrimitives(config);
   });
+  // Packing for each tile by itself, or once for all tiles, as a phase before
+  // them.
   packsForTile = packsForTile && packedB;
   scratchSize = std::max(scratchSize, packedB.scratchBytes());
   if (packedB && !packsForTile) {

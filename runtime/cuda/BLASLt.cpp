@@ -231,12 +231,14 @@ Status BLASMatMulStep::set(BLASPreference preference,
 
 Status BLASMatMulStep::createLayout(BLASLayout &layout, DType type,
                                     const Matrix &matrix) {
+  // Rows, columns and the distance between columns, as BLAS counts them.
   Status status = library.check(
       library.call.layoutCreate(&layout, toBLAS(type), matrix.rows,
                                 matrix.columns, matrix.ld),
       "describe a matrix");
   if (!status.ok() || step.batch == 1)
     return status;
+  // A batch is so many matrices at one distance.
   auto count = static_cast<int32_t>(step.batch);
   status = library.check(
       library.call.layoutSetAttribute(layout, BLASLayoutAttribute::BatchCount,

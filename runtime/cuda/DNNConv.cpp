@@ -164,30 +164,36 @@ StatusOr<DNNObject *> DNNConvStep::convolution() {
   return finalized(conv);
 }
 
-StatusOr<DNNObject *> DNNConvStep::operation() {
-  /// One kind's descriptor and attributes.
-  struct Kind {
-    DNNDescriptorType type;
-    DNNAttribute convolution, x, w, y, alpha, beta;
-  };
-  static constexpr std::array<Kind, 3> kinds = {
-      {{DNNDescriptorType::ConvForward, DNNAttribute::ConvForwardConvolution,
-        DNNAttribute::ConvForwardX, DNNAttribute::ConvForwardW,
-        DNNAttribute::ConvForwardY, DNNAttribute::ConvForwardAlpha,
-        DNNAttribute::ConvForwardBeta},
-       {DNNDescriptorType::ConvBackwardData,
-        DNNAttribute::ConvBackwardDataConvolution,
-        DNNAttribute::ConvBackwardDataDX, DNNAttribute::ConvBackwardDataW,
-        DNNAttribute::ConvBackwardDataDY, DNNAttribute::ConvBackwardDataAlpha,
-        DNNAttribute::ConvBackwardDataBeta},
-       {DNNDescriptorType::ConvBackwardFilter,
-        DNNAttribute::ConvBackwardFilterConvolution,
-        DNNAttribute::ConvBackwardFilterX, DNNAttribute::ConvBackwardFilterDW,
-        DNNAttribute::ConvBackwardFilterDY,
-        DNNAttribute::ConvBackwardFilterAlpha,
-        DNNAttribute::ConvBackwardFilterBeta}}};
-  const Kind &kind = kinds[static_cast<size_t>(step.kind)];
+namespace {
+/// The descriptor and the attributes of one kind of convolution.
+struct ConvNames {
+  DNNDescriptorType type;
+  DNNAttribute convolution, x, w, y, alpha, beta;
+};
+} // namespace
 
+/// By ConvKind: forward, by the input, by the weight.
+static constexpr std::array<ConvNames, 3> convNames = {
+    {{DNNDescriptorType::ConvForward, DNNAttribute::ConvForwardConvolution,
+      DNNAttribute::ConvForwardX, DNNAttribute::ConvForwardW,
+      DNNAttribute::ConvForwardY, DNNAttribute::ConvForwardAlpha,
+      DNNAttribute::ConvForwardBeta},
+     {DNNDescriptorType::ConvBackwardData,
+      DNNAttribute::ConvBackwardDataConvolution,
+      DNNAttribute::ConvBackwardDataDX, DNNAttribute::ConvBackwardDataW,
+      DNNAttribute::ConvBackwardDataDY, DNNAttribute::ConvBackwardDataAlpha,
+      DNNAttribute::ConvBackwardDataBeta},
+     {DNNDescriptorType::ConvBackwardFilter,
+      DNNAttribute::ConvBackwardFilterConvolution,
+      DNNAttribute::ConvBackwardFilterX, DNNAttribute::ConvBackwardFilterDW,
+      DNNAttribute::ConvBackwardFilterDY, DNNAttribute::ConvBackwardFilterAlpha,
+      DNNAttribute::ConvBackwardFilterBeta}}};
+
+StatusOr<DNNObject *> DNNConvStep::operation() {
+  const ConvNames &kind = convNames[static_cast<size_t>(step.kind)];
+
+  // The three operands, each as [leading, channels, spatial...]; channels lie
+  // last in memory, of filters where the layout says so.
   StatusOr<DNNObject *> x =
       tensor(kX, operands.x,
              withLeading(step.batch, step.inChannels, step.inSpatial), true);
@@ -204,10 +210,13 @@ StatusOr<DNNObject *> DNNConvStep::operation() {
              withLeading(step.batch, step.outChannels, step.outSpatial), true);
   if (!y.ok())
     return y;
+  // Pads, strides, dilations and the type of the sums.
   StatusOr<DNNObject *> conv = convolution();
   if (!conv.ok())
     return conv;
 
+  // y = alpha * conv + beta * y, of which only the convolution is wanted; both
+  // numbers are of the type of the sums.
   DNNObject &operation = keep(kind.type, "describe a convolution");
   operation.set(kind.convolution, **conv);
   operation.set(kind.x, **x);
@@ -254,6 +263,7 @@ DNNConvStep::candidates(const DNNObject &graph, DNNHeuristicMode mode) {
   // Refusing the graph here is how the library says that it has no engine.
   if (!heuristic.finalize().ok())
     return configs;
+  // How many engines the library proposes,
   int64_t count = 0;
   DNNStatus asked = library.call.getAttribute(
       heuristic.get(), DNNAttribute::HeuristicResults,
@@ -261,6 +271,7 @@ DNNConvStep::candidates(const DNNObject &graph, DNNHeuristicMode mode) {
   if (Status status = library.check(asked, "count engines"); !status.ok())
     return status;
   count = std::min(count, kMaxCandidates);
+  // descriptions for the first few of them,
   std::vector<DNNDescriptor> handles;
   for (int64_t i = 0; i < count; ++i) {
     configs.emplace_back(library, DNNDescriptorType::EngineConfig,
@@ -269,6 +280,7 @@ DNNConvStep::candidates(const DNNObject &graph, DNNHeuristicMode mode) {
   }
   if (count == 0)
     return configs;
+  // and what it fills in, which may be fewer.
   int64_t given = 0;
   asked = library.call.getAttribute(
       heuristic.get(), DNNAttribute::HeuristicResults,
@@ -315,6 +327,7 @@ DNNConvStep::factsOf(const DNNObject &config) {
 /// the library says nothing that was promised: it is logged, no more.
 bool DNNConvStep::keepsPromises(const EngineFacts &engine) const {
   for (DNNNumericalNote note : engine.notes)
+    // Notes that are harmless, that break a promise, or that are unknown.
     switch (note) {
     case DNNNumericalNote::TensorCore:
       // With f32 operands this is tf32.
@@ -349,6 +362,7 @@ StatusOr<bool> DNNConvStep::tryConfig(DNNObject config) {
     return engine.status();
   if (!keepsPromises(*engine))
     return false;
+  // A plan is the engine compiled for this graph.
   auto candidate = std::make_unique<DNNObject>(
       library, DNNDescriptorType::ExecutionPlan, "plan a convolution");
   candidate->set(DNNAttribute::ExecutionPlanHandle, DNNAttributeType::Handle,
@@ -357,6 +371,7 @@ StatusOr<bool> DNNConvStep::tryConfig(DNNObject config) {
   // A proposal may turn out not to work for this very shape.
   if (!candidate->finalize().ok())
     return false;
+  // Workspace is memory beside the plan's, so it has a limit.
   int64_t bytes = 0, count = 0;
   DNNStatus asked = library.call.getAttribute(
       candidate->get(), DNNAttribute::ExecutionPlanWorkspaceSize,
@@ -365,6 +380,7 @@ StatusOr<bool> DNNConvStep::tryConfig(DNNObject config) {
     return status;
   if (bytes < 0 || bytes > kMaxWorkspaceBytes)
     return false;
+  // The first engine that works is taken, and named in the log.
   kept.push_back(std::make_unique<DNNObject>(std::move(config)));
   plan = std::move(candidate);
   workspaceBytes = bytes;

@@ -114,6 +114,7 @@ std::string describeMemory(const Plan &plan) {
     if (!largest || function.arenaBytes > largest->arenaBytes)
       largest = &function;
 
+  // Both with their largest parts, which is where to save.
   std::string text = "the artifact needs " + inMiB(stateBytes) +
                      " for its state (largest: " + listLargest(variables) + ")";
   if (largest)

@@ -129,6 +129,8 @@ StatusOr<GPU> GPU::find(const Driver &driver, int index) {
   if (!status.ok())
     return status;
   gpu.name = name;
+  // Kernels are chosen by capability and by the shared memory that a block may
+  // have.
   struct {
     DeviceAttribute attribute;
     int &value;

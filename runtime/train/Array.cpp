@@ -285,6 +285,7 @@ std::optional<BadElement> convertElements(const Array &array, int64_t begin,
       std::memcpy(out, array.data + begin * width, size_t(count * width));
     return std::nullopt;
   }
+  // Else element by element, with the checks that the two types need.
   const auto from = [&](auto source) {
     return convertFrom<decltype(source)>(array, begin, count, type, nonFinite,
                                          out);

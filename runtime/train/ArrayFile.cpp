@@ -115,6 +115,8 @@ Status checkArrayNames(const std::string &path,
   const std::string extension = std::filesystem::path(path).extension();
   if (extension != ".npy" && extension != ".npz" && extension != ".safetensors")
     return unknownExtension(path);
+  // A safetensors file has a key of its own for metadata; a zip's names go to
+  // terminals.
   const auto isRefused = [&](const std::string &name) {
     const auto isControl = [](unsigned char c) {
       return c < 0x20 || c == 0x7f;
@@ -144,12 +146,15 @@ Status writeArrays(const std::string &path, const std::vector<Array> &arrays) {
       return header.status();
     return replaceFile(path, {*header, bytesOf(arrays[0])});
   }
+  // All members go into one buffer first: the directory of a zip is at its end.
   if (extension == ".npz") {
     StatusOr<std::string> bytes = packNpz(arrays);
     if (!bytes.ok())
       return bytes.status();
     return replaceFile(path, {*bytes});
   }
+  // The header has all offsets, and the arrays follow in its order, without a
+  // copy.
   if (extension == ".safetensors") {
     StatusOr<SafeTensorsLayout> layout = layOutSafeTensors(arrays);
     if (!layout.ok())

@@ -143,15 +143,18 @@ StatusOr<std::vector<Array>> readArrayFolder(const std::string &path,
                                              const std::string &name,
                                              const std::string &labels) {
   std::error_code error;
+  // Subfolders are classes, in the order of their names.
   const std::vector<std::string> classes = list(path, /*folders=*/true, error);
   if (error)
     return Status(StatusCode::IO,
                   path + ": cannot be listed: " + error.message());
   try {
+    // All samples in one block of memory, which the arrays keep.
     StatusOr<Samples> read = readSamples(path, classes);
     if (!read.ok())
       return read.status();
     auto owner = std::make_shared<Samples>(std::move(*read));
+    // One more axis in front, the samples'.
     Array samples = owner->first;
     samples.name = name;
     samples.source = path;
@@ -161,6 +164,7 @@ StatusOr<std::vector<Array>> readArrayFolder(const std::string &path,
     samples.owner = owner;
     if (classes.empty())
       return std::vector<Array>{samples};
+    // Labels are the numbers of the folders.
     Array target;
     target.name = labels;
     target.source = path;

@@ -70,12 +70,14 @@ ArrayPool::takeColumns(const std::string &name, int64_t count,
       tables.emplace_back();
     tables.back().push_back(array);
   }
+  // Each table gives rows of one width; several tables are parts of one input.
   std::vector<Array> parts;
   for (const std::vector<Array> &table : tables) {
     const std::vector<std::string> names = namesOf(table);
     const char *help = int64_t(table.size()) < count
                            ? "; a row is one sample"
                            : ", and name labels with --target-array";
+    // Too few or too many columns: which ones are meant must be said.
     if (int64_t(table.size()) != count)
       return invalid(table[0].source,
                      std::to_string(table.size()) +
@@ -84,10 +86,12 @@ ArrayPool::takeColumns(const std::string &name, int64_t count,
                          name + "', which takes " + std::to_string(count) +
                          ": " + listNames(names) +
                          "; choose with --csv-columns " + name + "=..." + help);
+    // Columns of a second table must be the first one's, in the same order.
     if (names != namesOf(tables[0]))
       return invalid(table[0].source, "has other columns than " +
                                           tables[0][0].source + ": " +
                                           listNames(names));
+    // [rows, columns] as one array.
     StatusOr<Array> array = stackColumns(table, name);
     if (!array.ok())
       return array.status();
@@ -120,6 +124,8 @@ Status ArrayPool::missing(const Port &port,
     text += " or '" + *target + "'";
   text += ", which the model takes as " + std::string(stringify(port.role)) +
           "; the data has " + (names.empty() ? "no arrays" : listNames(names));
+  // What helps depends on what there is: labels, columns, or arrays by other
+  // names.
   if (target && !names.empty())
     text += "; help: name the labels with --target-array";
   else if (hasColumns())

@@ -54,6 +54,22 @@ std::vector<int64_t> Attempts::positionsAfter(const Progress &progress) {
   return {begin, begin + std::ptrdiff_t(data.batchSize())};
 }
 
+/// Counts an attempt whose batches have all run. Micro batches and samples of
+/// skipped ones count too: a resumed run draws the same masks.
+void Attempts::count(Progress &progress, bool skipped) const {
+  progress.batchInStep = 0;
+  progress.lossInStep = 0;
+  ++progress.step;
+  ++progress.stepInEpoch;
+  progress.microStep += runner.batches();
+  progress.samples += runner.batches() * data.batchSize();
+  progress.skipped += skipped;
+  if (progress.stepInEpoch == stepsPerEpoch) {
+    ++progress.epoch;
+    progress.stepInEpoch = 0;
+  }
+}
+
 StatusOr<std::optional<StepReport>>
 Attempts::run(Progress &progress, const std::atomic<int> *stop) {
   const auto start = std::chrono::steady_clock::now();
@@ -78,25 +94,17 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
     progress.lossInStep += *loss / double(runner.batches());
     ++batch;
   }
+  // The update, and what it reports.
   StatusOr<StepOutcome> outcome =
       runner.finish(progress.lossInStep, rate, options.seed);
   if (!outcome.ok())
     return outcome.status();
 
-  // The attempt counts now.
+  // The attempt counts now, in the epoch that it was made in.
   report.epoch = progress.epoch;
-  progress.batchInStep = 0;
-  progress.lossInStep = 0;
-  ++progress.step;
-  ++progress.stepInEpoch;
-  progress.microStep += runner.batches();
-  progress.samples += runner.batches() * data.batchSize();
-  progress.skipped += outcome->skipped;
-  if (progress.stepInEpoch == stepsPerEpoch) {
-    ++progress.epoch;
-    progress.stepInEpoch = 0;
-  }
+  count(progress, outcome->skipped);
 
+  // Counts behind the step, and what it took.
   report.step = progress.step;
   if (runner.takesLearningRate())
     report.learningRate = rate;

@@ -29,6 +29,7 @@ public:
   StatusOr<std::string> trace(Progress &progress);
 
 private:
+  void count(Progress &progress, bool skipped) const;
   const std::vector<int64_t> &orderOf(int64_t epoch);
   std::vector<int64_t> positionsOf(const Progress &progress);
   std::vector<int64_t> positionsAfter(const Progress &progress);

@@ -246,6 +246,7 @@ StatusOr<std::vector<Array>> parseCSV(std::string_view text,
   };
   if (reader.atEnd())
     return invalid(path, "the file is empty");
+  // The first line names the columns.
   if (auto reason = reader.read(fields))
     return at(*reason);
   if (auto reason = nameColumns(fields, columns))
@@ -270,6 +271,7 @@ StatusOr<std::vector<Array>> parseCSV(std::string_view text,
     for (size_t i = 0; i < fields.size(); ++i)
       addField(columns[i], fields[i], reader.line());
   }
+  // Columns without a name, such as pandas' index, are left out.
   std::vector<Array> arrays;
   for (ColumnBuilder &column : columns)
     if (!column.name.empty())
@@ -295,6 +297,7 @@ StatusOr<std::vector<Array>> chooseColumns(const std::vector<Array> &columns,
     return std::find_if(columns.begin(), columns.end(),
                         [&](const Array &array) { return array.name == name; });
   };
+  // NAME or FIRST:LAST, with commas between them.
   std::vector<Array> chosen;
   for (;;) {
     const size_t comma = std::min(names.find(','), names.size());
@@ -303,6 +306,7 @@ StatusOr<std::vector<Array>> chooseColumns(const std::vector<Array> &columns,
     const size_t colon = find(part) == columns.end()
                              ? std::min(part.find(':'), part.size())
                              : part.size();
+    // Both ends of a range, in the order of the file.
     const auto first = find(part.substr(0, colon));
     const auto last =
         colon == part.size() ? first : find(part.substr(colon + 1));
@@ -324,11 +328,14 @@ StatusOr<std::vector<Array>> chooseColumns(const std::vector<Array> &columns,
 
 StatusOr<Array> stackColumns(const std::vector<Array> &columns,
                              const std::string &name) {
+  // A column with a value that is no number says so when it is used, not
+  // before.
   for (const Array &column : columns)
     if (!column.fault.empty())
       return invalid(column.fault);
   const int64_t rows = columns[0].shape[0];
   const int64_t width = int64_t(columns.size());
+  // Columns lie apart; samples are rows.
   auto values = std::make_shared<std::vector<double>>(size_t(rows * width));
   for (int64_t i = 0; i < width; ++i) {
     const auto *from =

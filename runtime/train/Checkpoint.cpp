@@ -312,15 +312,18 @@ static std::string tensorDifferences(const CheckpointContents &contents,
 /// what was decided, which would tell nobody anything.
 static std::vector<std::string> recipeDifferences(const std::string &then,
                                                   const std::string &now) {
+  // Both come from files: parsed with a limit on their depth.
   const BoundedDocument thenRead(then), nowRead(now);
   const nlohmann::json &before = thenRead.json, &after = nowRead.json;
   if (!before.is_object() || !after.is_object())
     return {"recipe was " + abbreviated(then) + ", now it is " +
             abbreviated(now)};
+  // Keys of either, sorted.
   std::set<std::string> keys;
   for (const nlohmann::json *both : {&after, &before})
     for (const auto &[key, unused] : both->items())
       keys.insert(key);
+  // A recipe that has an entry that the other lacks differs, too.
   std::vector<std::string> differences;
   for (const std::string &key : keys) {
     const nlohmann::json was = before.value(key, nlohmann::json());
@@ -356,6 +359,8 @@ runDifferences(const CheckpointContents &contents,
                const RunIdentity &identity) {
   std::vector<std::string> differences;
   bool differs = false;
+  // Only what this run has is compared; a checkpoint of a later version may
+  // have more.
   for (const auto &[key, value] : identity) {
     const auto found = contents.identity.find(key);
     const std::string then =
@@ -507,6 +512,7 @@ CheckpointStore::restoreNewest(Trainee &model, const RunIdentity &identity,
   // From the newest backwards: a damaged one is passed over, one of another run
   // is not.
   for (auto step = steps->rbegin(); step != steps->rend(); ++step) {
+    // Whole, and of these parameters; then it is restored.
     StatusOr<CheckpointContents> contents = readCheckpointFiles(pathOf(*step));
     if (!contents.ok()) {
       last = contents.status();
@@ -521,6 +527,8 @@ CheckpointStore::restoreNewest(Trainee &model, const RunIdentity &identity,
       return status;
     return std::optional<Progress>(contents->progress);
   }
+  // Without any checkpoint the run starts anew; with damaged ones alone it does
+  // not.
   if (!steps->empty())
     return Status(StatusCode::Checkpoint,
                   directory + ": every checkpoint is damaged; the oldest: " +

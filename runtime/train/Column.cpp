@@ -198,6 +198,8 @@ Status Column::addPart(Array part) {
 }
 
 Status Column::addImages(Array part) {
+  // Which axes of the input are the image's; samples must lie along the first
+  // one.
   if (input.batchAxis == 0)
     layout = isMasks() ? ImageLayout::ofMask(sampleShape())
                        : ImageLayout::of(sampleShape());
@@ -213,8 +215,10 @@ Status Column::addImages(Array part) {
                        input.name + "' is " +
                        brackets(input.shape, input.batchAxis,
                                 runtime::nameOf(input.type)));
+  // The same folders in every part, so that label 3 is one class.
   if (!parts.empty() && part.images->classes() != parts[0].images->classes())
     return invalid(part.source, "has other labels than " + parts[0].source);
+  // The images are counted; they are decoded later.
   rowElements = layout->elements();
   starts.push_back(starts.back() + part.images->size());
   parts.push_back(std::move(part));
@@ -246,6 +250,7 @@ Status Column::decodeImages() {
            isMasks()});
     if (Status status = readImages(requests, *layout); !status.ok())
       return status;
+    // From here on the part is an array as others are.
     part.shape = input.shape;
     part.shape[0] = count;
     part.data = pixels.get();
@@ -258,6 +263,7 @@ Status Column::decodeImages() {
 /// Counts the numbers in masks. Where there are 0 and 255 alone, which editors
 /// show as black and white, they become 0 and 1.
 std::string Column::countMasks() {
+  // Which of the 256 numbers occur.
   std::array<bool, 256> found{};
   for (const Array &part : parts)
     for (int64_t i = 0; i < part.size(); ++i)
@@ -267,10 +273,13 @@ std::string Column::countMasks() {
     if (found[value])
       text += (text.empty() ? "" : ", ") + std::to_string(value);
   const int64_t values = std::count(found.begin(), found.end(), true);
+  // White alone is foreground everywhere, and 255 may be the label that is
+  // ignored.
   const bool isBlackAndWhite =
       found[255] && values == (found[0] ? 2 : 1) && prepared.ignored != 255;
   if (!isBlackAndWhite)
     return text;
+  // Memory of this column's own: decodeImages has just filled it.
   for (Array &part : parts) {
     auto *numbers = const_cast<std::byte *>(part.data);
     std::transform(
@@ -322,6 +331,7 @@ static void addNotes(const Column &column, bool turned, bool normalized,
                      std::vector<std::string> &notes) {
   const Array &array = column.array();
   const Port &port = column.port();
+  // Labels by folder: which number is which class.
   if (!array.classes.empty())
     notes.push_back(array.source + ": " + std::to_string(array.shape[0]) +
                     " samples of " + describeLabels(array.classes));
@@ -329,11 +339,14 @@ static void addNotes(const Column &column, bool turned, bool normalized,
     notes.push_back(locate(array) + ": channels are last, " +
                     brackets(array.shape, 0, "") + ", and turned to the " +
                     "model's " + brackets(port.shape, 0, ""));
+  // Bytes that are not divided are a hundred times as large as most models
+  // expect.
   if (array.type == ElementType::U8 && port.role == Role::Data &&
       !isInteger(port.type) && !normalized)
     notes.push_back(locate(array) +
                     ": u8 is taken as it is, 0..255; --normalize 0:1 divides "
                     "it by 255, as torchvision's ToTensor does");
+  // Numbers of 16 bits are larger still.
   if (array.type == ElementType::U16 && normalized)
     notes.push_back(locate(array) +
                     ": u16 is not divided first, as u8 is; --normalize 0:65535 "
@@ -518,6 +531,7 @@ Status Column::prepare(const Array &from, int64_t begin, int64_t row,
         sample.data(), *layout, width, prepared.augmentation,
         Generator(prepared.augmentation.seed, Stream::Augmentation,
                   uint64_t(*epoch) * uint64_t(samples()) + uint64_t(row)));
+  // Bytes are divided by 255 first, as --normalize is given for 0..1.
   const bool isU8 = from.type == ElementType::U8;
   if (normalization && type == DType::F64)
     normalizeSample(reinterpret_cast<double *>(sample.data()), shape,
@@ -525,6 +539,7 @@ Status Column::prepare(const Array &from, int64_t begin, int64_t row,
   else if (normalization)
     normalizeSample(reinterpret_cast<float *>(sample.data()), shape,
                     channelAxis, isU8, *normalization);
+  // Then in the input's type, where a number may turn out too large.
   Array ready;
   ready.name = from.name;
   ready.source = from.source;
@@ -551,6 +566,7 @@ void Column::read(const int64_t *rows, int64_t count, DType type,
     convertElements(ready, 0, ready.size(), type, NonFinite::Allow, to);
     return;
   }
+  // Plain values are converted where they lie.
   auto *out = static_cast<std::byte *>(to);
   const int64_t bytes = rowElements * runtime::sizeOf(type);
   for (int64_t i = 0; i < count; ++i, out += bytes) {

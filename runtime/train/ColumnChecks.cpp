@@ -68,11 +68,14 @@ static Status checkProbabilities(const Array &array, const std::string &loss) {
 static Status checkLabels(const Array &array, int64_t classes,
                           std::optional<int64_t> ignored, bool &counts) {
   return forEachInteger(array, [&](int64_t position, int64_t label) {
+    // An ignored label is in any range.
     if (label == ignored)
       return Status();
     counts = true;
     if (label >= 0 && label < classes)
       return Status();
+    // The most frequent mistakes have a hint: -100 without --ignore-index,
+    // labels from 1.
     std::string hint;
     if (ignored)
       hint = " and not the ignored " + std::to_string(*ignored);
@@ -121,10 +124,12 @@ Status checkIndices(const Port &port, const Array &array) {
 }
 
 Status Column::check(const LabelRange &range, bool &counts) const {
+  // Labels that are class numbers; anything else counts as it is.
   const bool hasClasses = input.role == Role::Label &&
                           !runtime::isFloat(input.type) && range.classes;
   counts |= !hasClasses;
   for (const Array &part : parts) {
+    // Every element must fit the input's type,
     if (auto bad = convertElements(
             part, 0, part.size(), input.type,
             prepared.allowsNaN ? NonFinite::Allow : NonFinite::Reject, nullptr))
@@ -133,6 +138,7 @@ Status Column::check(const LabelRange &range, bool &counts) const {
           (bad->fault == ConversionFault::NotFinite && input.role == Role::Data
                ? "; --allow-nan is for models that deal with it"
                : ""));
+    // labels be classes, indices name elements, probabilities sum to 1.
     Status status;
     if (hasClasses)
       status = checkLabels(part, *range.classes, range.ignoreIndex, counts);

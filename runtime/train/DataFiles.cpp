@@ -100,6 +100,7 @@ groupColumns(const std::vector<Array> &columns, const std::string &path,
     const auto where = [&](const Status &status) {
       return invalid(path, "--csv-columns " + group + ": " + status.message());
     };
+    // Each group is one array, [rows, columns].
     StatusOr<std::vector<Array>> chosen =
         chooseColumns(columns, std::string_view(group).substr(equals + 1));
     if (!chosen.ok())
@@ -173,6 +174,7 @@ static StatusOr<std::vector<Array>> readImageFolder(const Argument &argument,
     arrays->push_back(std::move(masks->front()));
     return arrays;
   }
+  // Folders of classes: their numbers are the labels.
   StatusOr<std::shared_ptr<const ImageFolder>> folder =
       ImageFolder::open(argument.path);
   if (!folder.ok())

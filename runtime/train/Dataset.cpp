@@ -121,11 +121,13 @@ static std::optional<T> valueFor(const std::vector<T> &values,
 template <typename T>
 static Status checkInputs(const char *flag, const std::vector<T> &values,
                           const FunctionPorts &ports) {
+  // Without a name the one input is meant, if there is one.
   for (const T &value : values) {
     const Port *port = ports.inputCalled(value.input);
     if (value.input.empty() ? countData(ports) == 1
                             : port && port->role == Role::Data)
       continue;
+    // Else the inputs to choose from.
     std::string names;
     for (const Port &input : ports.inputs)
       if (input.role == Role::Data)
@@ -311,6 +313,8 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
   for (const Port &port : ports.inputs) {
     if (!isSampled(port))
       continue;
+    // Labels that are called after an input, as an autoencoder's are, have that
+    // input's array.
     const Port *input = findLabelledInput(ports, port);
     StatusOr<std::vector<Array>> parts =
         findArrays(*pool, input ? *input : port, ports, options);
@@ -321,6 +325,7 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
         !status.ok())
       return status;
   }
+  // Batches of nothing but ignored labels have no loss.
   if (dataset.ignoresTargets && !dataset.hasTargets)
     return invalid(dataset.source() + ": every label is the one that the loss "
                                       "ignores: no sample counts");
@@ -410,6 +415,7 @@ StatusOr<GatheredBatch> Dataset::gather(const FunctionPorts &ports,
   // The rows of the batch, in the order of the epoch.
   const std::vector<int64_t> rows = rowsOf(positions, batch);
   GatheredBatch gathered;
+  // Each input from the column that was prepared for it.
   for (const Port &port : ports.inputs) {
     if (!isSampled(port))
       continue;
@@ -422,6 +428,8 @@ StatusOr<GatheredBatch> Dataset::gather(const FunctionPorts &ports,
       return Status(StatusCode::Unsupported,
                     "a function takes '" + port.name +
                         "' in another form than the data was prepared for");
+    // In memory of the batch's own, so that the next one can be filled
+    // meanwhile.
     const size_t size =
         size_t(numElements(port.shape) * runtime::sizeOf(port.type));
     GatheredInput input{port.name, nullptr, size};

@@ -30,6 +30,8 @@ Status DivergenceGuard::begin(Trainee &model) {
 }
 
 Status DivergenceGuard::check(const StepReport &report) {
+  // Steps in a row that were skipped, and how many of them at one loss scale: a
+  // scale that no longer falls is at its least.
   const bool sameScale = report.skipped && last.skipped && report.lossScale &&
                          report.lossScale == last.lossScale;
   skippedAtOneScale = sameScale ? skippedAtOneScale + 1 : 0;
@@ -45,6 +47,7 @@ Status DivergenceGuard::check(const StepReport &report) {
                       counted(nonfiniteInARow, "step") + advice());
   const std::string scale =
       report.lossScale ? " of " + formatScale(*report.lossScale) : "";
+  // A dynamic scale that cannot fall further would skip for ever.
   if (options.maxSkipped > 0 && dynamicScale &&
       skippedAtOneScale >= kMostAtFloor)
     return Status(StatusCode::Numeric,
@@ -52,6 +55,7 @@ Status DivergenceGuard::check(const StepReport &report) {
                       scale + ", for " + std::to_string(skippedAtOneScale + 1) +
                       " steps; try bf16-mixed, a smaller --lr, or smaller "
                       "inputs");
+  // Else too many in a row, at any scale.
   if (options.maxSkipped > 0 && skippedInARow >= options.maxSkipped)
     return Status(StatusCode::Numeric,
                   at + counted(skippedInARow, "step") + " in a row " +

@@ -536,15 +536,20 @@ Status checkEvalMetrics(const TraineeInfo &info,
 std::vector<std::unique_ptr<EvalMetric>>
 makeEvalMetrics(const TraineeInfo &info,
                 const std::vector<std::string> &names) {
+  // Predictions are probabilities where the loss takes those, else logits,
+  // whose middle is 0.
   const Family family = familyOf(info);
   const double threshold = info.loss == "bce" ? 0.5 : 0.0;
   std::vector<std::unique_ptr<EvalMetric>> metrics;
   if (!canMeasure(info))
     return metrics;
+  // Accuracy is measured without being asked for.
   if (family == Family::Probabilities)
     metrics.push_back(std::make_unique<ProbabilityAccuracy>("accuracy"));
   if (family == Family::Binary)
     metrics.push_back(std::make_unique<BinaryAccuracy>("accuracy", threshold));
+  // What --metric names, by the kind of loss; checkEvalMetrics has refused what
+  // does not fit.
   for (const std::string &name : names) {
     if (const std::optional<int64_t> places = placesOf(name))
       metrics.push_back(std::make_unique<TopK>(name, *places));

@@ -178,6 +178,8 @@ static StatusOr<bool> runFilled(Trainee &model, const Dataset &data,
                                 const std::vector<LossTerm> &terms,
                                 int64_t begin, int64_t count) {
   const int64_t batch = data.batchSize();
+  // Once with other samples in the rest of the batch, once with copies of the
+  // last one.
   std::vector<int64_t> positions(static_cast<size_t>(batch));
   std::vector<double> values[2];
   for (const bool ofLast : {false, true}) {
@@ -186,11 +188,13 @@ static StatusOr<bool> runFilled(Trainee &model, const Dataset &data,
           ofLast ? begin + std::min(i, count - 1) : (begin + i) % data.size();
     if (Status status = runBatch(model, data, positions); !status.ok())
       return status;
+    // Losses and weights of the first `count` samples.
     StatusOr<std::vector<double>> read = readTerms(model, terms, count, batch);
     if (!read.ok())
       return read.status();
     values[ofLast] = std::move(*read);
   }
+  // Bit by bit: a normalization over the batch shows in the last digits.
   return std::memcmp(values[0].data(), values[1].data(),
                      values[0].size() * sizeof(double)) == 0;
 }
@@ -360,16 +364,20 @@ StatusOr<bool> Evaluation::addBatch(int64_t begin) {
 }
 
 StatusOr<EvalResult> Evaluation::finish() {
+  // A model with statistics of the batch needs whole batches.
   if (result.areDependent && result.samples == 0)
     return Status(StatusCode::Unsupported,
                   "the samples of a batch depend on each other, and " +
                       train::counted(data->size(), "sample") +
                       " fill no batch of " + std::to_string(batch) +
                       "; choose a --batch-size that divides them");
+  // Labels that are ignored have no loss.
   if (std::all_of(terms.begin(), terms.end(),
                   [](const LossTerm &term) { return term.count == 0; }))
     return Status(StatusCode::InvalidInput,
                   "the evaluation data has no sample that counts");
+  // Sums over all batches, divided once: batches of different sizes count by
+  // their samples.
   result.loss = lossOf(terms, model->info().sumsLoss);
   if (counted.labels > 0)
     result.accuracy = double(counted.correct) / double(counted.labels);
@@ -390,6 +398,7 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
   if (!evaluation.ok())
     return evaluation.status();
   for (int64_t begin = 0; begin < data.size(); begin += data.batchSize()) {
+    // A signal is heeded between batches.
     if (stop && stop->load() != 0) {
       evaluation->result.stopped = true;
       return evaluation->result;
@@ -397,6 +406,7 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
     StatusOr<bool> isCounted = evaluation->addBatch(begin);
     if (!isCounted.ok())
       return isCounted.status();
+    // Samples that fill no batch may have to be left out.
     if (!*isCounted)
       break;
     if (progress)

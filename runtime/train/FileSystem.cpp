@@ -51,12 +51,15 @@ bool writeAll(int file, std::string_view bytes) {
 
 Status createFile(const std::string &path,
                   const std::vector<std::string_view> &chunks) {
+  // Never over an existing file, and never through a link: both could be
+  // somebody else's.
   int file = -1;
   if (permitted("open", path))
     file = open(path.c_str(),
                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (file < 0)
     return failure(path, "cannot create");
+  // What is written counts once it is on the disk.
   bool written = true;
   for (std::string_view chunk : chunks)
     written = written && permitted("write", path) && writeAll(file, chunk);
@@ -65,6 +68,7 @@ Status createFile(const std::string &path,
     status = failure(path, "cannot write");
   else if (!permitted("sync", path) || fsync(file) != 0)
     status = failure(path, "cannot flush");
+  // A full network disk may report it only here.
   if (close(file) != 0 && status.ok())
     status = failure(path, "cannot close");
   return status;

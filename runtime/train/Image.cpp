@@ -129,6 +129,7 @@ static bool readJPEG(Decoding &decoding) {
     decoding.setReason("its colours are CMYK; convert it to RGB");
     isRead = false;
   }
+  // Rows are written where the image has them, as RGB.
   if (isRead && !decoding.headerOnly) {
     info.out_color_space = JCS_RGB;
     jpeg_start_decompress(&info);
@@ -305,6 +306,7 @@ struct Weights {
 
 /// A triangle over each new pixel, as wide as two of them or two old ones.
 static Weights makeWeights(int64_t from, int64_t to) {
+  // Shrinking, a new pixel spreads over `scale` old ones.
   const double scale = double(from) / double(to);
   const double spread = std::max(scale, 1.0);
   Weights result;
@@ -324,6 +326,7 @@ static Weights makeWeights(int64_t from, int64_t to) {
       row[size_t(x - first)] = distance < 1 ? 1 - distance : 0;
       sum += row[size_t(x - first)];
     }
+    // Weights in fixed point give the same pixels on every machine.
     result.first.push_back(first);
     result.count.push_back(end - first);
     for (int64_t x = 0; x < end - first; ++x)

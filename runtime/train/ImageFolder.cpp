@@ -104,6 +104,7 @@ Status ImageFolder::addFiles(const std::string &name, int64_t label) {
                           "its images here or leave it out");
       continue;
     }
+    // A format that is not read is an error, a README is not.
     const std::string extension = extensionOf(it->path());
     if (isOtherImage(extension))
       return Status(StatusCode::Unsupported,
@@ -117,6 +118,7 @@ Status ImageFolder::addFiles(const std::string &name, int64_t label) {
   if (error)
     return Status(StatusCode::IO,
                   folder.string() + ": cannot be listed: " + error.message());
+  // In the order of names: file systems list in any.
   std::sort(files.begin() + std::ptrdiff_t(before), files.end(),
             [](const File &a, const File &b) { return a.name < b.name; });
   return Status();
@@ -225,6 +227,8 @@ static Status onAllCores(int64_t count,
   std::atomic<int64_t> next{0};
   std::vector<std::pair<int64_t, Status>> failures;
   const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  // Each worker notes its first failure, and the least index of all is the one
+  // to tell.
   const int64_t workers = std::min(cores, count);
   failures.resize(size_t(workers), {count, Status()});
   const auto run = [&](int64_t worker) {
@@ -241,6 +245,7 @@ static Status onAllCores(int64_t count,
       return;
     }
   };
+  // The calling thread works, too.
   std::vector<std::thread> threads;
   try {
     for (int64_t i = 1; i < workers; ++i)

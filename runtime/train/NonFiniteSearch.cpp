@@ -49,6 +49,7 @@ static std::string searchFrom(Progress progress, Attempts &attempts,
     return "where it began is not looked for: that would take " +
            counted(steps, "step") +
            " from the last checkpoint; --checkpoint-every makes it fewer";
+  // Weights that are not finite between steps: the update made them so.
   const auto broken = [&] {
     const std::string weights = failed.findBrokenWeights();
     return weights.empty() ? weights : "after the update " + weights;
@@ -63,6 +64,7 @@ static std::string searchFrom(Progress progress, Attempts &attempts,
     if (const std::string where = broken(); !where.empty())
       return inStep(progress.step, where);
   }
+  // The last steps run one kernel at a time, with a look at what each wrote.
   while (progress.step < failed.firstBad) {
     StatusOr<std::string> where = attempts.trace(progress);
     if (!where.ok())

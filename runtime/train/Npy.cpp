@@ -31,6 +31,8 @@ public:
 
   /// The reason for failure, or nothing.
   std::optional<std::string> parse(Header &header) {
+    // A dictionary of Python, of which a fraction is allowed: {'descr': '<f4',
+    // 'fortran_order': False, 'shape': (3, 4)}.
     if (!accept('{'))
       return "expected '{' at the start of the header";
     // Key by key, each once, and nothing behind the end.
@@ -49,6 +51,7 @@ public:
         break;
       return "expected ',' or '}' after '" + key + "'";
     }
+    // Other keys were refused, so that three are these three.
     if (seen.size() != 3)
       return "expected the keys descr, fortran_order and shape";
     skipSpace();

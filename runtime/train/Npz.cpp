@@ -131,6 +131,7 @@ static StatusOr<Directory> readDirectory(zip_t *zip, size_t size,
         (~info.valid & (ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
                         ZIP_STAT_COMP_METHOD)))
       return invalid(where, "corrupt archive directory");
+    // Anything but .npy is passed over; of torch.save's files that is all.
     const std::string_view name = info.name;
     directory.isPyTorch |= endsWith(name, "/data.pkl");
     if (!endsWith(name, kExtension))
@@ -158,6 +159,7 @@ StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
       readDirectory(archive->get(), size, where, maxBytes);
   if (!directory.ok())
     return directory.status();
+  // Told by its data.pkl: a pickle can run code when it is read.
   if (directory->members.empty() && directory->isPyTorch)
     return invalid(where,
                    "a file of torch.save, a Python pickle, which is "
@@ -166,6 +168,7 @@ StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
   if (directory->members.empty() && directory->entries > 0)
     return invalid(where, "a zip archive without arrays (.npy)");
 
+  // One array a member, named without its extension.
   std::vector<Array> arrays;
   for (const zip_stat_t &info : directory->members) {
     StatusOr<Array> array = readMember(archive->get(), info.index, info.size,

@@ -141,6 +141,8 @@ StatusOr<Preparation>
 parsePreparation(const std::vector<std::string> &normalize,
                  const std::vector<std::string> &layouts,
                  const std::string &augment, uint64_t seed) {
+  // Each flag is checked by itself; the text of all tells whether two datasets
+  // are prepared alike.
   Preparation result;
   Status status = parseAll("--normalize", normalize, parseNormalization,
                            result.normalize, result.text);
@@ -151,6 +153,7 @@ parsePreparation(const std::vector<std::string> &normalize,
     return status;
   if (augment.empty())
     return result;
+  // Augmentation draws from the run's seed.
   StatusOr<Augmentation> augmentation = parseAugmentation(augment);
   if (!augmentation.ok())
     return augmentation.status();
@@ -182,12 +185,14 @@ static void movePixels(std::byte *image, const ImageLayout &layout,
   const int64_t planes = layout.channelsLast ? 1 : layout.channels;
   const int64_t pixel = width * (layout.channelsLast ? layout.channels : 1);
   const int64_t plane = layout.height * layout.width * pixel;
+  // From a copy, for pixels are overwritten.
   const std::vector<std::byte> from(image, image + planes * plane);
   for (int64_t p = 0; p < planes; ++p)
     for (int64_t y = 0; y < layout.height; ++y)
       for (int64_t x = 0; x < layout.width; ++x) {
         const auto [fromY, fromX] = sourceOf(y, x);
         std::byte *to = image + p * plane + (y * layout.width + x) * pixel;
+        // What comes from outside of the image is black.
         if (fromY < 0 || fromY >= layout.height || fromX < 0 ||
             fromX >= layout.width)
           std::memset(to, 0, size_t(pixel));

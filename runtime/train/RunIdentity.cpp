@@ -105,8 +105,11 @@ StatusOr<int64_t> countStepsOfEpoch(const Dataset &data, int64_t perStep,
 std::string findMovedPlaces(const TraineeInfo &info, const Dataset &data,
                             const TrainOptions &options) {
   const int64_t batch = data.batchSize();
+  // In the order of the file, places stay what they are.
   if (!options.shuffle || data.size() == batch)
     return "";
+  // An input for the whole batch whose elements are places in it, such as the
+  // edges of a graph.
   const auto saysPlaces = [&](const Port &port) {
     return port.role == Role::Data && port.batchAxis < 0 &&
            std::any_of(port.indices.begin(), port.indices.end(),
@@ -137,6 +140,7 @@ std::map<std::string, std::string> settingsOf(const TraineeInfo &info,
                                               const Dataset &data,
                                               int64_t totalSteps) {
   const bool unlimited = totalSteps == kUnlimited;
+  // As text, by the words that a message about a difference uses.
   return {{"learning rate", formatRate(options.schedule.learningRate)},
           {"schedule", options.schedule.name()},
           {"least learning rate", formatRate(options.schedule.minLearningRate)},

@@ -46,6 +46,7 @@ noteLaterCheckpoints(const TrainOptions &options,
 }
 
 Status checkPaths(const TrainOptions &options) {
+  // Flags that contradict each other first, then files.
   if (options.resume == "auto" && options.checkpointDir.empty())
     return Status(StatusCode::Usage,
                   "--resume auto needs --checkpoint-dir to look in");
@@ -56,11 +57,14 @@ Status checkPaths(const TrainOptions &options) {
     return status;
   if (options.checkpointDir.empty())
     return Status();
+  // A folder that cannot be written would fail at the first checkpoint, an hour
+  // later.
   if (Status status = requireWritable(options.checkpointDir); !status.ok())
     return status;
   std::error_code ignored;
   if (!std::filesystem::exists(options.checkpointDir, ignored))
     return Status();
+  // An earlier run's checkpoints are not mixed with this one's.
   StatusOr<CheckpointStore> store =
       CheckpointStore::open(options.checkpointDir);
   return store.ok() ? checkDirectory(options, *store) : store.status();

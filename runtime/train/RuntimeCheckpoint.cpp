@@ -145,6 +145,8 @@ StatusOr<std::vector<Array>>
 parseRuntimeCheckpoint(const std::byte *data, size_t size,
                        const std::shared_ptr<const void> &owner,
                        const std::string &where) {
+  // A flatbuffer, whose offsets a damaged file may send anywhere: the reader
+  // notes it, and nothing is taken.
   Reader reader(data, size);
   const Status damaged = invalid(
       where, "damaged or truncated: an offset of the checkpoint leads out of "
@@ -155,6 +157,7 @@ parseRuntimeCheckpoint(const std::byte *data, size_t size,
     return damaged;
   if (moduleField == 0)
     return invalid(where, "the checkpoint has no parameters");
+  // Kinds of checkpoints without values in this file.
   const size_t module = reader.follow(moduleField);
   for (unsigned index : {kIsNominal, kHasExternalData}) {
     const size_t field = reader.findField(module, index);

@@ -149,6 +149,8 @@ static Status checkCoverage(const std::vector<Entry> &entries, uint64_t size,
   });
   int64_t covered = 0;
   for (const Entry *entry : sorted) {
+    // Neither overlaps nor holes: a hole could hide data, an overlap would
+    // change two tensors.
     if (entry->begin != covered)
       return invalid(where, "tensor '" + entry->array.name + "' begins at " +
                                 std::to_string(entry->begin) +
@@ -158,6 +160,7 @@ static Status checkCoverage(const std::vector<Entry> &entries, uint64_t size,
                                 std::to_string(covered));
     covered = entry->end;
   }
+  // Nor anything behind the last tensor.
   if (uint64_t(covered) != size)
     return invalid(where, "the tensors take " + std::to_string(covered) +
                               " bytes, the file has " + std::to_string(size));
@@ -210,6 +213,7 @@ StatusOr<std::vector<Array>> parseSafeTensors(const std::byte *data,
           checkCoverage(entries, size - kLengthBytes - length, where);
       !status.ok())
     return status;
+  // Tensors are views of the file.
   std::vector<Array> arrays;
   for (Entry &entry : entries) {
     entry.array.data = base + entry.begin;
@@ -234,7 +238,9 @@ layOutSafeTensors(const std::vector<Array> &arrays,
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty())
     header[kMetadataName] = metadata;
+  // The header counts offsets from its own end.
   int64_t offset = 0;
+  // Two tensors of one name would be one entry.
   for (const Array *array : layout.order) {
     if (array->name == kMetadataName)
       return Status(StatusCode::Usage,
@@ -253,6 +259,7 @@ layOutSafeTensors(const std::vector<Array> &arrays,
   std::string text = header.dump(
       -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.append((8 - text.size() % 8) % 8, ' ');
+  // Eight bytes of length, the least first.
   for (size_t i = 0; i < kLengthBytes; ++i)
     layout.header += char(uint64_t(text.size()) >> (8 * i) & 0xff);
   layout.header += text;

@@ -81,6 +81,7 @@ Status parseSchedule(std::string_view text, Schedule &schedule) {
                   "whole number of steps and a factor above 0, one-cycle, or "
                   "plateau[:FACTOR[:PATIENCE[:METRIC]]], found '" +
                       std::string(text) + "'");
+  // The defaults, then what stands behind the colon.
   schedule.plateau = Plateau();
   if (text.substr(0, plateau.size()) == plateau)
     return parsePlateau(text.substr(plateau.size()), schedule.plateau);
@@ -154,6 +155,7 @@ static double plateauAt(const Schedule &schedule, int64_t reductions) {
 
 double Schedule::at(int64_t step, int64_t totalSteps,
                     int64_t reductions) const {
+  // One cycle has a warm-up of its own.
   if (kind == ScheduleKind::OneCycle)
     return oneCycleAt(learningRate, step, totalSteps);
   const double rate = kind == ScheduleKind::Plateau
@@ -165,6 +167,7 @@ double Schedule::at(int64_t step, int64_t totalSteps,
     return rate * double(step + 1) / double(warmupSteps);
   const double length = double(std::max<int64_t>(1, totalSteps - warmupSteps));
   const double done = std::min(1.0, double(step - warmupSteps) / length);
+  // The rate after the warm-up, of `done` from 0 to 1.
   switch (kind) {
   case ScheduleKind::Linear:
     return minLearningRate + (learningRate - minLearningRate) * (1 - done);

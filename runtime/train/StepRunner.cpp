@@ -82,6 +82,7 @@ Status StepRunner::bindScalars(const std::string &function, double learningRate,
                     "function '" + function + "' takes the scalar '" +
                         port.name + "', which training does not provide");
     }
+    // In the type of the port: f32 for most rates.
     StatusOr<Tensor> scalar = toTensor(value, port.type);
     if (!scalar.ok())
       return scalar.status();
@@ -154,6 +155,7 @@ StatusOr<double> StepRunner::runBatch(const Dataset &data,
                                       const int64_t *positions,
                                       std::vector<int64_t> next, int64_t epoch,
                                       double learningRate, uint64_t seed) {
+  // The batch is bound, and the next one is decoded while this one runs.
   Status status = loader.bind(data, *model, batchFunction, positions, epoch);
   if (status.ok() && !next.empty())
     loader.prepare(data, *model, batchFunction, std::move(next), epoch);
@@ -161,10 +163,12 @@ StatusOr<double> StepRunner::runBatch(const Dataset &data,
     status = bindScalars(batchFunction, learningRate, seed);
   if (status.ok())
     status = run(batchFunction, &data, positions);
+  // Accuracy is counted beside the labels that were bound.
   if (status.ok() && correct && !trace)
     status = countLabels(data, positions);
   if (!status.ok())
     return status;
+  // Of a batch the loss is a mean, or a sum where the loss is one.
   StatusOr<std::optional<double>> value = readScalar(batchFunction, loss);
   if (!value.ok())
     return value.status();
@@ -181,6 +185,7 @@ StatusOr<StepOutcome> StepRunner::finish(double lossSum, double learningRate,
     if (!status.ok())
       return status;
   }
+  // What the update gives, if it gives it: norm, finiteness, scale.
   StatusOr<std::optional<double>> norm = readScalar(updating(), gradNorm);
   StatusOr<std::optional<double>> allFinite = readScalar(updating(), finite);
   StatusOr<std::optional<double>> scale = readScalar(updating(), lossScale);
@@ -192,6 +197,7 @@ StatusOr<StepOutcome> StepRunner::finish(double lossSum, double learningRate,
   outcome.gradNorm = *norm;
   outcome.lossScale = *scale;
   outcome.skipped = allFinite->value_or(1) == 0;
+  // Of the whole step, or not at all.
   if (countedBatches == batchCount && counted.labels > 0)
     outcome.accuracy = double(counted.correct) / double(counted.labels);
   counted = LabelCount();

@@ -117,6 +117,7 @@ Status TrainingRun::planSteps() {
   if (!steps.ok())
     return steps.status();
   stepsPerEpoch = *steps;
+  // Samples that fill no step are left out, unless --last-batch keeps them.
   const int64_t rest = data.size() % perStep;
   if (rest != 0 && options.lastBatch == LastBatch::Drop)
     observer.note("each epoch leaves out " + std::to_string(rest) + " of " +
@@ -177,6 +178,7 @@ Status TrainingRun::resume() {
     if (Status status = *restored ? accept(**restored) : Status(); !status.ok())
       return status;
   }
+  // A checkpoint that the run starts from is not written again.
   firstStep = progress.step;
   std::error_code ignored;
   const std::string own = checkpoints ? checkpoints->pathOf(firstStep) : "";
@@ -184,6 +186,7 @@ Status TrainingRun::resume() {
       automatic || std::filesystem::equivalent(options.resume, own, ignored);
   if (firstStep > 0 && isOwn)
     lastSaved = firstStep;
+  // The best and early stopping go on from what was known then.
   rules.adopt(progress.evaluations);
   if (!options.best)
     return Status();
@@ -231,6 +234,7 @@ Status TrainingRun::openMetrics() {
 }
 
 Status TrainingRun::prepare() {
+  // What cannot work is told before anything is written.
   if (Status status = checkEvalMetrics(model.info(), options.evalMetrics);
       !status.ok())
     return status;
@@ -240,6 +244,7 @@ Status TrainingRun::prepare() {
   if (options.resume == "auto" && options.checkpointDir.empty())
     return Status(StatusCode::Usage,
                   "--resume auto needs --checkpoint-dir to look in");
+  // How a step is made of batches decides how many steps there are.
   StatusOr<StepRunner> runner = StepRunner::create(model);
   if (!runner.ok())
     return runner.status();
@@ -309,6 +314,7 @@ Status TrainingRun::attempt() {
       .add("skipped", report.skipped)
       .add("skipped_total", report.skippedTotal)
       .add("step_ms", report.stepMs);
+  // Whether the run still makes sense is asked after each step.
   record(line);
   observer.stepped(report);
   if (const std::string warning = guard.findWarning(report); !warning.empty())

@@ -50,6 +50,7 @@ Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
   }
   if (values.empty())
     return invalid("no array of the weights has a name of the model's state");
+  // Nothing has failed so far, so the model is changed as a whole.
   for (const auto &[name, value] : values)
     if (Status status = model.setState(name, value); !status.ok())
       return status;

@@ -71,3 +71,16 @@ def test_a_scaler_of_other_features_is_refused(tmp_path):
     assert process.returncode != 0
     text = process.stdout + process.stderr
     assert "'offset' of one number, or one of each feature" in text
+
+
+def test_a_scaler_of_no_features_is_refused(tmp_path):
+    """Attributes that are missing have as many numbers as there are features."""
+    scaler = helper.make_node("Scaler", ["x"], ["y"], "scaler", domain="ai.onnx.ml")
+    model = mpctest.make_model(
+        [scaler], {"x": (np.float32, (4, 0))}, {"y": (np.float32, (4, 0))}, {}
+    )
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    onnx.save(model, tmp_path / "none.onnx")
+    process = mpctest.mpc("compile", tmp_path / "none.onnx", "--emit=import")
+    assert process.returncode == UNSUPPORTED
+    assert "'offset' of one number, or one of each feature" in process.stderr

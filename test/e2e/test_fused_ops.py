@@ -497,6 +497,10 @@ def test_a_fused_encoder_trains_as_its_parts(precision, tmp_path):
             "packed queries, keys and values of [batch, tokens, heads, 3, size]",
         ),
         (
+            Case("MultiHeadAttention", [X, SKIP, SKIP, normal(40)], NUM_HEADS),
+            "expected a bias of queries, keys and values",
+        ),
+        (
             Case("FusedGemm", [normal(4, 6), normal(6, 3)], {"activation": "Other"}),
             "activation 'Other' is not known",
         ),

@@ -127,6 +127,22 @@ def test_refuses_a_loop_that_lacks_a_carried_value(tmp_path):
     assert "node 'y' (Loop): input 2 is absent" in process.stdout
 
 
+def test_a_scan_of_opset_8_runs_forwards_or_backwards(tmp_path):
+    """Directions are 0 and 1, as later opsets have it."""
+    body = graph([node("Neg", ["p"], ["k"])], ["p"], ["k"])
+    model = mpctest.make_model(
+        [node("Scan", ["", "x"], ["y"], body=body, num_scan_inputs=1, directions=[7])],
+        {"x": (np.float32, X.shape)},
+        {"y": (np.float32, None)},
+        {},
+        opset=8,
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    process = mpctest.mpc("compile", tmp_path / "model.onnx", "--emit=import")
+    assert process.returncode == 3
+    assert "attribute 'directions' is of 0 and 1, found 7" in process.stderr
+
+
 def test_branches_with_dropouts_of_one_name_drop_other_elements(tmp_path):
     def dropped(given, result):
         branch = graph(

@@ -168,3 +168,62 @@ def test_remainders_of_one_number(dtype, tmp_path):
     model = one_node("Mod", x, {"divisors": y}, y.shape, fmod=1)
     z = mpctest.run(model, {"x": x}, tmp_path)["y"]
     np.testing.assert_array_equal(z, np.fmod(x, y))
+
+
+# No element, and more than memory holds along one axis.
+LONG = 1 << 40
+
+
+@pytest.mark.parametrize(
+    "op, shape, attributes, message",
+    [
+        ("Unique", (LONG, 0), {"axis": 0}, "is too long"),
+        ("Einsum", (0, LONG, LONG), {"equation": "aii->ai"}, "is too long"),
+        ("SplitToSequence", (LONG, 0), {"axis": 0}, "has too many parts"),
+    ],
+)
+def test_refuses_to_list_a_long_axis_without_elements(
+    op, shape, attributes, message, tmp_path
+):
+    nodes = [helper.make_node(op, ["x"], ["y"], "node", **attributes)]
+    if op == "SplitToSequence":
+        nodes[0].output[0] = "parts"
+        nodes.append(
+            helper.make_node("ConcatFromSequence", ["parts"], ["y"], axis=1)
+        )
+    inputs = {"x": (np.float32, shape)}
+    known = {}
+    if op == "Unique":  # of a known value alone
+        known["shape"] = np.array(shape)
+        inputs = {}
+        nodes.insert(0, helper.make_node("ConstantOfShape", ["shape"], ["x"]))
+    model = mpctest.make_model(
+        nodes, inputs, {"y": (np.float32, None)}, known, opset=18
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    process = mpctest.mpc("compile", tmp_path / "model.onnx", "--emit=import")
+    assert process.returncode == 4, process.stderr
+    assert message in process.stderr
+
+
+@pytest.mark.parametrize("loss", ["softmax_cross_entropy", "nll"])
+def test_refuses_a_loss_over_no_classes(loss, tmp_path):
+    model = mpctest.make_model(
+        [
+            helper.make_node("Mul", ["x", "w"], ["scores"]),
+            helper.make_node("Slice", ["scores", "begin", "begin", "axis"], ["y"]),
+        ],
+        {"x": (np.float32, (4, 3))},
+        {"y": (np.float32, (4, 0))},
+        {
+            "w": np.ones(3, np.float32),
+            "begin": np.array([0]),
+            "axis": np.array([1]),
+        },
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    process = mpctest.mpc(
+        "compile", tmp_path / "model.onnx", "--loss", loss, "-o", tmp_path / "x.mpc"
+    )
+    assert process.returncode == 3, process.stderr
+    assert "at least one sample and one class" in process.stderr

@@ -64,12 +64,14 @@ void AMPDialect::initialize() {
 
 LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
                                                    NamedAttribute attr) {
+  // A misspelt name would otherwise be carried along, and read by nobody.
   const bool isKnown = attr.getName() == DecisionAttr::attrName ||
                        attr.getName() == kModeAttr ||
                        attr.getName() == kLossScaleAttr;
   if (!isKnown)
     return op->emitOpError("no op has an attribute '")
            << attr.getName().getValue() << "'";
+  // Each has its type, which the passes cast to without a look.
   if (attr.getName() == DecisionAttr::attrName &&
       !isa<DecisionAttr>(attr.getValue()))
     return op->emitOpError("expected amp.decision to be a decision, found ")

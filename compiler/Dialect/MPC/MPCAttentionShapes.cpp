@@ -14,6 +14,7 @@ static FailureOr<Shape> inferScores(std::optional<Location> loc, Value query,
                                     Value key, Value value) {
   ArrayRef<int64_t> q = shapeOf(query), k = shapeOf(key), v = shapeOf(value);
   size_t rank = q.size();
+  // [..., queries, size], [..., keys, size] and [..., keys, columns].
   if (rank < 2 || k.size() != rank || v.size() != rank)
     return emitOptionalError(loc, "expected query, key and value of one rank "
                                   "of 2 or more");
@@ -23,6 +24,8 @@ static FailureOr<Shape> inferScores(std::optional<Location> loc, Value query,
   if (k.drop_back(2) != v.drop_back(2))
     return emitOptionalError(loc, "expected key and value of the same leading "
                                   "axes");
+  // Heads of queries may share one of keys: [2, 8, 5, 64] and [2, 1, 7, 64]
+  // have scores [2, 8, 5, 7].
   FailureOr<Shape> shape = broadcastShapes(q.drop_back(2), k.drop_back(2));
   if (failed(shape))
     return emitOptionalError(loc, "leading axes of [", q, "] and [", k,
@@ -36,6 +39,8 @@ static FailureOr<Shape> inferScores(std::optional<Location> loc, Value query,
 template <typename Adaptor>
 static LogicalResult verifyRest(std::optional<Location> loc, Adaptor adaptor,
                                 ArrayRef<int64_t> scores) {
+  // Biases, and the mask of what is seen, broadcast to the scores and add no
+  // axis to them.
   SmallVector<Value> spread(adaptor.getBiases());
   if (adaptor.getMask())
     spread.push_back(adaptor.getMask());
@@ -46,9 +51,12 @@ static LogicalResult verifyRest(std::optional<Location> loc, Adaptor adaptor,
                                "] does not broadcast to the scores' [", scores,
                                "]");
   }
+  // NaN is no ratio either, hence the negation.
   double ratio = adaptor.getDropout().convertToDouble();
   if (!(ratio >= 0 && ratio <= 1))
     return emitOptionalError(loc, "expected a dropout between 0 and 1");
+  // Masks of a dropout follow from its id, the seed and the number of the micro
+  // step.
   bool drops = ratio != 0;
   if (drops != bool(adaptor.getSeed()) ||
       drops != bool(adaptor.getMicroStep()) ||
@@ -123,6 +131,7 @@ double AttentionGradOp::countFlops() { return countFlopsOfScores(*this, 3, 2); }
 INFER(RotaryEmbeddingOp) {
   ArrayRef<int64_t> x = shapeOf(adaptor.getInput());
   ArrayRef<int64_t> table = shapeOf(adaptor.getCosine());
+  // One table of cosines and one of sines, alike.
   if (table != shapeOf(adaptor.getSine()))
     return emitOptionalError(loc,
                              "expected cosines and sines of one shape, "
@@ -131,9 +140,12 @@ INFER(RotaryEmbeddingOp) {
   if (table.empty() || table.size() > x.size())
     return emitOptionalError(loc, "expected tables of rank 1 to ", x.size(),
                              ", found [", table, "]");
+  // [..., 3] of tables turn the first 6 elements of a row; what is behind those
+  // stays.
   if (table.back() < 1 || 2 * table.back() > x.back())
     return emitOptionalError(loc, "expected tables of 1 to ", x.back() / 2,
                              " pairs, found ", table.back());
+  // A table without the batch's axis serves every sample.
   FailureOr<Shape> rows = broadcastShapes(x.drop_back(), table.drop_back());
   if (failed(rows) || ArrayRef<int64_t>(*rows) != x.drop_back())
     return emitOptionalError(loc, "tables [", table,

@@ -106,6 +106,7 @@ static llvm::BitVector findUsedCarried(ScanOp op) {
       }
       continue;
     }
+    // Every other value is as much in use as what it is computed from.
     if (Operation *producer = value.getDefiningOp())
       llvm::append_range(worklist, producer->getOperands());
   }
@@ -136,6 +137,8 @@ static Dropped findDropped(ScanOp op) {
 static ScanOp createSmaller(ScanOp op, const Dropped &dropped,
                             PatternRewriter &rewriter) {
   unsigned carried = op.getNumCarried();
+  // Behind the carried values come the scanned inputs among the arguments, and
+  // the stacked outputs among the results; each of both has a flag.
   SmallVector<bool> reversedInputs, reversedOutputs;
   SmallVector<Type> stacked;
   for (auto [index, reversed] : llvm::enumerate(op.getReversedInputs()))
@@ -146,6 +149,7 @@ static ScanOp createSmaller(ScanOp op, const Dropped &dropped,
       reversedOutputs.push_back(reversed);
       stacked.push_back(op->getResult(carried + index).getType());
     }
+  // What is dropped counts the arguments of the whole body.
   unsigned firstInvariant = carried + op.getScanned().size();
   auto smaller =
       ScanOp::create(rewriter, op.getLoc(), op.getLength(),

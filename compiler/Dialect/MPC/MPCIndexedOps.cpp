@@ -80,9 +80,12 @@ static FailureOr<Shape> inferParts(std::optional<Location> loc, Value data,
                                    Value indices, int64_t axis,
                                    int64_t batchDims) {
   ArrayRef<int64_t> from = shapeOf(data), index = shapeOf(indices);
+  // Both are known to have ranks and an axis from here on.
   if (failed(verifyAxis(loc, axis, from.size())) ||
       failed(verifyNamed(loc, data, indices, axis)))
     return failure();
+  // The leading axes that data and indices share are walked together: index [b,
+  // i] of batch_dims = 1 names a row of data[b].
   int64_t most = std::min<int64_t>(axis, index.size());
   if (batchDims < 0 || batchDims > most)
     return emitOptionalError(loc, "expected batch_dims in [0, ", most,
@@ -91,6 +94,8 @@ static FailureOr<Shape> inferParts(std::optional<Location> loc, Value data,
     return emitOptionalError(loc, "expected the same batch axes, found [",
                              from.take_front(batchDims), "] and [",
                              index.take_front(batchDims), "]");
+  // The axis gives way to the axes of the indices: data [4, 9, 6] at indices
+  // [5, 2] along axis 1 has parts [4, 5, 2, 6].
   Shape parts(from.take_front(axis));
   llvm::append_range(parts, index.drop_front(batchDims));
   llvm::append_range(parts, from.drop_front(axis + 1));

@@ -16,6 +16,12 @@ static LogicalResult verifyLabelShape(std::optional<Location> loc,
                              "expected scores of shape (N, C, ...), "
                              "found [",
                              scores, "]");
+  // A label of none of 0 classes would be out of range whatever it is.
+  if (scores[1] < 1)
+    return emitOptionalError(loc,
+                             "expected scores of at least one class, "
+                             "found [",
+                             scores, "]");
   Shape expected(scores);
   expected.erase(expected.begin() + 1);
   if (shapeOf(labels) != ArrayRef<int64_t>(expected))

@@ -62,6 +62,9 @@ bool mpc::plan::isStep(Operation *op) { return op->hasTrait<StepTrait>(); }
 SmallVector<Value> mpc::plan::getWrittenBuffers(Operation *step) {
   return llvm::TypeSwitch<Operation *, SmallVector<Value>>(step)
       .Case([](LaunchOp op) { return SmallVector<Value>(op.getOutputs()); })
+      // A product writes its result and what is fused: the mask of a relu (that
+      // only its gradient reads), the gradient of a bias; after it its
+      // epilogue's outputs.
       .Case([](plan::MatMulOp op) {
         SmallVector<Value> written(op.getEpilogueOutputs());
         if (op.getC())
@@ -72,11 +75,15 @@ SmallVector<Value> mpc::plan::getWrittenBuffers(Operation *step) {
           written.push_back(op.getBiasGrad());
         return written;
       })
+      // A convolution with an epilogue hands its result over tile by tile, and
+      // no buffer has all of it.
       .Case([](plan::ConvOp op) {
         return op.getWritten() ? SmallVector<Value>{op.getWritten()}
                                : SmallVector<Value>(op.getEpilogueOutputs());
       })
       .Case([](CopyOp op) { return SmallVector<Value>{op.getDestination()}; })
+      // Loops, branches and checks write nothing themselves; the steps in them
+      // are asked one by one.
       .Default([](Operation *) { return SmallVector<Value>(); });
 }
 
@@ -201,9 +208,13 @@ LogicalResult ViewOp::verify() {
 LogicalResult PartOp::verify() {
   auto source = cast<MemRefType>(getSource().getType());
   auto part = cast<MemRefType>(getBuffer().getType());
+  // A part is of its source's type, so that a number of bytes is a number of
+  // elements.
   if (source.getElementType() != part.getElementType())
     return emitOpError("expected elements of ")
            << source.getElementType() << ", found " << part;
+  // The last iteration's start is a product that a hostile plan may make larger
+  // than 64 bits.
   auto count =
       static_cast<int64_t>(cast<ForOp>((*this)->getParentOp()).getCount());
   auto first = static_cast<int64_t>(getFrom()),
@@ -214,6 +225,7 @@ LogicalResult PartOp::verify() {
   if (overflows || std::min(first, last) < 0 || std::max(first, last) > limit)
     return emitOpError("expected parts within ")
            << source << " in " << count << " iterations";
+  // By 2 bytes there is no way from one f32 to the next.
   if (int64_t element = getElementBytes(part.getElementType());
       first % element != 0 || by % element != 0)
     return emitOpError("expected whole elements between parts");
@@ -245,14 +257,18 @@ static LogicalResult verifyKernel(Operation *step, FlatSymbolRefAttr name,
   if (!kernel ||
       !llvm::all_of(kernel.getArgumentTypes(), llvm::IsaPred<RankedTensorType>))
     return success();
+  // A kernel of its own or one behind a product: these get their arguments
+  // differently.
   std::optional<KernelKind> kind = getKernelKind(kernel);
   if (!kind || (*kind == KernelKind::Epilogue) != isEpilogue)
     return step->emitOpError("expected ")
            << name << " to be "
            << (isEpilogue ? "an epilogue" : "a kernel that is no epilogue");
+  // An epilogue's first argument is a tile of sums, which no buffer has.
   TypeRange arguments = kernel.getArgumentTypes();
   if (isEpilogue)
     arguments = arguments.drop_front();
+  // One buffer per argument, then one per result, of the same shapes and types.
   SmallVector<Type> expected, found(inputs.getTypes());
   llvm::append_range(found, outputs.getTypes());
   for (Type type : llvm::concat<const Type>(arguments, kernel.getResultTypes()))
@@ -411,6 +427,7 @@ static LogicalResult verifyOuter(plan::MatMulOp op) {
 
 static LogicalResult verifyFused(plan::MatMulOp op) {
   FusedBuffers takes;
+  // How many buffers a kind fuses: a bias, a mask, the gradient of a bias.
   if (op.getFused()) {
     takes = getFusedBuffers(*op.getFused());
     if (!op.getC() || op.getBatch() != 1)
@@ -421,6 +438,7 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
       static_cast<bool>(op.getBiasGrad()) != takes.biasGrad)
     return op.emitOpError("buffers do not fit the fused kind \"")
            << (op.getFused() ? stringify(*op.getFused()) : "") << "\"";
+  // Their sizes follow from the product's.
   auto expect = [&](StringRef name, Value buffer, Type element,
                     int64_t count) -> LogicalResult {
     if (!buffer)
@@ -439,6 +457,9 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
     return op.emitOpError("expected launches that stand for what is fused");
   if (!op.getFused())
     return success();
+  // A bias goes along the columns; the gradient of one along the rows where the
+  // product is transposed (`bgrad_a`). A mask has a bit per element, in rows of
+  // whole bytes.
   Type element = cast<MemRefType>(op.getC().getType()).getElementType();
   int64_t m = op.getM(), n = op.getN();
   bool alongRows = op.getFused() == FusedKind::BGradA;

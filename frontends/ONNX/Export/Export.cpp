@@ -214,6 +214,8 @@ Error ExportModel::Impl::check(const ShapeMap &shapes) {
   constexpr size_t shown = 5;
   std::string misfits;
   size_t count = 0;
+  // Trained tensors by the names that mpc has for them; the file may have
+  // another.
   for (const auto &[variable, shape] : shapes) {
     StringRef name = findName(variable);
     Place place = find(name);
@@ -223,6 +225,8 @@ Error ExportModel::Impl::check(const ShapeMap &shapes) {
     if (!problem.empty() && ++count <= shown)
       misfits += (count > 1 ? "; " : "") + problem;
   }
+  // A file of another model fits nowhere: a few examples say as much as a
+  // thousand.
   if (count > shown)
     misfits += "; " + std::to_string(count - shown) + " more";
   if (count > 0)
@@ -278,6 +282,8 @@ Error ExportModel::Impl::checkValue(StringRef name,
     return element.takeError();
   ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
   std::string found;
+  // The new value may have another precision than the file: f32 weights that
+  // were trained go into a file of f16, if they fit.
   if (isa<FloatType>(*element) && value.isFloat() && value.getShape() == dims) {
     std::optional<int64_t> large = findOverflow(value, *element);
     if (!large)
@@ -290,6 +296,7 @@ Error ExportModel::Impl::checkValue(StringRef name,
                             ", the type of the file; try --weight-decay or a "
                             "smaller --lr, or write .safetensors");
   }
+  // Another shape or kind of element is a mistake of mpc's or of the file.
   llvm::raw_string_ostream(found)
       << Type(value.type) << " does not fit "
       << Type(RankedTensorType::get(dims, *element));
@@ -422,11 +429,14 @@ Error ExportModel::Impl::writeData(ArrayRef<proto::TensorProto *> tensors,
   Expected<AtomicFile> file = AtomicFile::create(path);
   if (!file)
     return file.takeError();
+  // Every tensor begins at a multiple of `kAlignment`, so that readers can map
+  // it into memory.
   uint64_t offset = 0;
   for (proto::TensorProto *tensor : tensors) {
     uint64_t start = llvm::alignTo(offset, kAlignment);
     ArrayRef<char> bytes(tensor->raw_data().data(), tensor->raw_data().size());
     std::optional<HostTensor> converted;
+    // A trained tensor is written with its new value, in the file's type.
     if (values.contains(tensor))
       bytes = converted.emplace(convert(*tensor)).data;
     if (Error error = file->write(std::string(start - offset, '\0')))
@@ -434,6 +444,7 @@ Error ExportModel::Impl::writeData(ArrayRef<proto::TensorProto *> tensors,
     if (Error error = file->write(bytes))
       return error;
     offset = start + bytes.size();
+    // The model then says where the bytes are, and needs the value no more.
     setExternal(*tensor, llvm::sys::path::filename(path), start, bytes.size());
     values.erase(tensor);
   }

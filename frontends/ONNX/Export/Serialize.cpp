@@ -112,6 +112,8 @@ bool mpc::onnx_frontend::serialize(
     graphBytes +=
         sizeOfField(field, sizes.emplace_back(sizeOf(tensor, elements)));
 
+  // Initializers go out one at a time, so that no second copy of all weights is
+  // in memory.
   CodedOutputStream output(&stream);
   output.WriteString(outer.before);
   if (hasGraph) {

@@ -217,6 +217,7 @@ bool AtenReplacer::replace(proto::NodeProto &node, StringRef called) {
 }
 
 std::string AtenReplacer::run() {
+  // Most files have none, and are left as they are.
   std::vector<proto::GraphProto *> parts = findGraphs(graph);
   bool hasCalls = llvm::any_of(parts, [](const proto::GraphProto *part) {
     return llvm::any_of(part->node(), [](const proto::NodeProto &node) {
@@ -225,6 +226,8 @@ std::string AtenReplacer::run() {
   });
   if (!hasCalls)
     return {};
+  // What all parts of the graph define is known before the first call is
+  // replaced.
   for (const proto::GraphProto *part : parts)
     collect(*part);
   for (proto::GraphProto *part : parts)
@@ -234,6 +237,7 @@ std::string AtenReplacer::run() {
           ++done[called];
   if (done.empty())
     return {};
+  // One note for the whole file: the calls and how often there are.
   std::string list;
   for (const auto &[called, count] : done)
     list += (list.empty() ? "" : ", ") + called + " x" + std::to_string(count);

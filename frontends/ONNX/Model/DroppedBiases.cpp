@@ -19,6 +19,7 @@ static constexpr size_t kMostBytes = size_t(64) << 20;
 // How many elements the bias of a node has whose weights are `weights`.
 static std::optional<int64_t> countElements(const proto::NodeProto &node,
                                             const proto::TensorProto &weights) {
+  // Attributes that say along which axis the results lie.
   int64_t group = 1;
   bool isTransposed = false;
   for (const proto::AttributeProto &attribute : node.attribute()) {
@@ -27,12 +28,15 @@ static std::optional<int64_t> countElements(const proto::NodeProto &node,
     if (attribute.name() == "transB")
       isTransposed = attribute.i() != 0;
   }
+  // A damaged file may have any numbers here.
   if (weights.dims_size() < 2 || group < 1 || group > kMostElements)
     return std::nullopt;
   const int64_t first = weights.dims(0), second = weights.dims(1);
   if (first < 1 || first > kMostElements || second < 1 ||
       second > kMostElements)
     return std::nullopt;
+  // Conv has weights [out, in / group, ...], Gemm [in, out] or, with transB,
+  // [out, in], ConvTranspose [in, out / group, ...].
   int64_t count = first;
   if (node.op_type() == "Gemm")
     count = isTransposed ? first : second;
@@ -117,17 +121,21 @@ void BiasRestorer::collect() {
 std::string BiasRestorer::addZeros(StringRef source,
                                    const proto::TensorProto &weights,
                                    int64_t count) {
+  // The name that the program had for it must be free.
   const std::string name = signature.lookup(source).str();
   const size_t size = size_t(count) * getElementBytes(weights);
   if (name.empty() || tensors.contains(name) || taken.contains(name) ||
       bytes + size > kMostBytes)
     return {};
+  // Zeros in front of training are what the exporter found, and why it left
+  // them out.
   bytes += size;
   proto::TensorProto &bias = *graph.add_initializer();
   bias.set_name(name);
   bias.set_data_type(weights.data_type());
   bias.add_dims(count);
   bias.set_raw_data(std::string(size, '\0'));
+  // What describes parameters in the file holds for this one too.
   describeInitializer(graph, name, source);
   tensors.try_emplace(name, &bias);
   bySource.try_emplace(source, name);

@@ -143,6 +143,7 @@ bool StopRestorer::restore(proto::GraphProto &part, const LostReads &reads,
   if (operands.empty())
     return false;
   const std::string value = *operands.front();
+  // All operands must read one value: else the file says two things.
   for (const std::string *operand : operands)
     if (*operand != value)
       return false;
@@ -151,6 +152,7 @@ bool StopRestorer::restore(proto::GraphProto &part, const LostReads &reads,
   bool isNew = restored.try_emplace(lost, origin).second;
   if (restored.lookup(lost) != origin)
     return false;
+  // The call as the exporter would have written it, metadata included.
   if (isNew) {
     auto *node = new proto::NodeProto();
     node->set_op_type("Identity");
@@ -166,6 +168,7 @@ bool StopRestorer::restore(proto::GraphProto &part, const LostReads &reads,
     insertions[reads.nodes.front()].push_back(node);
     done.push_back("'" + lost.str() + "' of '" + value + "'");
   }
+  // Readers get the name of the stopped value.
   for (std::string *operand : operands)
     *operand = lost.str();
   return true;
@@ -189,6 +192,7 @@ void StopRestorer::insertNodes(proto::GraphProto &part) {
 void StopRestorer::restore(proto::GraphProto &part) {
   // Calls that read what no node gives.
   llvm::MapVector<StringRef, LostReads> calls;
+  // By the program's call, of which several nodes may have come.
   for (auto [index, node] : llvm::enumerate(part.node())) {
     ProgramCall call = readCall(node);
     bool isLost = llvm::any_of(call.results, [&](StringRef name) {
@@ -201,6 +205,7 @@ void StopRestorer::restore(proto::GraphProto &part) {
       reads.call = std::move(call);
     reads.nodes.push_back(index);
   }
+  // Each lost value of a call is found again, or told.
   for (auto &[name, reads] : calls) {
     llvm::SmallSetVector<StringRef, 2> lost;
     for (StringRef result : reads.call.results)

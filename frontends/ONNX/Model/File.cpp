@@ -92,11 +92,15 @@ static int openContained(int root, const std::string &relative) {
 
 llvm::Expected<File> File::openBeneath(StringRef directory,
                                        StringRef relative) {
+  // A path with a null character would end there for the kernel, behind all
+  // checks.
   std::string inside = relative.str();
   if (inside.empty() || inside.find('\0') != std::string::npos)
     return makeError(ErrorKind::InvalidInput,
                      "the location of external data is "
                      "empty or holds a null character");
+  // The folder stays open while the path is looked up below it: nobody can
+  // exchange it in between.
   int root = ::open(directory.str().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (root < 0)
     return makeSystemError(directory, "open");
@@ -105,6 +109,7 @@ llvm::Expected<File> File::openBeneath(StringRef directory,
   close(root);
   if (fd >= 0)
     return adopt(fd, (directory + "/" + relative).str());
+  // A `..` or a link that leads out of the folder.
   if (error == EXDEV || error == ELOOP)
     return makeError(ErrorKind::InvalidInput,
                      "external data '" + relative +

@@ -218,6 +218,7 @@ static void bindAttributes(proto::NodeProto &node, const proto::NodeProto &call,
 
 Error Inliner::checkCall(const proto::NodeProto &call,
                          const proto::FunctionProto &function) const {
+  // A call without end would be expanded without end.
   std::string what = describe(function);
   if (llvm::is_contained(active, &function))
     return error(ErrorKind::InvalidInput, call, what + " calls itself");
@@ -225,6 +226,8 @@ Error Inliner::checkCall(const proto::NodeProto &call,
     return error(ErrorKind::Unsupported, call,
                  "functions call each other more than " + Twine(kMostDepth) +
                      " deep");
+  // Trailing inputs and outputs may be left out, further ones are not the
+  // function's.
   if (call.input_size() > function.input_size() ||
       call.output_size() > function.output_size())
     return error(ErrorKind::InvalidInput, call,
@@ -232,6 +235,7 @@ Error Inliner::checkCall(const proto::NodeProto &call,
                      " inputs and " + Twine(function.output_size()) +
                      " outputs, found " + Twine(call.input_size()) + " and " +
                      Twine(call.output_size()));
+  // Attributes are the function's, with or without a default.
   for (const proto::AttributeProto &attribute : call.attribute())
     if (!llvm::is_contained(function.attribute(), attribute.name()) &&
         !findAttribute(function.attribute_proto(), attribute.name()))
@@ -246,12 +250,14 @@ Inliner::Names Inliner::bindNames(const proto::NodeProto &call,
                                   const proto::FunctionProto &function,
                                   Nodes &copies) {
   Names names;
+  // An input that the call leaves out has the empty name, as in any node.
   for (int i = 0; i < function.input_size(); ++i)
     names[function.input(i)] =
         i < call.input_size() ? call.input(i) : std::string();
   for (int i = 0; i < function.output_size(); ++i) {
     if (i >= call.output_size() || call.output(i).empty())
       continue;
+    // `return x, x` of the program: the second output copies the first.
     auto [entry, isNew] = names.try_emplace(function.output(i), call.output(i));
     if (isNew)
       continue;
@@ -309,6 +315,7 @@ Error Inliner::expandNodes(Nodes &nodes, const Model::Opsets *opsets) {
     proto::NodeProto *kept = result.Add();
     kept->Swap(&node);
     model.setOpsets(*kept, opsets);
+    // A branch's or a loop's body may call functions too.
     for (proto::AttributeProto &attribute : *kept->mutable_attribute()) {
       if (attribute.has_g())
         if (Error error = expandGraph(*attribute.mutable_g(), opsets))

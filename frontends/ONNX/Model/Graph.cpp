@@ -208,6 +208,7 @@ Error Graph::addPart(const proto::GraphProto &part) {
   if (part.sparse_initializer_size() != 0)
     return model->error(ErrorKind::Unsupported,
                         "sparse initializers are not supported");
+  // A name is defined once, by an initializer, an input or a node.
   for (const proto::TensorProto &tensor : part.initializer()) {
     if (tensor.name().empty())
       return model->error(ErrorKind::InvalidInput,
@@ -231,6 +232,7 @@ Error Graph::addPart(const proto::GraphProto &part) {
       return error;
     inputs.push_back(&input);
   }
+  // Of a node that leaves an output out, the name is empty.
   for (const proto::NodeProto &node : part.node()) {
     nodes.push_back(&node);
     for (const std::string &output : node.output()) {
@@ -279,6 +281,7 @@ std::string Graph::suggestName(StringRef name) const {
 Error Graph::checkUses(
     llvm::function_ref<bool(StringRef)> isDefinedOutside) const {
   Error errors = Error::success();
+  // All errors at once, since a file with one often has more.
   auto report = [&](const Twine &message) {
     errors = llvm::joinErrors(std::move(errors),
                               model->error(ErrorKind::InvalidInput, message));
@@ -286,12 +289,14 @@ Error Graph::checkUses(
   for (const proto::NodeProto *node : nodes) {
     if (node->op_type().empty())
       report("node '" + getNodeName(*node) + "' has no op_type");
+    // A body may read what the graph around it defines.
     for (StringRef input : getReadValues(*node))
       if (!definitions.contains(input) && !isDefinedOutside(input))
         report("node '" + getNodeName(*node) + "' (" + getOpName(*node) +
                "): input '" + input + "' is never defined" +
                suggestName(input));
   }
+  // So may an output be a value of the graph around.
   for (const proto::ValueInfoProto *output : outputs)
     if (!definitions.contains(output->name()) &&
         !isDefinedOutside(output->name()))
@@ -306,6 +311,8 @@ Error Graph::checkUses(
 
 Error Graph::sortNodes() {
   llvm::DenseMap<const proto::NodeProto *, unsigned> indices;
+  // How many inputs of each node are still to be computed, and who waits for
+  // whom.
   for (auto [index, node] : llvm::enumerate(nodes))
     indices[node] = index;
   std::vector<std::vector<unsigned>> users(nodes.size());
@@ -332,6 +339,7 @@ Error Graph::sortNodes() {
       if (--pendingInputs[user] == 0)
         ready.push(user);
   }
+  // Nodes on a cycle wait for each other, and never come up.
   if (sorted.size() != nodes.size())
     return model->error(ErrorKind::InvalidInput,
                         "the graph has a cycle: " +

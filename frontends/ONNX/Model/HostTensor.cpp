@@ -261,6 +261,7 @@ static void convertByTable(const HostTensor &tensor, FloatType target,
 
 std::optional<HostTensor>
 mpc::onnx_frontend::convertFloats(const HostTensor &tensor, Type elementType) {
+  // The same type shares its memory.
   if (tensor.type.getElementType() == elementType)
     return tensor;
   auto target = dyn_cast<FloatType>(elementType);
@@ -279,6 +280,7 @@ mpc::onnx_frontend::convertFloats(const HostTensor &tensor, Type elementType) {
   } else if (getElementBytes(source) == 2 && count > (1 << 16)) {
     convertByTable(tensor, target, data);
   } else {
+    // Other pairs, such as f32 to bf16, and small tensors.
     int64_t width = getElementBytes(elementType);
     for (int64_t i = 0; i < count; ++i) {
       uint64_t bits = convertBits(getFloat(tensor, i), target);

@@ -234,9 +234,11 @@ std::string Separator::copy(StringRef name, std::string wanted,
 // Nodes whose calls have no parameter or buffer in common read different ones.
 void Separator::separateSources(StringRef name, ArrayRef<Read> reads) {
   llvm::EquivalenceClasses<StringRef> sources;
+  // Calls that have one parameter in common read the same ones.
   for (const Read &read : reads)
     for (StringRef source : read.sources)
       sources.unionSets(read.sources[0], source);
+  // Reads in groups: one group is what an exporter that merges nothing writes.
   llvm::MapVector<StringRef, SmallVector<const Read *>> groups;
   for (const Read &read : reads)
     if (!read.sources.empty())
@@ -256,6 +258,8 @@ void Separator::separateSources(StringRef name, ArrayRef<Read> reads) {
     keeper = sources.getLeaderValue(original);
   else if (original.empty())
     keeper = groups.front().first;
+  // Every other group gets a copy of its own, by the name of its first reader's
+  // parameter.
   for (const auto &[leader, members] : groups) {
     if (leader == keeper)
       continue;
@@ -275,6 +279,7 @@ void Separator::separateSources(StringRef name, ArrayRef<Read> reads) {
 // too are read as such, as PyTorch's convolutions for quantisation-aware
 // training divide their weights by sqrt(running_var + eps).
 void Separator::separateStatistics() {
+  // A layer is known by scale and bias; index 3 is its mean, 4 its variance.
   using Key = std::tuple<StringRef, StringRef, int>;
   auto keyOf = [](const Read &read) {
     return Key(read.node->input(1), read.node->input(2), read.index);
@@ -289,6 +294,7 @@ void Separator::separateStatistics() {
       if (read.node->op_type() != "Identity")
         roles[read.node->input(read.index)].insert(
             read.isStatistic() ? read.index : 0);
+  // A statistic that nothing else is read as stays that of its layer.
   for (const auto &entry : reads)
     for (const Read &read : entry.second) {
       if (!read.isStatistic())
@@ -300,6 +306,8 @@ void Separator::separateStatistics() {
       else
         shared.push_back(read);
     }
+  // A tensor of ones may be the variance of one layer and the scale of another:
+  // the statistic gets a copy.
   for (const Read &read : shared) {
     std::string &own = statistics[keyOf(read)];
     StringRef layer =

@@ -57,6 +57,7 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
 // What a file that is not ONNX looks like, from its first bytes.
 static StringRef guessFormat(StringRef start) {
   StringRef text = start.ltrim();
+  // Downloads that went wrong are the most frequent.
   if (start.starts_with("version https://git-lfs"))
     return "a Git LFS pointer: the model itself was not downloaded";
   if (text.starts_with_insensitive("<!doctype") ||
@@ -64,6 +65,7 @@ static StringRef guessFormat(StringRef start) {
     return "an HTML page";
   if (start.starts_with("\x1f\x8b"))
     return "gzip data";
+  // Then other formats of models, with what to do instead.
   bool isZip = start.starts_with("PK\x03\x04");
   if ((isZip && start.contains("/data.pkl")) || start.starts_with("\x80\x02"))
     return "a file of torch.save (PyTorch), a Python pickle, which is never "
@@ -104,6 +106,7 @@ llvm::Error Model::parse() {
     return start.takeError();
   if (start->empty())
     return error(ErrorKind::InvalidInput, "the file is empty");
+  // Protobuf counts bytes in 31 bits. A pipe has no size until it is read.
   auto checkSize = [this](int64_t size) -> llvm::Error {
     if (size <= INT_MAX)
       return llvm::Error::success();
@@ -113,10 +116,13 @@ llvm::Error Model::parse() {
   };
   if (llvm::Error error = checkSize(file->getSize().value_or(0)))
     return error;
+  // Before protobuf's parser, which takes some text and some archives for a
+  // message.
   if (StringRef format = guessFormat(*start); !format.empty())
     return error(ErrorKind::InvalidInput,
                  "expected an ONNX file, found " + format);
 
+  // In blocks, of which `input` takes the hash as they pass.
   constexpr int blockBytes = 1 << 20;
   google::protobuf::io::CopyingInputStreamAdaptor stream(&input, blockBytes);
   google::protobuf::io::CodedInputStream coded(&stream);

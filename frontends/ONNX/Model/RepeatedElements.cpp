@@ -75,10 +75,12 @@ static Places numberRows(ArrayRef<double> values, int64_t extent,
 // The elements that differ: by rows of the axis that leaves the fewest of them,
 // else one by one. None where chance may have a part in it.
 static Places findElements(ArrayRef<double> values, ArrayRef<int64_t> shape) {
+  // 16-bit numbers repeat by chance, so rows of them must be longer.
   const bool hasHalves = areHalves(values);
   const int64_t leastRow = hasHalves ? kLeastHalfRow : 2;
   Places best;
   best.second = values.size();
+  // From the last axis to the first: rows of `extent` elements, `inner` apart.
   int64_t inner = 1;
   for (int64_t extent : llvm::reverse(shape)) {
     if (extent >= leastRow)
@@ -87,8 +89,11 @@ static Places findElements(ArrayRef<double> values, ArrayRef<int64_t> shape) {
         best = std::move(places);
     inner *= extent;
   }
+  // Single 16-bit elements would all repeat.
   if (hasHalves)
     return best;
+  // Elements one by one, if that leaves clearly fewer than rows do, by more
+  // than 1 %.
   const int64_t count = countDifferent(values);
   if (count >= best.second - best.second / 100 && !best.first.empty())
     return best;

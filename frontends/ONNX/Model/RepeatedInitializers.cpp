@@ -98,8 +98,10 @@ static Error checkEqual(const Model &model, const proto::GraphProto &graph,
   std::optional<HostTensor> values;
   for (int place : places.drop_front()) {
     const proto::TensorProto &other = graph.initializer(place);
+    // The same bytes need not be decoded, which large weights make slow.
     if (areWrittenAlike(first, other))
       continue;
+    // The first is decoded once, and only if some other is written differently.
     for (const proto::TensorProto *tensor : {&first, &other}) {
       if (tensor == &first && values)
         continue;
@@ -110,6 +112,7 @@ static Error checkEqual(const Model &model, const proto::GraphProto &graph,
         values = std::move(*read);
         continue;
       }
+      // Which of two values is meant nobody can tell: an error.
       std::string difference = findDifference(*values, *read);
       if (!difference.empty())
         return makeError(model, what, places, difference);
@@ -133,6 +136,7 @@ static void keepFirst(proto::GraphProto &graph) {
 
 static Error dropRepeated(const Model &model, proto::GraphProto &graph,
                           std::vector<std::string> &warnings) {
+  // Initializers by name, in the file's order.
   llvm::MapVector<StringRef, llvm::SmallVector<int, 1>> places;
   for (int i = 0; i < graph.initializer_size(); ++i)
     if (!graph.initializer(i).name().empty())

@@ -146,6 +146,7 @@ std::string WeightNamer::nameByBias(const proto::NodeProto &product) const {
 
 // Of a scope that is a linear layer alone.
 std::string WeightNamer::nameByScope(StringRef scope) const {
+  // One product, and nothing else that would have weights of its own.
   const Scope &layer = scopes.find(scope)->second;
   if (layer.products != 1 || layer.hasOthers)
     return {};
@@ -161,6 +162,8 @@ std::string WeightNamer::nameByScope(StringRef scope) const {
     }
     parts.push_back(lastPart(around));
   }
+  // Scopes repeat the path: `/encoder/encoder.layers/encoder.layers.0` is
+  // encoder.layers.0.
   StringRef outer = lastPart(around);
   for (StringRef part : llvm::reverse(parts)) {
     StringRef own = part;
@@ -177,10 +180,14 @@ std::string WeightNamer::nameByScope(StringRef scope) const {
 }
 
 std::string WeightNamer::run() {
+  // Only files of the older exporter have initializers such as
+  // `onnx::MatMul_412`.
   collectNumbered();
   if (numbered.empty())
     return {};
   collectScopes();
+  // A linear layer without its name: MatMul by a numbered matrix, in a module's
+  // scope.
   std::vector<std::pair<std::string, std::string>> matrices;
   std::vector<std::string> done;
   for (const proto::NodeProto &node : graph.node()) {
@@ -191,11 +198,15 @@ std::string WeightNamer::run() {
     StringRef scope = scopeOf(node);
     if (found == numbered.end() || scope.empty())
       continue;
+    // The bias beside it has kept the name of the module, else the scope says
+    // it.
     std::string name = nameByBias(node);
     if (name.empty())
       name = nameByScope(scope);
     if (name.empty() || taken.contains(name))
       continue;
+    // PyTorch keeps the weight as [out, in]: the file's matrix is turned back,
+    // and a Transpose takes its place.
     const std::string former = found->getKey().str();
     if (!transposeInitializer(model, *found->second, name))
       continue;
@@ -206,6 +217,7 @@ std::string WeightNamer::run() {
   }
   if (matrices.empty())
     return {};
+  // One note for all, with an example.
   addTransposes(graph, matrices);
   return "the exporter transposed and numbered weights, which have the "
          "program's names and layout again: " +

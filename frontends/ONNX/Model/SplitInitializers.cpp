@@ -53,12 +53,15 @@ private:
 // By the name of the parameter: of what the exporter computed from one value
 // alone, that value's.
 llvm::MapVector<StringRef, Group> Joiner::findGroups() {
+  // Which initializers the exporter computed from one parameter, by the file's
+  // metadata.
   llvm::StringMap<StringRef> foldedFrom;
   for (const proto::ValueInfoProto &value : graph.value_info()) {
     auto sources = readFoldedParameters(value);
     if (sources.size() == 1)
       foldedFrom.try_emplace(value.name(), sources[0]);
   }
+  // The parameter itself, if it is there, comes first in its group.
   llvm::MapVector<StringRef, Group> groups;
   for (const proto::TensorProto &tensor : graph.initializer()) {
     if (!holdsFloats(tensor))
@@ -71,6 +74,7 @@ llvm::MapVector<StringRef, Group> Joiner::findGroups() {
       group.insert(group.begin(), &tensor);
     }
   }
+  // One alone has nothing to be joined with.
   groups.remove_if([](const auto &entry) { return entry.second.size() < 2; });
   return groups;
 }
@@ -85,6 +89,8 @@ void Joiner::findPinned() {
 // By shape and elements; a file whose elements differ has been changed since.
 Relation Joiner::relate(const proto::TensorProto &first,
                         const proto::TensorProto &other) {
+  // Cheap comparisons first: elements are read where type and shape allow it
+  // alone.
   if (first.data_type() != other.data_type())
     return Relation::None;
   const bool isSame = std::equal(first.dims().begin(), first.dims().end(),
@@ -102,6 +108,7 @@ Relation Joiner::relate(const proto::TensorProto &first,
     llvm::consumeError(others.takeError());
     return Relation::None;
   }
+  // Element by element as doubles, which all types of floats fit exactly.
   const int64_t count = values->getNumElements();
   auto agree = [&](auto place) {
     for (int64_t i = 0; i < count; ++i)
@@ -113,6 +120,7 @@ Relation Joiner::relate(const proto::TensorProto &first,
     return Relation::Same;
   if (!isReversed)
     return Relation::None;
+  // Element (r, c) of the first is element (c, r) of the other.
   const int64_t rows = first.dims(0), columns = first.dims(1);
   return agree([&](int64_t i) { return i % columns * rows + i / columns; })
              ? Relation::Transposed
@@ -140,9 +148,12 @@ void Joiner::finish() {
 std::string Joiner::run() {
   findPinned();
   for (const auto &[name, group] : findGroups()) {
+    // Each of a group is compared with its first, to which it gives way.
     const proto::TensorProto &first = *group.front();
     for (const proto::TensorProto *other : llvm::drop_begin(group)) {
       const Relation relation = relate(first, *other);
+      // A body cannot read the first by a name that it uses itself; what an
+      // output or a body's name holds stays.
       if (relation == Relation::None ||
           (relation == Relation::Same && bodyNames.contains(first.name())) ||
           pinned.contains(other->name()) ||
@@ -157,6 +168,7 @@ std::string Joiner::run() {
   }
   if (done.empty())
     return {};
+  // Readers get the first's name, or a Transpose of it.
   finish();
   return "the exporter made several of one parameter, which are trained as "
          "one: " +

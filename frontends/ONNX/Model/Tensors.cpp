@@ -126,6 +126,8 @@ Expected<HostTensor> Model::decodeTyped(const proto::TensorProto &tensor,
     return decodeRaw(ArrayRef<char>(data, field.size() * sizeof(T)),
                      shared_from_this(), type, what);
   };
+  // Others stand in wider fields, i8 and f16 in int32_data: each element has to
+  // fit.
   auto narrowed = [&](auto &field) -> Expected<HostTensor> {
     if (field.size() != type.getNumElements())
       return error(ErrorKind::InvalidInput,
@@ -137,6 +139,7 @@ Expected<HostTensor> Model::decodeTyped(const proto::TensorProto &tensor,
                    what + ": an element does not fit its type");
     return result;
   };
+  // ONNX says which field a type has.
   switch (tensor.data_type()) {
   case proto::TensorProto::FLOAT:
     return share(tensor.float_data());
@@ -160,6 +163,7 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
   Expected<Type> element = getElementType(tensor.data_type(), what);
   if (!element)
     return element.takeError();
+  // Sizes before all else: dims of a hostile file may multiply to anything.
   ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
   if (!getCheckedBytes(dims, *element))
     return error(ErrorKind::InvalidInput,
@@ -169,6 +173,7 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
     return error(ErrorKind::Unsupported,
                  what + ": tensors in segments are not supported");
   auto type = RankedTensorType::get(dims, *element);
+  // A weight that was turned back is in its file as it was.
   if (transposed.contains(&tensor)) {
     auto stored = RankedTensorType::get({dims[1], dims[0]}, *element);
     Expected<HostTensor> matrix = decodeExternal(tensor, stored, what);
@@ -294,12 +299,14 @@ Expected<HostTensor> Model::decodeExternal(const proto::TensorProto &tensor,
                                            RankedTensorType type,
                                            const Twine &what) const {
   std::string where = (path + ": " + what).str();
+  // A file beside the model, never outside of its folder.
   Expected<ExternalLocation> place = parseLocation(tensor);
   if (!place)
     return prefix(place.takeError(), where);
   Expected<File> file = openExternal(path, place->location);
   if (!file)
     return prefix(file.takeError(), where);
+  // A training that overwrites the file would give halves of two models.
   const FileVersion &version = *file->getVersion();
   auto [known, isNew] =
       externalFiles.try_emplace(place->location.str(), version);
@@ -307,6 +314,7 @@ Expected<HostTensor> Model::decodeExternal(const proto::TensorProto &tensor,
     return error(ErrorKind::IO, what + ": external data '" + place->location +
                                     "' has changed since it was read; start "
                                     "again when it is complete");
+  // The place that the model names must be within the file.
   int64_t size = *file->getSize();
   int64_t bytes = *getCheckedBytes(type.getShape(), type.getElementType());
   if (place->length && *place->length != bytes)
@@ -319,6 +327,7 @@ Expected<HostTensor> Model::decodeExternal(const proto::TensorProto &tensor,
                  what + ": external data '" + place->location +
                      "' ends at byte " + Twine(size) + ", expected " +
                      Twine(bytes) + " bytes from byte " + Twine(place->offset));
+  // Memory of its own, for the file may change or go.
   auto [result, data] = HostTensor::allocate(type);
   if (llvm::Error error =
           file->read(place->offset, {data, static_cast<size_t>(bytes)}))

@@ -197,5 +197,6 @@ void mpc::onnx_frontend::addTransposes(
   }
   for (auto &entry : pending)
     place(entry.second);
+  // The same nodes in the new order.
   llvm::copy(order, nodes.pointer_begin());
 }

@@ -152,6 +152,23 @@ Value mpc::onnx_frontend::concatenate(NodeImporter &node, ArrayRef<Value> parts,
   return node.emit<ConcatOp>(parts, {node.attribute("axis", axis)});
 }
 
+Value mpc::onnx_frontend::replaceBox(NodeImporter &node, Value data,
+                                     Value box) {
+  for (int64_t axis = NodeImporter::shapeOf(data).size(); box && axis-- > 0;) {
+    SmallVector<int64_t> sizes(NodeImporter::shapeOf(box));
+    int64_t own = sizes[axis];
+    int64_t whole = NodeImporter::shapeOf(data)[axis];
+    if (own == whole)
+      continue;
+    SmallVector<int64_t> offsets(sizes.size(), 0);
+    offsets[axis] = own;
+    sizes[axis] = whole - own;
+    box = node.emit<ConcatOp>({box, slice(node, data, offsets, sizes)},
+                              {node.attribute("axis", axis)});
+  }
+  return box;
+}
+
 Value mpc::onnx_frontend::gather(NodeImporter &node, Value data, Value indices,
                                  int64_t axis, int64_t batchDims) {
   return node.emit<GatherOp>(

@@ -72,6 +72,9 @@ mlir::Value slice(NodeImporter &node, mlir::Value value,
                   llvm::ArrayRef<int64_t> strides = {});
 mlir::Value concatenate(NodeImporter &node, llvm::ArrayRef<mlir::Value> parts,
                         int64_t axis);
+/// `data` with its first elements of every axis, as many as `box` has,
+/// replaced by those of `box`: the rest of `data` is appended axis by axis.
+mlir::Value replaceBox(NodeImporter &node, mlir::Value data, mlir::Value box);
 mlir::Value gather(NodeImporter &node, mlir::Value data, mlir::Value indices,
                    int64_t axis, int64_t batchDims = 0);
 

@@ -232,10 +232,12 @@ func::FuncOp FunctionImporter::finish() {
 //===----------------------------------------------------------------------===//
 
 ImportedValue &FunctionImporter::lookup(StringRef name) {
+  // What was looked up before has one of these.
   ImportedValue &entry = values[name];
   if (entry.value || entry.variable || entry.constant || entry.failed ||
       entry.sequence)
     return entry;
+  // A body reads values of the graph around it by name.
   const proto::TensorProto *tensor = graph.getInitializer(name);
   if (!tensor) {
     if (parent && !graph.defines(name))
@@ -262,6 +264,7 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
     }
     entry.constant = *value;
   }
+  // Floats of the whole graph may be trained; a body's are constants.
   if (decoded->isFloat() && !isBody())
     entry.stateRole = module.getParameterRole(name, decoded->type);
   // A running statistic is that for other ops too, which may come first.
@@ -349,12 +352,14 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
                        : "")));
     return {};
   }
+  // Made already, or another name for something.
   if (entry.value || entry.failed)
     return entry.value;
   if (!entry.aliasOf.empty())
     return entry.value = materialize(entry.aliasOf, reader);
   if (entry.variable)
     return entry.value = getState(entry.variable);
+  // A list of tensors is no tensor, and only ops for lists read it.
   if (entry.sequence) {
     module.report(getModel().error(
         ErrorKind::Unsupported,
@@ -371,6 +376,7 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
                                        "' is not available in this function"));
     return {};
   }
+  // A parameter is an argument of the step, all else a constant in it.
   if (entry.stateRole)
     return entry.value = createState(*this, name, entry);
   auto loc = NameLoc::get(builder.getStringAttr(name));
@@ -560,11 +566,14 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
         values[output].failed = true;
       }
   };
+  // A node that was reported as unsupported, or that reads one, adds no second
+  // error.
   if (refused.contains(&node))
     return fail();
   for (const std::string &input : node.input())
     if (!input.empty() && lookup(input).failed)
       return fail();
+  // A loop in a loop in a loop unrolls to any number of nodes.
   if (parent && !module.countBodyNode()) {
     module.report(getModel().error(ErrorKind::Unsupported,
                                    "node '" + getNodeName(node) +
@@ -574,11 +583,13 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
                                        " nodes"));
     return fail();
   }
+  // `onnx.Gelu`, say, which is Microsoft's: taken as meant, and told once.
   const OpEntry *entry = findEntry(node, getModel());
   if (std::string meaning = describeMisplaced(node, *entry);
       !meaning.empty() && module.isFirst(node.op_type()))
     module.warn("node '" + getNodeName(node) + "': ONNX has no op '" +
                 node.op_type() + "'; taken as " + meaning);
+  // The node's inputs, then its values if all are known, else its ops.
   NodeImporter importer(*this, node);
   if (failed(checkArity(importer, *entry)))
     return fail();
@@ -588,6 +599,7 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
   if (!*folded &&
       failed(entry->build ? entry->build(importer) : refuseData(importer)))
     return fail();
+  // In an import for another batch the shapes of its results are compared.
   Rebatch *rebatch = module.getRebatch();
   if (failed(importer.finish()) ||
       (rebatch && failed(rebatch->follow(importer))))

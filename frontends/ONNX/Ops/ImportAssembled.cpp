@@ -345,6 +345,7 @@ static FailureOr<SmallVector<int64_t>>
 readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
                       Window &window) {
   size_t rank = input.size();
+  // How far the result is to reach: by padding, or by an extent that is named.
   std::string autoPad = node.string("auto_pad", "NOTSET");
   auto padding = node.integerList("output_padding");
   auto wanted = node.integerList("output_shape");
@@ -357,6 +358,7 @@ readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
                           "spatial axis");
   bool isUpper = autoPad == "SAME_UPPER";
   SmallVector<int64_t> extents;
+  // What all windows together cover.
   for (size_t i = 0; i < rank; ++i) {
     int64_t covered = window.strides[i] * (input[i] - 1) +
                       (padding ? (*padding)[i] : 0) +

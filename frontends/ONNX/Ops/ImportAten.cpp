@@ -40,6 +40,7 @@ static LogicalResult checkCount(NodeImporter &node, unsigned least,
 static LogicalResult importEmbeddingBackward(NodeImporter &node) {
   if (failed(checkCount(node, 3, 6)))
     return failure();
+  // Constants of the program, which come as inputs here.
   auto rows = readNumber(node, 2, "num_weights", 0);
   auto padding = readNumber(node, 3, "padding_idx", -1);
   auto isScaled = readNumber(node, 4, "scale_grad_by_freq", 0);
@@ -71,6 +72,7 @@ static LogicalResult importEmbeddingBackward(NodeImporter &node) {
     dy = node.emit<SelectOp>(
         {isPadding, numberConstant(node, 0, elementTypeOf(dy)), dy});
   }
+  // A table of zeros, to whose rows the gradients are added.
   Value zeros = expand(
       node, numberConstant(node, 0, elementTypeOf(node.operand(0))), table);
   auto reduction =

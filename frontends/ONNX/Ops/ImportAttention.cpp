@@ -351,6 +351,7 @@ Value AttentionBuilder::buildOneOp() {
 
 /// The same of ops of its own, some of which may be outputs.
 Value AttentionBuilder::buildParts() {
+  // Mode 0 of the output of scores: the product alone.
   Value scores = score();
   if (failed(defineScores(0, scores)))
     return {};
@@ -368,6 +369,7 @@ Value AttentionBuilder::buildParts() {
       return {};
     scores = cap(scores);
   }
+  // Mode 2: behind the mask, in front of the softmax; mode 3: behind it.
   scores = hide(scores);
   if (failed(defineScores(2, scores)))
     return {};
@@ -489,6 +491,8 @@ static LogicalResult importRotation(NodeImporter &node,
     along.insert(along.begin() + (rank == 3 ? 2 : 1), 1);
     operands[operand] = node.reshape(*angles, along);
   }
+  // Pairs are neighbours, or an element of the first half with one of the
+  // second.
   SmallVector<NamedAttribute> attributes;
   if (node.integer("interleaved", 0) != 0)
     attributes.emplace_back("interleaved", node.attributes().getUnitAttr());

@@ -127,6 +127,7 @@ static NamedAttribute reductionOf(NodeImporter &node, LossReduction reduction) {
 // (logits, labels, weights of samples) -> loss, logsoftmax(logits).
 static LogicalResult importSparseCrossEntropy(NodeImporter &node) {
   node.setPhase(Phase::Loss);
+  // [..., classes] with a label for each row, and perhaps a weight.
   FailureOr<bool> isMean = readIsMean(node);
   FailureOr<Rows> rows = readRows(node, 0);
   if (failed(isMean) || failed(rows))
@@ -135,6 +136,7 @@ static LogicalResult importSparseCrossEntropy(NodeImporter &node) {
   FailureOr<Value> weights = readSampleWeights(node, 2, 1, *rows);
   if (failed(labels) || failed(weights))
     return failure();
+  // With weights the losses of all rows are needed, not their mean.
   LossReduction reduction = *isMean ? LossReduction::Mean : LossReduction::Sum;
   if (*weights)
     reduction = LossReduction::None;

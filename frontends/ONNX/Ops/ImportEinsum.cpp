@@ -161,6 +161,7 @@ LogicalResult Einsum::parse() {
 // "ii" becomes "i": the two axes are joined to one of n * n elements, of which
 // the diagonal is every (n + 1)th.
 Term Einsum::takeDiagonals(Term term) {
+  // The first label that stands twice, and where it stands again.
   for (size_t first = 0; first < term.labels.size(); ++first) {
     size_t second = first + 1;
     while (second < term.labels.size() &&
@@ -168,6 +169,7 @@ Term Einsum::takeDiagonals(Term term) {
       ++second;
     if (second == term.labels.size())
       continue;
+    // Both axes have one extent, n.
     SmallVector<int64_t> shape(term.getShape());
     int64_t extent = shape[first];
     if (shape[second] != extent) {
@@ -175,11 +177,15 @@ Term Einsum::takeDiagonals(Term term) {
                          Twine(shape[second]) + " elements");
       return {};
     }
+    if (!canList(node, extent))
+      return {};
+    // The second axis moves beside the first one, so that a reshape joins both.
     auto perm = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
     perm.erase(perm.begin() + second);
     perm.insert(perm.begin() + first + 1, second);
     shape.erase(shape.begin() + second);
     shape[first] = extent * extent;
+    // Of n = 3 the places 0, 4 and 8.
     SmallVector<int64_t> places;
     for (int64_t i = 0; i < extent; ++i)
       places.push_back(i * (extent + 1));
@@ -288,6 +294,7 @@ Term Einsum::multiplyMatrices(const Term &a, const Term &b,
     llvm::append_range(order, second);
     return node.reshape(arrange(term, order).value, shape);
   };
+  // The sums run along the axis that both have in common.
   Value product = node.emit<MatMulOp>(
       {matrices(a, rows, summed), matrices(b, summed, columns)});
   llvm::append_range(result, rows);

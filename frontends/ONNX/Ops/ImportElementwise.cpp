@@ -305,6 +305,7 @@ static LogicalResult importBitCast(NodeImporter &node) {
     return node.invalid(
         "expected a type of " + Twine(widthOf(type.getElementType())) +
         " bits in attribute 'to', found one of " + Twine(widthOf(element)));
+  // Of one type there is nothing to do; a bool is its number.
   Value x = node.operand(0);
   if (type.getElementType() == element)
     return node.define(0, x);
@@ -427,16 +428,18 @@ static LogicalResult importQuickGelu(NodeImporter &node) {
 // on the last axis, in the operand's type; null, and reported, for others.
 static Value importFeatureList(NodeImporter &node, StringRef name) {
   using AttributeProto = proto::AttributeProto;
+  // As many numbers as the last axis has elements, or one.
   RankedTensorType operand = node.operandType(0);
   const auto *list = node.find(name, AttributeProto::FLOATS);
   const int64_t count = list ? list->floats_size() : 0;
-  const bool fits = operand.getRank() > 0 &&
+  const bool fits = operand.getRank() > 0 && count > 0 &&
                     (count == 1 || count == operand.getShape().back());
   if (!fits) {
     (void)node.unsupported("expected attribute '" + name +
                            "' of one number, or one of each feature");
     return {};
   }
+  // In the operand's type, for the ops that follow have one type.
   llvm::SmallVector<Attribute> values;
   for (float value : list->floats())
     values.push_back(
@@ -469,76 +472,77 @@ static LogicalResult importBiasGelu(NodeImporter &node) {
   return node.define(0, node.emit<OpT>({x}));
 }
 
-ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
-  static const OpEntry entries[] = {
-      {"", "Abs", 6, kNoEnd, 1, 1, 1, importUnary<AbsOp>},
-      {"", "Add", 6, 6, 2, 2, 1, importAligned<AddOp>},
-      {"", "Add", 7, kNoEnd, 2, 2, 1, importAdd},
-      {"", "And", 6, 6, 2, 2, 1, importBits<importAligned<AndOp>>},
-      {"", "And", 7, kNoEnd, 2, 2, 1, importBits<importBinary<AndOp>>},
-      {"", "BitCast", 26, kNoEnd, 1, 1, 1, importBitCast},
-      {"", "BitShift", 11, kNoEnd, 2, 2, 1, importBitShift},
-      {"", "BitwiseAnd", 18, kNoEnd, 2, 2, 1, importBits<importBinary<AndOp>>},
-      {"", "BitwiseNot", 18, kNoEnd, 1, 1, 1, importBits<importUnary<NotOp>>},
-      {"", "BitwiseOr", 18, kNoEnd, 2, 2, 1, importBits<importBinary<OrOp>>},
-      {"", "BitwiseXor", 18, kNoEnd, 2, 2, 1, importBits<importBinary<XorOp>>},
-      {"", "Cast", 6, kNoEnd, 1, 1, 1, importCast},
-      {"", "CastLike", 15, kNoEnd, 2, 2, 1, importCastLike},
-      {"", "Clip", 6, 10, 1, 1, 1, importClipAttributes},
-      {"", "Clip", 11, kNoEnd, 1, 3, 1, importClip},
-      {"", "Div", 6, 6, 2, 2, 1, importAligned<DivOp>},
-      {"", "Div", 7, kNoEnd, 2, 2, 1, importBinary<DivOp>},
-      {"", "Equal", 6, 6, 2, 2, 1, importAligned<EqualOp>},
-      {"", "Equal", 7, kNoEnd, 2, 2, 1, importComparison<EqualOp, false>},
-      {"", "Exp", 6, kNoEnd, 1, 1, 1, importUnary<ExpOp>},
-      {"", "Greater", 6, 6, 2, 2, 1, importAligned<LessOp, true>},
-      {"", "Greater", 7, kNoEnd, 2, 2, 1, importComparison<LessOp, true>},
-      {"", "GreaterOrEqual", 12, kNoEnd, 2, 2, 1,
-       importComparison<LessOrEqualOp, true>},
-      {"", "Less", 6, 6, 2, 2, 1, importAligned<LessOp>},
-      {"", "Less", 7, kNoEnd, 2, 2, 1, importComparison<LessOp, false>},
-      {"", "LessOrEqual", 12, kNoEnd, 2, 2, 1,
-       importComparison<LessOrEqualOp, false>},
-      {"", "IsInf", 10, kNoEnd, 1, 1, 1, importIsInf},
-      {"", "IsNaN", 9, kNoEnd, 1, 1, 1, importUnary<IsNaNOp>},
-      {"", "Identity", 1, kNoEnd, 1, 1, 1, importIdentity},
-      {"", "Log", 6, kNoEnd, 1, 1, 1, importUnary<LogOp>},
-      {"", "Max", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<MaximumOp>},
-      {"", "Min", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<MinimumOp>},
-      {"", "Mod", 10, kNoEnd, 2, 2, 1, importMod},
-      {"", "Mul", 6, 6, 2, 2, 1, importAligned<MulOp>},
-      {"", "Mul", 7, kNoEnd, 2, 2, 1, importBinary<MulOp>},
-      {"", "Neg", 6, kNoEnd, 1, 1, 1, importUnary<NegOp>},
-      {"", "Not", 1, kNoEnd, 1, 1, 1, importBits<importUnary<NotOp>>},
-      {"", "Or", 6, 6, 2, 2, 1, importBits<importAligned<OrOp>>},
-      {"", "Or", 7, kNoEnd, 2, 2, 1, importBits<importBinary<OrOp>>},
-      {"", "Pow", 6, 6, 2, 2, 1, importAligned<PowOp>},
-      {"", "Pow", 7, kNoEnd, 2, 2, 1, importPow},
-      {"", "Reciprocal", 6, kNoEnd, 1, 1, 1, importUnary<ReciprocalOp>},
-      {"", "Relu", 6, kNoEnd, 1, 1, 1, importRelu},
-      {"", "Sigmoid", 6, kNoEnd, 1, 1, 1, importUnary<SigmoidOp>},
-      {"", "Shrink", 9, kNoEnd, 1, 1, 1, importShrink},
-      {"", "Sign", 9, kNoEnd, 1, 1, 1, importUnary<SignOp>},
-      {"", "Sqrt", 6, kNoEnd, 1, 1, 1, importUnary<SqrtOp>},
-      {"", "Sub", 6, 6, 2, 2, 1, importAligned<SubOp>},
-      {"", "Sub", 7, kNoEnd, 2, 2, 1, importBinary<SubOp>},
-      {"", "Sum", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<AddOp>},
-      {"", "SwiGLU", 28, kNoEnd, 2, 2, 1, importSwiGLU},
-      {"", "Tanh", 6, kNoEnd, 1, 1, 1, importUnary<TanhOp>},
-      {"", "Xor", 6, 6, 2, 2, 1, importBits<importAligned<XorOp>>},
-      {"", "Xor", 7, kNoEnd, 2, 2, 1, importBits<importBinary<XorOp>>},
-      {"", "Gelu", 20, kNoEnd, 1, 1, 1, importGelu},
-      {kMicrosoft, "BiasFastGelu", 1, kNoEnd, 2, 2, 1,
-       importBiasGelu<GeluTanhOp>},
-      {kMicrosoft, "BiasGelu", 1, kNoEnd, 2, 2, 1, importBiasGelu<GeluOp>},
-      {kMicrosoft, "FastGelu", 1, kNoEnd, 1, 2, 1, importBiasGelu<GeluTanhOp>},
-      {"com.microsoft", "Gelu", 1, kNoEnd, 1, 1, 1, importFormula<GeluOp>},
-      {"ai.onnx.ml", "Scaler", 1, kNoEnd, 1, 1, 1, importScaler},
-      {"com.microsoft", "QuickGelu", 1, kNoEnd, 1, 1, 1, importQuickGelu},
+static const OpEntry kElementwiseOps[] = {
+    {"", "Abs", 6, kNoEnd, 1, 1, 1, importUnary<AbsOp>},
+    {"", "Add", 6, 6, 2, 2, 1, importAligned<AddOp>},
+    {"", "Add", 7, kNoEnd, 2, 2, 1, importAdd},
+    {"", "And", 6, 6, 2, 2, 1, importBits<importAligned<AndOp>>},
+    {"", "And", 7, kNoEnd, 2, 2, 1, importBits<importBinary<AndOp>>},
+    {"", "BitCast", 26, kNoEnd, 1, 1, 1, importBitCast},
+    {"", "BitShift", 11, kNoEnd, 2, 2, 1, importBitShift},
+    {"", "BitwiseAnd", 18, kNoEnd, 2, 2, 1, importBits<importBinary<AndOp>>},
+    {"", "BitwiseNot", 18, kNoEnd, 1, 1, 1, importBits<importUnary<NotOp>>},
+    {"", "BitwiseOr", 18, kNoEnd, 2, 2, 1, importBits<importBinary<OrOp>>},
+    {"", "BitwiseXor", 18, kNoEnd, 2, 2, 1, importBits<importBinary<XorOp>>},
+    {"", "Cast", 6, kNoEnd, 1, 1, 1, importCast},
+    {"", "CastLike", 15, kNoEnd, 2, 2, 1, importCastLike},
+    {"", "Clip", 6, 10, 1, 1, 1, importClipAttributes},
+    {"", "Clip", 11, kNoEnd, 1, 3, 1, importClip},
+    {"", "Div", 6, 6, 2, 2, 1, importAligned<DivOp>},
+    {"", "Div", 7, kNoEnd, 2, 2, 1, importBinary<DivOp>},
+    {"", "Equal", 6, 6, 2, 2, 1, importAligned<EqualOp>},
+    {"", "Equal", 7, kNoEnd, 2, 2, 1, importComparison<EqualOp, false>},
+    {"", "Exp", 6, kNoEnd, 1, 1, 1, importUnary<ExpOp>},
+    {"", "Greater", 6, 6, 2, 2, 1, importAligned<LessOp, true>},
+    {"", "Greater", 7, kNoEnd, 2, 2, 1, importComparison<LessOp, true>},
+    {"", "GreaterOrEqual", 12, kNoEnd, 2, 2, 1,
+     importComparison<LessOrEqualOp, true>},
+    {"", "Less", 6, 6, 2, 2, 1, importAligned<LessOp>},
+    {"", "Less", 7, kNoEnd, 2, 2, 1, importComparison<LessOp, false>},
+    {"", "LessOrEqual", 12, kNoEnd, 2, 2, 1,
+     importComparison<LessOrEqualOp, false>},
+    {"", "IsInf", 10, kNoEnd, 1, 1, 1, importIsInf},
+    {"", "IsNaN", 9, kNoEnd, 1, 1, 1, importUnary<IsNaNOp>},
+    {"", "Identity", 1, kNoEnd, 1, 1, 1, importIdentity},
+    {"", "Log", 6, kNoEnd, 1, 1, 1, importUnary<LogOp>},
+    {"", "Max", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<MaximumOp>},
+    {"", "Min", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<MinimumOp>},
+    {"", "Mod", 10, kNoEnd, 2, 2, 1, importMod},
+    {"", "Mul", 6, 6, 2, 2, 1, importAligned<MulOp>},
+    {"", "Mul", 7, kNoEnd, 2, 2, 1, importBinary<MulOp>},
+    {"", "Neg", 6, kNoEnd, 1, 1, 1, importUnary<NegOp>},
+    {"", "Not", 1, kNoEnd, 1, 1, 1, importBits<importUnary<NotOp>>},
+    {"", "Or", 6, 6, 2, 2, 1, importBits<importAligned<OrOp>>},
+    {"", "Or", 7, kNoEnd, 2, 2, 1, importBits<importBinary<OrOp>>},
+    {"", "Pow", 6, 6, 2, 2, 1, importAligned<PowOp>},
+    {"", "Pow", 7, kNoEnd, 2, 2, 1, importPow},
+    {"", "Reciprocal", 6, kNoEnd, 1, 1, 1, importUnary<ReciprocalOp>},
+    {"", "Relu", 6, kNoEnd, 1, 1, 1, importRelu},
+    {"", "Sigmoid", 6, kNoEnd, 1, 1, 1, importUnary<SigmoidOp>},
+    {"", "Shrink", 9, kNoEnd, 1, 1, 1, importShrink},
+    {"", "Sign", 9, kNoEnd, 1, 1, 1, importUnary<SignOp>},
+    {"", "Sqrt", 6, kNoEnd, 1, 1, 1, importUnary<SqrtOp>},
+    {"", "Sub", 6, 6, 2, 2, 1, importAligned<SubOp>},
+    {"", "Sub", 7, kNoEnd, 2, 2, 1, importBinary<SubOp>},
+    {"", "Sum", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<AddOp>},
+    {"", "SwiGLU", 28, kNoEnd, 2, 2, 1, importSwiGLU},
+    {"", "Tanh", 6, kNoEnd, 1, 1, 1, importUnary<TanhOp>},
+    {"", "Xor", 6, 6, 2, 2, 1, importBits<importAligned<XorOp>>},
+    {"", "Xor", 7, kNoEnd, 2, 2, 1, importBits<importBinary<XorOp>>},
+    {"", "Gelu", 20, kNoEnd, 1, 1, 1, importGelu},
+    {kMicrosoft, "BiasFastGelu", 1, kNoEnd, 2, 2, 1,
+     importBiasGelu<GeluTanhOp>},
+    {kMicrosoft, "BiasGelu", 1, kNoEnd, 2, 2, 1, importBiasGelu<GeluOp>},
+    {kMicrosoft, "FastGelu", 1, kNoEnd, 1, 2, 1, importBiasGelu<GeluTanhOp>},
+    {"com.microsoft", "Gelu", 1, kNoEnd, 1, 1, 1, importFormula<GeluOp>},
+    {"ai.onnx.ml", "Scaler", 1, kNoEnd, 1, 1, 1, importScaler},
+    {"com.microsoft", "QuickGelu", 1, kNoEnd, 1, 1, 1, importQuickGelu},
 #define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
                     BNAME, B, FORMULA)                                         \
   {"", ONNX, SINCE, kNoEnd, 1, 1, 1, importFormula<OP##Op>},
 #include "compiler/Dialect/MPC/Formulas.def"
-  };
-  return entries;
+};
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getElementwiseOps() {
+  return kElementwiseOps;
 }

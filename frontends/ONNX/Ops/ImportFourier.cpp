@@ -86,6 +86,7 @@ static bool canTransform(NodeImporter &node, int64_t n) {
 static Value transformShort(NodeImporter &node, Value x,
                             const Transform &transform, int64_t kept) {
   int64_t n = transform.n, parts = NodeImporter::shapeOf(x).back();
+  // As a matrix in the artifact it must not be too large.
   if (n > kMostWeights / (2 * parts) / kept) {
     refuseTransform(node, n);
     return {};
@@ -99,12 +100,15 @@ static Value transformShort(NodeImporter &node, Value x,
       double *re = &weights[(from * parts * kept + to) * 2];
       re[0] = real * transform.scale;
       re[1] = imaginary * transform.scale;
+      // An imaginary input is turned a quarter further: i * (re + i im) = -im +
+      // i re.
       if (parts == 1)
         continue;
       double *im = re + kept * 2;
       im[0] = -re[1];
       im[1] = re[0];
     }
+  // One product for all rows, real and imaginary parts side by side.
   Value matrix =
       floatConstant(node, elementTypeOf(x), {n * parts, kept * 2}, weights);
   Value product = node.emit<MatMulOp>(
@@ -118,6 +122,7 @@ static Value turnElements(NodeImporter &node, Value x,
   if (!x)
     return {};
   SmallVector<int64_t> shape(NodeImporter::shapeOf(x)); // (rows, b, a, 2)
+  // The turns, as two tensors that broadcast along the rows.
   SmallVector<double> reals, imaginaries;
   for (int64_t j = 0; j < shape[1]; ++j)
     for (int64_t k = 0; k < shape[2]; ++k) {
@@ -129,6 +134,7 @@ static Value turnElements(NodeImporter &node, Value x,
   Value real = floatConstant(node, elementTypeOf(x), part, reals);
   Value imaginary = floatConstant(node, elementTypeOf(x), part, imaginaries);
   box.back() = 1;
+  // Real and imaginary parts apart, and the product of complex numbers of them.
   Value re = slice(node, x, {0, 0, 0, 0}, box);
   Value im = slice(node, x, {0, 0, 0, 1}, box);
   auto times = [&](Value a, Value b) { return node.emit<MulOp>({a, b}); };
@@ -247,12 +253,15 @@ static LogicalResult invertOneSided(NodeImporter &node, int64_t axis) {
   auto length = readLength(node, 1, "the length", 2 * (shape[axis] - 1));
   if (failed(length))
     return failure();
+  // 2 * (results - 1) elements by default, which is even; an odd length has to
+  // be given.
   int64_t n = *length;
   if (n < 1)
     return node.invalid("expected the length of a signal whose transform has "
                         "one element");
   if (!canTransform(node, n))
     return failure();
+  // Results 1 to (n - 1) / 2 come back conjugated, from the last to the first.
   Value half = fitAxis(node, node.operand(0), axis, n / 2 + 1);
   SmallVector<int64_t> mirrored;
   for (int64_t k = n / 2 + 1; k < n; ++k)
@@ -265,6 +274,7 @@ static LogicalResult invertOneSided(NodeImporter &node, int64_t axis) {
   }
   if (!whole)
     return failure();
+  // A whole transform backwards.
   Value signal = transformAxis(node, whole, axis, /*isInverse=*/true,
                                /*isOneSided=*/false);
   if (!signal)
@@ -346,6 +356,8 @@ static LogicalResult importSTFT(NodeImporter &node) {
     return node.invalid("expected a signal of shape (batch, length, 1 or 2)");
   if (!isa<FloatType>(node.operandType(0).getElementType()))
     return node.invalid("expected floats, found integers");
+  // A frame is as long as the window, or as the input says; without either it
+  // is the signal.
   int64_t byDefault = shape[1];
   if (node.hasInput(2)) {
     if (node.operandShape(2).size() != 1)
@@ -353,6 +365,7 @@ static LogicalResult importSTFT(NodeImporter &node) {
                           Twine(node.operandShape(2).size()));
     byDefault = node.operandShape(2)[0];
   }
+  // Frames begin every `step` elements, and lie within the signal.
   auto step = readLength(node, 1, "the step", 1);
   auto length = readLength(node, 3, "the length of a frame", byDefault);
   if (failed(step) || failed(length))
@@ -368,10 +381,12 @@ static LogicalResult importSTFT(NodeImporter &node) {
   if (isOneSided && shape[2] == 2)
     return node.invalid("with attribute 'onesided', which is 1 by default, "
                         "expected a real signal");
+  // Every frame is listed element by element, which has its limits.
   int64_t frames = (shape[1] - *length) / *step + 1;
   if (!canTransform(node, *length) || !canList(node, frames) ||
       !canList(node, frames * *length))
     return failure();
+  // Overlapping frames read elements several times: one gather makes all.
   SmallVector<int64_t> places;
   for (int64_t frame = 0; frame < frames; ++frame)
     for (int64_t i = 0; i < *length; ++i)
@@ -379,6 +394,7 @@ static LogicalResult importSTFT(NodeImporter &node) {
   Value signal = node.reshape(node.operand(0), shape);
   Value x = node.reshape(take(node, signal, 1, places),
                          {shape[0], frames, *length, shape[2]});
+  // The window goes over every frame.
   if (node.hasInput(2))
     x = node.emit<MulOp>(
         {x, node.reshape(node.operand(2), {1, 1, *length, 1})});

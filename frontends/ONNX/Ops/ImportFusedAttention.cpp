@@ -271,9 +271,12 @@ LogicalResult FusedAttention::addBias() {
     return success();
   if (node.operandShape(3).size() != 1)
     return node.invalid("expected a bias of queries, keys and values");
+  // Each takes its own piece of the bias, in the order query, key, value.
   int64_t offset = 0, all = node.operandShape(3)[0];
+  bool isAll = true;
   for (Value *part : {&query, &key, &value}) {
     ArrayRef<int64_t> shape = NodeImporter::shapeOf(*part);
+    isAll &= shape.size() == 3;
     if (shape.size() != 3)
       continue;
     if (offset + shape[2] > all)
@@ -285,11 +288,16 @@ LogicalResult FusedAttention::addBias() {
     if (!*part)
       return failure();
   }
+  // Behind the last piece there is nothing that anybody would add.
+  if (isAll && offset != all)
+    return node.invalid("expected a bias of queries, keys and values");
   return success();
 }
 
 // (query, key, value, bias, mask of keys, bias of scores, past)
 LogicalResult FusedAttention::importApart() {
+  // Inputs of decoders that grow a cache in place, which a training step has
+  // none of.
   for (unsigned input : {8u, 9u})
     if (node.hasInput(input))
       return node.unsupported("inputs 'past_sequence_length' and "
@@ -299,6 +307,8 @@ LogicalResult FusedAttention::importApart() {
     return node.unsupported("output 3, the scores, is not supported");
   if (node.hasInput(6) != node.hasInput(7))
     return node.invalid("expected both past_key and past_value or neither");
+  // In this order: biases lie along [batch, tokens, heads * size], before heads
+  // are apart.
   if (failed(unpack()) || failed(addBias()))
     return failure();
   for (Value *part : {&query, &key, &value}) {
@@ -306,6 +316,8 @@ LogicalResult FusedAttention::importApart() {
     if (!hasHeads && failed(separateHeads(*part)))
       return failure();
   }
+  // The past comes in front of the new keys and values; both together are
+  // outputs too.
   if (node.hasInput(6) && failed(appendPast(node.operand(6), node.operand(7))))
     return failure();
   if (failed(node.define(1, key)) || failed(node.define(2, value)))

@@ -19,6 +19,7 @@ static LogicalResult importCenterCropPad(NodeImporter &node) {
   auto wanted = node.integers(1, "the shape");
   if (failed(wanted))
     return failure();
+  // All axes, or those that are given.
   auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
   if (auto given = node.integerList("axes")) {
     if (failed(node.normalizeAxes(*given, type.getRank())))
@@ -44,6 +45,7 @@ static LogicalResult importCenterCropPad(NodeImporter &node) {
     to[axis] = (extent - cut[axis]) / 2;
     shape[axis] = extent;
   }
+  // First what stays is cut out, then zeros are put around it.
   if (!getCheckedBytes(shape, type.getElementType()))
     return node.invalid("the result is too large");
   Value value = slice(node, node.operand(0), from, cut);
@@ -77,6 +79,8 @@ static LogicalResult importAffineGrid(NodeImporter &node) {
   auto size = node.integers(1, "the size");
   if (failed(size))
     return failure();
+  // The result has a place, of two or three coordinates, for each element of
+  // the grid.
   bool alignCorners = node.integer("align_corners", 0) != 0;
   int64_t rank = static_cast<int64_t>(size->size()) - 2;
   if (rank != 2 && rank != 3)
@@ -90,6 +94,8 @@ static LogicalResult importAffineGrid(NodeImporter &node) {
   result.push_back(rank);
   if (!getCheckedBytes(result, type.getElementType()))
     return node.invalid("the size has a negative extent or is too large");
+  // Places are computed in fp32 and more: halves have 11 bits for 1,000
+  // columns.
   Type wide = type.getElementType().isF64() ? type.getElementType()
                                             : node.attributes().getF32Type();
   Value theta = castTo(node, node.operand(0), wide);
@@ -101,6 +107,8 @@ static LogicalResult importAffineGrid(NodeImporter &node) {
     return node.reshape(
         slice(node, theta, {0, 0, column}, {size->front(), rank, 1}), apart);
   };
+  // The last column is added as it is; each other one times the places along
+  // its axis.
   Value sum = takeColumn(rank);
   for (int64_t column = 0; column < rank; ++column) {
     int64_t axis = rank - column, extent = result[axis];
@@ -145,6 +153,7 @@ static FailureOr<GridSampling> readGridSampling(NodeImporter &node) {
     return node.invalid("expected attribute 'mode' to be linear, nearest or "
                         "cubic, found '" +
                         mode + "'");
+  // What is read outside: zeros, the edge, or the image mirrored there.
   std::string padding = node.string("padding_mode", "zeros");
   if (padding == "zeros")
     sampling.padding = GridPadding::Zeros;
@@ -224,6 +233,7 @@ static SampledAxis sampleAxis(NodeImporter &node, Value at, int64_t size,
                               const GridSampling &sampling) {
   // Beyond this f64 has no places between integers.
   constexpr double kFarthest = int64_t(1) << 52;
+  // -1 and 1 are the centers of the outermost elements, or their outer edges.
   bool aligned = sampling.alignCorners;
   bool reflects = sampling.padding == GridPadding::Reflection;
   double low = aligned ? 0 : -0.5, high = aligned ? size - 1 : size - 0.5;
@@ -232,9 +242,11 @@ static SampledAxis sampleAxis(NodeImporter &node, Value at, int64_t size,
   // Three elements outside there is nothing else farther outside.
   x = reflects ? clampPlace(node, x, -kFarthest, kFarthest)
                : clampPlace(node, x, -3, size + 3);
+  // What a tap outside reads is decided tap by tap.
   SampledAxis axis = {size, {}, Outside::Edge};
   if (sampling.padding == GridPadding::Zeros)
     axis.outside = Outside::Zero;
+  // The nearest element alone, and mirrored if it is outside.
   if (sampling.mode == GridMode::Nearest) {
     Value nearest = roundPlace(node, x);
     if (reflects)
@@ -244,6 +256,7 @@ static SampledAxis sampleAxis(NodeImporter &node, Value at, int64_t size,
     axis.taps = {{nearest, Value()}};
     return axis;
   }
+  // Two elements around the place, or four.
   if (reflects)
     x = reflectPlace(node, x, low, high);
   axis.taps = sampling.mode == GridMode::Linear ? linearTaps(node, x)
@@ -262,6 +275,7 @@ static LogicalResult importGridSample(NodeImporter &node) {
   FailureOr<GridSampling> sampling = readGridSampling(node);
   if (failed(sampling))
     return failure();
+  // Of three axes 64 elements are read at each place where the mode is cubic.
   if (rank < 1 || rank > 3 || (node.getOpset() < 20 && rank != 2))
     return node.unsupported("expected an input of rank 4, or from opset 20 on "
                             "3 to 5, found rank " +

@@ -154,11 +154,13 @@ LogicalResult GroupQuery::readLengths() {
 // Where each token is in its text, [batch or 1, tokens]. A text without a past
 // starts at the first number of 'position_ids', as ONNX Runtime has it.
 FailureOr<Value> GroupQuery::readPositions() {
+  // Without a past token i is at place i.
   Value places = iota(node, 2, 1, tokens);
   if (node.hasInput(9)) {
     SmallVector<int64_t> ids = {batch, tokens};
     if (node.operandShape(9) != ArrayRef<int64_t>(ids))
       return node.invalid("expected position_ids of [batch, tokens]");
+    // A place picks a row of the tables of angles.
     if (failed(checkIndices(node, 9, node.operandShape(7).front())))
       return failure();
     Value given = castTo(node, node.operand(9), node.attributes().getI64Type());
@@ -167,6 +169,8 @@ FailureOr<Value> GroupQuery::readPositions() {
     Value first = slice(node, given, {0, 0}, {1, 1});
     return node.emit<AddOp>({places, first});
   }
+  // With one, tokens follow it: of a full past after `past` places, else after
+  // as many as each text has filled.
   if (past == 0)
     return places;
   if (isFull)
@@ -193,11 +197,13 @@ FailureOr<Value> GroupQuery::readAngles(unsigned index, Value positions) {
 
 LogicalResult GroupQuery::rotate() {
   bool isInterleaved = node.integer("rotary_interleaved", 0) != 0;
+  // Read whether it is used or not, so that it does not count as unknown.
   if (node.integer("do_rotary", 0) == 0)
     return success();
   if (!node.hasInput(7) || !node.hasInput(8))
     return node.invalid("expected cos_cache and sin_cache beside attribute "
                         "'do_rotary'");
+  // Both tables have a row per place and a column per pair of elements.
   if (node.operandShape(7) != node.operandShape(8))
     return node.invalid("expected cos_cache and sin_cache of one shape");
   FailureOr<Value> positions = readPositions();
@@ -207,6 +213,7 @@ LogicalResult GroupQuery::rotate() {
   FailureOr<Value> sine = readAngles(8, *positions);
   if (failed(cosine) || failed(sine))
     return failure();
+  // Queries and keys turn by the same angles; values do not.
   SmallVector<NamedAttribute> attributes;
   if (isInterleaved)
     attributes.emplace_back("interleaved", node.attributes().getUnitAttr());
@@ -271,9 +278,11 @@ LogicalResult GroupQuery::mask() {
 LogicalResult GroupQuery::readBias() {
   if (!node.hasInput(10))
     return success();
+  // Where a past is not full, column j of the bias is not place j of a text.
   if (past > 0 && !isFull)
     return node.unsupported("an attention_bias beside a past that need not be "
                             "full is not supported; make seqlens_k a constant");
+  // Samples and heads may share one bias.
   SmallVector<int64_t> shape(node.operandShape(10));
   bool fits = shape.size() == 4 && (shape[0] == 1 || shape[0] == batch) &&
               (shape[1] == 1 || shape[1] == heads) && shape[2] == tokens &&
@@ -282,6 +291,8 @@ LogicalResult GroupQuery::readBias() {
     return node.invalid("expected an attention_bias of [batch or 1, heads or "
                         "1, " +
                         Twine(tokens) + ", " + Twine(past + tokens) + "]");
+  // Heads of queries in groups, as the scores have them:
+  // [batch, key heads, heads of a group, tokens, all].
   bool isOfAll = shape[1] == 1;
   if (heads != keyHeads) {
     shape[1] = isOfAll ? 1 : keyHeads;
@@ -298,6 +309,8 @@ LogicalResult GroupQuery::readBias() {
 // [batch, heads, tokens, size], with the past in front of keys and values,
 // which are outputs 1 and 2 then.
 LogicalResult GroupQuery::arrangeHeads() {
+  // Heads come in front of tokens, for products that run over all heads at
+  // once.
   for (Value *part : {&query, &key, &value})
     *part = transpose(node, *part, {0, 2, 1, 3});
   if (past > 0) {
@@ -306,12 +319,16 @@ LogicalResult GroupQuery::arrangeHeads() {
   }
   if (!query || !key || !value)
     return failure();
+  // What ONNX Runtime gives here is the whole cache, with holes behind texts
+  // that are shorter.
   if (past > 0 && !isFull && (node.hasOutput(1) || node.hasOutput(2)))
     return node.unsupported("outputs 1 and 2 behind a past that need not be "
                             "full are not supported; make seqlens_k a "
                             "constant");
   if (failed(node.define(1, key)) || failed(node.define(2, value)))
     return failure();
+  // Groups of heads of queries share one head of keys: an axis of size 1
+  // broadcasts.
   if (heads == keyHeads)
     return success();
   int64_t all = past + tokens;

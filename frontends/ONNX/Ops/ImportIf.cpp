@@ -125,6 +125,8 @@ static LogicalResult importBranches(NodeImporter &node, const Graph &thenGraph,
 }
 
 static LogicalResult importIf(NodeImporter &node) {
+  // A condition that is known chooses at import, and the other branch is not
+  // looked at.
   std::optional<HostTensor> condition = node.constant(0);
   bool isKnown = condition && !node.isState(0);
   if (isKnown && (condition->getNumElements() != 1 || condition->isFloat()))
@@ -133,6 +135,7 @@ static LogicalResult importIf(NodeImporter &node) {
   if (isKnown)
     node.ignore(holds ? "else_branch" : "then_branch");
   size_t outputs = node.getNode().output_size();
+  // A branch has no inputs, and as many outputs as the node.
   auto read = [&](StringRef name) -> std::optional<Graph> {
     std::optional<Graph> graph = readBody(node, name);
     if (graph && failed(checkCounts(node, *graph, 0, outputs)))
@@ -143,6 +146,8 @@ static LogicalResult importIf(NodeImporter &node) {
     std::optional<Graph> graph = read(holds ? "then_branch" : "else_branch");
     return graph ? inlineBranch(node, *graph) : failure();
   }
+  // Else the step has both branches, of which the condition chooses one in each
+  // run.
   std::optional<Graph> then = read("then_branch");
   std::optional<Graph> otherwise = read("else_branch");
   if (!then || !otherwise)

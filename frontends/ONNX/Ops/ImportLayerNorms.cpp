@@ -255,6 +255,7 @@ static LogicalResult importGroupNorm(NodeImporter &node) {
   int64_t channels = shape[1] / groups, positions = 1;
   for (int64_t extent : ArrayRef<int64_t>(shape).drop_front(2))
     positions *= extent;
+  // [channels] as [groups, channels of a group, 1], to follow the input's axes.
   bool isOfGroups = node.getOpset() < 21;
   auto readScale = [&](unsigned index) -> Value {
     auto value = readPerChannel(node, index, isOfGroups ? groups : shape[1], 2);
@@ -262,6 +263,7 @@ static LogicalResult importGroupNorm(NodeImporter &node) {
       return {};
     return node.reshape(*value, {groups, isOfGroups ? 1 : channels, 1});
   };
+  // Statistics are taken in fp32 unless the node says otherwise.
   Value input = node.operand(0);
   Value x = castTo(node, input, getComputeType(node, input, *stash));
   Value y =

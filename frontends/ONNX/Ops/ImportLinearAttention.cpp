@@ -91,6 +91,8 @@ LogicalResult LinearAttention::readShapes() {
                         "together");
   if (batch < 1 || length < 1 || keySize < 1 || valueSize < 1)
     return node.unsupported("expected an element of each axis at least");
+  // One type for all, but the state is kept in fp32 or fp64: it is a sum over
+  // all steps.
   Type element = node.operandType(kQuery).getElementType();
   if (!isa<FloatType>(element))
     return node.invalid("expected floats");
@@ -109,6 +111,7 @@ LogicalResult LinearAttention::readShapes() {
 // decay has a number for each head or each of its keys' elements, beta one for
 // each head or one for all.
 LogicalResult LinearAttention::checkGates() {
+  // Gates run along batch and steps, as queries do.
   auto hasSize = [&](unsigned index, std::initializer_list<int64_t> sizes) {
     ArrayRef<int64_t> shape = node.operandShape(index);
     return shape.size() == 3 && shape[0] == batch && shape[1] == length &&
@@ -121,6 +124,7 @@ LogicalResult LinearAttention::checkGates() {
   if (corrects && !hasSize(kBeta, {kv, 1}))
     return node.invalid("expected beta of shape [" + Twine(batch) + ", " +
                         Twine(length) + ", " + Twine(kv) + " or 1]");
+  // The state is a matrix of keys by values for each head.
   const int64_t state[] = {batch, kv, keySize, valueSize};
   if (node.hasInput(kPast) && node.operandShape(kPast) != ArrayRef(state))
     return node.invalid("expected past_state of shape [" + Twine(batch) + ", " +
@@ -180,6 +184,7 @@ SmallVector<Value> LinearAttention::step(Value state, ArrayRef<Value> parts) {
 LogicalResult LinearAttention::import() {
   if (failed(readRule()) || failed(readShapes()) || failed(checkGates()))
     return failure();
+  // Each step reads its row of queries, keys, values and gates.
   SmallVector<Value> scanned = collectSteps();
   Value first = firstState();
   if (!first || llvm::is_contained(scanned, Value()))
@@ -246,6 +251,7 @@ static Value lastPositions(NodeImporter &node, Value x, Value past,
 static LogicalResult importCausalConv(NodeImporter &node) {
   SmallVector<int64_t> shape(node.operandShape(0)),
       weight(node.operandShape(1));
+  // One filter for each channel, as a depthwise convolution has.
   if (shape.size() != 3 || weight.size() != 3 || weight[0] != shape[1] ||
       weight[1] != 1 || weight[2] < 1)
     return node.invalid("expected an input of shape [batch, channels, length] "
@@ -256,6 +262,7 @@ static LogicalResult importCausalConv(NodeImporter &node) {
     return node.invalid("expected attribute 'activation' to be 'none', 'silu' "
                         "or 'swish', found '" +
                         activation + "'");
+  // The last `size - 1` positions of the text before.
   const int64_t state[] = {shape[0], shape[1], before};
   Value x = node.operand(0), past;
   if (node.hasInput(3)) {
@@ -268,6 +275,7 @@ static LogicalResult importCausalConv(NodeImporter &node) {
   // The convolution.
   Value whole = past ? concatenate(node, {past, x}, 2) : x;
   const int64_t one[] = {1}, pads[] = {past ? 0 : before, 0};
+  // Padding stands for the past where there is none.
   SmallVector<Value> operands = {whole, node.operand(1)};
   if (node.hasInput(2))
     operands.push_back(node.operand(2));

@@ -285,6 +285,8 @@ LogicalResult LoopUnroller::import(int64_t atMost) {
   // Copies are nodes: there must not be too many.
   int64_t most = std::min<int64_t>(
       kMostUnrolled, kMostUnrolledNodes / std::max<size_t>(nodes.size(), 1));
+  // Iteration by iteration, until the condition no longer holds, which must be
+  // known at import.
   bool more = true;
   for (int64_t number = 0; more && number < atMost; ++number) {
     if (number == most)

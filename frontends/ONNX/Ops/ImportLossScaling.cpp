@@ -149,6 +149,8 @@ static LogicalResult importYieldOp(NodeImporter &node) {
     if (llvm::is_contained(without, i))
       continue;
     RankedTensorType type = node.operandType(i);
+    // d(loss) / d(loss) is 1 for one number; of any other value the program
+    // around knows the gradient.
     bool isLoss =
         type.getNumElements() == 1 && isa<FloatType>(type.getElementType());
     if (!isLoss)
@@ -157,6 +159,8 @@ static LogicalResult importYieldOp(NodeImporter &node) {
           "' comes from outside of the graph; choose a loss of it, such as "
           "--loss mse@" +
           node.getInputName(i));
+    // The seed is where the backward pass begins, and where loss scaling goes
+    // in.
     node.setPhase(Phase::Backward);
     auto seed = node.create<GradientSeedOp>({}, {}, type);
     if (!seed || failed(node.define(next++, seed.getOutput())))

@@ -199,6 +199,8 @@ readRanges(NodeImporter &node, ArrayRef<int64_t> shape,
            FailureOr<std::array<SmallVector<int64_t>, 4>> lists) {
   if (failed(lists))
     return failure();
+  // One of each list for an axis; axes and steps may be left out, which the
+  // caller has filled in.
   auto &[starts, ends, axes, steps] = *lists;
   if (ends.size() != starts.size() || axes.size() != starts.size() ||
       steps.size() != starts.size())
@@ -206,6 +208,7 @@ readRanges(NodeImporter &node, ArrayRef<int64_t> shape,
   if (failed(node.normalizeAxes(axes, shape.size())))
     return failure();
   SmallVector<SliceRange> ranges;
+  // ONNX counts negative positions from the end, and clamps what is outside.
   for (auto [start, end, axis, step] : llvm::zip(starts, ends, axes, steps)) {
     if (step == 0)
       return node.invalid("expected steps other than 0");
@@ -227,6 +230,7 @@ readRanges(NodeImporter &node, ArrayRef<int64_t> shape,
     int64_t stride = std::clamp<int64_t>(step, -std::max<int64_t>(length, 1),
                                          std::max<int64_t>(length, 1));
     int64_t distance = std::abs(stride);
+    // As many steps as begin within the range.
     int64_t count = length <= 0 ? 0 : (length + distance - 1) / distance;
     ranges.push_back({axis, count == 0 ? 0 : offset, count, stride});
   }
@@ -437,6 +441,7 @@ static LogicalResult importPad(NodeImporter &node) {
     pads = *given;
     padding = *value;
   }
+  // Opset 18 pads some axes alone.
   if (node.hasInput(3)) {
     auto given = node.integers(3, "axes");
     if (failed(given))

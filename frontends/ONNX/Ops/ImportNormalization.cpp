@@ -60,6 +60,8 @@ static SmallVector<Value> readTrainingOperands(NodeImporter &node) {
 
 static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
                                      Value oldValue, Value newValue) {
+  // A body that runs many times, or not at all, would leave open which value is
+  // the next.
   if (!node.getFunction().runsOnce())
     return node.unsupported("running statistics are not updated within a loop "
                             "or a branch; --as-exported keeps them as they "
@@ -68,6 +70,8 @@ static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
   VariableOp variable = findState(node, index);
   bool isTraining = node.getMode() == ImportMode::Training;
   if (!variable && isTraining && node.operand(index).getDefiningOp())
+    // A value that is computed anew in every step cannot be kept for the next
+    // one.
     return node.unsupported("expected running statistics that are "
                             "initializers, found '" +
                             node.getInputName(index) + "', which is computed");
@@ -77,6 +81,8 @@ static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
     return node.unsupported("'" + node.getInputName(index) +
                             "' is read as a running statistic here and as "
                             "something else elsewhere");
+  // Two layers with one module's weights update its statistics one after the
+  // other: the later update stands.
   if (oldValue == findUpdate(node, index))
     node.getFunction().removeUpdate(variable);
   if (failed(node.getFunction().addUpdate(variable, newValue)))
@@ -101,17 +107,23 @@ static bool isVarianceUnbiased(NodeImporter &node) {
 static LogicalResult importTrainingBatchNorm(NodeImporter &node, double epsilon,
                                              double momentum,
                                              StringRef savedReader) {
+  // One op with the output, the batch's mean and deviation, and the next
+  // running statistics.
   auto op = node.create<BatchNormOp>(readTrainingOperands(node),
                                      {node.attribute("epsilon", epsilon),
                                       node.attribute("momentum", momentum)});
+  // Running statistics are state, replaced in every step.
   if (!op ||
       failed(updateStatistic(node, 3, op->getOperand(3),
                              op.getNewRunningMean())) ||
       failed(
           updateStatistic(node, 4, op->getOperand(4), op.getNewRunningVar())))
     return failure();
+  // ONNX keeps the biased variance, PyTorch the unbiased one: n / (n - 1) times
+  // as large.
   if (isVarianceUnbiased(node))
     op->setAttr(kUnbiasedRunningVarAttr, node.attributes().getUnitAttr());
+  // Outputs 3 and 4 are what a BatchNormalizationGrad in the same file reads.
   (void)node.define(0, op.getOutput());
   (void)node.define(1, op.getNewRunningMean());
   (void)node.define(2, op.getNewRunningVar());

@@ -149,11 +149,14 @@ static LogicalResult importAdamOptimizer(NodeImporter &node) {
                                         : mode == 0
                                             ? BiasCorrection::Torch
                                             : BiasCorrection::StepSize)};
+  // Operands: rate and count are scalars, whatever shape tools give them.
   Value rate = node.reshape(node.operand(0), {}), w = node.operand(2);
   Value step = node.operand(1);
   Value count = node.reshape(step, {});
   Value gradient = readGradient(
       node, 3, inputs, node.real("max_norm_clip", 1.0), elementTypeOf(w));
+  // Steps in which gradients overflowed change nothing, moments and count
+  // included.
   Value signal = readScalar(node, inputs.signal);
   if (!rate || !count || !gradient)
     return failure();

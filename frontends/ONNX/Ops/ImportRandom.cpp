@@ -158,6 +158,7 @@ static LogicalResult importBiasSoftmax(NodeImporter &node) {
   auto axis = node.normalizeAxis(node.integer("axis", 1), shape.size());
   if (failed(axis))
     return failure();
+  // One softmax over [4, 3, 5] from axis 1 on is one of [4, 15] along its rows.
   ArrayRef<int64_t> all = shape;
   Value rows =
       node.reshape(sum, {ShapedType::getNumElements(all.take_front(*axis)),
@@ -167,6 +168,7 @@ static LogicalResult importBiasSoftmax(NodeImporter &node) {
   Value softmax = node.reshape(
       node.emit<SoftmaxOp>({rows}, {node.attribute("axis", int64_t(1))}),
       shape);
+  // Without a dropout the softmax is all.
   if (!softmax || (drops && failed(node.define(2, softmax))))
     return failure();
   if (!drops)

@@ -37,6 +37,8 @@ static LogicalResult importLSTM(NodeImporter &node) {
                 lstm.add(value, lstm.mul(lstm.gates(p, peephole, 1, 0), of));
           return value;
         };
+        // i, f and c~ from the old cell, the new cell from them; o sees the new
+        // one.
         Value in = lstm.activate(0, gate(0, 0, c));
         Value forget = lstm.joinsInputGate() && in
                            ? lstm.getNode().emit<SubOp>({lstm.one(in), in})
@@ -83,6 +85,7 @@ static LogicalResult importGRU(NodeImporter &node) {
           from = gru.recur(gru.mul(reset, h), prepared[1]);
         }
         Value hidden = gru.activate(1, gru.add(gru.gates(x, 2, 1, 1), from));
+        // Where an activation was refused there is no value.
         if (!update)
           return RecurrentStep{{Value()}, {}};
         Value rest = gru.getNode().emit<SubOp>({gru.one(update), update});

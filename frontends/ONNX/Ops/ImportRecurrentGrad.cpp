@@ -83,12 +83,14 @@ public:
 
 LogicalResult RecurrentGrad::read(
     ArrayRef<std::pair<unsigned, SmallVector<int64_t>>> others) {
+  // The gradients are of the plain cell, as ONNX Runtime's graphs have it.
   if (node.string("direction", "forward") != "forward" ||
       node.hasAttribute("activations") || node.hasAttribute("clip") ||
       node.integer("input_forget", 0) != 0 || node.hasInput(4))
     return node.unsupported("expected the forward direction, the functions by "
                             "default and no clip, input_forget or "
                             "sequence_lens");
+  // One type throughout.
   for (unsigned index = 0; index < node.getNumInputs(); ++index)
     if (node.hasInput(index) && node.operandType(index).getElementType() !=
                                     node.operandType(0).getElementType())
@@ -104,6 +106,7 @@ LogicalResult RecurrentGrad::read(
                         ", as R has it");
   if (length < 1 || batch < 1 || inputSize < 1 || hidden < 1)
     return node.unsupported("expected an element of each axis of X at least");
+  // Gates lie one behind the other along one axis, biases of both products too.
   int64_t width = gates * hidden;
   std::vector<std::pair<unsigned, SmallVector<int64_t>>> expected = {
       {1, {1, width, inputSize}},
@@ -123,6 +126,8 @@ LogicalResult RecurrentGrad::read(
       os << "]";
       return node.invalid(text);
     }
+  // The operands as one direction's matrices, and states before each step: the
+  // initial one, then all but the last.
   x = node.operand(0);
   w = matrix(1), r = matrix(2);
   hBefore = before(steps(states, hidden), state(5));
@@ -184,6 +189,7 @@ Value RecurrentGrad::rows(Value steps) {
 LogicalResult RecurrentGrad::loop(ArrayRef<Value> carried,
                                   ArrayRef<Value> scanned,
                                   ArrayRef<Value> invariant, Body body) {
+  // An operand that failed leaves no loop behind.
   for (ArrayRef<Value> values : {carried, scanned, invariant})
     if (node.hasFailed() || llvm::is_contained(values, Value()))
       return failure();
@@ -198,6 +204,7 @@ LogicalResult RecurrentGrad::loop(ArrayRef<Value> carried,
     setPhase(scan, *phase);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(&scan.getBody().front());
+  // One step back, on the body's arguments.
   SmallVector<Value> yielded =
       body(SmallVector<Value>(scan.getCarriedArguments()),
            SmallVector<Value>(scan.getScannedArguments()),
@@ -205,6 +212,7 @@ LogicalResult RecurrentGrad::loop(ArrayRef<Value> carried,
   if (node.hasFailed() || llvm::is_contained(yielded, Value()))
     return failure();
   YieldOp::create(builder, node.getLocation(), yielded);
+  // Gradients of the initial states, and of the gates' sums of every step.
   last.assign(scan.getLast().begin(), scan.getLast().end());
   perStep = scan.getStacked().front();
   return success();
@@ -283,6 +291,7 @@ static LogicalResult importLSTMGrad(NodeImporter &node) {
   RecurrentGrad grad(node, 4, 8);
   FailureOr<SmallVector<int64_t>> all = savedStates(node, {8, 9, 10});
   if (failed(all))
+    // The saved states say how long the sequence is.
     return failure();
   SmallVector<int64_t> hAll = *all;
   int64_t length = hAll[0], batch = hAll[2], hidden = hAll[3];
@@ -295,11 +304,13 @@ static LogicalResult importLSTMGrad(NodeImporter &node) {
                         {12, state},
                         {13, state}})))
     return failure();
+  // What the forward pass saved, step by step.
   Value c = grad.steps(9, hidden), gates = grad.steps(10, 4 * hidden);
   Value cBefore = grad.before(c, grad.state(6));
   SmallVector<Value> invariant = {grad.r};
   if (node.hasInput(7))
     invariant.push_back(node.reshape(node.operand(7), {3 * hidden}));
+  // Step by step the gradient of the gates, then all products at once.
   auto step = [&](ArrayRef<Value> carried, ArrayRef<Value> parts,
                   ArrayRef<Value> rest) {
     return stepLSTM(node, grad, carried, parts, rest);
@@ -319,6 +330,8 @@ static LogicalResult importLSTMGrad(NodeImporter &node) {
       failed(grad.define(4, grad.last[0], state)) ||
       failed(grad.define(5, grad.last[1], state)))
     return failure();
+  // A peephole's weight meets the cell that its gate saw: c of this step for
+  // the output gate, c before it for the others.
   if (!node.hasOutput(6))
     return success();
   auto peephole = [&](unsigned index, Value cells) {

@@ -102,15 +102,19 @@ static double filterAt(const Sampling &sampling, double distance) {
 SmallVector<double> ResizedAxis::weigh(const Sampling &sampling,
                                        int64_t position) const {
   SmallVector<double> weights(in, 0.0);
+  // A copy of one element has a single weight.
   if (sampling.filter == Filter::Nearest) {
     weights[findNearest(sampling, position)] = 1.0;
     return weights;
   }
+  // The filter reaches 1 element (linear) or 2 (cubic) to each side of the
+  // place, and more where it is widened.
   auto x = locate<double>(sampling, position);
   double narrow = sampling.antialias ? std::min(scale, 1.0) : 1.0;
   double radius = (sampling.filter == Filter::Cubic ? 2 : 1) / narrow;
   double sum = 0.0;
   auto last = static_cast<int64_t>(std::ceil(x + radius));
+  // Weights outside fall on the element at the edge, unless they are left out.
   for (auto i = static_cast<int64_t>(std::floor(x - radius)); i <= last; ++i) {
     if (sampling.excludeOutside && (i < 0 || i >= in))
       continue;
@@ -118,6 +122,8 @@ SmallVector<double> ResizedAxis::weigh(const Sampling &sampling,
     weights[std::clamp<int64_t>(i, 0, in - 1)] += weight;
     sum += weight;
   }
+  // What is left out, or what a widened filter sums to, is made up for: weights
+  // sum to 1.
   if (sum != 0 && (sampling.antialias || sampling.excludeOutside))
     for (double &weight : weights)
       weight /= sum;
@@ -450,6 +456,7 @@ static LogicalResult importUpsample(NodeImporter &node) {
              node.hasAttribute("width_scale")) {
     scales = {1, 1, node.real("height_scale", 1), node.real("width_scale", 1)};
   }
+  // All axes of the input have a scale.
   auto numbers =
       llvm::to_vector(llvm::seq<int64_t>(0, node.operandShape(0).size()));
   SmallVector<ResizedAxis> axes = axesOf(node, numbers);

@@ -33,17 +33,20 @@ static FailureOr<RoiPooling> readRoiPooling(NodeImporter &node) {
   if (mode != "avg" && mode != "max")
     return node.invalid("expected attribute 'mode' to be avg or max, found '" +
                         mode + "'");
+  // Where a box begins: `half_pixel` subtracts half an element.
   if (node.getOpset() >= 16)
     coordinates = node.string("coordinate_transformation_mode", "half_pixel");
   if (coordinates != "half_pixel" && coordinates != "output_half_pixel")
     return node.invalid("attribute 'coordinate_transformation_mode' is '" +
                         coordinates + "'");
+  // Bins of the result, and samples in each of them.
   pooling.isMax = mode == "max";
   pooling.halfPixel = coordinates == "half_pixel";
   pooling.bins[0] = node.integer("output_height", 1);
   pooling.bins[1] = node.integer("output_width", 1);
   pooling.samples = node.integer("sampling_ratio", 0);
   pooling.scale = node.real("spatial_scale", 1.0);
+  // Each sample is an element of a list, so there cannot be any number.
   constexpr int64_t kMost = int64_t(1) << 16;
   for (int64_t count : {pooling.bins[0], pooling.bins[1]})
     if (count < 1 || count > kMost)
@@ -149,12 +152,14 @@ static int64_t countSamples(const HostTensor &boxes, int64_t box, bool isX,
 // by itself, and then in the order of the model.
 static Value poolAdaptively(NodeImporter &node, const HostTensor &boxes,
                             const RoiPooling &pooling) {
+  // Boxes of 3 x 5 samples are one group, boxes of 4 x 4 another.
   std::map<std::pair<int64_t, int64_t>, SmallVector<int64_t>> groups;
   int64_t count = boxes.getShape()[0];
   for (int64_t box = 0; box < count; ++box)
     groups[{countSamples(boxes, box, false, pooling),
             countSamples(boxes, box, true, pooling)}]
         .push_back(box);
+  // Box after box in the order of the groups.
   Value rois = toPlace(node, node.operand(1));
   SmallVector<Value> parts;
   SmallVector<int64_t> order(count);
@@ -179,6 +184,7 @@ static Value poolAdaptively(NodeImporter &node, const HostTensor &boxes,
                {node.operandShape(0)[1], static_cast<int64_t>(members.size()),
                 pooling.bins[0], pooling.bins[1]}));
   }
+  // Back in the order of the model.
   return take(node, concatenate(node, parts, 1), 1, order);
 }
 
@@ -242,10 +248,14 @@ struct DeformedWindow {
 } // namespace
 
 static FailureOr<DeformedWindow> readDeformedWindow(NodeImporter &node) {
+  // The shapes of input, weight and offsets first, then the window that they
+  // share.
   ArrayRef<int64_t> shape = node.operandShape(0),
                     filters = node.operandShape(1);
   ArrayRef<int64_t> offsets = node.operandShape(2);
   DeformedWindow deformed;
+  // Channels in `group` groups have weights of their own, in `offset_group`
+  // groups offsets.
   deformed.group = node.integer("group", 1);
   deformed.offsetGroup = node.integer("offset_group", 1);
   if (node.hasAttribute("auto_pad"))
@@ -270,6 +280,7 @@ static FailureOr<DeformedWindow> readDeformedWindow(NodeImporter &node) {
     return failure();
   deformed.window = *window;
   deformed.taps = ShapedType::getNumElements(filters.drop_front(2));
+  // As many places as a convolution without offsets would have.
   int64_t rank = shape.size() - 2;
   for (int64_t d = 0; d < rank; ++d) {
     int64_t covered = (filters[d + 2] - 1) * window->dilations[d] + 1;

@@ -23,12 +23,14 @@ struct Directions {
 // `count` axes and directions of inputs or outputs, `what` says which.
 static FailureOr<Directions> readDirections(NodeImporter &node, StringRef what,
                                             size_t count) {
+  // By default axis 0, forwards.
   Directions result;
   result.axes.assign(count, 0);
   std::string axes = ("scan_" + what + "_axes").str();
   std::string directions = ("scan_" + what + "_directions").str();
   if (auto given = node.integerList(axes))
     result.axes = *given;
+  // 1 is backwards, from the last element to the first.
   for (int64_t direction :
        node.integerList(directions).value_or(SmallVector<int64_t>(count, 0))) {
     if (direction != 0 && direction != 1)
@@ -36,6 +38,7 @@ static FailureOr<Directions> readDirections(NodeImporter &node, StringRef what,
                           "' is of 0 and 1, found " + Twine(direction));
     result.reversed.push_back(direction);
   }
+  // Inputs and outputs of the body have one of each.
   if (result.axes.size() != count || result.reversed.size() != count)
     return node.invalid("expected " + Twine(count) +
                         " axes and directions of " + what + "s");
@@ -141,6 +144,7 @@ static LogicalResult importScan(NodeImporter &node) {
   std::optional<Graph> graph = readBody(node, "body");
   if (!graph)
     return failure();
+  // How many inputs are carried along, and how many are scanned.
   FailureOr<ScanCounts> counts = readScanCounts(node, *graph, 0);
   if (failed(counts))
     return failure();
@@ -162,6 +166,7 @@ static LogicalResult importScan(NodeImporter &node) {
     if (!scanned.back())
       return failure();
   }
+  // The loop itself, with the body's nodes in it.
   auto results =
       ScanImporter(node, *graph)
           .import(carried, scanned, inputs->reversed, outputs->reversed);
@@ -243,8 +248,13 @@ static LogicalResult importBatchedScan(NodeImporter &node) {
     if (directions->size() != reversed.size())
       return node.invalid("expected " + Twine(reversed.size()) +
                           " directions, found " + Twine(directions->size()));
-    for (auto [i, direction] : llvm::enumerate(*directions))
+    // 1 is backwards.
+    for (auto [i, direction] : llvm::enumerate(*directions)) {
+      if (direction != 0 && direction != 1)
+        return node.invalid("attribute 'directions' is of 0 and 1, found " +
+                            Twine(direction));
       reversed[i] = direction == 1;
+    }
   }
   ArrayRef<int64_t> shape = node.operandShape(1 + counts->carried);
   if (shape.size() < 2)

@@ -82,7 +82,45 @@ private:
 };
 } // namespace
 
+/// Which parts are equal.
+struct EqualParts {
+  /// The first part of each kind, in the order of the result.
+  SmallVector<int64_t> firsts;
+  /// For each part the number of its kind, and for each kind how many there
+  /// are.
+  SmallVector<int64_t> inverse, counts;
+};
+
+// Kinds are sorted by value, or in the order in which they first occur.
+static EqualParts findEqualParts(const Parts &parts, int64_t count,
+                                 bool isSorted) {
+  // Equal parts beside each other, the first one first.
+  EqualParts result;
+  SmallVector<int64_t> order(count), firstOf(count), number(count);
+  std::iota(order.begin(), order.end(), 0);
+  llvm::stable_sort(
+      order, [&](int64_t a, int64_t b) { return parts.compare(a, b) < 0; });
+  for (int64_t i = 0; i < count; ++i) {
+    bool isNew = i == 0 || parts.compare(order[i - 1], order[i]) != 0;
+    if (isNew)
+      result.firsts.push_back(order[i]);
+    firstOf[order[i]] = result.firsts.back();
+  }
+  // Each kind gets a number, which its first part has until then.
+  if (!isSorted)
+    llvm::sort(result.firsts);
+  for (auto [i, first] : llvm::enumerate(result.firsts))
+    number[first] = i;
+  result.counts.assign(result.firsts.size(), 0);
+  for (int64_t first : firstOf) {
+    result.inverse.push_back(number[first]);
+    ++result.counts[number[first]];
+  }
+  return result;
+}
+
 static LogicalResult importUnique(NodeImporter &node) {
+  // The shape of the result depends on the values, so they must be known.
   FailureOr<HostTensor> x = readKnown(node, 0);
   if (failed(x) || !canList(node, x->getNumElements()))
     return failure();
@@ -96,48 +134,35 @@ static LogicalResult importUnique(NodeImporter &node) {
       return failure();
     axis = *given;
   }
+  // A part is all elements at one index of the axis: outer * inner of them, and
+  // none in [2^40, 0].
   int64_t count = shape[axis];
+  if (!canList(node, count))
+    return failure();
   ArrayRef<int64_t> all = shape;
   Parts parts(*x, ShapedType::getNumElements(all.take_front(axis)), count,
               ShapedType::getNumElements(all.drop_front(axis + 1)));
-  // Equal parts beside each other, the first one first.
-  SmallVector<int64_t> order(count), firsts;
-  std::iota(order.begin(), order.end(), 0);
-  llvm::stable_sort(
-      order, [&](int64_t a, int64_t b) { return parts.compare(a, b) < 0; });
-  SmallVector<int64_t> firstOf(count), number(count), counts;
-  for (int64_t i = 0; i < count; ++i) {
-    bool isNew = i == 0 || parts.compare(order[i - 1], order[i]) != 0;
-    if (isNew)
-      firsts.push_back(order[i]);
-    firstOf[order[i]] = firsts.back();
-  }
-  if (node.integer("sorted", 1) == 0)
-    llvm::sort(firsts);
-  for (auto [i, first] : llvm::enumerate(firsts))
-    number[first] = i;
-  SmallVector<int64_t> inverse;
-  counts.assign(firsts.size(), 0);
-  for (int64_t first : firstOf) {
-    inverse.push_back(number[first]);
-    ++counts[number[first]];
-  }
-  shape[axis] = firsts.size();
+  EqualParts found =
+      findEqualParts(parts, count, node.integer("sorted", 1) != 0);
+  // The unique parts, read from where each occurs first.
+  shape[axis] = found.firsts.size();
   SmallVector<int64_t> whole(all);
   whole[axis] = count;
   HostTensor unique = pick(*x, shape, [&](ArrayRef<int64_t> index) {
     SmallVector<int64_t> from(index);
-    from[axis] = firsts[from[axis]];
+    from[axis] = found.firsts[from[axis]];
     return getPosition(from, whole);
   });
   auto list = [&](ArrayRef<int64_t> values) {
     return HostTensor::fromIntegers(
         node.getContext(), {static_cast<int64_t>(values.size())}, values);
   };
-  if (failed(node.define(0, unique)) || failed(node.define(1, list(firsts))) ||
-      failed(node.define(2, list(inverse))))
+  // Values, first indices, inverse indices and counts.
+  if (failed(node.define(0, unique)) ||
+      failed(node.define(1, list(found.firsts))) ||
+      failed(node.define(2, list(found.inverse))))
     return failure();
-  return node.define(3, list(counts));
+  return node.define(3, list(found.counts));
 }
 
 //===----------------------------------------------------------------------===//
@@ -194,6 +219,7 @@ static FailureOr<Suppression> readSuppression(NodeImporter &node) {
     else
       limits.score = static_cast<float>(value->getDouble(0));
   }
+  // NaN is no share either.
   if (!(limits.overlap >= 0 && limits.overlap <= 1))
     return node.invalid("expected an iou_threshold from 0 to 1");
   return limits;
@@ -245,6 +271,7 @@ suppress(ArrayRef<SuppressedBox> boxes, ArrayRef<float> scores,
 }
 
 static LogicalResult importNonMaxSuppression(NodeImporter &node) {
+  // A box by two corners, or by its center and size.
   bool isCentered = node.integer("center_point_box", 0) != 0;
   FailureOr<HostTensor> boxes = readKnown(node, 0);
   FailureOr<HostTensor> scores = readKnown(node, 1);
@@ -257,6 +284,8 @@ static LogicalResult importNonMaxSuppression(NodeImporter &node) {
       classes[2] != shape[1])
     return node.invalid("expected boxes of floats of shape (N, boxes, 4) and "
                         "scores of shape (N, classes, boxes)");
+  // Comparisons are in float, as in ONNX Runtime: an overlap that equals the
+  // threshold must equal it there.
   if (!canList(node, boxes->getNumElements()) ||
       !canList(node, scores->getNumElements()))
     return failure();
@@ -267,6 +296,8 @@ static LogicalResult importNonMaxSuppression(NodeImporter &node) {
   SmallVector<int64_t> selected;
   constexpr int64_t kMostComparisons = int64_t(1) << 32; // some seconds
   int64_t count = shape[1], left = kMostComparisons;
+  // Class by class the boxes with the highest scores, without those that
+  // overlap them.
   for (int64_t sample = 0; sample < shape[0]; ++sample)
     for (int64_t each = 0; each < classes[1]; ++each) {
       auto taken = suppress(
@@ -278,6 +309,7 @@ static LogicalResult importNonMaxSuppression(NodeImporter &node) {
       for (int64_t box : *taken)
         selected.append({sample, each, box});
     }
+  // A row (sample, class, box) for each.
   return node.define(0, HostTensor::fromIntegers(
                             node.getContext(),
                             {static_cast<int64_t>(selected.size()) / 3, 3},

@@ -134,6 +134,12 @@ static FailureOr<SmallVector<int64_t>> readLengths(NodeImporter &node,
     if (length < 1)
       return node.invalid("expected parts of at least 1 element, found " +
                           Twine(length));
+    // Each part is an op of its own: an axis of 2^40 elements has none to give.
+    constexpr int64_t kMostParts = int64_t(1) << 16;
+    if ((extent - 1) / length >= kMostParts)
+      return node.unsupported("an axis of " + Twine(extent) +
+                              " elements has too many parts, expected " +
+                              Twine(kMostParts) + " at most");
     for (int64_t left = extent; left > 0; left -= length)
       lengths.push_back(std::min(length, left));
   }

@@ -111,6 +111,7 @@ mpc::onnx_frontend::inferSqueeze(NodeImporter &node) {
                   [](int64_t extent) { return extent != 1; });
     return result;
   }
+  // Others must have size 1: nothing is lost but the axis.
   auto normalized = node.normalizeAxes(**axes, shape.size());
   if (failed(normalized))
     return failure();
@@ -181,11 +182,14 @@ static LogicalResult defineTensor(NodeImporter &node,
 
 static LogicalResult importConstant(NodeImporter &node) {
   using Attribute = proto::AttributeProto;
+  // One attribute has the value; tensors first, as exporters write nearly
+  // nothing else.
   MLIRContext *context = node.getContext();
   if (const auto *value = node.find("value", Attribute::TENSOR))
     return defineTensor(node, value->t());
   if (const auto *value = node.find("value_int", Attribute::INT))
     return node.define(0, HostTensor::fromIntegers(context, {}, {value->i()}));
+  // Lists are tensors of rank 1, single numbers of rank 0.
   if (const auto *value = node.find("value_ints", Attribute::INTS))
     return node.define(
         0, HostTensor::fromIntegers(
@@ -197,6 +201,7 @@ static LogicalResult importConstant(NodeImporter &node) {
     return node.define(0, makeFloats(node, {value->floats_size()},
                                      ArrayRef<float>(value->floats().data(),
                                                      value->floats_size())));
+  // Strings and sparse tensors.
   return node.unsupported("expected a value, value_int(s) or value_float(s)");
 }
 

@@ -170,6 +170,7 @@ static Value runRounds(NodeImporter &node, const RankedLines &lines,
 // The same as a loop.
 static Value loopRounds(NodeImporter &node, const RankedLines &lines,
                         int64_t k) {
+  // Before the first round nothing has been found.
   auto [key, score] = startRounds(node, lines);
   if (!key || !score || node.hasFailed())
     return {};
@@ -185,6 +186,7 @@ static Value loopRounds(NodeImporter &node, const RankedLines &lines,
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&scan.getBody().front());
+    // The body reads keys and scores by arguments of its own.
     RankedLines inside = lines;
     inside.keys = scan.getInvariantArguments()[0];
     inside.scores = scan.getInvariantArguments()[1];

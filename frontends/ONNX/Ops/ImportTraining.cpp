@@ -52,6 +52,7 @@ static LogicalResult importGradient(NodeImporter &node) {
     return node.invalid("attributes 'xs' and 'y' are missing");
   if (failed(checkNamedInputs(node, all)))
     return failure();
+  // One gradient for each x.
   if (node.getNode().output_size() != static_cast<int>(xs.size()))
     return node.invalid("expected one output per name in xs, " +
                         Twine(xs.size()) + ", found " +
@@ -68,6 +69,8 @@ static LogicalResult importGradient(NodeImporter &node) {
     return failure();
   if (!isFloatTensor(target) || !llvm::all_of(sources, isFloatTensor))
     return node.invalid("expected floats as xs and y");
+  // The op stands for the derivatives, which the pass `mpc-expand-gradients`
+  // writes out.
   OpBuilder &builder = function.getBuilder();
   auto loc = NameLoc::get(builder.getStringAttr(getNodeName(node.getNode())));
   auto op = GradientOp::create(builder, loc, ValueRange(sources).getTypes(),
@@ -135,9 +138,11 @@ static LogicalResult updateEach(NodeImporter &node,
 }
 
 static LogicalResult importAdam(NodeImporter &node) {
+  // A rate, a count, and for each tensor its value, gradient and two moments.
   auto inputs = readInputs(node, 4);
   if (failed(inputs))
     return failure();
+  // `alpha` and `beta` are what papers call beta1 and beta2.
   SmallVector<NamedAttribute> attributes = {
       node.attribute("beta1", node.real("alpha", 0.9f)),
       node.attribute("beta2", node.real("beta", 0.999f)),
@@ -146,6 +151,8 @@ static LogicalResult importAdam(NodeImporter &node) {
       node.attribute("decay_mode", DecayMode::L2),
       node.attribute("bias_correction", BiasCorrection::StepSize)};
   double post = node.real("norm_coefficient_post", 0.0);
+  // Tensors are independent of each other, each with a name of its own for
+  // messages.
   for (int64_t i = 0; i < inputs->count; ++i) {
     node.setSuffix(("#" + node.getInputName(2 + i)).str());
     Value gradient = inputs->tensor(node, 1, i);
@@ -174,6 +181,7 @@ static LogicalResult importAdam(NodeImporter &node) {
         return failure();
       parameter = decay.getNewParam();
     }
+    // New values, then new first moments, then new second ones.
     (void)node.define(i, parameter);
     (void)node.define(inputs->count + i, op.getNewM());
     (void)node.define(2 * inputs->count + i, op.getNewV());

@@ -74,10 +74,14 @@ std::optional<IntegerRange> RangeFinder::computeConstant(ConstantOp op) {
 // Sums, differences and products have their extremes where the operands do.
 std::optional<IntegerRange> RangeFinder::computeBinary(Operation *op) {
   IntegerRange a = find(op->getOperand(0)), b = find(op->getOperand(1));
+  // The larger of a in [0, 5] and b in [3, 9] is in [3, 9], the smaller in
+  // [0, 5].
   if (isa<MaximumOp>(op))
     return IntegerRange{std::max(a.low, b.low), std::max(a.high, b.high)};
   if (isa<MinimumOp>(op))
     return IntegerRange{std::min(a.low, b.low), std::min(a.high, b.high)};
+  // The extremes of [-2, 3] * [-4, 5], -12 and 15, are among the four products
+  // of the ends.
   std::optional<IntegerRange> range;
   for (int64_t left : {a.low, a.high})
     for (int64_t right : {b.low, b.high}) {
@@ -86,6 +90,7 @@ std::optional<IntegerRange> RangeFinder::computeBinary(Operation *op) {
           isa<AddOp>(op)   ? __builtin_add_overflow(left, right, &result)
           : isa<SubOp>(op) ? __builtin_sub_overflow(left, right, &result)
                            : __builtin_mul_overflow(left, right, &result);
+      // A sum that leaves 64 bits has no range here.
       if (overflows)
         return std::nullopt;
       range = range ? unite(*range, {result, result})
@@ -121,6 +126,8 @@ std::optional<IntegerRange> RangeFinder::computeSum(Operation *op,
 std::optional<IntegerRange> RangeFinder::compute(Operation *op) {
   using Found = std::optional<IntegerRange>;
   return llvm::TypeSwitch<Operation *, Found>(op)
+      // Ops that change type, shape or order of elements keep their range;
+      // find() drops a range that the type does not hold.
       .Case([&](ConstantOp constant) { return computeConstant(constant); })
       .Case<CastOp, ReshapeOp, TransposeOp, ExpandOp, SliceOp, ReduceMaxOp>(
           [&](Operation *same) -> Found {
@@ -128,6 +135,7 @@ std::optional<IntegerRange> RangeFinder::compute(Operation *op) {
               return std::nullopt;
             return find(same->getOperand(0));
           })
+      // One of several values.
       .Case([&](ConcatOp concat) -> Found {
         IntegerRange range = find(concat.getInputs().front());
         for (Value input : concat.getInputs().drop_front())
@@ -140,6 +148,7 @@ std::optional<IntegerRange> RangeFinder::compute(Operation *op) {
       .Case<AddOp, SubOp, MulOp, MaximumOp, MinimumOp>(
           [&](Operation *binary) { return computeBinary(binary); })
       .Case([&](ModOp mod) { return computeMod(mod); })
+      // Of n elements in [low, high].
       .Case([&](ReduceSumOp sum) {
         int64_t results = typeOf(sum.getResult()).getNumElements();
         int64_t elements = typeOf(sum.getOperand()).getNumElements();

@@ -223,12 +223,15 @@ OpT NodeImporter::create(llvm::ArrayRef<mlir::Value> operands,
   mlir::OperationState state =
       startOp(OpT::getOperationName(), operands, attributes);
   std::string message;
+  // Verifiers and inference report to the context: the first message becomes
+  // the node's error.
   mlir::ScopedDiagnosticHandler handler(getContext(),
                                         [&](mlir::Diagnostic &diagnostic) {
                                           if (message.empty())
                                             message = diagnostic.str();
                                           return mlir::success();
                                         });
+  // Properties before types: inference reads axes and the like from them.
   mlir::OpaqueProperties properties(nullptr);
   if constexpr (!std::is_same_v<typename OpT::Properties,
                                 mlir::EmptyProperties>) {
@@ -242,6 +245,7 @@ OpT NodeImporter::create(llvm::ArrayRef<mlir::Value> operands,
       return {};
     }
   }
+  // The type is given, or follows from the operands.
   if (result) {
     state.addTypes(result);
   } else if constexpr (OpT::template hasTrait<

@@ -31,6 +31,7 @@ llvm::ArrayRef<OpEntry> getDenseLossOps();
 llvm::ArrayRef<OpEntry> getElementwiseOps();
 llvm::ArrayRef<OpEntry> getMovementOps();
 llvm::ArrayRef<OpEntry> getIndexedOps();
+llvm::ArrayRef<OpEntry> getOverlayOps();
 llvm::ArrayRef<OpEntry> getPoolingOps();
 llvm::ArrayRef<OpEntry> getPositionOps();
 llvm::ArrayRef<OpEntry> getGridOps();

@@ -192,17 +192,21 @@ bool Rebatch::averagesSum(NodeImporter &node) {
 // nothing of the sample.
 void Rebatch::followSources(NodeImporter &node) {
   StringRef op = node.getOpType();
+  // From an input with a batch, or from what was computed of one.
   bool readsShape = op == "Shape" || op == "Size";
   bool ofSamples = false, ofShapes = readsShape;
   for (const std::string &input : node.getNode().input()) {
     ofSamples |= findPlace(input) || fromSamples.contains(input);
     ofShapes |= fromShapes.contains(input);
   }
+  // Values that hold elements of samples differ from sample to sample; numbers
+  // that were read off their shapes do not.
   for (const std::string &output : node.getNode().output()) {
     if (ofSamples && !readsShape)
       fromSamples.insert(output);
     else if (ofShapes)
       fromShapes.insert(output);
+    // How many terms each sum of a product has.
     if (op == "MatMul" || op == "Gemm")
       if (auto shape = getKnownShape(node, node.getInputName(0));
           shape && !shape->empty())
@@ -425,10 +429,12 @@ bool Rebatch::liesBesideBatch(StringRef name) const {
 }
 
 LogicalResult Rebatch::follow(NodeImporter &node) {
+  // The second import: is the batch still where the first one had it?
   if (!recording) {
     followSources(node);
     noteNumber(node);
   }
+  // Outputs, in the first import noted and in the second compared.
   for (const std::string &name : node.getNode().output()) {
     std::optional<Shape> shape =
         name.empty() ? std::nullopt : getKnownShape(node, name);
@@ -440,6 +446,8 @@ LogicalResult Rebatch::follow(NodeImporter &node) {
       continue;
     }
     shapes[name] = *shape;
+    // Integers in a list are likely shapes, in which the file's batch may
+    // stand.
     auto constant = node.getFunction().lookup(name).constant;
     if (constant && !constant->isFloat() && shape->size() == 1)
       integers[name] = constant->getIntegers();

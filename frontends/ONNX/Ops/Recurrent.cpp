@@ -97,6 +97,7 @@ LogicalResult RecurrentImporter::readActivations() {
   SmallVector<double> alphas = readFloats("activation_alpha");
   SmallVector<double> betas = readFloats("activation_beta");
   size_t nextAlpha = 0, nextBeta = 0;
+  // A function that has no parameter leaves the lists as they are.
   for (const std::string &name : names) {
     std::optional<GateFunction> activation = findActivation(name);
     if (!activation)
@@ -225,6 +226,7 @@ LogicalResult RecurrentImporter::readShapes() {
       {5, state},
       {6, state},
       {7, {directions, 3 * hidden}}};
+  // Initial states of zeros may still have the batch of the export.
   for (const auto &[index, wanted] : expected)
     if (node.hasInput(index) && node.operandShape(index) != ArrayRef(wanted) &&
         !isZeroOfExportedBatch(index)) {
@@ -328,6 +330,8 @@ LogicalResult RecurrentImporter::addLoop(ArrayRef<Value> carried,
                 [](Value value) { return value != nullptr; });
   OpBuilder &builder = node.getFunction().getBuilder();
   // What it gives: states, and for the gradient gates too.
+  // The sequence of hidden states; a gradient op reads cell states and gates as
+  // well.
   auto sequence = RankedTensorType::get({length, batch, hidden}, element);
   SmallVector<Type> stacked = {sequence};
   if (isTraining()) {
@@ -341,6 +345,8 @@ LogicalResult RecurrentImporter::addLoop(ArrayRef<Value> carried,
   if (std::optional<Phase> phase = node.getPhase())
     setPhase(scan, *phase);
 
+  // The body's arguments: what the last step left, this step's input, and what
+  // all steps read.
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(&scan.getBody().front());
   SmallVector<Value> old(scan.getCarriedArguments()), arguments;
@@ -364,6 +370,7 @@ LogicalResult RecurrentImporter::addLoop(ArrayRef<Value> carried,
   if (node.hasFailed() || llvm::is_contained(yielded, Value()))
     return failure();
   YieldOp::create(builder, node.getLocation(), yielded);
+  // After the last step states are results, as are their sequences.
   last.emplace_back(scan.getLast());
   sequences.push_back(scan.getStacked().front());
   llvm::append_range(saved, scan.getStacked().drop_front());

@@ -50,6 +50,7 @@ Error ShapeBinder::collectShape(const proto::ValueInfoProto &input,
   const auto &tensor = input.type().tensor_type();
   if (!tensor.has_shape())
     return Error::success(); // any shape goes
+  // The rank is fixed by the file.
   const auto &dims = tensor.shape().dim();
   if (static_cast<size_t>(dims.size()) != shape.size())
     return model.error(ErrorKind::Usage,
@@ -57,6 +58,8 @@ Error ShapeBinder::collectShape(const proto::ValueInfoProto &input,
                            Twine(shape.size()) + " dimensions, expected " +
                            Twine(dims.size()));
   for (int i = 0; i < dims.size(); ++i) {
+    // A dimension that the file has as a number stays it, but for the batch of
+    // an import for another one.
     if (!isDynamic(dims[i])) {
       bool isBatch = getBatchAxis(input) == i && isRebatched(input);
       if ((isBatch ? rebatch->getWanted() : dims[i].dim_value()) != shape[i])
@@ -70,6 +73,8 @@ Error ShapeBinder::collectShape(const proto::ValueInfoProto &input,
                                           : std::string()));
       continue;
     }
+    // An open one, such as `batch` or `tokens`, is the same wherever it is
+    // named.
     if (Error error = bind(getSymbol(input, i), shape[i], input.name()))
       return error;
   }
@@ -190,6 +195,7 @@ static std::string listInputs(ArrayRef<const proto::ValueInfoProto *> inputs,
 // What --batch-axis names are axes of inputs.
 Error ShapeBinder::checkBatchAxes(
     ArrayRef<const proto::ValueInfoProto *> inputs) {
+  // Options in the order of the command line, each an input's name and an axis.
   for (const auto &entry : options.batchAxes) {
     const std::string &name = entry.first;
     int64_t axis = entry.second;
@@ -197,10 +203,12 @@ Error ShapeBinder::checkBatchAxes(
         llvm::find_if(inputs, [&](const proto::ValueInfoProto *input) {
           return input->name() == name;
         });
+    // A misspelt name lists what there is.
     if (found == inputs.end())
       return model.error(ErrorKind::Usage, "--batch-axis: there is no input '" +
                                                name + "', but " +
                                                listInputs(inputs, name));
+    // Inputs without a shape get one later, from --shape.
     const proto::ValueInfoProto &input = **found;
     bool isKnown = input.type().tensor_type().has_shape();
     if (isKnown && axis >= input.type().tensor_type().shape().dim_size())
@@ -268,6 +276,8 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
               printType(model, input.type()));
     shape.push_back(bound->second);
   }
+  // A hostile or mistyped extent is refused here, for everything behind
+  // multiplies extents.
   constexpr int64_t kMostBytes = int64_t(1) << 46;
   if (llvm::any_of(shape, [](int64_t extent) { return extent < 0; }))
     return model.error(ErrorKind::InvalidInput, what + ": negative dimension");
@@ -298,6 +308,8 @@ std::string mpc::onnx_frontend::printType(const Model &model,
   else
     os << "type" << tensor.elem_type();
   llvm::consumeError(element.takeError());
+  // The shape as the file has it: [N,3,224,224], with names and with ? for what
+  // has none.
   if (!tensor.has_shape())
     return text + "[...]";
   os << '[';

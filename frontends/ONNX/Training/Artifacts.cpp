@@ -96,12 +96,14 @@ Error ArtifactImporter::findInputs(const Graph &graph) {
         node->input_size() == 5;
     for (int index = 3; hasStatistics && index < 5; ++index)
       inputs.statistics.insert(node->input(index));
+    // A gradient goes into an accumulator, (buffer, gradient, reset).
     if (!isAccumulator(*node))
       continue;
     if (node->input_size() < 2)
       return training.error(ErrorKind::InvalidInput,
                             "node '" + getNodeName(*node) +
                                 "': expected a buffer and a gradient");
+    // The name of the parameter is in that of its buffer or gradient.
     auto parameter = getParameterName(*node);
     if (!parameter)
       return training.error(ErrorKind::Unsupported,
@@ -227,6 +229,8 @@ void ArtifactImporter::addAccumulators(FunctionImporter &function) {
 }
 
 Error ArtifactImporter::importAccumulate() {
+  // The training graph: forward, backward, and an accumulator for each
+  // parameter.
   Expected<Graph> graph =
       Graph::check(training, {&training.getProto().graph()});
   if (!graph)
@@ -236,6 +240,7 @@ Error ArtifactImporter::importAccumulate() {
   FunctionImporter function(module, *graph, kAccumulateFunction);
   Error inputErrors = addInputs(function, *graph);
   bindGradientSeeds(function, *graph);
+  // Its outputs are the user's, but for those of accumulators.
   std::vector<StringRef> outputs, needed;
   for (const proto::ValueInfoProto *output : graph->getOutputs()) {
     const proto::NodeProto *producer = graph->getProducer(output->name());
@@ -250,6 +255,7 @@ Error ArtifactImporter::importAccumulate() {
   if (inputErrors)
     return llvm::joinErrors(std::move(inputErrors),
                             function.reportUnsupported(nodes));
+  // One call adds one micro batch; the count says how many there were.
   function.importNodes(nodes);
   if (!module.hasFailed()) {
     addTrainingOutputs(function, outputs);
@@ -273,11 +279,13 @@ Error ArtifactImporter::importEval(StringRef path) {
       Graph::check(**model, {&(*model)->getProto().graph()});
   if (!graph)
     return graph.takeError();
+  // Parameters are the variables that the training graph made.
   FunctionImporter function(module, *graph, kEvalFunction);
   if (Error error = addInputs(function, *graph))
     return error;
   std::vector<StringRef> outputs;
   for (const proto::ValueInfoProto *output : graph->getOutputs())
+    // Losses and metrics.
     outputs.push_back(output->name());
   function.importNodes(graph->getNodesFor(outputs));
   if (!module.hasFailed()) {

@@ -82,6 +82,7 @@ void mpc::onnx_frontend::addAccumulation(FunctionImporter &function,
     return module.report(function.getModel().error(
         ErrorKind::InvalidInput, "gradient '" + accumulation.gradient +
                                      "' has another type than its parameter"));
+  // A variable of zeros, to which each call adds its gradient.
   accumulation.buffer = module.getVariable(accumulation.name + kGradientSuffix,
                                            Role::Accumulator, type);
   OpBuilder &builder = function.getBuilder();
@@ -236,6 +237,7 @@ LogicalResult OptimizerImporter::importClip(NodeImporter &node) {
 
 // adam_mode 0 is PyTorch's AdamW, 1 that of Hugging Face's transformers.
 LogicalResult OptimizerImporter::importAdamW(NodeImporter &node) {
+  // A list of gradients, one for each parameter.
   auto gradients = getGradients(node, 3);
   if (failed(gradients))
     return failure();
@@ -255,6 +257,7 @@ LogicalResult OptimizerImporter::importAdamW(NodeImporter &node) {
       node.attribute("decay_mode", mode == 0 ? DecayMode::Decoupled
                                              : DecayMode::DecoupledAfter),
       node.attribute("bias_correction", correction)};
+  // Parameter by parameter, with the moments that its name finds.
   for (auto [accumulation, gradient] : llvm::zip(accumulations, *gradients)) {
     node.setSuffix("#" + accumulation.name);
     VariableOp parameter = accumulation.parameter;

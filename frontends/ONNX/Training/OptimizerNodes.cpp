@@ -39,6 +39,7 @@ static OptimizerNode readLamb(const proto::NodeProto &node) {
 static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
   llvm::StringRef domain = normalizeDomain(node.domain());
   llvm::StringRef op = node.op_type();
+  // ONNX's own have groups of inputs: all values, all gradients, all states.
   if (domain == kTraining || domain == "ai.onnx.preview") {
     if (op == "Adam")
       return readGroups(node, 2);
@@ -47,6 +48,8 @@ static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
   }
   OptimizerNode result;
   // Files have them without their domain, too.
+  // ONNX Runtime's have a tensor each; numbers are those of inputs, and pairs
+  // (input, output).
   bool isMicrosoft = domain == kMicrosoft || domain.empty();
   if (isMicrosoft && op == "SGDOptimizer") {
     result.rate = 0;
@@ -64,6 +67,7 @@ static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
   }
   if (isMicrosoft && op == "LambOptimizer")
     return readLamb(node);
+  // Some tools write a plain SGD(value, gradient, rate).
   if (domain.empty() && op == "SGD") {
     result.rate = 2;
     result.parameters = {{0, 0}};

@@ -29,6 +29,7 @@ static void warnAliases(FunctionImporter &function,
     if (!value.aliasOf.empty() && value.stateRole == Role::Parameter)
       names[value.aliasOf].push_back(node->output(0));
   }
+  // Read by one name alone it is an ordinary parameter, whatever it is called.
   for (auto &[parameter, aliases] : names) {
     llvm::erase_if(aliases,
                    [&](StringRef name) { return !read.contains(name); });
@@ -105,6 +106,7 @@ static std::optional<StringRef> findScope(const proto::NodeProto &node) {
 // was two parameters in the program. Nodes without a module's name say nothing.
 static void warnMergedModules(FunctionImporter &function,
                               ArrayRef<const proto::NodeProto *> nodes) {
+  // The modules that read each parameter.
   llvm::MapVector<StringRef, llvm::SetVector<StringRef>> scopes;
   for (const proto::NodeProto *node : nodes) {
     std::optional<StringRef> scope = findScope(*node);
@@ -112,14 +114,17 @@ static void warnMergedModules(FunctionImporter &function,
       continue;
     for (const std::string &input : node->input()) {
       const ImportedValue &value = function.lookup(input);
+      // A table or a weight of many elements is not equal to another by chance.
       if (value.stateRole == Role::Parameter && value.constant &&
           value.constant->getNumElements() <= kLargestMerged)
         scopes[input].insert(*scope);
     }
   }
+  // One module that reads its parameter is what everyone expects.
   scopes.remove_if([](const auto &entry) { return entry.second.size() < 2; });
   if (scopes.empty())
     return;
+  // One example, and how many more there are.
   auto &[name, readers] = scopes.front();
   function.getModule().warn("parameter '" + name + "' is read in " +
                             Twine(readers.size()) + " modules, such as '" +

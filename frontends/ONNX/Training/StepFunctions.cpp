@@ -50,11 +50,14 @@ void StepImporter::addInput(FunctionImporter &function, StringRef name,
     function.bind(name, reshapeTo(function, learningRate, type));
     return;
   }
+  // Loss scaling is mpc's: the graph's own scale is 1.
   if (step.lossScales.contains(name) && isScalar) {
     Attribute one = FloatAttr::get(type.getElementType(), 1.0);
     auto ones = HostTensor::fromAttribute(DenseElementsAttr::get(type, one));
     return function.bindConstant(name, *ones);
   }
+  // An input that counts updates is mpc's counter, from 0 or from 1 as the
+  // optimizer counts.
   auto count = step.stepCounts.find(name);
   if (count != step.stepCounts.end() && isScalar &&
       type.getElementType().isInteger(64)) {
@@ -64,6 +67,7 @@ void StepImporter::addInput(FunctionImporter &function, StringRef name,
     function.bind(name, reshapeTo(function, value, type));
     return;
   }
+  // All else comes with each call.
   function.addInput(name, type, Role::Data);
 }
 
@@ -75,10 +79,13 @@ Error StepImporter::addInputs(FunctionImporter &function,
   for (const proto::NodeProto *node : nodes)
     for (StringRef value : getReadValues(*node))
       read.insert(value);
+  // Dimensions of inputs that no node reads are collected too: they may name
+  // the batch.
   ArrayRef<const proto::ValueInfoProto *> inputs = graph.getInputs();
   ShapeBinder shapes(graph.getModel(), options);
   if (Error error = shapes.collect(inputs))
     return error;
+  // By whether the value comes with each call or is kept.
   for (const proto::ValueInfoProto *input : inputs) {
     if (!read.contains(input->name()))
       continue;
@@ -143,6 +150,8 @@ void StepImporter::markPhases(FunctionImporter &function,
       step.hasBackwardNodes ? step.evalOutputs : step.outputs);
   llvm::DenseSet<const proto::NodeProto *> needed(forward.begin(),
                                                   forward.end());
+  // A learning rate that decays depends on no data, and so belongs to the
+  // update.
   llvm::StringSet<> updated, data;
   for (const proto::ValueInfoProto *input : graph.getInputs())
     if (!options.weights.contains(input->name()) &&
@@ -161,6 +170,7 @@ void StepImporter::markPhases(FunctionImporter &function,
     bool dependsOnData = readsAny(*node, data);
     if (dependsOnData)
       data.insert(node->output().begin(), node->output().end());
+    // Behind an optimizer's node all belongs to the update.
     bool isUpdate =
         readsAny(*node, updated) || step.optimizerNodes.contains(node);
     if (isUpdate || isGradient)
@@ -187,12 +197,14 @@ static bool isCountedUp(Value value) {
 
 void StepImporter::addUpdates(FunctionImporter &function) {
   const Model &model = graph.getModel();
+  // The state's next value is written at the end of the step.
   for (const auto &[state, name] : step.updates) {
     VariableOp variable = module.findVariable(state);
     Value value = function.materialize(name, "");
     // Running statistics are updated by the node that has them.
     if (!variable || !value || variable.getRole() == Role::Statistic)
       continue;
+    // A state keeps its type from step to step.
     std::string what = "update of '" + state + "'";
     if (value.getType() != variable.getType()) {
       std::string found;
@@ -202,6 +214,7 @@ void StepImporter::addUpdates(FunctionImporter &function) {
                                 what + ": '" + name + "' is of type " + found));
       continue;
     }
+    // Kernels update floats; an integer can only count.
     if (variable.getRole() == Role::Counter && !isCountedUp(value)) {
       module.report(model.error(
           ErrorKind::Unsupported,

@@ -8,9 +8,8 @@
 #include "frontends/ONNX/Training/StepGraph.h"
 
 #include "frontends/ONNX/Training/OptimizerNodes.h"
-#include "frontends/ONNX/Training/StepValues.h"
+#include "frontends/ONNX/Training/StepRecogniser.h"
 
-#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -18,66 +17,6 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 using llvm::Error;
 using llvm::Expected;
-
-namespace {
-/// Finds states and what updates them.
-class StepRecogniser {
-public:
-  StepRecogniser(const Graph &graph, const ImportOptions &options)
-      : graph(graph), options(options), values(graph, options) {}
-
-  Expected<std::optional<TrainingStep>> run(std::vector<std::string> &notes);
-  std::optional<TrainingStep> runGradients(std::vector<std::string> &notes);
-
-private:
-  /// Initializers that an update may start from, with how.
-  struct Candidates {
-    llvm::SmallSetVector<StringRef, 4> states;
-    bool subtracts = false; ///< one is `p` of `p - something`
-    bool adds = false;      ///< there is a sum
-  };
-  /// An output that may be a state's next value.
-  struct Open {
-    const proto::ValueInfoProto *output;
-    Candidates candidates;
-    bool isNamed = false;
-  };
-
-  void indexGraph();
-  Error readOptimizers();
-  void addCount(StringRef name, int64_t first);
-  void readStatistics();
-  Error readSpeltOut();
-  Error addUpdate(StringRef state, StringRef value, const Twine &by);
-  Candidates findCandidates(const proto::ValueInfoProto &output);
-  bool isAnchor(const Open &open) const;
-  std::vector<Open> findOpen();
-  Error take(const Open &open);
-  void collectOutputs();
-  void findRate(StringRef name, bool mayBeAnything);
-  void findScalars();
-  void findUpdateNodes();
-  void findParameters();
-  void describe(std::vector<std::string> &notes) const;
-  bool mayHaveLoss() const;
-  Error findLoss();
-
-  Error ambiguous(const Open &open) const;
-
-  const Graph &graph;
-  const ImportOptions &options;
-  StepValues values;
-  TrainingStep step;
-  llvm::StringMap<unsigned> readers;
-  /// By state and by value: what was found so far.
-  llvm::StringMap<std::string> updates, updated;
-  llvm::StringSet<> statistics;
-  unsigned byNode = 0, speltOut = 0;
-  bool hasScalar = false; ///< an output is declared as a scalar
-  /// What optimizers read as the count of updates.
-  llvm::StringSet<> counts;
-};
-} // namespace
 
 //===----------------------------------------------------------------------===//
 // The graph
@@ -182,6 +121,7 @@ StepRecogniser::findCandidates(const proto::ValueInfoProto &output) {
   Candidates found;
   SmallVector<std::pair<StringRef, bool>> worklist = {{output.name(), false}};
   for (unsigned i = 0; i < kMostSteps && !worklist.empty(); ++i) {
+    // Back from the output, op by op, until states are reached.
     auto [name, subtracts] = worklist.pop_back_val();
     if (values.isState(name)) {
       if (values.fits(output, name)) {
@@ -194,6 +134,8 @@ StepRecogniser::findCandidates(const proto::ValueInfoProto &output) {
     if (!node || !normalizeDomain(node->domain()).empty())
       continue;
     StringRef op = node->op_type();
+    // `p - x` and what leaves p in its place: Clip, Where, a product with a
+    // rate.
     int count = node->input_size();
     if ((op == "Identity" || op == "Clip") && count > 0)
       worklist.push_back({node->input(0), subtracts});
@@ -208,6 +150,7 @@ StepRecogniser::findCandidates(const proto::ValueInfoProto &output) {
           worklist.push_back({node->input(operand), subtracts});
     if (op == "Div" && count == 2 && values.isSmall(node->input(1)))
       worklist.push_back({node->input(0), subtracts});
+    // Of a sum any operand may be the state.
     if (op != "Add" && op != "Sum")
       continue;
     found.adds = true;
@@ -321,157 +264,6 @@ Error StepRecogniser::readSpeltOut() {
 }
 
 //===----------------------------------------------------------------------===//
-// The rest of the step
-//===----------------------------------------------------------------------===//
-
-// @eval has the outputs that need neither gradients nor updates.
-void StepRecogniser::collectOutputs() {
-  llvm::StringSet<> derived, orders;
-  for (const proto::NodeProto *node : graph.getNodes()) {
-    bool isGradient = isGradientNode(*node);
-    if (isScalingNode(*node))
-      step.optimizerNodes.insert(node);
-    if (node->op_type() == "Group")
-      orders.insert(node->output().begin(), node->output().end());
-    bool isDerived = isGradient || step.optimizerNodes.contains(node) ||
-                     llvm::any_of(getReadValues(*node), [&](StringRef value) {
-                       return derived.contains(value);
-                     });
-    if (isDerived)
-      derived.insert(node->output().begin(), node->output().end());
-  }
-  // The outputs of the training graph come first: the loss is one of them.
-  for (StringRef value : getYielded(graph)) {
-    step.outputs.push_back(value);
-    step.evalOutputs.push_back(value);
-    orders.insert(value);
-  }
-  step.hasBackwardNodes =
-      llvm::none_of(graph.getNodes(), [](const proto::NodeProto *node) {
-        return node->op_type() == "Gradient";
-      });
-  for (const proto::ValueInfoProto *output : graph.getOutputs()) {
-    StringRef name = output->name();
-    if (updated.count(name) || statistics.contains(name) ||
-        orders.contains(name))
-      continue;
-    step.outputs.push_back(name);
-    if (!derived.contains(name))
-      step.evalOutputs.push_back(name);
-  }
-}
-
-// Whether anything in the graph could be a loss. Without one, an output such as
-// `w - y`, the distance from a table, is what a forward model computes.
-bool StepRecogniser::mayHaveLoss() const {
-  auto mayBeScalar = [](const proto::ValueInfoProto *output) {
-    return !output->type().tensor_type().has_shape() ||
-           isDeclaredScalar(output);
-  };
-  return llvm::any_of(graph.getOutputs(), mayBeScalar) ||
-         llvm::any_of(graph.getNodes(), [](const proto::NodeProto *node) {
-           return isLossNode(*node);
-         });
-}
-
-// The loss is the first scalar whose name says "loss", or else the first
-// scalar.
-Error StepRecogniser::findLoss() {
-  auto isLoss = [](StringRef name) {
-    return name.lower().find("loss") != std::string::npos;
-  };
-  for (std::vector<StringRef> *list : {&step.outputs, &step.evalOutputs})
-    std::stable_partition(list->begin(), list->end(), isLoss);
-  if (!getYielded(graph).empty())
-    return Error::success();
-  llvm::StringSet<> evaluated;
-  for (StringRef name : step.evalOutputs)
-    evaluated.insert(name);
-  auto mayBeScalar = [&](const proto::ValueInfoProto *output) {
-    return evaluated.contains(output->name()) &&
-           (!output->type().tensor_type().has_shape() ||
-            isDeclaredScalar(output));
-  };
-  if (llvm::any_of(graph.getOutputs(), mayBeScalar))
-    return Error::success();
-  // What a loss gives need not be an output.
-  for (const proto::NodeProto *node : graph.getNodes()) {
-    if (isLossNode(*node)) {
-      for (std::vector<StringRef> *list : {&step.outputs, &step.evalOutputs})
-        list->insert(list->begin(), node->output(0));
-      return Error::success();
-    }
-  }
-  return graph.getModel().error(
-      ErrorKind::Unsupported,
-      "the graph is a training step, but no output of it is a scalar that "
-      "could be the loss; make the loss an output, or use --as-exported to run "
-      "the "
-      "graph as it is");
-}
-
-// An input that is a rate of a step, or what a rate is a multiple of.
-void StepRecogniser::findRate(StringRef name, bool mayBeAnything) {
-  StringRef input = values.findScalarInput(name);
-  bool isRate = mayBeAnything || input.contains_insensitive("learning_rate") ||
-                input.equals_insensitive("lr") ||
-                input.equals_insensitive("eta");
-  if (!input.empty() && isRate)
-    step.learningRates.insert(input);
-}
-
-// What updates that are spelt out read: a scalar input by a rate's name, and
-// ones that a backward pass starts from.
-void StepRecogniser::findScalars() {
-  for (const proto::ValueInfoProto *input : graph.getInputs()) {
-    findRate(input->name(), /*mayBeAnything=*/false);
-    if (StringRef(input->name()).contains_insensitive("loss_scale") &&
-        !values.findScalarInput(input->name()).empty())
-      step.lossScales.insert(input->name());
-  }
-  // A constant called as the gradient of a value is where its backward pass
-  // starts.
-  for (const proto::NodeProto *node : graph.getNodes())
-    for (StringRef value : node->output())
-      if (const proto::TensorProto *seed =
-              graph.getInitializer((value + "_grad").str()))
-        step.seeds.insert(seed->name());
-  for (const proto::NodeProto *node : graph.getNodes()) {
-    StringRef op = node->op_type();
-    if (op.contains("SoftmaxCrossEntropy") && op.ends_with("Grad") &&
-        node->input_size() > 0 && graph.getInitializer(node->input(0)) &&
-        readers.lookup(node->input(0)) == 1)
-      step.seeds.insert(node->input(0));
-  }
-}
-
-// The nodes of updates that are spelt out: from the new values back, for as
-// long as every element depends on the same one. Gradients end in sums and
-// products.
-void StepRecogniser::findUpdateNodes() {
-  static const llvm::StringSet<> elementwise = {
-      "Add",        "Sub",   "Mul",  "Div", "Sqrt", "Pow",
-      "Neg",        "Where", "Clip", "Sum", "Max",  "Identity",
-      "Reciprocal", "Abs",   "Sign", "Min", "Cast"};
-  std::vector<const proto::NodeProto *> forward =
-      graph.getNodesFor(step.evalOutputs);
-  llvm::DenseSet<const proto::NodeProto *> seen(forward.begin(), forward.end());
-  // Backwards from new values, through elementwise nodes.
-  std::vector<StringRef> worklist;
-  for (const StateUpdate &update : step.updates)
-    worklist.push_back(update.value);
-  while (!worklist.empty()) {
-    const proto::NodeProto *node = graph.getProducer(worklist.back());
-    worklist.pop_back();
-    if (!node || !elementwise.contains(node->op_type()) ||
-        !seen.insert(node).second)
-      continue;
-    step.optimizerNodes.insert(node);
-    worklist.insert(worklist.end(), node->input().begin(), node->input().end());
-  }
-}
-
-//===----------------------------------------------------------------------===//
 // All of it
 //===----------------------------------------------------------------------===//
 
@@ -487,6 +279,7 @@ void StepRecogniser::findParameters() {
 }
 
 void StepRecogniser::describe(std::vector<std::string> &notes) const {
+  // Who is trained, and what the optimizer keeps: moments, counts.
   std::vector<std::string> trained, others;
   for (const auto &[state, value] : step.updates)
     (step.parameters.contains(state) ? trained : others)
@@ -498,6 +291,7 @@ void StepRecogniser::describe(std::vector<std::string> &notes) const {
       "); it trains " + listFirst(trained, 6) +
       (others.empty() ? "" : "; its state is " + listFirst(others, 6)) +
       "; --as-exported takes the graph as it is");
+  // What the graph decides itself, so that flags are no use.
   if (step.learningRates.empty())
     notes.push_back(
         "the learning rate is the graph's, which --lr does not change");
@@ -506,6 +300,8 @@ void StepRecogniser::describe(std::vector<std::string> &notes) const {
                     step.lossScales.begin()->getKey().str() +
                     "' is 1: --precision and --loss-scale say how the loss is "
                     "scaled");
+  // A count that never moves leaves the bias correction of Adam at its first
+  // step.
   for (const auto &count : counts)
     if (!updates.count(count.getKey()))
       notes.push_back("optimizers read '" + count.getKey().str() +
@@ -545,6 +341,7 @@ StepRecogniser::runGradients(std::vector<std::string> &notes) {
     if (!(parameter.consume_back("_grad") || parameter.consume_back(".grad")) ||
         !graph.getProducer(name) || !values.fits(*output, parameter))
       continue;
+    // A gradient of an input is one of a parameter if the input gets a value.
     if (!values.isState(parameter)) {
       withoutValue.push_back(parameter.str());
       continue;
@@ -560,6 +357,7 @@ StepRecogniser::runGradients(std::vector<std::string> &notes) {
                     "gives their values");
   if (trained.empty())
     return std::nullopt;
+  // Statistics, outputs, the loss and rates, as in a whole step.
   readStatistics();
   collectOutputs();
   if (Error error = findLoss()) {
@@ -567,6 +365,7 @@ StepRecogniser::runGradients(std::vector<std::string> &notes) {
     return std::nullopt;
   }
   findScalars();
+  // The optimizer is mpc's or a graph of its own.
   StringRef flag =
       options.optimizerModel.empty() ? "--optimizer" : "--optimizer-model";
   notes.push_back("taken as a gradient graph; " + flag.str() + " trains " +

@@ -158,16 +158,19 @@ Error TensorOptimizerImporter::readNode(const proto::NodeProto &node,
 }
 
 Error TensorOptimizerImporter::run() {
+  // Rate and count are mpc's, by whatever names the graph has them.
   OpBuilder &builder = function.getBuilder();
   auto scalar = RankedTensorType::get({}, builder.getF32Type());
   learningRate = function.addInput(kLearningRateInput, scalar, Role::Scalar);
   count = function.getState(module.getCounter(kStepVariable));
   nextCount = addIncrement(function, kStepVariable);
   bindNames();
+  // What every node updates, and with which gradient.
   for (const proto::NodeProto *node : graph.getNodes())
     if (std::optional<OptimizerNode> optimizer = readOptimizerNode(*node))
       if (Error error = readNode(*node, *optimizer))
         return error;
+  // An input that nothing explains would have no value.
   for (const proto::ValueInfoProto *input : graph.getInputs())
     if (!bound.contains(input->name()))
       return graph.getModel().error(
@@ -194,6 +197,7 @@ Error TensorOptimizerImporter::run() {
                                     "'" + update.variable.getSymName() +
                                         "' is updated twice");
   }
+  // Gradients start again from zero in the next step.
   if (Error error = resetAccumulators(function, accumulations))
     return error;
   function.finish();

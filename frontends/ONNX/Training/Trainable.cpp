@@ -184,9 +184,12 @@ Facts TrainableSearch::infer(const Node &node) {
                      return input.empty() || getFacts(input).isFixed;
                    });
   result.isFixed &= !op.starts_with("Random");
+  // A value is learned if any operand is.
   result.isLearned = llvm::any_of(node.input(), [&](const std::string &input) {
     return getFacts(input).isLearned;
   });
+  // What a contraction or a normalization gives may have a bias added, which is
+  // learned.
   const WeightedOp *weighted = findWeightedOp(op);
   if (weighted && weighted->kind == Kind::Contraction && !isAngles(node))
     result.takesBias = llvm::any_of(weighted->weights, [&](int index) {
@@ -199,18 +202,24 @@ Facts TrainableSearch::infer(const Node &node) {
     result.isNormalized =
         weighted->weights.size() == 0 || op == "InstanceNormalization";
   }
+  // A row of a table is picked by indices: a lookup if table and indices are
+  // fixed, else an embedding.
   if (op == "Gather" && isTable(node))
     (result.isFixed ? result.isLookup : result.takesBias) = true;
+  // Views and sums pass on what their operands are.
   if (isView(op) || isSum(op) || isQuantization(op) || multipliesByOne(node))
     for (const std::string &input : node.input()) {
       result.takesBias |= getFacts(input).takesBias;
       result.takesPositions |= getFacts(input).takesPositions;
     }
+  // Positions are added to a product that is scaled, as in sqrt(d) * embedding
+  // + position.
   if ((op == "Mul" || op == "Div") && node.input_size() == 2)
     for (int index : {0, 1})
       result.takesPositions |= getFacts(node.input(index)).takesBias &&
                                isNumber(node.input(1 - index)) &&
                                (op == "Mul" || index == 0);
+  // Of a view the facts are its operand's.
   if (isView(op) && node.input_size() > 0) {
     Facts source = getFacts(node.input(0));
     result.isNormalized = source.isNormalized;

@@ -61,12 +61,14 @@ Error TrainingInfoImporter::checkBindings(const Graph &graph) {
     if (!keys.insert(key).second)
       return model.error(ErrorKind::InvalidInput,
                          "update_binding of '" + key + "' is given twice");
+    // The new value comes from the algorithm or from the forward graph.
     if (!isOutput(info.algorithm(), value) &&
         !isOutput(model.getProto().graph(), value))
       return model.error(ErrorKind::InvalidInput,
                          "update_binding of '" + key + "': '" + value +
                              "' is no output of the training algorithm");
   }
+  // A step that updates nothing is a mistake in the file.
   if (keys.empty())
     return model.error(ErrorKind::InvalidInput,
                        "training_info without update_binding changes nothing");
@@ -75,6 +77,7 @@ Error TrainingInfoImporter::checkBindings(const Graph &graph) {
 
 // Runs the initialization graph, which has no inputs, at import.
 Error TrainingInfoImporter::initialize(const Graph &graph) {
+  // Without bindings the initializers' values in the file are the initial ones.
   if (info.initialization_binding_size() == 0)
     return Error::success();
   if (!info.has_initialization())
@@ -87,6 +90,8 @@ Error TrainingInfoImporter::initialize(const Graph &graph) {
   Expected<Graph> initial = Graph::check(model, {&info.initialization()});
   if (!initial)
     return initial.takeError();
+  // In a module of its own, with nothing of the user's: all must fold to
+  // constants.
   ImportOptions none;
   ModuleImporter scratch(none, model.getContext());
   FunctionImporter function(scratch, *initial, kInitFunction);
@@ -94,6 +99,7 @@ Error TrainingInfoImporter::initialize(const Graph &graph) {
   function.finish();
   if (scratch.hasFailed())
     return scratch.finish().takeError();
+  // Each result becomes the value of an initializer.
   for (const auto &binding : info.initialization_binding()) {
     StringRef key = binding.key(), value = binding.value();
     if (!graph.getInitializer(key))

@@ -377,6 +377,8 @@ Carried WeightGradHero::addImages(Value row, Value image, int64_t images,
     Value dyFrom = offset(output, image, row, out);
     Value xFrom = offset(input, image, channel, in);
     Carried next;
+    // A vector of dy is loaded once for all filters, each of which has one
+    // number of x.
     for (int64_t n = 0; n < images; ++n) {
       Value dy = load(y, addIndex(b, dyFrom, n * output.batchStride), width);
       Value from = addIndex(b, xFrom, n * input.batchStride);

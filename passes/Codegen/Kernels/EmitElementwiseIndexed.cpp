@@ -159,6 +159,7 @@ Value RandomStream::drawGroups(Lanes &l, Value index, bool isAligned) const {
   ImplicitLocOpBuilder &b = l.getBuilder();
   int64_t width = cast<VectorType>(index.getType()).getDimSize(0);
   int64_t groups = isAligned ? width / 4 : std::max<int64_t>(width / 2, 2);
+  // As many groups as the elements may lie in, 4 in each.
   Value start = vector::ExtractOp::create(b, index, 0);
   auto type = VectorType::get(groups, b.getI64Type());
   auto numbers = llvm::to_vector(llvm::seq<int64_t>(0, groups));
@@ -180,6 +181,8 @@ Value RandomStream::drawGroups(Lanes &l, Value index, bool isAligned) const {
   Value bits = vector::ShuffleOp::create(b, low, high, quadruples);
   if (isAligned)
     return bits;
+  // Elements that begin at place 2 of a group are words 2, 3, ... of all
+  // groups: one shuffle for each place, of which one is right.
   Value place = placeInGroup(l, start, 4), found;
   for (int64_t first = 0; first < 4; ++first) {
     auto lanes = llvm::to_vector(llvm::seq(first, first + width));
@@ -227,10 +230,13 @@ static Value emitRandomDouble(Lanes &l, const RandomStream &stream,
                               Value index) {
   ImplicitLocOpBuilder &b = l.getBuilder();
   Philox philox(l);
+  // Each group of Philox gives four words of 32 bits: two doubles, of words 0
+  // and 1, and of words 2 and 3.
   Value one = l.integer(b.getI64Type(), 1);
   RandomWords random = stream.run(l, philox.shiftRight(index, 1));
   Value place = placeInGroup(l, index, 2);
   Value lower = l.addInt(place, place);
+  // Words 2 p and 2 p + 1 for double p, the second one as the upper half.
   auto widen = [&](Value lane) -> Value {
     Type wide = Lanes::typeLike(b.getI64Type(), index);
     return arith::ExtUIOp::create(b, wide, random.pick(l, lane));
@@ -239,6 +245,7 @@ static Value emitRandomDouble(Lanes &l, const RandomStream &stream,
   Value shift = l.broadcast(l.integer(b.getI64Type(), 32), high);
   Value word = arith::OrIOp::create(b, arith::ShLIOp::create(b, high, shift),
                                     widen(lower));
+  // 53 bits are exact in f64, so the result is one of k / 2^53.
   Value whole = arith::SIToFPOp::create(
       b, Lanes::typeLike(b.getF64Type(), word), philox.shiftRight(word, 11));
   return l.mul(whole, l.constant(0x1p-53));

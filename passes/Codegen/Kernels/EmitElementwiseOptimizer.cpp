@@ -110,6 +110,7 @@ static SmallVector<Value> emitAdam(Lanes &l, AdamOp op, AdamOp::Adaptor in) {
   Value base = p;
   if (mode == DecayMode::Decoupled && decay != 0)
     base = l.mul(p, shrink());
+  // m' = beta1 m + (1 - beta1) g, v' = beta2 v + (1 - beta2) g^2.
   Value newM =
       l.add(l.mul(l.constant(beta1), m), l.mul(l.constant(1 - beta1), g));
   Value newV = l.add(l.mul(l.constant(beta2), v),
@@ -119,12 +120,15 @@ static SmallVector<Value> emitAdam(Lanes &l, AdamOp op, AdamOp::Adaptor in) {
   if (scalars.root)
     root = l.mul(root, scalars.root);
   Value denominator = l.add(root, l.constant(toDouble(op.getEpsilon())));
+  // p' = p - size m' / (root + epsilon): the bias correction is in the two
+  // scalars.
   Value newP = l.sub(base, l.mul(scalars.size, l.div(newM, denominator)));
   if (mode == DecayMode::DecoupledAfter && decay != 0)
     newP = l.mul(newP, shrink());
   if (mode == DecayMode::Post && decay != 0)
     newP = l.mul(newP, l.constant(1 - decay));
 
+  // A step whose gradients overflowed leaves everything as it was.
   Value apply = in.getApply();
   return {guard(l, apply, newP, p), guard(l, apply, newM, m),
           guard(l, apply, newV, v)};
@@ -158,6 +162,8 @@ static SmallVector<Value> emitRMSprop(Lanes &l, RMSpropOp op,
     return l.add(l.mul(l.constant(alpha), old),
                  l.mul(l.constant(1 - alpha), next));
   };
+  // v' is a mean of squares; centered, the square of the mean is subtracted
+  // from it.
   SmallVector<Value> next = {mean(state[0], l.mul(g, g))};
   Value square = next[0];
   if (op.getCentered()) {
@@ -166,6 +172,7 @@ static SmallVector<Value> emitRMSprop(Lanes &l, RMSpropOp op,
   }
   Value move =
       l.div(g, l.add(l.sqrt(square), l.constant(toDouble(op.getEpsilon()))));
+  // With momentum the moves are added up, and the sum is what moves p.
   if (double momentum = toDouble(op.getMomentum()); momentum != 0) {
     move = l.add(l.mul(l.constant(momentum), state.back()), move);
     next.push_back(move);

@@ -256,6 +256,7 @@ void MovementEmitter::emitBlocks(Value input, ArrayRef<MovedAxis> outer,
 void MovementEmitter::emitTile(Value input, ArrayRef<MovedAxis> outer,
                                MovedAxis rows, MovedAxis columns) {
   constexpr int64_t side = kTransposeTile, pitch = side + 1;
+  // Which square of which matrix the block has.
   auto type = cast<MemRefType>(input.getType());
   Value shared = context.createShared(side * pitch, type.getElementType());
   SmallVector<Value> parts =
@@ -277,6 +278,8 @@ void MovementEmitter::emitTile(Value input, ArrayRef<MovedAxis> outer,
     emitWhere(b, inside, move);
   };
 
+  // Neighbouring lanes read neighbouring elements of one column, and put them
+  // into a row of the square.
   Value lane = context.columns.rank, base = offsetOf(matrix, outer);
   auto read = [&](Value line, ValueRange) {
     Value row = addIndex(b, firstRow, lane);
@@ -289,6 +292,8 @@ void MovementEmitter::emitTile(Value input, ArrayRef<MovedAxis> outer,
     });
     return Carried();
   };
+  // After the barrier they write neighbouring elements of one row of the
+  // result.
   auto write = [&](Value line, ValueRange) {
     Value row = addIndex(b, firstRow, line);
     Value column = addIndex(b, firstColumn, lane);

@@ -78,6 +78,7 @@ private:
           team);
       return;
     }
+    // What depends on the outer index alone is computed once per iteration.
     emitLoop(
         b, size, 1, {},
         [&](Value index, ValueRange) {

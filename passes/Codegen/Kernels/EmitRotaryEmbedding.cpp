@@ -141,6 +141,9 @@ Value RotaryEmitter::emitElements(Value index, Value own, int64_t width,
 // A vector of whole pairs, of which each has the other in it.
 Value RotaryEmitter::emitPairs(Value index, Value own, int64_t width) {
   PairPlace place = findPair(index);
+  // Lanes 0 1 2 3 have partners 1 0 3 2 and angles 0 0 1 1; the first of a pair
+  // takes its partner with a minus, or with a plus where the rotation is
+  // undone.
   SmallVector<int64_t> swapped, doubled;
   SmallVector<Attribute> signs;
   double back = op.getTransposed() ? 1 : -1;
@@ -150,11 +153,13 @@ Value RotaryEmitter::emitPairs(Value index, Value own, int64_t width) {
     signs.push_back(
         b.getFloatAttr(l.getComputeType(), lane % 2 == 0 ? back : -back));
   }
+  // A vector has one angle for two lanes.
   auto spread = [&](Value angle) -> Value {
     if (width == 2)
       return angle;
     return vector::ShuffleOp::create(b, angle, angle, doubled);
   };
+  // own * cosine + sign * partner * sine.
   auto type = VectorType::get(width, l.getComputeType());
   Value sign =
       arith::ConstantOp::create(b, type, DenseElementsAttr::get(type, signs));

@@ -121,6 +121,7 @@ void ScatterEmitter::emitFill() {
 //===----------------------------------------------------------------------===//
 
 Value ScatterEmitter::combine(Value old, Value update) {
+  // The type that sums and products are computed in is the op's: fp32 for f16.
   ScatterReduction reduction =
       op->getAttrOfType<ScatterReductionAttr>("reduction").getValue();
   Type element = elementOf(op->getResult(0));

@@ -96,10 +96,13 @@ void PoolEmitter::emitPositions(
   sizes.append(result.spatial.begin(), result.spatial.begin() + rowSpatial);
   int64_t columns = channelsLast ? result.channels : result.spatial.back();
   int64_t width = channelsLast ? context.getVectorWidth() : 1;
+  // Channels last, a vector holds neighbouring channels of one position.
   auto emitRow = [&](Value row, ValueRange) {
     SmallVector<Value> parts = splitIndex(b, row, sizes);
     emitChunks(
         b, columns, width, 1, {},
+        // Channels first, columns are positions along the last spatial axis,
+        // one by one.
         [&](Chunk chunk, ValueRange) {
           Position at;
           at.batch = parts[0];
@@ -319,6 +322,7 @@ LogicalResult codegen::emitWindow(KernelContext &context) {
   if (!terminator || !terminator->hasTrait<OpTrait::IsTerminator>())
     return context.kernel.emitOpError(
         "of kind 'window' must hold exactly one op");
+  // Maxima, means, or the gradients of either.
   if (auto pool = dyn_cast<MaxPoolOp>(op))
     PoolEmitter(context, pool, pool.getInput(), pool.getOutput()).emitMax();
   else if (auto pool = dyn_cast<AveragePoolOp>(op))

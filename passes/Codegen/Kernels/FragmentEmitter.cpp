@@ -203,11 +203,14 @@ ElementIndex FragmentEmitter::getElementIndex(const Scope &scope,
                                               const Node &node) {
   if (!node.strides)
     return {};
+  // The first lane's offset in the op's own tensor.
   Type i64 = b.getI64Type();
   Value index =
       arith::IndexCastOp::create(b, i64, getOffset(scope, *node.strides));
   if (!isVector(scope, *node.strides))
     return {index};
+  // Lane i stands i strides further: with a stride of 0 all lanes have one
+  // element.
   auto type = VectorType::get(scope.width, i64);
   SmallVector<int64_t> steps;
   for (int64_t lane = 0; lane < scope.width; ++lane)
@@ -216,6 +219,8 @@ ElementIndex FragmentEmitter::getElementIndex(const Scope &scope,
       b, type, DenseElementsAttr::get(type, ArrayRef(steps)));
   index = arith::AddIOp::create(b, vector::BroadcastOp::create(b, type, index),
                                 lanes);
+  // Generators draw whole groups where they know of what the first index is a
+  // multiple.
   bool isAdjacent = node.strides->back() == 1;
   return {index, isAdjacent ? getMultiple(scope, *node.strides) : 0};
 }
@@ -248,11 +253,13 @@ void FragmentEmitter::compute(Scope &scope, unsigned number) {
     results.push_back(createSplat(b, node.op));
     return;
   }
+  // A table is read at the index that another operand holds.
   if (node.table) {
     results.push_back(
         round(loadTable(scope, node), elementOf(node.op->getResult(0))));
     return;
   }
+  // A view has its operand's value; only the index it is loaded at differs.
   if (isa<ReshapeOp, TransposeOp>(node.op)) {
     results.push_back(
         scope.values[node.operands[0].node][node.operands[0].result]);
@@ -267,6 +274,7 @@ void FragmentEmitter::compute(Scope &scope, unsigned number) {
                             elementOf(node.op->getResult(0))));
     return;
   }
+  // All other ops have a formula in the table.
   SmallVector<Value> operands;
   for (NodeResult operand : node.operands)
     operands.push_back(getOperand(scope, operand, type));

@@ -266,6 +266,7 @@ void KernelBody::splitAxis(SplitAxis split) {
 }
 
 void KernelBody::collapse(ArrayRef<int64_t> groupSizes) {
+  // All strides that two axes must agree in before they are one.
   SmallVector<Strides *> all;
   for (Node &node : nodes)
     if (node.strides)
@@ -279,9 +280,12 @@ void KernelBody::collapse(ArrayRef<int64_t> groupSizes) {
   for (auto [group, count] : llvm::enumerate(groupSizes)) {
     size_t first = dimensions.size();
     std::optional<size_t> previous;
+    // An axis of size 1 is in no index.
     for (size_t end = axis + count; axis < end; ++axis) {
       if (space[axis] == 1)
         continue;
+      // Axes [4, 6] with strides [6, 1] are one of 24 elements; with [12, 1]
+      // they are not.
       bool merges =
           previous && llvm::all_of(all, [&](Strides *strides) {
             return strides->empty() ||
@@ -296,11 +300,13 @@ void KernelBody::collapse(ArrayRef<int64_t> groupSizes) {
       }
       previous = axis;
     }
+    // A group without axes has one dimension of size 1, so that loops find it.
     if (dimensions.size() == first) {
       dimensions.push_back({1, static_cast<unsigned>(group)});
       lastAxes.push_back(space.size());
     }
   }
+  // Strides by dimension instead of by axis.
   for (Strides *strides : all) {
     Strides merged;
     for (size_t last : lastAxes)

@@ -107,14 +107,18 @@ Carried codegen::emitChunks(ImplicitLocOpBuilder &b, int64_t size,
         team);
     done = end;
   };
+  // Blocks of several vectors first: their sums do not wait for each other.
   if (count > 1)
     cover(width, count);
+  // Threads take neighbouring vectors, until fewer vectors than threads are
+  // left.
   if (!team.isAlone()) {
     cover(width, 1);
     coverByFew(width);
     coverByFew(1);
     return carried;
   }
+  // Alone, 13 elements in vectors of 8 are chunks of 8, 4 and 1.
   for (int64_t lanes = width; lanes >= 1; lanes /= 2)
     cover(lanes, 1);
   return carried;

@@ -58,9 +58,12 @@ Value SoftwareFunctions::exp(Value x) {
 // log x = e ln 2 + log m, 1 / sqrt 2 <= m < sqrt 2; log m = 2 artanh s with
 // s = (m - 1) / (m + 1).
 Value SoftwareFunctions::log(Value x) {
+  // Below the smallest normal number bits are no exponent: those are scaled by
+  // 2^54 first.
   Value tiny = test(Test::OLT, x, std::numeric_limits<double>::min());
   Value scaled = l.select(tiny, l.mul(x, c(0x1p54, x)), x);
   Value bits = toBits(scaled);
+  // Exponent and mantissa by their bits, the mantissa as a number in [1, 2).
   Value exponent = arith::ShRUIOp::create(b, bits, word(52, bits));
   exponent = l.addInt(
       exponent, l.select(tiny, word(-1023 - 54, bits), word(-1023, bits)));
@@ -68,11 +71,13 @@ Value SoftwareFunctions::log(Value x) {
       arith::AndIOp::create(b, bits, word(0x000fffffffffffff, bits));
   Value m = fromBits(
       arith::OrIOp::create(b, mantissa, word(0x3ff0000000000000, bits)));
+  // Into [1 / sqrt 2, sqrt 2), where the series converges fastest.
   Value large = test(Test::OGT, m, kSqrt2);
   m = l.select(large, l.mul(m, c(0.5, x)), m);
   exponent = l.select(large, l.addInt(exponent, word(1, exponent)), exponent);
   Value e = arith::SIToFPOp::create(b, x.getType(), exponent);
 
+  // artanh s = s + s^3 / 3 + s^5 / 5 + ...
   SmallVector<double> coefficients;
   for (int i = 0; i <= 11; ++i)
     coefficients.push_back(2.0 / (2 * i + 3));
@@ -85,6 +90,7 @@ Value SoftwareFunctions::log(Value x) {
   correction = fma(e, c(kLn2Low, x), correction);
   Value result = fma(e, c(kLn2High, x), l.add(f, correction));
 
+  // Infinity and 0, which have no mantissa.
   result = l.select(test(Test::OEQ, x, kInfinity), x, result);
   result = l.select(test(Test::OEQ, x, 0), c(-kInfinity, x), result);
   // Less than zero, or NaN.
@@ -139,6 +145,7 @@ Value SoftwareFunctions::erf(Value x) {
 }
 
 Value SoftwareFunctions::pow(Value x, Value y) {
+  // |x|^y by the exponential, and then the sign.
   Value size = l.abs(x);
   Value result = exp(l.mul(y, log(size)));
   // Anything to the power 0, and 1 to any power, NaN too.
@@ -146,6 +153,8 @@ Value SoftwareFunctions::pow(Value x, Value y) {
       arith::OrIOp::create(b, test(Test::OEQ, y, 0), test(Test::OEQ, size, 1));
   result = l.select(isOne, c(1, x), result);
 
+  // Of a negative x the sign follows y: odd powers keep it, even ones lose it,
+  // others do not exist. y is odd if y is whole and y / 2 is not.
   auto isWhole = [&](Value value) {
     Value floor = math::FloorOp::create(b, value);
     return l.compare(Test::OEQ, floor, value);

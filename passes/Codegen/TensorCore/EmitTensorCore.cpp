@@ -322,6 +322,8 @@ void TensorCoreEmitter::emitRows(const Scope &outer, Value column) {
                rows.push_back(i32.add(start, i * passRows));
                scopes.push_back(getRowScope(outer, rows.back()));
              }
+             // The product's element, times alpha, is the value of the hero's
+             // node: what follows is computed from it.
              for (auto [row, scope] : llvm::zip_equal(rows, scopes)) {
                Value sum = unstage(row, column);
                double alpha = op.getAlpha().convertToDouble();

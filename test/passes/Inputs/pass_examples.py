@@ -1,6 +1,8 @@
 """Runs the examples in the descriptions of passes.
 
-    pass_examples.py MLIR_INCLUDE PASSES.TD...
+    pass_examples.py MLIR_INCLUDE ROOT PASSES.TD...
+
+ROOT is the project's root, below which a PASSES.TD may include parts of its own.
 
 A description has examples of this form; more than one `After` may follow a
 `Before`, each with options of its own:
@@ -156,11 +158,11 @@ def check_pass(name, section):
 
 
 def main():
-    include, tables = sys.argv[1], sys.argv[2:]
+    include, root, *tables = sys.argv[1:]
     problems, count = [], 0
     for table in tables:
         document = subprocess.run(
-            ["mlir-tblgen", "-gen-pass-doc", "-I", include, table],
+            ["mlir-tblgen", "-gen-pass-doc", "-I", include, "-I", root, table],
             capture_output=True,
             text=True,
             check=True,

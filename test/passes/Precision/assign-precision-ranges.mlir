@@ -163,3 +163,15 @@ func.func @cancels_squares(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4x
     }
   }
 #-}
+
+// Integers have no range: padded token IDs leave the table's rows low.
+// CHECK-LABEL: func.func @token_ids
+// CHECK: mpc.pad
+// CHECK: mpc.gather {{.*}}storage = bf16
+func.func @token_ids(%q: tensor<4x4xf32>, %ids: tensor<3xi64>) -> tensor<4x4xf32> {
+  %0 = mpc.pad %ids {offsets = array<i64: 1>, shape = array<i64: 4>, value = 1.0 : f64} : (tensor<3xi64>) -> tensor<4xi64> loc("ids")
+  %1 = mpc.matmul %q, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("table")
+  %2 = mpc.gather %1, %0 {axis = 0 : i64} : (tensor<4x4xf32>, tensor<4xi64>) -> tensor<4x4xf32> loc("rows")
+  %3 = mpc.matmul %2, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("after_rows")
+  return %3 : tensor<4x4xf32>
+}

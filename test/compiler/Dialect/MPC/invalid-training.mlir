@@ -9,6 +9,15 @@ func.func @labels_of_the_wrong_shape(%s: tensor<32x10xf32>, %t: tensor<31xi64>) 
 
 // -----
 
+func.func @no_class(%s: tensor<32x0xf32>, %t: tensor<32xi64>) {
+  // expected-error@+2 {{failed to infer returned types}}
+  // expected-error@+1 {{expected scores of at least one class, found [32, 0]}}
+  %0, %1 = "mpc.softmax_cross_entropy_loss"(%s, %t) : (tensor<32x0xf32>, tensor<32xi64>) -> (tensor<f32>, tensor<32x0xf32>)
+  return
+}
+
+// -----
+
 func.func @unknown_decay_mode(%p: tensor<8xf32>, %lr: tensor<f32>, %t: tensor<i64>) {
   // expected-error@+2 {{expected ::mpc::DecayMode to be one of: l2, decoupled, decoupled_after, post}}
   // expected-error@+1 {{failed to parse MPC_DecayModeAttr}}

@@ -1,0 +1,162 @@
+// What a recognised training step has beside its updates: outputs, loss, rates
+// and the nodes of its optimizer.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Training/StepRecogniser.h"
+
+#include "frontends/ONNX/Training/OptimizerNodes.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+using llvm::Error;
+
+// @eval has the outputs that need neither gradients nor updates.
+void StepRecogniser::collectOutputs() {
+  // What depends on gradients or on an optimizer is no output of an evaluation.
+  // Values of a Group only order nodes.
+  llvm::StringSet<> derived, orders;
+  for (const proto::NodeProto *node : graph.getNodes()) {
+    bool isGradient = isGradientNode(*node);
+    if (isScalingNode(*node))
+      step.optimizerNodes.insert(node);
+    if (node->op_type() == "Group")
+      orders.insert(node->output().begin(), node->output().end());
+    bool isDerived = isGradient || step.optimizerNodes.contains(node) ||
+                     llvm::any_of(getReadValues(*node), [&](StringRef value) {
+                       return derived.contains(value);
+                     });
+    if (isDerived)
+      derived.insert(node->output().begin(), node->output().end());
+  }
+  // The outputs of the training graph come first: the loss is one of them.
+  for (StringRef value : getYielded(graph)) {
+    step.outputs.push_back(value);
+    step.evalOutputs.push_back(value);
+    orders.insert(value);
+  }
+  step.hasBackwardNodes =
+      llvm::none_of(graph.getNodes(), [](const proto::NodeProto *node) {
+        return node->op_type() == "Gradient";
+      });
+  // All other outputs but new states are the user's.
+  for (const proto::ValueInfoProto *output : graph.getOutputs()) {
+    StringRef name = output->name();
+    if (updated.count(name) || statistics.contains(name) ||
+        orders.contains(name))
+      continue;
+    step.outputs.push_back(name);
+    if (!derived.contains(name))
+      step.evalOutputs.push_back(name);
+  }
+}
+
+// Whether anything in the graph could be a loss. Without one, an output such as
+// `w - y`, the distance from a table, is what a forward model computes.
+bool StepRecogniser::mayHaveLoss() const {
+  auto mayBeScalar = [](const proto::ValueInfoProto *output) {
+    return !output->type().tensor_type().has_shape() ||
+           isDeclaredScalar(output);
+  };
+  return llvm::any_of(graph.getOutputs(), mayBeScalar) ||
+         llvm::any_of(graph.getNodes(), [](const proto::NodeProto *node) {
+           return isLossNode(*node);
+         });
+}
+
+// The loss is the first scalar whose name says "loss", or else the first
+// scalar.
+Error StepRecogniser::findLoss() {
+  auto isLoss = [](StringRef name) {
+    return name.lower().find("loss") != std::string::npos;
+  };
+  for (std::vector<StringRef> *list : {&step.outputs, &step.evalOutputs})
+    std::stable_partition(list->begin(), list->end(), isLoss);
+  if (!getYielded(graph).empty())
+    return Error::success();
+  llvm::StringSet<> evaluated;
+  for (StringRef name : step.evalOutputs)
+    evaluated.insert(name);
+  auto mayBeScalar = [&](const proto::ValueInfoProto *output) {
+    return evaluated.contains(output->name()) &&
+           (!output->type().tensor_type().has_shape() ||
+            isDeclaredScalar(output));
+  };
+  if (llvm::any_of(graph.getOutputs(), mayBeScalar))
+    return Error::success();
+  // What a loss gives need not be an output.
+  for (const proto::NodeProto *node : graph.getNodes()) {
+    if (isLossNode(*node)) {
+      for (std::vector<StringRef> *list : {&step.outputs, &step.evalOutputs})
+        list->insert(list->begin(), node->output(0));
+      return Error::success();
+    }
+  }
+  return graph.getModel().error(
+      ErrorKind::Unsupported,
+      "the graph is a training step, but no output of it is a scalar that "
+      "could be the loss; make the loss an output, or use --as-exported to run "
+      "the "
+      "graph as it is");
+}
+
+// An input that is a rate of a step, or what a rate is a multiple of.
+void StepRecogniser::findRate(StringRef name, bool mayBeAnything) {
+  StringRef input = values.findScalarInput(name);
+  bool isRate = mayBeAnything || input.contains_insensitive("learning_rate") ||
+                input.equals_insensitive("lr") ||
+                input.equals_insensitive("eta");
+  if (!input.empty() && isRate)
+    step.learningRates.insert(input);
+}
+
+// What updates that are spelt out read: a scalar input by a rate's name, and
+// ones that a backward pass starts from.
+void StepRecogniser::findScalars() {
+  for (const proto::ValueInfoProto *input : graph.getInputs()) {
+    findRate(input->name(), /*mayBeAnything=*/false);
+    if (StringRef(input->name()).contains_insensitive("loss_scale") &&
+        !values.findScalarInput(input->name()).empty())
+      step.lossScales.insert(input->name());
+  }
+  // A constant called as the gradient of a value is where its backward pass
+  // starts.
+  for (const proto::NodeProto *node : graph.getNodes())
+    for (StringRef value : node->output())
+      if (const proto::TensorProto *seed =
+              graph.getInitializer((value + "_grad").str()))
+        step.seeds.insert(seed->name());
+  for (const proto::NodeProto *node : graph.getNodes()) {
+    StringRef op = node->op_type();
+    if (op.contains("SoftmaxCrossEntropy") && op.ends_with("Grad") &&
+        node->input_size() > 0 && graph.getInitializer(node->input(0)) &&
+        readers.lookup(node->input(0)) == 1)
+      step.seeds.insert(node->input(0));
+  }
+}
+
+// The nodes of updates that are spelt out: from the new values back, for as
+// long as every element depends on the same one. Gradients end in sums and
+// products.
+void StepRecogniser::findUpdateNodes() {
+  static const llvm::StringSet<> elementwise = {
+      "Add",        "Sub",   "Mul",  "Div", "Sqrt", "Pow",
+      "Neg",        "Where", "Clip", "Sum", "Max",  "Identity",
+      "Reciprocal", "Abs",   "Sign", "Min", "Cast"};
+  std::vector<const proto::NodeProto *> forward =
+      graph.getNodesFor(step.evalOutputs);
+  llvm::DenseSet<const proto::NodeProto *> seen(forward.begin(), forward.end());
+  // Backwards from new values, through elementwise nodes.
+  std::vector<StringRef> worklist;
+  for (const StateUpdate &update : step.updates)
+    worklist.push_back(update.value);
+  while (!worklist.empty()) {
+    const proto::NodeProto *node = graph.getProducer(worklist.back());
+    worklist.pop_back();
+    if (!node || !elementwise.contains(node->op_type()) ||
+        !seen.insert(node).second)
+      continue;
+    step.optimizerNodes.insert(node);
+    worklist.insert(worklist.end(), node->input().begin(), node->input().end());
+  }
+}

@@ -1,0 +1,76 @@
+// The recogniser of whole training steps: what it knows of the graph.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_FRONTENDS_ONNX_TRAINING_STEPRECOGNISER_H
+#define MPC_FRONTENDS_ONNX_TRAINING_STEPRECOGNISER_H
+
+#include "frontends/ONNX/Training/StepGraph.h"
+#include "frontends/ONNX/Training/StepValues.h"
+
+#include "llvm/ADT/SetVector.h"
+
+namespace mpc::onnx_frontend {
+
+/// Finds states and what updates them.
+class StepRecogniser {
+public:
+  StepRecogniser(const Graph &graph, const ImportOptions &options)
+      : graph(graph), options(options), values(graph, options) {}
+
+  llvm::Expected<std::optional<TrainingStep>>
+  run(std::vector<std::string> &notes);
+  std::optional<TrainingStep> runGradients(std::vector<std::string> &notes);
+
+private:
+  /// Initializers that an update may start from, with how.
+  struct Candidates {
+    llvm::SmallSetVector<llvm::StringRef, 4> states;
+    bool subtracts = false; ///< one is `p` of `p - something`
+    bool adds = false;      ///< there is a sum
+  };
+  /// An output that may be a state's next value.
+  struct Open {
+    const proto::ValueInfoProto *output;
+    Candidates candidates;
+    bool isNamed = false;
+  };
+
+  void indexGraph();
+  llvm::Error readOptimizers();
+  void addCount(llvm::StringRef name, int64_t first);
+  void readStatistics();
+  llvm::Error readSpeltOut();
+  llvm::Error addUpdate(llvm::StringRef state, llvm::StringRef value,
+                        const llvm::Twine &by);
+  Candidates findCandidates(const proto::ValueInfoProto &output);
+  bool isAnchor(const Open &open) const;
+  std::vector<Open> findOpen();
+  llvm::Error take(const Open &open);
+  void collectOutputs();
+  void findRate(llvm::StringRef name, bool mayBeAnything);
+  void findScalars();
+  void findUpdateNodes();
+  void findParameters();
+  void describe(std::vector<std::string> &notes) const;
+  bool mayHaveLoss() const;
+  llvm::Error findLoss();
+
+  llvm::Error ambiguous(const Open &open) const;
+
+  const Graph &graph;
+  const ImportOptions &options;
+  StepValues values;
+  TrainingStep step;
+  llvm::StringMap<unsigned> readers;
+  /// By state and by value: what was found so far.
+  llvm::StringMap<std::string> updates, updated;
+  llvm::StringSet<> statistics;
+  unsigned byNode = 0, speltOut = 0;
+  bool hasScalar = false; ///< an output is declared as a scalar
+  /// What optimizers read as the count of updates.
+  llvm::StringSet<> counts;
+};
+
+} // namespace mpc::onnx_frontend
+
+#endif // MPC_FRONTENDS_ONNX_TRAINING_STEPRECOGNISER_H

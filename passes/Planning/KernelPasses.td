@@ -1,0 +1,232 @@
+// The second half of the Planning stage: regions become kernels and functions
+// become programs; the passes in the order they run.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_PLANNING_KERNELPASSES_TD
+#define MPC_PASSES_PLANNING_KERNELPASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
+  let summary = "every mpc.region into a function and a call";
+  let description = [{
+    A region's body becomes a private function with the attribute `mpc.kernel`,
+    its kind. A contraction whose provider is the library stays in the caller,
+    where `plan-build-programs` makes it a library call; the ops after it become
+    an `epilogue` kernel on its fp32 accumulators.
+
+    Before:
+
+    ```mlir
+    func.func @step(%x: tensor<32x64xbf16>, %w: tensor<10x64xbf16>, %b: tensor<10xf32>)
+        -> tensor<32x10xf32> {
+      %y = mpc.region contraction (%x, %w, %b)
+          {kernel = "step_0_fc1", provider = #mpc.provider<library>}
+          : (tensor<32x64xbf16>, tensor<10x64xbf16>, tensor<10xf32>) -> tensor<32x10xf32> {
+      ^bb0(%0: tensor<32x64xbf16>, %1: tensor<10x64xbf16>, %2: tensor<10xf32>):
+        %3 = mpc.matmul %0, %1 {transB = true}
+            : (tensor<32x64xbf16>, tensor<10x64xbf16>) -> tensor<32x10xf32>
+        %4 = mpc.add %3, %2 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+        mpc.yield %4 : tensor<32x10xf32>
+      }
+      return %y : tensor<32x10xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    func.func @step(%x: tensor<32x64xbf16>, %w: tensor<10x64xbf16>, %b: tensor<10xf32>)
+        -> tensor<32x10xf32> {
+      %0 = mpc.matmul %x, %w {transB = true}
+          : (tensor<32x64xbf16>, tensor<10x64xbf16>) -> tensor<32x10xf32>
+      %1 = call @step_0_fc1(%0, %b)
+          : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+      return %1 : tensor<32x10xf32>
+    }
+    func.func private @step_0_fc1(%arg0: tensor<32x10xf32>, %arg1: tensor<10xf32>) -> tensor<32x10xf32>
+        attributes {mpc.kernel = #mpc.kernel<epilogue>} {
+      %0 = mpc.add %arg0, %arg1 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+      return %0 : tensor<32x10xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::func::FuncDialect", "::mpc::amp::AMPDialect"];
+}
+
+def DeduplicateKernelsPass : Pass<"plan-deduplicate-kernels", "::mlir::ModuleOp"> {
+  let summary = "one kernel for all calls that do the same";
+  let description = [{
+    Of kernels with equal types, kinds and bodies, the first stays and is called
+    in place of the others; it keeps its name and location, and the steps keep
+    theirs. Locations and discardable attributes (phases, decision records) do
+    not count. Comes after `plan-outline-kernels`.
+
+    Before:
+
+    ```mlir
+    func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
+      %0 = call @step_0_relu1(%x) : (tensor<64xf32>) -> tensor<64xf32>
+      %1 = call @step_1_relu2(%0) : (tensor<64xf32>) -> tensor<64xf32>
+      return %1 : tensor<64xf32>
+    }
+    func.func private @step_0_relu1(%x: tensor<64xf32>) -> tensor<64xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.relu %x : (tensor<64xf32>) -> tensor<64xf32>
+      return %0 : tensor<64xf32>
+    }
+    func.func private @step_1_relu2(%x: tensor<64xf32>) -> tensor<64xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.relu %x : (tensor<64xf32>) -> tensor<64xf32>
+      return %0 : tensor<64xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    func.func @step(%x: tensor<64xf32>) -> tensor<64xf32> {
+      %0 = call @step_0_relu1(%x) : (tensor<64xf32>) -> tensor<64xf32>
+      %1 = call @step_0_relu1(%0) : (tensor<64xf32>) -> tensor<64xf32>
+      return %1 : tensor<64xf32>
+    }
+    func.func private @step_0_relu1(%x: tensor<64xf32>) -> tensor<64xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+    ```
+  }];
+}
+
+def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
+  let summary = "functions on tensors into programs on buffers";
+  let description = [{
+    Every function that is no kernel becomes a `plan.program` of its name. New
+    values of state variables are written in place where nothing needs the old
+    value any more, and copied at the end otherwise; pointwise kernels and
+    epilogues may write over an operand that ends there. Offsets into the arena
+    are assigned by `plan-assign-offsets`. On a GPU launches get their threads,
+    and libraries choose tiles. On a CPU, a kernel that takes a slice along one
+    axis is a copy of rows, without code of its own. What is joined along its
+    outermost axis is written where the join has it. Expects that what computes
+    is a call of a kernel, a contraction of the library or a `plan.product`.
+
+    Before:
+
+    ```mlir
+    mpc.variable @w : tensor<4xf32> role parameter
+    func.func @step(%x: tensor<4xf32> {mpc.input = "x", mpc.role = #mpc.role<data>},
+                    %w: tensor<4xf32> {mpc.state = @w}) -> (tensor<4xf32> {mpc.updates = @w}) {
+      %0 = call @relu(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = call @sub(%w, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    func.func private @relu(%x: tensor<4xf32>) -> tensor<4xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    func.func private @sub(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.sub %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    ```
+
+    After, with `target=x86-64`:
+
+    ```mlir
+    mpc.variable @w : tensor<4xf32> role parameter
+    plan.program @step {
+      %0 = plan.input "x" role data : memref<4xf32>
+      %1 = plan.state @w : memref<4xf32>
+      %2 = plan.arena : memref<4xf32>
+      plan.launch @relu ins(%0 : memref<4xf32>) outs(%2 : memref<4xf32>)
+          extent 4 grain 16384
+      plan.launch @sub ins(%1, %2 : memref<4xf32>, memref<4xf32>) outs(%1 : memref<4xf32>)
+          extent 4 grain 16384
+    }
+    ```
+
+    Afterwards the module holds variables, programs and kernels alone.
+  }];
+  let options = [
+    Option<"tf32", "tf32", "bool", "false",
+           "let a GPU round the operands of f32 contractions to tf32">,
+  ];
+  let dependentDialects = ["::mpc::plan::PlanDialect"];
+}
+
+def AssignOffsetsPass : Pass<"plan-assign-offsets", "::mlir::ModuleOp"> {
+  let summary = "offsets for the slices of every program's arena";
+  let description = [{
+    Gives every `plan.arena` its place and sets `arena_bytes`. Slices that hold
+    data at the same time do not overlap; a view keeps what it shows. Those of a
+    parallel `plan.for` are its private memory; where that is more than 4 MiB, the
+    loop is parallel no more.
+
+    Before:
+
+    ```mlir
+    plan.program @chain {
+      %x = plan.input "x" role data : memref<64xf32>
+      %a = plan.arena : memref<64xf32>
+      %b = plan.arena : memref<64xf32>
+      %c = plan.arena : memref<64xf32>
+      plan.copy %x to %a : memref<64xf32>, memref<64xf32>
+      plan.copy %a to %b : memref<64xf32>, memref<64xf32>
+      plan.copy %b to %c : memref<64xf32>, memref<64xf32>
+      plan.output "c" role output %c : memref<64xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    plan.program @chain attributes {arena_bytes = 512 : i64} {
+      %0 = plan.input "x" role data : memref<64xf32>
+      %1 = plan.arena at 0 : memref<64xf32>
+      %2 = plan.arena at 256 : memref<64xf32>
+      %3 = plan.arena at 0 : memref<64xf32>
+      plan.copy %0 to %1 : memref<64xf32>, memref<64xf32>
+      plan.copy %1 to %2 : memref<64xf32>, memref<64xf32>
+      plan.copy %2 to %3 : memref<64xf32>, memref<64xf32>
+      plan.output "c" role output %3 : memref<64xf32>
+    }
+    ```
+  }];
+}
+
+def PrintPartitionPass : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
+  let summary = "say how the work of every kernel is divided";
+  let description = [{
+    Emits one remark per kernel function: extent, grain and inner of
+    `compiler/Kernels/KernelPartition.h`, on a GPU threads, lanes and vector
+    too. Changes nothing; for tests and for reading a plan.
+    The rule is tested by test/compiler/Kernels/kernel-partition.mlir.
+
+    Before:
+
+    ```mlir
+    func.func private @row_sum(%x: tensor<64x8xf32>) -> tensor<64x1xf32>
+        attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+      %e = mpc.exp %x : (tensor<64x8xf32>) -> tensor<64x8xf32>
+      %y = mpc.reduce_sum %e {axes = array<i64: 1>, keepdims = true}
+          : (tensor<64x8xf32>) -> tensor<64x1xf32>
+      return %y : tensor<64x1xf32>
+    }
+    ```
+
+    After, with `target=x86-64-v4`, a line more:
+
+    ```text
+    ...: remark: extent 64, grain 2048, inner 8
+    ```
+
+    After, with `target=sm_80`, a line more:
+
+    ```text
+    ...: remark: extent 64, grain 128, inner 8, threads 256, lanes 2, vector 4
+    ```
+  }];
+}
+
+#endif // MPC_PASSES_PLANNING_KERNELPASSES_TD

@@ -1,0 +1,440 @@
+// The first half of the Planning stage: passes on regions, each of which is still
+// an op in its function, in the order they run.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_PLANNING_REGIONPASSES_TD
+#define MPC_PASSES_PLANNING_REGIONPASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncOp"> {
+  let summary = "who does every contraction";
+  let description = [{
+    Asks compiler/Kernels/ContractionTable.h and gives every region of kind
+    contraction the attribute `provider`: on a CPU, for example, float64 and,
+    where vectors have less than 512 bits, large products are generated, and
+    everything else is oneDNN's. Where the library of the target takes
+    no epilogue, as on a GPU, the regions it does are dissolved: a tail that it
+    knows becomes part of a `plan.product`, with the gradient of a bias and the
+    mask of a relu where the backward pass wants them; any other tail becomes a
+    pointwise region that reads the product, in the type the region has it.
+    A relu becomes part of one only where the library was asked for: its relu
+    of NaN is 0. Otherwise the library adds the bias, and a kernel does the relu.
+
+    Before:
+
+    ```mlir
+    func.func @step(%x: tensor<32x64xf32>, %w: tensor<10x64xf32>, %b: tensor<10xf32>)
+        -> tensor<32x10xf32> {
+      %y = mpc.region contraction (%x, %w, %b) {kernel = "step_0_fc1"}
+          : (tensor<32x64xf32>, tensor<10x64xf32>, tensor<10xf32>) -> tensor<32x10xf32> {
+      ^bb0(%0: tensor<32x64xf32>, %1: tensor<10x64xf32>, %2: tensor<10xf32>):
+        %3 = mpc.matmul %0, %1 {transB = true}
+            : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
+        %4 = mpc.add %3, %2 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+        mpc.yield %4 : tensor<32x10xf32>
+      }
+      return %y : tensor<32x10xf32>
+    }
+    ```
+
+    After, with `target=x86-64-v4`:
+
+    ```mlir
+    %y = mpc.region contraction(%x, %w, %b)
+        {kernel = "step_0_fc1", provider = #mpc.provider<library>} ...
+    ```
+
+    After, with `target=sm_80`:
+
+    ```mlir
+    %output = plan.product bias %x, %w bias(%b : tensor<10xf32>)
+        {alpha = 1.000000e+00 : f64, transA = false, transB = true}
+        : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32> unfused {
+    ^bb0(%arg3: tensor<32x10xf32>):
+      %0 = mpc.region pointwise(%arg3, %b) {kernel = "step_0_fc1_bias"}
+          : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32> {
+      ^bb0(%arg4: tensor<32x10xf32>, %arg5: tensor<10xf32>):
+        %1 = mpc.add %arg4, %arg5 : (tensor<32x10xf32>, tensor<10xf32>) -> tensor<32x10xf32>
+        mpc.yield %1 : tensor<32x10xf32>
+      }
+      plan.yield %0 : tensor<32x10xf32>
+    }
+    return %output : tensor<32x10xf32>
+    ```
+
+    Which products a library has algorithms for is known on the machine that
+    runs them: `unfused` is what kernels do there if it has none for this one.
+  }];
+  let options = [
+    Option<"contractions", "contractions", "std::string", "\"table\"",
+           "who does contractions that both can do: table; library, which also "
+           "does relu, where NaN becomes 0; generated; or bare: by table, but no "
+           "library does what follows one">,
+  ];
+  let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect",
+                           "::mpc::plan::PlanDialect"];
+}
+
+def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
+  let summary = "kernels and products read and write through transposes";
+  let description = [{
+    A transpose of whole rows (32 bytes and more) that alone reads what an
+    elementwise kernel or a reduction of rows makes becomes the last op of that
+    kernel, which stores where the transpose would. What such kernels alone read
+    they read through a transpose, as their first op. Where a view with axes in
+    parts is between the two, as heads are of the columns of queries, the
+    elementwise kernel computes in the shape of the view.
+
+    On a CPU, whose library takes any distance between rows and between
+    matrices: an operand of a product that the library does, and that transposes,
+    slices, expansions and reshapes make of another value, is read there, through
+    `plan.access`, if its rows are still whole. A product whose result a
+    transpose of whole rows alone reads writes it as that would: the library
+    through `plan.arrange`, a kernel that follows it, or that is generated, with
+    the transpose as its last op. Kernels that only moved what nobody reads any
+    more go.
+
+    On a GPU, whose library takes one distance between the matrices of a batch:
+    the operands and the result of a product that the library does are left where
+    they are if the calls it takes then, one for each index of the other axes of
+    the batch, cost less than the kernels that move (`TargetInfo`).
+
+    On any target a slice whose elements lie side by side, such as some rows of a
+    matrix, is read there too, by whatever reads it.
+
+    Expects providers on contractions, of `plan-place-contractions`.
+
+    Before:
+
+    ```mlir
+    func.func @step(%x: tensor<8x16x4xf32>, %k: tensor<16x4x8xf32>) -> tensor<16x8x8xf32> {
+      %q = mpc.region movement (%x) {kernel = "q"} : (tensor<8x16x4xf32>) -> tensor<16x8x4xf32> {
+      ^bb0(%0: tensor<8x16x4xf32>):
+        %1 = mpc.transpose %0 {perm = array<i64: 1, 0, 2>}
+            : (tensor<8x16x4xf32>) -> tensor<16x8x4xf32>
+        mpc.yield %1 : tensor<16x8x4xf32>
+      }
+      %s = mpc.region contraction (%q, %k) {kernel = "s", provider = #mpc.provider<library>}
+          : (tensor<16x8x4xf32>, tensor<16x4x8xf32>) -> tensor<16x8x8xf32> {
+      ^bb0(%0: tensor<16x8x4xf32>, %1: tensor<16x4x8xf32>):
+        %2 = mpc.matmul %0, %1 : (tensor<16x8x4xf32>, tensor<16x4x8xf32>) -> tensor<16x8x8xf32>
+        mpc.yield %2 : tensor<16x8x8xf32>
+      }
+      return %s : tensor<16x8x8xf32>
+    }
+    ```
+
+    After, with `target=x86-64-v3`:
+
+    ```mlir
+    %0 = plan.access %x {offset = 0 : i64, strides = array<i64: 4, 64, 1>}
+        : tensor<8x16x4xf32> to tensor<16x8x4xf32>
+    %1 = mpc.region contraction(%0, %k)
+        {kernel = "s", provider = #mpc.provider<library>}
+        : (tensor<16x8x4xf32>, tensor<16x4x8xf32>) -> tensor<16x8x8xf32> {
+    ^bb0(%arg2: tensor<16x8x4xf32>, %arg3: tensor<16x4x8xf32>):
+      %2 = mpc.matmul %arg2, %arg3
+          : (tensor<16x8x4xf32>, tensor<16x4x8xf32>) -> tensor<16x8x8xf32>
+      mpc.yield %2 : tensor<16x8x8xf32>
+    }
+    return %1 : tensor<16x8x8xf32>
+    ```
+
+    Afterwards every reader of a `plan.access` whose elements do not lie side by
+    side is a product.
+  }];
+  let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
+}
+
+def FillConstantsPass : Pass<"plan-fill-constants", "::mlir::func::FuncOp"> {
+  let summary = "large constants of one value written by kernels";
+  let description = [{
+    Replaces every constant that is outside of kernels, has one value throughout
+    and 16 KiB at least by a region that writes it, so that an artifact does not
+    hold it. Runs before `plan-order`.
+
+    Before:
+
+    ```mlir
+    func.func @step() -> tensor<128x64xf32> {
+      %0 = mpc.constant dense<0.0> : tensor<128x64xf32>
+      return %0 : tensor<128x64xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    %0 = mpc.region pointwise() {kernel = "fill"} : () -> tensor<128x64xf32> {
+      %1 = mpc.constant dense<0.000000e+00> : tensor<128x64xf32>
+      mpc.yield %1 : tensor<128x64xf32>
+    }
+    return %0 : tensor<128x64xf32>
+    ```
+  }];
+  let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
+}
+
+def OrderPass : Pass<"plan-order", "::mlir::func::FuncOp"> {
+  let summary = "the order in which a function's kernels run";
+  let description = [{
+    Moves every op that reads the old value of a state variable before the op
+    that makes the new one, as far as their operands allow, so that
+    `plan-build-programs` can write it in place. An op that makes nothing but
+    new values of state comes as soon as it then can: the gradient of a weight
+    is in memory from the product that makes it to the update that follows, and
+    not until all gradients are there. Otherwise keeps the order.
+
+    Before:
+
+    ```mlir
+    mpc.variable @w : tensor<4xf32> role parameter
+    func.func @step(%w: tensor<4xf32> {mpc.state = @w}, %g: tensor<4xf32>)
+        -> (tensor<4xf32> {mpc.updates = @w}, tensor<4xf32>) {
+      %0 = mpc.region pointwise (%w, %g) {kernel = "update"}
+          : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+      ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
+        %2 = mpc.sub %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+        mpc.yield %2 : tensor<4xf32>
+      }
+      %1 = mpc.region pointwise (%w) {kernel = "late_reader"} : (tensor<4xf32>) -> tensor<4xf32> {
+      ^bb0(%a: tensor<4xf32>):
+        %2 = mpc.relu %a : (tensor<4xf32>) -> tensor<4xf32>
+        mpc.yield %2 : tensor<4xf32>
+      }
+      return %0, %1 : tensor<4xf32>, tensor<4xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    %0 = mpc.region pointwise(%w) {kernel = "late_reader"} : (tensor<4xf32>) -> tensor<4xf32> {
+    ...
+    %1 = mpc.region pointwise(%w, %g) {kernel = "update"}
+        : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+    ...
+    return %1, %0 : tensor<4xf32>, tensor<4xf32>
+    ```
+  }];
+}
+
+def RecomputeUnscalePass : Pass<"plan-recompute-unscale", "::mlir::func::FuncOp"> {
+  let summary = "unscale gradients where they are read";
+  let description = [{
+    On a GPU, a pointwise region that holds nothing but `amp.unscale`, as
+    `plan-place-contractions` makes of a gradient's tail, is repeated in every
+    kernel that reads it.
+
+    Before:
+
+    ```mlir
+    func.func @step(%w: tensor<8x4xf32>, %dw: tensor<8x4xf32>, %scale: tensor<f32>,
+                    %lr: tensor<f32>) -> tensor<8x4xf32> {
+      %u = mpc.region pointwise (%dw, %scale) {kernel = "dw"}
+          : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
+      ^bb0(%0: tensor<8x4xf32>, %1: tensor<f32>):
+        %2 = amp.unscale %0, %1 : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+        mpc.yield %2 : tensor<8x4xf32>
+      }
+      %w1 = mpc.region pointwise (%w, %u, %lr) {kernel = "w"}
+          : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
+      ^bb0(%0: tensor<8x4xf32>, %1: tensor<8x4xf32>, %2: tensor<f32>):
+        %3 = mpc.sgd %0, %1, %2
+            : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+        mpc.yield %3 : tensor<8x4xf32>
+      }
+      return %w1 : tensor<8x4xf32>
+    }
+    ```
+
+    After, with `target=sm_80`:
+
+    ```mlir
+    %0 = mpc.region pointwise(%w, %lr, %dw, %scale) {kernel = "w"}
+        : (tensor<8x4xf32>, tensor<f32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
+    ^bb0(%arg4: tensor<8x4xf32>, %arg5: tensor<f32>, %arg6: tensor<8x4xf32>,
+        %arg7: tensor<f32>):
+      %1 = amp.unscale %arg6, %arg7 : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+      %2 = mpc.sgd %arg4, %1, %arg5
+          : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+      mpc.yield %2 : tensor<8x4xf32>
+    }
+    return %0 : tensor<8x4xf32>
+    ```
+  }];
+  let dependentDialects = ["::mpc::MPCDialect", "::mpc::amp::AMPDialect"];
+}
+
+def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
+  let summary = "what the optimizer does to all parameters into few kernels";
+  let description = [{
+    On a GPU, pointwise regions with an optimizer's update become segments of
+    one region, and so do reductions of rows in the phase `optimizer`; see
+    compiler/Kernels/KernelSegments.h. Updates that broadcast, or that share a
+    tensor which one of them may overwrite, stay apart, as do kernels of which
+    one needs the other; what would have too many buffers for one becomes
+    several. Runs before `plan-order`.
+
+    Before:
+
+    ```mlir
+    func.func @step(%w: tensor<8x4xf32>, %b: tensor<8xf32>, %dw: tensor<8x4xf32>,
+                    %db: tensor<8xf32>, %lr: tensor<f32>) -> (tensor<8x4xf32>, tensor<8xf32>) {
+      %0 = mpc.region pointwise (%w, %dw, %lr) {kernel = "w", mpc.phase = #mpc.phase<optimizer>}
+          : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
+      ^bb0(%2: tensor<8x4xf32>, %3: tensor<8x4xf32>, %4: tensor<f32>):
+        %5 = mpc.sgd %2, %3, %4
+            : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+        mpc.yield %5 : tensor<8x4xf32>
+      }
+      %1 = mpc.region pointwise (%b, %db, %lr) {kernel = "b", mpc.phase = #mpc.phase<optimizer>}
+          : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32> {
+      ^bb0(%2: tensor<8xf32>, %3: tensor<8xf32>, %4: tensor<f32>):
+        %5 = mpc.sgd %2, %3, %4 : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+        mpc.yield %5 : tensor<8xf32>
+      }
+      return %0, %1 : tensor<8x4xf32>, tensor<8xf32>
+    }
+    ```
+
+    After, with `target=sm_80`:
+
+    ```mlir
+    %0:2 = mpc.region pointwise(%w, %dw, %lr, %b, %db)
+        {kernel = "w", mpc.phase = #mpc.phase<optimizer>}
+        : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>, tensor<8xf32>, tensor<8xf32>)
+        -> (tensor<8x4xf32>, tensor<8xf32>) {
+    ^bb0(%arg5: tensor<8x4xf32>, %arg6: tensor<8x4xf32>, %arg7: tensor<f32>,
+        %arg8: tensor<8xf32>, %arg9: tensor<8xf32>):
+      %1 = mpc.region pointwise(%arg5, %arg6, %arg7) {mpc.phase = #mpc.phase<optimizer>}
+          : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32> {
+      ^bb0(%arg10: tensor<8x4xf32>, %arg11: tensor<8x4xf32>, %arg12: tensor<f32>):
+        %3 = mpc.sgd %arg10, %arg11, %arg12
+            : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+        mpc.yield %3 : tensor<8x4xf32>
+      }
+      %2 = mpc.region pointwise(%arg8, %arg9, %arg7) {mpc.phase = #mpc.phase<optimizer>}
+          : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32> {
+      ^bb0(%arg10: tensor<8xf32>, %arg11: tensor<8xf32>, %arg12: tensor<f32>):
+        %3 = mpc.sgd %arg10, %arg11, %arg12
+            : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+        mpc.yield %3 : tensor<8xf32>
+      }
+      mpc.yield %1, %2 : tensor<8x4xf32>, tensor<8xf32>
+    }
+    return %0#0, %0#1 : tensor<8x4xf32>, tensor<8xf32>
+    ```
+  }];
+}
+
+def FoldPartsPass : Pass<"plan-fold-parts", "::mlir::func::FuncOp"> {
+  let summary = "kernels load and store parts of rows";
+  let description = [{
+    A kernel that only copies a slice of neighbours, such as some columns of a
+    matrix, goes where pointwise kernels, reductions of rows and the tails of a
+    library's products alone compute with its elements: the slice becomes their
+    first op, and they load that part of the whole. So does a kernel that only
+    joins values of one shape, all of one pointwise kernel or tail, and read by
+    nothing else: the join becomes the last op there, and the values are stored
+    side by side.
+
+    Neither where it would take more memory: a whole that would be kept for the
+    backward pass for one of its parts, or results that can be written over what
+    the kernel reads.
+
+    Expects updates merged by `plan-merge-updates`, which compares kernels.
+
+    Before:
+
+    ```mlir
+    func.func @step(%h: tensor<8x64xf32>) -> tensor<8x32xf32> {
+      %u = mpc.region movement (%h) {kernel = "u"} : (tensor<8x64xf32>) -> tensor<8x32xf32> {
+      ^bb0(%0: tensor<8x64xf32>):
+        %1 = mpc.slice %0 {offsets = array<i64: 0, 32>, sizes = array<i64: 8, 32>}
+            : (tensor<8x64xf32>) -> tensor<8x32xf32>
+        mpc.yield %1 : tensor<8x32xf32>
+      }
+      %y = mpc.region pointwise (%u) {kernel = "y"} : (tensor<8x32xf32>) -> tensor<8x32xf32> {
+      ^bb0(%0: tensor<8x32xf32>):
+        %1 = mpc.relu %0 : (tensor<8x32xf32>) -> tensor<8x32xf32>
+        mpc.yield %1 : tensor<8x32xf32>
+      }
+      return %y : tensor<8x32xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    %0 = mpc.region pointwise(%h) {kernel = "y"}
+        : (tensor<8x64xf32>) -> tensor<8x32xf32> {
+    ^bb0(%arg1: tensor<8x64xf32>):
+      %1 = mpc.slice %arg1 {offsets = array<i64: 0, 32>, sizes = array<i64: 8, 32>}
+          : (tensor<8x64xf32>) -> tensor<8x32xf32>
+      %2 = mpc.relu %1 : (tensor<8x32xf32>) -> tensor<8x32xf32>
+      mpc.yield %2 : tensor<8x32xf32>
+    }
+    return %0 : tensor<8x32xf32>
+    ```
+
+    Afterwards kernels hold slices of their arguments and joins of what they
+    return, which are no ops to compute but places to load from and store to.
+  }];
+  let dependentDialects = ["::mpc::MPCDialect"];
+}
+
+def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
+  let summary = "filters as generated convolutions read them";
+  let description = [{
+    The vectors of a convolution whose provider is `generated` lie along the
+    channels it writes. Before its region comes one that transposes the filters
+    so that these channels are last; the region gets the transposed ones, and
+    transposes them back: in its kernel that is no work but other strides. What
+    gains nothing (one channel per group) and what is for a GPU stays.
+
+    Before:
+
+    ```mlir
+    func.func @step(%x: tensor<2x8x8x4xf64>, %w: tensor<6x4x3x3xf64>) -> tensor<2x8x8x6xf64> {
+      %y = mpc.region contraction (%x, %w) {kernel = "conv", provider = #mpc.provider<generated>}
+          : (tensor<2x8x8x4xf64>, tensor<6x4x3x3xf64>) -> tensor<2x8x8x6xf64> {
+      ^bb0(%0: tensor<2x8x8x4xf64>, %1: tensor<6x4x3x3xf64>):
+        %2 = mpc.conv %0, %1 {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
+            dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
+            : (tensor<2x8x8x4xf64>, tensor<6x4x3x3xf64>) -> tensor<2x8x8x6xf64>
+        mpc.yield %2 : tensor<2x8x8x6xf64>
+      }
+      return %y : tensor<2x8x8x6xf64>
+    }
+    ```
+
+    After, with `target=x86-64-v3`:
+
+    ```mlir
+    %0 = mpc.region movement(%w) {kernel = "conv_filters"}
+        : (tensor<6x4x3x3xf64>) -> tensor<3x3x4x6xf64> {
+    ^bb0(%arg2: tensor<6x4x3x3xf64>):
+      %2 = mpc.transpose %arg2 {perm = array<i64: 2, 3, 1, 0>}
+          : (tensor<6x4x3x3xf64>) -> tensor<3x3x4x6xf64>
+      mpc.yield %2 : tensor<3x3x4x6xf64>
+    }
+    %1 = mpc.region contraction(%x, %0)
+        {kernel = "conv", provider = #mpc.provider<generated>}
+        : (tensor<2x8x8x4xf64>, tensor<3x3x4x6xf64>) -> tensor<2x8x8x6xf64> {
+    ^bb0(%arg2: tensor<2x8x8x4xf64>, %arg3: tensor<3x3x4x6xf64>):
+      %2 = mpc.transpose %arg3 {perm = array<i64: 3, 2, 0, 1>}
+          : (tensor<3x3x4x6xf64>) -> tensor<6x4x3x3xf64>
+      %3 = mpc.conv %arg2, %2
+          {dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>, pads = array<i64: 1,
+          1, 1, 1>, strides = array<i64: 1, 1>}
+          : (tensor<2x8x8x4xf64>, tensor<6x4x3x3xf64>) -> tensor<2x8x8x6xf64>
+      mpc.yield %3 : tensor<2x8x8x6xf64>
+    }
+    return %1 : tensor<2x8x8x6xf64>
+    ```
+  }];
+}
+
+#endif // MPC_PASSES_PLANNING_REGIONPASSES_TD
