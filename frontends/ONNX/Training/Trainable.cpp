@@ -578,7 +578,10 @@ void TrainableSearch::use(StringRef value, bool orScalar) {
     if (auto shape = getStoredShape(current)) {
       bool isSingle = llvm::all_of(*shape, [](int64_t n) { return n == 1; });
       bool isScalar = shape->empty() && !orScalar;
-      if (!isScalar && !(within && isSingle) && !statistics.contains(current))
+      // A statistic that a weight is an Identity of, of equal values, is not
+      // what it is computed from.
+      bool isFactor = within && (isSingle || statistics.contains(current));
+      if (!isScalar && !isFactor)
         weights.insert(current);
       continue;
     }
