@@ -183,6 +183,17 @@ def test_gradient_is_that_of_pytorch(name, tmp_path):
     )
 
 
+def test_nodes_of_onnx_runtime_have_the_gradient_too(tmp_path):
+    expected, d = quantize("short"), direction()
+    nodes, tensors = make_pair("short", "x", "y", "scale")
+    for node in nodes:
+        node.domain = "com.microsoft"
+    tensors = {"x": expected["x"], "scale": expected["scale"], **tensors}
+    _, taken = train_step(nodes, tensors, d, tmp_path)
+    limit = 2.0**-23 * (np.abs(expected["x"]) + np.abs(d))
+    assert (np.abs(taken["x"] - expected["passes"] * d) <= limit).all()
+
+
 @pytest.mark.parametrize("precision", MODES)
 def test_results_are_the_integers_results(precision, tmp_path):
     """As one op it gives what the two nodes do, which the integers show."""

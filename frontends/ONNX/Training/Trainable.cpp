@@ -555,8 +555,8 @@ bool TrainableSearch::isFakeQuantization(const Node &node) {
                                     !getStoredShape(skipViews(node.input(0)))));
 }
 
-// What a fake quantisation, perhaps with a Clip of its integers, is of; the value
-// itself where it is none.
+// What a fake quantisation, perhaps with a Clip of its integers, is of; the
+// value itself where it is none.
 StringRef TrainableSearch::skipQuantization(StringRef value) {
   const Node *node = graph.getProducer(value);
   if (!node || node->op_type() != "DequantizeLinear" ||
