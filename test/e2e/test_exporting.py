@@ -96,6 +96,42 @@ def test_snippets_write_what_can_be_trained(file, exported, tmp_path):
     np.testing.assert_allclose(mpctest.losses(metrics), expected, rtol=0.2)
 
 
+def test_quantised_snippet_trains_as_in_pytorch(tmp_path):
+    """But for numbers halfway between two steps: the greatest weight is one."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch.ao.quantization")
+    torch.manual_seed(0)
+    snippets = MAKER.read_section("") + MAKER.read_section(
+        "PyTorch, for quantisation"
+    )
+    model = execute(snippets, tmp_path)["quantized"]
+    random = np.random.RandomState(0)
+    image = random.standard_normal((BATCH * STEPS, 1, 8, 8)).astype(np.float32)
+    target = random.randint(0, 3, BATCH * STEPS)
+    metrics, weights = mpctest.train(
+        tmp_path / "quantized.onnx",
+        {"image": image, "target": target},
+        tmp_path,
+        *("--loss", "softmax_cross_entropy", "--optimizer", "sgd"),
+        *("--lr", RATE, "--batch-size", BATCH, "--max-steps", STEPS),
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+    expected = []
+    for step in range(STEPS):
+        rows = slice(step * BATCH, (step + 1) * BATCH)
+        labels = torch.from_numpy(target[rows])
+        scores = model(torch.from_numpy(image[rows]))
+        loss = torch.nn.functional.cross_entropy(scores, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        expected.append(loss.item())
+    np.testing.assert_allclose(mpctest.losses(metrics), expected, rtol=1e-3)
+    for name, parameter in model.named_parameters():
+        error = np.abs(weights[name] - parameter.detach().numpy())
+        assert np.median(error) < 1e-6 and error.max() < 5e-3, name
+
+
 # The section, its file, what its input takes of a sample, and its packages.
 OTHERS = [
     ("Keras", "keras.onnx", (8, 8, 1), ["keras", "tensorflow", "tf2onnx"]),

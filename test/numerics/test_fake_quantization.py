@@ -183,6 +183,17 @@ def test_gradient_is_that_of_pytorch(name, tmp_path):
     )
 
 
+def test_nodes_of_onnx_runtime_have_the_gradient_too(tmp_path):
+    expected, d = quantize("short"), direction()
+    nodes, tensors = make_pair("short", "x", "y", "scale")
+    for node in nodes:
+        node.domain = "com.microsoft"
+    tensors = {"x": expected["x"], "scale": expected["scale"], **tensors}
+    _, taken = train_step(nodes, tensors, d, tmp_path)
+    limit = 2.0**-23 * (np.abs(expected["x"]) + np.abs(d))
+    assert (np.abs(taken["x"] - expected["passes"] * d) <= limit).all()
+
+
 @pytest.mark.parametrize("precision", MODES)
 def test_results_are_the_integers_results(precision, tmp_path):
     """As one op it gives what the two nodes do, which the integers show."""
@@ -315,6 +326,42 @@ def test_network_for_quantisation_trains(precision, bound, tmp_path):
         assert error <= bound * np.linalg.norm(trained[name]), name
     for name in ("ws0", "xs0", "ws1", "xs1"):
         np.testing.assert_array_equal(weights[name], tensors[name])
+
+
+def test_table_for_quantisation_trains(tmp_path):
+    """A table that an embedding reads through a fake quantisation is a weight, in
+    files that say nothing of it; rows that were not read stay."""
+    random = np.random.RandomState(4)
+    table = random.standard_normal((6, 3)).astype(F4)
+    model = mpctest.make_model(
+        [
+            helper.make_node("QuantizeLinear", ["table", "s", "z"], ["q"]),
+            helper.make_node("Clip", ["q", "", "most"], ["c"]),
+            helper.make_node("DequantizeLinear", ["c", "s", "z"], ["f"]),
+            helper.make_node("Gather", ["f", "word"], ["y"]),
+        ],
+        {"word": (np.int64, ["N"])},
+        {"y": (F4, ["N", 3])},
+        {
+            "table": table,
+            "s": np.asarray(0.03125, F4),
+            "z": np.asarray(64, np.uint8),
+            "most": np.asarray(127, np.uint8),
+        },
+    )
+    words = np.array([1, 4])
+    _, weights = mpctest.train(
+        model,
+        {"word": words, "target": np.zeros((2, 3), F4)},
+        tmp_path,
+        *("--loss", "mse", "--optimizer", "sgd", "--lr", "1"),
+        *("--batch-size", "2", "--max-steps", "1"),
+    )
+    place = np.rint(table / 0.03125) + 64
+    y = (np.clip(place, 0, 127) - 64) * 0.03125
+    gradient = np.zeros_like(table)
+    gradient[words] = (2 * y / 6 * (np.clip(place, 0, 127) == place))[words]
+    np.testing.assert_allclose(weights["table"], table - gradient, atol=1e-6)
 
 
 def refuse(nodes, tensors, folder):

@@ -116,6 +116,32 @@ def test_without_zero_points(tmp_path):
     np.testing.assert_array_equal(z, F4(y))
 
 
+def test_one_scale_may_have_an_axis_and_its_zero_point_none(tmp_path):
+    """As ONNX Runtime's quantizer writes biases."""
+    arguments = {
+        "x": np.array([3, -4], np.int32),
+        "scale": F4([0.5]),
+        "zero": np.asarray(1, np.int32),
+    }
+    (y,) = run("DequantizeLinear", arguments, [F4], tmp_path, 17)
+    np.testing.assert_array_equal(y, F4([1, -2.5]))
+
+
+def test_nodes_of_onnx_runtime_have_16_bits(tmp_path):
+    """In files of before opset 21 they are of its own domain."""
+    scale, zero, attributes = granular("axis", "u2")
+    x = np.random.RandomState(2).randint(-9000, 40000, SHAPE).astype(F4)
+    arguments = {"x": x, "scale": scale, "zero": zero}
+    attributes["domain"] = "com.microsoft"
+    (q,) = run("QuantizeLinear", arguments, ["u2"], tmp_path, 17, **attributes)
+    s, z = spread(scale, SHAPE, 1, 0), spread(zero, SHAPE, 1, 0)
+    np.testing.assert_array_equal(q, saturate(x / s, z, "u2"))
+    arguments["x"] = q
+    (y,) = run("DequantizeLinear", arguments, [F4], tmp_path, 17, **attributes)
+    centered = q.astype(np.int64) - z
+    np.testing.assert_array_equal(y, centered.astype(F4) * s)
+
+
 def test_types_that_are_asked_for(tmp_path):
     x, scale = F4([-3, 0.6, 300]), np.asarray(0.5, np.float16)
     (y,) = run(

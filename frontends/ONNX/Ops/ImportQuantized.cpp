@@ -49,6 +49,10 @@ static Value saturate(NodeImporter &node, Value quotient, Value zeroPoint,
   return castTo(node, clamped, type);
 }
 
+static bool isOne(ArrayRef<int64_t> shape) {
+  return shape.size() <= 1 && ShapedType::getNumElements(shape) == 1;
+}
+
 // A scale or zero point, so that it broadcasts to `shape`: one for all, one for
 // each element of `axis`, or one for each block of `block` of them.
 static FailureOr<Value> spreadScale(NodeImporter &node, unsigned input,
@@ -56,7 +60,7 @@ static FailureOr<Value> spreadScale(NodeImporter &node, unsigned input,
                                     int64_t block) {
   SmallVector<int64_t> own(node.operandShape(input));
   Value value = node.operand(input);
-  if (block == 0 && own.size() <= 1 && ShapedType::getNumElements(own) == 1)
+  if (block == 0 && isOne(own))
     return node.reshape(value, {});
   std::string name = node.getInputName(input).str();
   int64_t rank = shape.size();
@@ -101,11 +105,19 @@ struct Quantization {
 };
 } // namespace
 
+// The opset whose attributes a QuantizeLinear or DequantizeLinear may have.
+// ONNX Runtime has 16 bits in nodes of its own domain for files of before.
+static int64_t getQuantizationOpset(NodeImporter &node) {
+  constexpr int64_t kMicrosoft = 21;
+  return node.getNode().domain().empty() ? node.getOpset() : kMicrosoft;
+}
+
 static FailureOr<Quantization> readQuantization(NodeImporter &node) {
   // Scales are of all, of an axis, or of blocks along it, by opset.
   SmallVector<int64_t> shape(node.operandShape(0));
-  int64_t axis = node.getOpset() >= 13 ? node.integer("axis", 1) : 1;
-  int64_t block = node.getOpset() >= 21 ? node.integer("block_size", 0) : 0;
+  const int64_t opset = getQuantizationOpset(node);
+  int64_t axis = opset >= 13 ? node.integer("axis", 1) : 1;
+  int64_t block = opset >= 21 ? node.integer("block_size", 0) : 0;
   constexpr int64_t kMost = int64_t(1) << 30;
   if (block < 0 || block > kMost)
     return node.invalid("expected attribute 'block_size' from 0 to " +
@@ -115,10 +127,12 @@ static FailureOr<Quantization> readQuantization(NodeImporter &node) {
   auto scale = spreadScale(node, 1, shape, axis, block);
   if (failed(scale))
     return failure();
-  // Zero points go along with them.
+  // Zero points go along with them. ONNX Runtime writes a scale of [1] with a
+  // zero point of rank 0.
   if (!node.hasInput(2))
     return Quantization{*scale, Value()};
-  if (node.operandShape(2) != node.operandShape(1))
+  bool areOne = isOne(node.operandShape(1)) && isOne(node.operandShape(2));
+  if (node.operandShape(2) != node.operandShape(1) && !areOne)
     return node.invalid("expected a zero point of the scale's shape");
   auto zeroPoint = spreadScale(node, 2, shape, axis, block);
   if (failed(zeroPoint))
@@ -152,7 +166,7 @@ static FailureOr<Type> readQuantizedType(NodeImporter &node) {
   if (node.hasInput(2))
     byDefault = node.operandType(2).getElementType();
   FailureOr<Type> type = byDefault;
-  if (node.getOpset() >= 21)
+  if (getQuantizationOpset(node) >= 21)
     type = node.elementType("output_dtype", byDefault);
   if (failed(type))
     return failure();
@@ -176,11 +190,11 @@ static LogicalResult importQuantizeLinear(NodeImporter &node) {
   FailureOr<Quantization> quantization = readQuantization(node);
   if (failed(type) || failed(quantization))
     return failure();
-  if (node.getOpset() >= 19)
+  if (getQuantizationOpset(node) >= 19)
     (void)node.integer("saturate", 1); // of 8-bit floats
   // The quotient is one of the scale's type, or of another that is asked for.
   FailureOr<Type> precision = node.operandType(1).getElementType();
-  if (node.getOpset() >= 23)
+  if (getQuantizationOpset(node) >= 23)
     precision = node.elementType("precision", *precision);
   if (failed(precision))
     return failure();
@@ -236,7 +250,7 @@ static std::optional<Quantizer> findQuantizer(NodeImporter &node) {
     high = std::min(high, *most);
     producer = function.getGraph().getProducer(producer->input(0));
   }
-  if (!producer || getOpName(*producer) != "QuantizeLinear")
+  if (!producer || producer->op_type() != "QuantizeLinear")
     return std::nullopt;
   return Quantizer{producer, low, high};
 }
@@ -262,14 +276,14 @@ static bool haveSameInput(NodeImporter &node, NodeImporter &other,
 
 // Whether `node` multiplies by the scales that `quantizer` divides by.
 static bool takesBack(NodeImporter &node, NodeImporter &quantizer) {
-  bool isOne = node.operandType(1).getNumElements() == 1;
   auto hasSame = [&](StringRef attribute, int64_t byDefault) {
     return node.integer(attribute, byDefault) ==
            quantizer.integer(attribute, byDefault);
   };
   return haveSameInput(node, quantizer, 1) &&
          haveSameInput(node, quantizer, 2) &&
-         (isOne || (hasSame("axis", 1) && hasSame("block_size", 0)));
+         (isOne(node.operandShape(1)) ||
+          (hasSame("axis", 1) && hasSame("block_size", 0)));
 }
 
 // What QuantizeLinear and DequantizeLinear do to floats, as one op, whose
@@ -312,7 +326,7 @@ static LogicalResult importDequantizeLinear(NodeImporter &node) {
     return failure();
   // The type of the scale, unless an attribute names another.
   FailureOr<Type> result = node.operandType(1).getElementType();
-  if (node.getOpset() >= 23)
+  if (getQuantizationOpset(node) >= 23)
     result = node.elementType("output_dtype", *result);
   if (failed(result))
     return failure();
@@ -569,6 +583,10 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getQuantizedOps() {
       {"", "DynamicQuantizeLinear", 11, kNoEnd, 1, 1, 3,
        importDynamicQuantizeLinear},
       {"", "MatMulInteger", 10, kNoEnd, 2, 4, 1, importMatMulInteger},
+      {"com.microsoft", "DequantizeLinear", 1, kNoEnd, 2, 3, 1,
+       importDequantizeLinear},
+      {"com.microsoft", "QuantizeLinear", 1, kNoEnd, 2, 3, 1,
+       importQuantizeLinear},
       {"", "QLinearConv", 10, kNoEnd, 8, 9, 1, importQLinearConv},
       {"", "QLinearMatMul", 10, kNoEnd, 8, 8, 1, importQLinearMatMul},
       {"", "QuantizeLinear", 10, kNoEnd, 2, 3, 1, importQuantizeLinear},

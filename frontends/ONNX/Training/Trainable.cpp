@@ -94,6 +94,7 @@ private:
   bool onlyScales(StringRef value);
   bool isRow(StringRef value);
   bool isFakeQuantization(const Node &node);
+  StringRef skipQuantization(StringRef value);
   bool isBranch(const Node &product);
   bool isStoredVector(StringRef value);
   bool isModulesNumber(StringRef value);
@@ -493,7 +494,7 @@ bool TrainableSearch::isPositions(StringRef value) {
 bool TrainableSearch::isTable(const Node &gather) {
   if (gather.input_size() != 2 || gather.output_size() != 1)
     return false;
-  auto shape = getStoredShape(gather.input(0));
+  auto shape = getStoredShape(skipQuantization(gather.input(0)));
   return shape && shape->size() > 1 &&
          (isEmbedding(gather) || !onlyScales(gather.output(0)));
 }
@@ -503,7 +504,7 @@ bool TrainableSearch::isTable(const Node &gather) {
 bool TrainableSearch::isEmbedding(const Node &gather) {
   if (graph.getModel().getProto().producer_name() != "pytorch")
     return false;
-  StringRef table = gather.input(0), node = gather.name();
+  StringRef table = skipQuantization(gather.input(0)), node = gather.name();
   if (!table.consume_back(".weight") || !node.starts_with("/"))
     return false;
   // The last scope of "/model/layer.0/places/Gather" is "places", the module's
@@ -551,7 +552,7 @@ bool TrainableSearch::isRow(StringRef value) {
     node = graph.getProducer(node->input(0));
   if (!node || node->op_type() != "Gather" || node->input_size() != 2)
     return false;
-  auto shape = getStoredShape(node->input(0));
+  auto shape = getStoredShape(skipQuantization(node->input(0)));
   return shape && shape->size() > 1 && !getFacts(node->input(1)).isFixed;
 }
 
@@ -561,6 +562,21 @@ bool TrainableSearch::isFakeQuantization(const Node &node) {
   return node.input_size() > 1 && (node.op_type() == "QuantizeLinear" ||
                                    (node.op_type() == "DequantizeLinear" &&
                                     !getStoredShape(skipViews(node.input(0)))));
+}
+
+// What a fake quantisation, perhaps with a Clip of its integers, is of; the
+// value itself where it is none.
+StringRef TrainableSearch::skipQuantization(StringRef value) {
+  const Node *node = graph.getProducer(value);
+  if (!node || node->op_type() != "DequantizeLinear" ||
+      !isFakeQuantization(*node))
+    return value;
+  node = graph.getProducer(node->input(0));
+  while (node && node->op_type() == "Clip" && node->input_size() > 0)
+    node = graph.getProducer(node->input(0));
+  return node && node->op_type() == "QuantizeLinear" && node->input_size() > 0
+             ? StringRef(node->input(0))
+             : value;
 }
 
 // `value` acts as a weight: so do the initializers that it is a view of, of
