@@ -497,6 +497,17 @@ def test_a_fused_encoder_trains_as_its_parts(precision, tmp_path):
             "packed queries, keys and values of [batch, tokens, heads, 3, size]",
         ),
         (
+            Case("EmbedLayerNormalization", EMBEDDED[:1]),
+            "input 3 is absent",
+        ),
+        (
+            Case(
+                "RotaryEmbedding",
+                [np.float32(1), *(np.zeros((1, 1), t) for t in (np.int64, "f4", "f4"))],
+            ),
+            "expected an input of rank 3 or 4",
+        ),
+        (
             Case("MultiHeadAttention", [X, SKIP, SKIP, normal(40)], NUM_HEADS),
             "expected a bias of queries, keys and values",
         ),

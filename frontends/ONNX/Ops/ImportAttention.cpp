@@ -513,10 +513,10 @@ static LogicalResult importMicrosoftRotary(NodeImporter &node) {
     return node.unsupported("attributes 'scale' and 'is_packed_batching' are "
                             "not supported");
   int64_t heads = node.integer("num_heads", 0);
-  ArrayRef<int64_t> table = node.operandShape(2);
+  ArrayRef<int64_t> shape = node.operandShape(0), table = node.operandShape(2);
   if (heads == 0 && node.integer("rotary_embedding_dim", 0) == 0 &&
-      table.size() == 2 && table[1] > 0)
-    heads = node.operandShape(0).back() / (2 * table[1]);
+      !shape.empty() && table.size() == 2 && table[1] > 0)
+    heads = shape.back() / (2 * table[1]);
   return importRotation(node, {2, 3, 1, heads});
 }
 

@@ -114,6 +114,9 @@ static LogicalResult defineMaskIndex(NodeImporter &node, unsigned mask) {
 // (ids, segments, words, positions, segment table, scale, shift, mask, position
 // ids) -> layer norm of the sum of the rows
 static LogicalResult importEmbedLayerNorm(NodeImporter &node) {
+  for (unsigned index : {3, 5})
+    if (!node.hasInput(index))
+      return node.invalid("input " + Twine(index) + " is absent");
   ArrayRef<int64_t> shape = node.operandShape(0);
   if (shape.size() != 2 || node.operandShape(3).size() != 2)
     return node.invalid("expected ids and a table of positions of rank 2");
