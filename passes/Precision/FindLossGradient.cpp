@@ -305,6 +305,8 @@ bool OwnBackward::tryStart(Value start) {
     gradients.remove(scaled);
     gradients.insert(start);
   }
+  if (obstacle == scaled)
+    obstacle = nullptr;
   scaled.getOutput().replaceAllUsesWith(start);
   scaled.erase();
   seed.erase();
@@ -321,17 +323,18 @@ bool FindLossGradientPass::scalesLoss() const {
   return symbolizeLossScale(lossScale) != LossScale::None;
 }
 
-// Whether the function has a backward pass that the model spells out: ops of
+// The first op of a backward pass that the model spells out, or null: ops of
 // gradients that are made here have a suffix, such as "relu1#dx".
-static bool spellsBackward(FunctionOpInterface function) {
-  return function
-      ->walk([](Operation *op) {
-        return getPhase(op) == Phase::Backward && !isa<GradientSeedOp>(op) &&
-                       !getNodeName(op).contains('#')
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
-      })
-      .wasInterrupted();
+static Operation *findOwnBackward(FunctionOpInterface function) {
+  Operation *found = nullptr;
+  function->walk([&](Operation *op) {
+    if (getPhase(op) != Phase::Backward || isa<GradientSeedOp>(op) ||
+        getNodeName(op).contains('#'))
+      return WalkResult::advance();
+    found = op;
+    return WalkResult::interrupt();
+  });
+  return found;
 }
 
 void FindLossGradientPass::runOnOperation() {
@@ -344,7 +347,8 @@ void FindLossGradientPass::runOnOperation() {
           .wasInterrupted();
   for (auto function :
        llvm::to_vector(getOperation().getOps<FunctionOpInterface>())) {
-    if (!spellsBackward(function))
+    Operation *first = findOwnBackward(function);
+    if (!first)
       continue;
     OwnBackward backward(function);
     if (backward.isEmpty())
@@ -367,7 +371,8 @@ void FindLossGradientPass::runOnOperation() {
     if (found)
       continue;
     auto diagnostic =
-        withExitCode(function->emitError(), ExitCode::Unsupported)
+        withExitCode((obstacle ? obstacle : first)->emitError(),
+                     ExitCode::Unsupported)
         << "the model's own backward pass has no start that a loss scale could "
            "be given to: one value that depends on all parameters and that all "
            "gradients are multiples of";

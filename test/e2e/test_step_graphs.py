@@ -514,6 +514,7 @@ def test_gradients_that_meet_nowhere_take_no_loss_scale(digits, tmp_path):
         *("--precision", "16-mixed"),
     )
     assert found.returncode == 4
+    assert "node '" in found.stderr
     assert (
         "the model's own backward pass has no start that a loss scale could be "
         "given to: one value that depends on all parameters and that all "
