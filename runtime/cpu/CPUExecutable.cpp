@@ -105,15 +105,15 @@ Status CPUExecutable::runStep(PreparedIf &conditional, const Crew &crew) {
                   crew);
 }
 
-/// Iterations side by side keep all workers busy until the last few of them.
-static bool areShared(const PreparedFor &loop, const Crew &crew) {
+/// Whether iterations side by side keep all workers busy but for the last few.
+static bool fillWorkers(const PreparedFor &loop, const Crew &crew) {
   const int64_t workers = crew.size();
   return loop.bodies.size() > 1 && workers > 1 &&
          (loop.count % workers == 0 || loop.count >= 4 * workers);
 }
 
 Status CPUExecutable::runStep(PreparedFor &loop, const Crew &crew) {
-  if (areShared(loop, crew))
+  if (fillWorkers(loop, crew))
     return runApart(loop);
   PreparedBody &body = loop.bodies.front();
   Status status;
@@ -151,7 +151,12 @@ Status CPUExecutable::runApart(PreparedFor &loop) {
   device.workers().parallelFor(loop.count, [&](int64_t i, int worker) {
     PreparedBody &body = loop.bodies[static_cast<size_t>(worker)];
     body.moveTo(i);
-    failure.note(runSteps(body.steps, Crew(device, worker)));
+    // Nothing may leave a worker: messages take memory.
+    try {
+      failure.note(runSteps(body.steps, Crew(device, worker)));
+    } catch (const std::bad_alloc &) {
+      failure.note(Status(StatusCode::IO, "out of memory"));
+    }
   });
   for (PreparedBody &body : loop.bodies)
     body.moveTo(0);
