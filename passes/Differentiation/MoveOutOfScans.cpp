@@ -70,7 +70,7 @@ private:
   };
 
   bool canStack(Value value, std::optional<bool> &direction);
-  bool isLastProduct(Operation *op, bool &reversed);
+  bool isLastProduct(Operation *op);
   Operation *findSum(unsigned carried);
   void collect();
   Value stackOf(Value value);
@@ -281,7 +281,7 @@ bool Sinker::canStack(Value value, std::optional<bool> &direction) {
 
 // Whether `op` multiplies rows by what is the same in all iterations, for
 // stacks alone.
-bool Sinker::isLastProduct(Operation *op, bool &reversed) {
+bool Sinker::isLastProduct(Operation *op) {
   if (!op || !multipliesRows(op))
     return false;
   for (Value other : op->getOperands().drop_front())
@@ -289,14 +289,10 @@ bool Sinker::isLastProduct(Operation *op, bool &reversed) {
         !argument ||
         !llvm::is_contained(scan.getInvariantArguments(), argument))
       return false;
-  for (OpOperand &use : op->getResult(0).getUses()) {
-    if (use.getOwner() != scan.getYield() ||
-        use.getOperandNumber() < scan.getNumCarried())
-      return false;
-    reversed = scan.getReversedOutputs()[use.getOperandNumber() -
-                                         scan.getNumCarried()];
-  }
-  return true;
+  return llvm::all_of(op->getResult(0).getUses(), [&](OpOperand &use) {
+    return use.getOwner() == scan.getYield() &&
+           use.getOperandNumber() >= scan.getNumCarried();
+  });
 }
 
 // What carried value number `carried` is the sum of over all iterations, if it
@@ -334,9 +330,10 @@ void Sinker::collect() {
   for (OpResult result : scan.getStacked()) {
     unsigned index = result.getResultNumber();
     Operation *op = scan.getYield()->getOperand(index).getDefiningOp();
-    bool reversed = false;
-    if (result.use_empty() || !isLastProduct(op, reversed))
+    if (result.use_empty() || !isLastProduct(op))
       continue;
+    // Of one product that is stacked in both directions, one stays in the loop.
+    bool reversed = scan.getReversedOutputs()[index - scan.getNumCarried()];
     std::optional<bool> direction = reversed;
     if (!canStack(op->getOperand(0), direction))
       continue;

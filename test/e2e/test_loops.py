@@ -73,6 +73,38 @@ def test_a_scan_may_give_a_constant_and_its_inputs(tmp_path):
     np.testing.assert_array_equal(found["t"], X)
 
 
+@pytest.mark.parametrize("directions", [[1, 0], [0, 1]])
+def test_a_scan_may_stack_one_product_in_both_directions(directions, tmp_path):
+    """The product of all iterations behind the loop has one direction."""
+    body = graph(
+        [node("Tanh", ["p"], ["k"]), node("MatMul", ["k", "W"], ["w"])],
+        ["p"],
+        ["w", "w"],
+    )
+    scan = node(
+        "Scan",
+        ["x"],
+        ["y", "s"],
+        body=body,
+        num_scan_inputs=1,
+        scan_output_directions=directions,
+    )
+    # [2, 3] as two parts of [1, 3].
+    rows = node("Unsqueeze", ["given", "first"], ["x"])
+    weight = np.array([[1, 2], [0, 1], [3, 0]], np.float32)
+    model = mpctest.make_model(
+        [rows, scan],
+        {"given": (np.float32, X.shape)},
+        {"y": (np.float32, None), "s": (np.float32, None)},
+        {"W": weight, "first": np.array([1])},
+    )
+    found = mpctest.run(model, {"given": X}, tmp_path)
+    forwards = (np.tanh(X) @ weight)[:, None]
+    for name, reverse in zip("ys", directions):
+        expected = forwards[::-1] if reverse else forwards
+        np.testing.assert_allclose(found[name], expected, rtol=1e-5, err_msg=name)
+
+
 def added(op, given, value):
     """A node that adds a constant of its body, there called k."""
     read = "v" if op == "Loop" else given
