@@ -52,20 +52,6 @@ std::vector<size_t> listBuffers(const Step &step) {
   return std::visit([](const auto &op) { return operandsOf(op); }, step.op);
 }
 
-/// Calls `visit` on every loop of a list, those in others too.
-template <typename Visit>
-static void forEachLoop(const std::vector<Step> &steps, Visit visit) {
-  for (const Step &step : steps) {
-    if (const auto *loop = std::get_if<ForStep>(&step.op)) {
-      visit(*loop);
-      forEachLoop(loop->steps, visit);
-    } else if (const auto *conditional = std::get_if<IfStep>(&step.op)) {
-      forEachLoop(conditional->then, visit);
-      forEachLoop(conditional->otherwise, visit);
-    }
-  }
-}
-
 //===----------------------------------------------------------------------===//
 // Functions and plans
 //===----------------------------------------------------------------------===//
@@ -105,16 +91,6 @@ int64_t Plan::activationBytes() const {
   int64_t bytes = 0;
   for (const auto &[name, function] : functions)
     bytes = std::max(bytes, function.arenaBytes);
-  return bytes;
-}
-
-int64_t Plan::privateBytes() const {
-  int64_t bytes = 0;
-  for (const auto &[name, function] : functions)
-    forEachLoop(function.steps, [&](const ForStep &loop) {
-      if (loop.privateMemory)
-        bytes = std::max(bytes, loop.privateMemory->bytes);
-    });
   return bytes;
 }
 

@@ -257,8 +257,6 @@ struct Plan {
   /// What a session holds beside its inputs: all state, and the largest arena.
   int64_t stateBytes() const;
   int64_t activationBytes() const;
-  /// The largest private memory of any loop.
-  int64_t privateBytes() const;
 };
 
 /// Parses the JSON `text` of a plan whose data section has `dataBytes` bytes,

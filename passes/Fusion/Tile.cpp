@@ -183,8 +183,16 @@ bool Tile::chooseCount(int64_t elements) {
   }
   bool isParallel =
       llvm::none_of(axes, [](auto pair) { return pair.second == kSum; });
-  if (isParallel && possible > 0 && wide / possible <= kMostOfWorker)
-    elements = std::min(elements, kMostOfWorker);
+  bool fitsWorker = isParallel && possible > 0 &&
+                    wide / possible <= kMostOfWorker &&
+                    kMostOfWorker < elements;
+  return (fitsWorker && setCount(possible, kMostOfWorker)) ||
+         setCount(possible, elements);
+}
+
+// False where there is no number of parts, of `possible` at most, whose size is
+// about that.
+bool Tile::setCount(int64_t possible, int64_t elements) {
   count = std::min<int64_t>(possible, llvm::divideCeil(wide, elements));
   int64_t wanted = count;
   while (possible > 0 && possible % count != 0)

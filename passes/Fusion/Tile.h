@@ -70,6 +70,7 @@ private:
   bool addBetween();
   bool isConsistent() const;
   bool chooseCount(int64_t elements);
+  bool setCount(int64_t possible, int64_t elements);
   bool canRecompute() const;
   void addEscapingMaxima();
   bool absorbMaker(mlir::OpOperand &operand);

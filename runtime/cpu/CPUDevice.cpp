@@ -55,11 +55,12 @@ CPUDevice::create(const DeviceOptions &options, const Artifact &artifact) {
                       error.what() + "; ask for fewer (--threads)");
   }
   StatusOr<std::unique_ptr<ContractionProvider>> provider =
-      OneDNNProvider::create(target.features, device->pool.size());
+      OneDNNProvider::create(target.features);
   if (!provider.ok())
     return provider.status();
   device->provider = std::move(*provider);
-  if (Status status = device->allocatePrivate(artifact.plan().privateBytes());
+  if (Status status = device->allocatePrivate(
+          findPrivateBytes(artifact.plan(), device->pool.size()));
       !status.ok())
     return status;
   return std::unique_ptr<Device>(std::move(device));
@@ -172,6 +173,7 @@ SliceContext CPUDevice::scratchOf(int worker) const {
 
 SliceContext CPUDevice::scratchAlone(int worker) const {
   SliceContext context = scratchOf(worker);
+  context.worker = 0;
   context.shared = alone + static_cast<size_t>(worker) * aloneSize;
   return context;
 }

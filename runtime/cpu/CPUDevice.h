@@ -38,7 +38,7 @@ public:
   /// until the next call.
   Status reserveScratch(size_t forAll, size_t forEach, size_t forEachAlone = 0);
   SliceContext scratchOf(int worker) const;
-  /// For a worker that runs a step alone.
+  /// For a worker that runs a step alone, and is its only one.
   SliceContext scratchAlone(int worker) const;
   /// What worker 1, 2, ... has in place of a loop's private memory.
   std::byte *privateMemoryOf(int worker) const {

@@ -105,15 +105,8 @@ Status CPUExecutable::runStep(PreparedIf &conditional, const Crew &crew) {
                   crew);
 }
 
-/// Whether iterations side by side keep all workers busy but for the last few.
-static bool fillWorkers(const PreparedFor &loop, const Crew &crew) {
-  const int64_t workers = crew.size();
-  return loop.bodies.size() > 1 && workers > 1 &&
-         (loop.count % workers == 0 || loop.count >= 4 * workers);
-}
-
 Status CPUExecutable::runStep(PreparedFor &loop, const Crew &crew) {
-  if (fillWorkers(loop, crew))
+  if (loop.bodies.size() > 1)
     return runApart(loop);
   PreparedBody &body = loop.bodies.front();
   Status status;
@@ -126,21 +119,25 @@ Status CPUExecutable::runStep(PreparedFor &loop, const Crew &crew) {
 }
 
 namespace {
-/// The first failure of what several workers do.
+/// The failure of the first iteration or slice that fails, whichever worker was
+/// there first.
 class FirstFailure {
 public:
-  void note(const Status &status) {
+  void note(int64_t index, const Status &status) {
     if (status.ok())
       return;
     std::lock_guard<std::mutex> lock(mutex);
-    if (failure.ok())
+    if (failure.ok() || index < first) {
       failure = status;
+      first = index;
+    }
   }
   Status get() const { return failure; }
 
 private:
   std::mutex mutex;
   Status failure;
+  int64_t first = 0;
 };
 } // namespace
 
@@ -153,9 +150,9 @@ Status CPUExecutable::runApart(PreparedFor &loop) {
     body.moveTo(i);
     // Nothing may leave a worker: messages take memory.
     try {
-      failure.note(runSteps(body.steps, Crew(device, worker)));
+      failure.note(i, runSteps(body.steps, Crew(device, worker)));
     } catch (const std::bad_alloc &) {
-      failure.note(Status(StatusCode::IO, "out of memory"));
+      failure.note(i, Status(StatusCode::IO, "out of memory"));
     }
   });
   for (PreparedBody &body : loop.bodies)
@@ -196,8 +193,8 @@ Status CPUExecutable::runStep(std::unique_ptr<Contraction> &contraction,
   for (size_t phase = 0; phase < contraction->phases().size(); ++phase) {
     crew.forEachSlice(contraction->phases()[phase],
                       [&](int64_t slice, int worker) {
-                        failure.note(runSlice(*contraction, phase, slice,
-                                              crew.scratchOf(worker)));
+                        failure.note(slice, runSlice(*contraction, phase, slice,
+                                                     crew.scratchOf(worker)));
                       });
     if (Status status = failure.get(); !status.ok())
       return status;

@@ -111,10 +111,11 @@ class ContractionProvider {
 public:
   virtual ~ContractionProvider() = default;
 
+  /// Slices are given contexts of workers below `workers`.
   virtual StatusOr<std::unique_ptr<Contraction>>
-  prepare(const MatMulStep &step, MatMulOperands operands) = 0;
+  prepare(const MatMulStep &step, MatMulOperands operands, int workers) = 0;
   virtual StatusOr<std::unique_ptr<Contraction>>
-  prepare(const ConvStep &step, ConvOperands operands) = 0;
+  prepare(const ConvStep &step, ConvOperands operands, int workers) = 0;
 };
 
 } // namespace mpc::runtime

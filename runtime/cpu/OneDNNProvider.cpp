@@ -49,12 +49,11 @@ static Status restrictISA(dnnl::cpu_isa isa) {
 }
 
 StatusOr<std::unique_ptr<ContractionProvider>>
-OneDNNProvider::create(const std::vector<std::string> &features, int workers) {
+OneDNNProvider::create(const std::vector<std::string> &features) {
   dnnl::cpu_isa isa = selectISA(features);
   if (Status status = restrictISA(isa); !status.ok())
     return status;
   OneDNNConfig config;
-  config.workers = workers;
   config.hasAMX = isa == dnnl::cpu_isa::avx512_core_amx;
   config.nativeBF16 = isa == dnnl::cpu_isa::avx512_core_bf16 || config.hasAMX;
   return std::unique_ptr<ContractionProvider>(new OneDNNProvider(config));
@@ -71,22 +70,24 @@ static bool gainsByAMX(const MatMulStep &step, const MatMulOperands &operands,
 }
 
 StatusOr<std::unique_ptr<Contraction>>
-OneDNNProvider::prepare(const MatMulStep &step, MatMulOperands operands) {
+OneDNNProvider::prepare(const MatMulStep &step, MatMulOperands operands,
+                        int workers) {
   constexpr int64_t kFewestUses = 80, kFewestUsesInDepth = 48;
   if (gainsByAMX(step, operands, kFewestUsesInDepth))
-    if (auto parts = prepareAMXDepthParts(step, operands, config))
+    if (auto parts = prepareAMXDepthParts(step, operands, configOf(workers)))
       return parts;
   if (gainsByAMX(step, operands, kFewestUses))
-    if (auto product = prepareAMXMatMul(step, operands, config))
+    if (auto product = prepareAMXMatMul(step, operands, configOf(workers)))
       return product;
-  return prepareOneDNNMatMul(step, std::move(operands), config);
+  return prepareOneDNNMatMul(step, std::move(operands), configOf(workers));
 }
 
 StatusOr<std::unique_ptr<Contraction>>
-OneDNNProvider::prepare(const ConvStep &step, ConvOperands operands) {
-  if (auto conv = prepareAMXConv(step, operands, config))
+OneDNNProvider::prepare(const ConvStep &step, ConvOperands operands,
+                        int workers) {
+  if (auto conv = prepareAMXConv(step, operands, configOf(workers)))
     return conv;
-  return prepareOneDNNConv(step, std::move(operands), config);
+  return prepareOneDNNConv(step, std::move(operands), configOf(workers));
 }
 
 } // namespace mpc::runtime

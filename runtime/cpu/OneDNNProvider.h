@@ -35,15 +35,21 @@ public:
   /// The library can be told once per process: Device where another target was
   /// first.
   static StatusOr<std::unique_ptr<ContractionProvider>>
-  create(const std::vector<std::string> &features, int workers);
+  create(const std::vector<std::string> &features);
 
+  StatusOr<std::unique_ptr<Contraction>> prepare(const MatMulStep &step,
+                                                 MatMulOperands operands,
+                                                 int workers) override;
   StatusOr<std::unique_ptr<Contraction>>
-  prepare(const MatMulStep &step, MatMulOperands operands) override;
-  StatusOr<std::unique_ptr<Contraction>>
-  prepare(const ConvStep &step, ConvOperands operands) override;
+  prepare(const ConvStep &step, ConvOperands operands, int workers) override;
 
 private:
   explicit OneDNNProvider(OneDNNConfig config) : config(config) {}
+  OneDNNConfig configOf(int workers) const {
+    OneDNNConfig result = config;
+    result.workers = workers;
+    return result;
+  }
   OneDNNConfig config;
 };
 

@@ -16,7 +16,7 @@ public:
   StepPreparer(CPUDevice &device, const Artifact &artifact,
                const Function &function, const std::vector<void *> &buffers)
       : device(device), artifact(artifact), function(function),
-        buffers(buffers) {}
+        buffers(buffers), workers(device.workers().size()) {}
 
   Status prepare(const std::vector<Step> &steps,
                  std::vector<PreparedStep> &prepared);
@@ -44,6 +44,8 @@ private:
   std::vector<void *> buffers;
   /// Whether each worker may run what is prepared by itself.
   bool runsAlone = false;
+  /// How many share its slices.
+  int workers;
 };
 
 } // namespace
@@ -234,6 +236,39 @@ Status StepPreparer::prepareBody(const ForStep &step, PreparedBody &body) {
   return status;
 }
 
+// Whether iterations run side by side: they keep all workers busy but for the
+// last few. Of 8 on 3 workers, say, these share the steps of each.
+static bool runsApart(const ForStep &loop, int workers) {
+  return loop.privateMemory && workers > 1 &&
+         (loop.count % workers == 0 || loop.count >= 4 * int64_t(workers));
+}
+
+static int64_t findPrivateBytes(const std::vector<Step> &steps, int workers) {
+  int64_t bytes = 0;
+  auto visit = [&](const std::vector<Step> &list) {
+    bytes = std::max(bytes, findPrivateBytes(list, workers));
+  };
+  for (const Step &step : steps) {
+    if (const auto *conditional = std::get_if<IfStep>(&step.op)) {
+      visit(conditional->then);
+      visit(conditional->otherwise);
+    }
+    const auto *loop = std::get_if<ForStep>(&step.op);
+    if (loop && runsApart(*loop, workers))
+      bytes = std::max(bytes, loop->privateMemory->bytes);
+    else if (loop)
+      visit(loop->steps);
+  }
+  return bytes;
+}
+
+int64_t findPrivateBytes(const Plan &plan, int workers) {
+  int64_t bytes = 0;
+  for (const auto &[name, function] : plan.functions)
+    bytes = std::max(bytes, findPrivateBytes(function.steps, workers));
+  return bytes;
+}
+
 // Lets what lies in private memory lie in a worker's.
 static std::vector<void *> moveBuffers(const Function &function,
                                        const std::vector<void *> &buffers,
@@ -249,20 +284,26 @@ static std::vector<void *> moveBuffers(const Function &function,
 Status StepPreparer::prepareStep(const ForStep &step, PreparedStep &prepared) {
   PreparedFor loop;
   loop.count = step.count;
-  const int workers = step.privateMemory ? device.workers().size() : 1;
-  loop.bodies.resize(static_cast<size_t>(workers));
-  runsAlone = runsAlone || step.privateMemory;
-  for (int worker = 0; worker < workers; ++worker) {
+  const bool isApart = runsApart(step, device.workers().size());
+  const int bodies = isApart ? device.workers().size() : 1;
+  loop.bodies.resize(static_cast<size_t>(bodies));
+  runsAlone = runsAlone || isApart;
+  for (int worker = 0; worker < bodies; ++worker) {
+    // All workers share the first body's steps where these are looked at one by
+    // one; the others' are run by one worker alone.
     const std::vector<void *> shared = buffers;
-    if (worker > 0)
+    if (worker > 0) {
       buffers = moveBuffers(function, shared, *step.privateMemory,
                             device.privateMemoryOf(worker));
+      workers = 1;
+    }
     Status status = prepareBody(step, loop.bodies[static_cast<size_t>(worker)]);
     buffers = shared;
+    workers = isApart ? device.workers().size() : workers;
     if (!status.ok())
       return status;
   }
-  runsAlone = runsAlone && !step.privateMemory;
+  runsAlone = runsAlone && !isApart;
   prepared.op = std::move(loop);
   return Status();
 }
@@ -273,7 +314,7 @@ Status StepPreparer::prepareStep(const MatMulStep &step,
       operand(step.a), operand(step.b), operand(step.c), {}};
   if (Status status = resolve(step.epilogue, operands.epilogue); !status.ok())
     return status;
-  return keep(device.contractions().prepare(step, std::move(operands)),
+  return keep(device.contractions().prepare(step, std::move(operands), workers),
               prepared);
 }
 
@@ -281,7 +322,7 @@ Status StepPreparer::prepareStep(const ConvStep &step, PreparedStep &prepared) {
   ConvOperands operands{operand(step.x), operand(step.w), operand(step.y), {}};
   if (Status status = resolve(step.epilogue, operands.epilogue); !status.ok())
     return status;
-  return keep(device.contractions().prepare(step, std::move(operands)),
+  return keep(device.contractions().prepare(step, std::move(operands), workers),
               prepared);
 }
 

@@ -65,12 +65,16 @@ struct PreparedBody {
   }
 };
 
-/// With private memory, each worker has a body over memory of its own; the
-/// first one's is that of the arena.
+/// Where iterations run side by side, each worker has a body over memory of its
+/// own; the first one's is that of the arena.
 struct PreparedFor {
   int64_t count;
   std::vector<PreparedBody> bodies;
 };
+
+/// The largest private memory of loops whose iterations run side by side on so
+/// many workers.
+int64_t findPrivateBytes(const Plan &plan, int workers);
 
 /// A step with kernels and addresses resolved.
 struct PreparedStep {

@@ -18,6 +18,8 @@ static SmallVector<int64_t> firstAxes(size_t count) {
 FailureOr<SmallVector<int64_t>>
 mpc::onnx_frontend::readPermutation(NodeImporter &node) {
   int64_t rank = node.operandShape(0).size();
+  if (node.hasFailed())
+    return failure();
   SmallVector<int64_t> reversed = firstAxes(rank);
   std::reverse(reversed.begin(), reversed.end());
   auto perm = node.integerList("perm").value_or(reversed);

@@ -16,7 +16,7 @@ namespace {
 /// What two workers may use. The library is told once what the other tests'
 /// artifacts let it use.
 OneDNNConfig packingConfig() {
-  EXPECT_TRUE(OneDNNProvider::create(testFeatures(), 2).ok());
+  EXPECT_TRUE(OneDNNProvider::create(testFeatures()).ok());
   OneDNNConfig config;
   config.workers = 2;
   config.packsAlways = true;
