@@ -522,26 +522,6 @@ void FunctionImporter::importNodes(ArrayRef<const proto::NodeProto *> nodes) {
     importNode(*node);
 }
 
-static LogicalResult checkArity(NodeImporter &node, const OpEntry &entry) {
-  unsigned inputs = node.getNumInputs();
-  if (inputs > entry.maxInputs)
-    return node.invalid("expected at most " + Twine(entry.maxInputs) +
-                        " inputs, found " + Twine(inputs));
-  for (unsigned i = 0; i < entry.minInputs; ++i)
-    if (!node.hasInput(i))
-      return node.invalid("expected at least " + Twine(entry.minInputs) +
-                          " inputs, found " + Twine(i));
-  // Inputs of which there may be any number are not optional.
-  for (unsigned i = 0; entry.maxInputs == kAnyNumber && i < inputs; ++i)
-    if (!node.hasInput(i))
-      return node.invalid("input " + Twine(i) + " is absent");
-  unsigned outputs = node.getNode().output_size();
-  if (outputs == 0 || outputs > entry.maxOutputs)
-    return node.invalid("expected 1 to " + Twine(entry.maxOutputs) +
-                        " outputs, found " + Twine(outputs));
-  return success();
-}
-
 // Why an op that computes shapes alone could not.
 static LogicalResult refuseData(NodeImporter &node) {
   std::string reason = "the result is too large, or of a type without a kernel";

@@ -153,3 +153,24 @@ std::string mpc::onnx_frontend::describeRemedy(const proto::NodeProto &node) {
     return " (it is about how the graph is run; export the graph without it)";
   return {};
 }
+
+LogicalResult mpc::onnx_frontend::checkArity(NodeImporter &node,
+                                             const OpEntry &entry) {
+  unsigned inputs = node.getNumInputs();
+  if (inputs > entry.maxInputs)
+    return node.invalid("expected at most " + Twine(entry.maxInputs) +
+                        " inputs, found " + Twine(inputs));
+  for (unsigned i = 0; i < entry.minInputs; ++i)
+    if (!node.hasInput(i))
+      return node.invalid("expected at least " + Twine(entry.minInputs) +
+                          " inputs, found " + Twine(i));
+  // Inputs of which there may be any number are not optional.
+  for (unsigned i = 0; entry.maxInputs == kAnyNumber && i < inputs; ++i)
+    if (!node.hasInput(i))
+      return node.invalid("input " + Twine(i) + " is absent");
+  unsigned outputs = node.getNode().output_size();
+  if (outputs == 0 || outputs > entry.maxOutputs)
+    return node.invalid("expected 1 to " + Twine(entry.maxOutputs) +
+                        " outputs, found " + Twine(outputs));
+  return success();
+}

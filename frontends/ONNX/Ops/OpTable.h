@@ -94,6 +94,10 @@ std::string describeOpsets(llvm::StringRef domain, llvm::StringRef name,
 /// compiler of graphs can have; empty for others.
 std::string describeRemedy(const proto::NodeProto &node);
 
+/// Whether the node has as many inputs and outputs as the entry allows; reports
+/// it where it has not.
+mlir::LogicalResult checkArity(NodeImporter &node, const OpEntry &entry);
+
 /// Computes the outputs of a node whose inputs are known at import, or whose
 /// outputs depend on shapes alone. False: the node is to be imported as an op.
 mlir::FailureOr<bool> foldNode(NodeImporter &node);

@@ -8,47 +8,11 @@
 #include "frontends/ONNX/Training/Origins.h"
 #include "frontends/ONNX/Training/WeightedOps.h"
 
-#include "llvm/ADT/StringSwitch.h"
-
 using namespace mpc::onnx_frontend;
 using llvm::ArrayRef;
 using llvm::StringRef;
 
-//===----------------------------------------------------------------------===//
-// What ops do with their operands
-//===----------------------------------------------------------------------===//
-
 using Kind = WeightedOp::Kind;
-
-// Ops whose result holds elements of their first operand (of all, for Concat)
-// and no others that matter.
-static bool isView(StringRef op) {
-  return llvm::StringSwitch<bool>(op)
-      .Cases({"Identity", "Cast", "CastLike", "Reshape", "Flatten", "Squeeze",
-              "Unsqueeze", "Transpose"},
-             true)
-      .Cases({"Slice", "Split", "Concat", "Expand", "Tile", "Pad", "Dropout"},
-             true)
-      .Default(false);
-}
-
-// Rounding to what few bits hold, which a fake quantisation of two such nodes
-// does to a weight: the weight stays what it was.
-static bool isQuantization(StringRef op) {
-  return op == "QuantizeLinear" || op == "DequantizeLinear";
-}
-
-// Functions that keep parameters within bounds.
-static bool bends(StringRef op) {
-  return llvm::StringSwitch<bool>(op)
-      .Cases({"Clip", "Elu", "Exp", "LogSoftmax", "Relu"}, true)
-      .Cases({"Sigmoid", "Softmax", "Softplus", "Tanh"}, true)
-      .Default(false);
-}
-
-static bool isSum(StringRef op) {
-  return op == "Add" || op == "Sub" || op == "Sum";
-}
 
 //===----------------------------------------------------------------------===//
 // The search

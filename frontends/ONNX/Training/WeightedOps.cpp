@@ -2,6 +2,7 @@
 #include "frontends/ONNX/Training/WeightedOps.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mpc::onnx_frontend;
 
@@ -43,4 +44,29 @@ const WeightedOp *mpc::onnx_frontend::findWeightedOp(llvm::StringRef name) {
   const auto *found =
       llvm::find_if(ops, [&](const WeightedOp &op) { return op.name == name; });
   return found == std::end(ops) ? nullptr : found;
+}
+
+bool mpc::onnx_frontend::isView(llvm::StringRef op) {
+  return llvm::StringSwitch<bool>(op)
+      .Cases({"Identity", "Cast", "CastLike", "Reshape", "Flatten", "Squeeze",
+              "Unsqueeze", "Transpose"},
+             true)
+      .Cases({"Slice", "Split", "Concat", "Expand", "Tile", "Pad", "Dropout"},
+             true)
+      .Default(false);
+}
+
+bool mpc::onnx_frontend::isQuantization(llvm::StringRef op) {
+  return op == "QuantizeLinear" || op == "DequantizeLinear";
+}
+
+bool mpc::onnx_frontend::bends(llvm::StringRef op) {
+  return llvm::StringSwitch<bool>(op)
+      .Cases({"Clip", "Elu", "Exp", "LogSoftmax", "Relu"}, true)
+      .Cases({"Sigmoid", "Softmax", "Softplus", "Tanh"}, true)
+      .Default(false);
+}
+
+bool mpc::onnx_frontend::isSum(llvm::StringRef op) {
+  return op == "Add" || op == "Sub" || op == "Sum";
 }

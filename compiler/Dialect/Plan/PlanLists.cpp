@@ -1,0 +1,88 @@
+// Verifiers of the steps that hold lists of steps: conditions and loops.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/Plan/Plan.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::plan;
+
+// A list of a loop or a branch holds memory and steps; a program alone has
+// inputs and outputs.
+static LogicalResult verifyList(Operation *op, Block &list) {
+  for (Operation &each : list)
+    if (isa<OutputOp, InputOp>(each) ||
+        !isa_and_present<PlanDialect>(each.getDialect()))
+      return op->emitOpError("expected memory and steps, found '")
+             << each.getName() << "'";
+  return success();
+}
+
+LogicalResult plan::IfOp::verify() {
+  auto type = cast<MemRefType>(getPredicate().getType());
+  if (!type.getElementType().isInteger(1) || type.getNumElements() != 1)
+    return emitOpError("expected a predicate of one i1, found ") << type;
+  for (Region &body : (*this)->getRegions())
+    if (!body.empty() && failed(verifyList(*this, body.front())))
+      return failure();
+  return success();
+}
+
+// What the steps of a parallel loop write is a part, or declared in its list.
+static LogicalResult verifyParallel(ForOp loop) {
+  auto isOwn = [&](Value buffer) {
+    // Through views, and parts of loops inside.
+    buffer = plan::getStorage(buffer);
+    while (auto part = buffer.getDefiningOp<PartOp>()) {
+      if (part->getParentOp() == loop)
+        return true;
+      buffer = plan::getStorage(part.getSource());
+    }
+    Operation *memory = buffer.getDefiningOp();
+    return memory && isa<ArenaOp>(memory) && loop->isProperAncestor(memory);
+  };
+  WalkResult result = loop.getBody().walk([&](Operation *step) {
+    return llvm::all_of(plan::getWrittenBuffers(step), isOwn)
+               ? WalkResult::advance()
+               : (step->emitOpError(
+                      "writes what other iterations of a parallel "
+                      "loop may write or read"),
+                  WalkResult::interrupt());
+  });
+  return failure(result.wasInterrupted());
+}
+
+// The private memory is one of the arena, and slices of the list lie in it.
+static LogicalResult verifyPrivate(ForOp loop) {
+  int64_t offset = static_cast<int64_t>(*loop.getPrivateOffset());
+  int64_t bytes = static_cast<int64_t>(*loop.getPrivateBytes());
+  if (offset < 0 || offset % 64 != 0 || bytes < 0)
+    return loop.emitOpError("expected private memory at a multiple of 64, "
+                            "found ")
+           << bytes << " bytes at " << offset;
+  WalkResult result = loop.getBody().walk([&](ArenaOp slice) {
+    int64_t begin = static_cast<int64_t>(slice.getOffset().value_or(0));
+    int64_t end =
+        begin + plan::getBufferBytes(cast<MemRefType>(slice.getType()));
+    if (begin >= offset && end <= offset + bytes)
+      return WalkResult::advance();
+    slice.emitOpError("expected a slice within the private memory of its loop");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult ForOp::verify() {
+  if (static_cast<int64_t>(getCount()) < 1)
+    return emitOpError("expected a count of 1 at least, found ")
+           << static_cast<int64_t>(getCount());
+  if (getPrivateOffset().has_value() != getPrivateBytes().has_value() ||
+      (getPrivateBytes() && !getParallel()))
+    return emitOpError("private memory has an offset and a size, and belongs "
+                       "to a parallel loop");
+  if (getParallel() && failed(verifyParallel(*this)))
+    return failure();
+  if (getPrivateBytes() && failed(verifyPrivate(*this)))
+    return failure();
+  return verifyList(*this, getBody().front());
+}
