@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 import copy
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import mpctest
@@ -278,6 +279,16 @@ def make_forward_model():
         [value("logits", TensorProto.FLOAT, [BATCH, CLASSES])],
         initial_parameters(),
     )
+
+
+@pytest.fixture(name="digits", scope="module")
+def fixture_digits():
+    arrays = np.load(mpctest.DIGITS / "digits-train.npz")
+    count = BATCH * STEPS
+    return {
+        "x": arrays["image"][:count].reshape(count, PIXELS).astype("f4") / 16,
+        "labels": arrays["target"][:count].astype(np.int64),
+    }
 
 
 def train(model, data, folder, *flags, precision="32-true", rate=RATE):

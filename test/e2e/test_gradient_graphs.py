@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import mpctest
-from test_step_graphs import (  # noqa: F401, digits is a fixture
+from step_graphs import (  # noqa: F401, digits is a fixture
     BACKWARD,
     BATCH,
     CLASSES,

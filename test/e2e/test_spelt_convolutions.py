@@ -8,7 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 import mpctest
-from test_step_graphs import (
+from step_graphs import (
     BATCH,
     CLASSES,
     CONSTANTS,

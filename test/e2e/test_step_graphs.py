@@ -18,12 +18,12 @@ from step_graphs import (
     CLASSES,
     HIDDEN,
     PARAMETERS,
-    PIXELS,
     RATE,
     SPELT_LOSS_GRAD,
     STEPS,
     STEP_GRAPHS,
     each,
+    fixture_digits,  # noqa: F401: pytest finds it here
     initial_parameters,
     make_forward_model,
     make_step_graph,
@@ -38,16 +38,6 @@ from step_graphs import (
     value,
     zeros,
 )
-
-
-@pytest.fixture(name="digits", scope="module")
-def fixture_digits():
-    arrays = np.load(mpctest.DIGITS / "digits-train.npz")
-    count = BATCH * STEPS
-    return {
-        "x": arrays["image"][:count].reshape(count, PIXELS).astype("f4") / 16,
-        "labels": arrays["target"][:count].astype(np.int64),
-    }
 
 
 # Numbers in the other files are of 32 bits.

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import mpctest
-from test_step_graphs import (
+from step_graphs import (
     BACKWARD,
     BATCH,
     CLASSES,
