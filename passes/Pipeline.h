@@ -119,8 +119,8 @@ void buildPipeline(mlir::OpPassManager &pm, const PipelineOptions &options,
 /// leaves, and checks what it leaves itself. What a user asks for can be what
 /// does not fit, such as a loss of labels of another shape: up to
 /// Differentiate, and in builds with assertions (`tools/build --sanitize`,
-/// Debug) everywhere, the module is checked after every pass. It is half of
-/// the time of the later stages.
+/// Debug) everywhere, the module is checked after every pass. Checks were
+/// 40 to 50 % of compiling a deep model (docs/measured/cpu.md).
 mlir::LogicalResult runStage(mlir::ModuleOp module,
                              const PipelineOptions &options, Stage stage);
 

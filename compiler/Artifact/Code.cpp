@@ -74,7 +74,7 @@ translate(ModuleOp module, llvm::LLVMContext &context) {
 
 /// What a CPU's kernels still gain by: they come vectorised, with loops in the
 /// order they run in and without repeated work, so that one round of LLVM's O2
-/// gives code as fast as all of it, in half the time (docs/measured/cpu.md).
+/// gives code as fast as all of it, and sooner (docs/measured/cpu.md).
 static constexpr llvm::StringLiteral kCPUPipeline =
     "cgscc(inline),"
     "function(sroa,early-cse<memssa>,simplifycfg,"

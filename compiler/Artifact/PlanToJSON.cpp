@@ -175,10 +175,10 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
         return json::Object{
             {"space", word(Space::Arena)},
             {"offset", static_cast<int64_t>(*arena.getOffset())}};
-        // A variable or an input by its number in the lists of the plan. An
-        // input is added to its list after its buffer, so its number is the
-        // list's size.
       })
+      // A variable or an input by its number in the lists of the plan. An input
+      // is added to its list after its buffer, so its number is the list's
+      // size.
       .Case([&](plan::StateOp state) -> Memory {
         return json::Object{{"space", word(Space::State)},
                             {"index", stateIndex.lookup(state.getVariable())}};
@@ -194,9 +194,9 @@ FailureOr<json::Object> ProgramWriter::memoryOf(Operation *op) {
           return constant.emitOpError("has no data");
         return json::Object{{"space", word(Space::Constant)},
                             {"offset", entry->offset}};
-        // A view or part lies where its source does, moved by some bytes; the
-        // source came before it, so it has an entry.
       })
+      // A view or part lies where its source does, moved by some bytes; the
+      // source came before it, so it has an entry.
       .Case([&](plan::ViewOp view) -> Memory {
         json::Object memory = *buffers[index(view.getSource())].getAsObject();
         if (std::optional<uint64_t> offset = view.getOffset())
