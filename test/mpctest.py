@@ -1,7 +1,8 @@
 """What the Python suites share: calling mpc, and small ONNX models.
 
 MPC_BUILD_DIR names the build to test (default: build/ of this tree),
-MPC_TEST_TARGET the --target to compile for (default: this machine).
+MPC_TEST_TARGET the --target to compile for (default: this machine), and
+MPC_TEST_DEVICE the --device to run models on (default: the CPU), such as cuda.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -32,7 +33,9 @@ os.environ.setdefault("MPC_KERNEL_CACHE", str(BUILD / "kernel-cache"))
 
 TARGET = []
 if "MPC_TEST_TARGET" in os.environ:
-    TARGET = ["--target", os.environ["MPC_TEST_TARGET"]]
+    TARGET += ["--target", os.environ["MPC_TEST_TARGET"]]
+if "MPC_TEST_DEVICE" in os.environ:
+    TARGET += ["--device", os.environ["MPC_TEST_DEVICE"]]
 
 # Seconds after which a command counts as hanging.
 TIMEOUT = 300

@@ -55,11 +55,15 @@ class Pack:
             "changed": bool(git("status", "--porcelain")),
         }
 
-    def compile(self, model, name, *flags):
-        """The model for the GPU; returns its path in the pack."""
+    def try_to_compile(self, model, name, *flags):
+        """The model for the GPU: its path in the pack, and what was wrong."""
         path = pathlib.Path("artifacts") / f"{name}.mpc"
-        compile_model(model, self.folder / path, "--target", self.target, *flags)
-        return str(path)
+        flags = ["--target", self.target, *flags]
+        return str(path), try_to_compile(model, self.folder / path, *flags)
+
+    def compile(self, model, name, *flags):
+        path, error = self.try_to_compile(model, name, *flags)
+        return sys.exit(error) if error else path
 
     def save(self, name, arrays):
         path = pathlib.Path("arrays") / f"{name}.npz"
@@ -83,13 +87,32 @@ def git(*arguments):
     return process.stdout.strip()
 
 
-def compile_model(model, output, *flags):
+def try_to_compile(model, output, *flags):
+    """What was wrong, with the command; nothing where it worked."""
     command = [str(word) for word in (MPC, "compile", model, "-o", output)]
     process = subprocess.run(
         [*command, *flags], capture_output=True, text=True, check=False
     )
-    if process.returncode != 0:
-        sys.exit(f"{' '.join([*command, *flags])}\n{process.stderr}")
+    if process.returncode == 0:
+        return None
+    return f"{' '.join([*command, *flags])}\n{process.stderr}"
+
+
+def compile_model(model, output, *flags):
+    if error := try_to_compile(model, output, *flags):
+        sys.exit(error)
+
+
+def bind_integers(model, inputs):
+    """Makes constants of the integer inputs; returns those that are left. `mpc
+    run` does so where shapes depend on them, such as Tile's repeats."""
+    bound = {k: v for k, v in inputs.items() if v.dtype.kind in "iu"}
+    for name, value in bound.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    for index, info in reversed(list(enumerate(model.graph.input))):
+        if info.name in bound:
+            del model.graph.input[index]
+    return {k: v for k, v in inputs.items() if k not in bound}
 
 
 def add_ops(pack, scratch):
@@ -98,13 +121,19 @@ def add_ops(pack, scratch):
         arrays = {}
         for precision in PRECISIONS:
             dtype = np.float64 if precision == "64-true" else np.float32
-            model, inputs, expected = test_forward.one_op_model(case, dtype)
+            cached, inputs, expected = test_forward.one_op_model(case, dtype)
+            model = onnx.ModelProto()
+            model.CopyFrom(cached)
             onnx.save(model, scratch / "op.onnx")
-            artifact = pack.compile(
-                scratch / "op.onnx",
-                f"op-{case.name}-{precision}",
-                *("--precision", precision),
-            )
+            name = f"op-{case.name}-{precision}"
+            what = (scratch / "op.onnx", name, "--precision", precision)
+            artifact, error = pack.try_to_compile(*what)
+            if error and "known at import" in error:
+                inputs = bind_integers(model, inputs)
+                onnx.save(model, scratch / "op.onnx")
+                artifact, error = pack.try_to_compile(*what)
+            if error:
+                sys.exit(error)
             bound = test_forward.bound(case, precision, expected)
             arrays[f"{precision}/expected"] = expected
             arrays[f"{precision}/bound"] = np.broadcast_to(

@@ -122,21 +122,26 @@ auto isShift(V amount) {
   return both(zero <= amount, amount < number(getWidth(amount), amount));
 }
 
+/// `amount` without the bits that no shift of so wide numbers has. It is itself
+/// where isShift() holds; a mask and no select, for LLVM turns a shift that is
+/// selected by the range of its own amount into an instruction of GPUs that
+/// reads 32 bits of it: 1 << 2^32 was 1.
+template <typename V>
+V maskShift(V amount) {
+  return amount & number(getWidth(amount) - 1, amount);
+}
+
 template <typename V>
 V shiftLeft(V x, V amount) {
-  V zero = number(0, x);
-  auto isInRange = isShift(amount);
-  return where(isInRange, shiftBitsLeft(x, where(isInRange, amount, zero)),
-               zero);
+  return where(isShift(amount), shiftBitsLeft(x, maskShift(amount)),
+               number(0, x));
 }
 
 template <typename V>
 V shiftRight(V x, V amount) {
   V zero = number(0, x);
-  auto isInRange = isShift(amount);
   V beyond = isUnsigned(x) ? zero : where(x < zero, zero - number(1, x), zero);
-  return where(isInRange, shiftBitsRight(x, where(isInRange, amount, zero)),
-               beyond);
+  return where(isShift(amount), shiftBitsRight(x, maskShift(amount)), beyond);
 }
 
 //===----------------------------------------------------------------------===//

@@ -195,6 +195,21 @@ static Value importExponent(NodeImporter &node) {
   return cast ? cast.getOutput() : Value();
 }
 
+// A float64 that is cut off to an integer, or the whole number that it is meant
+// to be: powers are off by some units of their last digit where functions are a
+// GPU's, and 3 to the power of 6.0 was 728 there, of 728.9999999999999.
+static Value toWhole(NodeImporter &node, Value x) {
+  constexpr double kMostError = 0x1p-49;
+  Type element = node.attributes().getF64Type();
+  Value whole = node.emit<RoundOp>({x});
+  Value error = node.emit<AbsOp>({node.emit<SubOp>({x, whole})});
+  Value most = node.emit<MulOp>({node.emit<AbsOp>({whole}),
+                                 numberConstant(node, kMostError, element)});
+  // False for infinity and what is no number, which stay as they are.
+  Value isWhole = node.emit<LessOrEqualOp>({error, most});
+  return node.emit<SelectOp>({isWhole, whole, x});
+}
+
 // An integer to the power of a number of another type: in float64 where that is
 // a float, else in int64, and in the type of the base from there.
 static LogicalResult importIntegerPow(NodeImporter &node) {
@@ -206,6 +221,8 @@ static LogicalResult importIntegerPow(NodeImporter &node) {
                                         : node.attributes().getI64Type();
   Value power = node.emit<PowOp>(
       {castTo(node, base, common), castTo(node, exponent, common)});
+  if (power && common.isF64())
+    power = toWhole(node, power);
   return node.define(0, power ? castTo(node, power, element) : Value());
 }
 

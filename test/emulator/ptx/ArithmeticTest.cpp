@@ -91,6 +91,19 @@ TEST(Integer, Arithmetic) {
   EXPECT_EQ(evaluateOne("max.u64 %rd20, %rd10, %rd11;", 64, ~0ull, 1), ~0ull);
 }
 
+TEST(Integer, PairsInARegister) {
+  // The lower sum has no carry into the upper half.
+  EXPECT_EQ(evaluateOne("add.u16x2 %r20, %r10, %r11;", 32, 0x0001ffff,
+                        0x00020001),
+            0x00030000u);
+  EXPECT_EQ(evaluateOne("min.s16x2 %r20, %r10, %r11;", 32, 0xffff0001,
+                        0x0001ffff),
+            0xffffffffu);
+  EXPECT_EQ(evaluateOne("max.u16x2 %r20, %r10, %r11;", 32, 0xffff0001,
+                        0x0001fffe),
+            0xfffffffeu);
+}
+
 TEST(Integer, ShiftsAndBits) {
   EXPECT_EQ(evaluateOne("shl.b32 %r20, %r10, %r11;", 32, 1, 32), 0u);
   EXPECT_EQ(evaluateOne("shr.s32 %r20, %r10, %r11;", 32, 0x80000000, 40),

@@ -93,6 +93,32 @@ void decodeArithmetic(Decoder &d) {
   d.inst->run = selectInteger<Form>(d, *type);
 }
 
+/// Op on both halves of a word, each a number of type T.
+template <class Op, class T>
+struct Halves {
+  static uint32_t apply(uint32_t a, uint32_t b) {
+    auto half = [=](unsigned shift) {
+      auto result = static_cast<uint16_t>(
+          Op::apply(static_cast<T>(a >> shift), static_cast<T>(b >> shift)));
+      return static_cast<uint32_t>(result) << shift;
+    };
+    return half(0) | half(16);
+  }
+};
+
+/// An instruction that exists for integers and floats, and for two 16-bit
+/// integers in a register.
+template <class Op>
+void decodePairable(Decoder &d) {
+  std::optional<Type> type = d.peekType();
+  if (!type || !type->isInteger() || !type->packed)
+    return decodeArithmetic<Binary<Op>, 2>(d);
+  d.takeType();
+  d.plain(type->bytes(), 2);
+  d.inst->run = type->kind == Type::Signed
+                    ? &binary<Halves<Op, int16_t>, uint32_t>
+                    : &binary<Halves<Op, uint16_t>, uint32_t>;
+}
 //===----------------------------------------------------------------------===//
 // Products
 //===----------------------------------------------------------------------===//
@@ -148,12 +174,12 @@ void decodeProduct(Decoder &d) {
 } // namespace
 
 void mpc::emulator::ptx::addIntegerInstructions(DecodeTable &table) {
-  table["add"] = decodeArithmetic<Binary<Add>, 2>;
+  table["add"] = decodePairable<Add>;
   table["sub"] = decodeArithmetic<Binary<Sub>, 2>;
   table["div"] = decodeArithmetic<Binary<Div>, 2>;
   table["rem"] = decodeArithmetic<Binary<Rem>, 2>;
-  table["min"] = decodeArithmetic<Binary<Min>, 2>;
-  table["max"] = decodeArithmetic<Binary<Max>, 2>;
+  table["min"] = decodePairable<Min>;
+  table["max"] = decodePairable<Max>;
   table["neg"] = decodeArithmetic<Unary<Neg>, 1>;
   table["abs"] = decodeArithmetic<Unary<Abs>, 1>;
   table["mul"] = decodeProduct<false>;

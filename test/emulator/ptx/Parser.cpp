@@ -22,7 +22,9 @@ std::optional<Type> mpc::emulator::ptx::parseType(std::string_view name) {
       {"s64", {Type::Signed, 64}},        {"f16", {Type::Float, 16}},
       {"f32", {Type::Float, 32}},         {"f64", {Type::Float, 64}},
       {"bf16", {Type::BFloat, 16}},       {"tf32", {Type::TF32, 32}},
-      {"f16x2", {Type::Float, 16, true}}, {"bf16x2", {Type::BFloat, 16, true}}};
+      {"f16x2", {Type::Float, 16, true}}, {"bf16x2", {Type::BFloat, 16, true}},
+      {"u16x2", {Type::Unsigned, 16, true}},
+      {"s16x2", {Type::Signed, 16, true}}};
   auto found = types.find(name);
   if (found == types.end())
     return std::nullopt;
