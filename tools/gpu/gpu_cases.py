@@ -1,14 +1,17 @@
-"""What the stages run case by case: operators, loss curves, storms, timings.
+"""What the stages run case by case: operators, model families, loss curves,
+storms, timings.
 
-Cases run in processes of their own, one after the other until one fails: after
-a fault a GPU does nothing more for the process, and a kernel that never ends
-takes the process with it. Then the next process starts with the next case.
+Cases run in a few processes side by side, in each one after the other until one
+fails: after a fault a GPU does nothing more for the process, and a kernel that
+never ends takes the process with it. Then another one goes on with the next case.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
+import concurrent.futures
 import faulthandler
 import json
+import os
 import sys
 
 import numpy as np
@@ -17,6 +20,8 @@ import mpc_runtime
 import processes
 import steps
 
+# How many processes use the GPU at a time.
+MOST_SHARES = 8
 # Unless every case fails for the same reason, these are enough.
 MOST_PROCESSES = 30
 # No case takes longer than this unless something hangs.
@@ -144,6 +149,25 @@ def run_curve(checks, entry):
     }
 
 
+def run_family(checks, entry):
+    """The losses of a few steps of SGD, against PyTorch's, in units of the
+    bound."""
+    arrays = checks.arrays(entry["arrays"])
+    size, axes = entry["batch_size"], entry["batch_axes"]
+    batches = [
+        {
+            name: values.take(range(i * size, (i + 1) * size), axes.get(name, 0))
+            for name, values in arrays.items()
+        }
+        for i in range(len(entry["expected"]))
+    ]
+    with checks.open(entry["artifact"]) as session:
+        losses = steps.run_steps(session, batches, entry["lr"])["loss"]
+    error = np.abs(np.array(losses) / entry["expected"] - 1) / entry["bound"]
+    excess = float(np.nan_to_num(error, nan=np.inf).max())
+    return {"ok": excess <= 1, "times_bound": excess}
+
+
 def run_storm(checks, entry):
     """The steps that are skipped, the scale, and the losses that are numbers
     must be the CPU's, and some step must be hit."""
@@ -198,6 +222,7 @@ def time_steps(checks, entry):
 
 RUN = {
     "ops": run_op,
+    "families": run_family,
     "curves": run_curve,
     "storms": run_storm,
     "bench": time_steps,
@@ -215,9 +240,10 @@ def list_cases(manifest, kind):
     ]
 
 
-def run_here(checks, kind, first):
-    """Cases from `first` on, a line of JSON each, until one cannot be run."""
-    for case in list_cases(checks.manifest, kind)[first:]:
+def run_here(checks, kind, first, stride):
+    """Every `stride`th case from `first` on, a line of JSON each, until one
+    cannot be run."""
+    for case in list_cases(checks.manifest, kind)[first::stride]:
         faulthandler.dump_traceback_later(SECONDS_PER_CASE, exit=True)
         try:
             result = RUN[kind](checks, case)
@@ -229,17 +255,18 @@ def run_here(checks, kind, first):
     faulthandler.cancel_dump_traceback_later()
 
 
-def run_apart(checks, kind):
-    """A result for each case, from as many processes as it takes and as long as
-    there is time."""
-    count = len(list_cases(checks.manifest, kind))
+def run_share(checks, kind, first, stride):
+    """A result for every `stride`th case from `first` on, from as many processes
+    as it takes, one after the other, and as long as there is time."""
+    count = len(range(first, len(list_cases(checks.manifest, kind)), stride))
     results, why = [], "too many failed before"
     for _ in range(MOST_PROCESSES):
         code, out, err = processes.run(
             [
                 *(sys.executable, checks.program, "--library", checks.library),
-                *("--device", checks.device),
-                *("--cases", kind, "--first", str(len(results))),
+                *("--device", checks.device, "--cases", kind),
+                *("--first", str(first + stride * len(results))),
+                *("--stride", str(stride)),
             ],
             checks.seconds_left(),
         )
@@ -257,3 +284,19 @@ def run_apart(checks, kind):
             break
     missing = {"ok": False, "error": f"not run: {why}"}
     return results + [missing] * (count - len(results))
+
+
+def run_apart(checks, kind):
+    """A result for each case. Cases that are not timed run side by side, for
+    most of their time is the driver's, which compiles kernels."""
+    count = len(list_cases(checks.manifest, kind))
+    stride = 1 if kind == "bench" else min(MOST_SHARES, os.cpu_count() or 1)
+    results = [None] * count
+    with concurrent.futures.ThreadPoolExecutor(stride) as pool:
+        shares = [
+            pool.submit(run_share, checks, kind, first, stride)
+            for first in range(min(stride, count))
+        ]
+        for first, share in enumerate(shares):
+            results[first::stride] = share.result()
+    return results

@@ -1,7 +1,7 @@
 """Gathers what a machine with a GPU needs to check mpc there, without compiler
 or network: artifacts, inputs, expected results, and the runtime's sources.
 
-    pack.py [--output DIR] [--target sm_90] [--parts curves,storm,bench,ops]
+    pack.py [--output DIR] [--target sm_90] [--parts NAME,...]
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -20,13 +20,14 @@ import onnx
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path += [str(ROOT / "test"), str(ROOT / "test" / "numerics")]
+sys.path += [str(ROOT / "test" / name) for name in ("", "numerics", "e2e")]
 sys.path.append(str(ROOT / "test" / "data" / "models"))
 
 import make_models  # noqa: E402  (found through the path above)
 import mpc_runtime  # noqa: E402
 import report  # noqa: E402
 import steps  # noqa: E402
+import test_families  # noqa: E402
 import test_forward  # noqa: E402
 from cases import CASES  # noqa: E402
 
@@ -219,6 +220,35 @@ def add_curves(pack, scratch):
                 )
 
 
+def add_families(pack, _):
+    """The steps that test/e2e/test_families.py trains: every model of its two
+    folders in every precision, with the losses that PyTorch has of it."""
+    for model in test_families.MODELS:
+        path = test_families.PATHS[model]
+        name = model.split("-")[0]
+        case = test_families.LOSSES[name]
+        shutil.copy(path.with_name(f"{name}.npz"), pack.folder / "arrays")
+        flags = ["--loss", case["loss"], "--optimizer", "sgd"]
+        flags += ["--batch-size", str(case["batch_size"])]
+        for key, axis in case["batch_axes"].items():
+            flags += ["--batch-axis", f"{key}={axis}"]
+        for precision, bound in test_families.BOUND.items():
+            how = (f"family-{model}-{precision}", "--precision", precision)
+            exact = "float64" if precision == "64-true" else "float32"
+            pack.add(
+                "families",
+                {
+                    "model": model,
+                    "precision": precision,
+                    "artifact": pack.compile(path, *how, *flags),
+                    "arrays": f"arrays/{name}.npz",
+                    "expected": case[exact],
+                    "bound": bound,
+                    **{k: case[k] for k in ("lr", "batch_size", "batch_axes")},
+                },
+            )
+
+
 def add_storm(pack, scratch):
     """16-mixed through batches whose gradients overflow: which steps are
     skipped, and what the scale does. 32-true through one with a NaN: no loss is
@@ -317,6 +347,7 @@ def add_sources(pack):
 
 
 PARTS = {
+    "families": add_families,
     "curves": add_curves,
     "storm": add_storm,
     "bench": add_bench,
@@ -328,7 +359,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", default=ROOT / "build" / "gpu-check")
     parser.add_argument("--target", default="sm_90")
-    parser.add_argument("--parts", default="curves,storm,bench,ops")
+    parser.add_argument("--parts", default=",".join(PARTS))
     options = parser.parse_args()
     folder = pathlib.Path(options.output).resolve()
     shutil.rmtree(folder, ignore_errors=True)

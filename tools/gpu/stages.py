@@ -11,6 +11,8 @@ is 1 where any failed.
     machine   what this machine is
     build     the runtime from its sources, here
     ops       every operator against float64, within derived bounds
+    families  small models of some forty kinds, in every precision, lose what
+              they lose in PyTorch
     curves    losses of three models in every precision against the CPU's, in
               the first steps, and gradients of the first; twice, with the same
               bits
@@ -127,6 +129,10 @@ def run_named(checks, kind, names):
 
 def curves(checks):
     return run_named(checks, "curves", ("model", "precision", "contractions"))
+
+
+def families(checks):
+    return run_named(checks, "families", ("model", "precision"))
 
 
 def storm(checks):
@@ -251,8 +257,9 @@ def add_library_folders():
 STAGES = {
     machine: 20,
     build: 60,
-    ops: 110,
-    curves: 120,
+    ops: 90,
+    families: 60,
+    curves: 80,
     storm: 20,
     sanitize: 90,
     bench: 120,
@@ -273,6 +280,7 @@ def parse_arguments():
     parser.add_argument("--arrays", help=argparse.SUPPRESS)
     parser.add_argument("--cases", help=argparse.SUPPRESS)
     parser.add_argument("--first", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--stride", type=int, help=argparse.SUPPRESS)
     names = [stage.__name__ for stage in STAGES]
     parser.add_argument("stages", nargs="*", metavar="STAGE", choices=[[], *names])
     return parser.parse_args()
@@ -299,7 +307,9 @@ def main():
     if options.steps_of:
         return run_three_steps(checks, options.steps_of, options.arrays)
     if options.cases:
-        return gpu_cases.run_here(checks, options.cases, options.first)
+        return gpu_cases.run_here(
+            checks, options.cases, options.first, options.stride
+        )
 
     chosen = [
         stage

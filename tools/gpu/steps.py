@@ -17,25 +17,25 @@ WARM_UP_SECONDS, ROUND_SECONDS = 0.4, 0.2
 ROUNDS, FEWEST_STEPS = 3, 10
 
 
-def bind(session, function, arrays):
+def bind(session, function, arrays, rate=LEARNING_RATE):
     """Sets the inputs that `arrays` has, and the learning rate."""
     for info in session.inputs(function):
         if info.name in arrays:
             value = arrays[info.name].astype(info.dtype)
         elif info.role == "scalar":
-            value = np.full(info.shape, LEARNING_RATE, info.dtype)
+            value = np.full(info.shape, rate, info.dtype)
         else:
             raise KeyError(f"no array for input '{info.name}'")
         session.set_input(function, info.name, value)
 
 
-def run_steps(session, batches):
+def run_steps(session, batches, rate=LEARNING_RATE):
     """One step on each batch. Returns lists by the outputs' roles ("loss",
     "finite", "loss_scale"), as floats."""
     outputs = session.outputs("step")
     results = {info.role: [] for info in outputs if info.shape == ()}
     for batch in batches:
-        bind(session, "step", batch)
+        bind(session, "step", batch, rate)
         session.run("step")
         for info in outputs:
             if info.shape == ():
