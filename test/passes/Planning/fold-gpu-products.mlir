@@ -32,19 +32,19 @@ func.func @one_call(%q: tensor<8x4x16xf32>, %k: tensor<4x16x16xf32>) -> tensor<8
 // CHECK: mpc.matmul
 // CHECK-NOT: movement
 // CHECK: return
-func.func @two_samples(%q: tensor<2x128x12x64xf32>, %k: tensor<2x128x12x64xf32>) -> tensor<2x12x128x128xf32> {
-  %0 = mpc.region movement (%q) {kernel = "q"} : (tensor<2x128x12x64xf32>) -> tensor<2x12x128x64xf32> {
-  ^bb0(%x: tensor<2x128x12x64xf32>):
-    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x128x12x64xf32>) -> tensor<2x12x128x64xf32>
-    mpc.yield %y : tensor<2x12x128x64xf32>
+func.func @two_samples(%q: tensor<2x512x12x64xf32>, %k: tensor<2x512x12x64xf32>) -> tensor<2x12x512x512xf32> {
+  %0 = mpc.region movement (%q) {kernel = "q"} : (tensor<2x512x12x64xf32>) -> tensor<2x12x512x64xf32> {
+  ^bb0(%x: tensor<2x512x12x64xf32>):
+    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x512x12x64xf32>) -> tensor<2x12x512x64xf32>
+    mpc.yield %y : tensor<2x12x512x64xf32>
   }
-  %1 = mpc.region movement (%k) {kernel = "k"} : (tensor<2x128x12x64xf32>) -> tensor<2x12x128x64xf32> {
-  ^bb0(%x: tensor<2x128x12x64xf32>):
-    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x128x12x64xf32>) -> tensor<2x12x128x64xf32>
-    mpc.yield %y : tensor<2x12x128x64xf32>
+  %1 = mpc.region movement (%k) {kernel = "k"} : (tensor<2x512x12x64xf32>) -> tensor<2x12x512x64xf32> {
+  ^bb0(%x: tensor<2x512x12x64xf32>):
+    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x512x12x64xf32>) -> tensor<2x12x512x64xf32>
+    mpc.yield %y : tensor<2x12x512x64xf32>
   }
-  %2 = mpc.matmul %0, %1 {transB = true} : (tensor<2x12x128x64xf32>, tensor<2x12x128x64xf32>) -> tensor<2x12x128x128xf32>
-  return %2 : tensor<2x12x128x128xf32>
+  %2 = mpc.matmul %0, %1 {transB = true} : (tensor<2x12x512x64xf32>, tensor<2x12x512x64xf32>) -> tensor<2x12x512x512xf32>
+  return %2 : tensor<2x12x512x512xf32>
 }
 
 // eight do not.
