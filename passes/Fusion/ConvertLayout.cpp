@@ -360,6 +360,24 @@ LogicalResult SinkThroughPad::matchAndRewrite(PadOp op,
   return success();
 }
 
+// Makes one of transposes of one value that are alike, such as those of a
+// filter for a convolution and for the gradient of its input: CSE tells them
+// apart by their phases.
+static void mergeTransposes(func::FuncOp function) {
+  function.walk([](Block *block) {
+    DenseMap<std::pair<Value, Attribute>, TransposeOp> known;
+    for (auto op : llvm::make_early_inc_range(block->getOps<TransposeOp>())) {
+      TransposeOp &first = known[{op.getInput(), op.getPermAttr()}];
+      if (!first) {
+        first = op;
+        continue;
+      }
+      op.replaceAllUsesWith(first.getOutput());
+      op.erase();
+    }
+  });
+}
+
 void ConvertLayoutPass::runOnOperation() {
   TargetInfo target = getTarget(getOperation());
   // Ops first: each gets NHWC and transposes around it.
@@ -379,5 +397,9 @@ void ConvertLayoutPass::runOnOperation() {
   TransposeOp::getCanonicalizationPatterns(patterns, &getContext());
   ReshapeOp::getCanonicalizationPatterns(patterns, &getContext());
   if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
-    signalPassFailure();
+    return signalPassFailure();
+  // A GPU has a pass over memory for each of them; a CPU's convolutions take
+  // filters as they are.
+  if (target.isGPU())
+    mergeTransposes(getOperation());
 }

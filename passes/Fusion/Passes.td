@@ -278,7 +278,8 @@ def DecomposePass : FusionPass<"mpc-decompose"> {
     Rewrites every op of role Composite (the softmax family, losses,
     BatchNormalization, global pooling, gradient clipping, the finiteness test)
     into elementwise ops and reductions. What comes between is f32, or f64 where
-    an operand or result is.
+    an operand or result is. On a GPU, a BatchNormalization of images of 16 bits
+    reads them once for both mean and variance, elsewhere twice.
 
     Before:
 

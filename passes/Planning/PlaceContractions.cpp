@@ -15,6 +15,7 @@
 #include "passes/Planning/LibraryTails.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 
 #include <deque>
 
@@ -123,6 +124,33 @@ static bool hasLibraryTypes(Operation *hero) {
          elementOf(hero->getResult(0)) == resultType(hero);
 }
 
+// Drops the add of a bias that is a constant of zeros, which PyTorch's exporter
+// gives a convolution that has none. It is exact but for the sign of a zero,
+// -0 + 0 = 0, which libraries do not promise for a sum of products; yet no
+// library of a GPU does such a tail with a convolution. A rounding that the add
+// does stays, as a cast.
+static void dropZeroBias(RegionOp region) {
+  Value result = region.getContraction()->getResult(0);
+  if (!result.hasOneUse())
+    return;
+  auto add = dyn_cast<AddOp>(*result.user_begin());
+  if (!add || add.getType().getShape() != shapeOf(result))
+    return;
+  Value bias = add.getLhs() == result ? add.getRhs() : add.getLhs();
+  if (!matchPattern(bias, m_AnyZeroFloat()))
+    return;
+  OpBuilder builder(add);
+  add.getOutput().replaceAllUsesWith(
+      add.getType() == result.getType()
+          ? result
+          : amp::CastOp::create(builder, add.getLoc(), add.getType(), result)
+                .getOutput());
+  Operation *zeros = bias.getDefiningOp();
+  add.erase();
+  if (zeros->use_empty())
+    zeros->erase();
+}
+
 // A result that is only cast gets the type it is cast to.
 static void foldCast(RegionOp region) {
   Operation *hero = region.getContraction();
@@ -197,8 +225,10 @@ bool Placer::isAbsorbed(Placement &placement) {
 }
 
 void Placer::decide(Placement &placement) {
-  if (!target.callsEpilogues())
+  if (!target.callsEpilogues()) {
+    dropZeroBias(placement.region);
     foldCast(placement.region);
+  }
   placement.tail = getLibraryTail(placement.region);
   const bool isEmpty = placement.tail.kind == LibraryTail::Kind::None;
   const bool isAbsorbable = !target.callsEpilogues() && !isBare && !isEmpty;

@@ -20,6 +20,8 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
     pointwise region that reads the product, in the type the region has it.
     A relu becomes part of one only where the library was asked for: its relu
     of NaN is 0. Otherwise the library adds the bias, and a kernel does the relu.
+    A bias of constant zeros, as PyTorch's exporter gives convolutions that have
+    none, is not added: the library rounds the product itself.
 
     Before:
 

@@ -311,6 +311,118 @@ def test_many_parameters_are_updated_in_several_kernels(tmp_path):
     np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=1e-4)
 
 
+def write_biases_of_zeros(folder):
+    """Convolutions of three taps and of one, with biases of zeros, as PyTorch's
+    exporter writes those that have none; and data."""
+    random = np.random.RandomState(0)
+    weights = {
+        "w0": random.randn(8, 3, 3, 3).astype(np.float32) / 5,
+        "w1": random.randn(8, 8, 1, 1).astype(np.float32) / 3,
+        "w2": random.randn(8, 4).astype(np.float32) / 3,
+    }
+    weights["shape"] = np.array([8])
+    nodes = [
+        helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
+        helper.make_node("Conv", ["x", "w0", "zeros"], ["h0"], pads=[1] * 4),
+        helper.make_node("Conv", ["h0", "w1", "zeros"], ["h1"]),
+        helper.make_node("Relu", ["h1"], ["h2"]),
+        helper.make_node("GlobalAveragePool", ["h2"], ["h3"]),
+        helper.make_node("Flatten", ["h3"], ["h4"]),
+        helper.make_node("MatMul", ["h4", "w2"], ["y"]),
+    ]
+    types = {"x": (np.float32, [8, 3, 8, 8])}, {"y": (np.float32, [8, 4])}
+    onnx.save(
+        mpctest.make_model(nodes, *types, weights), folder / "zeros.onnx"
+    )
+    images = random.randn(8, 3, 8, 8).astype(np.float32)
+    np.savez(folder / "zeros.npz", x=images, target=np.arange(8) % 4)
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
+def test_a_bias_of_zeros_leaves_convolutions_low(
+    precision, tmp_path, monkeypatch
+):
+    write_biases_of_zeros(tmp_path)
+    log = tmp_path / "choices.log"
+    monkeypatch.setenv("MPC_CUDA_LOG", str(log))
+    losses = {}
+    for device, target in (("cpu", "x86-64-v3"), ("cuda", "sm_90")):
+        mpctest.mpc_ok(
+            *("train", tmp_path / "zeros.onnx"),
+            *("--data", tmp_path / "zeros.npz", "--precision", precision),
+            *("--loss", "softmax_cross_entropy", "--optimizer", "adamw"),
+            *("--epochs", "3", "--device", device, "--target", target),
+            *("--metrics", tmp_path / f"{device}.jsonl"),
+            env=emulated("sm_90", tmp_path),
+        )
+        metrics = mpctest.read_metrics(tmp_path / f"{device}.jsonl")
+        losses[device] = mpctest.losses(metrics)
+    np.testing.assert_allclose(
+        losses["cuda"], losses["cpu"], rtol=TOLERANCES[precision]
+    )
+    chosen = log.read_text().splitlines()
+    low = {"bf16-mixed": "bf16", "16-mixed": "f16"}[precision]
+    forward = [line for line in chosen if "the forward convolution" in line]
+    assert forward
+    for line in forward:
+        assert f"of x {low} " in line and f", y {low} " in line, line
+    taps = [line for line in chosen if "1 of 512x8x8, b transposed" in line]
+    assert taps
+    for line in taps:
+        assert f"{low} x {low} to {low}" in line, line
+
+
+def write_normalized_images(folder):
+    """BatchNormalization of images of bfloat16 that a convolution leaves as they
+    are: one channel far from zero, one with a pixel in the middle of an image
+    that is far from all others. The images, rounded, as (N, H, W, C)."""
+    random = np.random.RandomState(0)
+    images = random.randn(8, 9, 10, 8).astype(np.float32)
+    images[..., 1] += 64
+    images[3, 4, 5, 2] = 500
+    # Their first 16 bits are a bfloat16 number.
+    images = (images.view(np.uint32) & 0xFFFF0000).view(np.float32)
+    ones, zeros = np.ones(8, np.float32), np.zeros(8, np.float32)
+    weights = {"w": np.eye(8, dtype=np.float32).reshape(8, 8, 1, 1)}
+    weights |= {"scale": ones, "bias": zeros, "mean": zeros, "var": ones}
+    weights["v"] = random.randn(8, 2).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["h"]),
+        helper.make_node(
+            "BatchNormalization", ["h", *list(weights)[1:5]], ["n"]
+        ),
+        helper.make_node("Relu", ["n"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("MatMul", ["f", "v"], ["y"]),
+    ]
+    types = {"x": (np.float32, [8, 8, 9, 10])}, {"y": (np.float32, [8, 2])}
+    onnx.save(
+        mpctest.make_model(nodes, *types, weights), folder / "images.onnx"
+    )
+    x = np.moveaxis(images, 3, 1)
+    np.savez(folder / "images.npz", x=x, target=np.arange(8) % 2)
+    return images
+
+
+def test_moments_of_images_are_exact(tmp_path):
+    """One pass over them gives what two would."""
+    images = write_normalized_images(tmp_path).astype(np.float64)
+    mpctest.mpc_ok(
+        *("train", tmp_path / "images.onnx", "--precision", "bf16-mixed"),
+        *("--data", tmp_path / "images.npz", "--epochs", "1"),
+        *("--loss", "softmax_cross_entropy", "--optimizer", "sgd"),
+        *("--device", "cuda", "--target", "sm_90"),
+        *("--output", tmp_path / "trained.onnx"),
+        env=emulated("sm_90", tmp_path),
+    )
+    trained = mpctest.read_weights(tmp_path / "trained.onnx")
+    # ONNX's momentum is 0.9 unless a node says another.
+    mean, var = images.mean((0, 1, 2)), images.var((0, 1, 2))
+    np.testing.assert_allclose(trained["mean"], 0.1 * mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(trained["var"], 0.9 + 0.1 * var, rtol=1e-5)
+
+
 FAMILIES = sorted(name for name in PATHS if name.endswith("dynamo-18"))
 
 

@@ -17,9 +17,9 @@ func.func @training(%x: tensor<2x8x8x4xf32>, %w: tensor<6x4x3x3xf32> {mpc.state 
     -> (tensor<2x8x8x6xf32>, tensor<2x8x8x4xf32>, tensor<6x4x3x3xf32> {mpc.updates = @w}) {
   %y = mpc.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
       : (tensor<2x8x8x4xf32>, tensor<6x4x3x3xf32>) -> tensor<2x8x8x6xf32>
-  %dx = mpc.conv_input_grad %dy, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
+  %dx = mpc.conv_input_grad %dy, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>, mpc.phase = #mpc.phase<backward>}
       : (tensor<2x8x8x6xf32>, tensor<6x4x3x3xf32>) -> tensor<2x8x8x4xf32>
-  %dw = mpc.conv_weight_grad %x, %dy {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
+  %dw = mpc.conv_weight_grad %x, %dy {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>, mpc.phase = #mpc.phase<backward>}
       : (tensor<2x8x8x4xf32>, tensor<2x8x8x6xf32>) -> tensor<6x4x3x3xf32>
   %u = amp.unscale %dw, %scale : (tensor<6x4x3x3xf32>, tensor<f32>) -> tensor<6x4x3x3xf32>
   %new = mpc.sgd %w, %u, %lr {weight_decay = 0.0 : f64} : (tensor<6x4x3x3xf32>, tensor<6x4x3x3xf32>, tensor<f32>) -> tensor<6x4x3x3xf32>

@@ -1,4 +1,5 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-decompose))" | FileCheck %s
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=sm_90},func.func(mpc-decompose))" | FileCheck %s --check-prefixes=CHECK,GPU
 
 // Variance is the mean of squared distances from the mean: two passes.
 // CHECK-LABEL: func.func @batch_norm
@@ -137,4 +138,30 @@ func.func @rms_norm(%x: tensor<4x8xf32>, %scale: tensor<8xf32>, %dy: tensor<4x8x
   %dx, %dscale = mpc.rms_norm_grad %dy, %x, %scale, %inv {axes = array<i64: 1>}
       : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4x1xf32>) -> (tensor<4x8xf32>, tensor<8xf32>)
   return %y, %dx, %dscale : tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>
+}
+
+// Images of 16 bits are read once on a GPU, for both moments of their distances
+// from the pixel in the middle; a CPU reads them twice.
+// CHECK-LABEL: func.func @images
+// GPU: %[[P:.*]] = mpc.slice %arg0 {offsets = array<i64: 0, 3, 4, 0>, sizes = array<i64: 2, 1, 1, 3>} : (tensor<2x6x8x3xbf16>) -> tensor<2x1x1x3xbf16>
+// GPU: %[[D:.*]] = mpc.sub %arg0, %[[P]] : (tensor<2x6x8x3xbf16>, tensor<2x1x1x3xbf16>) -> tensor<2x6x8x3xf32>
+// GPU: %[[FIRST:.*]] = mpc.reduce_mean %[[D]] {axes = array<i64: 1, 2>, keepdims = true}
+// GPU: %[[SQ:.*]] = mpc.mul %[[D]], %[[D]]
+// GPU: %[[SECOND:.*]] = mpc.reduce_mean %[[SQ]] {axes = array<i64: 1, 2>, keepdims = true}
+// GPU: %[[MEANS:.*]] = mpc.add %[[FIRST]], %[[P]]
+// GPU: %[[LOST:.*]] = mpc.mul %[[FIRST]], %[[FIRST]]
+// GPU: %[[DIFF:.*]] = mpc.sub %[[SECOND]], %[[LOST]]
+// GPU: %[[VARS:.*]] = mpc.maximum %[[DIFF]]
+// GPU: %[[MEAN:.*]] = mpc.reduce_mean %[[MEANS]] {axes = array<i64: 0>
+// GPU: %[[APART:.*]] = mpc.sub %[[MEANS]], %[[MEAN]]
+// GPU: %[[SQUARE:.*]] = mpc.mul %[[APART]], %[[APART]]
+// GPU: %[[ALL:.*]] = mpc.add %[[VARS]], %[[SQUARE]]
+// GPU: mpc.reduce_mean %[[ALL]] {axes = array<i64: 0>
+// CHECK: mpc.sqrt
+func.func @images(%x: tensor<2x6x8x3xbf16>, %s: tensor<3xf32>, %b: tensor<3xf32>, %m: tensor<3xf32>, %v: tensor<3xf32>)
+    -> (tensor<2x6x8x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) {
+  %y, %mean, %inv, %rm, %rv = mpc.batch_norm %x, %s, %b, %m, %v {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64, layout = #mpc.layout<NHWC>}
+      : (tensor<2x6x8x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+     -> (tensor<2x6x8x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+  return %y, %mean, %inv, %rm, %rv : tensor<2x6x8x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
 }
