@@ -47,6 +47,17 @@ static constexpr int64_t kFewestParts = 4;
 /// Elements of a row or column worth a step of their own.
 static constexpr int64_t kShortestRun = 64;
 
+/// On a GPU: blocks of 64 columns that keep its memory busy, about four for
+/// each multiprocessor of a large one (108 to 132).
+static constexpr int64_t kGPUBlocks = 640;
+/// More blocks than this are not worth further parts; nor is a second kernel
+/// where there are these many, which can be narrower (Heroes/ColumnReduce.cpp).
+static constexpr int64_t kEnoughGPUBlocks = 256;
+static constexpr int64_t kEnoughNarrowBlocks = 64;
+/// A block sums fewer elements than this in the time that a second kernel
+/// takes, a few microseconds.
+static constexpr int64_t kBlockElements = 1 << 17;
+
 namespace {
 /// One step of a reduction: the axes to reduce, and into how many parts the
 /// first of them is split.
@@ -69,6 +80,7 @@ public:
 private:
   int64_t countSlices(const ReductionSpace &space) const;
   int64_t countParts(int64_t extent, const ReductionSpace &space) const;
+  Step chooseColumns(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) const;
 
   const TargetInfo &target;
 };
@@ -99,10 +111,50 @@ int64_t Steps::countParts(int64_t extent, const ReductionSpace &space) const {
   return 1;
 }
 
+// The divisor of `extent` that is closest to `wanted`, as a ratio; below it
+// where those above are many times as large.
+static int64_t findDivisor(int64_t extent, int64_t wanted) {
+  int64_t below = std::min(extent, wanted), above = wanted;
+  while (extent % below != 0)
+    --below;
+  while (above < 4 * wanted && extent % above != 0)
+    ++above;
+  bool isCloser = above * below < wanted * wanted;
+  return extent % above == 0 && isCloser ? above : below;
+}
+
+// How a GPU sums the columns of adjacent `axes`: at once where there are blocks
+// of columns enough, or little for each to do; else in parts. An axis of fewer
+// elements than there shall be parts is left to the second step as it is, and
+// the next one is divided. Sums of (64, 28, 28, 512) over all but the channels
+// are 64 sums of (28, 28, 512) first; of (16, 512, 768) 4 of every 512 rows.
+Step Steps::chooseColumns(ArrayRef<int64_t> shape,
+                          ArrayRef<int64_t> axes) const {
+  for (bool isFirst = true;; isFirst = false, axes = axes.drop_front()) {
+    ReductionSpace space = getReductionSpace(shape, axes).value();
+    int64_t blocks = countSlices(space);
+    int64_t elements = space.outer * space.reduced * space.inner;
+    bool isEnough = isFirst ? blocks >= kEnoughNarrowBlocks ||
+                                  elements < blocks * kBlockElements
+                            : blocks >= kEnoughGPUBlocks;
+    if (isEnough)
+      return {axes};
+    int64_t first = shape[axes.front()];
+    int64_t wanted = std::min(llvm::divideCeilSigned(kGPUBlocks, blocks),
+                              space.reduced / kPartRows);
+    if (wanted <= 1)
+      return {axes};
+    if (axes.size() == 1 || first > wanted)
+      return {axes, findDivisor(first, wanted)};
+  }
+}
+
 Step Steps::choose(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) const {
   while (true) {
     std::optional<ReductionSpace> space = getReductionSpace(shape, axes);
     int64_t first = shape[axes.front()];
+    if (space && space->inner > 1 && target.isGPU())
+      return chooseColumns(shape, axes);
     if (space &&
         (countSlices(*space) >= kEnoughSlices ||
          space->outer * space->reduced * space->inner < kLargeReduction))

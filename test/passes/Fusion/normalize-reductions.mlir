@@ -54,6 +54,39 @@ func.func @wide_rows(%x: tensor<4x14x14x1024xf32>, %y: tensor<1024x1024xf32>) ->
   return %0, %1 : tensor<1024xf32>, tensor<1024xf32>
 }
 
+// On a GPU columns are summed in parts such that about four blocks of 64 columns
+// run on each multiprocessor of a large one: images, where there are as many,
+// parts of images or of a batch.
+// GPU-LABEL: func.func @channels_on_gpu
+func.func @channels_on_gpu(%x: tensor<64x28x28x512xbf16>, %y: tensor<64x14x14x1024xbf16>, %z: tensor<64x56x56x64xbf16>) -> (tensor<512xf32>, tensor<1024xf32>, tensor<64xf32>) {
+  // GPU: %[[X:.*]] = mpc.reduce_sum %{{.*}} {axes = array<i64: 1, 2>, keepdims = true} : (tensor<64x28x28x512xbf16>) -> tensor<64x1x1x512xf32>
+  // GPU: mpc.reduce_sum %[[X]] {axes = array<i64: 0>, keepdims = true} : (tensor<64x1x1x512xf32>) -> tensor<1x1x1x512xf32>
+  %0 = mpc.reduce_sum %x {axes = array<i64: 0, 1, 2>} : (tensor<64x28x28x512xbf16>) -> tensor<512xf32>
+  // GPU: %[[Y:.*]] = mpc.reduce_mean %{{.*}} {axes = array<i64: 0, 1, 2>, keepdims = true, parts = 32 : i64} : (tensor<64x14x14x1024xbf16>) -> tensor<32x1x1x1024xf32>
+  // GPU: mpc.reduce_mean %[[Y]] {axes = array<i64: 0>, keepdims = true} : (tensor<32x1x1x1024xf32>) -> tensor<1x1x1x1024xf32>
+  %1 = mpc.reduce_mean %y {axes = array<i64: 0, 1, 2>} : (tensor<64x14x14x1024xbf16>) -> tensor<1024xf32>
+  // GPU: %[[Z:.*]] = mpc.reduce_sum %{{.*}} {axes = array<i64: 1, 2>, keepdims = true, parts = 8 : i64} : (tensor<64x56x56x64xbf16>) -> tensor<64x8x1x64xf32>
+  // GPU: mpc.reduce_sum %[[Z]] {axes = array<i64: 0, 1>, keepdims = true} : (tensor<64x8x1x64xf32>) -> tensor<1x1x1x64xf32>
+  %2 = mpc.reduce_sum %z {axes = array<i64: 0, 1, 2>} : (tensor<64x56x56x64xbf16>) -> tensor<64xf32>
+  return %0, %1, %2 : tensor<512xf32>, tensor<1024xf32>, tensor<64xf32>
+}
+
+// GPU-LABEL: func.func @batch_on_gpu
+func.func @batch_on_gpu(%x: tensor<16x512x768xbf16>, %y: tensor<16x512x3072xbf16>, %z: tensor<16x512x4096xbf16>, %w: tensor<50261x768xf32>) -> (tensor<768xf32>, tensor<3072xf32>, tensor<4096xf32>, tensor<768xf32>) {
+  // GPU: %[[X:.*]] = mpc.reduce_sum %{{.*}} {axes = array<i64: 1>, keepdims = true, parts = 4 : i64} : (tensor<16x512x768xbf16>) -> tensor<16x4x768xf32>
+  // GPU: mpc.reduce_sum %[[X]] {axes = array<i64: 0, 1>, keepdims = true} : (tensor<16x4x768xf32>) -> tensor<1x1x768xf32>
+  %0 = mpc.reduce_sum %x {axes = array<i64: 0, 1>} : (tensor<16x512x768xbf16>) -> tensor<768xf32>
+  // GPU: mpc.reduce_sum %{{.*}} {axes = array<i64: 0, 1>, keepdims = true, parts = 16 : i64} : (tensor<16x512x3072xbf16>) -> tensor<16x1x3072xf32>
+  // GPU: mpc.reduce_sum %{{.*}} {axes = array<i64: 0>, keepdims = true} : (tensor<16x1x3072xf32>)
+  %1 = mpc.reduce_sum %y {axes = array<i64: 0, 1>} : (tensor<16x512x3072xbf16>) -> tensor<3072xf32>
+  // Enough columns; rows that no number of parts divides.
+  // GPU: mpc.reduce_sum %{{.*}} {axes = array<i64: 0, 1>, keepdims = true} : (tensor<16x512x4096xbf16>) -> tensor<1x1x4096xf32>
+  %2 = mpc.reduce_sum %z {axes = array<i64: 0, 1>} : (tensor<16x512x4096xbf16>) -> tensor<4096xf32>
+  // GPU: mpc.reduce_sum %{{.*}} {axes = array<i64: 0>, keepdims = true} : (tensor<50261x768xf32>) -> tensor<1x768xf32>
+  %3 = mpc.reduce_sum %w {axes = array<i64: 0>} : (tensor<50261x768xf32>) -> tensor<768xf32>
+  return %0, %1, %2, %3 : tensor<768xf32>, tensor<3072xf32>, tensor<4096xf32>, tensor<768xf32>
+}
+
 // One long axis is reduced in parts, which threads share, and then its parts.
 // CHECK-LABEL: func.func @long_columns
 func.func @long_columns(%x: tensor<4194304x16xbf16>) -> tensor<16xbf16> {
