@@ -1,8 +1,10 @@
 """Times training steps of the model families in mpc and PyTorch, by AdamW: in fp32
 and in bf16, PyTorch eager and compiled.
 
-    families_bench.py [--families NAME,...] [--size SIZE] [--rounds N]
-                      [--steps N] [--cpus LIST] [--only NAME]
+    families_bench.py [--families NAME,...] [--size SIZE] [--device DEVICE]
+                      [--rounds N] [--steps N] [--cpus LIST] [--only NAME]
+
+With --device cuda on a GPU, for which --size gpu has sizes.
 
 After each family its table, at the end one of all, as Markdown. One contender
 runs at a time, and a family's files, which are as large as its model, go when it
@@ -30,6 +32,7 @@ WAYS = ("eager", "compiled")
 def run_torch(options, name, how, precision):
     command = [sys.executable, SCRIPT, how, precision, options.warm_up]
     command += [options.steps, len(options.cpus), name, options.size]
+    command.append(options.device)
     return json.loads(rounds.execute(command, options.cpus))
 
 
@@ -41,7 +44,7 @@ def prepare(options, name):
     command = [sys.executable, SCRIPT, "export", name, options.size, model, data]
     said = rounds.execute(command, options.cpus).splitlines()[-1]
     family = json.loads(said)
-    flags = ["--optimizer", "adamw", "--lr", "1e-4"]
+    flags = ["--optimizer", "adamw", "--lr", "1e-4", "--device", options.device]
     for axis in family["axes"]:
         flags += ["--batch-axis", axis]
     return lambda precision: rounds.train(
@@ -127,11 +130,12 @@ def main():
     parser = rounds.make_parser(__doc__, WARM_UP)
     parser.add_argument("--families", default=FAMILIES)
     parser.add_argument("--size", default="small")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     options = rounds.finish_options(parser)
     table = {}
     for name in options.families.split(","):
         contenders = list_contenders(options, name)
-        title = f"{name}, {options.size}, AdamW"
+        title = f"{name}, {options.size}, AdamW, {options.device}"
         table[name] = rounds.compare(title, options, contenders, "mpc bf16-mixed")
         clean(name)
     print_all(table)

@@ -3,7 +3,7 @@ milliseconds of each training step.
 
     families_torch.py export FAMILY SIZE FILE.onnx BATCH.npz
     families_torch.py {eager|compiled} {fp32|bf16} WARM_UP STEPS THREADS \\
-        FAMILY SIZE
+        FAMILY SIZE {cpu|cuda}
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -42,17 +42,20 @@ def export(name, size, model, data):
     print(json.dumps({"batch": family.batch, "loss": family.loss, "axes": axes}))
 
 
-def time_steps(name, size):
+def time_steps(name, size, device):
     arguments = torch_steps.parse_arguments()
     family = FAMILIES[name][size]()
     inputs, labels = make_batch(family)
-    model = family.make().train()
+    model = family.make().train().to(device)
+    if device == "cuda" and any(array.ndim == 4 for array in inputs.values()):
+        model = model.to(memory_format=torch.channels_last)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     torch_steps.print_times(
         *(*arguments, model, optimizer),
         tuple(map(torch.from_numpy, inputs.values())),
         torch.from_numpy(labels),
         family.compute_loss,
+        device,
     )
 
 

@@ -1,5 +1,6 @@
 """The model families that mpc is made for, in PyTorch: `tiny` for tests, `small`
-to learn something in minutes, `full` as published.
+to learn something in minutes, `full` as published, `gpu` the same in batches that
+keep a GPU busy, without dropout.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -425,6 +426,7 @@ FAMILIES = {
         "tiny": lambda: bert(4, 8, 29, 16, 2, 2, dropout=0.0),
         "small": lambda: bert(16, 64, 1000, 128, 4, 4, dropout=0.1),
         "full": lambda: bert(8, 128, 30522, 768, 12, 12, dropout=0.1),
+        "gpu": lambda: bert(32, 512, 30522, 768, 12, 12, dropout=0.0),
     },
     "dlrm": {
         "tiny": lambda: dlrm(4, 3, 20, 8, [16], each=2),
@@ -435,6 +437,7 @@ FAMILIES = {
         "tiny": lambda: gpt2(4, 8, 29, 16, 2, 2, dropout=0.0),
         "small": lambda: gpt2(8, 64, 256, 128, 4, 4, dropout=0.1),
         "full": lambda: gpt2(4, 256, 50257, 768, 12, 12, dropout=0.1),
+        "gpu": lambda: gpt2(16, 512, 50257, 768, 12, 12, dropout=0.0),
     },
     "lenet": {"small": lambda: lenet(32), "full": lambda: lenet(32)},
     "lstm": {
@@ -445,6 +448,7 @@ FAMILIES = {
     "mlp": {
         "small": lambda: mlp(64, 8, 256),
         "full": lambda: mlp(256, 28, 2048),
+        "gpu": lambda: mlp(4096, 28, 4096),
     },
     "mobilenet_v2": {
         "small": lambda: vision("mobilenet_v2", 32, 32, 10),
@@ -453,6 +457,7 @@ FAMILIES = {
     "resnet50": {
         "small": lambda: narrow_resnet50(32, 32, 10),
         "full": lambda: vision("resnet50", 16, 224, 1000),
+        "gpu": lambda: vision("resnet50", 64, 224, 1000),
     },
     "unet": {
         "tiny": lambda: unet(4, 16, 4, 2),
@@ -464,6 +469,9 @@ FAMILIES = {
         "small": lambda: vit(32, 32, 8, 128, 4, 4, classes=10, dropout=0.1),
         "full": lambda: vit(
             8, 224, 16, 768, 12, 12, classes=1000, dropout=0.1
+        ),
+        "gpu": lambda: vit(
+            64, 224, 16, 768, 12, 12, classes=1000, dropout=0.0
         ),
     },
 }
