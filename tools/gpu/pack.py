@@ -7,6 +7,8 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import argparse
+import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -116,35 +118,45 @@ def bind_integers(model, inputs):
     return {k: v for k, v in inputs.items() if k not in bound}
 
 
+def for_all(function, items):
+    """The results in order; compiling takes all cores."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(function, items))
+
+
 def add_ops(pack, scratch):
     """Every case of test/numerics in every precision, with its bound."""
-    for case in CASES:
-        arrays = {}
-        for precision in PRECISIONS:
-            dtype = np.float64 if precision == "64-true" else np.float32
-            cached, inputs, expected = test_forward.one_op_model(case, dtype)
-            model = onnx.ModelProto()
-            model.CopyFrom(cached)
-            onnx.save(model, scratch / "op.onnx")
-            name = f"op-{case.name}-{precision}"
-            what = (scratch / "op.onnx", name, "--precision", precision)
-            artifact, error = pack.try_to_compile(*what)
-            if error and "known at import" in error:
-                inputs = bind_integers(model, inputs)
-                onnx.save(model, scratch / "op.onnx")
-                artifact, error = pack.try_to_compile(*what)
-            if error:
-                sys.exit(error)
-            bound = test_forward.bound(case, precision, expected)
-            arrays[f"{precision}/expected"] = expected
-            arrays[f"{precision}/bound"] = np.broadcast_to(
-                bound, np.shape(expected)
-            )
-            for name, value in inputs.items():
-                arrays[f"{precision}/input/{name}"] = value
-            entry = {"name": case.name, "precision": precision}
-            pack.add("ops", {**entry, "artifact": artifact})
-        pack.save(f"op-{case.name}", arrays)
+    for entries in for_all(lambda case: pack_op(pack, scratch, case), CASES):
+        for entry in entries:
+            pack.add("ops", entry)
+
+
+def pack_op(pack, scratch, case):
+    entries, arrays = [], {}
+    for precision in PRECISIONS:
+        dtype = np.float64 if precision == "64-true" else np.float32
+        cached, inputs, expected = test_forward.one_op_model(case, dtype)
+        model = onnx.ModelProto()
+        model.CopyFrom(cached)
+        name = f"op-{case.name}-{precision}"
+        path = scratch / f"{name}.onnx"
+        onnx.save(model, path)
+        artifact, error = pack.try_to_compile(path, name, "--precision", precision)
+        if error and "known at import" in error:
+            inputs = bind_integers(model, inputs)
+            onnx.save(model, path)
+            artifact = pack.compile(path, name, "--precision", precision)
+        elif error:
+            sys.exit(error)
+        bound = test_forward.bound(case, precision, expected)
+        arrays[f"{precision}/expected"] = expected
+        arrays[f"{precision}/bound"] = np.broadcast_to(bound, np.shape(expected))
+        for key, value in inputs.items():
+            arrays[f"{precision}/input/{key}"] = value
+        entry = {"name": case.name, "precision": precision}
+        entries.append({**entry, "artifact": artifact})
+    pack.save(f"op-{case.name}", arrays)
+    return entries
 
 
 def batches(image_shape, count, size, seed=0):
@@ -223,30 +235,35 @@ def add_curves(pack, scratch):
 def add_families(pack, _):
     """The steps that test/e2e/test_families.py trains: every model of its two
     folders in every precision, with the losses that PyTorch has of it."""
-    for model in test_families.MODELS:
-        path = test_families.PATHS[model]
-        name = model.split("-")[0]
-        case = test_families.LOSSES[name]
-        shutil.copy(path.with_name(f"{name}.npz"), pack.folder / "arrays")
-        flags = ["--loss", case["loss"], "--optimizer", "sgd"]
-        flags += ["--batch-size", str(case["batch_size"])]
-        for key, axis in case["batch_axes"].items():
-            flags += ["--batch-axis", f"{key}={axis}"]
-        for precision, bound in test_families.BOUND.items():
-            how = (f"family-{model}-{precision}", "--precision", precision)
-            exact = "float64" if precision == "64-true" else "float32"
-            pack.add(
-                "families",
-                {
-                    "model": model,
-                    "precision": precision,
-                    "artifact": pack.compile(path, *how, *flags),
-                    "arrays": f"arrays/{name}.npz",
-                    "expected": case[exact],
-                    "bound": bound,
-                    **{k: case[k] for k in ("lr", "batch_size", "batch_axes")},
-                },
-            )
+    for name in test_families.LOSSES:
+        (data,) = (ROOT / "test" / "data").glob(f"*/{name}.npz")
+        shutil.copy(data, pack.folder / "arrays")
+    runs = itertools.product(test_families.MODELS, test_families.BOUND)
+    for entry in for_all(lambda run: pack_family(pack, *run), runs):
+        pack.add("families", entry)
+
+
+def pack_family(pack, model, precision):
+    name = model.split("-")[0]
+    case = test_families.LOSSES[name]
+    flags = ["--loss", case["loss"], "--optimizer", "sgd"]
+    flags += ["--batch-size", str(case["batch_size"])]
+    for key, axis in case["batch_axes"].items():
+        flags += ["--batch-axis", f"{key}={axis}"]
+    artifact = pack.compile(
+        test_families.PATHS[model],
+        f"family-{model}-{precision}",
+        *("--precision", precision, *flags),
+    )
+    return {
+        "model": model,
+        "precision": precision,
+        "artifact": artifact,
+        "arrays": f"arrays/{name}.npz",
+        "expected": case["float64" if precision == "64-true" else "float32"],
+        "bound": test_families.BOUND[precision],
+        **{key: case[key] for key in ("lr", "batch_size", "batch_axes")},
+    }
 
 
 def add_storm(pack, scratch):
