@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/KernelSpace.h"
+#include "compiler/Kernels/KernelPartition.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -266,6 +267,18 @@ TransposeSpace mpc::getTransposeSpace(TransposeOp transpose) {
     space.columns = axes.pop_back_val();
   space.rows = mergeAxes(axes);
   return space;
+}
+
+TransposeTile mpc::getTransposeTile(const TransposeSpace &space) {
+  constexpr int64_t side = 32, elements = 2048;
+  int64_t rows = space.rows.back().size, columns = space.columns.size;
+  if (columns < side)
+    return {std::min(rows, divideEvenly(rows, elements / columns, side)),
+            columns};
+  if (rows < side)
+    return {rows,
+            std::min(columns, divideEvenly(columns, elements / rows, side))};
+  return {side, side};
 }
 
 bool mpc::keepsRows(Operation *op) {

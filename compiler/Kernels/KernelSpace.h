@@ -161,8 +161,15 @@ bool keepsRows(mlir::Operation *op);
 /// The same merging for the rows of any strided copy.
 llvm::SmallVector<MovedAxis> mergeAxes(llvm::ArrayRef<MovedAxis> axes);
 
-/// Side of the tiles by which a GPU transposes.
-inline constexpr int64_t kTransposeTile = 32;
+/// The tile of its result that a block of a GPU transposes.
+struct TransposeTile {
+  int64_t rows, columns;
+};
+
+/// A square of 32; where there are fewer rows or columns, all of them, and as
+/// many of the others as make some elements for each thread: of images with
+/// channels last, (50176, 3), 672 rows of 3.
+TransposeTile getTransposeTile(const TransposeSpace &space);
 
 } // namespace mpc
 

@@ -220,3 +220,47 @@ void RegionFormer::mergeReductions() {
     }
   }
 }
+
+// Whether all that a kernel does is to reduce columns of what reductions of
+// other kernels gave: the second step of sums in parts.
+bool RegionFormer::addsSums(unsigned region) const {
+  return regions[region].kind == KernelKind::ColumnReduce &&
+         llvm::all_of(regions[region].ops, [](Operation *op) {
+           Operation *input = op->getOperand(0).getDefiningOp();
+           return isa<ReductionOpInterface>(op) && input &&
+                  isa<ReductionOpInterface>(input);
+         });
+}
+
+// Second steps cost a launch each and little else: those of one shape share
+// kernels, up to four sums in each, though they share no input.
+void RegionFormer::mergeSums() {
+  constexpr size_t kMostSums = 4, kTries = 8;
+  // The kernels of each shape that have room, the newest last.
+  std::map<std::pair<SmallVector<int64_t>, SmallVector<int64_t>>,
+           SmallVector<unsigned>>
+      open;
+  for (unsigned i = 0; i < regions.size(); ++i) {
+    if (regions[i].ops.empty() || !addsSums(i))
+      continue;
+    SmallVector<unsigned> &others = open[{regions[i].space, regions[i].axes}];
+    // Sums that need this kernel's, by whichever way, are left alone.
+    auto takes = [&](unsigned other) {
+      size_t sums = regions[other].ops.size() + regions[i].ops.size();
+      return sums <= kMostSums && regions[other].reducesLike(regions[i]) &&
+             regions[other].hero->getAttr(kPhaseAttr) ==
+                 regions[i].hero->getAttr(kPhaseAttr) &&
+             llvm::none_of(
+                 regions[i].ops,
+                 [&](Operation *op) { return followsReduction(op, other); }) &&
+             llvm::none_of(
+                 regions[other].ops,
+                 [&](Operation *op) { return followsReduction(op, i); }) &&
+             tryMerge(other, i);
+    };
+    auto newest = llvm::reverse(
+        ArrayRef<unsigned>(others).take_back(std::min(kTries, others.size())));
+    if (llvm::none_of(newest, takes))
+      others.push_back(i);
+  }
+}

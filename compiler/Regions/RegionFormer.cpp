@@ -2,6 +2,7 @@
 #include "compiler/Regions/RegionFormer.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/KernelHero.h"
 #include "compiler/Kernels/KernelSpace.h"
 
@@ -97,7 +98,9 @@ bool mpc::fitsReduction(Operation *op, const KernelRegion &region) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-RegionFormer::RegionFormer(Block &block) : order(block) {
+RegionFormer::RegionFormer(Block &block)
+    : order(block),
+      isOnGPU(block.getParentOp() && getTarget(block.getParentOp()).isGPU()) {
   regionOfGroup.assign(block.getOperations().size(), kNone);
   for (Operation &op : block) {
     position[&op] = position.size();
@@ -299,6 +302,8 @@ void RegionFormer::run() {
       [&](unsigned i) { growReduction(i); });
   // Reductions of the same rows share a kernel, whatever each has taken.
   mergeReductions();
+  if (isOnGPU)
+    mergeSums();
   forEach([](KernelKind kind) { return kind == KernelKind::Scatter; },
           [&](unsigned i) { growScatter(i); });
   forEach([](KernelKind kind) { return kind == KernelKind::Pointwise; },

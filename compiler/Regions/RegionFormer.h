@@ -49,12 +49,15 @@ private:
   void growReduction(unsigned region);
   bool followsReduction(mlir::Operation *op, unsigned region) const;
   void mergeReductions();
+  bool addsSums(unsigned region) const;
+  void mergeSums();
   void growScatter(unsigned region);
   void growPointwise(unsigned region);
   void mergeSmall();
 
   llvm::DenseMap<mlir::Operation *, unsigned> position;
   KernelOrder order;
+  bool isOnGPU;
   llvm::SmallVector<unsigned> regionOfGroup;
   /// The reductions among the users of a value, by its pointer.
   std::map<void *, Operations> reductionsOf;

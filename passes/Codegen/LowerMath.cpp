@@ -1,5 +1,6 @@
-// Functions of the math dialect become polynomials (f32), calls of libm, or
-// arithmetic where there is no libm.
+// Functions of the math dialect become polynomials (f32), approximate
+// instructions of a GPU (exp and tanh of f32), calls of libm, or arithmetic
+// where there is no libm.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/ExpandConversions.h"
@@ -48,9 +49,20 @@ static bool hasPolynomial(StringRef op) {
       op);
 }
 
+/// Those of them that a GPU computes in half the instructions.
+static bool hasInstructions(StringRef op) {
+  return op == math::ExpOp::getOperationName() ||
+         op == math::TanhOp::getOperationName();
+}
+
 LogicalResult LowerMathPass::approximate(const TargetInfo &info) {
   RewritePatternSet patterns(&getContext());
-  populateMathPolynomialApproximationPatterns(patterns, hasPolynomial);
+  auto isPolynomial = [&](StringRef op) {
+    return hasPolynomial(op) && !(info.isGPU() && hasInstructions(op));
+  };
+  populateMathPolynomialApproximationPatterns(patterns, isPolynomial);
+  if (info.isGPU())
+    codegen::populateGPUMathPatterns(patterns);
   codegen::populateExpandConversionPatterns(patterns, info);
   return applyPatternsGreedily(getOperation(), std::move(patterns));
 }
@@ -78,7 +90,9 @@ LogicalResult LowerMathPass::expand(const TargetInfo &info) {
   WalkResult result = getOperation().walk([&](Operation *op) -> WalkResult {
     if (!isa<math::MathDialect>(op->getDialect()) ||
         isa<math::AbsFOp, math::CeilOp, math::CopySignOp, math::FloorOp,
-            math::FmaOp, math::RoundEvenOp, math::SqrtOp>(op))
+            math::FmaOp, math::RoundEvenOp, math::SqrtOp>(op) ||
+        (isa<math::Exp2Op>(op) &&
+         !getElementTypeOrSelf(op->getResultTypes()[0]).isF64()))
       return WalkResult::advance();
     return op->emitOpError("of ")
            << op->getOperand(0).getType() << " has no code on target '"

@@ -24,14 +24,17 @@ public:
 };
 } // namespace
 
-// A transpose of matrices goes by square tiles, each for a block.
+// A transpose of matrices goes by tiles, each for a block.
 static KernelPartition shareTiles(const TransposeSpace &space,
                                   int64_t elements) {
-  int64_t rows = space.rows.back().size;
-  int64_t matrices = elements / (rows * space.columns.size);
-  int64_t tiles = llvm::divideCeilSigned(rows, kTransposeTile) *
-                  llvm::divideCeilSigned(space.columns.size, kTransposeTile);
-  return {matrices * tiles, 1, space.columns.size, kBlockThreads, kWarp, 1};
+  TransposeTile tile = getTransposeTile(space);
+  int64_t rows = space.rows.back().size, columns = space.columns.size;
+  int64_t matrices = elements / (rows * columns);
+  int64_t tiles = llvm::divideCeilSigned(rows, tile.rows) *
+                  llvm::divideCeilSigned(columns, tile.columns);
+  int64_t threads = std::clamp<int64_t>(
+      llvm::PowerOf2Ceil(tile.rows * tile.columns), kWarp, kBlockThreads);
+  return {matrices * tiles, 1, columns, threads, threads, 1};
 }
 
 KernelPartition Movement::partition(func::FuncOp kernel,

@@ -49,14 +49,28 @@ KernelPartition Scatter::partition(func::FuncOp kernel) const {
   return slice(countRows(kernel, space), space.inner);
 }
 
-// A block does as many rows as leave few of them: each looks at all indices.
+// A block does as many rows as leave few of them: each looks at all indices,
+// all of its threads together, whatever the length of a row. Where updates are
+// unique, it looks at its own.
 KernelPartition Scatter::partition(func::FuncOp kernel,
                                    const TargetInfo &gpu) const {
   ScatterSpace space = getScatterSpace(kernel);
+  ScatterOpInterface scatter = findScatter(kernel.getBody().front());
   int64_t rows = countRows(kernel, space);
-  int64_t lanes = std::min<int64_t>(
-      llvm::PowerOf2Ceil(std::max<int64_t>(kWarp, space.inner)), kBlockThreads);
-  return {rows, countRounds(rows, 1, kFewBlocks), space.inner, lanes, lanes, 1};
+  int64_t grain = countRounds(rows, 1, kFewBlocks);
+  if (scatter.hasUniqueIndices()) {
+    int64_t lanes = std::min<int64_t>(
+        llvm::PowerOf2Ceil(std::max<int64_t>(kWarp, space.inner)),
+        kBlockThreads);
+    return {rows, grain, space.inner, lanes, lanes, 1};
+  }
+  // A vector must not reach beyond the last axis, whichever axes are merged.
+  ArrayRef<int64_t> row =
+      shapeOf(scatter->getResult(0)).drop_front(scatter.getScatteredAxis() + 1);
+  while (!row.empty() && row.back() == 1)
+    row = row.drop_back();
+  int64_t vector = vectorOf(kernel, row.empty() ? 1 : row.back(), gpu);
+  return {rows, grain, space.inner, kBlockThreads, kBlockThreads, vector};
 }
 
 const KernelHero &heroes::getScatter() {

@@ -84,7 +84,7 @@ private:
   void emitSquare(Value input, Value from, Value to, int64_t rows,
                   int64_t width, MovedAxis columns);
   void emitTile(Value input, ArrayRef<MovedAxis> outer, MovedAxis rows,
-                MovedAxis columns);
+                MovedAxis columns, TransposeTile tile);
   SmallVector<Value> transposeInRegisters(SmallVector<Value> rows);
   Value offsetOf(Value index, ArrayRef<MovedAxis> axes);
 
@@ -250,63 +250,69 @@ void MovementEmitter::emitBlocks(Value input, ArrayRef<MovedAxis> outer,
              });
 }
 
-/// One square of a matrix, read along its columns and written along its rows
-/// by way of memory of the block. Rows there are an element longer than the
-/// square, so that a column lies in different banks.
+/// One tile of a matrix, read along its columns and written along its rows by
+/// way of memory of the block. Columns there are an odd number of elements
+/// apart, so that a row lies in different banks.
 void MovementEmitter::emitTile(Value input, ArrayRef<MovedAxis> outer,
-                               MovedAxis rows, MovedAxis columns) {
-  constexpr int64_t side = kTransposeTile, pitch = side + 1;
-  // Which square of which matrix the block has.
+                               MovedAxis rows, MovedAxis columns,
+                               TransposeTile tile) {
+  // Which tile of which matrix the block has.
+  const int64_t pitch = tile.rows | 1, elements = tile.rows * tile.columns;
   auto type = cast<MemRefType>(input.getType());
-  Value shared = context.createShared(side * pitch, type.getElementType());
+  Value shared =
+      context.createShared(tile.columns * pitch, type.getElementType());
   SmallVector<Value> parts =
       splitIndex(b, context.bounds[0],
-                 {1, llvm::divideCeilSigned(rows.size, side),
-                  llvm::divideCeilSigned(columns.size, side)});
-  Value matrix = parts[0], firstRow = mulIndex(b, parts[1], side),
-        firstColumn = mulIndex(b, parts[2], side);
+                 {1, llvm::divideCeilSigned(rows.size, tile.rows),
+                  llvm::divideCeilSigned(columns.size, tile.columns)});
+  Value matrix = parts[0], firstRow = mulIndex(b, parts[1], tile.rows),
+        firstColumn = mulIndex(b, parts[2], tile.columns);
   // Calls `move` where both are inside the matrix.
   auto within = [&](Value row, Value column, llvm::function_ref<void()> move) {
     Value inside;
-    for (auto [index, axis] : {std::pair(row, rows), {column, columns}})
-      if (axis.size % side != 0) {
+    for (auto [index, size, step] :
+         {std::tuple(row, rows.size, tile.rows),
+          std::tuple(column, columns.size, tile.columns)})
+      if (size % step != 0) {
         Value below = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, index,
-                                            createIndex(b, axis.size));
+                                            createIndex(b, size));
         inside =
             inside ? Value(arith::AndIOp::create(b, inside, below)) : below;
       }
     emitWhere(b, inside, move);
   };
 
-  // Neighbouring lanes read neighbouring elements of one column, and put them
-  // into a row of the square.
-  Value lane = context.columns.rank, base = offsetOf(matrix, outer);
-  auto read = [&](Value line, ValueRange) {
-    Value row = addIndex(b, firstRow, lane);
-    Value column = addIndex(b, firstColumn, line);
+  // Neighbouring threads read neighbouring elements of one column, and put them
+  // into a row of the block's memory.
+  Value base = offsetOf(matrix, outer);
+  auto read = [&](Value element, ValueRange) {
+    SmallVector<Value> at = splitIndex(b, element, {tile.columns, tile.rows});
+    Value row = addIndex(b, firstRow, at[1]);
+    Value column = addIndex(b, firstColumn, at[0]);
     within(row, column, [&] {
       Value from = addIndex(b, addIndex(b, base, row),
                             mulIndex(b, column, columns.stride));
       context.store(load(input, from, 1), shared,
-                    addIndex(b, mulIndex(b, line, pitch), lane), 1);
+                    addIndex(b, mulIndex(b, at[0], pitch), at[1]), 1);
     });
     return Carried();
   };
   // After the barrier they write neighbouring elements of one row of the
   // result.
-  auto write = [&](Value line, ValueRange) {
-    Value row = addIndex(b, firstRow, line);
-    Value column = addIndex(b, firstColumn, lane);
+  auto write = [&](Value element, ValueRange) {
+    SmallVector<Value> at = splitIndex(b, element, {tile.rows, tile.columns});
+    Value row = addIndex(b, firstRow, at[0]);
+    Value column = addIndex(b, firstColumn, at[1]);
     within(row, column, [&] {
       Value resultRow = addIndex(b, mulIndex(b, matrix, rows.size), row);
-      store(load(shared, addIndex(b, mulIndex(b, lane, pitch), line), 1),
+      store(load(shared, addIndex(b, mulIndex(b, at[1], pitch), at[0]), 1),
             addIndex(b, mulIndex(b, resultRow, columns.size), column));
     });
     return Carried();
   };
-  emitLoop(b, side, 1, {}, read, context.rows);
+  emitLoop(b, elements, 1, {}, read, context.columns);
   emitBarrier(b);
-  emitLoop(b, side, 1, {}, write, context.rows);
+  emitLoop(b, elements, 1, {}, write, context.columns);
 }
 
 void MovementEmitter::emitTranspose(TransposeOp op) {
@@ -316,7 +322,8 @@ void MovementEmitter::emitTranspose(TransposeOp op) {
   if (!space.turnsMatrices())
     emitRows(input, 0, rows, space.columns);
   else if (context.target.isGPU())
-    emitTile(input, rows.drop_back(), rows.back(), space.columns);
+    emitTile(input, rows.drop_back(), rows.back(), space.columns,
+             getTransposeTile(space));
   else
     emitBlocks(input, rows.drop_back(), rows.back(), space.columns);
 }

@@ -5,7 +5,10 @@
 // all indices in order and takes the updates that meet its parts. So updates of
 // one element are combined in their order, by one slice, whichever thread does
 // it. The threads of a block share the elements of a part, each always the same
-// ones.
+// ones. Where an index names a whole part, they also share the search: they
+// list the updates that meet the block's parts in shared memory
+// (BlockSearch.h), and each keeps the elements of the part at hand in
+// registers.
 //
 // Where no two updates meet, a slice owns updates instead, and writes them over
 // the data, which is in the result's memory.
@@ -13,10 +16,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Kernels/KernelSpace.h"
+#include "passes/Codegen/Kernels/BlockSearch.h"
 #include "passes/Codegen/Kernels/FragmentEmitter.h"
 #include "passes/Codegen/Kernels/Indices.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace mpc;
@@ -46,7 +53,7 @@ private:
     Value lower, upper;
   };
 
-  void fillElements(Value from, Value to, int64_t size, const Team &team);
+  void fillElements(Value from, Value to, int64_t size);
   Value loadData(Value offset, int64_t width);
   void emitOuter(Value outer);
   void emitUpdate(const Scope &scope, const Owned &owned);
@@ -54,6 +61,32 @@ private:
   void emitElements(const Scope &outer, unsigned dimension, const Owned &owned,
                     Value part);
   void combineAt(const Scope &scope, Value part);
+  Value isOwned(const NamedElement &part, const Owned &owned);
+
+  /// Updates of the slice's parts that a block has listed, `count` of them from
+  /// the update `first` on. Marks are parts, counted from `lower`.
+  struct Listed {
+    BlockSearch &search;
+    Value first, count, lower;
+  };
+  /// The part whose elements a thread has in registers, and these.
+  struct Held {
+    Value part, elements;
+  };
+
+  void searchUpdates(const Scope &scope, const Owned &owned);
+  void emitColumns(const Scope &outer, unsigned dimension,
+                   llvm::function_ref<void(const Scope &)> emit);
+  void combineListed(const Scope &outer, const Listed &listed);
+  Held takeListed(const Scope &scope, const Listed &listed, Value place,
+                  int64_t count, Held held);
+  Held changePart(const Scope &scope, Held held, Value part);
+  Held load(const Scope &scope, Value part);
+  void store(const Scope &scope, const Held &held);
+  Value offsetOf(const Scope &scope, Value part);
+  int64_t widthOf(const Scope &scope) const {
+    return fragments.isVector(scope, output.strides) ? scope.width : 1;
+  }
   Value combine(Value old, Value update);
   Value toResult(Value value) {
     auto type = dyn_cast<FloatType>(elementOf(op->getResult(0)));
@@ -84,34 +117,36 @@ Value ScatterEmitter::loadData(Value offset, int64_t width) {
   Value data = op.getDataOperand().get();
   if (auto argument = dyn_cast<BlockArgument>(data))
     return fragments.load(context.buffers[argument.getArgNumber()],
-                          elementOf(data), offset, width, 1);
+                          elementOf(data), offset, width,
+                          std::gcd(width, space.inner));
   return createSplat(b, data.getDefiningOp());
 }
 
 /// The data's elements [from, to), at most `size`, to the result.
-void ScatterEmitter::fillElements(Value from, Value to, int64_t size,
-                                  const Team &team) {
-  emitDynamicChunks(
-      b, from, to, size, {{context.getVectorWidth(), 1}, {1, 1}},
-      [&](Chunk chunk) {
-        fragments.store(toResult(loadData(chunk.index, chunk.width)), buffer,
-                        chunk.index, chunk.width, 1);
-      },
-      team);
+void ScatterEmitter::fillElements(Value from, Value to, int64_t size) {
+  emitDynamicChunks(b, from, to, size, {{context.getVectorWidth(), 1}, {1, 1}},
+                    [&](Chunk chunk) {
+                      fragments.store(
+                          toResult(loadData(chunk.index, chunk.width)), buffer,
+                          chunk.index, chunk.width, 1);
+                    });
 }
 
-/// Parts are adjacent: on a CPU they are filled as one run.
+/// Parts are adjacent: on a CPU they are filled as one run. On a GPU a thread
+/// fills the elements whose updates it will take.
 void ScatterEmitter::emitFill() {
   Value begin = context.bounds[0], end = context.bounds[1];
   if (!context.target.isGPU()) {
     fillElements(mulIndex(b, begin, space.inner), mulIndex(b, end, space.inner),
-                 space.outer * space.size * space.inner, {});
+                 space.outer * space.size * space.inner);
     return;
   }
+  Scope scope = fragments.createScope();
+  fragments.enterGroup(scope, 0, createIndex(b, 0));
   emitLoop(b, begin, end, 1, {}, [&](Value row, ValueRange) {
-    Value from = mulIndex(b, row, space.inner);
-    fillElements(from, addIndex(b, from, space.inner), space.inner,
-                 context.columns);
+    emitColumns(scope, body.getGroup(2).first, [&](const Scope &at) {
+      store(at, {row, toResult(loadData(offsetOf(at, row), widthOf(at)))});
+    });
     return Carried();
   });
 }
@@ -206,6 +241,17 @@ void ScatterEmitter::emitElements(const Scope &outer, unsigned dimension,
       team);
 }
 
+/// Whether this slice owns the part that an index names, if it names one.
+Value ScatterEmitter::isOwned(const NamedElement &part, const Owned &owned) {
+  auto compare = [&](arith::CmpIPredicate predicate, Value bound) {
+    return arith::CmpIOp::create(b, predicate, part.index, bound);
+  };
+  return arith::AndIOp::create(
+      b, part.exists,
+      arith::AndIOp::create(b, compare(arith::CmpIPredicate::uge, owned.lower),
+                            compare(arith::CmpIPredicate::ult, owned.upper)));
+}
+
 /// Writes the elements that one index names, if this slice owns them. Nothing
 /// for an index out of range.
 void ScatterEmitter::emitPart(const Scope &outer, const Owned &owned) {
@@ -213,14 +259,7 @@ void ScatterEmitter::emitPart(const Scope &outer, const Owned &owned) {
   fragments.evaluate(scope, {index.node});
   Value name = scope.values[index.node][index.result];
   NamedElement part = resolveIndex(b, name, space.size);
-  auto compare = [&](arith::CmpIPredicate predicate, Value bound) {
-    return arith::CmpIOp::create(b, predicate, part.index, bound);
-  };
-  Value isOwned = arith::AndIOp::create(
-      b, part.exists,
-      arith::AndIOp::create(b, compare(arith::CmpIPredicate::uge, owned.lower),
-                            compare(arith::CmpIPredicate::ult, owned.upper)));
-  emitWhere(b, isOwned, [&] {
+  emitWhere(b, isOwned(part, owned), [&] {
     if (!isNamedPerElement())
       return emitElements(scope, body.getGroup(2).first, owned, part.index);
     fragments.evaluate(scope, {update.node});
@@ -240,6 +279,8 @@ void ScatterEmitter::emitOuter(Value outer) {
   Scope scope = fragments.createScope();
   fragments.enterGroup(scope, 0, outer);
   fragments.evaluate(scope, {index.node, update.node});
+  if (context.target.isGPU() && !isNamedPerElement())
+    return searchUpdates(scope, owned);
   // Updates run in order. An update of an element outside of the slice is
   // skipped.
   emitLoop(b, space.updates, 1, {}, [&](Value number, ValueRange) {
@@ -251,6 +292,144 @@ void ScatterEmitter::emitOuter(Value outer) {
       emitPart(at, owned);
     return Carried();
   });
+}
+
+//===----------------------------------------------------------------------===//
+// Updates that a block lists
+//===----------------------------------------------------------------------===//
+
+/// Elements of a part where `scope` stands behind it.
+Value ScatterEmitter::offsetOf(const Scope &scope, Value part) {
+  return addIndex(b, fragments.getOffset(scope, output.strides),
+                  mulIndex(b, part, space.inner));
+}
+
+ScatterEmitter::Held ScatterEmitter::load(const Scope &scope, Value part) {
+  int64_t width = widthOf(scope);
+  return {part, fragments.load(buffer, elementOf(op->getResult(0)),
+                               offsetOf(scope, part), width,
+                               std::gcd(width, space.inner))};
+}
+
+void ScatterEmitter::store(const Scope &scope, const Held &held) {
+  int64_t width = widthOf(scope);
+  fragments.store(held.elements, buffer, offsetOf(scope, held.part), width,
+                  std::gcd(width, space.inner));
+}
+
+/// The elements of `part`: those held, or others, and then those are stored.
+ScatterEmitter::Held ScatterEmitter::changePart(const Scope &scope, Held held,
+                                                Value part) {
+  Value isSame =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, part, held.part);
+  auto choice = scf::IfOp::create(
+      b, isSame,
+      [&](OpBuilder &nested, Location loc) {
+        scf::YieldOp::create(nested, loc, held.elements);
+      },
+      [&](OpBuilder &nested, Location) {
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToEnd(nested.getInsertionBlock());
+        store(scope, held);
+        scf::YieldOp::create(b, load(scope, part).elements);
+      });
+  return {part, choice.getResult(0)};
+}
+
+/// Takes `count` updates from entry `place` on; their loads overlap.
+ScatterEmitter::Held ScatterEmitter::takeListed(const Scope &scope,
+                                                const Listed &listed,
+                                                Value place, int64_t count,
+                                                Held held) {
+  SmallVector<Value> parts, updates;
+  for (int64_t i = 0; i < count; ++i) {
+    Value at = addIndex(b, place, i);
+    Scope own = scope;
+    fragments.enterGroup(own, 1, listed.search.getNumber(listed.first, at));
+    fragments.evaluate(own, {update.node});
+    updates.push_back(own.values[update.node][update.result]);
+    parts.push_back(addIndex(b, listed.search.getMark(at), listed.lower));
+  }
+  for (auto [part, value] : llvm::zip_equal(parts, updates)) {
+    held = changePart(scope, held, part);
+    Value wide = Lanes(b, b.getF32Type()).broadcast(value, held.elements);
+    held.elements = toResult(combine(held.elements, wide));
+  }
+  return held;
+}
+
+/// All listed updates of the elements at which `scope` stands, in order.
+void ScatterEmitter::combineListed(const Scope &outer, const Listed &listed) {
+  constexpr int64_t ahead = 4;
+  // What is the same in all updates is computed once.
+  Scope scope = outer;
+  fragments.evaluate(scope, {update.node});
+  Value none = createIndex(b, 0);
+  Value isAny =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::ne, listed.count, none);
+  emitWhere(b, isAny, [&] {
+    Value rest = arith::RemUIOp::create(b, listed.count, createIndex(b, ahead));
+    Value middle = arith::SubIOp::create(b, listed.count, rest);
+    Held held =
+        load(scope, addIndex(b, listed.search.getMark(none), listed.lower));
+    auto take = [&](Value from, Value to, int64_t count) {
+      Carried end = emitLoop(b, from, to, count, {held.part, held.elements},
+                             [&](Value place, ValueRange carried) {
+                               Held next =
+                                   takeListed(scope, listed, place, count,
+                                              {carried[0], carried[1]});
+                               return Carried({next.part, next.elements});
+                             });
+      held = {end[0], end[1]};
+    };
+    take(none, middle, ahead);
+    take(middle, listed.count, 1);
+    store(scope, held);
+  });
+}
+
+/// The elements of parts from an axis behind the scattered one on, each by one
+/// thread of the block, always the same.
+void ScatterEmitter::emitColumns(const Scope &outer, unsigned dimension,
+                                 llvm::function_ref<void(const Scope &)> emit) {
+  unsigned last = body.getDimensions().size() - 1;
+  Team team = dimension == body.getLargest(2) ? context.columns : Team();
+  int64_t width =
+      dimension == last && !isNamedPerElement() ? context.getVectorWidth() : 1;
+  emitChunks(
+      b, body.getDimensions()[dimension].size, width, 1, {},
+      [&](Chunk chunk, ValueRange) {
+        Scope scope = outer;
+        scope.width = chunk.width;
+        scope.enter(dimension, chunk.index);
+        if (dimension < last)
+          emitColumns(scope, dimension + 1, emit);
+        else
+          emit(scope);
+        return Carried();
+      },
+      team);
+}
+
+/// All updates of an index of the outer axes that meet the slice's parts, in
+/// their order.
+void ScatterEmitter::searchUpdates(const Scope &scope, const Owned &owned) {
+  BlockSearch search(context, space.updates);
+  search.emit(
+      [&](Value number) -> BlockSearch::Found {
+        Scope at = scope;
+        fragments.enterGroup(at, 1, number);
+        fragments.evaluate(at, {index.node});
+        Value name = at.values[index.node][index.result];
+        NamedElement part = resolveIndex(b, name, space.size);
+        return {isOwned(part, owned),
+                arith::SubIOp::create(b, part.index, owned.lower)};
+      },
+      [&](Value first, Value count) {
+        Listed listed{search, first, count, owned.lower};
+        emitColumns(scope, body.getGroup(2).first,
+                    [&](const Scope &at) { combineListed(at, listed); });
+      });
 }
 
 void ScatterEmitter::emitUpdates() {

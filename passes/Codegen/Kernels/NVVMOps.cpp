@@ -51,6 +51,15 @@ Value codegen::shuffleWord(ImplicitLocOpBuilder &b, Value members, Value word,
       createI32(b, kWarpSize - 1), NVVM::ShflKind::bfly, UnitAttr());
 }
 
+Value codegen::collectLanes(ImplicitLocOpBuilder &b, Value condition) {
+  return NVVM::VoteSyncOp::create(b, b.getI32Type(), createI32(b, -1),
+                                  condition, NVVM::VoteSyncKind::ballot);
+}
+
+Value codegen::countBits(ImplicitLocOpBuilder &b, Value word) {
+  return LLVM::CtPopOp::create(b, word);
+}
+
 //===----------------------------------------------------------------------===//
 // Asynchronous copies
 //===----------------------------------------------------------------------===//

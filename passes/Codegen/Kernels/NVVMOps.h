@@ -39,6 +39,13 @@ void emitWarpBarrier(mlir::ImplicitLocOpBuilder &b);
 mlir::Value shuffleWord(mlir::ImplicitLocOpBuilder &b, mlir::Value members,
                         mlir::Value word, int64_t distance);
 
+/// A word (i32) whose bit i is `condition` (i1) of the warp's lane i; all lanes
+/// take part.
+mlir::Value collectLanes(mlir::ImplicitLocOpBuilder &b, mlir::Value condition);
+
+/// How many bits of a word are set.
+mlir::Value countBits(mlir::ImplicitLocOpBuilder &b, mlir::Value word);
+
 //===----------------------------------------------------------------------===//
 // Asynchronous copies from global to shared memory (cp.async)
 //===----------------------------------------------------------------------===//

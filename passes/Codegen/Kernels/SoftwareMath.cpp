@@ -292,6 +292,88 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
 };
 } // namespace
 
+//===----------------------------------------------------------------------===//
+// By instructions of a GPU
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Formulas of f32, on scalars or vectors.
+class GPUFunctions {
+public:
+  GPUFunctions(Location loc, OpBuilder &builder)
+      : b(loc, builder), l(b, b.getF32Type()) {}
+
+  Value exp(Value x);
+  Value tanh(Value x);
+
+private:
+  Value c(double value, Value like) {
+    return l.broadcast(l.constant(value), like);
+  }
+  Value fma(Value x, Value y, Value z) {
+    return math::FmaOp::create(b, x, y, z);
+  }
+  Value exp2(Value x) { return math::Exp2Op::create(b, x); }
+  Value reciprocal(Value x) {
+    return arith::DivFOp::create(b, c(1, x), x, arith::FastMathFlags::afn);
+  }
+
+  ImplicitLocOpBuilder b;
+  Lanes l;
+};
+} // namespace
+
+// e^x = 2^h (1 + r ln 2), where h is x log2 e rounded and r the rest, below a
+// unit in the last place of h. Beyond these ends all results are the same, and
+// the rest of infinity would be NaN.
+Value GPUFunctions::exp(Value x) {
+  constexpr double log2E = 0x1.715476p+0, rest = 0x1.4ae0c0p-26;
+  Value z = l.minimum(l.maximum(x, c(-110, x)), c(100, x));
+  Value h = l.mul(z, c(log2E, x));
+  Value r = fma(z, c(log2E, x), l.neg(h));
+  r = fma(z, c(rest, x), r);
+  return l.mul(exp2(h), fma(r, c(kLn2, x), c(1, x)));
+}
+
+// A polynomial of least relative error below 0.55, 0.8 units in the last place;
+// above, 1 - 2 / (e^2|x| + 1), which is 1 where the power is infinite.
+Value GPUFunctions::tanh(Value x) {
+  constexpr double coefficients[] = {-0x1.55553cp-2, 0x1.110974p-3,
+                                     -0x1.b897fap-5, 0x1.54d5a2p-6,
+                                     -0x1.83641ap-8};
+  Value size = l.abs(x), square = l.mul(x, x);
+  Value sum = c(coefficients[4], x);
+  for (int i = 3; i >= 0; --i)
+    sum = fma(sum, square, c(coefficients[i], x));
+  Value near = fma(l.mul(x, square), sum, x);
+  Value power = exp2(l.mul(size, c(2 * kLog2E, x)));
+  Value far = fma(reciprocal(l.add(power, c(1, x))), c(-2, x), c(1, x));
+  far = math::CopySignOp::create(b, far, x);
+  Value isNear = l.compare(arith::CmpFPredicate::OLT, size, c(0.55, x));
+  return l.select(isNear, near, far);
+}
+
+namespace {
+template <typename OpTy, Value (GPUFunctions::*function)(Value)>
+struct ExpandF32 : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpTy op,
+                                PatternRewriter &rewriter) const override {
+    if (!getElementTypeOrSelf(op.getType()).isF32())
+      return rewriter.notifyMatchFailure(op, "not of f32");
+    GPUFunctions functions(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, (functions.*function)(op.getOperand()));
+    return success();
+  }
+};
+} // namespace
+
+void codegen::populateGPUMathPatterns(RewritePatternSet &patterns) {
+  patterns.add<ExpandF32<math::ExpOp, &GPUFunctions::exp>,
+               ExpandF32<math::TanhOp, &GPUFunctions::tanh>>(
+      patterns.getContext());
+}
+
 void codegen::populateSoftwareMathPatterns(RewritePatternSet &patterns) {
   using Functions = SoftwareFunctions;
   patterns.add<ExpandUnary<math::ExpOp, &Functions::exp>,

@@ -14,6 +14,11 @@ namespace mpc::codegen {
 /// of either type.
 void populateSoftwareMathPatterns(mlir::RewritePatternSet &patterns);
 
+/// Expands exp and tanh of f32 by the approximate instructions of a GPU
+/// (ex2.approx and rcp.approx, each to two units in the last place), to four
+/// units in the last place over the whole range.
+void populateGPUMathPatterns(mlir::RewritePatternSet &patterns);
+
 } // namespace mpc::codegen
 
 #endif // MPC_PASSES_CODEGEN_KERNELS_SOFTWAREMATH_H

@@ -118,6 +118,71 @@ TEST_P(Indexed, AddsUpdatesInTheirOrder) {
   }
 }
 
+// More updates than a block lists at once, most of them of one row, and others
+// in between; rows of several axes, one of which the updates are broadcast
+// along.
+TEST_P(Indexed, AddsManyUpdatesInTheirOrder) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%data: tensor<2100x3x8xf32>, %ids: tensor<25x101xi32>, %u: tensor<25x101x3x8xbf16>, %v: tensor<8xf32>, %w: tensor<25x101x3x1xf32>) -> tensor<2100x3x8xf32>
+        attributes {mpc.kernel = #mpc.kernel<scatter>} {
+      %0 = mpc.mul %u, %v : (tensor<25x101x3x8xbf16>, tensor<8xf32>) -> tensor<25x101x3x8xf32>
+      %1 = mpc.mul %0, %w : (tensor<25x101x3x8xf32>, tensor<25x101x3x1xf32>) -> tensor<25x101x3x8xf32>
+      %2 = mpc.scatter %data, %ids, %1 {axis = 0 : i64, reduction = #mpc.scatter<add>}
+          : (tensor<2100x3x8xf32>, tensor<25x101xi32>, tensor<25x101x3x8xf32>) -> tensor<2100x3x8xf32>
+      return %2 : tensor<2100x3x8xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  constexpr size_t updates = 25 * 101, row = 3 * 8;
+  std::vector<float> data = randomFloats(2100 * row), v = randomFloats(8),
+                     w = randomFloats(updates * 3);
+  std::vector<uint16_t> u;
+  for (float value : randomFloats(updates * row))
+    u.push_back(toBF16(value));
+  std::vector<int32_t> ids(updates);
+  for (size_t i = 0; i < updates; ++i)
+    ids[i] = i % 5 ? 1234 : static_cast<int32_t>(i * 7919 % 4400) - 2200;
+  std::vector<float> expected = data;
+  for (size_t i = 0; i < updates * row; ++i) {
+    int64_t id = ids[i / row] < 0 ? ids[i / row] + 2100 : ids[i / row];
+    float product = fromBF16(u[i]) * v[i % 8];
+    product *= w[i / 8];
+    if (id >= 0 && id < 2100)
+      expected[id * row + i % row] += product;
+  }
+  for (bool backwards : {false, true}) {
+    std::vector<float> y(data.size());
+    kernel.launch(
+        {data.data(), ids.data(), u.data(), v.data(), w.data(), y.data()},
+        backwards);
+    EXPECT_EQ(y, expected);
+  }
+}
+
+// The last of many updates stays, in rows too short for a vector.
+TEST_P(Indexed, KeepsTheLastOfManyUpdates) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%data: tensor<40x3xi32>, %ids: tensor<3000xi64>, %u: tensor<3000x3xi32>) -> tensor<40x3xi32>
+        attributes {mpc.kernel = #mpc.kernel<scatter>} {
+      %0 = mpc.scatter %data, %ids, %u {axis = 0 : i64, reduction = #mpc.scatter<none>}
+          : (tensor<40x3xi32>, tensor<3000xi64>, tensor<3000x3xi32>) -> tensor<40x3xi32>
+      return %0 : tensor<40x3xi32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  std::vector<int32_t> data(40 * 3, -5), u(3000 * 3), y(data.size());
+  std::vector<int64_t> ids(3000);
+  std::vector<int32_t> expected = data;
+  for (size_t i = 0; i < u.size(); ++i) {
+    ids[i / 3] = static_cast<int64_t>(i / 3) * 17 % 41;
+    u[i] = static_cast<int32_t>(i);
+    if (ids[i / 3] < 40)
+      expected[ids[i / 3] * 3 + i % 3] = u[i];
+  }
+  kernel.launch({data.data(), ids.data(), u.data(), y.data()});
+  EXPECT_EQ(y, expected);
+}
+
 // Updates that do not meet are written over the data; what they leave, and what
 // names no row, stays.
 TEST_P(Indexed, WritesUniqueUpdatesInPlace) {

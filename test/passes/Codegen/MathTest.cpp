@@ -68,6 +68,51 @@ TEST_P(Math, ComputesExpLogAndTanhOfF64) {
   }
 }
 
+/// Within `units` in the last place of f32.
+void expectNearF32(float found, double expected, double units, float at) {
+  auto rounded = static_cast<float>(expected);
+  if (std::isnan(expected)) {
+    EXPECT_TRUE(std::isnan(found)) << at << " gives " << found;
+    return;
+  }
+  if (std::isinf(rounded) || rounded == 0) {
+    EXPECT_EQ(found, rounded) << at;
+    return;
+  }
+  double unit = std::max(std::abs(expected) * 0x1p-23, 0x1p-149);
+  EXPECT_LE(std::abs(found - expected), units * unit)
+      << at << " gives " << found << ", expected " << expected;
+}
+
+// A GPU has instructions for a power of two and a reciprocal, each to two units
+// in the last place; tests emulate them exactly.
+TEST_P(Math, ComputesExpAndTanhOfF32) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<4096xf32>) -> (tensor<4096xf32>, tensor<4096xf32>)
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.exp %x : (tensor<4096xf32>) -> tensor<4096xf32>
+      %1 = mpc.tanh %x : (tensor<4096xf32>) -> tensor<4096xf32>
+      return %0, %1 : tensor<4096xf32>, tensor<4096xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  std::vector<float> x = {0.0f,      -0.0f,  1.0f,      -1.0f,    INFINITY,
+                          -INFINITY, NAN,    0x1p-140f, 1e-30f,   88.0f,
+                          -87.0f,    1e30f,  -1e30f,    0.55f,    0.5499f,
+                          20.0f,     -20.0f, -0.55f,    0x1p-24f, 3.4e38f};
+  while (x.size() < 4096)
+    x.push_back(static_cast<float>(x.size()) / 24 - 86);
+  std::vector<float> e(x.size()), t(x.size());
+  kernel.launch({x.data(), e.data(), t.data()});
+  bool isGPU = GetParam().rfind("sm_", 0) == 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    expectNearF32(e[i], std::exp(static_cast<double>(x[i])), isGPU ? 2 : 4,
+                  x[i]);
+    expectNearF32(t[i], std::tanh(static_cast<double>(x[i])), isGPU ? 3 : 10,
+                  x[i]);
+  }
+}
+
 /// A function of one number, and how many units a target may be off.
 struct Function {
   const char *op;

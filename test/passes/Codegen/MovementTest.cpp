@@ -76,6 +76,10 @@ TEST_P(Movement, TransposesAnyPermutation) {
   checkTranspose<float>(GetParam(), "f32", {3, 5, 17}, {2, 0, 1});
   checkTranspose<float>(GetParam(), "f32", {3, 5, 4, 6}, {2, 1, 3, 0});
   checkTranspose<int64_t>(GetParam(), "i64", {1, 9}, {1, 0});
+  // More rows or columns than a tile has beside few of the others.
+  checkTranspose<uint16_t>(GetParam(), "bf16", {2, 3, 71, 20}, {0, 2, 3, 1});
+  checkTranspose<uint16_t>(GetParam(), "bf16", {2, 300, 3, 3}, {0, 2, 3, 1});
+  checkTranspose<double>(GetParam(), "f64", {200, 31}, {1, 0});
   checkTranspose<uint8_t>(GetParam(), "i1", {1, 1}, {1, 0});
 }
 

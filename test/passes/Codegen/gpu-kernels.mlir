@@ -90,6 +90,16 @@ func.func private @turn(%x: tensor<60x100xbf16>) -> tensor<100x60xbf16>
   return %0 : tensor<100x60xbf16>
 }
 
+// One of images to channels last has all channels of some rows.
+// CHECK: memref.global "private" @channels_last_shared : memref<2115xbf16, 3>
+// CHECK-LABEL: func.func @channels_last(
+func.func private @channels_last(%x: tensor<64x3x224x224xbf16>) -> tensor<64x224x224x3xbf16>
+    attributes {mpc.kernel = #mpc.kernel<movement>} {
+  %0 = mpc.transpose %x {perm = array<i64: 0, 2, 3, 1>}
+      : (tensor<64x3x224x224xbf16>) -> tensor<64x224x224x3xbf16>
+  return %0 : tensor<64x224x224x3xbf16>
+}
+
 // What no library does is one element of a row per thread.
 // CHECK-LABEL: func.func @product(
 // CHECK: scf.for

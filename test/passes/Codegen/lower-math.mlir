@@ -10,6 +10,13 @@
 // BASELINE-LABEL: func.func @polynomial(
 // BASELINE-NOT: math.fma
 // BASELINE: arith.mulf {{.*}} : vector<8xf32>
+// A GPU has an instruction for a power of two.
+// GPU-LABEL: func.func @polynomial(
+// GPU-NOT: math.exp %
+// GPU: math.exp2 {{.*}} : vector<8xf32>
+// GPU: math.fma {{.*}} : vector<8xf32>
+// GPU-NEXT: arith.mulf
+// GPU-NEXT: return
 func.func @polynomial(%x: vector<8xf32>) -> vector<8xf32> {
   %0 = math.exp %x : vector<8xf32>
   return %0 : vector<8xf32>
