@@ -10,6 +10,7 @@
 #include "compiler/Artifact/KernelCode.h"
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/Plan/Plan.h"
 #include "compiler/Kernels/KernelPartition.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Pipeline.h"
@@ -86,7 +87,8 @@ static std::vector<Job> collectJobs(ModuleOp planned) {
 //===----------------------------------------------------------------------===//
 
 Worker::Worker(const TargetInfo &target) : target(target) {
-  context.loadDialect<MPCDialect, amp::AMPDialect, func::FuncDialect>();
+  context.loadDialect<MPCDialect, amp::AMPDialect, plan::PlanDialect,
+                      func::FuncDialect>();
 }
 
 FailureOr<std::string> Worker::lower(StringRef text) {

@@ -2,6 +2,8 @@
 #include "compiler/Kernels/KernelSpace.h"
 #include "compiler/Kernels/KernelPartition.h"
 
+#include "compiler/Dialect/Plan/Plan.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -18,7 +20,8 @@ ArrayRef<int64_t> mpc::getResultShape(func::FuncOp kernel) {
 ArrayRef<int64_t> mpc::getElementShape(func::FuncOp kernel) {
   Value first = kernel.getBody().front().getTerminator()->getOperand(0);
   Operation *maker = first.getDefiningOp();
-  bool isPlaced = maker && (isArrangement(maker) || isStoredJoin(maker));
+  bool isPlaced = maker && (isArrangement(maker) || isStoredJoin(maker) ||
+                            isStoredPadded(maker));
   return shapeOf(isPlaced ? maker->getOperand(0) : first);
 }
 
@@ -58,11 +61,11 @@ static SmallVector<SmallVector<int64_t>> getAccessedShapes(func::FuncOp kernel,
                                                            size_t rank) {
   SmallVector<SmallVector<int64_t>> shapes;
   for (Operation &op : kernel.getBody().front().without_terminator()) {
-    // A slice is read from, and a join stored to, a part of a larger buffer:
-    // steps between elements are the larger one's.
-    if (isLoadedPart(&op) || isStoredJoin(&op)) {
+    // A slice is read from, and a join or padded rows stored to, a part of a
+    // larger buffer: steps between elements are the larger one's.
+    if (isLoadedPart(&op) || isStoredJoin(&op) || isStoredPadded(&op)) {
       Value operand = op.getOperand(0), result = op.getResult(0);
-      if (isa<ConcatOp>(op))
+      if (!isa<SliceOp>(op))
         std::swap(operand, result);
       shapes.push_back(getShapeOfPart(shapeOf(result), shapeOf(operand), rank));
       continue;
@@ -326,12 +329,23 @@ bool mpc::isStoredJoin(Operation *op) {
          });
 }
 
+bool mpc::isStoredPadded(Operation *op) {
+  return isa<plan::PadRowsOp>(op) && op->getOperand(0).getDefiningOp() &&
+         llvm::all_of(op->getUsers(), [](Operation *user) {
+           return user->hasTrait<OpTrait::IsTerminator>();
+         });
+}
+
 bool mpc::isStoredWhereLoaded(SliceOp slice) {
   return llvm::any_of(*slice->getBlock(), [&](Operation &op) {
-    if (!isStoredJoin(&op) ||
+    if (!(isStoredJoin(&op) || isStoredPadded(&op)) ||
         op.getResult(0).getType() != slice.getInput().getType() ||
         shapeOf(op.getOperand(0)) != slice.getSizes())
       return false;
+    // Padded rows begin where the result's do.
+    if (isStoredPadded(&op))
+      return llvm::all_of(slice.getOffsets(),
+                          [](int64_t offset) { return offset == 0; });
     // Whole parts lie between it and the first element.
     size_t axis = cast<ConcatOp>(op).getAxis();
     for (auto [number, offset] : llvm::enumerate(slice.getOffsets()))

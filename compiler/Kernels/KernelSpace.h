@@ -21,7 +21,8 @@ namespace mpc {
 llvm::ArrayRef<int64_t> getResultShape(mlir::func::FuncOp kernel);
 
 /// The shape that a pointwise kernel loops over: that of its first result, in
-/// front of a transpose or a join that only says where values are stored.
+/// front of a transpose, a join or padding that only says where values are
+/// stored.
 llvm::ArrayRef<int64_t> getElementShape(mlir::func::FuncOp kernel);
 
 /// The first axis of `space` from which on every operand of a pointwise kernel
@@ -148,6 +149,10 @@ bool isLoadedPart(mlir::Operation *op);
 /// shape as contiguous parts of one result, a concat that nothing reads but the
 /// terminator.
 bool isStoredJoin(mlir::Operation *op);
+
+/// Whether `op` only says where a kernel stores what it computed: rows with
+/// room behind them, a plan.pad_rows that nothing reads but the terminator.
+bool isStoredPadded(mlir::Operation *op);
 
 /// Whether the part that `slice` loads is one that its kernel stores, in a
 /// result of the argument's type. The result may then be the argument's memory:

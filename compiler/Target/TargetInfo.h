@@ -56,6 +56,11 @@ public:
   /// (A100 for sm_80, H100 for sm_90); 0 on a CPU, of which nobody asks.
   double getMemoryTime(int64_t bytes) const;
 
+  /// Nanoseconds that a GPU's Tensor Cores take for so many multiplications and
+  /// additions of 16 bits, where the library finds matrices `aligned` (rows of
+  /// whole 16 bytes) and where not: on an H100 as measured; 0 on a CPU.
+  double getTensorCoreTime(double operations, bool aligned) const;
+
   /// Buffers that a kernel may have: those of a GPU get their addresses in 4
   /// KiB of parameters.
   unsigned getMaxKernelBuffers() const { return gpu ? 512 : ~0u; }

@@ -97,11 +97,13 @@ static bool isFolded(Operation *op, KernelKind kind) {
 static bool isPlacement(Operation *op, KernelKind kind) {
   const bool isPointwise = kind == KernelKind::Pointwise;
   const bool isRows = kind == KernelKind::RowReduce;
+  const bool isColumns = kind == KernelKind::ColumnReduce;
   const bool isTail = kind == KernelKind::Epilogue;
   return ((isPointwise || isRows) && keepsRows(op)) ||
          ((isTail || kind == KernelKind::Contraction) && isArrangement(op)) ||
-         ((isPointwise || isRows || isTail) && isLoadedPart(op)) ||
-         ((isPointwise || isTail) && isStoredJoin(op));
+         ((isPointwise || isRows || isColumns || isTail) && isLoadedPart(op)) ||
+         ((isPointwise || isTail) && isStoredJoin(op)) ||
+         ((isPointwise || isRows) && isStoredPadded(op));
 }
 
 /// Divides a kernel's work and emits its loops as its hero says.

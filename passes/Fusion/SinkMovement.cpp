@@ -33,6 +33,24 @@ static bool canBeJoined(Value value) {
           hasRole(producer, RegionRole::Contraction));
 }
 
+/// Whether `op`, which scales, does the same to `value` as another op, which
+/// then does it for both: the cast of a gradient for the product that makes a
+/// weight's gradient, and for the one that reads it in another shape.
+static bool isScaledAlready(Value value, Operation *op) {
+  OpOperand *scaled = findScaledOperand(op);
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    bool isLike =
+        user->getName() == op->getName() && user->getNumResults() == 1 &&
+        user->getNumOperands() == op->getNumOperands() &&
+        elementOf(user->getResult(0)) == elementOf(op->getResult(0)) &&
+        user->getPropertiesAsAttribute() == op->getPropertiesAsAttribute();
+    return isLike && llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
+             Value read = user->getOperand(operand.getOperandNumber());
+             return read == (&operand == scaled ? value : operand.get());
+           });
+  });
+}
+
 static unsigned bitsOf(Value value) {
   return elementOf(value).getIntOrFloatBitWidth();
 }
@@ -90,7 +108,7 @@ LogicalResult SinkMovement::matchAndRewrite(Operation *op,
     moves.push_back(source.getDefiningOp());
     source = moves.back()->getOperand(0);
   }
-  if (moves.empty() || !canBeJoined(source))
+  if (moves.empty() || !(canBeJoined(source) || isScaledAlready(source, op)))
     return rewriter.notifyMatchFailure(op, "no kernel in front takes it");
   if (!isOnlyMultiplied(op->getResult(0)))
     return rewriter.notifyMatchFailure(op, "a kernel behind it may take it");

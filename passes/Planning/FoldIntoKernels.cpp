@@ -29,10 +29,7 @@ static bool movesRows(TransposeOp transpose) {
   return shape.back() * bits >= 8 * kLeastRowBytes;
 }
 
-/// Whether the loops of a region's kernel take rows in any order. Updates of
-/// parameters and sums of their gradients become segments of one kernel, which
-/// number elements one after the other.
-static bool takesAnyOrder(RegionOp region) {
+bool mpc::takesAnyOrder(RegionOp region) {
   return (region.getKind() == KernelKind::Pointwise ||
           region.getKind() == KernelKind::RowReduce) &&
          getPhase(region) != Phase::Optimizer &&
@@ -195,9 +192,7 @@ void mpc::absorbTranspose(RegionOp region, OpResult result,
   movement.erase();
 }
 
-/// Whether the loops of a region's kernel are at every element of what it
-/// yields as `number`: not so for the sums of a reduction.
-static bool isStoredByElement(RegionOp region, unsigned number) {
+bool mpc::isStoredByElement(RegionOp region, unsigned number) {
   Block &body = region.getBody().front();
   Value yielded = body.getTerminator()->getOperand(number);
   Operation *maker = yielded.getDefiningOp();

@@ -18,6 +18,15 @@ void foldTransposesIntoKernels(mlir::Block &block);
 void absorbTranspose(RegionOp region, mlir::OpResult result,
                      TransposeOp transpose);
 
+/// Whether the loops of a region's kernel take rows in any order. Updates of
+/// parameters and sums of their gradients become segments of one kernel, which
+/// number elements one after the other.
+bool takesAnyOrder(RegionOp region);
+
+/// Whether the loops of a region's kernel are at every element of what it
+/// yields as `number`: not so for the sums of a reduction.
+bool isStoredByElement(RegionOp region, unsigned number);
+
 } // namespace mpc
 
 #endif // MPC_PASSES_PLANNING_FOLDINTOKERNELS_H

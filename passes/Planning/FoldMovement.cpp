@@ -240,23 +240,6 @@ double GPUProduct::getTime(Value moved, Value source) {
   return time;
 }
 
-/// Whether all matrices of the product start at, and their rows are apart by,
-/// what vectors of the library are multiples of.
-static bool isAligned(const ProductLayout &layout, MatMulOp product) {
-  int64_t unit = TargetInfo::kGPUAlignment /
-                 plan::getElementBytes(elementOf(product->getOperand(0)));
-  int64_t resultUnit = TargetInfo::kGPUAlignment /
-                       plan::getElementBytes(elementOf(product->getResult(0)));
-  auto fits = [&](int64_t a, int64_t b, int64_t c) {
-    return a % unit == 0 && b % unit == 0 && c % resultUnit == 0;
-  };
-  return fits(layout.lda, layout.ldb, layout.ldc) &&
-         fits(layout.offsetA, layout.offsetB, 0) &&
-         llvm::all_of(layout.axes, [&](const BatchAxis &axis) {
-           return fits(axis.a, axis.b, axis.c);
-         });
-}
-
 /// Nanoseconds that each call costs that a product is parted into: its start, the
 /// multiprocessors that idle at its end, and the gap behind it. On an H100 a call
 /// of 16 products of 512 x 64 by 512 elements takes 7.5 to 9.6 us where memory

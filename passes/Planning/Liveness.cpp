@@ -31,8 +31,8 @@ Liveness::Liveness(Block &block, const EpilogueCalls &epilogueOf) {
   for (Operation &op : block) {
     if (plan::isView(&op))
       continue;
-    // What is arranged is written by its product.
-    if (isa<plan::ArrangeOp>(op))
+    // What is arranged or has its rows padded is written by its product.
+    if (isa<plan::ArrangeOp, plan::PadRowsOp>(op))
       positions[&op] = positions.lookup(op.getOperand(0).getDefiningOp());
     // A contraction with an epilogue runs where the epilogue is called.
     func::CallOp epilogue = epilogueOf.lookup(&op);

@@ -27,6 +27,17 @@ ProductPlace ProductPlace::getArranged(ArrayRef<int64_t> shape,
   return place;
 }
 
+ProductPlace ProductPlace::getPadded(ArrayRef<int64_t> shape, int64_t row) {
+  SmallVector<int64_t> padded(shape);
+  padded.back() = row;
+  return getDense(padded);
+}
+
+plan::PadRowsOp mpc::findPadding(Value result) {
+  return result.hasOneUse() ? dyn_cast<plan::PadRowsOp>(*result.user_begin())
+                            : plan::PadRowsOp();
+}
+
 plan::ArrangeOp mpc::findArrange(Value result) {
   return result.hasOneUse() ? dyn_cast<plan::ArrangeOp>(*result.user_begin())
                             : plan::ArrangeOp();
@@ -41,13 +52,34 @@ static ProductPlace placeOfOperand(Value operand) {
   return ProductPlace::getDense(shapeOf(operand));
 }
 
+// Where a product writes its result.
+static ProductPlace placeOfResult(Value result) {
+  if (plan::ArrangeOp arrange = findArrange(result))
+    return ProductPlace::getArranged(shapeOf(result), arrange.getPerm());
+  if (plan::PadRowsOp padding = findPadding(result))
+    return ProductPlace::getPadded(shapeOf(result),
+                                   shapeOf(padding.getOutput()).back());
+  return ProductPlace::getDense(shapeOf(result));
+}
+
 ProductPlaces mpc::getProductPlaces(Operation *op) {
-  Value result = op->getResult(0);
-  plan::ArrangeOp arrange = findArrange(result);
   return {placeOfOperand(op->getOperand(0)), placeOfOperand(op->getOperand(1)),
-          arrange
-              ? ProductPlace::getArranged(shapeOf(result), arrange.getPerm())
-              : ProductPlace::getDense(shapeOf(result))};
+          placeOfResult(op->getResult(0))};
+}
+
+bool mpc::isAligned(const ProductLayout &layout, Operation *op) {
+  int64_t unit = TargetInfo::kGPUAlignment /
+                 plan::getElementBytes(elementOf(op->getOperand(0)));
+  int64_t resultUnit = TargetInfo::kGPUAlignment /
+                       plan::getElementBytes(elementOf(op->getResult(0)));
+  auto fits = [&](int64_t a, int64_t b, int64_t c) {
+    return a % unit == 0 && b % unit == 0 && c % resultUnit == 0;
+  };
+  return fits(layout.lda, layout.ldb, layout.ldc) &&
+         fits(layout.offsetA, layout.offsetB, 0) &&
+         llvm::all_of(layout.axes, [&](const BatchAxis &axis) {
+           return fits(axis.a, axis.b, axis.c);
+         });
 }
 
 //===----------------------------------------------------------------------===//

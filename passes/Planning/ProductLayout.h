@@ -25,6 +25,8 @@ struct ProductPlace {
   /// axis perm[i] of the product is axis i of a dense buffer.
   static ProductPlace getArranged(llvm::ArrayRef<int64_t> shape,
                                   llvm::ArrayRef<int64_t> perm);
+  /// The place of a value of `shape` whose rows begin `row` elements apart.
+  static ProductPlace getPadded(llvm::ArrayRef<int64_t> shape, int64_t row);
 };
 
 /// The places of both operands and of the result.
@@ -62,6 +64,9 @@ struct ProductLayout {
 /// own order.
 plan::ArrangeOp findArrange(mlir::Value result);
 
+/// The plan.pad_rows that `result` is written through, or null.
+plan::PadRowsOp findPadding(mlir::Value result);
+
 /// Where `op`, an mpc.matmul or a plan.product, finds its operands and writes.
 ProductPlaces getProductPlaces(mlir::Operation *op);
 
@@ -76,6 +81,10 @@ inline ProductLayout layOutProduct(mlir::Operation *op, bool transA,
                                    const TargetInfo &target) {
   return layOutProduct(op, transA, target, getProductPlaces(op));
 }
+
+/// Whether all matrices of `op`, laid out so, start at, and their rows are
+/// apart by, what vectors of a GPU's library are multiples of.
+bool isAligned(const ProductLayout &layout, mlir::Operation *op);
 
 } // namespace mpc
 

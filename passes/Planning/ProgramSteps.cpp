@@ -150,8 +150,14 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
     result.outputs =
         placeResults(epilogue, {isElementwise(kernel, target), readElsewhere});
   } else {
-    plan::ArrangeOp arrange = findArrange(op->getResult(0));
-    result.buffer = placeResults(arrange ? arrange : op, Reads()).front();
+    // The result lies where plan.arrange or plan.pad_rows, which is the only
+    // reader then, has it.
+    Operation *writer = op;
+    if (plan::ArrangeOp arrange = findArrange(op->getResult(0)))
+      writer = arrange;
+    else if (plan::PadRowsOp padding = findPadding(op->getResult(0)))
+      writer = padding;
+    result.buffer = placeResults(writer, Reads()).front();
   }
   return contractions.emit(op, buffers.lookup(op->getOperand(0)),
                            buffers.lookup(op->getOperand(1)), result);
@@ -177,6 +183,9 @@ ProgramBuilder::addUnfused(plan::ProductOp op,
 }
 
 LogicalResult ProgramBuilder::addProduct(plan::ProductOp op) {
+  // What plan.pad_rows makes of the result is what lies in memory.
+  if (plan::PadRowsOp padding = findPadding(op.getOutput()))
+    places[op.getOutput()] = placeResults(padding, Reads()).front();
   placeResults(op, Reads());
   auto find = [&](Value value) {
     return value ? buffers.lookup(value) : Value();
@@ -242,16 +251,16 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
                                          buffers.lookup(view.getInput()));
     return success();
   }
-  // plan.access and plan.arrange have no step: what lies side by side is a
-  // view, of anything else the product next to it reads and writes with the
-  // strides.
+  // plan.access, plan.arrange and plan.pad_rows have no step: what lies side by
+  // side is a view, of anything else the product next to it reads and writes
+  // with the strides.
   if (auto access = dyn_cast<plan::AccessOp>(op)) {
     Value source = buffers.lookup(access.getSource());
     buffers[access.getOutput()] =
         access.isDense() ? newSection(source, access) : source;
     return success();
   }
-  if (isa<plan::ArrangeOp>(op))
+  if (isa<plan::ArrangeOp, plan::PadRowsOp>(op))
     return success();
   if (auto product = dyn_cast<plan::ProductOp>(op))
     return addProduct(product);

@@ -387,6 +387,66 @@ def FoldPartsPass : Pass<"plan-fold-parts", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mpc::MPCDialect"];
 }
 
+def PadRowsPass : Pass<"plan-pad-rows", "::mlir::func::FuncOp"> {
+  let summary = "rows of whole 16 bytes for products of a GPU's library";
+  let description = [{
+    On a GPU, where the rows of a product's operand or result are no multiple of
+    16 bytes, the library has but slow kernels: scores of 50257 classes are such
+    rows. What a product of 16 bits makes or reads has its rows further apart
+    then, if all that makes and reads it can do with that: products of the
+    library, elementwise kernels and reductions, and views that keep rows as they
+    are. Inputs, state and what the function returns stay as they are. Kernels
+    load rows through a slice and store them through `plan.pad_rows`, products
+    read through `plan.access`; what lies behind a row is written by nobody and
+    read by nobody.
+
+    Rows are padded to 128 bytes where that is at most a 64th more memory, else
+    to as little as makes them whole vectors of f32 and of 16 bits. It is done
+    where products win more time than memory takes for what is added
+    (`TargetInfo`): products that read more than they multiply win nothing.
+
+    Before:
+
+    ```mlir
+    func.func @step(%x: tensor<512x256xbf16>, %w: tensor<1003x256xbf16>) -> tensor<512x1xf32> {
+      %s = mpc.matmul %x, %w {transB = true}
+          : (tensor<512x256xbf16>, tensor<1003x256xbf16>) -> tensor<512x1003xf32>
+      %y = mpc.region row_reduce (%s) {kernel = "y"} : (tensor<512x1003xf32>) -> tensor<512x1xf32> {
+      ^bb0(%0: tensor<512x1003xf32>):
+        %1 = mpc.reduce_max %0 {axes = array<i64: 1>, keepdims = true}
+            : (tensor<512x1003xf32>) -> tensor<512x1xf32>
+        mpc.yield %1 : tensor<512x1xf32>
+      }
+      return %y : tensor<512x1xf32>
+    }
+    ```
+
+    After, with `target=sm_90`:
+
+    ```mlir
+    %0 = mpc.matmul %x, %w {transB = true}
+        : (tensor<512x256xbf16>, tensor<1003x256xbf16>) -> tensor<512x1003xf32>
+    %1 = plan.pad_rows %0 : tensor<512x1003xf32> to tensor<512x1008xf32>
+    %2 = mpc.region row_reduce(%1) {kernel = "y"} : (tensor<512x1008xf32>) -> tensor<512x1xf32> {
+    ^bb0(%arg2: tensor<512x1008xf32>):
+      %3 = mpc.slice %arg2 {offsets = array<i64: 0, 0>, sizes = array<i64: 512, 1003>}
+          : (tensor<512x1008xf32>) -> tensor<512x1003xf32>
+      %4 = mpc.reduce_max %3 {axes = array<i64: 1>, keepdims = true}
+          : (tensor<512x1003xf32>) -> tensor<512x1xf32>
+      mpc.yield %4 : tensor<512x1xf32>
+    }
+    return %2 : tensor<512x1xf32>
+    ```
+
+    Expects kernels as `plan-fold-parts` leaves them.
+  }];
+  let options = [
+    Option<"tf32", "tf32", "bool", "false",
+           "products of f32 are rounded to tf32, and so on Tensor Cores">,
+  ];
+  let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
+}
+
 def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
   let summary = "filters as generated convolutions read them";
   let description = [{

@@ -357,13 +357,23 @@ LogicalResult ProductOp::verify() {
            << stringify(getFused()) << "\"";
   if (getUnfused().empty())
     return success();
+  // Kernels read the product, and write the result, where these lie.
+  Type product = getWrittenType();
+  Type result = getBiasGrad() ? getBiasGrad().getType() : product;
   Block &body = getUnfused().front();
   auto yield = dyn_cast<plan::YieldOp>(body.empty() ? nullptr : &body.back());
-  if (body.getArgumentTypes() != TypeRange(getOutput().getType()) || !yield ||
-      yield.getValue().getType() != getUnfusedResult().getType())
+  if (body.getArgumentTypes() != TypeRange(product) || !yield ||
+      yield.getValue().getType() != result)
     return emitOpError("expected unfused to take the product and to yield ")
-           << getUnfusedResult().getType();
+           << result;
   return success();
+}
+
+Type ProductOp::getWrittenType() {
+  for (Operation *user : getOutput().getUsers())
+    if (auto pad = dyn_cast<PadRowsOp>(user))
+      return pad.getOutput().getType();
+  return getOutput().getType();
 }
 
 bool AccessOp::isDense() {
@@ -408,6 +418,23 @@ LogicalResult ArrangeOp::verify() {
     return emitOpError("expected a result of shape [")
            << shape << "], found " << output;
   if (!getProduct().hasOneUse())
+    return emitOpError("expected to be the only reader of its product");
+  return success();
+}
+
+LogicalResult PadRowsOp::verify() {
+  auto input = cast<RankedTensorType>(getInput().getType());
+  auto output = cast<RankedTensorType>(getOutput().getType());
+  if (input.getRank() < 2 || input.getRank() != output.getRank() ||
+      input.getElementType() != output.getElementType() ||
+      input.getShape().drop_back() != output.getShape().drop_back() ||
+      output.getShape().back() <= input.getShape().back())
+    return emitOpError("expected longer rows of the same elements, found ")
+           << output;
+  Operation *maker = getInput().getDefiningOp();
+  bool isOfProduct = maker && (isa<ProductOp>(maker) ||
+                               hasRole(maker, RegionRole::Contraction));
+  if (isOfProduct && !getInput().hasOneUse())
     return emitOpError("expected to be the only reader of its product");
   return success();
 }

@@ -218,6 +218,23 @@ def Plan_ArrangeOp : Plan_Op<"arrange", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Plan_PadRowsOp : Plan_Op<"pad_rows", [Pure]> {
+  let summary = "rows with room behind each";
+  let description = [{
+    Row i of the result begins with row i of the input; nobody reads what is
+    behind that. Nothing is moved: the result of a product, which has no other
+    reader, or of a kernel is written so (`plan-pad-rows`). Rows of 514 bytes:
+
+    ```mlir
+    %y = plan.pad_rows %scores : tensor<64x257xbf16> to tensor<64x264xbf16>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input);
+  let results = (outs AnyRankedTensor:$output);
+  let assemblyFormat = "$input attr-dict `:` type($input) `to` type($output)";
+  let hasVerifier = 1;
+}
+
 def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
     AttrSizedResultSegments]> {
   let summary = "a matrix product with the tail a GPU's library does, on tensors";
@@ -264,6 +281,9 @@ def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
     ::mlir::Value getUnfusedResult() {
       return getBiasGrad() ? getBiasGrad() : getOutput();
     }
+
+    /// The output's type as it is written: with the rows of plan.pad_rows.
+    ::mlir::Type getWrittenType();
   }];
 }
 

@@ -6,6 +6,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mpc;
 
@@ -58,6 +60,35 @@ int64_t heroes::vectorOf(func::FuncOp kernel, int64_t run,
   while (vector > 1 && run % vector != 0)
     vector /= 2;
   return vector;
+}
+
+// What the rows of all floats that a kernel loads and stores begin at multiples
+// of; 0 where none has several rows of several elements.
+static int64_t findRowUnit(func::FuncOp kernel) {
+  int64_t unit = 0;
+  auto visit = [&](Type type) {
+    auto tensor = cast<RankedTensorType>(type);
+    ArrayRef<int64_t> shape = tensor.getShape();
+    if (isa<FloatType>(tensor.getElementType()) && !shape.empty() &&
+        shape.back() > 1 && tensor.getNumElements() > shape.back())
+      unit = std::gcd(unit, shape.back());
+  };
+  llvm::for_each(kernel.getArgumentTypes(), visit);
+  llvm::for_each(kernel.getResultTypes(), visit);
+  // Parts of rows begin behind others.
+  for (Operation &op : kernel.getBody().front()) {
+    if (isLoadedPart(&op))
+      unit = std::gcd(unit, cast<SliceOp>(op).getOffsets().back());
+    if (isStoredJoin(&op))
+      unit = std::gcd(unit, shapeOf(op.getOperand(0)).back());
+  }
+  return unit;
+}
+
+int64_t heroes::vectorOfRows(func::FuncOp kernel, int64_t run,
+                             const TargetInfo &target) {
+  int64_t vector = vectorOf(kernel, run, target), unit = findRowUnit(kernel);
+  return unit == 0 ? vector : std::max(vector, vectorOf(kernel, unit, target));
 }
 
 KernelPartition heroes::shareRows(int64_t rows, int64_t columns,

@@ -52,6 +52,12 @@ int64_t countRounds(int64_t extent, int64_t work,
 int64_t vectorOf(mlir::func::FuncOp kernel, int64_t run,
                  const TargetInfo &target);
 
+/// The same where loops go along rows of `run` elements and may end one with
+/// single elements: what counts is that rows begin at whole vectors, as those
+/// of 257 elements do which lie 264 apart.
+int64_t vectorOfRows(mlir::func::FuncOp kernel, int64_t run,
+                     const TargetInfo &target);
+
 /// `rows` rows of `columns` elements, each for as many threads as it has
 /// vectors, up to the whole block.
 KernelPartition shareRows(int64_t rows, int64_t columns, int64_t vector);

@@ -88,7 +88,7 @@ KernelPartition Pointwise::partition(func::FuncOp kernel,
       std::max<int64_t>(1, ShapedType::getNumElements(space.drop_front(axis)));
   return shareRows(
       elements / inner, inner,
-      vectorOf(kernel, space.back() == 1 ? inner : space.back(), gpu));
+      vectorOfRows(kernel, space.back() == 1 ? inner : space.back(), gpu));
 }
 
 const KernelHero &heroes::getPointwise() {

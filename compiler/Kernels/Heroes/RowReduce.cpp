@@ -40,7 +40,7 @@ KernelPartition RowReduce::partition(func::FuncOp kernel,
     return {
         getSegmentedExtent(kernel, 1), 1, 1, kBlockThreads, kBlockThreads, 1};
   ReductionSpace space = getReductionSpace(kernel);
-  int64_t vector = vectorOf(kernel, space.reduced, gpu);
+  int64_t vector = vectorOfRows(kernel, space.reduced, gpu);
   int64_t vectors = llvm::divideCeilSigned(space.reduced, vector);
   // A team is a part of a warp, or a block, which takes shared memory.
   bool byBlock =

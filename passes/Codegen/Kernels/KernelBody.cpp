@@ -141,13 +141,14 @@ SmallVector<unsigned> KernelBody::getOutputNodes() const {
       outputs, [](const Output &output) { return output.value.node; });
 }
 
-/// What a kernel stores, as operands of its terminator or of a join.
+/// What a kernel stores, as operands of its terminator, of a join or of
+/// padding.
 static SmallVector<OpOperand *> findStored(func::FuncOp kernel) {
   SmallVector<OpOperand *> stored;
   Operation *terminator = kernel.getBody().front().getTerminator();
   for (OpOperand &returned : terminator->getOpOperands()) {
     Operation *maker = returned.get().getDefiningOp();
-    if (!maker || !isStoredJoin(maker))
+    if (!maker || !(isStoredJoin(maker) || isStoredPadded(maker)))
       stored.push_back(&returned);
     else
       for (OpOperand &part : maker->getOpOperands())
@@ -158,9 +159,12 @@ static SmallVector<OpOperand *> findStored(func::FuncOp kernel) {
 
 /// The result that `stored` goes to, and the first element there.
 static std::pair<unsigned, int64_t> findDestination(OpOperand &stored) {
-  auto join = dyn_cast<ConcatOp>(stored.getOwner());
-  if (!join)
+  Operation *placed = stored.getOwner();
+  if (placed->hasTrait<OpTrait::IsTerminator>())
     return {stored.getOperandNumber(), 0};
+  auto join = dyn_cast<ConcatOp>(placed);
+  if (!join)
+    return {placed->getResult(0).use_begin()->getOperandNumber(), 0};
   int64_t partElements = ShapedType::getNumElements(
       shapeOf(stored.get()).drop_front(join.getAxis()));
   return {join.getOutput().use_begin()->getOperandNumber(),

@@ -26,6 +26,30 @@ func.func private @bias(%x: tensor<1000x64xbf16>, %b: tensor<64xf32>)
   return %0 : tensor<1000x64xbf16>
 }
 
+// Rows of 1003 bf16 that lie 1008 apart start at multiples of eight; a few
+// elements at the end of each are left.
+// expected-remark @below {{extent 1000, grain 2, inner 1003, threads 256, lanes 128, vector 8}}
+func.func private @padded(%x: tensor<1000x1008xf32>, %b: tensor<1003xf32>)
+    -> tensor<1000x1008xbf16> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %0 = mpc.slice %x {offsets = array<i64: 0, 0>, sizes = array<i64: 1000, 1003>}
+      : (tensor<1000x1008xf32>) -> tensor<1000x1003xf32>
+  %1 = mpc.add %0, %b : (tensor<1000x1003xf32>, tensor<1003xf32>) -> tensor<1000x1003xf32>
+  %2 = amp.cast %1 : (tensor<1000x1003xf32>) -> tensor<1000x1003xbf16>
+  %3 = plan.pad_rows %2 : tensor<1000x1003xbf16> to tensor<1000x1008xbf16>
+  return %3 : tensor<1000x1008xbf16>
+}
+
+// Not where another operand's rows do not.
+// expected-remark @below {{extent 1000, grain 1, inner 1003, threads 256, lanes 256, vector 1}}
+func.func private @half_padded(%x: tensor<1000x1008xf32>, %b: tensor<1000x1003xf32>)
+    -> tensor<1000x1008xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+  %0 = mpc.slice %x {offsets = array<i64: 0, 0>, sizes = array<i64: 1000, 1003>}
+      : (tensor<1000x1008xf32>) -> tensor<1000x1003xf32>
+  %1 = mpc.add %0, %b : (tensor<1000x1003xf32>, tensor<1000x1003xf32>) -> tensor<1000x1003xf32>
+  %2 = plan.pad_rows %1 : tensor<1000x1003xf32> to tensor<1000x1008xf32>
+  return %2 : tensor<1000x1008xf32>
+}
+
 // Rows of ten elements do not start at multiples of four.
 // expected-remark @below {{extent 1000, grain 32, inner 10, threads 256, lanes 8, vector 2}}
 func.func private @ten(%x: tensor<1000x10xf32>, %b: tensor<10xf32>)

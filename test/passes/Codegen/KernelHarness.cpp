@@ -5,6 +5,7 @@
 #include "compiler/Artifact/Code.h"
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/Plan/Plan.h"
 #include "compiler/Kernels/TensorCoreTiling.h"
 #include "passes/Pipeline.h"
 #include "runtime/ABI.h"
@@ -63,7 +64,8 @@ std::string CompiledKernel::compile(llvm::StringRef text,
   static bool registered = (registerAllPasses(), true);
   (void)registered;
   DialectRegistry registry;
-  registry.insert<MPCDialect, amp::AMPDialect, func::FuncDialect>();
+  registry.insert<MPCDialect, amp::AMPDialect, plan::PlanDialect,
+                  func::FuncDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   std::string messages;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {

@@ -194,6 +194,102 @@ TEST_P(StoredParts, MayBeRowsOfWhatIsNotBroadcast) {
         EXPECT_EQ(y[(j * 4 + i) * 32 + c], -x[(i * 6 + j) * 32 + c]);
 }
 
+class PaddedRows : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Targets, PaddedRows,
+                         testing::ValuesIn(runnableTargets()));
+
+/// Rows of 259 floats, 264 apart, with NaN behind each: no kernel may take
+/// those for values.
+std::vector<float> padRows(const std::vector<float> &rows) {
+  std::vector<float> padded;
+  for (size_t i = 0; i < rows.size(); i += 259) {
+    padded.insert(padded.end(), &rows[i], &rows[i] + 259);
+    padded.insert(padded.end(), 5, NAN);
+  }
+  return padded;
+}
+
+/// A softmax of padded scores, and its gradient with rows padded, in vectors
+/// and a few single elements at the end of each row. What is behind the rows
+/// stays as it was.
+TEST_P(PaddedRows, AreReducedAndStored) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<7x264xf32>) -> (tensor<7x1xf32>, tensor<7x264xbf16>)
+        attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+      %0 = mpc.slice %x {offsets = array<i64: 0, 0>, sizes = array<i64: 7, 259>} : (tensor<7x264xf32>) -> tensor<7x259xf32>
+      %1 = mpc.exp %0 : (tensor<7x259xf32>) -> tensor<7x259xf32>
+      %2 = mpc.reduce_sum %1 {axes = array<i64: 1>, keepdims = true} : (tensor<7x259xf32>) -> tensor<7x1xf32>
+      %3 = mpc.div %1, %2 : (tensor<7x259xf32>, tensor<7x1xf32>) -> tensor<7x259xf32>
+      %4 = amp.cast %3 : (tensor<7x259xf32>) -> tensor<7x259xbf16>
+      %5 = plan.pad_rows %4 : tensor<7x259xbf16> to tensor<7x264xbf16>
+      return %2, %5 : tensor<7x1xf32>, tensor<7x264xbf16>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto rows = randomFloats(7 * 259), x = padRows(rows);
+  std::vector<float> sums(7);
+  std::vector<uint16_t> y(7 * 264, 0xffff);
+  kernel.launch({x.data(), sums.data(), y.data()});
+  for (int64_t row = 0; row < 7; ++row) {
+    double sum = 0;
+    for (int64_t column = 0; column < 259; ++column)
+      sum += std::exp(double(rows[row * 259 + column]));
+    EXPECT_NEAR(sums[row], sum, 1e-3);
+    for (int64_t column = 0; column < 259; ++column)
+      EXPECT_NEAR(fromBF16(y[row * 264 + column]),
+                  std::exp(double(rows[row * 259 + column])) / sum, 1e-4)
+          << row << " " << column;
+    for (int64_t column = 259; column < 264; ++column)
+      EXPECT_EQ(y[row * 264 + column], 0xffff) << row << " " << column;
+  }
+}
+
+/// An elementwise kernel adds a row to all: samples and rows in them are padded
+/// alike.
+TEST_P(PaddedRows, AreReadAndStoredByElementwiseOps) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<2x4x264xf32>, %b: tensor<259xf32>) -> tensor<2x4x264xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.slice %x {offsets = array<i64: 0, 0, 0>, sizes = array<i64: 2, 4, 259>} : (tensor<2x4x264xf32>) -> tensor<2x4x259xf32>
+      %1 = mpc.add %0, %b : (tensor<2x4x259xf32>, tensor<259xf32>) -> tensor<2x4x259xf32>
+      %2 = plan.pad_rows %1 : tensor<2x4x259xf32> to tensor<2x4x264xf32>
+      return %2 : tensor<2x4x264xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto rows = randomFloats(8 * 259), b = randomFloats(259);
+  auto x = padRows(rows);
+  std::vector<float> y(8 * 264, -9);
+  kernel.launch({x.data(), b.data(), y.data()});
+  for (int64_t row = 0; row < 8; ++row)
+    for (int64_t column = 0; column < 264; ++column)
+      EXPECT_EQ(y[row * 264 + column],
+                column < 259 ? rows[row * 259 + column] + b[column] : -9)
+          << row << " " << column;
+}
+
+/// Columns are summed as far as rows have elements.
+TEST_P(PaddedRows, AreSummedByColumns) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<50x264xf32>) -> tensor<1x259xf32>
+        attributes {mpc.kernel = #mpc.kernel<column_reduce>} {
+      %0 = mpc.slice %x {offsets = array<i64: 0, 0>, sizes = array<i64: 50, 259>} : (tensor<50x264xf32>) -> tensor<50x259xf32>
+      %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = true} : (tensor<50x259xf32>) -> tensor<1x259xf32>
+      return %1 : tensor<1x259xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto rows = randomFloats(50 * 259), x = padRows(rows);
+  std::vector<float> y(259);
+  kernel.launch({x.data(), y.data()});
+  for (int64_t column = 0; column < 259; ++column) {
+    double sum = 0;
+    for (int64_t row = 0; row < 50; ++row)
+      sum += rows[row * 259 + column];
+    EXPECT_NEAR(y[column], sum, 1e-4) << column;
+  }
+}
+
 class TileAndPart : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(CPUs, TileAndPart, testing::ValuesIn(runnableCPUs()));
 

@@ -38,6 +38,33 @@ func.func @chain(%x: tensor<8x6xf32>, %w: tensor<6x6xf32>, %k: tensor<2x3x8xbf16
   return %s : tensor<2x8x8xf32>
 }
 
+// What others read too is still cast once: the gradient of scores for the
+// product that makes the weights' gradient, and for the one that reads it in
+// another shape. Not what only others scale in another way.
+//
+// CHECK-LABEL: func.func @shared
+// CHECK: %[[D:.*]] = mpc.relu %arg0
+// CHECK-NOT: mpc.reshape %[[D]] : (tensor<8x6xf32>)
+// CHECK: amp.cast %[[D]] : (tensor<8x6xf32>) -> tensor<8x6xbf16>
+// CHECK: %[[C:.*]] = amp.cast %[[D]] : (tensor<8x6xf32>) -> tensor<8x6xbf16>
+// CHECK: %[[H:.*]] = mpc.reshape %[[C]] : (tensor<8x6xbf16>) -> tensor<2x4x6xbf16>
+// CHECK: mpc.matmul %[[H]]
+// CHECK: %[[R:.*]] = mpc.reshape %[[D]] : (tensor<8x6xf32>) -> tensor<4x2x6xf32>
+// CHECK: mpc.mul %[[R]]
+func.func @shared(%x: tensor<8x6xf32>, %w: tensor<6x6xbf16>, %s: tensor<f32>, %k: tensor<6x6xf32>)
+    -> (tensor<8x6xf32>, tensor<6x6xf32>, tensor<2x4x6xf32>, tensor<4x2x6xf32>) {
+  %d = mpc.relu %x : (tensor<8x6xf32>) -> tensor<8x6xf32>
+  %0 = amp.cast %d : (tensor<8x6xf32>) -> tensor<8x6xbf16>
+  %1 = mpc.matmul %0, %0 {transA = true} : (tensor<8x6xbf16>, tensor<8x6xbf16>) -> tensor<6x6xf32>
+  %2 = mpc.reshape %d : (tensor<8x6xf32>) -> tensor<2x4x6xf32>
+  %3 = amp.cast %2 : (tensor<2x4x6xf32>) -> tensor<2x4x6xbf16>
+  %4 = mpc.matmul %3, %w : (tensor<2x4x6xbf16>, tensor<6x6xbf16>) -> tensor<2x4x6xf32>
+  %5 = mpc.reshape %d : (tensor<8x6xf32>) -> tensor<4x2x6xf32>
+  %6 = mpc.mul %5, %s : (tensor<4x2x6xf32>, tensor<f32>) -> tensor<4x2x6xf32>
+  %7 = mpc.matmul %6, %k : (tensor<4x2x6xf32>, tensor<6x6xf32>) -> tensor<4x2x6xf32>
+  return %d, %1, %4, %7 : tensor<8x6xf32>, tensor<6x6xf32>, tensor<2x4x6xf32>, tensor<4x2x6xf32>
+}
+
 // What stays: an op that a kernel behind it takes, one that reads what others
 // read, one with two operands, one that makes elements wider, an input.
 //

@@ -180,7 +180,8 @@ def test_no_gpu_is_a_device_error(pack, tmp_path):
 # case ends it, the fourth fails, and so does the way out after the last.
 PROGRAM = """
 import json, os, sys
-for case in range(int(sys.argv[-1]), 6):
+flag = lambda name: int(sys.argv[sys.argv.index(name) + 1])
+for case in range(flag("--first"), 6, flag("--stride")):
     if case == 1:
         print("a fault", file=sys.stderr)
         os.abort()
@@ -204,6 +205,10 @@ def test_a_case_that_ends_its_process_ends_no_other(tmp_path, monkeypatch):
         manifest={"ops": [{}] * 6},
         seconds_left=lambda: 60,
     )
+    monkeypatch.setattr(cases.os, "cpu_count", lambda: 2)
+    results = cases.run_apart(checks, "ops")
+    assert [r["ok"] for r in results] == [True, False, True, False, False, False]
+    monkeypatch.setattr(cases, "MOST_SHARES", 1)
     results = cases.run_apart(checks, "ops")
     assert [r["ok"] for r in results] == [True, False, True, False, True, False]
     assert "a fault" in results[1]["error"]

@@ -493,3 +493,28 @@ plan.program @view_between_elements {
   // expected-error @below {{expected whole elements}}
   %v = plan.view %a at 6 : memref<8x4xf32> to memref<2x4xf32>
 }
+
+// -----
+
+func.func @f(%x: tensor<4x5xf32>) -> tensor<4x5xf32> {
+  // expected-error @below {{'plan.pad_rows' op expected longer rows of the same elements, found 'tensor<4x5xf32>'}}
+  %y = plan.pad_rows %x : tensor<4x5xf32> to tensor<4x5xf32>
+  return %y : tensor<4x5xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<4x5xf32>) -> tensor<6x8xf32> {
+  // expected-error @below {{'plan.pad_rows' op expected longer rows of the same elements, found 'tensor<6x8xf32>'}}
+  %y = plan.pad_rows %x : tensor<4x5xf32> to tensor<6x8xf32>
+  return %y : tensor<6x8xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<4x5xf32>) -> (tensor<4x4xf32>, tensor<4x8xf32>) {
+  %p = mpc.matmul %x, %x {transB = true} : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x4xf32>
+  // expected-error @below {{'plan.pad_rows' op expected to be the only reader of its product}}
+  %y = plan.pad_rows %p : tensor<4x4xf32> to tensor<4x8xf32>
+  return %p, %y : tensor<4x4xf32>, tensor<4x8xf32>
+}

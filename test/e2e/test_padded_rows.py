@@ -1,0 +1,106 @@
+"""A head of 257 classes on an emulated GPU, whose scores and their gradient lie
+with room behind their rows (`plan-pad-rows`): what is lost is what a CPU loses,
+where nothing is padded.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import re
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import mpctest
+
+STEPS = 3
+# How far a loss may be from the CPU's, as in test_gpu.
+TOLERANCES = {
+    "32-true": 1e-4,
+    "64-true": 1e-10,
+    "bf16-mixed": 3e-2,
+    "16-mixed": 4e-3,
+}
+
+
+def write_model(folder, bias):
+    """Two layers over 16 samples of 16 tokens, and tokens to learn."""
+    random = np.random.RandomState(0)
+    weights = {
+        "w0": random.randn(8, 256).astype(np.float32),
+        "w1": random.randn(257, 256).astype(np.float32) / 16,
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "w0"], ["h"]),
+        helper.make_node("Relu", ["h"], ["a"]),
+        helper.make_node("Transpose", ["w1"], ["w"], perm=[1, 0]),
+        helper.make_node("MatMul", ["a", "w"], ["scores"]),
+    ]
+    if bias:
+        weights["b1"] = random.randn(257).astype(np.float32)
+        nodes.append(helper.make_node("Add", ["scores", "b1"], ["y"]))
+    else:
+        nodes[-1].output[0] = "y"
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float32, [16, 16, 8])},
+        {"y": (np.float32, [16, 16, 257])},
+        weights,
+    )
+    onnx.save(model, folder / "model.onnx")
+    np.savez(
+        folder / "data.npz",
+        x=random.randn(16, 16, 8).astype(np.float32),
+        target=random.randint(0, 257, (16, 16)),
+    )
+
+
+def train(folder, precision, device, target):
+    metrics = folder / f"{device}.jsonl"
+    mpctest.mpc_ok(
+        *("train", folder / "model.onnx", "--no-shuffle"),
+        *("--data", folder / "data.npz", "--precision", precision),
+        *("--loss", "softmax_cross_entropy", "--optimizer", "sgd"),
+        *("--lr", "0.5", "--epochs", STEPS, "--batch-size", "16"),
+        *("--device", device, "--target", target, "--metrics", metrics),
+        *("--output", folder / f"{device}.onnx"),
+        env={
+            **os.environ,
+            "MPC_CUDA_LIBRARY_PATH": str(mpctest.BUILD / "test" / "emulator"),
+            "MPC_EMULATOR_DEVICE": target,
+        },
+    )
+    return mpctest.losses(mpctest.read_metrics(metrics))
+
+
+@pytest.mark.parametrize("bias", [False, True], ids=["bare", "bias"])
+@pytest.mark.parametrize("precision", TOLERANCES)
+def test_loses_what_the_cpu_loses(precision, bias, tmp_path):
+    write_model(tmp_path, bias)
+    cpu = train(tmp_path, precision, "cpu", "x86-64-v3")
+    gpu = train(tmp_path, precision, "cuda", "sm_90")
+    assert len(gpu) == STEPS and gpu[-1] < gpu[0]
+    np.testing.assert_allclose(gpu, cpu, rtol=TOLERANCES[precision])
+    # Weights that learned from padding would be something else altogether.
+    expected = mpctest.read_weights(tmp_path / "cpu.onnx")
+    for name, weight in mpctest.read_weights(tmp_path / "cuda.onnx").items():
+        np.testing.assert_allclose(
+            weight, expected[name], atol=TOLERANCES[precision], err_msg=name
+        )
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
+def test_products_of_16_bits_find_aligned_rows(precision, tmp_path):
+    write_model(tmp_path, bias=True)
+    plan = mpctest.mpc_ok(
+        *("compile", tmp_path / "model.onnx", "--emit=plan", "-o", "-"),
+        *("--loss", "softmax_cross_entropy", "--optimizer", "sgd"),
+        *("--precision", precision, "--target", "sm_90"),
+    ).stdout
+    step = plan[plan.index("plan.program @step") :]
+    step = step[: step.index("plan.program @eval")]
+    rows = re.findall(r"\bld[abc] = (\d+)", step)
+    assert "264" in rows
+    assert all(int(row) % 8 == 0 for row in rows), rows
