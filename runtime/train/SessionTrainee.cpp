@@ -24,6 +24,16 @@ public:
                   const void *bytes, size_t size) override {
     return session.setInput(function, name, bytes, size);
   }
+  StatusOr<std::byte *> stagingMemory(std::string_view function,
+                                      std::string_view name) override {
+    return session.stagingMemory(function, name);
+  }
+  Status stage(std::string_view function, std::string_view name) override {
+    return session.stage(function, name);
+  }
+  Status setStaged(std::string_view function, std::string_view name) override {
+    return session.setStaged(function, name);
+  }
   Status run(std::string_view function) override {
     return session.run(function);
   }

@@ -49,6 +49,7 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
     return Status(StatusCode::Unsupported, "the artifact's function '" +
                                                runner.batchFunction +
                                                "' reports no loss");
+  runner.loader.open(model, runner.batchFunction);
   return runner;
 }
 
@@ -152,17 +153,21 @@ Status StepRunner::countLabels(const Dataset &data, const int64_t *positions) {
 }
 
 StatusOr<double> StepRunner::runBatch(const Dataset &data,
-                                      const int64_t *positions,
-                                      std::vector<int64_t> next, int64_t epoch,
+                                      const int64_t *positions, int64_t epoch,
+                                      const BatchSamples &next,
                                       double learningRate, uint64_t seed) {
-  // The batch is bound, and the next one is decoded while this one runs.
+  // The batch is bound, and the next one is made ready while this one runs: on
+  // other cores of the CPU, or on this one while a GPU works.
+  const bool isNextKnown = !next.positions.empty();
   Status status = loader.bind(data, *model, batchFunction, positions, epoch);
-  if (status.ok() && !next.empty())
-    loader.prepare(data, *model, batchFunction, std::move(next), epoch);
+  if (status.ok() && isNextKnown)
+    loader.prepare(data, *model, batchFunction, next);
   if (status.ok())
     status = bindScalars(batchFunction, learningRate, seed);
   if (status.ok())
     status = run(batchFunction, &data, positions);
+  if (status.ok() && isNextKnown && !trace)
+    loader.stage(data, *model, batchFunction, next);
   // Accuracy is counted beside the labels that were bound.
   if (status.ok() && correct && !trace)
     status = countLabels(data, positions);

@@ -29,6 +29,19 @@ const Port *FunctionPorts::inputCalled(std::string_view name) const {
   return found == inputs.end() ? nullptr : &*found;
 }
 
+static Status cannotStage() {
+  return Status(StatusCode::Unsupported,
+                "the model takes no input while it runs");
+}
+
+Status Trainee::stage(std::string_view, std::string_view) {
+  return cannotStage();
+}
+
+Status Trainee::setStaged(std::string_view, std::string_view) {
+  return cannotStage();
+}
+
 const FunctionPorts *TraineeInfo::function(std::string_view name) const {
   const auto found = functions.find(name);
   return found == functions.end() ? nullptr : &found->second;
