@@ -117,6 +117,20 @@ public:
   virtual Status upload(void *device, const void *host, size_t bytes) = 0;
   virtual Status download(void *host, const void *device, size_t bytes) = 0;
 
+  /// A piece of memory to download.
+  struct Download {
+    void *host;
+    const void *device;
+    size_t bytes;
+  };
+  /// The same for several, with one wait where each would have its own.
+  virtual Status download(const std::vector<Download> &pieces) {
+    for (const auto &[host, device, bytes] : pieces)
+      if (Status status = download(host, device, bytes); !status.ok())
+        return status;
+    return Status();
+  }
+
   /// A stage for the device memory `input`. Null where functions run while the
   /// caller waits, so that nothing can be copied meanwhile.
   virtual StatusOr<std::unique_ptr<InputStage>> openStage(void *input,

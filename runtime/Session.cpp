@@ -66,10 +66,10 @@ struct Session::Impl {
                                             void **memory) const;
   StatusOr<FunctionInstance *> find(std::string_view function);
   StatusOr<FunctionInstance *> findBound(std::string_view function);
+  StatusOr<size_t> findOutput(const FunctionInstance &instance,
+                              std::string_view name) const;
   StatusOr<InputPlace> findInput(std::string_view function,
                                  std::string_view name);
-  StatusOr<Tensor> download(DType type, const Shape &shape, size_t bytes,
-                            const void *memory);
 
   std::shared_ptr<const Artifact> artifact;
   std::unique_ptr<Device> device;
@@ -336,16 +336,13 @@ static Status typeMismatch(const std::string &what, DType type,
 
 Status Session::setInput(std::string_view function, std::string_view name,
                          const Tensor &value) {
-  StatusOr<FunctionInstance *> instance = impl->find(function);
-  if (!instance.ok())
-    return instance.status();
-  const Function &declared = *(*instance)->function;
-  if (const FunctionValue *input = declared.findInput(name)) {
-    const Buffer &buffer = declared.buffers[input->buffer];
-    if (value.type != buffer.type || value.shape != buffer.shape)
-      return typeMismatch("input '" + input->name + "'", buffer.type,
-                          buffer.shape, value);
-  }
+  StatusOr<InputPlace> input = impl->findInput(function, name);
+  if (!input.ok())
+    return input.status();
+  const Buffer &buffer = input->buffer();
+  if (value.type != buffer.type || value.shape != buffer.shape)
+    return typeMismatch("input '" + input->declared().name + "'", buffer.type,
+                        buffer.shape, value);
   return setInput(function, name, value.bytes.data(), value.bytes.size());
 }
 
@@ -487,21 +484,9 @@ Session::trace(std::string_view function) {
   return trace->origin();
 }
 
-StatusOr<Tensor> Session::Impl::download(DType type, const Shape &shape,
-                                         size_t bytes, const void *memory) {
-  Tensor tensor = Tensor::zeros(type, shape);
-  Status status = device->download(tensor.bytes.data(), memory, bytes);
-  if (!status.ok())
-    return status;
-  return tensor;
-}
-
-StatusOr<Tensor> Session::output(std::string_view function,
-                                 std::string_view name) {
-  StatusOr<FunctionInstance *> found = impl->find(function);
-  if (!found.ok())
-    return found.status();
-  FunctionInstance &instance = **found;
+/// The buffer of an output that is there to be read, in Function::buffers.
+StatusOr<size_t> Session::Impl::findOutput(const FunctionInstance &instance,
+                                           std::string_view name) const {
   const Function &declared = *instance.function;
   const FunctionValue *output = declared.findOutput(name);
   if (!output)
@@ -509,15 +494,49 @@ StatusOr<Tensor> Session::output(std::string_view function,
                        listNames(declared.outputs));
   // Outputs in the arena are overwritten by the next function that runs.
   const Buffer &buffer = declared.buffers[output->buffer];
-  bool there = buffer.space == Space::Arena ? impl->lastRun == &instance
-                                            : instance.hasRun;
+  bool there =
+      buffer.space == Space::Arena ? lastRun == &instance : instance.hasRun;
   if (!there)
     return Status(StatusCode::Usage,
                   "output '" + output->name + "' is read before '" +
                       declared.name + "' ran, or after another function did");
-  return impl->download(buffer.type, buffer.shape,
-                        static_cast<size_t>(buffer.bytes),
-                        instance.buffers[output->buffer]);
+  return output->buffer;
+}
+
+StatusOr<Tensor> Session::output(std::string_view function,
+                                 std::string_view name) {
+  StatusOr<std::vector<Tensor>> values = outputs(function, {name});
+  if (!values.ok())
+    return values.status();
+  return std::move(values->front());
+}
+
+StatusOr<std::vector<Tensor>>
+Session::outputs(std::string_view function,
+                 const std::vector<std::string_view> &names) {
+  StatusOr<FunctionInstance *> found = impl->find(function);
+  if (!found.ok())
+    return found.status();
+  FunctionInstance &instance = **found;
+  std::vector<Tensor> values;
+  std::vector<const void *> places;
+  for (std::string_view name : names) {
+    StatusOr<size_t> index = impl->findOutput(instance, name);
+    if (!index.ok())
+      return index.status();
+    const Buffer &buffer = instance.function->buffers[*index];
+    values.push_back(Tensor::zeros(buffer.type, buffer.shape));
+    places.push_back(instance.buffers[*index]);
+  }
+  // All of them at once.
+  std::vector<Device::Download> pieces;
+  for (size_t i = 0; i < values.size(); ++i)
+    pieces.push_back(
+        {values[i].bytes.data(), places[i], values[i].bytes.size()});
+  Status status = impl->device->download(pieces);
+  if (!status.ok())
+    return status;
+  return values;
 }
 
 //===----------------------------------------------------------------------===//
@@ -530,8 +549,12 @@ StatusOr<Tensor> Session::state(std::string_view name) {
   if (!found.ok())
     return found.status();
   const StateVariable &variable = **found;
-  return impl->download(variable.type, variable.shape,
-                        static_cast<size_t>(variable.bytes), memory);
+  Tensor value = Tensor::zeros(variable.type, variable.shape);
+  Status status = impl->device->download(value.bytes.data(), memory,
+                                         static_cast<size_t>(variable.bytes));
+  if (!status.ok())
+    return status;
+  return value;
 }
 
 StatusOr<const std::byte *> Session::stateInPlace(std::string_view name) {

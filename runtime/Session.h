@@ -13,6 +13,7 @@
 
 #include <memory>
 #include <string_view>
+#include <vector>
 
 namespace mpc::runtime {
 
@@ -65,6 +66,11 @@ public:
   /// memory: an output that is not state is gone once another function runs,
   /// and asking for it then is a Usage error.
   StatusOr<Tensor> output(std::string_view function, std::string_view name);
+
+  /// Several outputs of it, in that order, with one wait for all.
+  StatusOr<std::vector<Tensor>>
+  outputs(std::string_view function,
+          const std::vector<std::string_view> &names);
 
   /// Reads or replaces a state variable. After replacing a parameter call
   /// `derive()` before the next run.

@@ -215,10 +215,17 @@ Status CUDADevice::upload(void *device, const void *host, size_t bytes) {
 }
 
 Status CUDADevice::download(void *host, const void *device, size_t bytes) {
+  return download(std::vector<Download>{{host, device, bytes}});
+}
+
+Status CUDADevice::download(const std::vector<Download> &pieces) {
   ContextScope scope(*impl->driver, impl->context.context);
-  return scope.status().ok()
-             ? impl->staging->download(host, toDevicePointer(device), bytes)
-             : scope.status();
+  if (!scope.status().ok())
+    return scope.status();
+  std::vector<Staging::Piece> copies;
+  for (const auto &[host, device, bytes] : pieces)
+    copies.push_back({host, toDevicePointer(device), bytes});
+  return impl->staging->download(copies);
 }
 
 StatusOr<std::unique_ptr<InputStage>> CUDADevice::openStage(void *input,

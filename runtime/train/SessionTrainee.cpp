@@ -41,6 +41,11 @@ public:
                           std::string_view name) override {
     return session.output(function, name);
   }
+  StatusOr<std::vector<Tensor>>
+  outputs(std::string_view function,
+          const std::vector<std::string_view> &names) override {
+    return session.outputs(function, names);
+  }
   StatusOr<Tensor> state(std::string_view name) override {
     return session.state(name);
   }

@@ -12,8 +12,10 @@
 #include "runtime/train/Trainee.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mpc::runtime::train {
@@ -70,8 +72,10 @@ private:
              const int64_t *positions);
   Status bindScalars(const std::string &function, double learningRate,
                      uint64_t seed);
-  StatusOr<std::optional<double>> readScalar(const std::string &function,
-                                             const Port *port);
+  /// Outputs of one function, in the order asked for; nothing for null.
+  using Scalars = std::vector<std::optional<double>>;
+  StatusOr<Scalars> readScalars(const std::string &function,
+                                const std::vector<const Port *> &ports);
   Status countLabels(const Dataset &data, const int64_t *positions);
 
   Trainee *model;
@@ -84,6 +88,11 @@ private:
   const Port *finite = nullptr;
   const Port *lossScale = nullptr;
   std::string *trace = nullptr;
+  /// What the last function with an update gave beside the loss: gradNorm,
+  /// finite and lossScale.
+  Scalars updated = Scalars(3);
+  /// The value of each scalar input, by function and name, which it keeps.
+  std::map<std::pair<std::string, std::string>, std::vector<std::byte>> bound;
 
   const Port *correct = nullptr; ///< null: the accuracy is not measured
   std::optional<int64_t> ignored;

@@ -91,6 +91,11 @@ public:
   virtual Status run(std::string_view function) = 0;
   virtual StatusOr<Tensor> output(std::string_view function,
                                   std::string_view name) = 0;
+  /// Several outputs of one function; with one wait for all where there is one
+  /// for each.
+  virtual StatusOr<std::vector<Tensor>>
+  outputs(std::string_view function,
+          const std::vector<std::string_view> &names);
   virtual StatusOr<Tensor> state(std::string_view name) = 0;
   /// The same without a copy, until the next run; null where there is no such
   /// way.

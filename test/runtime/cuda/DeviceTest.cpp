@@ -259,6 +259,49 @@ TEST(CUDADevice, CopiesLargeTensorsWhole) {
   });
 }
 
+/// Large ones fill slot after slot, the others lie between them.
+TEST(CUDADevice, ReadsSeveralOutputsAtOnce) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_LOG", log}}, [&] {
+    constexpr int64_t elements = 700001;
+    ArtifactBuilder builder = countingTrainee();
+    FunctionBuilder copy = builder.function("copy");
+    size_t small = copy.input("small", DType::F32, {3});
+    size_t large = copy.input("large", DType::F32, {elements});
+    for (const char *name : {"a", "b", "c"}) {
+      const size_t from = *name == 'b' ? large : small;
+      const Shape shape{*name == 'b' ? elements : 3};
+      const size_t to = copy.arena(DType::F32, shape);
+      copy.step({{"op", "copy"}, {"src", from}, {"dst", to}});
+      copy.output(name, to);
+    }
+    auto session = openOnGPU(builder);
+    ASSERT_TRUE(session);
+    Tensor value = Tensor::zeros(DType::F32, {elements});
+    for (int64_t i = 0; i < elements; ++i)
+      value.as<float>()[i] = static_cast<float>(i);
+    ASSERT_TRUE(session->setInput("copy", "large", value).ok());
+    ASSERT_TRUE(
+        session->setInput("copy", "small", floats({3}, {7, 8, 9})).ok());
+    ASSERT_TRUE(session->run("copy").ok());
+    size_t before = readLog(log).size();
+    auto read = session->outputs("copy", {"a", "c"});
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    std::vector<std::string> calls = readLog(log);
+    calls.erase(calls.begin(), calls.begin() + static_cast<long>(before));
+    EXPECT_EQ(countCalls(calls, "cuStreamSynchronize"), 1u);
+    EXPECT_EQ(countCalls(calls, "cuMemcpyDtoHAsync_v2"), 2u);
+    read = session->outputs("copy", {"a", "b", "c", "b"});
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    for (size_t i : {0, 2})
+      EXPECT_EQ(values((*read)[i]), (Floats{7, 8, 9}));
+    for (size_t i : {1, 3})
+      EXPECT_EQ((*read)[i].bytes, value.bytes);
+    EXPECT_EQ(session->outputs("copy", {"a", "d"}).status().getCode(),
+              StatusCode::Usage);
+  });
+}
+
 /// Initial values are in memory once: as state.
 TEST(CUDADevice, KeepsNothingOfTheDataButConstants) {
   emulated({}, [] {

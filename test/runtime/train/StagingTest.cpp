@@ -19,6 +19,8 @@ public:
                   const void *bytes, size_t size) override {
     if (name == "x")
       calls.push_back("set");
+    if (name == "learning_rate" || name == "seed")
+      scalars.emplace_back(name);
     return ToyModel::setInput(function, name, bytes, size);
   }
   StatusOr<std::byte *> stagingMemory(std::string_view,
@@ -58,7 +60,7 @@ public:
   bool room = true;
   int64_t failing = 1 << 20; ///< every so many calls of `stage` fail
   int64_t stages = 0;
-  std::vector<std::string> calls;
+  std::vector<std::string> calls, scalars;
   std::map<std::string, std::vector<std::byte>> staged;
 };
 
@@ -153,6 +155,20 @@ TEST_F(Staging, WithoutRoomEachBatchIsBound) {
   EXPECT_EQ(stateOf(model), stateOf(plain));
   EXPECT_EQ(std::count(model.calls.begin(), model.calls.end(), "set"), 10);
   EXPECT_EQ(std::count(model.calls.begin(), model.calls.end(), "stage"), 0);
+}
+
+/// A launch waits for each value that is sent.
+TEST_F(Staging, ScalarsAreSentWhenTheyChange) {
+  options.maxSteps = 5;
+  options.epochs = 2;
+  StagingModel model;
+  ASSERT_TRUE(run(model).ok());
+  EXPECT_EQ(model.scalars, (Calls{"learning_rate", "seed"}));
+  options.schedule.warmupSteps = 3;
+  StagingModel warmed;
+  ASSERT_TRUE(run(warmed).ok());
+  EXPECT_EQ(warmed.scalars,
+            (Calls{"learning_rate", "seed", "learning_rate", "learning_rate"}));
 }
 
 /// The search for the first value that is not finite runs steps again, others
