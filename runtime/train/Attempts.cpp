@@ -83,16 +83,13 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
                           progress.evaluations.reductions);
   const std::vector<int64_t> positions = positionsOf(progress);
   // The batches that it does not have yet.
-  const bool looksAhead = runner.looksAhead(data);
   for (int64_t &batch = progress.batchInStep; batch < runner.batches();) {
     // A run that is asked to stop goes on with this attempt when it is resumed.
     if (batch > 0 && stop && stop->load() != 0)
       return std::optional<StepReport>();
-    const BatchSamples next =
-        looksAhead ? samplesAfter(progress) : BatchSamples();
-    StatusOr<double> loss =
-        runner.runBatch(data, positions.data() + batch * data.batchSize(),
-                        progress.epoch, next, rate, options.seed);
+    StatusOr<double> loss = runner.runBatch(
+        data, positions.data() + batch * data.batchSize(), progress.epoch,
+        [&] { return samplesAfter(progress); }, rate, options.seed);
     if (!loss.ok())
       return loss.status();
     progress.lossInStep += *loss / double(runner.batches());

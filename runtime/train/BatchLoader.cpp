@@ -29,7 +29,7 @@ void BatchLoader::open(Trainee &model, const std::string &function) {
 
 Status BatchLoader::bind(const Dataset &data, Trainee &model,
                          const std::string &function, const int64_t *positions,
-                         int64_t epoch) {
+                         AugmentedEpoch epoch) {
   const bool isForeseen = next.is(positions, epoch);
   if (isStaged) {
     isStaged = false;
@@ -49,13 +49,15 @@ Status BatchLoader::bind(const Dataset &data, Trainee &model,
 
 void BatchLoader::prepare(const Dataset &data, const Trainee &model,
                           const std::string &function,
-                          const BatchSamples &samples) {
+                          const NextBatch &nextBatch) {
   if (isStaging || !data.isDecodedLater())
     return;
-  next = samples;
+  next = nextBatch();
+  if (next.positions.empty())
+    return;
   const FunctionPorts *ports = model.info().function(function);
   try {
-    gathering = std::async(std::launch::async, [&data, ports, samples] {
+    gathering = std::async(std::launch::async, [&data, ports, samples = next] {
       return data.gather(*ports, samples.positions.data(), samples.epoch);
     });
   } catch (const std::system_error &) {
@@ -65,10 +67,12 @@ void BatchLoader::prepare(const Dataset &data, const Trainee &model,
 
 void BatchLoader::stage(const Dataset &data, Trainee &model,
                         const std::string &function,
-                        const BatchSamples &samples) {
+                        const NextBatch &nextBatch) {
   if (!isStaging)
     return;
-  next = samples;
+  next = nextBatch();
+  if (next.positions.empty())
+    return;
   Status status =
       data.gather(*model.info().function(function), next.positions.data(),
                   next.epoch, [&](const Port &port, size_t) {

@@ -9,7 +9,7 @@
 #include "runtime/train/Dataset.h"
 #include "runtime/train/Trainee.h"
 
-#include <cstdint>
+#include <functional>
 #include <future>
 #include <string>
 
@@ -21,27 +21,26 @@ public:
   /// runs on. Where it has none, batches are bound one after the other.
   void open(Trainee &model, const std::string &function);
 
-  /// Whether `prepare` or `stage` make a batch of `data` ready.
-  bool looksAhead(const Dataset &data) const {
-    return isStaging || data.isDecodedLater();
-  }
-
   /// Binds a batch as Dataset::bind does; takes the batch that was made ready
   /// if it is this one. The data must outlive the loader.
   Status bind(const Dataset &data, Trainee &model, const std::string &function,
-              const int64_t *positions, int64_t epoch);
+              const int64_t *positions, AugmentedEpoch epoch);
+
+  /// Says which batch comes next; one without positions where none does. Asked
+  /// only where the batch is made ready.
+  using NextBatch = std::function<BatchSamples()>;
 
   /// To be called before the function runs: starts to gather the batch after it
   /// in the background, where the model runs while the caller waits and
   /// gathering takes long. If no thread can be started, `bind` gathers it.
   void prepare(const Dataset &data, const Trainee &model,
-               const std::string &function, const BatchSamples &samples);
+               const std::string &function, const NextBatch &nextBatch);
 
   /// To be called after the function was started: gathers the batch after it
   /// and starts its way to the device, where that is possible. If anything
   /// fails, `bind` does it again and says so.
   void stage(const Dataset &data, Trainee &model, const std::string &function,
-             const BatchSamples &samples);
+             const NextBatch &nextBatch);
 
 private:
   bool isStaging = false;

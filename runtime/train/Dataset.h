@@ -56,10 +56,10 @@ bool isSampled(const Port &port);
 /// on.
 struct BatchSamples {
   std::vector<int64_t> positions;
-  int64_t epoch = 0;
+  AugmentedEpoch epoch;
 
   /// Whether that is the batch of these positions, as many as it has.
-  bool is(const int64_t *other, int64_t otherEpoch) const {
+  bool is(const int64_t *other, AugmentedEpoch otherEpoch) const {
     return epoch == otherEpoch &&
            std::equal(positions.begin(), positions.end(), other);
   }

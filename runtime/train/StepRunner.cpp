@@ -171,19 +171,18 @@ Status StepRunner::countLabels(const Dataset &data, const int64_t *positions) {
 
 StatusOr<double> StepRunner::runBatch(const Dataset &data,
                                       const int64_t *positions, int64_t epoch,
-                                      const BatchSamples &next,
+                                      const BatchLoader::NextBatch &next,
                                       double learningRate, uint64_t seed) {
   // The batch is bound, and the next one is made ready while this one runs: on
   // other cores of the CPU, or on this one while a GPU works.
-  const bool isNextKnown = !next.positions.empty();
   Status status = loader.bind(data, *model, batchFunction, positions, epoch);
-  if (status.ok() && isNextKnown)
+  if (status.ok())
     loader.prepare(data, *model, batchFunction, next);
   if (status.ok())
     status = bindScalars(batchFunction, learningRate, seed);
   if (status.ok())
     status = run(batchFunction, &data, positions);
-  if (status.ok() && isNextKnown && !trace)
+  if (status.ok() && !trace)
     loader.stage(data, *model, batchFunction, next);
   // Accuracy is counted beside the labels that were bound.
   if (status.ok() && correct && !trace)

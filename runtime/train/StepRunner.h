@@ -44,15 +44,11 @@ public:
   bool measuresAccuracy() const { return correct != nullptr; }
   bool takesLearningRate() const { return takesRate; }
 
-  /// Whether a batch of `data` is made ready while the one before runs.
-  bool looksAhead(const Dataset &data) const { return loader.looksAhead(data); }
-
   /// Runs one batch of an attempt, the samples at `positions` as they are in
   /// `epoch`; its loss. The last of batches() is followed by `finish`. `next`
-  /// is the batch after it, which is made ready meanwhile; without positions
-  /// where that is not known.
+  /// says which batch comes after it, which is made ready meanwhile.
   StatusOr<double> runBatch(const Dataset &data, const int64_t *positions,
-                            int64_t epoch, const BatchSamples &next,
+                            int64_t epoch, const BatchLoader::NextBatch &next,
                             double learningRate, uint64_t seed);
 
   /// Updates, where that is a function of its own, and says how the attempt

@@ -155,7 +155,7 @@ def test_batches_are_the_same_on_whichever_way(flags, tmp_path):
     assert "cuStreamWaitEvent" in log
     # Without a second stream each batch is uploaded when it is due.
     (tmp_path / "calls.log").unlink()
-    fault = "cuStreamCreate:2=2"
+    fault = "cuStreamCreate:2+=2"
     assert train_on_few(tmp_path, "bound", *flags, fault=fault) == staged
     assert "cuStreamWaitEvent" not in (tmp_path / "calls.log").read_text()
     # Nor does it matter where the run was begun anew.

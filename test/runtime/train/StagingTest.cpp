@@ -23,11 +23,11 @@ public:
       scalars.emplace_back(name);
     return ToyModel::setInput(function, name, bytes, size);
   }
-  StatusOr<std::byte *> stagingMemory(std::string_view,
+  StatusOr<std::byte *> stagingMemory(std::string_view function,
                                       std::string_view name) override {
     if (!room)
       return Status(StatusCode::Device, "no room");
-    std::vector<std::byte> &memory = staged[std::string(name)];
+    std::vector<std::byte> &memory = staged[keyOf(function, name)];
     memory.resize(64);
     return memory.data();
   }
@@ -44,7 +44,7 @@ public:
     const size_t size = name == "x" ? kBatch * kFeatures * sizeof(float)
                                     : kBatch * sizeof(int64_t);
     return ToyModel::setInput(function, name,
-                              staged.at(std::string(name)).data(), size);
+                              staged.at(keyOf(function, name)).data(), size);
   }
   Status run(std::string_view function) override {
     calls.push_back("run");
@@ -62,6 +62,11 @@ public:
   int64_t stages = 0;
   std::vector<std::string> calls, scalars;
   std::map<std::string, std::vector<std::byte>> staged;
+
+private:
+  static std::string keyOf(std::string_view function, std::string_view name) {
+    return std::string(function) + " " + std::string(name);
+  }
 };
 
 using Staging = Trainer;
@@ -155,6 +160,21 @@ TEST_F(Staging, WithoutRoomEachBatchIsBound) {
   EXPECT_EQ(stateOf(model), stateOf(plain));
   EXPECT_EQ(std::count(model.calls.begin(), model.calls.end(), "set"), 10);
   EXPECT_EQ(std::count(model.calls.begin(), model.calls.end(), "stage"), 0);
+}
+
+TEST_F(Staging, EvaluationsStageTheirBatches) {
+  StagingModel model;
+  ToyModel plain;
+  const Dataset data = toyData(plain, 14);
+  const StatusOr<EvalResult> staged = evaluate(model, data),
+                             bound = evaluate(plain, data);
+  ASSERT_TRUE(staged.ok() && bound.ok());
+  EXPECT_EQ(staged->loss, bound->loss);
+  EXPECT_EQ(staged->accuracy, bound->accuracy);
+  EXPECT_EQ(staged->samples, 14);
+  // The rest, which fills no batch, is run beside two other sets of samples.
+  EXPECT_EQ(model.calls, (Calls{"set", "run", "stage", "take", "run", "stage",
+                                "take", "run", "set", "run", "set", "run"}));
 }
 
 /// A launch waits for each value that is sent.
