@@ -78,6 +78,21 @@ public:
   }
 };
 
+/// Hands an input its next value while functions run on the one before. The
+/// input and the device outlive it.
+class InputStage {
+public:
+  virtual ~InputStage() = default;
+  /// Host memory of the input's size, to write the next value to. Waits until
+  /// the device has read what was sent from there before.
+  virtual StatusOr<std::byte *> memory() = 0;
+  /// Starts to copy what the memory asked for last holds, which stays as it is
+  /// until it is asked for again. Returns at once.
+  virtual Status send() = 0;
+  /// Makes what was sent last the input's value, in order with `run`; once.
+  virtual Status commit() = 0;
+};
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -101,6 +116,27 @@ public:
   /// be reused when these return.
   virtual Status upload(void *device, const void *host, size_t bytes) = 0;
   virtual Status download(void *host, const void *device, size_t bytes) = 0;
+
+  /// A piece of memory to download.
+  struct Download {
+    void *host;
+    const void *device;
+    size_t bytes;
+  };
+  /// The same for several, with one wait where each would have its own.
+  virtual Status download(const std::vector<Download> &pieces) {
+    for (const auto &[host, device, bytes] : pieces)
+      if (Status status = download(host, device, bytes); !status.ok())
+        return status;
+    return Status();
+  }
+
+  /// A stage for the device memory `input`. Null where functions run while the
+  /// caller waits, so that nothing can be copied meanwhile.
+  virtual StatusOr<std::unique_ptr<InputStage>> openStage(void *input,
+                                                          size_t bytes) {
+    return std::unique_ptr<InputStage>();
+  }
 
   /// Device memory where the host can read it in place, between runs; null
   /// where it must be downloaded.

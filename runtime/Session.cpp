@@ -13,14 +13,35 @@
 namespace mpc::runtime {
 namespace {
 
+/// How an input gets values ahead of time, where it does.
+struct StagedInput {
+  std::unique_ptr<InputStage> stage;
+  std::byte *memory = nullptr; ///< that was asked for last
+};
+
 /// A function of the artifact with its memory.
 struct FunctionInstance {
   const Function *function = nullptr;
   std::vector<void *> inputs; ///< in the order of Function::inputs
   std::vector<bool> bound;    ///< which of them were set
+  std::vector<StagedInput> staged;
   std::vector<void *> buffers;
   std::unique_ptr<Executable> executable;
   bool hasRun = false;
+};
+
+/// An input of one of them.
+struct InputPlace {
+  FunctionInstance *instance;
+  size_t index; ///< in Function::inputs
+
+  const FunctionValue &declared() const {
+    return instance->function->inputs[index];
+  }
+  const Buffer &buffer() const {
+    return instance->function->buffers[declared().buffer];
+  }
+  StagedInput &staged() const { return instance->staged[index]; }
 };
 
 } // namespace
@@ -45,8 +66,10 @@ struct Session::Impl {
                                             void **memory) const;
   StatusOr<FunctionInstance *> find(std::string_view function);
   StatusOr<FunctionInstance *> findBound(std::string_view function);
-  StatusOr<Tensor> download(DType type, const Shape &shape, size_t bytes,
-                            const void *memory);
+  StatusOr<size_t> findOutput(const FunctionInstance &instance,
+                              std::string_view name) const;
+  StatusOr<InputPlace> findInput(std::string_view function,
+                                 std::string_view name);
 
   std::shared_ptr<const Artifact> artifact;
   std::unique_ptr<Device> device;
@@ -157,6 +180,7 @@ Status Session::Impl::prepare(const Function &function) {
     instance.inputs.push_back(*memory);
   }
   instance.bound.resize(instance.inputs.size());
+  instance.staged.resize(instance.inputs.size());
 
   // Every other buffer is a place in memory that all functions share.
   for (const Buffer &buffer : function.buffers) {
@@ -283,6 +307,20 @@ StatusOr<const StateVariable *> Session::Impl::findState(std::string_view name,
   return variable;
 }
 
+StatusOr<InputPlace> Session::Impl::findInput(std::string_view function,
+                                              std::string_view name) {
+  StatusOr<FunctionInstance *> found = find(function);
+  if (!found.ok())
+    return found.status();
+  const Function &declared = *(*found)->function;
+  const FunctionValue *input = declared.findInput(name);
+  if (!input)
+    return unknownName("input of '" + declared.name + "' called", name,
+                       listNames(declared.inputs));
+  return InputPlace{*found,
+                    static_cast<size_t>(input - declared.inputs.data())};
+}
+
 //===----------------------------------------------------------------------===//
 // Running
 //===----------------------------------------------------------------------===//
@@ -298,47 +336,97 @@ static Status typeMismatch(const std::string &what, DType type,
 
 Status Session::setInput(std::string_view function, std::string_view name,
                          const Tensor &value) {
-  StatusOr<FunctionInstance *> instance = impl->find(function);
-  if (!instance.ok())
-    return instance.status();
-  const Function &declared = *(*instance)->function;
-  if (const FunctionValue *input = declared.findInput(name)) {
-    const Buffer &buffer = declared.buffers[input->buffer];
-    if (value.type != buffer.type || value.shape != buffer.shape)
-      return typeMismatch("input '" + input->name + "'", buffer.type,
-                          buffer.shape, value);
-  }
+  StatusOr<InputPlace> input = impl->findInput(function, name);
+  if (!input.ok())
+    return input.status();
+  const Buffer &buffer = input->buffer();
+  if (value.type != buffer.type || value.shape != buffer.shape)
+    return typeMismatch("input '" + input->declared().name + "'", buffer.type,
+                        buffer.shape, value);
   return setInput(function, name, value.bytes.data(), value.bytes.size());
+}
+
+/// Whether the numbers in a value of the input that name elements of an axis
+/// name one.
+static Status checkInputIndices(const InputPlace &input, const void *bytes) {
+  const Buffer &buffer = input.buffer();
+  Status status =
+      checkIndices(buffer.type, bytes, buffer.shape, input.declared().indices);
+  return status.ok()
+             ? status
+             : Status(status.getCode(), "input '" + input.declared().name +
+                                            "', " + status.message());
 }
 
 Status Session::setInput(std::string_view function, std::string_view name,
                          const void *bytes, size_t size) {
-  StatusOr<FunctionInstance *> found = impl->find(function);
+  StatusOr<InputPlace> found = impl->findInput(function, name);
   if (!found.ok())
     return found.status();
-  FunctionInstance &instance = **found;
   // The size is all that there is to check, and the indices that kernels will
   // read.
-  const Function &declared = *instance.function;
-  const FunctionValue *input = declared.findInput(name);
-  if (!input)
-    return unknownName("input of '" + declared.name + "' called", name,
-                       listNames(declared.inputs));
-  auto expected = static_cast<size_t>(declared.buffers[input->buffer].bytes);
+  const InputPlace &input = *found;
+  auto expected = static_cast<size_t>(input.buffer().bytes);
   if (size != expected)
-    return Status(StatusCode::InvalidInput, "input '" + input->name + "' has " +
-                                                std::to_string(expected) +
-                                                " bytes, got " +
-                                                std::to_string(size));
-  const Buffer &buffer = declared.buffers[input->buffer];
-  if (Status status =
-          checkIndices(buffer.type, bytes, buffer.shape, input->indices);
-      !status.ok())
-    return Status(status.getCode(),
-                  "input '" + input->name + "', " + status.message());
-  auto index = static_cast<size_t>(input - declared.inputs.data());
-  instance.bound[index] = true;
-  return impl->device->upload(instance.inputs[index], bytes, size);
+    return Status(StatusCode::InvalidInput,
+                  "input '" + input.declared().name + "' has " +
+                      std::to_string(expected) + " bytes, got " +
+                      std::to_string(size));
+  if (Status status = checkInputIndices(input, bytes); !status.ok())
+    return status;
+  input.instance->bound[input.index] = true;
+  return impl->device->upload(input.instance->inputs[input.index], bytes, size);
+}
+
+StatusOr<std::byte *> Session::stagingMemory(std::string_view function,
+                                             std::string_view name) {
+  StatusOr<InputPlace> input = impl->findInput(function, name);
+  if (!input.ok())
+    return input.status();
+  StagedInput &staged = input->staged();
+  staged.memory = nullptr;
+  if (!staged.stage) {
+    StatusOr<std::unique_ptr<InputStage>> opened =
+        impl->device->openStage(input->instance->inputs[input->index],
+                                static_cast<size_t>(input->buffer().bytes));
+    if (!opened.ok())
+      return opened.status();
+    staged.stage = std::move(*opened);
+  }
+  if (!staged.stage)
+    return static_cast<std::byte *>(nullptr);
+  StatusOr<std::byte *> memory = staged.stage->memory();
+  if (memory.ok())
+    staged.memory = *memory;
+  return memory;
+}
+
+Status Session::stage(std::string_view function, std::string_view name) {
+  StatusOr<InputPlace> input = impl->findInput(function, name);
+  if (!input.ok())
+    return input.status();
+  StagedInput &staged = input->staged();
+  if (!staged.memory)
+    return Status(StatusCode::Usage, "input '" + input->declared().name +
+                                         "' is staged before its memory was "
+                                         "asked for");
+  if (Status status = checkInputIndices(*input, staged.memory); !status.ok())
+    return status;
+  staged.memory = nullptr;
+  return staged.stage->send();
+}
+
+Status Session::setStaged(std::string_view function, std::string_view name) {
+  StatusOr<InputPlace> input = impl->findInput(function, name);
+  if (!input.ok())
+    return input.status();
+  if (!input->staged().stage)
+    return Status(StatusCode::Usage,
+                  "input '" + input->declared().name + "' was not staged");
+  Status status = input->staged().stage->commit();
+  if (status.ok())
+    input->instance->bound[input->index] = true;
+  return status;
 }
 
 /// The instance, if all its inputs were set.
@@ -396,21 +484,9 @@ Session::trace(std::string_view function) {
   return trace->origin();
 }
 
-StatusOr<Tensor> Session::Impl::download(DType type, const Shape &shape,
-                                         size_t bytes, const void *memory) {
-  Tensor tensor = Tensor::zeros(type, shape);
-  Status status = device->download(tensor.bytes.data(), memory, bytes);
-  if (!status.ok())
-    return status;
-  return tensor;
-}
-
-StatusOr<Tensor> Session::output(std::string_view function,
-                                 std::string_view name) {
-  StatusOr<FunctionInstance *> found = impl->find(function);
-  if (!found.ok())
-    return found.status();
-  FunctionInstance &instance = **found;
+/// The buffer of an output that is there to be read, in Function::buffers.
+StatusOr<size_t> Session::Impl::findOutput(const FunctionInstance &instance,
+                                           std::string_view name) const {
   const Function &declared = *instance.function;
   const FunctionValue *output = declared.findOutput(name);
   if (!output)
@@ -418,15 +494,49 @@ StatusOr<Tensor> Session::output(std::string_view function,
                        listNames(declared.outputs));
   // Outputs in the arena are overwritten by the next function that runs.
   const Buffer &buffer = declared.buffers[output->buffer];
-  bool there = buffer.space == Space::Arena ? impl->lastRun == &instance
-                                            : instance.hasRun;
+  bool there =
+      buffer.space == Space::Arena ? lastRun == &instance : instance.hasRun;
   if (!there)
     return Status(StatusCode::Usage,
                   "output '" + output->name + "' is read before '" +
                       declared.name + "' ran, or after another function did");
-  return impl->download(buffer.type, buffer.shape,
-                        static_cast<size_t>(buffer.bytes),
-                        instance.buffers[output->buffer]);
+  return output->buffer;
+}
+
+StatusOr<Tensor> Session::output(std::string_view function,
+                                 std::string_view name) {
+  StatusOr<std::vector<Tensor>> values = outputs(function, {name});
+  if (!values.ok())
+    return values.status();
+  return std::move(values->front());
+}
+
+StatusOr<std::vector<Tensor>>
+Session::outputs(std::string_view function,
+                 const std::vector<std::string_view> &names) {
+  StatusOr<FunctionInstance *> found = impl->find(function);
+  if (!found.ok())
+    return found.status();
+  FunctionInstance &instance = **found;
+  std::vector<Tensor> values;
+  std::vector<const void *> places;
+  for (std::string_view name : names) {
+    StatusOr<size_t> index = impl->findOutput(instance, name);
+    if (!index.ok())
+      return index.status();
+    const Buffer &buffer = instance.function->buffers[*index];
+    values.push_back(Tensor::zeros(buffer.type, buffer.shape));
+    places.push_back(instance.buffers[*index]);
+  }
+  // All of them at once.
+  std::vector<Device::Download> pieces;
+  for (size_t i = 0; i < values.size(); ++i)
+    pieces.push_back(
+        {values[i].bytes.data(), places[i], values[i].bytes.size()});
+  Status status = impl->device->download(pieces);
+  if (!status.ok())
+    return status;
+  return values;
 }
 
 //===----------------------------------------------------------------------===//
@@ -439,8 +549,12 @@ StatusOr<Tensor> Session::state(std::string_view name) {
   if (!found.ok())
     return found.status();
   const StateVariable &variable = **found;
-  return impl->download(variable.type, variable.shape,
-                        static_cast<size_t>(variable.bytes), memory);
+  Tensor value = Tensor::zeros(variable.type, variable.shape);
+  Status status = impl->device->download(value.bytes.data(), memory,
+                                         static_cast<size_t>(variable.bytes));
+  if (!status.ok())
+    return status;
+  return value;
 }
 
 StatusOr<const std::byte *> Session::stateInPlace(std::string_view name) {

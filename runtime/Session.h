@@ -13,6 +13,7 @@
 
 #include <memory>
 #include <string_view>
+#include <vector>
 
 namespace mpc::runtime {
 
@@ -42,6 +43,17 @@ public:
   Status setInput(std::string_view function, std::string_view name,
                   const void *bytes, size_t size);
 
+  /// Host memory to write an input's next value to while a function runs, as
+  /// large as the input; `stage` then starts its way to the device, and
+  /// `setStaged` makes it the input's value as setInput does, in order with
+  /// `run`. Null where the device has no such way.
+  StatusOr<std::byte *> stagingMemory(std::string_view function,
+                                      std::string_view name);
+  /// Usage where `stagingMemory` was not asked for it.
+  Status stage(std::string_view function, std::string_view name);
+  /// Usage where nothing was staged since.
+  Status setStaged(std::string_view function, std::string_view name);
+
   /// Runs a function over the inputs bound and the state.
   Status run(std::string_view function);
 
@@ -54,6 +66,11 @@ public:
   /// memory: an output that is not state is gone once another function runs,
   /// and asking for it then is a Usage error.
   StatusOr<Tensor> output(std::string_view function, std::string_view name);
+
+  /// Several outputs of it, in that order, with one wait for all.
+  StatusOr<std::vector<Tensor>>
+  outputs(std::string_view function,
+          const std::vector<std::string_view> &names);
 
   /// Reads or replaces a state variable. After replacing a parameter call
   /// `derive()` before the next run.

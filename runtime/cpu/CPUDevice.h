@@ -22,6 +22,7 @@ public:
   StatusOr<const void *> mapConstants(const void *host, size_t bytes) override;
   Status upload(void *device, const void *host, size_t bytes) override;
   Status download(void *host, const void *device, size_t bytes) override;
+  using Device::download;
   const void *hostView(const void *device) const override { return device; }
   StatusOr<std::unique_ptr<Executable>>
   prepare(const Artifact &artifact, const Function &function,

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/CUDADevice.h"
+#include "runtime/cuda/PinnedStage.h"
 #include "runtime/cuda/SharedLibrary.h"
 #include "runtime/cuda/Staging.h"
 #include "runtime/cuda/StepPreparer.h"
@@ -25,15 +26,19 @@ struct CUDADevice::Impl {
     ContextHolder(const Driver &driver, DeviceOrdinal ordinal)
         : driver(driver), ordinal(ordinal) {}
     ~ContextHolder() {
-      if (stream)
-        (void)driver.call.streamDestroy(stream);
+      for (Stream made : {copies, stream})
+        if (made)
+          (void)driver.call.streamDestroy(made);
     }
     Status open();
+    Status openCopies();
+    Status synchronize() const;
 
     const Driver &driver;
     DeviceOrdinal ordinal;
     Context context = nullptr;
     Stream stream = nullptr;
+    Stream copies = nullptr; ///< made for the first stage
   };
 
   std::shared_ptr<const Driver> driver;
@@ -44,7 +49,7 @@ struct CUDADevice::Impl {
   KernelModule kernels{*driver};
   std::unique_ptr<Staging> staging;
   DevicePointer constants = 0;
-  size_t constantBytes = 0;
+  size_t constantBytes = 0, stageBytes = 0;
   std::unique_ptr<BLASLt> blas;
   std::unique_ptr<DNN> dnn;
 };
@@ -60,6 +65,22 @@ Status CUDADevice::Impl::ContextHolder::open() {
   // Not ordered against the stream that others in this process may use.
   return driver.check(driver.call.streamCreate(&stream, kStreamNonBlocking),
                       "create a stream");
+}
+
+Status CUDADevice::Impl::ContextHolder::openCopies() {
+  return copies ? Status()
+                : driver.check(
+                      driver.call.streamCreate(&copies, kStreamNonBlocking),
+                      "create a stream");
+}
+
+Status CUDADevice::Impl::ContextHolder::synchronize() const {
+  Status status =
+      driver.check(driver.call.streamSynchronize(stream), "finish its work");
+  if (status.ok() && copies)
+    status =
+        driver.check(driver.call.streamSynchronize(copies), "finish its work");
+  return status;
 }
 
 namespace {
@@ -194,10 +215,30 @@ Status CUDADevice::upload(void *device, const void *host, size_t bytes) {
 }
 
 Status CUDADevice::download(void *host, const void *device, size_t bytes) {
+  return download(std::vector<Download>{{host, device, bytes}});
+}
+
+Status CUDADevice::download(const std::vector<Download> &pieces) {
   ContextScope scope(*impl->driver, impl->context.context);
-  return scope.status().ok()
-             ? impl->staging->download(host, toDevicePointer(device), bytes)
-             : scope.status();
+  if (!scope.status().ok())
+    return scope.status();
+  std::vector<Staging::Piece> copies;
+  for (const auto &[host, device, bytes] : pieces)
+    copies.push_back({host, toDevicePointer(device), bytes});
+  return impl->staging->download(copies);
+}
+
+StatusOr<std::unique_ptr<InputStage>> CUDADevice::openStage(void *input,
+                                                            size_t bytes) {
+  ContextScope scope(*impl->driver, impl->context.context);
+  if (!scope.status().ok())
+    return scope.status();
+  if (Status status = impl->context.openCopies(); !status.ok())
+    return status;
+  const StageResources resources{*impl->driver,        impl->context.context,
+                                 impl->memory,         impl->context.stream,
+                                 impl->context.copies, impl->stageBytes};
+  return PinnedStage::open(resources, toDevicePointer(input), bytes);
 }
 
 StatusOr<std::unique_ptr<Executable>>
@@ -219,16 +260,14 @@ CUDADevice::prepare(const Artifact &, const Function &function,
 }
 
 size_t CUDADevice::scratchBytes() const {
-  return impl->workspace.bytes() + impl->constantBytes;
+  return impl->workspace.bytes() + impl->constantBytes + impl->stageBytes;
 }
 
 Status CUDADevice::synchronize() {
   ContextScope scope(*impl->driver, impl->context.context);
   if (!scope.status().ok())
     return scope.status();
-  return impl->driver->check(
-      impl->driver->call.streamSynchronize(impl->context.stream),
-      "finish its work");
+  return impl->context.synchronize();
 }
 
 } // namespace mpc::runtime

@@ -1,5 +1,6 @@
 // An NVIDIA GPU as a device: one stream, on which uploads, functions and
-// downloads run in the order they were asked for.
+// downloads run in the order they were asked for, and a second one that brings
+// the inputs' next values meanwhile.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_CUDADEVICE_H
@@ -31,6 +32,9 @@ public:
   StatusOr<const void *> mapConstants(const void *host, size_t bytes) override;
   Status upload(void *device, const void *host, size_t bytes) override;
   Status download(void *host, const void *device, size_t bytes) override;
+  Status download(const std::vector<Download> &pieces) override;
+  StatusOr<std::unique_ptr<InputStage>> openStage(void *input,
+                                                  size_t bytes) override;
   StatusOr<std::unique_ptr<Executable>>
   prepare(const Artifact &artifact, const Function &function,
           std::vector<void *> buffers) override;

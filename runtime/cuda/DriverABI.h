@@ -90,6 +90,8 @@ using GraphExec = struct GraphExecTag *; ///< CUgraphExec
   X(streamCreate, cuStreamCreate, Stream *stream, unsigned flags)              \
   X(streamDestroy, cuStreamDestroy_v2, Stream stream)                          \
   X(streamSynchronize, cuStreamSynchronize, Stream stream)                     \
+  X(streamWaitEvent, cuStreamWaitEvent, Stream stream, Event event,            \
+    unsigned flags)                                                            \
   X(streamBeginCapture, cuStreamBeginCapture_v2, Stream stream,                \
     CaptureMode mode)                                                          \
   X(streamEndCapture, cuStreamEndCapture, Stream stream, Graph *graph)         \

@@ -72,27 +72,49 @@ Status Staging::upload(DevicePointer to, const void *from, size_t bytes) {
   return Status();
 }
 
-Status Staging::download(void *to, DevicePointer from, size_t bytes) {
-  auto *rest = static_cast<std::byte *>(to);
-  while (bytes > 0) {
+Status Staging::download(std::vector<Piece> pieces) {
+  size_t next = 0;
+  while (next < pieces.size()) {
     StatusOr<Slot *> slot = acquire();
     if (!slot.ok())
       return slot.status();
-    size_t part = std::min(bytes, kSlotBytes);
-    // Written by the GPU, waited for, then copied out.
-    Status status = driver.check(
-        driver.call.memcpyDtoHAsync((*slot)->memory, from, part, stream),
-        "copy from the GPU");
+    auto *memory = static_cast<std::byte *>((*slot)->memory);
+    // As much as the slot holds, written by the GPU side by side.
+    struct Part {
+      void *to;
+      size_t offset, bytes;
+    };
+    std::vector<Part> parts;
+    size_t used = 0;
+    while (next < pieces.size() && used < kSlotBytes) {
+      Piece &piece = pieces[next];
+      const size_t bytes = std::min(piece.bytes, kSlotBytes - used);
+      if (bytes > 0) {
+        Status status =
+            driver.check(driver.call.memcpyDtoHAsync(memory + used, piece.from,
+                                                     bytes, stream),
+                         "copy from the GPU");
+        if (!status.ok())
+          return status;
+        parts.push_back({piece.to, used, bytes});
+      }
+      // Each begins on a cache line of its own.
+      used = std::min(kSlotBytes, (used + bytes + 63) / 64 * 64);
+      piece.to = static_cast<std::byte *>(piece.to) + bytes;
+      piece.from += bytes;
+      piece.bytes -= bytes;
+      if (piece.bytes == 0)
+        ++next;
+    }
+    // Waited for, then copied out.
+    if (parts.empty())
+      continue;
+    Status status = driver.check(driver.call.streamSynchronize(stream),
+                                 "copy from the GPU");
     if (!status.ok())
       return status;
-    status = driver.check(driver.call.streamSynchronize(stream),
-                          "copy from the GPU");
-    if (!status.ok())
-      return status;
-    std::memcpy(rest, (*slot)->memory, part);
-    from += part;
-    rest += part;
-    bytes -= part;
+    for (const Part &part : parts)
+      std::memcpy(part.to, memory + part.offset, part.bytes);
   }
   return Status();
 }

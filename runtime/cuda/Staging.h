@@ -12,6 +12,7 @@
 #include "runtime/cuda/Driver.h"
 
 #include <array>
+#include <vector>
 
 namespace mpc::runtime::cuda {
 
@@ -26,8 +27,14 @@ public:
   /// Enqueues a copy to the device; `from` may be reused when this returns.
   Status upload(DevicePointer to, const void *from, size_t bytes);
 
-  /// Copies from the device after everything that was enqueued, and waits.
-  Status download(void *to, DevicePointer from, size_t bytes);
+  struct Piece {
+    void *to;
+    DevicePointer from;
+    size_t bytes;
+  };
+  /// Copies from the device after everything that was enqueued, and waits: once
+  /// for all that one slot holds.
+  Status download(std::vector<Piece> pieces);
 
 private:
   static constexpr size_t kSlots = 8;

@@ -39,19 +39,22 @@ std::vector<int64_t> Attempts::positionsOf(const Progress &progress) {
   return positions;
 }
 
-/// Those of the batch after the next one; none where an epoch ends between.
-std::vector<int64_t> Attempts::positionsAfter(const Progress &progress) {
-  Progress after = progress;
-  if (++after.batchInStep == runner.batches()) {
-    after.batchInStep = 0;
-    ++after.stepInEpoch;
+/// Those of the batch after the next one; none where the run ends between.
+BatchSamples Attempts::samplesAfter(Progress progress) {
+  if (++progress.batchInStep == runner.batches()) {
+    progress.batchInStep = 0;
+    ++progress.step;
+    if (++progress.stepInEpoch == stepsPerEpoch) {
+      progress.stepInEpoch = 0;
+      ++progress.epoch;
+    }
   }
-  if (after.stepInEpoch == stepsPerEpoch)
+  if (progress.step == totalSteps)
     return {};
-  const std::vector<int64_t> attempt = positionsOf(after);
+  const std::vector<int64_t> attempt = positionsOf(progress);
   const auto begin =
-      attempt.begin() + std::ptrdiff_t(after.batchInStep * data.batchSize());
-  return {begin, begin + std::ptrdiff_t(data.batchSize())};
+      attempt.begin() + std::ptrdiff_t(progress.batchInStep * data.batchSize());
+  return {{begin, begin + std::ptrdiff_t(data.batchSize())}, progress.epoch};
 }
 
 /// Counts an attempt whose batches have all run. Micro batches and samples of
@@ -84,11 +87,9 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
     // A run that is asked to stop goes on with this attempt when it is resumed.
     if (batch > 0 && stop && stop->load() != 0)
       return std::optional<StepReport>();
-    StatusOr<double> loss =
-        runner.runBatch(data, positions.data() + batch * data.batchSize(),
-                        data.isDecodedLater() ? positionsAfter(progress)
-                                              : std::vector<int64_t>(),
-                        progress.epoch, rate, options.seed);
+    StatusOr<double> loss = runner.runBatch(
+        data, positions.data() + batch * data.batchSize(), progress.epoch,
+        [&] { return samplesAfter(progress); }, rate, options.seed);
     if (!loss.ok())
       return loss.status();
     progress.lossInStep += *loss / double(runner.batches());

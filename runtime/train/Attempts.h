@@ -32,7 +32,7 @@ private:
   void count(Progress &progress, bool skipped) const;
   const std::vector<int64_t> &orderOf(int64_t epoch);
   std::vector<int64_t> positionsOf(const Progress &progress);
-  std::vector<int64_t> positionsAfter(const Progress &progress);
+  BatchSamples samplesAfter(Progress progress);
 
   StepRunner runner;
   const Dataset &data;

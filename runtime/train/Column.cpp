@@ -4,6 +4,7 @@
 #include "runtime/train/Column.h"
 
 #include "runtime/train/ArrayFolder.h"
+#include "runtime/train/Threads.h"
 
 #include <algorithm>
 #include <array>
@@ -454,24 +455,26 @@ Status Column::fill(const int64_t *rows, int64_t count, AugmentedEpoch epoch,
 Status Column::fillPlain(const int64_t *rows, int64_t count,
                          std::byte *to) const {
   const DType type = input.type;
-  const auto convert = [&](const Array &part, int64_t element, int64_t size) {
-    auto bad = convertElements(part, element, size, type, NonFinite::Allow, to);
-    to += size * runtime::sizeOf(type);
+  const auto convert = [&](const Array &part, int64_t element, int64_t size,
+                           std::byte *place) {
+    auto bad =
+        convertElements(part, element, size, type, NonFinite::Allow, place);
     return bad ? invalid(describe(part, *bad, type)) : Status();
   };
   // The same for all batches, or row by row.
   if (!isBatched())
-    return convert(parts[0], 0, parts[0].size());
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t i = 0; i < count; ++i) {
-      const auto [part, row] = placeOf(rows[i]);
+    return convert(parts[0], 0, parts[0].size(), to);
+  const int64_t bytes = rowElements * runtime::sizeOf(type);
+  return onRows(outer * count, bytes, [&](int64_t begin, int64_t end) {
+    Status status;
+    for (int64_t i = begin; i < end && status.ok(); ++i) {
+      const auto [part, row] = placeOf(rows[i % count]);
       const int64_t inPart = part->shape[size_t(input.batchAxis)];
-      if (Status status =
-              convert(*part, (o * inPart + row) * rowElements, rowElements);
-          !status.ok())
-        return status;
+      status = convert(*part, (i / count * inPart + row) * rowElements,
+                       rowElements, to + i * bytes);
     }
-  return Status();
+    return status;
+  });
 }
 
 Status Column::fillPrepared(const int64_t *rows, int64_t count,
@@ -495,15 +498,17 @@ Status Column::fillPrepared(const int64_t *rows, int64_t count,
   }
   // Then each row is normalized and moved.
   const int64_t bytes = rowElements * runtime::sizeOf(input.type);
-  for (int64_t i = 0; i < count; ++i, to += bytes) {
-    const auto [part, row] = placeOf(rows[i]);
-    Status status = isDecodedLater()
-                        ? prepare(images, i * rowElements, rows[i], epoch, to)
-                        : prepare(*part, row * rowElements, rows[i], epoch, to);
-    if (!status.ok())
-      return status;
-  }
-  return Status();
+  return onRows(count, bytes, [&](int64_t begin, int64_t end) {
+    Status status;
+    for (int64_t i = begin; i < end && status.ok(); ++i) {
+      const auto [part, row] = placeOf(rows[i]);
+      status = isDecodedLater() ? prepare(images, i * rowElements, rows[i],
+                                          epoch, to + i * bytes)
+                                : prepare(*part, row * rowElements, rows[i],
+                                          epoch, to + i * bytes);
+    }
+    return status;
+  });
 }
 
 /// Writes one sample, whose elements are at `begin` of `from`.

@@ -18,7 +18,7 @@
 
 namespace mpc::runtime::train {
 
-static bool isSampled(const Port &port) {
+bool isSampled(const Port &port) {
   return port.role == Role::Data || port.role == Role::Label;
 }
 
@@ -409,12 +409,10 @@ bool Dataset::isDecodedLater() const {
   });
 }
 
-StatusOr<GatheredBatch> Dataset::gather(const FunctionPorts &ports,
-                                        const int64_t *positions,
-                                        AugmentedEpoch epoch) const {
+Status Dataset::gather(const FunctionPorts &ports, const int64_t *positions,
+                       AugmentedEpoch epoch, const MemoryFor &memoryFor) const {
   // The rows of the batch, in the order of the epoch.
   const std::vector<int64_t> rows = rowsOf(positions, batch);
-  GatheredBatch gathered;
   // Each input from the column that was prepared for it.
   for (const Port &port : ports.inputs) {
     if (!isSampled(port))
@@ -428,18 +426,32 @@ StatusOr<GatheredBatch> Dataset::gather(const FunctionPorts &ports,
       return Status(StatusCode::Unsupported,
                     "a function takes '" + port.name +
                         "' in another form than the data was prepared for");
-    // In memory of the batch's own, so that the next one can be filled
-    // meanwhile.
-    const size_t size =
-        size_t(numElements(port.shape) * runtime::sizeOf(port.type));
-    GatheredInput input{port.name, nullptr, size};
-    input.bytes.reset(new std::byte[size]);
-    if (Status status =
-            column->fill(rows.data(), batch, epoch, input.bytes.get());
+    StatusOr<std::byte *> memory = memoryFor(
+        port, size_t(numElements(port.shape) * runtime::sizeOf(port.type)));
+    if (!memory.ok())
+      return memory.status();
+    if (Status status = column->fill(rows.data(), batch, epoch, *memory);
         !status.ok())
       return status;
-    gathered.push_back(std::move(input));
   }
+  return Status();
+}
+
+StatusOr<GatheredBatch> Dataset::gather(const FunctionPorts &ports,
+                                        const int64_t *positions,
+                                        AugmentedEpoch epoch) const {
+  GatheredBatch gathered;
+  // Memory that nothing else uses: another batch may be gathered meanwhile.
+  const auto allocate = [&](const Port &port,
+                            size_t size) -> StatusOr<std::byte *> {
+    GatheredInput input{port.name, nullptr, size};
+    input.bytes.reset(new std::byte[size]);
+    gathered.push_back(std::move(input));
+    return gathered.back().bytes.get();
+  };
+  Status status = gather(ports, positions, epoch, allocate);
+  if (!status.ok())
+    return status;
   return gathered;
 }
 

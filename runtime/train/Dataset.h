@@ -12,8 +12,10 @@
 #include "runtime/train/Preparation.h"
 #include "runtime/train/Trainee.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,6 +48,22 @@ std::string targetOf(const TraineeInfo &info);
 /// prediction's shape, the ignored index from the recipe, and which is the
 /// target.
 DatasetOptions datasetOptionsFor(const TraineeInfo &info);
+
+/// Whether samples have a value for an input: data and labels.
+bool isSampled(const Port &port);
+
+/// Which samples a batch has, and the epoch that their random changes depend
+/// on.
+struct BatchSamples {
+  std::vector<int64_t> positions;
+  AugmentedEpoch epoch;
+
+  /// Whether that is the batch of these positions, as many as it has.
+  bool is(const int64_t *other, AugmentedEpoch otherEpoch) const {
+    return epoch == otherEpoch &&
+           std::equal(positions.begin(), positions.end(), other);
+  }
+};
 
 /// The bytes of one input for a batch.
 struct GatheredInput {
@@ -107,7 +125,13 @@ public:
   Status bind(Trainee &model, std::string_view function,
               const int64_t *positions, AugmentedEpoch epoch = {}) const;
 
-  /// What `bind` gives the inputs, for later.
+  /// Writes what `bind` gives the inputs to memory of so many bytes that
+  /// `memoryFor` hands out for each.
+  using MemoryFor =
+      std::function<StatusOr<std::byte *>(const Port &port, size_t bytes)>;
+  Status gather(const FunctionPorts &ports, const int64_t *positions,
+                AugmentedEpoch epoch, const MemoryFor &memoryFor) const;
+  /// The same to memory of its own, for later.
   StatusOr<GatheredBatch> gather(const FunctionPorts &ports,
                                  const int64_t *positions,
                                  AugmentedEpoch epoch = {}) const;

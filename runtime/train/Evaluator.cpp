@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Evaluator.h"
 
+#include "runtime/train/BatchLoader.h"
 #include "runtime/train/EvalMetrics.h"
 #include "runtime/train/Metrics.h"
 #include "runtime/train/Text.h"
@@ -224,6 +225,7 @@ private:
         positions(static_cast<size_t>(batch)) {}
 
   StatusOr<bool> run(int64_t begin, int64_t count);
+  Status runWhole(int64_t begin);
   Status addLoss(int64_t count, const std::vector<int64_t> &labels);
   Status addMetrics(int64_t count, const std::vector<int64_t> &labels);
   Status addCorrect(const std::vector<int64_t> &labels);
@@ -233,6 +235,7 @@ private:
   const FunctionPorts *ports;
   int64_t batch;
   std::vector<int64_t> positions; ///< of the batch's samples
+  BatchLoader loader;
 
   /// The loss of all samples by that of each, or else by the means of batches.
   std::vector<LossTerm> terms;
@@ -281,7 +284,29 @@ Evaluation::create(Trainee &model, const Dataset &data,
       numElements(correct->shape) == numElements(label->shape))
     evaluation.correct = correct;
   evaluation.metrics = makeEvalMetrics(info, metrics);
+  evaluation.loader.open(model, kEvalFunction);
   return evaluation;
+}
+
+/// Runs the whole batch from `begin` on, and makes the next one ready
+/// meanwhile.
+Status Evaluation::runWhole(int64_t begin) {
+  const auto next = [&] {
+    BatchSamples samples;
+    if (begin + 2 * batch <= data->size())
+      for (int64_t i = 0; i < batch; ++i)
+        samples.positions.push_back(begin + batch + i);
+    return samples;
+  };
+  Status status = loader.bind(*data, *model, kEvalFunction, positions.data(),
+                              /*epoch=*/std::nullopt);
+  if (!status.ok())
+    return status;
+  loader.prepare(*data, *model, kEvalFunction, next);
+  status = model->run(kEvalFunction);
+  if (status.ok())
+    loader.stage(*data, *model, kEvalFunction, next);
+  return status;
 }
 
 /// Runs the batch of `count` samples from `begin` on, filled up with the last
@@ -291,7 +316,7 @@ StatusOr<bool> Evaluation::run(int64_t begin, int64_t count) {
     positions[size_t(i)] = begin + std::min(i, count - 1);
   if (count < batch)
     return runFilled(*model, *data, terms, begin, count);
-  Status status = runBatch(*model, *data, positions);
+  Status status = runWhole(begin);
   return status.ok() ? StatusOr<bool>(true) : StatusOr<bool>(status);
 }
 

@@ -8,15 +8,11 @@
 #include "runtime/train/FileSystem.h"
 #include "runtime/train/Image.h"
 #include "runtime/train/MappedFile.h"
+#include "runtime/train/Threads.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <filesystem>
-#include <functional>
-#include <new>
-#include <system_error>
-#include <thread>
 #include <xxhash.h>
 
 namespace fs = std::filesystem;
@@ -221,50 +217,8 @@ std::string ImageFolder::description() const {
 // Reading
 //===----------------------------------------------------------------------===//
 
-/// Runs `work` for [0, count) on all cores; the failure of the least index.
-static Status onAllCores(int64_t count,
-                         const std::function<Status(int64_t)> &work) {
-  std::atomic<int64_t> next{0};
-  std::vector<std::pair<int64_t, Status>> failures;
-  const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
-  // Each worker notes its first failure, and the least index of all is the one
-  // to tell.
-  const int64_t workers = std::min(cores, count);
-  failures.resize(size_t(workers), {count, Status()});
-  const auto run = [&](int64_t worker) {
-    for (int64_t i; (i = next++) < count;) {
-      Status status;
-      try {
-        status = work(i);
-      } catch (const std::bad_alloc &) {
-        status = Status(StatusCode::IO, "images do not fit in memory");
-      }
-      if (status.ok())
-        continue;
-      failures[size_t(worker)] = {i, std::move(status)};
-      return;
-    }
-  };
-  // The calling thread works, too.
-  std::vector<std::thread> threads;
-  try {
-    for (int64_t i = 1; i < workers; ++i)
-      threads.emplace_back(run, i);
-  } catch (const std::system_error &) {
-    // Those that there are do it all.
-  }
-  if (workers > 0)
-    run(0);
-  for (std::thread &thread : threads)
-    thread.join();
-  const auto first = std::min_element(
-      failures.begin(), failures.end(),
-      [](const auto &a, const auto &b) { return a.first < b.first; });
-  return first == failures.end() ? Status() : first->second;
-}
-
 Status ImageFolder::checkHeaders() const {
-  return onAllCores(size(), [&](int64_t row) {
+  return onThreads(size(), countCores(), [&](int64_t row) {
     const std::string path = pathOf(row);
     StatusOr<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
     if (!file.ok())
@@ -330,7 +284,7 @@ Status ImageFolder::readMask(int64_t row, const ImageLayout &layout,
 
 Status readImages(const std::vector<ImageRequest> &requests,
                   const ImageLayout &layout) {
-  return onAllCores(int64_t(requests.size()), [&](int64_t i) {
+  return onThreads(int64_t(requests.size()), countCores(), [&](int64_t i) {
     const ImageRequest &request = requests[size_t(i)];
     return request.isMask
                ? request.folder->readMask(request.row, layout, request.to)

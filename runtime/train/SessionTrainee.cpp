@@ -24,12 +24,27 @@ public:
                   const void *bytes, size_t size) override {
     return session.setInput(function, name, bytes, size);
   }
+  StatusOr<std::byte *> stagingMemory(std::string_view function,
+                                      std::string_view name) override {
+    return session.stagingMemory(function, name);
+  }
+  Status stage(std::string_view function, std::string_view name) override {
+    return session.stage(function, name);
+  }
+  Status setStaged(std::string_view function, std::string_view name) override {
+    return session.setStaged(function, name);
+  }
   Status run(std::string_view function) override {
     return session.run(function);
   }
   StatusOr<Tensor> output(std::string_view function,
                           std::string_view name) override {
     return session.output(function, name);
+  }
+  StatusOr<std::vector<Tensor>>
+  outputs(std::string_view function,
+          const std::vector<std::string_view> &names) override {
+    return session.outputs(function, names);
   }
   StatusOr<Tensor> state(std::string_view name) override {
     return session.state(name);

@@ -49,6 +49,7 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
     return Status(StatusCode::Unsupported, "the artifact's function '" +
                                                runner.batchFunction +
                                                "' reports no loss");
+  runner.loader.open(model, runner.batchFunction);
   return runner;
 }
 
@@ -86,30 +87,47 @@ Status StepRunner::bindScalars(const std::string &function, double learningRate,
     StatusOr<Tensor> scalar = toTensor(value, port.type);
     if (!scalar.ok())
       return scalar.status();
+    // A value that the input has already is not sent again.
+    std::vector<std::byte> &before = bound[{function, port.name}];
+    if (before == scalar->bytes)
+      continue;
+    before.clear();
     if (Status status = model->setInput(
             function, port.name, scalar->bytes.data(), scalar->bytes.size());
         !status.ok())
       return status;
+    before = std::move(scalar->bytes);
   }
   return Status();
 }
 
-/// A scalar output as a double; nothing where the artifact does not have it.
-StatusOr<std::optional<double>>
-StepRunner::readScalar(const std::string &function, const Port *port) {
-  if (!port)
-    return std::optional<double>();
-  StatusOr<Tensor> value = model->output(function, port->name);
-  if (!value.ok())
-    return value.status();
-  if (value->size() != 1)
-    return Status(StatusCode::Unsupported,
-                  "output '" + port->name + "' of function '" + function +
-                      "' is no scalar but " + toString(value->shape));
-  StatusOr<Tensor> wide = convert(*value, DType::F64);
-  if (!wide.ok())
-    return wide.status();
-  return std::optional<double>(*wide->as<double>());
+StatusOr<StepRunner::Scalars>
+StepRunner::readScalars(const std::string &function,
+                        const std::vector<const Port *> &ports) {
+  std::vector<std::string_view> names;
+  for (const Port *port : ports)
+    if (port)
+      names.push_back(port->name);
+  StatusOr<std::vector<Tensor>> values = model->outputs(function, names);
+  if (!values.ok())
+    return values.status();
+  // As doubles, whatever type they have.
+  Scalars scalars;
+  auto value = values->begin();
+  for (const Port *port : ports) {
+    scalars.emplace_back();
+    if (!port)
+      continue;
+    if (value->size() != 1)
+      return Status(StatusCode::Unsupported,
+                    "output '" + port->name + "' of function '" + function +
+                        "' is no scalar but " + toString(value->shape));
+    StatusOr<Tensor> wide = convert(*value++, DType::F64);
+    if (!wide.ok())
+      return wide.status();
+    scalars.back() = *wide->as<double>();
+  }
+  return scalars;
 }
 
 /// Runs a function, of a batch where `data` is not null.
@@ -152,27 +170,35 @@ Status StepRunner::countLabels(const Dataset &data, const int64_t *positions) {
 }
 
 StatusOr<double> StepRunner::runBatch(const Dataset &data,
-                                      const int64_t *positions,
-                                      std::vector<int64_t> next, int64_t epoch,
+                                      const int64_t *positions, int64_t epoch,
+                                      const BatchLoader::NextBatch &next,
                                       double learningRate, uint64_t seed) {
-  // The batch is bound, and the next one is decoded while this one runs.
+  // The batch is bound, and the next one is made ready while this one runs: on
+  // other cores of the CPU, or on this one while a GPU works.
   Status status = loader.bind(data, *model, batchFunction, positions, epoch);
-  if (status.ok() && !next.empty())
-    loader.prepare(data, *model, batchFunction, std::move(next), epoch);
+  if (status.ok())
+    loader.prepare(data, *model, batchFunction, next);
   if (status.ok())
     status = bindScalars(batchFunction, learningRate, seed);
   if (status.ok())
     status = run(batchFunction, &data, positions);
+  if (status.ok() && !trace)
+    loader.stage(data, *model, batchFunction, next);
   // Accuracy is counted beside the labels that were bound.
   if (status.ok() && correct && !trace)
     status = countLabels(data, positions);
   if (!status.ok())
     return status;
-  // Of a batch the loss is a mean, or a sum where the loss is one.
-  StatusOr<std::optional<double>> value = readScalar(batchFunction, loss);
-  if (!value.ok())
-    return value.status();
-  return **value;
+  // Of a batch the loss is a mean, or a sum where the loss is one. What the
+  // update gives is read with it where both are one function.
+  std::vector<const Port *> ports{loss};
+  if (updateFunction.empty())
+    ports.insert(ports.end(), {gradNorm, finite, lossScale});
+  StatusOr<Scalars> scalars = readScalars(batchFunction, ports);
+  if (!scalars.ok())
+    return scalars.status();
+  updated.assign(scalars->begin() + 1, scalars->end());
+  return *scalars->front();
 }
 
 StatusOr<StepOutcome> StepRunner::finish(double lossSum, double learningRate,
@@ -184,19 +210,18 @@ StatusOr<StepOutcome> StepRunner::finish(double lossSum, double learningRate,
       status = run(updateFunction, nullptr, nullptr);
     if (!status.ok())
       return status;
+    StatusOr<Scalars> scalars =
+        readScalars(updateFunction, {gradNorm, finite, lossScale});
+    if (!scalars.ok())
+      return scalars.status();
+    updated = std::move(*scalars);
   }
   // What the update gives, if it gives it: norm, finiteness, scale.
-  StatusOr<std::optional<double>> norm = readScalar(updating(), gradNorm);
-  StatusOr<std::optional<double>> allFinite = readScalar(updating(), finite);
-  StatusOr<std::optional<double>> scale = readScalar(updating(), lossScale);
-  for (const auto *value : {&norm, &allFinite, &scale})
-    if (!value->ok())
-      return value->status();
   StepOutcome outcome;
   outcome.loss = lossSum;
-  outcome.gradNorm = *norm;
-  outcome.lossScale = *scale;
-  outcome.skipped = allFinite->value_or(1) == 0;
+  outcome.gradNorm = updated[0];
+  outcome.lossScale = updated[2];
+  outcome.skipped = updated[1].value_or(1) == 0;
   // Of the whole step, or not at all.
   if (countedBatches == batchCount && counted.labels > 0)
     outcome.accuracy = double(counted.correct) / double(counted.labels);

@@ -12,8 +12,10 @@
 #include "runtime/train/Trainee.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mpc::runtime::train {
@@ -44,10 +46,9 @@ public:
 
   /// Runs one batch of an attempt, the samples at `positions` as they are in
   /// `epoch`; its loss. The last of batches() is followed by `finish`. `next`
-  /// has the positions of the batch after it, which is made ready meanwhile;
-  /// none where that is not known.
+  /// says which batch comes after it, which is made ready meanwhile.
   StatusOr<double> runBatch(const Dataset &data, const int64_t *positions,
-                            std::vector<int64_t> next, int64_t epoch,
+                            int64_t epoch, const BatchLoader::NextBatch &next,
                             double learningRate, uint64_t seed);
 
   /// Updates, where that is a function of its own, and says how the attempt
@@ -67,8 +68,10 @@ private:
              const int64_t *positions);
   Status bindScalars(const std::string &function, double learningRate,
                      uint64_t seed);
-  StatusOr<std::optional<double>> readScalar(const std::string &function,
-                                             const Port *port);
+  /// Outputs of one function, in the order asked for; nothing for null.
+  using Scalars = std::vector<std::optional<double>>;
+  StatusOr<Scalars> readScalars(const std::string &function,
+                                const std::vector<const Port *> &ports);
   Status countLabels(const Dataset &data, const int64_t *positions);
 
   Trainee *model;
@@ -81,6 +84,11 @@ private:
   const Port *finite = nullptr;
   const Port *lossScale = nullptr;
   std::string *trace = nullptr;
+  /// What the last function with an update gave beside the loss: gradNorm,
+  /// finite and lossScale.
+  Scalars updated = Scalars(3);
+  /// The value of each scalar input, by function and name, which it keeps.
+  std::map<std::pair<std::string, std::string>, std::vector<std::byte>> bound;
 
   const Port *correct = nullptr; ///< null: the accuracy is not measured
   std::optional<int64_t> ignored;

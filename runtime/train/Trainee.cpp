@@ -29,6 +29,32 @@ const Port *FunctionPorts::inputCalled(std::string_view name) const {
   return found == inputs.end() ? nullptr : &*found;
 }
 
+static Status cannotStage() {
+  return Status(StatusCode::Unsupported,
+                "the model takes no input while it runs");
+}
+
+Status Trainee::stage(std::string_view, std::string_view) {
+  return cannotStage();
+}
+
+Status Trainee::setStaged(std::string_view, std::string_view) {
+  return cannotStage();
+}
+
+StatusOr<std::vector<Tensor>>
+Trainee::outputs(std::string_view function,
+                 const std::vector<std::string_view> &names) {
+  std::vector<Tensor> values;
+  for (std::string_view name : names) {
+    StatusOr<Tensor> value = output(function, name);
+    if (!value.ok())
+      return value.status();
+    values.push_back(std::move(*value));
+  }
+  return values;
+}
+
 const FunctionPorts *TraineeInfo::function(std::string_view name) const {
   const auto found = functions.find(name);
   return found == functions.end() ? nullptr : &found->second;

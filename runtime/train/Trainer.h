@@ -92,7 +92,9 @@ struct StepReport {
   std::optional<double> lossScale; ///< where the recipe has one
   bool skipped = false;            ///< found-inf: nothing was updated
   int64_t skippedTotal = 0;
-  double stepMs = 0; ///< wall time of the attempt, input included
+  /// Wall time of the attempt, input included: where a device takes inputs
+  /// while it runs, that of the batch after it.
+  double stepMs = 0;
 };
 
 /// Before step 0.

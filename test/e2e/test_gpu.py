@@ -100,6 +100,74 @@ def test_steps_are_launches_of_one_graph(target, tmp_path):
     assert "cuLaunchKernel" not in names[recorded:]
 
 
+def test_the_next_batch_is_on_its_way_before_the_loss_is_waited_for(tmp_path):
+    train("mlp", "32-true", "cuda", tmp_path)
+    lines = (tmp_path / "calls.log").read_text().splitlines()
+    launches = [i for i, l in enumerate(lines) if l.startswith("cuGraphLaunch")]
+    stream = lines[launches[0]].split("stream=")[1]
+    assert len(launches) == STEPS - 1
+    for number, launch in enumerate(launches, start=2):
+        rest = lines[launch:]
+        wait = next(
+            i for i, l in enumerate(rest) if l.startswith("cuStreamSynchronize")
+        )
+        # Samples and labels, by another stream; after the last step none.
+        copies = [l for l in rest[:wait] if l.startswith("cuMemcpyHtoD")]
+        assert len(copies) == (2 if number < STEPS else 0)
+        assert not any(l.endswith(stream) for l in copies)
+
+
+def train_on_few(folder, name, *flags, steps=7, fault=""):
+    """The losses and the weights of a run over the first 20 samples."""
+    with np.load(DATA) as arrays:
+        few = {key: array[:20] for key, array in arrays.items()}
+    np.savez(folder / "few.npz", **few)
+    metrics, output = folder / f"{name}.jsonl", folder / f"{name}.onnx"
+    mpctest.mpc_ok(
+        *("train", mpctest.MODELS / "mlp.onnx", "--data", folder / "few.npz"),
+        *("--val-data", folder / "few.npz", "--batch-size", "8"),
+        *("--loss", "softmax_cross_entropy", "--optimizer", "adamw"),
+        *("--device", "cuda", "--target", "sm_80", "--metrics", metrics),
+        *("--output", output, "--max-steps", steps, *flags),
+        env={**emulated("sm_80", folder), "MPC_EMULATOR_FAULT": fault},
+    )
+    losses = [
+        (e["event"], e["step"], e.get("loss"), e.get("eval_loss"))
+        for e in mpctest.read_metrics(metrics)
+        if e["event"] in ("train", "eval")
+    ]
+    weights = mpctest.read_weights(output)
+    return losses, {key: array.tobytes() for key, array in weights.items()}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--last-batch", "keep"],
+        ["--last-batch", "drop", "--val-every", "2"],
+        ["--last-batch", "keep", "--accumulate-grad-batches", "2"],
+    ],
+    ids=["keep", "drop", "accumulate"],
+)
+def test_batches_are_the_same_on_whichever_way(flags, tmp_path):
+    staged = train_on_few(tmp_path, "staged", *flags)
+    log = (tmp_path / "calls.log").read_text()
+    assert "cuStreamWaitEvent" in log
+    # Without a second stream each batch is uploaded when it is due.
+    (tmp_path / "calls.log").unlink()
+    fault = "cuStreamCreate:2+=2"
+    assert train_on_few(tmp_path, "bound", *flags, fault=fault) == staged
+    assert "cuStreamWaitEvent" not in (tmp_path / "calls.log").read_text()
+    # Nor does it matter where the run was begun anew.
+    saving = ["--checkpoint-dir", tmp_path / "states", "--checkpoint-every", "1"]
+    train_on_few(tmp_path, "half", *flags, *saving, steps=3)
+    saving += ["--resume", "auto"]
+    resumed = train_on_few(tmp_path, "rest", *flags, *saving)
+    assert resumed[1] == staged[1]
+    after = [[e for e in run[0] if e[1] > 3] for run in (resumed, staged)]
+    assert after[0] == after[1]
+
+
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 @pytest.mark.parametrize("contractions", ["bare", "library"])
 def test_libraries_may_do_more_or_less(contractions, precision, tmp_path):

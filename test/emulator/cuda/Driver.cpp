@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test/emulator/cuda/Driver.h"
 
+#include <algorithm>
+
 using namespace mpc::emulator;
 
 Driver &Driver::get() {
@@ -46,11 +48,75 @@ CUresult Driver::enqueue(CUstream handle, Work work) {
   case CUstreamCaptureStatus::Active:
     stream->graph->nodes.push_back(std::move(work));
     return CUDA_SUCCESS;
-  case CUstreamCaptureStatus::None:
-    queue.push_back(std::move(work));
+  case CUstreamCaptureStatus::None: {
+    Queue &queue = queueOf(*stream);
+    if (!isOrdered(queue, work))
+      work.run = [] { return CUDA_ERROR_LAUNCH_FAILED; };
+    queue.entries.push_back({std::move(work), queue.seen});
+    queue.seen[&queue] = queue.end();
     return CUDA_SUCCESS;
   }
+  }
   return CUDA_ERROR_UNKNOWN;
+}
+
+Queue &Driver::queueOf(Stream &stream) {
+  return stream.blocking ? defaultStream.queue : stream.queue;
+}
+
+/// Whether any memory is touched by both, and written by one of them.
+static bool collide(const Work &a, const Work &b) {
+  for (const TouchedMemory &x : a.touched)
+    for (const TouchedMemory &y : b.touched)
+      if (x.begin < y.end && y.begin < x.end && (x.isWritten || y.isWritten))
+        return true;
+  return false;
+}
+
+/// Whether all work that is not done yet and touches the same memory comes
+/// before `work`; what is done was waited for by the host.
+bool Driver::isOrdered(const Queue &queue, const Work &work) {
+  for (Queue *other : queues()) {
+    const auto seen = queue.seen.find(other);
+    size_t first = 0;
+    if (seen != queue.seen.end() && seen->second > other->done)
+      first = seen->second - other->done;
+    for (size_t i = first; other != &queue && i < other->entries.size(); ++i) {
+      if (!collide(work, other->entries[i].work))
+        continue;
+      const std::string fault = work.name + " races with " +
+                                other->entries[i].work.name +
+                                " of another stream";
+      environment.log("  fault: " + fault);
+      std::fprintf(stderr, "mpc emulator: %s\n", fault.c_str());
+      return false;
+    }
+  }
+  return true;
+}
+
+void Driver::merge(const Clock &clock, Queue &queue) {
+  for (const auto &[other, end] : clock) {
+    uint64_t &seen = queue.seen[other];
+    seen = std::max(seen, end);
+  }
+}
+
+void Driver::forget(Queue &queue) {
+  for (Queue *other : queues()) {
+    other->seen.erase(&queue);
+    for (Queue::Entry &entry : other->entries)
+      entry.after.erase(&queue);
+  }
+  for (auto &[handle, event] : events)
+    event->before.erase(&queue);
+}
+
+std::vector<Queue *> Driver::queues() {
+  std::vector<Queue *> all{&defaultStream.queue};
+  for (auto &[handle, stream] : streams)
+    all.push_back(&stream->queue);
+  return all;
 }
 
 CUresult Driver::run(const Work &work) {
@@ -59,13 +125,34 @@ CUresult Driver::run(const Work &work) {
   return work.run();
 }
 
-CUresult Driver::finish() {
-  while (!queue.empty() && !lost) {
-    Work work = std::move(queue.front());
-    queue.pop_front();
-    lost = run(work);
+CUresult Driver::finish(Queue &queue, uint64_t end) {
+  while (queue.done < end && !queue.entries.empty() && !lost) {
+    Queue::Entry entry = std::move(queue.entries.front());
+    queue.entries.pop_front();
+    ++queue.done;
+    // What it waits for was enqueued before it: this comes to an end.
+    if (!finish(entry.after))
+      lost = run(entry.work);
   }
-  queue.clear();
+  if (lost)
+    for (Queue *other : queues()) {
+      other->done += other->entries.size();
+      other->entries.clear();
+    }
+  return lost;
+}
+
+CUresult Driver::finish(Queue &queue) { return finish(queue, queue.end()); }
+
+CUresult Driver::finish(const Clock &clock) {
+  for (const auto &[queue, end] : clock)
+    (void)finish(*queue, end);
+  return lost;
+}
+
+CUresult Driver::finish() {
+  for (Queue *queue : queues())
+    (void)finish(*queue);
   return lost;
 }
 

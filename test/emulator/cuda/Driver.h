@@ -1,10 +1,12 @@
 // The state of the emulated driver, and what its entry points share.
 //
-// Work is not done when it is enqueued but at the next point where the host
-// waits, in the order in which it came: a host that reads a result too early,
-// or changes a buffer too early, sees what it may see on a device. A fault of
-// a kernel is reported by that wait, and by every call after it, as the
-// context of a device is lost.
+// Work is not done when it is enqueued but when the host waits for its stream,
+// in the order in which it came, and as little of other streams' work as the
+// events say: a host that reads a result too early, or changes a buffer too
+// early, sees what it may see on a device, and so does a stream that does not
+// wait for another. Copies of two streams that touch the same memory, with
+// nothing that orders them, are a fault. A fault is reported by the next wait,
+// and by every call after it, as the context of a device is lost.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_EMULATOR_CUDA_DRIVER_H
@@ -24,10 +26,37 @@
 
 namespace mpc::emulator {
 
+/// Memory that work is known to read or write.
+struct TouchedMemory {
+  uint64_t begin = 0, end = 0;
+  bool isWritten = false;
+};
+
 /// Something a stream does.
 struct Work {
   std::string name;
   std::function<CUresult()> run;
+  /// Of copies and fills; of other work it is not known.
+  std::vector<TouchedMemory> touched = {};
+};
+
+struct Queue;
+/// For each queue how much of its work, counted from the first ever, comes
+/// before something.
+using Clock = std::map<Queue *, uint64_t>;
+
+/// Work in the order in which it is done: of one stream, or of all that wait
+/// for the legacy default stream.
+struct Queue {
+  struct Entry {
+    Work work;
+    Clock after; ///< what other queues must have done before
+  };
+  std::deque<Entry> entries; ///< not done yet
+  uint64_t done = 0;
+  Clock seen; ///< what comes before whatever is enqueued next
+
+  uint64_t end() const { return done + entries.size(); }
 };
 
 /// The primary context of a device.
@@ -51,12 +80,14 @@ struct Stream {
   CUstreamCaptureMode mode = CUstreamCaptureMode::Global;
   std::thread::id thread; ///< that began the capture
   std::unique_ptr<Graph> graph;
+  Queue queue; ///< of a stream that does not wait for the default one
 };
 
 struct Event {
   bool hasTime = true;
   bool recorded = false;
   Stream *capturedBy = nullptr;
+  Clock before; ///< the work that it is recorded behind
   std::chrono::steady_clock::time_point time;
 };
 
@@ -99,8 +130,19 @@ public:
   /// Puts work into a stream: into its graph while it is captured.
   CUresult enqueue(CUstream stream, Work work);
 
-  /// Does all work that is enqueued.
+  /// The queue that a stream's work goes to.
+  Queue &queueOf(Stream &stream);
+
+  /// Makes what comes before `queue`'s next work include `clock`.
+  static void merge(const Clock &clock, Queue &queue);
+  /// Drops a queue whose work is done.
+  void forget(Queue &queue);
+
+  /// Does all work that is enqueued, or that of a queue and what it waits for,
+  /// or what an event was recorded behind.
   CUresult finish();
+  CUresult finish(Queue &queue);
+  CUresult finish(const Clock &clock);
 
   /// A call that waits, or may: CUDA_SUCCESS, or what it does to a capture
   /// that is going on.
@@ -110,7 +152,9 @@ public:
   CUresult run(const Work &work);
 
 private:
-  std::deque<Work> queue;
+  std::vector<Queue *> queues();
+  bool isOrdered(const Queue &queue, const Work &work);
+  CUresult finish(Queue &queue, uint64_t end);
 };
 
 /// The contexts a thread has made current, the last of them being so now.

@@ -90,6 +90,94 @@ TEST_F(Driver, DoesWorkInOrderWhenTheHostWaits) {
   ASSERT_EQ(code(driver.memFreeHost(pinned)), 0);
 }
 
+/// A value that a second stream brings from the host and the first one copies
+/// on, `isOrdered` by events or not, so often.
+class TwoStreams : public Driver {
+protected:
+  TwoStreams() {
+    EXPECT_EQ(code(driver.streamCreate(&copies, cuda::kStreamNonBlocking)), 0);
+    EXPECT_EQ(code(driver.memHostAlloc(&pinned, 16, 0)), 0);
+    EXPECT_EQ(code(driver.eventCreate(&copied, 0)), 0);
+    EXPECT_EQ(code(driver.eventCreate(&taken, 0)), 0);
+    beside = allocate(4);
+    to = upload<float>({0, 0, 0, 0});
+  }
+  ~TwoStreams() override {
+    (void)driver.eventDestroy(copied);
+    (void)driver.eventDestroy(taken);
+    (void)driver.memFreeHost(pinned);
+    (void)driver.streamDestroy(copies);
+  }
+  void bring(unsigned index, float value) {
+    static_cast<float *>(pinned)[index] = value;
+    EXPECT_EQ(code(driver.memcpyHtoDAsync(
+                  beside, static_cast<float *>(pinned) + index, 4, copies)),
+              0);
+    EXPECT_EQ(code(driver.eventRecord(copied, copies)), 0);
+  }
+  void take(unsigned index) {
+    EXPECT_EQ(code(driver.memcpyDtoDAsync(to + 4 * index, beside, 4, stream)),
+              0);
+    EXPECT_EQ(code(driver.eventRecord(taken, stream)), 0);
+  }
+  void wait(cuda::Stream stream, cuda::Event event) {
+    EXPECT_EQ(code(driver.streamWaitEvent(stream, event, 0)), 0);
+  }
+
+  cuda::Stream copies = nullptr;
+  cuda::Event copied = nullptr, taken = nullptr;
+  void *pinned = nullptr;
+  cuda::DevicePointer beside = 0, to = 0;
+};
+
+TEST_F(TwoStreams, HandOverByEvents) {
+  for (unsigned i = 0; i < 4; ++i) {
+    bring(i, static_cast<float>(i));
+    wait(stream, copied);
+    take(i);
+    wait(copies, taken);
+  }
+  EXPECT_EQ(download<float>(to, 4), (std::vector<float>{0, 1, 2, 3}));
+}
+
+TEST_F(TwoStreams, AReaderThatDoesNotWaitIsFound) {
+  bring(0, 1);
+  take(0);
+  EXPECT_EQ(code(driver.streamSynchronize(stream)), 719);
+}
+
+TEST_F(TwoStreams, AWriterThatDoesNotWaitIsFound) {
+  bring(0, 1);
+  wait(stream, copied);
+  take(0);
+  bring(1, 2);
+  EXPECT_EQ(code(driver.streamSynchronize(copies)), 719);
+}
+
+TEST_F(TwoStreams, AHostThatWaitsOrdersThem) {
+  bring(0, 1);
+  EXPECT_EQ(code(driver.eventSynchronize(copied)), 0);
+  take(0);
+  EXPECT_EQ(code(driver.streamSynchronize(stream)), 0);
+  bring(1, 2);
+  EXPECT_EQ(code(driver.streamSynchronize(copies)), 0);
+}
+
+/// What a kernel reads is not known before it runs: it reads what is there.
+TEST_F(TwoStreams, WorkOfAStreamIsDoneWhenThatStreamIsWaitedFor) {
+  cuda::Kernel kernel = load();
+  cuda::DevicePointer x = upload<float>({1, 1, 1, 1});
+  EXPECT_EQ(code(driver.streamSynchronize(stream)), 0);
+  std::fill_n(static_cast<float *>(pinned), 4, 5.0f);
+  EXPECT_EQ(code(driver.memcpyHtoDAsync(x, pinned, 16, copies)), 0);
+  ASSERT_EQ(launch(kernel, x, to), 0);
+  EXPECT_EQ(download<float>(to, 2), (std::vector<float>{1, 1}));
+  EXPECT_EQ(code(driver.eventRecord(copied, copies)), 0);
+  wait(stream, copied);
+  ASSERT_EQ(launch(kernel, x, to), 0);
+  EXPECT_EQ(download<float>(to, 2), (std::vector<float>{6, 6}));
+}
+
 TEST_F(Driver, CapturedWorkIsDoneByLaunches) {
   cuda::Kernel kernel = load();
   cuda::DevicePointer x = upload<float>({1, 1, 1, 1});

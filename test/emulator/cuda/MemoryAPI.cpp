@@ -29,6 +29,10 @@ static CUresult enqueueAccess(Driver &driver, CUstream stream, const char *name,
     access();
     return CUDA_SUCCESS;
   };
+  if (to)
+    work.touched.push_back({to, to + bytes, /*isWritten=*/true});
+  if (from)
+    work.touched.push_back({from, from + bytes, /*isWritten=*/false});
   return driver.enqueue(stream, std::move(work));
 }
 
@@ -161,7 +165,7 @@ MPC_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from,
                 // Into pageable memory it returns when it is done.
                 if (result || isPinned || target->capture != None)
                   return result;
-                return d.finish();
+                return d.finish(d.queueOf(*target));
               });
 }
 

@@ -51,9 +51,13 @@ MPC_EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
 MPC_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
   return call("cuStreamDestroy_v2", {{"stream", stream}}, Needs::Context,
               [&](Driver &d) {
-                CUresult result = d.finish(); // its work still ends
-                return d.streams.erase(stream) ? result
-                                               : CUDA_ERROR_INVALID_HANDLE;
+                auto found = d.streams.find(stream);
+                if (found == d.streams.end())
+                  return CUDA_ERROR_INVALID_HANDLE;
+                CUresult result = d.finish(found->second->queue); // it ends
+                d.forget(found->second->queue);
+                d.streams.erase(found);
+                return result;
               });
 }
 
@@ -63,7 +67,7 @@ static CUresult waitFor(Driver &d, CUstream handle) {
     return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult result = d.checkWait(*stream))
     return result;
-  return d.finish();
+  return d.finish(d.queueOf(*stream));
 }
 
 MPC_EXPORT CUresult cuStreamSynchronize(CUstream stream) {
@@ -84,13 +88,14 @@ MPC_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event,
                 Stream *target = d.find(stream);
                 if (!target || !d.events.count(event))
                   return CUDA_ERROR_INVALID_HANDLE;
-                // Work is done in the order in which it came, whatever its
-                // stream: only captures need care. One stream is captured at
-                // a time; a capture that forks is not emulated.
+                // One stream is captured at a time; a capture that forks is
+                // not emulated.
                 if (event->capturedBy != (target->capture ? target : nullptr)) {
                   target->capture = target->capture ? Invalidated : None;
                   return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
                 }
+                if (!target->capture)
+                  d.merge(event->before, d.queueOf(*target));
                 return CUDA_SUCCESS;
               });
 }
@@ -137,12 +142,15 @@ MPC_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
                 if (!target || !d.events.count(event))
                   return CUDA_ERROR_INVALID_HANDLE;
                 event->capturedBy = target->capture ? target : nullptr;
-                return d.enqueue(
-                    stream, {"", [event] {
-                               event->recorded = true;
-                               event->time = std::chrono::steady_clock::now();
-                               return CUDA_SUCCESS;
-                             }});
+                auto note = [event] {
+                  event->recorded = true;
+                  event->time = std::chrono::steady_clock::now();
+                  return CUDA_SUCCESS;
+                };
+                CUresult result = d.enqueue(stream, {"", note});
+                if (!result && !target->capture)
+                  event->before = d.queueOf(*target).seen;
+                return result;
               });
 }
 
@@ -153,7 +161,7 @@ static CUresult waitForEvent(Driver &d, CUevent event) {
     event->capturedBy->capture = Invalidated;
     return CUDA_ERROR_CAPTURED_EVENT;
   }
-  return d.finish();
+  return d.finish(event->before);
 }
 
 MPC_EXPORT CUresult cuEventSynchronize(CUevent event) {
@@ -275,8 +283,11 @@ MPC_EXPORT CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
           return CUDA_ERROR_INVALID_VALUE;
         std::vector<Work> nodes = found->second->nodes;
         std::string name = "graph nodes=" + std::to_string(nodes.size());
-        return d.enqueue(stream,
-                         {name, [&d, nodes] { return launchAll(d, nodes); }});
+        Work launch{name, [&d, nodes] { return launchAll(d, nodes); }};
+        for (const Work &node : nodes)
+          launch.touched.insert(launch.touched.end(), node.touched.begin(),
+                                node.touched.end());
+        return d.enqueue(stream, std::move(launch));
       });
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/cuda/DriverABI.h"
 
 #include <algorithm>
+#include <cstring>
 #include <dlfcn.h>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -147,6 +148,87 @@ TEST(CUDADevice, OrdersUploadsAndStepsWithoutWaiting) {
   });
 }
 
+/// Each step sees the value that was staged for it while the one before was not
+/// done, and nothing waits but for memory that the GPU still reads.
+TEST(CUDADevice, BringsInputsWhileStepsRun) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_LOG", log}}, [&] {
+    auto session = openOnGPU(countingTrainee());
+    ASSERT_TRUE(session);
+    ASSERT_TRUE(setX(*session, 0).ok());
+    ASSERT_TRUE(session->run("step").ok());
+    ASSERT_TRUE(session->state("w").ok());
+    size_t before = readLog(log).size();
+    float sum = 0;
+    for (int i = 1; i <= 5; ++i) {
+      auto value = static_cast<float>(i * i);
+      ASSERT_TRUE(stageX(*session, value).ok());
+      ASSERT_TRUE(session->setStaged("step", "x").ok());
+      ASSERT_TRUE(session->run("step").ok());
+      sum += value;
+    }
+    std::vector<std::string> calls = readLog(log);
+    calls.erase(calls.begin(), calls.begin() + static_cast<long>(before));
+    EXPECT_EQ(countCalls(calls, "cuStreamSynchronize"), 0u);
+    EXPECT_EQ(countCalls(calls, "cuEventSynchronize"), 3u); // two pieces
+    EXPECT_EQ(countCalls(calls, "cuGraphLaunch"), 5u);
+    EXPECT_EQ(values(session->state("w")),
+              (Floats{1 + sum, 2 + sum, 3 + sum, 4 + sum, 5 + sum}));
+  });
+}
+
+TEST(CUDADevice, AStagedValueIsTakenOnceOrNever) {
+  emulated({}, [] {
+    auto session = openOnGPU(countingTrainee());
+    ASSERT_TRUE(session);
+    EXPECT_EQ(session->stage("step", "x").getCode(), StatusCode::Usage);
+    EXPECT_EQ(session->setStaged("step", "x").getCode(), StatusCode::Usage);
+    EXPECT_EQ(session->stagingMemory("step", "z").status().getCode(),
+              StatusCode::Usage);
+    // Another value than the one that was staged is set; then a newer one is.
+    ASSERT_TRUE(stageX(*session, 10).ok());
+    ASSERT_TRUE(setX(*session, 1).ok());
+    ASSERT_TRUE(session->run("step").ok());
+    EXPECT_EQ(values(session->state("w")), (Floats{2, 3, 4, 5, 6}));
+    ASSERT_TRUE(stageX(*session, 20).ok());
+    ASSERT_TRUE(session->setStaged("step", "x").ok());
+    EXPECT_EQ(session->setStaged("step", "x").getCode(), StatusCode::Usage);
+    ASSERT_TRUE(session->run("step").ok());
+    EXPECT_EQ(values(session->state("w")), (Floats{22, 23, 24, 25, 26}));
+  });
+}
+
+TEST(CUDADevice, CountsTheMemoryOfStagedInputs) {
+  emulated({}, [] {
+    auto session = openOnGPU(countingTrainee());
+    ASSERT_TRUE(session);
+    const size_t before = session->memoryBytes();
+    ASSERT_TRUE(stageX(*session, 1).ok());
+    EXPECT_EQ(session->memoryBytes(), before + 5 * sizeof(float));
+  });
+}
+
+TEST(CUDADevice, ChecksTheIndicesOfStagedInputs) {
+  emulated({}, [] {
+    ArtifactBuilder builder = countingTrainee();
+    FunctionBuilder look = builder.function("look");
+    size_t x = look.input("x", DType::I32, {3});
+    look.step(
+        {{"op", "copy"}, {"src", x}, {"dst", look.arena(DType::I32, {3})}});
+    Json box = {{"begin", {0}}, {"end", {3}}, {"size", 9}};
+    builder.plan["functions"]["look"]["inputs"][0]["indices"] =
+        Json::array({box});
+    auto session = openOnGPU(builder);
+    ASSERT_TRUE(session);
+    auto memory = session->stagingMemory("look", "x");
+    ASSERT_TRUE(memory.ok()) << memory.status().message();
+    const int32_t indices[] = {0, 8, 9};
+    std::memcpy(*memory, indices, sizeof(indices));
+    expectMessage(session->stage("look", "x"), StatusCode::InvalidInput,
+                  {"input 'x', element 2: index 9 is not in [-9, 9)"});
+  });
+}
+
 TEST(CUDADevice, RunsWithoutGraphsWhereAsked) {
   for (const char *variable : {"MPC_CUDA_GRAPH=0", "MPC_CUDA_SYNCHRONIZE=1"}) {
     std::string log = newLogFile(), text = variable;
@@ -174,6 +256,49 @@ TEST(CUDADevice, CopiesLargeTensorsWhole) {
     auto back = session->state("large");
     ASSERT_TRUE(back.ok()) << back.status().message();
     EXPECT_EQ(back->bytes, value.bytes);
+  });
+}
+
+/// Large ones fill slot after slot, the others lie between them.
+TEST(CUDADevice, ReadsSeveralOutputsAtOnce) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_LOG", log}}, [&] {
+    constexpr int64_t elements = 700001;
+    ArtifactBuilder builder = countingTrainee();
+    FunctionBuilder copy = builder.function("copy");
+    size_t small = copy.input("small", DType::F32, {3});
+    size_t large = copy.input("large", DType::F32, {elements});
+    for (const char *name : {"a", "b", "c"}) {
+      const size_t from = *name == 'b' ? large : small;
+      const Shape shape{*name == 'b' ? elements : 3};
+      const size_t to = copy.arena(DType::F32, shape);
+      copy.step({{"op", "copy"}, {"src", from}, {"dst", to}});
+      copy.output(name, to);
+    }
+    auto session = openOnGPU(builder);
+    ASSERT_TRUE(session);
+    Tensor value = Tensor::zeros(DType::F32, {elements});
+    for (int64_t i = 0; i < elements; ++i)
+      value.as<float>()[i] = static_cast<float>(i);
+    ASSERT_TRUE(session->setInput("copy", "large", value).ok());
+    ASSERT_TRUE(
+        session->setInput("copy", "small", floats({3}, {7, 8, 9})).ok());
+    ASSERT_TRUE(session->run("copy").ok());
+    size_t before = readLog(log).size();
+    auto read = session->outputs("copy", {"a", "c"});
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    std::vector<std::string> calls = readLog(log);
+    calls.erase(calls.begin(), calls.begin() + static_cast<long>(before));
+    EXPECT_EQ(countCalls(calls, "cuStreamSynchronize"), 1u);
+    EXPECT_EQ(countCalls(calls, "cuMemcpyDtoHAsync_v2"), 2u);
+    read = session->outputs("copy", {"a", "b", "c", "b"});
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    for (size_t i : {0, 2})
+      EXPECT_EQ(values((*read)[i]), (Floats{7, 8, 9}));
+    for (size_t i : {1, 3})
+      EXPECT_EQ((*read)[i].bytes, value.bytes);
+    EXPECT_EQ(session->outputs("copy", {"a", "d"}).status().getCode(),
+              StatusCode::Usage);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -154,18 +155,33 @@ Status setX(Session &session, float value) {
   return session.setInput("step", "x", floats({5}, Floats(5, value)));
 }
 
+Status stageX(Session &session, float value) {
+  StatusOr<std::byte *> memory = session.stagingMemory("step", "x");
+  if (!memory.ok())
+    return memory.status();
+  const Floats elements(5, value);
+  std::memcpy(*memory, elements.data(), elements.size() * sizeof(float));
+  return session.stage("step", "x");
+}
+
 Status train(const ArtifactBuilder &builder) {
   SessionOptions options;
   options.device = "auto";
   auto session = Session::create(builder.open(), options);
   if (!session.ok())
     return session.status();
-  for (int i = 0; i < 3; ++i) {
-    if (Status status = setX(**session, 1); !status.ok())
-      return status;
-    if (Status status = (*session)->run("step"); !status.ok())
-      return status;
+  // The first input is uploaded, the others on their way while a step runs.
+  Status status = setX(**session, 1);
+  for (int i = 0; i < 3 && status.ok(); ++i) {
+    if (i > 0)
+      status = (*session)->setStaged("step", "x");
+    if (status.ok())
+      status = (*session)->run("step");
+    if (status.ok())
+      status = stageX(**session, 1);
   }
+  if (!status.ok())
+    return status;
   return (*session)->state("w").status();
 }
 

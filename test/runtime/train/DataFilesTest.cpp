@@ -224,9 +224,10 @@ TEST(DataFiles, ImagesTooManyForMemoryAreDecodedWhenTheyAreUsed) {
   EXPECT_TRUE(second->isDecodedLater());
   for (const bool isForeseen : {true, false}) {
     BatchLoader loader;
-    loader.prepare(*second, model, "feed",
-                   isForeseen ? positions : std::vector<int64_t>{0, 1, 2, 3},
-                   1);
+    const std::vector<int64_t> others{0, 1, 2, 3};
+    loader.prepare(*second, model, "feed", [&] {
+      return BatchSamples{isForeseen ? positions : others, /*epoch=*/1};
+    });
     model.received.clear();
     ASSERT_TRUE(loader.bind(*second, model, "feed", positions.data(), 1).ok());
     EXPECT_EQ(model.received, pixels);
@@ -240,7 +241,9 @@ TEST(DataFiles, ImagesTooManyForMemoryAreDecodedWhenTheyAreUsed) {
   expectFailure(second->bind(model, "feed", positions.data()),
                 StatusCode::InvalidInput, "dog/0.png");
   BatchLoader loader;
-  loader.prepare(*second, model, "feed", positions, 1);
+  loader.prepare(*second, model, "feed", [&] {
+    return BatchSamples{positions, /*epoch=*/1};
+  });
   expectFailure(loader.bind(*second, model, "feed", positions.data(), 1),
                 StatusCode::InvalidInput, "dog/0.png");
   writeFile(directory / "dog/0.png", "no image");

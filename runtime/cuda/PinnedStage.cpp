@@ -1,0 +1,123 @@
+// Two streams that hand a value over by events.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cuda/PinnedStage.h"
+
+#include <algorithm>
+
+namespace mpc::runtime::cuda {
+
+StatusOr<std::unique_ptr<InputStage>>
+PinnedStage::open(const StageResources &resources, DevicePointer input,
+                  size_t bytes) {
+  // From here on its destructor gives back what it has.
+  std::unique_ptr<PinnedStage> stage(new PinnedStage(resources, input, bytes));
+  if (Status status = stage->create(); !status.ok())
+    return status;
+  return std::unique_ptr<InputStage>(std::move(stage));
+}
+
+Status PinnedStage::create() {
+  const Driver &driver = resources.driver;
+  StatusOr<DevicePointer> memory = resources.memory.allocate(bytes);
+  if (!memory.ok())
+    return memory.status();
+  beside = *memory;
+  resources.bytes += bytes;
+  for (Slot &slot : slots) {
+    // The driver refuses to allocate nothing.
+    Status status =
+        driver.check(driver.call.memHostAlloc(
+                         &slot.memory, std::max<size_t>(bytes, 1), /*flags=*/0),
+                     "allocate pinned host memory");
+    if (status.ok())
+      status = driver.check(
+          driver.call.eventCreate(&slot.copied, kEventDisableTiming),
+          "create an event");
+    if (!status.ok())
+      return status;
+  }
+  return driver.check(driver.call.eventCreate(&taken, kEventDisableTiming),
+                      "create an event");
+}
+
+PinnedStage::~PinnedStage() {
+  const DriverFunctions &call = resources.driver.call;
+  ContextScope scope(resources.driver, resources.context);
+  for (Slot &slot : slots) {
+    if (slot.copied)
+      (void)call.eventDestroy(slot.copied);
+    if (slot.memory)
+      (void)call.memFreeHost(slot.memory);
+  }
+  if (taken)
+    (void)call.eventDestroy(taken);
+  if (!beside)
+    return;
+  resources.memory.release(beside);
+  resources.bytes -= bytes;
+}
+
+Status PinnedStage::check(DriverResult result) const {
+  return resources.driver.check(result, "copy to the GPU while it works");
+}
+
+StatusOr<std::byte *> PinnedStage::memory() {
+  ContextScope scope(resources.driver, resources.context);
+  if (!scope.status().ok())
+    return scope.status();
+  current = 1 - current;
+  Slot &slot = slots[current];
+  if (slot.busy) {
+    slot.busy = false;
+    Status status = check(resources.driver.call.eventSynchronize(slot.copied));
+    if (!status.ok())
+      return status;
+  }
+  return static_cast<std::byte *>(slot.memory);
+}
+
+Status PinnedStage::send() {
+  const DriverFunctions &call = resources.driver.call;
+  ContextScope scope(resources.driver, resources.context);
+  Status status = scope.status();
+  sent = nullptr;
+  // The value before has to have been read.
+  if (status.ok() && wasTaken)
+    status = check(call.streamWaitEvent(resources.copies, taken, /*flags=*/0));
+  Slot &slot = slots[current];
+  if (status.ok() && bytes > 0)
+    status = check(
+        call.memcpyHtoDAsync(beside, slot.memory, bytes, resources.copies));
+  if (!status.ok())
+    return status;
+  // Whether or not the event is recorded, the slot is being read.
+  slot.busy = true;
+  status = check(call.eventRecord(slot.copied, resources.copies));
+  if (status.ok())
+    sent = slot.copied;
+  return status;
+}
+
+Status PinnedStage::commit() {
+  if (!sent)
+    return Status(StatusCode::Usage, "an input is given a value that was not "
+                                     "sent to the GPU");
+  const DriverFunctions &call = resources.driver.call;
+  ContextScope scope(resources.driver, resources.context);
+  Status status = scope.status();
+  // The copy has to have ended; then the functions' stream moves the value.
+  if (status.ok())
+    status =
+        check(call.streamWaitEvent(resources.functions, sent, /*flags=*/0));
+  sent = nullptr;
+  if (status.ok() && bytes > 0)
+    status =
+        check(call.memcpyDtoDAsync(input, beside, bytes, resources.functions));
+  if (status.ok())
+    status = check(call.eventRecord(taken, resources.functions));
+  wasTaken |= status.ok();
+  return status;
+}
+
+} // namespace mpc::runtime::cuda

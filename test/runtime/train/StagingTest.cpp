@@ -1,0 +1,216 @@
+// Batches on their way to the device while the step before runs: in which order
+// things happen, and that nothing changes by it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "TrainerFixture.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mpc::runtime::train {
+namespace {
+
+/// A model that takes inputs while it runs, and notes what it is asked for.
+class StagingModel : public ToyModel {
+public:
+  using ToyModel::ToyModel;
+
+  Status setInput(std::string_view function, std::string_view name,
+                  const void *bytes, size_t size) override {
+    if (name == "x")
+      calls.push_back("set");
+    if (name == "learning_rate" || name == "seed")
+      scalars.emplace_back(name);
+    return ToyModel::setInput(function, name, bytes, size);
+  }
+  StatusOr<std::byte *> stagingMemory(std::string_view function,
+                                      std::string_view name) override {
+    if (!room)
+      return Status(StatusCode::Device, "no room");
+    std::vector<std::byte> &memory = staged[keyOf(function, name)];
+    memory.resize(64);
+    return memory.data();
+  }
+  Status stage(std::string_view, std::string_view name) override {
+    if (name == "x")
+      calls.push_back("stage");
+    // A copy that fails now and then.
+    return ++stages % failing ? Status()
+                              : Status(StatusCode::Device, "cannot copy");
+  }
+  Status setStaged(std::string_view function, std::string_view name) override {
+    if (name == "x")
+      calls.push_back("take");
+    const size_t size = name == "x" ? kBatch * kFeatures * sizeof(float)
+                                    : kBatch * sizeof(int64_t);
+    return ToyModel::setInput(function, name,
+                              staged.at(keyOf(function, name)).data(), size);
+  }
+  Status run(std::string_view function) override {
+    calls.push_back("run");
+    return ToyModel::run(function);
+  }
+  StatusOr<Tensor> output(std::string_view function,
+                          std::string_view name) override {
+    if (name == "loss")
+      calls.push_back("loss");
+    return ToyModel::output(function, name);
+  }
+
+  bool room = true;
+  int64_t failing = 1 << 20; ///< every so many calls of `stage` fail
+  int64_t stages = 0;
+  std::vector<std::string> calls, scalars;
+  std::map<std::string, std::vector<std::byte>> staged;
+
+private:
+  static std::string keyOf(std::string_view function, std::string_view name) {
+    return std::string(function) + " " + std::string(name);
+  }
+};
+
+using Staging = Trainer;
+
+using Calls = std::vector<std::string>;
+
+TEST_F(Staging, TheNextBatchIsStagedBeforeTheLossIsWaitedFor) {
+  options.maxSteps = 3;
+  StagingModel model;
+  ASSERT_TRUE(run(model).ok());
+  EXPECT_EQ(model.calls, (Calls{"set", "run", "stage", "loss", "take", "run",
+                                "stage", "loss", "take", "run", "loss"}));
+}
+
+TEST_F(Staging, AnEpochsFirstBatchIsStagedInTheEpochBefore) {
+  options.epochs = 2;
+  StagingModel model;
+  ASSERT_TRUE(run(model).ok());
+  EXPECT_EQ(std::count(model.calls.begin(), model.calls.end(), "set"), 1);
+  EXPECT_EQ(std::count(model.calls.begin(), model.calls.end(), "take"), 9);
+}
+
+/// What `train` leaves in a model that stages and in one that does not.
+void expectSame(StagingModel &model, ToyModel &other) {
+  EXPECT_EQ(stateOf(model), stateOf(other));
+  EXPECT_EQ(model.firstFeatures, other.firstFeatures);
+  EXPECT_GT(std::count(model.calls.begin(), model.calls.end(), "take"), 3);
+}
+
+TEST_F(Staging, ChangesNothing) {
+  options.epochs = 3;
+  for (LastBatch last : {LastBatch::Drop, LastBatch::Keep})
+    for (int64_t accumulate : {1, 2})
+      for (bool shuffle : {false, true}) {
+        options.lastBatch = last;
+        options.shuffle = shuffle;
+        ToyModel plain(accumulate);
+        StagingModel model(accumulate);
+        const Dataset evalData = toyData(plain, 6);
+        ASSERT_TRUE(run(plain, 22, &evalData).ok());
+        ASSERT_TRUE(run(model, 22, &evalData).ok());
+        expectSame(model, plain);
+      }
+}
+
+TEST_F(Staging, AResumedRunBindsItsFirstBatch) {
+  for (int64_t accumulate : {1, 2}) {
+    options = TrainOptions();
+    options.schedule.learningRate = 0.05;
+    options.epochs = 4;
+    ToyModel plain(accumulate);
+    ASSERT_TRUE(run(plain).ok());
+    // The one before has staged the batch that comes next, for nothing.
+    options.checkpointDir = directory / std::to_string(accumulate);
+    stop = 0;
+    StagingModel first(accumulate);
+    recorder = Recorder();
+    recorder.onStep = [&](const StepReport &report) {
+      stop = report.step == 3 ? 15 : 0;
+    };
+    ASSERT_TRUE(
+        train(first, toyData(first, 20), nullptr, options, &recorder, &stop)
+            .ok());
+    stop = 0;
+    options.resume = "auto";
+    StagingModel second(accumulate);
+    ASSERT_TRUE(run(second).ok());
+    EXPECT_EQ(second.calls.front(), "set");
+    EXPECT_EQ(stateOf(second), stateOf(plain));
+  }
+}
+
+TEST_F(Staging, WhatCannotBeStagedIsBound) {
+  options.epochs = 2;
+  ToyModel plain;
+  ASSERT_TRUE(run(plain).ok());
+  StagingModel model;
+  model.failing = 3;
+  ASSERT_TRUE(run(model).ok());
+  expectSame(model, plain);
+  EXPECT_GT(std::count(model.calls.begin(), model.calls.end(), "set"), 3);
+}
+
+TEST_F(Staging, WithoutRoomEachBatchIsBound) {
+  options.epochs = 2;
+  ToyModel plain;
+  ASSERT_TRUE(run(plain).ok());
+  StagingModel model;
+  model.room = false;
+  ASSERT_TRUE(run(model).ok());
+  EXPECT_EQ(stateOf(model), stateOf(plain));
+  EXPECT_EQ(std::count(model.calls.begin(), model.calls.end(), "set"), 10);
+  EXPECT_EQ(std::count(model.calls.begin(), model.calls.end(), "stage"), 0);
+}
+
+TEST_F(Staging, EvaluationsStageTheirBatches) {
+  StagingModel model;
+  ToyModel plain;
+  const Dataset data = toyData(plain, 14);
+  const StatusOr<EvalResult> staged = evaluate(model, data),
+                             bound = evaluate(plain, data);
+  ASSERT_TRUE(staged.ok() && bound.ok());
+  EXPECT_EQ(staged->loss, bound->loss);
+  EXPECT_EQ(staged->accuracy, bound->accuracy);
+  EXPECT_EQ(staged->samples, 14);
+  // The rest, which fills no batch, is run beside two other sets of samples.
+  EXPECT_EQ(model.calls, (Calls{"set", "run", "stage", "take", "run", "stage",
+                                "take", "run", "set", "run", "set", "run"}));
+}
+
+/// A launch waits for each value that is sent.
+TEST_F(Staging, ScalarsAreSentWhenTheyChange) {
+  options.maxSteps = 5;
+  options.epochs = 2;
+  StagingModel model;
+  ASSERT_TRUE(run(model).ok());
+  EXPECT_EQ(model.scalars, (Calls{"learning_rate", "seed"}));
+  options.schedule.warmupSteps = 3;
+  StagingModel warmed;
+  ASSERT_TRUE(run(warmed).ok());
+  EXPECT_EQ(warmed.scalars,
+            (Calls{"learning_rate", "seed", "learning_rate", "learning_rate"}));
+}
+
+/// The search for the first value that is not finite runs steps again, others
+/// than the one that was staged last.
+TEST_F(Staging, ASearchForNonFiniteValuesBindsWhatItRuns) {
+  options.epochs = 5;
+  options.maxNonfinite = 3;
+  std::string messages[2];
+  StagingModel model;
+  ToyModel plain;
+  const auto fail = [&](ToyModel &trained) {
+    trained.disturb = [](int64_t attempt, double &loss, bool &) {
+      if (attempt >= 7)
+        loss = std::nan("");
+    };
+    return run(trained).status();
+  };
+  const Status status = fail(model);
+  EXPECT_EQ(status.getCode(), StatusCode::Numeric);
+  EXPECT_EQ(status.message(), fail(plain).message());
+  EXPECT_EQ(model.firstFeatures, plain.firstFeatures);
+}
+
+} // namespace
+} // namespace mpc::runtime::train
