@@ -1,7 +1,7 @@
 """Gathers what a machine with a GPU needs to check mpc there, without compiler
 or network: artifacts, inputs, expected results, and the runtime's sources.
 
-    pack.py [--output DIR] [--target sm_90] [--parts NAME,...]
+    pack.py [--output DIR] [--target sm_90] [--parts NAME,...] [--no-archive]
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -377,6 +377,9 @@ def main():
     parser.add_argument("--output", default=ROOT / "build" / "gpu-check")
     parser.add_argument("--target", default="sm_90")
     parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument(
+        "--no-archive", action="store_true", help="for a GPU of this machine"
+    )
     options = parser.parse_args()
     folder = pathlib.Path(options.output).resolve()
     shutil.rmtree(folder, ignore_errors=True)
@@ -390,6 +393,8 @@ def main():
     add_sources(pack)
     with open(folder / "manifest.json", "w", encoding="utf-8") as file:
         json.dump(pack.manifest, file, indent=1)
+    if options.no_archive:
+        return
     archive = shutil.make_archive(
         str(folder), "gztar", folder.parent, folder.name
     )
