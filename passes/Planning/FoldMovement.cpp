@@ -307,6 +307,34 @@ void GPUProduct::fold() {
 }
 
 //===----------------------------------------------------------------------===//
+// Casts in front of transposes
+//===----------------------------------------------------------------------===//
+
+/// Whether the kernel of `region` casts one tensor and does nothing else.
+static bool isCast(RegionOp region) {
+  Operation &cast = region.getBody().front().front();
+  return isa<amp::CastOp>(cast) && region->getNumOperands() == 1 &&
+         region->getNumResults() == 1 &&
+         cast.getNextNode() == region.getBody().front().getTerminator();
+}
+
+/// Lets the kernel of a transpose cast what it stores, where nothing else reads
+/// what another kernel casts for it: images, on their way to be channels last,
+/// or the gradients of filters, on their way back.
+static void foldCastIntoTranspose(RegionOp movement) {
+  if (!isa_and_nonnull<TransposeOp>(findMovement(movement)))
+    return;
+  Value moved = movement->getOperand(0);
+  auto maker = moved.getDefiningOp<RegionOp>();
+  if (!maker || !moved.hasOneUse() || !isCast(maker))
+    return;
+  Value source = maker->getOperand(0);
+  movement->setOperand(0, source);
+  movement.getBody().getArgument(0).setType(source.getType());
+  maker.erase();
+}
+
+//===----------------------------------------------------------------------===//
 // The pass
 //===----------------------------------------------------------------------===//
 
@@ -331,6 +359,8 @@ void FoldMovementPass::runOnOperation() {
     for (auto product : llvm::make_early_inc_range(block.getOps<MatMulOp>()))
       GPUProduct(product, target).fold();
     eraseUnread(block);
+    for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
+      foldCastIntoTranspose(region);
   }
   for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
     foldSection(region, target);

@@ -100,7 +100,8 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
     On a GPU, whose library takes one distance between the matrices of a batch:
     the operands and the result of a product that the library does are left where
     they are if the calls it takes then, one for each index of the other axes of
-    the batch, cost less than the kernels that move (`TargetInfo`).
+    the batch, cost less than the kernels that move (`TargetInfo`). The kernel
+    of a transpose casts what another kernel would cast for it alone.
 
     On any target a slice whose elements lie side by side, such as some rows of a
     matrix, is read there too, by whatever reads it.

@@ -3,8 +3,8 @@
 // On a GPU a slice is a block of threads. They divide in teams of `lanes`
 // adjacent ones: a team takes a row, its threads share the columns. The
 // parallel axis is that of a CPU except in column reductions, where an index is
-// a block of columns and the teams share what is reduced, and in transposes and
-// products on Tensor Cores, where it is a tile of the result.
+// a block of columns and the teams share what is reduced, and in transposes of
+// wide matrices and products on Tensor Cores, where it is a tile of the result.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_HEROES_PARTITIONS_H

@@ -91,3 +91,40 @@ func.func @moved(%x: tensor<32x4x16xf32>, %w: tensor<16x16xf32>, %o: tensor<4x8x
   %3 = mpc.matmul %2, %u : (tensor<4x8x8xbf16>, tensor<4x8x8xbf16>) -> tensor<4x8x8xbf16>
   return %1, %3 : tensor<4x32x16xf32>, tensor<4x8x8xbf16>
 }
+
+// The kernel that turns an image rounds it.
+// CHECK-LABEL: func.func @image
+// CHECK-NOT: pointwise
+// CHECK: mpc.region movement(%arg0) {kernel = "turn"} : (tensor<2x3x4x4xf32>) -> tensor<2x4x4x3xbf16>
+// CHECK: mpc.transpose %{{.*}} : (tensor<2x3x4x4xf32>) -> tensor<2x4x4x3xbf16>
+func.func @image(%x: tensor<2x3x4x4xf32>) -> tensor<2x4x4x3xbf16> {
+  %0 = mpc.region pointwise (%x) {kernel = "round"} : (tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xbf16> {
+  ^bb0(%a: tensor<2x3x4x4xf32>):
+    %b = amp.cast %a : (tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xbf16>
+    mpc.yield %b : tensor<2x3x4x4xbf16>
+  }
+  %1 = mpc.region movement (%0) {kernel = "turn"} : (tensor<2x3x4x4xbf16>) -> tensor<2x4x4x3xbf16> {
+  ^bb0(%a: tensor<2x3x4x4xbf16>):
+    %b = mpc.transpose %a {perm = array<i64: 0, 2, 3, 1>} : (tensor<2x3x4x4xbf16>) -> tensor<2x4x4x3xbf16>
+    mpc.yield %b : tensor<2x4x4x3xbf16>
+  }
+  return %1 : tensor<2x4x4x3xbf16>
+}
+
+// What others read as well is rounded once for all.
+// CHECK-LABEL: func.func @shared
+// CHECK: mpc.region pointwise(%arg0)
+// CHECK: mpc.region movement({{.*}}) {kernel = "turn"} : (tensor<2x3x4x4xbf16>) -> tensor<2x4x4x3xbf16>
+func.func @shared(%x: tensor<2x3x4x4xf32>) -> (tensor<2x4x4x3xbf16>, tensor<2x3x4x4xbf16>) {
+  %0 = mpc.region pointwise (%x) {kernel = "round"} : (tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xbf16> {
+  ^bb0(%a: tensor<2x3x4x4xf32>):
+    %b = amp.cast %a : (tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xbf16>
+    mpc.yield %b : tensor<2x3x4x4xbf16>
+  }
+  %1 = mpc.region movement (%0) {kernel = "turn"} : (tensor<2x3x4x4xbf16>) -> tensor<2x4x4x3xbf16> {
+  ^bb0(%a: tensor<2x3x4x4xbf16>):
+    %b = mpc.transpose %a {perm = array<i64: 0, 2, 3, 1>} : (tensor<2x3x4x4xbf16>) -> tensor<2x4x4x3xbf16>
+    mpc.yield %b : tensor<2x4x4x3xbf16>
+  }
+  return %1, %0 : tensor<2x4x4x3xbf16>, tensor<2x3x4x4xbf16>
+}
