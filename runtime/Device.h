@@ -86,11 +86,10 @@ public:
   /// Host memory of the input's size, to write the next value to. Waits until
   /// the device has read what was sent from there before.
   virtual StatusOr<std::byte *> memory() = 0;
-  /// Starts to copy what the memory asked for last holds, which stays as it is
-  /// until it is asked for again. Returns at once.
+  /// Makes what the memory asked for last holds the input's value, in order
+  /// with `run`, though it is copied while functions run. Returns at once; the
+  /// memory stays as it is until it is asked for again.
   virtual Status send() = 0;
-  /// Makes what was sent last the input's value, in order with `run`; once.
-  virtual Status commit() = 0;
 };
 
 class Device {

@@ -413,17 +413,7 @@ Status Session::stage(std::string_view function, std::string_view name) {
   if (Status status = checkInputIndices(*input, staged.memory); !status.ok())
     return status;
   staged.memory = nullptr;
-  return staged.stage->send();
-}
-
-Status Session::setStaged(std::string_view function, std::string_view name) {
-  StatusOr<InputPlace> input = impl->findInput(function, name);
-  if (!input.ok())
-    return input.status();
-  if (!input->staged().stage)
-    return Status(StatusCode::Usage,
-                  "input '" + input->declared().name + "' was not staged");
-  Status status = input->staged().stage->commit();
+  Status status = staged.stage->send();
   if (status.ok())
     input->instance->bound[input->index] = true;
   return status;

@@ -44,15 +44,13 @@ public:
                   const void *bytes, size_t size);
 
   /// Host memory to write an input's next value to while a function runs, as
-  /// large as the input; `stage` then starts its way to the device, and
-  /// `setStaged` makes it the input's value as setInput does, in order with
-  /// `run`. Null where the device has no such way.
+  /// large as the input; `stage` then makes it the input's value as setInput
+  /// does, in order with `run`, though it is copied at once. Null where the
+  /// device has no such way.
   StatusOr<std::byte *> stagingMemory(std::string_view function,
                                       std::string_view name);
   /// Usage where `stagingMemory` was not asked for it.
   Status stage(std::string_view function, std::string_view name);
-  /// Usage where nothing was staged since.
-  Status setStaged(std::string_view function, std::string_view name);
 
   /// Runs a function over the inputs bound and the state.
   Status run(std::string_view function);

@@ -80,38 +80,26 @@ StatusOr<std::byte *> PinnedStage::memory() {
 Status PinnedStage::send() {
   const DriverFunctions &call = resources.driver.call;
   ContextScope scope(resources.driver, resources.context);
-  Status status = scope.status();
-  sent = nullptr;
+  if (!scope.status().ok() || bytes == 0)
+    return scope.status();
   // The value before has to have been read.
-  if (status.ok() && wasTaken)
+  Status status;
+  if (wasTaken)
     status = check(call.streamWaitEvent(resources.copies, taken, /*flags=*/0));
   Slot &slot = slots[current];
-  if (status.ok() && bytes > 0)
+  if (status.ok())
     status = check(
         call.memcpyHtoDAsync(beside, slot.memory, bytes, resources.copies));
   if (!status.ok())
     return status;
-  // Whether or not the event is recorded, the slot is being read.
   slot.busy = true;
   status = check(call.eventRecord(slot.copied, resources.copies));
+  // Once it is there, and the functions that were started before have ended,
+  // their stream moves it.
   if (status.ok())
-    sent = slot.copied;
-  return status;
-}
-
-Status PinnedStage::commit() {
-  if (!sent)
-    return Status(StatusCode::Usage, "an input is given a value that was not "
-                                     "sent to the GPU");
-  const DriverFunctions &call = resources.driver.call;
-  ContextScope scope(resources.driver, resources.context);
-  Status status = scope.status();
-  // The copy has to have ended; then the functions' stream moves the value.
+    status = check(
+        call.streamWaitEvent(resources.functions, slot.copied, /*flags=*/0));
   if (status.ok())
-    status =
-        check(call.streamWaitEvent(resources.functions, sent, /*flags=*/0));
-  sent = nullptr;
-  if (status.ok() && bytes > 0)
     status =
         check(call.memcpyDtoDAsync(input, beside, bytes, resources.functions));
   if (status.ok())

@@ -35,7 +35,6 @@ public:
 
   StatusOr<std::byte *> memory() override;
   Status send() override;
-  Status commit() override;
 
 private:
   /// Pinned memory of the input's size, and the end of the copy out of it.
@@ -57,7 +56,6 @@ private:
   std::array<Slot, 2> slots;
   size_t current = 0;       ///< the slot whose memory was asked for last
   DevicePointer beside = 0; ///< the value that was sent, on the GPU
-  Event sent = nullptr;     ///< it is there; null: nothing was sent
   Event taken = nullptr;    ///< the functions' stream has read it
   bool wasTaken = false;
 };

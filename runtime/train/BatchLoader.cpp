@@ -31,13 +31,10 @@ Status BatchLoader::bind(const Dataset &data, Trainee &model,
                          const std::string &function, const int64_t *positions,
                          AugmentedEpoch epoch) {
   const bool isForeseen = next.is(positions, epoch);
-  if (isStaged) {
-    isStaged = false;
-    if (isForeseen)
-      return forEachInput(model, function, [&](const std::string &name) {
-        return model.setStaged(function, name);
-      });
-  }
+  const bool isThere = isStaged && isForeseen;
+  isStaged = false;
+  if (isThere)
+    return Status();
   // Another batch than was foreseen, as after a checkpoint, is gathered here.
   if (!gathering.valid())
     return data.bind(model, function, positions, epoch);

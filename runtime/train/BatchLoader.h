@@ -37,14 +37,14 @@ public:
                const std::string &function, const NextBatch &nextBatch);
 
   /// To be called after the function was started: gathers the batch after it
-  /// and starts its way to the device, where that is possible. If anything
-  /// fails, `bind` does it again and says so.
+  /// and hands it to the model, where that is possible. If anything fails,
+  /// `bind` does it again and says so.
   void stage(const Dataset &data, Trainee &model, const std::string &function,
              const NextBatch &nextBatch);
 
 private:
   bool isStaging = false;
-  bool isStaged = false; ///< `next` is on its way to the device
+  bool isStaged = false; ///< the inputs have `next`
   std::future<StatusOr<GatheredBatch>> gathering;
   BatchSamples next;
 };

@@ -31,9 +31,6 @@ public:
   Status stage(std::string_view function, std::string_view name) override {
     return session.stage(function, name);
   }
-  Status setStaged(std::string_view function, std::string_view name) override {
-    return session.setStaged(function, name);
-  }
   Status run(std::string_view function) override {
     return session.run(function);
   }

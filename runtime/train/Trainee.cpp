@@ -29,17 +29,9 @@ const Port *FunctionPorts::inputCalled(std::string_view name) const {
   return found == inputs.end() ? nullptr : &*found;
 }
 
-static Status cannotStage() {
+Status Trainee::stage(std::string_view, std::string_view) {
   return Status(StatusCode::Unsupported,
                 "the model takes no input while it runs");
-}
-
-Status Trainee::stage(std::string_view, std::string_view) {
-  return cannotStage();
-}
-
-Status Trainee::setStaged(std::string_view, std::string_view) {
-  return cannotStage();
 }
 
 StatusOr<std::vector<Tensor>>

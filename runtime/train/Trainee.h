@@ -80,14 +80,12 @@ public:
   virtual const TraineeInfo &info() const = 0;
   virtual Status setInput(std::string_view function, std::string_view name,
                           const void *bytes, size_t size) = 0;
-  /// Session::stagingMemory, stage and setStaged; by default there is no such
-  /// way.
+  /// Session::stagingMemory and stage; by default there is no such way.
   virtual StatusOr<std::byte *> stagingMemory(std::string_view function,
                                               std::string_view name) {
     return static_cast<std::byte *>(nullptr);
   }
   virtual Status stage(std::string_view function, std::string_view name);
-  virtual Status setStaged(std::string_view function, std::string_view name);
   virtual Status run(std::string_view function) = 0;
   virtual StatusOr<Tensor> output(std::string_view function,
                                   std::string_view name) = 0;

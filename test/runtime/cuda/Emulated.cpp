@@ -173,10 +173,7 @@ Status train(const ArtifactBuilder &builder) {
   // The first input is uploaded, the others on their way while a step runs.
   Status status = setX(**session, 1);
   for (int i = 0; i < 3 && status.ok(); ++i) {
-    if (i > 0)
-      status = (*session)->setStaged("step", "x");
-    if (status.ok())
-      status = (*session)->run("step");
+    status = (*session)->run("step");
     if (status.ok())
       status = stageX(**session, 1);
   }

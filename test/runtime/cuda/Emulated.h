@@ -50,8 +50,7 @@ Floats values(const StatusOr<Tensor> &tensor);
 /// Sets all elements of the input of `countingTrainee`.
 Status setX(Session &session, float value);
 
-/// Writes that value to memory from which it becomes the input's by
-/// Session::setStaged.
+/// The same by Session::stage.
 Status stageX(Session &session, float value);
 
 /// Three steps and their results: every kind of call a session makes.
