@@ -8,6 +8,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Decompose.h"
 
+#include "compiler/Dialect/MPC/Target.h"
+
 #include <limits>
 
 using namespace mlir;
@@ -69,6 +71,9 @@ public:
 
   /// The loss of every row from log-probabilities in rows.
   Value rowLosses(Value logProb);
+  /// The same from `scores` less `log`, of which there is one a row. A row's
+  /// own score is found in the pass that makes the logarithm.
+  Value rowLosses(Value scores, Value log);
 
   /// Those losses as the reduction asks. A mean over nothing is 0 or NaN.
   Value reduceRows(Value row, RankedTensorType type, bool zeroIfEmpty);
@@ -97,6 +102,10 @@ public:
   bool weighted;
 
 private:
+  /// One value per row: that of its label's class, 0 where it has none.
+  Value pickLabel(Value rows);
+  /// Losses of rows times their weights.
+  Value weighRows(Value row);
   Value withoutIgnored(Value rows);
   /// Whether the label of every row is a class that is not ignored, as i1.
   Value countingRows() { return e.isNonZero(sum(withoutIgnored(hot))); }
@@ -113,14 +122,27 @@ Value ClassRows::withoutIgnored(Value rows) {
   return e.emit<MulOp>(rows, e.constant(DenseElementsAttr::get(type, mask)));
 }
 
+// Selecting, not multiplying: that of another class may be -inf.
+Value ClassRows::pickLabel(Value rows) {
+  return sum(e.emit<SelectOp>(e.isNonZero(hot), rows, e.scalar(0.0)));
+}
+
+Value ClassRows::weighRows(Value row) {
+  Value weights = rowWeights();
+  return weights ? e.emit<SelectOp>(e.isNonZero(weights),
+                                    e.emit<MulOp>(row, weights), e.scalar(0.0))
+                 : row;
+}
+
 Value ClassRows::rowLosses(Value logProb) {
-  // Selecting, not multiplying: another class's log-probability may be -inf.
-  Value picked = e.emit<SelectOp>(e.isNonZero(hot), logProb, e.scalar(0.0));
-  Value row = e.emit<NegOp>(sum(picked));
-  if (Value weights = rowWeights())
-    row = e.emit<SelectOp>(e.isNonZero(weights), e.emit<MulOp>(row, weights),
-                           e.scalar(0.0));
-  return row;
+  return weighRows(e.emit<NegOp>(pickLabel(logProb)));
+}
+
+Value ClassRows::rowLosses(Value scores, Value log) {
+  Value row = e.emit<NegOp>(e.emit<SubOp>(pickLabel(scores), log));
+  // A row whose label is no class has a logarithm too, but no loss.
+  return weighted ? weighRows(row)
+                  : e.emit<SelectOp>(countingRows(), row, e.scalar(0.0));
 }
 
 Value ClassRows::reduceRows(Value row, RankedTensorType type,
@@ -193,7 +215,10 @@ SmallVector<Value> mpc::decompose(SoftmaxCrossEntropyLossOp op, Emitter &e) {
   Value exact = e.emit<SubOp>(sub, log);
   Value logProb =
       element == e.compute ? exact : e.emitAs<SubOp>(element, sub, log);
-  Value row = classes.rowLosses(exact);
+  // On a GPU a pass over long rows costs more than one more sum in another; on
+  // a CPU, where rows are in a cache, sums keep their order.
+  Value row = getTarget(op).isGPU() ? classes.rowLosses(sub, log)
+                                    : classes.rowLosses(exact);
   if (double smoothing = op.getLabelSmoothing().convertToDouble())
     row = classes.smooth(row, exact, smoothing);
   return {classes.reduceRows(row, op.getLoss().getType(), op.getZeroIfEmpty()),

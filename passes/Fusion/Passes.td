@@ -347,6 +347,8 @@ def SinkMovementPass : FusionPass<"mpc-sink-movement"> {
     that are left (`mpc-split-contractions`, `plan-fold-movement`). Every element
     is computed as before. An op whose result is wider stays, or wider elements would be moved.
 
+    A cast of a reshaped value becomes a view of the value's own cast to that type, where there is one: `cast(reshape(x))` beside `cast(x)`.
+
     Before:
 
     ```mlir
@@ -449,6 +451,8 @@ def NormalizeReductionsPass : FusionPass<"mpc-normalize-reductions"> {
     together, and large ones in two steps so that threads share the first: over
     some of the axes, or over `parts` of one long axis. On a CPU a thread takes
     wide rows whole (compiler/Kernels/ColumnBands.h), so these are large sooner.
+    On a GPU sums of columns are in as many parts as give each multiprocessor of
+    a large one about four blocks of 64 columns.
     `mpc.sum_to_size` becomes `mpc.reduce_sum`; reshapes restore the shape. A scatter that adds up floats of
     16 bits does so in f32, and a cast rounds its result.
 

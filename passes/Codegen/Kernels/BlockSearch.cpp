@@ -44,23 +44,11 @@ Value BlockSearch::getMark(Value place) {
   return toIndex(b, context.load(marks, place, 1, 1));
 }
 
-// Lists what passes of one round, and returns how many that are. A warp tests
-// adjacent numbers, 32 at once, so places follow from how many the warps before
-// it and the lanes below found.
-Value BlockSearch::list(Value first, Test test) {
-  Value thread = createThreadId(b, threads);
-  Value lane = arith::AndIOp::create(b, thread, createWord(b, kWarpSize - 1));
-  Value warp = arith::ShRUIOp::create(b, thread,
-                                      createWord(b, llvm::Log2_64(kWarpSize)));
-  // Each test of a warp leaves a bit for each lane.
-  struct Tested {
-    Value offset, passes, mark, lanes;
-  };
+// What this thread tests of the round from number `first` on: a warp tests
+// adjacent numbers, 32 at once, from `start` on.
+SmallVector<BlockSearch::Tested> BlockSearch::runTests(Value first, Value start,
+                                                       Test test) {
   SmallVector<Tested> tested;
-  Value start = arith::AddIOp::create(
-      b, lane,
-      arith::MulIOp::create(b, warp, createWord(b, share * kWarpSize)));
-  Value found = createWord(b, 0);
   for (int64_t turn = 0; turn < share; ++turn) {
     Value offset =
         arith::AddIOp::create(b, start, createWord(b, turn * kWarpSize));
@@ -75,33 +63,57 @@ Value BlockSearch::list(Value first, Test test) {
     Found result = test(number);
     if (exists)
       result.passes = arith::AndIOp::create(b, result.passes, exists);
-    tested.push_back(
-        {offset, result.passes, result.mark, collectLanes(b, result.passes)});
+    tested.push_back({offset, result.passes, result.mark, Value()});
   }
-  for (const Tested &one : tested)
-    found = arith::AddIOp::create(b, found, countBits(b, one.lanes));
+  // Each test of a warp leaves a bit for each lane. No load is moved over such
+  // an exchange, so all tests come before the first one.
+  for (Tested &one : tested)
+    one.lanes = collectLanes(b, one.passes);
+  return tested;
+}
 
-  // How many all warps found, and those before this one.
+// How many all warps found, of which this thread's found `own`, and how many
+// those before this one.
+std::pair<Value, Value> BlockSearch::addTotals(Value warp, Value lane,
+                                               Value own) {
   Value isFirstLane = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane,
                                             createWord(b, 0));
   emitWhere(b, isFirstLane,
-            [&] { context.store(found, totals, toIndex(b, warp), 1); });
+            [&] { context.store(own, totals, toIndex(b, warp), 1); });
   emitBarrier(b);
-  Value all = createWord(b, 0), place = createWord(b, 0);
+  Value all = createWord(b, 0), before = createWord(b, 0);
   for (int64_t other = 0; other < threads / kWarpSize; ++other) {
     Value total = context.load(totals, createIndex(b, other), 1, 1);
     Value isBefore = arith::CmpIOp::create(b, arith::CmpIPredicate::ult,
                                            createWord(b, other), warp);
-    place = arith::AddIOp::create(
-        b, place,
-        arith::SelectOp::create(b, isBefore, total, createWord(b, 0)));
+    Value counted =
+        arith::SelectOp::create(b, isBefore, total, createWord(b, 0));
+    before = arith::AddIOp::create(b, before, counted);
     all = arith::AddIOp::create(b, all, total);
   }
+  return {all, before};
+}
+
+// Lists what passes of one round, and returns how many that are. Places follow
+// from how many the warps before this one and the lanes below found.
+Value BlockSearch::list(Value first, Test test) {
+  Value thread = createThreadId(b, threads);
+  Value lane = arith::AndIOp::create(b, thread, createWord(b, kWarpSize - 1));
+  Value warp = arith::ShRUIOp::create(b, thread,
+                                      createWord(b, llvm::Log2_64(kWarpSize)));
+  Value start = arith::AddIOp::create(
+      b, lane,
+      arith::MulIOp::create(b, warp, createWord(b, share * kWarpSize)));
+  SmallVector<Tested> tested = runTests(first, start, test);
+  Value own = createWord(b, 0);
+  for (const Tested &one : tested)
+    own = arith::AddIOp::create(b, own, countBits(b, one.lanes));
+  auto [all, place] = addTotals(warp, lane, own);
   // Each thread lists what it found.
   Value below = arith::SubIOp::create(
       b, arith::ShLIOp::create(b, createWord(b, 1), lane), createWord(b, 1));
   for (const Tested &one : tested) {
-    emitWhere(b, one.passes, [&] {
+    emitWhere(b, one.passes, [&, place = place] {
       Value lower = countBits(b, arith::AndIOp::create(b, one.lanes, below));
       Value at = toIndex(b, arith::AddIOp::create(b, place, lower));
       context.store(one.offset, numbers, at, 1);

@@ -35,6 +35,16 @@ public:
   mlir::Value getMark(mlir::Value place);
 
 private:
+  /// What a thread found of one number, `offset` behind the round's first, and
+  /// the bits of the warp's lanes that found theirs to pass.
+  struct Tested {
+    mlir::Value offset, passes, mark, lanes;
+  };
+
+  llvm::SmallVector<Tested> runTests(mlir::Value first, mlir::Value start,
+                                     Test test);
+  std::pair<mlir::Value, mlir::Value>
+  addTotals(mlir::Value warp, mlir::Value lane, mlir::Value own);
   mlir::Value list(mlir::Value first, Test test);
 
   KernelContext &context;

@@ -38,6 +38,11 @@ private:
 
   void emitRow(Scope &scope);
   int64_t countVectors(size_t reductionCount) const;
+  /// Elements that a thread takes at once, though one after the other, where
+  /// rows have no vectors: their loads overlap.
+  int64_t countScalars() const {
+    return width == 1 && context.target.isGPU() ? 4 : 1;
+  }
   void reduceLevel(Scope &scope, unsigned level);
   void storeElements(const Scope &scope);
   Carried emitColumns(
@@ -69,8 +74,9 @@ Carried RowEmitter::emitColumns(
   unsigned last = body.getDimensions().size() - 1;
   Team team = dimension == body.getLargest(1) ? context.columns : Team();
   if (dimension < last) {
-    int64_t additions = llvm::divideCeilSigned(
-        body.getSizeAfter(dimension, /*group=*/1), width * vectors);
+    int64_t additions =
+        llvm::divideCeilSigned(body.getSizeAfter(dimension, /*group=*/1),
+                               width > 1 ? width * vectors : 1);
     return emitLoop(b, size, 1, init,
                     [&](Value index, ValueRange carried) {
                       Scope scope = outer;
@@ -81,7 +87,8 @@ Carried RowEmitter::emitColumns(
                     },
                     team, {chain, additions});
   }
-  // The last one in vectors, `vectors` of them side by side.
+  // The last one in vectors, `vectors` of them side by side; scalars all add to
+  // one sum.
   return emitChunks(b, size, width, vectors, init,
                     [&](Chunk chunk, ValueRange carried) {
                       Carried values(carried);
@@ -95,7 +102,7 @@ Carried RowEmitter::emitColumns(
                       }
                       return values;
                     },
-                    team, {chain});
+                    team, {chain, width > 1 ? 1 : vectors});
 }
 
 Carried RowEmitter::accumulate(const Scope &scope, int64_t slot,
@@ -163,7 +170,7 @@ void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
   fragments.evaluate(scope, inputs);
   // One pass over the columns feeds all reductions of the level.
   Carried sums = emitColumns(
-      scope, firstColumn, inputs, std::max<int64_t>(vectors, 1), init,
+      scope, firstColumn, inputs, std::max(vectors, countScalars()), init,
       [&](const Scope &at, int64_t slot, ValueRange carried) {
         return accumulate(at, slot, slots, carried);
       },
@@ -193,7 +200,7 @@ void RowEmitter::storeElements(const Scope &scope) {
       targets.push_back(output.value.node);
   if (targets.empty())
     return;
-  emitColumns(scope, body.getGroup(1).first, targets, 1, {},
+  emitColumns(scope, body.getGroup(1).first, targets, countScalars(), {},
               [&](const Scope &at, int64_t, ValueRange) {
                 for (const Output &output : body.getOutputs())
                   if (output.dimensions & columns)

@@ -102,7 +102,7 @@ func.func private @many_columns(%x: tensor<256x1000x512xbf16>) -> tensor<256x512
 }
 
 // A tile is an index.
-// expected-remark @below {{extent 8, grain 1, inner 60, threads 256, lanes 32, vector 1}}
+// expected-remark @below {{extent 8, grain 1, inner 60, threads 256, lanes 256, vector 1}}
 func.func private @turn(%x: tensor<60x100xbf16>) -> tensor<100x60xbf16>
     attributes {mpc.kernel = #mpc.kernel<movement>} {
   %0 = mpc.transpose %x {perm = array<i64: 1, 0>}

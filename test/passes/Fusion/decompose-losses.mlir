@@ -1,4 +1,5 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-decompose))" | FileCheck %s
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=sm_80},func.func(mpc-decompose))" | FileCheck %s --check-prefix=GPU
 
 // CHECK-LABEL: func.func @mean
 func.func @mean(%x: tensor<32x10xf32>, %l: tensor<32xi64>) -> (tensor<f32>, tensor<32x10xf32>) {
@@ -12,6 +13,23 @@ func.func @mean(%x: tensor<32x10xf32>, %l: tensor<32xi64>) -> (tensor<f32>, tens
   // CHECK: mpc.reduce_sum %{{.*}} {axes = array<i64: 0, 1>, keepdims = true}
   // CHECK: %[[N:.*]] = mpc.constant dense<3.200000e+01>
   // CHECK: mpc.div %{{.*}}, %[[N]]
+  // GPU-LABEL: func.func @mean
+  // GPU: %[[HOT:.*]] = mpc.one_hot %{{.*}} {axis = 1 : i64, depth = 10 : i64}
+  // GPU: %[[MAX:.*]] = mpc.reduce_max %arg0
+  // GPU: %[[SUB:.*]] = mpc.sub %arg0, %[[MAX]]
+  // GPU: %[[LOG:.*]] = mpc.log
+  // GPU: %[[LOGP:.*]] = mpc.sub %[[SUB]], %[[LOG]]
+  // On a GPU the label's score is picked in the pass of the exponentials, before
+  // the logarithm is there.
+  // GPU: %[[IS:.*]] = mpc.cast %[[HOT]] : (tensor<32x10xf32>) -> tensor<32x10xi1>
+  // GPU: %[[PICKED:.*]] = mpc.select %[[IS]], %[[SUB]]
+  // GPU: %[[OWN:.*]] = mpc.reduce_sum %[[PICKED]] {axes = array<i64: 1>, keepdims = true}
+  // GPU: %[[OWN_LOGP:.*]] = mpc.sub %[[OWN]], %[[LOG]]
+  // GPU: %[[ROW:.*]] = mpc.neg %[[OWN_LOGP]]
+  // A label that is no class has no loss.
+  // GPU: %[[COUNT:.*]] = mpc.reduce_sum %[[HOT]] {axes = array<i64: 1>, keepdims = true}
+  // GPU: %[[COUNTS:.*]] = mpc.cast %[[COUNT]] : (tensor<32x1xf32>) -> tensor<32x1xi1>
+  // GPU: mpc.select %[[COUNTS]], %[[ROW]]
   %loss, %logp = mpc.softmax_cross_entropy_loss %x, %l {reduction = #mpc.reduction<mean>}
       : (tensor<32x10xf32>, tensor<32xi64>) -> (tensor<f32>, tensor<32x10xf32>)
   return %loss, %logp : tensor<f32>, tensor<32x10xf32>
