@@ -64,7 +64,8 @@ def train(folder, precision, device, target):
         *("--data", folder / "data.npz", "--precision", precision),
         *("--loss", "softmax_cross_entropy", "--optimizer", "sgd"),
         *("--lr", "0.5", "--epochs", STEPS, "--batch-size", "16"),
-        *("--device", device, "--target", target, "--metrics", metrics),
+        *("--device", device, "--target", target),
+        *("--metrics", metrics, "--overwrite-metrics"),
         *("--output", folder / f"{device}.onnx"),
         env={
             **os.environ,
@@ -89,6 +90,18 @@ def test_loses_what_the_cpu_loses(precision, bias, tmp_path):
         np.testing.assert_allclose(
             weight, expected[name], atol=TOLERANCES[precision], err_msg=name
         )
+
+
+def test_kernels_add_a_bias_to_padded_rows(tmp_path, monkeypatch):
+    """Where the library has no algorithm for a bias."""
+    write_model(tmp_path, bias=True)
+    expected = train(tmp_path, "bf16-mixed", "cuda", "sm_90")
+    log = tmp_path / "choices.log"
+    monkeypatch.setenv("MPC_CUDA_LOG", str(log))
+    monkeypatch.setenv("MPC_EMULATOR_NO_ALGORITHM", "BIAS")
+    gpu = train(tmp_path, "bf16-mixed", "cuda", "sm_90")
+    assert "kernels beside a product: cuBLASLt" in log.read_text()
+    np.testing.assert_allclose(gpu, expected, rtol=TOLERANCES["bf16-mixed"])
 
 
 def plan_step(folder, precision):
