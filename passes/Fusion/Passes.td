@@ -344,8 +344,11 @@ def SinkMovementPass : FusionPass<"mpc-sink-movement"> {
     transposes or reshapes and products, goes in front of the former, where what
     it reads is computed by a contraction or an elementwise op for it alone: it
     becomes part of that kernel, and products can read through the transposes
-    that are left (`mpc-split-contractions`, `plan-fold-movement`). Every element
-    is computed as before. An op whose result is wider stays, or wider elements would be moved.
+    that are left (`mpc-split-contractions`, `plan-fold-movement`). So does one
+    that another op does already to what is in front: one product reads the
+    gradient of scores as it is, another in the shape of the scores, and both have
+    it cast. Every element is computed as before. An op whose result is wider
+    stays, or wider elements would be moved.
 
     A cast of a reshaped value becomes a view of the value's own cast to that type, where there is one: `cast(reshape(x))` beside `cast(x)`.
 

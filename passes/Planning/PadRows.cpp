@@ -132,7 +132,9 @@ static bool isMadeInAnyRows(Value value) {
 /// from being some.
 static bool canPad(Value value) {
   RankedTensorType type = typeOf(value);
+  // Rows of one element are columns, which kernels cannot load a part of.
   if (type.getRank() < 2 || type.getNumElements() == 0 ||
+      type.getShape().back() < kVectorElements ||
       !isa<FloatType>(type.getElementType()) || type.getElementType().isF64() ||
       type.getShape().back() * plan::getElementBytes(type.getElementType()) %
               TargetInfo::kGPUAlignment ==

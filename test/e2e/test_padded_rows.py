@@ -64,7 +64,8 @@ def train(folder, precision, device, target):
         *("--data", folder / "data.npz", "--precision", precision),
         *("--loss", "softmax_cross_entropy", "--optimizer", "sgd"),
         *("--lr", "0.5", "--epochs", STEPS, "--batch-size", "16"),
-        *("--device", device, "--target", target, "--metrics", metrics),
+        *("--device", device, "--target", target),
+        *("--metrics", metrics, "--overwrite-metrics"),
         *("--output", folder / f"{device}.onnx"),
         env={
             **os.environ,
@@ -91,16 +92,46 @@ def test_loses_what_the_cpu_loses(precision, bias, tmp_path):
         )
 
 
-@pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
-def test_products_of_16_bits_find_aligned_rows(precision, tmp_path):
+def test_kernels_add_a_bias_to_padded_rows(tmp_path, monkeypatch):
+    """Where the library has no algorithm for a bias."""
     write_model(tmp_path, bias=True)
+    expected = train(tmp_path, "bf16-mixed", "cuda", "sm_90")
+    log = tmp_path / "choices.log"
+    monkeypatch.setenv("MPC_CUDA_LOG", str(log))
+    monkeypatch.setenv("MPC_EMULATOR_NO_ALGORITHM", "BIAS")
+    gpu = train(tmp_path, "bf16-mixed", "cuda", "sm_90")
+    assert "kernels beside a product: cuBLASLt" in log.read_text()
+    np.testing.assert_allclose(gpu, expected, rtol=TOLERANCES["bf16-mixed"])
+
+
+def plan_step(folder, precision):
+    """The program of a training step, as text."""
     plan = mpctest.mpc_ok(
-        *("compile", tmp_path / "model.onnx", "--emit=plan", "-o", "-"),
+        *("compile", folder / "model.onnx", "--emit=plan", "-o", "-"),
         *("--loss", "softmax_cross_entropy", "--optimizer", "sgd"),
         *("--precision", precision, "--target", "sm_90"),
     ).stdout
     step = plan[plan.index("plan.program @step") :]
-    step = step[: step.index("plan.program @eval")]
+    return step[: step.index("plan.program @eval")]
+
+
+def test_one_kernel_makes_the_gradient_of_scores(tmp_path):
+    """In bf16, and nothing else of its size: both products read that, one in the
+    shape of the scores."""
+    write_model(tmp_path, bias=False)
+    launches = re.findall(
+        r"plan\.launch .*", plan_step(tmp_path, "bf16-mixed")
+    )
+    wide = [launch for launch in launches if "x264x" in launch]
+    assert len(wide) == 1
+    written = wide[0][wide[0].index("outs(") :]
+    assert "256x264xbf16" in written and "x264xf32" not in written
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
+def test_products_of_16_bits_find_aligned_rows(precision, tmp_path):
+    write_model(tmp_path, bias=True)
+    step = plan_step(tmp_path, precision)
     rows = re.findall(r"\bld[abc] = (\d+)", step)
     assert "264" in rows
     assert all(int(row) % 8 == 0 for row in rows), rows
