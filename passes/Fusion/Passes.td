@@ -350,8 +350,6 @@ def SinkMovementPass : FusionPass<"mpc-sink-movement"> {
     it cast. Every element is computed as before. An op whose result is wider
     stays, or wider elements would be moved.
 
-    A cast of a reshaped value becomes a view of the value's own cast to that type, where there is one: `cast(reshape(x))` beside `cast(x)`.
-
     Before:
 
     ```mlir

@@ -2,15 +2,11 @@
 // between a transpose and a product goes in front of the transpose, where it
 // joins the kernel that made its operand. An attention that scales its queries,
 // as PyTorch's exporter writes them, has this between every projection and the
-// product of queries and keys. A cast of a reshaped value that is cast as it is
-// too shares that cast: scores of shape (16, 512, 50257), whose gradient the
-// loss makes as (8192, 50257), are read by one product in each shape.
+// product of queries and keys.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 #include "passes/Fusion/Scaling.h"
-
-#include "compiler/Dialect/AMP/AMP.h"
 
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -88,34 +84,11 @@ struct SinkMovement : RewritePattern {
                                 PatternRewriter &rewriter) const override;
 };
 
-/// cast(reshape(x)) -> reshape(cast(x)), where x has the cast already.
-struct ShareCast : OpRewritePattern<amp::CastOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(amp::CastOp op,
-                                PatternRewriter &rewriter) const override {
-    auto view = op.getInput().getDefiningOp<ReshapeOp>();
-    if (!view)
-      return rewriter.notifyMatchFailure(op, "input is not reshaped");
-    for (Operation *user : view.getInput().getUsers()) {
-      auto other = dyn_cast<amp::CastOp>(user);
-      if (!other || elementOf(other.getOutput()) != elementOf(op.getOutput()) ||
-          other->getBlock() != op->getBlock() || !other->isBeforeInBlock(op))
-        continue;
-      auto shared = rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(),
-                                                           other.getOutput());
-      copyPhase(view, shared);
-      return success();
-    }
-    return rewriter.notifyMatchFailure(op, "the value is not cast as it is");
-  }
-};
-
 struct SinkMovementPass
     : public mpc::impl::SinkMovementPassBase<SinkMovementPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<SinkMovement, ShareCast>(&getContext());
+    patterns.add<SinkMovement>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

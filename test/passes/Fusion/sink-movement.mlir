@@ -103,21 +103,3 @@ func.func @stay(%x: tensor<4x4xf32>, %h: tensor<4x4xbf16>)
   %r4 = mpc.matmul %m4, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %r0, %r1, %r2, %r3, %r4, %b : tensor<4x1xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
-
-// A reshaped value is cast as it is where that cast is there already; a cast to
-// another type, or of a value that is not cast itself, stays.
-// CHECK-LABEL: func.func @share_cast
-// CHECK: %[[CAST:.*]] = amp.cast %arg0 : (tensor<6x4xf32>) -> tensor<6x4xbf16>
-// CHECK-NEXT: %[[VIEW:.*]] = mpc.reshape %[[CAST]] : (tensor<6x4xbf16>) -> tensor<2x3x4xbf16>
-// CHECK-NEXT: %[[F16:.*]] = amp.cast %{{.*}} : (tensor<2x3x4xf32>) -> tensor<2x3x4xf16>
-// CHECK-NEXT: %[[ALONE:.*]] = amp.cast %{{.*}} : (tensor<4x6xf32>) -> tensor<4x6xbf16>
-// CHECK-NEXT: return %[[CAST]], %[[VIEW]], %[[F16]], %[[ALONE]]
-func.func @share_cast(%x: tensor<6x4xf32>, %y: tensor<6x4xf32>) -> (tensor<6x4xbf16>, tensor<2x3x4xbf16>, tensor<2x3x4xf16>, tensor<4x6xbf16>) {
-  %v = mpc.reshape %x : (tensor<6x4xf32>) -> tensor<2x3x4xf32>
-  %w = mpc.reshape %y : (tensor<6x4xf32>) -> tensor<4x6xf32>
-  %0 = amp.cast %x : (tensor<6x4xf32>) -> tensor<6x4xbf16>
-  %1 = amp.cast %v : (tensor<2x3x4xf32>) -> tensor<2x3x4xbf16>
-  %2 = amp.cast %v : (tensor<2x3x4xf32>) -> tensor<2x3x4xf16>
-  %3 = amp.cast %w : (tensor<4x6xf32>) -> tensor<4x6xbf16>
-  return %0, %1, %2, %3 : tensor<6x4xbf16>, tensor<2x3x4xbf16>, tensor<2x3x4xf16>, tensor<4x6xbf16>
-}
