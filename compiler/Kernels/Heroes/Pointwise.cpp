@@ -69,6 +69,28 @@ static KernelPartition shareElements(func::FuncOp kernel, int64_t elements,
   return {elements, grain, 1, kBlockThreads, kBlockThreads, vector};
 }
 
+// Rows of several warps' vectors have as many threads as leave few without one
+// in the last round: 288 vectors are one for each of 288 threads, where 256
+// would do 32 of them in a second round.
+static KernelPartition shareWholeRows(int64_t rows, int64_t columns,
+                                      int64_t vector) {
+  constexpr int64_t mostThreads = 384;
+  KernelPartition partition = shareRows(rows, columns, vector);
+  int64_t vectors = columns / vector;
+  if (vectors <= kWarp || vectors > 4 * kBlockThreads)
+    return partition;
+  int64_t rounds = llvm::divideCeilSigned(vectors, mostThreads);
+  int64_t lanes = llvm::alignTo(llvm::divideCeilSigned(vectors, rounds), kWarp);
+  int64_t done = llvm::alignTo(vectors, partition.lanes);
+  if (lanes * rounds >= done)
+    return partition;
+  int64_t teams = std::max<int64_t>(1, kBlockThreads / lanes);
+  partition.grain = teams * countRounds(rows, teams);
+  partition.threads = teams * lanes;
+  partition.lanes = lanes;
+  return partition;
+}
+
 KernelPartition Pointwise::partition(func::FuncOp kernel,
                                      const TargetInfo &gpu) const {
   if (isSegmented(kernel))
@@ -86,7 +108,7 @@ KernelPartition Pointwise::partition(func::FuncOp kernel,
   // A tensor without elements has rows of none.
   int64_t inner =
       std::max<int64_t>(1, ShapedType::getNumElements(space.drop_front(axis)));
-  return shareRows(
+  return shareWholeRows(
       elements / inner, inner,
       vectorOfRows(kernel, space.back() == 1 ? inner : space.back(), gpu));
 }

@@ -557,5 +557,29 @@ TEST_P(Pointwise, UpdatesTheLossScale) {
   EXPECT_EQ(left, 2);
 }
 
+// Rows that a GPU gives other numbers of threads than powers of two.
+TEST_P(Pointwise, AddsABiasToRowsOfManyLengths) {
+  for (int64_t columns : {768, 2304, 2312, 3080}) {
+    std::string row = std::to_string(columns);
+    CompiledKernel kernel(
+        "func.func private @kernel(%x: tensor<37x" + row +
+            "xbf16>, %b: tensor<" + row + "xf32>) -> tensor<37x" + row +
+            "xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {\n"
+            "%0 = mpc.add %x, %b : (tensor<37x" +
+            row + "xbf16>, tensor<" + row + "xf32>) -> tensor<37x" + row +
+            "xf32>\nreturn %0 : tensor<37x" + row + "xf32>\n}",
+        GetParam());
+    ASSERT_EQ(kernel.getError(), "");
+    std::vector<uint16_t> x;
+    for (float value : randomFloats(37 * columns))
+      x.push_back(toBF16(value));
+    std::vector<float> bias = randomFloats(columns), y(x.size());
+    kernel.launch({x.data(), bias.data(), y.data()});
+    for (size_t i = 0; i < y.size(); ++i)
+      ASSERT_EQ(y[i], fromBF16(x[i]) + bias[i % columns])
+          << columns << " " << i;
+  }
+}
+
 } // namespace
 } // namespace mpc::test
