@@ -77,7 +77,7 @@ func.func private @many_rows(%x: tensor<4096x1024xf32>) -> tensor<4096x1xf32>
 
 // 288 vectors of a row are one for each thread; of 96 there are two rows.
 // expected-remark @below {{extent 8192, grain 2, inner 2304, threads 288, lanes 288, vector 8}}
-func.func private @bias(%x: tensor<8192x2304xbf16>, %b: tensor<2304xf32>) -> tensor<8192x2304xbf16>
+func.func private @wide_bias(%x: tensor<8192x2304xbf16>, %b: tensor<2304xf32>) -> tensor<8192x2304xbf16>
     attributes {mpc.kernel = #mpc.kernel<pointwise>} {
   %0 = mpc.add %x, %b : (tensor<8192x2304xbf16>, tensor<2304xf32>) -> tensor<8192x2304xbf16>
   return %0 : tensor<8192x2304xbf16>
