@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/BLASLt.h"
 #include "runtime/cuda/Driver.h"
+#include "runtime/cuda/ProductPieces.h"
 #include "runtime/cuda/SharedLibrary.h"
 
 #include <algorithm>
@@ -26,9 +27,9 @@ struct Matrix {
 /// One prepared product. Descriptors live as long as the step.
 class BLASMatMulStep : public PreparedStep {
 public:
-  BLASMatMulStep(BLASLt &library, const MatMulStep &step,
-                 const MatMulAddresses &operands)
-      : library(library), step(step), operands(operands) {}
+  BLASMatMulStep(BLASLt &library, const ProductPiece &piece)
+      : library(library), step(piece.step), operands(piece.operands),
+        beta32(piece.adds ? 1 : 0), beta64(piece.adds ? 1 : 0) {}
   ~BLASMatMulStep() override;
 
   Status prepare();
@@ -66,6 +67,23 @@ private:
   // The factors in the type the library computes in.
   float alpha32 = 1, beta32 = 0;
   double alpha64 = 1, beta64 = 0;
+};
+
+/// A product in pieces, one after the other.
+class PartedMatMulStep : public PreparedStep {
+public:
+  explicit PartedMatMulStep(std::vector<std::unique_ptr<PreparedStep>> pieces)
+      : pieces(std::move(pieces)) {}
+
+  Status enqueue(Stream stream) override {
+    for (const std::unique_ptr<PreparedStep> &piece : pieces)
+      if (Status status = piece->enqueue(stream); !status.ok())
+        return status;
+    return Status();
+  }
+
+private:
+  std::vector<std::unique_ptr<PreparedStep>> pieces;
 };
 
 } // namespace
@@ -161,10 +179,17 @@ std::string BLASLt::describe(BLASStatus status) const {
 
 StatusOr<std::unique_ptr<PreparedStep>>
 BLASLt::prepare(const MatMulStep &step, const MatMulAddresses &operands) {
-  auto prepared = std::make_unique<BLASMatMulStep>(*this, step, operands);
-  if (Status status = prepared->prepare(); !status.ok())
-    return status;
-  return std::unique_ptr<PreparedStep>(std::move(prepared));
+  std::vector<std::unique_ptr<PreparedStep>> prepared;
+  for (const ProductPiece &piece : partProduct(step, operands)) {
+    auto next = std::make_unique<BLASMatMulStep>(*this, piece);
+    if (Status status = next->prepare(); !status.ok())
+      return status;
+    prepared.push_back(std::move(next));
+  }
+  if (prepared.size() == 1)
+    return std::move(prepared.front());
+  return std::unique_ptr<PreparedStep>(
+      std::make_unique<PartedMatMulStep>(std::move(prepared)));
 }
 
 //===----------------------------------------------------------------------===//

@@ -203,8 +203,8 @@ static Value toWhole(NodeImporter &node, Value x) {
   Type element = node.attributes().getF64Type();
   Value whole = node.emit<RoundOp>({x});
   Value error = node.emit<AbsOp>({node.emit<SubOp>({x, whole})});
-  Value most = node.emit<MulOp>({node.emit<AbsOp>({whole}),
-                                 numberConstant(node, kMostError, element)});
+  Value most = node.emit<MulOp>(
+      {node.emit<AbsOp>({whole}), numberConstant(node, kMostError, element)});
   // False for infinity and what is no number, which stay as they are.
   Value isWhole = node.emit<LessOrEqualOp>({error, most});
   return node.emit<SelectOp>({isWhole, whole, x});

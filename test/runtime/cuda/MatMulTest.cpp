@@ -85,6 +85,34 @@ TEST(CUDAMatMul, TransposesAndSkipsBetweenRows) {
   });
 }
 
+/// Work for which a second call pays, k being the length of both operands'
+/// rows: the long piece adds to what the short one wrote.
+TEST(CUDAMatMul, AddsPiecesOfRaggedRows) {
+  emulated({}, [] {
+    MatMulCase c{128,         1024,        15265, DType::BF16,
+                 DType::BF16, DType::BF16, false, true};
+    c.padding = 7;
+    MatMul matmul(c);
+    auto session = openOnGPU(oneProduct(matmul));
+    ASSERT_TRUE(session);
+    Status status = session->run("step");
+    ASSERT_TRUE(status.ok()) << status.message();
+    auto output = session->output("step", "c");
+    ASSERT_TRUE(output.ok()) << output.status().message();
+    std::vector<double> values = toDoubles(*output);
+    for (int64_t element = 0; element < c.m * c.n; element += 1021) {
+      const int64_t row = element / c.n, column = element % c.n;
+      const DotProduct dot = matmul.product(0, row, column);
+      // The short piece, of the last term, is rounded to c's type before.
+      const double last =
+          matmul.atA(0, row, c.k - 1) * matmul.atB(0, c.k - 1, column);
+      ASSERT_NEAR(values[size_t(element)], dot.value,
+                  dot.bound(c.c) + unitRoundoff(c.c) * std::fabs(last))
+          << element;
+    }
+  });
+}
+
 TEST(CUDAMatMul, MultipliesBatches) {
   emulated({}, [] {
     for (bool repeatB : {false, true}) {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cuda/ProductPieces.h"
+
+#include <algorithm>
+
+namespace mpc::runtime::cuda {
+
+/// Bytes of what a library loads and stores at once.
+static constexpr int64_t kVectorBytes = 16;
+
+static bool isWhole(int64_t elements, const DeviceOperand &operand) {
+  return elements * int64_t(sizeOf(operand.type)) % kVectorBytes == 0;
+}
+
+static void advance(DeviceOperand &operand, int64_t elements) {
+  operand.data = static_cast<char *>(operand.data) +
+                 elements * int64_t(sizeOf(operand.type));
+}
+
+/// Whether Tensor Cores multiply, all rows begin where vectors do, and the work
+/// is worth a second call.
+static bool canBeParted(const MatMulStep &step, const MatMulAddresses &operands,
+                        double leastWork) {
+  const bool isLow =
+      sizeOf(operands.a.type) == 2 && sizeOf(operands.b.type) == 2;
+  const bool isOne =
+      step.batch == 1 && step.outer.extents.empty() && !step.fused;
+  const bool begins =
+      isWhole(step.lda, operands.a) && isWhole(step.ldb, operands.b) &&
+      isWhole(step.ldc, operands.c) && isWhole(step.offsetA, operands.a) &&
+      isWhole(step.offsetB, operands.b);
+  auto isAligned = [](const DeviceOperand &operand) {
+    return operand.alignment(kVectorBytes) == kVectorBytes;
+  };
+  const double work = 2.0 * double(step.m) * double(step.n) * double(step.k);
+  return isLow && isOne && begins && isAligned(operands.a) &&
+         isAligned(operands.b) && isAligned(operands.c) && work >= leastWork;
+}
+
+namespace {
+/// An extent of a product, and what changes where a piece begins at an index of
+/// it: elements from one index to the next in each operand, 0 in one that has
+/// none of it.
+struct Cut {
+  int64_t MatMulStep::*extent;
+  int64_t a, b, c;
+};
+} // namespace
+
+/// Two pieces of `whole`: up to the last multiple of a vector, and the rest.
+static std::pair<ProductPiece, ProductPiece> cutAt(const ProductPiece &whole,
+                                                   const Cut &cut) {
+  // Eight elements of 16 bits.
+  const int64_t unit = kVectorBytes / 2;
+  const int64_t extent = whole.step.*cut.extent, place = extent / unit * unit;
+  ProductPiece front = whole, rest = whole;
+  front.step.*cut.extent = place;
+  rest.step.*cut.extent = extent - place;
+  advance(rest.operands.a, place * cut.a);
+  advance(rest.operands.b, place * cut.b);
+  advance(rest.operands.c, place * cut.c);
+  return {front, rest};
+}
+
+std::vector<ProductPiece> partProduct(const MatMulStep &step,
+                                      const MatMulAddresses &operands,
+                                      double leastWork) {
+  ProductPiece front{step, operands};
+  if (!canBeParted(step, operands, leastWork))
+    return {front};
+  // The extents that are lengths of rows: of c and perhaps b, of a, of both.
+  const bool hasN = !isWhole(step.n, operands.c) ||
+                    (!step.transB && !isWhole(step.n, operands.b));
+  const bool hasM = step.transA && !isWhole(step.m, operands.a);
+  const bool hasK = (!step.transA && !isWhole(step.k, operands.a)) ||
+                    (step.transB && !isWhole(step.k, operands.b));
+  const Cut n{&MatMulStep::n, 0, step.transB ? step.ldb : 1, 1};
+  const Cut m{&MatMulStep::m, step.transA ? 1 : step.lda, 0, step.ldc};
+  const Cut k{&MatMulStep::k, step.transA ? step.lda : 1,
+              step.transB ? 1 : step.ldb, 0};
+  // What is left of columns and rows are products of their own.
+  std::vector<ProductPiece> pieces;
+  for (const auto &[isRagged, cut] : {std::pair(hasN, n), std::pair(hasM, m)}) {
+    if (!isRagged || front.step.*cut.extent < kVectorBytes)
+      continue;
+    auto [next, rest] = cutAt(front, cut);
+    pieces.push_back(rest);
+    front = next;
+  }
+  // The rest of the depth is written first.
+  if (hasK && step.k >= kVectorBytes) {
+    auto [next, rest] = cutAt(front, k);
+    pieces.push_back(rest);
+    front = next;
+    front.adds = true;
+  }
+  pieces.push_back(front);
+  return pieces;
+}
+
+} // namespace mpc::runtime::cuda
