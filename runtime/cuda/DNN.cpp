@@ -11,7 +11,7 @@ StatusOr<std::unique_ptr<DNN>> DNN::open(Stream stream, Workspace &workspace) {
       SharedLibrary::open({"libcudnn.so.9"}, "cuDNN 9");
   if (!library.ok())
     return library.status();
-  std::unique_ptr<DNN> dnn(new DNN(workspace));
+  std::unique_ptr<DNN> dnn(new DNN(stream, workspace));
 #define MPC_CUDA_FIND(result, member, symbol, ...)                             \
   if (Status status = library->find(#symbol, dnn->call.member); !status.ok())  \
     return status;

@@ -9,7 +9,9 @@
 #include "runtime/cuda/DeviceMemory.h"
 #include "runtime/cuda/PreparedStep.h"
 
+#include <map>
 #include <memory>
+#include <string>
 
 namespace mpc::runtime::cuda {
 
@@ -34,10 +36,15 @@ public:
 
   DNNFunctions call;
   DNNHandle handle = nullptr;
+  const Stream stream;
   Workspace &workspace;
+  /// Whether plans compute in float32, of those that were tried: by the
+  /// convolution and by what the library proposed for it.
+  std::map<std::string, bool> keepsBits;
 
 private:
-  explicit DNN(Workspace &workspace) : workspace(workspace) {}
+  DNN(Stream stream, Workspace &workspace)
+      : stream(stream), workspace(workspace) {}
 };
 
 /// A descriptor of the library. The first failure is kept until `finalize`, so

@@ -2,10 +2,12 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/DNN.h"
+#include "runtime/cuda/DNNProbe.h"
 #include "runtime/cuda/SharedLibrary.h"
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <optional>
 
 namespace mpc::runtime::cuda {
@@ -46,10 +48,16 @@ private:
     std::vector<DNNNumericalNote> notes;
   };
   StatusOr<EngineFacts> factsOf(const DNNObject &config);
+  bool isOfFloat32() const;
   bool keepsPromises(const EngineFacts &engine) const;
-  StatusOr<bool> tryConfig(DNNObject config);
+  StatusOr<bool> keepsBits(const EngineFacts &engine,
+                           const std::string &proposal,
+                           const DNNObject &candidate, int64_t scratchBytes);
+  StatusOr<bool> tryConfig(DNNObject config, const std::string &proposal);
   Status chooseEngine(const DNNObject &graph);
-  Status bindAddresses();
+  StatusOr<std::unique_ptr<DNNObject>>
+  bind(const std::array<void *, 3> &addresses, void *workspace);
+  Status execute(const DNNObject &plan, const DNNObject &pack) const;
   std::string describe() const;
 
   DNN &library;
@@ -58,6 +66,7 @@ private:
   std::vector<std::unique_ptr<DNNObject>> kept; ///< what a plan may refer to
   std::unique_ptr<DNNObject> plan, variantPack;
   int64_t workspaceBytes = 0;
+  int rounding = 0; ///< plans that were refused for the bits they lose
 };
 
 } // namespace
@@ -322,6 +331,12 @@ DNNConvStep::factsOf(const DNNObject &config) {
   return facts;
 }
 
+/// Whether the step is promised to compute in float32.
+bool DNNConvStep::isOfFloat32() const {
+  return operands.x.type == DType::F32 && operands.w.type == DType::F32 &&
+         operands.y.type == DType::F32 && step.compute != Compute::TF32;
+}
+
 /// Whether an engine gives the same bits each time and computes in the type
 /// that the step names, by the notes that are known. One of a later version of
 /// the library says nothing that was promised: it is logged, no more.
@@ -331,8 +346,7 @@ bool DNNConvStep::keepsPromises(const EngineFacts &engine) const {
     switch (note) {
     case DNNNumericalNote::TensorCore:
       // With f32 operands this is tf32.
-      if (operands.x.type == DType::F32 && operands.w.type == DType::F32 &&
-          operands.y.type == DType::F32 && step.compute != Compute::TF32)
+      if (isOfFloat32())
         return false;
       break;
     case DNNNumericalNote::DownConvertInputs:
@@ -355,8 +369,54 @@ bool DNNConvStep::keepsPromises(const EngineFacts &engine) const {
   return true;
 }
 
-/// Makes the plan of a configuration; false where the engine cannot run it.
-StatusOr<bool> DNNConvStep::tryConfig(DNNObject config) {
+/// Whether a plan computes in float32 where the step does, by a run of it: an
+/// engine may round its operands to tf32 and have no note. `proposal` tells one
+/// configuration of an engine from the others.
+StatusOr<bool> DNNConvStep::keepsBits(const EngineFacts &engine,
+                                      const std::string &proposal,
+                                      const DNNObject &candidate,
+                                      int64_t scratchBytes) {
+  if (!isOfFloat32())
+    return true;
+  // A plan of the same engine for the same convolution was tried before,
+  std::string key =
+      describe() + ", filters " +
+      (step.filterLayout == FilterLayout::OHWI ? "OHWI" : "OIHW") +
+      ", aligned to";
+  for (const DeviceOperand *each : {&operands.x, &operands.w, &operands.y})
+    key += " " + std::to_string(each->alignment(kAlignment));
+  const std::string name = "cuDNN engine " + std::to_string(engine.index);
+  key += ": " + name + ", " + proposal;
+  auto known = library.keepsBits.find(key);
+  // or is tried now.
+  if (known == library.keepsBits.end()) {
+    StatusOr<double> error = measureRounding(
+        library.workspace.getMemory(), library.stream, step,
+        static_cast<size_t>(scratchBytes),
+        [&](const std::array<void *, 3> &addresses, void *workspace) {
+          StatusOr<std::unique_ptr<DNNObject>> pack =
+              bind(addresses, workspace);
+          return pack.ok() ? execute(candidate, **pack) : pack.status();
+        });
+    if (!error.ok())
+      return error.status();
+    // A result that is not a number is refused too.
+    const bool keeps = *error <= kMaxRounding;
+    known = library.keepsBits.emplace(key, keeps).first;
+    char size[32];
+    std::snprintf(size, sizeof(size), "%.1e", *error);
+    if (!keeps)
+      logChoice(name + " rounds its operands: a product of f32 is off by " +
+                size + ", relative; passed over for " + describe());
+  }
+  rounding += !known->second;
+  return known->second;
+}
+
+/// Makes the plan of a configuration; false where the engine cannot run it or
+/// does not compute in the type that the step names.
+StatusOr<bool> DNNConvStep::tryConfig(DNNObject config,
+                                      const std::string &proposal) {
   StatusOr<EngineFacts> engine = factsOf(config);
   if (!engine.ok())
     return engine.status();
@@ -380,6 +440,9 @@ StatusOr<bool> DNNConvStep::tryConfig(DNNObject config) {
     return status;
   if (bytes < 0 || bytes > kMaxWorkspaceBytes)
     return false;
+  StatusOr<bool> keeps = keepsBits(*engine, proposal, *candidate, bytes);
+  if (!keeps.ok() || !*keeps)
+    return keeps;
   // The first engine that works is taken, and named in the log.
   kept.push_back(std::make_unique<DNNObject>(std::move(config)));
   plan = std::move(candidate);
@@ -419,8 +482,11 @@ Status DNNConvStep::chooseEngine(const DNNObject &graph) {
     StatusOr<std::vector<DNNObject>> configs = candidates(graph, mode);
     if (!configs.ok())
       return configs.status();
-    for (DNNObject &config : *configs) {
-      StatusOr<bool> works = tryConfig(std::move(config));
+    for (size_t i = 0; i < configs->size(); ++i) {
+      StatusOr<bool> works =
+          tryConfig(std::move((*configs)[i]),
+                    "proposal " + std::to_string(i) + " of mode " +
+                        std::to_string(static_cast<int>(mode)));
       if (!works.ok())
         return works.status();
       if (*works)
@@ -430,6 +496,11 @@ Status DNNConvStep::chooseEngine(const DNNObject &graph) {
   return Status(StatusCode::Device,
                 "cuDNN " + std::to_string(library.call.getVersion()) +
                     " has no deterministic engine for " + describe() +
+                    (rounding ? " that computes in float32 (" +
+                                    std::to_string(rounding) +
+                                    " would round their operands to tf32, "
+                                    "which --tf32 allows)"
+                              : "") +
                     kCPUAlternative);
 }
 
@@ -446,31 +517,40 @@ Status DNNConvStep::prepare() {
 // Execution
 //===----------------------------------------------------------------------===//
 
-/// Addresses are fixed from the first run on: the workspace has its final size
-/// then.
-Status DNNConvStep::bindAddresses() {
+/// What a plan runs on: the addresses of x, w and y, and scratch memory.
+StatusOr<std::unique_ptr<DNNObject>>
+DNNConvStep::bind(const std::array<void *, 3> &addresses, void *workspace) {
   const std::vector<int64_t> ids = {kX, kW, kY};
-  const std::array<void *, 3> addresses = {operands.x.data, operands.w.data,
-                                           operands.y.data};
-  void *workspace = toHostPointer(library.workspace.take());
-  variantPack = std::make_unique<DNNObject>(
+  auto pack = std::make_unique<DNNObject>(
       library, DNNDescriptorType::VariantPack, "bind a convolution's operands");
-  variantPack->set(DNNAttribute::VariantPackUniqueIds, ids);
-  variantPack->set(DNNAttribute::VariantPackDataPointers,
-                   DNNAttributeType::VoidPointer, addresses.data(),
-                   addresses.size());
-  variantPack->set(DNNAttribute::VariantPackWorkspace,
-                   DNNAttributeType::VoidPointer, &workspace, 1);
-  return variantPack->finalize();
+  pack->set(DNNAttribute::VariantPackUniqueIds, ids);
+  pack->set(DNNAttribute::VariantPackDataPointers,
+            DNNAttributeType::VoidPointer, addresses.data(), addresses.size());
+  pack->set(DNNAttribute::VariantPackWorkspace, DNNAttributeType::VoidPointer,
+            &workspace, 1);
+  if (Status status = pack->finalize(); !status.ok())
+    return status;
+  return pack;
+}
+
+Status DNNConvStep::execute(const DNNObject &plan,
+                            const DNNObject &pack) const {
+  return library.check(
+      library.call.execute(library.handle, plan.get(), pack.get()), "convolve");
 }
 
 Status DNNConvStep::enqueue(Stream) {
-  if (!variantPack)
-    if (Status status = bindAddresses(); !status.ok())
-      return status;
-  return library.check(
-      library.call.execute(library.handle, plan->get(), variantPack->get()),
-      "convolve");
+  // Addresses are fixed from the first run on: the workspace has its final size
+  // then.
+  if (!variantPack) {
+    StatusOr<std::unique_ptr<DNNObject>> pack =
+        bind({operands.x.data, operands.w.data, operands.y.data},
+             toHostPointer(library.workspace.take()));
+    if (!pack.ok())
+      return pack.status();
+    variantPack = std::move(*pack);
+  }
+  return execute(*plan, *variantPack);
 }
 
 StatusOr<std::unique_ptr<PreparedStep>>

@@ -31,6 +31,8 @@ public:
   StatusOr<DevicePointer> allocate(size_t bytes) const;
   void release(DevicePointer memory) const;
 
+  const Driver &getDriver() const { return driver; }
+
 private:
   Status outOfMemory(size_t bytes) const;
 
@@ -59,6 +61,9 @@ public:
   DevicePointer take();
 
   size_t bytes() const { return total; }
+
+  /// Where it is allocated.
+  const DeviceMemory &getMemory() const { return memory; }
 
 private:
   const DeviceMemory &memory;

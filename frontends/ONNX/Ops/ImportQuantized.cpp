@@ -341,7 +341,8 @@ static LogicalResult importDequantizeLinear(NodeImporter &node) {
   if (!node.getReader(0).empty())
     return node.unsupported(
         "has no gradient: expected the scale and zero point of the "
-        "QuantizeLinear whose integers it reads; train the model before it is "
+        "QuantizeLinear whose integers it reads, and between the two at most "
+        "Clips that leave several integers; train the model before it is "
         "quantized, or end it before these nodes");
   // (x - zero) * scale, the difference without rounding.
   Value x = node.operand(0);

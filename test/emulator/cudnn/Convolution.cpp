@@ -4,6 +4,7 @@
 #include "test/emulator/Element.h"
 
 #include <algorithm>
+#include <cstring>
 
 using namespace mpc;
 using namespace mpc::emulator;
@@ -91,6 +92,15 @@ Extents spatial(const std::vector<int64_t> &values, size_t from,
   return extents;
 }
 
+/// As a Tensor Core reads it: the low 13 bits are cut off.
+float toTF32(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  bits &= ~uint32_t(0x1fff);
+  std::memcpy(&value, &bits, sizeof(bits));
+  return value;
+}
+
 /// A tensor in the type of the computation, dense: first dimension, spatial
 /// ones, then channels.
 template <class T>
@@ -120,8 +130,12 @@ struct Dense {
                                       h * steps[1] + w * steps[2]));
   }
 
-  void read(const void *memory) {
-    forEach([&](T &value, uint64_t i) { value = load<T>(memory, i, element); });
+  void read(const void *memory, bool roundsToTF32) {
+    forEach([&](T &value, uint64_t i) {
+      value = load<T>(memory, i, element);
+      if (roundsToTF32)
+        value = static_cast<T>(toTF32(static_cast<float>(value)));
+    });
   }
 
   void write(void *memory, double alpha, double beta) {
@@ -151,11 +165,11 @@ public:
 
   void run(void *xMemory, void *wMemory, void *yMemory) {
     if (conv.kind != Convolution::BackwardData)
-      x.read(xMemory);
+      x.read(xMemory, conv.roundsToTF32);
     if (conv.kind != Convolution::BackwardFilter)
-      w.read(wMemory);
+      w.read(wMemory, conv.roundsToTF32);
     if (conv.kind != Convolution::Forward)
-      y.read(yMemory);
+      y.read(yMemory, conv.roundsToTF32);
     for (int64_t n = 0; n < y.outer; ++n)
       for (int64_t d = 0; d < y.extents[0]; ++d)
         for (int64_t h = 0; h < y.extents[1]; ++h)

@@ -31,6 +31,7 @@ struct Convolution {
   std::vector<int64_t> strides, dilations, prePaddings, postPaddings;
   ConvTensor x, w, y; ///< dx, dw and dy for gradients
   double alpha = 1, beta = 0;
+  bool roundsToTF32 = false; ///< operands of f32, to their first ten bits
 
   int64_t groups() const { return x.dims[1] / w.dims[1]; }
   /// The tensor that is computed.

@@ -111,6 +111,32 @@ TEST(Convolution, IsItsDefinition) {
   }
 }
 
+/// The low 13 bits of what a Tensor Core multiplies are cut off; those of sums
+/// are not.
+TEST(Convolution, RoundsOperandsWhereAsked) {
+  Convolution conv = example();
+  auto x = samples(conv.x, 1), y = samples(conv.y, 3);
+  std::vector<float> whole(conv.w.bytes() / sizeof(float)), low = whole;
+  auto inLowBits = x;
+  for (float &value : inLowBits)
+    value *= 1 + 0x1p-10F + 0x1p-12F;
+  auto inHighBits = x;
+  for (float &value : inHighBits)
+    value = static_cast<float>(std::trunc(value * 0x1p6F)) / 0x1p6F;
+  conv.kind = Convolution::BackwardFilter;
+  convolve(conv, inLowBits.data(), whole.data(), y.data());
+  conv.roundsToTF32 = true;
+  convolve(conv, inLowBits.data(), low.data(), y.data());
+  EXPECT_NE(low, whole);
+  for (size_t i = 0; i < low.size(); ++i)
+    EXPECT_NEAR(low[i], whole[i], 0x1p-9 * 11 * 11 * 40) << i;
+  // Of small integers no bit is lost.
+  convolve(conv, inHighBits.data(), low.data(), y.data());
+  conv.roundsToTF32 = false;
+  convolve(conv, inHighBits.data(), whole.data(), y.data());
+  EXPECT_EQ(low, whole);
+}
+
 TEST(Convolution, SaysWhatDoesNotFit) {
   auto refusal = [](auto change) -> std::string {
     Convolution conv = example();

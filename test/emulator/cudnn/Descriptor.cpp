@@ -316,6 +316,14 @@ DNNResult Descriptor::finalize() {
 // Getting
 //===----------------------------------------------------------------------===//
 
+/// Whether MPC_EMULATOR_ROUNDING, as "0,1", names an engine.
+static bool isToRound(int64_t engine) {
+  const char *text = std::getenv("MPC_EMULATOR_ROUNDING");
+  return text &&
+         ("," + std::string(text) + ",")
+                 .find("," + std::to_string(engine) + ",") != std::string::npos;
+}
+
 /// Configurations, the fastest first: the first is one that a program which
 /// wants the same bits each time must pass over.
 DNNResult Descriptor::getResults(int64_t requested, int64_t *count,
@@ -349,6 +357,7 @@ DNNResult Descriptor::getResults(int64_t requested, int64_t *count,
       return {CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "engine configurations"};
     Descriptor &config = *handle->descriptor;
     config.conv = conv;
+    config.conv.roundsToTF32 = conv.x.type == CUDNN_DATA_FLOAT && isToRound(i);
     config.notes = engines[static_cast<size_t>(i)].first;
     config.engineIndex = i;
     config.workspaceBytes = engines[static_cast<size_t>(i)].second;

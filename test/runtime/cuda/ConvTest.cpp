@@ -7,6 +7,8 @@
 #include "test/runtime/ConvCase.h"
 #include "test/runtime/cuda/Emulated.h"
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 
@@ -181,6 +183,160 @@ TEST(CUDAConv, PassesOverEnginesThatBreakAPromise) {
   std::string text = textOf(log);
   EXPECT_EQ(text.find("engine 1,"), std::string::npos) << text;
   EXPECT_NE(text.find("engine 0, notes none"), std::string::npos) << text;
+}
+
+//===----------------------------------------------------------------------===//
+// Engines that round without a note
+//===----------------------------------------------------------------------===//
+
+/// LeNet's first convolution.
+ConvCase lenet() {
+  return onGPU({4, 1, 1, 6, {32, 32}, {5, 5}, {1, 1}, {1, 1}, {0, 0}, {0, 0}});
+}
+
+/// The result of the step, and of the plan's only function.
+Tensor resultOf(const ConvCase &c, const std::string &kind) {
+  auto session = openOnGPU(artifact(Conv(c), kind));
+  if (!session)
+    return {};
+  Status status = session->run("step");
+  EXPECT_TRUE(status.ok()) << status.message();
+  auto result = session->output("step", "result");
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  return result.ok() ? *result : Tensor{};
+}
+
+/// How far a tensor is off, relative, as a whole: sums of thousands of products
+/// in f32 are off by far less than the bound of their rounding errors.
+double errorOf(const Tensor &result, const std::vector<DotProduct> &expected) {
+  double off = 0, all = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    off += std::pow(result.as<float>()[i] - expected[i].value, 2);
+    all += std::pow(expected[i].value, 2);
+  }
+  return std::sqrt(off / all);
+}
+
+/// The negative control: the emulated engine does round. Who asks for tf32 gets
+/// it, and without the run that finds this out so would who asks for f32.
+TEST(CUDAConv, RoundsToTF32OnlyWhereAsked) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_ROUNDING", "1"}, {"MPC_CUDA_LOG", log}}, [] {
+    for (const char *kind : {"forward", "input_grad", "weight_grad"}) {
+      SCOPED_TRACE(kind);
+      ConvCase c = lenet();
+      std::vector<DotProduct> expected = Conv(c).reference(kind);
+      EXPECT_LT(errorOf(resultOf(c, kind), expected), 1e-5);
+      c.compute = "tf32";
+      double rounded = errorOf(resultOf(c, kind), expected);
+      EXPECT_GT(rounded, 1e-4);
+      EXPECT_LT(rounded, 2e-3);
+    }
+  });
+  std::string text = textOf(log);
+  EXPECT_NE(text.find("cuDNN engine 1, notes none"), std::string::npos) << text;
+}
+
+TEST(CUDAConv, PassesOverEnginesThatRoundWithoutANote) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_ROUNDING", "1"}, {"MPC_CUDA_LOG", log}}, [] {
+    expectCorrect(lenet());
+    // Where the first tap or the first output lies in the padding, and where
+    // the filters are as in ONNX.
+    ConvCase c = small(DType::F32);
+    c.strides = {2, 3};
+    c.dilations = {2, 1};
+    c.padsBegin = {5, 2};
+    c.padsEnd = {1, 7};
+    expectCorrect(c);
+    c.groups = 4;
+    c.inChannels = 8;
+    c.filterLayout = "OIHW";
+    expectCorrect(c);
+    expectCorrect(onGPU({2, 1, 3, 4, {9}, {3}, {2}, {1}, {1}, {0}}));
+  });
+  std::string text = textOf(log);
+  EXPECT_EQ(text.find("cuDNN engine 1, "), std::string::npos) << text;
+  EXPECT_NE(text.find("cuDNN engine 1 rounds its operands: a product of f32 is "
+                      "off by 4.9e-04, relative; passed over for the "
+                      "convolution's weight gradient of x f32 4x1x32x32"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("cuDNN engine 0, notes none"), std::string::npos) << text;
+}
+
+TEST(CUDAConv, NamesTheConvolutionThatAllEnginesRound) {
+  emulated({{"MPC_EMULATOR_ROUNDING", "0,1"}}, [] {
+    expectMessage(tryOpenOnGPU(artifact(Conv(lenet()), "weight_grad")),
+                  StatusCode::Device,
+                  {"'conv1' in function 'step'", "no deterministic engine",
+                   "the convolution's weight gradient of x f32 4x1x32x32",
+                   "2 would round their operands to tf32", "--tf32",
+                   "--device cpu"});
+  });
+}
+
+/// No product of these windows is of an input: the result is zero by any
+/// engine.
+TEST(CUDAConv, TriesNoEngineWhereAllWindowsLieInThePadding) {
+  emulated({{"MPC_EMULATOR_ROUNDING", "0,1"}}, [] {
+    expectCorrect(
+        onGPU({2, 1, 3, 4, {1, 1}, {1, 1}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}));
+  });
+}
+
+/// One run for steps that are the same, and one for another.
+TEST(CUDAConv, TriesAnEngineOnceForEachConvolution) {
+  std::string log = newLogFile();
+  emulated({{"MPC_EMULATOR_LOG", log}, {"MPC_EMULATOR_ROUNDING", "1"}}, [] {
+    ArtifactBuilder builder;
+    builder.forGPU("sm_80", ".version 8.0\n.target sm_80\n.address_size 64\n");
+    FunctionBuilder f = builder.function("step");
+    Conv conv(lenet());
+    conv.addTo(f, "weight_grad");
+    Json again = conv.step("weight_grad");
+    again["name"] = "conv2";
+    for (const char *name : {"x", "y"})
+      again[name] = f.constant(conv.operand(name));
+    again["w"] = f.arena(DType::F32, conv.operand("w").shape);
+    f.step(again);
+    EXPECT_TRUE(tryOpenOnGPU(builder).ok());
+  });
+  // Engine 1, which is passed over, and engine 0.
+  EXPECT_EQ(countCalls(readLog(log), "cudnnBackendExecute"), 2u);
+}
+
+/// Without memory for the operands it is not known what an engine does, which
+/// is an error. Whatever was taken is given back.
+TEST(CUDAConv, SaysThatThereIsNoMemoryToTryAnEngine) {
+  std::string log = newLogFile();
+  auto open = [] { return tryOpenOnGPU(artifact(Conv(lenet()), "forward")); };
+  emulated({{"MPC_EMULATOR_LOG", log}}, [&] { EXPECT_TRUE(open().ok()); });
+  std::vector<std::string> calls = readLog(log);
+  auto run = std::find(calls.begin(), calls.end(), "cudnnBackendExecute");
+  ASSERT_NE(run, calls.end());
+  auto allocations = std::count(calls.begin(), run, "cuMemAlloc_v2");
+  log = newLogFile();
+  emulated({{"MPC_EMULATOR_LOG", log},
+            {"MPC_EMULATOR_FAULT",
+             "cuMemAlloc_v2:" + std::to_string(allocations) + "=2"}},
+           [&] {
+             expectMessage(open(), StatusCode::Device,
+                           {"'conv1' in function 'step'",
+                            "cannot find out whether cuDNN computes a "
+                            "convolution in float32",
+                            "more bytes", "--device cpu"});
+           });
+  for (const char *fault : {"cudnnBackendExecute:1=5000", "cuMemsetD8Async=1",
+                            "cuMemcpyHtoDAsync_v2=1"}) {
+    log = newLogFile();
+    emulated({{"MPC_EMULATOR_LOG", log}, {"MPC_EMULATOR_FAULT", fault}},
+             [&] { EXPECT_EQ(open().getCode(), StatusCode::Device) << fault; });
+    calls = readLog(log);
+    EXPECT_EQ(countCalls(calls, "cuMemAlloc_v2"),
+              countCalls(calls, "cuMemFree_v2"))
+        << fault;
+  }
 }
 
 } // namespace

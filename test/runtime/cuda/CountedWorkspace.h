@@ -1,11 +1,15 @@
 // A workspace of memory that is only counted, for planning with the real
-// libraries where there is no GPU.
+// libraries where there is no GPU. Nothing is run: the one number that is read
+// back, the product by which an engine is tried, is what the test says.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_RUNTIME_CUDA_COUNTEDWORKSPACE_H
 #define MPC_TEST_RUNTIME_CUDA_COUNTEDWORKSPACE_H
 
+#include "runtime/cuda/DNNProbe.h"
 #include "runtime/cuda/DeviceMemory.h"
+
+#include <cstring>
 
 namespace mpc::runtime::test {
 
@@ -19,7 +23,32 @@ public:
     driver.call.memFree = [](cuda::DevicePointer) {
       return cuda::DriverResult::Success;
     };
+    driver.call.memsetD8Async = [](cuda::DevicePointer, unsigned char, size_t,
+                                   cuda::Stream) {
+      return cuda::DriverResult::Success;
+    };
+    driver.call.memcpyHtoDAsync = [](cuda::DevicePointer, const void *, size_t,
+                                     cuda::Stream) {
+      return cuda::DriverResult::Success;
+    };
+    driver.call.memcpyDtoHAsync = [](void *to, cuda::DevicePointer, size_t,
+                                     cuda::Stream) {
+      float product = cuda::kProbeFactor * cuda::kProbeFactor;
+      if (roundedProducts > 0) {
+        --roundedProducts;
+        product = 0x1.554p0F * 0x1.554p0F; // ten bits of each factor
+      }
+      std::memcpy(to, &product, sizeof(product));
+      return cuda::DriverResult::Success;
+    };
+    driver.call.streamSynchronize = [](cuda::Stream) {
+      return cuda::DriverResult::Success;
+    };
   }
+
+  /// How many of the next products that are read back are of tf32.
+  static inline int roundedProducts = 0;
+
   cuda::Workspace &get() { return workspace; }
 
 private:

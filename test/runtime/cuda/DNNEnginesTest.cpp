@@ -133,6 +133,39 @@ TEST_P(DNNEngines, convolveTheFirstLayersOfNetworks) {
   }
 }
 
+/// LeNet's first convolution, of which an engine without notes was found to
+/// compute in tf32: there are others.
+TEST_P(DNNEngines, areMoreThanOneInFloat32) {
+  ConvStep step = square(32, 32, 1, 6, 5);
+  step.padsBegin = step.padsEnd = {0, 0};
+  step.outSpatial = {28, 28};
+  auto *memory = reinterpret_cast<void *>(uintptr_t(1) << 20);
+  const DeviceOperand operand{DType::F32, memory};
+  for (ConvKind kind :
+       {ConvKind::Forward, ConvKind::InputGrad, ConvKind::WeightGrad}) {
+    step.kind = kind;
+    test::CountedWorkspace::roundedProducts = 1;
+    auto prepared = dnn->prepare(step, {operand, operand, operand});
+    EXPECT_TRUE(prepared.ok()) << prepared.status().message();
+    EXPECT_EQ(test::CountedWorkspace::roundedProducts, 0);
+  }
+}
+
+TEST_P(DNNEngines, areRefusedWhereAllRound) {
+  ConvStep step = square(8, 28, 64, 64, 3);
+  auto *memory = reinterpret_cast<void *>(uintptr_t(1) << 20);
+  const DeviceOperand operand{DType::F32, memory};
+  test::CountedWorkspace::roundedProducts = 1000;
+  auto prepared = dnn->prepare(step, {operand, operand, operand});
+  EXPECT_LT(test::CountedWorkspace::roundedProducts, 1000);
+  test::CountedWorkspace::roundedProducts = 0;
+  ASSERT_FALSE(prepared.ok());
+  EXPECT_EQ(prepared.status().getCode(), StatusCode::Device);
+  EXPECT_NE(prepared.status().message().find("would round their operands"),
+            std::string::npos)
+      << prepared.status().message();
+}
+
 TEST_P(DNNEngines, convolveWithStrideAndOnePixel) {
   for (DType type : {DType::F32, DType::F16, DType::BF16}) {
     expectEngines(square(8, 32, 16, 32, 3, 2), type);

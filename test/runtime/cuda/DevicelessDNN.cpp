@@ -1,7 +1,7 @@
 // The real cuDNN for a GPU that is not there: a library in front of it, loaded
 // in its place, that gives every heuristic and plan a description of a GPU
 // instead of a handle of one. Choosing engines and making plans then works on
-// any machine; only running them does not.
+// any machine; running them does nothing.
 //
 // MPC_TEST_DNN_GPU holds the description, as cuDNN itself prints it for a GPU.
 //
@@ -115,7 +115,8 @@ DNNStatus cudnnBackendGetAttribute(DNNDescriptor descriptor,
                              values);
 }
 
+/// Does nothing: what a plan gives is for the test's driver to say.
 DNNStatus cudnnBackendExecute(DNNHandle, DNNDescriptor, DNNDescriptor) {
-  std::abort();
+  return DNNStatus::Success;
 }
 }
