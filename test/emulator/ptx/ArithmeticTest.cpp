@@ -93,15 +93,15 @@ TEST(Integer, Arithmetic) {
 
 TEST(Integer, PairsInARegister) {
   // The lower sum has no carry into the upper half.
-  EXPECT_EQ(evaluateOne("add.u16x2 %r20, %r10, %r11;", 32, 0x0001ffff,
-                        0x00020001),
-            0x00030000u);
-  EXPECT_EQ(evaluateOne("min.s16x2 %r20, %r10, %r11;", 32, 0xffff0001,
-                        0x0001ffff),
-            0xffffffffu);
-  EXPECT_EQ(evaluateOne("max.u16x2 %r20, %r10, %r11;", 32, 0xffff0001,
-                        0x0001fffe),
-            0xfffffffeu);
+  EXPECT_EQ(
+      evaluateOne("add.u16x2 %r20, %r10, %r11;", 32, 0x0001ffff, 0x00020001),
+      0x00030000u);
+  EXPECT_EQ(
+      evaluateOne("min.s16x2 %r20, %r10, %r11;", 32, 0xffff0001, 0x0001ffff),
+      0xffffffffu);
+  EXPECT_EQ(
+      evaluateOne("max.u16x2 %r20, %r10, %r11;", 32, 0xffff0001, 0x0001fffe),
+      0xfffffffeu);
 }
 
 TEST(Integer, ShiftsAndBits) {
