@@ -42,7 +42,20 @@ struct InputPlace {
     return instance->function->buffers[declared().buffer];
   }
   StagedInput &staged() const { return instance->staged[index]; }
+  /// Whether an output, which may be read after the input has its next value,
+  /// is the input's own memory.
+  bool isReturned() const;
 };
+
+bool InputPlace::isReturned() const {
+  const Function &function = *instance->function;
+  return std::any_of(function.outputs.begin(), function.outputs.end(),
+                     [&](const FunctionValue &output) {
+                       const Buffer &buffer = function.buffers[output.buffer];
+                       return buffer.space == Space::Input &&
+                              static_cast<size_t>(buffer.index) == index;
+                     });
+}
 
 } // namespace
 
@@ -385,7 +398,7 @@ StatusOr<std::byte *> Session::stagingMemory(std::string_view function,
     return input.status();
   StagedInput &staged = input->staged();
   staged.memory = nullptr;
-  if (!staged.stage) {
+  if (!staged.stage && !input->isReturned()) {
     StatusOr<std::unique_ptr<InputStage>> opened =
         impl->device->openStage(input->instance->inputs[input->index],
                                 static_cast<size_t>(input->buffer().bytes));

@@ -46,7 +46,7 @@ public:
   /// Host memory to write an input's next value to while a function runs, as
   /// large as the input; `stage` then makes it the input's value as setInput
   /// does, in order with `run`, though it is copied at once. Null where the
-  /// device has no such way.
+  /// device has no such way, or where an output of the function is the input.
   StatusOr<std::byte *> stagingMemory(std::string_view function,
                                       std::string_view name);
   /// Usage where `stagingMemory` was not asked for it.

@@ -195,34 +195,43 @@ static Value importExponent(NodeImporter &node) {
   return cast ? cast.getOutput() : Value();
 }
 
-// A float64 that is cut off to an integer, or the whole number that it is meant
-// to be: powers are off by some units of their last digit where functions are a
-// GPU's, and 3 to the power of 6.0 was 728 there, of 728.9999999999999.
-static Value toWhole(NodeImporter &node, Value x) {
-  constexpr double kMostError = 0x1p-49;
-  Type element = node.attributes().getF64Type();
-  Value whole = node.emit<RoundOp>({x});
-  Value error = node.emit<AbsOp>({node.emit<SubOp>({x, whole})});
-  Value most = node.emit<MulOp>(
-      {node.emit<AbsOp>({whole}), numberConstant(node, kMostError, element)});
-  // False for infinity and what is no number, which stay as they are.
-  Value isWhole = node.emit<LessOrEqualOp>({error, most});
-  return node.emit<SelectOp>({isWhole, whole, x});
+// An integer to the power of a float, in float64 and cut off, as ONNX Runtime
+// does. Where functions are a GPU's, powers in float64 are off by some units of
+// their last digit, and 3 to the power of 15.0 was 14348906 there, of
+// 14348906.99999996: a whole exponent gives the power of integers, up to 2^53,
+// below which float64 has all of these.
+static Value importFloatPower(NodeImporter &node, Value base, Value exponent) {
+  constexpr double kMostExact = 0x1p53;
+  Type wide = node.attributes().getF64Type();
+  Type whole = node.attributes().getI64Type();
+  // The power in either type.
+  Value wideExponent = castTo(node, exponent, wide);
+  Value wholeExponent = castTo(node, wideExponent, whole);
+  Value power = node.emit<PowOp>({castTo(node, base, wide), wideExponent});
+  Value wholePower =
+      node.emit<PowOp>({castTo(node, base, whole), wholeExponent});
+  // Which of them it is; neither test holds for what is no number.
+  Value isWhole =
+      node.emit<EqualOp>({castTo(node, wholeExponent, wide), wideExponent});
+  Value isExact = node.emit<LessOrEqualOp>(
+      {node.emit<AbsOp>({power}), numberConstant(node, kMostExact, wide)});
+  Value isBoth = node.emit<AndOp>({isWhole, isExact});
+  return node.emit<SelectOp>({isBoth, wholePower, castTo(node, power, whole)});
 }
 
-// An integer to the power of a number of another type: in float64 where that is
-// a float, else in int64, and in the type of the base from there.
+// An integer to the power of a number of another type, in int64 where that is
+// one too, and in the type of the base from there.
 static LogicalResult importIntegerPow(NodeImporter &node) {
   Value base = node.operand(0), exponent = node.operand(1);
   Type element = node.operandType(0).getElementType();
   Type other = node.operandType(1).getElementType();
-  Type common = other == element        ? element
-                : isa<FloatType>(other) ? Type(node.attributes().getF64Type())
-                                        : node.attributes().getI64Type();
+  if (isa<FloatType>(other))
+    return node.define(
+        0, castTo(node, importFloatPower(node, base, exponent), element));
+  Type common =
+      other == element ? element : Type(node.attributes().getI64Type());
   Value power = node.emit<PowOp>(
       {castTo(node, base, common), castTo(node, exponent, common)});
-  if (power && common.isF64())
-    power = toWhole(node, power);
   return node.define(0, power ? castTo(node, power, element) : Value());
 }
 

@@ -414,6 +414,9 @@ void ScatterEmitter::emitColumns(const Scope &outer, unsigned dimension,
 /// All updates of an index of the outer axes that meet the slice's parts, in
 /// their order.
 void ScatterEmitter::searchUpdates(const Scope &scope, const Owned &owned) {
+  // There may be none, and then no number can be tested.
+  if (space.updates == 0)
+    return;
   BlockSearch search(context, space.updates);
   search.emit(
       [&](Value number) -> BlockSearch::Found {
