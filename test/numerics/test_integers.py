@@ -448,6 +448,16 @@ def test_powers_of_integers_by_other_types(exponent, tmp_path):
     np.testing.assert_array_equal(y, np.power(a, b.astype(np.int32)))
 
 
+def test_powers_beyond_the_signed_integers(tmp_path):
+    a, b = np.array([2, 3], np.uint64), np.array([63, 40], np.float64)
+    node = helper.make_node("Pow", ["a", "b"], ["y"])
+    types = {"a": (np.uint64, a.shape), "b": (np.float64, b.shape)}
+    outputs = {"y": (np.uint64, a.shape)}
+    model = mpctest.make_model([node], types, outputs, {})
+    y = mpctest.run(model, {"a": a, "b": b}, tmp_path)["y"]
+    np.testing.assert_allclose(y.astype(float), [2.0**63, 3.0**40], rtol=1e-14)
+
+
 def test_tokens_are_counted_at_run_time(tmp_path):
     """Integer inputs are no constants: an artifact takes others."""
     node = [

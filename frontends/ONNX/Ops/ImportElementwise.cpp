@@ -202,6 +202,7 @@ static Value importExponent(NodeImporter &node) {
 // below which float64 has all of these.
 static Value importFloatPower(NodeImporter &node, Value base, Value exponent) {
   constexpr double kMostExact = 0x1p53;
+  Type element = NodeImporter::typeOf(base).getElementType();
   Type wide = node.attributes().getF64Type();
   Type whole = node.attributes().getI64Type();
   // The power in either type.
@@ -216,7 +217,8 @@ static Value importFloatPower(NodeImporter &node, Value base, Value exponent) {
   Value isExact = node.emit<LessOrEqualOp>(
       {node.emit<AbsOp>({power}), numberConstant(node, kMostExact, wide)});
   Value isBoth = node.emit<AndOp>({isWhole, isExact});
-  return node.emit<SelectOp>({isBoth, wholePower, castTo(node, power, whole)});
+  return node.emit<SelectOp>({isBoth, castTo(node, wholePower, element),
+                              castTo(node, power, element)});
 }
 
 // An integer to the power of a number of another type, in int64 where that is
@@ -226,8 +228,7 @@ static LogicalResult importIntegerPow(NodeImporter &node) {
   Type element = node.operandType(0).getElementType();
   Type other = node.operandType(1).getElementType();
   if (isa<FloatType>(other))
-    return node.define(
-        0, castTo(node, importFloatPower(node, base, exponent), element));
+    return node.define(0, importFloatPower(node, base, exponent));
   Type common =
       other == element ? element : Type(node.attributes().getI64Type());
   Value power = node.emit<PowOp>(
