@@ -269,6 +269,9 @@ void ScatterEmitter::emitPart(const Scope &outer, const Owned &owned) {
 
 /// All updates of one index of the outer axes, in their order.
 void ScatterEmitter::emitOuter(Value outer) {
+  // A loop over no updates would run once: loops of a known size do.
+  if (space.updates == 0)
+    return;
   // The part of this outer index's elements that the slice owns.
   Value start = mulIndex(b, outer, space.size);
   Value stop = addIndex(b, start, space.size);
@@ -414,9 +417,6 @@ void ScatterEmitter::emitColumns(const Scope &outer, unsigned dimension,
 /// All updates of an index of the outer axes that meet the slice's parts, in
 /// their order.
 void ScatterEmitter::searchUpdates(const Scope &scope, const Owned &owned) {
-  // There may be none, and then no number can be tested.
-  if (space.updates == 0)
-    return;
   BlockSearch search(context, space.updates);
   search.emit(
       [&](Value number) -> BlockSearch::Found {

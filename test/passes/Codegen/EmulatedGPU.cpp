@@ -3,6 +3,7 @@
 
 #include "runtime/cuda/DriverABI.h"
 
+#include <algorithm>
 #include <dlfcn.h>
 #include <map>
 #include <utility>
@@ -65,7 +66,9 @@ std::string runOnEmulatedGPU(const std::string &ptx, const Launch &launch,
   for (const HostBuffer &arg : args) {
     auto [copy, isNew] = copies.try_emplace(arg.address, 0);
     if (isNew) {
-      driver.call("cuMemAlloc_v2", &copy->second, arg.bytes);
+      // A driver refuses to allocate nothing.
+      driver.call("cuMemAlloc_v2", &copy->second,
+                  std::max<size_t>(arg.bytes, 1));
       driver.call("cuMemcpyHtoD_v2", copy->second,
                   static_cast<const void *>(arg.address), arg.bytes);
     }

@@ -159,6 +159,23 @@ TEST_P(Indexed, AddsManyUpdatesInTheirOrder) {
   }
 }
 
+// Where there are no updates, what lies in their memory is read by nobody.
+TEST_P(Indexed, AddsNoUpdates) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%data: tensor<4x8xf32>, %ids: tensor<0xi64>, %u: tensor<0x8xf32>) -> tensor<4x8xf32>
+        attributes {mpc.kernel = #mpc.kernel<scatter>} {
+      %0 = mpc.scatter %data, %ids, %u {axis = 0 : i64, reduction = #mpc.scatter<add>}
+          : (tensor<4x8xf32>, tensor<0xi64>, tensor<0x8xf32>) -> tensor<4x8xf32>
+      return %0 : tensor<4x8xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  std::vector<float> data = randomFloats(4 * 8), u = randomFloats(8), y(32);
+  std::vector<int64_t> ids = {2};
+  kernel.launch({data.data(), ids.data(), u.data(), y.data()});
+  EXPECT_EQ(y, data);
+}
+
 // The last of many updates stays, in rows too short for a vector.
 TEST_P(Indexed, KeepsTheLastOfManyUpdates) {
   CompiledKernel kernel(R"(
