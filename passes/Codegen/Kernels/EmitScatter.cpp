@@ -269,7 +269,7 @@ void ScatterEmitter::emitPart(const Scope &outer, const Owned &owned) {
 
 /// All updates of one index of the outer axes, in their order.
 void ScatterEmitter::emitOuter(Value outer) {
-  // A loop over no updates would run once: loops of a known size do.
+  // A search among no updates would test the number before the first.
   if (space.updates == 0)
     return;
   // The part of this outer index's elements that the slice owns.

@@ -63,6 +63,8 @@ static Carried emitBlocks(ImplicitLocOpBuilder &b, int64_t size, int64_t step,
 Carried codegen::emitLoop(ImplicitLocOpBuilder &b, int64_t size, int64_t step,
                           ValueRange init, LoopBody body, const Team &team,
                           ChainStep part) {
+  if (size == 0)
+    return Carried(init);
   if (size <= step && team.isAlone())
     return body(createIndex(b, 0), init);
   int64_t block = std::max<int64_t>(1, BlockedChain::kLength / part.additions);

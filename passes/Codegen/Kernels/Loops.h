@@ -65,8 +65,9 @@ Carried emitLoop(mlir::ImplicitLocOpBuilder &b, mlir::Value lower,
                  mlir::Value upper, int64_t step, mlir::ValueRange init,
                  LoopBody body, const Team &team = {});
 
-/// for index in [0, size) by step; one iteration is emitted without a loop. One
-/// that makes a chain too long is two loops, over blocks and within a block.
+/// for index in [0, size) by step; one iteration is emitted without a loop,
+/// none not at all. One that makes a chain too long is two loops, over blocks
+/// and within a block.
 Carried emitLoop(mlir::ImplicitLocOpBuilder &b, int64_t size, int64_t step,
                  mlir::ValueRange init, LoopBody body, const Team &team = {},
                  ChainStep part = {});
