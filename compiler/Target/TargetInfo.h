@@ -52,6 +52,13 @@ public:
   /// captured graph; 0 on a CPU, whose launches are calls.
   double getLaunchTime() const { return gpu ? 2000 : 0; }
 
+  /// Nanoseconds that each call of a GPU's library costs that a product is
+  /// parted into: its start, the multiprocessors that idle at its end, and the
+  /// gap behind it. On an H100 a call of 16 products of 512 x 64 by 512
+  /// elements takes 7.5 to 9.6 us where memory needs 3.5 to 6.3, beside the gap
+  /// (docs/measured/gpu.md); 0 on a CPU.
+  double getCallTime() const { return gpu ? 5000 : 0; }
+
   /// Nanoseconds that memory takes for `bytes`, by the data sheet of the GPU
   /// (A100 for sm_80, H100 for sm_90); 0 on a CPU, of which nobody asks.
   double getMemoryTime(int64_t bytes) const;

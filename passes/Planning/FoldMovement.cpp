@@ -240,12 +240,6 @@ double GPUProduct::getTime(Value moved, Value source) {
   return time;
 }
 
-/// Nanoseconds that each call costs that a product is parted into: its start,
-/// the multiprocessors that idle at its end, and the gap behind it. On an H100
-/// a call of 16 products of 512 x 64 by 512 elements takes 7.5 to 9.6 us where
-/// memory needs 3.5 to 6.3, beside the gap (docs/measured/gpu.md).
-static constexpr double kCallTime = 5000;
-
 /// The nanoseconds saved where `folded` is left out; nothing where the product
 /// would be more and smaller ones.
 std::optional<double> GPUProduct::getSaving(unsigned folded) {
@@ -278,7 +272,7 @@ std::optional<double> GPUProduct::getSaving(unsigned folded) {
     return std::nullopt;
   // What is saved pays for the calls that are added.
   auto calls = static_cast<double>(after.countCalls() - before.countCalls());
-  return saving - calls * kCallTime;
+  return saving - calls * target.getCallTime();
 }
 
 void GPUProduct::readThere(OpOperand &operand, Value source,

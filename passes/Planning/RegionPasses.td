@@ -399,7 +399,8 @@ def PadRowsPass : Pass<"plan-pad-rows", "::mlir::func::FuncOp"> {
     are. Inputs, state and what the function returns stay as they are. Kernels
     load rows through a slice and store them through `plan.pad_rows`, products
     read through `plan.access`; what lies behind a row is written by nobody and
-    read by nobody.
+    read by nobody. Rows are as long as before: the runtime multiplies what is
+    behind their last whole vector apart (`runtime/cuda/ProductPieces`).
 
     Rows are padded to 128 bytes where that is at most a 64th more memory, else
     to as little as makes them whole vectors of f32 and of 16 bits. It is done

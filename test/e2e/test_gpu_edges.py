@@ -4,28 +4,23 @@ integers, a scatter without updates, an output that is the input.
 SPDX-License-Identifier: Apache-2.0
 """
 
-import os
-
 import numpy as np
 import onnx
 import pytest
 from onnx import helper
 
 import mpctest
+from test_gpu import emulated
 
 DEVICES = {"cpu": "x86-64-v3", "cuda": "sm_90"}
 
 
-def mpc_on(device, *arguments):
+def mpc_on(device, folder, *arguments):
     target = DEVICES[device]
     return mpctest.mpc_ok(
         *arguments,
         *("--device", device, "--target", target),
-        env={
-            **os.environ,
-            "MPC_CUDA_LIBRARY_PATH": str(mpctest.BUILD / "test" / "emulator"),
-            "MPC_EMULATOR_DEVICE": target,
-        },
+        env=emulated(target, folder),
     )
 
 
@@ -35,6 +30,7 @@ def run(folder, model, device, inputs, *flags):
     np.savez(folder / "inputs.npz", **inputs)
     mpc_on(
         device,
+        folder,
         *("run", folder / "model.onnx", "--data", folder / "inputs.npz"),
         *("--output", folder / f"{device}.npz", *flags),
     )
@@ -113,6 +109,7 @@ def test_scores_that_are_the_input_are_those_of_their_batch(tmp_path):
     cpu, gpu = [
         mpc_on(
             device,
+            tmp_path,
             *("eval", tmp_path / "model.onnx", "--data", tmp_path / "data.npz"),
             *("--loss", "softmax_cross_entropy", "--metric", "f1"),
             *("--batch-size", "8"),

@@ -5,7 +5,6 @@ where nothing is padded.
 SPDX-License-Identifier: Apache-2.0
 """
 
-import os
 import re
 
 import numpy as np
@@ -14,15 +13,9 @@ import pytest
 from onnx import helper
 
 import mpctest
+from test_gpu import TOLERANCES, emulated
 
 STEPS = 3
-# How far a loss may be from the CPU's, as in test_gpu.
-TOLERANCES = {
-    "32-true": 1e-4,
-    "64-true": 1e-10,
-    "bf16-mixed": 3e-2,
-    "16-mixed": 4e-3,
-}
 
 
 def write_model(folder, bias):
@@ -67,11 +60,7 @@ def train(folder, precision, device, target):
         *("--device", device, "--target", target),
         *("--metrics", metrics, "--overwrite-metrics"),
         *("--output", folder / f"{device}.onnx"),
-        env={
-            **os.environ,
-            "MPC_CUDA_LIBRARY_PATH": str(mpctest.BUILD / "test" / "emulator"),
-            "MPC_EMULATOR_DEVICE": target,
-        },
+        env=emulated(target, folder),
     )
     return mpctest.losses(mpctest.read_metrics(metrics))
 

@@ -11,8 +11,8 @@ is 1 where any failed.
     machine   what this machine is
     build     the runtime from its sources, here
     ops       every operator against float64, within derived bounds
-    families  small models of some forty kinds, in every precision, lose what
-              they lose in PyTorch
+    families  small models of 25 kinds, in every precision, lose what they
+              lose in PyTorch
     curves    losses of three models in every precision against the CPU's, in
               the first steps, and gradients of the first; twice, with the same
               bits
