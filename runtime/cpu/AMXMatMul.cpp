@@ -17,8 +17,15 @@ namespace {
 constexpr int64_t kMaxSums = 192 << 10;
 /// Multiply-adds below which a tile is not worth handing to another thread.
 constexpr int64_t kMinTileProducts = 1 << 21;
-/// Tiles for each worker, so that none waits long for the others.
-constexpr int64_t kTilesPerWorker = 4;
+/// Tiles for each worker, so that none waits long for the others. Smaller tiles
+/// read the operands more often.
+constexpr int64_t kTilesPerWorker = 2;
+
+/// Elements from row to row of a tile's sums: an odd number of cache lines, so
+/// that the rows of a block lie in different sets of a cache.
+int64_t sumsLeading(int64_t columns) {
+  return wholePanels(columns) + kPanelWidth / 2;
+}
 
 class AMXMatMul : public Contraction {
 public:
@@ -29,7 +36,7 @@ public:
         a(leftMatrix(step, operands.a)), b(rightMatrix(step, operands.b)) {
     chooseTiles(config.workers);
     chunks = ChunkScratch(tileM, tileN, step.k, partsOf(operands.a.type));
-    chunkOffset = size_t(tileM * tileN) * sizeof(float);
+    chunkOffset = size_t(tileM * sumsLeading(tileN)) * sizeof(float);
     scratchSize = chunkOffset + chunks.bytes();
     phaseSlices = {tiles()};
   }
@@ -87,7 +94,7 @@ Status AMXMatMul::runSlice(size_t, int64_t tile, const SliceContext &context) {
   const int64_t columns = std::min(tileN, step.n - column);
 
   auto *data = reinterpret_cast<float *>(context.scratch);
-  const ProductSums sums{data, wholePanels(columns), rows, columns};
+  const ProductSums sums{data, sumsLeading(columns), rows, columns};
   multiplyByChunks({sourceAt(a, index, row, 0), sourceAt(b, index, 0, column)},
                    step.k, chunks, context.scratch + chunkOffset, isPortable,
                    sums);

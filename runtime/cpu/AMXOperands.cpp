@@ -17,12 +17,14 @@ bool canMultiplyByAMX(const MatMulStep &step, const MatMulOperands &operands,
 }
 
 /// Whether a left operand in bf16, of whole panels and steps, is read where it
-/// is.
+/// is. Not where the same elements of all rows lie in few sets of a cache: rows
+/// of 8192 elements would push each other out.
 static bool isReadInPlace(const PanelSource &source, int64_t rows,
                           int64_t depth) {
+  constexpr int64_t kCacheSets = 4096 / sizeof(uint16_t);
   return source.type == DType::BF16 && !source.inColumns &&
          rows % kPanelWidth == 0 && depth % kPanelWidth == 0 &&
-         source.leading % kPanelWidth == 0;
+         source.leading % kPanelWidth == 0 && source.leading % kCacheSets != 0;
 }
 
 /// A chunk of the left operand: where it is, or in panels. `leavesOut` becomes

@@ -102,8 +102,8 @@ struct LeftOperand {
 };
 
 /// Rows x columns sums in f32, `leading` elements from row to row. There is
-/// room for whole panels: `leading` is a multiple of 32, and so is the number
-/// of rows behind `data`.
+/// room for whole panels: `leading` is no less than them, and rows behind
+/// `data` are a multiple of 32.
 struct ProductSums {
   float *data;
   int64_t leading;

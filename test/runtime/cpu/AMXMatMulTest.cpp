@@ -125,14 +125,15 @@ TEST_P(AMXMatMul, ElementsWithoutParts) {
   }
 }
 
-/// Rows of whole panels are read where they are, from a wider matrix too; of
-/// several tiles the last has others.
+/// Rows of whole panels are read where they are, from a wider matrix too,
+/// unless they lie 4096 bytes apart; of several tiles the last has others.
 TEST_P(AMXMatMul, ReadsRowsWhereTheyAre) {
-  for (int64_t m : {96, 330}) {
-    MatMulCase c = bf16Case(m, 96, 288);
-    c.padding = 32;
-    expectCorrect(c);
-  }
+  for (int64_t m : {96, 330})
+    for (int64_t rowElements : {320, 2048}) {
+      MatMulCase c = bf16Case(m, 96, 288);
+      c.padding = rowElements - c.k;
+      expectCorrect(c);
+    }
 }
 
 /// The gradient of a small layer's weight: a deep product whose rows are one
