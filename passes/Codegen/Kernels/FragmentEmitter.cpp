@@ -93,6 +93,20 @@ void FragmentEmitter::store(Value value, Value buffer, Value offset,
   context.store(value, buffer, offset, multiple);
 }
 
+/// Asks for the same columns of the next row of a tile, on CPUs. Rows of a tile
+/// are pieces of rows in memory, too short for a CPU to see where they lead: an
+/// update of a weight of 3072 columns, 768 at a time, takes three quarters as
+/// long with it.
+void FragmentEmitter::prefetchNextRow(Value buffer, Value offset,
+                                      ArrayRef<int64_t> strides, bool isWrite) {
+  int64_t row = strides[body.getGroup(0).second - 1];
+  if (!tileBase || context.target.isGPU() || row == 0)
+    return;
+  constexpr uint32_t kAllCaches = 3;
+  memref::PrefetchOp::create(b, buffer, addIndex(b, offset, row), isWrite,
+                             kAllCaches, /*isDataCache=*/true);
+}
+
 Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
   bool vector = isVector(scope, *node.strides);
   Value offset;
@@ -105,6 +119,9 @@ Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
            "adjacent elements lie side by side");
   }
   offset = addOffset(offset, node.offset);
+  if (vector && node.argument != 0)
+    prefetchNextRow(context.buffers[node.argument], offset, *node.strides,
+                    /*isWrite=*/false);
   Value argument = context.kernel.getArgument(node.argument);
   return load(context.buffers[node.argument], elementOf(argument), offset,
               vector ? scope.width : 1,
@@ -124,6 +141,9 @@ void FragmentEmitter::store(const Scope &scope, const Output &output) {
   assert((!vector || output.strides.back() == 1) &&
          "adjacent elements lie side by side");
   Value offset = addOffset(getOffset(scope, output.strides), output.offset);
+  if (vector)
+    prefetchNextRow(context.buffers[output.argument], offset, output.strides,
+                    /*isWrite=*/true);
   store(value, context.buffers[output.argument], offset,
         vector ? scope.width : 1,
         std::gcd(getMultiple(scope, output.strides), output.offset));

@@ -97,6 +97,8 @@ public:
 private:
   void compute(Scope &scope, unsigned number);
   mlir::Value loadArgument(const Scope &scope, const Node &node);
+  void prefetchNextRow(mlir::Value buffer, mlir::Value offset,
+                       llvm::ArrayRef<int64_t> strides, bool isWrite);
   mlir::Value addOffset(mlir::Value offset, int64_t first);
   mlir::Value loadTable(const Scope &scope, const Node &node);
   mlir::Value loadTableAt(const Node &node, mlir::Value index,

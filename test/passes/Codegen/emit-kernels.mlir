@@ -83,6 +83,26 @@ func.func private @bias(%acc: tensor<16x64xf32>, %b: tensor<64xf32>)
   return %0 : tensor<16x64xf32>
 }
 
+// An epilogue asks for the next row, 64 elements further, of what it reads and
+// stores. The bias is one row, and the accumulators are in a cache.
+// CHECK-LABEL: func.func @residual(
+// CHECK-SAME: %[[BIAS:arg1]]: memref<64xf32>, %[[RES:arg2]]: memref<1024xf32>, %[[OUT:arg3]]: memref<1024xf32>
+// CHECK-NOT: memref.prefetch %[[BIAS]]
+// CHECK: %[[NEXT:.*]] = arith.addi %[[AT:.*]], %c64
+// CHECK: memref.prefetch %[[RES]][%[[NEXT]]], read, locality<3>, data
+// CHECK: vector.load %[[RES]][%[[AT]]]
+// CHECK: memref.prefetch %[[OUT]][%{{.*}}], write, locality<3>, data
+// CHECK: vector.store %{{.*}}, %[[OUT]]
+// CHECK: scf.for
+// CHECK-NOT: memref.prefetch
+func.func private @residual(%acc: tensor<16x64xf32>, %b: tensor<64xf32>,
+                            %x: tensor<16x64xf32>)
+    -> tensor<16x64xf32> attributes {mpc.kernel = #mpc.kernel<epilogue>} {
+  %0 = mpc.add %acc, %b : (tensor<16x64xf32>, tensor<64xf32>) -> tensor<16x64xf32>
+  %1 = mpc.add %0, %x : (tensor<16x64xf32>, tensor<16x64xf32>) -> tensor<16x64xf32>
+  return %1 : tensor<16x64xf32>
+}
+
 // Blocks of 8 x 8 are turned in registers: 8 loads, 24 shuffles, 8 stores.
 // CHECK-LABEL: func.func @turn(
 // CHECK-COUNT-8: vector.load
