@@ -56,6 +56,8 @@ Counted exp(Counted x) { return x.add(kFunction); }
 Counted log1p(Counted x) { return x.add(kFunction); }
 Counted tanh(Counted x) { return x.add(kFunction); }
 Counted erf(Counted x) { return x.add(kFunction); }
+/// A polynomial and an exponential.
+Counted normalCDF(Counted x) { return x.add(2 * kFunction); }
 Counted sqrt(Counted x) { return x.add(kDivision); }
 Counted sin(Counted x) { return x.add(kCall); }
 Counted cos(Counted x) { return x.add(kCall); }

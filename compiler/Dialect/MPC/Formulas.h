@@ -20,6 +20,7 @@ namespace mpc::formulas {
 constexpr double kSqrtHalf = 0.70710678118654752440;
 constexpr double kSqrt2OverPi = 0.79788456080286535588;
 constexpr double k2OverSqrtPi = 1.12837916709551257390;
+constexpr double k1OverSqrt2Pi = 0.39894228040143267794;
 
 //===----------------------------------------------------------------------===//
 // Words of formulas, over doubles
@@ -29,6 +30,9 @@ inline double exp(double x) { return std::exp(x); }
 inline double log1p(double x) { return std::log1p(x); }
 inline double tanh(double x) { return std::tanh(x); }
 inline double erf(double x) { return std::erf(x); }
+/// How much of a standard normal distribution lies below x: all digits are
+/// right where it is small, too.
+inline double normalCDF(double x) { return 0.5 * std::erfc(-x * kSqrtHalf); }
 inline double sqrt(double x) { return std::sqrt(x); }
 inline double sin(double x) { return std::sin(x); }
 inline double cos(double x) { return std::cos(x); }
@@ -160,6 +164,11 @@ Dual<V> tanh(Dual<V> x) {
 template <typename V>
 Dual<V> erf(Dual<V> x) {
   return {erf(x.value), k2OverSqrtPi * exp(-(x.value * x.value)) * x.slope};
+}
+template <typename V>
+Dual<V> normalCDF(Dual<V> x) {
+  V density = k1OverSqrt2Pi * exp(-0.5 * (x.value * x.value));
+  return {normalCDF(x.value), density * x.slope};
 }
 template <typename V>
 Dual<V> sin(Dual<V> x) {
