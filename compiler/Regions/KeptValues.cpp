@@ -2,9 +2,9 @@
 #include "compiler/Regions/KeptValues.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/ElementWork.h"
 #include "compiler/Kernels/KernelHero.h"
 #include "compiler/Regions/RegionFormer.h"
-#include "compiler/Regions/Work.h"
 #include "compiler/Support/MinCut.h"
 
 using namespace mlir;

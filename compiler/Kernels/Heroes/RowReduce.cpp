@@ -5,6 +5,7 @@
 #include "compiler/Kernels/Heroes/Partitions.h"
 #include "compiler/Kernels/Heroes/Reductions.h"
 #include "compiler/Kernels/KernelSegments.h"
+#include "compiler/Kernels/RowScratch.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -25,7 +26,9 @@ KernelPartition RowReduce::partition(func::FuncOp kernel) const {
   if (isSegmented(kernel))
     return {getSegmentedExtent(kernel, 1), 1, 1};
   ReductionSpace space = getReductionSpace(kernel);
-  return slice(space.outer, space.reduced);
+  KernelPartition result = slice(space.outer, space.reduced);
+  result.scratch = getRowScratchBytes(kernel);
+  return result;
 }
 
 /// Threads of a block that reduces one long row: still enough registers.

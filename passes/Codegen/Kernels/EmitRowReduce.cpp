@@ -2,12 +2,14 @@
 //
 // Reductions may follow one another (softmax: a maximum, then a sum): each
 // level is one pass over the row, which by then lies in the first-level cache.
+// On CPUs what takes long to compute is kept for later passes (RowScratch.h).
 // A row is summed in several vectors side by side, combined in a fixed order;
 // the threads of a team share its columns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Kernels/KernelSpace.h"
+#include "compiler/Kernels/RowScratch.h"
 #include "passes/Codegen/Kernels/Accumulators.h"
 #include "passes/Codegen/Kernels/FragmentEmitter.h"
 #include "passes/Codegen/Kernels/ThreadBlock.h"
@@ -24,7 +26,10 @@ class RowEmitter {
 public:
   RowEmitter(KernelContext &context, const KernelBody &body)
       : context(context), body(body), fragments(context, body), b(context.b),
-        width(context.getVectorWidth()) {}
+        width(context.getVectorWidth()) {
+    if (context.scratch)
+      createKept();
+  }
 
   void emit(Value begin, Value end);
 
@@ -36,6 +41,17 @@ private:
     int64_t vectors;
   };
 
+  /// The elements of a row of a node that later passes read: pass `madeIn`
+  /// stores them in `buffer`.
+  struct Kept {
+    unsigned node;
+    Value buffer;
+    std::optional<unsigned> madeIn;
+  };
+
+  void createKept();
+  void readKept(Scope &scope);
+  void keep(const Scope &scope);
   void emitRow(Scope &scope);
   int64_t countVectors(size_t reductionCount) const;
   /// Elements that a thread takes at once, though one after the other, where
@@ -59,8 +75,49 @@ private:
   FragmentEmitter fragments;
   ImplicitLocOpBuilder &b;
   int64_t width;
+  SmallVector<Kept> kept;
+  /// From element to element along each dimension of a row.
+  Strides strides;
+  unsigned pass = 0;
 };
 } // namespace
+
+/// An op that is computed at several places of the space, for different values,
+/// is not kept.
+void RowEmitter::createKept() {
+  auto [first, end] = body.getGroup(1);
+  strides.assign(body.getDimensions().size(), 0);
+  for (unsigned dimension = first; dimension < end; ++dimension)
+    strides[dimension] = body.getSizeAfter(dimension, /*group=*/1);
+  for (RowScratch scratch : findRowScratch(context.kernel)) {
+    auto isOfOp = [&](const Node &node) { return node.op == scratch.op; };
+    if (llvm::count_if(body.getNodes(), isOfOp) != 1)
+      continue;
+    Value buffer = context.createScratch(
+        scratch.offset, getReductionSpace(context.kernel).reduced,
+        elementOf(scratch.op->getResult(0)));
+    kept.push_back({body.getNode(scratch.op), buffer, std::nullopt});
+  }
+}
+
+/// Before anything is computed at a column: what earlier passes have stored.
+void RowEmitter::readKept(Scope &scope) {
+  for (const Kept &own : kept)
+    if (own.madeIn && *own.madeIn < pass)
+      scope.values[own.node].assign({context.load(
+          own.buffer, fragments.getOffset(scope, strides), scope.width, 1)});
+}
+
+/// Stores what the first pass that needs it has computed at a column.
+void RowEmitter::keep(const Scope &scope) {
+  for (Kept &own : kept) {
+    if (scope.values[own.node].empty() || own.madeIn.value_or(pass) < pass)
+      continue;
+    own.madeIn = pass;
+    fragments.store(scope.values[own.node].front(), own.buffer,
+                    fragments.getOffset(scope, strides), scope.width, 1);
+  }
+}
 
 /// Calls `element` for every vector or scalar of the columns; `slot` is which
 /// of the vectors side by side it is, or -1 where it is narrower than a vector.
@@ -96,7 +153,9 @@ Carried RowEmitter::emitColumns(
                         Scope scope = outer;
                         scope.width = chunk.width;
                         scope.enter(last, chunk.getVector(b, slot));
+                        readKept(scope);
                         fragments.evaluate(scope, targets);
+                        keep(scope);
                         values = element(
                             scope, chunk.width == width ? slot : -1, values);
                       }
@@ -210,7 +269,10 @@ void RowEmitter::storeElements(const Scope &scope) {
 }
 
 void RowEmitter::emitRow(Scope &scope) {
-  for (unsigned level = 1; level <= body.getLevelCount(); ++level)
+  pass = 0;
+  for (Kept &own : kept)
+    own.madeIn.reset();
+  for (unsigned level = 1; level <= body.getLevelCount(); ++level, ++pass)
     reduceLevel(scope, level);
   fragments.evaluate(scope, body.getOutputNodes());
   uint64_t columns = body.getGroupMask(1);

@@ -70,6 +70,58 @@ func.func private @log_softmax(%x: tensor<32x10xf32>, %l: tensor<32xi64>)
   return %y, %loss : tensor<32x10xf32>, tensor<32x1xf32>
 }
 
+// Softmax takes the exponentials of a row once: 1000 of them are scratch memory.
+// expected-remark @below {{inner 1000, scratch 4032}}
+func.func private @softmax(%x: tensor<32x1000xf32>) -> tensor<32x1000xf32>
+    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+  %m = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true} : (tensor<32x1000xf32>) -> tensor<32x1xf32>
+  %d = mpc.sub %x, %m : (tensor<32x1000xf32>, tensor<32x1xf32>) -> tensor<32x1000xf32>
+  %e = mpc.exp %d : (tensor<32x1000xf32>) -> tensor<32x1000xf32>
+  %s = mpc.reduce_sum %e {axes = array<i64: 1>, keepdims = true} : (tensor<32x1000xf32>) -> tensor<32x1xf32>
+  %y = mpc.div %e, %s : (tensor<32x1000xf32>, tensor<32x1xf32>) -> tensor<32x1000xf32>
+  return %y : tensor<32x1000xf32>
+}
+
+// With its gradient there are four passes: the third one needs the exponentials
+// for the quotients, the last one these alone, as bf16.
+// expected-remark @below {{inner 128, scratch 768}}
+func.func private @softmax_grad(%x: tensor<32x128xf32>, %dy: tensor<32x128xf32>)
+    -> (tensor<32x128xbf16>, tensor<32x128xf32>) attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+  %m = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true} : (tensor<32x128xf32>) -> tensor<32x1xf32>
+  %d = mpc.sub %x, %m : (tensor<32x128xf32>, tensor<32x1xf32>) -> tensor<32x128xf32>
+  %e = mpc.exp %d : (tensor<32x128xf32>) -> tensor<32x128xf32>
+  %s = mpc.reduce_sum %e {axes = array<i64: 1>, keepdims = true} : (tensor<32x128xf32>) -> tensor<32x1xf32>
+  %y = mpc.div %e, %s : (tensor<32x128xf32>, tensor<32x1xf32>) -> tensor<32x128xbf16>
+  %p = mpc.mul %dy, %y : (tensor<32x128xf32>, tensor<32x128xbf16>) -> tensor<32x128xf32>
+  %t = mpc.reduce_sum %p {axes = array<i64: 1>, keepdims = true} : (tensor<32x128xf32>) -> tensor<32x1xf32>
+  %c = mpc.sub %dy, %t : (tensor<32x128xf32>, tensor<32x1xf32>) -> tensor<32x128xf32>
+  %dx = mpc.mul %y, %c : (tensor<32x128xbf16>, tensor<32x128xf32>) -> tensor<32x128xf32>
+  return %y, %dx : tensor<32x128xbf16>, tensor<32x128xf32>
+}
+
+// What one pass alone needs is not kept, nor a difference that two passes need.
+// expected-remark-re @below {{{{inner 128$}}}}
+func.func private @log_sum(%x: tensor<32x128xf32>) -> tensor<32x128xf32>
+    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+  %m = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true} : (tensor<32x128xf32>) -> tensor<32x1xf32>
+  %d = mpc.sub %x, %m : (tensor<32x128xf32>, tensor<32x1xf32>) -> tensor<32x128xf32>
+  %e = mpc.exp %d : (tensor<32x128xf32>) -> tensor<32x128xf32>
+  %s = mpc.reduce_sum %e {axes = array<i64: 1>, keepdims = true} : (tensor<32x128xf32>) -> tensor<32x1xf32>
+  %l = mpc.log %s : (tensor<32x1xf32>) -> tensor<32x1xf32>
+  %y = mpc.sub %d, %l : (tensor<32x128xf32>, tensor<32x1xf32>) -> tensor<32x128xf32>
+  return %y : tensor<32x128xf32>
+}
+
+// A row of 400,000 bytes would not stay in a core's cache.
+// expected-remark-re @below {{{{inner 100000$}}}}
+func.func private @long_rows(%x: tensor<32x100000xf32>) -> tensor<32x100000xf32>
+    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+  %e = mpc.exp %x : (tensor<32x100000xf32>) -> tensor<32x100000xf32>
+  %s = mpc.reduce_sum %e {axes = array<i64: 1>, keepdims = true} : (tensor<32x100000xf32>) -> tensor<32x1xf32>
+  %y = mpc.div %e, %s : (tensor<32x100000xf32>, tensor<32x1xf32>) -> tensor<32x100000xf32>
+  return %y : tensor<32x100000xf32>
+}
+
 // Everything to one value: a single row.
 // expected-remark @below {{extent 1, grain 512, inner 32}}
 func.func private @mean(%x: tensor<32x1xf32>) -> tensor<1x1xf32>

@@ -5,7 +5,7 @@
 
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
-#include "compiler/Regions/Work.h"
+#include "compiler/Kernels/ElementWork.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

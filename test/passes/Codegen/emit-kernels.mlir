@@ -71,6 +71,32 @@ func.func private @bands(%x: tensor<32x1024xf32>) -> tensor<1x1024xf32>
   return %0 : tensor<1x1024xf32>
 }
 
+// The exponentials of a row are computed once, with their sum: four vectors of 8
+// at a time, and one of 4. Results are made of those in scratch memory.
+// CHECK-LABEL: func.func @softmax(
+// CHECK-SAME: %[[SCRATCH:arg4]]: memref<448xi8>
+// CHECK: %[[ROW:.*]] = memref.view %[[SCRATCH]]
+// CHECK: arith.max
+// CHECK-COUNT-4: math.exp %{{.*}} : vector<8xf32>
+// CHECK: vector.store %{{.*}}, %[[ROW]]
+// CHECK: math.exp %{{.*}} : vector<4xf32>
+// CHECK: vector.store %{{.*}}, %[[ROW]]
+// CHECK-NOT: math.exp
+// CHECK: vector.load %[[ROW]]{{.*}} vector<8xf32>
+// CHECK: arith.divf
+// CHECK: vector.load %[[ROW]]{{.*}} vector<4xf32>
+// CHECK: arith.divf
+// CHECK: return
+func.func private @softmax(%x: tensor<4x100xf32>) -> tensor<4x100xf32>
+    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+  %m = mpc.reduce_max %x {axes = array<i64: 1>, keepdims = true} : (tensor<4x100xf32>) -> tensor<4x1xf32>
+  %d = mpc.sub %x, %m : (tensor<4x100xf32>, tensor<4x1xf32>) -> tensor<4x100xf32>
+  %e = mpc.exp %d : (tensor<4x100xf32>) -> tensor<4x100xf32>
+  %s = mpc.reduce_sum %e {axes = array<i64: 1>, keepdims = true} : (tensor<4x100xf32>) -> tensor<4x1xf32>
+  %y = mpc.div %e, %s : (tensor<4x100xf32>, tensor<4x1xf32>) -> tensor<4x100xf32>
+  return %y : tensor<4x100xf32>
+}
+
 // The tile of an epilogue has its own distance between rows.
 // CHECK-LABEL: func.func @bias(
 // CHECK-SAME: %[[ROW:arg[0-9]+]]: index, %[[ROWEND:.*]]: index, %[[COL:.*]]: index, %[[COLEND:.*]]: index, %[[LD:.*]]: index)

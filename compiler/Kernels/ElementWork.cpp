@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Regions/Work.h"
+#include "compiler/Kernels/ElementWork.h"
 
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/Formulas.h"

@@ -4,8 +4,8 @@
 // a value once more with storing it and loading it back.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MPC_COMPILER_REGIONS_WORK_H
-#define MPC_COMPILER_REGIONS_WORK_H
+#ifndef MPC_COMPILER_KERNELS_ELEMENTWORK_H
+#define MPC_COMPILER_KERNELS_ELEMENTWORK_H
 
 #include "mlir/IR/Operation.h"
 
@@ -24,4 +24,4 @@ std::optional<int64_t> getElementWork(mlir::Operation *op);
 
 } // namespace mpc
 
-#endif // MPC_COMPILER_REGIONS_WORK_H
+#endif // MPC_COMPILER_KERNELS_ELEMENTWORK_H

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/RowScratch.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/ElementWork.h"
+#include "compiler/Kernels/KernelSpace.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+
+/// Work from which on reading an element back is less: a division.
+static constexpr int64_t kLeastWork = 4;
+/// Bytes of a row's kept elements: they stay in a core's second-level cache.
+static constexpr int64_t kMostBytes = 256 << 10;
+
+namespace {
+/// The passes of a row kernel, in order: those of its reductions, level by
+/// level, and the one that stores.
+class RowPasses {
+public:
+  explicit RowPasses(Block &block);
+
+  size_t size() const { return roots.size(); }
+  /// The ops that `pass` computes for an element where those in `kept` are at
+  /// hand, and of these the ones that it reads.
+  void visit(size_t pass, const DenseSet<Operation *> &kept,
+             llvm::SetVector<Operation *> &computed,
+             DenseSet<Operation *> &read) const;
+
+private:
+  /// Per pass the values that it wants.
+  SmallVector<SmallVector<Value>> roots;
+};
+} // namespace
+
+RowPasses::RowPasses(Block &block) {
+  // The level of a value: how many reductions, one after the other, lead to it.
+  DenseMap<Value, unsigned> levels;
+  for (Operation &op : block) {
+    unsigned level = 0;
+    for (Value operand : op.getOperands())
+      level = std::max(level, levels.lookup(operand));
+    bool isReduction = isa<ReductionOpInterface>(op);
+    if (isReduction || op.hasTrait<OpTrait::IsTerminator>()) {
+      roots.resize(std::max<size_t>(roots.size(), level + 1));
+      if (isReduction)
+        roots[level].push_back(op.getOperand(0));
+    }
+    for (Value result : op.getResults())
+      levels[result] = level + isReduction;
+  }
+  roots.emplace_back(block.getTerminator()->getOperands());
+}
+
+void RowPasses::visit(size_t pass, const DenseSet<Operation *> &kept,
+                      llvm::SetVector<Operation *> &computed,
+                      DenseSet<Operation *> &read) const {
+  SmallVector<Value> worklist(roots[pass]);
+  while (!worklist.empty()) {
+    Operation *op = worklist.pop_back_val().getDefiningOp();
+    // A reduction's result is there when the pass begins.
+    if (!op || isa<ReductionOpInterface>(op))
+      continue;
+    if (kept.contains(op)) {
+      read.insert(op);
+      continue;
+    }
+    if (computed.insert(op))
+      llvm::append_range(worklist, op->getOperands());
+  }
+}
+
+/// Whether reading an element of `op` takes less than computing it. `row` is
+/// the shape of what is reduced.
+static bool isWorthKeeping(Operation *op, ArrayRef<int64_t> row) {
+  std::optional<int64_t> work = getElementWork(op);
+  return work && *work >= kLeastWork && op->getNumResults() == 1 &&
+         shapeOf(op->getResult(0)) == row &&
+         isa<FloatType>(elementOf(op->getResult(0)));
+}
+
+SmallVector<RowScratch> mpc::findRowScratch(func::FuncOp kernel) {
+  Block &block = kernel.getBody().front();
+  ArrayRef<int64_t> shape = shapeOf(findReduction(block)->getOperand(0));
+  RowPasses passes(block);
+
+  // In how many passes each op would be computed.
+  DenseMap<Operation *, int64_t> times;
+  for (size_t pass = 0; pass < passes.size(); ++pass) {
+    llvm::SetVector<Operation *> computed;
+    DenseSet<Operation *> read;
+    passes.visit(pass, {}, computed, read);
+    for (Operation *op : computed)
+      ++times[op];
+  }
+
+  // Pass by pass: which ops are read back, if all that is worth it is kept.
+  DenseSet<Operation *> kept, read;
+  for (size_t pass = 0; pass < passes.size(); ++pass) {
+    llvm::SetVector<Operation *> computed;
+    passes.visit(pass, kept, computed, read);
+    for (Operation *op : computed)
+      if (times.lookup(op) > 1 && isWorthKeeping(op, shape))
+        kept.insert(op);
+  }
+
+  // Their places.
+  SmallVector<RowScratch> result;
+  int64_t offset = 0;
+  for (Operation &op : block) {
+    if (!read.contains(&op))
+      continue;
+    result.push_back({&op, offset});
+    int64_t bits = elementOf(op.getResult(0)).getIntOrFloatBitWidth();
+    offset = llvm::alignTo(
+        offset + getReductionSpace(kernel).reduced * bits / 8, 64);
+  }
+  return offset <= kMostBytes ? result : SmallVector<RowScratch>();
+}
+
+int64_t mpc::getRowScratchBytes(func::FuncOp kernel) {
+  SmallVector<RowScratch> kept = findRowScratch(kernel);
+  if (kept.empty())
+    return 0;
+  int64_t bits =
+      elementOf(kept.back().op->getResult(0)).getIntOrFloatBitWidth();
+  return llvm::alignTo(
+      kept.back().offset + getReductionSpace(kernel).reduced * bits / 8, 64);
+}
