@@ -77,6 +77,8 @@ void expectNearF32(float found, double expected, double units, float at) {
   }
   if (std::isinf(rounded) || rounded == 0) {
     EXPECT_EQ(found, rounded) << at;
+    // A function of zero that is zero keeps its sign.
+    EXPECT_TRUE(at != 0 || std::signbit(found) == std::signbit(rounded)) << at;
     return;
   }
   double unit = std::max(std::abs(expected) * 0x1p-23, 0x1p-149);
