@@ -432,6 +432,16 @@ Status Session::stage(std::string_view function, std::string_view name) {
   return status;
 }
 
+void Session::endStaging(std::string_view function) {
+  StatusOr<FunctionInstance *> found = impl->find(function);
+  if (!found.ok())
+    return;
+  // Nothing may be freed that a copy still works on.
+  (void)impl->device->synchronize();
+  for (StagedInput &staged : (*found)->staged)
+    staged = StagedInput();
+}
+
 /// The instance, if all its inputs were set.
 StatusOr<FunctionInstance *>
 Session::Impl::findBound(std::string_view function) {

@@ -51,6 +51,9 @@ public:
                                       std::string_view name);
   /// Usage where `stagingMemory` was not asked for it.
   Status stage(std::string_view function, std::string_view name);
+  /// Gives back what memory the inputs of `function` have for that; until it is
+  /// asked for again they are set by setInput.
+  void endStaging(std::string_view function);
 
   /// Runs a function over the inputs bound and the state.
   Status run(std::string_view function);

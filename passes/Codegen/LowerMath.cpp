@@ -40,7 +40,8 @@ private:
 } // namespace
 
 /// The functions of f32 that polynomials compute to a few units in the last
-/// place, over their whole range.
+/// place, but for subnormal numbers: exp gives 0 where it would give one, log
+/// takes one for the smallest normal number (Lanes::log scales it).
 static bool hasPolynomial(StringRef op) {
   return llvm::is_contained(
       {math::ExpOp::getOperationName(), math::LogOp::getOperationName(),

@@ -89,9 +89,10 @@ def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
 def LowerMathPass : Pass<"mpc-lower-math", "::mlir::ModuleOp"> {
   let summary = "turn functions of the math dialect into arithmetic or calls";
   let description = [{
-    exp, log, log1p and tanh of f32 become polynomials, which vectorise; those of
-    f64, and powers, become calls of libm, on a GPU arithmetic: there, what has no
-    code is an error. Conversions of bf16 and f16 become
+    exp, log, log1p, tanh and erf of f32 become polynomials, which vectorise, but
+    for exp and tanh on a GPU, which has instructions for powers of two and
+    reciprocals; those of f64, and powers, become calls of libm, on a GPU
+    arithmetic: there, what has no code is an error. Conversions of bf16 and f16 become
     integer arithmetic, and fused multiply-adds a product and a sum, where the
     target has no instructions for them.
 

@@ -120,10 +120,10 @@ static bool hasMomentsOfImages(BatchNormOp op) {
 // The pass takes distances d from one pixel in the middle of the same image:
 // its variance is mean(d * d) - mean(d)^2. Digits cancel where that pixel is
 // far off: of n pixels, the error of the variance relative to itself is up to
-// n * 2^-24 (7e-4 for 112 x 112) where all others are alike, and for a pixel of
-// k standard deviations k^2 * 2^-24. To round to bf16 moves x by 2^-9 (f16:
-// 2^-11) of itself. Images are merged without loss: the variance of all is the
-// mean of theirs and of the squared distances of their means.
+// some n * 2^-23 (1.5e-3 for 112 x 112) where all others are alike, and for a
+// pixel of k standard deviations k^2 * 2^-23. To round to bf16 moves x by 2^-9
+// (f16: 2^-11) of itself. Images are merged without loss: the variance of all
+// is the mean of theirs and of the squared distances of their means.
 static Moments takeMomentsOfImages(Value x, Emitter &e) {
   RankedTensorType type = typeOf(x);
   ArrayRef<int64_t> shape = type.getShape();

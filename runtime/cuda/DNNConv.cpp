@@ -65,8 +65,8 @@ private:
   ConvAddresses operands;
   std::vector<std::unique_ptr<DNNObject>> kept; ///< what a plan may refer to
   std::unique_ptr<DNNObject> plan, variantPack;
-  int64_t workspaceBytes = 0;
   int rounding = 0; ///< plans that were refused for the bits they lose
+  Status shortage;  ///< why the last one was that had no room
 };
 
 } // namespace
@@ -413,8 +413,9 @@ StatusOr<bool> DNNConvStep::keepsBits(const EngineFacts &engine,
   return known->second;
 }
 
-/// Makes the plan of a configuration; false where the engine cannot run it or
-/// does not compute in the type that the step names.
+/// Makes the plan of a configuration; false where the engine cannot run it,
+/// does not compute in the type that the step names, or has no room for its
+/// scratch.
 StatusOr<bool> DNNConvStep::tryConfig(DNNObject config,
                                       const std::string &proposal) {
   StatusOr<EngineFacts> engine = factsOf(config);
@@ -443,10 +444,17 @@ StatusOr<bool> DNNConvStep::tryConfig(DNNObject config,
   StatusOr<bool> keeps = keepsBits(*engine, proposal, *candidate, bytes);
   if (!keeps.ok() || !*keeps)
     return keeps;
+  // Another engine may need less.
+  if (shortage = library.workspace.reserve(static_cast<size_t>(bytes));
+      !shortage.ok()) {
+    logChoice("cuDNN engine " + std::to_string(engine->index) +
+              " is passed over, as there is no room for its workspace of " +
+              std::to_string(bytes) + " bytes: " + describe());
+    return false;
+  }
   // The first engine that works is taken, and named in the log.
   kept.push_back(std::make_unique<DNNObject>(std::move(config)));
   plan = std::move(candidate);
-  workspaceBytes = bytes;
   std::string notes;
   for (DNNNumericalNote note : engine->notes)
     notes += " " + std::to_string(static_cast<int>(note));
@@ -493,6 +501,8 @@ Status DNNConvStep::chooseEngine(const DNNObject &graph) {
         return Status();
     }
   }
+  if (!shortage.ok())
+    return shortage;
   return Status(StatusCode::Device,
                 "cuDNN " + std::to_string(library.call.getVersion()) +
                     " has no deterministic engine for " + describe() +
@@ -508,9 +518,7 @@ Status DNNConvStep::prepare() {
   StatusOr<DNNObject *> described = graph();
   if (!described.ok())
     return described.status();
-  if (Status status = chooseEngine(**described); !status.ok())
-    return status;
-  return library.workspace.reserve(static_cast<size_t>(workspaceBytes));
+  return chooseEngine(**described);
 }
 
 //===----------------------------------------------------------------------===//

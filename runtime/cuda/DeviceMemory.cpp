@@ -163,6 +163,7 @@ Workspace::~Workspace() {
 }
 
 Status Workspace::reserve(size_t bytes) {
+  bytes = std::max(bytes, promised);
   if (bytes <= size)
     return Status();
   // A block that a graph has captured stays; another takes its place.
@@ -175,10 +176,20 @@ Status Workspace::reserve(size_t bytes) {
   block = 0;
   size = 0;
   taken = false;
-  StatusOr<DevicePointer> grown = memory.allocate(bytes);
-  if (!grown.ok())
-    return grown.status();
-  block = *grown;
+  Status status = allocate(bytes);
+  // Those who were promised less have that again, or whoever asks next fails.
+  if (!status.ok() && promised > 0)
+    (void)allocate(promised);
+  if (status.ok())
+    promised = bytes;
+  return status;
+}
+
+Status Workspace::allocate(size_t bytes) {
+  StatusOr<DevicePointer> allocated = memory.allocate(bytes);
+  if (!allocated.ok())
+    return allocated.status();
+  block = *allocated;
   size = bytes;
   total += bytes;
   return Status();

@@ -53,7 +53,7 @@ public:
   Workspace(const Workspace &) = delete;
   Workspace &operator=(const Workspace &) = delete;
 
-  /// Makes it at least that large.
+  /// Makes it at least that large; where that fails it is as large as before.
   Status reserve(size_t bytes);
 
   /// Its address, which holds as long as this object does, though a later
@@ -66,9 +66,12 @@ public:
   const DeviceMemory &getMemory() const { return memory; }
 
 private:
+  Status allocate(size_t bytes);
+
   const DeviceMemory &memory;
   DevicePointer block = 0;
   size_t size = 0, total = 0;
+  size_t promised = 0; ///< the most that was reserved
   bool taken = false;
   std::vector<DevicePointer> retired; ///< taken, then outgrown
 };

@@ -17,8 +17,18 @@ PinnedStage::open(const StageResources &resources, DevicePointer input,
   return std::unique_ptr<InputStage>(std::move(stage));
 }
 
+/// What a stage leaves of the GPU's memory: a library loads kernels when they
+/// are first run, and the graph of a function takes some MiB when it is made.
+static constexpr size_t kSpareBytes = size_t(256) << 20;
+
 Status PinnedStage::create() {
   const Driver &driver = resources.driver;
+  size_t free = 0, total = 0;
+  const bool isKnown =
+      driver.call.memGetInfo(&free, &total) == DriverResult::Success;
+  if (isKnown && (free < bytes || free - bytes < kSpareBytes))
+    return Status(StatusCode::Device, "the GPU has too little memory for a "
+                                      "second value of an input");
   StatusOr<DevicePointer> memory = resources.memory.allocate(bytes);
   if (!memory.ok())
     return memory.status();

@@ -28,7 +28,7 @@ struct StageResources {
 
 class PinnedStage : public InputStage {
 public:
-  /// Device where memory is short.
+  /// Device where memory is short, or would be for those that take some later.
   static StatusOr<std::unique_ptr<InputStage>>
   open(const StageResources &resources, DevicePointer input, size_t bytes);
   ~PinnedStage() override;

@@ -2,8 +2,8 @@
 //
 // cuBLASLt's fast kernels want rows of whole 16 bytes: not only where each row
 // begins, which `plan-pad-rows` sees to, but how long it is. GPT-2's scores
-// have 50257 columns: a product of 50256 and one of the last column take a
-// fifth of what one of 50257 takes.
+// have 50257 columns: a product of 50256 and one of the last column are to take
+// a fifth of what one of 50257 takes (predicted; docs/measured/gpu.md).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_PRODUCTPIECES_H

@@ -23,8 +23,11 @@ void BatchLoader::open(Trainee &model, const std::string &function) {
     isStaging &= memory.ok() && *memory;
     return memory.status();
   });
-  // A GPU that has no room for a second batch trains without it.
+  // A GPU that has no room for a second batch trains without it, and without a
+  // part of it.
   isStaging &= status.ok();
+  if (!isStaging)
+    model.endStaging(function);
 }
 
 Status BatchLoader::bind(const Dataset &data, Trainee &model,

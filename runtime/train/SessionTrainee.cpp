@@ -31,6 +31,9 @@ public:
   Status stage(std::string_view function, std::string_view name) override {
     return session.stage(function, name);
   }
+  void endStaging(std::string_view function) override {
+    session.endStaging(function);
+  }
   Status run(std::string_view function) override {
     return session.run(function);
   }

@@ -15,36 +15,45 @@ int64_t countCores() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
+namespace {
+/// What a worker could not do first. Where memory ran out there is none for a
+/// message either, in a thread that nothing may leave.
+struct Failure {
+  int64_t number;
+  Status status;
+  bool isShortOfMemory = false;
+};
+} // namespace
+
 Status onThreads(int64_t count, int64_t threads,
                  const std::function<Status(int64_t)> &work) {
   std::atomic<int64_t> next{0};
   // Each worker notes its first failure, and the least number of all is the one
   // to tell.
   const int64_t workers = std::min(threads, count);
-  std::vector<std::pair<int64_t, Status>> failures(size_t(workers),
-                                                   {count, Status()});
+  std::vector<Failure> failures(size_t(workers), {count, Status()});
   const auto run = [&](int64_t worker) {
-    for (int64_t i; (i = next++) < count;) {
-      Status status;
+    Failure &failure = failures[size_t(worker)];
+    for (int64_t i; failure.number == count && (i = next++) < count;) {
       try {
-        status = work(i);
+        failure.status = work(i);
       } catch (const std::bad_alloc &) {
-        status =
-            Status(StatusCode::IO, "out of memory; try a smaller --batch-size");
+        failure.isShortOfMemory = true;
       }
-      if (status.ok())
-        continue;
-      failures[size_t(worker)] = {i, std::move(status)};
-      return;
+      if (failure.isShortOfMemory || !failure.status.ok())
+        failure.number = i;
     }
   };
   // The calling thread works, too.
   std::vector<std::thread> others;
+  others.reserve(size_t(std::max<int64_t>(workers, 1) - 1));
   try {
     for (int64_t i = 1; i < workers; ++i)
       others.emplace_back(run, i);
   } catch (const std::system_error &) {
     // Those that there are do it all.
+  } catch (const std::bad_alloc &) {
+    // And they are joined, which a failure here would leave undone.
   }
   if (workers > 0)
     run(0);
@@ -52,8 +61,13 @@ Status onThreads(int64_t count, int64_t threads,
     thread.join();
   const auto first = std::min_element(
       failures.begin(), failures.end(),
-      [](const auto &a, const auto &b) { return a.first < b.first; });
-  return first == failures.end() ? Status() : first->second;
+      [](const auto &a, const auto &b) { return a.number < b.number; });
+  if (first == failures.end())
+    return Status();
+  return first->isShortOfMemory
+             ? Status(StatusCode::IO,
+                      "out of memory; try a smaller --batch-size")
+             : first->status;
 }
 
 Status onRows(int64_t rows, int64_t rowBytes,

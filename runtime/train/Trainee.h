@@ -80,12 +80,14 @@ public:
   virtual const TraineeInfo &info() const = 0;
   virtual Status setInput(std::string_view function, std::string_view name,
                           const void *bytes, size_t size) = 0;
-  /// Session::stagingMemory and stage; by default there is no such way.
+  /// Session::stagingMemory, stage and endStaging; by default there is no such
+  /// way.
   virtual StatusOr<std::byte *> stagingMemory(std::string_view function,
                                               std::string_view name) {
     return static_cast<std::byte *>(nullptr);
   }
   virtual Status stage(std::string_view function, std::string_view name);
+  virtual void endStaging(std::string_view function) {}
   virtual Status run(std::string_view function) = 0;
   virtual StatusOr<Tensor> output(std::string_view function,
                                   std::string_view name) = 0;

@@ -4,6 +4,8 @@ sequences of any length, trained and evaluated without --shape.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -94,3 +96,41 @@ def test_batch_is_left_to_its_flag(files):
     run = mpctest.mpc("train", model, "--data", npz, *FLAGS, "--max-steps", 1)
     assert run.returncode != 0
     assert "'batch' of input" not in run.stderr
+
+
+# Names of a dimension that a list of dimensions cannot have as they are, and how
+# it has them.
+ODD_NAMES = {
+    "a,b": "'a,b'",
+    "N'": "'N'''",
+    "[N]": "'[N]'",
+    "7": "'7'",
+    "...": "'...'",
+    "batch size": "batch size",
+}
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_dimension_may_be_called_anything(name, tmp_path):
+    """It is one dimension, open, in JSON, in messages and on the command line."""
+    model = mpctest.make_model(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        {"x": (np.float32, [name, 3])},
+        {"y": (np.float32, [name, 3])},
+        {},
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    described = mpctest.mpc_ok("inspect", path, "--format", "json").stdout
+    for values in ("inputs", "outputs"):
+        assert json.loads(described)[values][0]["shape"] == [name, 3]
+    text = mpctest.mpc_ok("inspect", path).stdout
+    assert f"f32[{ODD_NAMES[name]},3]" in text
+    x = np.arange(-6, 6, dtype=np.float32).reshape(4, 3)
+    np.save(tmp_path / "x.npy", x)
+    arguments = ["--input", f"x=@{tmp_path}/x.npy"]
+    for flags in ([], ["--shape", f"{name}=4"]):
+        out = tmp_path / "y.npz"
+        mpctest.mpc_ok("run", path, *arguments, *flags, "--output", out)
+        with np.load(out) as outputs:
+            np.testing.assert_array_equal(outputs["y"], np.maximum(x, 0))

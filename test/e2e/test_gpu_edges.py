@@ -117,3 +117,40 @@ def test_scores_that_are_the_input_are_those_of_their_batch(tmp_path):
         for device in DEVICES
     ]
     assert "f1" in cpu and gpu == cpu
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_three_parameters_are_read_where_they_are(device, tmp_path):
+    """Of 12 bytes, which LLVM reads by one load of 16: memory has whole vectors.
+    What they scale is in the middle of the model, so that a loop reads them."""
+    random = np.random.RandomState(0)
+    x = random.randn(2, 3, 6, 6).astype(np.float32)
+    weights = {
+        "scale": random.randn(3).astype(np.float32),
+        "bias": random.randn(3).astype(np.float32),
+    }
+    model = mpctest.make_model(
+        [
+            helper.make_node("Neg", ["x"], ["a"]),
+            helper.make_node(
+                "GroupNormalization",
+                ["a", "scale", "bias"],
+                ["n"],
+                num_groups=1,
+                epsilon=0.125,
+            ),
+            helper.make_node("Tanh", ["n"], ["y"]),
+        ],
+        {"x": (np.float32, x.shape)},
+        {"y": (np.float32, x.shape)},
+        weights,
+        opset=21,
+    )
+    y = run(tmp_path, model, device, {"x": x})
+    rows = -x.reshape(2, -1).astype(float)
+    normal = (rows - rows.mean(1, keepdims=True)) / np.sqrt(
+        rows.var(1, keepdims=True) + 0.125
+    )
+    channels = weights["scale"][:, None, None], weights["bias"][:, None, None]
+    expected = np.tanh(normal.reshape(x.shape) * channels[0] + channels[1])
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)

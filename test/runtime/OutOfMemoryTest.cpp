@@ -4,6 +4,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/mpc.h"
+#include "runtime/train/Threads.h"
 #include "test/runtime/ArtifactBuilder.h"
 #include "test/runtime/ConvCase.h"
 #include "test/runtime/MatMulCase.h"
@@ -100,6 +101,32 @@ int64_t failEachAllocation(const std::function<mpc_status *()> &call,
   }
   ADD_FAILURE() << "the call never succeeds";
   return 0;
+}
+
+/// Neither a thread that cannot be started nor one that cannot say what it
+/// lacks ends the process.
+TEST(OutOfMemory, ThreadsThatShareWorkReportIt) {
+  for (int64_t allowed = 0;; ++allowed) {
+    failures = 0;
+    left = allowed;
+    Status status;
+    try {
+      status = train::onThreads(12, 4, [](int64_t i) {
+        const std::string name(size_t(100 + i), 'x');
+        return name.empty() ? Status(StatusCode::Internal, name) : Status();
+      });
+    } catch (const std::bad_alloc &) {
+      status = Status(StatusCode::IO, "");
+    }
+    left = -1;
+    ASSERT_LT(allowed, 1000);
+    if (failures == 0) {
+      EXPECT_TRUE(status.ok());
+      return;
+    }
+    EXPECT_TRUE(status.ok() || status.getCode() == StatusCode::IO)
+        << status.message();
+  }
 }
 
 Bytes artifactBytes() {

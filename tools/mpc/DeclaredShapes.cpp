@@ -11,7 +11,7 @@ using namespace mpc::tools;
 
 std::optional<int64_t> DeclaredShape::extent(size_t axis) const {
   int64_t extent;
-  if (!dimensions || axis >= dimensions->size() ||
+  if (!dimensions || axis >= dimensions->size() || isQuoted[axis] ||
       llvm::StringRef((*dimensions)[axis]).getAsInteger(10, extent))
     return std::nullopt;
   return extent;
@@ -21,17 +21,38 @@ bool DeclaredShape::isOpen(size_t axis) const {
   return !dimensions || (axis < dimensions->size() && !extent(axis));
 }
 
+/// Takes the first dimension from a list of them, without the quotes of names
+/// that need some.
+static std::string takeDimension(llvm::StringRef &list) {
+  std::string dimension;
+  if (!list.consume_front("'")) {
+    llvm::StringRef part = list.take_until([](char c) { return c == ','; });
+    list = list.drop_front(part.size());
+    return part.str();
+  }
+  while (!list.empty()) {
+    char letter = list.front();
+    list = list.drop_front();
+    // A quote ends the name; two are one of it.
+    if (letter == '\'' && !list.consume_front("'"))
+      break;
+    dimension += letter;
+  }
+  return dimension;
+}
+
 DeclaredShape mpc::tools::parseDeclaredShape(const std::string &name,
                                              llvm::StringRef type) {
-  DeclaredShape shape{name, type.split('[').first.str(), std::nullopt};
+  DeclaredShape shape{name, type.split('[').first.str(), std::nullopt, {}};
   llvm::StringRef list = type.drop_front(shape.type.size());
   if (!list.consume_front("[") || !list.consume_back("]") || list == "...")
     return shape;
-  llvm::SmallVector<llvm::StringRef> parts;
-  list.split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   shape.dimensions.emplace();
-  for (llvm::StringRef part : parts)
-    shape.dimensions->push_back(part.str());
+  while (!list.empty()) {
+    shape.isQuoted.push_back(list.front() == '\'');
+    shape.dimensions->push_back(takeDimension(list));
+    list.consume_front(",");
+  }
   return shape;
 }
 

@@ -17,6 +17,9 @@ struct DeclaredShape {
   std::string name, type;
   /// A number, a symbol or "?" of each; nothing where the shape is open.
   std::optional<std::vector<std::string>> dimensions;
+  /// Of each dimension, whether it is a symbol that looks like something else:
+  /// '3' in f32['3',3] is the name of an open one.
+  std::vector<bool> isQuoted;
 
   /// Whether there may be such an axis whose extent the model leaves open.
   bool isOpen(size_t axis) const;
@@ -25,7 +28,7 @@ struct DeclaredShape {
 };
 
 /// What a value called `name` is declared as, of its type as text, such as
-/// "f32[N,1,8,8]".
+/// "f32[N,1,8,8]" or "f32['a,b',3]", of two dimensions.
 DeclaredShape parseDeclaredShape(const std::string &name, llvm::StringRef type);
 
 /// The model's inputs.

@@ -290,6 +290,21 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
   return RankedTensorType::get(shape, *element);
 }
 
+/// The name of a dimension; in quotes where a list of dimensions would be read
+/// otherwise with it: 'a,b' is one, not two. Quotes within are doubled.
+static std::string printSymbol(StringRef name) {
+  int64_t number;
+  if (name.empty())
+    return "?";
+  if (name != "?" && name != "..." && name.getAsInteger(10, number) &&
+      name.find_first_of(",[]'") == StringRef::npos)
+    return name.str();
+  std::string quoted = "'";
+  for (char letter : name)
+    quoted += letter == '\'' ? "''" : std::string(1, letter);
+  return quoted + "'";
+}
+
 std::string mpc::onnx_frontend::printType(const Model &model,
                                           const proto::TypeProto &type) {
   std::string text;
@@ -319,7 +334,7 @@ std::string mpc::onnx_frontend::printType(const Model &model,
         if (dim.has_dim_value())
           os << dim.dim_value();
         else
-          os << (dim.dim_param().empty() ? "?" : dim.dim_param());
+          os << printSymbol(dim.dim_param());
       },
       ",");
   os << ']';

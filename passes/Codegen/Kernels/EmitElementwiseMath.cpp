@@ -136,7 +136,7 @@ static Value atLeastMinus100(Lanes &l, Value x) {
 static Value emitBCE(Lanes &l, BCEOp, BCEOp::Adaptor in) {
   Value p = in.getLhs(), t = in.getRhs();
   auto &b = l.getBuilder();
-  Value yes = atLeastMinus100(l, math::LogOp::create(b, p));
+  Value yes = atLeastMinus100(l, l.log(p));
   Value no = atLeastMinus100(l, math::Log1pOp::create(b, l.neg(p)));
   return l.sub(l.mul(l.sub(t, l.constant(1)), no), l.mul(t, yes));
 }
@@ -145,15 +145,13 @@ void codegen::addMathFormulas(ElementwiseTable &table) {
   addUnary<NegOp, &Lanes::neg>(table);
   addUnary<AbsOp, &Lanes::abs>(table);
   addUnary<ExpOp, &Lanes::exp>(table);
+  addUnary<LogOp, &Lanes::log>(table);
   addUnary<SqrtOp, &Lanes::sqrt>(table);
   table.add<SignOp>(emitSign);
   table.add<ReluOp>(emitRelu);
   table.add<SigmoidOp>(emitSigmoid);
   table.add<TanhOp>([](Lanes &l, TanhOp, TanhOp::Adaptor in) -> Value {
     return math::TanhOp::create(l.getBuilder(), in.getInput());
-  });
-  table.add<LogOp>([](Lanes &l, LogOp, LogOp::Adaptor in) -> Value {
-    return math::LogOp::create(l.getBuilder(), in.getInput());
   });
   table.add<ReciprocalOp>([](Lanes &l, ReciprocalOp, ReciprocalOp::Adaptor in) {
     return l.div(l.constant(1), in.getInput());

@@ -48,6 +48,17 @@ Value Lanes::multiplyAdd(Value x, Value y, Value sum) {
 Value Lanes::neg(Value x) { return arith::NegFOp::create(b, x); }
 Value Lanes::abs(Value x) { return math::AbsFOp::create(b, x); }
 Value Lanes::exp(Value x) { return math::ExpOp::create(b, x); }
+Value Lanes::log(Value x) {
+  if (!compute.isF32())
+    return math::LogOp::create(b, x);
+  // The polynomial of f32 takes subnormal numbers for the smallest normal one:
+  // they are scaled by 2^24 first.
+  constexpr double scale = 0x1p24, logOfScale = 0x1.0a2b23f3bab73p+4;
+  Value isTiny = compare(arith::CmpFPredicate::OLT, x, constant(0x1p-126));
+  Value logarithm =
+      math::LogOp::create(b, select(isTiny, mul(x, constant(scale)), x));
+  return select(isTiny, sub(logarithm, constant(logOfScale)), logarithm);
+}
 Value Lanes::sqrt(Value x) { return math::SqrtOp::create(b, x); }
 Value Lanes::pow(Value x, Value y) { return binary<math::PowFOp>(x, y); }
 

@@ -40,6 +40,8 @@ public:
   mlir::Value neg(mlir::Value x);
   mlir::Value abs(mlir::Value x);
   mlir::Value exp(mlir::Value x);
+  /// The natural logarithm, of subnormal numbers too.
+  mlir::Value log(mlir::Value x);
   mlir::Value sqrt(mlir::Value x);
   mlir::Value pow(mlir::Value x, mlir::Value y);
   /// NaN where either operand is.

@@ -336,7 +336,8 @@ Value GPUFunctions::exp(Value x) {
 }
 
 // A polynomial of least relative error below 0.55, 0.8 units in the last place;
-// above, 1 - 2 / (e^2|x| + 1), which is 1 where the power is infinite.
+// above, 1 - 2 / (e^2|x| + 1), which is 1 where the power is infinite. Either
+// takes the sign of x: the polynomial of -0 is -0 + 0.
 Value GPUFunctions::tanh(Value x) {
   constexpr double coefficients[] = {-0x1.55553cp-2, 0x1.110974p-3,
                                      -0x1.b897fap-5, 0x1.54d5a2p-6,
@@ -348,9 +349,8 @@ Value GPUFunctions::tanh(Value x) {
   Value near = fma(l.mul(x, square), sum, x);
   Value power = exp2(l.mul(size, c(2 * kLog2E, x)));
   Value far = fma(reciprocal(l.add(power, c(1, x))), c(-2, x), c(1, x));
-  far = math::CopySignOp::create(b, far, x);
   Value isNear = l.compare(arith::CmpFPredicate::OLT, size, c(0.55, x));
-  return l.select(isNear, near, far);
+  return math::CopySignOp::create(b, l.select(isNear, near, far), x);
 }
 
 namespace {

@@ -50,7 +50,9 @@ private:
   void emitTail();
   void emitRows(const Scope &outer, Value column);
   Scope getRowScope(const Scope &outer, Value row);
-  void storeRow(const Scope &scope, Value row, Value column);
+  void finishRow(Scope &scope, Value row, Value column);
+  Value findInside(Value row, Value column);
+  void storeRow(const Scope &scope, Value inside);
 
   KernelContext &context;
   const KernelBody &body;
@@ -63,6 +65,7 @@ private:
   SmallVector<unsigned> targets, arguments;
   unsigned heroNode;
   bool hasRowEdge, hasColumnEdge;
+  bool readsWhatItWrites;
 
   /// The block's matrix in the batch, and its tile's first row and column:
   /// indices.
@@ -98,6 +101,17 @@ static int64_t getWidth(func::FuncOp kernel, int64_t columns) {
   return std::gcd(width, columns);
 }
 
+/// Whether a result may be in the memory of an operand of the tail, as the
+/// weight is that an update follows: any of its type may be that operand.
+static bool mayWriteOperand(func::FuncOp kernel, MatMulOp product) {
+  return llvm::any_of(kernel.getArguments(), [&](BlockArgument argument) {
+    bool isOfTail = llvm::any_of(
+        argument.getUsers(), [&](Operation *user) { return user != product; });
+    return isOfTail &&
+           llvm::is_contained(kernel.getResultTypes(), argument.getType());
+  });
+}
+
 TensorCoreEmitter::TensorCoreEmitter(KernelContext &context,
                                      const KernelBody &body, MatMulOp op,
                                      const TensorCoreTiling &tiling)
@@ -109,6 +123,7 @@ TensorCoreEmitter::TensorCoreEmitter(KernelContext &context,
       arguments.push_back(number);
   hasRowEdge = tiling.m % tiling.blockM != 0;
   hasColumnEdge = tiling.n % tiling.blockN != 0;
+  readsWhatItWrites = mayWriteOperand(context.kernel, op);
   staging.width = getWidth(context.kernel, tiling.n);
 }
 
@@ -279,14 +294,21 @@ Scope TensorCoreEmitter::getRowScope(const Scope &outer, Value row) {
   return scope;
 }
 
-/// Stores what is in the result; `row` and `column` are in the warp's tile.
-void TensorCoreEmitter::storeRow(const Scope &scope, Value row, Value column) {
-  auto store = [&] {
-    for (const Output &output : body.getOutputs())
-      fragments.store(scope, output);
-    return Carried();
-  };
-  // Only tiles at an edge of the matrix ask.
+/// Computes the tail at a row of the warp's tile: the product's element, times
+/// alpha, is the value of the hero's node.
+void TensorCoreEmitter::finishRow(Scope &scope, Value row, Value column) {
+  Value sum = unstage(row, column);
+  double alpha = op.getAlpha().convertToDouble();
+  Lanes lanes(b, b.getF32Type());
+  if (alpha != 1)
+    sum = lanes.mul(sum, lanes.constant(alpha));
+  fragments.setValue(scope, heroNode, sum);
+  fragments.evaluate(scope, targets);
+}
+
+/// Whether `row` and `column` of the warp's tile are in the result; null where
+/// all are. Only tiles at an edge of the matrix ask.
+Value TensorCoreEmitter::findInside(Value row, Value column) {
   Value inside;
   auto check = [&](Value block, Value warp, Value position, int64_t extent) {
     Value index = addIndex(b, block, toIndex(b, i32.add(warp, position)));
@@ -298,8 +320,17 @@ void TensorCoreEmitter::storeRow(const Scope &scope, Value row, Value column) {
     check(blockRow, warpRow, row, tiling.m);
   if (hasColumnEdge)
     check(blockColumn, warpColumn, column, tiling.n);
+  return inside;
+}
+
+/// Stores what is in the result.
+void TensorCoreEmitter::storeRow(const Scope &scope, Value inside) {
+  auto store = [&] {
+    for (const Output &output : body.getOutputs())
+      fragments.store(scope, output);
+  };
   if (inside)
-    emitIf(b, inside, {}, store);
+    emitWhere(b, inside, store);
   else
     store();
 }
@@ -312,29 +343,32 @@ void TensorCoreEmitter::emitRows(const Scope &outer, Value column) {
       std::min(kWarpSize, StagingTile::kColumns / staging.width);
   int64_t passRows = kWarpSize / rowThreads;
   Value first = i32.div(lane, rowThreads);
+  bool isGuarded = readsWhatItWrites && (hasRowEdge || hasColumnEdge);
   emitLoop(b, tiling.warpM, passRows * kPositions, {},
            [&](Value index, ValueRange) {
              Value start = i32.add(i32.from(index), first);
-             // Several rows at once, so that their loads overlap.
              SmallVector<Value> rows;
-             SmallVector<Scope> scopes;
-             for (int64_t i = 0; i < kPositions; ++i) {
+             for (int64_t i = 0; i < kPositions; ++i)
                rows.push_back(i32.add(start, i * passRows));
-               scopes.push_back(getRowScope(outer, rows.back()));
-             }
-             // The product's element, times alpha, is the value of the hero's
-             // node: what follows is computed from it.
-             for (auto [row, scope] : llvm::zip_equal(rows, scopes)) {
-               Value sum = unstage(row, column);
-               double alpha = op.getAlpha().convertToDouble();
-               Lanes lanes(b, b.getF32Type());
-               if (alpha != 1)
-                 sum = lanes.mul(sum, lanes.constant(alpha));
-               fragments.setValue(scope, heroNode, sum);
-               fragments.evaluate(scope, targets);
-             }
-             for (auto [row, scope] : llvm::zip_equal(rows, scopes))
-               storeRow(scope, row, column);
+             // A row past the end would be read as the last one, which another
+             // thread may be writing.
+             for (Value row : rows)
+               if (isGuarded)
+                 emitWhere(b, findInside(row, column), [&] {
+                   Scope scope = getRowScope(outer, row);
+                   finishRow(scope, row, column);
+                   storeRow(scope, Value());
+                 });
+             if (isGuarded)
+               return Carried();
+             // Several rows at once, so that their loads overlap.
+             SmallVector<Scope> scopes;
+             for (Value row : rows)
+               scopes.push_back(getRowScope(outer, row));
+             for (auto &&[row, scope] : llvm::zip_equal(rows, scopes))
+               finishRow(scope, row, column);
+             for (auto &&[row, scope] : llvm::zip_equal(rows, scopes))
+               storeRow(scope, findInside(row, column));
              return Carried();
            });
 }

@@ -77,6 +77,8 @@ void expectNearF32(float found, double expected, double units, float at) {
   }
   if (std::isinf(rounded) || rounded == 0) {
     EXPECT_EQ(found, rounded) << at;
+    // A function of zero that is zero keeps its sign.
+    EXPECT_TRUE(at != 0 || std::signbit(found) == std::signbit(rounded)) << at;
     return;
   }
   double unit = std::max(std::abs(expected) * 0x1p-23, 0x1p-149);
@@ -111,6 +113,29 @@ TEST_P(Math, ComputesExpAndTanhOfF32) {
     expectNearF32(t[i], std::tanh(static_cast<double>(x[i])), isGPU ? 3 : 10,
                   x[i]);
   }
+}
+
+TEST_P(Math, ComputesLogOfF32) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<64xf32>) -> tensor<64xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.log %x : (tensor<64xf32>) -> tensor<64xf32>
+      return %0 : tensor<64xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  // The ends of the range, numbers below the normal one, and some of all sizes.
+  std::vector<float> x = {0.0f,      -0.0f,      INFINITY,   -INFINITY,
+                          NAN,       -1.0f,      -0x1p-149f, 0x1p-149f,
+                          1e-40f,    0x1p-127f,  0x1p-126f,  0x1.000002p-126f,
+                          0x1p-125f, 0x1p-130f,  1.0f,       3.4e38f,
+                          0.5f,      0.9999999f, 2.0f,       1e-30f};
+  while (x.size() < 64)
+    x.push_back(std::exp2(static_cast<float>(x.size()) * 4.3f - 145));
+  std::vector<float> y(x.size());
+  kernel.launch({x.data(), y.data()});
+  for (size_t i = 0; i < x.size(); ++i)
+    expectNearF32(y[i], std::log(static_cast<double>(x[i])), 2, x[i]);
 }
 
 /// A function of one number, and how many units a target may be off.

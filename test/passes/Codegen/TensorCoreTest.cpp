@@ -81,6 +81,8 @@ struct Product {
   int64_t lhsBatch = 0, rhsBatch = 0;
   /// The type of the tail's second operand and result.
   Type tail = Type::BF16;
+  /// Whether the result takes that operand's memory, as an updated weight does.
+  bool inPlace = false;
 };
 
 std::vector<int64_t> withBatch(int64_t batch, int64_t rows, int64_t columns) {
@@ -141,9 +143,11 @@ void check(const Product &p) {
   int64_t batch = std::max(p.lhsBatch, p.rhsBatch);
   Tensor bias = Tensor::random({p.n}, Type::F32);
   Tensor residual = Tensor::random(withBatch(batch, p.m, p.n), p.tail);
-  Tensor y(residual.shape, Type::F32), z(residual.shape, p.tail);
+  Tensor y(residual.shape, Type::F32), other(residual.shape, p.tail);
   CompiledKernel kernel(getText(p, a, b, bias, residual, y), "sm_80");
   ASSERT_EQ(kernel.getError(), "");
+  const std::vector<double> added = residual.getAll();
+  Tensor &z = p.inPlace ? residual : other;
   kernel.launch({a.bits.data(), b.bits.data(), bias.bits.data(),
                  residual.bits.data(), y.bits.data(), z.bits.data()});
   double bound = std::ldexp(p.k * std::sqrt(p.k) + 4, -24);
@@ -151,7 +155,7 @@ void check(const Product &p) {
   int64_t wrong = 0;
   for (int64_t i = 0; i < y.count; ++i) {
     double expected = std::max(0.0, product[i] + bias.get(i % p.n));
-    double last = expected + residual.get(i);
+    double last = expected + added[static_cast<size_t>(i)];
     wrong += !(std::abs(y.get(i) - expected) <= bound);
     wrong += !(std::abs(z.get(i) - last) <=
                bound + z.getEpsilon() / 2 * std::abs(last));
@@ -171,6 +175,15 @@ TEST(TensorCore, StopsAtTheEdges) {
   for (bool transA : {false, true})
     for (bool transB : {false, true})
       check({136, 72, 200, transA, transB});
+}
+
+// A thread beyond an edge reads nothing that another one may have written: the
+// emulated GPU finds such races.
+TEST(TensorCore, WritesOverAnOperandUpToTheEdges) {
+  check({10, 40, 51, true, false, Type::BF16, 0, 0, Type::F32, true});
+  check({136, 72, 40, false, false, Type::BF16, 0, 0, Type::F32, true});
+  check({24, 33, 40, false, false, Type::BF16, 3, 3, Type::BF16, true});
+  check({64, 128, 32, false, false, Type::F16, 0, 0, Type::F32, true});
 }
 
 TEST(TensorCore, CopiesRowsThatAreNotAligned) {

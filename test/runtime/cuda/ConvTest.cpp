@@ -306,6 +306,35 @@ TEST(CUDAConv, TriesAnEngineOnceForEachConvolution) {
   EXPECT_EQ(countCalls(readLog(log), "cudnnBackendExecute"), 2u);
 }
 
+/// An engine that has no room for its scratch memory is passed over.
+TEST(CUDAConv, TakesAnEngineThatThereIsRoomFor) {
+  std::string log = newLogFile();
+  const ArtifactBuilder builder = artifact(Conv(small(DType::BF16)), "forward");
+  emulated({{"MPC_EMULATOR_LOG", log}},
+           [&] { EXPECT_TRUE(tryOpenOnGPU(builder).ok()); });
+  const auto allocations = countCalls(readLog(log), "cuMemAlloc_v2");
+  const std::string last = "cuMemAlloc_v2:" + std::to_string(allocations);
+  log = newLogFile();
+  emulated({{"MPC_CUDA_LOG", log}, {"MPC_EMULATOR_FAULT", last + "=2"}}, [&] {
+    auto session = openOnGPU(builder);
+    ASSERT_TRUE(session && session->run("step").ok());
+    auto result = session->output("step", "result");
+    ASSERT_TRUE(result.ok());
+    expectClose(*result, Conv(small(DType::BF16)).reference("forward"));
+  });
+  const std::string choices = textOf(log);
+  EXPECT_NE(choices.find("engine 1 is passed over, as there is no room"),
+            std::string::npos)
+      << choices;
+  EXPECT_NE(choices.find("cuDNN engine 0, "), std::string::npos) << choices;
+  // With no engine left, the message says what there is no room for.
+  emulated({{"MPC_EMULATOR_FAULT", last + "=2,cudnnBackendFinalize:9+=3000"}},
+           [&] {
+             expectMessage(tryOpenOnGPU(builder), StatusCode::Device,
+                           {"no room for 1048576 more bytes"});
+           });
+}
+
 /// Without memory for the operands it is not known what an engine does, which
 /// is an error. Whatever was taken is given back.
 TEST(CUDAConv, SaysThatThereIsNoMemoryToTryAnEngine) {

@@ -14,8 +14,16 @@ namespace {
 /// Sizes of the blocks that are allocated, by address.
 std::map<DevicePointer, size_t> blocks;
 
+/// What a GPU has room for.
+size_t room = SIZE_MAX;
+
 DriverResult allocateBlock(DevicePointer *memory, size_t bytes) {
   static DevicePointer next = 0;
+  size_t used = bytes;
+  for (const auto &[address, size] : blocks)
+    used += size;
+  if (used > room)
+    return DriverResult::OutOfMemory;
   *memory = next += 256;
   blocks[*memory] = bytes;
   return DriverResult::Success;
@@ -30,8 +38,12 @@ class WorkspaceTest : public testing::Test {
 protected:
   void SetUp() override {
     blocks.clear();
+    room = SIZE_MAX;
     driver.call.memAlloc = allocateBlock;
     driver.call.memFree = freeBlock;
+    driver.call.memGetInfo = [](size_t *, size_t *) {
+      return DriverResult::OutOfMemory;
+    };
   }
 
   Driver driver;
@@ -48,6 +60,25 @@ TEST_F(WorkspaceTest, growsInPlaceOfABlockThatNobodyTook) {
   EXPECT_EQ(workspace.bytes(), 200u);
   ASSERT_EQ(blocks.size(), 1u);
   EXPECT_EQ(blocks.at(workspace.take()), 200u);
+}
+
+TEST_F(WorkspaceTest, isAsLargeAsBeforeWhereItCannotGrow) {
+  for (bool isTaken : {false, true}) {
+    blocks.clear();
+    room = 250;
+    Workspace workspace(memory);
+    ASSERT_TRUE(workspace.reserve(100).ok());
+    if (isTaken)
+      workspace.take();
+    EXPECT_FALSE(workspace.reserve(300).ok());
+    EXPECT_EQ(blocks.at(workspace.take()), 100u);
+    EXPECT_TRUE(workspace.reserve(80).ok());
+    EXPECT_EQ(blocks.at(workspace.take()), 100u);
+    // Others took the memory that it had: nobody gets less than was promised.
+    blocks[1] = 250;
+    EXPECT_FALSE(workspace.reserve(400).ok());
+    blocks.erase(1);
+  }
 }
 
 TEST_F(WorkspaceTest, keepsABlockThatSomebodyTook) {

@@ -208,6 +208,39 @@ TEST(CUDADevice, CountsTheMemoryOfStagedInputs) {
   });
 }
 
+/// What an input's second value leaves is for kernels that are loaded later.
+TEST(CUDADevice, StagesNothingWhereMemoryIsShort) {
+  for (const char *memory : {"memory=200M", "memory=300M"})
+    emulated({{"MPC_EMULATOR_DEVICE", memory}}, [&] {
+      auto session = openOnGPU(countingTrainee());
+      ASSERT_TRUE(session);
+      const Status staged = stageX(*session, 1);
+      EXPECT_EQ(staged.ok(), std::string(memory) == "memory=300M");
+      EXPECT_TRUE(staged.ok() || staged.getCode() == StatusCode::Device);
+      ASSERT_TRUE(setX(*session, 2).ok());
+      ASSERT_TRUE(session->run("step").ok());
+      EXPECT_EQ(values(session->state("w")), (Floats{3, 4, 5, 6, 7}));
+    });
+}
+
+TEST(CUDADevice, GivesBackTheMemoryOfStagedInputs) {
+  emulated({}, [] {
+    auto session = openOnGPU(countingTrainee());
+    ASSERT_TRUE(session);
+    const size_t before = session->memoryBytes();
+    for (int i = 1; i <= 3; ++i) {
+      ASSERT_TRUE(stageX(*session, static_cast<float>(i)).ok());
+      // The copy may not have begun.
+      session->endStaging("step");
+      EXPECT_EQ(session->memoryBytes(), before);
+      EXPECT_EQ(session->stage("step", "x").getCode(), StatusCode::Usage);
+      ASSERT_TRUE(session->run("step").ok());
+    }
+    EXPECT_EQ(values(session->state("w")), (Floats{7, 8, 9, 10, 11}));
+    session->endStaging("no function");
+  });
+}
+
 TEST(CUDADevice, ChecksTheIndicesOfStagedInputs) {
   emulated({}, [] {
     ArtifactBuilder builder = countingTrainee();
