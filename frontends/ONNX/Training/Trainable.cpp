@@ -105,6 +105,8 @@ Facts TrainableSearch::infer(const Node &node) {
     result.isNormalized =
         weighted->weights.size() == 0 || op == "InstanceNormalization";
   }
+  if (op == "Mul" && node.input_size() == 2)
+    result.takesBias |= isOuterProduct(node, 0) || isOuterProduct(node, 1);
   // A row of a table is picked by indices: a lookup if table and indices are
   // fixed, else an embedding.
   if (op == "Gather" && isTable(node))
@@ -177,6 +179,12 @@ void TrainableSearch::findWeights(const Node &node) {
     for (int index : weighted->weights)
       if (index < node.input_size())
         use(node.input(index));
+  // What stands in for learned data, as the token of a masked place does.
+  if (op == "Where" && node.input_size() == 3)
+    for (int index : {1, 2})
+      if (getFacts(node.input(3 - index)).isLearned &&
+          isModulesVector(node.input(index)))
+        use(node.input(index), /*orScalar=*/false);
   // What a function bends, such as the exponential of a temperature, is mostly
   // learned: whoever has a constant can store the result.
   if (bends(op) && node.input_size() > 0 &&
@@ -194,6 +202,8 @@ void TrainableSearch::findWeights(const Node &node) {
         useFactors(node.input(index));
       if (op == "Div")
         continue;
+      if (isOuterProduct(node, index))
+        use(node.input(index), /*orScalar=*/false);
       bool scalesBranch = other.takesBias && !other.isFixed &&
                           isStoredVector(node.input(index)) && isBranch(node);
       if (other.isNormalized || other.isInverseRoot || scalesBranch)

@@ -41,15 +41,60 @@ static bool isNamedAsStatistic(StringRef name) {
                       [&](StringRef part) { return words.contains(part); });
 }
 
-// Whether `value` is one number for each channel that PyTorch's older exporter
-// has of a module and that may be learned: no mask, no statistic of data.
-bool TrainableSearch::isModulesVector(StringRef value) {
+// The axis that an Unsqueeze with one constant axis adds.
+static std::optional<int64_t> readOneAxis(const Graph &graph,
+                                          const proto::NodeProto &unsqueeze) {
+  if (unsqueeze.input_size() != 2)
+    return std::nullopt;
+  const Model &model = graph.getModel();
+  const proto::TensorProto *tensor = graph.getInitializer(unsqueeze.input(1));
+  const proto::NodeProto *constant = graph.getProducer(unsqueeze.input(1));
+  if (constant && constant->op_type() == "Constant" &&
+      constant->attribute_size() == 1 && constant->attribute(0).has_t())
+    tensor = &constant->attribute(0).t();
+  if (!tensor)
+    return std::nullopt;
+  llvm::Expected<HostTensor> axes = model.decode(*tensor, "axes");
+  // The import says what is wrong with it.
+  if (!axes)
+    return llvm::consumeError(axes.takeError()), std::nullopt;
+  if (axes->getNumElements() != 1 || axes->isFloat())
+    return std::nullopt;
+  return axes->getInteger(0);
+}
+
+// Whether PyTorch's older exporter has `value` of a module, and it may be
+// learned: it is no mask, and no statistic of data.
+bool TrainableSearch::isModulesTensor(StringRef value) {
   const StringRef name = skipViews(value);
   const proto::TensorProto *tensor = graph.getInitializer(name);
-  return tensor && holdsFloats(*tensor) && isStoredVector(value) &&
-         isProgramsName(name) && !isNamedAsStatistic(name) &&
+  return tensor && holdsFloats(*tensor) && isProgramsName(name) &&
+         !isNamedAsStatistic(name) &&
          graph.getModel().getProto().producer_name() == "pytorch" &&
          !isMask(graph.getModel(), *tensor);
+}
+
+bool TrainableSearch::isModulesVector(StringRef value) {
+  return isStoredVector(value) && isModulesTensor(value);
+}
+
+// Whether operand `stored` of a product is a module's, and data, to which an
+// axis of extent 1 was added behind, is multiplied along it: each number by a
+// vector, as a linear layer of one input does.
+bool TrainableSearch::isOuterProduct(const Node &product, int stored) {
+  const StringRef weight = product.input(stored);
+  auto shape = getStoredShape(weight);
+  if (!shape || shape->size() < 2 || shape->back() < 2 ||
+      getFacts(product.input(1 - stored)).isFixed || !isModulesTensor(weight))
+    return false;
+  const Node *unsqueeze = graph.getProducer(product.input(1 - stored));
+  while (unsqueeze && unsqueeze->op_type() == "Cast")
+    unsqueeze = graph.getProducer(unsqueeze->input(0));
+  if (!unsqueeze || unsqueeze->op_type() != "Unsqueeze")
+    return false;
+  const std::optional<int64_t> axis = readOneAxis(graph, *unsqueeze);
+  return axis && (*axis == -1 || *axis + 1 >= int64_t(shape->size())) &&
+         !isOnlyTurned(product);
 }
 
 // Whether `value`, which no input decides, is of a weight found so far, as a

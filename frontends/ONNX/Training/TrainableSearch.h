@@ -63,13 +63,16 @@ private:
   bool isBranch(const Node &product);
   bool isStoredVector(llvm::StringRef value);
   bool isModulesNumber(llvm::StringRef value);
+  bool isModulesTensor(llvm::StringRef value);
   bool isModulesVector(llvm::StringRef value);
+  bool isOuterProduct(const Node &product, int stored);
   bool isOfWeights(llvm::StringRef value);
   bool isPassedOn(const Node &reader, llvm::StringRef value);
   bool isSharpened(const Node &product);
   llvm::StringRef findShift(const Node &product, llvm::StringRef scale);
   void findReachingWeights();
   bool isAngles(const Node &product);
+  bool isOnlyTurned(const Node &product);
   void useFactors(llvm::StringRef value);
   bool isIntegerInput(llvm::StringRef value);
   llvm::StringRef skipViews(llvm::StringRef value);

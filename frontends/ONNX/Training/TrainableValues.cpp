@@ -56,7 +56,12 @@ bool TrainableSearch::isAngles(const Node &product) {
     if (!getFacts(input).isFixed && !isGiven)
       return false;
   }
-  // All that is done with the product, behind views and factors.
+  return isOnlyTurned(product);
+}
+
+// Whether all that is done with a product, behind views and factors, is to take
+// sines and cosines of it.
+bool TrainableSearch::isOnlyTurned(const Node &product) {
   llvm::SmallVector<StringRef> worklist = {product.output(0)};
   llvm::StringSet<> visited;
   bool turns = false;
