@@ -37,7 +37,7 @@ constexpr int64_t kSumBlock = 1 << 14;
 /// The step in the library's terms.
 struct Geometry {
   Dims weights, strides, dilations, padsBegin, padsEnd;
-  Tag imageTag, weightsTag;
+  Tag imageTag, weightsTag, channelsLastTag;
   int64_t xElements = 1, yElements = 1; ///< of one image
   int64_t xPixels = 1, yPixels = 1;     ///< of one image
   int64_t wElements = 1;
@@ -138,10 +138,13 @@ Geometry::Geometry(const ConvStep &step)
   static const Tag imageTags[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
   static const Tag tags[2][3] = {{Tag::oiw, Tag::oihw, Tag::oidhw},
                                  {Tag::goiw, Tag::goihw, Tag::goidhw}};
+  static const Tag lastTags[2][3] = {{Tag::wio, Tag::hwio, Tag::dhwio},
+                                     {Tag::wigo, Tag::hwigo, Tag::dhwigo}};
   size_t rank = step.kernel.size();
   bool grouped = step.groups > 1;
   imageTag = imageTags[rank - 1];
   weightsTag = tags[grouped][rank - 1];
+  channelsLastTag = lastTags[grouped][rank - 1];
   if (grouped)
     weights.push_back(step.groups);
   weights.push_back(step.outChannels / step.groups);
@@ -327,11 +330,34 @@ void OneDNNConv::layOutMemory() {
   scratchSize = padOffset + padBytes;
 }
 
+// Whether, along every axis, some window lies within the image: of padding that
+// reaches into each window, as of 3 taps at stride 2 over 3 pixels and 1 of
+// padding on either side, there is none.
+//
+// Without, the library's convolution kernels leave gradients of some taps to
+// chance (oneDNN 2.6.3: bf16 of any rank, f32 of three axes), or write behind
+// the end. Of weights with the output channels last it multiplies matrices
+// instead, which is right.
+static bool hasWholeWindows(const ConvStep &step) {
+  for (size_t axis = 0; axis < step.kernel.size(); ++axis) {
+    const int64_t window = step.dilations[axis] * (step.kernel[axis] - 1) + 1;
+    // The first window that starts within the image.
+    const int64_t stride = step.strides[axis];
+    const int64_t before = (step.padsBegin[axis] + stride - 1) / stride;
+    const int64_t first = before * stride - step.padsBegin[axis];
+    if (first + window > step.inSpatial[axis])
+      return false;
+  }
+  return true;
+}
+
 Status OneDNNConv::prepare() {
   // Types and slices first: the library's descriptions depend on both.
   chooseTypes();
   chooseSlices();
-  weights = {geometry.weights, dnnlType(types.w), Tag::any};
+  const bool isSafe = !isWeightGrad() || hasWholeWindows(step);
+  weights = {geometry.weights, dnnlType(types.w),
+             isSafe ? Tag::any : geometry.channelsLastTag};
   Status status = catchDNNL("prepare a convolution", [&] {
     // The last, shorter slice takes the weights in the order of the others.
     for (int64_t count : {imagesPerSlice, step.batch % imagesPerSlice}) {

@@ -278,3 +278,109 @@ def test_activations_that_overflow_leave_statistics_finite(tmp_path, accumulate)
     for batch in (0, 2, 3):
         mean = MOMENTUM * mean + (1 - MOMENTUM) * h[batch].mean((0, 2))
     np.testing.assert_allclose(found["bn.mean"], mean, rtol=0.01)
+
+
+#
+# By statistics that the graph computes
+#
+
+
+def batch_statistics_nodes(variance="square"):
+    """BatchNormalization of h by its own mean, and by the mean of what is
+    called `variance`: of squared distances from the mean, or of squares."""
+    return [
+        helper.make_node("ReduceMean", ["h"], ["m"], axes=[0, 2, 3], keepdims=0),
+        helper.make_node("ReduceMean", ["h"], ["k"], axes=[0, 2, 3]),
+        helper.make_node("Sub", ["h", "k"], ["c"]),
+        helper.make_node("Mul", ["c", "c"], ["square"]),
+        helper.make_node("Mul", ["h", "h"], ["whole"]),
+        helper.make_node("ReduceMean", [variance], ["v"], axes=[0, 2, 3], keepdims=0),
+        helper.make_node("BatchNormalization", ["h", "s", "b", "m", "v"], ["n"]),
+    ]
+
+
+def spelt_nodes():
+    """The same of squares, op by op."""
+    return [
+        helper.make_node("ReduceMean", ["h"], ["k"], axes=[0, 2, 3]),
+        helper.make_node("Mul", ["h", "h"], ["whole"]),
+        helper.make_node("ReduceMean", ["whole"], ["v"], axes=[0, 2, 3]),
+        helper.make_node("Sub", ["h", "k"], ["c"]),
+        helper.make_node("Add", ["v", "eps"], ["shifted"]),
+        helper.make_node("Sqrt", ["shifted"], ["root"]),
+        helper.make_node("Div", ["c", "root"], ["normal"]),
+        helper.make_node("Unsqueeze", ["s", "axes"], ["rows"]),
+        helper.make_node("Unsqueeze", ["b", "axes"], ["shifts"]),
+        helper.make_node("Mul", ["normal", "rows"], ["scaled"]),
+        helper.make_node("Add", ["scaled", "shifts"], ["n"]),
+    ]
+
+
+def make_statistics_model(nodes, dtype, batch="N"):
+    """x -> conv -> `nodes` -> relu -> linear -> y."""
+    random = np.random.default_rng(0)
+    weights = {
+        "conv.weight": random.normal(size=(CHANNELS, 2, 1, 1)),
+        "s": random.uniform(0.5, 2, size=CHANNELS),
+        "b": random.normal(size=CHANNELS),
+        "fc.weight": random.normal(size=(CHANNELS * WIDTH, 1)),
+    }
+    initializers = {name: v.astype(dtype) for name, v in weights.items()}
+    initializers["axes"] = np.array([1, 2])
+    initializers["eps"] = np.array(np.float32(1e-5), dtype)
+    return mpctest.make_model(
+        [
+            helper.make_node("Conv", ["x", "conv.weight"], ["h"]),
+            *nodes,
+            helper.make_node("Relu", ["n"], ["r"]),
+            helper.make_node("Flatten", ["r"], ["f"]),
+            helper.make_node("MatMul", ["f", "fc.weight"], ["y"]),
+        ],
+        {"x": (dtype, [batch, 2, WIDTH, 1])},
+        {"y": (dtype, [batch, 1])},
+        initializers,
+        17,
+    )
+
+
+def test_statistics_of_the_batch_are_those_of_evaluation_too(tmp_path):
+    """Of whole batches: what is written gives what evaluation reported."""
+    data = make_data()
+    np.savez(tmp_path / "data.npz", **data)
+    model = make_statistics_model(batch_statistics_nodes(), np.float32)
+    events, _ = mpctest.train(
+        model,
+        tmp_path / "data.npz",
+        tmp_path,
+        *("--loss", "mse", "--batch-size", "16", "--max-steps", "5", "--lr", "0.1"),
+        *("--val-data", tmp_path / "data.npz"),
+    )
+    loss = [e["eval_loss"] for e in events if e["event"] == "eval"][-1]
+    session = onnxruntime.InferenceSession(tmp_path / "trained.onnx")
+    outputs = [
+        session.run(None, {"x": data["x"][i : i + 16]})[0]
+        for i in range(0, SAMPLES, 16)
+    ]
+    error = np.concatenate(outputs).astype(np.float64) - data["target"]
+    assert np.mean(error**2) == pytest.approx(float(loss), rel=1e-4)
+
+
+def test_gradients_flow_through_other_statistics(tmp_path):
+    """As exported, a step moves the weights as that of the model that is spelt
+    out op by op."""
+    trained = []
+    for name, nodes in (
+        ("op", batch_statistics_nodes("whole")),
+        ("spelt", spelt_nodes()),
+    ):
+        model = make_statistics_model(nodes, np.float64, 16)
+        _, weights = mpctest.train(
+            model,
+            make_data(np.float64),
+            tmp_path / name,
+            *("--loss", "mse", "--batch-size", "16", "--max-steps", "1"),
+            *("--lr", "0.1", "--precision", "64-true", "--as-exported"),
+        )
+        trained.append(weights)
+    for name in ("conv.weight", "s", "b", "fc.weight"):
+        np.testing.assert_allclose(*(w[name] for w in trained), rtol=1e-9)

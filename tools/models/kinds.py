@@ -452,6 +452,82 @@ class Rotations(nn.Module):
         return self.output(x.mean(1))
 
 
+class StandardConv(nn.Conv2d):
+    """Convolves with filters of mean 0 and variance 1, times a learned gain."""
+
+    def __init__(self, *sizes, **options):
+        super().__init__(*sizes, **options)
+        self.gain = nn.Parameter(torch.rand(self.out_channels) + 0.5)
+        self.scale = self.weight[0].numel() ** -0.5
+
+    def forward(self, x):
+        rows, gain = self.weight.flatten(1)[None], self.gain * self.scale
+        filters = functional.batch_norm(rows, None, None, gain, training=True)
+        weight = filters.reshape_as(self.weight)
+        return functional.conv2d(x, weight, self.bias, 1, self.padding)
+
+
+class BatchStatistics(nn.Module):
+    """Standardised filters, a scaled branch, and no running statistics."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.next = StandardConv(2, 4, 3, padding=1), StandardConv(4, 4, 1)
+        self.gain = nn.Parameter(torch.tensor(0.3))
+        lean = {"track_running_stats": False}
+        self.images, self.vectors = nn.BatchNorm2d(4, **lean), nn.BatchNorm1d(6, **lean)
+        self.signals = nn.BatchNorm1d(4, affine=False, **lean)
+        self.layer, self.head = nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, image):
+        x = self.stem(image)
+        x = x + self.next(functional.relu(x)) * self.gain * 0.2
+        x = functional.relu(self.images(x)).flatten(2)
+        x = functional.gelu(self.signals(x)).mean(2)
+        return self.head(functional.relu(self.vectors(self.layer(x)))) / 8
+
+
+class Affine(nn.Module):
+    """Scales and shifts each channel."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.alpha = nn.Parameter(torch.rand(1, 1, channels) + 0.5)
+        self.beta = nn.Parameter(torch.rand(1, 1, channels) - 0.5)
+
+    def forward(self, x):
+        return torch.addcmul(self.beta, self.alpha, x)
+
+
+class Scales(nn.Module):
+    """Learned numbers of channels and heads: of affine layers, scores, what a class
+    token gets, and a skip; a mask of weights and units of the output are not."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.first, self.last = nn.Linear(4, 6), Affine(6), Affine(6)
+        self.both, self.mix = nn.Linear(6, 12), nn.Linear(6, 6)
+        self.temperature = nn.Parameter(torch.rand(2, 1, 1) + 0.5)
+        self.token = nn.Parameter(torch.randn(1, 1, 6))
+        self.gamma, self.skip = nn.Parameter(torch.rand(6)), nn.Parameter(torch.rand(6))
+        self.weight = nn.Parameter(torch.randn(3, 6) * 0.4)
+        self.register_buffer("mask", torch.ones(3, 6).tril())
+        self.register_buffer("out_mean", torch.rand(3))
+        self.register_buffer("out_std", torch.rand(3) + 0.5)
+
+    def forward(self, x):
+        token, x = self.token.expand(x.shape[0], -1, -1), self.first(self.embed(x))
+        x = torch.cat([token, x], 1)
+        query, key = self.both(x).reshape(x.shape[0], -1, 2, 2, 3).unbind(2)
+        scores = query.transpose(1, 2) @ key.permute(0, 2, 3, 1) * self.temperature
+        mixed = (scores.softmax(-1) @ key.transpose(1, 2)).transpose(1, 2).flatten(2)
+        token = token + self.gamma * self.mix(mixed[:, :1])
+        mixed = functional.silu(mixed) * self.skip + functional.silu(x)
+        x = self.last(torch.cat([token, mixed[:, 1:]], 1)).mean(1)
+        x = functional.linear(functional.silu(x), self.weight * self.mask)
+        return x * self.out_std + self.out_mean
+
+
 @dataclasses.dataclass
 class Kind:
     make: typing.Callable
@@ -517,4 +593,8 @@ KINDS = {
     ),
     "rotations": Kind(Rotations, {"ids": Array((7,), 9)}, Array((), 4)),
     "decays": Kind(Decays, {"x": Array((8, 6))}, Array((8, 6)), "mse", stops=True),
+    "batchstatistics": Kind(
+        BatchStatistics, {"image": Array((2, 6, 6))}, Array((), 3), batch=8
+    ),
+    "scales": Kind(Scales, {"x": Array((5, 4))}, Array((3,)), "mse"),
 }

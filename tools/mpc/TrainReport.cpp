@@ -103,7 +103,7 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
   }
   if (isDefault && !others.empty())
     note("not trained, as not weights: " + describeOthers(others) +
-         "; --train REGEX chooses");
+         "; --train REGEX chooses what is, and --train . takes all");
 }
 
 void mpc::tools::printNormalizations(llvm::raw_ostream &os, const Plan &plan) {

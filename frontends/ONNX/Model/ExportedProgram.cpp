@@ -178,8 +178,22 @@ static bool isPlaces(StringRef name) {
   return name == "arange" || name == "scalar_tensor_default";
 }
 
+// addcmul(b, w, x, value=v) is b + v * w * x, of which the exporter computes
+// v * w in advance: w itself where v is not given, and so 1.
+static void addUnitMultiples(const proto::GraphProto &graph,
+                             ProgramNames &names) {
+  for (const proto::NodeProto &node : graph.node()) {
+    if (node.op_type() != "Mul")
+      continue;
+    const ProgramCall call = readCall(node);
+    if (call.target.starts_with("torch.ops.aten.addcmul.") && !call.hasKeywords)
+      names.unitMultiples.insert(node.input().begin(), node.input().end());
+  }
+}
+
 ProgramNames mpc::onnx_frontend::readNames(const proto::GraphProto &graph) {
   ProgramNames names;
+  addUnitMultiples(graph, names);
   for (auto [source, target] : readSignature(graph))
     if (isSource(source))
       (isParameter(source) ? names.parameters : names.buffers).insert(target);
@@ -193,9 +207,28 @@ static bool isJoin(StringRef name) {
   return name == "cat" || name == "stack";
 }
 
+// Whether a value that addcmul multiplies by is a parameter times 1: made of
+// one parameter, and of the number, which the exporter calls "value_2" and,
+// cast to the parameter's type, "value_cast_2".
+static bool isUnitMultiple(const proto::ValueInfoProto &value,
+                           ArrayRef<StringRef> from,
+                           const ProgramNames &names) {
+  auto isKnown = [&](StringRef name) {
+    return names.parameters.contains(name);
+  };
+  return names.unitMultiples.contains(value.name()) &&
+         llvm::count_if(from, isKnown) == 1 &&
+         llvm::all_of(from, [&](StringRef name) {
+           return isKnown(name) || dropNumber(name) == "value" ||
+                  dropNumber(name) == "value_cast";
+         });
+}
+
 bool mpc::onnx_frontend::isMoved(const proto::ValueInfoProto &value,
                                  const ProgramNames &names) {
   SmallVector<StringRef> from = readFoldedParameters(value);
+  if (isUnitMultiple(value, from, names))
+    return true;
   bool hasParameter = false, hasBuffer = false, hasJoin = isJoin(value.name());
   for (StringRef name : from) {
     const bool isOfProgram =

@@ -67,9 +67,10 @@ inline constexpr int kConstantOperand = -1;
 std::optional<int> findArgument(const ProgramCall &call, llvm::StringRef op,
                                 int index);
 
-/// The names of the program's parameters, and of its buffers.
+/// The names of the program's parameters, and of its buffers; and of what calls
+/// of addcmul without a factor multiply.
 struct ProgramNames {
-  llvm::StringSet<> parameters, buffers;
+  llvm::StringSet<> parameters, buffers, unitMultiples;
 };
 ProgramNames readNames(const proto::GraphProto &graph);
 

@@ -1,7 +1,8 @@
 // BatchNormalization and the softmax family.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Ops/Importer.h"
+#include "frontends/ONNX/Ops/Assemble.h"
+#include "frontends/ONNX/Ops/BatchStatistics.h"
 
 #include "compiler/Dialect/MPC/RunningVariance.h"
 
@@ -72,9 +73,12 @@ static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
   if (!variable && isTraining && node.operand(index).getDefiningOp())
     // A value that is computed anew in every step cannot be kept for the next
     // one.
-    return node.unsupported("expected running statistics that are "
-                            "initializers, found '" +
-                            node.getInputName(index) + "', which is computed");
+    return node.unsupported(
+        "expected running statistics that are initializers, found '" +
+        node.getInputName(index) +
+        "', which is computed, and not as the statistic of the batch; where an "
+        "exporter computed what it is of in advance, export with "
+        "do_constant_folding=False");
   if (!variable)
     return success();
   if (variable.getRole() != Role::Statistic)
@@ -131,6 +135,79 @@ static LogicalResult importTrainingBatchNorm(NodeImporter &node, double epsilon,
   return node.defineSaved(4, op.getInvStd(), savedReader);
 }
 
+//===----------------------------------------------------------------------===//
+// Without running statistics
+//===----------------------------------------------------------------------===//
+
+static bool hasComputedStatistics(NodeImporter &node) {
+  return isComputed(node.operand(3)) || isComputed(node.operand(4));
+}
+
+// Operand `index`, one number for each channel, in `type` and along axis 1 of
+// the input.
+static Value readAlongChannels(NodeImporter &node, unsigned index, Type type) {
+  SmallVector<int64_t> shape(node.operandShape(0).size(), 1);
+  shape[1] = node.operandShape(index)[0];
+  return node.reshape(castTo(node, node.operand(index), type), shape);
+}
+
+// One number for each channel, as the shapes of operands 1 to 4 are.
+static LogicalResult checkChannels(NodeImporter &node) {
+  if (node.operandShape(0).size() < 2)
+    return node.invalid("expected an input of rank 2 and more");
+  for (unsigned index : {1, 2, 3, 4})
+    if (node.operandShape(index) != node.operandShape(0).slice(1, 1))
+      return node.invalid("expected input " + Twine(index) + " of shape [" +
+                          Twine(node.operandShape(0)[1]) + "]");
+  return success();
+}
+
+// Normalises by the mean and the variance of the batch that the graph computes,
+// as PyTorch's exporters write a layer that keeps no running statistics, and
+// weights that are standardised: in training and evaluation alike.
+static LogicalResult importBatchStatistics(NodeImporter &node, double epsilon) {
+  if (failed(checkChannels(node)))
+    return failure();
+  Value x = node.operand(0);
+  Type element = elementTypeOf(x), f32 = node.attributes().getF32Type();
+  Type compute = element.getIntOrFloatBitWidth() < 32 ? f32 : element;
+  // All axes but that of channels.
+  SmallVector<int64_t> axes = {0};
+  llvm::append_range(axes,
+                     llvm::seq<int64_t>(2, NodeImporter::typeOf(x).getRank()));
+  auto op = node.create<LayerNormOp>(
+      {castTo(node, x, compute), readAlongChannels(node, 1, compute),
+       readAlongChannels(node, 2, compute)},
+      {node.attribute("axes", axes), node.attribute("epsilon", epsilon)});
+  return op ? node.define(0, castTo(node, op.getOutput(), element)) : failure();
+}
+
+// (x - mean) / sqrt(var + epsilon) * scale + bias, op by op: other statistics
+// that the graph computes have a gradient, which batch_norm_inference does not
+// give.
+static LogicalResult importGivenStatistics(NodeImporter &node, double epsilon) {
+  if (failed(checkChannels(node)))
+    return failure();
+  Value x = node.operand(0);
+  Type element = elementTypeOf(x), f32 = node.attributes().getF32Type();
+  Type compute = element.getIntOrFloatBitWidth() < 32 ? f32 : element;
+  auto read = [&](unsigned index) {
+    return readAlongChannels(node, index, compute);
+  };
+  Value variance =
+      node.emit<AddOp>({read(4), numberConstant(node, epsilon, compute)});
+  Value invStd = node.emit<ReciprocalOp>({node.emit<SqrtOp>({variance})});
+  Value centred = node.emit<SubOp>({castTo(node, x, compute), read(3)});
+  Value factor = node.emit<MulOp>({invStd, read(1)});
+  Value scaled = node.emit<MulOp>({centred, factor});
+  Value output = node.emit<AddOp>({scaled, read(2)});
+  return node.define(0, castTo(node, output, element));
+}
+
+//===----------------------------------------------------------------------===//
+// In every mode
+//===----------------------------------------------------------------------===//
+
 static LogicalResult importBatchNorm(NodeImporter &node) {
   double epsilon = node.real("epsilon", 1e-5);
   double momentum = node.real("momentum", 0.9);
@@ -143,12 +220,19 @@ static LogicalResult importBatchNorm(NodeImporter &node) {
     exportedForTraining = node.integer("training_mode", 0) != 0;
   else if (node.getOpset() < 7 && node.hasAttribute("is_test"))
     exportedForTraining = node.integer("is_test", 0) == 0;
+  // What the graph computes is no state.
+  SmallVector<Value> operands = readBatchNormOperands(node);
+  if (isMeanOfChannels(operands[3], operands[0]) &&
+      isVarianceOfChannels(operands[4], operands[0]))
+    return importBatchStatistics(node, epsilon);
   if (node.getMode() == ImportMode::Training ||
       (node.getMode() == ImportMode::AsExported && exportedForTraining))
     return importTrainingBatchNorm(node, epsilon, momentum,
                                    "BatchNormalizationGrad");
+  if (hasComputedStatistics(node))
+    return importGivenStatistics(node, epsilon);
   auto op = node.create<BatchNormInferenceOp>(
-      readBatchNormOperands(node), {node.attribute("epsilon", epsilon)});
+      operands, {node.attribute("epsilon", epsilon)});
   if (!op)
     return failure();
   // The running statistics stay what they are. What is saved for a gradient

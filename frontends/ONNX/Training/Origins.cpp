@@ -9,12 +9,27 @@
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
+// What nodes compute, and the model's inputs.
+static llvm::StringSet<> findData(const proto::GraphProto &file) {
+  llvm::StringSet<> data;
+  for (const proto::NodeProto &node : file.node())
+    for (const std::string &output : node.output())
+      data.insert(output);
+  for (const proto::ValueInfoProto &input : file.input())
+    data.insert(input.name());
+  return data;
+}
+
 // Whether the exporter computed the value from constants alone, such as the
 // ones that it gives a normalization as scale: what is folded from is a list
-// like "['val_0', 'val_7']", and a parameter has a name of its own.
-static bool isFoldedFromConstants(const proto::ValueInfoProto &value) {
+// like "['val_0', 'val_7']", and a parameter has a name of its own. Of data, as
+// in "['conv1d', 'val_0']", it can only have taken the type or the shape.
+static bool isFoldedFromConstants(const proto::ValueInfoProto &value,
+                                  const llvm::StringSet<> &data) {
   auto names = readMetadataList(value, kFoldedFrom);
-  return !names.empty() && llvm::all_of(names, isExportersName);
+  return !names.empty() && llvm::all_of(names, [&](StringRef name) {
+    return isExportersName(name) || data.contains(name);
+  });
 }
 
 // Whether the exporter computed the value from one parameter and gave it a
@@ -77,13 +92,14 @@ mpc::onnx_frontend::findOrigins(const Graph &graph) {
   llvm::StringMap<std::string> origins;
   const proto::GraphProto &file = graph.getModel().getProto().graph();
   const ProgramNames names = readNames(file);
+  const llvm::StringSet<> data = findData(file);
   for (const auto *values : {&file.value_info(), &file.input()})
     for (const proto::ValueInfoProto &value : *values) {
       // PARAMETER, BUFFER, CONSTANT_TENSOR, ...
       StringRef kind = findMetadata(value, kInputKindKey);
       if (!kind.empty())
         origins[value.name()] = kind.str();
-      else if (isFoldedFromConstants(value))
+      else if (isFoldedFromConstants(value, data))
         origins[value.name()] = kFoldedOrigin;
       else if (isRenamed(value, names.parameters) ||
                isMovedParameter(graph, value, names))

@@ -22,7 +22,9 @@ namespace mpc::onnx_frontend {
 ///   - what such an operand is computed from, as that of weight normalization;
 ///   - what Exp, Sigmoid, Clip or the like reads, as the logarithm of a
 ///     temperature is;
-///   - of PyTorch's older exporter, a number of a module that scales a branch.
+///   - of PyTorch's older exporter, a number of a module that scales a branch,
+///     and one number for each channel of what is learned, where that is a
+///     branch, is read by a Softmax, or is shifted by such a vector as well.
 /// Not trained is what only scales or shifts data, such as the mean and the
 /// standard deviation in `(x - mean) / std`, another scalar in a sum or
 /// product, and frequencies of angles, of which only sines and cosines are

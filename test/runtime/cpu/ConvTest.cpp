@@ -71,6 +71,50 @@ TEST(Conv, OneAndThreeDimensions) {
                          {1, 1, 1}});
 }
 
+TEST(Conv, PaddingThatReachesIntoEveryWindow) {
+  // A last block of a network for images, whose input is one pixel.
+  expectAllKindsCorrect(
+      {3, 1, 20, 33, {3, 1}, {3, 3}, {1, 2}, {1, 1}, {1, 1}, {1, 1}});
+  expectAllKindsCorrect({3, 1, 5, 7, {1}, {4}, {2}, {1}, {2}, {1}});
+  // In groups, and each channel by itself.
+  expectAllKindsCorrect(
+      {3, 2, 8, 12, {1, 3}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1}});
+  expectAllKindsCorrect(
+      {3, 16, 16, 16, {3, 1}, {3, 3}, {1, 2}, {1, 1}, {1, 1}, {1, 1}});
+  // Three taps at stride 2 over 3 pixels.
+  expectAllKindsCorrect({2,
+                         1,
+                         2,
+                         4,
+                         {3, 3, 3},
+                         {3, 3, 3},
+                         {2, 1, 1},
+                         {1, 1, 1},
+                         {1, 1, 1},
+                         {1, 1, 1}});
+  expectAllKindsCorrect({2,
+                         1,
+                         2,
+                         4,
+                         {4, 6, 4},
+                         {4, 4, 4},
+                         {2, 2, 2},
+                         {1, 1, 1},
+                         {1, 1, 1},
+                         {1, 1, 1}});
+  // f32 as well, where the depth is 2.
+  expectAllKindsCorrect({2,
+                         1,
+                         2,
+                         4,
+                         {2, 3, 3},
+                         {5, 3, 3},
+                         {1, 1, 1},
+                         {1, 1, 1},
+                         {4, 1, 1},
+                         {1, 1, 1}});
+}
+
 TEST(Conv, BatchesThatDoNotDivideIntoSlices) {
   expectAllKindsCorrect(
       {37, 1, 16, 16, {12, 12}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});

@@ -12,8 +12,12 @@ from onnx import TensorProto, helper, numpy_helper
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 FOLDED = "pkg.onnxscript.optimizer.folded_from"
 
+CALL = "pkg.torch.onnx.fx_node"
+SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+
 # Each initializer with what the exporter says of it. val_3 is an offset that it
-# made of constants, val_4 a parameter that it reshaped.
+# made of constants, val_4 a parameter that it reshaped, val_5 zeros as many as
+# another value has columns; tmp is a parameter times 1, and tmp_1 times 2.
 INITIALIZERS = {
     "scale": (np.ones(2), {KIND: "PARAMETER"}),
     "temperature": (np.ones(()), {KIND: "PARAMETER"}),
@@ -21,6 +25,9 @@ INITIALIZERS = {
     "w": (np.eye(2), {}),
     "val_3": (np.zeros(2), {FOLDED: "['val_1', 'val_2']"}),
     "val_4": (np.zeros(2), {FOLDED: "['bias', 'val_1']"}),
+    "val_5": (np.zeros(2), {FOLDED: "['product', 'val_1']"}),
+    "tmp": (np.ones(2) * 3, {FOLDED: "['alpha', 'value', 'value_cast']"}),
+    "tmp_1": (np.ones(2) * 3, {FOLDED: "['alpha', 'value_1', 'value_cast_1']"}),
 }
 
 NODES = [
@@ -29,8 +36,16 @@ NODES = [
     ("MatMul", ["cooled", "frequencies"], "waves"),
     ("MatMul", ["waves", "w"], "product"),
     ("Add", ["product", "val_3"], "shifted"),
-    ("Add", ["shifted", "val_4"], "y"),
+    ("Add", ["shifted", "val_4"], "biased"),
+    ("Add", ["biased", "val_5"], "same"),
+    ("Mul", ["tmp", "same"], "tmp_0"),
+    ("Mul", ["tmp_1", "tmp_0"], "y"),
 ]
+ADDCMUL = (
+    "%addcmul : [num_users=1] = call_function["
+    "target=torch.ops.aten.addcmul.default](args = (%b, %p_alpha, %x), kwargs = {"
+)
+CALLS = {"tmp_0": ADDCMUL + "})", "y": ADDCMUL + "value: 2})"}
 
 
 def main():
@@ -43,14 +58,20 @@ def main():
         for key, text in metadata.items():
             info.metadata_props.add(key=key, value=text)
         infos.append(info)
+    nodes = [helper.make_node(op, ins, [out]) for op, ins, out in NODES]
+    for node in nodes:
+        if node.output[0] in CALLS:
+            node.metadata_props.add(key=CALL, value=CALLS[node.output[0]])
     graph = helper.make_graph(
-        [helper.make_node(op, ins, [out]) for op, ins, out in NODES],
+        nodes,
         "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 2])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 2])],
         tensors,
         value_info=infos,
     )
+    signature = "p_alpha: PARAMETER target='alpha'\nx: USER_INPUT"
+    graph.metadata_props.add(key=SIGNATURE, value=signature)
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10
     )
