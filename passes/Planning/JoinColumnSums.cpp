@@ -54,9 +54,11 @@ static SmallVector<ReductionOpInterface> getReductions(RegionOp region) {
 }
 
 // Whether all that a kernel does is to add up columns of what it computes
-// element by element.
+// element by element, in parts that slices of a kernel over rows add up in the
+// same order.
 static bool addsColumns(RegionOp region) {
-  if (region.getKind() != KernelKind::ColumnReduce)
+  if (region.getKind() != KernelKind::ColumnReduce ||
+      !canAddBesideRows(getReductions(region)))
     return false;
   Block &body = region.getBody().front();
   return llvm::all_of(body.without_terminator(), [&](Operation &op) {
@@ -143,7 +145,7 @@ static SmallVector<RegionOp> findHosts(RegionOp sums) {
 }
 
 //===----------------------------------------------------------------------===//
-// In how many parts
+// What a kernel takes
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -157,60 +159,17 @@ public:
   void add(RegionOp sums) { joined.push_back(sums); }
   bool isEmpty() const { return joined.empty(); }
 
-  /// Divides the parts of the rows further, where those that read the sums can
-  /// add up more of them, and makes one kernel of all.
-  /// Kernels in `taken` stay as they are.
-  void merge(const DenseSet<Operation *> &taken);
+  /// Makes one kernel of all.
+  void merge();
 
 private:
   int64_t countSums() const;
-  int64_t chooseParts(const DenseSet<Operation *> &taken) const;
-  RegionOp create(int64_t factor);
+  RegionOp create();
 
   RegionOp rows;
   SmallVector<RegionOp> joined;
 };
 } // namespace
-
-// The region that adds up the parts of `sum`, a result: it reads nothing else
-// and does nothing else. Null where there is no such region.
-static RegionOp findSecondStep(Value sum) {
-  auto reader =
-      sum.hasOneUse() ? dyn_cast<RegionOp>(*sum.user_begin()) : RegionOp();
-  if (!reader || reader.getKind() != KernelKind::ColumnReduce)
-    return RegionOp();
-  Block &body = reader.getBody().front();
-  auto second = dyn_cast<ReductionOpInterface>(body.front());
-  bool isAlone = second && second->getNextNode() == body.getTerminator() &&
-                 second.getReductionParts() == 1 &&
-                 second->getOperand(0) == body.getArgument(0);
-  return isAlone && reader.getInputs().size() == 1 ? reader : RegionOp();
-}
-
-// The axes of the sums in parts that their reader reduces, if it is to add up
-// parts of `axis` too; nothing where that is no reduction of neighbours.
-static std::optional<SmallVector<int64_t>>
-addAxis(RegionOp reader, ArrayRef<int64_t> shape, int64_t axis) {
-  SmallVector<int64_t> axes = getReductions(reader).front().getReducedAxes();
-  if (!llvm::is_contained(axes, axis))
-    axes.insert(llvm::upper_bound(axes, axis), axis);
-  std::optional<ReductionSpace> space = getReductionSpace(shape, axes);
-  if (!space || space->inner == 1)
-    return std::nullopt;
-  return axes;
-}
-
-// The type of `sum`, a result of a reduction in `parts` parts, in `factor`
-// times as many.
-static RankedTensorType divideType(Value sum, int64_t axis, int64_t parts) {
-  SmallVector<int64_t> shape(shapeOf(sum));
-  shape[axis] = parts;
-  return RankedTensorType::get(shape, elementOf(sum));
-}
-
-static int64_t getPartedAxis(ReductionOpInterface op) {
-  return op.getReducedAxes().front();
-}
 
 int64_t RowsAndSums::countSums() const {
   int64_t count = 0;
@@ -222,8 +181,7 @@ int64_t RowsAndSums::countSums() const {
 bool RowsAndSums::canTake(RegionOp sums) const {
   ReductionSpace space = getSpace(sums);
   auto added = static_cast<int64_t>(getReductions(sums).size());
-  if (!fitColumnSums(space.inner, countSums() + added) ||
-      !hasEnoughParts(space))
+  if (!fitColumnSums(space.inner, countSums() + added))
     return false;
   if (joined.empty())
     return true;
@@ -234,74 +192,12 @@ bool RowsAndSums::canTake(RegionOp sums) const {
          own.getReductionParts() == other.getReductionParts();
 }
 
-// By how much to divide the parts: more slices, if all readers allow it.
-int64_t RowsAndSums::chooseParts(const DenseSet<Operation *> &taken) const {
-  ReductionOpInterface first = getReductions(joined.front()).front();
-  int64_t axis = getPartedAxis(first), parts = first.getReductionParts();
-  int64_t factor = divideParts(getSpace(joined.front()),
-                               shapeOf(first->getOperand(0))[axis] / parts);
-  for (RegionOp sums : joined)
-    for (OpOperand &yielded :
-         sums.getBody().front().getTerminator()->getOpOperands()) {
-      auto op = yielded.get().getDefiningOp<ReductionOpInterface>();
-      if (!op)
-        continue;
-      Value result = sums.getResult(yielded.getOperandNumber());
-      RegionOp reader = findSecondStep(result);
-      if (!reader || taken.contains(reader) ||
-          !addAxis(reader, divideType(result, axis, parts * factor).getShape(),
-                   axis))
-        return 1;
-    }
-  return factor;
-}
-
 //===----------------------------------------------------------------------===//
 // Making it one
 //===----------------------------------------------------------------------===//
 
-// `reader`, which adds up the parts of `sum`, reading more of them.
-static void addUpParts(RegionOp reader, int64_t axis) {
-  OpBuilder builder(reader);
-  Value input = reader.getInputs().front();
-  ReductionOpInterface old = getReductions(reader).front();
-  SmallVector<int64_t> axes = *addAxis(reader, shapeOf(input), axis);
-  auto changed =
-      RegionOp::create(builder, reader.getLoc(), reader.getResultTypes(),
-                       reader.getKind(), reader.getInputs());
-  changed.setKernelAttr(reader.getKernelAttr());
-  changed->setDiscardableAttrs(reader->getDiscardableAttrDictionary());
-  Block *body = builder.createBlock(&changed.getBody());
-  Value argument = body->addArgument(input.getType(), reader.getLoc());
-  Value sum = old.reduceLike(
-      builder, cast<RankedTensorType>(old->getResult(0).getType()), argument,
-      axes, IntegerAttr());
-  sum.getDefiningOp()->setDiscardableAttrs(old->getDiscardableAttrDictionary());
-  YieldOp::create(builder, reader.getLoc(), sum);
-  reader.replaceAllUsesWith(changed.getResults());
-  reader.erase();
-}
-
-// `op`, a reduction, in `factor` times as many parts; just a clone for 1.
-static void cloneDivided(OpBuilder &builder, ReductionOpInterface op,
-                         IRMapping &mapping, int64_t factor) {
-  if (factor == 1) {
-    builder.clone(*op, mapping);
-    return;
-  }
-  int64_t parts = op.getReductionParts() * factor;
-  Value result = op->getResult(0);
-  Value divided =
-      op.reduceLike(builder, divideType(result, getPartedAxis(op), parts),
-                    mapping.lookup(op->getOperand(0)), op.getReducedAxes(),
-                    builder.getI64IntegerAttr(parts));
-  divided.getDefiningOp()->setDiscardableAttrs(
-      op->getDiscardableAttrDictionary());
-  mapping.map(result, divided);
-}
-
-// One region of all, with new sums in place of the old ones.
-RegionOp RowsAndSums::create(int64_t factor) {
+// One region of all.
+RegionOp RowsAndSums::create() {
   // What all read but do not make, each once.
   llvm::SetVector<Value> inputs(rows.getInputs().begin(),
                                 rows.getInputs().end());
@@ -330,13 +226,8 @@ RegionOp RowsAndSums::create(int64_t factor) {
     for (auto [argument, input] :
          llvm::zip(region.getBody().getArguments(), region.getInputs()))
       mapping.map(argument, known.lookup(input));
-    for (Operation &op : region.getBody().front().without_terminator()) {
-      auto sum = dyn_cast<ReductionOpInterface>(op);
-      if (sum && region != rows)
-        cloneDivided(builder, sum, mapping, factor);
-      else
-        builder.clone(op, mapping);
-    }
+    for (Operation &op : region.getBody().front().without_terminator())
+      builder.clone(op, mapping);
     Operation *terminator = region.getBody().front().getTerminator();
     for (auto [result, value] :
          llvm::zip(region.getResults(), terminator->getOperands())) {
@@ -364,10 +255,8 @@ RegionOp RowsAndSums::create(int64_t factor) {
   return merged;
 }
 
-void RowsAndSums::merge(const DenseSet<Operation *> &taken) {
-  int64_t factor = chooseParts(taken);
-  int64_t axis = getPartedAxis(getReductions(joined.front()).front());
-  RegionOp merged = create(factor);
+void RowsAndSums::merge() {
+  RegionOp merged = create();
   for (RegionOp sums : joined)
     sums.erase();
   rows.erase();
@@ -375,14 +264,6 @@ void RowsAndSums::merge(const DenseSet<Operation *> &taken) {
   IRRewriter rewriter(merged.getContext());
   DominanceInfo dominance(merged);
   eliminateCommonSubExpressions(rewriter, dominance, merged);
-  if (factor == 1)
-    return;
-  Operation *terminator = merged.getBody().front().getTerminator();
-  for (auto [result, value] :
-       llvm::zip_equal(merged.getResults(), terminator->getOperands()))
-    if (auto sum = value.getDefiningOp<ReductionOpInterface>();
-        sum && !reducesRows(sum))
-      addUpParts(cast<RegionOp>(*result.user_begin()), axis);
 }
 
 void JoinColumnSumsPass::runOnOperation() {
@@ -394,7 +275,7 @@ void JoinColumnSumsPass::runOnOperation() {
   // Which kernels of sums join which kernel over rows,
   KernelOrder order(block);
   llvm::MapVector<Operation *, RowsAndSums> groups;
-  DenseSet<Operation *> taken;
+  bool hasJoined = false;
   for (auto sums : block.getOps<RegionOp>()) {
     if (!addsColumns(sums))
       continue;
@@ -403,7 +284,7 @@ void JoinColumnSumsPass::runOnOperation() {
       if (group.canTake(sums) &&
           order.tryJoin(order.getGroup(rows), order.getGroup(sums))) {
         group.add(sums);
-        taken.insert(sums);
+        hasJoined = true;
         break;
       }
     }
@@ -411,7 +292,7 @@ void JoinColumnSumsPass::runOnOperation() {
   // and then they do.
   for (auto &[rows, group] : groups)
     if (!group.isEmpty())
-      group.merge(taken);
-  if (!taken.empty())
+      group.merge();
+  if (hasJoined)
     sortTopologically(&block);
 }

@@ -456,42 +456,36 @@ def JoinColumnSumsPass : Pass<"plan-join-column-sums", "::mlir::func::FuncOp"> {
     they are of, where both read the same tensor, or the one what the other
     makes: of a layer norm's backward pass, for example, the gradients of scale
     and shift, and that of a bias that was added before. One launch then reads
-    what two did; see compiler/Kernels/ColumnSums.h. Each part of the rows has a
-    sum, which is a slice of the kernel; where another kernel adds up nothing but
-    these, there become more parts, of 32 rows at least. Sums for which half of a
-    first-level cache has no room, and those in fewer than 8 parts of many
-    elements, stay apart.
+    what two did; see compiler/Kernels/ColumnSums.h. Rows have 768 columns at
+    least, which a kernel of its own would add up in the same order: sums keep
+    their bits. A slice makes one element of the result in every column, so sums
+    in fewer than 8 parts of many elements stay apart, and those for which half
+    of a first-level cache has no room.
 
     Runs before `plan-order`.
 
     Before:
 
     ```mlir
-    func.func @step(%x: tensor<8x64x32xf32>) -> (tensor<8x64x32xf32>, tensor<1x1x32xf32>) {
+    func.func @step(%x: tensor<8x64x768xf32>)
+        -> (tensor<8x64x768xf32>, tensor<8x1x768xf32>) {
       %y = mpc.region row_reduce (%x) {kernel = "y"}
-          : (tensor<8x64x32xf32>) -> tensor<8x64x32xf32> {
-      ^bb0(%0: tensor<8x64x32xf32>):
+          : (tensor<8x64x768xf32>) -> tensor<8x64x768xf32> {
+      ^bb0(%0: tensor<8x64x768xf32>):
         %1 = mpc.reduce_mean %0 {axes = array<i64: 2>, keepdims = true}
-            : (tensor<8x64x32xf32>) -> tensor<8x64x1xf32>
+            : (tensor<8x64x768xf32>) -> tensor<8x64x1xf32>
         %2 = mpc.sub %0, %1
-            : (tensor<8x64x32xf32>, tensor<8x64x1xf32>) -> tensor<8x64x32xf32>
-        mpc.yield %2 : tensor<8x64x32xf32>
+            : (tensor<8x64x768xf32>, tensor<8x64x1xf32>) -> tensor<8x64x768xf32>
+        mpc.yield %2 : tensor<8x64x768xf32>
       }
-      %parts = mpc.region column_reduce (%y) {kernel = "parts"}
-          : (tensor<8x64x32xf32>) -> tensor<8x1x32xf32> {
-      ^bb0(%0: tensor<8x64x32xf32>):
+      %sums = mpc.region column_reduce (%y) {kernel = "sums"}
+          : (tensor<8x64x768xf32>) -> tensor<8x1x768xf32> {
+      ^bb0(%0: tensor<8x64x768xf32>):
         %1 = mpc.reduce_sum %0 {axes = array<i64: 1>, keepdims = true}
-            : (tensor<8x64x32xf32>) -> tensor<8x1x32xf32>
-        mpc.yield %1 : tensor<8x1x32xf32>
+            : (tensor<8x64x768xf32>) -> tensor<8x1x768xf32>
+        mpc.yield %1 : tensor<8x1x768xf32>
       }
-      %sum = mpc.region column_reduce (%parts) {kernel = "sum"}
-          : (tensor<8x1x32xf32>) -> tensor<1x1x32xf32> {
-      ^bb0(%0: tensor<8x1x32xf32>):
-        %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = true}
-            : (tensor<8x1x32xf32>) -> tensor<1x1x32xf32>
-        mpc.yield %1 : tensor<1x1x32xf32>
-      }
-      return %y, %sum : tensor<8x64x32xf32>, tensor<1x1x32xf32>
+      return %y, %sums : tensor<8x64x768xf32>, tensor<8x1x768xf32>
     }
     ```
 
@@ -499,24 +493,17 @@ def JoinColumnSumsPass : Pass<"plan-join-column-sums", "::mlir::func::FuncOp"> {
 
     ```mlir
     %0:2 = mpc.region row_reduce(%x) {kernel = "y"}
-        : (tensor<8x64x32xf32>) -> (tensor<8x64x32xf32>, tensor<8x2x32xf32>) {
-    ^bb0(%arg1: tensor<8x64x32xf32>):
-      %2 = mpc.reduce_mean %arg1 {axes = array<i64: 2>, keepdims = true}
-          : (tensor<8x64x32xf32>) -> tensor<8x64x1xf32>
-      %3 = mpc.sub %arg1, %2
-          : (tensor<8x64x32xf32>, tensor<8x64x1xf32>) -> tensor<8x64x32xf32>
-      %4 = mpc.reduce_sum %3 {axes = array<i64: 1>, keepdims = true, parts = 2 : i64}
-          : (tensor<8x64x32xf32>) -> tensor<8x2x32xf32>
-      mpc.yield %3, %4 : tensor<8x64x32xf32>, tensor<8x2x32xf32>
+        : (tensor<8x64x768xf32>) -> (tensor<8x64x768xf32>, tensor<8x1x768xf32>) {
+    ^bb0(%arg1: tensor<8x64x768xf32>):
+      %1 = mpc.reduce_mean %arg1 {axes = array<i64: 2>, keepdims = true}
+          : (tensor<8x64x768xf32>) -> tensor<8x64x1xf32>
+      %2 = mpc.sub %arg1, %1
+          : (tensor<8x64x768xf32>, tensor<8x64x1xf32>) -> tensor<8x64x768xf32>
+      %3 = mpc.reduce_sum %2 {axes = array<i64: 1>, keepdims = true}
+          : (tensor<8x64x768xf32>) -> tensor<8x1x768xf32>
+      mpc.yield %2, %3 : tensor<8x64x768xf32>, tensor<8x1x768xf32>
     }
-    %1 = mpc.region column_reduce(%0#1) {kernel = "sum"}
-        : (tensor<8x2x32xf32>) -> tensor<1x1x32xf32> {
-    ^bb0(%arg1: tensor<8x2x32xf32>):
-      %2 = mpc.reduce_sum %arg1 {axes = array<i64: 0, 1>, keepdims = true}
-          : (tensor<8x2x32xf32>) -> tensor<1x1x32xf32>
-      mpc.yield %2 : tensor<1x1x32xf32>
-    }
-    return %0#0, %1 : tensor<8x64x32xf32>, tensor<1x1x32xf32>
+    return %0#0, %0#1 : tensor<8x64x768xf32>, tensor<8x1x768xf32>
     ```
   }];
   let dependentDialects = ["::mpc::MPCDialect"];

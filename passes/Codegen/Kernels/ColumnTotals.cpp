@@ -45,8 +45,7 @@ ColumnTotals::ColumnTotals(KernelContext &context, const KernelBody &body,
   createBuffers();
 }
 
-// Each has room for elements of any type; the totals of a single block are its
-// sums.
+// Each has room for elements of any type.
 void ColumnTotals::createBuffers() {
   int64_t offset = 0;
   auto create = [&](Type type) {
@@ -54,13 +53,11 @@ void ColumnTotals::createBuffers() {
     offset += columns * kTotalBytes;
     return buffer;
   };
-  for (unsigned sum : body.getColumnSums())
-    sums.push_back(create(Accumulator::getType(body.getNodes()[sum].op)));
-  if (length <= BlockedChain::kLength || !createChain(1).ifNeeded())
-    return;
-  for (unsigned sum : body.getColumnSums())
-    totals.push_back(
-        create(Accumulator::getTotalType(body.getNodes()[sum].op)));
+  for (unsigned sum : body.getColumnSums()) {
+    Operation *op = body.getNodes()[sum].op;
+    sums.push_back(create(Accumulator::getType(op)));
+    totals.push_back(create(Accumulator::getTotalType(op)));
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -116,9 +113,9 @@ void ColumnTotals::accumulate(const Scope &at) {
 // Rows
 //===----------------------------------------------------------------------===//
 
-/// Goes through rows [first, end) of a part, which add up to sums of their own.
-void ColumnTotals::emitBlock(const Scope &part, Value first, Value end,
-                             llvm::function_ref<void(Scope &row)> emitRow) {
+/// Goes through rows [first, end) of a part, a band with sums of its own.
+void ColumnTotals::emitBand(const Scope &part, Value first, Value end,
+                            llvm::function_ref<void(Scope &row)> emitRow) {
   forColumns([&](Chunk chunk) {
     store(sums, chunk, createChain(chunk.width).start());
   });
@@ -134,9 +131,7 @@ void ColumnTotals::emitBlock(const Scope &part, Value first, Value end,
 /// Stores what the part adds up to.
 void ColumnTotals::finish(const Scope &part) {
   forColumns([&](Chunk chunk) {
-    AccumulatorChain chain = createChain(chunk.width);
-    Carried values =
-        totals.empty() ? load(sums, chunk) : chain.close(load(totals, chunk));
+    Carried values = createChain(chunk.width).close(load(totals, chunk));
     Scope scope = part;
     for (auto [value, sum] : llvm::zip_equal(values, body.getColumnSums()))
       fragments.setValue(scope, sum,
@@ -162,27 +157,24 @@ void ColumnTotals::emitParts(const Scope &outer, Value begin, Value end,
   Value size = createIndex(b, length);
   Value first = arith::DivUIOp::create(b, begin, size);
   Value last = arith::DivUIOp::create(b, end, size);
-  int64_t block = totals.empty() ? length : BlockedChain::kLength;
   emitLoop(b, first, last, 1, {}, [&](Value number, ValueRange) {
     Scope part = outer;
     fragments.enterGroup(part, 0, number);
     fragments.evaluate(part, body.getOutputNodes());
     // Totals from nothing,
-    if (!totals.empty())
+    forColumns([&](Chunk chunk) {
+      AccumulatorChain chain = createChain(chunk.width);
+      store(totals, chunk, chain.open(chain.start()));
+    });
+    // to which the sums of each band of rows are added,
+    emitLoop(b, length, kBandRows, {}, [&](Value from, ValueRange) {
+      Value to = arith::MinUIOp::create(b, addIndex(b, from, kBandRows), size);
+      emitBand(part, from, to, emitRow);
       forColumns([&](Chunk chunk) {
-        AccumulatorChain chain = createChain(chunk.width);
-        store(totals, chunk, chain.open(chain.start()));
+        store(totals, chunk,
+              createChain(chunk.width)
+                  .add(load(totals, chunk), load(sums, chunk)));
       });
-    // to which the sums of each block of rows are added,
-    emitLoop(b, length, block, {}, [&](Value from, ValueRange) {
-      Value to = arith::MinUIOp::create(b, addIndex(b, from, block), size);
-      emitBlock(part, from, to, emitRow);
-      if (!totals.empty())
-        forColumns([&](Chunk chunk) {
-          store(totals, chunk,
-                createChain(chunk.width)
-                    .add(load(totals, chunk), load(sums, chunk)));
-        });
       return Carried();
     });
     // and which are what is stored.

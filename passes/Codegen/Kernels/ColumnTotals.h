@@ -1,8 +1,8 @@
 // The column sums of a kernel over rows on a CPU: in scratch memory
 // (compiler/Kernels/ColumnSums.h).
 //
-// Rows are added up in blocks of 32, each afresh, and blocks to totals, which
-// are wider where the sums are f32 (BlockedChain).
+// Rows are added up in bands of 8, each afresh, and bands to totals, which are
+// wider where the sums are f32.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_COLUMNTOTALS_H
@@ -51,8 +51,8 @@ private:
   AccumulatorChain createChain(int64_t width) const;
   Carried load(const Buffers &buffers, Chunk chunk);
   void store(const Buffers &buffers, Chunk chunk, mlir::ValueRange values);
-  void emitBlock(const Scope &part, mlir::Value first, mlir::Value end,
-                 llvm::function_ref<void(Scope &row)> emitRow);
+  void emitBand(const Scope &part, mlir::Value first, mlir::Value end,
+                llvm::function_ref<void(Scope &row)> emitRow);
   void finish(const Scope &part);
 
   KernelContext &context;

@@ -79,7 +79,7 @@ func.func private @mean(%x: tensor<32x1xf32>) -> tensor<1x1xf32>
 }
 
 // Rows of 768, and sums over each 64 of them: slices are whole parts, with room
-// for the sums of a block of rows and for totals, 8 bytes each.
+// for the sums of a band of rows and for totals, 8 bytes each.
 // expected-remark @below {{extent 512, grain 64, inner 768, scratch 12288}}
 func.func private @rows_and_sums(%x: tensor<8x64x768xf32>)
     -> (tensor<8x64x1xf32>, tensor<8x1x768xf32>) attributes {mpc.kernel = #mpc.kernel<row_reduce>} {

@@ -45,8 +45,8 @@ std::string centerRows(const Shape &shape, const std::string &element,
          ", " + part + ", " + part + "\n}";
 }
 
-// Columns of whole vectors and others; parts of one block of rows and of
-// several, whole blocks and others; one part for each sample and several.
+// Columns of whole vectors and others; whole bands of rows and others; one part
+// for each sample and several.
 TEST_P(ColumnSums, AreThoseOfWhatTheRowsAre) {
   for (const Shape &shape : {Shape{8, 64, 768, 2}, Shape{3, 90, 100, 2},
                              Shape{8, 35, 33, 1}, Shape{1, 160, 7, 5}}) {
@@ -75,7 +75,7 @@ TEST_P(ColumnSums, AreThoseOfWhatTheRowsAre) {
           largest = std::max(largest, value);
         }
         int64_t at = part * columns + c;
-        // Blocks of 32 terms, each at most 4.
+        // Bands of 8 terms, each at most 4.
         ASSERT_NEAR(sums[at], sum, 1e-5) << columns << " " << at;
         ASSERT_NEAR(squares[at], square / length, 1e-5) << columns;
         ASSERT_EQ(top[at], largest) << columns;
@@ -126,7 +126,7 @@ TEST_P(ColumnSums, OfDoublesAreDoubles) {
     }
 }
 
-// Sums of 65536 times 0.1: blocks of rows go into totals in f64.
+// Sums of 65536 times 0.1: bands of rows go into totals in f64.
 TEST_P(ColumnSums, AddManyEqualTermsToSixDigits) {
   CompiledKernel kernel(R"(
     func.func private @kernel(%x: tensor<2x65536x8xf32>) -> (tensor<2x65536x1xf32>, tensor<2x1x8xf32>)
@@ -142,6 +142,52 @@ TEST_P(ColumnSums, AddManyEqualTermsToSixDigits) {
   kernel.launch({x.data(), top.data(), sums.data()});
   for (float sum : sums)
     EXPECT_NEAR(sum, rows * double(0.1f), 1e-6 * rows * 0.1);
+}
+
+/// The kernel that adds up x, of wide rows, by itself.
+std::string addUp(const Shape &shape, const std::string &element,
+                  const std::string &sum) {
+  std::string full = shape.type(shape.rows, shape.columns, element);
+  std::string part = shape.type(shape.parts, shape.columns, sum);
+  return "func.func private @kernel(%x: " + full + ") -> " + part +
+         " attributes {mpc.kernel = #mpc.kernel<column_reduce>} {\n"
+         "%0 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = true, parts "
+         "= " +
+         std::to_string(shape.parts) + " : i64} : (" + full + ") -> " + part +
+         "\nreturn %0 : " + part + "\n}";
+}
+
+// Whether sums join a kernel over rows or not makes no difference.
+TEST_P(ColumnSums, HaveTheBitsThatAKernelOfTheirOwnGives) {
+  for (const Shape &shape : {Shape{8, 50, 768, 1}, Shape{1, 256, 801, 4}}) {
+    CompiledKernel beside(centerRows(shape, "f32"), GetParam());
+    CompiledKernel alone(addUp(shape, "f32", "f32"), GetParam());
+    ASSERT_EQ(beside.getError() + alone.getError(), "");
+    auto x = randomFloats(shape.outer * shape.rows * shape.columns);
+    std::vector<float> y(x.size()), means(shape.outer * shape.rows),
+        sums(shape.outer * shape.parts * shape.columns), top(sums),
+        squares(sums), expected(sums);
+    beside.launch({x.data(), y.data(), means.data(), sums.data(), top.data(),
+                   squares.data()});
+    alone.launch({y.data(), expected.data()});
+    EXPECT_EQ(sums, expected) << shape.columns;
+  }
+}
+
+// Doubles too, whose totals are no wider than sums.
+TEST_P(ColumnSums, OfDoublesHaveTheBitsThatAKernelOfTheirOwnGives) {
+  Shape shape{8, 37, 800, 1};
+  CompiledKernel beside(centerRows(shape, "f64", "f64"), GetParam());
+  CompiledKernel alone(addUp(shape, "f64", "f64"), GetParam());
+  ASSERT_EQ(beside.getError() + alone.getError(), "");
+  std::vector<double> x, y(8 * 37 * 800), means(8 * 37), sums(8 * 800),
+      top(sums), squares(sums), expected(sums);
+  for (float value : randomFloats(y.size()))
+    x.push_back(value / 3.0);
+  beside.launch({x.data(), y.data(), means.data(), sums.data(), top.data(),
+                 squares.data()});
+  alone.launch({y.data(), expected.data()});
+  EXPECT_EQ(sums, expected);
 }
 
 // Axes of a row that an operand keeps apart, what is one value for each row,
