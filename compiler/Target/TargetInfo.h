@@ -49,6 +49,10 @@ public:
   /// one thread, whose caches keep a sum for each column meanwhile.
   bool addsColumnsBesideRows() const { return !gpu; }
 
+  /// Whether the library of matrix products adds up an operand as it packs it
+  /// for AMX, at no cost in memory.
+  bool sumsOperands() const { return hasAMX(); }
+
   /// Whether a launch costs as much as a small kernel does.
   bool hasCostlyLaunches() const { return gpu; }
 

@@ -449,6 +449,63 @@ def PadRowsPass : Pass<"plan-pad-rows", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
 }
 
+def SumOperandsPass : Pass<"plan-sum-operands", "::mlir::func::FuncOp"> {
+  let summary = "products add up an operand that they read";
+  let description = [{
+    On a CPU with AMX, whose library packs what it multiplies: where kernels do
+    nothing but add up the rows of an operand of a product, in f32, and the
+    product is summed along these rows too, the product gives the sum besides, and
+    the kernels go. That is the gradient of a layer's bias beside the gradient of
+    its weight. `plan-outline-kernels` makes it a `plan.product` of kind `bgrad_a`
+    or `bgrad_b`.
+
+    Expects providers on contractions, of `plan-place-contractions`. Runs before
+    `plan-order`.
+
+    Before:
+
+    ```mlir
+    func.func @step(%x: tensor<512x64xbf16>, %dy: tensor<512x32xbf16>)
+        -> (tensor<64x32xf32>, tensor<1x32xf32>) {
+      %dw = mpc.region contraction (%x, %dy)
+          {kernel = "dw", provider = #mpc.provider<library>}
+          : (tensor<512x64xbf16>, tensor<512x32xbf16>) -> tensor<64x32xf32> {
+      ^bb0(%0: tensor<512x64xbf16>, %1: tensor<512x32xbf16>):
+        %2 = mpc.matmul %0, %1 {transA = true}
+            : (tensor<512x64xbf16>, tensor<512x32xbf16>) -> tensor<64x32xf32>
+        mpc.yield %2 : tensor<64x32xf32>
+      }
+      %db = mpc.region column_reduce (%dy) {kernel = "db"}
+          : (tensor<512x32xbf16>) -> tensor<1x32xf32> {
+      ^bb0(%0: tensor<512x32xbf16>):
+        %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = true}
+            : (tensor<512x32xbf16>) -> tensor<1x32xf32>
+        mpc.yield %1 : tensor<1x32xf32>
+      }
+      return %dw, %db : tensor<64x32xf32>, tensor<1x32xf32>
+    }
+    ```
+
+    After, with `target=sapphirerapids`:
+
+    ```mlir
+    %0:2 = mpc.region contraction(%x, %dy)
+        {kernel = "dw", provider = #mpc.provider<library>}
+        : (tensor<512x64xbf16>, tensor<512x32xbf16>)
+        -> (tensor<64x32xf32>, tensor<1x32xf32>) {
+    ^bb0(%arg2: tensor<512x64xbf16>, %arg3: tensor<512x32xbf16>):
+      %1 = mpc.matmul %arg2, %arg3 {transA = true}
+          : (tensor<512x64xbf16>, tensor<512x32xbf16>) -> tensor<64x32xf32>
+      %2 = mpc.reduce_sum %arg3 {axes = array<i64: 0>, keepdims = true}
+          : (tensor<512x32xbf16>) -> tensor<1x32xf32>
+      mpc.yield %1, %2 : tensor<64x32xf32>, tensor<1x32xf32>
+    }
+    return %0#0, %0#1 : tensor<64x32xf32>, tensor<1x32xf32>
+    ```
+  }];
+  let dependentDialects = ["::mpc::MPCDialect"];
+}
+
 def JoinColumnSumsPass : Pass<"plan-join-column-sums", "::mlir::func::FuncOp"> {
   let summary = "kernels over rows add up columns of what they have at hand";
   let description = [{
