@@ -30,8 +30,9 @@ KernelPartition RowReduce::partition(func::FuncOp kernel) const {
   if (sums.empty())
     return slice(space.outer, space.reduced);
   // Columns that are added up beside them: whole parts of the rows.
-  KernelPartition result = slice(space.outer, space.reduced,
-                                 getReductionSpace(sums.front())->reduced);
+  KernelPartition result =
+      slice(space.outer, space.reduced,
+            getReductionSpace(sums.front()).value().reduced);
   result.scratch = getColumnSumBytes(space.reduced, sums.size());
   return result;
 }
