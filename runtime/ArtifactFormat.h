@@ -101,8 +101,8 @@
 //                      transposed
 //       bgrad_b        c = p; bias_grad: [n] = op(b) summed along k; b is not
 //                      transposed
-//             A CPU does no others than bgrad_a and bgrad_b, with an epilogue or
-//             without, and without "unfused"; bias_grad is f32. On a GPU it
+//             A CPU does no others than bgrad_a and bgrad_b, with an epilogue
+//             or without, and without "unfused"; bias_grad is f32. On a GPU it
 //             has c's type. aux is u8, m rows of n bits padded to 128
 //             (16 bytes); the order of bits within is the library's affair.
 //             Where the library has no algorithm for the kind, it writes p to

@@ -174,7 +174,7 @@ bool PlanVerifier::verifyTarget(const MatMulStep &step) {
                                    step.fused->kind == FusedKind::BGradB);
   return expect(step.compute == Compute::F32, "compute is for GPUs alone") &&
          expect(!step.fused || (sums && step.fused->unfused.empty()),
-                "a CPU's library fuses nothing but sums of an operand") &&
+                "what is fused but sums of an operand is for GPUs alone") &&
          expect(allWithin({step.tileM, step.tileN}, 1, kMaxExtent),
                 "a tile size is out of range");
 }

@@ -2,8 +2,8 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/OneDNNProvider.h"
-#include "runtime/cpu/OperandSums.h"
 #include "runtime/cpu/OneDNN.h"
+#include "runtime/cpu/OperandSums.h"
 
 #include <algorithm>
 #include <mutex>
