@@ -57,8 +57,22 @@ static MatMulOp findProduct(RegionOp region) {
   return isPlaced ? MatMulOp() : matmul;
 }
 
+/// The sum of the rows of a value, of so many columns; null where no kernel
+/// adds them up. Products may share an operand that many others read.
+using KnownSums = DenseMap<std::pair<Value, int64_t>, Value>;
+
+static Value findSum(Value operand, KnownSums &known) {
+  Value root = skipViews(operand);
+  int64_t columns = shapeOf(operand).back();
+  auto [entry, isNew] = known.try_emplace({root, columns});
+  if (isNew)
+    entry->second = findSumOfRows(root, columns);
+  return entry->second;
+}
+
 // The operand of `region` that has a sum of its rows in f32, computed apart.
-static std::optional<SummedOperand> findSummed(RegionOp region) {
+static std::optional<SummedOperand> findSummed(RegionOp region,
+                                               KnownSums &known) {
   MatMulOp matmul = findProduct(region);
   if (!matmul || typeOf(matmul).getRank() != 2)
     return std::nullopt;
@@ -68,7 +82,7 @@ static std::optional<SummedOperand> findSummed(RegionOp region) {
     Value input = region.getTiedInput(operand.get());
     if (!isOfRows || !input || typeOf(input).getRank() != 2)
       continue;
-    Value sum = findSumOfRows(skipViews(input), shapeOf(input).back());
+    Value sum = findSum(input, known);
     if (sum && elementOf(sum).isF32())
       return SummedOperand{region, operand.getOperandNumber(), sum};
   }
@@ -131,8 +145,9 @@ void SumOperandsPass::runOnOperation() {
   KernelOrder order(block);
   SmallVector<SummedOperand> found;
   DenseSet<Value> taken;
+  KnownSums known;
   for (auto region : block.getOps<RegionOp>())
-    if (auto summed = findSummed(region);
+    if (auto summed = findSummed(region, known);
         summed && taken.insert(summed->sum).second &&
         order.tryJoin(order.getGroup(region),
                       order.getGroup(summed->sum.getDefiningOp())))
