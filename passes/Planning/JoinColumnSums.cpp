@@ -84,18 +84,22 @@ static bool reducesWholeRows(RegionOp region) {
   });
 }
 
-// What `rows` has in registers of `result`, one of its own, at every element of
-// its space; null where it stores it in another order.
-static Value findMade(RegionOp rows, Value result) {
-  auto made = dyn_cast<OpResult>(result);
-  if (!made || made.getOwner() != rows)
-    return Value();
+// Whether `rows` has `result`, one of its own, in registers at every element of
+// its space, or one value for some of them; not where it stores it in another
+// order.
+static bool hasAtHand(RegionOp rows, OpResult result) {
   Value yielded = rows.getBody().front().getTerminator()->getOperand(
-      made.getResultNumber());
+      result.getResultNumber());
   Operation *maker = yielded.getDefiningOp();
-  bool isElement = maker && hasRole(maker, RegionRole::Elementwise) &&
-                   shapeOf(yielded) == getSpaceShape(rows);
-  return isElement ? yielded : Value();
+  ArrayRef<int64_t> space = getSpaceShape(rows), shape = shapeOf(yielded);
+  return maker &&
+         (hasRole(maker, RegionRole::Elementwise) ||
+          isa<ReductionOpInterface>(maker)) &&
+         shape.size() == space.size() &&
+         llvm::all_of(llvm::zip_equal(shape, space), [](auto extents) {
+           auto [extent, whole] = extents;
+           return extent == whole || extent == 1;
+         });
 }
 
 // The elements of the space of `sums` that `rows` reads or makes too; 0 where
@@ -104,7 +108,7 @@ static int64_t countShared(RegionOp rows, RegionOp sums) {
   int64_t shared = 0;
   for (Value input : sums.getInputs()) {
     bool isMade = input.getDefiningOp() == rows;
-    if (isMade && !findMade(rows, input))
+    if (isMade && !hasAtHand(rows, cast<OpResult>(input)))
       return 0;
     if (shapeOf(input) == getSpaceShape(sums) &&
         (isMade || llvm::is_contained(rows.getInputs(), input)))

@@ -220,5 +220,35 @@ TEST_P(ColumnSums, AreOfRowsOfSeveralAxes) {
     }
 }
 
+// A kernel whose only result is the sum, of what needs two reductions of a row.
+TEST_P(ColumnSums, NeedNoResultOfTheRows) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<8x20x70xf32>) -> tensor<8x1x70xf32>
+        attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+      %0 = mpc.reduce_max %x {axes = array<i64: 2>, keepdims = true} : (tensor<8x20x70xf32>) -> tensor<8x20x1xf32>
+      %1 = mpc.sub %x, %0 : (tensor<8x20x70xf32>, tensor<8x20x1xf32>) -> tensor<8x20x70xf32>
+      %2 = mpc.exp %1 : (tensor<8x20x70xf32>) -> tensor<8x20x70xf32>
+      %3 = mpc.reduce_sum %2 {axes = array<i64: 2>, keepdims = true} : (tensor<8x20x70xf32>) -> tensor<8x20x1xf32>
+      %4 = mpc.div %2, %3 : (tensor<8x20x70xf32>, tensor<8x20x1xf32>) -> tensor<8x20x70xf32>
+      %5 = mpc.reduce_sum %4 {axes = array<i64: 1>, keepdims = true} : (tensor<8x20x70xf32>) -> tensor<8x1x70xf32>
+      return %5 : tensor<8x1x70xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(8 * 20 * 70);
+  std::vector<float> sums(8 * 70);
+  kernel.launch({x.data(), sums.data()});
+  std::vector<double> expected(8 * 70);
+  for (int64_t row = 0; row < 8 * 20; ++row) {
+    double total = 0;
+    for (int64_t c = 0; c < 70; ++c)
+      total += std::exp(x[row * 70 + c]);
+    for (int64_t c = 0; c < 70; ++c)
+      expected[row / 20 * 70 + c] += std::exp(x[row * 70 + c]) / total;
+  }
+  for (size_t i = 0; i < sums.size(); ++i)
+    EXPECT_NEAR(sums[i], expected[i], 1e-6) << i;
+}
+
 } // namespace
 } // namespace mpc::test

@@ -157,6 +157,28 @@ func.func @wide(%x: tensor<8x64x8192xf32>) -> (tensor<8x64x1xf32>, tensor<8x1x81
   return %m, %s : tensor<8x64x1xf32>, tensor<8x1x8192xf32>
 }
 
+// One value of each row is at hand too.
+//
+// CHECK-LABEL: func.func @value_of_rows
+// CHECK: mpc.region row_reduce(%arg0) {kernel = "m"} : (tensor<8x64x768xf32>) -> tensor<8x1x768xf32>
+// CHECK: %[[M:.*]] = mpc.reduce_max
+// CHECK-NEXT: %[[D:.*]] = mpc.sub %{{.*}}, %[[M]]
+// CHECK-NEXT: mpc.reduce_sum %[[D]]
+func.func @value_of_rows(%x: tensor<8x64x768xf32>) -> tensor<8x1x768xf32> {
+  %m = mpc.region row_reduce (%x) {kernel = "m"} : (tensor<8x64x768xf32>) -> tensor<8x64x1xf32> {
+  ^bb0(%0: tensor<8x64x768xf32>):
+    %1 = mpc.reduce_max %0 {axes = array<i64: 2>, keepdims = true} : (tensor<8x64x768xf32>) -> tensor<8x64x1xf32>
+    mpc.yield %1 : tensor<8x64x1xf32>
+  }
+  %s = mpc.region column_reduce (%x, %m) {kernel = "s"} : (tensor<8x64x768xf32>, tensor<8x64x1xf32>) -> tensor<8x1x768xf32> {
+  ^bb0(%0: tensor<8x64x768xf32>, %1: tensor<8x64x1xf32>):
+    %2 = mpc.sub %0, %1 : (tensor<8x64x768xf32>, tensor<8x64x1xf32>) -> tensor<8x64x768xf32>
+    %3 = mpc.reduce_sum %2 {axes = array<i64: 1>, keepdims = true} : (tensor<8x64x768xf32>) -> tensor<8x1x768xf32>
+    mpc.yield %3 : tensor<8x1x768xf32>
+  }
+  return %s : tensor<8x1x768xf32>
+}
+
 // The sum needs what a third kernel makes of the rows.
 //
 // CHECK-LABEL: func.func @third
