@@ -230,6 +230,8 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createFoldPartsPass());
   pm.addNestedPass<func::FuncOp>(createPadRowsPass({options.tf32}));
   pm.addNestedPass<func::FuncOp>(createFillConstantsPass());
+  pm.addNestedPass<func::FuncOp>(createSumOperandsPass());
+  pm.addNestedPass<func::FuncOp>(createJoinColumnSumsPass());
   pm.addNestedPass<func::FuncOp>(createOrderPass());
   pm.addPass(createPackFiltersPass());
   pm.addPass(createOutlineKernelsPass());

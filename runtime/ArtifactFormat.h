@@ -75,7 +75,8 @@
 //      "epilogue": {"kernel", "args": [..]} | null,
 //      optional: "offset_a", "offset_b",
 //      optional: "outer": {"extents", "a", "b", "c": [..]},
-//      GPU, optional: "compute": "f32|tf32|f64", "fused": FUSED}
+//      optional: "fused": FUSED,
+//      GPU, optional: "compute": "f32|tf32|f64"}
 //         c[b] = alpha * op(a[b]) op(b[b]); row-major, strides in elements, a
 //         stride of 0 repeats the matrix. Matrices of a and b start at their
 //         offset. "outer" has the axes of the batch around "batch", outermost
@@ -100,7 +101,9 @@
 //                      transposed
 //       bgrad_b        c = p; bias_grad: [n] = op(b) summed along k; b is not
 //                      transposed
-//             bias_grad has c's type. aux is u8, m rows of n bits padded to 128
+//             A CPU does no others than bgrad_a and bgrad_b, with an epilogue
+//             or without, and without "unfused"; bias_grad is f32. On a GPU it
+//             has c's type. aux is u8, m rows of n bits padded to 128
 //             (16 bytes); the order of bits within is the library's affair.
 //             Where the library has no algorithm for the kind, it writes p to
 //             c, and "unfused" makes c or bias_grad of that.

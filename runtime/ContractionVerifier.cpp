@@ -164,13 +164,17 @@ bool PlanVerifier::verifyGPUTypes(Compute compute, const Buffer &first,
                 "tf32 is for f32 operands");
 }
 
-/// What a GPU's library decides itself, and a CPU's cannot do.
+/// What a GPU's library decides itself, and a CPU's cannot do but for the sums
+/// of an operand.
 bool PlanVerifier::verifyTarget(const MatMulStep &step) {
   if (plan.target.isGPU())
     return expect(step.tileM == 0 && step.tileN == 0,
                   "a GPU's library chooses its tiles");
-  return expect(step.compute == Compute::F32 && !step.fused,
-                "compute and fused are for GPUs alone") &&
+  const bool sums = step.fused && (step.fused->kind == FusedKind::BGradA ||
+                                   step.fused->kind == FusedKind::BGradB);
+  return expect(step.compute == Compute::F32, "compute is for GPUs alone") &&
+         expect(!step.fused || (sums && step.fused->unfused.empty()),
+                "what is fused but sums of an operand is for GPUs alone") &&
          expect(allWithin({step.tileM, step.tileN}, 1, kMaxExtent),
                 "a tile size is out of range");
 }
@@ -193,7 +197,8 @@ void PlanVerifier::verifyFusedOperand(const std::optional<size_t> &index,
          std::string(nameOf(buffer.type)) + " " + toString(buffer.shape));
 }
 
-void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer &c) {
+/// `c` is null with an epilogue, on a CPU.
+void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer *c) {
   using Kind = FusedKind;
   const Fused &fused = *step.fused;
   Kind kind = fused.kind;
@@ -204,15 +209,16 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer &c) {
   expect(kind != Kind::BGradB || !step.transB,
          "'bgrad_b' sums a b that is not transposed");
   // Which kinds read or write a bias, a mask or the gradient of a bias, with
-  // what size.
+  // what size. A CPU sums in f32.
+  const DType type = plan.target.isGPU() ? c->type : DType::F32;
   verifyFusedOperand(fused.bias,
                      kind == Kind::Bias || kind == Kind::ReluBias ||
                          kind == Kind::ReluAuxBias,
-                     "bias", c.type, step.n);
-  verifyFusedOperand(
-      fused.biasGrad,
-      kind == Kind::DReluBGrad || kind == Kind::BGradA || kind == Kind::BGradB,
-      "bias_grad", c.type, kind == Kind::BGradA ? step.m : step.n);
+                     "bias", type, step.n);
+  verifyFusedOperand(fused.biasGrad,
+                     kind == Kind::DReluBGrad || kind == Kind::BGradA ||
+                         kind == Kind::BGradB,
+                     "bias_grad", type, kind == Kind::BGradA ? step.m : step.n);
   // A relu writes its mask; its gradient reads it.
   bool writesAux = kind == Kind::ReluAuxBias;
   verifyFusedOperand(
@@ -221,7 +227,9 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer &c) {
   if (!failure.ok())
     return;
   // Nothing that is written may overlap anything else of the step.
-  std::vector<size_t> read = {step.a, step.b}, written = {*step.c};
+  std::vector<size_t> read = {step.a, step.b}, written;
+  if (step.c)
+    written.push_back(*step.c);
   if (fused.bias)
     read.push_back(*fused.bias);
   if (fused.aux)
@@ -268,8 +276,12 @@ void PlanVerifier::verifyStep(const MatMulStep &step) {
                 step.transB ? step.k : step.n, step.ldb, step.strideB,
                 step.outer.b});
   Matrix results(step, 0, step.m, step.n, step.ldc, step.strideC, step.outer.c);
-  if (!step.c)
-    return verifyRows(results, elements.value);
+  if (!step.c) {
+    verifyRows(results, elements.value);
+    if (step.fused)
+      verifyFused(step, nullptr);
+    return;
+  }
   // The result is written: nothing else may lie where it does.
   const Buffer *c = contractionOperand(*step.c, step.compute);
   if (!c || !verifyWritten(*c, {a, b}))
@@ -279,7 +291,7 @@ void PlanVerifier::verifyStep(const MatMulStep &step) {
   verifyMatrix(*c, "c", results);
   verifyApart(results);
   if (step.fused)
-    verifyFused(step, *c);
+    verifyFused(step, c);
 }
 
 bool PlanVerifier::verifyGeometry(const ConvStep &step) {

@@ -96,7 +96,7 @@ private:
   bool verifyGPUTypes(Compute compute, const Buffer &first,
                       const Buffer &second, const Buffer &result);
   bool verifyTarget(const MatMulStep &step);
-  void verifyFused(const MatMulStep &step, const Buffer &c);
+  void verifyFused(const MatMulStep &step, const Buffer *c);
   void verifyFusedOperand(const std::optional<size_t> &index, bool wanted,
                           const char *name, DType type, Checked elements);
   bool verifyWritten(const Buffer &written,

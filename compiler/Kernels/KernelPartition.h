@@ -17,7 +17,8 @@
 // | `pointwise`     | elementwise ops                             | `inner` elements of the results' shape    |
 // | `row_reduce`    | reductions over the trailing axes of one    | a row: `inner` elements, all reduced      |
 // |                 | shape (keepdims), elementwise ops before    |                                           |
-// |                 | and after                                   |                                           |
+// |                 | and after; on a CPU also reductions over    |                                           |
+// |                 | axes in front of them (ColumnSums.h)        |                                           |
 // | `column_reduce` | reductions over a group of adjacent axes    | a result element                          |
 // |                 | (keepdims), elementwise ops before          |                                           |
 // | `contraction`   | a matmul or convolution, then elementwise   | a row of `inner` elements of its result   |

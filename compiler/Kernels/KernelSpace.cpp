@@ -150,11 +150,22 @@ std::optional<ReductionSpace> mpc::getReductionSpace(Operation *op) {
   return space;
 }
 
+bool mpc::reducesRows(Operation *op) {
+  std::optional<ReductionSpace> space = getReductionSpace(op);
+  return space && space->inner == 1;
+}
+
 Operation *mpc::findReduction(Block &body) {
-  for (Operation &op : body)
-    if (isa<ReductionOpInterface>(op))
+  Operation *first = nullptr;
+  for (Operation &op : body) {
+    if (!isa<ReductionOpInterface>(op))
+      continue;
+    if (reducesRows(&op))
       return &op;
-  return nullptr;
+    if (!first)
+      first = &op;
+  }
+  return first;
 }
 
 ReductionSpace mpc::getReductionSpace(func::FuncOp kernel) {

@@ -52,8 +52,12 @@ std::optional<llvm::SmallVector<int64_t>> getReducedAxes(mlir::Operation *op);
 /// The space of reduction `op`: parts of an axis count as outer.
 std::optional<ReductionSpace> getReductionSpace(mlir::Operation *op);
 
-/// The first reduction in the body of a region or kernel, whose space all
-/// others share; null where there is none.
+/// Whether reduction `op` leaves nothing behind what it reduces.
+bool reducesRows(mlir::Operation *op);
+
+/// The reduction in the body of a region or kernel whose space the others
+/// share: the first of rows, or of columns where there is none of rows; null
+/// where there is neither.
 mlir::Operation *findReduction(mlir::Block &body);
 
 /// The space of a kernel that reduces.

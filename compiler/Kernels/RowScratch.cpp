@@ -2,6 +2,7 @@
 #include "compiler/Kernels/RowScratch.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/ColumnSums.h"
 #include "compiler/Kernels/ElementWork.h"
 #include "compiler/Kernels/KernelSpace.h"
 
@@ -84,6 +85,8 @@ static bool isWorthKeeping(Operation *op, ArrayRef<int64_t> row) {
 
 SmallVector<RowScratch> mpc::findRowScratch(func::FuncOp kernel) {
   Block &block = kernel.getBody().front();
+  if (!findColumnSums(block).empty())
+    return {};
   ArrayRef<int64_t> shape = shapeOf(findReduction(block)->getOperand(0));
   RowPasses passes(block);
 

@@ -22,7 +22,8 @@ struct RowScratch {
 };
 
 /// What `kernel`, a row_reduce of no segments, keeps, in the order of its ops.
-/// Nothing where rows are longer than a cache.
+/// Nothing where rows are longer than a cache, nor where columns are added up
+/// beside rows (ColumnSums.h), which takes that memory.
 llvm::SmallVector<RowScratch> findRowScratch(mlir::func::FuncOp kernel);
 
 /// The bytes of all of it.

@@ -45,6 +45,14 @@ public:
   /// (runtime/ABI.h); elsewhere what follows a product is theirs or a kernel's.
   bool callsEpilogues() const { return !gpu; }
 
+  /// Whether kernels over rows can add up columns as well: a slice is done by
+  /// one thread, whose caches keep a sum for each column meanwhile.
+  bool addsColumnsBesideRows() const { return !gpu; }
+
+  /// Whether the library of matrix products adds up an operand as it packs it
+  /// for AMX, at no cost in memory.
+  bool sumsOperands() const { return hasAMX(); }
+
   /// Whether a launch costs as much as a small kernel does.
   bool hasCostlyLaunches() const { return gpu; }
 

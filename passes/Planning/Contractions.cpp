@@ -157,8 +157,9 @@ plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
 }
 
 plan::MatMulOp ContractionEmitter::emit(plan::ProductOp op,
-                                        const ProductBuffers &buffers) {
-  return emitMatMul(op, buffers, {}, op.getTransA(), op.getTransB(),
+                                        const ProductBuffers &buffers,
+                                        const ContractionResult &result) {
+  return emitMatMul(op, buffers, result, op.getTransA(), op.getTransB(),
                     op.getAlpha(), op.getFusedAttr());
 }
 

@@ -36,8 +36,10 @@ public:
   mlir::LogicalResult emit(mlir::Operation *op, mlir::Value first,
                            mlir::Value second, const ContractionResult &result);
 
-  /// The step for a product with a tail that the library does.
-  plan::MatMulOp emit(plan::ProductOp op, const ProductBuffers &buffers);
+  /// The step for a product with a tail that the library does; `result` has the
+  /// epilogue, if there is one.
+  plan::MatMulOp emit(plan::ProductOp op, const ProductBuffers &buffers,
+                      const ContractionResult &result);
 
 private:
   struct ConvParts;

@@ -51,7 +51,8 @@ def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let dependentDialects = ["::mlir::func::FuncDialect", "::mpc::amp::AMPDialect"];
+  let dependentDialects = ["::mlir::func::FuncDialect", "::mpc::amp::AMPDialect",
+                           "::mpc::plan::PlanDialect"];
 }
 
 def DeduplicateKernelsPass : Pass<"plan-deduplicate-kernels", "::mlir::ModuleOp"> {

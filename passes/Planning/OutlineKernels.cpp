@@ -93,14 +93,57 @@ static Operation *hoist(RegionOp region, Operation *hero, OpBuilder &builder) {
   return hoisted;
 }
 
+// The sum of an operand in a region of a product; null where there is none.
+static ReduceSumOp findOperandSum(RegionOp region) {
+  auto sums = region.getBody().front().getOps<ReduceSumOp>();
+  return sums.empty() ? ReduceSumOp() : *sums.begin();
+}
+
+// The product of `region` that sums an operand too, before the region, which
+// then has the sum no more.
+static Operation *hoistWithSum(RegionOp &region, ReduceSumOp sum,
+                               OpBuilder &builder) {
+  auto matmul = cast<MatMulOp>(region.getContraction());
+  builder.setInsertionPoint(region);
+  FusedKind kind =
+      sum.getInput() == matmul.getLhs() ? FusedKind::BGradA : FusedKind::BGradB;
+  auto product = plan::ProductOp::create(
+      builder, region.getLoc(), matmul.getType(), Type(), sum.getType(), kind,
+      region.getTiedInput(matmul.getLhs()),
+      region.getTiedInput(matmul.getRhs()), Value(), Value(),
+      matmul.getTransA(), matmul.getTransB(), matmul.getAlpha());
+  // The region goes on without it.
+  OpOperand &yielded = *sum->use_begin();
+  unsigned number = yielded.getOperandNumber();
+  yielded.getOwner()->eraseOperand(number);
+  sum.erase();
+  SmallVector<Value> results(region.getResults());
+  results[number].replaceAllUsesWith(product.getBiasGrad());
+  results.erase(results.begin() + number);
+  auto kept =
+      RegionOp::create(builder, region.getLoc(), ValueRange(results).getTypes(),
+                       region.getKind(), region.getInputs());
+  kept.setKernelAttr(region.getKernelAttr());
+  kept->setDiscardableAttrs(region->getDiscardableAttrDictionary());
+  kept.getBody().takeBody(region.getBody());
+  for (auto [old, result] : llvm::zip(results, kept.getResults()))
+    old.replaceAllUsesWith(result);
+  region.erase();
+  region = kept;
+  return product;
+}
+
 void Outliner::outlineTail(RegionOp region, Operation *hero) {
+  // What sums an operand is the library's.
+  ReduceSumOp sum = findOperandSum(region);
+  Operation *hoisted =
+      sum ? hoistWithSum(region, sum, builder) : hoist(region, hero, builder);
   // Without a tail, the contraction takes the place of the region.
   Block &body = region.getBody().front();
   Operation *yield = body.getTerminator();
-  Operation *hoisted = hoist(region, hero, builder);
   if (yield->getNumOperands() == 1 &&
       yield->getOperand(0) == hero->getResult(0)) {
-    region.replaceAllUsesWith(hoisted->getResults());
+    region.getResult(0).replaceAllUsesWith(hoisted->getResult(0));
     region.erase();
     return;
   }

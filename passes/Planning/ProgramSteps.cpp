@@ -159,8 +159,18 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
       writer = padding;
     result.buffer = placeResults(writer, Reads()).front();
   }
-  return contractions.emit(op, buffers.lookup(op->getOperand(0)),
-                           buffers.lookup(op->getOperand(1)), result);
+  Value lhs = buffers.lookup(op->getOperand(0));
+  Value rhs = buffers.lookup(op->getOperand(1));
+  auto product = dyn_cast<plan::ProductOp>(op);
+  if (!product)
+    return contractions.emit(op, lhs, rhs, result);
+  // The sum of an operand, which the library gives besides.
+  llvm::SmallPtrSet<Operation *, 4> taken;
+  Value sum = product.getBiasGrad();
+  buffers[sum] = chooseBuffer(op, sum, Reads(), taken);
+  contractions.emit(product, {lhs, rhs, result.buffer, {}, {}, buffers[sum]},
+                    result);
+  return success();
 }
 
 // The launches of what `op` keeps for libraries that cannot do all of it, with
@@ -194,9 +204,11 @@ LogicalResult ProgramBuilder::addProduct(plan::ProductOp op) {
   if (!op.getUnfused().empty() && failed(addUnfused(op, launches)))
     return failure();
   plan::MatMulOp product = contractions.emit(
-      op, {find(op.getLhs()), find(op.getRhs()), find(op.getOutput()),
-           find(op.getBias()), find(op.getAux() ? op.getAux() : op.getNewAux()),
-           find(op.getBiasGrad())});
+      op,
+      {find(op.getLhs()), find(op.getRhs()), find(op.getOutput()),
+       find(op.getBias()), find(op.getAux() ? op.getAux() : op.getNewAux()),
+       find(op.getBiasGrad())},
+      {});
   if (launches.empty())
     return success();
   Block &unfused = product.getUnfused().emplaceBlock();
@@ -262,7 +274,8 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
   }
   if (isa<plan::ArrangeOp, plan::PadRowsOp>(op))
     return success();
-  if (auto product = dyn_cast<plan::ProductOp>(op))
+  if (auto product = dyn_cast<plan::ProductOp>(op);
+      product && !epilogueOf.count(op))
     return addProduct(product);
   if (auto check = dyn_cast<CheckIndicesOp>(op)) {
     plan::CheckIndicesOp::create(builder, op->getLoc(),
@@ -275,7 +288,7 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
   if (auto condition = dyn_cast<IfCallOp>(op))
     return addIf(condition);
   // A contraction with an epilogue is added where the epilogue is called.
-  if (hasRole(op, RegionRole::Contraction))
+  if (hasRole(op, RegionRole::Contraction) || isa<plan::ProductOp>(op))
     return epilogueOf.count(op) ? success()
                                 : addContraction(op, func::CallOp());
   if (auto call = dyn_cast<func::CallOp>(op))

@@ -449,6 +449,123 @@ def PadRowsPass : Pass<"plan-pad-rows", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
 }
 
+def SumOperandsPass : Pass<"plan-sum-operands", "::mlir::func::FuncOp"> {
+  let summary = "products add up an operand that they read";
+  let description = [{
+    On a CPU with AMX, whose library packs what it multiplies: where kernels do
+    nothing but add up the rows of an operand of a product, in f32, and the
+    product is summed along these rows too, the product gives the sum besides, and
+    the kernels go. That is the gradient of a layer's bias beside the gradient of
+    its weight. `plan-outline-kernels` makes it a `plan.product` of kind `bgrad_a`
+    or `bgrad_b`.
+
+    Expects providers on contractions, of `plan-place-contractions`. Runs before
+    `plan-order`.
+
+    Before:
+
+    ```mlir
+    func.func @step(%x: tensor<512x64xbf16>, %dy: tensor<512x32xbf16>)
+        -> (tensor<64x32xf32>, tensor<1x32xf32>) {
+      %dw = mpc.region contraction (%x, %dy)
+          {kernel = "dw", provider = #mpc.provider<library>}
+          : (tensor<512x64xbf16>, tensor<512x32xbf16>) -> tensor<64x32xf32> {
+      ^bb0(%0: tensor<512x64xbf16>, %1: tensor<512x32xbf16>):
+        %2 = mpc.matmul %0, %1 {transA = true}
+            : (tensor<512x64xbf16>, tensor<512x32xbf16>) -> tensor<64x32xf32>
+        mpc.yield %2 : tensor<64x32xf32>
+      }
+      %db = mpc.region column_reduce (%dy) {kernel = "db"}
+          : (tensor<512x32xbf16>) -> tensor<1x32xf32> {
+      ^bb0(%0: tensor<512x32xbf16>):
+        %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = true}
+            : (tensor<512x32xbf16>) -> tensor<1x32xf32>
+        mpc.yield %1 : tensor<1x32xf32>
+      }
+      return %dw, %db : tensor<64x32xf32>, tensor<1x32xf32>
+    }
+    ```
+
+    After, with `target=sapphirerapids`:
+
+    ```mlir
+    %0:2 = mpc.region contraction(%x, %dy)
+        {kernel = "dw", provider = #mpc.provider<library>}
+        : (tensor<512x64xbf16>, tensor<512x32xbf16>)
+        -> (tensor<64x32xf32>, tensor<1x32xf32>) {
+    ^bb0(%arg2: tensor<512x64xbf16>, %arg3: tensor<512x32xbf16>):
+      %1 = mpc.matmul %arg2, %arg3 {transA = true}
+          : (tensor<512x64xbf16>, tensor<512x32xbf16>) -> tensor<64x32xf32>
+      %2 = mpc.reduce_sum %arg3 {axes = array<i64: 0>, keepdims = true}
+          : (tensor<512x32xbf16>) -> tensor<1x32xf32>
+      mpc.yield %1, %2 : tensor<64x32xf32>, tensor<1x32xf32>
+    }
+    return %0#0, %0#1 : tensor<64x32xf32>, tensor<1x32xf32>
+    ```
+  }];
+  let dependentDialects = ["::mpc::MPCDialect"];
+}
+
+def JoinColumnSumsPass : Pass<"plan-join-column-sums", "::mlir::func::FuncOp"> {
+  let summary = "kernels over rows add up columns of what they have at hand";
+  let description = [{
+    On a CPU, a kernel that only adds up columns joins one that reduces the rows
+    they are of, where both read the same tensor, or the one what the other
+    makes: of a layer norm's backward pass, for example, the gradients of scale
+    and shift, and that of a bias that was added before. One launch then reads
+    what two did; see compiler/Kernels/ColumnSums.h. Rows have 768 columns at
+    least, which a kernel of its own would add up in the same order: sums keep
+    their bits. A slice makes one element of the result in every column, so sums
+    in fewer than 8 parts of many elements stay apart, and those for which half
+    of a first-level cache has no room.
+
+    Runs before `plan-order`.
+
+    Before:
+
+    ```mlir
+    func.func @step(%x: tensor<8x64x768xf32>)
+        -> (tensor<8x64x768xf32>, tensor<8x1x768xf32>) {
+      %y = mpc.region row_reduce (%x) {kernel = "y"}
+          : (tensor<8x64x768xf32>) -> tensor<8x64x768xf32> {
+      ^bb0(%0: tensor<8x64x768xf32>):
+        %1 = mpc.reduce_mean %0 {axes = array<i64: 2>, keepdims = true}
+            : (tensor<8x64x768xf32>) -> tensor<8x64x1xf32>
+        %2 = mpc.sub %0, %1
+            : (tensor<8x64x768xf32>, tensor<8x64x1xf32>) -> tensor<8x64x768xf32>
+        mpc.yield %2 : tensor<8x64x768xf32>
+      }
+      %sums = mpc.region column_reduce (%y) {kernel = "sums"}
+          : (tensor<8x64x768xf32>) -> tensor<8x1x768xf32> {
+      ^bb0(%0: tensor<8x64x768xf32>):
+        %1 = mpc.reduce_sum %0 {axes = array<i64: 1>, keepdims = true}
+            : (tensor<8x64x768xf32>) -> tensor<8x1x768xf32>
+        mpc.yield %1 : tensor<8x1x768xf32>
+      }
+      return %y, %sums : tensor<8x64x768xf32>, tensor<8x1x768xf32>
+    }
+    ```
+
+    After, with `target=x86-64-v3`:
+
+    ```mlir
+    %0:2 = mpc.region row_reduce(%x) {kernel = "y"}
+        : (tensor<8x64x768xf32>) -> (tensor<8x64x768xf32>, tensor<8x1x768xf32>) {
+    ^bb0(%arg1: tensor<8x64x768xf32>):
+      %1 = mpc.reduce_mean %arg1 {axes = array<i64: 2>, keepdims = true}
+          : (tensor<8x64x768xf32>) -> tensor<8x64x1xf32>
+      %2 = mpc.sub %arg1, %1
+          : (tensor<8x64x768xf32>, tensor<8x64x1xf32>) -> tensor<8x64x768xf32>
+      %3 = mpc.reduce_sum %2 {axes = array<i64: 1>, keepdims = true}
+          : (tensor<8x64x768xf32>) -> tensor<8x1x768xf32>
+      mpc.yield %2, %3 : tensor<8x64x768xf32>, tensor<8x1x768xf32>
+    }
+    return %0#0, %0#1 : tensor<8x64x768xf32>, tensor<8x1x768xf32>
+    ```
+  }];
+  let dependentDialects = ["::mpc::MPCDialect"];
+}
+
 def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
   let summary = "filters as generated convolutions read them";
   let description = [{

@@ -4,11 +4,13 @@
 // the epilogue, or the final scaling and rounding, has taken them.
 //
 // An element of the result is the same sum whatever the tiles are, so these may
-// follow from the number of workers.
+// follow from the number of workers. So is the sum of an operand along the
+// depth, which a tile adds up when it is about to pack the operand.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/AMXOperands.h"
 #include "runtime/cpu/OneDNNProvider.h"
+#include "runtime/cpu/OperandSums.h"
 
 namespace mpc::runtime {
 namespace {
@@ -31,7 +33,7 @@ class AMXMatMul : public Contraction {
 public:
   AMXMatMul(const MatMulStep &step, MatMulOperands operands,
             const OneDNNConfig &config)
-      : step(step), isPortable(!config.hasAMX),
+      : step(step), isPortable(!config.hasAMX), sums(step, operands),
         c(step, operands.c, std::move(operands.epilogue)),
         a(leftMatrix(step, operands.a)), b(rightMatrix(step, operands.b)) {
     chooseTiles(config.workers);
@@ -44,7 +46,11 @@ public:
   Status runSlice(size_t phase, int64_t slice,
                   const SliceContext &context) override;
   std::vector<void **> addresses() override {
-    return addressesOf({&a.source, &b.source, &c.operand}, c.epilogue);
+    std::vector<void **> result =
+        addressesOf({&a.source, &b.source, &c.operand}, c.epilogue);
+    if (sums)
+      sums.addAddresses(result);
+    return result;
   }
 
 private:
@@ -56,6 +62,7 @@ private:
 
   const MatMulStep step;
   const bool isPortable;
+  OperandSums sums;
   ProductResult c;
   MatrixOperand a, b;
   int64_t tileM = 0, tileN = 0;
@@ -93,12 +100,16 @@ Status AMXMatMul::runSlice(size_t, int64_t tile, const SliceContext &context) {
   const int64_t rows = std::min(tileM, step.m - row);
   const int64_t columns = std::min(tileN, step.n - column);
 
+  // One of the tiles that pack the same part of an operand sums it first.
+  if (sums && (sums.ofLeft ? column == 0 : row == 0))
+    sums.sum(sums.ofLeft ? row : column, sums.ofLeft ? rows : columns);
+
   auto *data = reinterpret_cast<float *>(context.scratch);
-  const ProductSums sums{data, sumsLeading(columns), rows, columns};
+  const ProductSums product{data, sumsLeading(columns), rows, columns};
   multiplyByChunks({sourceAt(a, index, row, 0), sourceAt(b, index, 0, column)},
                    step.k, chunks, context.scratch + chunkOffset, isPortable,
-                   sums);
-  c.finish(data, sums.leading, index, row, rows, column, columns);
+                   product);
+  c.finish(data, product.leading, index, row, rows, column, columns);
   return Status();
 }
 

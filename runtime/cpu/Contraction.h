@@ -63,10 +63,11 @@ addressesOf(std::initializer_list<Operand *> operands, EpilogueCall &epilogue) {
 }
 
 /// The operands of a matrix product; `c` has no data where there is an
-/// epilogue.
+/// epilogue. `sums` is what the step's `fused` sums, if anything.
 struct MatMulOperands {
   Operand a, b, c;
   EpilogueCall epilogue;
+  Operand sums = {};
 };
 
 /// The operands of a convolution; the one that is written has no data where
@@ -97,8 +98,9 @@ public:
   virtual Status runSlice(size_t phase, int64_t slice,
                           const SliceContext &context) = 0;
 
-  /// Pointers to the addresses of the operands (a, b, c or x, w, y) and of the
-  /// epilogue, which a loop of the plan changes from one iteration to the next.
+  /// Pointers to the addresses of the operands (a, b, c or x, w, y), of the
+  /// epilogue, and where an operand is summed, of the sums and of that operand;
+  /// a loop of the plan changes them from one iteration to the next.
   virtual std::vector<void **> addresses() = 0;
 
 protected:

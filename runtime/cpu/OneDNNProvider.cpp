@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/OneDNNProvider.h"
 #include "runtime/cpu/OneDNN.h"
+#include "runtime/cpu/OperandSums.h"
 
 #include <algorithm>
 #include <mutex>
@@ -73,13 +74,19 @@ StatusOr<std::unique_ptr<Contraction>>
 OneDNNProvider::prepare(const MatMulStep &step, MatMulOperands operands,
                         int workers) {
   constexpr int64_t kFewestUses = 80, kFewestUsesInDepth = 48;
+  // Sums of an operand are a phase of their own where no tile adds them up.
+  const OperandSums sums(step, operands);
   if (gainsByAMX(step, operands, kFewestUsesInDepth))
     if (auto parts = prepareAMXDepthParts(step, operands, configOf(workers)))
-      return parts;
+      return addOperandSums(std::move(parts), sums);
   if (gainsByAMX(step, operands, kFewestUses))
     if (auto product = prepareAMXMatMul(step, operands, configOf(workers)))
       return product;
-  return prepareOneDNNMatMul(step, std::move(operands), configOf(workers));
+  auto product =
+      prepareOneDNNMatMul(step, std::move(operands), configOf(workers));
+  if (!product.ok())
+    return product;
+  return addOperandSums(std::move(*product), sums);
 }
 
 StatusOr<std::unique_ptr<Contraction>>

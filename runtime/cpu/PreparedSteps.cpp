@@ -176,6 +176,7 @@ static void findAddresses(const CheckIndicesStep &step, PreparedStep &prepared,
 }
 static void findAddresses(std::initializer_list<std::optional<size_t>> operands,
                           const std::optional<Epilogue> &epilogue,
+                          const std::vector<size_t> &summed,
                           PreparedStep &prepared, AddressList &found) {
   std::vector<void **> addresses =
       std::get<std::unique_ptr<Contraction>>(prepared.op)->addresses();
@@ -187,14 +188,22 @@ static void findAddresses(std::initializer_list<std::optional<size_t>> operands,
   }
   for (size_t i = 0; epilogue && i < epilogue->args.size(); ++i)
     found.emplace_back(epilogue->args[i], addresses[next++]);
+  for (size_t buffer : summed)
+    found.emplace_back(buffer, addresses[next++]);
 }
 static void findAddresses(const MatMulStep &step, PreparedStep &prepared,
                           AddressList &found) {
-  findAddresses({step.a, step.b, step.c}, step.epilogue, prepared, found);
+  // The sums of an operand, and that operand.
+  std::vector<size_t> summed;
+  if (step.fused)
+    summed = {*step.fused->biasGrad,
+              step.fused->kind == FusedKind::BGradA ? step.a : step.b};
+  findAddresses({step.a, step.b, step.c}, step.epilogue, summed, prepared,
+                found);
 }
 static void findAddresses(const ConvStep &step, PreparedStep &prepared,
                           AddressList &found) {
-  findAddresses({step.x, step.w, step.y}, step.epilogue, prepared, found);
+  findAddresses({step.x, step.w, step.y}, step.epilogue, {}, prepared, found);
 }
 static void findAddresses(const std::vector<Step> &steps,
                           std::vector<PreparedStep> &prepared,
@@ -310,8 +319,12 @@ Status StepPreparer::prepareStep(const ForStep &step, PreparedStep &prepared) {
 
 Status StepPreparer::prepareStep(const MatMulStep &step,
                                  PreparedStep &prepared) {
-  MatMulOperands operands{
-      operand(step.a), operand(step.b), operand(step.c), {}};
+  MatMulOperands operands{operand(step.a),
+                          operand(step.b),
+                          operand(step.c),
+                          {},
+                          step.fused ? operand(step.fused->biasGrad)
+                                     : Operand()};
   if (Status status = resolve(step.epilogue, operands.epilogue); !status.ok())
     return status;
   return keep(device.contractions().prepare(step, std::move(operands), workers),

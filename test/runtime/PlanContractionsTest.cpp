@@ -89,6 +89,47 @@ TEST(PlanContractions, SumsOperandsInTheLibrarysOrderAlone) {
       << check(builder).message();
 }
 
+/// With an epilogue or without.
+TEST(PlanContractions, SumsOperandsOnCPUsInF32) {
+  for (bool hasEpilogue : {false, true}) {
+    ArtifactBuilder builder = fullPlan();
+    Json &function = builder.plan["functions"]["step"];
+    Json &buffers = function["buffers"];
+    // The sum of w's rows: 3 columns.
+    Json sums = buffers[function["steps"][0]["c"].get<size_t>()];
+    sums["shape"] = {3};
+    sums["offset"] = 64 << 10;
+    function["arena_bytes"] = 128 << 10;
+    buffers.push_back(sums);
+    Json &step = function["steps"][0];
+    step["fused"] = {{"kind", "bgrad_b"}, {"bias_grad", buffers.size() - 1}};
+    if (hasEpilogue) {
+      step["c"] = nullptr;
+      step["epilogue"] = {{"kernel", "tail"}, {"args", Json::array()}};
+    }
+    auto message = [&] { return check(builder).message(); };
+    EXPECT_EQ(message(), "");
+    buffers.back()["type"] = "bf16";
+    EXPECT_NE(message().find("'bias_grad' has another type"), std::string::npos)
+        << message();
+    buffers.back() = sums;
+    buffers.back()["shape"] = {2};
+    EXPECT_NE(message().find("'bias_grad' has another type"), std::string::npos)
+        << message();
+    buffers.back() = sums;
+    step["fused"]["kind"] = "bgrad_a";
+    EXPECT_NE(message().find("'bgrad_a' sums an a that is transposed"),
+              std::string::npos)
+        << message();
+    step["fused"] = {{"kind", "bgrad_b"}};
+    EXPECT_NE(message().find("'bias_grad' is missing"), std::string::npos)
+        << message();
+    step["fused"]["kind"] = "bias";
+    EXPECT_NE(message().find("is for GPUs alone"), std::string::npos)
+        << message();
+  }
+}
+
 TEST(PlanContractions, ChecksThatFusedResultsAreApart) {
   for (const char *other : {"0", "2", "3"}) {
     ArtifactBuilder builder = gpuPlan();

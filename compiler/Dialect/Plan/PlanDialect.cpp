@@ -347,6 +347,11 @@ static FusedBuffers getFusedBuffers(FusedKind kind) {
   llvm_unreachable("unknown kind of fused product");
 }
 
+// Whether the library sums an operand, and nothing follows the product.
+static bool isSumOfOperand(FusedKind kind) {
+  return kind == FusedKind::BGradA || kind == FusedKind::BGradB;
+}
+
 LogicalResult ProductOp::verify() {
   FusedBuffers takes = getFusedBuffers(getFused());
   if (static_cast<bool>(getBias()) != takes.bias ||
@@ -457,7 +462,7 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
   // How many buffers a kind fuses: a bias, a mask, the gradient of a bias.
   if (op.getFused()) {
     takes = getFusedBuffers(*op.getFused());
-    if (!op.getC() || op.getBatch() != 1)
+    if ((!op.getC() && !isSumOfOperand(*op.getFused())) || op.getBatch() != 1)
       return op.emitOpError("a fused product has a result and no batches");
   }
   if (static_cast<bool>(op.getBias()) != takes.bias ||
@@ -485,9 +490,11 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
   if (!op.getFused())
     return success();
   // A bias goes along the columns; the gradient of one along the rows where the
-  // product is transposed (`bgrad_a`). A mask has a bit per element, in rows of
-  // whole bytes.
-  Type element = cast<MemRefType>(op.getC().getType()).getElementType();
+  // product is transposed (`bgrad_a`), in f32 where a CPU sums, which has
+  // tiles. A mask has a bit per element, in rows of whole bytes.
+  Type element = Float32Type::get(op.getContext());
+  if (op.getTileM() == 0)
+    element = cast<MemRefType>(op.getC().getType()).getElementType();
   int64_t m = op.getM(), n = op.getN();
   bool alongRows = op.getFused() == FusedKind::BGradA;
   return success(succeeded(expect("bias", op.getBias(), element, n)) &&

@@ -350,7 +350,8 @@ def Plan_MatMulOp : Plan_StepOp<"matmul", [AttrSizedOperandSegments, NoTerminato
     rounded first) or f64. `fused` is what the library does with the product
     p before it writes `c`; runtime/ArtifactFormat.h says what each kind means.
     Where the library has no algorithm for that, it does the product alone and
-    the launches in `unfused` the rest:
+    the launches in `unfused` the rest. A CPU's knows `bgrad_a` and `bgrad_b`,
+    with an epilogue or without, and sums in f32:
 
     | fused | c | reads | writes |
     |---|---|---|---|

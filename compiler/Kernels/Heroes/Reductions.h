@@ -9,12 +9,6 @@
 
 namespace mpc::heroes {
 
-/// Whether reduction `op` leaves nothing behind what it reduces.
-inline bool reducesRows(mlir::Operation *op) {
-  std::optional<ReductionSpace> space = getReductionSpace(op);
-  return space && space->inner == 1;
-}
-
 /// A kernel of reductions over the same axes, and what is computed for and from
 /// them.
 class ReductionHero : public KernelHero {

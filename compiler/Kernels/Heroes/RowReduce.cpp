@@ -1,6 +1,7 @@
 // Reductions over the last axes, row by row.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/ColumnSums.h"
 #include "compiler/Kernels/Heroes/Heroes.h"
 #include "compiler/Kernels/Heroes/Partitions.h"
 #include "compiler/Kernels/Heroes/Reductions.h"
@@ -26,8 +27,17 @@ KernelPartition RowReduce::partition(func::FuncOp kernel) const {
   if (isSegmented(kernel))
     return {getSegmentedExtent(kernel, 1), 1, 1};
   ReductionSpace space = getReductionSpace(kernel);
-  KernelPartition result = slice(space.outer, space.reduced);
-  result.scratch = getRowScratchBytes(kernel);
+  SmallVector<Operation *> sums = findColumnSums(kernel.getBody().front());
+  if (sums.empty()) {
+    KernelPartition result = slice(space.outer, space.reduced);
+    result.scratch = getRowScratchBytes(kernel);
+    return result;
+  }
+  // Columns that are added up beside them: whole parts of the rows.
+  KernelPartition result =
+      slice(space.outer, space.reduced,
+            getReductionSpace(sums.front()).value().reduced);
+  result.scratch = getColumnSumBytes(space.reduced, sums.size());
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "compiler/Kernels/ColumnBands.h"
 #include "passes/Codegen/Kernels/Accumulators.h"
 #include "passes/Codegen/Kernels/ColumnRuns.h"
+#include "passes/Codegen/Kernels/ColumnTotals.h"
 #include "passes/Codegen/Kernels/FragmentEmitter.h"
 #include "passes/Codegen/Kernels/ThreadBlock.h"
 
@@ -263,26 +264,10 @@ void ColumnEmitter::emitBlock(Value block) {
 }
 
 LogicalResult codegen::emitColumnReduce(KernelContext &context) {
-  // Axes are (outer, reduced, inner); axes of size 1 belong to either.
   Operation *hero = findReduction(context.kernel.getBody().front());
-  ArrayRef<int64_t> space = shapeOf(hero->getOperand(0));
-  auto reduction = cast<ReductionOpInterface>(hero);
-  SmallVector<int64_t> axes = reduction.getReducedAxes();
-  int64_t rank = space.size(), first = 0;
-  while (first < rank &&
-         (space[first] == 1 || !llvm::is_contained(axes, first)))
-    ++first;
-  int64_t end = first;
-  while (end < rank && (space[end] == 1 || llvm::is_contained(axes, end)))
-    ++end;
-  // A split reduction has the number of its part as an outer axis.
-  std::optional<SplitAxis> split;
-  if (int64_t parts = reduction.getReductionParts(); parts > 1)
-    split = {first, parts};
-  SmallVector<int64_t> groups = {first + (split ? 1 : 0), end - first,
-                                 rank - end};
-  FailureOr<KernelBody> body =
-      KernelBody::create(context.kernel, space, groups, split);
+  ColumnGroups groups = ColumnGroups::get(hero);
+  FailureOr<KernelBody> body = KernelBody::create(
+      context.kernel, shapeOf(hero->getOperand(0)), groups.sizes, groups.split);
   if (failed(body))
     return failure();
   // Wide rows have totals in scratch memory (ColumnBands.h).

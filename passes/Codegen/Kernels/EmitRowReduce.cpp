@@ -4,14 +4,14 @@
 // level is one pass over the row, which by then lies in the first-level cache.
 // On CPUs what takes long to compute is kept for later passes (RowScratch.h).
 // A row is summed in several vectors side by side, combined in a fixed order;
-// the threads of a team share its columns.
+// the threads of a team share its columns. On a CPU columns may be added up
+// beside the rows (ColumnTotals.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
-#include "compiler/Kernels/KernelSpace.h"
+#include "compiler/Kernels/ColumnSums.h"
 #include "compiler/Kernels/RowScratch.h"
-#include "passes/Codegen/Kernels/Accumulators.h"
-#include "passes/Codegen/Kernels/FragmentEmitter.h"
+#include "passes/Codegen/Kernels/ColumnTotals.h"
 #include "passes/Codegen/Kernels/ThreadBlock.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -26,7 +26,8 @@ class RowEmitter {
 public:
   RowEmitter(KernelContext &context, const KernelBody &body)
       : context(context), body(body), fragments(context, body), b(context.b),
-        width(context.getVectorWidth()) {
+        columnGroup(body.getDimensions().back().group),
+        width(context.getVectorWidth()), totals(context, body, fragments) {
     if (context.scratch)
       createKept();
   }
@@ -74,7 +75,10 @@ private:
   const KernelBody &body;
   FragmentEmitter fragments;
   ImplicitLocOpBuilder &b;
+  /// The last group of axes: 1, or 2 where columns are added up over another.
+  unsigned columnGroup;
   int64_t width;
+  ColumnTotals totals;
   SmallVector<Kept> kept;
   /// From element to element along each dimension of a row.
   Strides strides;
@@ -85,10 +89,10 @@ private:
 /// An op that is computed at several places of the space, for different values,
 /// is not kept.
 void RowEmitter::createKept() {
-  auto [first, end] = body.getGroup(1);
+  auto [first, end] = body.getGroup(columnGroup);
   strides.assign(body.getDimensions().size(), 0);
   for (unsigned dimension = first; dimension < end; ++dimension)
-    strides[dimension] = body.getSizeAfter(dimension, /*group=*/1);
+    strides[dimension] = body.getSizeAfter(dimension, columnGroup);
   for (RowScratch scratch : findRowScratch(context.kernel)) {
     auto isOfOp = [&](const Node &node) { return node.op == scratch.op; };
     if (llvm::count_if(body.getNodes(), isOfOp) != 1)
@@ -129,10 +133,11 @@ Carried RowEmitter::emitColumns(
   // Outer dimensions of the columns: a loop each.
   int64_t size = body.getDimensions()[dimension].size;
   unsigned last = body.getDimensions().size() - 1;
-  Team team = dimension == body.getLargest(1) ? context.columns : Team();
+  Team team =
+      dimension == body.getLargest(columnGroup) ? context.columns : Team();
   if (dimension < last) {
     int64_t additions =
-        llvm::divideCeilSigned(body.getSizeAfter(dimension, /*group=*/1),
+        llvm::divideCeilSigned(body.getSizeAfter(dimension, columnGroup),
                                width > 1 ? width * vectors : 1);
     return emitLoop(b, size, 1, init,
                     [&](Value index, ValueRange carried) {
@@ -196,7 +201,7 @@ Carried RowEmitter::accumulate(const Scope &scope, int64_t slot,
 int64_t RowEmitter::countVectors(size_t reductionCount) const {
   unsigned last = body.getDimensions().size() - 1;
   int64_t run = body.getDimensions().back().size;
-  if (last == body.getLargest(1))
+  if (last == body.getLargest(columnGroup))
     run /= context.columns.size;
   int64_t wanted = reductionCount > 2 ? 2 : 4;
   if (context.target.isGPU())
@@ -208,7 +213,7 @@ int64_t RowEmitter::countVectors(size_t reductionCount) const {
 
 void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
   SmallVector<unsigned> reductions = body.getReductions(level);
-  unsigned firstColumn = body.getGroup(1).first;
+  unsigned firstColumn = body.getGroup(columnGroup).first;
   int64_t vectors = countVectors(reductions.size());
 
   // For each reduction: accumulators of vectors, and one of what is left.
@@ -252,18 +257,23 @@ void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
 }
 
 void RowEmitter::storeElements(const Scope &scope) {
-  uint64_t columns = body.getGroupMask(1);
-  SmallVector<unsigned> targets;
+  // What is added up over rows is stored at the end of a part of them.
+  uint64_t columns = body.getGroupMask(columnGroup);
+  SmallVector<const Output *> ofElements;
+  SmallVector<unsigned> targets(totals.getInputs());
   for (const Output &output : body.getOutputs())
-    if (output.dimensions & columns)
+    if ((output.dimensions & columns) &&
+        !llvm::is_contained(body.getColumnSums(), output.value.node)) {
+      ofElements.push_back(&output);
       targets.push_back(output.value.node);
+    }
   if (targets.empty())
     return;
-  emitColumns(scope, body.getGroup(1).first, targets, countScalars(), {},
-              [&](const Scope &at, int64_t, ValueRange) {
-                for (const Output &output : body.getOutputs())
-                  if (output.dimensions & columns)
-                    fragments.store(at, output);
+  emitColumns(scope, body.getGroup(columnGroup).first, targets, countScalars(),
+              {}, [&](const Scope &at, int64_t, ValueRange) {
+                for (const Output *output : ofElements)
+                  fragments.store(at, *output);
+                totals.accumulate(at);
                 return Carried();
               });
 }
@@ -275,7 +285,7 @@ void RowEmitter::emitRow(Scope &scope) {
   for (unsigned level = 1; level <= body.getLevelCount(); ++level, ++pass)
     reduceLevel(scope, level);
   fragments.evaluate(scope, body.getOutputNodes());
-  uint64_t columns = body.getGroupMask(1);
+  uint64_t columns = body.getGroupMask(columnGroup);
   // Outputs with one element a row are stored once, by the row's first thread.
   SmallVector<const Output *> ofRow;
   for (const Output &output : body.getOutputs())
@@ -292,6 +302,9 @@ void RowEmitter::emitRow(Scope &scope) {
 void RowEmitter::emit(Value begin, Value end) {
   Scope outer = fragments.createScope();
   fragments.evaluate(outer, body.getOutputNodes());
+  if (!totals.isEmpty())
+    return totals.emitParts(outer, begin, end,
+                            [&](Scope &scope) { emitRow(scope); });
   emitLoop(
       b, begin, end, 1, {},
       [&](Value row, ValueRange) {
@@ -304,8 +317,49 @@ void RowEmitter::emit(Value begin, Value end) {
       context.rows);
 }
 
-LogicalResult codegen::emitRowReduce(KernelContext &context) {
+/// Whether `sum` adds up whole rows of `hero`, in the parts that `first` has.
+static LogicalResult checkColumnSum(Operation *sum, Operation *first,
+                                    Operation *hero) {
+  ColumnGroups groups = ColumnGroups::get(sum),
+               others = ColumnGroups::get(first);
+  std::optional<ReductionSpace> space = getReductionSpace(sum);
+  if (shapeOf(sum->getOperand(0)) == shapeOf(hero->getOperand(0)) && space &&
+      space->inner == getReductionSpace(hero)->reduced &&
+      groups.sizes == others.sizes &&
+      cast<ReductionOpInterface>(sum).getReductionParts() ==
+          cast<ReductionOpInterface>(first).getReductionParts())
+    return success();
+  return sum->emitOpError("expected to add up the rows of its kernel, in the "
+                          "parts that other sums have");
+}
+
+/// The loops of a kernel that adds up columns beside its rows.
+static LogicalResult emitRowsAndColumns(KernelContext &context,
+                                        ArrayRef<Operation *> sums) {
+  Operation *columnSum = sums.front();
+  if (!context.target.addsColumnsBesideRows())
+    return columnSum->emitOpError("adds up columns beside rows, which kernels "
+                                  "for target '")
+           << context.target.getName() << "' do not";
   Operation *hero = findReduction(context.kernel.getBody().front());
+  for (Operation *sum : sums)
+    if (failed(checkColumnSum(sum, columnSum, hero)))
+      return failure();
+  ColumnGroups groups = ColumnGroups::get(columnSum);
+  FailureOr<KernelBody> body =
+      KernelBody::create(context.kernel, shapeOf(columnSum->getOperand(0)),
+                         groups.sizes, groups.split);
+  if (failed(body))
+    return failure();
+  RowEmitter(context, *body).emit(context.bounds[0], context.bounds[1]);
+  return success();
+}
+
+LogicalResult codegen::emitRowReduce(KernelContext &context) {
+  Block &ops = context.kernel.getBody().front();
+  if (auto sums = findColumnSums(ops); !sums.empty())
+    return emitRowsAndColumns(context, sums);
+  Operation *hero = findReduction(ops);
   ArrayRef<int64_t> space = shapeOf(hero->getOperand(0));
   auto reduction = cast<ReductionOpInterface>(hero);
   SmallVector<int64_t> axes = reduction.getReducedAxes();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/KernelBody.h"
 
+#include "compiler/Kernels/ColumnSums.h"
 #include "compiler/Kernels/KernelSpace.h"
 #include "passes/Codegen/Kernels/Places.h"
 
@@ -262,7 +263,9 @@ void KernelBody::splitAxis(SplitAxis split) {
     if (node.strides)
       divide(*node.strides);
   for (Output &output : outputs) {
-    if (nodes[output.value.node].isReduction())
+    auto reduction =
+        dyn_cast_or_null<ReductionOpInterface>(nodes[output.value.node].op);
+    if (reduction && reduction.getReductionParts() > 1)
       output.strides.insert(output.strides.begin() + split.axis + 1, 0);
     else
       divide(output.strides);
@@ -340,11 +343,28 @@ void KernelBody::findDependencies(bool hasTile) {
     if (!node.isReduction())
       continue;
     ++node.level;
-    // Groups are (outer, reduced) or (outer, reduced, inner).
-    node.dimensions &= ~getGroupMask(1);
+    // Groups are (outer, reduced) or (outer, reduced, inner); the last of three
+    // is reduced by a kernel over rows that adds up columns too.
+    node.dimensions &=
+        ~getGroupMask(reducesRows(node.op) ? dimensions.back().group : 1);
   }
   for (Output &output : outputs)
     output.dimensions = nonZero(output.strides);
+}
+
+/// Notes which reductions add up columns beside rows. They are of no level:
+/// their values are known when all rows of a part have been gone through.
+LogicalResult KernelBody::findColumnSums(func::FuncOp kernel) {
+  for (Operation *op : mpc::findColumnSums(kernel.getBody().front())) {
+    if (!llvm::all_of(op->getUsers(), [](Operation *user) {
+          return user->hasTrait<OpTrait::IsTerminator>();
+        }))
+      return op->emitOpError("adds up columns in a kernel over rows, where "
+                             "nothing may depend on it");
+    columnSums.push_back(getNode(op));
+    nodes[columnSums.back()].level = 0;
+  }
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -382,6 +402,8 @@ FailureOr<KernelBody> KernelBody::create(func::FuncOp kernel,
     body.splitAxis(*split);
   body.collapse(groupSizes);
   body.findDependencies(hasTile);
+  if (failed(body.findColumnSums(kernel)))
+    return failure();
   return body;
 }
 

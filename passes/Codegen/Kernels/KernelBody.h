@@ -119,19 +119,25 @@ public:
   /// The number of reduction levels.
   unsigned getLevelCount() const;
 
-  /// Reductions of that level, as node numbers.
+  /// Reductions of that level, as node numbers, but for column sums.
   llvm::SmallVector<unsigned> getReductions(unsigned level) const;
+
+  /// Reductions of columns beside those of rows (Kernels/ColumnSums.h), which
+  /// nothing in the body depends on.
+  llvm::ArrayRef<unsigned> getColumnSums() const { return columnSums; }
 
 private:
   mlir::LogicalResult addNodes(mlir::func::FuncOp kernel);
   void splitAxis(SplitAxis split);
   void collapse(llvm::ArrayRef<int64_t> groupSizes);
   void findDependencies(bool hasTile);
+  mlir::LogicalResult findColumnSums(mlir::func::FuncOp kernel);
 
   llvm::SmallVector<int64_t> space;
   llvm::SmallVector<Node> nodes;
   llvm::SmallVector<Output> outputs;
   llvm::SmallVector<Dimension> dimensions;
+  llvm::SmallVector<unsigned> columnSums;
 };
 
 } // namespace mpc::codegen

@@ -130,6 +130,16 @@ func.func private @mean(%x: tensor<32x1xf32>) -> tensor<1x1xf32>
   return %0 : tensor<1x1xf32>
 }
 
+// Rows of 768, and sums over each 64 of them: slices are whole parts, with room
+// for the sums of a band of rows and for totals, 8 bytes each.
+// expected-remark @below {{extent 512, grain 64, inner 768, scratch 12288}}
+func.func private @rows_and_sums(%x: tensor<8x64x768xf32>)
+    -> (tensor<8x64x1xf32>, tensor<8x1x768xf32>) attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+  %max = mpc.reduce_max %x {axes = array<i64: 2>, keepdims = true} : (tensor<8x64x768xf32>) -> tensor<8x64x1xf32>
+  %sum = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = true} : (tensor<8x64x768xf32>) -> tensor<8x1x768xf32>
+  return %max, %sum : tensor<8x64x1xf32>, tensor<8x1x768xf32>
+}
+
 // Rows of 2048: bands of rows, with a total for each of 256 columns.
 // expected-remark @below {{extent 2048, grain 256, inner 1, scratch 2048}}
 func.func private @bias_gradient(%dy: tensor<256x2048xbf16>, %y: tensor<256x2048xbf16>)

@@ -84,3 +84,25 @@ func.func private @real(%x: tensor<8x2xf32>) -> tensor<8x1xf32>
   %1 = mpc.neg %0 : (tensor<8x1xf32>) -> tensor<8x1xf32>
   return %1 : tensor<8x1xf32>
 }
+
+// -----
+
+func.func private @follows_column_sum(%x: tensor<4x8x16xf32>) -> tensor<4x1x16xf32>
+    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+  %0 = mpc.reduce_max %x {axes = array<i64: 2>, keepdims = true} : (tensor<4x8x16xf32>) -> tensor<4x8x1xf32>
+  %1 = mpc.sub %x, %0 : (tensor<4x8x16xf32>, tensor<4x8x1xf32>) -> tensor<4x8x16xf32>
+  // expected-error @below {{'mpc.reduce_sum' op adds up columns in a kernel over rows, where nothing may depend on it}}
+  %2 = mpc.reduce_sum %1 {axes = array<i64: 1>, keepdims = true} : (tensor<4x8x16xf32>) -> tensor<4x1x16xf32>
+  %3 = mpc.relu %2 : (tensor<4x1x16xf32>) -> tensor<4x1x16xf32>
+  return %3 : tensor<4x1x16xf32>
+}
+
+// -----
+
+func.func private @other_columns(%x: tensor<4x8x16xf32>) -> (tensor<4x1x1xf32>, tensor<4x1x16xf32>)
+    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+  %0 = mpc.reduce_max %x {axes = array<i64: 1, 2>, keepdims = true} : (tensor<4x8x16xf32>) -> tensor<4x1x1xf32>
+  // expected-error @below {{'mpc.reduce_sum' op expected to add up the rows of its kernel, in the parts that other sums have}}
+  %1 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = true} : (tensor<4x8x16xf32>) -> tensor<4x1x16xf32>
+  return %0, %1 : tensor<4x1x1xf32>, tensor<4x1x16xf32>
+}

@@ -16,3 +16,14 @@ func.func @no_code(%x: f64) -> f64 {
   %0 = math.cbrt %x : f64
   return %0 : f64
 }
+
+// -----
+
+// Threads of a block share rows: none of them adds up a column.
+func.func private @column_sum(%x: tensor<4x8x16xf32>) -> (tensor<4x8x1xf32>, tensor<4x1x16xf32>)
+    attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+  %0 = mpc.reduce_max %x {axes = array<i64: 2>, keepdims = true} : (tensor<4x8x16xf32>) -> tensor<4x8x1xf32>
+  // expected-error @below {{'mpc.reduce_sum' op adds up columns beside rows, which kernels for target 'sm_80' do not}}
+  %1 = mpc.reduce_sum %x {axes = array<i64: 1>, keepdims = true} : (tensor<4x8x16xf32>) -> tensor<4x1x16xf32>
+  return %0, %1 : tensor<4x8x1xf32>, tensor<4x1x16xf32>
+}

@@ -14,6 +14,30 @@ func.func @linear(%x: tensor<32x64xbf16>, %w: tensor<10x64xbf16>, %b: tensor<10x
   return %y : tensor<32x10xf32>
 }
 
+// The library sums an operand besides, before the epilogue or without one.
+// CHECK-LABEL: func.func @operand_sum
+// CHECK: %[[P:.*]], %[[S:.*]] = plan.product bgrad_b %arg0, %arg1 {alpha = 1.000000e+00 : f64, transA = true, transB = false} : (tensor<64x32xbf16>, tensor<64x10xbf16>) -> tensor<32x10xf32> bias_grad tensor<1x10xf32>
+// CHECK: %[[Y:.*]] = call @dw(%[[P]], %arg2) : (tensor<32x10xf32>, tensor<32x10xf32>) -> tensor<32x10xf32>
+// CHECK: %[[Q:.*]], %[[T:.*]] = plan.product bgrad_a %arg0, %arg1 {{.*}} -> tensor<32x10xbf16> bias_grad tensor<1x32xf32>
+// CHECK: return %[[Y]], %[[S]], %[[Q]], %[[T]]
+func.func @operand_sum(%x: tensor<64x32xbf16>, %dy: tensor<64x10xbf16>, %w: tensor<32x10xf32>)
+    -> (tensor<32x10xf32>, tensor<1x10xf32>, tensor<32x10xbf16>, tensor<1x32xf32>) {
+  %y:2 = mpc.region contraction (%x, %dy, %w) {kernel = "dw", provider = #mpc.provider<library>} : (tensor<64x32xbf16>, tensor<64x10xbf16>, tensor<32x10xf32>) -> (tensor<32x10xf32>, tensor<1x10xf32>) {
+  ^bb0(%0: tensor<64x32xbf16>, %1: tensor<64x10xbf16>, %2: tensor<32x10xf32>):
+    %3 = mpc.matmul %0, %1 {transA = true} : (tensor<64x32xbf16>, tensor<64x10xbf16>) -> tensor<32x10xf32>
+    %4 = mpc.add %3, %2 : (tensor<32x10xf32>, tensor<32x10xf32>) -> tensor<32x10xf32>
+    %5 = mpc.reduce_sum %1 {axes = array<i64: 0>, keepdims = true} : (tensor<64x10xbf16>) -> tensor<1x10xf32>
+    mpc.yield %4, %5 : tensor<32x10xf32>, tensor<1x10xf32>
+  }
+  %z:2 = mpc.region contraction (%x, %dy) {kernel = "plain", provider = #mpc.provider<library>} : (tensor<64x32xbf16>, tensor<64x10xbf16>) -> (tensor<32x10xbf16>, tensor<1x32xf32>) {
+  ^bb0(%0: tensor<64x32xbf16>, %1: tensor<64x10xbf16>):
+    %2 = mpc.matmul %0, %1 {transA = true} : (tensor<64x32xbf16>, tensor<64x10xbf16>) -> tensor<32x10xbf16>
+    %3 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = true} : (tensor<64x32xbf16>) -> tensor<1x32xf32>
+    mpc.yield %2, %3 : tensor<32x10xbf16>, tensor<1x32xf32>
+  }
+  return %y#0, %y#1, %z#0, %z#1 : tensor<32x10xf32>, tensor<1x10xf32>, tensor<32x10xbf16>, tensor<1x32xf32>
+}
+
 // A narrower product is rounded before its tail reads it.
 // CHECK-LABEL: func.func @rounded
 // CHECK: mpc.matmul {{.*}} -> tensor<4x4xf32>

@@ -2,6 +2,7 @@
 // CPU the same by other instructions.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/OperandSums.h"
 #include "test/runtime/cpu/RunContraction.h"
 
 #include <cmath>
@@ -177,6 +178,94 @@ TEST_P(AMXMatMul, SameBitsOnAnyNumberOfWorkers) {
       for (int workers : {2, 16})
         EXPECT_EQ(run(matmul, workers).bytes, one.bytes) << workers;
     }
+}
+
+/// A product that sums its left operand, or its right one, along the depth.
+struct Summing {
+  Summing(const MatMulCase &c, bool ofLeft)
+      : matmul(c), ofLeft(ofLeft), result(emptyResult(matmul)),
+        sums(static_cast<size_t>(ofLeft ? c.m : c.n), -1), step(stepOf(matmul)),
+        operands(operandsOf(matmul, result)) {
+    step.fused =
+        Fused{ofLeft ? FusedKind::BGradA : FusedKind::BGradB, {}, {}, 3};
+    operands.sums = {DType::F32, sums.data()};
+  }
+
+  /// The product and the sums are what float64 loops make of the operands.
+  void expectCorrect() const {
+    expectClose(result, matmul.reference());
+    for (int64_t i = 0; i < static_cast<int64_t>(sums.size()); ++i) {
+      DotProduct sum;
+      for (int64_t k = 0; k < matmul.c.k; ++k)
+        sum.add(ofLeft ? matmul.atA(0, i, k) : matmul.atB(0, k, i), 1);
+      EXPECT_NEAR(sums[size_t(i)], sum.value, 1e-6 * sum.magnitude) << i;
+    }
+  }
+
+  MatMul matmul;
+  bool ofLeft;
+  Tensor result;
+  std::vector<float> sums;
+  MatMulStep step;
+  MatMulOperands operands;
+};
+
+/// Columns of whole vectors and others, several tiles of either operand; the
+/// same bits on any number of workers.
+TEST_P(AMXMatMul, SumsAnOperandOnTheWay) {
+  for (DType type : kTypes)
+    for (bool ofLeft : {true, false})
+      for (auto [m, n, k] : {std::array<int64_t, 3>{160, 250, 500},
+                             {17, 600, 65},
+                             {544, 33, 31}}) {
+        MatMulCase c{m, n, k, type, type};
+        c.transA = ofLeft;
+        c.transB = ofLeft;
+        c.padding = 3;
+        std::vector<float> first;
+        for (int workers : {1, 2, 16}) {
+          Summing summing(c, ofLeft);
+          auto made = prepareAMXMatMul(summing.step, summing.operands,
+                                       configOf(workers));
+          ASSERT_TRUE(made);
+          runAll(*made);
+          summing.expectCorrect();
+          if (first.empty())
+            first = summing.sums;
+          EXPECT_EQ(summing.sums, first) << workers;
+        }
+      }
+}
+
+/// Where no tile adds up, a phase of its own gives the same bits; the loops of
+/// a plan find the addresses of the sums and of the operand behind all others.
+TEST_P(AMXMatMul, SumsAnOperandApart) {
+  for (bool ofLeft : {true, false}) {
+    MatMulCase c = bf16Case(80, 300, 100);
+    c.transA = true;
+    c.tileM = 32;
+    c.tileN = 64;
+    Summing onTheWay(c, ofLeft), apart(c, ofLeft);
+    auto tiles =
+        prepareAMXMatMul(onTheWay.step, onTheWay.operands, configOf(2));
+    ASSERT_TRUE(tiles);
+    runAll(*tiles);
+    OperandSums sums(apart.step, apart.operands);
+    auto product = prepareOneDNNMatMul(apart.step, apart.operands, configOf(2));
+    ASSERT_TRUE(product.ok()) << product.status().message();
+    const size_t phases = (*product)->phases().size();
+    auto both = addOperandSums(std::move(*product), sums);
+    EXPECT_EQ(runAll(*both), phases + 1);
+    apart.expectCorrect();
+    EXPECT_EQ(apart.sums, onTheWay.sums);
+    for (Contraction *made : {tiles.get(), both.get()}) {
+      std::vector<void **> addresses = made->addresses();
+      ASSERT_EQ(addresses.size(), 5u);
+      const Summing &of = made == both.get() ? apart : onTheWay;
+      EXPECT_EQ(*addresses[3], of.sums.data());
+      EXPECT_EQ(*addresses[4], *addresses[ofLeft ? 0 : 1]);
+    }
+  }
 }
 
 TEST_P(AMXMatMul, EpilogueSeesEveryElementOnce) {

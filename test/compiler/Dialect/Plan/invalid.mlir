@@ -518,3 +518,17 @@ func.func @f(%x: tensor<4x5xf32>) -> (tensor<4x4xf32>, tensor<4x8xf32>) {
   %y = plan.pad_rows %p : tensor<4x4xf32> to tensor<4x8xf32>
   return %p, %y : tensor<4x4xf32>, tensor<4x8xf32>
 }
+
+// -----
+
+// A CPU's library, which has tiles, sums in f32 whatever the result is.
+plan.program @f {
+  %a = plan.arena : memref<4x4xbf16>
+  %c = plan.arena : memref<4x4xbf16>
+  %s = plan.arena : memref<4xbf16>
+  // expected-error @below {{expected bias_grad to have 4 elements of 'f32', found 'memref<4xbf16>'}}
+  plan.matmul %a, %a into %c : memref<4x4xbf16> fused bgrad_b bias_grad(%s : memref<4xbf16>) {batch = 1 : i64,
+      m = 4 : i64, n = 4 : i64, k = 4 : i64, trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64,
+      ldc = 4 : i64, stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64,
+      tile_m = 4 : i64, tile_n = 4 : i64} : memref<4x4xbf16>, memref<4x4xbf16>
+}
