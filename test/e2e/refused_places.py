@@ -75,9 +75,9 @@ REFUSED = {
     ),
     "grid_rank": (
         "GridSample",
-        [(1, 1, 4, 4, 4), (1, 2, 2, 2, 3)],
+        [(1, 1, 4, 4, 4, 4), (1, 2, 2, 2, 2, 4)],
         {},
-        (16, UNSUPPORTED, "expected an input of rank 4, or from opset 20 on"),
+        (20, UNSUPPORTED, "expected an input of rank 3 to 5, found rank 6"),
     ),
     "grid_shape": (
         "GridSample",

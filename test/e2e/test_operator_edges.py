@@ -227,3 +227,47 @@ def test_refuses_a_loss_over_no_classes(loss, tmp_path):
     )
     assert process.returncode == 3, process.stderr
     assert "at least one sample and one class" in process.stderr
+
+
+def test_distance_of_points_from_themselves_has_no_slope(tmp_path):
+    """torch.cdist(h, h) as PyTorch's older exporter writes it: the gradient of the
+    mean distance is that of the distances of two points."""
+    random = np.random.default_rng(0)
+    x, w = random.normal(size=(4, 3)), random.normal(size=(3, 2))
+    root = 1 / (2 + 1e-6)
+    model = mpctest.make_model(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["h"]),
+            helper.make_node("Unsqueeze", ["h", "one"], ["rows"]),
+            helper.make_node("Unsqueeze", ["h", "none"], ["columns"]),
+            helper.make_node("Sub", ["rows", "columns"], ["apart"]),
+            helper.make_node("Pow", ["apart", "two"], ["squares"]),
+            helper.make_node("ReduceSum", ["squares", "last"], ["sums"], keepdims=0),
+            helper.make_node("Pow", ["sums", "root"], ["distances"]),
+            helper.make_node("ReduceMean", ["distances"], ["loss"], keepdims=0),
+        ],
+        {"x": (np.float64, x.shape)},
+        {"loss": (np.float64, [])},
+        {
+            "w": w,
+            "one": np.array([1]),
+            "none": np.array([0]),
+            "last": np.array([-1]),
+            "two": np.array(2.0),
+            "root": np.array(root),
+        },
+        17,
+    )
+    _, trained = mpctest.train(
+        model,
+        {"x": x},
+        tmp_path,
+        *("--loss", "output:loss", "--batch-size", "4", "--max-steps", "1"),
+        *("--lr", "1", "--optimizer", "sgd", "--precision", "64-true"),
+    )
+    h = x @ w
+    apart = h[:, None] - h[None]
+    sums = (apart**2).sum(-1) + np.eye(4)
+    slopes = 2 * root * sums ** (root - 1) * (1 - np.eye(4)) / 16
+    gradient = x.T @ (2 * (slopes[:, :, None] * apart).sum(1))
+    np.testing.assert_allclose(trained["w"], w - gradient, rtol=1e-7)

@@ -179,3 +179,14 @@ for mode in ("bilinear", "bicubic"):
         terms=16,
         magnitude=8.0,
     )
+
+# A volume, as PyTorch's exporter writes it before opset 20 too.
+add(
+    "grid_sample_volume",
+    "GridSample",
+    {"x": normal(2, 3, 3, 4, 2), "grid": normal(2, 2, 1, 3, 3)},
+    grid_sample,
+    attributes={"mode": "bilinear"},
+    opset=16,
+    terms=64,
+)

@@ -1,6 +1,7 @@
 // Elementwise ops: activations, arithmetic, Clip, Cast.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/ConstantNumber.h"
 #include "compiler/Dialect/MPC/Formulas.h"
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Ops/Assemble.h"
@@ -236,12 +237,31 @@ static LogicalResult importIntegerPow(NodeImporter &node) {
   return node.define(0, power ? castTo(node, power, element) : Value());
 }
 
+// Whether a power is the root of a distance as PyTorch's older exporter writes
+// torch.cdist: a sum of squares to 1 / (2 + 1e-6).
+static bool isRootOfDistance(Value sum, Value exponent) {
+  std::optional<double> number = getConstantNumber(exponent);
+  return number && sum.getDefiningOp<ReduceSumOp>() &&
+         std::abs(*number - 1 / (2 + 1e-6)) < 1e-7;
+}
+
 // Pow's exponent may have another type, integers included.
 static LogicalResult importPow(NodeImporter &node) {
   if (node.operandType(0).getElementType().isInteger())
     return importIntegerPow(node);
-  return node.define(0,
-                     node.emit<PowOp>({node.operand(0), importExponent(node)}));
+  Value base = node.operand(0), exponent = importExponent(node);
+  if (!exponent || !isRootOfDistance(base, exponent))
+    return node.define(0, node.emit<PowOp>({base, exponent}));
+  // The slope at a distance of 0, as of each point from itself, is 0 as in
+  // PyTorch, where that of the power alone is infinite.
+  Type element = elementTypeOf(base);
+  Value zero = numberConstant(node, 0.0, element);
+  Value isZero = node.emit<EqualOp>({base, zero});
+  Value steep =
+      node.emit<SelectOp>({isZero, numberConstant(node, 1.0, element), base});
+  return node.define(
+      0,
+      node.emit<SelectOp>({isZero, zero, node.emit<PowOp>({steep, exponent})}));
 }
 
 static LogicalResult buildClip(NodeImporter &node, std::optional<double> min,

@@ -276,10 +276,14 @@ static LogicalResult importGridSample(NodeImporter &node) {
   if (failed(sampling))
     return failure();
   // Of three axes 64 elements are read at each place where the mode is cubic.
-  if (rank < 1 || rank > 3 || (node.getOpset() < 20 && rank != 2))
-    return node.unsupported("expected an input of rank 4, or from opset 20 on "
-                            "3 to 5, found rank " +
+  if (rank < 1 || rank > 3)
+    return node.unsupported("expected an input of rank 3 to 5, found rank " +
                             Twine(type.getRank()));
+  // PyTorch's exporter writes volumes in any opset; other runtimes refuse them.
+  ModuleImporter &module = node.getFunction().getModule();
+  if (node.getOpset() < 20 && rank != 2 && module.isFirst("grids of volumes"))
+    module.warn(node.describe() + ": ONNX has an input of rank " +
+                Twine(type.getRank()) + " from opset 20 on; taken as there");
   if (gridType.getRank() != rank + 2 ||
       gridType.getDimSize(0) != type.getDimSize(0) ||
       gridType.getDimSize(rank + 1) != rank ||

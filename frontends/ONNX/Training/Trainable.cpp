@@ -185,6 +185,10 @@ void TrainableSearch::findWeights(const Node &node) {
       if (getFacts(node.input(3 - index)).isLearned &&
           isModulesVector(node.input(index)))
         use(node.input(index), /*orScalar=*/false);
+  // The exponent of a pooling: constant ones are nodes.
+  if (op == "Pow" && node.input_size() == 2 &&
+      (isModulesNumber(node.input(1)) || isModulesTensor(node.input(1))))
+    use(node.input(1));
   // What a function bends, such as the exponential of a temperature, is mostly
   // learned: whoever has a constant can store the result.
   if (bends(op) && node.input_size() > 0 &&
@@ -255,6 +259,10 @@ void TrainableSearch::findAddends(const Node &node) {
     if (takesBias || getFacts(input).isLookup ||
         (takesPositions && isPositions(input)))
       use(input, /*orScalar=*/false);
+  if (node.op_type() == "Add" && node.input_size() == 2)
+    for (int index : {0, 1})
+      if (isInnerBias(node, index))
+        use(node.input(index), /*orScalar=*/false);
 }
 
 // `value` acts as a weight: so do the initializers that it is a view of, of

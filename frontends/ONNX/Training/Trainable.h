@@ -24,7 +24,9 @@ namespace mpc::onnx_frontend {
 ///     temperature is;
 ///   - of PyTorch's older exporter, a number of a module that scales a branch,
 ///     and one number for each channel of what is learned, where that is a
-///     branch, is read by a Softmax, or is shifted by such a vector as well.
+///     branch, is read by a Softmax, or is shifted by such a vector as well;
+///     vectors that numbers of the data are multiplied by, that stand for
+///     hidden places or are added within the network, and exponents.
 /// Not trained is what only scales or shifts data, such as the mean and the
 /// standard deviation in `(x - mean) / std`, another scalar in a sum or
 /// product, and frequencies of angles, of which only sines and cosines are

@@ -97,6 +97,14 @@ bool TrainableSearch::isOuterProduct(const Node &product, int stored) {
          !isOnlyTurned(product);
 }
 
+// Whether operand `stored` of a sum is one number for each channel of a module,
+// added to learned data within the network, and no mask of scores.
+bool TrainableSearch::isInnerBias(const Node &sum, int stored) {
+  return getFacts(sum.input(1 - stored)).isLearned &&
+         isModulesVector(sum.input(stored)) &&
+         reachingWeights.contains(sum.output(0)) && !isSharpened(sum);
+}
+
 // Whether `value`, which no input decides, is of a weight found so far, as a
 // class token is.
 bool TrainableSearch::isOfWeights(StringRef value) {
@@ -141,8 +149,8 @@ bool TrainableSearch::isBranch(const Node &product) {
   return false;
 }
 
-// Whether a Softmax reads a product, perhaps with a mask or a bias added: the
-// factor of each head is a temperature.
+// Whether a Softmax reads a product or a sum, perhaps with a mask or a bias
+// added: the factor of each head is a temperature.
 bool TrainableSearch::isSharpened(const Node &product) {
   llvm::SmallVector<StringRef> worklist = {product.output(0)};
   llvm::StringSet<> visited;

@@ -66,6 +66,7 @@ private:
   bool isModulesTensor(llvm::StringRef value);
   bool isModulesVector(llvm::StringRef value);
   bool isOuterProduct(const Node &product, int stored);
+  bool isInnerBias(const Node &sum, int stored);
   bool isOfWeights(llvm::StringRef value);
   bool isPassedOn(const Node &reader, llvm::StringRef value);
   bool isSharpened(const Node &product);
