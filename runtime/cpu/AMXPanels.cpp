@@ -192,7 +192,8 @@ struct SumsBlock {
   int64_t steps;
   float *sums;
   int64_t leading;
-  bool isFirst; ///< there are no sums yet
+  bool isFirst;      ///< there are no sums yet
+  const float *next; ///< the sums of the block that follows
 };
 
 /// A part of the left operand and one of the right one that are multiplied.
@@ -265,6 +266,19 @@ MPC_AMX_INLINE void multiplyStep(const std::byte *left, int64_t leftRow,
   }
 }
 
+/// Asks for some rows of the next block's sums, all of them in the steps of a
+/// chunk: a block would wait for them, and the tiles for it.
+template <int Parts>
+MPC_AMX_INLINE void prefetchSums(const SumsBlock &block, int64_t step) {
+  constexpr int64_t rows = kPanelWidth / chunkStepsOf(Parts);
+  for (int64_t row = step * rows; row < (step + 1) * rows; ++row) {
+    const float *sums = block.next + row * block.leading;
+    _mm_prefetch(reinterpret_cast<const char *>(sums), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char *>(sums + kTileWidth),
+                 _MM_HINT_T0);
+  }
+}
+
 template <int Parts, bool BothRows, bool BothColumns>
 MPC_AMX static void multiplyBlock(const SumsBlock &block) {
   const int64_t sumsRow = block.leading * int64_t(sizeof(float));
@@ -290,6 +304,7 @@ MPC_AMX static void multiplyBlock(const SumsBlock &block) {
   // Step by step along the depth, while the sums stay in tiles.
   const std::byte *left = block.left.data, *right = block.right;
   for (int64_t step = 0; step < block.steps; ++step) {
+    prefetchSums<Parts>(block, step);
     multiplyStep<Parts, BothRows, BothColumns>(left, block.left.row,
                                                block.left.part, right);
     left += block.left.step;
@@ -314,9 +329,14 @@ MPC_AMX static void multiplyParts(const LeftOperand &left,
     // Blocks of 32 x 32 sums; the last row and column of blocks may be 16 wide,
     // with half the tiles.
     const bool bothColumns = sums.columns - column > kTileWidth;
-    SumsBlock block{left,         right,  steps, sums.data + column,
-                    sums.leading, isFirst};
+    SumsBlock block{left,         right,   steps,  sums.data + column,
+                    sums.leading, isFirst, nullptr};
     for (int64_t row = 0; row < sums.rows; row += kPanelWidth) {
+      // The block below, or the first of the next columns; behind the last one
+      // there is nothing, which may be asked for, too.
+      const bool isLast = row + kPanelWidth >= sums.rows;
+      block.next = isLast ? sums.data + column + kPanelWidth
+                          : block.sums + kPanelWidth * sums.leading;
       if (sums.rows - row > kTileWidth)
         bothColumns ? multiplyBlock<Parts, true, true>(block)
                     : multiplyBlock<Parts, true, false>(block);
