@@ -16,6 +16,8 @@ using namespace mpc;
 static constexpr int64_t kLeastWork = 4;
 /// Bytes of a row's kept elements: they stay in a core's second-level cache.
 static constexpr int64_t kMostBytes = 256 << 10;
+/// Bytes of a cache line.
+static constexpr int64_t kLineBytes = 64;
 
 namespace {
 /// The passes of a row kernel, in order: those of its reductions, level by
@@ -112,24 +114,19 @@ SmallVector<RowScratch> mpc::findRowScratch(func::FuncOp kernel) {
 
   // Their places.
   SmallVector<RowScratch> result;
-  int64_t offset = 0;
+  int64_t elements = getReductionSpace(kernel).reduced, offset = 0;
   for (Operation &op : block) {
     if (!read.contains(&op))
       continue;
-    result.push_back({&op, offset});
     int64_t bits = elementOf(op.getResult(0)).getIntOrFloatBitWidth();
-    offset = llvm::alignTo(
-        offset + getReductionSpace(kernel).reduced * bits / 8, 64);
+    int64_t bytes = llvm::alignTo(elements * bits / 8, kLineBytes);
+    result.push_back({&op, offset, bytes});
+    offset += bytes;
   }
   return offset <= kMostBytes ? result : SmallVector<RowScratch>();
 }
 
 int64_t mpc::getRowScratchBytes(func::FuncOp kernel) {
   SmallVector<RowScratch> kept = findRowScratch(kernel);
-  if (kept.empty())
-    return 0;
-  int64_t bits =
-      elementOf(kept.back().op->getResult(0)).getIntOrFloatBitWidth();
-  return llvm::alignTo(
-      kept.back().offset + getReductionSpace(kernel).reduced * bits / 8, 64);
+  return kept.empty() ? 0 : kept.back().offset + kept.back().bytes;
 }

@@ -14,11 +14,11 @@
 
 namespace mpc {
 
-/// The elements of one row of the result of `op`, from byte `offset` of the
-/// worker's memory on.
+/// The elements of one row of the result of `op`: `bytes` of the worker's
+/// memory from byte `offset` on.
 struct RowScratch {
   mlir::Operation *op;
-  int64_t offset;
+  int64_t offset, bytes;
 };
 
 /// What `kernel`, a row_reduce of no segments, keeps, in the order of its ops.

@@ -1,11 +1,63 @@
-// The second half of the Planning stage: regions become kernels and functions
-// become programs; the passes in the order they run.
+// The second half of the Planning stage, on whole modules: regions become
+// kernels and functions become programs; the passes in the order they run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_KERNELPASSES_TD
 #define MPC_PASSES_PLANNING_KERNELPASSES_TD
 
 include "mlir/Pass/PassBase.td"
+
+def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
+  let summary = "filters as generated convolutions read them";
+  let description = [{
+    The vectors of a convolution whose provider is `generated` lie along the
+    channels it writes. Before its region comes one that transposes the filters
+    so that these channels are last; the region gets the transposed ones, and
+    transposes them back: in its kernel that is no work but other strides. What
+    gains nothing (one channel per group) and what is for a GPU stays.
+
+    Before:
+
+    ```mlir
+    func.func @step(%x: tensor<2x8x8x4xf64>, %w: tensor<6x4x3x3xf64>) -> tensor<2x8x8x6xf64> {
+      %y = mpc.region contraction (%x, %w) {kernel = "conv", provider = #mpc.provider<generated>}
+          : (tensor<2x8x8x4xf64>, tensor<6x4x3x3xf64>) -> tensor<2x8x8x6xf64> {
+      ^bb0(%0: tensor<2x8x8x4xf64>, %1: tensor<6x4x3x3xf64>):
+        %2 = mpc.conv %0, %1 {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
+            dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>}
+            : (tensor<2x8x8x4xf64>, tensor<6x4x3x3xf64>) -> tensor<2x8x8x6xf64>
+        mpc.yield %2 : tensor<2x8x8x6xf64>
+      }
+      return %y : tensor<2x8x8x6xf64>
+    }
+    ```
+
+    After, with `target=x86-64-v3`:
+
+    ```mlir
+    %0 = mpc.region movement(%w) {kernel = "conv_filters"}
+        : (tensor<6x4x3x3xf64>) -> tensor<3x3x4x6xf64> {
+    ^bb0(%arg2: tensor<6x4x3x3xf64>):
+      %2 = mpc.transpose %arg2 {perm = array<i64: 2, 3, 1, 0>}
+          : (tensor<6x4x3x3xf64>) -> tensor<3x3x4x6xf64>
+      mpc.yield %2 : tensor<3x3x4x6xf64>
+    }
+    %1 = mpc.region contraction(%x, %0)
+        {kernel = "conv", provider = #mpc.provider<generated>}
+        : (tensor<2x8x8x4xf64>, tensor<3x3x4x6xf64>) -> tensor<2x8x8x6xf64> {
+    ^bb0(%arg2: tensor<2x8x8x4xf64>, %arg3: tensor<3x3x4x6xf64>):
+      %2 = mpc.transpose %arg3 {perm = array<i64: 3, 2, 0, 1>}
+          : (tensor<3x3x4x6xf64>) -> tensor<6x4x3x3xf64>
+      %3 = mpc.conv %arg2, %2
+          {dilations = array<i64: 1, 1>, layout = #mpc.layout<NHWC>, pads = array<i64: 1,
+          1, 1, 1>, strides = array<i64: 1, 1>}
+          : (tensor<2x8x8x4xf64>, tensor<6x4x3x3xf64>) -> tensor<2x8x8x6xf64>
+      mpc.yield %3 : tensor<2x8x8x6xf64>
+    }
+    return %1 : tensor<2x8x8x6xf64>
+    ```
+  }];
+}
 
 def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
   let summary = "every mpc.region into a function and a call";

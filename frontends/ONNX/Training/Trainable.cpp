@@ -70,6 +70,30 @@ llvm::StringSet<> TrainableSearch::run() {
 // What is known of a node's results
 //===----------------------------------------------------------------------===//
 
+// What a contraction or a normalization gives may have a bias added, which is
+// learned.
+void TrainableSearch::inferBias(const Node &node, Facts &result) {
+  StringRef op = node.op_type();
+  const WeightedOp *weighted = findWeightedOp(op);
+  if (weighted && weighted->kind == Kind::Contraction && !isAngles(node))
+    result.takesBias = llvm::any_of(weighted->weights, [&](int index) {
+      return index < node.input_size() && getFacts(node.input(index)).isFixed;
+    });
+  if (weighted && weighted->kind == Kind::Normalization) {
+    result.takesBias = true;
+    // A group normalization is exported as one of instances, with ones as its
+    // scale, and a product behind it.
+    result.isNormalized =
+        weighted->weights.size() == 0 || op == "InstanceNormalization";
+  }
+  if (op == "Mul" && node.input_size() == 2)
+    result.takesBias |= isOuterProduct(node, 0) || isOuterProduct(node, 1);
+  // A row of a table is picked by indices: a lookup if table and indices are
+  // fixed, else an embedding.
+  if (op == "Gather" && isTable(node))
+    (result.isFixed ? result.isLookup : result.takesBias) = true;
+}
+
 Facts TrainableSearch::infer(const Node &node) {
   StringRef op = node.op_type();
   Facts result;
@@ -91,26 +115,7 @@ Facts TrainableSearch::infer(const Node &node) {
   result.isLearned = llvm::any_of(node.input(), [&](const std::string &input) {
     return getFacts(input).isLearned;
   });
-  // What a contraction or a normalization gives may have a bias added, which is
-  // learned.
-  const WeightedOp *weighted = findWeightedOp(op);
-  if (weighted && weighted->kind == Kind::Contraction && !isAngles(node))
-    result.takesBias = llvm::any_of(weighted->weights, [&](int index) {
-      return index < node.input_size() && getFacts(node.input(index)).isFixed;
-    });
-  if (weighted && weighted->kind == Kind::Normalization) {
-    result.takesBias = true;
-    // A group normalization is exported as one of instances, with ones as its
-    // scale, and a product behind it.
-    result.isNormalized =
-        weighted->weights.size() == 0 || op == "InstanceNormalization";
-  }
-  if (op == "Mul" && node.input_size() == 2)
-    result.takesBias |= isOuterProduct(node, 0) || isOuterProduct(node, 1);
-  // A row of a table is picked by indices: a lookup if table and indices are
-  // fixed, else an embedding.
-  if (op == "Gather" && isTable(node))
-    (result.isFixed ? result.isLookup : result.takesBias) = true;
+  inferBias(node, result);
   // Views and sums pass on what their operands are.
   if (isView(op) || isSum(op) || isQuantization(op) || multipliesByOne(node))
     for (const std::string &input : node.input()) {

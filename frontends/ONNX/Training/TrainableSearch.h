@@ -52,6 +52,7 @@ private:
   getStoredShape(llvm::StringRef name);
   Facts getFacts(llvm::StringRef value) const { return facts.lookup(value); }
   Facts infer(const Node &node);
+  void inferBias(const Node &node, Facts &result);
   void inferNormalization(const Node &node, Facts &result);
   void findWeights(const Node &node);
   void findAddends(const Node &node);
