@@ -411,6 +411,53 @@ def test_flipped_bits_never_crash(part, tmp_path):
         )
 
 
+@pytest.mark.parametrize("lost", ["operands", "results"])
+def test_nodes_without_operands_or_results(lost, tmp_path):
+    """Of a file as PyTorch's older exporter writes it, whose weights are found by
+    what nodes do, each node in turn has no operands, or a copy without results:
+    the file is refused, or the copy, which gives nothing, left out."""
+    nodes = [
+        helper.make_node("Cast", ["places"], ["p"], "given", to=1),
+        helper.make_node("MatMul", ["p", "turns"], ["angles"], "turn"),
+        helper.make_node("Sin", ["angles"], ["waves"], "wave"),
+        helper.make_node("Unsqueeze", ["x", "last"], ["x1"], "column"),
+        helper.make_node("Cast", ["x1"], ["x2"], "same", to=1),
+        helper.make_node("Mul", ["x2", "columns"], ["x3"], "spread"),
+        helper.make_node("MatMul", ["x3", "onnx::MatMul_7"], ["h"], "/fc/MatMul"),
+        helper.make_node("Add", ["h", "fc.bias"], ["h1"], "/fc/Add"),
+        helper.make_node("Mul", ["h1", "scale"], ["h2"], "branch"),
+        helper.make_node("Add", ["h2", "h1"], ["h3"], "join"),
+        helper.make_node("Pow", ["h3", "power"], ["h4"], "bend"),
+        helper.make_node("Add", ["h4", "waves"], ["y"], "end"),
+    ]
+    random = np.random.default_rng(0)
+    uniform = lambda *shape: random.uniform(1, 2, shape).astype(np.float32)
+    weights = {
+        "turns": uniform(1, 2),
+        "last": np.array([2]),
+        "columns": uniform(3, 2),
+        "onnx::MatMul_7": uniform(2, 2),
+        "fc.bias": uniform(2),
+        "scale": uniform(2),
+        "power": uniform(1),
+    }
+    data = {"x": (np.float32, [4, 3]), "places": (np.int64, [3, 1])}
+    flags = ["--loss", "mse", "-o", tmp_path / "model.mpc"]
+    for i in range(-1, len(nodes)):
+        y = {"y": (np.float32, [4, 3, 2])}
+        model = mpctest.make_model(nodes, data, y, weights, opset=17)
+        model.producer_name = "pytorch"
+        if i >= 0 and lost == "operands":
+            del model.graph.node[i].input[:]
+        elif i >= 0:
+            model.graph.node.append(nodes[i])
+            del model.graph.node[-1].output[:]
+        onnx.save(model, tmp_path / "model.onnx")
+        process = mpctest.mpc("compile", tmp_path / "model.onnx", *flags)
+        expected = INVALID if i >= 0 and lost == "operands" else 0
+        assert process.returncode == expected, (i, process.stderr)
+
+
 def test_good_input_passes(tmp_path):
     """What every case above changes one thing of is good."""
     good = Bad("good", 0, [], lambda folder: (None, []))

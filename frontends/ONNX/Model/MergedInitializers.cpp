@@ -310,8 +310,9 @@ void Separator::separateStatistics() {
   // the statistic gets a copy.
   for (const Read &read : shared) {
     std::string &own = statistics[keyOf(read)];
-    StringRef layer =
-        read.node->name().empty() ? read.node->output(0) : read.node->name();
+    StringRef layer = read.node->name();
+    if (layer.empty() && read.node->output_size() > 0)
+      layer = read.node->output(0);
     if (own.empty())
       own = copy(
           read.node->input(read.index),

@@ -137,6 +137,8 @@ void WeightNamer::collectScopes() {
 
 // "fc.weight" where "fc.bias" is added, "in_proj_weight" of "in_proj_bias".
 std::string WeightNamer::nameByBias(const proto::NodeProto &product) const {
+  if (product.output_size() == 0)
+    return {};
   auto [add, bias] = biases.lookup(product.output(0));
   if (!add || scopeOf(*add) != scopeOf(product) || bias.starts_with("onnx::") ||
       bias.starts_with("/") || !bias.consume_back("bias"))

@@ -162,6 +162,14 @@ static LogicalResult checkChannels(NodeImporter &node) {
   return success();
 }
 
+// The next running statistics, outputs 1 and 2, where the given ones are no
+// state: the given ones. Those of a batch, averaged with themselves, are what
+// they were; and evaluation changes none.
+static LogicalResult keepStatistics(NodeImporter &node) {
+  (void)node.define(1, node.operand(3));
+  return node.define(2, node.operand(4));
+}
+
 // Normalises by the mean and the variance of the batch that the graph computes,
 // as PyTorch's exporters write a layer that keeps no running statistics, and
 // weights that are standardised: in training and evaluation alike.
@@ -179,7 +187,9 @@ static LogicalResult importBatchStatistics(NodeImporter &node, double epsilon) {
       {castTo(node, x, compute), readAlongChannels(node, 1, compute),
        readAlongChannels(node, 2, compute)},
       {node.attribute("axes", axes), node.attribute("epsilon", epsilon)});
-  return op ? node.define(0, castTo(node, op.getOutput(), element)) : failure();
+  if (!op || failed(keepStatistics(node)))
+    return failure();
+  return node.define(0, castTo(node, op.getOutput(), element));
 }
 
 // (x - mean) / sqrt(var + epsilon) * scale + bias, op by op: other statistics
@@ -201,6 +211,8 @@ static LogicalResult importGivenStatistics(NodeImporter &node, double epsilon) {
   Value factor = node.emit<MulOp>({invStd, read(1)});
   Value scaled = node.emit<MulOp>({centred, factor});
   Value output = node.emit<AddOp>({scaled, read(2)});
+  if (failed(keepStatistics(node)))
+    return failure();
   return node.define(0, castTo(node, output, element));
 }
 

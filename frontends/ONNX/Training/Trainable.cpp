@@ -17,13 +17,15 @@ using Kind = WeightedOp::Kind;
 // The search
 //===----------------------------------------------------------------------===//
 
-// Appends the nodes of the bodies of `node`, then itself.
+// Appends the nodes of the bodies of `node`, then itself: one without a result
+// says nothing, and the import says what is wrong with it.
 static void addNodes(const proto::NodeProto &node,
                      std::vector<const proto::NodeProto *> &nodes) {
   for (const proto::GraphProto *body : getBodies(node))
     for (const proto::NodeProto &nested : body->node())
       addNodes(nested, nodes);
-  nodes.push_back(&node);
+  if (node.output_size() > 0)
+    nodes.push_back(&node);
 }
 
 TrainableSearch::TrainableSearch(const Graph &graph, const TensorMap &given)

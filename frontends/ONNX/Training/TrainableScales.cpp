@@ -88,7 +88,8 @@ bool TrainableSearch::isOuterProduct(const Node &product, int stored) {
       getFacts(product.input(1 - stored)).isFixed || !isModulesTensor(weight))
     return false;
   const Node *unsqueeze = graph.getProducer(product.input(1 - stored));
-  while (unsqueeze && unsqueeze->op_type() == "Cast")
+  while (unsqueeze && unsqueeze->op_type() == "Cast" &&
+         unsqueeze->input_size() > 0)
     unsqueeze = graph.getProducer(unsqueeze->input(0));
   if (!unsqueeze || unsqueeze->op_type() != "Unsqueeze")
     return false;

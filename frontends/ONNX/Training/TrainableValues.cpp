@@ -52,6 +52,7 @@ bool TrainableSearch::isAngles(const Node &product) {
            cast->input_size() > 0)
       cast = graph.getProducer(cast->input(0));
     bool isGiven = cast && cast->op_type() == "Cast" &&
+                   cast->input_size() > 0 &&
                    isIntegerInput(skipViews(cast->input(0)));
     if (!getFacts(input).isFixed && !isGiven)
       return false;
