@@ -5,6 +5,7 @@
 #include "runtime/Session.h"
 
 #include "runtime/Indices.h"
+#include "runtime/InitialState.h"
 
 #include <algorithm>
 #include <cassert>
@@ -112,28 +113,6 @@ StatusOr<void *> Session::Impl::allocate(size_t bytes) {
   return memory;
 }
 
-/// The state that random numbers depend on, a number of 64 bits.
-static bool isSeed(const StateVariable &variable) {
-  return variable.name == kSeedVariable && variable.type == DType::I64 &&
-         numElements(variable.shape) == 1;
-}
-
-/// The initial value of a variable that has no data: `fill` everywhere.
-static StatusOr<Tensor> filled(const StateVariable &variable) {
-  Tensor one = Tensor::zeros(DType::F64, {1});
-  *one.as<double>() = variable.fill;
-  StatusOr<Tensor> element = convert(one, variable.type);
-  if (!element.ok())
-    return Status(element.status().getCode(),
-                  "initial value of '" + variable.name +
-                      "': " + element.status().message());
-  Tensor value = Tensor::zeros(variable.type, variable.shape);
-  size_t width = element->bytes.size();
-  for (size_t i = 0; i < value.bytes.size(); i += width)
-    std::copy_n(element->bytes.begin(), width, value.bytes.begin() + i);
-  return value;
-}
-
 Status Session::Impl::allocateState() {
   for (const StateVariable &variable : artifact->plan().state) {
     StatusOr<void *> memory = allocate(static_cast<size_t>(variable.bytes));
@@ -170,7 +149,7 @@ Status Session::Impl::initializeState(bool isZero) {
     }
     if (variable.fill == 0 && isZero)
       continue;
-    StatusOr<Tensor> value = filled(variable);
+    StatusOr<Tensor> value = createFilled(variable);
     if (!value.ok())
       return value.status();
     Status status =

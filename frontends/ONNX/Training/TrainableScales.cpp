@@ -131,42 +131,26 @@ bool TrainableSearch::isPassedOn(const Node &reader, StringRef value) {
 // x + scale * f(x), or to a class token, which is learned; the scale of an
 // output is a unit of its.
 bool TrainableSearch::isBranch(const Node &product) {
-  llvm::SmallVector<StringRef> worklist = {product.output(0)};
-  llvm::StringSet<> visited;
-  while (!worklist.empty()) {
-    StringRef current = worklist.pop_back_val();
-    if (!visited.insert(current).second)
-      continue;
-    for (const Node *reader : readers.lookup(current)) {
-      if (reader->op_type() == "Add" && reader->input_size() == 2) {
-        StringRef other = reader->input(reader->input(0) == current);
-        if (!getFacts(other).isFixed || isOfWeights(other))
-          return true;
-      }
-      if (isPassedOn(*reader, current))
-        worklist.append(reader->output().begin(), reader->output().end());
-    }
-  }
-  return false;
+  return walkReaders(
+      product.output(0), [&](const Node &reader, StringRef value) {
+        if (reader.op_type() == "Add" && reader.input_size() == 2) {
+          StringRef other = reader.input(reader.input(0) == value);
+          if (!getFacts(other).isFixed || isOfWeights(other))
+            return Walk::Stop;
+        }
+        return isPassedOn(reader, value) ? Walk::Follow : Walk::Skip;
+      });
 }
 
 // Whether a Softmax reads a product or a sum, perhaps with a mask or a bias
 // added: the factor of each head is a temperature.
 bool TrainableSearch::isSharpened(const Node &product) {
-  llvm::SmallVector<StringRef> worklist = {product.output(0)};
-  llvm::StringSet<> visited;
-  while (!worklist.empty()) {
-    StringRef current = worklist.pop_back_val();
-    if (!visited.insert(current).second)
-      continue;
-    for (const Node *reader : readers.lookup(current)) {
-      if (reader->op_type() == "Softmax")
-        return true;
-      if (isView(reader->op_type()) || reader->op_type() == "Add")
-        worklist.append(reader->output().begin(), reader->output().end());
-    }
-  }
-  return false;
+  return walkReaders(product.output(0), [](const Node &reader, StringRef) {
+    if (reader.op_type() == "Softmax")
+      return Walk::Stop;
+    return isView(reader.op_type()) || reader.op_type() == "Add" ? Walk::Follow
+                                                                 : Walk::Skip;
+  });
 }
 
 // The vector of the same module and length that is added to a product with
@@ -179,24 +163,20 @@ StringRef TrainableSearch::findShift(const Node &product, StringRef scale) {
   const auto length = [&](StringRef value) {
     return llvm::product_of(*getStoredShape(skipViews(value)), int64_t(1));
   };
-  llvm::SmallVector<StringRef> worklist = {product.output(0)};
-  llvm::StringSet<> visited;
-  while (!worklist.empty()) {
-    StringRef current = worklist.pop_back_val();
-    if (!visited.insert(current).second)
-      continue;
-    for (const Node *reader : readers.lookup(current)) {
-      if (isView(reader->op_type()) || multipliesByOne(*reader))
-        worklist.append(reader->output().begin(), reader->output().end());
-      if (reader->op_type() != "Add" || reader->input_size() != 2)
-        continue;
-      StringRef other = reader->input(reader->input(0) == current);
-      if (isModulesVector(other) && scope(other) == scope(scale) &&
-          length(other) == length(scale))
-        return other;
-    }
-  }
-  return {};
+  StringRef shift;
+  walkReaders(product.output(0), [&](const Node &reader, StringRef value) {
+    if (isView(reader.op_type()) || multipliesByOne(reader))
+      return Walk::Follow;
+    if (reader.op_type() != "Add" || reader.input_size() != 2)
+      return Walk::Skip;
+    StringRef other = reader.input(reader.input(0) == value);
+    if (!isModulesVector(other) || scope(other) != scope(scale) ||
+        length(other) != length(scale))
+      return Walk::Skip;
+    shift = other;
+    return Walk::Stop;
+  });
+  return shift;
 }
 
 // Values that a product with weights or a normalization depends on, from the

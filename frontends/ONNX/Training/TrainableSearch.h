@@ -48,6 +48,17 @@ public:
 
 private:
   using Node = proto::NodeProto;
+
+  /// What to do behind a node that reads a value: nothing, to look at those
+  /// that read its results, or to end.
+  enum class Walk { Skip, Follow, Stop };
+  /// Visits the nodes that read `value`, and those that read what is followed;
+  /// each value once. True if a visit ended it.
+  bool walkReaders(
+      llvm::StringRef value,
+      llvm::function_ref<Walk(const Node &reader, llvm::StringRef value)>
+          visit);
+
   std::optional<llvm::SmallVector<int64_t>>
   getStoredShape(llvm::StringRef name);
   Facts getFacts(llvm::StringRef value) const { return facts.lookup(value); }

@@ -20,6 +20,26 @@ StringRef TrainableSearch::skipViews(StringRef value) {
   return value;
 }
 
+bool TrainableSearch::walkReaders(
+    StringRef value,
+    llvm::function_ref<Walk(const Node &reader, StringRef value)> visit) {
+  llvm::SmallVector<StringRef> worklist = {value};
+  llvm::StringSet<> visited;
+  while (!worklist.empty()) {
+    StringRef current = worklist.pop_back_val();
+    if (!visited.insert(current).second)
+      continue;
+    for (const Node *reader : readers.lookup(current)) {
+      const Walk next = visit(*reader, current);
+      if (next == Walk::Stop)
+        return true;
+      if (next == Walk::Follow)
+        worklist.append(reader->output().begin(), reader->output().end());
+    }
+  }
+  return false;
+}
+
 // Whether `value` is an initializer of one number that PyTorch's older exporter
 // has of a module: its constants are nodes, and what it computes has names of
 // its own.
@@ -63,23 +83,17 @@ bool TrainableSearch::isAngles(const Node &product) {
 // Whether all that is done with a product, behind views and factors, is to take
 // sines and cosines of it.
 bool TrainableSearch::isOnlyTurned(const Node &product) {
-  llvm::SmallVector<StringRef> worklist = {product.output(0)};
-  llvm::StringSet<> visited;
   bool turns = false;
-  while (!worklist.empty()) {
-    StringRef current = worklist.pop_back_val();
-    if (!visited.insert(current).second)
-      continue;
-    for (const Node *reader : readers.lookup(current)) {
-      if (reader->op_type() == "Sin" || reader->op_type() == "Cos")
-        turns = true;
-      else if (isView(reader->op_type()) || reader->op_type() == "Mul")
-        worklist.append(reader->output().begin(), reader->output().end());
-      else if (reader->op_type() != "Shape")
-        return false;
-    }
-  }
-  return turns;
+  const bool isReadOtherwise =
+      walkReaders(product.output(0), [&](const Node &reader, StringRef) {
+        StringRef op = reader.op_type();
+        if (isView(op) || op == "Mul")
+          return Walk::Follow;
+        const bool isTurn = op == "Sin" || op == "Cos";
+        turns |= isTurn;
+        return isTurn || op == "Shape" ? Walk::Skip : Walk::Stop;
+      });
+  return turns && !isReadOtherwise;
 }
 
 // Whether a value is an initializer of one number for each channel.
@@ -183,30 +197,23 @@ bool TrainableSearch::isEmbedding(const Node &gather) {
 // Whether all that is done with `value` is to multiply data by it, as with the
 // cosines and sines that rotate embeddings.
 bool TrainableSearch::onlyScales(StringRef value) {
-  llvm::SmallVector<StringRef> worklist = {value};
-  llvm::StringSet<> visited;
   bool scales = false;
-  while (!worklist.empty()) {
-    StringRef current = worklist.pop_back_val();
-    if (!visited.insert(current).second)
-      continue;
-    for (const Node *reader : readers.lookup(current)) {
-      if (isView(reader->op_type())) {
-        worklist.append(reader->output().begin(), reader->output().end());
-        continue;
-      }
-      StringRef other = reader->op_type() == "Mul" && reader->input_size() == 2
-                            ? reader->input(reader->input(0) == current)
-                            : StringRef();
-      // By a constant, an embedding itself is scaled; of two rows, such as a
-      // user's and an item's, neither is the scale.
-      if (other.empty() || getStoredShape(other) || !graph.getProducer(other) ||
-          graph.getProducer(other)->op_type() == "Constant" || isRow(other))
-        return false;
-      scales = true;
-    }
-  }
-  return scales;
+  const bool isReadOtherwise = walkReaders(value, [&](const Node &reader,
+                                                      StringRef read) {
+    if (isView(reader.op_type()))
+      return Walk::Follow;
+    StringRef other = reader.op_type() == "Mul" && reader.input_size() == 2
+                          ? reader.input(reader.input(0) == read)
+                          : StringRef();
+    // By a constant, an embedding itself is scaled; of two rows, such as a
+    // user's and an item's, neither is the scale.
+    if (other.empty() || getStoredShape(other) || !graph.getProducer(other) ||
+        graph.getProducer(other)->op_type() == "Constant" || isRow(other))
+      return Walk::Stop;
+    scales = true;
+    return Walk::Skip;
+  });
+  return scales && !isReadOtherwise;
 }
 
 // Whether `value` is what a Gather looks up at indices that an input gives.

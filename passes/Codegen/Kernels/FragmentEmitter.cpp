@@ -94,9 +94,8 @@ void FragmentEmitter::store(Value value, Value buffer, Value offset,
 }
 
 /// Asks for the same columns of the next row of a tile, on CPUs. Rows of a tile
-/// are pieces of rows in memory, too short for a CPU to see where they lead: an
-/// update of a weight of 3072 columns, 768 at a time, takes three quarters as
-/// long with it.
+/// are pieces of rows in memory, too short for a CPU to see where they lead
+/// (docs/measured/cpu.md).
 void FragmentEmitter::prefetchNextRow(Value buffer, Value offset,
                                       ArrayRef<int64_t> strides, bool isWrite) {
   int64_t row = strides[body.getGroup(0).second - 1];
