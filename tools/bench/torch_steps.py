@@ -90,5 +90,5 @@ def export(model, inputs, path, names, **options):
 def main(export, time_steps):
     """What the command line asks of a benchmark's model."""
     if sys.argv[1] == "export":
-        return export(sys.argv[2])
+        return export(*sys.argv[2:])
     return time_steps()

@@ -1,7 +1,7 @@
 """A small language model in PyTorch: writes it as ONNX, or prints the
 milliseconds of each training step.
 
-    transformer_torch.py export FILE.onnx
+    transformer_torch.py export FILE.onnx [LAYERS]
     transformer_torch.py {eager|compiled} {fp32|bf16} WARM_UP STEPS THREADS
 
 SPDX-License-Identifier: Apache-2.0
@@ -54,10 +54,10 @@ class Block(torch.nn.Module):
 class Model(torch.nn.Module):
     """Scores of every word, from ids: [BATCH * TOKENS, VOCABULARY]."""
 
-    def __init__(self):
+    def __init__(self, layers=LAYERS):
         super().__init__()
         self.words = torch.nn.Embedding(VOCABULARY, WIDTH)
-        self.blocks = torch.nn.Sequential(*(Block() for _ in range(LAYERS)))
+        self.blocks = torch.nn.Sequential(*(Block() for _ in range(layers)))
         self.norm = torch.nn.LayerNorm(WIDTH)
         self.head = torch.nn.Linear(WIDTH, VOCABULARY, bias=False)
 
@@ -66,10 +66,10 @@ class Model(torch.nn.Module):
         return self.head(x).flatten(0, 1)
 
 
-def export(path):
+def export(path, layers=LAYERS):
     torch.manual_seed(0)
     torch_steps.export(
-        Model(),
+        Model(int(layers)),
         torch.randint(VOCABULARY, (BATCH, TOKENS)),
         path,
         ["ids", "scores"],
