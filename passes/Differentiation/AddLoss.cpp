@@ -93,10 +93,7 @@ static Value findLabels(FunctionEditor &function) {
     if (!isa<SoftmaxCrossEntropyLossOp, NLLLossOp>(op))
       continue;
     // Models of sequences flatten them first.
-    Value read = op.getOperand(1);
-    while (auto reshape = read.getDefiningOp<ReshapeOp>())
-      read = reshape.getInput();
-    auto labels = dyn_cast<BlockArgument>(read);
+    auto labels = dyn_cast<BlockArgument>(skipReshapes(op.getOperand(1)));
     if (labels && function.variableOf(labels).empty()) {
       function.setInputRole(labels, Role::Label);
       prediction = op.getOperand(0);

@@ -143,13 +143,6 @@ static bool canPad(Value value) {
   return isMadeInAnyRows(value) && isReadInAnyRows(value);
 }
 
-/// The value that `value` is a view of.
-static Value viewed(Value value) {
-  while (auto view = value.getDefiningOp<ReshapeOp>())
-    value = view.getInput();
-  return value;
-}
-
 //===----------------------------------------------------------------------===//
 // What is worth it
 //===----------------------------------------------------------------------===//
@@ -205,7 +198,7 @@ double Candidates::getSaving(Operation *product) const {
       matmul ? matmul.getTransA() : cast<plan::ProductOp>(product).getTransA();
   ProductLayout before = layOutProduct(product, transA, target, places);
   auto pad = [&](Value value, ProductPlace &place) {
-    if (values.contains(viewed(value)))
+    if (values.contains(skipReshapes(value)))
       place = ProductPlace::getPadded(
           shapeOf(value), padRow(shapeOf(value).back(), elementOf(value)));
   };
@@ -256,7 +249,7 @@ void Candidates::choose() {
       SmallVector<Value> matrices(product->getOperands().take_front(2));
       matrices.push_back(product->getResult(0));
       for (Value matrix : matrices)
-        savings[viewed(matrix)] += saving;
+        savings[skipReshapes(matrix)] += saving;
     }
     SmallVector<Value> all(values.getArrayRef());
     for (Value value : all)

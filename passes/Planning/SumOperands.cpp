@@ -38,12 +38,6 @@ struct SummedOperand {
 };
 } // namespace
 
-static Value skipViews(Value value) {
-  while (auto view = value.getDefiningOp<ReshapeOp>())
-    value = view.getInput();
-  return value;
-}
-
 // The matrix product of a region that the library does and whose result lies
 // where the region has it; null for any other.
 static MatMulOp findProduct(RegionOp region) {
@@ -62,7 +56,7 @@ static MatMulOp findProduct(RegionOp region) {
 using KnownSums = DenseMap<std::pair<Value, int64_t>, Value>;
 
 static Value findSum(Value operand, KnownSums &known) {
-  Value root = skipViews(operand);
+  Value root = skipReshapes(operand);
   int64_t columns = shapeOf(operand).back();
   auto [entry, isNew] = known.try_emplace({root, columns});
   if (isNew)

@@ -154,9 +154,7 @@ bool EqualPairs::repeats(Value value) const {
 // Views keep the order of elements: where rows were before, or none, is the
 // same.
 bool EqualPairs::areViewed(ReshapeOp view, unsigned steps) {
-  Value from = view.getInput();
-  while (auto inner = from.getDefiningOp<ReshapeOp>())
-    from = inner.getInput();
+  Value from = skipReshapes(view);
   return repeats(from) || holdFor(from, steps);
 }
 

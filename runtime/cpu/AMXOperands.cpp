@@ -17,14 +17,15 @@ bool canMultiplyByAMX(const MatMulStep &step, const MatMulOperands &operands,
 }
 
 /// Whether a left operand in bf16, of whole panels and steps, is read where it
-/// is. Not where the same elements of all rows lie in few sets of a cache: rows
-/// of 8192 elements would push each other out.
+/// is. Not where the same elements of all rows lie in one or two sets of the
+/// first cache, which repeat every 4 KiB: rows of 3072 or 8192 elements would
+/// push each other out, and the right operand with them.
 static bool isReadInPlace(const PanelSource &source, int64_t rows,
                           int64_t depth) {
-  constexpr int64_t kCacheSets = 4096 / sizeof(uint16_t);
+  constexpr int64_t kHalfOfSets = 2048 / sizeof(uint16_t);
   return source.type == DType::BF16 && !source.inColumns &&
          rows % kPanelWidth == 0 && depth % kPanelWidth == 0 &&
-         source.leading % kPanelWidth == 0 && source.leading % kCacheSets != 0;
+         source.leading % kPanelWidth == 0 && source.leading % kHalfOfSets != 0;
 }
 
 /// A chunk of the left operand: where it is, or in panels. `leavesOut` becomes

@@ -148,6 +148,14 @@ inline std::optional<KernelKind> getKernelKind(mlir::Operation *function) {
 
 namespace mpc {
 
+/// What `value` is a reshape of, or a reshape of a reshape and so on; `value`
+/// itself where it is none.
+inline mlir::Value skipReshapes(mlir::Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getInput();
+  return value;
+}
+
 /// The axis that a slice takes part of; nothing where that is none, or several.
 std::optional<int64_t> findSlicedAxis(SliceOp slice);
 

@@ -342,8 +342,7 @@ def Plan_MatMulOp : Plan_StepOp<"matmul", [AttrSizedOperandSegments, NoTerminato
     stride of 0 repeats the matrix. With an epilogue those of c, all multiples
     of n, say which of its rows each row of the product is. `outer` has the axes
     of the batch around the last one, outermost first, with a stride of each
-    operand along each of them. A CPU's library takes them, a GPU's is called
-    once for each of their indices.
+    operand along each. A GPU's library is called once for each of their indices.
 
     For a GPU, whose library takes no epilogue, tile sizes are 0 and `compute`
     says what is accumulated in: f32 where it is absent, tf32 (f32 operands
@@ -568,10 +567,10 @@ def Plan_ForOp : Plan_StepOp<"for", [NoTerminator, SingleBlock,
     ```
 
     Iterations of a `parallel` loop write nothing but parts and slices of the
-    arena that its list declares, so that they may run at the same time, a worker
-    of the CPU each. `plan-assign-offsets` puts those slices side by side, from
-    `private_offset` on for `private_bytes`, and workers have copies of that
-    memory. It takes `parallel` away where that is more than a cache holds.
+    arena that its list declares: workers of a CPU may run them at the same time.
+    `plan-assign-offsets` puts those slices side by side, `private_bytes` from
+    `private_offset` on, of which each worker has a copy; it takes `parallel` away
+    where that is more than a cache holds.
 
     ```mlir
     plan.for 8 parallel {

@@ -5,12 +5,6 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-static Value skipReshapes(Value value) {
-  while (auto view = value.getDefiningOp<ReshapeOp>())
-    value = view.getInput();
-  return value;
-}
-
 // The axis of `to` that a reshape makes of `axis` of `from`: of the same
 // extent, and behind as many elements. Nothing where there is none.
 static std::optional<int64_t>
