@@ -112,11 +112,13 @@ mpc::getTensorCoreTiling(Operation *op, const TargetInfo &target) {
   auto matmul = dyn_cast<MatMulOp>(op);
   if (!matmul || !canMultiply(matmul, target))
     return std::nullopt;
+  // How operands come to shared memory: 4 bytes at once at least.
   TensorCoreTiling tiling;
   tiling.lhs = getOperand(matmul.getLhs(), !matmul.getTransA());
   tiling.rhs = getOperand(matmul.getRhs(), matmul.getTransB());
   if (tiling.lhs.copyBytes < 4 || tiling.rhs.copyBytes < 4)
     return std::nullopt;
+  // Tiles by the extents, and operands by their tile.
   ProductExtents extents = getProductExtents(matmul);
   tiling.batch = extents.batch;
   tiling.m = extents.m;

@@ -120,6 +120,7 @@ static int64_t countShared(RegionOp rows, RegionOp sums) {
 // Kernels over the rows that `sums` adds up, those that share the most with it
 // first.
 static SmallVector<RegionOp> findHosts(RegionOp sums) {
+  // Kernels that make or read what is added up, and has the whole space.
   llvm::SetVector<Operation *> touching;
   for (Value input : sums.getInputs()) {
     if (shapeOf(input) != getSpaceShape(sums))
@@ -130,6 +131,7 @@ static SmallVector<RegionOp> findHosts(RegionOp sums) {
       if (touching.size() < kTries)
         touching.insert(user);
   }
+  // Of these, those over whole rows that could do it, with what both read.
   SmallVector<std::pair<int64_t, RegionOp>> hosts;
   ReductionSpace space = getSpace(sums);
   for (Operation *op : touching) {
@@ -141,6 +143,7 @@ static SmallVector<RegionOp> findHosts(RegionOp sums) {
     if (int64_t shared = countShared(rows, sums))
       hosts.push_back({shared, rows});
   }
+  // Those that share most first; the earlier one of equals.
   llvm::sort(hosts, [](const auto &a, const auto &b) {
     return a.first != b.first ? a.first > b.first
                               : a.second->isBeforeInBlock(b.second);

@@ -130,6 +130,7 @@ static bool hasLibraryTypes(Operation *hero) {
 // library of a GPU does such a tail with a convolution. A rounding that the add
 // does stays, as a cast.
 static void dropZeroBias(RegionOp region) {
+  // A sum of the result and zeros,
   Value result = region.getContraction()->getResult(0);
   if (!result.hasOneUse())
     return;
@@ -139,6 +140,7 @@ static void dropZeroBias(RegionOp region) {
   Value bias = add.getLhs() == result ? add.getRhs() : add.getLhs();
   if (!matchPattern(bias, m_AnyZeroFloat()))
     return;
+  // is the result, in the type of the sum.
   OpBuilder builder(add);
   add.getOutput().replaceAllUsesWith(
       add.getType() == result.getType()

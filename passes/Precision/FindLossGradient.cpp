@@ -110,6 +110,8 @@ OwnBackward::OwnBackward(FunctionOpInterface function)
 // it in the backward pass; without any, all that leaves it. The count of right
 // answers, say, is no gradient.
 void OwnBackward::collectGradients() {
+  // Results that leave the backward pass: all, and those that a contraction
+  // or a body lead to.
   llvm::DenseSet<Operation *> afterContraction;
   llvm::SetVector<Value> all;
   for (Operation *op : ops) {
@@ -130,6 +132,7 @@ void OwnBackward::collectGradients() {
         gradients.insert(result);
     }
   }
+  // A graph without contractions has no others.
   if (gradients.empty())
     gradients = std::move(all);
 }
@@ -148,6 +151,7 @@ void OwnBackward::collectTail() {
 // Which parameters each value depends on, a bit for each that the forward pass
 // reads.
 OwnBackward::Bits OwnBackward::findSources() {
+  // The parameters that the forward pass reads, each of itself.
   SmallVector<Value> parameters;
   for (BlockArgument argument : function.getArguments()) {
     VariableOp variable =
@@ -164,6 +168,7 @@ OwnBackward::Bits OwnBackward::findSources() {
     sources[parameter].resize(parameters.size());
     sources[parameter].set(index);
   }
+  // A result depends on what any operand depends on.
   for (Operation *op : ops) {
     llvm::BitVector bits(parameters.size());
     for (Value operand : op->getOperands())

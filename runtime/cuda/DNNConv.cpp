@@ -485,6 +485,7 @@ std::string DNNConvStep::describe() const {
 }
 
 Status DNNConvStep::chooseEngine(const DNNObject &graph) {
+  // The first proposal that works, the fastest by cuDNN's own guess in front.
   for (DNNHeuristicMode mode :
        {DNNHeuristicMode::A, DNNHeuristicMode::Fallback}) {
     StatusOr<std::vector<DNNObject>> configs = candidates(graph, mode);
@@ -501,6 +502,7 @@ Status DNNConvStep::chooseEngine(const DNNObject &graph) {
         return Status();
     }
   }
+  // None does: for want of memory, or because none is what mpc asks for.
   if (!shortage.ok())
     return shortage;
   return Status(StatusCode::Device,

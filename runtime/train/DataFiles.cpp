@@ -55,6 +55,7 @@ expandPatterns(const std::vector<std::string> &arguments) {
       files.push_back(argument);
       continue;
     }
+    // All files that fit, under the name in front of the pattern.
     glob_t found;
     const int failed = glob(path.c_str(), 0, nullptr, &found);
     for (size_t i = 0; !failed && i < found.gl_pathc; ++i)

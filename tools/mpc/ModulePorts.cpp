@@ -41,6 +41,7 @@ static std::vector<runtime::IndexBox> boxesOf(const PortAttrs &attributes) {
 
 static FunctionPorts portsOf(mlir::func::FuncOp function) {
   FunctionPorts ports;
+  // Arguments that are inputs; the others are state.
   for (mlir::BlockArgument argument : function.getArguments()) {
     const PortAttrs attributes = getArgumentPort(argument);
     if (!attributes.getInput())
@@ -52,6 +53,7 @@ static FunctionPorts portsOf(mlir::func::FuncOp function) {
     port.batchAxis = attributes.getBatchAxis();
     ports.inputs.push_back(std::move(port));
   }
+  // Results that are outputs.
   for (auto [index, type] : llvm::enumerate(function.getResultTypes()))
     if (const PortAttrs attributes = getResultPort(function, index);
         attributes.getOutput())

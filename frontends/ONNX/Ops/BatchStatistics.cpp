@@ -22,6 +22,7 @@ followReshape(ArrayRef<int64_t> from, ArrayRef<int64_t> to, int64_t axis) {
 // The axis of `view` that is axis 1 of `x`; nothing where `view` is no view of
 // all of `x`, or has no such axis any more.
 static std::optional<int64_t> followChannels(Value view, Value x) {
+  // The views from `x` to `view`, the last one first.
   SmallVector<Operation *> path;
   while (view != x) {
     Operation *op = view.getDefiningOp();
@@ -30,6 +31,7 @@ static std::optional<int64_t> followChannels(Value view, Value x) {
     path.push_back(op);
     view = op->getOperand(0);
   }
+  // The way of axis 1 through them.
   std::optional<int64_t> axis = 1;
   for (Operation *op : llvm::reverse(path)) {
     if (auto transpose = dyn_cast<TransposeOp>(op))

@@ -198,12 +198,14 @@ static LogicalResult importBatchStatistics(NodeImporter &node, double epsilon) {
 static LogicalResult importGivenStatistics(NodeImporter &node, double epsilon) {
   if (failed(checkChannels(node)))
     return failure();
+  // In f32 at least.
   Value x = node.operand(0);
   Type element = elementTypeOf(x), f32 = node.attributes().getF32Type();
   Type compute = element.getIntOrFloatBitWidth() < 32 ? f32 : element;
   auto read = [&](unsigned index) {
     return readAlongChannels(node, index, compute);
   };
+  // (x - mean) * (1 / sqrt(variance + epsilon) * scale) + bias
   Value variance =
       node.emit<AddOp>({read(4), numberConstant(node, epsilon, compute)});
   Value invStd = node.emit<ReciprocalOp>({node.emit<SqrtOp>({variance})});

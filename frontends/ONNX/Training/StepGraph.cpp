@@ -311,6 +311,7 @@ void StepRecogniser::describe(std::vector<std::string> &notes) const {
 
 Expected<std::optional<TrainingStep>>
 StepRecogniser::run(std::vector<std::string> &notes) {
+  // Updates: by optimizer nodes, of statistics, spelt out.
   indexGraph();
   if (Error error = readOptimizers())
     return error;
@@ -320,6 +321,7 @@ StepRecogniser::run(std::vector<std::string> &notes) {
       return error;
   if (step.updates.empty())
     return std::nullopt;
+  // What else there is to a step.
   collectOutputs();
   if (Error error = findLoss())
     return error;

@@ -156,6 +156,7 @@ bool TrainableSearch::isSharpened(const Node &product) {
 // The vector of the same module and length that is added to a product with
 // `scale`, as in beta + alpha * x * 1; empty where there is none.
 StringRef TrainableSearch::findShift(const Node &product, StringRef scale) {
+  // "norm." of "norm.weight", and how many elements a vector has.
   const auto scope = [&](StringRef value) {
     StringRef name = skipViews(value);
     return name.take_front(name.rfind('.') + 1);
@@ -163,6 +164,7 @@ StringRef TrainableSearch::findShift(const Node &product, StringRef scale) {
   const auto length = [&](StringRef value) {
     return llvm::product_of(*getStoredShape(skipViews(value)), int64_t(1));
   };
+  // The first sum of the product and a vector of the same module and length.
   StringRef shift;
   walkReaders(product.output(0), [&](const Node &reader, StringRef value) {
     if (isView(reader.op_type()) || multipliesByOne(reader))

@@ -175,11 +175,14 @@ void MovementEmitter::emitRows(Value input, int64_t base,
 SmallVector<Value>
 MovementEmitter::transposeInRegisters(SmallVector<Value> rows) {
   int64_t n = rows.size();
+  // Which lanes of two rows alternate: those of the first halves, of the
+  // second.
   SmallVector<int64_t> low, high;
   for (int64_t i = 0; i < n; ++i) {
     low.push_back(i / 2 + (i % 2) * n);
     high.push_back(n / 2 + i / 2 + (i % 2) * n);
   }
+  // Row i and the one half a matrix below it become two neighbours.
   for (int64_t step = 1; step < n; step *= 2) {
     SmallVector<Value> shuffled;
     for (int64_t i = 0; i < n / 2; ++i) {

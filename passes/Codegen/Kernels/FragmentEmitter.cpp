@@ -107,6 +107,7 @@ void FragmentEmitter::prefetchNextRow(Value buffer, Value offset,
 }
 
 Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
+  // Where it lies: in the tile of sums that an epilogue gets, or in a buffer.
   bool vector = isVector(scope, *node.strides);
   Value offset;
   if (node.argument == 0 && tileBase) {
@@ -118,6 +119,7 @@ Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
            "adjacent elements lie side by side");
   }
   offset = addOffset(offset, node.offset);
+  // A vector of it, and a request for the row that follows.
   if (vector && node.argument != 0)
     prefetchNextRow(context.buffers[node.argument], offset, *node.strides,
                     /*isWrite=*/false);

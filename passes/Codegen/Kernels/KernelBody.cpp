@@ -252,6 +252,7 @@ static LogicalResult addTable(Node &node, size_t rank) {
 }
 
 void KernelBody::splitAxis(SplitAxis split) {
+  // (8, 6) in 2 parts of axis 0 is (2, 4, 6): a part is `length` indices long.
   int64_t length = space[split.axis] / split.parts;
   space[split.axis] = length;
   space.insert(space.begin() + split.axis, split.parts);
@@ -259,6 +260,7 @@ void KernelBody::splitAxis(SplitAxis split) {
     auto place = strides.begin() + split.axis;
     strides.insert(place, *place * length);
   };
+  // Operands and results lie where they did; sums of parts lie side by side.
   for (Node &node : nodes)
     if (node.strides)
       divide(*node.strides);
