@@ -35,6 +35,13 @@ static std::vector<size_t> operandsOf(const MatMulStep &step) {
   if (step.epilogue)
     list.insert(list.end(), step.epilogue->args.begin(),
                 step.epilogue->args.end());
+  if (!step.fused)
+    return list;
+  for (const auto &index :
+       {step.fused->bias, step.fused->aux, step.fused->biasGrad})
+    append(list, index);
+  for (const LaunchStep &launch : step.fused->unfused)
+    list.insert(list.end(), launch.args.begin(), launch.args.end());
   return list;
 }
 

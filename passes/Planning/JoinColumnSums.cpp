@@ -117,8 +117,14 @@ static int64_t countShared(RegionOp rows, RegionOp sums) {
   return shared;
 }
 
+static bool readsFrom(RegionOp reader, RegionOp maker) {
+  return llvm::any_of(reader.getInputs(), [&](Value input) {
+    return input.getDefiningOp() == maker;
+  });
+}
+
 // Kernels over the rows that `sums` adds up, those that share the most with it
-// first.
+// first. None that reads the sums, which are whole when the rows are through.
 static SmallVector<RegionOp> findHosts(RegionOp sums) {
   // Kernels that make or read what is added up, and has the whole space.
   llvm::SetVector<Operation *> touching;
@@ -136,7 +142,8 @@ static SmallVector<RegionOp> findHosts(RegionOp sums) {
   ReductionSpace space = getSpace(sums);
   for (Operation *op : touching) {
     auto rows = dyn_cast<RegionOp>(op);
-    if (!rows || !reducesWholeRows(rows) || getPhase(rows) != getPhase(sums) ||
+    if (!rows || !reducesWholeRows(rows) || readsFrom(rows, sums) ||
+        getPhase(rows) != getPhase(sums) ||
         getSpaceShape(rows) != getSpaceShape(sums) ||
         getSpace(rows).reduced != space.inner)
       continue;
@@ -161,7 +168,8 @@ class RowsAndSums {
 public:
   explicit RowsAndSums(RegionOp rows) : rows(rows) {}
 
-  /// Whether `sums` can join, as far as sums and slices are concerned.
+  /// Whether `sums`, which stands behind all that joined, can too, as far as
+  /// sums and slices are concerned.
   bool canTake(RegionOp sums) const;
   void add(RegionOp sums) { joined.push_back(sums); }
   bool isEmpty() const { return joined.empty(); }
@@ -192,6 +200,10 @@ bool RowsAndSums::canTake(RegionOp sums) const {
     return false;
   if (joined.empty())
     return true;
+  // None that reads a sum of the same kernel.
+  if (llvm::any_of(joined,
+                   [&](RegionOp other) { return readsFrom(sums, other); }))
+    return false;
   // All in the same parts.
   ReductionOpInterface own = getReductions(joined.front()).front();
   ReductionOpInterface other = getReductions(sums).front();

@@ -64,7 +64,8 @@ static Value findSum(Value operand, KnownSums &known) {
   return entry->second;
 }
 
-// The operand of `region` that has a sum of its rows in f32, computed apart.
+// The operand of `region` that has a sum of its rows in f32, computed apart,
+// and which its own tail does not read.
 static std::optional<SummedOperand> findSummed(RegionOp region,
                                                KnownSums &known) {
   MatMulOp matmul = findProduct(region);
@@ -77,7 +78,8 @@ static std::optional<SummedOperand> findSummed(RegionOp region,
     if (!isOfRows || !input || typeOf(input).getRank() != 2)
       continue;
     Value sum = findSum(input, known);
-    if (sum && elementOf(sum).isF32())
+    if (sum && elementOf(sum).isF32() &&
+        !llvm::is_contained(region.getInputs(), sum))
       return SummedOperand{region, operand.getOperandNumber(), sum};
   }
   return std::nullopt;

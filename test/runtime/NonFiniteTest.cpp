@@ -4,6 +4,7 @@
 #include "runtime/NonFinite.h"
 #include "runtime/Session.h"
 #include "test/runtime/ArtifactBuilder.h"
+#include "test/runtime/MatMulCase.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -44,11 +45,15 @@ std::unique_ptr<Session> makeSession() {
   return session.ok() ? std::move(*session) : nullptr;
 }
 
-std::string originFor(Session &session, const std::vector<float> &x) {
-  EXPECT_TRUE(session.setInput("step", "x", floats({2}, x)).ok());
+std::string originFor(Session &session, const Shape &shape,
+                      const std::vector<float> &x) {
+  EXPECT_TRUE(session.setInput("step", "x", floats(shape, x)).ok());
   auto origin = session.trace("step");
   EXPECT_TRUE(origin.ok()) << origin.status().message();
   return origin.ok() && *origin ? (*origin)->text : "";
+}
+std::string originFor(Session &session, const std::vector<float> &x) {
+  return originFor(session, {2}, x);
 }
 
 TEST(NonFinite, FiniteRunsHaveNone) {
@@ -108,6 +113,27 @@ TEST(NonFinite, IterationsOfLoopsAreFollowed) {
             "the kernel of nodes 'accumulate', 'scale' and 'shift' gives inf "
             "at [1] of f32 2");
   EXPECT_EQ(trace({0, 0, NAN, 0, 0, 0}), "input 'x' is nan at [1, 0]");
+}
+
+// The product is zero; the sums of its right operand, which it writes on the
+// way, overflow, and the next step reads them.
+TEST(NonFinite, SumsOfAnOperandAreWrittenByTheProduct) {
+  ArtifactBuilder builder;
+  FunctionBuilder f = builder.function("step");
+  size_t x = f.input("x", DType::F32, {2, 2});
+  size_t zeros = f.constant(Tensor::zeros(DType::F32, {2, 2}));
+  size_t result = f.arena(DType::F32, {2, 2}), sums = f.arena(DType::F32, {2});
+  size_t late = f.arena(DType::F32, {2});
+  MatMulCase shape{2, 2, 2};
+  shape.tileM = shape.tileN = 2;
+  Json product = MatMul(shape).step(zeros, x, result);
+  product["fused"] = {{"kind", "bgrad_b"}, {"bias_grad", sums}};
+  f.step(product);
+  f.launch("add", {sums, sums, late}, 2, 1);
+  f.output("loss", late);
+  auto session = test::makeSession(builder);
+  EXPECT_EQ(originFor(*session, {2, 2}, {1, kLarge, 2, kLarge}),
+            "node 'fc1' gives inf at [1] of f32 2");
 }
 
 TEST(NonFinite, InputsAndStateAreOriginsToo) {

@@ -130,6 +130,30 @@ TEST(PlanContractions, SumsOperandsOnCPUsInF32) {
   }
 }
 
+/// Sums are memory of the step like any other: each worker has all of them in
+/// its private memory, or none.
+TEST(PlanContractions, SumsLieInPrivateMemoryAsAWhole) {
+  ArtifactBuilder builder = fullPlan();
+  Json &function = builder.plan["functions"]["step"];
+  Json &buffers = function["buffers"];
+  Json product = function["steps"][0];
+  Json sums = buffers[product["c"].get<size_t>()];
+  sums["shape"] = {3};
+  sums["offset"] = 64 << 10;
+  function["arena_bytes"] = 128 << 10;
+  buffers.push_back(sums);
+  product["fused"] = {{"kind", "bgrad_b"}, {"bias_grad", buffers.size() - 1}};
+  Json &loop = function["steps"][5];
+  loop["moving"] = Json::array();
+  loop["steps"] = Json::array({product});
+  loop["private"] = {{"offset", 64 << 10}, {"bytes", 12}};
+  EXPECT_EQ(check(builder).message(), "");
+  loop["private"]["bytes"] = 8;
+  EXPECT_NE(check(builder).message().find("half in private memory"),
+            std::string::npos)
+      << check(builder).message();
+}
+
 TEST(PlanContractions, ChecksThatFusedResultsAreApart) {
   for (const char *other : {"0", "2", "3"}) {
     ArtifactBuilder builder = gpuPlan();

@@ -9,22 +9,33 @@ using namespace mpc::onnx_frontend;
 
 // Keeps sums and products of window attributes far from overflow.
 static constexpr int64_t kLargest = int64_t(1) << 30;
+// Those of a convolution, which libraries do: a step of a few pixels that are
+// 2^24 apart took oneDNN more than a minute, and some of 2^30 it refuses.
+static constexpr int64_t kLargestOfConv = int64_t(1) << 20;
+
+namespace {
+/// The values that an attribute may have, both ends with them.
+struct AttributeRange {
+  int64_t smallest, largest;
+};
+} // namespace
 
 // A list with one value per spatial axis (or two, for pads) in a sane range.
-static FailureOr<SmallVector<int64_t>>
-readList(NodeImporter &node, StringRef name, size_t count, int64_t smallest) {
+static FailureOr<SmallVector<int64_t>> readList(NodeImporter &node,
+                                                StringRef name, size_t count,
+                                                AttributeRange range) {
   auto list = node.integerList(name);
   if (!list)
-    return SmallVector<int64_t>(count, smallest);
+    return SmallVector<int64_t>(count, range.smallest);
   if (list->size() != count)
     return node.invalid("attribute '" + name + "' has " + Twine(list->size()) +
                         " values, expected " + Twine(count));
   for (int64_t value : *list)
-    if (value < smallest || value > kLargest)
-      return node.invalid(
-          "attribute '" + name + "' holds " + Twine(value) +
-          (value < smallest ? ", expected at least " : ", expected at most ") +
-          Twine(value < smallest ? smallest : kLargest));
+    if (value < range.smallest || value > range.largest)
+      return node.invalid("attribute '" + name + "' holds " + Twine(value) +
+                          (value < range.smallest
+                               ? ", expected at least " + Twine(range.smallest)
+                               : ", expected at most " + Twine(range.largest)));
   return *list;
 }
 
@@ -56,10 +67,11 @@ FailureOr<Window> mpc::onnx_frontend::readWindow(NodeImporter &node,
   bool given = node.hasAttribute("kernel_shape");
   if (!given && kernel.empty())
     return node.invalid("attribute 'kernel_shape' is missing");
-  auto kernelShape = readList(node, "kernel_shape", rank, 1);
-  auto strides = readList(node, "strides", rank, 1);
-  auto dilations = readList(node, "dilations", rank, 1);
-  auto pads = readList(node, "pads", 2 * rank, 0);
+  const int64_t largest = kernel.empty() ? kLargest : kLargestOfConv;
+  auto kernelShape = readList(node, "kernel_shape", rank, {1, kLargest});
+  auto strides = readList(node, "strides", rank, {1, largest});
+  auto dilations = readList(node, "dilations", rank, {1, largest});
+  auto pads = readList(node, "pads", 2 * rank, {0, largest});
   if (failed(kernelShape) || failed(strides) || failed(dilations) ||
       failed(pads))
     return failure();

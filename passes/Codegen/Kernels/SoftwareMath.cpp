@@ -332,7 +332,8 @@ Value GPUFunctions::exp(Value x) {
   Value h = l.mul(z, c(log2E, x));
   Value r = fma(z, c(log2E, x), l.neg(h));
   r = fma(z, c(rest, x), r);
-  return l.mul(exp2(h), fma(r, c(kLn2, x), c(1, x)));
+  Value power = exp2(h);
+  return l.mul(power, fma(r, c(kLn2, x), c(1, x)));
 }
 
 // A polynomial of least relative error below 0.55, 0.8 units in the last place;

@@ -225,3 +225,51 @@ func.func @arranged(%x: tensor<16x16x768xf32>) -> (tensor<16x16x768xf32>, tensor
   }
   return %y, %s : tensor<16x16x768xf32>, tensor<16x1x768xf32>
 }
+
+// The variance of columns reads their sums, which are whole when the rows are
+// through: it is a kernel of its own.
+//
+// CHECK-LABEL: func.func @sum_of_a_sum
+// CHECK: %[[R:.*]]:2 = mpc.region row_reduce(%arg0) {kernel = "m"} : (tensor<8x128x768xf32>) -> (tensor<8x128x1xf32>, tensor<8x1x768xf32>)
+// CHECK: %[[V:.*]] = mpc.region column_reduce(%arg0, %[[R]]#1) {kernel = "v"}
+// CHECK: return %[[R]]#0, %[[V]]
+func.func @sum_of_a_sum(%x: tensor<8x128x768xf32>) -> (tensor<8x128x1xf32>, tensor<8x1x768xf32>) {
+  %m = mpc.region row_reduce (%x) {kernel = "m"} : (tensor<8x128x768xf32>) -> tensor<8x128x1xf32> {
+  ^bb0(%0: tensor<8x128x768xf32>):
+    %1 = mpc.reduce_max %0 {axes = array<i64: 2>, keepdims = true} : (tensor<8x128x768xf32>) -> tensor<8x128x1xf32>
+    mpc.yield %1 : tensor<8x128x1xf32>
+  }
+  %a = mpc.region column_reduce (%x) {kernel = "a"} : (tensor<8x128x768xf32>) -> tensor<8x1x768xf32> {
+  ^bb0(%0: tensor<8x128x768xf32>):
+    %1 = mpc.reduce_sum %0 {axes = array<i64: 1>, keepdims = true} : (tensor<8x128x768xf32>) -> tensor<8x1x768xf32>
+    mpc.yield %1 : tensor<8x1x768xf32>
+  }
+  %v = mpc.region column_reduce (%x, %a) {kernel = "v"} : (tensor<8x128x768xf32>, tensor<8x1x768xf32>) -> tensor<8x1x768xf32> {
+  ^bb0(%0: tensor<8x128x768xf32>, %1: tensor<8x1x768xf32>):
+    %2 = mpc.sub %0, %1 : (tensor<8x128x768xf32>, tensor<8x1x768xf32>) -> tensor<8x128x768xf32>
+    %3 = mpc.reduce_sum %2 {axes = array<i64: 1>, keepdims = true} : (tensor<8x128x768xf32>) -> tensor<8x1x768xf32>
+    mpc.yield %3 : tensor<8x1x768xf32>
+  }
+  return %m, %v : tensor<8x128x1xf32>, tensor<8x1x768xf32>
+}
+
+// Rows less the mean of the columns: no kernel reads what it adds up.
+//
+// CHECK-LABEL: func.func @rows_of_a_sum
+// CHECK: %[[A:.*]] = mpc.region column_reduce(%arg0) {kernel = "a"}
+// CHECK: %[[M:.*]] = mpc.region row_reduce(%arg0, %[[A]]) {kernel = "m"}
+// CHECK: return %[[M]]
+func.func @rows_of_a_sum(%x: tensor<8x128x768xf32>) -> tensor<8x128x1xf32> {
+  %a = mpc.region column_reduce (%x) {kernel = "a"} : (tensor<8x128x768xf32>) -> tensor<8x1x768xf32> {
+  ^bb0(%0: tensor<8x128x768xf32>):
+    %1 = mpc.reduce_sum %0 {axes = array<i64: 1>, keepdims = true} : (tensor<8x128x768xf32>) -> tensor<8x1x768xf32>
+    mpc.yield %1 : tensor<8x1x768xf32>
+  }
+  %m = mpc.region row_reduce (%x, %a) {kernel = "m"} : (tensor<8x128x768xf32>, tensor<8x1x768xf32>) -> tensor<8x128x1xf32> {
+  ^bb0(%0: tensor<8x128x768xf32>, %1: tensor<8x1x768xf32>):
+    %2 = mpc.sub %0, %1 : (tensor<8x128x768xf32>, tensor<8x1x768xf32>) -> tensor<8x128x768xf32>
+    %3 = mpc.reduce_max %2 {axes = array<i64: 2>, keepdims = true} : (tensor<8x128x768xf32>) -> tensor<8x128x1xf32>
+    mpc.yield %3 : tensor<8x128x1xf32>
+  }
+  return %m : tensor<8x128x1xf32>
+}

@@ -63,6 +63,26 @@ func.func @waits(%x: tensor<512x64xbf16>, %dy: tensor<512x32xbf16>) -> tensor<64
   return %dw : tensor<64x32xf32>
 }
 
+// Nor one that the tail reads as it is.
+//
+// CHECK-LABEL: func.func @reads_its_sum
+// CHECK: %[[DB:.*]] = mpc.region column_reduce(%arg1) {kernel = "db"}
+// CHECK: mpc.region contraction(%arg0, %arg1, %[[DB]]) {kernel = "dw"
+func.func @reads_its_sum(%x: tensor<512x64xbf16>, %dy: tensor<512x32xbf16>) -> tensor<64x32xf32> {
+  %db = mpc.region column_reduce (%dy) {kernel = "db"} : (tensor<512x32xbf16>) -> tensor<1x32xf32> {
+  ^bb0(%0: tensor<512x32xbf16>):
+    %1 = mpc.reduce_sum %0 {axes = array<i64: 0>, keepdims = true} : (tensor<512x32xbf16>) -> tensor<1x32xf32>
+    mpc.yield %1 : tensor<1x32xf32>
+  }
+  %dw = mpc.region contraction (%x, %dy, %db) {kernel = "dw", provider = #mpc.provider<library>} : (tensor<512x64xbf16>, tensor<512x32xbf16>, tensor<1x32xf32>) -> tensor<64x32xf32> {
+  ^bb0(%0: tensor<512x64xbf16>, %1: tensor<512x32xbf16>, %2: tensor<1x32xf32>):
+    %3 = mpc.matmul %0, %1 {transA = true} : (tensor<512x64xbf16>, tensor<512x32xbf16>) -> tensor<64x32xf32>
+    %4 = mpc.add %3, %2 : (tensor<64x32xf32>, tensor<1x32xf32>) -> tensor<64x32xf32>
+    mpc.yield %4 : tensor<64x32xf32>
+  }
+  return %dw : tensor<64x32xf32>
+}
+
 // The product is summed along columns of %x, whose rows the kernel adds up; and
 // a kernel that mpc generates sums nothing besides.
 //
