@@ -160,9 +160,8 @@ uint64_t floatToInteger(double value, const Conversion &how) {
   if (value >= limit)
     return isSigned ? (1ull << (bits - 1)) - 1 : ~0ull >> (64 - bits);
   if (isSigned)
-    return static_cast<uint64_t>(value < -limit
-                                     ? -static_cast<int64_t>(1ull << (bits - 1))
-                                     : static_cast<int64_t>(value));
+    return value < -limit ? 0 - (1ull << (bits - 1))
+                          : static_cast<uint64_t>(static_cast<int64_t>(value));
   return value <= 0 ? 0 : static_cast<uint64_t>(value);
 }
 
