@@ -2,7 +2,7 @@
 // beside it, and how the kernel's work is divided.
 //
 // One file of Heroes/ per kind, one line in Heroes/Heroes.def. How the loops of
-// a kind are written is Codegen's: one line in EmitKernels.cpp.
+// a kind are written is Codegen's: emit<Kind> in Codegen/Kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_KERNELHERO_H
@@ -44,6 +44,15 @@ public:
 
   /// Whether the hero reads all its operands from memory, constants too.
   virtual bool readsMemory() const { return false; }
+
+  /// Whether loops of this kind load each element once, wherever its row
+  /// begins: parts of a tensor's rows, rows that are padded, a gradient that is
+  /// divided by the loss scale on the way.
+  virtual bool loadsByElement() const { return false; }
+
+  /// Whether they also load and store rows in any order, as a transpose of
+  /// whole rows has them.
+  virtual bool loadsInAnyOrder() const { return false; }
 
   /// Checks what the stages after Fusion take for granted about the hero.
   virtual llvm::LogicalResult verify(mlir::Operation *hero) const {

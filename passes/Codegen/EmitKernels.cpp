@@ -95,18 +95,16 @@ static bool isFolded(Operation *op, KernelKind kind) {
 /// operand is loaded or a result stored. Loads and stores of elements go by
 /// strides; a contraction's operands are its own affair.
 static bool isPlacement(Operation *op, KernelKind kind) {
+  const KernelHero &hero = KernelHero::get(kind);
   const bool isPointwise = kind == KernelKind::Pointwise;
-  const bool isRows = kind == KernelKind::RowReduce;
-  const bool isColumns = kind == KernelKind::ColumnReduce;
   const bool isTail = kind == KernelKind::Epilogue;
-  return ((isPointwise || isRows) && keepsRows(op)) ||
+  return (hero.loadsInAnyOrder() && (keepsRows(op) || isStoredPadded(op))) ||
+         (hero.loadsByElement() && isLoadedPart(op)) ||
          ((isTail || kind == KernelKind::Contraction) && isArrangement(op)) ||
-         ((isPointwise || isRows || isColumns || isTail) && isLoadedPart(op)) ||
-         ((isPointwise || isTail) && isStoredJoin(op)) ||
-         ((isPointwise || isRows) && isStoredPadded(op));
+         ((isPointwise || isTail) && isStoredJoin(op));
 }
 
-/// Divides a kernel's work and emits its loops as its hero says.
+/// A kernel has the op that its kind is named after.
 static LogicalResult checkHero(Block &body, KernelKind kind) {
   const KernelHero &hero = KernelHero::get(kind);
   bool isOfSegments = isa<RegionOp>(body.front());
@@ -150,28 +148,15 @@ static LogicalResult checkOps(Block &body, KernelKind kind) {
   return checkHero(body, kind);
 }
 
+/// Emits the loops: emit<Kind> of Kernels/.
 static LogicalResult emitLoops(KernelKind kind, KernelContext &context) {
   if (isSegmented(context.kernel))
     return emitSegments(context);
   switch (kind) {
-  case KernelKind::Pointwise:
-    return emitPointwise(context);
-  case KernelKind::RowReduce:
-    return emitRowReduce(context);
-  case KernelKind::ColumnReduce:
-    return emitColumnReduce(context);
-  case KernelKind::Contraction:
-    return emitContraction(context);
-  case KernelKind::Window:
-    return emitWindow(context);
-  case KernelKind::Movement:
-    return emitMovement(context);
-  case KernelKind::Epilogue:
-    return emitEpilogue(context);
-  case KernelKind::Scatter:
-    return emitScatter(context);
-  case KernelKind::Cumulative:
-    return emitCumulative(context);
+#define MPC_HERO(KIND)                                                         \
+  case KernelKind::KIND:                                                       \
+    return emit##KIND(context);
+#include "compiler/Kernels/Heroes/Heroes.def"
   }
   llvm_unreachable("unknown kernel kind");
 }

@@ -8,6 +8,7 @@
 #include "passes/Planning/FoldIntoKernels.h"
 
 #include "compiler/Interfaces/IndexedOpInterface.h"
+#include "compiler/Kernels/KernelHero.h"
 #include "passes/Planning/Movement.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -30,8 +31,7 @@ static bool movesRows(TransposeOp transpose) {
 }
 
 bool mpc::takesAnyOrder(RegionOp region) {
-  return (region.getKind() == KernelKind::Pointwise ||
-          region.getKind() == KernelKind::RowReduce) &&
+  return KernelHero::get(region.getKind()).loadsInAnyOrder() &&
          getPhase(region) != Phase::Optimizer &&
          !isa<RegionOp>(region.getBody().front().front());
 }

@@ -125,6 +125,63 @@ static TransposeOp findArrangement(Value result) {
   return transpose && isArrangement(transpose) ? transpose : TransposeOp();
 }
 
+/// For each axis of a view of shape `to`, the axes of `from` that it merges:
+/// of (2, 3, 4, 8) as (6, 4, 8), 0 and 1, 2, 3. Nothing for other views.
+static std::optional<SmallVector<SmallVector<int64_t, 2>>>
+findMergedAxes(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+  SmallVector<SmallVector<int64_t, 2>> merged;
+  size_t axis = 0;
+  for (int64_t extent : to) {
+    SmallVector<int64_t, 2> &group = merged.emplace_back();
+    int64_t elements = 1;
+    while (axis < from.size() && (elements < extent || from[axis] == 1)) {
+      elements *= from[axis];
+      group.push_back(axis++);
+    }
+    if (elements != extent)
+      return std::nullopt;
+  }
+  return merged;
+}
+
+/// Lets a kernel that transposes a view of a product's result, in which heads
+/// are one axis that are two in the product, transpose the result itself; a
+/// view of what it makes follows. Only then can the product write there.
+static void transposeInFrontOfView(RegionOp movement) {
+  auto transpose = dyn_cast_or_null<TransposeOp>(findMovement(movement));
+  auto view = transpose && isArrangement(transpose)
+                  ? movement->getOperand(0).getDefiningOp<ReshapeOp>()
+                  : ReshapeOp();
+  if (!view || !view.getOutput().hasOneUse() || !view.getInput().hasOneUse())
+    return;
+  auto maker = view.getInput().getDefiningOp<RegionOp>();
+  bool isProduct = maker ? maker.getKind() == KernelKind::Contraction
+                         : view.getInput().getDefiningOp<MatMulOp>() != nullptr;
+  auto merged =
+      findMergedAxes(shapeOf(view.getInput()), shapeOf(view.getOutput()));
+  if (!isProduct || !merged || merged->back().size() != 1)
+    return;
+  // The axes that are one in the view move together.
+  SmallVector<int64_t> perm, shape;
+  for (int64_t axis : transpose.getPerm())
+    llvm::append_range(perm, (*merged)[axis]);
+  for (int64_t axis : perm)
+    shape.push_back(shapeOf(view.getInput())[axis]);
+  // The kernel reads the result, and everybody else a view of what it makes.
+  OpResult moved = movement->getResult(0);
+  RankedTensorType type = typeOf(moved);
+  OpBuilder builder(movement->getBlock(), ++Block::iterator(movement));
+  auto after = ReshapeOp::create(builder, view.getLoc(), type, view.getInput());
+  moved.replaceAllUsesWith(after.getOutput());
+  after.setOperand(moved);
+  movement->setOperand(0, view.getInput());
+  movement.getBody().getArgument(0).setType(typeOf(view.getInput()));
+  moved.setType(type.clone(shape));
+  transpose.setPerm(perm);
+  transpose.getOutput().setType(type.clone(shape));
+  view.erase();
+}
+
 /// Whether the library computes all that the region yields: it writes the
 /// product where `plan.arrange` says, and calls no kernel.
 static bool isBareLibraryProduct(RegionOp region) {
@@ -264,10 +321,11 @@ std::optional<double> GPUProduct::getSaving(unsigned folded) {
                                          transpose.getPerm());
     saving += getMoveTime(transpose.getOutput(), target);
   }
-  // The library must take as many matrices in each call as before, and as fast:
-  // without alignment it is slower.
+  // The library must take no more and smaller matrices than before, and as
+  // fast: without alignment it is slower. It takes fewer and larger ones where
+  // heads of queries share a head of keys that was copied for each.
   ProductLayout after = layOutProduct(product, transA, target, places);
-  if (after.countMatrices() != before.countMatrices() ||
+  if (after.countMatrices() > before.countMatrices() ||
       (isAligned(before, product) && !isAligned(after, product)))
     return std::nullopt;
   // What is saved pays for the calls that are added.
@@ -346,9 +404,13 @@ void FoldMovementPass::runOnOperation() {
     return;
   TargetInfo target = getTarget(function);
   Block &block = function.getBody().front();
+  // Products first, which take strides; then kernels over rows.
+  for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
+    transposeInFrontOfView(region);
   if (!target.isGPU())
     foldProducts(block);
   foldTransposesIntoKernels(block);
+  // Calls of a GPU's library cost more where they are several.
   if (target.isGPU()) {
     for (auto product : llvm::make_early_inc_range(block.getOps<MatMulOp>()))
       GPUProduct(product, target).fold();
@@ -356,6 +418,7 @@ void FoldMovementPass::runOnOperation() {
     for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
       foldCastIntoTranspose(region);
   }
+  // What is left of slices may be views.
   for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
     foldSection(region, target);
 }

@@ -10,6 +10,7 @@
 #include "passes/Planning/Movement.h"
 #include "passes/Planning/Passes.h"
 
+#include "compiler/Kernels/KernelHero.h"
 #include "compiler/Kernels/KernelSpace.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -30,8 +31,7 @@ using namespace mpc;
 static bool canLoadPart(OpOperand &use) {
   auto reader = dyn_cast<RegionOp>(use.getOwner());
   return reader &&
-         (reader.getKind() == KernelKind::Pointwise ||
-          reader.getKind() == KernelKind::RowReduce ||
+         (KernelHero::get(reader.getKind()).loadsInAnyOrder() ||
           reader.getProvider() == ContractionProvider::Library) &&
          isReadByElement(use);
 }

@@ -10,6 +10,7 @@
 #include "passes/Planning/Passes.h"
 
 #include "compiler/Dialect/MPC/Target.h"
+#include "compiler/Kernels/KernelHero.h"
 #include "passes/Planning/FoldIntoKernels.h"
 #include "passes/Planning/Movement.h"
 #include "passes/Planning/ProductLayout.h"
@@ -80,9 +81,7 @@ static bool readsAnyRows(OpOperand &use) {
   auto region = dyn_cast<RegionOp>(use.getOwner());
   if (!region || isa<RegionOp>(region.getBody().front().front()))
     return false;
-  KernelKind kind = region.getKind();
-  return (kind == KernelKind::Pointwise || kind == KernelKind::RowReduce ||
-          kind == KernelKind::ColumnReduce) &&
+  return KernelHero::get(region.getKind()).loadsByElement() &&
          isReadByElement(use);
 }
 

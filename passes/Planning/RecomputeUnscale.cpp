@@ -8,6 +8,7 @@
 #include "passes/Planning/Passes.h"
 
 #include "compiler/Dialect/MPC/Target.h"
+#include "compiler/Kernels/KernelHero.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -46,9 +47,7 @@ static bool canUnscale(Operation *user) {
   auto region = dyn_cast<RegionOp>(user);
   if (!region || findUnscale(region))
     return false;
-  KernelKind kind = region.getKind();
-  return kind == KernelKind::Pointwise || kind == KernelKind::RowReduce ||
-         kind == KernelKind::ColumnReduce;
+  return KernelHero::get(region.getKind()).loadsByElement();
 }
 
 // `user` reading what `region` reads, and unscaling it.

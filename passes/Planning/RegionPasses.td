@@ -94,8 +94,9 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
     `plan.access`, if its rows are still whole. A product whose result a
     transpose of whole rows alone reads writes it as that would: the library
     through `plan.arrange`, a kernel that follows it, or that is generated, with
-    the transpose as its last op. Kernels that only moved what nobody reads any
-    more go.
+    the transpose as its last op. So does one that the transpose reads in a view
+    which merges axes, as heads are that share keys. Kernels that only moved what
+    nobody reads any more go.
 
     On a GPU, whose library takes one distance between the matrices of a batch:
     the operands and the result of a product that the library does are left where

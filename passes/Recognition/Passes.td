@@ -151,7 +151,9 @@ def RecognizeAttentionPass : RecognitionPass<"mpc-recognize-attention"> {
     query, key or scores; masks and biases that are added to the scores, also as a
     sum of their own, or choose between them and a number; scores that are capped by tanh; a guard against rows of NaN; a
     dropout. A constant mask in which each query sees the keys up to its own
-    becomes `causal_offset`, and takes no memory.
+    becomes `causal_offset`, and takes no memory. Heads of keys and values that
+    are expanded for several heads of queries, as Llama's models repeat them, are
+    not: the op has an axis for the heads that share one.
 
     Before:
 

@@ -4,11 +4,13 @@
 //
 // with the scale on query, key or scores, masks that are added or that choose,
 // and the guard of PyTorch's exporters for queries that see no key. The walk
-// goes backwards, from the product with `value`.
+// goes backwards, from the product with `value`. Heads of keys and values that
+// a model repeats for several heads of queries are taken once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Match.h"
 #include "passes/Recognition/Passes.h"
+#include "passes/Recognition/RepeatedHeads.h"
 
 #include "compiler/Dialect/MPC/ConstantNumber.h"
 
@@ -407,6 +409,50 @@ static Value exchangeLastAxes(Value value, OpBuilder &builder, Location loc) {
   return TransposeOp::create(builder, loc, type.clone(shape), value, perm);
 }
 
+//===----------------------------------------------------------------------===//
+// Heads of keys that serve several of queries
+//===----------------------------------------------------------------------===//
+
+// `value` [..., heads * n, rows, columns] as [..., heads, n, rows, columns]. A
+// bias or mask of fewer axes, or of one head, stays as it is or gets an axis.
+static Value splitHeads(Value value, int64_t n, OpBuilder &builder) {
+  RankedTensorType type = typeOf(value);
+  SmallVector<int64_t> shape(type.getShape());
+  if (shape.size() < 3)
+    return value;
+  size_t copies = shape.size() - 2;
+  int64_t &heads = shape[copies - 1];
+  int64_t own = heads == 1 ? 1 : n;
+  heads /= own;
+  shape.insert(shape.begin() + copies, own);
+  return ReshapeOp::create(builder, value.getLoc(), type.clone(shape), value);
+}
+
+// Takes heads of keys and values that are repeated for heads of queries once:
+// the op has keys [..., heads, 1, keys, size] for queries [..., heads, n,
+// queries, size]. Returns n; 1 where no heads are repeated.
+static int64_t shareHeads(Attention &found, OpBuilder &builder) {
+  ArrayRef<int64_t> batch = shapeOf(found.key).drop_back(2);
+  if (shapeOf(found.query).drop_back(2) != batch)
+    return 1;
+  std::optional<RepeatedHeads> keys = findRepeatedHeads(found.key);
+  std::optional<RepeatedHeads> values = findRepeatedHeads(found.value);
+  if (!keys || !values || keys->n != values->n || keys->n == 1)
+    return 1;
+  found.key = takeOnce(found.key, *keys, builder);
+  found.value = takeOnce(found.value, *values, builder);
+  found.query = splitHeads(found.query, keys->n, builder);
+  for (Value &bias : found.biases)
+    bias = splitHeads(bias, keys->n, builder);
+  if (found.mask)
+    found.mask = splitHeads(found.mask, keys->n, builder);
+  return keys->n;
+}
+
+//===----------------------------------------------------------------------===//
+// The op
+//===----------------------------------------------------------------------===//
+
 LogicalResult
 RecognizeAttention::matchAndRewrite(MatMulOp op,
                                     PatternRewriter &rewriter) const {
@@ -417,8 +463,13 @@ RecognizeAttention::matchAndRewrite(MatMulOp op,
   Attention &found = matcher.found;
   Location loc = matcher.match.getLocation();
   // What the op wants otherwise than it was spelled.
-  Value key = found.isKeyTransposed ? exchangeLastAxes(found.key, rewriter, loc)
-                                    : found.key;
+  if (found.isKeyTransposed)
+    found.key = exchangeLastAxes(found.key, rewriter, loc);
+  SmallVector<int64_t> shape(shapeOf(op.getOutput()));
+  if (int64_t n = shareHeads(found, rewriter); n > 1) {
+    shape[shape.size() - 3] /= n;
+    shape.insert(shape.end() - 2, n);
+  }
   Value mask = found.mask;
   if (mask && found.isMaskInverted)
     mask = NotOp::create(rewriter, loc, mask.getType(), mask);
@@ -426,12 +477,21 @@ RecognizeAttention::matchAndRewrite(MatMulOp op,
     return value ? rewriter.getI64IntegerAttr(*value) : IntegerAttr();
   };
   auto attention = AttentionOp::create(
-      rewriter, loc, op.getType(), found.query, key, found.value, found.biases,
-      mask, found.seed, found.microStep, rewriter.getF64FloatAttr(found.scale),
+      rewriter, loc, typeOf(op.getOutput()).clone(shape), found.query,
+      found.key, found.value, found.biases, mask, found.seed, found.microStep,
+      rewriter.getF64FloatAttr(found.scale),
       rewriter.getF64FloatAttr(found.softcap), integer(found.causalOffset),
       rewriter.getF64FloatAttr(found.hidden),
       found.zeroEmptyRows ? rewriter.getUnitAttr() : UnitAttr(),
       rewriter.getF64FloatAttr(found.dropout), integer(found.dropoutId));
-  matcher.match.replace(attention, rewriter);
+  // Heads as the model has them.
+  if (attention.getType() == op.getType()) {
+    matcher.match.replace(attention, rewriter);
+    return success();
+  }
+  copyPhase(op, attention);
+  matcher.match.replace(
+      ReshapeOp::create(rewriter, loc, op.getType(), attention.getOutput()),
+      rewriter);
   return success();
 }

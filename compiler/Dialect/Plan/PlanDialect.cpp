@@ -4,6 +4,7 @@
 #include "compiler/Dialect/Plan/Plan.h"
 
 #include "compiler/Dialect/MPC/IndexBoxes.h"
+#include "compiler/Dialect/Plan/ProductBounds.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -518,7 +519,8 @@ LogicalResult plan::MatMulOp::verify() {
       static_cast<int64_t>(getTileN()) < 0 ||
       (getTileM() == 0) != (getTileN() == 0))
     return emitOpError("expected two tile sizes of at least 1, or none");
-  if (failed(verifyFused(*this)) || failed(verifyOuter(*this)))
+  if (failed(verifyFused(*this)) || failed(verifyOuter(*this)) ||
+      failed(verifyBounds(*this)))
     return failure();
   return verifyContraction(*this, getC());
 }

@@ -15,6 +15,7 @@ public:
   // Planning makes epilogues of what follows a contraction.
   bool isHero(Operation *) const override { return false; }
   Company getCompany() const override { return Company::Heroes; }
+  bool loadsByElement() const override { return true; }
   KernelPartition partition(func::FuncOp) const override {
     llvm_unreachable("an epilogue is called per tile");
   }

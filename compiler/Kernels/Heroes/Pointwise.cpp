@@ -17,6 +17,8 @@ class Pointwise : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Elementwise; }
   Company getCompany() const override { return Company::Heroes; }
+  bool loadsByElement() const override { return true; }
+  bool loadsInAnyOrder() const override { return true; }
   KernelPartition partition(func::FuncOp kernel) const override;
   KernelPartition partition(func::FuncOp kernel,
                             const TargetInfo &gpu) const override;

@@ -17,6 +17,7 @@ namespace {
 class RowReduce : public ReductionHero {
 public:
   bool isHero(Operation *op) const override { return reducesRows(op); }
+  bool loadsInAnyOrder() const override { return true; }
   KernelPartition partition(func::FuncOp kernel) const override;
   KernelPartition partition(func::FuncOp kernel,
                             const TargetInfo &gpu) const override;

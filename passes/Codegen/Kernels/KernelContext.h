@@ -71,15 +71,8 @@ private:
 
 // The loop nests, by kind of kernel. Each emits an error where the kernel's
 // body is not what its kind may hold.
-mlir::LogicalResult emitPointwise(KernelContext &context);
-mlir::LogicalResult emitEpilogue(KernelContext &context);
-mlir::LogicalResult emitRowReduce(KernelContext &context);
-mlir::LogicalResult emitColumnReduce(KernelContext &context);
-mlir::LogicalResult emitMovement(KernelContext &context);
-mlir::LogicalResult emitWindow(KernelContext &context);
-mlir::LogicalResult emitContraction(KernelContext &context);
-mlir::LogicalResult emitScatter(KernelContext &context);
-mlir::LogicalResult emitCumulative(KernelContext &context);
+#define MPC_HERO(KIND) mlir::LogicalResult emit##KIND(KernelContext &context);
+#include "compiler/Kernels/Heroes/Heroes.def"
 
 } // namespace mpc::codegen
 

@@ -25,6 +25,23 @@ func.func @one_call(%q: tensor<8x4x16xf32>, %k: tensor<4x16x16xf32>) -> tensor<8
   return %2 : tensor<8x4x16xf32>
 }
 
+// Four heads of queries read a head of keys: the library multiplies all their
+// rows by it, and there are no copies of it.
+// CHECK-LABEL: func.func @shared_heads
+// CHECK: %[[K:.+]] = plan.access %arg1 {offset = 0 : i64, strides = array<i64: 512, 0, 16, 1>} : tensor<2x1x32x16xf32> to tensor<2x4x32x16xf32>
+// CHECK: mpc.matmul %arg0, %[[K]]
+// CHECK-NOT: mpc.expand
+// CHECK: return
+func.func @shared_heads(%q: tensor<2x4x32x16xf32>, %k: tensor<2x1x32x16xf32>) -> tensor<2x4x32x32xf32> {
+  %0 = mpc.region pointwise (%k) {kernel = "k"} : (tensor<2x1x32x16xf32>) -> tensor<2x4x32x16xf32> {
+  ^bb0(%x: tensor<2x1x32x16xf32>):
+    %y = mpc.expand %x : (tensor<2x1x32x16xf32>) -> tensor<2x4x32x16xf32>
+    mpc.yield %y : tensor<2x4x32x16xf32>
+  }
+  %1 = mpc.matmul %q, %0 {transB = true} : (tensor<2x4x32x16xf32>, tensor<2x4x32x16xf32>) -> tensor<2x4x32x32xf32>
+  return %1 : tensor<2x4x32x32xf32>
+}
+
 // Samples in front of tokens: a call a sample. Two calls in place of two
 // transposes and a call cost less,
 // CHECK-LABEL: func.func @two_samples

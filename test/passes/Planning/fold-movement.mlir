@@ -63,6 +63,48 @@ func.func @result(%p: tensor<2x2x8x8xf32>, %v: tensor<2x2x8x4xf32>) -> tensor<2x
   return %1 : tensor<2x8x2x4xf32>
 }
 
+// So do heads that share keys, two axes of the product that are one where the
+// transpose reads them.
+// CHECK-LABEL: func.func @shared_heads
+// CHECK: %[[Y:.+]] = mpc.region contraction
+// CHECK: %[[T:.+]] = plan.arrange %[[Y]] {perm = array<i64: 0, 3, 1, 2, 4>} : tensor<2x3x4x8x16xf32> to tensor<2x8x3x4x16xf32>
+// CHECK-NOT: movement
+// CHECK: %[[V:.+]] = mpc.reshape %[[T]] : (tensor<2x8x3x4x16xf32>) -> tensor<2x8x12x16xf32>
+// CHECK: return %[[V]]
+func.func @shared_heads(%p: tensor<2x3x4x8x8xf32>, %v: tensor<2x3x1x8x16xf32>) -> tensor<2x8x12x16xf32> {
+  %0 = mpc.region contraction (%p, %v) {kernel = "y", provider = #mpc.provider<library>} : (tensor<2x3x4x8x8xf32>, tensor<2x3x1x8x16xf32>) -> tensor<2x3x4x8x16xf32> {
+  ^bb0(%x: tensor<2x3x4x8x8xf32>, %w: tensor<2x3x1x8x16xf32>):
+    %y = mpc.matmul %x, %w : (tensor<2x3x4x8x8xf32>, tensor<2x3x1x8x16xf32>) -> tensor<2x3x4x8x16xf32>
+    mpc.yield %y : tensor<2x3x4x8x16xf32>
+  }
+  %1 = mpc.reshape %0 : (tensor<2x3x4x8x16xf32>) -> tensor<2x12x8x16xf32>
+  %2 = mpc.region movement (%1) {kernel = "t"} : (tensor<2x12x8x16xf32>) -> tensor<2x8x12x16xf32> {
+  ^bb0(%x: tensor<2x12x8x16xf32>):
+    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x12x8x16xf32>) -> tensor<2x8x12x16xf32>
+    mpc.yield %y : tensor<2x8x12x16xf32>
+  }
+  return %2 : tensor<2x8x12x16xf32>
+}
+
+// A view that cuts rows or merges other axes than whole ones stays in between.
+// CHECK-LABEL: func.func @cut_rows
+// CHECK: mpc.reshape
+// CHECK: mpc.region movement
+func.func @cut_rows(%p: tensor<2x8x8xf32>, %v: tensor<2x8x32xf32>) -> tensor<8x4x16xf32> {
+  %0 = mpc.region contraction (%p, %v) {kernel = "y", provider = #mpc.provider<library>} : (tensor<2x8x8xf32>, tensor<2x8x32xf32>) -> tensor<2x8x32xf32> {
+  ^bb0(%x: tensor<2x8x8xf32>, %w: tensor<2x8x32xf32>):
+    %y = mpc.matmul %x, %w : (tensor<2x8x8xf32>, tensor<2x8x32xf32>) -> tensor<2x8x32xf32>
+    mpc.yield %y : tensor<2x8x32xf32>
+  }
+  %1 = mpc.reshape %0 : (tensor<2x8x32xf32>) -> tensor<4x8x16xf32>
+  %2 = mpc.region movement (%1) {kernel = "t"} : (tensor<4x8x16xf32>) -> tensor<8x4x16xf32> {
+  ^bb0(%x: tensor<4x8x16xf32>):
+    %y = mpc.transpose %x {perm = array<i64: 1, 0, 2>} : (tensor<4x8x16xf32>) -> tensor<8x4x16xf32>
+    mpc.yield %y : tensor<8x4x16xf32>
+  }
+  return %2 : tensor<8x4x16xf32>
+}
+
 // With a tail, or generated, the kernel stores what the transpose would give. A
 // transpose that turns columns into rows, and one of what others read, stay.
 //

@@ -124,6 +124,89 @@ func.func @dropped(%q: tensor<2x8x4xf32>, %k: tensor<2x8x4xf32>, %v: tensor<2x8x
   return %y : tensor<2x8x4xf32>
 }
 
+// Two heads of keys and values that Llama's models repeat for four of queries
+// are read once; heads of a mask get an axis too, others stay as they are.
+// CHECK-LABEL: func.func @repeated
+// CHECK-NOT: mpc.expand
+// CHECK-DAG: %[[K:.*]] = mpc.reshape %arg1 : (tensor<5x2x8x4xf32>) -> tensor<5x2x1x8x4xf32>
+// CHECK-DAG: %[[V:.*]] = mpc.reshape %arg2 : (tensor<5x2x8x4xf32>) -> tensor<5x2x1x8x4xf32>
+// CHECK-DAG: %[[Q:.*]] = mpc.reshape %arg0 : (tensor<5x4x8x4xf32>) -> tensor<5x2x2x8x4xf32>
+// CHECK-DAG: %[[SLOPES:.*]] = mpc.reshape %arg3 : (tensor<4x1x8xf32>) -> tensor<2x2x1x8xf32>
+// CHECK-DAG: %[[SEEN:.*]] = mpc.reshape %arg4 : (tensor<5x1x8x8xi1>) -> tensor<5x1x1x8x8xi1>
+// CHECK: %[[Y:.*]] = mpc.attention %[[Q]], %[[K]], %[[V]] bias %[[SLOPES]] mask %[[SEEN]] {scale = 5.000000e-01 : f64}
+// CHECK-SAME: -> tensor<5x2x2x8x4xf32>
+// CHECK: %[[R:.*]] = mpc.reshape %[[Y]] : (tensor<5x2x2x8x4xf32>) -> tensor<5x4x8x4xf32>
+// CHECK: return %[[R]]
+func.func @repeated(%q: tensor<5x4x8x4xf32>, %k: tensor<5x2x8x4xf32>, %v: tensor<5x2x8x4xf32>, %slopes: tensor<4x1x8xf32>, %seen: tensor<5x1x8x8xi1>) -> tensor<5x4x8x4xf32> {
+  %hidden = mpc.constant dense<0xFF800000> : tensor<f32>
+  %half = mpc.constant dense<0.5> : tensor<f32>
+  %k0 = mpc.reshape %k : (tensor<5x2x8x4xf32>) -> tensor<5x2x1x8x4xf32>
+  %k1 = mpc.expand %k0 : (tensor<5x2x1x8x4xf32>) -> tensor<5x2x2x8x4xf32>
+  %k2 = mpc.reshape %k1 : (tensor<5x2x2x8x4xf32>) -> tensor<5x4x8x4xf32>
+  %kt = mpc.transpose %k2 {perm = array<i64: 0, 1, 3, 2>} : (tensor<5x4x8x4xf32>) -> tensor<5x4x4x8xf32>
+  %v0 = mpc.reshape %v : (tensor<5x2x8x4xf32>) -> tensor<5x2x1x8x4xf32>
+  %v1 = mpc.expand %v0 : (tensor<5x2x1x8x4xf32>) -> tensor<5x2x2x8x4xf32>
+  %v2 = mpc.reshape %v1 : (tensor<5x2x2x8x4xf32>) -> tensor<5x4x8x4xf32>
+  %s = mpc.matmul %q, %kt : (tensor<5x4x8x4xf32>, tensor<5x4x4x8xf32>) -> tensor<5x4x8x8xf32>
+  %ss = mpc.mul %s, %half : (tensor<5x4x8x8xf32>, tensor<f32>) -> tensor<5x4x8x8xf32>
+  %b = mpc.add %ss, %slopes : (tensor<5x4x8x8xf32>, tensor<4x1x8xf32>) -> tensor<5x4x8x8xf32>
+  %m = mpc.select %seen, %b, %hidden : (tensor<5x1x8x8xi1>, tensor<5x4x8x8xf32>, tensor<f32>) -> tensor<5x4x8x8xf32>
+  %p = mpc.softmax %m {axis = 3 : i64} : (tensor<5x4x8x8xf32>) -> tensor<5x4x8x8xf32>
+  %y = mpc.matmul %p, %v2 : (tensor<5x4x8x8xf32>, tensor<5x4x8x4xf32>) -> tensor<5x4x8x4xf32>
+  return %y : tensor<5x4x8x4xf32>
+}
+
+// PyTorch's newer exporter turns and scales keys behind the expand.
+// CHECK-LABEL: func.func @repeated_then_scaled
+// CHECK-NOT: mpc.expand
+// CHECK: %[[T:.*]] = mpc.transpose %{{.*}} {perm = array<i64: 0, 2, 1>} : (tensor<2x8x4xf32>) -> tensor<2x4x8xf32>
+// CHECK: %[[S:.*]] = mpc.mul %[[T]], %arg3 : (tensor<2x4x8xf32>, tensor<1xf32>) -> tensor<2x4x8xf32>
+// CHECK: %[[U:.*]] = mpc.transpose %[[S]] {perm = array<i64: 0, 2, 1>} : (tensor<2x4x8xf32>) -> tensor<2x8x4xf32>
+// CHECK: %[[K:.*]] = mpc.reshape %[[U]] : (tensor<2x8x4xf32>) -> tensor<1x2x1x8x4xf32>
+// CHECK: mpc.attention %{{.*}}, %[[K]], %{{.*}} : (tensor<1x2x3x8x4xf32>, tensor<1x2x1x8x4xf32>, tensor<1x2x1x8x4xf32>)
+func.func @repeated_then_scaled(%q: tensor<1x6x8x4xf32>, %k: tensor<1x2x8x4xf32>, %v: tensor<1x2x8x4xf32>, %root: tensor<1xf32>) -> tensor<1x6x8x4xf32> {
+  %k0 = mpc.reshape %k : (tensor<1x2x8x4xf32>) -> tensor<1x2x1x8x4xf32>
+  %k1 = mpc.expand %k0 : (tensor<1x2x1x8x4xf32>) -> tensor<1x2x3x8x4xf32>
+  %k2 = mpc.reshape %k1 : (tensor<1x2x3x8x4xf32>) -> tensor<6x8x4xf32>
+  %k3 = mpc.transpose %k2 {perm = array<i64: 0, 2, 1>} : (tensor<6x8x4xf32>) -> tensor<6x4x8xf32>
+  %k4 = mpc.reshape %k3 : (tensor<6x4x8xf32>) -> tensor<1x6x4x8xf32>
+  %k5 = mpc.mul %k4, %root : (tensor<1x6x4x8xf32>, tensor<1xf32>) -> tensor<1x6x4x8xf32>
+  %v0 = mpc.reshape %v : (tensor<1x2x8x4xf32>) -> tensor<1x2x1x8x4xf32>
+  %v1 = mpc.expand %v0 : (tensor<1x2x1x8x4xf32>) -> tensor<1x2x3x8x4xf32>
+  %v2 = mpc.reshape %v1 : (tensor<1x2x3x8x4xf32>) -> tensor<1x6x8x4xf32>
+  %s = mpc.matmul %q, %k5 : (tensor<1x6x8x4xf32>, tensor<1x6x4x8xf32>) -> tensor<1x6x8x8xf32>
+  %p = mpc.softmax %s {axis = 3 : i64} : (tensor<1x6x8x8xf32>) -> tensor<1x6x8x8xf32>
+  %y = mpc.matmul %p, %v2 : (tensor<1x6x8x8xf32>, tensor<1x6x8x4xf32>) -> tensor<1x6x8x4xf32>
+  return %y : tensor<1x6x8x4xf32>
+}
+
+// Values that are repeated alone, or otherwise than keys, are taken as they are.
+// CHECK-LABEL: func.func @values_alone
+// CHECK: mpc.attention {{.*}} : (tensor<4x8x4xf32>, tensor<4x8x4xf32>, tensor<4x8x4xf32>) -> tensor<4x8x4xf32>
+func.func @values_alone(%q: tensor<4x8x4xf32>, %k: tensor<4x8x4xf32>, %v: tensor<2x8x4xf32>) -> tensor<4x8x4xf32> {
+  %v0 = mpc.reshape %v : (tensor<2x8x4xf32>) -> tensor<2x1x8x4xf32>
+  %v1 = mpc.expand %v0 : (tensor<2x1x8x4xf32>) -> tensor<2x2x8x4xf32>
+  %v2 = mpc.reshape %v1 : (tensor<2x2x8x4xf32>) -> tensor<4x8x4xf32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<4x8x4xf32>, tensor<4x8x4xf32>) -> tensor<4x8x8xf32>
+  %p = mpc.softmax %s {axis = 2 : i64} : (tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
+  %y = mpc.matmul %p, %v2 : (tensor<4x8x8xf32>, tensor<4x8x4xf32>) -> tensor<4x8x4xf32>
+  return %y : tensor<4x8x4xf32>
+}
+
+// Heads that alternate, 0, 1, 0, 1, are not shared by neighbours: the attention
+// has four heads of keys.
+// CHECK-LABEL: func.func @alternating
+// CHECK: mpc.attention {{.*}} : (tensor<4x8x4xf32>, tensor<4x8x4xf32>, tensor<4x8x4xf32>) -> tensor<4x8x4xf32>
+func.func @alternating(%q: tensor<4x8x4xf32>, %k: tensor<2x8x4xf32>) -> tensor<4x8x4xf32> {
+  %k0 = mpc.reshape %k : (tensor<2x8x4xf32>) -> tensor<1x2x8x4xf32>
+  %k1 = mpc.expand %k0 : (tensor<1x2x8x4xf32>) -> tensor<2x2x8x4xf32>
+  %k2 = mpc.reshape %k1 : (tensor<2x2x8x4xf32>) -> tensor<4x8x4xf32>
+  %s = mpc.matmul %q, %k2 {transB = true} : (tensor<4x8x4xf32>, tensor<4x8x4xf32>) -> tensor<4x8x8xf32>
+  %p = mpc.softmax %s {axis = 2 : i64} : (tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
+  %y = mpc.matmul %p, %k2 : (tensor<4x8x8xf32>, tensor<4x8x4xf32>) -> tensor<4x8x4xf32>
+  return %y : tensor<4x8x4xf32>
+}
+
 //===----------------------------------------------------------------------===//
 // Near misses
 //===----------------------------------------------------------------------===//

@@ -329,6 +329,107 @@ plan.program @f {
 
 // -----
 
+// The last element of the last matrix of a batch is one of the buffer, and rows
+// do not overlap.
+
+plan.program @f {
+  %a = plan.arena : memref<2x4x4xf32>
+  %c = plan.arena : memref<2x4x4xf32>
+  // expected-error @below {{expected the matrices of a to lie within 32 elements}}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 2 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
+      trans_a = false, trans_b = false, lda = 5 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 16 : i64,
+      stride_b = 16 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+      : memref<2x4x4xf32>, memref<2x4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<2x4x4xf32>
+  %c = plan.arena : memref<2x4x4xf32>
+  // expected-error @below {{expected the matrices of b to lie within 32 elements}}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 2 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
+      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 16 : i64,
+      stride_b = 17 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+      : memref<2x4x4xf32>, memref<2x4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<2x4x4xf32>
+  %c = plan.arena : memref<2x4x4xf32>
+  // expected-error @below {{expected the matrices of b to lie within 32 elements}}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 2 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64, offset_b = 1 : i64,
+      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 16 : i64,
+      stride_b = 16 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+      : memref<2x4x4xf32>, memref<2x4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<2x4x4xf32>
+  %c = plan.arena : memref<2x4x4xf32>
+  // expected-error @below {{expected the matrices of c to lie within 32 elements}}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 2 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
+      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 6 : i64, stride_a = 16 : i64,
+      stride_b = 16 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+      : memref<2x4x4xf32>, memref<2x4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<2x4x4xf32>
+  %c = plan.arena : memref<2x4x4xf32>
+  // expected-error @below {{expected the matrices of b to lie within 32 elements}}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 1 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
+      outer = array<i64: 2>, outer_strides_a = array<i64: 16>, outer_strides_b = array<i64: 17>,
+      outer_strides_c = array<i64: 16>,
+      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 16 : i64,
+      stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+      : memref<2x4x4xf32>, memref<2x4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<2x4x4xf32>
+  %c = plan.arena : memref<2x4x4xf32>
+  // expected-error @below {{expected the matrices of b to lie within 32 elements}}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 2 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
+      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 16 : i64,
+      stride_b = -1 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+      : memref<2x4x4xf32>, memref<2x4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<2x4x4xf32>
+  %c = plan.arena : memref<2x4x4xf32>
+  // expected-error @below {{expected the matrices of b to lie within 32 elements}}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 2 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
+      trans_a = false, trans_b = false, lda = 4 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 16 : i64,
+      stride_b = 9223372036854775807 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+      : memref<2x4x4xf32>, memref<2x4x4xf32>
+}
+
+// -----
+
+plan.program @f {
+  %a = plan.arena : memref<2x4x4xf32>
+  %c = plan.arena : memref<2x4x4xf32>
+  // expected-error @below {{expected the matrices of a to lie within 32 elements}}
+  plan.matmul %a, %a into %c : memref<2x4x4xf32> {batch = 2 : i64, m = 4 : i64, n = 4 : i64, k = 4 : i64,
+      trans_a = false, trans_b = false, lda = 3 : i64, ldb = 4 : i64, ldc = 4 : i64, stride_a = 16 : i64,
+      stride_b = 16 : i64, stride_c = 16 : i64, alpha = 1.0 : f64, tile_m = 4 : i64, tile_n = 4 : i64}
+      : memref<2x4x4xf32>, memref<2x4x4xf32>
+}
+
+// -----
+
 plan.program @f {
   %x = plan.arena : memref<1x2x2x3xf32>
   %w = plan.arena : memref<2x1x1x3xf32>

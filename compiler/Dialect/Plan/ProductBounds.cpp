@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/Plan/ProductBounds.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+/// The elements from the first of a buffer to the last that matrices have: one
+/// factor or axis after the other, until the number is none of 64 bits.
+class Reach {
+public:
+  explicit Reach(int64_t elements) : elements(elements) {}
+
+  /// The same once for each of `extent` indices, `stride` elements apart.
+  void addAxis(int64_t extent, int64_t stride) {
+    int64_t way = 0;
+    isKnown &= stride >= 0 && !llvm::MulOverflow(extent - 1, stride, way) &&
+               !llvm::AddOverflow(elements, way, elements);
+  }
+
+  bool isWithin(int64_t limit) const { return isKnown && elements <= limit; }
+
+private:
+  int64_t elements;
+  bool isKnown = true;
+};
+
+/// How an operand or the result is stored: rows of `columns` elements, `ld`
+/// apart, and matrices `stride` apart along the last axis of the batch.
+struct Matrices {
+  StringRef name;
+  Value buffer; ///< null where an epilogue gets the result
+  int64_t offset, rows, columns, ld, stride;
+  std::optional<ArrayRef<int64_t>> outer;
+};
+} // namespace
+
+/// The elements of the whole result; nothing where they are no number.
+static std::optional<int64_t> countResults(plan::MatMulOp op) {
+  SmallVector<int64_t> extents = {static_cast<int64_t>(op.getBatch()),
+                                  static_cast<int64_t>(op.getM()),
+                                  static_cast<int64_t>(op.getN())};
+  llvm::append_range(extents, op.getOuter().value_or(ArrayRef<int64_t>()));
+  int64_t elements = 1;
+  for (int64_t extent : extents)
+    if (extent < 1 || llvm::MulOverflow(elements, extent, elements))
+      return std::nullopt;
+  return elements;
+}
+
+static LogicalResult verifyMatrices(plan::MatMulOp op,
+                                    const Matrices &matrices) {
+  std::optional<int64_t> results = countResults(op);
+  if (!results)
+    return op.emitOpError("expected extents of at least 1, and a result whose "
+                          "elements can be counted");
+  // From the first row of the first matrix to the last of the last.
+  Reach reach(matrices.columns);
+  reach.addAxis(2, matrices.offset);
+  reach.addAxis(matrices.rows, matrices.ld);
+  reach.addAxis(op.getBatch(), matrices.stride);
+  if (op.getOuter())
+    for (auto [extent, stride] :
+         llvm::zip_equal(*op.getOuter(), *matrices.outer))
+      reach.addAxis(extent, stride);
+  // All of it is memory of the buffer.
+  int64_t limit =
+      matrices.buffer
+          ? cast<MemRefType>(matrices.buffer.getType()).getNumElements()
+          : *results;
+  if (matrices.ld >= matrices.columns && reach.isWithin(limit))
+    return success();
+  return op.emitOpError("expected the matrices of ")
+         << matrices.name << " to lie within " << limit << " elements";
+}
+
+LogicalResult mpc::plan::verifyBounds(plan::MatMulOp op) {
+  const int64_t m = op.getM(), n = op.getN(), k = op.getK();
+  const bool transA = op.getTransA(), transB = op.getTransB();
+  const int64_t offsetA = op.getOffsetA(), offsetB = op.getOffsetB();
+  const int64_t lda = op.getLda(), ldb = op.getLdb(), ldc = op.getLdc();
+  const int64_t strideA = op.getStrideA(), strideB = op.getStrideB(),
+                strideC = op.getStrideC();
+  // As they are stored: a of m x k, or transposed.
+  const Matrices all[] = {
+      {"a", op.getA(), offsetA, transA ? k : m, transA ? m : k, lda, strideA,
+       op.getOuterStridesA()},
+      {"b", op.getB(), offsetB, transB ? n : k, transB ? k : n, ldb, strideB,
+       op.getOuterStridesB()},
+      {"c", op.getC(), 0, m, n, ldc, strideC, op.getOuterStridesC()}};
+  return success(llvm::all_of(all, [&](const Matrices &matrices) {
+    return succeeded(verifyMatrices(op, matrices));
+  }));
+}
