@@ -192,6 +192,64 @@ def test_running_variance(tmp_path, producer, flags, unbiased):
     np.testing.assert_allclose(after["bn.mean"], mean, rtol=1e-12)
 
 
+def shared_layer_nodes():
+    """One layer called on x and on its own output times 2, as PyTorch's
+    exporter writes it: the second call reads Identities of the statistics."""
+    layer = ["bn.weight", "bn.bias"]
+    return [
+        batch_norm(17, ["x", *layer, "bn.mean", "bn.var"], "first"),
+        helper.make_node("Identity", ["bn.mean"], ["getitem_3"]),
+        helper.make_node("Identity", ["bn.var"], ["getitem_4"]),
+        helper.make_node("Mul", ["first", "two"], ["doubled"]),
+        helper.make_node(
+            "BatchNormalization",
+            ["doubled", *layer, "getitem_3", "getitem_4"],
+            ["second", "m2", "v2"],
+            training_mode=1,
+            momentum=MOMENTUM,
+        ),
+        helper.make_node("Gemm", ["second", "fc.weight"], ["y"]),
+    ]
+
+
+def test_second_call_of_a_layer_goes_on_from_the_first(tmp_path):
+    random = np.random.default_rng(0)
+    values = {
+        "bn.weight": random.uniform(0.5, 2, size=CHANNELS),
+        "bn.bias": random.normal(size=CHANNELS),
+        "bn.mean": random.normal(size=CHANNELS),
+        "bn.var": random.uniform(0.5, 2, size=CHANNELS),
+        "fc.weight": random.normal(size=(CHANNELS, 1)),
+        "two": np.array(2.0),
+    }
+    model = mpctest.make_model(
+        shared_layer_nodes(),
+        {"x": (np.float64, ["N", CHANNELS])},
+        {"y": (np.float64, ["N", 1])},
+        values,
+        17,
+    )
+    data = {"x": random.normal(size=(4, CHANNELS)) * 3 + 1}
+    data["target"] = random.normal(size=(4, 1))
+    _, after = mpctest.train(
+        model,
+        data,
+        tmp_path,
+        *("--loss", "mse", "--batch-size", "4", "--max-steps", "1"),
+        *("--lr", "0", "--precision", "64-true"),
+    )
+    # Each call takes up the statistics of its own input.
+    mean, var, x = values["bn.mean"], values["bn.var"], data["x"]
+    for _ in range(2):
+        mean = MOMENTUM * mean + (1 - MOMENTUM) * x.mean(0)
+        var = MOMENTUM * var + (1 - MOMENTUM) * x.var(0)
+        normal = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)
+        x = 2 * (normal * values["bn.weight"] + values["bn.bias"])
+    np.testing.assert_allclose(after["bn.mean"], mean, rtol=1e-10)
+    np.testing.assert_allclose(after["bn.var"], var, rtol=1e-10)
+    assert not {"getitem_3", "getitem_4"} & set(after)
+
+
 #
 # Frozen layers
 #

@@ -26,6 +26,8 @@ struct ImportedValue {
   std::optional<Role> stateRole;
   /// The ONNX name of the state that an Identity renamed to this value.
   std::string aliasOf;
+  /// The running statistic that it is an Identity of; empty where it is none.
+  std::string statisticOf;
   /// Its node could not be imported; nodes that read it are passed over.
   bool failed = false;
   /// The only op that may read it, where its form is mpc's and not ONNX's:

@@ -14,20 +14,45 @@ using namespace mpc::onnx_frontend;
 // BatchNormalization
 //===----------------------------------------------------------------------===//
 
-// The variable behind input `index`, if it is one.
+// The variable behind input `index`, or that which it is an Identity of, if it
+// is one.
 static VariableOp findState(NodeImporter &node, unsigned index) {
-  return node.getFunction().getModule().findVariable(node.getInputName(index));
+  const std::string name = node.getInputName(index).str();
+  const std::string &origin = node.getFunction().lookup(name).aliasOf;
+  return node.getFunction().getModule().findVariable(origin.empty() ? name
+                                                                    : origin);
+}
+
+// Whether a BatchNormalization with this scale and bias reads `statistic`.
+static bool isReadBySameLayer(Value statistic, Value scale, Value bias) {
+  return llvm::any_of(statistic.getUsers(), [&](Operation *user) {
+    return isa<BatchNormOp, BatchNormInferenceOp>(user) &&
+           user->getOperand(1) == scale && user->getOperand(2) == bias;
+  });
 }
 
 // Input, scale, bias, mean and variance; an initializer read as one of the last
 // two is state of that role. Exporters merge initializers that are equal, as
 // all statistics are before training, and give each reader an Identity of the
-// one; statistics are each node's own nevertheless.
+// one; statistics are each layer's own nevertheless. A second call of one
+// layer, with its scale and bias, reads an Identity too, and that is the
+// layer's.
 static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
+  const Value scale = node.operand(1), bias = node.operand(2);
   for (unsigned index : {3, 4}) {
     ImportedValue &entry = node.getFunction().lookup(node.getInputName(index));
     if (entry.value || !entry.constant || !entry.stateRole)
       continue;
+    // Constants may be one for several layers, which say nothing then.
+    const Value origin =
+        entry.statisticOf.empty()
+            ? Value()
+            : node.getFunction().lookup(entry.statisticOf).value;
+    if (origin && isa<BlockArgument>(scale) &&
+        isReadBySameLayer(origin, scale, bias)) {
+      entry.aliasOf = entry.statisticOf;
+      continue;
+    }
     entry.stateRole = Role::Statistic;
     entry.aliasOf.clear();
   }

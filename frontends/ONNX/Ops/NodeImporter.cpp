@@ -194,8 +194,13 @@ LogicalResult NodeImporter::defineAlias() {
   ImportedValue &alias = function.values[node.output(0)];
   alias.constant = source.constant;
   alias.stateRole = source.stateRole;
-  // What starts equal to a statistic is not bound to follow it.
-  if (!function.statistics.contains(name))
+  // What starts equal to a statistic is not bound to follow it; of one layer's
+  // second call it is the same.
+  if (!source.statisticOf.empty())
+    alias.statisticOf = source.statisticOf;
+  else if (function.statistics.contains(name))
+    alias.statisticOf = std::move(name);
+  else
     alias.aliasOf = std::move(name);
   return success();
 }
