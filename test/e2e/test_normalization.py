@@ -4,6 +4,8 @@ kept, and that what is written runs as it was evaluated.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import functools
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -248,6 +250,51 @@ def test_second_call_of_a_layer_goes_on_from_the_first(tmp_path):
     np.testing.assert_allclose(after["bn.mean"], mean, rtol=1e-10)
     np.testing.assert_allclose(after["bn.var"], var, rtol=1e-10)
     assert not {"getitem_3", "getitem_4"} & set(after)
+
+
+def test_layers_whose_equal_parameters_were_merged_keep_statistics(tmp_path):
+    random = np.random.default_rng(1)
+    merged = ("bn.weight", "bn.bias", "bn.mean", "bn.var")
+    values = {name: np.full(CHANNELS, i % 3 == 0) for i, name in enumerate(merged)}
+    values["fc.weight"] = random.normal(size=(CHANNELS, 1))
+    # Before training all of two layers is equal: the second reads Identities.
+    second = [name.replace("bn", "bn2") for name in merged]
+    nodes = [
+        helper.make_node("Identity", [name], [copy])
+        for name, copy in zip(merged, second)
+    ]
+    norm = functools.partial(
+        *(helper.make_node, "BatchNormalization"),
+        training_mode=1,
+        momentum=MOMENTUM,
+    )
+    nodes += [
+        norm(["x", *merged], ["first", "mean1", "var1"]),
+        helper.make_node("Relu", ["first"], ["relu"]),
+        norm(["relu", *second], ["last", "mean2", "var2"]),
+        helper.make_node("MatMul", ["last", "fc.weight"], ["y"]),
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float64, ["N", CHANNELS])},
+        {"y": (np.float64, ["N", 1])},
+        {name: value.astype(np.float64) for name, value in values.items()},
+        17,
+    )
+    data = {"x": random.normal(size=(4, CHANNELS)) * 3 + 1}
+    data["target"] = random.normal(size=(4, 1))
+    _, after = mpctest.train(
+        model,
+        data,
+        tmp_path,
+        *("--loss", "mse", "--batch-size", "4", "--max-steps", "1"),
+        *("--lr", "0", "--precision", "64-true"),
+    )
+    # The first layer's have taken up its own input alone.
+    mean = (1 - MOMENTUM) * data["x"].mean(0)
+    var = MOMENTUM + (1 - MOMENTUM) * data["x"].var(0)
+    np.testing.assert_allclose(after["bn.mean"], mean, rtol=1e-10)
+    np.testing.assert_allclose(after["bn.var"], var, rtol=1e-10)
 
 
 #

@@ -35,10 +35,13 @@ static bool isReadBySameLayer(Value statistic, Value scale, Value bias) {
 // two is state of that role. Exporters merge initializers that are equal, as
 // all statistics are before training, and give each reader an Identity of the
 // one; statistics are each layer's own nevertheless. A second call of one
-// layer, with its scale and bias, reads an Identity too, and that is the
-// layer's.
+// layer reads Identities of statistics too, but scale and bias by their names:
+// those statistics are the layer's.
 static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
   const Value scale = node.operand(1), bias = node.operand(2);
+  const bool isNamed = llvm::all_of(ArrayRef<unsigned>{1, 2}, [&](unsigned i) {
+    return node.getFunction().lookup(node.getInputName(i)).aliasOf.empty();
+  });
   for (unsigned index : {3, 4}) {
     ImportedValue &entry = node.getFunction().lookup(node.getInputName(index));
     if (entry.value || !entry.constant || !entry.stateRole)
@@ -48,7 +51,7 @@ static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
         entry.statisticOf.empty()
             ? Value()
             : node.getFunction().lookup(entry.statisticOf).value;
-    if (origin && isa<BlockArgument>(scale) &&
+    if (origin && isNamed && isa<BlockArgument>(scale) &&
         isReadBySameLayer(origin, scale, bias)) {
       entry.aliasOf = entry.statisticOf;
       continue;
