@@ -157,11 +157,21 @@ static LogicalResult foldNonZero(NodeImporter &node) {
 }
 
 static LogicalResult foldRange(NodeImporter &node) {
-  Type element = node.constant(0)->type.getElementType();
-  for (unsigned i : {0, 1, 2})
-    if (node.constant(i)->getNumElements() != 1 ||
-        node.constant(i)->type.getElementType() != element)
-      return node.invalid("expected scalars of one type as range");
+  const Type element = node.constant(0)->type.getElementType();
+  std::string types;
+  llvm::raw_string_ostream list(types);
+  bool isOneType = true;
+  for (unsigned i : {0, 1, 2}) {
+    if (node.constant(i)->getNumElements() != 1)
+      return node.invalid("expected scalars as start, limit and delta");
+    const Type own = node.constant(i)->type.getElementType();
+    list << (i == 0 ? "" : ", ") << own;
+    isOneType &= own == element;
+  }
+  if (!isOneType)
+    return node.invalid("start, limit and delta are of several types (" +
+                        types +
+                        "); give torch.arange floats or integers alone");
   return isa<FloatType>(element) ? foldFloatRange(node)
                                  : foldIntegerRange(node);
 }
