@@ -214,6 +214,27 @@ def shared_layer_nodes():
     ]
 
 
+def take_a_step(nodes, values, random, folder):
+    """A step on one batch that changes statistics alone; that batch, and the
+    state after the step."""
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float64, ["N", CHANNELS])},
+        {"y": (np.float64, ["N", 1])},
+        values,
+        17,
+    )
+    x = random.normal(size=(4, CHANNELS)) * 3 + 1
+    _, after = mpctest.train(
+        model,
+        {"x": x, "target": random.normal(size=(4, 1))},
+        folder,
+        *("--loss", "mse", "--batch-size", "4", "--max-steps", "1"),
+        *("--lr", "0", "--precision", "64-true"),
+    )
+    return x, after
+
+
 def test_second_call_of_a_layer_goes_on_from_the_first(tmp_path):
     random = np.random.default_rng(0)
     values = {
@@ -224,24 +245,9 @@ def test_second_call_of_a_layer_goes_on_from_the_first(tmp_path):
         "fc.weight": random.normal(size=(CHANNELS, 1)),
         "two": np.array(2.0),
     }
-    model = mpctest.make_model(
-        shared_layer_nodes(),
-        {"x": (np.float64, ["N", CHANNELS])},
-        {"y": (np.float64, ["N", 1])},
-        values,
-        17,
-    )
-    data = {"x": random.normal(size=(4, CHANNELS)) * 3 + 1}
-    data["target"] = random.normal(size=(4, 1))
-    _, after = mpctest.train(
-        model,
-        data,
-        tmp_path,
-        *("--loss", "mse", "--batch-size", "4", "--max-steps", "1"),
-        *("--lr", "0", "--precision", "64-true"),
-    )
+    x, after = take_a_step(shared_layer_nodes(), values, random, tmp_path)
     # Each call takes up the statistics of its own input.
-    mean, var, x = values["bn.mean"], values["bn.var"], data["x"]
+    mean, var = values["bn.mean"], values["bn.var"]
     for _ in range(2):
         mean = MOMENTUM * mean + (1 - MOMENTUM) * x.mean(0)
         var = MOMENTUM * var + (1 - MOMENTUM) * x.var(0)
@@ -274,25 +280,11 @@ def test_layers_whose_equal_parameters_were_merged_keep_statistics(tmp_path):
         norm(["relu", *second], ["last", "mean2", "var2"]),
         helper.make_node("MatMul", ["last", "fc.weight"], ["y"]),
     ]
-    model = mpctest.make_model(
-        nodes,
-        {"x": (np.float64, ["N", CHANNELS])},
-        {"y": (np.float64, ["N", 1])},
-        {name: value.astype(np.float64) for name, value in values.items()},
-        17,
-    )
-    data = {"x": random.normal(size=(4, CHANNELS)) * 3 + 1}
-    data["target"] = random.normal(size=(4, 1))
-    _, after = mpctest.train(
-        model,
-        data,
-        tmp_path,
-        *("--loss", "mse", "--batch-size", "4", "--max-steps", "1"),
-        *("--lr", "0", "--precision", "64-true"),
-    )
+    values = {name: value.astype(np.float64) for name, value in values.items()}
+    x, after = take_a_step(nodes, values, random, tmp_path)
     # The first layer's have taken up its own input alone.
-    mean = (1 - MOMENTUM) * data["x"].mean(0)
-    var = MOMENTUM + (1 - MOMENTUM) * data["x"].var(0)
+    mean = (1 - MOMENTUM) * x.mean(0)
+    var = MOMENTUM + (1 - MOMENTUM) * x.var(0)
     np.testing.assert_allclose(after["bn.mean"], mean, rtol=1e-10)
     np.testing.assert_allclose(after["bn.var"], var, rtol=1e-10)
 

@@ -26,7 +26,8 @@ import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).parent.parent.parent
+from plans import ROOT, bytes_of, split_options
+
 STEPS = r"plan\.(?:launch|matmul|conv|copy)\b(.*)"
 
 
@@ -34,21 +35,11 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mpc", default=ROOT / "build" / "bin" / "mpc")
     parser.add_argument("models", nargs="+", type=pathlib.Path)
-    arguments, options = sys.argv[1:], []
-    if "--" in arguments:
-        place = arguments.index("--")
-        arguments, options = arguments[:place], arguments[place + 1 :]
+    arguments, options = split_options(sys.argv[1:])
     parsed = parser.parse_args(arguments)
     if len(parsed.models) > 2:
         parser.error("expected one model, or one and a deeper one")
     return parsed, options
-
-
-def bytes_of(type):
-    """`8x128xbf16` takes 2048 bytes; `i1` and the like a byte an element."""
-    *extents, element = type.split("x")
-    bits = max(8, int(re.search(r"\d+", element)[0]))
-    return math.prod(map(int, extents)) * bits // 8
 
 
 Loop = collections.namedtuple("Loop", "indent count is_parallel")

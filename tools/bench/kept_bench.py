@@ -21,7 +21,8 @@ import tempfile
 import numpy as np
 from onnx import numpy_helper, save
 
-from deep_bench import ROOT, Graph
+from deep_bench import Graph
+from plans import ROOT, bytes_of
 
 OPTIONS = "--loss softmax_cross_entropy --optimizer adamw"
 OPTIONS += " --precision bf16-mixed --target x86-64-v3"
@@ -158,15 +159,6 @@ MODELS = {
     "bottleneck": bottleneck,
     "digits-cnn": ROOT / "test" / "data" / "models" / "digits-cnn.onnx",
 }
-
-BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "i1": 8, "index": 64}
-
-
-def bytes_of(type):
-    *extents, element = type.split("x")
-    bits = BITS.get(element) or int(element.lstrip("iu"))
-    return int(np.prod([int(e) for e in extents], initial=1)) * bits // 8
-
 
 class Step:
     """The steps of @step and the arena's buffers that each touches."""

@@ -17,7 +17,8 @@ import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).parent.parent.parent
+from plans import ROOT, split_options
+
 OPTIONS = "--optimizer adamw --precision bf16-mixed"
 TARGETS = "x86-64-v4,sm_90"
 
@@ -32,10 +33,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mpc", default=ROOT / "build" / "bin" / "mpc")
     parser.add_argument("--targets", default=TARGETS)
-    arguments, options = sys.argv[1:], []
-    if "--" in arguments:
-        place = arguments.index("--")
-        arguments, options = arguments[:place], arguments[place + 1 :]
+    arguments, options = split_options(sys.argv[1:])
     parser.add_argument("models", nargs="+", type=pathlib.Path)
     return parser.parse_args(arguments), options
 

@@ -157,6 +157,7 @@ static LogicalResult foldNonZero(NodeImporter &node) {
 }
 
 static LogicalResult foldRange(NodeImporter &node) {
+  // Three scalars of one type: PyTorch exports arange(1, 9.) with two.
   const Type element = node.constant(0)->type.getElementType();
   std::string types;
   llvm::raw_string_ostream list(types);
