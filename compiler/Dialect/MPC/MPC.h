@@ -4,6 +4,7 @@
 #ifndef MPC_COMPILER_DIALECT_MPC_MPC_H
 #define MPC_COMPILER_DIALECT_MPC_MPC_H
 
+#include "compiler/Dialect/MPC/KernelKind.h"
 #include "compiler/Dialect/MPC/Words.h"
 #include "compiler/Interfaces/BodyOpInterface.h"
 #include "compiler/Interfaces/ContractionOpInterface.h"
