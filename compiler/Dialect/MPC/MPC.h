@@ -102,6 +102,11 @@ template <typename ConcreteOp>
 class NormalizationGradTrait
     : public mlir::OpTrait::TraitBase<ConcreteOp, NormalizationGradTrait> {};
 
+namespace formulas {
+/// What the row of Formulas.def says of an op in 16 bits.
+OpPolicy getDefaultPolicy(llvm::StringRef op);
+} // namespace formulas
+
 } // namespace mpc
 
 #include "compiler/Dialect/MPC/MPCDialect.h.inc"
