@@ -3,6 +3,8 @@
 
 #include "compiler/Interfaces/PrecisionOpInterface.cpp.inc"
 
+#include "compiler/Interfaces/PrecisionClass.cpp.inc"
+
 #include <cmath>
 
 using namespace mlir;

@@ -10,7 +10,8 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
   let cppNamespace = "::mpc";
   let description = [{
     An op whose types the Precision stage decides. Which class the op is of is
-    not its own affair but the policy's, under the op's key; here stands only
+    the policy's affair, under the op's key; the op's definition says what the
+    default policy has there (compiler/Dialect/MPC/MPCPolicy.td). Here stands
     what follows from what the op computes.
   }];
   let methods = [

@@ -10,10 +10,10 @@ using namespace mpc;
 
 const KernelHero &KernelHero::get(KernelKind kind) {
   switch (kind) {
-#define MPC_HERO(KIND)                                                         \
+#define MPC_KERNEL_KIND(KIND, WORD)                                            \
   case KernelKind::KIND:                                                       \
     return heroes::get##KIND();
-#include "compiler/Kernels/Heroes/Heroes.def"
+#include "compiler/Dialect/MPC/KernelKinds.def"
   }
   llvm_unreachable("an unknown kind");
 }
@@ -22,7 +22,7 @@ std::optional<KernelKind> KernelHero::findKind(Operation *op) {
   auto candidate = dyn_cast<RegionOpInterface>(op);
   if (!candidate)
     return std::nullopt;
-  for (uint32_t i = 0; i <= getMaxEnumValForKernelKind(); ++i) {
+  for (size_t i = 0; i < std::size(Words<KernelKind>::list); ++i) {
     auto kind = static_cast<KernelKind>(i);
     const KernelHero &hero = get(kind);
     if (hero.getRole() == candidate.getRegionRole() && hero.isHero(op))

@@ -1,8 +1,8 @@
 // A kind of kernel: the op that makes a kernel be of the kind, what may stand
 // beside it, and how the kernel's work is divided.
 //
-// One file of Heroes/ per kind, one line in Heroes/Heroes.def. How the loops of
-// a kind are written is Codegen's: emit<Kind> in Codegen/Kernels.
+// One file of Heroes/ per kind, one line in Dialect/MPC/KernelKinds.def. How
+// the loops of a kind are written is Codegen's: emit<Kind> in Codegen/Kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_KERNELHERO_H

@@ -14,7 +14,6 @@
 
 using namespace mlir;
 using namespace mpc;
-using amp::PrecisionClass;
 using amp::Reason;
 
 namespace {

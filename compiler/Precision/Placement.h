@@ -22,7 +22,7 @@ namespace mpc {
 struct PlacementNode {
   enum class Pin { None, Low, High };
 
-  amp::PrecisionClass precisionClass;
+  PrecisionClass precisionClass;
   Pin pin = Pin::None;
   /// Why it is pinned; meaningless where it is not.
   amp::Reason pinReason = amp::Reason::Mode;

@@ -13,7 +13,6 @@
 
 using namespace mlir;
 using namespace mpc;
-using amp::PrecisionClass;
 
 // An error "PATH: WHERE: WHAT".
 static llvm::Error reject(const llvm::Twine &where, const llvm::Twine &what) {
@@ -50,7 +49,7 @@ readClass(const llvm::json::Object &object, StringRef where, StringRef key) {
   std::string word;
   if (llvm::Error error = readString(object, where, key, word))
     return error;
-  if (auto parsed = amp::symbolizePrecisionClass(word))
+  if (auto parsed = symbolizePrecisionClass(word))
     return *parsed;
   return reject(where, key +
                            ": expected allow, infer, deny or clear, found \"" +
@@ -197,7 +196,7 @@ static llvm::Error checkFixed(StringRef where, StringRef key,
                                   "found "
                                 : "expected allow, infer, deny or clear, "
                                   "found ") +
-                           amp::stringifyPrecisionClass(found));
+                           stringifyPrecisionClass(found));
 }
 
 // Reads the classes, unbounded and reason of a row.

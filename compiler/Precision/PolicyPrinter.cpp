@@ -5,7 +5,6 @@
 
 using namespace mlir;
 using namespace mpc;
-using amp::PrecisionClass;
 namespace json = llvm::json;
 
 // The operands or results that `keeps` says yes to; all is a word.
@@ -64,8 +63,8 @@ static void printRow(json::OStream &os, StringRef op,
   addGiven("onnx");
   addGiven("follows");
   if (!follows) {
-    os.attribute("fp16", amp::stringifyPrecisionClass(entry.precisionClass));
-    os.attribute("bf16", amp::stringifyPrecisionClass(other.precisionClass));
+    os.attribute("fp16", stringifyPrecisionClass(entry.precisionClass));
+    os.attribute("bf16", stringifyPrecisionClass(other.precisionClass));
   }
   addGiven("accumulate");
   if (!follows && entry.unbounded)
@@ -86,7 +85,7 @@ static void printRule(json::OStream &os, const PolicyRule &rule) {
   addText("op", rule.op);
   addText("node", rule.node);
   addText("type", rule.type);
-  os.attribute("class", amp::stringifyPrecisionClass(rule.precisionClass));
+  os.attribute("class", stringifyPrecisionClass(rule.precisionClass));
   if (rule.unbounded)
     os.attribute("unbounded", *rule.unbounded);
   addText("reason", rule.why);

@@ -1,102 +1,109 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PolicyTable.h"
 
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include <tuple>
+
 using namespace mlir;
 using namespace mpc;
-using amp::PrecisionClass;
 
 namespace {
-struct AliasRow {
-  llvm::StringLiteral op, onnx;
+struct PolicyTable {
+  std::vector<PolicyRow> rows;
+  std::vector<PolicyFollower> followers;
 };
 } // namespace
 
-static constexpr PolicyRow tableRows[] = {
-#define MPC_POLICY(OP, ONNX, FP16, BF16, UNBOUNDED, OPERANDS, RESULTS, WHY)    \
-  {#OP,                                                                        \
-   ONNX,                                                                       \
-   PrecisionClass::FP16,                                                       \
-   PrecisionClass::BF16,                                                       \
-   UNBOUNDED,                                                                  \
-   OPERANDS,                                                                   \
-   RESULTS,                                                                    \
-   WHY},
-#include "compiler/Precision/DefaultPolicy.def"
-#define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
-                    BNAME, B, FORMULA)                                         \
-  {#MNEMONIC, ONNX, PrecisionClass::FP16, PrecisionClass::BF16, false, 0,      \
-   0,         WHY},
-#include "compiler/Dialect/MPC/Formulas.def"
-};
+static void add(PolicyTable &table, StringRef op, OpPolicy policy) {
+  table.rows.push_back({std::move(policy), op});
+}
 
-static constexpr PolicyFollower followerRows[] = {
-#define MPC_POLICY_FOLLOWS(OP, LEADER, OPERANDS, RESULTS)                      \
-  {#OP, #LEADER, OPERANDS, RESULTS},
-#include "compiler/Precision/DefaultPolicy.def"
-};
+static void add(PolicyTable &table, StringRef op, FollowedPolicy policy) {
+  table.followers.push_back({policy, op});
+}
 
-static constexpr AliasRow aliasRows[] = {
-#define MPC_POLICY_ALIAS(OP, ONNX) {#OP, ONNX},
-#include "compiler/Precision/DefaultPolicy.def"
-};
+// What the definition of an op says; nothing of most that stand in no graph,
+// such as mpc.variable.
+template <typename Op>
+static void addOp(PolicyTable &table) {
+  if constexpr (Op::template hasTrait<PolicyTrait>())
+    add(table, Op::getOperationName().split('.').second,
+        Op::getDefaultPolicy());
+}
 
-ArrayRef<PolicyRow> mpc::getPolicyRows() { return tableRows; }
+template <typename... Ops>
+static PolicyTable buildTable() {
+  PolicyTable table;
+  (addOp<Ops>(table), ...);
+  // Readers look for what goes low, or for an op.
+  llvm::sort(table.rows, [](const PolicyRow &a, const PolicyRow &b) {
+    return std::tie(a.fp16, a.bf16, a.op) < std::tie(b.fp16, b.bf16, b.op);
+  });
+  llvm::sort(table.followers,
+             [](const PolicyFollower &a, const PolicyFollower &b) {
+               return a.op < b.op;
+             });
+  return table;
+}
 
-ArrayRef<PolicyFollower> mpc::getPolicyFollowers() { return followerRows; }
+static const PolicyTable &getTable() {
+  static const PolicyTable table = buildTable<
+#define GET_OP_LIST
+#include "compiler/Dialect/MPC/MPCOps.cpp.inc"
+      >();
+  return table;
+}
+
+ArrayRef<PolicyRow> mpc::getPolicyRows() { return getTable().rows; }
+
+ArrayRef<PolicyFollower> mpc::getPolicyFollowers() {
+  return getTable().followers;
+}
+
+// The row, or what follows one, of the op `key`; null where it is none.
+template <typename Row>
+static const Row *find(ArrayRef<Row> rows, StringRef key) {
+  const Row *row =
+      llvm::find_if(rows, [&](const Row &row) { return row.op == key; });
+  return row == rows.end() ? nullptr : row;
+}
 
 StringRef mpc::resolvePolicyKey(StringRef name) {
-  for (const PolicyRow &row : tableRows)
-    if (name == row.op || (!row.onnx.empty() && name == row.onnx))
+  for (const PolicyRow &row : getPolicyRows())
+    if (name == row.op || llvm::is_contained(row.onnx, name))
       return row.op;
-  for (const PolicyFollower &row : followerRows)
-    if (name == row.op)
-      return row.op;
-  for (const AliasRow &row : aliasRows)
-    if (name == row.onnx)
-      return row.op;
-  return {};
+  const PolicyFollower *follower = find(getPolicyFollowers(), name);
+  return follower ? follower->op : StringRef();
 }
 
 std::vector<std::string> mpc::getPolicyNames() {
   std::vector<std::string> names;
-  for (const PolicyRow &row : tableRows) {
+  for (const PolicyRow &row : getPolicyRows()) {
     names.push_back(row.op.str());
-    if (!row.onnx.empty())
-      names.push_back(row.onnx.str());
+    names.insert(names.end(), row.onnx.begin(), row.onnx.end());
   }
-  for (const PolicyFollower &row : followerRows)
+  for (const PolicyFollower &row : getPolicyFollowers())
     names.push_back(row.op.str());
-  for (const AliasRow &row : aliasRows)
-    names.push_back(row.onnx.str());
   return names;
 }
 
 StringRef mpc::getPolicyLeader(StringRef key) {
-  for (const PolicyFollower &row : followerRows)
-    if (key == row.op)
-      return row.leader;
-  return key;
+  const PolicyFollower *follower = find(getPolicyFollowers(), key);
+  return follower ? follower->leader : key;
 }
 
-std::vector<StringRef> mpc::getONNXNames(StringRef key) {
-  std::vector<StringRef> names;
-  for (const PolicyRow &row : tableRows)
-    if (key == row.op && !row.onnx.empty())
-      names.push_back(row.onnx);
-  for (const AliasRow &row : aliasRows)
-    if (key == row.op)
-      names.push_back(row.onnx);
-  return names;
+ArrayRef<StringRef> mpc::getONNXNames(StringRef key) {
+  const PolicyRow *row = find(getPolicyRows(), key);
+  return row ? ArrayRef<StringRef>(row->onnx) : ArrayRef<StringRef>();
 }
 
 // The masks of operands and results of `key` that stay fp32.
 static std::pair<unsigned, unsigned> getMasks(StringRef key) {
-  for (const PolicyRow &row : tableRows)
-    if (key == row.op)
-      return {row.fp32Operands, row.fp32Results};
-  for (const PolicyFollower &row : followerRows)
-    if (key == row.op)
-      return {row.fp32Operands, row.fp32Results};
+  if (const PolicyRow *row = find(getPolicyRows(), key))
+    return {row->fp32Operands, row->fp32Results};
+  if (const PolicyFollower *row = find(getPolicyFollowers(), key))
+    return {row->fp32Operands, row->fp32Results};
   return {0, 0};
 }
 

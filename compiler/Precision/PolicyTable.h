@@ -1,10 +1,10 @@
-// The rows of the default precision policy (DefaultPolicy.def).
+// The rows of the default precision policy, each said by its op (MPCPolicy.td).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_POLICYTABLE_H
 #define MPC_COMPILER_PRECISION_POLICYTABLE_H
 
-#include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Interfaces/PrecisionOpInterface.h"
 
 #include <string>
 #include <vector>
@@ -12,22 +12,17 @@
 namespace mpc {
 
 /// The classes of an op, by the low type.
-struct PolicyRow {
-  /// mpc's name, and ONNX's where it has one.
-  llvm::StringLiteral op, onnx;
-  amp::PrecisionClass fp16, bf16;
-  bool unbounded;
-  /// Bit i: operand or result i stays fp32 whatever the class.
-  unsigned fp32Operands, fp32Results;
-  llvm::StringLiteral why;
+struct PolicyRow : OpPolicy {
+  /// mpc's name.
+  llvm::StringRef op;
 };
 
 /// An op of the classes of another one: a gradient.
-struct PolicyFollower {
-  llvm::StringLiteral op, leader;
-  unsigned fp32Operands, fp32Results;
+struct PolicyFollower : FollowedPolicy {
+  llvm::StringRef op;
 };
 
+/// All rows, class by class, and in the order of their names within a class.
 llvm::ArrayRef<PolicyRow> getPolicyRows();
 llvm::ArrayRef<PolicyFollower> getPolicyFollowers();
 
@@ -35,7 +30,7 @@ llvm::ArrayRef<PolicyFollower> getPolicyFollowers();
 llvm::StringRef getPolicyLeader(llvm::StringRef key);
 
 /// All names that ONNX has for an op.
-std::vector<llvm::StringRef> getONNXNames(llvm::StringRef key);
+llvm::ArrayRef<llvm::StringRef> getONNXNames(llvm::StringRef key);
 
 /// The mpc key of an ONNX or mpc op name; empty where no row has it. Several
 /// rows never share a name.

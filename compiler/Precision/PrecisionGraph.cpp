@@ -18,7 +18,6 @@
 
 using namespace mlir;
 using namespace mpc;
-using amp::PrecisionClass;
 using amp::Reason;
 using Pin = PlacementNode::Pin;
 

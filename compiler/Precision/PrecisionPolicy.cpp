@@ -5,7 +5,6 @@
 
 using namespace mlir;
 using namespace mpc;
-using amp::PrecisionClass;
 
 namespace {
 struct PresetRow {

@@ -21,7 +21,7 @@ namespace mpc {
 
 /// One row of the table, as it holds for one low type.
 struct PolicyEntry {
-  amp::PrecisionClass precisionClass;
+  PrecisionClass precisionClass;
   bool unbounded = false;
   /// "default:gemm", "preset:torch:exp", "policy:2".
   std::string rule;
@@ -36,7 +36,7 @@ struct PolicyRule {
   std::string node;
   /// "fp16" or "bf16"; empty: either.
   std::string type;
-  amp::PrecisionClass precisionClass;
+  PrecisionClass precisionClass;
   std::optional<bool> unbounded;
   std::string why;
 };

@@ -136,7 +136,7 @@ static LogicalResult checkOps(Block &body, KernelKind kind) {
       continue;
     if (!mayHold(kind, &op))
       return op.emitOpError("cannot be part of a kernel of kind '")
-             << stringifyKernelKind(kind) << "'";
+             << stringify(kind) << "'";
     // What they compute must be known too.
     if (hasRole(&op, RegionRole::Elementwise) && !hasFormula(&op))
       return op.emitOpError("has no formula to generate code from");
@@ -153,10 +153,10 @@ static LogicalResult emitLoops(KernelKind kind, KernelContext &context) {
   if (isSegmented(context.kernel))
     return emitSegments(context);
   switch (kind) {
-#define MPC_HERO(KIND)                                                         \
+#define MPC_KERNEL_KIND(KIND, WORD)                                            \
   case KernelKind::KIND:                                                       \
     return emit##KIND(context);
-#include "compiler/Kernels/Heroes/Heroes.def"
+#include "compiler/Dialect/MPC/KernelKinds.def"
   }
   llvm_unreachable("unknown kernel kind");
 }

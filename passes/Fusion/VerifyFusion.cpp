@@ -28,7 +28,7 @@ static LogicalResult verifyHero(Operation *op, KernelKind kind) {
     return success();
   return op->emitOpError("expected a reduction over ")
          << (kind == KernelKind::RowReduce ? "the last" : "leading")
-         << " axes in a region of kind \"" << stringifyKernelKind(kind) << "\"";
+         << " axes in a region of kind \"" << stringify(kind) << "\"";
 }
 
 // What an op reads at places of its own cannot be computed in its kernel.
@@ -57,7 +57,7 @@ static LogicalResult verifyRegion(RegionOp region) {
     ++ops;
     if (!mayHold(kind, &op))
       return op.emitOpError("does not belong in a region of kind \"")
-             << stringifyKernelKind(kind) << "\"";
+             << stringify(kind) << "\"";
     if (failed(verifyTable(&op)))
       return failure();
     if (!hasRole(&op, hero.getRole()))

@@ -4,7 +4,7 @@
 #ifndef MPC_COMPILER_DIALECT_AMP_AMP_H
 #define MPC_COMPILER_DIALECT_AMP_AMP_H
 
-#include "compiler/Interfaces/RegionOpInterface.h"
+#include "compiler/Interfaces/PrecisionOpInterface.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"

@@ -41,19 +41,6 @@ def AMP_LossScale : AMP_Enum<"LossScale", "how a loss is scaled", [
 ]>;
 def AMP_LossScaleAttr : AMP_EnumAttr<AMP_LossScale, "loss_scale">;
 
-def AMP_PrecisionClass : AMP_Enum<"PrecisionClass", "list an op stands on", [
-  // Gains from a low type: contractions.
-  I32EnumAttrCase<"Allow", 0, "allow">,
-  // Goes low between low neighbours.
-  I32EnumAttrCase<"Infer", 1, "infer">,
-  // Keeps fp32, and what follows up to the next allowed op with it.
-  I32EnumAttrCase<"Deny", 2, "deny">,
-  // Exact in any type: takes that of its neighbours.
-  I32EnumAttrCase<"Clear", 3, "clear">,
-  // Never touched: optimizers, the model's own casts, types other than fp32.
-  I32EnumAttrCase<"Fixed", 4, "fixed">,
-]>;
-
 // Closed and documented: a new code is a new case here with its sentence.
 def AMP_Reason : AMP_Enum<"Reason", "why an op has its types", [
   // The mode has one float type: 32-true, 64-true.
@@ -137,7 +124,7 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
   let parameters = (ins "::mlir::FloatType":$compute,
                         "::mlir::FloatType":$accumulate,
                         "::mlir::FloatType":$storage,
-                        EnumParameter<AMP_PrecisionClass>:$precisionClass,
+                        "::mpc::PrecisionClass":$precisionClass,
                         "::mlir::StringAttr":$rule, "::mlir::StringAttr":$why,
                         EnumParameter<AMP_Reason>:$reason,
                         "::mlir::ArrayAttr":$path,

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Formulas.h"
 
+#include "compiler/Dialect/MPC/MPC.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 
+using namespace mpc;
 using namespace mpc::formulas;
 
 template <typename F>
@@ -29,6 +32,27 @@ const Formula *mpc::formulas::findFormula(llvm::StringRef op) {
     if (formula.op == op)
       return &formula;
   return nullptr;
+}
+
+OpPolicy mpc::formulas::getDefaultPolicy(llvm::StringRef op) {
+  static constexpr struct {
+    llvm::StringLiteral op, onnx;
+    PrecisionClass fp16, bf16;
+    llvm::StringLiteral why;
+  } rows[] = {
+#define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
+                    BNAME, B, FORMULA)                                         \
+  {#MNEMONIC, ONNX, PrecisionClass::FP16, PrecisionClass::BF16, WHY},
+#include "compiler/Dialect/MPC/Formulas.def"
+  };
+  const auto *row =
+      llvm::find_if(rows, [&](const auto &row) { return row.op == op; });
+  if (row == std::end(rows))
+    llvm::report_fatal_error("mpc." + op + " has no row in Formulas.def");
+  OpPolicy policy{{}, row->fp16, row->bf16, row->why};
+  if (!row->onnx.empty())
+    policy.onnx.push_back(row->onnx);
+  return policy;
 }
 
 double mpc::formulas::getParameter(mlir::Operation *op,

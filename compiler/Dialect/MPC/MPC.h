@@ -4,6 +4,7 @@
 #ifndef MPC_COMPILER_DIALECT_MPC_MPC_H
 #define MPC_COMPILER_DIALECT_MPC_MPC_H
 
+#include "compiler/Dialect/MPC/KernelKind.h"
 #include "compiler/Dialect/MPC/Words.h"
 #include "compiler/Interfaces/BodyOpInterface.h"
 #include "compiler/Interfaces/ContractionOpInterface.h"
@@ -100,6 +101,11 @@ class NormalizationTrait
 template <typename ConcreteOp>
 class NormalizationGradTrait
     : public mlir::OpTrait::TraitBase<ConcreteOp, NormalizationGradTrait> {};
+
+namespace formulas {
+/// What the row of Formulas.def says of an op in 16 bits.
+OpPolicy getDefaultPolicy(llvm::StringRef op);
+} // namespace formulas
 
 } // namespace mpc
 

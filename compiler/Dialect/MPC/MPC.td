@@ -4,10 +4,10 @@
 #ifndef MPC_COMPILER_DIALECT_MPC_MPC_TD
 #define MPC_COMPILER_DIALECT_MPC_MPC_TD
 
+include "compiler/Dialect/MPC/MPCPolicy.td"
 include "compiler/Interfaces/ContractionOpInterface.td"
 include "compiler/Interfaces/IndexedOpInterface.td"
 include "compiler/Interfaces/LayoutOpInterface.td"
-include "compiler/Interfaces/PrecisionOpInterface.td"
 include "compiler/Interfaces/ReductionOpInterface.td"
 include "compiler/Interfaces/RegionOpInterface.td"
 include "mlir/IR/OpBase.td"
@@ -99,15 +99,26 @@ def MPC_FloatScalar : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
 // Base classes
 //===----------------------------------------------------------------------===//
 
-class MPC_Op<string mnemonic, list<Trait> traits = []>
-    : Op<MPC_Dialect, mnemonic, traits>;
+class MPC_Op<string mnemonic, list<Trait> ownTraits = []>
+    : Op<MPC_Dialect, mnemonic, ownTraits> {
+  // What a class of MPCPolicy.td adds; nothing where no types are decided, as of
+  // mpc.variable.
+  list<Trait> policy = [];
+  let traits = !listconcat(ownTraits, policy);
+}
+
+// An op whose types the Precision stage decides.
+class MPC_GraphOp<string mnemonic, list<Trait> traits>
+    : MPC_Op<mnemonic, !listconcat(traits, [Pure,
+          DeclareOpInterfaceMethods<RegionOpInterface>])> {
+  assert !not(!empty(policy)), "mpc." # opName # " does not say how it fares in 16 bits:"
+      # " it needs a class of MPCPolicy.td beside its base class";
+}
 
 // A pure op whose result shapes follow from operands and attributes. Inference
 // is also the verifier: shapes must agree, float element types are free.
 class MPC_TensorOp<string mnemonic, string role, list<Trait> traits = []>
-    : MPC_Op<mnemonic, !listconcat(traits, [Pure, InferTensorTypeAdaptor,
-          PrecisionOpInterface,
-          DeclareOpInterfaceMethods<RegionOpInterface>])> {
+    : MPC_GraphOp<mnemonic, !listconcat(traits, [InferTensorTypeAdaptor])> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let extraClassDeclaration = [{
     static bool isCompatibleReturnTypes(::mlir::TypeRange inferred,
@@ -125,8 +136,7 @@ class MPC_TensorOp<string mnemonic, string role, list<Trait> traits = []>
 // A pure op whose result shape is given, not inferred (reshape, the gradients
 // that restore a shape); it has a verifier of its own.
 class MPC_ShapedOp<string mnemonic, string role, list<Trait> traits = []>
-    : MPC_Op<mnemonic, !listconcat(traits, [Pure, PrecisionOpInterface,
-          DeclareOpInterfaceMethods<RegionOpInterface>])> {
+    : MPC_GraphOp<mnemonic, traits> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDefinition = [{

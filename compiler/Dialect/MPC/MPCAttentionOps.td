@@ -36,7 +36,10 @@ class MPC_AttentionLikeOp<string mnemonic, string multiplied, string leading>
   }];
 }
 
-def MPC_AttentionOp : MPC_AttentionLikeOp<"attention", "3", ""> {
+def MPC_AttentionOp : MPC_AttentionLikeOp<"attention", "3", "">,
+    MPC_Policy<["Attention"], "Allow", "Allow",
+               "products of low operands are exact in fp32 sums, and the softmax "
+               "between them is in fp32", fp32Operands = [3]> {
   let summary = "scaled dot-product attention";
   let description = [{
     softmax(mask(cap(`scale` * query key^T) + biases)) value over the last two axes;
@@ -77,7 +80,8 @@ def MPC_AttentionOp : MPC_AttentionLikeOp<"attention", "3", ""> {
   let results = (outs MPC_FloatTensor:$output);
 }
 
-def MPC_AttentionGradOp : MPC_AttentionLikeOp<"attention_grad", "4", "$d_output `,`"> {
+def MPC_AttentionGradOp : MPC_AttentionLikeOp<"attention_grad", "4", "$d_output `,`">,
+    MPC_PolicyOf<MPC_AttentionOp, fp32Operands = [4], fp32Results = [3]> {
   let summary = "gradient of attention";
   let description = [{
     The gradients of query, key, value and each bias from that of the output. With P the softmax and G = d_output value^T,
@@ -103,9 +107,12 @@ def MPC_AttentionGradOp : MPC_AttentionLikeOp<"attention_grad", "4", "$d_output 
                       Variadic<MPC_FloatTensor>:$d_biases);
 }
 
+// Angles are few, and an error of theirs is one of every head: they stay fp32.
 def MPC_RotaryEmbeddingOp : MPC_TensorOp<"rotary_embedding", "Elementwise",
     [DeclareOpInterfaceMethods<IndexedOpInterface,
-                               ["readsMemory", "getIndexedAxes"]>]> {
+                               ["readsMemory", "getIndexedAxes"]>]>,
+    MPC_Policy<["RotaryEmbedding"], "Infer", "Infer",
+               "one rounding per element, by angles that stay fp32", fp32Operands = [1, 2]> {
   let summary = "turns pairs of elements by the angles of their positions";
   let description = [{
     ONNX RotaryEmbedding with its tables given: of a row of the last axis, pair j

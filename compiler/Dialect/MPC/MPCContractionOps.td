@@ -11,7 +11,8 @@ include "compiler/Dialect/MPC/MPCEnums.td"
 //===----------------------------------------------------------------------===//
 
 def MPC_MatMulOp : MPC_TensorOp<"matmul", "Contraction",
-                                [DeclareOpInterfaceMethods<ContractionOpInterface>]> {
+                                [DeclareOpInterfaceMethods<ContractionOpInterface>]>,
+    MPC_ProductPolicy<["MatMul"]> {
   let summary = "matrix product, batched over leading axes";
   let description = [{
     NumPy's matmul on operands of rank two or more, with the last two axes of an
@@ -31,7 +32,8 @@ def MPC_MatMulOp : MPC_TensorOp<"matmul", "Contraction",
 }
 
 def MPC_GemmOp : MPC_TensorOp<"gemm", "Contraction",
-                              [DeclareOpInterfaceMethods<ContractionOpInterface>]> {
+                              [DeclareOpInterfaceMethods<ContractionOpInterface>]>,
+    MPC_ProductPolicy<["Gemm"], fp32Operands = [2]> {
   let summary = "alpha * op(A) op(B) + beta * C on matrices";
   let description = [{
     ONNX Gemm. C, where present, broadcasts to the result.
@@ -64,7 +66,8 @@ defvar MPC_ConvAttrs = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
                             DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout,
                             DefaultValuedAttr<MPC_FilterLayoutAttr, "::mpc::FilterLayout::OIHW">:$filter_layout);
 
-def MPC_ConvOp : MPC_TensorOp<"conv", "Contraction", MPC_ConvTraits> {
+def MPC_ConvOp : MPC_TensorOp<"conv", "Contraction", MPC_ConvTraits>,
+    MPC_ProductPolicy<["Conv", "ConvTranspose"], fp32Operands = [2]> {
   let summary = "convolution over one to three spatial axes";
   let description = [{
     ONNX Conv with its paddings resolved: `pads` holds the begin of every spatial
@@ -91,7 +94,8 @@ defvar MPC_PoolAttrs = (ins DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$stride
                             DefaultValuedAttr<MPC_LayoutAttr, "::mpc::Layout::NCHW">:$layout);
 
 def MPC_MaxPoolOp : MPC_TensorOp<"max_pool", "Window",
-    [DeclareOpInterfaceMethods<LayoutOpInterface, ["countActivationResults"]>]> {
+    [DeclareOpInterfaceMethods<LayoutOpInterface, ["countActivationResults"]>]>,
+    MPC_ExactPolicy<["MaxPool"]> {
   let summary = "maximum of sliding windows";
   let description = [{
     `indices` holds, per output element, the row-major position of the maximum
@@ -109,7 +113,8 @@ def MPC_MaxPoolOp : MPC_TensorOp<"max_pool", "Window",
   let results = (outs MPC_FloatTensor:$output, MPC_IntTensor:$indices);
 }
 
-def MPC_AveragePoolOp : MPC_TensorOp<"average_pool", "Window", [LayoutOpInterface]> {
+def MPC_AveragePoolOp : MPC_TensorOp<"average_pool", "Window", [LayoutOpInterface]>,
+    MPC_Policy<["AveragePool"], "Infer", "Infer", "a mean of few elements, summed in fp32"> {
   let summary = "mean of sliding windows";
   let description = [{
     `dilations` are 1 where none are given.
@@ -127,7 +132,8 @@ def MPC_AveragePoolOp : MPC_TensorOp<"average_pool", "Window", [LayoutOpInterfac
 }
 
 def MPC_GlobalAveragePoolOp
-    : MPC_TensorOp<"global_average_pool", "Composite", [LayoutOpInterface]> {
+    : MPC_TensorOp<"global_average_pool", "Composite", [LayoutOpInterface]>,
+      MPC_Policy<["GlobalAveragePool"], "Infer", "Infer", "a mean, summed in fp32"> {
   let summary = "mean over all spatial axes, which stay with size 1";
   let description = [{
     `layout` says which axes are spatial: in NCHW those from 2 on.

@@ -23,18 +23,27 @@ class MPC_NumberUnaryOp<string mnemonic, string formula>
   let hasFolder = 1;
 }
 
-def MPC_NegOp : MPC_NumberUnaryOp<"neg", "-x">;
-def MPC_AbsOp : MPC_NumberUnaryOp<"abs", "|x|">;
-def MPC_SignOp : MPC_NumberUnaryOp<"sign", "sign(x), 0 at 0">;
-def MPC_ReluOp : MPC_DescribedUnaryOp<"relu", "max(x, 0), NaN stays NaN">;
-def MPC_SigmoidOp : MPC_DescribedUnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
-def MPC_TanhOp : MPC_DescribedUnaryOp<"tanh", "tanh(x)">;
-def MPC_ExpOp : MPC_DescribedUnaryOp<"exp", "exp(x)">;
-def MPC_LogOp : MPC_DescribedUnaryOp<"log", "log(x)">;
-def MPC_SqrtOp : MPC_DescribedUnaryOp<"sqrt", "sqrt(x)">;
-def MPC_ReciprocalOp : MPC_DescribedUnaryOp<"reciprocal", "1 / x">;
+def MPC_NegOp : MPC_NumberUnaryOp<"neg", "-x">, MPC_ExactPolicy<["Neg"]>;
+def MPC_AbsOp : MPC_NumberUnaryOp<"abs", "|x|">, MPC_ExactPolicy<["Abs"]>;
+def MPC_SignOp : MPC_NumberUnaryOp<"sign", "sign(x), 0 at 0">, MPC_ExactPolicy<["Sign"]>;
+def MPC_ReluOp : MPC_DescribedUnaryOp<"relu", "max(x, 0), NaN stays NaN">,
+    MPC_ExactPolicy<["Relu"]>;
+def MPC_SigmoidOp : MPC_DescribedUnaryOp<"sigmoid", "1 / (1 + exp(-x))">,
+    MPC_Policy<["Sigmoid"], "Infer", "Infer", "bounded result of one rounding">;
+def MPC_TanhOp : MPC_DescribedUnaryOp<"tanh", "tanh(x)">,
+    MPC_Policy<["Tanh"], "Infer", "Infer", "bounded result of one rounding">;
+// Exponentials leave the range of fp16 quickly; logarithms and powers lose the
+// digits their argument has lost.
+def MPC_ExpOp : MPC_DescribedUnaryOp<"exp", "exp(x)">,
+    MPC_Policy<["Exp"], "Deny", "Infer", "overflows fp16 above 11.09">;
+def MPC_LogOp : MPC_DescribedUnaryOp<"log", "log(x)">,
+    MPC_Policy<["Log"], "Deny", "Infer", "relative error of the argument becomes absolute">;
+def MPC_SqrtOp : MPC_DescribedUnaryOp<"sqrt", "sqrt(x)">, MPC_RoundingPolicy<["Sqrt"]>;
+def MPC_ReciprocalOp : MPC_DescribedUnaryOp<"reciprocal", "1 / x">,
+    MPC_Policy<["Reciprocal"], "Infer", "Infer", "overflows only below the smallest normal number">;
 
-def MPC_ClipOp : MPC_UnaryOp<"clip"> {
+def MPC_ClipOp : MPC_UnaryOp<"clip">,
+    MPC_Policy<["Clip"], "Clear", "Clear", "exact within its bounds"> {
   let summary = "elementwise min(max(x, min), max)";
   let description = [{
     An absent bound does not bound.
@@ -60,17 +69,22 @@ class MPC_DescribedBinaryOp<string mnemonic, string formula, list<Trait> traits 
   }];
 }
 
-def MPC_AddOp : MPC_DescribedBinaryOp<"add", "a + b", [Commutative]>;
-def MPC_SubOp : MPC_DescribedBinaryOp<"sub", "a - b">;
-def MPC_MulOp : MPC_DescribedBinaryOp<"mul", "a * b", [Commutative]>;
+def MPC_AddOp : MPC_DescribedBinaryOp<"add", "a + b", [Commutative]>, MPC_RoundingPolicy<["Add"]>;
+def MPC_SubOp : MPC_DescribedBinaryOp<"sub", "a - b">, MPC_RoundingPolicy<["Sub"]>;
+def MPC_MulOp : MPC_DescribedBinaryOp<"mul", "a * b", [Commutative]>, MPC_RoundingPolicy<["Mul"]>;
 def MPC_DivOp : MPC_DescribedBinaryOp<"div",
-    "a / b (of integers: truncated, and 0 where b is 0)">;
+    "a / b (of integers: truncated, and 0 where b is 0)">, MPC_RoundingPolicy<["Div"]>;
 def MPC_PowOp : MPC_DescribedBinaryOp<"pow",
-    "a to the power of b (of integers below 0: truncated, and 0 where a is 0)">;
-def MPC_MaximumOp : MPC_DescribedBinaryOp<"maximum", "max(a, b)", [Commutative]>;
-def MPC_MinimumOp : MPC_DescribedBinaryOp<"minimum", "min(a, b)", [Commutative]>;
+    "a to the power of b (of integers below 0: truncated, and 0 where a is 0)">,
+    MPC_Policy<["Pow"], "Deny", "Infer", "magnifies the argument's error and range">;
+def MPC_MaximumOp : MPC_DescribedBinaryOp<"maximum", "max(a, b)", [Commutative]>,
+    MPC_ExactPolicy<["Max"]>;
+def MPC_MinimumOp : MPC_DescribedBinaryOp<"minimum", "min(a, b)", [Commutative]>,
+    MPC_ExactPolicy<["Min"]>;
 
-def MPC_ModOp : MPC_BinaryOp<"mod", [], MPC_NumberTensor> {
+def MPC_ModOp : MPC_BinaryOp<"mod", [], MPC_NumberTensor>,
+    MPC_Policy<["Mod"], "Deny", "Infer",
+               "an error of the arguments can become one of the divisor"> {
   let summary = "elementwise remainder of a / b";
   let description = [{
     Has the sign of b, as in Python, or with `fmod` that of a, as in C; floats
@@ -99,18 +113,20 @@ class MPC_BitsOp<string mnemonic, string formula, Type type = MPC_BitsTensor,
   let hasFolder = 1;
 }
 
-def MPC_AndOp : MPC_BitsOp<"and", "a and b, bit by bit", MPC_BitsTensor, [Commutative]>;
-def MPC_OrOp : MPC_BitsOp<"or", "a or b, bit by bit", MPC_BitsTensor, [Commutative]>;
+def MPC_AndOp : MPC_BitsOp<"and", "a and b, bit by bit", MPC_BitsTensor, [Commutative]>,
+    MPC_NoFloatsPolicy<["And", "BitwiseAnd"]>;
+def MPC_OrOp : MPC_BitsOp<"or", "a or b, bit by bit", MPC_BitsTensor, [Commutative]>,
+    MPC_NoFloatsPolicy<["Or", "BitwiseOr"]>;
 def MPC_XorOp : MPC_BitsOp<"xor", "exclusive or of a and b, bit by bit",
-    MPC_BitsTensor, [Commutative]>;
+    MPC_BitsTensor, [Commutative]>, MPC_NoFloatsPolicy<["Xor", "BitwiseXor"]>;
 def MPC_ShiftLeftOp : MPC_BitsOp<"shift_left",
     "a * 2^b (0 where b is negative, or not below the number of bits)",
-    MPC_IntegerTensor>;
+    MPC_IntegerTensor>, MPC_NoFloatsPolicy<["BitShift"]>;
 def MPC_ShiftRightOp : MPC_BitsOp<"shift_right",
     "a / 2^b, rounded down (0 or -1 where b is negative, or not below the number of bits)",
-    MPC_IntegerTensor>;
+    MPC_IntegerTensor>, MPC_NoFloatsPolicy<[]>;
 
-def MPC_NotOp : MPC_UnaryOp<"not", [], MPC_BitsTensor> {
+def MPC_NotOp : MPC_UnaryOp<"not", [], MPC_BitsTensor>, MPC_NoFloatsPolicy<["Not", "BitwiseNot"]> {
   let summary = "elementwise complement of all bits";
   let description = [{
     Logical not of booleans.
@@ -122,7 +138,9 @@ def MPC_NotOp : MPC_UnaryOp<"not", [], MPC_BitsTensor> {
   let hasFolder = 1;
 }
 
-def MPC_FakeQuantizeOp : MPC_TensorOp<"fake_quantize", "Elementwise"> {
+def MPC_FakeQuantizeOp : MPC_TensorOp<"fake_quantize", "Elementwise">,
+    MPC_Policy<["QuantizeLinear", "DequantizeLinear"], "Deny", "Deny",
+               "an error of the argument can become a step of the scale", fp32Operands = [1, 2]> {
   let summary = "elementwise rounding to a quantized number, as a float";
   let description = [{
     What QuantizeLinear and then DequantizeLinear make of x: with the whole
@@ -146,7 +164,8 @@ def MPC_FakeQuantizeOp : MPC_TensorOp<"fake_quantize", "Elementwise"> {
   let results = (outs MPC_FloatTensor:$output);
 }
 
-def MPC_BCEWithLogitsOp : MPC_BinaryOp<"bce_with_logits"> {
+def MPC_BCEWithLogitsOp : MPC_BinaryOp<"bce_with_logits">,
+    MPC_Policy<[], "Deny", "Deny", "a loss: exponentials and a logarithm"> {
   let summary = "elementwise binary cross entropy of logits x and targets t";
   let description = [{
     Computes max(x, 0) - x * t + log1p(exp(-|x|)), which neither overflows nor
@@ -159,7 +178,7 @@ def MPC_BCEWithLogitsOp : MPC_BinaryOp<"bce_with_logits"> {
   }];
 }
 
-def MPC_BCEOp : MPC_BinaryOp<"bce"> {
+def MPC_BCEOp : MPC_BinaryOp<"bce">, MPC_Policy<[], "Deny", "Deny", "a loss: logarithms"> {
   let summary = "elementwise binary cross entropy of probabilities p and targets t";
   let description = [{
     Computes -(t * log(p) + (1 - t) * log(1 - p)), either logarithm at least
@@ -189,9 +208,12 @@ class MPC_CompareOp<string mnemonic, string formula, Type type, list<Trait> trai
   let hasFolder = 1;
 }
 
-def MPC_EqualOp : MPC_CompareOp<"equal", "a == b", MPC_Tensor, [Commutative]>;
-def MPC_LessOp : MPC_CompareOp<"less", "a < b", MPC_NumberTensor>;
-def MPC_LessOrEqualOp : MPC_CompareOp<"less_or_equal", "a <= b", MPC_NumberTensor>;
+def MPC_EqualOp : MPC_CompareOp<"equal", "a == b", MPC_Tensor, [Commutative]>,
+    MPC_ExactPolicy<["Equal"]>;
+def MPC_LessOp : MPC_CompareOp<"less", "a < b", MPC_NumberTensor>,
+    MPC_ExactPolicy<["Less", "Greater"]>;
+def MPC_LessOrEqualOp : MPC_CompareOp<"less_or_equal", "a <= b", MPC_NumberTensor>,
+    MPC_ExactPolicy<["LessOrEqual", "GreaterOrEqual"]>;
 
 // One float operand, true where it is what the op is named after.
 class MPC_ClassifyOp<string mnemonic, string what, dag parameters = (ins)>
@@ -208,13 +230,14 @@ class MPC_ClassifyOp<string mnemonic, string what, dag parameters = (ins)>
   let results = (outs MPC_BoolTensor:$output);
 }
 
-def MPC_IsNaNOp : MPC_ClassifyOp<"is_nan", "NaN">;
+def MPC_IsNaNOp : MPC_ClassifyOp<"is_nan", "NaN">, MPC_ExactPolicy<["IsNaN"]>;
 def MPC_IsInfOp : MPC_ClassifyOp<"is_inf",
     "infinite, of a sign that 'positive' and 'negative' allow",
     (ins DefaultValuedAttr<BoolAttr, "true">:$negative,
-         DefaultValuedAttr<BoolAttr, "true">:$positive)>;
+         DefaultValuedAttr<BoolAttr, "true">:$positive)>, MPC_ExactPolicy<["IsInf"]>;
 
-def MPC_CastOp : MPC_ShapedOp<"cast", "Elementwise"> {
+def MPC_CastOp : MPC_ShapedOp<"cast", "Elementwise">,
+    MPC_Policy<["Cast"], "Fixed", "Fixed", "the model's own conversion"> {
   let summary = "ONNX Cast: a conversion the model asks for";
   let description = [{
     Part of the model's meaning, unlike `amp.cast`: never removed where it loses
@@ -232,7 +255,8 @@ def MPC_CastOp : MPC_ShapedOp<"cast", "Elementwise"> {
   let hasFolder = 1;
 }
 
-def MPC_BitCastOp : MPC_ShapedOp<"bit_cast", "Elementwise"> {
+def MPC_BitCastOp : MPC_ShapedOp<"bit_cast", "Elementwise">,
+    MPC_Policy<["BitCast"], "Deny", "Deny", "its bits are those of the model's type"> {
   let summary = "ONNX BitCast: the same bits as another type of that width";
   let description = [{
     Bits of a float are those of the type it has in the model: of an f32 in
@@ -249,7 +273,8 @@ def MPC_BitCastOp : MPC_ShapedOp<"bit_cast", "Elementwise"> {
 }
 
 def MPC_DropoutOp : MPC_TensorOp<"dropout", "Elementwise",
-    [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes", "getIndexedShape"]>]> {
+    [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes", "getIndexedShape"]>]>,
+    MPC_Policy<["Dropout"], "Clear", "Clear", "drops, or scales by one factor"> {
   let summary = "training-mode dropout with a counter-based mask";
   let description = [{
     Element i becomes x[i] / (1 - ratio) with probability 1 - ratio and 0
@@ -282,7 +307,9 @@ def MPC_DropoutOp : MPC_TensorOp<"dropout", "Elementwise",
 }
 
 def MPC_RandomUniformOp : MPC_ShapedOp<"random_uniform", "Elementwise",
-    [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes"]>]> {
+    [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes"]>]>,
+    MPC_Policy<["RandomUniform"], "Fixed", "Fixed",
+               "has as many random digits as the model asks for"> {
   let summary = "random numbers in [0, 1), by a counter";
   let description = [{
     Element i is a function of (`seed`, `micro_step`, `id`, i) alone, by the
@@ -302,7 +329,7 @@ def MPC_RandomUniformOp : MPC_ShapedOp<"random_uniform", "Elementwise",
   let results = (outs MPC_FloatTensor:$output);
 }
 
-def MPC_SelectOp : MPC_TensorOp<"select", "Elementwise"> {
+def MPC_SelectOp : MPC_TensorOp<"select", "Elementwise">, MPC_ExactPolicy<["Where"]> {
   let summary = "elementwise on_true where condition, else on_false";
   let description = [{
     Shapes broadcast by NumPy's rules: the one condition here chooses all of
@@ -320,7 +347,8 @@ def MPC_SelectOp : MPC_TensorOp<"select", "Elementwise"> {
 }
 
 def MPC_OneHotOp : MPC_TensorOp<"one_hot", "Elementwise",
-    [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes", "readsMemory"]>]> {
+    [DeclareOpInterfaceMethods<IndexedOpInterface, ["getIndexedAxes", "readsMemory"]>]>,
+    MPC_Policy<["OneHot"], "Clear", "Deny", "zeros and ones; ONNX has no bfloat16 OneHot"> {
   let summary = "1 where the index along an axis equals the label, 0 elsewhere";
   let description = [{
     Inserts an axis of `depth` at `axis`. A label outside [0, depth), such as an

@@ -10,7 +10,8 @@ include "compiler/Dialect/MPC/MPC.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 
-// An attribute of an enumeration of runtime/Names.h, which the runtime reads too.
+// An attribute of an enumeration of runtime/Names.h, which the runtime reads too,
+// or of KernelKind.h.
 class MPC_NamesAttr<Dialect dialect, string enum, string word, string meaning>
     : AttrDef<dialect, enum> {
   let summary = meaning;
@@ -27,6 +28,8 @@ def MPC_RoleAttr : MPC_NamesAttr<MPC_Dialect, "Role", "role",
     "what a state variable, an input or an output is for">;
 def MPC_FilterLayoutAttr : MPC_NamesAttr<MPC_Dialect, "FilterLayout",
     "filter_layout", "where filters keep their input channels">;
+def MPC_KernelKindAttr : MPC_NamesAttr<MPC_Dialect, "KernelKind", "kernel",
+    "loop nest of a kernel">;
 
 def MPC_TargetAttr : AttrDef<MPC_Dialect, "Target"> {
   let summary = "the machine that a module is compiled for";
@@ -50,20 +53,6 @@ class MPC_EnumAttr<EnumAttrInfo info, string mnemonic>
     : EnumAttr<MPC_Dialect, info, mnemonic> {
   let assemblyFormat = "`<` $value `>`";
 }
-
-def MPC_KernelKind : MPC_Enum<"KernelKind", "loop nest of a kernel", [
-  I32EnumAttrCase<"Pointwise", 0, "pointwise">,
-  I32EnumAttrCase<"RowReduce", 1, "row_reduce">,
-  I32EnumAttrCase<"ColumnReduce", 2, "column_reduce">,
-  I32EnumAttrCase<"Contraction", 3, "contraction">,
-  I32EnumAttrCase<"Window", 4, "window">,
-  I32EnumAttrCase<"Movement", 5, "movement">,
-  // Called per tile of a library's product; no region is of this kind.
-  I32EnumAttrCase<"Epilogue", 6, "epilogue">,
-  I32EnumAttrCase<"Scatter", 7, "scatter">,
-  I32EnumAttrCase<"Cumulative", 8, "cumulative">,
-]>;
-def MPC_KernelKindAttr : MPC_EnumAttr<MPC_KernelKind, "kernel">;
 
 def MPC_ScatterReduction : MPC_Enum<"ScatterReduction", "what becomes of an element that an update meets", [
   // The update replaces it; of several updates the last one stays.

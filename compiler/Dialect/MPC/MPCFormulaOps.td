@@ -8,7 +8,7 @@
 include "compiler/Dialect/MPC/MPC.td"
 
 class MPC_FormulaOp<string mnemonic, string formula, dag parameters = (ins)>
-    : MPC_UnaryOp<mnemonic> {
+    : MPC_UnaryOp<mnemonic>, MPC_PolicyOfFormula<mnemonic> {
   let summary = "elementwise " # formula;
   let description = "Computes " # formula # [{ for every element.
 
@@ -63,7 +63,8 @@ def MPC_TanOp : MPC_FormulaOp<"tan", "tangent of x radians; NaN of an infinity">
 def MPC_ThresholdedReluOp : MPC_FormulaOp<"thresholded_relu", "x where it is above alpha, else 0",
     (ins MPC_Parameter<"1.0">:$alpha)>;
 
-def MPC_FormulaGradOp : MPC_TensorOp<"formula_grad", "Elementwise"> {
+def MPC_FormulaGradOp : MPC_TensorOp<"formula_grad", "Elementwise">,
+    MPC_PolicyOfAttribute<"getOf"> {
   let summary = "gradient of any op of Formulas.def";
   let description = [{
     Computes dy times the derivative at x of the formula of the op that `of`
@@ -79,14 +80,6 @@ def MPC_FormulaGradOp : MPC_TensorOp<"formula_grad", "Elementwise"> {
                        DefaultValuedAttr<F64Attr, "0.0">:$a,
                        DefaultValuedAttr<F64Attr, "0.0">:$b);
   let results = (outs MPC_FloatTensor:$d_input);
-  let extraClassDeclaration = [{
-    static bool isCompatibleReturnTypes(::mlir::TypeRange inferred,
-                                        ::mlir::TypeRange actual) {
-      return ::mpc::areCompatibleTypes(inferred, actual);
-    }
-    /// The row of the forward op, as for every gradient.
-    ::llvm::StringRef getPolicyKey() { return getOf(); }
-  }];
 }
 
 #endif // MPC_COMPILER_DIALECT_MPC_MPCFORMULAOPS_TD

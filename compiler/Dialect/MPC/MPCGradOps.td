@@ -5,6 +5,9 @@
 #define MPC_COMPILER_DIALECT_MPC_MPCGRADOPS_TD
 
 include "compiler/Dialect/MPC/MPCContractionOps.td"
+include "compiler/Dialect/MPC/MPCElementwiseOps.td"
+include "compiler/Dialect/MPC/MPCLossOps.td"
+include "compiler/Dialect/MPC/MPCReductionOps.td"
 
 //===----------------------------------------------------------------------===//
 // Differentiation itself
@@ -48,8 +51,8 @@ def MPC_StopGradientOp : MPC_Op<"stop_gradient", [Pure, SameOperandsAndResultTyp
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
-def MPC_GradientSeedOp : MPC_Op<"gradient_seed", [Pure,
-    PrecisionOpInterface, DeclareOpInterfaceMethods<RegionOpInterface>]> {
+def MPC_GradientSeedOp : MPC_GraphOp<"gradient_seed", []>,
+    MPC_Policy<[], "Fixed", "Fixed", "where the loss scale enters: 65536 overflows fp16"> {
   let summary = "where a backward pass starts: ones";
   let description = [{
     dY/dY. An op and not a constant, so that the Precision stage finds where the
@@ -86,13 +89,13 @@ class MPC_ElementwiseGradOp<string mnemonic, string formula, string saved>
 }
 
 def MPC_ReluGradOp : MPC_ElementwiseGradOp<"relu_grad", "dy where saved > 0, NaN where it is NaN, else 0",
-    "saved is relu's input or output (both have the same sign)">;
+    "saved is relu's input or output (both have the same sign)">, MPC_PolicyOf<MPC_ReluOp>;
 def MPC_SigmoidGradOp : MPC_ElementwiseGradOp<"sigmoid_grad", "dy * y * (1 - y)",
-    "saved is sigmoid's output y">;
+    "saved is sigmoid's output y">, MPC_PolicyOf<MPC_SigmoidOp>;
 def MPC_TanhGradOp : MPC_ElementwiseGradOp<"tanh_grad", "dy * (1 - y * y)",
-    "saved is tanh's output y">;
+    "saved is tanh's output y">, MPC_PolicyOf<MPC_TanhOp>;
 
-def MPC_ClipGradOp : MPC_TensorOp<"clip_grad", "Elementwise"> {
+def MPC_ClipGradOp : MPC_TensorOp<"clip_grad", "Elementwise">, MPC_PolicyOf<MPC_ClipOp> {
   let summary = "elementwise dy where min <= x <= max, NaN where x is NaN, else 0";
   let description = [{
     The gradient of `mpc.clip`; its bounds are those of the forward op, and one
@@ -128,10 +131,10 @@ class MPC_FakeQuantizeGradientOp<string mnemonic, string formula, string example
 
 def MPC_FakeQuantizeGradOp : MPC_FakeQuantizeGradientOp<"fake_quantize_grad",
     "dy where low <= p <= high, NaN where p is NaN, else 0",
-    "dx = mpc.fake_quantize_grad">;
+    "dx = mpc.fake_quantize_grad">, MPC_PolicyOf<MPC_FakeQuantizeOp, fp32Operands = [2, 3]>;
 def MPC_FakeQuantizeScaleGradOp : MPC_FakeQuantizeGradientOp<"fake_quantize_scale_grad",
     "each element's part of the gradient of the scale",
-    "part = mpc.fake_quantize_scale_grad">;
+    "part = mpc.fake_quantize_scale_grad">, MPC_PolicyOf<MPC_FakeQuantizeOp, fp32Operands = [2, 3]>;
 
 //===----------------------------------------------------------------------===//
 // Softmax
@@ -150,14 +153,17 @@ class MPC_SoftmaxLikeGradOp<string mnemonic, string formula> : MPC_TensorOp<mnem
   let results = (outs MPC_FloatTensor:$d_input);
 }
 
-def MPC_SoftmaxGradOp : MPC_SoftmaxLikeGradOp<"softmax_grad", "y * (dy - sum(dy * y))">;
-def MPC_LogSoftmaxGradOp : MPC_SoftmaxLikeGradOp<"log_softmax_grad", "dy - exp(y) * sum(dy)">;
+def MPC_SoftmaxGradOp : MPC_SoftmaxLikeGradOp<"softmax_grad", "y * (dy - sum(dy * y))">,
+    MPC_PolicyOf<MPC_SoftmaxOp>;
+def MPC_LogSoftmaxGradOp : MPC_SoftmaxLikeGradOp<"log_softmax_grad", "dy - exp(y) * sum(dy)">,
+    MPC_PolicyOf<MPC_LogSoftmaxOp>;
 
 //===----------------------------------------------------------------------===//
 // Convolution
 //===----------------------------------------------------------------------===//
 
-def MPC_ConvInputGradOp : MPC_ShapedOp<"conv_input_grad", "Contraction", MPC_ConvTraits> {
+def MPC_ConvInputGradOp : MPC_ShapedOp<"conv_input_grad", "Contraction", MPC_ConvTraits>,
+    MPC_PolicyOf<MPC_ConvOp> {
   let summary = "gradient of conv with respect to its input";
   let description = [{
     Attributes are the forward op's; the result's shape is the input's.
@@ -175,7 +181,8 @@ def MPC_ConvInputGradOp : MPC_ShapedOp<"conv_input_grad", "Contraction", MPC_Con
 def MPC_ConvWeightGradOp : MPC_ShapedOp<"conv_weight_grad", "Contraction",
     [DeclareOpInterfaceMethods<ContractionOpInterface, ["getColumnAxis"]>,
      DeclareOpInterfaceMethods<LayoutOpInterface,
-         ["countActivationOperands", "countActivationResults", "getFilter"]>]> {
+         ["countActivationOperands", "countActivationResults", "getFilter"]>]>,
+    MPC_PolicyOf<MPC_ConvOp> {
   let summary = "gradient of conv with respect to its weight";
   let description = [{
     Attributes are the forward op's; the result's shape is the weight's.
@@ -195,7 +202,8 @@ def MPC_ConvWeightGradOp : MPC_ShapedOp<"conv_weight_grad", "Contraction",
 //===----------------------------------------------------------------------===//
 
 def MPC_MaxPoolGradOp : MPC_ShapedOp<"max_pool_grad", "Window",
-    [DeclareOpInterfaceMethods<LayoutOpInterface, ["countActivationOperands"]>]> {
+    [DeclareOpInterfaceMethods<LayoutOpInterface, ["countActivationOperands"]>]>,
+    MPC_PolicyOf<MPC_MaxPoolOp> {
   let summary = "adds every output gradient to the position of its maximum";
   let description = [{
     `indices` is the forward op's second result. Where windows overlap the sums
@@ -213,7 +221,8 @@ def MPC_MaxPoolGradOp : MPC_ShapedOp<"max_pool_grad", "Window",
 }
 
 def MPC_AveragePoolGradOp
-    : MPC_ShapedOp<"average_pool_grad", "Window", [LayoutOpInterface]> {
+    : MPC_ShapedOp<"average_pool_grad", "Window", [LayoutOpInterface]>,
+      MPC_PolicyOf<MPC_AveragePoolOp> {
   let summary = "spreads every output gradient over its window";
   let description = [{
     Each element of a window gets dy over the number of elements that the forward
@@ -232,7 +241,8 @@ def MPC_AveragePoolGradOp
 }
 
 def MPC_GlobalAveragePoolGradOp
-    : MPC_ShapedOp<"global_average_pool_grad", "Composite", [LayoutOpInterface]> {
+    : MPC_ShapedOp<"global_average_pool_grad", "Composite", [LayoutOpInterface]>,
+      MPC_PolicyOf<MPC_GlobalAveragePoolOp> {
   let summary = "spreads the gradient of a mean over all spatial positions";
   let description = [{
     Each position gets dy over the number of positions, here dy / 16.
@@ -250,7 +260,8 @@ def MPC_GlobalAveragePoolGradOp
 // Losses
 //===----------------------------------------------------------------------===//
 
-def MPC_BCEWithLogitsGradOp : MPC_TensorOp<"bce_with_logits_grad", "Elementwise"> {
+def MPC_BCEWithLogitsGradOp : MPC_TensorOp<"bce_with_logits_grad", "Elementwise">,
+    MPC_PolicyOf<MPC_BCEWithLogitsOp> {
   let summary = "elementwise dy * (sigmoid(x) - t)";
   let description = [{
     The gradient of `mpc.bce_with_logits` by its logits x.
@@ -265,7 +276,7 @@ def MPC_BCEWithLogitsGradOp : MPC_TensorOp<"bce_with_logits_grad", "Elementwise"
   let results = (outs MPC_FloatTensor:$d_logits);
 }
 
-def MPC_BCEGradOp : MPC_TensorOp<"bce_grad", "Elementwise"> {
+def MPC_BCEGradOp : MPC_TensorOp<"bce_grad", "Elementwise">, MPC_PolicyOf<MPC_BCEOp> {
   let summary = "elementwise dy * (p - t) / max(p * (1 - p), 1e-12)";
   let description = [{
     The bound of the divisor is PyTorch's.
@@ -280,7 +291,8 @@ def MPC_BCEGradOp : MPC_TensorOp<"bce_grad", "Elementwise"> {
   let results = (outs MPC_FloatTensor:$d_probabilities);
 }
 
-def MPC_SoftmaxCrossEntropyLossGradOp : MPC_TensorOp<"softmax_cross_entropy_loss_grad", "Composite"> {
+def MPC_SoftmaxCrossEntropyLossGradOp : MPC_TensorOp<"softmax_cross_entropy_loss_grad", "Composite">,
+    MPC_PolicyOf<MPC_SoftmaxCrossEntropyLossOp, fp32Operands = [0, 3]> {
   let summary = "gradient of softmax_cross_entropy_loss with respect to the scores";
   let description = [{
     (exp(log_prob) - one_hot(labels)) * d_loss * weight[label] / denominator, and
@@ -301,7 +313,8 @@ def MPC_SoftmaxCrossEntropyLossGradOp : MPC_TensorOp<"softmax_cross_entropy_loss
   let results = (outs MPC_FloatTensor:$d_scores);
 }
 
-def MPC_NLLLossGradOp : MPC_ShapedOp<"nll_loss_grad", "Composite"> {
+def MPC_NLLLossGradOp : MPC_ShapedOp<"nll_loss_grad", "Composite">,
+    MPC_PolicyOf<MPC_NLLLossOp, fp32Operands = [0, 2]> {
   let summary = "gradient of nll_loss with respect to the log-probabilities";
   let description = [{
     -one_hot(labels) * d_loss * weight[label] / denominator.

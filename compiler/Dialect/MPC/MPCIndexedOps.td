@@ -38,7 +38,9 @@ class MPC_GatherLikeOp<string mnemonic>
     : MPC_TensorOp<mnemonic, "Elementwise",
         [DeclareOpInterfaceMethods<IndexedOpInterface, ["readsMemory"]>]>;
 
-def MPC_GatherOp : MPC_GatherLikeOp<"gather"> {
+// A table is read as it is; only what is read of it may be low.
+def MPC_GatherOp : MPC_GatherLikeOp<"gather">,
+    MPC_MovementPolicy<["Gather", "GatherND"], fp32Operands = [0]> {
   let summary = "the parts of a tensor along an axis that indices name";
   let description = [{
     ONNX Gather, with TensorFlow's `batch_dims`: the first `batch_dims` axes of
@@ -62,7 +64,8 @@ def MPC_GatherOp : MPC_GatherLikeOp<"gather"> {
   let hasFolder = 1;
 }
 
-def MPC_GatherElementsOp : MPC_GatherLikeOp<"gather_elements"> {
+def MPC_GatherElementsOp : MPC_GatherLikeOp<"gather_elements">,
+    MPC_MovementPolicy<["GatherElements"], fp32Operands = [0]> {
   let summary = "for every index the element of its line along an axis";
   let description = [{
     ONNX GatherElements, PyTorch's gather: indices have the data's shape but for
@@ -85,9 +88,16 @@ def MPC_GatherElementsOp : MPC_GatherLikeOp<"gather_elements"> {
 // Writing
 //===----------------------------------------------------------------------===//
 
+// Sums are formed in memory, of many updates where a word stands everywhere, so
+// that memory stays fp32.
+class MPC_ScatterPolicy<list<string> onnx>
+    : MPC_Policy<onnx, "Infer", "Infer", "updates are summed in fp32",
+                 fp32Operands = [0], fp32Results = [0]>;
+
 def MPC_ScatterOp : MPC_TensorOp<"scatter", "Scatter",
     [DeclareOpInterfaceMethods<ScatterOpInterface,
-                               ["getIndexAxes", "hasUniqueIndices"]>]> {
+                               ["getIndexAxes", "hasUniqueIndices"]>]>,
+    MPC_ScatterPolicy<["ScatterND"]> {
   let summary = "puts updates where indices name parts of a tensor";
   let description = [{
     The counterpart of mpc.gather: starting from the data, in order of the
@@ -119,7 +129,8 @@ def MPC_ScatterOp : MPC_TensorOp<"scatter", "Scatter",
 }
 
 def MPC_ScatterElementsOp : MPC_TensorOp<"scatter_elements", "Scatter",
-    [DeclareOpInterfaceMethods<ScatterOpInterface, ["getIndexAxes"]>]> {
+    [DeclareOpInterfaceMethods<ScatterOpInterface, ["getIndexAxes"]>]>,
+    MPC_ScatterPolicy<["ScatterElements"]> {
   let summary = "puts every update where its index names an element";
   let description = [{
     The counterpart of mpc.gather_elements; see mpc.scatter:

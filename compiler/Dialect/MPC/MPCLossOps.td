@@ -14,7 +14,9 @@ class MPC_LabelLossOp<string mnemonic> : MPC_TensorOp<mnemonic, "Composite"> {
                             UnitAttr:$zero_if_empty);
 }
 
-def MPC_SoftmaxCrossEntropyLossOp : MPC_LabelLossOp<"softmax_cross_entropy_loss"> {
+def MPC_SoftmaxCrossEntropyLossOp : MPC_LabelLossOp<"softmax_cross_entropy_loss">,
+    MPC_Policy<["SoftmaxCrossEntropyLoss"], "Deny", "Deny",
+               "a loss: exponentials, a logarithm and a sum", fp32Operands = [2]> {
   let summary = "cross entropy of softmax over axis 1, against class labels";
   let description = [{
     ONNX SoftmaxCrossEntropyLoss: scores (N, C, ...), labels (N, ...), class
@@ -37,7 +39,9 @@ def MPC_SoftmaxCrossEntropyLossOp : MPC_LabelLossOp<"softmax_cross_entropy_loss"
   let results = (outs MPC_FloatTensor:$loss, MPC_FloatTensor:$log_prob);
 }
 
-def MPC_NLLLossOp : MPC_LabelLossOp<"nll_loss"> {
+def MPC_NLLLossOp : MPC_LabelLossOp<"nll_loss">,
+    MPC_Policy<["NegativeLogLikelihoodLoss"], "Deny", "Deny",
+               "a loss: a sum over the batch", fp32Operands = [2]> {
   let summary = "ONNX NegativeLogLikelihoodLoss: log-probabilities against class labels";
   let description = [{
     As `mpc.softmax_cross_entropy_loss`, on log-probabilities.
@@ -51,7 +55,8 @@ def MPC_NLLLossOp : MPC_LabelLossOp<"nll_loss"> {
   let results = (outs MPC_FloatTensor:$loss);
 }
 
-def MPC_AccuracyOp : MPC_TensorOp<"accuracy", "Composite"> {
+def MPC_AccuracyOp : MPC_TensorOp<"accuracy", "Composite">,
+    MPC_Policy<[], "Deny", "Deny", "reads the scores that the loss reads"> {
   let summary = "1 where the greatest score over axis 1 is the label's, else 0";
   let description = [{
     Scores (N, C, ...), labels (N, ...): a 1 or a 0 for every label, whose mean

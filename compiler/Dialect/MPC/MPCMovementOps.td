@@ -6,7 +6,8 @@
 
 include "compiler/Dialect/MPC/MPCEnums.td"
 
-def MPC_ReshapeOp : MPC_ShapedOp<"reshape", "View"> {
+def MPC_ReshapeOp : MPC_ShapedOp<"reshape", "View">,
+    MPC_MovementPolicy<["Reshape", "Flatten", "Squeeze", "Unsqueeze"]> {
   let summary = "the same elements in row-major order under another shape";
   let description = [{
     Reshape, Flatten, Squeeze and Unsqueeze of ONNX with their shapes resolved.
@@ -21,7 +22,7 @@ def MPC_ReshapeOp : MPC_ShapedOp<"reshape", "View"> {
   let hasCanonicalizer = 1;
 }
 
-def MPC_TransposeOp : MPC_TensorOp<"transpose", "Movement"> {
+def MPC_TransposeOp : MPC_TensorOp<"transpose", "Movement">, MPC_MovementPolicy<["Transpose"]> {
   let summary = "permutes the axes";
   let description = [{
     Axis i of the result is axis `perm[i]` of the input.
@@ -37,7 +38,7 @@ def MPC_TransposeOp : MPC_TensorOp<"transpose", "Movement"> {
   let hasCanonicalizer = 1;
 }
 
-def MPC_ExpandOp : MPC_ShapedOp<"expand", "Elementwise"> {
+def MPC_ExpandOp : MPC_ShapedOp<"expand", "Elementwise">, MPC_MovementPolicy<["Expand"]> {
   let summary = "broadcasts to a larger shape by NumPy's rules";
   let description = [{
     Axes of size 1, and those that are missing in front, are repeated.
@@ -51,7 +52,7 @@ def MPC_ExpandOp : MPC_ShapedOp<"expand", "Elementwise"> {
   let hasFolder = 1;
 }
 
-def MPC_ConcatOp : MPC_TensorOp<"concat", "Movement"> {
+def MPC_ConcatOp : MPC_TensorOp<"concat", "Movement">, MPC_MovementPolicy<["Concat"]> {
   let summary = "joins tensors along an axis";
   let description = [{
     In the order of the operands, whose other axes have equal sizes.
@@ -66,7 +67,7 @@ def MPC_ConcatOp : MPC_TensorOp<"concat", "Movement"> {
   let hasFolder = 1;
 }
 
-def MPC_SliceOp : MPC_TensorOp<"slice", "Movement"> {
+def MPC_SliceOp : MPC_TensorOp<"slice", "Movement">, MPC_MovementPolicy<["Slice"]> {
   let summary = "a box of a tensor, or every so many elements of it";
   let description = [{
     Along axis d the `sizes[d]` elements offsets[d], offsets[d] + strides[d], ...
@@ -92,7 +93,7 @@ def MPC_SliceOp : MPC_TensorOp<"slice", "Movement"> {
   let hasFolder = 1;
 }
 
-def MPC_PadOp : MPC_TensorOp<"pad", "Movement"> {
+def MPC_PadOp : MPC_TensorOp<"pad", "Movement">, MPC_MovementPolicy<["Pad"]> {
   let summary = "a tensor within a larger one of one value";
   let description = [{
     The input's first element lies at `offsets` of a result of `shape`, its next

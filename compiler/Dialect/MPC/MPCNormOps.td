@@ -1,4 +1,5 @@
-// Normalisation ops of the mpc dialect and their gradients.
+// Normalisation ops of the mpc dialect and their gradients. Whatever types
+// activations have in mixed precision, everything per channel stays fp32.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCNORMOPS_TD
@@ -19,7 +20,10 @@ def MPC_NormalizationGrad : NativeOpTrait<"NormalizationGradTrait"> {
 
 def MPC_BatchNormOp
     : MPC_TensorOp<"batch_norm", "Composite",
-                   [LayoutOpInterface, MPC_Normalization]> {
+                   [LayoutOpInterface, MPC_Normalization]>,
+      MPC_Policy<["BatchNormalization"], "Infer", "Infer",
+                 "statistics and their arithmetic stay fp32",
+                 fp32Operands = [1, 2, 3, 4], fp32Results = [1, 2, 3, 4]> {
   let summary = "BatchNormalization in training mode";
   let description = [{
     Normalises every channel by the mean and the population variance of the
@@ -46,7 +50,8 @@ def MPC_BatchNormOp
 
 def MPC_BatchNormInferenceOp
     : MPC_TensorOp<"batch_norm_inference", "Composite",
-                   [LayoutOpInterface, MPC_Normalization]> {
+                   [LayoutOpInterface, MPC_Normalization]>,
+      MPC_PolicyOf<MPC_BatchNormOp, fp32Operands = [1, 2, 3, 4]> {
   let summary = "BatchNormalization with given statistics";
   let description = [{
     (x - mean) / sqrt(var + epsilon) * scale + bias per channel, in f32.
@@ -66,7 +71,8 @@ def MPC_BatchNormInferenceOp
 
 def MPC_BatchNormGradOp : MPC_TensorOp<"batch_norm_grad", "Composite",
     [DeclareOpInterfaceMethods<LayoutOpInterface, ["countActivationOperands"]>,
-     MPC_NormalizationGrad]> {
+     MPC_NormalizationGrad]>,
+    MPC_PolicyOf<MPC_BatchNormOp, fp32Operands = [2, 3, 4], fp32Results = [1, 2]> {
   let summary = "gradient of batch_norm";
   let description = [{
     d_scale = sum(dy * xhat), d_bias = sum(dy),
@@ -91,8 +97,17 @@ def MPC_BatchNormGradOp : MPC_TensorOp<"batch_norm_grad", "Composite",
 // Of each sample by itself
 //===----------------------------------------------------------------------===//
 
+// Scale and bias stay fp32, and so do the statistics: results at the same
+// positions.
+class MPC_SampleNormPolicy<list<string> onnx, list<int> fp32>
+    : MPC_Policy<onnx, "Deny", "Infer",
+                 "sums of residuals and their scaled gradients overflow fp16",
+                 fp32, fp32>;
+
 def MPC_LayerNormOp
-    : MPC_TensorOp<"layer_norm", "Composite", [MPC_Normalization]> {
+    : MPC_TensorOp<"layer_norm", "Composite", [MPC_Normalization]>,
+      MPC_SampleNormPolicy<["LayerNormalization", "InstanceNormalization",
+                            "GroupNormalization"], [1, 2]> {
   let summary = "LayerNormalization over given axes";
   let description = [{
     (x - mean) * inv_std * scale + bias, with the mean and the population variance
@@ -118,7 +133,8 @@ def MPC_LayerNormOp
 }
 
 def MPC_LayerNormGradOp
-    : MPC_TensorOp<"layer_norm_grad", "Composite", [MPC_NormalizationGrad]> {
+    : MPC_TensorOp<"layer_norm_grad", "Composite", [MPC_NormalizationGrad]>,
+      MPC_PolicyOf<MPC_LayerNormOp, fp32Operands = [2, 3, 4], fp32Results = [1]> {
   let summary = "gradient of layer_norm";
   let description = [{
     d_scale = sum(dy * xhat) over the axes that the scale broadcasts along, and
@@ -139,7 +155,8 @@ def MPC_LayerNormGradOp
 }
 
 def MPC_RMSNormOp
-    : MPC_TensorOp<"rms_norm", "Composite", [MPC_Normalization]> {
+    : MPC_TensorOp<"rms_norm", "Composite", [MPC_Normalization]>,
+      MPC_SampleNormPolicy<["RMSNormalization", "SimplifiedLayerNormalization"], [1]> {
   let summary = "RMSNormalization over given axes";
   let description = [{
     x * inv_rms * scale with inv_rms = 1 / sqrt(mean(x * x) + epsilon) over `axes`,
@@ -157,7 +174,8 @@ def MPC_RMSNormOp
 }
 
 def MPC_RMSNormGradOp
-    : MPC_TensorOp<"rms_norm_grad", "Composite", [MPC_NormalizationGrad]> {
+    : MPC_TensorOp<"rms_norm_grad", "Composite", [MPC_NormalizationGrad]>,
+      MPC_PolicyOf<MPC_RMSNormOp, fp32Operands = [2, 3], fp32Results = [1]> {
   let summary = "gradient of rms_norm";
   let description = [{
     d_scale = sum(dy * xhat) over the axes that the scale broadcasts along, and

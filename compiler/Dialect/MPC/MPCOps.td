@@ -44,8 +44,8 @@ def MPC_VariableOp : MPC_Op<"variable", [Symbol]> {
   }];
 }
 
-def MPC_ConstantOp : MPC_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "output"]>,
-    PrecisionOpInterface, DeclareOpInterfaceMethods<RegionOpInterface>]> {
+def MPC_ConstantOp : MPC_GraphOp<"constant", [ConstantLike, AllTypesMatch<["value", "output"]>]>,
+    MPC_Policy<["Constant"], "Fixed", "Fixed", "cast where it is read"> {
   let summary = "a constant tensor";
   let description = [{
     Known when the model is compiled: passes fold it, the artifact holds it.

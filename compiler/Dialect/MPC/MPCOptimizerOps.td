@@ -17,7 +17,8 @@ class MPC_OptimizerOp<string mnemonic, Trait interface = OptimizerOpInterface>
 defvar MPC_DecayingOptimizer = DeclareOpInterfaceMethods<OptimizerOpInterface,
     ["keepsWithoutGradient"]>;
 
-def MPC_IncrementOp : MPC_TensorOp<"increment", "Elementwise"> {
+def MPC_IncrementOp : MPC_TensorOp<"increment", "Elementwise">,
+    MPC_Policy<[], "Fixed", "Fixed", "a counter"> {
   let summary = "adds one to a counter, unless apply is false";
   let description = [{
     Counts steps. `apply` is false where a gradient was infinite or NaN: a step
@@ -31,7 +32,7 @@ def MPC_IncrementOp : MPC_TensorOp<"increment", "Elementwise"> {
   let results = (outs MPC_IntTensor:$output);
 }
 
-def MPC_SGDOp : MPC_OptimizerOp<"sgd", MPC_DecayingOptimizer> {
+def MPC_SGDOp : MPC_OptimizerOp<"sgd", MPC_DecayingOptimizer>, MPC_UpdatePolicy<[]> {
   let summary = "p - lr * (g + weight_decay * p)";
   let description = [{
     The weight decay is L2's, a part of the gradient.
@@ -47,7 +48,7 @@ def MPC_SGDOp : MPC_OptimizerOp<"sgd", MPC_DecayingOptimizer> {
   let results = (outs MPC_FloatTensor:$new_param);
 }
 
-def MPC_MomentumOp : MPC_OptimizerOp<"momentum"> {
+def MPC_MomentumOp : MPC_OptimizerOp<"momentum">, MPC_UpdatePolicy<["Momentum"]> {
   let summary = "SGD with momentum, plain or Nesterov";
   let description = [{
     g' = g + weight_decay * p; v' = momentum * v + b * g', with b = `beta` when
@@ -70,7 +71,7 @@ def MPC_MomentumOp : MPC_OptimizerOp<"momentum"> {
   let results = (outs MPC_FloatTensor:$new_param, MPC_FloatTensor:$new_velocity);
 }
 
-def MPC_AdamOp : MPC_OptimizerOp<"adam"> {
+def MPC_AdamOp : MPC_OptimizerOp<"adam">, MPC_UpdatePolicy<["Adam"]> {
   let summary = "Adam and AdamW";
   let description = [{
     With `step` = t, the number of this update counted from 1:
@@ -109,7 +110,8 @@ def MPC_AdamOp : MPC_OptimizerOp<"adam"> {
                       MPC_FloatTensor:$new_v);
 }
 
-def MPC_AdagradOp : MPC_OptimizerOp<"adagrad", MPC_DecayingOptimizer> {
+def MPC_AdagradOp : MPC_OptimizerOp<"adagrad", MPC_DecayingOptimizer>,
+    MPC_UpdatePolicy<["Adagrad"]> {
   let summary = "Adagrad";
   let description = [{
     g' = g + weight_decay * p; h' = h + g' * g';
@@ -132,7 +134,7 @@ def MPC_AdagradOp : MPC_OptimizerOp<"adagrad", MPC_DecayingOptimizer> {
 }
 
 def MPC_RMSpropOp : MPC_TensorOp<"rmsprop", "Elementwise",
-    [OptimizerOpInterface, AttrSizedOperandSegments]> {
+    [OptimizerOpInterface, AttrSizedOperandSegments]>, MPC_UpdatePolicy<[]> {
   let summary = "RMSprop, plain or centered, with momentum or without";
   let description = [{
     g' = g + weight_decay * p; v' = alpha * v + (1 - alpha) * g' * g';
@@ -162,8 +164,9 @@ def MPC_RMSpropOp : MPC_TensorOp<"rmsprop", "Elementwise",
                       Variadic<MPC_FloatTensor>:$new_state);
 }
 
-def MPC_ClipGradNormOp : MPC_Op<"clip_grad_norm", [Pure,
-    PrecisionOpInterface, DeclareOpInterfaceMethods<RegionOpInterface>]> {
+def MPC_ClipGradNormOp : MPC_GraphOp<"clip_grad_norm", []>,
+    MPC_Policy<[], "Fixed", "Fixed", "a sum of squares over all gradients",
+               fp32Operands = MPC_All, fp32Results = MPC_All> {
   let summary = "scales all gradients so that their common norm is bounded";
   let description = [{
     `norm` is the L2 norm over all elements of all gradients, in f32. Every

@@ -40,16 +40,20 @@ class MPC_ReduceOp<string mnemonic, string what, Type type = MPC_NumberTensor>
   }]>];
 }
 
-def MPC_ReduceMeanOp : MPC_ReduceOp<"reduce_mean", "mean", MPC_FloatTensor>;
+def MPC_ReduceMeanOp : MPC_ReduceOp<"reduce_mean", "mean", MPC_FloatTensor>,
+    MPC_SumPolicy<["ReduceMean"]>;
 // Reductions that integers have too, and fold.
 class MPC_NumberReduceOp<string mnemonic, string what> : MPC_ReduceOp<mnemonic, what> {
   let hasFolder = 1;
 }
-def MPC_ReduceSumOp : MPC_NumberReduceOp<"reduce_sum", "sum">;
-def MPC_ReduceMaxOp : MPC_NumberReduceOp<"reduce_max", "maximum">;
-def MPC_ReduceProdOp : MPC_NumberReduceOp<"reduce_prod", "product">;
+def MPC_ReduceSumOp : MPC_NumberReduceOp<"reduce_sum", "sum">, MPC_SumPolicy<["ReduceSum"]>;
+def MPC_ReduceMaxOp : MPC_NumberReduceOp<"reduce_max", "maximum">,
+    MPC_ExactPolicy<["ReduceMax"], fp32Results = [0]>;
+def MPC_ReduceProdOp : MPC_NumberReduceOp<"reduce_prod", "product">,
+    MPC_Policy<["ReduceProd"], "Deny", "Infer",
+               "range grows with the number of factors", fp32Results = [0], unbounded = true>;
 
-def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative"> {
+def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative">, MPC_SumPolicy<["CumSum"]> {
   let summary = "sums of the elements up to each one along an axis";
   let description = [{
     ONNX CumSum: y[i] is the sum of x[0] to x[i], without x[i] itself where
@@ -68,9 +72,12 @@ def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative"> {
   let results = (outs MPC_NumberTensor:$output);
 }
 
+// Made by differentiation and summed in fp32, this is no sign of risk: unlike a
+// ReduceSum it neither denies the gradient chain nor makes it unbounded.
 def MPC_SumToSizeOp : MPC_ShapedOp<"sum_to_size", "Reduction",
     [DeclareOpInterfaceMethods<ReductionOpInterface,
-         ["getReducedAxes", "getReductionParts", "reduceLike"]>]> {
+         ["getReducedAxes", "getReductionParts", "reduceLike"]>]>,
+    MPC_Policy<[], "Infer", "Infer", "gradient of a broadcast, summed in fp32"> {
   let summary = "the gradient of broadcasting: sums to a smaller shape";
   let description = [{
     Sums over the axes along which the result's shape would be broadcast to the
@@ -100,7 +107,9 @@ class MPC_SoftmaxLikeOp<string mnemonic, string what> : MPC_TensorOp<mnemonic, "
   let results = (outs MPC_FloatTensor:$output);
 }
 
-def MPC_SoftmaxOp : MPC_SoftmaxLikeOp<"softmax", "softmax">;
-def MPC_LogSoftmaxOp : MPC_SoftmaxLikeOp<"log_softmax", "logarithm of softmax">;
+def MPC_SoftmaxOp : MPC_SoftmaxLikeOp<"softmax", "softmax">,
+    MPC_Policy<["Softmax"], "Deny", "Infer", "exponentials and a sum">;
+def MPC_LogSoftmaxOp : MPC_SoftmaxLikeOp<"log_softmax", "logarithm of softmax">,
+    MPC_Policy<["LogSoftmax"], "Deny", "Infer", "exponentials, a sum and a logarithm">;
 
 #endif // MPC_COMPILER_DIALECT_MPC_MPCREDUCTIONOPS_TD

@@ -58,8 +58,11 @@ struct FieldParser<Enum, std::enable_if_t<mpc::HasWords<Enum>::value, Enum>> {
              << mpc::Words<Enum>::kind;
     if (std::optional<Enum> value = mpc::symbolize<Enum>(word))
       return *value;
-    return parser.emitError(location, "unknown ")
-           << mpc::Words<Enum>::kind << " \"" << word << "\"";
+    auto error = parser.emitError(location, "unknown ")
+                 << mpc::Words<Enum>::kind << " \"" << word
+                 << "\", expected one of ";
+    llvm::interleaveComma(mpc::Words<Enum>::list, error);
+    return error;
   }
 };
 

@@ -8,8 +8,8 @@
 
 namespace mpc::heroes {
 
-#define MPC_HERO(KIND) const KernelHero &get##KIND();
-#include "compiler/Kernels/Heroes/Heroes.def"
+#define MPC_KERNEL_KIND(KIND, WORD) const KernelHero &get##KIND();
+#include "compiler/Dialect/MPC/KernelKinds.def"
 
 } // namespace mpc::heroes
 

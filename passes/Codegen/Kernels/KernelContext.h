@@ -71,8 +71,9 @@ private:
 
 // The loop nests, by kind of kernel. Each emits an error where the kernel's
 // body is not what its kind may hold.
-#define MPC_HERO(KIND) mlir::LogicalResult emit##KIND(KernelContext &context);
-#include "compiler/Kernels/Heroes/Heroes.def"
+#define MPC_KERNEL_KIND(KIND, WORD)                                            \
+  mlir::LogicalResult emit##KIND(KernelContext &context);
+#include "compiler/Dialect/MPC/KernelKinds.def"
 
 } // namespace mpc::codegen
 

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 using namespace mpc;
-using amp::PrecisionClass;
 using amp::Reason;
 
 namespace {

@@ -13,7 +13,6 @@
 
 using namespace mlir;
 using namespace mpc;
-using amp::PrecisionClass;
 
 namespace {
 struct PolicyFileTest : testing::Test {

@@ -7,11 +7,11 @@
 #include "compiler/Dialect/MPC/MPC.h"
 
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringSet.h"
 #include <gtest/gtest.h>
 
 using namespace mlir;
 using namespace mpc;
-using amp::PrecisionClass;
 
 namespace {
 struct PrecisionPolicyTest : testing::Test {
@@ -24,14 +24,14 @@ struct PrecisionPolicyTest : testing::Test {
 };
 } // namespace
 
-// A new op must be put on a list, or precision would silently deny it.
+// Precision would silently deny an op without a row.
 TEST_F(PrecisionPolicyTest, EveryOpHasARow) {
   PrecisionPolicy policy(fp16());
   for (RegisteredOperationName name :
        context.getRegisteredOperationsByDialect("mpc"))
     EXPECT_TRUE(!name.hasInterface<PrecisionOpInterface>() ||
                 // Asks for the row of the op that it is the gradient of.
-                name.stripDialect() == "formula_grad" ||
+                name.hasTrait<SharedPolicyTrait>() ||
                 policy.lookup(name.stripDialect()).has_value())
         << name.getStringRef().str();
 }
@@ -64,6 +64,27 @@ TEST_F(PrecisionPolicyTest, StatisticsStayFP32) {
   EXPECT_TRUE(policyKeepsOperandFP32("batch_norm", 1));
   EXPECT_FALSE(policyKeepsResultFP32("batch_norm", 0));
   EXPECT_TRUE(policyKeepsResultFP32("batch_norm", 4));
+}
+
+// What goes low comes first; within a class an op is found by its name.
+TEST_F(PrecisionPolicyTest, RowsAreInTheOrderOfTheirClasses) {
+  ArrayRef<PolicyRow> rows = getPolicyRows();
+  EXPECT_EQ(rows.front().op, "attention");
+  EXPECT_EQ(rows.back().fp16, PrecisionClass::Fixed);
+  for (auto [row, next] : llvm::zip(rows.drop_back(), rows.drop_front()))
+    EXPECT_LT(std::tie(row.fp16, row.bf16, row.op),
+              std::tie(next.fp16, next.bf16, next.op))
+        << row.op.str() << " " << next.op.str();
+}
+
+// A rule or a file that has a name means one op by it.
+TEST_F(PrecisionPolicyTest, NoTwoOpsShareAName) {
+  llvm::StringSet<> seen;
+  for (const std::string &name : getPolicyNames())
+    EXPECT_TRUE(seen.insert(name).second) << name;
+  EXPECT_TRUE(seen.contains("GreaterOrEqual"));
+  EXPECT_TRUE(seen.contains("LogSoftmax"));
+  EXPECT_TRUE(seen.contains("log_softmax_grad"));
 }
 
 TEST_F(PrecisionPolicyTest, ONNXNamesAreNames) {

@@ -360,7 +360,7 @@ static std::vector<std::string> describe(const Regions &regions, Block &block) {
   for (const KernelRegion &region : regions) {
     if (region.ops.empty())
       continue;
-    std::string text = stringifyKernelKind(*region.kind).str() + " around " +
+    std::string text = std::string(stringify(*region.kind)) + " around " +
                        std::to_string(numberOf[region.hero]) + ":";
     for (Operation *op : region.ops)
       text += " " + std::to_string(numberOf[op]);

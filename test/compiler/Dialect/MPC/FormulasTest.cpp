@@ -172,4 +172,14 @@ TEST(Formulas, AreOpsOfTheDialect) {
   EXPECT_EQ(findFormula("tanh"), nullptr);
 }
 
+TEST(Formulas, SayHowTheyFareIn16Bits) {
+  OpPolicy elu = formulas::getDefaultPolicy("elu");
+  ASSERT_EQ(elu.onnx.size(), 1u);
+  EXPECT_EQ(elu.onnx.front(), "Elu");
+  EXPECT_EQ(elu.why, "one rounding per element");
+  EXPECT_TRUE(formulas::getDefaultPolicy("gelu_tanh").onnx.empty());
+  EXPECT_DEATH(formulas::getDefaultPolicy("tanh"),
+               "mpc.tanh has no row in Formulas.def");
+}
+
 } // namespace

@@ -15,7 +15,7 @@ func.func @role_as_a_string(%x: tensor<f32>) -> (tensor<f32> {mpc.output = "y", 
 // -----
 
 func.func private @unknown_kernel(%x: tensor<4xf32>) -> tensor<4xf32>
-    // expected-error @below {{expected ::mpc::KernelKind to be one of: pointwise, row_reduce}}
+    // expected-error @below {{unknown kind of kernel "fast", expected one of pointwise, row_reduce}}
     // expected-error @below {{failed to parse MPC_KernelKindAttr}}
     attributes {mpc.kernel = #mpc.kernel<fast>} {
   return %x : tensor<4xf32>

@@ -31,7 +31,7 @@ func.func @state_that_does_not_exist(%w: tensor<9xf32> {mpc.state = @w}) {
 // -----
 
 func.func @region_of_unknown_kind(%x: tensor<8xf32>) {
-  // expected-error@+1 {{expected one of [pointwise, row_reduce, column_reduce, contraction, window, movement, epilogue, scatter, cumulative]}}
+  // expected-error@+1 {{unknown kind of kernel "vertical", expected one of pointwise, row_reduce, column_reduce, contraction, window, movement, epilogue, scatter, cumulative}}
   %0 = mpc.region vertical(%x) : (tensor<8xf32>) -> tensor<8xf32> {
   ^bb0(%a: tensor<8xf32>):
     mpc.yield %a : tensor<8xf32>
