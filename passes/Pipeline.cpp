@@ -84,6 +84,7 @@ static AddOptimizerPassOptions
 getOptimizerOptions(const RecipeOptions &recipe) {
   AddOptimizerPassOptions options;
   options.givenGradients = recipe.losses.empty();
+  // The update rule and its numbers; below 0 is the default of the rule.
   options.optimizer = recipe.optimizer;
   options.momentum = recipe.momentum;
   options.beta1 = recipe.beta1;
@@ -92,11 +93,13 @@ getOptimizerOptions(const RecipeOptions &recipe) {
   options.centered = recipe.centered;
   options.epsilon = recipe.epsilon.value_or(-1.0);
   options.weightDecay = recipe.weightDecay.value_or(-1.0);
+  // What happens to gradients before the update, and to weights after it.
   options.accumulate = recipe.accumulateGradBatches;
   if (!recipe.accumulateReduction.empty())
     options.accumulateReduction = recipe.accumulateReduction;
   options.clipNorm = recipe.gradientClipVal.value_or(0.0);
   options.ema = recipe.ema.value_or(0.0);
+  // Which parameters are trained, and how: regular expressions of names.
   options.train.assign(recipe.train.begin(), recipe.train.end());
   options.freeze.assign(recipe.freeze.begin(), recipe.freeze.end());
   options.noDecay.assign(recipe.noDecay.begin(), recipe.noDecay.end());
@@ -221,10 +224,12 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
 }
 
 static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
+  // Who computes each product, and what it takes along,
   PlaceContractionsPassOptions place;
   place.contractions = options.contractions;
   pm.addNestedPass<func::FuncOp>(createPlaceContractionsPass(std::move(place)));
   pm.addNestedPass<func::FuncOp>(createFoldMovementPass());
+  // then which steps become one, or none: fewer launches and buffers.
   pm.addNestedPass<func::FuncOp>(createRecomputeUnscalePass());
   pm.addNestedPass<func::FuncOp>(createMergeUpdatesPass());
   pm.addNestedPass<func::FuncOp>(createFoldPartsPass());
@@ -232,13 +237,16 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createFillConstantsPass());
   pm.addNestedPass<func::FuncOp>(createSumOperandsPass());
   pm.addNestedPass<func::FuncOp>(createJoinColumnSumsPass());
+  // The order of steps is final from here on, so lifetimes are known.
   pm.addNestedPass<func::FuncOp>(createOrderPass());
   pm.addPass(createPackFiltersPass());
+  // Kernels become functions, equal ones one, and steps launches of them
   pm.addPass(createOutlineKernelsPass());
   pm.addPass(createDeduplicateKernelsPass());
   BuildProgramsPassOptions build;
   build.tf32 = options.tf32;
   pm.addPass(createBuildProgramsPass(std::move(build)));
+  // in buffers, each of which gets its place in the arena.
   pm.addPass(createAssignOffsetsPass());
 }
 

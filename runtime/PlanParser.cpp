@@ -174,7 +174,8 @@ public:
     return value.value_or(Enum{});
   }
 
-  /// The same; the first enumerator where there is no member.
+  /// The enumerator that member `key` names, or the first where an older plan
+  /// does not have the member.
   template <typename Enum>
   Enum wordOrFirst(const char *key) {
     return has(key) ? word<Enum>(key) : Enum{};

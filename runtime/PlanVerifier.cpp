@@ -306,15 +306,18 @@ void PlanVerifier::verifyPrivateBuffers(const std::vector<Step> &steps) {
   const int64_t end = begin + privateMemory->bytes;
   for (const Step &step : steps)
     for (size_t index : listBuffers(step)) {
+      // That an index names no buffer is found where the step is verified.
       if (index >= function->buffers.size())
         continue;
       const Buffer &buffer = function->buffers[index];
       if (buffer.space != Space::Arena)
         continue;
+      // The first and the last offset that the buffer has over all iterations.
       auto moved = reach.find(index);
       int64_t low = moved == reach.end() ? buffer.offset : moved->second.first;
       int64_t high =
           moved == reach.end() ? buffer.offset : moved->second.second;
+      // All of it inside, or all of it outside.
       expect(privateMemory->contains(buffer)
                  ? privateMemory->contains(low, high + buffer.bytes)
                  : high + buffer.bytes <= begin || low >= end,

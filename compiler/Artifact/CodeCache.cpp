@@ -6,14 +6,15 @@
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/CachePruning.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/xxhash.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace mpc;
@@ -68,12 +69,14 @@ llvm::Expected<CodeCache> CodeCache::open(llvm::StringRef folder) {
   return CodeCache(folder);
 }
 
-// pruneCache touches no other files than those of this name.
+// Files of other names are nobody's to remove.
+static constexpr llvm::StringLiteral kEntryPrefix = "llvmcache-";
+
 std::string CodeCache::getPath(llvm::StringRef key) const {
   llvm::XXH128_hash_t digest =
       llvm::xxh3_128bits(llvm::arrayRefFromStringRef(key));
   llvm::SmallString<128> path(folder);
-  llvm::sys::path::append(path, "llvmcache-" +
+  llvm::sys::path::append(path, kEntryPrefix +
                                     llvm::utohexstr(digest.high64, true, 16) +
                                     llvm::utohexstr(digest.low64, true, 16));
   return path.str().str();
@@ -110,10 +113,75 @@ void CodeCache::store(llvm::StringRef key, llvm::StringRef code) const {
       }));
 }
 
+//===----------------------------------------------------------------------===//
+// Pruning
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A file of the folder: an entry, or what is left of one whose writer died.
+struct StoredFile {
+  std::string path;
+  timespec used;
+  uint64_t bytes;
+
+  /// By the last use. Clocks tick slower than files are written, and two
+  /// processes that prune at once must agree, so the name decides then.
+  bool operator<(const StoredFile &other) const {
+    return std::tie(used.tv_sec, used.tv_nsec, path) <
+           std::tie(other.used.tv_sec, other.used.tv_nsec, other.path);
+  }
+};
+} // namespace
+
+// All entries, with what each occupies: the blocks of the disk that it has, for
+// a kernel of 2 KiB lies in one of 4. What another process has removed by now
+// is left out.
+static std::vector<StoredFile> listFiles(llvm::StringRef folder) {
+  std::vector<StoredFile> files;
+  std::error_code error;
+  for (fs::directory_iterator file(folder, error), end; file != end && !error;
+       file.increment(error)) {
+    struct stat status;
+    if (llvm::sys::path::filename(file->path()).starts_with(kEntryPrefix) &&
+        ::lstat(file->path().c_str(), &status) == 0)
+      files.push_back({file->path(), status.st_atim,
+                       static_cast<uint64_t>(status.st_blocks) * 512});
+  }
+  return files;
+}
+
+// Whether nobody has looked for `interval` seconds. If so, the time is noted,
+// so that others need not look.
+static bool isTimeToPrune(llvm::StringRef folder, int64_t interval) {
+  llvm::SmallString<128> path(folder);
+  llvm::sys::path::append(path, "llvmcache.timestamp");
+  struct stat status;
+  bool isKnown = ::stat(path.c_str(), &status) == 0;
+  if (isKnown && std::time(nullptr) - status.st_mtime < interval)
+    return false;
+  std::error_code error;
+  llvm::raw_fd_ostream(path, error);
+  return !error;
+}
+
 void CodeCache::prune(uint64_t maxBytes, int64_t interval) const {
-  llvm::CachePruningPolicy policy;
-  policy.Interval = std::chrono::seconds(interval);
-  policy.Expiration = std::chrono::seconds(0);
-  policy.MaxSizeBytes = maxBytes;
-  llvm::pruneCache(folder, policy);
+  if (!isTimeToPrune(folder, interval))
+    return;
+  std::vector<StoredFile> files = listFiles(folder);
+  uint64_t bytes = 0;
+  for (const StoredFile &file : files)
+    bytes += file.bytes;
+  // Never more than three quarters of what is free or theirs, whatever is
+  // asked.
+  if (llvm::ErrorOr<fs::space_info> space = fs::disk_space(folder))
+    maxBytes = std::min<uint64_t>(maxBytes, (space->available + bytes) / 4 * 3);
+  // Those that were read longest ago go first. A process that still reads one
+  // has it open, and one that another process removes is gone all the same.
+  llvm::sort(files);
+  for (const StoredFile &file : files) {
+    if (bytes <= maxBytes)
+      break;
+    ::unlink(file.path.c_str());
+    bytes -= file.bytes;
+  }
 }

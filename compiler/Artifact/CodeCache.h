@@ -37,8 +37,9 @@ public:
   /// code is compiled again the next time.
   void store(llvm::StringRef key, llvm::StringRef code) const;
 
-  /// Removes the entries that were used least recently, until `maxBytes` are
-  /// left. Looks at most once in `interval` seconds, whoever asks.
+  /// Removes the entries that were used least recently, until the rest occupies
+  /// `maxBytes` of the disk at most: whole blocks, of which a small kernel does
+  /// not fill one. Looks at most once in `interval` seconds, whoever asks.
   void prune(uint64_t maxBytes = uint64_t(512) << 20,
              int64_t interval = 20 * 60) const;
 

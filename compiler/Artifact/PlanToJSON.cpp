@@ -450,8 +450,8 @@ json::Object ProgramWriter::stepOf(Operation *op) {
       .DefaultUnreachable("not a step");
 }
 
-// The nodes that a kernel computes beside the one that it is named after: the
-// first few, for messages.
+// Names of the first few nodes that a kernel computes, without the one that the
+// kernel is named after, for messages.
 static json::Array othersOf(Operation *op) {
   constexpr size_t most = 8;
   SmallVector<StringRef> names = getNodeNames(op);

@@ -7,6 +7,7 @@ using namespace mlir;
 using namespace mpc;
 
 StringRef mpc::stringifyRegionRole(RegionRole role) {
+  // As errors and dumps of regions name a role.
   switch (role) {
   case RegionRole::Constant:
     return "constant";

@@ -29,6 +29,7 @@ using namespace mpc::amp;
 // Text of HTML, or the value of a quoted attribute.
 static std::string escapeHTML(StringRef text) {
   std::string escaped;
+  // Names of nodes are any bytes: those that are no UTF-8 are replaced first.
   for (char c : llvm::json::fixUTF8(text)) {
     switch (c) {
     case '&':
@@ -46,6 +47,7 @@ static std::string escapeHTML(StringRef text) {
     case '\'':
       escaped += "&#39;";
       break;
+    // Control characters, which HTML may not have, become spaces.
     default:
       escaped += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
     }

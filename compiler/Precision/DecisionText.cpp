@@ -15,6 +15,7 @@ std::string mpc::toString(Type type) {
 }
 
 StringRef mpc::describeReason(Reason reason) {
+  // Each is read behind the type: "fp32: on the deny list".
   switch (reason) {
   case Reason::Mode:
     return "the mode has one float type";

@@ -233,8 +233,25 @@ importForward(const Model &model, const ImportOptions &options,
   return module.finish();
 }
 
+// What to do with a model that keeps the batch of its file: it is run on so
+// many samples at a time, and trained on several such batches a step.
+static std::string describeSmallBatches(const ImportOptions &options,
+                                        int64_t exported, int64_t wanted) {
+  std::string remedy = "export it with a dynamic batch dimension "
+                       "(dynamic_shapes of torch.onnx.export), or leave "
+                       "--batch-size out";
+  if (!options.findsSpeltOutSteps)
+    return remedy + " and run it on " + std::to_string(exported) +
+           " samples at a time";
+  remedy += " and use --accumulate-grad-batches";
+  return wanted % exported == 0
+             ? remedy + " " + std::to_string(wanted / exported)
+             : remedy;
+}
+
 // Says which numbers may be the exported batch, and are taken as they are.
-static void warnNumbers(const Model &model, const Rebatch &rebatch) {
+static void warnNumbers(const Model &model, const ImportOptions &options,
+                        const Rebatch &rebatch) {
   ArrayRef<std::string> nodes = rebatch.getNumbers();
   if (nodes.empty())
     return;
@@ -246,11 +263,9 @@ static void warnNumbers(const Model &model, const Rebatch &rebatch) {
              number +
              ": if the batch is meant, "
              "results for one of " +
-             Twine(rebatch.getWanted()) +
-             " are wrong; "
-             "export the model with a dynamic batch dimension "
-             "(dynamic_shapes of torch.onnx.export), or leave --batch-size out "
-             "and use --accumulate-grad-batches");
+             Twine(rebatch.getWanted()) + " are wrong; " +
+             describeSmallBatches(options, rebatch.getExported(),
+                                  rebatch.getWanted()));
 }
 
 // Imports a model for another batch than it was exported for.
@@ -284,7 +299,7 @@ importRebatched(const Model &model, const ImportOptions &options,
   rebatch.finishRecording();
   auto imported = importForward(model, options, &rebatch);
   if (imported) {
-    warnNumbers(model, rebatch);
+    warnNumbers(model, options, rebatch);
     return imported;
   }
   // Every finding says why this batch is impossible, so the exit code is that
@@ -293,18 +308,12 @@ importRebatched(const Model &model, const ImportOptions &options,
   for (const std::string &message : takeFindings(imported.takeError()).messages)
     errors = llvm::joinErrors(std::move(errors),
                               makeError(ErrorKind::Unsupported, message));
-  // As many small batches make the large one, if they divide it.
-  std::string times =
-      wanted % exported == 0 ? " " + std::to_string(wanted / exported) : "";
   return llvm::joinErrors(
       std::move(errors),
       model.error(ErrorKind::Unsupported,
                   "the model was exported for a batch of " + Twine(exported) +
                       " and cannot be imported for one of " + Twine(wanted) +
-                      "; export it with a dynamic batch dimension "
-                      "(dynamic_shapes of torch.onnx.export), or leave "
-                      "--batch-size out and use --accumulate-grad-batches" +
-                      times));
+                      "; " + describeSmallBatches(options, exported, wanted)));
 }
 
 //===----------------------------------------------------------------------===//

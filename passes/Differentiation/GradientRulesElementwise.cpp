@@ -302,10 +302,12 @@ static void gradFakeQuantize(FakeQuantizeOp op, GradientBuilder &g) {
 }
 
 void mpc::addElementwiseRules(GradientRules &rules) {
+  // Every row of Formulas.def has the one rule over dual numbers.
 #define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
                     BNAME, B, FORMULA)                                         \
   rules.add(gradFormula<OP##Op>);
 #include "compiler/Dialect/MPC/Formulas.def"
+  // Ops of one operand; `constantOperands` are those without a gradient.
   rules.add(gradNeg);
   rules.add(gradAbs);
   rules.add(gradSign);
@@ -321,6 +323,7 @@ void mpc::addElementwiseRules(GradientRules &rules) {
   rules.add(gradFakeQuantize, /*constantOperands=*/{2});
   rules.add(gradDropout);
   rules.add(gradStopGradient, /*constantOperands=*/{0});
+  // Ops of two and three; 1 says that the larger operand has the gradient.
   rules.add(gradAdd);
   rules.add(gradMod);
   rules.add(gradSub);

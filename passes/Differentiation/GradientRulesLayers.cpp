@@ -138,8 +138,8 @@ static void gradConv(ConvOp op, GradientBuilder &g) {
     g.add(2, "db", sumPerChannel(g, g.at("db"), g.dy(), op.getLayout()));
 }
 
-// A transposed convolution: the forward op takes a gradient back to what it is
-// the gradient of.
+// A transposed convolution computes what the gradient of a convolution does, so
+// its own gradient with respect to its input is a convolution.
 static void gradConvInputGrad(ConvInputGradOp op, GradientBuilder &g) {
   if (g.needs(0))
     g.add(0, "dx",

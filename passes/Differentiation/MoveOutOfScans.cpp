@@ -295,8 +295,8 @@ bool Sinker::isLastProduct(Operation *op) {
   });
 }
 
-// What carried value number `carried` is the sum of over all iterations, if it
-// is a sum of rows and nothing else reads it.
+// The op whose results carried value number `carried` adds up over all
+// iterations, if it is a sum of rows that nothing else reads; null else.
 Operation *Sinker::findSum(unsigned carried) {
   Value argument = scan.getBody().front().getArgument(carried);
   auto add = scan.getYield()->getOperand(carried).getDefiningOp<AddOp>();

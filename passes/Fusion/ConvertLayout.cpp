@@ -49,7 +49,8 @@ static SmallVector<int64_t> permute(ArrayRef<int64_t> values,
   return llvm::map_to_vector(perm, [&](int64_t axis) { return values[axis]; });
 }
 
-// Those of a slice or pad, which may have none.
+// The strides of a slice or pad on permuted axes; an empty list stands for all
+// ones.
 static SmallVector<int64_t> permuteStrides(ArrayRef<int64_t> strides,
                                            ArrayRef<int64_t> perm) {
   return strides.empty() ? SmallVector<int64_t>() : permute(strides, perm);
@@ -360,9 +361,9 @@ LogicalResult SinkThroughPad::matchAndRewrite(PadOp op,
   return success();
 }
 
-// Makes one of transposes of one value that are alike, such as those of a
-// filter for a convolution and for the gradient of its input: CSE tells them
-// apart by their phases.
+// Merges equal transposes of one value. A filter, for example, is transposed
+// for a convolution and again for the gradient of its input, and CSE keeps both
+// for their phases.
 static void mergeTransposes(func::FuncOp function) {
   function.walk([](Block *block) {
     DenseMap<std::pair<Value, Attribute>, TransposeOp> known;

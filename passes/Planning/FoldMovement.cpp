@@ -203,8 +203,8 @@ static void arrange(Operation *product, TransposeOp transpose) {
   movement.erase();
 }
 
-/// Lets a contraction, or the kernel that follows it, write what a transpose of
-/// a result, its only reader, gives.
+/// Removes a transpose that is the only reader of a result: the contraction, or
+/// the kernel behind it, writes the transposed result.
 static void foldResults(RegionOp region) {
   for (OpResult result : region->getResults()) {
     TransposeOp transpose = findArrangement(result);
@@ -279,14 +279,14 @@ GPUProduct::GPUProduct(MatMulOp product, const TargetInfo &target)
     possible |= kResult;
 }
 
-/// The nanoseconds that a kernel takes which moves what is in `result`.
+/// The nanoseconds of a kernel that moves all elements of `result`.
 static double getMoveTime(Value result, const TargetInfo &target) {
   int64_t bytes = typeOf(result).getNumElements() *
                   plan::getElementBytes(elementOf(result));
   return target.getLaunchTime() + target.getMemoryTime(2 * bytes);
 }
 
-/// Those that the kernels between `source` and `moved` take, each shared among
+/// The time that kernels take to move `source` to `moved`, each shared among
 /// its readers: two products that read the same heads save half of it each.
 double GPUProduct::getTime(Value moved, Value source) {
   double time = 0;

@@ -295,7 +295,8 @@ void Placer::addUnfusedTail(plan::ProductOp product, Placement &placement) {
     tail.setKernel((*name + "_bias").str());
   plan::YieldOp::create(builder, region.getLoc(), tail.getResult(0));
 
-  // The same ops on the product and the operand.
+  // The region's ops behind the contraction are copied to the tail, which reads
+  // the product and the bias as arguments.
   Block *body = builder.createBlock(&tail.getBody());
   Block &original = region.getBody().front();
   Operation *hero = region.getContraction();

@@ -243,8 +243,9 @@ static bool wouldBeLow(const PrecisionGraph &graph, unsigned index,
 //===----------------------------------------------------------------------===//
 
 // The way from an op of unbounded range through clear ops to node `index`;
-// empty where there is none. No such way leads through `bounded` nodes, to
-// which those are added that a search in vain has met.
+// empty where there is none. `bounded` are nodes that no such way leads
+// through: a search that finds nothing adds all nodes it has met, so that later
+// searches skip them.
 static PlacementPath findUnbounded(const PlacementProblem &problem,
                                    unsigned index, llvm::BitVector &bounded) {
   /// What each node was reached from.

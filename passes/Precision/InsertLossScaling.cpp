@@ -256,9 +256,9 @@ static DecisionAttr getGuardDecision(RankedTensorType type, StringRef why) {
       /*native=*/true, 0, 0, 0, 0, 0, StringAttr());
 }
 
-// select(finite, new, old) at every state result that no condition within its
-// op guards: that the model writes its update with other ops, or gives one
-// variable the new value of another, makes no difference.
+// Puts select(finite, new, old) at every state result whose op has no condition
+// of its own. So a step is skipped whole, also where the model writes updates
+// as plain arithmetic, or gives one variable the new value of another.
 LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
                                                  Value finite) {
   VariableTable variables(getOperation());
@@ -296,9 +296,9 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
   return success();
 }
 
-// Statistics go on where a step is skipped for its gradients, but where the
-// activations themselves overflow each channel keeps its old value: one that is
-// infinite or NaN would stay so for ever.
+// Running statistics are updated in skipped steps, too. But a channel whose new
+// statistic is infinite or NaN keeps the old one: the average would never be
+// finite again.
 void InsertLossScalingPass::guardStatistics(FunctionOpInterface function) {
   VariableTable variables(getOperation());
   Operation *terminator = getReturn(function);
@@ -416,8 +416,9 @@ static bool isOwnBackward(Operation *op) {
   return getPhase(op) == Phase::Backward && !getNodeName(op).contains('#');
 }
 
-// A model may compute from its gradients what is no multiple of them. Of ops
-// that are made here the verifier says that, as an error of the compiler.
+// Refuses models that compute from gradients what is no multiple of the loss
+// scale, such as their logarithm. Only the model's own ops are looked at: of
+// ops that mpc made, the verifier reports it as an error of the compiler.
 static LogicalResult verifyOwnGradients(ModuleOp module) {
   VariableTable variables(module);
   bool violated = false;

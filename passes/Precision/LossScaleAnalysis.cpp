@@ -264,8 +264,9 @@ static std::optional<InFlightDiagnostic> ignore(Operation *) {
   return std::nullopt;
 }
 
-// The same of an op that reads no scaled value: zeros where its operands make
-// it that, for a product or a sum of zeros is added to scaled values too.
+// The multiple of the loss scale that the result of an op without scaled
+// operands is: zeros, where its operands are zeros, may be added to scaled
+// values; anything else is unscaled.
 LossScaleAnalysis::Multiple LossScaleAnalysis::computeUnscaled(Operation *op) {
   Multiple result;
   {
@@ -313,8 +314,9 @@ void LossScaleAnalysis::visitBodies(BodyOpInterface op) {
       visit(&each);
 }
 
-// Gives carried arguments that are zero so far what an iteration made of them.
-// Whether that is anything else.
+// Carried arguments that were zeros when a loop began get the multiple that an
+// iteration gave them. True if any changed, so that the body is looked at
+// again.
 bool LossScaleAnalysis::carryOver(BodyOpInterface op) {
   bool changed = false;
   Block &body = op->getRegion(0).front();

@@ -30,7 +30,7 @@ struct PairPart {
   Value source;
   bool isSplit = false;
   PairLayout layout;
-  /// Whether it is the second of the pairs.
+  /// Whether these are the second elements of the pairs, or the first.
   bool isSecond = false;
 
   bool isBeside(const PairPart &other) const {

@@ -112,8 +112,9 @@ static bool packPartsOfStep(const PanelSource &source, const StepExtent &extent,
 }
 
 /// Packs steps of panels in the order in which the matrix is stored: along the
-/// depth, or along the panels. `extentOf(panel, step)` is what the matrix has
-/// of a step, `packStep` packs one in bf16, and `order` is that of its blocks.
+/// depth, or along the panels. `extentOf(panel, step)` says which rows and
+/// columns of a step the matrix has, `packStep` packs one in bf16, and `order`
+/// is the order of the blocks in it.
 template <typename ExtentOf>
 static bool packSteps(const PanelSource &source, int64_t panels, int64_t steps,
                       bool isStoredByDepth, BlockOrder order,

@@ -318,7 +318,8 @@ Status BLASMatMulStep::describeProduct() {
 
 Status BLASMatMulStep::describeEpilogue(const Fused &fused) {
   Status status = set(BLASMatMulAttribute::Epilogue, toBLAS(fused.kind));
-  // One attribute is what is added and what is summed up; no kind has both.
+  // cuBLASLt has one pointer for a bias and for the gradient of one: no
+  // epilogue has both.
   const DeviceOperand &vector = fused.bias ? operands.bias : operands.biasGrad;
   if (status.ok() && (fused.bias || fused.biasGrad))
     status = set(BLASMatMulAttribute::BiasPointer, vector.data);

@@ -40,6 +40,7 @@ std::string_view nameOf(ElementType type) { return infoOf(type).name; }
 bool isFloat(ElementType type) { return infoOf(type).isFloat; }
 
 ElementType toElementType(DType type) {
+  // A boolean has a byte in arrays, as it has in buffers of a plan.
   switch (type) {
   case DType::F16:
     return ElementType::F16;

@@ -65,7 +65,7 @@ DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
         range.probabilitiesOf = loss.get<std::string>();
         options.ranges[name] = std::move(range);
       }
-  // Else the number of classes is that of scores, where the loss is of classes.
+  // Else a loss of classes has as many classes as the prediction has scores.
   if (options.classes || !options.ranges.empty() ||
       (info.loss != "softmax_cross_entropy" && info.loss != "nll"))
     return options;

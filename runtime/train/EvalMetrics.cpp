@@ -1,4 +1,5 @@
-// The metrics, by what they are of: class labels, binary targets, or values.
+// The metrics: first those of class labels, then of binary targets, then of
+// values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/EvalMetrics.h"

@@ -125,7 +125,8 @@ static Status addTerm(Trainee &model, LossTerm &term, int64_t count,
   return Status();
 }
 
-/// The same of a function that reports only the mean of its batch.
+/// Adds the loss of a batch to `term` where the function reports its mean, and
+/// not the loss of each sample.
 static Status addMean(Trainee &model, const Port &mean, int64_t count,
                       LossTerm &term) {
   StatusOr<Tensor> loss = readOutput(model, mean);
@@ -309,8 +310,9 @@ Status Evaluation::runWhole(int64_t begin) {
   return status;
 }
 
-/// Runs the batch of `count` samples from `begin` on, filled up with the last
-/// of them. False where what it is filled up with would count.
+/// Runs the batch of `count` samples from `begin` on; a short one is filled up
+/// with copies of its last sample. False where the copies would count in the
+/// loss.
 StatusOr<bool> Evaluation::run(int64_t begin, int64_t count) {
   for (int64_t i = 0; i < batch; ++i)
     positions[size_t(i)] = begin + std::min(i, count - 1);

@@ -89,6 +89,8 @@ Status parseSchedule(std::string_view text, Schedule &schedule) {
 }
 
 std::string Schedule::name() const {
+  // As --lr-scheduler takes it; by this name a checkpoint knows the schedule of
+  // its run (RunIdentity).
   switch (kind) {
   case ScheduleKind::Constant:
     return "constant";

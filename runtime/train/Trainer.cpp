@@ -348,7 +348,8 @@ void TrainingRun::noteEnd() {
 /// What is evaluated has been saved before, so that an evaluation that fails or
 /// is killed loses nothing.
 Status TrainingRun::train() {
-  // What it would decide was not yet said when the checkpoint was written.
+  // A run that is resumed where an evaluation is due makes it first: the
+  // checkpoint was written before it, and early stopping may end the run here.
   if (rules.any() && isDue(options.evalEvery) && !done() &&
       progress.evaluations.step != progress.step)
     if (Status status = evaluateNow(); !status.ok())

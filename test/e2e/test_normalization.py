@@ -258,6 +258,53 @@ def test_second_call_of_a_layer_goes_on_from_the_first(tmp_path):
     assert not {"getitem_3", "getitem_4"} & set(after)
 
 
+@pytest.mark.parametrize(
+    "kind, is_one",
+    [
+        ("torch.nn.modules.batchnorm.BatchNorm1d", True),
+        # A module of the user's, which may call functional.batch_norm of two.
+        ("__main__.Norms", False),
+    ],
+)
+def test_second_call_of_a_layer_without_scale_goes_on_from_the_first(
+    kind, is_one, tmp_path
+):
+    """With affine=False scale and bias are constants of each call, and the
+    module that PyTorch's exporter notes says which layer is called."""
+    random = np.random.default_rng(2)
+    nodes = shared_layer_nodes()
+    constants = []
+    for i, norm in enumerate(n for n in nodes if n.op_type == "BatchNormalization"):
+        for index, value in ((1, 1.0), (2, 0.0)):
+            norm.input[index] = f"val_{i}{index}"
+            constant = np.full(CHANNELS, value)
+            constants.append(
+                helper.make_node(
+                    *("Constant", [], [norm.input[index]]),
+                    value=numpy_helper.from_array(constant),
+                )
+            )
+        for key, items in (
+            ("name_scopes", ["", "bn", f"batch_norm_{i}"]),
+            ("class_hierarchy", ["__main__.Model", kind, "aten.batch_norm"]),
+        ):
+            norm.metadata_props.add(key=f"pkg.torch.onnx.{key}", value=str(items))
+    values = {
+        "bn.mean": random.normal(size=CHANNELS),
+        "bn.var": random.uniform(0.5, 2, size=CHANNELS),
+        "fc.weight": random.normal(size=(CHANNELS, 1)),
+        "two": np.array(2.0),
+    }
+    x, after = take_a_step(constants + nodes, values, random, tmp_path)
+    mean, var = values["bn.mean"], values["bn.var"]
+    for _ in range(2 if is_one else 1):
+        mean = MOMENTUM * mean + (1 - MOMENTUM) * x.mean(0)
+        var = MOMENTUM * var + (1 - MOMENTUM) * x.var(0)
+        x = 2 * (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)
+    np.testing.assert_allclose(after["bn.mean"], mean, rtol=1e-10)
+    np.testing.assert_allclose(after["bn.var"], var, rtol=1e-10)
+
+
 def test_layers_whose_equal_parameters_were_merged_keep_statistics(tmp_path):
     random = np.random.default_rng(1)
     merged = ("bn.weight", "bn.bias", "bn.mean", "bn.var")

@@ -271,3 +271,94 @@ def test_distance_of_points_from_themselves_has_no_slope(tmp_path):
     slopes = 2 * root * sums ** (root - 1) * (1 - np.eye(4)) / 16
     gradient = x.T @ (2 * (slopes[:, :, None] * apart).sum(1))
     np.testing.assert_allclose(trained["w"], w - gradient, rtol=1e-7)
+
+
+def test_distance_of_many_points_from_themselves_has_no_slope(tmp_path):
+    """torch.cdist(h, h) of more than 25 points as the older exporter writes it, by
+    a product of matrices; whole numbers make distances of exactly 0."""
+    random = np.random.default_rng(0)
+    x = random.integers(-4, 5, size=(30, 3)).astype(np.float64)
+    x[1] = x[0]
+    w = random.integers(-3, 4, size=(3, 2)).astype(np.float64)
+    model = mpctest.make_model(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["h"]),
+            helper.make_node("Pow", ["h", "two"], ["squares"]),
+            helper.make_node("ReduceSum", ["squares", "last"], ["sizes"]),
+            helper.make_node("Shape", ["sizes"], ["shape"]),
+            helper.make_node(
+                "ConstantOfShape",
+                ["shape"],
+                ["ones"],
+                value=helper.make_tensor("one", 11, [1], [1.0]),
+            ),
+            helper.make_node("Mul", ["minus", "h"], ["twice"]),
+            helper.make_node("Concat", ["twice", "sizes", "ones"], ["a"], axis=-1),
+            helper.make_node("Concat", ["h", "ones", "sizes"], ["b"], axis=-1),
+            helper.make_node("Transpose", ["b"], ["c"], perm=[1, 0]),
+            helper.make_node("MatMul", ["a", "c"], ["product"]),
+            helper.make_node("Max", ["product", "zero"], ["sums"]),
+            helper.make_node("Sqrt", ["sums"], ["distances"]),
+            helper.make_node("ReduceMean", ["distances"], ["loss"], keepdims=0),
+        ],
+        {"x": (np.float64, x.shape)},
+        {"loss": (np.float64, [])},
+        {
+            "w": w,
+            "last": np.array([-1]),
+            "two": np.array(2.0),
+            "minus": np.array(-2.0),
+            "zero": np.array(0.0),
+        },
+        17,
+    )
+    _, trained = mpctest.train(
+        model,
+        {"x": x},
+        tmp_path,
+        *("--loss", "output:loss", "--batch-size", "30", "--max-steps", "1"),
+        *("--lr", "1", "--optimizer", "sgd", "--precision", "64-true"),
+    )
+    h = x @ w
+    apart = h[:, None] - h[None]
+    distances = np.sqrt((apart**2).sum(-1))
+    same = distances == 0
+    assert same.sum() > 30
+    slopes = np.where(same, 0, 1 / np.where(same, 1, distances)) / 900
+    gradient = x.T @ (2 * (slopes[:, :, None] * apart).sum(1))
+    np.testing.assert_allclose(trained["w"], w - gradient, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_erf_of_zeros_keeps_the_sign(dtype, tmp_path):
+    x = np.array([-0.0, 0.0, -1e-3, 1.0] * 5, dtype)
+    model = one_node("Erf", x, {}, x.shape)
+    y = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    np.testing.assert_array_equal(np.signbit(y), np.signbit(x))
+
+
+def test_refuses_an_lstm_with_a_projection(tmp_path):
+    """As PyTorch's exporter writes proj_size=3 of 8 hidden units: most rows of
+    the weights are lost."""
+    inputs = ["x", "w", "r", "b", "", "h", "c"]
+    model = mpctest.make_model(
+        [helper.make_node("LSTM", inputs, ["y"], "rnn", hidden_size=3)],
+        {"x": (np.float32, (4, 2, 5))},
+        {"y": (np.float32, (4, 1, 2, 3))},
+        {
+            "w": np.ones((1, 12, 5), np.float32),
+            "r": np.ones((1, 12, 3), np.float32),
+            "b": np.ones((1, 24), np.float32),
+            "h": np.zeros((1, 2, 3), np.float32),
+            "c": np.zeros((1, 2, 8), np.float32),
+        },
+        17,
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    process = mpctest.mpc("check", tmp_path / "model.onnx")
+    assert process.returncode == 1, process.stderr
+    assert (
+        "node 'rnn' (LSTM): initial_h has 3 elements for each sample and "
+        "initial_c 8: an LSTM with a projection (proj_size of torch.nn.LSTM)"
+    ) in process.stdout
+    assert "export it without proj_size" in process.stdout

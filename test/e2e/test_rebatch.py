@@ -111,6 +111,24 @@ def test_says_which_node_keeps_the_batch(tmp_path):
     assert "node 'add_noise' (Add)" in text
     assert "exported for a batch of 4" in text
     assert "--accumulate-grad-batches 2" in text
+    # Where nothing is trained there is no flag of training.
+    x = np.zeros((8, 3), np.float32)
+    np.save(tmp_path / "x.npy", x)
+    process = mpctest.mpc(
+        *("run", tmp_path / "m.onnx", "--batch-size", "8"),
+        *("--input", f"x={tmp_path / 'x.npy'}"),
+    )
+    assert process.returncode == 4
+    assert "or leave --batch-size out and run it on 4 samples at a time" in (
+        process.stderr
+    )
+    assert "--accumulate-grad-batches" not in process.stderr
+    # And so it is.
+    np.save(tmp_path / "x.npy", x[:4])
+    process = mpctest.mpc(
+        "run", tmp_path / "m.onnx", "--input", f"x={tmp_path / 'x.npy'}"
+    )
+    assert process.returncode == 0, process.stderr
 
 
 def test_parts_of_the_batch_are_refused(tmp_path):

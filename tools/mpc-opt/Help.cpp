@@ -52,6 +52,8 @@ static std::vector<StagePasses> listStages() {
   Stage done = Stage::Import;
   for (const StageInfo &info : getStages()) {
     llvm::SetVector<const PassInfo *> found;
+    // The passes of a stage depend on target, mode and loss: all that any asks
+    // for.
     for (StringRef target : {"native", "sm_80"})
       for (StringRef mode : {"64-true", "bf16-mixed"}) {
         PipelineOptions options;
@@ -63,6 +65,7 @@ static std::vector<StagePasses> listStages() {
         buildPipeline(pipeline, options, info.stage, done);
         addPasses(pipeline, found);
       }
+    // A pass that two stages run, as CSE, is listed with the first.
     StagePasses stage{info.name, info.summary, {}};
     for (const PassInfo *pass : found)
       if (isOwn(pass->getPassArgument()) &&
@@ -80,6 +83,7 @@ static std::vector<StagePasses> listStages() {
 }
 
 static void printFirstScreen(llvm::raw_ostream &os) {
+  // What it is for, with an example that runs,
   os << "mpc-opt runs passes of mpc by name on MLIR text: to see what one "
         "does, "
         "and to\nkeep it under test with FileCheck.\n\n"
@@ -91,6 +95,7 @@ static void printFirstScreen(llvm::raw_ostream &os) {
         "Passes, by the stage of `mpc compile --emit=STAGE` and in the order "
         "it "
         "runs them;\n`mpc-opt --help PASS` has the options of one:\n";
+  // passes of mpc,
   for (const StagePasses &stage : listStages()) {
     os << "\n"
        << stage.stage << (stage.summary.empty() ? "" : ": ") << stage.summary
@@ -99,6 +104,7 @@ static void printFirstScreen(llvm::raw_ostream &os) {
       os << llvm::formatv("  --{0,-35} {1}\n", pass->getPassArgument(),
                           pass->getPassDescription());
   }
+  // and of MLIR's hundreds of flags those that a test of a pass needs.
   os << "\nMLIR's own passes and flags, of which these are of use most "
         "often:\n\n"
         "  --canonicalize, --cse                 which stages run in between\n"

@@ -70,6 +70,7 @@ static ExitCode runCheck(const CompileOptions &options, bool isJSON) {
 }
 
 void mpc::tools::addCheckCommand(CLI::App &program, int &exitCode) {
+  // What the flags are read into lives as long as the callback.
   struct Command {
     CompileOptions options;
     std::string format = "text";
@@ -78,6 +79,7 @@ void mpc::tools::addCheckCommand(CLI::App &program, int &exitCode) {
   CLI::App *app =
       program.add_subcommand("check", "report every problem of a model");
   addCompileOptions(*app, command->options);
+  // A batch that is left open is no problem of the model.
   command->options.assumesBatch = true;
   app->add_option("--format", command->format,
                   "text, or json: one object with all findings on one line")

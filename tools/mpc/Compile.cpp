@@ -136,6 +136,7 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
   addCompileOptions(*app, command->options);
   app->add_option("-o,--output", command->output, "file to write, - for stdout")
       ->type_name("FILE");
+  // What --emit takes: the artifact, any stage, or code of the kernels.
   std::vector<std::string> names = {"artifact"};
   std::string help = "what to write:\nartifact: the .mpc file";
   for (const StageInfo &info : getStages()) {
@@ -153,6 +154,7 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
   app->add_flag("--emit-data", command->withData,
                 "print large constants and parameters of a stage too: mpc-opt "
                 "refuses a constant without its values");
+  // How and for what kernels are compiled.
   addKernelCacheOption(*app, command->options);
   app->add_option(
          "--threads", command->options.threads,
@@ -164,6 +166,7 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
                   "cuda or cuda:N (the GPU that is there, else any from sm_80 "
                   "on), or auto")
       ->capture_default_str();
+  // The device may have to be asked what it is before anything is compiled.
   app->callback([app, command, &exitCode] {
     exitCode = static_cast<int>(
         matchTargetAndDevice(*app, command->options.pipeline.target,

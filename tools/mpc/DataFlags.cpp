@@ -30,6 +30,8 @@ void mpc::tools::addDataFlags(CLI::App &app, DataFlags &flags) {
 }
 
 void mpc::tools::addPreparationFlags(CLI::App &app, DataFlags &flags) {
+  // Which columns and arrays an input is made of, and what is done to them;
+  // NAME is left out where one input can be meant.
   app.add_option("--csv-columns", flags.csvColumns,
                  "columns of a csv file that an input takes together, "
                  "NAME=a,b or NAME=a:d with both ends (repeatable)")

@@ -115,6 +115,7 @@ private:
 static Type toElementType(runtime::DType type, MLIRContext *context) {
   Builder builder(context);
   using runtime::DType;
+  // Without a sign in its name is the signed type, as everywhere in the IR.
   switch (type) {
   case DType::F16:
     return builder.getF16Type();
@@ -322,7 +323,8 @@ llvm::Error Driver::import(const CompileOptions &options) {
   return llvm::Error::success();
 }
 
-// A model that has one batch alone is compiled for that.
+// Finds which axis of each input and output counts the samples. A model without
+// such axes is compiled for its one batch, and the finding kept for an error.
 void Driver::findSamples(const onnx_frontend::ImportOptions &options) {
   auto found = findSampleAxes(*model, options, *module);
   if (found)

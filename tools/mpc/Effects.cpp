@@ -39,6 +39,8 @@ struct Rule {
 static const std::vector<Rule> &getRules() {
   static const std::vector<StringRef> mixed = {"16-mixed", "bf16-mixed"};
   static const std::vector<StringRef> adams = {"adam", "adamw", "lamb"};
+  // The flag, and the flag with its values without which the first does
+  // nothing; any value where none is listed.
   static const std::vector<Rule> rules = {
       {"--momentum", "--optimizer", {"sgd", "momentum", "nesterov", "rmsprop"}},
       {"--beta1", "--optimizer", adams},
@@ -178,8 +180,8 @@ static void checkStreams(const CLI::App &command,
   }
 }
 
-// An empty name is that of no file, such as -o "$OUT" where OUT is not set:
-// what was to be written would be lost.
+// Refuses empty names of files, such as -o "$OUT" where OUT is not set: the
+// result would be lost.
 static void checkEmptyNames(const CLI::App &command,
                             const Configuration &configuration) {
   for (const CLI::Option *option : command.get_options()) {

@@ -207,7 +207,7 @@ ExitCode EvalRun::compile() {
   if (ExitCode code = loadArtifact(driver, command.compile, artifact);
       code != ExitCode::Done)
     return code;
-  // An artifact that was there before says what it takes.
+  // Samples are named by the inputs that a given artifact declares.
   if (isCompiled) {
     StatusOr<TraineeInfo> info = describeArtifact(*artifact);
     if (!info.ok())
@@ -274,8 +274,8 @@ ExitCode EvalRun::loadCheckpoint() {
 void EvalRun::checkPreparation(const Preparation &preparation) const {
   const std::string now = describePreparation(preparation.text);
   if (!checkpoint) {
-    // A model that says nothing may be trained on samples that its user has
-    // prepared.
+    // A model without a note may have been trained on arrays that were prepared
+    // beforehand, so there is nothing to compare.
     if (!trainedPreparation.empty())
       comparePreparation(command.compile.model.model, trainedPreparation, now,
                          "evaluated");
@@ -409,12 +409,14 @@ void mpc::tools::addEvalCommand(CLI::App &program, int &exitCode) {
   auto command = std::make_shared<EvalCommand>();
   CLI::App *app = program.add_subcommand(
       "eval", "loss, accuracy and metrics of a model on a data set");
+  // The model, the data and the weights,
   addCompileOptions(*app, command->compile);
   addDataFlags(*app, command->data);
   app->add_option("--checkpoint", command->checkpoint,
                   "weights of a checkpoint of mpc train, or of the newest in "
                   "a --checkpoint-dir")
       ->type_name("FOLDER");
+  // what is measured and how it is printed,
   app->add_option("--metric", command->metrics,
                   "what to measure beside the loss: " + listEvalMetrics() +
                       "; several with commas (repeatable)")
@@ -425,6 +427,7 @@ void mpc::tools::addEvalCommand(CLI::App &program, int &exitCode) {
       ->check(CLI::IsMember({"text", "jsonl"}))
       ->capture_default_str();
   addQuietFlag(*app);
+  // and where it runs.
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {

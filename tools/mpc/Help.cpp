@@ -35,6 +35,7 @@ static void printHelp(const CLI::App &program, const HelpCommand &help) {
 
 void mpc::tools::addHelpCommands(CLI::App &program) {
   auto help = std::make_shared<HelpCommand>();
+  // Scripts for shells, made from the commands and flags there are.
   CLI::App *completion = program.add_subcommand(
       "completion", "print what lets a shell complete commands and flags");
   completion
@@ -47,6 +48,7 @@ void mpc::tools::addHelpCommands(CLI::App &program) {
     help->shell == "bash" ? printBashCompletion(program, llvm::outs())
                           : printZshCompletion(program, llvm::outs());
   });
+  // The text of --help, also as a manual page.
   CLI::App *app =
       program.add_subcommand("help", "explain a command; print manual pages");
   app->add_flag("--man", help->isManual,

@@ -232,6 +232,7 @@ void mpc::tools::addInspectCommand(CLI::App &program, int &exitCode) {
   CLI::App *app = program.add_subcommand(
       "inspect", "show what a model, an artifact, a checkpoint, a metrics file "
                  "or an array file contains");
+  // One file of any kind, which is told by its content,
   app->add_option(
          "file", command->path,
          "ONNX model, .mpc, .npz, .npy, .safetensors, .csv, what mpc train "
@@ -239,6 +240,7 @@ void mpc::tools::addInspectCommand(CLI::App &program, int &exitCode) {
          "checkpoints, of ONNX Runtime's training artifacts")
       ->required()
       ->type_name("FILE");
+  // and how much of it is shown.
   app->add_flag("--parameters", command->options.parameters,
                 "every parameter of a model with its type, shape and elements, "
                 "and whether mpc train trains it by default, or why not; of an "

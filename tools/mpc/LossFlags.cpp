@@ -51,6 +51,8 @@ static std::vector<LossFlag> lossFlagsOf(const CompileOptions &options) {
   auto ofClasses = [](const LossSpec &loss) { return loss.hasClasses(); };
   static constexpr llvm::StringLiteral classes =
       "losses of class labels (softmax_cross_entropy, nll)";
+  // The flag, whether it is given, the losses that it means something to, and
+  // how an error calls these.
   return {
       {"--reduction", recipe.reduction.has_value(),
        [](const LossSpec &loss) { return loss.kind != LossKind::Output; },

@@ -19,6 +19,7 @@ using namespace mpc::tools;
 //===----------------------------------------------------------------------===//
 
 static void addModelOptions(CLI::App &command, ModelOptions &options) {
+  // Extents that the model leaves open, or that are to be others.
   command
       .add_option("--shape", options.shapes,
                   "shape of an input, such as x=32x3x224x224 (repeatable)")
@@ -37,6 +38,7 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
                   "the first; none: the same for every batch (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME=AXIS");
+  // Values and updates that come from other files than the model.
   command
       .add_option("--weights", options.weights,
                   "values by name for parameters, in place of the model's: "
@@ -58,10 +60,12 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
 
 // What the update rules compute with.
 static void addRuleOptions(CLI::App &command, RecipeOptions &recipe) {
+  // The rule,
   command.add_option("--optimizer", recipe.optimizer, "update rule")
       ->check(CLI::IsMember({"sgd", "momentum", "nesterov", "adam", "adamw",
                              "adagrad", "rmsprop", "lamb"}))
       ->capture_default_str();
+  // and its numbers, which Effects.cpp refuses with a rule that has none.
   command
       .add_option("--momentum", recipe.momentum,
                   "of momentum and nesterov; of sgd and rmsprop, if it is "
@@ -94,6 +98,7 @@ static void addRuleOptions(CLI::App &command, RecipeOptions &recipe) {
 
 static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
   addRuleOptions(command, recipe);
+  // What differs from parameter to parameter: decay and rate.
   command
       .add_option("--weight-decay", recipe.weightDecay,
                   "default: the optimizer's in PyTorch")
@@ -112,6 +117,7 @@ static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
                   "holds (repeatable)")
       ->allow_extra_args(false)
       ->type_name("REGEX=FACTOR");
+  // What is done before an update, and after it.
   command
       .add_option("--gradient-clip-val", recipe.gradientClipVal,
                   "largest L2 norm of all gradients together; 0: any")
@@ -169,6 +175,7 @@ static void addLossOptions(CLI::App &command, RecipeOptions &recipe,
 
 static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
   addOptimizerOptions(command, recipe);
+  // How many batches an update sees.
   command
       .add_option("--accumulate-grad-batches", recipe.accumulateGradBatches,
                   "batches per optimizer step")
@@ -179,6 +186,7 @@ static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
                   "default: mean for forward models, sum for ONNX Runtime "
                   "artifacts")
       ->check(CLI::IsMember({"mean", "sum"}));
+  // What is trained, and what stays as it was exported.
   command
       .add_option("--train", recipe.train,
                   "train only parameters whose name matches (repeatable)")
@@ -235,7 +243,7 @@ static std::vector<std::string> findGiven(const CLI::App &command) {
   return given;
 }
 
-// What a command takes as its MODEL; those that run code take code, too.
+// The help of the argument MODEL; commands that run code take artifacts, too.
 static std::string describeModelArgument(const CLI::App &command) {
   const std::string &name = command.get_name();
   const bool runs = name == "train" || name == "eval" || name == "run";
@@ -255,12 +263,14 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
                   "OUTPUT=NAME of one (repeatable); default: target")
       ->allow_extra_args(false)
       ->type_name("NAME");
+  // Flags that are the same for all commands stand in a group of their own.
   const std::string group = command.option_defaults()->get_group();
   command.option_defaults()->group(kCompileGroup);
   addModelOptions(command, options.model);
   addLossOptions(command, options.pipeline.recipe, options.lossFiles);
   addRecipeOptions(command, options.pipeline.recipe);
   addPrecisionOptions(command, options.pipeline.precision);
+  // What it is compiled for, and who computes products there.
   std::vector<std::string> targets;
   for (llvm::StringRef name : TargetInfo::getNames())
     targets.push_back(name.str());
@@ -279,6 +289,7 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
       ->capture_default_str();
   command.add_flag("--tf32", options.pipeline.tf32,
                    "on a GPU, round operands of float32 products to tf32");
+  // Rewritings that can be left out, to see what they do.
   std::vector<std::string> recognized = {"all"};
   for (llvm::StringRef op : getRecognizedOps())
     recognized.push_back(op.str());
@@ -292,6 +303,7 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
                    "keep every value that another kernel reads, also where "
                    "computing it again is cheaper; the same bits either way, "
                    "but for sums over the rows of long attentions");
+  // Later flags are the command's own again.
   command.option_defaults()->group(group);
   options.given = [&command] { return findGiven(command); };
 }
@@ -300,7 +312,8 @@ void mpc::tools::addKernelCacheOption(CLI::App &command,
                                       CompileOptions &options) {
   command
       .add_option("--kernel-cache", options.kernelCache,
-                  "folder that keeps compiled kernels, pruned to 512 MiB; "
+                  "folder that keeps compiled kernels, pruned to 512 MiB of "
+                  "the disk; "
                   "auto: $XDG_CACHE_HOME/mpc or ~/.cache/mpc; none: nowhere")
       ->type_name("DIR")
       ->capture_default_str();
@@ -387,7 +400,7 @@ ExitCode mpc::tools::matchTargetAndDevice(const CLI::App &command,
       return reportError(status);
     if (id->kind == Kind::CUDA || status.ok())
       target = found;
-    // Most machines have no GPU, which is no news; one that is not used is.
+    // Nothing is said where there is no GPU; a GPU that cannot be used is news.
     else if (runtime::hasGPUDriver())
       note(
           "--device auto is the CPU: " +

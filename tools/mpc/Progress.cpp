@@ -56,12 +56,15 @@ void ProgressPrinter::clearLine() {
 
 void ProgressPrinter::started(const StartReport &report) {
   start = report;
+  // All clocks begin here, also those of a run that prints nothing.
   begin = epochShown = sinceLine.begin = sinceEpoch.begin = Clock::now();
   if (isQuiet)
     return;
   const int64_t left =
       std::max<int64_t>(0, report.totalSteps - report.firstStep);
   llvm::raw_ostream &os = llvm::errs();
+  // For example: data: 50000 samples, 5000 held back; 780 steps of 64, 390 an
+  // epoch.
   os << "data: " << counted(report.samples, "sample");
   if (report.evalSamples > 0)
     os << ", " << report.evalSamples << " held back";

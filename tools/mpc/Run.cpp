@@ -129,8 +129,8 @@ runBatch(Session &session, const Function &function, const RunInputs &inputs,
   return status;
 }
 
-// Runs a last batch that is filled up once more, beside other samples: what
-// fills it must change nothing.
+// Runs the last batch again, filled up with other samples than before. If any
+// output of its own samples differs, samples of a batch depend on each other.
 static Status checkFilled(Session &session, const Function &function,
                           const RunInputs &inputs, const Batching &batching,
                           std::vector<JoinedOutput> &outputs) {
@@ -308,8 +308,8 @@ static ExitCode runFunction(const RunCommand &command, const Driver &driver,
                       command.output);
 }
 
-// Whether the function is there, and the inputs are what it takes; finds their
-// samples where they are those of a data set.
+// Finds the function, checks that the inputs are what it takes, and counts the
+// samples of inputs that come from a data set.
 static ExitCode checkFit(const RunCommand &command,
                          const train::TraineeInfo &info,
                          const std::vector<std::string> &known,
@@ -402,6 +402,7 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
              "there are more samples than --batch-size, or than the model or "
              "the artifact takes");
   addCompileOptions(*app, command->compile);
+  // What it is run on: single values, or whole data sets.
   app->add_option("--input", command->inputs,
                   "NAME=FILE, NAME=@FILE or NAME=VALUE (repeatable)")
       ->type_name("INPUT")
@@ -413,6 +414,7 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
       ->type_name("FILE")
       ->allow_extra_args(false);
   addPreparationFlags(*app, command->data);
+  // Which function, and where its results go.
   app->add_option("--function", command->function,
                   "function to run; default: forward, or else step")
       ->type_name("NAME");
@@ -428,6 +430,7 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
   addQuietFlag(*app);
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
+  // Outputs are all there is to see, so they stay unless a function is named.
   app->callback([app, command, &exitCode] {
     command->compile.wantsOutputs = command->function.empty();
     exitCode = static_cast<int>(

@@ -113,7 +113,7 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
 // The command
 //===----------------------------------------------------------------------===//
 
-// What the loop takes in another form than flags have it.
+// Translates flags into what the loop takes, such as "step:10" into a schedule.
 static ExitCode finishOptions(TrainCommand &command) {
   Schedule &schedule = command.train.schedule;
   if (Status status = parseSchedule(command.scheduler, schedule); !status.ok())
@@ -351,7 +351,7 @@ ExitCode TrainRun::compile() {
   }
   if (code != ExitCode::Done || model)
     return code;
-  // An artifact that was there before says what it takes.
+  // Samples are named by the inputs that a given artifact declares.
   StatusOr<TraineeInfo> info = describeArtifact(*artifact);
   if (!info.ok())
     return reportError(info.status());
@@ -466,6 +466,7 @@ static void addDataOptions(CLI::App &app, TrainCommand &command) {
 }
 
 static void addLoopOptions(CLI::App &app, TrainOptions &train) {
+  // When it ends well,
   app.add_option("--epochs", train.epochs,
                  "passes over the data; default 1, or no limit with "
                  "--max-steps, --max-time or --early-stopping")
@@ -476,6 +477,7 @@ static void addLoopOptions(CLI::App &app, TrainOptions &train) {
                  "of shuffling, dropout and random numbers")
       ->transform(wholeNumber(uint64_t(0)))
       ->capture_default_str();
+  // and when it has gone wrong.
   app.add_option("--max-nonfinite", train.maxNonfinite,
                  "steps with a non-finite loss in a row that end the run; 0: "
                  "not before its end")
@@ -490,6 +492,7 @@ static void addLoopOptions(CLI::App &app, TrainOptions &train) {
 
 static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
   Schedule &schedule = command.train.schedule;
+  // Where the rate begins, how it goes on, and where it ends.
   app.add_option("--lr", schedule.learningRate, "learning rate")
       ->check(nonNegativeNumber())
       ->capture_default_str();
@@ -514,6 +517,7 @@ static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
 }
 
 static void addOutputOptions(CLI::App &app, TrainCommand &command) {
+  // What has been trained.
   app.add_option("-o,--output", command.trained.output,
                  "trained model (.onnx, - for stdout) or weights "
                  "(.safetensors, .npz)")
@@ -524,11 +528,13 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
   app.add_flag("--trained-only", command.trained.trainedOnly,
                "write to --output what was trained alone, such as adapters, "
                "and running statistics; .safetensors and .npz");
+  // What evaluations measure.
   app.add_option("--metric", command.train.evalMetrics,
                  "what to measure in evaluations beside the loss: " +
                      listEvalMetrics() + "; several with commas (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME");
+  // What a later run can go on from.
   app.add_option("--checkpoint-dir", command.train.checkpointDir,
                  "folder of checkpoints")
       ->type_name("FOLDER");
@@ -546,6 +552,7 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
 }
 
 static void addLogOptions(CLI::App &app, TrainCommand &command) {
+  // Numbers for programs to read,
   app.add_option("--metrics", command.train.metrics,
                  "one JSON object a step and evaluation, or a row of a table "
                  "where FILE ends with .csv; -: JSON to standard output "
@@ -557,6 +564,7 @@ static void addLogOptions(CLI::App &app, TrainCommand &command) {
       ->type_name("FOLDER");
   app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,
                "replace the metrics and events of an earlier run");
+  // and lines for people.
   CLI::Option *logEvery =
       app.add_option("--log-every", command.logEvery,
                      "seconds between lines of progress, where they do not go "
@@ -578,6 +586,7 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   auto command = std::make_shared<TrainCommand>();
   CLI::App *app = program.add_subcommand(
       "train", "compile and train; write the trained model");
+  // In the order of --help: model, data, schedule, loop, results, log, device.
   addCompileOptions(*app, command->compile);
   addDataOptions(*app, *command);
   addScheduleOptions(*app, *command);
@@ -588,6 +597,7 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {
+    // A training graph may have its rate fixed: which flags are in vain then.
     for (const char *flag :
          {"--lr", "--lr-scheduler", "--min-lr", "--warmup-steps"})
       if (app->count(flag) > 0)

@@ -107,9 +107,11 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
 }
 
 void mpc::tools::printNormalizations(llvm::raw_ostream &os, const Plan &plan) {
+  // Artifacts of other versions may have a recipe without either field.
   const nlohmann::json recipe = parseBoundedJSON(plan.recipe);
   if (!recipe.is_object())
     return;
+  // Which variance layers in training mode take up,
   if (recipe.contains("running_variance") &&
       recipe["running_variance"].is_string()) {
     const std::string kind = recipe["running_variance"];
@@ -118,6 +120,7 @@ void mpc::tools::printNormalizations(llvm::raw_ostream &os, const Plan &plan) {
                               : ", as in ONNX's specification")
        << "; --running-variance chooses\n";
   }
+  // and how many layers are not in training mode.
   if (recipe.contains("kept_normalizations") &&
       recipe["kept_normalizations"].is_number_integer()) {
     const int64_t kept = recipe["kept_normalizations"];

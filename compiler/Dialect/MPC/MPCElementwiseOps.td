@@ -17,16 +17,23 @@ class MPC_DescribedUnaryOp<string mnemonic, string formula, Type type = MPC_Floa
   }];
 }
 
-// An op of floats, or of integers, where it wraps around and folds.
+// An op of floats, or of integers, where it wraps around; of constants it folds.
 class MPC_NumberUnaryOp<string mnemonic, string formula>
     : MPC_DescribedUnaryOp<mnemonic, formula, MPC_NumberTensor> {
+  let hasFolder = 1;
+}
+
+// An op of floats whose result is the same on every machine: of constants it
+// folds (FloatFormulas.h).
+class MPC_ExactUnaryOp<string mnemonic, string formula>
+    : MPC_DescribedUnaryOp<mnemonic, formula> {
   let hasFolder = 1;
 }
 
 def MPC_NegOp : MPC_NumberUnaryOp<"neg", "-x">, MPC_ExactPolicy<["Neg"]>;
 def MPC_AbsOp : MPC_NumberUnaryOp<"abs", "|x|">, MPC_ExactPolicy<["Abs"]>;
 def MPC_SignOp : MPC_NumberUnaryOp<"sign", "sign(x), 0 at 0">, MPC_ExactPolicy<["Sign"]>;
-def MPC_ReluOp : MPC_DescribedUnaryOp<"relu", "max(x, 0), NaN stays NaN">,
+def MPC_ReluOp : MPC_ExactUnaryOp<"relu", "max(x, 0), NaN stays NaN">,
     MPC_ExactPolicy<["Relu"]>;
 def MPC_SigmoidOp : MPC_DescribedUnaryOp<"sigmoid", "1 / (1 + exp(-x))">,
     MPC_Policy<["Sigmoid"], "Infer", "Infer", "bounded result of one rounding">;
@@ -38,8 +45,8 @@ def MPC_ExpOp : MPC_DescribedUnaryOp<"exp", "exp(x)">,
     MPC_Policy<["Exp"], "Deny", "Infer", "overflows fp16 above 11.09">;
 def MPC_LogOp : MPC_DescribedUnaryOp<"log", "log(x)">,
     MPC_Policy<["Log"], "Deny", "Infer", "relative error of the argument becomes absolute">;
-def MPC_SqrtOp : MPC_DescribedUnaryOp<"sqrt", "sqrt(x)">, MPC_RoundingPolicy<["Sqrt"]>;
-def MPC_ReciprocalOp : MPC_DescribedUnaryOp<"reciprocal", "1 / x">,
+def MPC_SqrtOp : MPC_ExactUnaryOp<"sqrt", "sqrt(x)">, MPC_RoundingPolicy<["Sqrt"]>;
+def MPC_ReciprocalOp : MPC_ExactUnaryOp<"reciprocal", "1 / x">,
     MPC_Policy<["Reciprocal"], "Infer", "Infer", "overflows only below the smallest normal number">;
 
 def MPC_ClipOp : MPC_UnaryOp<"clip">,

@@ -1,9 +1,10 @@
 // Folders of ops on constants: integers and booleans by the formulas of
-// IntegerFormulas.def, and what selects or converts elements. Floats are not
-// computed with here, so that numerics stay the model's.
+// IntegerFormulas.def, floats by those of FloatFormulas.h, and what selects or
+// converts elements. They are the only place where constants are computed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/ConstantElements.h"
+#include "compiler/Dialect/MPC/FloatFormulas.h"
 #include "compiler/Dialect/MPC/IntegerFormulas.h"
 
 using namespace mlir;
@@ -20,6 +21,9 @@ using llvm::APSInt;
 // too many.
 static std::optional<SmallVector<ConstantElements>>
 readAll(RankedTensorType result, ArrayRef<Attribute> operands) {
+  // Elements are copied, so first of all it must be worth it.
+  if (llvm::is_contained(operands, Attribute()))
+    return std::nullopt;
   SmallVector<ConstantElements> read;
   for (Attribute operand : operands) {
     auto elements = ConstantElements::read(operand);
@@ -59,8 +63,54 @@ static bool isIntegral(Value value) {
   return isa<IntegerType>(elementOf(value));
 }
 
+static APInt toBits(const APSInt &value) { return value; }
+static APInt toBits(const APFloat &value) { return value.bitcastToAPInt(); }
+static APInt toBits(bool value) { return APInt(1, value); }
+
+// The type that FloatFormulas.h has for an op of so many floats, if any.
+template <typename OpTy, typename... Floats>
+using FloatResult =
+    decltype(floats::evaluate(std::declval<OpTy>(), std::declval<Floats>()...));
+
+// Whether operands and result are one type of floats: others, as a sum of bf16
+// numbers that is an f32, are for the kernel to round.
+static bool isOfOneType(Operation *op) {
+  Type element = elementOf(op->getOperand(0));
+  Type result = elementOf(op->getResult(0));
+  return isa<FloatType>(element) &&
+         (result == element || result.isInteger(1)) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           return elementOf(operand) == element;
+         });
+}
+
+template <typename OpTy>
+static OpFoldResult foldFloats(OpTy op, Attribute input) {
+  auto read = isOfOneType(op) ? readAll(op.getType(), {input}) : std::nullopt;
+  if (!read)
+    return {};
+  return mapElements(op.getType(), *read, [&](ArrayRef<int64_t> at) {
+    return toBits(floats::evaluate(op, (*read)[0].getFloat(at[0])));
+  });
+}
+
+template <typename OpTy>
+static OpFoldResult foldFloats(OpTy op, Attribute lhs, Attribute rhs) {
+  auto read =
+      isOfOneType(op) ? readAll(op.getType(), {lhs, rhs}) : std::nullopt;
+  if (!read)
+    return {};
+  return mapElements(op.getType(), *read, [&](ArrayRef<int64_t> at) {
+    return toBits(floats::evaluate(op, (*read)[0].getFloat(at[0]),
+                                   (*read)[1].getFloat(at[1])));
+  });
+}
+
 template <typename OpTy>
 static OpFoldResult foldUnary(OpTy op, Attribute input) {
+  if constexpr (llvm::is_detected<FloatResult, OpTy, APFloat>::value)
+    if (!isIntegral(op.getInput()))
+      return foldFloats(op, input);
   auto read =
       isIntegral(op.getInput()) ? readAll(op.getType(), {input}) : std::nullopt;
   if (!read)
@@ -70,11 +120,11 @@ static OpFoldResult foldUnary(OpTy op, Attribute input) {
   });
 }
 
-static APInt toBits(const APSInt &value) { return value; }
-static APInt toBits(bool value) { return APInt(1, value); }
-
 template <typename OpTy>
 static OpFoldResult foldBinary(OpTy op, Attribute lhs, Attribute rhs) {
+  if constexpr (llvm::is_detected<FloatResult, OpTy, APFloat, APFloat>::value)
+    if (!isIntegral(op.getLhs()))
+      return foldFloats(op, lhs, rhs);
   auto read = isIntegral(op.getLhs()) ? readAll(op.getType(), {lhs, rhs})
                                       : std::nullopt;
   if (!read)
@@ -95,6 +145,18 @@ static OpFoldResult foldBinary(OpTy op, Attribute lhs, Attribute rhs) {
   }
 #define MPC_INTEGER_COMPARE(OP, FORMULA) MPC_INTEGER_BINARY(OP, FORMULA)
 #include "compiler/Dialect/MPC/IntegerFormulas.def"
+
+#define MPC_FOLD_FLOATS(OP)                                                    \
+  OpFoldResult OP##Op::fold(FoldAdaptor adaptor) {                             \
+    return foldFloats(*this, adaptor.getInput());                              \
+  }
+MPC_FOLD_FLOATS(Relu)
+MPC_FOLD_FLOATS(Sqrt)
+MPC_FOLD_FLOATS(Reciprocal)
+MPC_FOLD_FLOATS(Ceil)
+MPC_FOLD_FLOATS(Floor)
+MPC_FOLD_FLOATS(Round)
+#undef MPC_FOLD_FLOATS
 
 OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
   // Both are one value, which no broadcast changes.

@@ -19,6 +19,13 @@ class MPC_FormulaOp<string mnemonic, string formula, dag parameters = (ins)>
   let arguments = !con((ins MPC_FloatTensor:$input), parameters);
 }
 
+// A function whose results are whole numbers, the same on every machine: of
+// constants it folds (FloatFormulas.h).
+class MPC_WholeNumberOp<string mnemonic, string formula>
+    : MPC_FormulaOp<mnemonic, formula> {
+  let hasFolder = 1;
+}
+
 // A parameter with ONNX's default.
 class MPC_Parameter<string value> : DefaultValuedAttr<F64Attr, value>;
 
@@ -29,7 +36,7 @@ def MPC_AsinOp : MPC_FormulaOp<"asin",
 def MPC_AsinhOp : MPC_FormulaOp<"asinh", "log(x + sqrt(x^2 + 1))">;
 def MPC_AtanOp : MPC_FormulaOp<"atan", "the angle in [-pi / 2, pi / 2] whose tangent is x">;
 def MPC_AtanhOp : MPC_FormulaOp<"atanh", "log((1 + x) / (1 - x)) / 2; NaN beyond 1">;
-def MPC_CeilOp : MPC_FormulaOp<"ceil", "the smallest whole number that is not below x">;
+def MPC_CeilOp : MPC_WholeNumberOp<"ceil", "the smallest whole number that is not below x">;
 def MPC_CeluOp : MPC_FormulaOp<"celu", "x, or alpha (exp(x / alpha) - 1) below 0",
     (ins MPC_Parameter<"1.0">:$alpha)>;
 def MPC_CosOp : MPC_FormulaOp<"cos", "cosine of x radians; NaN of an infinity">;
@@ -37,7 +44,7 @@ def MPC_CoshOp : MPC_FormulaOp<"cosh", "(exp(x) + exp(-x)) / 2">;
 def MPC_EluOp : MPC_FormulaOp<"elu", "x, or alpha (exp(x) - 1) below 0",
     (ins MPC_Parameter<"1.0">:$alpha)>;
 def MPC_ErfOp : MPC_FormulaOp<"erf", "erf(x)">;
-def MPC_FloorOp : MPC_FormulaOp<"floor", "the largest whole number that is not above x">;
+def MPC_FloorOp : MPC_WholeNumberOp<"floor", "the largest whole number that is not above x">;
 def MPC_GeluOp : MPC_FormulaOp<"gelu", "x / 2 * (1 + erf(x / sqrt(2)))">;
 def MPC_GeluTanhOp : MPC_FormulaOp<"gelu_tanh",
     "x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))">;
@@ -47,7 +54,7 @@ def MPC_HardSwishOp : MPC_FormulaOp<"hard_swish", "x times (x / 6 + 1/2 between 
 def MPC_LeakyReluOp : MPC_FormulaOp<"leaky_relu", "x, or alpha x below 0",
     (ins MPC_Parameter<"0.01">:$alpha)>;
 def MPC_MishOp : MPC_FormulaOp<"mish", "x tanh(log(1 + exp(x)))">;
-def MPC_RoundOp : MPC_FormulaOp<"round", "the whole number nearest to x, the even one of two">;
+def MPC_RoundOp : MPC_WholeNumberOp<"round", "the whole number nearest to x, the even one of two">;
 def MPC_SeluOp : MPC_FormulaOp<"selu", "gamma x, or gamma alpha (exp(x) - 1) below 0",
     (ins MPC_Parameter<"1.67326319217681884765625">:$alpha,
          MPC_Parameter<"1.05070102214813232421875">:$gamma)>;

@@ -113,8 +113,8 @@ proto::TensorProto *ExportModel::Impl::findSource(StringRef name) const {
   return tensors.lookup(name);
 }
 
-// A statistic that the file has as an Identity of another: now that it has a
-// value of its own, the node is a Constant.
+// Two statistics may be one tensor in the file, the second an Identity of the
+// first. Trained they differ, so the Identity becomes a Constant.
 void ExportModel::Impl::detach(StringRef name) {
   proto::NodeProto *node = identities.lookup(name);
   const proto::TensorProto *tensor = node ? findSource(name) : nullptr;
@@ -180,8 +180,7 @@ std::string ExportModel::Impl::misfit(StringRef name, const Place &place,
   return text;
 }
 
-// Gives the memory of a field back: one that is cleared keeps it for the next
-// elements.
+// Gives the memory of a field back. Clear() would keep it for elements to come.
 template <typename T>
 static void drop(google::protobuf::RepeatedField<T> &field) {
   google::protobuf::RepeatedField<T>().Swap(&field);
@@ -382,7 +381,8 @@ Error ExportModel::Impl::loadExternal() {
   return Error::success();
 }
 
-// Of what is in raw_data, or will be.
+// The bytes that the tensor takes in the file: those of its raw_data, or of the
+// value that will replace it.
 uint64_t ExportModel::Impl::bytesOf(const proto::TensorProto &tensor) const {
   if (!values.contains(&tensor))
     return tensor.raw_data().size();

@@ -104,6 +104,8 @@ struct CallOperands {
 // scales queries and keys.
 static ArrayRef<CallOperands> getCallOperands() {
   constexpr int none = kConstantOperand;
+  // The call, the node that the exporter makes of it, and which argument of the
+  // call each input of the node is.
   static const CallOperands all[] = {
       {"layer_norm.", "LayerNormalization", {0, 2, 3}},
       {"native_layer_norm.", "LayerNormalization", {0, 2, 3}},

@@ -175,6 +175,7 @@ HostTensor HostTensor::transpose() const {
   const int64_t rows = getShape()[0], columns = getShape()[1];
   auto [result, to] =
       allocate(RankedTensorType::get({columns, rows}, type.getElementType()));
+  // Elements are moved and not looked at, so only their size matters.
   switch (getElementBytes(type.getElementType())) {
   case 1:
     transposeInto<uint8_t>(to, data.data(), rows, columns);

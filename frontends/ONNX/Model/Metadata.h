@@ -10,6 +10,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <optional>
+
 namespace mpc::onnx_frontend {
 
 /// Of a value, what it was in PyTorch's program: PARAMETER, BUFFER, ...
@@ -40,6 +42,10 @@ inline bool isProgramsName(llvm::StringRef name) {
          !llvm::isDigit(name.front());
 }
 
+/// Of a node, the classes of these modules, and what it computes.
+inline constexpr llvm::StringLiteral kModuleClasses =
+    "pkg.torch.onnx.class_hierarchy";
+
 /// The entry `key` in the metadata of a node or a value; empty without one.
 template <typename T>
 llvm::StringRef findMetadata(const T &owner, llvm::StringRef key) {
@@ -61,6 +67,25 @@ llvm::SmallVector<llvm::StringRef> readMetadataList(const T &owner,
   for (llvm::StringRef &item : items)
     item = item.trim("[]'\" ");
   return items;
+}
+
+/// The module that the node belongs to, such as "layers.1.norm"; nothing where
+/// the exporter does not say it.
+inline std::optional<llvm::StringRef> findModule(const proto::NodeProto &node) {
+  auto scopes = readMetadataList(node, kNameScopes);
+  if (scopes.size() < 2)
+    return std::nullopt;
+  return scopes[scopes.size() - 2];
+}
+
+/// The layer of PyTorch's that a BatchNormalization is a call of, such as
+/// "features.1"; empty where the exporter does not say it, and for calls of
+/// functional.batch_norm, of which a module may make several.
+inline llvm::StringRef findLayer(const proto::NodeProto &node) {
+  auto classes = readMetadataList(node, kModuleClasses);
+  bool isLayer = classes.size() >= 2 && classes[classes.size() - 2].starts_with(
+                                            "torch.nn.modules.batchnorm.");
+  return isLayer ? findModule(node).value_or("") : "";
 }
 
 /// Parameters of the program that the exporter computed a value from.

@@ -24,6 +24,8 @@ using llvm::Expected;
 //===----------------------------------------------------------------------===//
 
 static Type lookUpElementType(MLIRContext *context, int32_t dataType) {
+  // The type without a sign is the signed one, as everywhere in the IR; null
+  // for strings, complex numbers and floats of 8 bits and less.
   Builder builder(context);
   switch (dataType) {
   case proto::TensorProto::FLOAT:

@@ -25,19 +25,14 @@ HostTensor
 pick(const HostTensor &source, llvm::ArrayRef<int64_t> shape,
      llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> positionOf);
 
-/// Fails, without a finding, where a result is larger than anything computed
-/// from shapes: the node is then an op.
-mlir::LogicalResult checkFoldedSize(NodeImporter &node,
-                                    llvm::ArrayRef<int64_t> shape);
-
 /// How a node is folded: defines its outputs. A failure without a finding says
 /// that it is better imported as an op.
 using Folder = mlir::LogicalResult (*)(NodeImporter &);
 
-/// Folders of ops without an op of the IR or on floats, and of those that make
-/// tables of signal processing; null if `op` is not one. Names are as
-/// `getOpName` gives them.
-Folder getArithmeticFolder(llvm::StringRef op);
+/// Folders of shape arithmetic that has no op of the IR (Shape, Size, Range,
+/// NonZero), and of what makes tables of signal processing; null if `op` is not
+/// one. Names are as `getOpName` gives them.
+Folder getShapeFolder(llvm::StringRef op);
 Folder getSignalFolder(llvm::StringRef op);
 
 } // namespace mpc::onnx_frontend

@@ -1,8 +1,7 @@
 // Shape arithmetic at import: what exporters compute from Shape is folded, so
-// that the IR has static shapes. Arithmetic of integers and booleans folds as
-// the op it becomes does; here is what has no op, and floats that are constants
-// of the model, as far as arithmetic rounds them to the same bits everywhere.
-// What may be trained never is.
+// that the IR has static shapes. Arithmetic folds as the ops it becomes do;
+// here is what has no op: Shape, Size, Range and NonZero. What may be trained
+// never folds.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/FoldElements.h"
@@ -52,12 +51,6 @@ HostTensor mpc::onnx_frontend::pick(
     to = std::copy_n(source.data.data() + positionOf(index) * width, width, to);
   });
   return tensor;
-}
-
-LogicalResult mpc::onnx_frontend::checkFoldedSize(NodeImporter &node,
-                                                  ArrayRef<int64_t> shape) {
-  auto bytes = getCheckedBytes(shape, node.attributes().getI64Type());
-  return success(bytes && *bytes <= kMostFoldedResults * 8);
 }
 
 //===----------------------------------------------------------------------===//
@@ -177,119 +170,8 @@ static LogicalResult foldRange(NodeImporter &node) {
                                  : foldIntegerRange(node);
 }
 
-//===----------------------------------------------------------------------===//
-// Arithmetic of floats
-//===----------------------------------------------------------------------===//
-
-// Ops of floats whose result, rounded once more to the element type, is that of
-// IEEE arithmetic in the type; nothing for others.
-static std::optional<double> evaluate(StringRef op, double a, double b) {
-  if (op == "Max" || op == "Min")
-    return std::isnan(a) || std::isnan(b) ? NAN
-           : op == "Max"                  ? std::max(a, b)
-                                          : std::min(a, b);
-  return llvm::StringSwitch<std::optional<double>>(op)
-      .Cases({"Add", "Sum"}, a + b)
-      .Case("Sub", a - b)
-      .Case("Mul", a * b)
-      .Case("Div", a / b)
-      .Case("Equal", a == b)
-      .Case("Less", a < b)
-      .Case("LessOrEqual", a <= b)
-      .Case("Greater", a > b)
-      .Case("GreaterOrEqual", a >= b)
-      .Default(std::nullopt);
-}
-
-static bool isComparison(StringRef op) {
-  return llvm::StringSwitch<bool>(op)
-      .Cases({"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"},
-             true)
-      .Default(false);
-}
-
-// a op b, broadcast together. Nothing, perhaps with a finding, where it cannot
-// be had.
-static std::optional<HostTensor>
-combine(NodeImporter &node, const HostTensor &a, const HostTensor &b) {
-  // The result's shape, which must be small enough to be known.
-  StringRef op = node.getOpType();
-  auto shape = broadcastShapes(a.getShape(), b.getShape());
-  if (failed(shape)) {
-    (void)node.invalid("the inputs do not broadcast together");
-    return std::nullopt;
-  }
-  if (failed(checkFoldedSize(node, *shape)))
-    return std::nullopt;
-  // Element by element; a division by 0, for one, has no value.
-  bool isDefined = true;
-  SmallVector<double> values;
-  forEachIndex(*shape, [&](ArrayRef<int64_t> index) {
-    auto value = evaluate(op, a.getDouble(getPosition(index, a.getShape())),
-                          b.getDouble(getPosition(index, b.getShape())));
-    isDefined &= value.has_value();
-    values.push_back(value.value_or(0));
-  });
-  if (!isDefined)
-    return std::nullopt;
-  // Comparisons give truth, others numbers of the inputs' type.
-  if (isComparison(op))
-    return makeIntegers(IntegerType::get(node.getContext(), 1), *shape,
-                        Integers(values.begin(), values.end()));
-  return makeFloats(a.type.getElementType(), *shape, values);
-}
-
-static bool areFloats(NodeImporter &node) {
-  return llvm::all_of(llvm::seq<unsigned>(0, node.getNumInputs()),
-                      [&](unsigned i) { return node.constant(i)->isFloat(); });
-}
-
-// Sum, Max and Min have any number of inputs, the others two.
-static LogicalResult foldBinary(NodeImporter &node) {
-  if (!areFloats(node))
-    return failure(); // the op folds
-  if (node.getOpset() < 7 && node.hasAttribute("axis"))
-    return failure(); // the op knows where the second input is put
-  if (node.getOpset() < 7)
-    node.ignore("broadcast");
-  HostTensor result = *node.constant(0);
-  for (unsigned i = 1; i < node.getNumInputs(); ++i) {
-    auto next = combine(node, result, *node.constant(i));
-    if (!next)
-      return failure();
-    result = *next;
-  }
-  return node.define(0, result);
-}
-
-static LogicalResult foldUnary(NodeImporter &node) {
-  if (!areFloats(node))
-    return failure(); // the op folds
-  HostTensor source = *node.constant(0);
-  StringRef op = node.getOpType();
-  SmallVector<double> values;
-  for (int64_t i = 0; i < source.getNumElements(); ++i) {
-    double x = source.getDouble(i);
-    values.push_back(llvm::StringSwitch<double>(op)
-                         .Case("Abs", std::abs(x))
-                         .Case("Ceil", std::ceil(x))
-                         .Case("Floor", std::floor(x))
-                         .Case("Neg", -x)
-                         .Case("Reciprocal", 1.0 / x)
-                         .Case("Relu", x < 0 ? 0 : x)
-                         .Default(std::sqrt(x)));
-  }
-  return node.define(
-      0, makeFloats(source.type.getElementType(), source.getShape(), values));
-}
-
-Folder mpc::onnx_frontend::getArithmeticFolder(StringRef op) {
+Folder mpc::onnx_frontend::getShapeFolder(StringRef op) {
   return llvm::StringSwitch<Folder>(op)
-      .Cases({"Abs", "Ceil", "Floor", "Neg", "Reciprocal", "Relu", "Sqrt"},
-             foldUnary)
-      .Cases({"Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Equal", "Less",
-              "LessOrEqual", "Greater", "GreaterOrEqual"},
-             foldBinary)
       .Case("NonZero", foldNonZero)
       .Case("Range", foldRange)
       .Case("Shape", foldShape)
@@ -317,7 +199,7 @@ static unsigned countKnownInputs(NodeImporter &node) {
 
 FailureOr<bool> mpc::onnx_frontend::foldNode(NodeImporter &node) {
   std::string op = getOpName(node.getNode());
-  Folder folder = getArithmeticFolder(op);
+  Folder folder = getShapeFolder(op);
   folder = folder ? folder : getSignalFolder(op);
   if (!folder || node.getNumInputs() == 0)
     return false;

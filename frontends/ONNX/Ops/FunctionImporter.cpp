@@ -4,6 +4,7 @@
 #include "frontends/ONNX/Ops/Importer.h"
 
 #include "compiler/Dialect/MPC/NodeNames.h"
+#include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Model/Weights.h"
 
 #include <map>
@@ -184,10 +185,10 @@ void FunctionImporter::markArgument(Location location, Value value,
     IndexBox outer = box;
     if (argument.getOwner() == body && !inlined)
       value = outerValues[argument.getArgNumber()];
-    // Of a loop, what each iteration has another one of.
+    // What an iteration of a loop has made, and its caller does not have.
     if (!value)
       return addCheck(location, argument, box);
-    // Or a part of, next to those of the others.
+    // Each iteration reads a slice of the outer value: the box covers all.
     if (value.getType() != argument.getType()) {
       outer.begin.insert(outer.begin.begin(), 0);
       outer.end.insert(outer.end.begin(), shapeOf(value).front());
@@ -429,9 +430,9 @@ void FunctionImporter::demand(StringRef name) {
   }
 }
 
-// The values that depend on what a caller gives, which no op without a builder
-// can have as input. What Shape and Size give depends on no element, and what
-// is offered can be known.
+// The values that depend on elements of the graph's inputs: an op without a
+// builder, such as NonZero, cannot read them. Shape and Size read no elements,
+// and inputs that are offered can become constants.
 llvm::StringSet<>
 FunctionImporter::findData(ArrayRef<const proto::NodeProto *> nodes) {
   llvm::StringSet<> data;
@@ -501,7 +502,7 @@ void FunctionImporter::findSettings(const proto::NodeProto &node) {
     StringRef name = worklist.pop_back_val();
     if (name.empty() || !settings.insert(name).second)
       continue;
-    // Of what Shape reads only the shape matters.
+    // Shape reads no elements, so what they are computed from is no setting.
     const proto::NodeProto *producer = graph.getProducer(name);
     if (producer && producer->op_type() != "Shape")
       worklist.append(producer->input().begin(), producer->input().end());
@@ -515,7 +516,7 @@ void FunctionImporter::importNodes(ArrayRef<const proto::NodeProto *> nodes) {
   for (const proto::NodeProto *node : nodes)
     if (node->op_type() == "BatchNormalization" && node->input_size() == 5)
       for (int index : {3, 4})
-        statistics.insert(node->input(index));
+        statistics.try_emplace(node->input(index), findLayer(*node));
   for (const proto::NodeProto *node : nodes)
     findSettings(*node);
   for (const proto::NodeProto *node : nodes)

@@ -73,6 +73,11 @@ public:
   }
   /// Whether the ops run once in each step.
   bool runsOnce() const { return !parent || (inlined && parent->runsOnce()); }
+  /// The layer that reads a running statistic first (findLayer); empty where
+  /// none is known.
+  llvm::StringRef getLayerOfStatistic(llvm::StringRef name) const {
+    return statistics.lookup(name);
+  }
   /// Whether a node may read `name`.
   bool knows(llvm::StringRef name) const {
     return graph.defines(name) || (parent && parent->knows(name));
@@ -190,8 +195,9 @@ private:
   /// Nodes by what they define, and the values that were asked for: `demand`.
   llvm::StringMap<const proto::NodeProto *> producers;
   llvm::StringSet<> asked;
-  /// Names that BatchNormalization reads as running statistics.
-  llvm::StringSet<> statistics;
+  /// Names that BatchNormalization reads as running statistics, each with the
+  /// layer that reads it first (findLayer).
+  llvm::StringMap<llvm::StringRef> statistics;
   /// The values from which inputs 1 to 3 of Resize (roi, scales, sizes) are
   /// computed.
   llvm::StringSet<> settings;

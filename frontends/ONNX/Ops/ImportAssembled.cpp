@@ -56,8 +56,9 @@ static LogicalResult importChannelPRelu(NodeImporter &node) {
 // Movement
 //===----------------------------------------------------------------------===//
 
-// Every axis behind one of its copies, which are then spread and joined:
-// [4, 6] in copies of [2, 1] is [1, 4, 1, 6], [2, 4, 1, 6], [8, 6].
+// Puts an axis of copies in front of every axis, expands the axes of copies,
+// and joins each with its own. For example, [4, 6] in copies of [2, 1] is [1,
+// 4, 1, 6], then [2, 4, 1, 6], then [8, 6].
 static LogicalResult importTile(NodeImporter &node) {
   auto copies = node.integers(1, "the number of copies");
   if (failed(copies))

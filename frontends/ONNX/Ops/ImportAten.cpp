@@ -106,6 +106,7 @@ static LogicalResult importReversedAxes(NodeImporter &node) {
 }
 
 static LogicalResult importAten(NodeImporter &node) {
+  // The name is read below; overloads of one operator compute the same.
   for (StringRef name : {"operator", "overload_name"})
     node.ignore(name);
   StringRef called = getAtenOperator(node.getNode());
@@ -119,6 +120,7 @@ static LogicalResult importAten(NodeImporter &node) {
     return importBitwise<XorOp>(node);
   if (called == "numpy_T")
     return importReversedAxes(node);
+  // Whatever else the old exporter could not say in ONNX.
   if (called.empty())
     return node.invalid("attribute 'operator' is missing");
   return node.unsupported("PyTorch's operator '" + called +

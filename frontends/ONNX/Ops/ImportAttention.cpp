@@ -123,8 +123,9 @@ LogicalResult AttentionBuilder::checkShapes() {
   return success();
 }
 
-/// A tensor of all query heads, or one for all of them, with the axis of those
-/// that share keys.
+/// Splits the axis of query heads in two, key heads and the query heads that
+/// share each: [batch, 8, ...] is [batch, 2, 4, ...] of two key heads. A tensor
+/// that is one for all heads gets two axes of size 1.
 Value AttentionBuilder::shareHeads(Value value, int64_t count) {
   if (!value || queryHeads == heads)
     return value;
@@ -147,8 +148,9 @@ Value AttentionBuilder::score() {
   return node.emit<MatMulOp>({left, right});
 }
 
-/// Input 'attn_mask' as it lies along the scores: true where a key is seen, or
-/// what is added to its score. Keys that it is too short for are not seen.
+/// Reads input 'attn_mask', which broadcasts to the scores: booleans that are
+/// true where a key is seen, or floats that are added to scores. Keys behind
+/// the end of a short mask are not seen.
 LogicalResult AttentionBuilder::readMask() {
   if (!node.hasInput(3))
     return success();
@@ -257,8 +259,9 @@ Value AttentionBuilder::cap(Value scores) {
                   cap);
 }
 
-/// Minus infinity where a key is not seen: by the mask, by the order of keys,
-/// past ones among them, and where a cap has made a number of what a bias hid.
+/// The scores with minus infinity where a key is not seen: where the mask says
+/// so, where a key comes after its query, and where a bias of minus infinity
+/// was made a number by the cap.
 Value AttentionBuilder::hide(Value scores) {
   if (!scores)
     return {};
@@ -315,8 +318,9 @@ Value AttentionBuilder::mix(Value weights) {
                : Value();
 }
 
-/// Whether one op says it all: no scores are an output, and a cap comes, as the
-/// op has it, before a bias. ONNX had it behind that before opset 25.
+/// True if one mpc.attention is the whole node: no scores are an output, and
+/// the cap comes before the bias, as in that op. Before opset 25 ONNX capped
+/// behind the bias.
 bool AttentionBuilder::isOneOp() {
   bool isCappedLate = isCapped() && bias && !capsBeforeBias();
   FailureOr<Type> type =
@@ -349,7 +353,8 @@ Value AttentionBuilder::buildOneOp() {
                       {batch, queryHeads, queries, columns});
 }
 
-/// The same of ops of its own, some of which may be outputs.
+/// An attention as separate ops, products and a softmax, for a model that has
+/// the scores as output 3.
 Value AttentionBuilder::buildParts() {
   // Mode 0 of the output of scores: the product alone.
   Value scores = score();
@@ -402,8 +407,8 @@ static LogicalResult importAttention(NodeImporter &node) {
 // Rotary embedding
 //===----------------------------------------------------------------------===//
 
-// The positions of [batch, tokens]. One number alone is that of the first token
-// of each sample, in com.microsoft.
+// The position of each token, [batch, tokens]. In com.microsoft one number may
+// stand for them: the position of every sample's first token.
 static FailureOr<Value> readPositions(NodeImporter &node, unsigned index,
                                       ArrayRef<int64_t> tokens) {
   Value ids = node.operand(index);

@@ -212,7 +212,8 @@ static Value importFloatPower(NodeImporter &node, Value base, Value exponent) {
   Value power = node.emit<PowOp>({castTo(node, base, wide), wideExponent});
   Value wholePower =
       node.emit<PowOp>({castTo(node, base, whole), wholeExponent});
-  // Which of them it is; neither test holds for what is no number.
+  // The power of integers counts where the exponent is whole and the power
+  // below 2^53; of NaN neither test holds.
   Value isWhole =
       node.emit<EqualOp>({castTo(node, wholeExponent, wide), wideExponent});
   Value isExact = node.emit<LessOrEqualOp>(
@@ -238,11 +239,43 @@ static LogicalResult importIntegerPow(NodeImporter &node) {
 }
 
 // Whether a power is the root of a distance as PyTorch's older exporter writes
-// torch.cdist: a sum of squares to 1 / (2 + 1e-6).
+// torch.cdist of up to 25 points: a sum of squares to 1 / (2 + 1e-6).
 static bool isRootOfDistance(Value sum, Value exponent) {
   std::optional<double> number = getConstantNumber(exponent);
   return number && sum.getDefiningOp<ReduceSumOp>() &&
          std::abs(*number - 1 / (2 + 1e-6)) < 1e-7;
+}
+
+// Whether `value` are squares of distances as that exporter writes them for
+// more points: max(0, [-2 a, |a|^2, 1] [b, 1, |b|^2]^T), in which each point
+// has three parts.
+static bool areSquaredDistances(Value value) {
+  auto bounded = value.getDefiningOp<MaximumOp>();
+  if (!bounded || getConstantNumber(bounded.getRhs()) != 0.0)
+    return false;
+  auto product = bounded.getLhs().getDefiningOp<MatMulOp>();
+  auto points =
+      product ? product.getLhs().getDefiningOp<ConcatOp>() : ConcatOp();
+  return points && points.getInputs().size() == 3;
+}
+
+// The root of squared distances, whose slope at a distance of 0, as of each
+// point from itself, is 0 as in PyTorch: that of the root is infinite.
+static Value buildDistance(NodeImporter &node, Value squares,
+                           llvm::function_ref<Value(Value)> buildRoot) {
+  Type element = elementTypeOf(squares);
+  Value zero = numberConstant(node, 0.0, element);
+  Value isZero = node.emit<EqualOp>({squares, zero});
+  Value steep = node.emit<SelectOp>(
+      {isZero, numberConstant(node, 1.0, element), squares});
+  return node.emit<SelectOp>({isZero, zero, buildRoot(steep)});
+}
+
+static LogicalResult importSqrt(NodeImporter &node) {
+  Value x = node.operand(0);
+  auto root = [&](Value value) { return node.emit<SqrtOp>({value}); };
+  return node.define(0, areSquaredDistances(x) ? buildDistance(node, x, root)
+                                               : root(x));
 }
 
 // Pow's exponent may have another type, integers included.
@@ -250,18 +283,10 @@ static LogicalResult importPow(NodeImporter &node) {
   if (node.operandType(0).getElementType().isInteger())
     return importIntegerPow(node);
   Value base = node.operand(0), exponent = importExponent(node);
-  if (!exponent || !isRootOfDistance(base, exponent))
-    return node.define(0, node.emit<PowOp>({base, exponent}));
-  // The slope at a distance of 0, as of each point from itself, is 0 as in
-  // PyTorch, where that of the power alone is infinite.
-  Type element = elementTypeOf(base);
-  Value zero = numberConstant(node, 0.0, element);
-  Value isZero = node.emit<EqualOp>({base, zero});
-  Value steep =
-      node.emit<SelectOp>({isZero, numberConstant(node, 1.0, element), base});
-  return node.define(
-      0,
-      node.emit<SelectOp>({isZero, zero, node.emit<PowOp>({steep, exponent})}));
+  auto power = [&](Value value) { return node.emit<PowOp>({value, exponent}); };
+  bool isDistance = exponent && isRootOfDistance(base, exponent);
+  return node.define(0, isDistance ? buildDistance(node, base, power)
+                                   : power(base));
 }
 
 static LogicalResult buildClip(NodeImporter &node, std::optional<double> min,
@@ -326,7 +351,7 @@ static LogicalResult importCast(NodeImporter &node) {
   return node.define(0, castTo(node, node.operand(0), *element));
 }
 
-// The type is that of another value, whose elements do not matter.
+// Casts to the type of input 1, whose elements do not matter.
 static LogicalResult importCastLike(NodeImporter &node) {
   node.ignore("saturate"); // matters for 8-bit floats only
   if (node.hasAttribute("round_mode"))
@@ -401,8 +426,7 @@ static LogicalResult importFormula(NodeImporter &node) {
     if (!parameter.name.empty() && node.hasAttribute(parameter.name))
       parameters.push_back(node.attribute(
           parameter.name, node.real(parameter.name, parameter.byDefault)));
-  auto op = node.create<OpT>({node.operand(0)}, parameters);
-  return op ? node.define(0, op.getOutput()) : failure();
+  return node.define(0, node.emit<OpT>({node.operand(0)}, parameters));
 }
 
 // a * sigmoid(alpha * a) * b, of one shape.
@@ -568,7 +592,7 @@ static const OpEntry kElementwiseOps[] = {
     {"", "Sigmoid", 6, kNoEnd, 1, 1, 1, importUnary<SigmoidOp>},
     {"", "Shrink", 9, kNoEnd, 1, 1, 1, importShrink},
     {"", "Sign", 9, kNoEnd, 1, 1, 1, importUnary<SignOp>},
-    {"", "Sqrt", 6, kNoEnd, 1, 1, 1, importUnary<SqrtOp>},
+    {"", "Sqrt", 6, kNoEnd, 1, 1, 1, importSqrt},
     {"", "Sub", 6, 6, 2, 2, 1, importAligned<SubOp>},
     {"", "Sub", 7, kNoEnd, 2, 2, 1, importBinary<SubOp>},
     {"", "Sum", 6, kNoEnd, 1, kAnyNumber, 1, importVariadic<AddOp>},

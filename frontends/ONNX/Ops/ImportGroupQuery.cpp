@@ -376,9 +376,9 @@ LogicalResult GroupQuery::addSinkBias() {
   return success(bias != nullptr);
 }
 
-// What a softmax with a sink leaves out of a sum is the share of a key that
-// every query sees, whose value is zeros: as its scores are before a bias,
-// where the key is zeros.
+// A sink is one more key, which every query sees: its share of the softmax goes
+// to a value of zeros. A key of zeros has score 0, to which the sink is added
+// as a bias.
 LogicalResult GroupQuery::addSink() {
   if (!hasSink)
     return success();

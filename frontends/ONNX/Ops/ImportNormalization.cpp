@@ -1,6 +1,7 @@
 // BatchNormalization and the softmax family.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Ops/Assemble.h"
 #include "frontends/ONNX/Ops/BatchStatistics.h"
 
@@ -14,13 +15,16 @@ using namespace mpc::onnx_frontend;
 // BatchNormalization
 //===----------------------------------------------------------------------===//
 
-// The variable behind input `index`, or that which it is an Identity of, if it
-// is one.
+// The name of input `index`, or of the state that it is an Identity of.
+static StringRef getStateName(NodeImporter &node, unsigned index) {
+  StringRef name = node.getInputName(index);
+  StringRef origin = node.getFunction().lookup(name).aliasOf;
+  return origin.empty() ? name : origin;
+}
+
+// The variable that has this name, if it is one.
 static VariableOp findState(NodeImporter &node, unsigned index) {
-  const std::string name = node.getInputName(index).str();
-  const std::string &origin = node.getFunction().lookup(name).aliasOf;
-  return node.getFunction().getModule().findVariable(origin.empty() ? name
-                                                                    : origin);
+  return node.getFunction().getModule().findVariable(getStateName(node, index));
 }
 
 // Whether a BatchNormalization with this scale and bias reads `statistic`.
@@ -31,12 +35,21 @@ static bool isReadBySameLayer(Value statistic, Value scale, Value bias) {
   });
 }
 
+// Whether the exporter says that the node calls the layer whose statistic has
+// this name. Scale and bias do not tell it of a layer without them
+// (affine=False): they are constants of each call.
+static bool isCallOfLayer(NodeImporter &node, StringRef statistic) {
+  StringRef layer = findLayer(node.getNode());
+  return !layer.empty() &&
+         node.getFunction().getLayerOfStatistic(statistic) == layer;
+}
+
 // Input, scale, bias, mean and variance; an initializer read as one of the last
 // two is state of that role. Exporters merge initializers that are equal, as
 // all statistics are before training, and give each reader an Identity of the
 // one; statistics are each layer's own nevertheless. A second call of one
-// layer reads Identities of statistics too, but scale and bias by their names:
-// those statistics are the layer's.
+// layer reads Identities of statistics too, but scale and bias by their names,
+// or names the layer: those statistics are the layer's.
 static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
   const Value scale = node.operand(1), bias = node.operand(2);
   const bool isNamed = llvm::all_of(ArrayRef<unsigned>{1, 2}, [&](unsigned i) {
@@ -51,8 +64,9 @@ static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
         entry.statisticOf.empty()
             ? Value()
             : node.getFunction().lookup(entry.statisticOf).value;
-    if (origin && isNamed && isa<BlockArgument>(scale) &&
-        isReadBySameLayer(origin, scale, bias)) {
+    bool isOneLayer = isNamed && isa<BlockArgument>(scale) && origin &&
+                      isReadBySameLayer(origin, scale, bias);
+    if (isOneLayer || (origin && isCallOfLayer(node, entry.statisticOf))) {
       entry.aliasOf = entry.statisticOf;
       continue;
     }
@@ -80,8 +94,11 @@ static SmallVector<Value> readTrainingOperands(NodeImporter &node) {
   for (unsigned index : {3, 4}) {
     Value update = findUpdate(node, index);
     auto before = update ? update.getDefiningOp<BatchNormOp>() : BatchNormOp();
-    if (before && before->getOperand(1) == operands[1] &&
-        before->getOperand(2) == operands[2])
+    if (!before)
+      continue;
+    bool isOneLayer = before->getOperand(1) == operands[1] &&
+                      before->getOperand(2) == operands[2];
+    if (isOneLayer || isCallOfLayer(node, getStateName(node, index)))
       operands[index] = update;
   }
   return operands;

@@ -333,7 +333,7 @@ static LogicalResult importDequantizeLinear(NodeImporter &node) {
   if (!isa<FloatType>(*result))
     return node.invalid("expected attribute 'output_dtype' to be a type of "
                         "floats");
-  // Of what QuantizeLinear makes of floats.
+  // Behind a QuantizeLinear of floats the two are one fake quantisation.
   if (Value fake = importFakeQuantization(node, *quantization))
     return node.define(0, castTo(node, fake, *result));
   if (node.hasFailed())

@@ -347,6 +347,7 @@ static LogicalResult importMultinomial(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getRandomOps() {
   static const OpEntry entries[] = {
+      // Domain, name, first and last opset, least and most inputs, outputs.
       {"", "Bernoulli", 15, kNoEnd, 1, 1, 1, importBernoulli},
       {"", "Dropout", 6, 11, 1, 1, 2, importDropoutAttributes},
       {"", "Dropout", 12, kNoEnd, 1, 3, 2, importDropout},

@@ -296,6 +296,7 @@ static LogicalResult importCumSum(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getReductionOps() {
   static const OpEntry entries[] = {
+      // Domain, name, first and last opset, least and most inputs, outputs.
       {"", "CumProd", 26, kNoEnd, 2, 2, 1, importCumProd},
       {"", "CumSum", 11, kNoEnd, 2, 2, 1, importCumSum},
       {"", "GlobalLpPool", 2, kNoEnd, 1, 1, 1, importGlobalLpPool},

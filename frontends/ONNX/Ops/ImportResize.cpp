@@ -308,8 +308,8 @@ static Value interpolate(NodeImporter &node, Value value,
   }
   SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
   bool isLast = axis.axis + 1 == static_cast<int64_t>(shape.size());
-  // A column, or a row, of weights for each element of the result; those of the
-  // gradient are transposed.
+  // A column, or a row, of weights for each element of the result; a gradient
+  // multiplies with the transposed matrix.
   SmallVector<double> weights(axis.in * axis.out);
   for (int64_t to = 0; to < axis.out; ++to)
     for (auto [from, weight] : llvm::enumerate(axis.weigh(sampling, to)))
@@ -389,7 +389,8 @@ static LogicalResult resize(NodeImporter &node, ArrayRef<ResizedAxis> axes,
   return node.define(0, value);
 }
 
-// Those of input `index`.
+// The axes of input `index` with these numbers, as long after resizing as
+// before: builders set what they change.
 static SmallVector<ResizedAxis>
 axesOf(NodeImporter &node, ArrayRef<int64_t> numbers, unsigned index = 0) {
   SmallVector<ResizedAxis> axes;

@@ -281,6 +281,8 @@ FailureOr<Reduction> mpc::onnx_frontend::readReduction(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
   static const OpEntry entries[] = {
+      // Domain, name, first and last opset, least and most inputs, outputs; no
+      // builder where only known values are taken (FoldShapes, FoldSignals).
       {"", "BlackmanWindow", 17, kNoEnd, 1, 1, 1, nullptr},
       {"", "Constant", 1, kNoEnd, 0, 0, 1, importConstant},
       {"", "ConstantOfShape", 9, kNoEnd, 1, 1, 1, importConstantOfShape},

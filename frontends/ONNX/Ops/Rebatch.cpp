@@ -37,7 +37,8 @@ Rebatch::moveThroughReshape(ArrayRef<int64_t> from, Place place,
     if (extent == 0 || outer == 0 || extent % (outer * exported) != 0)
       continue;
     Place found = {static_cast<int64_t>(axis), outer};
-    // The axis that is the batch alone, or else begins with it, or else has it.
+    // Best is an axis that is the batch and nothing else, then one that the
+    // batch is the slowest part of, then any that it is a part of.
     if (outer == 1 && extent == exported)
       return found;
     if (outer == 1 && !whole)
@@ -50,8 +51,8 @@ Rebatch::moveThroughReshape(ArrayRef<int64_t> from, Place place,
   return whole && !isLast ? whole : merged;
 }
 
-// The same where it is known which axis has the batch: with a batch of 1 it may
-// be any of length 1.
+// Where a batch at `place` of shape `from` lies in shape `to`, of which `axis`
+// is known to have it: a batch of 1 could lie in any axis of length 1.
 std::optional<Rebatch::Place> Rebatch::moveToAxis(ArrayRef<int64_t> from,
                                                   Place place,
                                                   ArrayRef<int64_t> to,
@@ -255,9 +256,9 @@ void Rebatch::noteNumber(NodeImporter &node) {
   }
 }
 
-// Follows a result that has no batch, of an input that may have one: a loss
-// may be of all rows of all samples, but nothing that samples are combined
-// with.
+// Follows a result without a batch of an input that may have one. It may be a
+// loss, a sum over all samples, as long as it is not combined with samples
+// again.
 LogicalResult Rebatch::followJoined(NodeImporter &node, StringRef name,
                                     ArrayRef<int64_t> shape) {
   StringRef op = node.getOpType();
@@ -277,9 +278,9 @@ LogicalResult Rebatch::followJoined(NodeImporter &node, StringRef name,
   return success();
 }
 
-// Whether a result for one sample has as many rows as the batch it was exported
-// with, where that sample lies: a constant of that many was combined with it.
-// Of x of [3, 4] plus a constant of [3, 1], three rows would be left of one.
+// True if a result for one sample has the rows of the exported batch, because a
+// constant with that many rows was combined with the sample. For example, x of
+// [3, 4] plus a constant of [3, 1] has three rows for a batch of one, too.
 bool Rebatch::spreadsSample(NodeImporter &node, ArrayRef<int64_t> shape) const {
   if (wanted != 1 || exported == 1)
     return false;
@@ -406,7 +407,7 @@ void Rebatch::noteBeside(NodeImporter &node) {
       partners.try_emplace(root, Partner{"", -1});
     if (*shape == before)
       expanded[output] = root;
-    // What it is combined with has axes in front of its own.
+    // An input of more axes than the value broadcasts it: [batch, n] + [n].
     for (const std::string &other : node.getNode().input())
       if (shape->size() > before.size() &&
           shapes.lookup(other).size() == shape->size())
@@ -520,7 +521,8 @@ std::optional<int64_t> Rebatch::findSpreadAxis(NodeImporter &node,
       before->second.size() != requested.size() ||
       shape.size() != requested.size())
     return std::nullopt;
-  // One axis differs from what it was as exported, from which the constant is.
+  // The axis of the constant that has the exported batch: the only one whose
+  // extent is another now.
   std::optional<int64_t> found;
   for (int64_t axis = 0, rank = shape.size(); axis < rank; ++axis) {
     if (requested[axis] == before->second[axis])

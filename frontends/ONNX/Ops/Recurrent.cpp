@@ -112,11 +112,13 @@ LogicalResult RecurrentImporter::readActivations() {
 }
 
 Value RecurrentImporter::apply(const GateFunction &activation, Value x) {
+  // Parameters as an attribute of an op, or as a constant of a formula.
   auto alpha = [&] { return node.attribute("alpha", *activation.alpha); };
   auto constant = [&](std::optional<double> value) {
     return node.scalarConstant(*value, elementOf(x));
   };
   StringRef name = activation.name;
+  // By name, as ONNX lists them; the last that is left is Tanh.
   if (name == "Affine")
     return add(mul(x, constant(activation.alpha)), constant(activation.beta));
   if (name == "Elu")
@@ -215,6 +217,19 @@ LogicalResult RecurrentImporter::readShapes() {
   if (length < 1 || batch < 1 || inputSize < 1)
     return node.unsupported("expected an element of each axis of X at least");
   int64_t gates = cell.gates * hidden;
+  // A projection, which PyTorch's exporter writes so and ONNX has not.
+  bool isProjected = node.hasInput(5) && node.hasInput(6) &&
+                     node.operandShape(5).size() == 3 &&
+                     node.operandShape(6).size() == 3 &&
+                     node.operandShape(5).back() < node.operandShape(6).back();
+  if (isProjected)
+    return node.unsupported(
+        "initial_h has " + Twine(node.operandShape(5).back()) +
+        " elements for each sample and initial_c " +
+        Twine(node.operandShape(6).back()) +
+        ": an LSTM with a projection (proj_size of torch.nn.LSTM), whose "
+        "weights ONNX's LSTM has no input for; export it without proj_size, "
+        "with a torch.nn.Linear behind it, or write its steps as a loop");
   // Shapes of all inputs follow.
   SmallVector<int64_t> state = {batchFirst ? batch : directions,
                                 batchFirst ? directions : batch, hidden};

@@ -91,15 +91,6 @@ static void warnMergedNormalizations(FunctionImporter &function,
 /// PyTorch's exporter leaves larger tensors apart.
 static constexpr int64_t kLargestMerged = 1024;
 
-// The module that the node belongs to, such as "layers.1.norm"; nothing where
-// the exporter does not say it.
-static std::optional<StringRef> findScope(const proto::NodeProto &node) {
-  auto scopes = readMetadataList(node, kNameScopes);
-  if (scopes.size() < 2)
-    return std::nullopt;
-  return scopes[scopes.size() - 2];
-}
-
 // Warns of parameters that the exporter merged because their values were equal,
 // such as the scales of two fresh LayerNorms. A module that is applied twice
 // reads its own parameter twice; but a parameter that nodes of two modules read
@@ -109,7 +100,7 @@ static void warnMergedModules(FunctionImporter &function,
   // The modules that read each parameter.
   llvm::MapVector<StringRef, llvm::SetVector<StringRef>> scopes;
   for (const proto::NodeProto *node : nodes) {
-    std::optional<StringRef> scope = findScope(*node);
+    std::optional<StringRef> scope = findModule(*node);
     if (!scope)
       continue;
     for (const std::string &input : node->input()) {

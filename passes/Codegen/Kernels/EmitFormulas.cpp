@@ -59,13 +59,19 @@ Number where(Condition condition, double x, Number y) {
 Number exp(Number x) { return {x.l, x.l->exp(x.value)}; }
 Number abs(Number x) { return {x.l, x.l->abs(x.value)}; }
 Number sqrt(Number x) { return {x.l, x.l->sqrt(x.value)}; }
+/// Of either zero it is x: MLIR's polynomial of f32 looks at whether x is below
+/// 0, and would give +0 at -0.
+Number erf(Number x) {
+  Value value = math::ErfOp::create(x.l->getBuilder(), x.value);
+  Value isZero = x.l->compare(Predicate::OEQ, x.value, x.l->constant(0));
+  return {x.l, x.l->select(isZero, x.value, value)};
+}
 /// The op of the math dialect that has the word's name.
 #define MPC_FUNCTION(WORD, OP)                                                 \
   Number WORD(Number x) {                                                      \
     return {x.l, math::OP::create(x.l->getBuilder(), x.value)};                \
   }
 MPC_FUNCTION(log1p, Log1pOp)
-MPC_FUNCTION(erf, ErfOp)
 MPC_FUNCTION(sin, SinOp)
 MPC_FUNCTION(cos, CosOp)
 MPC_FUNCTION(tan, TanOp)
@@ -99,6 +105,7 @@ Number normalCDF(Number x) {
   Lanes &l = *x.l;
   if (l.getComputeType().isF64())
     return 0.5 * (1.0 + erf(x * formulas::kSqrtHalf));
+  // Of f32: p, from the constant on, and t = 1 / (1 + 0.35 |x|).
   constexpr double coefficients[] = {
       0x1.1df1c6p-3,  0x1.1e70c4p-3,  0x1.eac9b6p-4,
       0x1.b057dep-4,  -0x1.7c502ap-6, 0x1.464982p-3,
@@ -109,10 +116,12 @@ Number normalCDF(Number x) {
   };
   Value scale = l.broadcast(l.constant(0x1.666666p-2), x.value);
   Number t = 1.0 / Number{&l, multiplyAdd(l.abs(x.value), scale, 1)};
+  // p(t) by Horner's rule, from the highest power down.
   Value p = l.broadcast(l.constant(std::rbegin(coefficients)[0]), x.value);
   for (double coefficient :
        llvm::drop_begin(llvm::reverse(ArrayRef(coefficients))))
     p = multiplyAdd(p, t.value, coefficient);
+  // The value at -|x|, which is small, and its complement above 0.
   Number below = t * Number{&l, p} * exp(-0.5 * (x * x));
   return where(x < 0.0, below, 1.0 - below);
 }

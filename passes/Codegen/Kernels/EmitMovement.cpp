@@ -472,8 +472,8 @@ void MovementEmitter::padRow(Value input, Value from, Value to,
           std::gcd(end, columns.extent));
 }
 
-/// The same where elements of the input have padding between them, or run
-/// backwards.
+/// Pads a row element by element, where elements of the input have padding
+/// between them or run backwards, so that no run of them can be copied.
 void MovementEmitter::padColumns(Value input, Value from, Value to,
                                  const PaddedAxis &columns, Value padding) {
   emitLoop(

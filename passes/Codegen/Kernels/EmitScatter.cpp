@@ -320,7 +320,8 @@ void ScatterEmitter::store(const Scope &scope, const Held &held) {
                   std::gcd(width, space.inner));
 }
 
-/// The elements of `part`: those held, or others, and then those are stored.
+/// The elements of `part`. If other elements are held in registers they are
+/// stored first, and those of `part` loaded.
 ScatterEmitter::Held ScatterEmitter::changePart(const Scope &scope, Held held,
                                                 Value part) {
   Value isSame =

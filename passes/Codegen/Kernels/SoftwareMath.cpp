@@ -377,11 +377,13 @@ void codegen::populateGPUMathPatterns(RewritePatternSet &patterns) {
 
 void codegen::populateSoftwareMathPatterns(RewritePatternSet &patterns) {
   using Functions = SoftwareFunctions;
+  // Of f64 alone: what GPUs compute in f32 is above, a pattern each.
   patterns.add<ExpandUnary<math::ExpOp, &Functions::exp>,
                ExpandUnary<math::LogOp, &Functions::log>,
                ExpandUnary<math::Log1pOp, &Functions::log1p>,
                ExpandUnary<math::TanhOp, &Functions::tanh>,
                ExpandUnary<math::ErfOp, &Functions::erf>, ExpandPow,
+               // Of f64, too; an operand of f32 is widened before.
                ExpandWide<math::SinOp, &Functions::sin>,
                ExpandWide<math::CosOp, &Functions::cos>,
                ExpandWide<math::TanOp, &Functions::tan>,

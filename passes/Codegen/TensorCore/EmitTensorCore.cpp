@@ -101,8 +101,9 @@ static int64_t getWidth(func::FuncOp kernel, int64_t columns) {
   return std::gcd(width, columns);
 }
 
-/// Whether a result may be in the memory of an operand of the tail, as the
-/// weight is that an update follows: any of its type may be that operand.
+/// Whether a result may lie in the memory of an operand of the tail: an update
+/// behind a product writes the weight that it reads. Every operand of the
+/// result's type may be the one.
 static bool mayWriteOperand(func::FuncOp kernel, MatMulOp product) {
   return llvm::any_of(kernel.getArguments(), [&](BlockArgument argument) {
     bool isOfTail = llvm::any_of(
@@ -214,8 +215,9 @@ SmallVector<Value> TensorCoreEmitter::multiply() {
 // From the order of the mma instruction to rows
 //===----------------------------------------------------------------------===//
 
-/// Lane 4r + c holds elements (r, 2c) and (r, 2c + 1) of each mma tile's upper
-/// half, and the same of its lower half.
+/// Stores the sums to shared memory by rows. Lane 4r + c holds elements (r, 2c)
+/// and (r, 2c + 1) of each mma tile's upper eight rows, and (r + 8, 2c) and
+/// (r + 8, 2c + 1) of its lower eight.
 void TensorCoreEmitter::stage(ArrayRef<Value> sums) {
   // Positions are exchanged within a row so that no two lanes of a store share
   // a bank.

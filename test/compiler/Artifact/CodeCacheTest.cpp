@@ -4,13 +4,16 @@
 #include "compiler/Artifact/CodeCache.h"
 #include "compiler/Artifact/CompilerIdentity.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdlib>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <thread>
 
 using namespace mpc;
@@ -33,6 +36,19 @@ protected:
       if (llvm::sys::path::filename(file->path()) != "llvmcache.timestamp")
         files.push_back(file->path());
     return files;
+  }
+
+  // Stores kernel 0 to `count` - 1; says how much of the disk each occupies.
+  uint64_t fill(CodeCache &cache, int count) {
+    uint64_t largest = 0;
+    for (int i = 0; i < count; ++i)
+      cache.store("kernel " + std::to_string(i), std::string(1000, 'x'));
+    for (const std::string &file : listFiles()) {
+      struct stat status;
+      EXPECT_EQ(stat(file.c_str(), &status), 0);
+      largest = std::max<uint64_t>(largest, status.st_blocks * 512);
+    }
+    return largest;
   }
 
   llvm::SmallString<128> folder;
@@ -87,15 +103,80 @@ TEST_F(Cache, RefusesAFolderThatCannotBe) {
             "cannot make the folder '/dev/null/cache': Not a directory");
 }
 
-TEST_F(Cache, StaysWithinItsSize) {
+// A kernel of 1000 bytes occupies a block of the disk, of which the bound is.
+TEST_F(Cache, StaysWithinItsPartOfTheDisk) {
   CodeCache cache = open();
-  std::string code(1000, 'x');
-  for (int i = 0; i < 20; ++i)
-    cache.store("kernel " + std::to_string(i), code);
+  uint64_t block = fill(cache, 20);
+  ASSERT_GT(block, 1008u);
+  cache.prune(/*maxBytes=*/20 * block, /*interval=*/0);
   EXPECT_EQ(listFiles().size(), 20u);
-  cache.prune(/*maxBytes=*/10000, /*interval=*/0);
-  EXPECT_LE(listFiles().size(), 10u);
-  EXPECT_GE(listFiles().size(), 5u);
+  cache.prune(/*maxBytes=*/10 * block, /*interval=*/0);
+  EXPECT_EQ(listFiles().size(), 10u);
+  // So many bytes are left, and more blocks.
+  cache.prune(/*maxBytes=*/10 * 1008, /*interval=*/0);
+  EXPECT_EQ(listFiles().size(), 10 * 1008 / block);
+}
+
+TEST_F(Cache, RemovesWhatWasReadLongestAgo) {
+  CodeCache cache = open();
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  auto setRead = [&](const std::string &file, time_t ago) {
+    timespec times[] = {{now.tv_sec - ago, 0}, {0, UTIME_OMIT}};
+    EXPECT_EQ(utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
+  };
+  // The first that was written was read a minute ago, the second two hours ago,
+  // the others an hour ago.
+  cache.store("first", std::string(1000, 'x'));
+  std::string first = listFiles().front();
+  cache.store("second", std::string(1000, 'x'));
+  for (const std::string &file : listFiles())
+    setRead(file, file == first ? 60 : 7200);
+  std::vector<std::string> done = listFiles();
+  uint64_t block = fill(cache, 4);
+  for (const std::string &file : listFiles())
+    if (!llvm::is_contained(done, file))
+      setRead(file, 3600);
+  // The second goes, and at last all but the first.
+  cache.prune(/*maxBytes=*/5 * block, /*interval=*/0);
+  EXPECT_EQ(listFiles().size(), 5u);
+  EXPECT_EQ(cache.lookup("second"), std::nullopt);
+  cache.prune(/*maxBytes=*/block, /*interval=*/0);
+  EXPECT_EQ(listFiles(), std::vector<std::string>{first});
+}
+
+TEST_F(Cache, RemovesNoOtherFiles) {
+  CodeCache cache = open();
+  llvm::SmallString<128> other(folder);
+  llvm::sys::path::append(other, "notes");
+  std::error_code error;
+  llvm::raw_fd_ostream(other, error) << "mine";
+  ASSERT_FALSE(error);
+  fill(cache, 3);
+  cache.prune(/*maxBytes=*/0, /*interval=*/0);
+  EXPECT_EQ(listFiles(), std::vector<std::string>{other.str().str()});
+}
+
+// Whoever asks too soon after another finds all as it is.
+TEST_F(Cache, IsNotLookedAtTwiceInAnInterval) {
+  CodeCache cache = open();
+  cache.prune(/*maxBytes=*/0, /*interval=*/0);
+  fill(cache, 3);
+  open().prune(/*maxBytes=*/0, /*interval=*/3600);
+  EXPECT_EQ(listFiles().size(), 3u);
+  cache.prune(/*maxBytes=*/0, /*interval=*/0);
+  EXPECT_EQ(listFiles().size(), 0u);
+}
+
+// Each removes what it has seen, whatever of it the other has removed before.
+TEST_F(Cache, IsPrunedByTwoAtOnce) {
+  CodeCache cache = open();
+  uint64_t block = fill(cache, 400);
+  auto prune = [&] { cache.prune(/*maxBytes=*/100 * block, /*interval=*/0); };
+  std::thread one(prune), other(prune);
+  one.join();
+  other.join();
+  EXPECT_EQ(listFiles().size(), 100u);
 }
 
 // Every reader finds the whole code or none while others store the same.

@@ -354,7 +354,7 @@ void Drawing::drawMarks(const ChartMarks &marks, size_t row) {
 }
 
 void Drawing::writeLegend() {
-  // A single line is what the title says, unless it is one run's of several.
+  // A single line needs no legend where the title ends with its label.
   if (chart.lines.size() == 1 &&
       llvm::StringRef(chart.title).ends_with(chart.lines.front().label))
     return;
@@ -375,8 +375,8 @@ static void writeNumber(llvm::raw_ostream &os, double value) {
 
 /// What the script shows under the pointer.
 void Drawing::writeData() {
-  // The frame and the axes, then each line's points, with the least and the
-  // greatest of those that one stands for.
+  // The frame and the axes, then each line's points. A point may stand for many
+  // steps: it has their least and greatest value.
   const bool isLinear = up->kind() == Axis::Kind::Linear;
   os << "<script type=\"application/json\">{\"frame\":[" << kLeft << "," << kTop
      << "," << kAcross << "," << kUp << "],\"x\":["

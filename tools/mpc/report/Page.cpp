@@ -173,11 +173,13 @@ std::string Charts::drawLossScale() {
 }
 
 std::string Charts::draw() {
+  // Every metric that any run has evaluated gets a chart; the loss has one.
   std::set<std::string> metrics;
   for (const RunMetrics &run : runs)
     for (const auto &[name, series] : run.evaluations)
       if (name != "loss")
         metrics.insert(name);
+  // What is learned first, then how, then how fast.
   std::string text = drawLoss();
   text += draw({"Accuracy of training batches", "%, before the update",
                 ChartScale::Linear, ChartStyle::Smooth},

@@ -97,15 +97,6 @@ func.func @reads_bits() -> (tensor<2xi32>, tensor<2xui16>) {
   return %0, %1 : tensor<2xi32>, tensor<2xui16>
 }
 
-// Numerics of floats stay the model's.
-// CHECK-LABEL: func @keeps_arithmetic_of_floats
-// CHECK: mpc.add
-func.func @keeps_arithmetic_of_floats() -> tensor<f32> {
-  %a = mpc.constant dense<1.0> : tensor<f32>
-  %0 = mpc.add %a, %a : (tensor<f32>, tensor<f32>) -> tensor<f32>
-  return %0 : tensor<f32>
-}
-
 // Small modules can ask for large constants.
 // CHECK-LABEL: func @keeps_what_is_too_large
 // CHECK: mpc.equal
