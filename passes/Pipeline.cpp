@@ -240,6 +240,7 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   build.tf32 = options.tf32;
   pm.addPass(createBuildProgramsPass(std::move(build)));
   pm.addPass(createAssignOffsetsPass());
+  pm.addPass(createVerifyPlanPass());
 }
 
 /// A name that is no target's is for the pass that attaches it to report.
