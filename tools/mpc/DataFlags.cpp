@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/DataFlags.h"
 
+#include "runtime/BoundedJSON.h"
 #include "runtime/train/CSV.h"
 #include "runtime/train/Text.h"
 #include "tools/mpc/Notes.h"
