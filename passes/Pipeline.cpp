@@ -248,6 +248,7 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createBuildProgramsPass(std::move(build)));
   // in buffers, each of which gets its place in the arena.
   pm.addPass(createAssignOffsetsPass());
+  pm.addPass(createVerifyPlanPass());
 }
 
 /// A name that is no target's is for the pass that attaches it to report.

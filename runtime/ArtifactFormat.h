@@ -23,7 +23,7 @@
 // The plan. Every field is there unless it says optional, and a field that the
 // reader does not know is an error, except in "model" and "recipe".
 //
-//   { "format": 1, "producer": "mpc 0.1.0",
+//   { "format": 2, "producer": "mpc 0.1.0",
 //     "model": {"name", "hash", "opset"}, "precision": "bf16-mixed",
 //     "recipe": {"loss": "softmax_cross_entropy", "optimizer": "adamw",
 //                "accumulate": 1, "accumulate_reduction": "mean", ...},
@@ -34,7 +34,8 @@
 //               have the fields marked GPU below and no others have.)
 //     "constant_bytes": optional, default all: how much of .mpc.data, from its
 //               start, is constants; all that is kept where steps read it
-//     "state": [STATE...], "functions": {"step": FUNCTION, ...} }
+//     "state": [STATE...], "functions": {"step": FUNCTION, ...},
+//     "kernels": {"relu": KERNEL, ...} }
 //
 // Roles, kinds and other words are enumerations of Names.h.
 //
@@ -59,6 +60,18 @@
 //               "offset": byte offset into the arena or .mpc.data; for state
 //               and inputs "index" says which, "offset" is optional }
 //             Buffers may overlap (views, reuse); order of steps makes it safe.
+//   KERNEL    { "reads": [TENSOR...], "writes": [TENSOR...],
+//               "extent", "grain", CPU, optional: "scratch_bytes", GPU:
+//               "threads", optional "shared_bytes" } or, of an epilogue,
+//             { "reads", "writes", "rows", "columns" }
+//             What the code of the kernel of that name is made for. A step that
+//             calls it has just that: arguments of these types and shapes,
+//             first those that it reads, then those that it writes; in a launch
+//             the same numbers; of a contraction with an epilogue as many rows
+//             and columns as the result has. What it writes is in the arena or
+//             state, and overlaps none of the other arguments unless it is one
+//             that it reads, as a whole.
+//   TENSOR    { "type", "shape" }
 //   STEP      one of, buffers given as indices into "buffers", each with
 //             "name": the ONNX node it is reported under, "others": more
 //             nodes that it computes, where there are any
@@ -148,7 +161,7 @@
 
 namespace mpc::format {
 
-inline constexpr int64_t kVersion = 1;
+inline constexpr int64_t kVersion = 2;
 inline constexpr char kPlanSection[] = ".mpc.plan";
 inline constexpr char kDataSection[] = ".mpc.data";
 inline constexpr char kDigestSection[] = ".mpc.digest";

@@ -59,6 +59,23 @@ struct FunctionValue {
   int64_t batchAxis = 0;
 };
 
+/// What the code of a kernel is made for: a step that calls it has just that.
+struct Kernel {
+  struct Argument {
+    DType type = DType::F32;
+    Shape shape;
+  };
+  std::vector<Argument> reads, writes;
+  /// The result that an epilogue gets tiles of; nothing of other kernels, which
+  /// have what follows, as in a LaunchStep.
+  struct Matrix {
+    int64_t rows = 0, columns = 0;
+  };
+  std::optional<Matrix> tiled = std::nullopt;
+  int64_t extent = 0, grain = 1;
+  int64_t threads = 0, sharedBytes = 0, scratchBytes = 0;
+};
+
 struct LaunchStep {
   std::string kernel;
   std::vector<size_t> args;
@@ -249,6 +266,7 @@ struct Plan {
   int64_t constantBytes = 0;
   std::vector<StateVariable> state;
   std::map<std::string, Function, std::less<>> functions;
+  std::map<std::string, Kernel, std::less<>> kernels;
 
   /// The function or state variable of that name, or null.
   const Function *findFunction(std::string_view name) const;

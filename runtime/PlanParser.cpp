@@ -1,219 +1,23 @@
 // Reads a plan's JSON into the structs of Plan.h.
 //
-// A reader walks the document with a path ("functions.step.steps[3].m") and
-// stops at the first thing that is missing, of the wrong kind, or unknown.
-// Fields that this version does not know are errors too: they may change what
-// a step means. Only "model" and "recipe", which describe, are open.
+// Fields that this version does not know are errors: they may change what a
+// step means. Only "model" and "recipe", which describe, are open.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ArtifactFormat.h"
 #include "runtime/BoundedJSON.h"
-#include "runtime/Plan.h"
-
-#include <algorithm>
-#include <initializer_list>
-#include <nlohmann/json.hpp>
+#include "runtime/PlanReader.h"
 
 namespace mpc::runtime {
-namespace {
-
-using Json = nlohmann::json;
-
 /// Deeper nesting of "if" than any model has; bounds recursion.
-constexpr int kMaxListDepth = 32;
-
-/// One object of the document and where it stands. The first failure is kept
-/// in the state that all readers of a document share; after it every read
-/// gives a default, so callers need not check each.
-class Reader {
-public:
-  Reader(const Json &json, std::string path, Status &failure)
-      : json(json), path(std::move(path)), failure(failure) {}
-
-  bool failed() const { return !failure.ok(); }
-
-  void fail(const std::string &what) {
-    if (!failed())
-      failure = Status(StatusCode::InvalidInput,
-                       "invalid plan: " + path + ": " + what);
-  }
-
-  /// The member, or null JSON and a failure where there is none.
-  const Json &get(const char *key) {
-    static const Json null;
-    if (!json.is_object()) {
-      fail("expected an object");
-      return null;
-    }
-    auto it = json.find(key);
-    if (it == json.end()) {
-      fail(std::string("'") + key + "' is missing");
-      return null;
-    }
-    return *it;
-  }
-
-  bool has(const char *key) const {
-    return json.is_object() && json.contains(key) && !json[key].is_null();
-  }
-
-  std::string string(const char *key) {
-    const Json &value = get(key);
-    if (value.is_string())
-      return value.get<std::string>();
-    fail(std::string("'") + key + "' is not a string");
-    return {};
-  }
-
-  int64_t integer(const char *key) { return toInteger(get(key), key); }
-
-  int64_t integerOr(const char *key, int64_t fallback) {
-    return has(key) ? integer(key) : fallback;
-  }
-
-  double number(const char *key) {
-    const Json &value = get(key);
-    if (value.is_number())
-      return value.get<double>();
-    fail(std::string("'") + key + "' is not a number");
-    return 0;
-  }
-
-  bool boolean(const char *key) {
-    const Json &value = get(key);
-    if (value.is_boolean())
-      return value.get<bool>();
-    fail(std::string("'") + key + "' is not true or false");
-    return false;
-  }
-
-  /// An index; its range is checked by verifyPlan.
-  size_t index(const char *key) { return toIndex(get(key), key); }
-
-  std::optional<size_t> optionalIndex(const char *key) {
-    if (get(key).is_null())
-      return std::nullopt;
-    return index(key);
-  }
-
-  std::vector<int64_t> integers(const char *key) {
-    std::vector<int64_t> values;
-    for (const Json &value : array(key))
-      values.push_back(toInteger(value, key));
-    return values;
-  }
-
-  std::vector<size_t> indices(const char *key) {
-    std::vector<size_t> values;
-    for (const Json &value : array(key))
-      values.push_back(toIndex(value, key));
-    return values;
-  }
-
-  std::vector<std::string> strings(const char *key) {
-    std::vector<std::string> values;
-    for (const Json &value : array(key)) {
-      if (!value.is_string())
-        fail(std::string("'") + key + "' holds something else than strings");
-      else
-        values.push_back(value.get<std::string>());
-    }
-    return values;
-  }
-
-  const Json &array(const char *key) {
-    static const Json empty = Json::array();
-    const Json &value = get(key);
-    if (value.is_array())
-      return value;
-    fail(std::string("'") + key + "' is not a list");
-    return empty;
-  }
-
-  Reader object(const char *key) {
-    return Reader(get(key), path + "." + key, failure);
-  }
-
-  /// Calls `body` with a reader for each element of a list of objects.
-  template <typename Body>
-  void each(const char *key, Body body) {
-    size_t i = 0;
-    for (const Json &value : array(key)) {
-      Reader element(value, path + "." + key + "[" + std::to_string(i) + "]",
-                     failure);
-      if (!failed())
-        body(element);
-      ++i;
-    }
-  }
-
-  /// Fails where the object has a member that is none of `known`.
-  void expectOnly(std::initializer_list<std::string_view> known) {
-    if (!json.is_object())
-      return fail("expected an object");
-    for (const auto &[key, value] : json.items())
-      if (std::find(known.begin(), known.end(), key) == known.end())
-        fail("unknown field '" + key + "'");
-  }
-
-  DType type(const char *key) {
-    StatusOr<DType> type = parseDType(string(key));
-    if (type.ok())
-      return *type;
-    fail(type.status().message());
-    return DType::F32;
-  }
-
-  /// The enumerator (runtime/Names.h) whose word the member is.
-  template <typename Enum>
-  Enum word(const char *key) {
-    const std::string text = string(key);
-    const std::optional<Enum> value = symbolize<Enum>(text);
-    if (!value)
-      fail("unknown " + std::string(Words<Enum>::kind) + " '" + text + "'");
-    return value.value_or(Enum{});
-  }
-
-  /// The enumerator that member `key` names, or the first where an older plan
-  /// does not have the member.
-  template <typename Enum>
-  Enum wordOrFirst(const char *key) {
-    return has(key) ? word<Enum>(key) : Enum{};
-  }
-
-  std::string text() const { return json.dump(); }
-
-  const Json &json;
-  std::string path;
-
-private:
-  int64_t toInteger(const Json &value, const char *key) {
-    // An unsigned value above the range of int64_t would wrap silently.
-    if (value.is_number_integer() &&
-        !(value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX))
-      return value.get<int64_t>();
-    fail(std::string("'") + key + "' is not a 64-bit integer");
-    return 0;
-  }
-
-  size_t toIndex(const Json &value, const char *key) {
-    int64_t index = toInteger(value, key);
-    if (index < 0)
-      fail(std::string("'") + key + "' is negative");
-    return static_cast<size_t>(index);
-  }
-
-  Status &failure;
-};
-
-} // namespace
+static constexpr int kMaxListDepth = 32;
 
 //===----------------------------------------------------------------------===//
 // State and buffers
 //===----------------------------------------------------------------------===//
 
 /// Sets `bytes` from type and shape.
-static void readTypeAndShape(Reader &in, DType &type, Shape &shape,
+static void readTypeAndShape(PlanReader &in, DType &type, Shape &shape,
                              int64_t &bytes) {
   type = in.type("type");
   shape = in.integers("shape");
@@ -223,13 +27,13 @@ static void readTypeAndShape(Reader &in, DType &type, Shape &shape,
   bytes = size.value_or(0);
 }
 
-static StateVariable readState(Reader &in) {
+static StateVariable readState(PlanReader &in) {
   in.expectOnly({"name", "role", "type", "shape", "init"});
   StateVariable state;
   state.name = in.string("name");
   state.role = in.word<Role>("role");
   readTypeAndShape(in, state.type, state.shape, state.bytes);
-  Reader init = in.object("init");
+  PlanReader init = in.object("init");
   if (init.has("fill")) {
     init.expectOnly({"fill"});
     state.fill = init.number("fill");
@@ -240,7 +44,7 @@ static StateVariable readState(Reader &in) {
   return state;
 }
 
-static Buffer readBuffer(Reader &in) {
+static Buffer readBuffer(PlanReader &in) {
   in.expectOnly({"space", "type", "shape", "offset", "index"});
   Buffer buffer;
   readTypeAndShape(in, buffer.type, buffer.shape, buffer.bytes);
@@ -259,9 +63,9 @@ static Buffer readBuffer(Reader &in) {
   return buffer;
 }
 
-static std::vector<IndexBox> readBoxes(Reader &in) {
+static std::vector<IndexBox> readBoxes(PlanReader &in) {
   std::vector<IndexBox> boxes;
-  in.each("indices", [&](Reader &box) {
+  in.each("indices", [&](PlanReader &box) {
     box.expectOnly({"begin", "end", "size", "label", "ignored"});
     IndexBox result{box.integers("begin"), box.integers("end"),
                     box.integer("size"),
@@ -273,7 +77,7 @@ static std::vector<IndexBox> readBoxes(Reader &in) {
   return boxes;
 }
 
-static FunctionValue readValue(Reader &in) {
+static FunctionValue readValue(PlanReader &in) {
   in.expectOnly({"name", "role", "buffer", "indices", "batch_axis"});
   FunctionValue value{in.string("name"), in.word<Role>("role"),
                       in.index("buffer")};
@@ -284,18 +88,51 @@ static FunctionValue readValue(Reader &in) {
 }
 
 //===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+static std::vector<Kernel::Argument> readArguments(PlanReader &in,
+                                                   const char *key) {
+  std::vector<Kernel::Argument> arguments;
+  in.each(key, [&](PlanReader &argument) {
+    argument.expectOnly({"type", "shape"});
+    arguments.push_back({argument.type("type"), argument.integers("shape")});
+  });
+  return arguments;
+}
+
+static Kernel readKernel(PlanReader &in) {
+  Kernel kernel;
+  kernel.reads = readArguments(in, "reads");
+  kernel.writes = readArguments(in, "writes");
+  if (in.has("rows")) {
+    in.expectOnly({"reads", "writes", "rows", "columns"});
+    kernel.tiled = Kernel::Matrix{in.integer("rows"), in.integer("columns")};
+    return kernel;
+  }
+  in.expectOnly({"reads", "writes", "extent", "grain", "threads",
+                 "shared_bytes", "scratch_bytes"});
+  kernel.extent = in.integer("extent");
+  kernel.grain = in.integer("grain");
+  kernel.threads = in.integerOr("threads", 0);
+  kernel.sharedBytes = in.integerOr("shared_bytes", 0);
+  kernel.scratchBytes = in.integerOr("scratch_bytes", 0);
+  return kernel;
+}
+
+//===----------------------------------------------------------------------===//
 // Steps
 //===----------------------------------------------------------------------===//
 
-static std::optional<Epilogue> readEpilogue(Reader &in) {
+static std::optional<Epilogue> readEpilogue(PlanReader &in) {
   if (in.get("epilogue").is_null())
     return std::nullopt;
-  Reader epilogue = in.object("epilogue");
+  PlanReader epilogue = in.object("epilogue");
   epilogue.expectOnly({"kernel", "args"});
   return Epilogue{epilogue.string("kernel"), epilogue.indices("args")};
 }
 
-static LaunchStep readLaunch(Reader &in) {
+static LaunchStep readLaunch(PlanReader &in) {
   in.expectOnly({"op", "name", "others", "kernel", "args", "extent", "grain",
                  "threads", "shared_bytes", "scratch_bytes"});
   LaunchStep step;
@@ -309,10 +146,10 @@ static LaunchStep readLaunch(Reader &in) {
   return step;
 }
 
-static std::optional<Fused> readFused(Reader &in) {
+static std::optional<Fused> readFused(PlanReader &in) {
   if (!in.has("fused"))
     return std::nullopt;
-  Reader object = in.object("fused");
+  PlanReader object = in.object("fused");
   object.expectOnly({"kind", "bias", "aux", "bias_grad", "unfused"});
   // Buffers by number; which of them a kind must have is for the verifier to
   // say.
@@ -327,7 +164,7 @@ static std::optional<Fused> readFused(Reader &in) {
   // What kernels do instead where the library has no algorithm: launches, which
   // nest no further.
   if (object.has("unfused"))
-    object.each("unfused", [&](Reader &step) {
+    object.each("unfused", [&](PlanReader &step) {
       if (step.word<StepKind>("op") != StepKind::Launch)
         step.fail("only launches stand for what is fused");
       fused.unfused.push_back(readLaunch(step));
@@ -335,16 +172,16 @@ static std::optional<Fused> readFused(Reader &in) {
   return fused;
 }
 
-static OuterAxes readOuter(Reader &in) {
+static OuterAxes readOuter(PlanReader &in) {
   if (!in.has("outer"))
     return {};
-  Reader axes = in.object("outer");
+  PlanReader axes = in.object("outer");
   axes.expectOnly({"extents", "a", "b", "c"});
   return {axes.integers("extents"), axes.integers("a"), axes.integers("b"),
           axes.integers("c")};
 }
 
-static MatMulStep readMatMul(Reader &in) {
+static MatMulStep readMatMul(PlanReader &in) {
   in.expectOnly({"op",       "name",     "others",   "a",     "b",
                  "c",        "batch",    "m",        "n",     "k",
                  "trans_a",  "trans_b",  "lda",      "ldb",   "ldc",
@@ -381,7 +218,7 @@ static MatMulStep readMatMul(Reader &in) {
   return step;
 }
 
-static ConvStep readConv(Reader &in) {
+static ConvStep readConv(PlanReader &in) {
   in.expectOnly({"op",
                  "name",
                  "others",
@@ -426,7 +263,7 @@ static ConvStep readConv(Reader &in) {
   return step;
 }
 
-static CopyStep readCopy(Reader &in) {
+static CopyStep readCopy(PlanReader &in) {
   in.expectOnly({"op", "name", "others", "src", "dst", "rows", "offset",
                  "stride", "row_bytes", "to_offset", "to_stride"});
   CopyStep step;
@@ -443,7 +280,7 @@ static CopyStep readCopy(Reader &in) {
   return step;
 }
 
-static CheckIndicesStep readCheck(Reader &in) {
+static CheckIndicesStep readCheck(PlanReader &in) {
   in.expectOnly({"op", "name", "others", "buffer", "indices"});
   CheckIndicesStep step;
   step.buffer = in.index("buffer");
@@ -451,9 +288,9 @@ static CheckIndicesStep readCheck(Reader &in) {
   return step;
 }
 
-static std::vector<Step> readSteps(Reader &in, const char *key, int depth);
+static std::vector<Step> readSteps(PlanReader &in, const char *key, int depth);
 
-static IfStep readCondition(Reader &in, int depth) {
+static IfStep readCondition(PlanReader &in, int depth) {
   in.expectOnly({"op", "name", "predicate", "then", "else"});
   IfStep conditional;
   conditional.predicate = in.index("predicate");
@@ -463,16 +300,16 @@ static IfStep readCondition(Reader &in, int depth) {
   return conditional;
 }
 
-static ForStep readLoop(Reader &in, int depth) {
+static ForStep readLoop(PlanReader &in, int depth) {
   in.expectOnly({"op", "name", "count", "moving", "private", "steps"});
   ForStep loop;
   loop.count = in.integer("count");
-  in.each("moving", [&](Reader &buffer) {
+  in.each("moving", [&](PlanReader &buffer) {
     buffer.expectOnly({"buffer", "bytes"});
     loop.moving.push_back({buffer.index("buffer"), buffer.integer("bytes")});
   });
   if (in.has("private")) {
-    Reader memory = in.object("private");
+    PlanReader memory = in.object("private");
     memory.expectOnly({"offset", "bytes"});
     loop.privateMemory =
         PrivateMemory{memory.integer("offset"), memory.integer("bytes")};
@@ -483,7 +320,7 @@ static ForStep readLoop(Reader &in, int depth) {
 
 /// Reads one step of a list. `depth` is that of lists inside the step, such as
 /// the body of a loop.
-static Step readStep(Reader &in, int depth) {
+static Step readStep(PlanReader &in, int depth) {
   const StepKind kind = in.word<StepKind>("op");
   Step step{in.string("name"), {}};
   switch (kind) {
@@ -515,33 +352,36 @@ static Step readStep(Reader &in, int depth) {
   return step;
 }
 
-static std::vector<Step> readSteps(Reader &in, const char *key, int depth) {
+static std::vector<Step> readSteps(PlanReader &in, const char *key, int depth) {
   std::vector<Step> steps;
   if (depth > kMaxListDepth)
     in.fail("steps are nested too deeply");
   else
-    in.each(key,
-            [&](Reader &step) { steps.push_back(readStep(step, depth + 1)); });
+    in.each(key, [&](PlanReader &step) {
+      steps.push_back(readStep(step, depth + 1));
+    });
   return steps;
 }
 
-static Function readFunction(Reader &in, std::string name) {
+static Function readFunction(PlanReader &in, std::string name) {
   in.expectOnly({"arena_bytes", "inputs", "outputs", "buffers", "steps"});
   Function function;
   function.name = std::move(name);
   function.arenaBytes = in.integer("arena_bytes");
-  in.each("inputs",
-          [&](Reader &value) { function.inputs.push_back(readValue(value)); });
-  in.each("outputs",
-          [&](Reader &value) { function.outputs.push_back(readValue(value)); });
-  in.each("buffers", [&](Reader &buffer) {
+  in.each("inputs", [&](PlanReader &value) {
+    function.inputs.push_back(readValue(value));
+  });
+  in.each("outputs", [&](PlanReader &value) {
+    function.outputs.push_back(readValue(value));
+  });
+  in.each("buffers", [&](PlanReader &buffer) {
     function.buffers.push_back(readBuffer(buffer));
   });
   function.steps = readSteps(in, "steps", 0);
   return function;
 }
 
-static Plan readPlan(Reader &in, int64_t dataBytes) {
+static Plan readPlan(PlanReader &in, int64_t dataBytes) {
   Plan plan;
   // The version first: of another one, other keys are expected.
   int64_t version = in.integer("format");
@@ -552,43 +392,41 @@ static Plan readPlan(Reader &in, int64_t dataBytes) {
     return plan;
   }
   in.expectOnly({"format", "producer", "model", "precision", "recipe", "target",
-                 "constant_bytes", "state", "functions"});
+                 "constant_bytes", "state", "functions", "kernels"});
   // What was compiled, and how.
   plan.producer = in.string("producer");
-  Reader model = in.object("model");
+  PlanReader model = in.object("model");
   plan.modelName = model.string("name");
   plan.modelHash = model.string("hash");
   plan.modelOpset = model.integer("opset");
   plan.precision = in.string("precision");
   plan.recipe = in.object("recipe").text();
-  Reader target = in.object("target");
+  PlanReader target = in.object("target");
   target.expectOnly({"triple", "cpu", "features"});
   plan.target = {target.string("triple"), target.string("cpu"),
                  target.strings("features")};
   plan.constantBytes = in.integerOr("constant_bytes", dataBytes);
-  // Variables and functions.
+  // Variables, functions and the kernels that they call.
   in.each("state",
-          [&](Reader &state) { plan.state.push_back(readState(state)); });
-  Reader functions = in.object("functions");
-  if (!functions.json.is_object())
-    functions.fail("expected an object");
-  if (functions.failed())
-    return plan;
-  for (const auto &[name, value] : functions.json.items()) {
-    Reader function = functions.object(name.c_str());
-    plan.functions.emplace(name, readFunction(function, name));
-  }
+          [&](PlanReader &state) { plan.state.push_back(readState(state)); });
+  in.eachMember("functions",
+                [&](const std::string &name, PlanReader &function) {
+                  plan.functions.emplace(name, readFunction(function, name));
+                });
+  in.eachMember("kernels", [&](const std::string &name, PlanReader &kernel) {
+    plan.kernels.emplace(name, readKernel(kernel));
+  });
   return plan;
 }
 
 StatusOr<Plan> parsePlan(std::string_view text, int64_t dataBytes) {
   const BoundedDocument document(text);
-  const Json &json = document.json;
+  const nlohmann::json &json = document.json;
   if (json.is_discarded())
     return Status(StatusCode::InvalidInput,
                   "invalid plan: it is not well-formed JSON");
   Status failure;
-  Reader reader(json, "plan", failure);
+  PlanReader reader(json, "plan", failure);
   Plan plan = readPlan(reader, dataBytes);
   if (!failure.ok())
     return failure;

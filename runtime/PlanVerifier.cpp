@@ -6,18 +6,8 @@
 #include <set>
 
 namespace mpc::runtime {
-namespace {
-
-/// Of a block, on any GPU.
-constexpr int64_t kMaxThreads = 1024;
-/// What a block of any GPU can have at most (Hopper: 227 KiB).
-constexpr int64_t kMaxSharedBytes = 227 * 1024;
-/// Of a worker on a CPU: more is no scratch, and is to be in the arena.
-constexpr int64_t kMaxScratchBytes = 16 << 20;
-/// Of a worker, too: iterations with more of it share the workers.
-constexpr int64_t kMaxPrivateBytes = 16 << 20;
-
-} // namespace
+/// Of a worker on a CPU: iterations with more of it share the workers.
+static constexpr int64_t kMaxPrivateBytes = 16 << 20;
 
 //===----------------------------------------------------------------------===//
 // State, buffers, inputs and outputs
@@ -144,6 +134,10 @@ Status PlanVerifier::verify() {
     if (!names.insert(state.name).second)
       fail("there are two of that name");
   }
+  for (const auto &[name, kernel] : plan.kernels) {
+    where = "kernel '" + name + "'";
+    verifyKernel(kernel);
+  }
   for (const auto &[name, checked] : plan.functions)
     if (failure.ok())
       verifyFunction(checked);
@@ -162,37 +156,6 @@ void PlanVerifier::verifySteps(const std::vector<Step> &steps) {
             " ('" + steps[i].name + "')";
     std::visit([&](const auto &step) { verifyStep(step); }, steps[i].op);
   }
-}
-
-bool PlanVerifier::verifyArgs(const std::vector<size_t> &args) {
-  size_t count = function->buffers.size();
-  return expect(std::all_of(args.begin(), args.end(),
-                            [&](size_t arg) { return arg < count; }),
-                "an argument names a buffer that does not exist");
-}
-
-void PlanVerifier::verifyStep(const LaunchStep &step) {
-  expect(!step.kernel.empty(), "the kernel has no name");
-  if (!expect(step.extent >= 0 && step.grain >= 1,
-              "the extent is negative or the grain is not positive") ||
-      !verifyArgs(step.args))
-    return;
-  if (!plan.target.isGPU()) {
-    // The device adds the two to cut the extent into slices.
-    expect(!(Checked(step.extent) + step.grain).overflowed,
-           "extent and grain add up to no number");
-    expect(step.threads == 0 && step.sharedBytes == 0,
-           "threads and shared memory are for GPUs alone");
-    expect(step.scratchBytes >= 0 && step.scratchBytes <= kMaxScratchBytes,
-           "a worker cannot have that much scratch memory");
-    return;
-  }
-  expect(step.threads >= 1 && step.threads <= kMaxThreads,
-         "a block has between 1 and 1024 threads");
-  expect(step.scratchBytes == 0, "scratch memory is for CPUs alone");
-  expect(step.sharedBytes >= 0 && step.sharedBytes <= kMaxSharedBytes,
-         "a block cannot have that much shared memory");
-  expect(step.extent / step.grain < kMaxExtent, "there are too many blocks");
 }
 
 void PlanVerifier::verifyStep(const CopyStep &step) {

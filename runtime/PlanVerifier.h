@@ -2,8 +2,9 @@
 // buffer inside its memory, every operand as large as its step reads it. All
 // arithmetic on numbers from the file is checked for overflow.
 //
-// What a kernel does inside the buffers it is given is the compiler's
-// responsibility and cannot be checked here.
+// What a kernel does inside the buffers that it is made for is the compiler's
+// responsibility and cannot be checked here; that it is given such buffers, and
+// asked for what it is made for, is.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_PLANVERIFIER_H
@@ -44,6 +45,13 @@ struct Checked {
   bool operator==(int64_t other) const { return !overflowed && value == other; }
 };
 
+/// Whether two buffers share memory.
+inline bool overlap(const Buffer &a, const Buffer &b) {
+  return a.bytes > 0 && b.bytes > 0 && a.space == b.space &&
+         a.index == b.index && a.offset < b.offset + b.bytes &&
+         b.offset < a.offset + a.bytes;
+}
+
 /// Checks one plan.
 class PlanVerifier {
 public:
@@ -68,6 +76,7 @@ private:
   }
 
   void verifyState(const StateVariable &state);
+  void verifyKernel(const Kernel &kernel);
   void verifyFunction(const Function &function);
   std::optional<int64_t> findLimit(const Buffer &buffer);
   void verifyBuffer(const Buffer &buffer);
@@ -89,9 +98,15 @@ private:
 
   void verifyRows(const StridedRows &strided, const Buffer &src,
                   const Buffer &dst);
-  bool verifyArgs(const std::vector<size_t> &args);
+  const Kernel *verifyCall(const std::string &kernel,
+                           const std::vector<size_t> &args);
+  void verifyArgument(size_t number, const Buffer &buffer,
+                      const Kernel::Argument &expected);
+  void verifyWrittenArgs(const std::vector<size_t> &args, size_t reads);
   bool verifyEpilogue(const std::optional<Epilogue> &epilogue,
                       const std::optional<size_t> &written);
+  void verifyTiles(const Epilogue &epilogue, Checked rows, int64_t columns,
+                   std::initializer_list<size_t> read);
   const Buffer *contractionOperand(size_t index, Compute compute);
   bool verifyGPUTypes(Compute compute, const Buffer &first,
                       const Buffer &second, const Buffer &result);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/PlanToJSON.h"
 
+#include "compiler/Artifact/KernelsToJSON.h"
 #include "compiler/Dialect/MPC/IndexBoxes.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/Plan/Plan.h"
@@ -54,18 +55,6 @@ static json::Value text(StringRef name) {
 
 static json::Array listOf(ArrayRef<int64_t> values) {
   return json::Array(values);
-}
-
-// Adds "type" and "shape" to `object`.
-static LogicalResult addType(json::Object &object, Operation *op,
-                             ShapedType type) {
-  std::optional<DType> element = toDType(type.getElementType());
-  if (!element)
-    return op->emitOpError("artifacts have no element type ")
-           << type.getElementType();
-  object["type"] = word(*element);
-  object["shape"] = listOf(type.getShape());
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -533,5 +522,9 @@ FailureOr<PlanMembers> mpc::planToJSON(ModuleOp module, DataSection &data) {
       return failure();
     members.functions[program.getSymName()] = std::move(*object);
   }
+  FailureOr<json::Object> kernels = kernelsToJSON(module);
+  if (failed(kernels))
+    return failure();
+  members.kernels = std::move(*kernels);
   return members;
 }

@@ -25,6 +25,8 @@ struct PlanMembers {
   int64_t constantBytes = 0;
   llvm::json::Array state;
   llvm::json::Object functions;
+  /// What the code of each kernel that steps call is made for.
+  llvm::json::Object kernels;
 };
 
 /// What every `mpc.variable` and `plan.program` of `module` says. Initial

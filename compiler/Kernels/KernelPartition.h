@@ -65,6 +65,8 @@ struct KernelPartition {
   /// On a GPU: threads of a block, how many of them share a row, and elements
   /// of the vectors each loads and stores.
   int64_t threads = 1, lanes = 1, vector = 1;
+  /// There too: bytes of dynamic shared memory of a block.
+  int64_t shared = 0;
   /// On a CPU: bytes of memory that a slice needs beside its buffers.
   int64_t scratch = 0;
 };

@@ -39,6 +39,15 @@ static MatMulOp findProduct(RegionOp region) {
   return dyn_cast<MatMulOp>(region.getContraction());
 }
 
+/// Makes `operand`, of a product or its region, read elements where they are.
+static void readThere(OpOperand &operand, const Source &source) {
+  OpBuilder builder(operand.getOwner());
+  operand.set(plan::AccessOp::create(
+      builder, operand.getOwner()->getLoc(), operand.get().getType(),
+      source.value, source.access.offset, source.access.strides));
+}
+
+// A library on a CPU reads any distances: the farther away, the less is moved.
 static void foldOperands(RegionOp region, MatMulOp product) {
   for (OpOperand &input : region->getOpOperands()) {
     BlockArgument argument =
@@ -47,14 +56,10 @@ static void foldOperands(RegionOp region, MatMulOp product) {
                      llvm::all_of(argument.getUsers(), [&](Operation *user) {
                        return user == product;
                      });
-    std::optional<Access> access;
-    Value source = isOperand ? findSource(input.get(), access) : Value();
-    if (!source)
-      continue;
-    OpBuilder builder(region);
-    input.set(plan::AccessOp::create(builder, region.getLoc(),
-                                     input.get().getType(), source,
-                                     access->offset, access->strides));
+    SmallVector<Source> sources =
+        isOperand ? findSources(input.get()) : SmallVector<Source>();
+    if (!sources.empty())
+      readThere(input, sources.back());
   }
 }
 
@@ -244,8 +249,8 @@ static void foldProducts(Block &block) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What a product of a GPU's library can do without: transposes and slices in
-/// front of its operands, and a transpose behind it.
+/// What a product of a GPU's library can do without: transposes, slices and
+/// repeated heads in front of its operands, and a transpose behind it.
 class GPUProduct {
 public:
   GPUProduct(MatMulOp product, const TargetInfo &target);
@@ -254,30 +259,27 @@ public:
   void fold();
 
 private:
-  enum : unsigned { kLhs = 1, kRhs = 2, kResult = 4, kAll = 8 };
+  /// What is left out: kernels in front of an operand, if it is read elsewhere,
+  /// and the one behind the result.
+  struct Folding {
+    const Source *lhs = nullptr, *rhs = nullptr;
+    bool result = false;
+  };
 
-  std::optional<double> getSaving(unsigned folded);
+  std::optional<double> getSaving(const Folding &folding);
   double getTime(Value moved, Value source);
-  void readThere(OpOperand &operand, Value source, const Access &access);
 
   MatMulOp product;
   const TargetInfo &target;
-  unsigned possible = 0;
-  Value lhs, rhs; ///< in whose memory the operands are
-  std::optional<Access> lhsAccess, rhsAccess;
-  TransposeOp transpose; ///< of the result
+  SmallVector<Source> lhs, rhs; ///< in whose memory the operands are
+  TransposeOp transpose;        ///< of the result
 };
 } // namespace
 
 GPUProduct::GPUProduct(MatMulOp product, const TargetInfo &target)
-    : product(product), target(target) {
-  if ((lhs = findSource(product.getLhs(), lhsAccess)))
-    possible |= kLhs;
-  if ((rhs = findSource(product.getRhs(), rhsAccess)))
-    possible |= kRhs;
-  if ((transpose = findArrangement(product.getOutput())))
-    possible |= kResult;
-}
+    : product(product), target(target), lhs(findSources(product.getLhs())),
+      rhs(findSources(product.getRhs())),
+      transpose(findArrangement(product.getOutput())) {}
 
 /// The nanoseconds of a kernel that moves all elements of `result`.
 static double getMoveTime(Value result, const TargetInfo &target) {
@@ -297,26 +299,25 @@ double GPUProduct::getTime(Value moved, Value source) {
   return time;
 }
 
-/// The nanoseconds saved where `folded` is left out; nothing where the product
+/// The nanoseconds saved where `folding` is left out; nothing where the product
 /// would be more and smaller ones.
-std::optional<double> GPUProduct::getSaving(unsigned folded) {
-  if (folded & ~possible)
-    return std::nullopt;
+std::optional<double> GPUProduct::getSaving(const Folding &folding) {
   // The product as it is, and as it would be.
   ProductPlaces places = getProductPlaces(product);
   bool transA = product.getTransA();
   ProductLayout before = layOutProduct(product, transA, target, places);
-  // Each folded part saves the time of the kernel that would move it.
+  // Each folded part saves the time of the kernels that would move it.
   double saving = 0;
-  if (folded & kLhs) {
-    places.a = {lhsAccess->offset, lhsAccess->strides};
-    saving += getTime(product.getLhs(), lhs);
-  }
-  if (folded & kRhs) {
-    places.b = {rhsAccess->offset, rhsAccess->strides};
-    saving += getTime(product.getRhs(), rhs);
-  }
-  if (folded & kResult) {
+  auto readThere = [&](Value operand, const Source *source,
+                       ProductPlace &place) {
+    if (!source)
+      return;
+    place = {source->access.offset, source->access.strides};
+    saving += getTime(operand, source->value);
+  };
+  readThere(product.getLhs(), folding.lhs, places.a);
+  readThere(product.getRhs(), folding.rhs, places.b);
+  if (folding.result) {
     places.c = ProductPlace::getArranged(shapeOf(product.getOutput()),
                                          transpose.getPerm());
     saving += getMoveTime(transpose.getOutput(), target);
@@ -333,28 +334,32 @@ std::optional<double> GPUProduct::getSaving(unsigned folded) {
   return saving - calls * target.getCallTime();
 }
 
-void GPUProduct::readThere(OpOperand &operand, Value source,
-                           const Access &access) {
-  OpBuilder builder(product);
-  operand.set(plan::AccessOp::create(builder, product.getLoc(),
-                                     operand.get().getType(), source,
-                                     access.offset, access.strides));
-}
-
 void GPUProduct::fold() {
-  unsigned best = 0;
+  // Every source of either operand, or the operand as it is.
+  auto listChoices = [](ArrayRef<Source> sources) {
+    SmallVector<const Source *> choices = {nullptr};
+    for (const Source &source : sources)
+      choices.push_back(&source);
+    return choices;
+  };
+  Folding best;
   double most = 0;
-  for (unsigned folded = 1; folded < kAll; ++folded)
-    if (std::optional<double> saving = getSaving(folded);
-        saving && *saving > most) {
-      best = folded;
-      most = *saving;
-    }
-  if (best & kLhs)
-    readThere(product.getLhsMutable(), lhs, *lhsAccess);
-  if (best & kRhs)
-    readThere(product.getRhsMutable(), rhs, *rhsAccess);
-  if (best & kResult)
+  for (const Source *left : listChoices(lhs))
+    for (const Source *right : listChoices(rhs))
+      for (bool result : {false, true}) {
+        const Folding folding{left, right, result};
+        std::optional<double> saving =
+            result && !transpose ? std::nullopt : getSaving(folding);
+        if (saving && *saving > most) {
+          best = folding;
+          most = *saving;
+        }
+      }
+  if (best.lhs)
+    readThere(product.getLhsMutable(), *best.lhs);
+  if (best.rhs)
+    readThere(product.getRhsMutable(), *best.rhs);
+  if (best.result)
     arrange(product, transpose);
 }
 

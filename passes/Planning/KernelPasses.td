@@ -282,4 +282,36 @@ def PrintPartitionPass : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
   }];
 }
 
+def VerifyPlanPass : Pass<"plan-verify", "::mlir::ModuleOp"> {
+  let summary = "check that launches ask of kernels what their loops do";
+  let description = [{
+    Fails unless extent, grain, threads, shared and scratch memory of every
+    launch are those that its kernel is made for
+    (`compiler/Kernels/KernelPartition.h`). That the buffers fit the kernel's
+    tensors is checked by the ops' own verifiers.
+
+    Before:
+
+    ```mlir
+    func.func private @relu(%x: tensor<32x10xf32>) -> tensor<32x10xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %y = mpc.relu %x : (tensor<32x10xf32>) -> tensor<32x10xf32>
+      return %y : tensor<32x10xf32>
+    }
+    plan.program @step {
+      %x = plan.input "x" role data : memref<32x10xf32>
+      %y = plan.arena : memref<32x10xf32>
+      plan.launch @relu ins(%x : memref<32x10xf32>)
+          outs(%y : memref<32x10xf32>) extent 321 grain 16384
+    }
+    ```
+
+    After, with `target=x86-64-v3`, instead of IR:
+
+    ```text
+    ...: error: 'plan.launch' op expected extent 320, which @relu is made for, found 321
+    ```
+  }];
+}
+
 #endif // MPC_PASSES_PLANNING_KERNELPASSES_TD

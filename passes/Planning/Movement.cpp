@@ -122,22 +122,20 @@ static bool isMatrices(const Access &access) {
          (rows == 1 || access.strides[rank - 2] >= columns);
 }
 
-Value mpc::findSource(Value value, std::optional<Access> &found) {
+SmallVector<Source> mpc::findSources(Value value) {
   // The ops that lead to the value, the last one first.
   SmallVector<Operation *> path;
-  Value source;
+  SmallVector<Source> sources;
   for (Value next = value; moves(next.getDefiningOp());) {
     path.push_back(next.getDefiningOp());
     next = path.back()->getOperand(0);
     Access access(shapeOf(next));
     bool reaches = llvm::all_of(
         llvm::reverse(path), [&](Operation *op) { return follow(op, access); });
-    if (reaches && findMovement(path.back()) && isMatrices(access)) {
-      source = next;
-      found = access;
-    }
+    if (reaches && findMovement(path.back()) && isMatrices(access))
+      sources.push_back({next, access});
   }
-  return source;
+  return sources;
 }
 
 bool mpc::isWorthKeeping(Value source, Value part) {

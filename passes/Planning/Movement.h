@@ -7,8 +7,6 @@
 
 #include "compiler/Dialect/MPC/MPC.h"
 
-#include <optional>
-
 namespace mpc {
 
 /// The elements of a value in the memory of another.
@@ -28,10 +26,17 @@ struct Access {
 /// what the kernel reads, without changing its type; null for any other op.
 mlir::Operation *findMovement(mlir::Operation *op);
 
-/// The farthest value in whose memory a library can read `value`, and how, in
-/// `found`: through kernels that move and views. Null where that is `value`
-/// itself.
-mlir::Value findSource(mlir::Value value, std::optional<Access> &found);
+/// A value in whose memory a library can read another one, and how.
+struct Source {
+  mlir::Value value;
+  Access access;
+};
+
+/// All of those that lead to `value` through kernels that move and views, the
+/// farthest last: none where it is read where it is. Of heads that are
+/// transposed first and then repeated, the transposed ones, then those in front
+/// of the transpose.
+llvm::SmallVector<Source> findSources(mlir::Value value);
 
 /// Whether keeping all of `source` in memory, as long as `part` of it is
 /// needed, costs less than a copy: what is there anyway, or is no more than

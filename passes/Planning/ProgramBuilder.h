@@ -73,8 +73,6 @@ private:
   mlir::LogicalResult
   addUnfused(plan::ProductOp op,
              llvm::SmallVectorImpl<plan::LaunchOp> &launches);
-  mlir::IntegerAttr getSharedBytes(mlir::func::FuncOp kernel);
-
   mlir::Value newSection(mlir::Value source, plan::AccessOp access);
 
   // Tensors that are joined: ProgramJoins.cpp.

@@ -85,17 +85,6 @@ static bool givesNothing(func::CallOp call) {
 // Steps
 //===----------------------------------------------------------------------===//
 
-// The dynamic shared memory of a kernel's blocks: that of the tiles of products
-// on Tensor Cores.
-IntegerAttr ProgramBuilder::getSharedBytes(func::FuncOp kernel) {
-  if (getKernelKind(kernel) != KernelKind::Contraction)
-    return IntegerAttr();
-  for (Operation &op : kernel.getBody().front())
-    if (auto tiling = getTensorCoreTiling(&op, target))
-      return builder.getI64IntegerAttr(tiling->getSharedBytes());
-  return IntegerAttr();
-}
-
 void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
   // Kernels have at least one element.
   if (givesNothing(call)) {
@@ -118,12 +107,12 @@ void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
   auto ifAbove = [&](int64_t least, int64_t value) {
     return value > least ? builder.getI64IntegerAttr(value) : IntegerAttr();
   };
-  plan::LaunchOp::create(builder, call.getLoc(), call.getCalleeAttr(),
-                         buffersOf(call.getOperands()), outputs,
-                         builder.getI64IntegerAttr(partition.extent),
-                         builder.getI64IntegerAttr(partition.grain),
-                         ifAbove(1, partition.threads), getSharedBytes(kernel),
-                         ifAbove(0, partition.scratch));
+  plan::LaunchOp::create(
+      builder, call.getLoc(), call.getCalleeAttr(),
+      buffersOf(call.getOperands()), outputs,
+      builder.getI64IntegerAttr(partition.extent),
+      builder.getI64IntegerAttr(partition.grain), ifAbove(1, partition.threads),
+      ifAbove(0, partition.shared), ifAbove(0, partition.scratch));
 }
 
 void ProgramBuilder::addCopies(func::CallOp call, ArrayRef<RowCopy> copies) {

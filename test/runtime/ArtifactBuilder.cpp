@@ -281,8 +281,82 @@ void ArtifactBuilder::forGPU(const std::string &cpu, const std::string &code) {
 }
 
 Bytes ArtifactBuilder::build() const {
+  ArtifactBuilder whole = *this;
+  if (!plan.contains("kernels"))
+    whole.describeKernels();
   return appendSections(ptx.empty() ? kernelLibrary() : emptyLibrary(),
-                        plan.dump(), data, ptx, cubin);
+                        whole.plan.dump(), data, ptx, cubin);
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+// `call` is a launch or an epilogue.
+void ArtifactBuilder::describeKernel(
+    const Json &function, const Json &call,
+    const std::map<std::string, size_t> &writes, Json kernel) {
+  const std::string name = call["kernel"];
+  const auto args = call["args"].get<std::vector<size_t>>();
+  auto written = writes.find(name);
+  const size_t reads =
+      args.size() - (written == writes.end() ? 0 : written->second);
+  kernel["reads"] = kernel["writes"] = Json::array();
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Json &buffer = function["buffers"][args[i]];
+    kernel[i < reads ? "reads" : "writes"].push_back(
+        {{"type", buffer["type"]}, {"shape", buffer["shape"]}});
+  }
+  Json &known = plan["kernels"][name];
+  EXPECT_TRUE(known.is_null() || known == kernel)
+      << name << " is called with different arguments";
+  known = kernel;
+}
+
+/// The rows and columns of what a contraction hands to its epilogue.
+static Json describeTiles(const Json &step) {
+  if (step["op"] == "matmul") {
+    int64_t rows = step["batch"].get<int64_t>() * step["m"].get<int64_t>();
+    if (step.contains("outer"))
+      rows *= numElements(step["outer"]["extents"].get<Shape>());
+    return {{"rows", rows}, {"columns", step["n"]}};
+  }
+  const bool isForward = step["kind"] == "forward";
+  const auto pixels =
+      step[isForward ? "out_spatial" : "in_spatial"].get<Shape>();
+  return {{"rows", step["batch"].get<int64_t>() * numElements(pixels)},
+          {"columns", step[isForward ? "out_channels" : "in_channels"]}};
+}
+
+void ArtifactBuilder::describeSteps(
+    const Json &function, const Json &steps,
+    const std::map<std::string, size_t> &writes) {
+  for (const Json &step : steps) {
+    // Lists within the step,
+    for (const char *list : {"steps", "then", "else"})
+      if (step.contains(list))
+        describeSteps(function, step[list], writes);
+    if (step.contains("fused") && step["fused"].contains("unfused"))
+      describeSteps(function, step["fused"]["unfused"], writes);
+    // then what it calls itself.
+    if (step["op"] == "launch") {
+      Json kernel;
+      for (const char *key :
+           {"extent", "grain", "threads", "shared_bytes", "scratch_bytes"})
+        if (step.contains(key))
+          kernel[key] = step[key];
+      describeKernel(function, step, writes, kernel);
+    } else if (step.contains("epilogue") && !step["epilogue"].is_null()) {
+      describeKernel(function, step["epilogue"], writes, describeTiles(step));
+    }
+  }
+}
+
+void ArtifactBuilder::describeKernels(
+    const std::map<std::string, size_t> &writes) {
+  plan["kernels"] = Json::object();
+  for (const auto &[name, function] : plan["functions"].items())
+    describeSteps(function, function["steps"], writes);
 }
 
 std::shared_ptr<const Artifact> ArtifactBuilder::open() const {

@@ -9,6 +9,7 @@
 #include "runtime/Session.h"
 #include "runtime/Tensor.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -87,7 +88,13 @@ public:
   /// exist already stay as they are.
   void forGPU(const std::string &cpu, const std::string &ptx);
 
-  /// The whole file, over the kernels of Kernels.c or a GPU's.
+  /// Says of every kernel that it is made for what the steps have that call
+  /// it, and of how many of its last arguments it writes: of those that are not
+  /// named none.
+  void describeKernels(const std::map<std::string, size_t> &writes = {});
+
+  /// The whole file, over the kernels of Kernels.c or a GPU's; kernels that
+  /// nothing is said of are described.
   Bytes build() const;
   std::shared_ptr<const Artifact> open() const;
 
@@ -98,6 +105,10 @@ public:
 private:
   friend class FunctionBuilder;
   int64_t addData(const Tensor &value);
+  void describeSteps(const Json &function, const Json &steps,
+                     const std::map<std::string, size_t> &writes);
+  void describeKernel(const Json &function, const Json &step,
+                      const std::map<std::string, size_t> &writes, Json kernel);
 };
 
 /// Null, and a failed test, where the artifact is refused.

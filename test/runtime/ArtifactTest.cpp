@@ -28,6 +28,7 @@ ArtifactBuilder smallArtifact() {
 /// The same without code, so that it is small.
 Bytes smallFile() {
   ArtifactBuilder builder = smallArtifact();
+  builder.describeKernels();
   return appendSections(emptyLibrary(), builder.plan.dump(), builder.data);
 }
 

@@ -78,6 +78,7 @@ ArtifactBuilder fullPlan() {
           {"buffer", f.arena(DType::I32, {2, 3})},
           {"indices", {{{"begin", {0, 1}}, {"end", {2, 3}}, {"size", 9}}}}});
   f.output("z", z);
+  builder.describeKernels({{"all_finite", 1}});
   return builder;
 }
 
@@ -125,6 +126,7 @@ ArtifactBuilder gpuPlan() {
   steps[2].erase("scratch_bytes");
   steps[2]["threads"] = 128;
   steps[2]["shared_bytes"] = 1024;
+  builder.describeKernels({{"all_finite", 1}});
   return builder;
 }
 

@@ -50,6 +50,7 @@ TEST(PlanContractions, ChecksWhatStandsForWhatIsFused) {
   const std::string pointer = kFused + "/fused/unfused";
   ArtifactBuilder builder = gpuPlan();
   builder.plan[Json::json_pointer(pointer)] = Json::array({launch});
+  builder.describeKernels();
   StatusOr<Plan> plan =
       parsePlan(builder.plan.dump(), static_cast<int64_t>(builder.data.size()));
   ASSERT_TRUE(plan.ok()) << plan.status().message();
@@ -63,7 +64,7 @@ TEST(PlanContractions, ChecksWhatStandsForWhatIsFused) {
                      "only launches stand for what is fused");
   Json wrong = launch;
   wrong["args"] = {2, 99};
-  EXPECT_GPU_REFUSED(pointer, Json::array({wrong}), "does not exist");
+  EXPECT_REFUSED_IN(builder, pointer, Json::array({wrong}), "does not exist");
   wrong = launch;
   wrong["threads"] = 0;
   EXPECT_GPU_REFUSED(pointer, Json::array({wrong}),
@@ -106,6 +107,7 @@ TEST(PlanContractions, SumsOperandsOnCPUsInF32) {
     if (hasEpilogue) {
       step["c"] = nullptr;
       step["epilogue"] = {{"kernel", "tail"}, {"args", Json::array()}};
+      builder.describeKernels();
     }
     auto message = [&] { return check(builder).message(); };
     EXPECT_EQ(message(), "");
@@ -187,6 +189,7 @@ TEST(PlanContractions, ChecksTheRowsOfEpilogues) {
   step["m"] = 1;
   step["batch"] = 2;
   step["stride_a"] = 4;
+  builder.describeKernels();
   auto message = [&](int64_t ldc, int64_t strideC) {
     step["ldc"] = ldc;
     step["stride_c"] = strideC;

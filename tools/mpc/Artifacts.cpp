@@ -288,7 +288,8 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
                    {"target", describeTarget(*target)},
                    {"constant_bytes", members->constantBytes},
                    {"state", std::move(members->state)},
-                   {"functions", std::move(members->functions)}});
+                   {"functions", std::move(members->functions)},
+                   {"kernels", std::move(members->kernels)}});
   artifact.target = std::move(*target);
   return ExitCode::Done;
 }

@@ -317,8 +317,11 @@ template <typename OpTy>
 static LogicalResult verifyEpilogue(OpTy op, SymbolTableCollection &symbols) {
   if (!op.getEpilogue())
     return success();
-  return verifyKernel(op, op.getEpilogueAttr(), /*isEpilogue=*/true,
-                      op.getEpilogueInputs(), op.getEpilogueOutputs(), symbols);
+  if (failed(verifyKernel(op, op.getEpilogueAttr(), /*isEpilogue=*/true,
+                          op.getEpilogueInputs(), op.getEpilogueOutputs(),
+                          symbols)))
+    return failure();
+  return verifyTiles(op, op.getEpilogueAttr(), symbols);
 }
 
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/Plan/ProductBounds.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -93,4 +94,50 @@ LogicalResult mpc::plan::verifyBounds(plan::MatMulOp op) {
   return success(llvm::all_of(all, [&](const Matrices &matrices) {
     return succeeded(verifyMatrices(op, matrices));
   }));
+}
+
+//===----------------------------------------------------------------------===//
+// What epilogues get
+//===----------------------------------------------------------------------===//
+
+// A kernel that was made for more rows or columns than there are would read and
+// write behind its buffers, which are as large as they say.
+static LogicalResult verifyTiles(Operation *op, FlatSymbolRefAttr epilogue,
+                                 std::optional<int64_t> elements,
+                                 int64_t columns,
+                                 SymbolTableCollection &symbols) {
+  auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(op, epilogue);
+  // Codegen replaces it by code of the target.
+  auto tiled = kernel && kernel.getNumArguments() > 0
+                   ? dyn_cast<RankedTensorType>(kernel.getArgumentTypes()[0])
+                   : RankedTensorType();
+  if (!tiled)
+    return success();
+  if (tiled.getRank() > 0 && tiled.getShape().back() == columns &&
+      elements == tiled.getNumElements())
+    return success();
+  return op->emitOpError("expected ")
+         << epilogue << " to take " << elements.value_or(0)
+         << " elements in rows of " << columns << ", found " << tiled;
+}
+
+LogicalResult mpc::plan::verifyTiles(plan::MatMulOp op,
+                                     FlatSymbolRefAttr epilogue,
+                                     SymbolTableCollection &symbols) {
+  return ::verifyTiles(op, epilogue, countResults(op), op.getN(), symbols);
+}
+
+LogicalResult mpc::plan::verifyTiles(plan::ConvOp op,
+                                     FlatSymbolRefAttr epilogue,
+                                     SymbolTableCollection &symbols) {
+  // The gradient of an input is as large as the input.
+  const bool isForward = op.getKind() == ConvKind::Forward;
+  const int64_t channels = isForward ? op.getOutChannels() : op.getInChannels();
+  int64_t elements = 1;
+  bool isKnown = !llvm::MulOverflow<int64_t>(op.getBatch(), channels, elements);
+  for (int64_t extent : isForward ? op.getOutSpatial() : op.getInSpatial())
+    isKnown &= !llvm::MulOverflow(elements, extent, elements);
+  return ::verifyTiles(op, epilogue,
+                       isKnown ? std::optional(elements) : std::nullopt,
+                       channels, symbols);
 }

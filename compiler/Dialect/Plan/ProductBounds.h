@@ -15,6 +15,13 @@ namespace mpc::plan {
 /// axes must have a stride of each operand.
 llvm::LogicalResult verifyBounds(MatMulOp op);
 
+/// Fails unless `epilogue`, where it is a kernel on tensors still, takes tiles
+/// of a result of as many rows and columns as `op` makes.
+llvm::LogicalResult verifyTiles(MatMulOp op, mlir::FlatSymbolRefAttr epilogue,
+                                mlir::SymbolTableCollection &symbols);
+llvm::LogicalResult verifyTiles(ConvOp op, mlir::FlatSymbolRefAttr epilogue,
+                                mlir::SymbolTableCollection &symbols);
+
 } // namespace mpc::plan
 
 #endif // MPC_COMPILER_DIALECT_PLAN_PRODUCTBOUNDS_H

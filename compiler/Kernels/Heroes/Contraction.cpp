@@ -79,7 +79,8 @@ KernelPartition Contraction::partition(func::FuncOp kernel,
             tiling->blockM * tiling->blockN,
             threads,
             threads,
-            1};
+            1,
+            tiling->getSharedBytes()};
   }
   ContractionSpace space =
       cast<ContractionOpInterface>(hero).getContractionSpace();

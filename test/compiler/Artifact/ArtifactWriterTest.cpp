@@ -18,12 +18,12 @@ using namespace mlir;
 
 namespace {
 
-constexpr char kPlan[] = R"({"format": 1, "producer": "test",
+constexpr char kPlan[] = R"({"format": 2, "producer": "test",
   "model": {"name": "m", "hash": "h", "opset": 17}, "precision": "32-true",
   "recipe": {}, "target": {"triple": "x86_64-unknown-linux-gnu",
   "cpu": "x86-64", "features": []}, "state": [{"name": "w", "role": "parameter",
   "type": "f32", "shape": [2], "init": {"offset": 64, "bytes": 8}}],
-  "functions": {}})";
+  "functions": {}, "kernels": {}})";
 
 class ArtifactWriter : public ::testing::Test {
 protected:

@@ -125,12 +125,12 @@ TEST(ELFAppender, SectionsMayHaveFiveGigabytes) {
   constexpr int64_t gigabytes = 5, block = 1 << 16;
   constexpr int64_t bytes = gigabytes << 30;
   std::string zeros(block, '\0');
-  SectionPiece plan[] = {{R"({"format": 1, "producer": "test",
+  SectionPiece plan[] = {{R"({"format": 2, "producer": "test",
     "model": {"name": "m", "hash": "h", "opset": 17}, "precision": "32-true",
     "recipe": {}, "target": {"triple": "x86_64-unknown-linux-gnu",
     "cpu": "x86-64", "features": []}, "constant_bytes": 64,
     "state": [{"name": "w", "role": "parameter", "type": "f32", "shape": [2],
-    "init": {"offset": 5368709120, "bytes": 8}}], "functions": {}})"}};
+    "init": {"offset": 5368709120, "bytes": 8}}], "functions": {}, "kernels": {}})"}};
   SectionPiece data[] = {{zeros, bytes / block}, {"the end."}};
   auto file = writeUnnamedFile(
       [](llvm::raw_ostream &) { return llvm::Error::success(); });

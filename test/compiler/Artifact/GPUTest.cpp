@@ -21,10 +21,10 @@ using namespace mlir;
 
 namespace {
 
-constexpr char kGPUPlan[] = R"({"format": 1, "producer": "test",
+constexpr char kGPUPlan[] = R"({"format": 2, "producer": "test",
   "model": {"name": "m", "hash": "h", "opset": 17}, "precision": "32-true",
   "recipe": {}, "target": {"triple": "nvptx64-nvidia-cuda", "cpu": "sm_80",
-  "features": ["ptx80"]}, "state": [], "functions": {}})";
+  "features": ["ptx80"]}, "state": [], "functions": {}, "kernels": {}})";
 
 /// A folder that stands for a CUDA toolkit whose ptxas is `script`.
 class Toolkit {

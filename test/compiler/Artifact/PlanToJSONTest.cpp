@@ -6,6 +6,7 @@
 
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/Plan/Plan.h"
+#include "runtime/ArtifactFormat.h"
 #include "runtime/Plan.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -32,12 +33,16 @@ protected:
     if (!module)
       return mpc::runtime::Status(mpc::runtime::StatusCode::Internal,
                                   "the test's module does not parse");
+    const bool isGPU = triple.starts_with("nvptx64");
+    (*module)->setAttr(
+        mpc::kTargetAttr,
+        mpc::TargetAttr::get(&context, isGPU ? "sm_80" : "x86-64-v3"));
     auto members = mpc::planToJSON(*module, data);
     if (failed(members))
       return mpc::runtime::Status(mpc::runtime::StatusCode::Internal,
                                   "no JSON");
     llvm::json::Object plan{
-        {"format", 1},
+        {"format", mpc::format::kVersion},
         {"producer", "test"},
         {"model",
          llvm::json::Object{{"name", "m"}, {"hash", "h"}, {"opset", 17}}},
@@ -48,7 +53,8 @@ protected:
                                       {"features", llvm::json::Array()}}},
         {"constant_bytes", members->constantBytes},
         {"state", std::move(members->state)},
-        {"functions", std::move(members->functions)}};
+        {"functions", std::move(members->functions)},
+        {"kernels", std::move(members->kernels)}};
     std::string text;
     llvm::raw_string_ostream(text) << llvm::json::Value(std::move(plan));
     return mpc::runtime::parsePlan(text, data.getSize());
@@ -97,7 +103,13 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
       %half = plan.view %v at 8 : memref<8xf32> to memref<4xf32>
       %pair = plan.view %half at 4 : memref<4xf32> to memref<2xf32>
       %b = plan.arena at 128 : memref<8xf32>
-      plan.launch @kernel ins(%v, %c : memref<8xf32>, memref<2xf32>) outs(%b : memref<8xf32>) extent 8 grain 4 {scratch_bytes = 64 : i64}
+      plan.launch @kernel ins(%v, %c : memref<8xf32>, memref<2xf32>) outs(%b : memref<8xf32>) extent 8 grain 16384
+      %t = plan.arena at 0 : memref<4x2xf32>
+      plan.matmul %x, %w epilogue @tail ins(%c : memref<2xf32>) outs(%t : memref<4x2xf32>) {batch = 1 : i64,
+        m = 4 : i64, n = 2 : i64, k = 3 : i64, trans_a = false, trans_b = true,
+        lda = 3 : i64, ldb = 3 : i64, ldc = 2 : i64, stride_a = 0 : i64,
+        stride_b = 0 : i64, stride_c = 8 : i64, alpha = 1.0 : f64,
+        tile_m = 4 : i64, tile_n = 2 : i64} : memref<4x3xf32>, memref<2x3xf32>
       %p = plan.arena at 0 : memref<i1>
       plan.if %p {
         plan.copy %v to %b : memref<8xf32>, memref<8xf32>
@@ -110,6 +122,18 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
           : memref<4x2xf32>, memref<4x1xf32>
       plan.output "y" role output %b : memref<8xf32>
       plan.output "pair" role output %pair : memref<2xf32>
+    }
+    func.func private @kernel(%x: tensor<8xf32>, %c: tensor<2xf32>) -> tensor<8xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %y = mpc.relu %x : (tensor<8xf32>) -> tensor<8xf32>
+      return %y : tensor<8xf32>
+    }
+    func.func private @tail(%tile: tensor<4x2xf32>, %c: tensor<2xf32>) -> tensor<4x2xf32> attributes {mpc.kernel = #mpc.kernel<epilogue>} {
+      %y = mpc.add %tile, %c : (tensor<4x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+      return %y : tensor<4x2xf32>
+    }
+    func.func private @unused(%x: tensor<0xf32>) -> tensor<0xf32> attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %y = mpc.relu %x : (tensor<0xf32>) -> tensor<0xf32>
+      return %y : tensor<0xf32>
     }
   )");
   ASSERT_TRUE(plan.ok()) << plan.status().message();
@@ -125,8 +149,8 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
   const mpc::runtime::Function *step = plan->findFunction("step");
   ASSERT_NE(step, nullptr);
   EXPECT_EQ(step->arenaBytes, 192);
-  ASSERT_EQ(step->steps.size(), 4u);
-  const auto &rows = std::get<mpc::runtime::CopyStep>(step->steps[3].op);
+  ASSERT_EQ(step->steps.size(), 5u);
+  const auto &rows = std::get<mpc::runtime::CopyStep>(step->steps[4].op);
   ASSERT_TRUE(rows.strided.has_value());
   EXPECT_EQ(rows.strided->rows, 4);
   EXPECT_EQ(rows.strided->offset, 4);
@@ -137,12 +161,24 @@ TEST_F(PlanToJSONTest, EverythingArrives) {
   EXPECT_EQ(matmul.alpha, 0.5);
   const auto &launch = std::get<mpc::runtime::LaunchStep>(step->steps[1].op);
   ASSERT_EQ(launch.args.size(), 3u);
-  EXPECT_EQ(launch.scratchBytes, 64);
+  // What the code of kernels is made for, of those that steps call.
+  EXPECT_EQ(plan->kernels.size(), 2u);
+  const mpc::runtime::Kernel &kernel = plan->kernels.at("kernel");
+  EXPECT_EQ(kernel.extent, 8);
+  EXPECT_EQ(kernel.grain, 16384);
+  ASSERT_EQ(kernel.reads.size(), 2u);
+  EXPECT_EQ(kernel.reads[1].shape, mpc::runtime::Shape{2});
+  EXPECT_EQ(kernel.writes.size(), 1u);
+  const mpc::runtime::Kernel &tail = plan->kernels.at("tail");
+  ASSERT_TRUE(tail.tiled.has_value());
+  EXPECT_EQ(tail.tiled->rows, 4);
+  EXPECT_EQ(tail.tiled->columns, 2);
+  EXPECT_EQ(tail.reads.size(), 1u);
   // The view lies where its source lies.
   EXPECT_EQ(step->buffers[launch.args[0]].offset, 64);
   EXPECT_EQ(step->buffers[launch.args[0]].shape, mpc::runtime::Shape{8});
   EXPECT_EQ(step->buffers[launch.args[1]].space, mpc::runtime::Space::Constant);
-  const auto &condition = std::get<mpc::runtime::IfStep>(step->steps[2].op);
+  const auto &condition = std::get<mpc::runtime::IfStep>(step->steps[3].op);
   EXPECT_EQ(condition.then.size(), 1u);
   ASSERT_EQ(condition.otherwise.size(), 1u);
   const auto &copied =
@@ -178,9 +214,30 @@ TEST_F(PlanToJSONTest, ConvolutionsArrive) {
   EXPECT_EQ(conv.outChannels, 5);
 }
 
+TEST_F(PlanToJSONTest, ScratchMemoryArrives) {
+  auto plan = parse(R"(
+    plan.program @f attributes {arena_bytes = 262144 : i64} {
+      %x = plan.arena at 0 : memref<64x512xf32>
+      %y = plan.arena at 131072 : memref<64x512xf32>
+      plan.launch @kernel ins(%x : memref<64x512xf32>) outs(%y : memref<64x512xf32>)
+        extent 64 grain 32 {scratch_bytes = 2048 : i64}
+    }
+    func.func private @kernel(%x: tensor<64x512xf32>) -> tensor<64x512xf32> attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
+      %e = mpc.exp %x : (tensor<64x512xf32>) -> tensor<64x512xf32>
+      %s = mpc.reduce_sum %e {axes = array<i64: 1>, keepdims = true} : (tensor<64x512xf32>) -> tensor<64x1xf32>
+      %y = mpc.div %e, %s : (tensor<64x512xf32>, tensor<64x1xf32>) -> tensor<64x512xf32>
+      return %y : tensor<64x512xf32>
+    }
+  )");
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  const auto &step = plan->findFunction("f")->steps.front();
+  EXPECT_EQ(std::get<mpc::runtime::LaunchStep>(step.op).scratchBytes, 2048);
+  EXPECT_EQ(plan->kernels.at("kernel").scratchBytes, 2048);
+}
+
 TEST_F(PlanToJSONTest, WhatGPUsHaveArrives) {
   auto plan = parse(R"(
-    plan.program @f attributes {arena_bytes = 4096 : i64} {
+    plan.program @f attributes {arena_bytes = 69632 : i64} {
       %x = plan.input "x" role data : memref<4x6xbf16>
       %w = plan.input "w" role data : memref<6x8xbf16>
       %y = plan.arena at 0 : memref<4x8xf32>
@@ -193,8 +250,12 @@ TEST_F(PlanToJSONTest, WhatGPUsHaveArrives) {
         ldc = 8 : i64, stride_a = 0 : i64, stride_b = 0 : i64,
         stride_c = 0 : i64, alpha = 1.0 : f64, tile_m = 0 : i64,
         tile_n = 0 : i64} : memref<4x6xbf16>, memref<6x8xbf16>
-      plan.launch @kernel ins(%y : memref<4x8xf32>) outs(%s : memref<8xf32>)
-        extent 8 grain 4 threads 128 {shared_bytes = 512 : i64}
+      %a = plan.input "a" role data : memref<128x64xbf16>
+      %b = plan.input "b" role data : memref<64x128xbf16>
+      %p = plan.arena at 4096 : memref<128x128xf32>
+      plan.launch @kernel ins(%a, %b : memref<128x64xbf16>, memref<64x128xbf16>)
+        outs(%p : memref<128x128xf32>)
+        extent 8 grain 1 threads 64 {shared_bytes = 12288 : i64}
       %f = plan.arena at 1024 : memref<2x1x1x8xf32>
       %v = plan.view %y : memref<4x8xf32> to memref<1x2x2x8xf32>
       %z = plan.arena at 2048 : memref<1x2x2x2xf32>
@@ -206,6 +267,10 @@ TEST_F(PlanToJSONTest, WhatGPUsHaveArrives) {
         dilations = array<i64: 1, 1>, pads_begin = array<i64: 0, 0>,
         pads_end = array<i64: 0, 0>, filter_layout = #mpc.filter_layout<OHWI>, compute = #plan.compute<tf32>}
     }
+    func.func private @kernel(%a: tensor<128x64xbf16>, %b: tensor<64x128xbf16>) -> tensor<128x128xf32> attributes {mpc.kernel = #mpc.kernel<contraction>} {
+      %y = mpc.matmul %a, %b : (tensor<128x64xbf16>, tensor<64x128xbf16>) -> tensor<128x128xf32>
+      return %y : tensor<128x128xf32>
+    }
   )",
                     "nvptx64-nvidia-cuda");
   ASSERT_TRUE(plan.ok()) << plan.status().message();
@@ -216,8 +281,8 @@ TEST_F(PlanToJSONTest, WhatGPUsHaveArrives) {
   EXPECT_EQ(matmul.fused->aux, 4u);
   EXPECT_EQ(matmul.fused->biasGrad, 3u);
   const auto &launch = std::get<mpc::runtime::LaunchStep>(steps[1].op);
-  EXPECT_EQ(launch.threads, 128);
-  EXPECT_EQ(launch.sharedBytes, 512);
+  EXPECT_EQ(launch.threads, 64);
+  EXPECT_EQ(launch.sharedBytes, 12288);
   const auto &conv = std::get<mpc::runtime::ConvStep>(steps[2].op);
   EXPECT_EQ(conv.filterLayout, mpc::runtime::FilterLayout::OHWI);
   EXPECT_EQ(conv.compute, mpc::runtime::Compute::TF32);

@@ -145,3 +145,29 @@ func.func @shared(%x: tensor<2x3x4x4xf32>) -> (tensor<2x4x4x3xbf16>, tensor<2x3x
   }
   return %1, %0 : tensor<2x4x4x3xbf16>, tensor<2x3x4x4xbf16>
 }
+
+// Heads of keys of many samples, transposed and then copied for heads of
+// queries: where they were before the transpose is a call a sample away, the
+// transposed ones take none more. Nobody copies them.
+// CHECK-LABEL: func.func @nearer_source
+// CHECK: %[[T:.+]] = mpc.region movement(%arg1) {kernel = "turn"}
+// CHECK: %[[V:.+]] = mpc.reshape %[[T]]
+// CHECK-NOT: mpc.expand
+// CHECK: %[[K:.+]] = plan.access %[[V]] {offset = 0 : i64, strides = array<i64: 32768, 2048, 0, 16, 1>} : tensor<16x16x1x128x16xbf16> to tensor<16x16x2x128x16xbf16>
+// CHECK: mpc.matmul %arg0, %[[K]]
+// CHECK: return
+func.func @nearer_source(%q: tensor<16x16x2x128x16xbf16>, %k: tensor<16x128x16x16xbf16>) -> tensor<16x16x2x128x128xbf16> {
+  %0 = mpc.region movement (%k) {kernel = "turn"} : (tensor<16x128x16x16xbf16>) -> tensor<16x16x128x16xbf16> {
+  ^bb0(%x: tensor<16x128x16x16xbf16>):
+    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<16x128x16x16xbf16>) -> tensor<16x16x128x16xbf16>
+    mpc.yield %y : tensor<16x16x128x16xbf16>
+  }
+  %v = mpc.reshape %0 : (tensor<16x16x128x16xbf16>) -> tensor<16x16x1x128x16xbf16>
+  %1 = mpc.region pointwise (%v) {kernel = "copy"} : (tensor<16x16x1x128x16xbf16>) -> tensor<16x16x2x128x16xbf16> {
+  ^bb0(%x: tensor<16x16x1x128x16xbf16>):
+    %y = mpc.expand %x : (tensor<16x16x1x128x16xbf16>) -> tensor<16x16x2x128x16xbf16>
+    mpc.yield %y : tensor<16x16x2x128x16xbf16>
+  }
+  %2 = mpc.matmul %q, %1 {transB = true} : (tensor<16x16x2x128x16xbf16>, tensor<16x16x2x128x16xbf16>) -> tensor<16x16x2x128x128xbf16>
+  return %2 : tensor<16x16x2x128x128xbf16>
+}

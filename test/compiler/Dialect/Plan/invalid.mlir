@@ -633,3 +633,62 @@ plan.program @f {
       ldc = 4 : i64, stride_a = 0 : i64, stride_b = 0 : i64, stride_c = 16 : i64, alpha = 1.0 : f64,
       tile_m = 4 : i64, tile_n = 4 : i64} : memref<4x4xbf16>, memref<4x4xbf16>
 }
+
+// -----
+
+// The epilogue was made for a result of 5 rows.
+func.func private @tail(%tile: tensor<5x2xf32>) -> tensor<5x2xf32> attributes {mpc.kernel = #mpc.kernel<epilogue>} {
+  %y = mpc.relu %tile : (tensor<5x2xf32>) -> tensor<5x2xf32>
+  return %y : tensor<5x2xf32>
+}
+plan.program @f {
+  %x = plan.input "x" role data : memref<4x3xf32>
+  %w = plan.input "w" role data : memref<2x3xf32>
+  %y = plan.arena : memref<5x2xf32>
+  // expected-error @below {{'plan.matmul' op expected @tail to take 8 elements in rows of 2, found 'tensor<5x2xf32>'}}
+  plan.matmul %x, %w epilogue @tail outs(%y : memref<5x2xf32>) {batch = 1 : i64,
+    m = 4 : i64, n = 2 : i64, k = 3 : i64, trans_a = false, trans_b = true,
+    lda = 3 : i64, ldb = 3 : i64, ldc = 2 : i64, stride_a = 0 : i64,
+    stride_b = 0 : i64, stride_c = 8 : i64, alpha = 1.0 : f64,
+    tile_m = 4 : i64, tile_n = 2 : i64} : memref<4x3xf32>, memref<2x3xf32>
+}
+
+// -----
+
+// As many elements, in other rows.
+func.func private @tail(%tile: tensor<2x4xf32>) -> tensor<2x4xf32> attributes {mpc.kernel = #mpc.kernel<epilogue>} {
+  %y = mpc.relu %tile : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}
+plan.program @f {
+  %x = plan.input "x" role data : memref<4x3xf32>
+  %w = plan.input "w" role data : memref<2x3xf32>
+  %y = plan.arena : memref<2x4xf32>
+  // expected-error @below {{expected @tail to take 8 elements in rows of 2, found 'tensor<2x4xf32>'}}
+  plan.matmul %x, %w epilogue @tail outs(%y : memref<2x4xf32>) {batch = 1 : i64,
+    m = 4 : i64, n = 2 : i64, k = 3 : i64, trans_a = false, trans_b = true,
+    lda = 3 : i64, ldb = 3 : i64, ldc = 2 : i64, stride_a = 0 : i64,
+    stride_b = 0 : i64, stride_c = 8 : i64, alpha = 1.0 : f64,
+    tile_m = 4 : i64, tile_n = 2 : i64} : memref<4x3xf32>, memref<2x3xf32>
+}
+
+// -----
+
+// An image of 2 x 2 pixels gives no 3 x 3.
+func.func private @tail(%tile: tensor<1x3x3x5xf32>) -> tensor<1x3x3x5xf32> attributes {mpc.kernel = #mpc.kernel<epilogue>} {
+  %y = mpc.relu %tile : (tensor<1x3x3x5xf32>) -> tensor<1x3x3x5xf32>
+  return %y : tensor<1x3x3x5xf32>
+}
+plan.program @f {
+  %x = plan.input "x" role data : memref<1x2x2x4xf32>
+  %w = plan.input "w" role data : memref<5x4x1x1xf32>
+  %y = plan.arena : memref<1x3x3x5xf32>
+  // expected-error @below {{'plan.conv' op expected @tail to take 20 elements in rows of 5, found 'tensor<1x3x3x5xf32>'}}
+  plan.conv forward x(%x : memref<1x2x2x4xf32>) w(%w : memref<5x4x1x1xf32>)
+    epilogue @tail outs(%y : memref<1x3x3x5xf32>) {batch = 1 : i64,
+    groups = 1 : i64, in_channels = 4 : i64, out_channels = 5 : i64,
+    in_spatial = array<i64: 2, 2>, out_spatial = array<i64: 2, 2>,
+    kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>,
+    dilations = array<i64: 1, 1>, pads_begin = array<i64: 0, 0>,
+    pads_end = array<i64: 0, 0>}
+}

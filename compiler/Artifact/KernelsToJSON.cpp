@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Artifact/KernelsToJSON.h"
+
+#include "compiler/Artifact/PlanToJSON.h"
+#include "compiler/Dialect/MPC/Target.h"
+#include "compiler/Dialect/Plan/Plan.h"
+#include "compiler/Kernels/KernelPartition.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mpc;
+namespace json = llvm::json;
+
+LogicalResult mpc::addType(json::Object &object, Operation *op,
+                           ShapedType type) {
+  std::optional<DType> element = toDType(type.getElementType());
+  if (!element)
+    return op->emitOpError("artifacts have no element type ")
+           << type.getElementType();
+  object["type"] = StringRef(stringify(*element));
+  object["shape"] = json::Array(type.getShape());
+  return success();
+}
+
+// Types and shapes, as buffers have them.
+static FailureOr<json::Array> tensorsOf(func::FuncOp kernel, TypeRange types) {
+  json::Array tensors;
+  for (Type type : types) {
+    json::Object tensor;
+    if (failed(addType(tensor, kernel, cast<ShapedType>(type))))
+      return failure();
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+// What the code of `kernel` is made for: its buffers and, of an epilogue, the
+// result that it gets tiles of, of any other kernel how its work is divided.
+static FailureOr<json::Object> kernelToJSON(func::FuncOp kernel,
+                                            const TargetInfo &target) {
+  const bool isEpilogue = getKernelKind(kernel) == KernelKind::Epilogue;
+  TypeRange arguments = kernel.getArgumentTypes();
+  json::Object object;
+  if (isEpilogue) {
+    auto tiled = cast<ShapedType>(arguments.front());
+    const int64_t columns = tiled.getShape().back();
+    object["rows"] = tiled.getNumElements() / std::max<int64_t>(columns, 1);
+    object["columns"] = columns;
+    arguments = arguments.drop_front();
+  } else {
+    const KernelPartition partition = getKernelPartition(kernel, target);
+    object["extent"] = partition.extent;
+    object["grain"] = partition.grain;
+    // As in a launch, what says nothing is left out.
+    if (partition.threads > 1)
+      object["threads"] = partition.threads;
+    if (partition.shared > 0)
+      object["shared_bytes"] = partition.shared;
+    if (partition.scratch > 0)
+      object["scratch_bytes"] = partition.scratch;
+  }
+  FailureOr<json::Array> reads = tensorsOf(kernel, arguments);
+  FailureOr<json::Array> writes = tensorsOf(kernel, kernel.getResultTypes());
+  if (failed(reads) || failed(writes))
+    return failure();
+  object["reads"] = std::move(*reads);
+  object["writes"] = std::move(*writes);
+  return object;
+}
+
+FailureOr<json::Object> mpc::kernelsToJSON(ModuleOp module) {
+  llvm::StringSet<> called;
+  module.walk([&](Operation *op) {
+    if (auto launch = dyn_cast<plan::LaunchOp>(op))
+      called.insert(launch.getKernel());
+    if (auto product = dyn_cast<plan::MatMulOp>(op))
+      called.insert(product.getEpilogue().value_or(""));
+    if (auto convolution = dyn_cast<plan::ConvOp>(op))
+      called.insert(convolution.getEpilogue().value_or(""));
+  });
+  const TargetInfo target = getTarget(module);
+  json::Object kernels;
+  for (auto kernel : module.getOps<func::FuncOp>()) {
+    if (!getKernelKind(kernel) || !called.contains(kernel.getName()))
+      continue;
+    FailureOr<json::Object> object = kernelToJSON(kernel, target);
+    if (failed(object))
+      return failure();
+    kernels[kernel.getName()] = std::move(*object);
+  }
+  return kernels;
+}

@@ -1,0 +1,70 @@
+// Checks that launches ask of kernels what their loops do.
+//
+// A kernel's loops follow from its tensors, and a launch has buffers for these
+// (plan.launch's own verifier). What is left is how the work is divided: with
+// one index more a kernel would go on behind its buffers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Passes.h"
+
+#include "compiler/Dialect/MPC/Target.h"
+#include "compiler/Kernels/KernelPartition.h"
+
+#include "mlir/IR/SymbolTable.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_VERIFYPLANPASS
+#include "passes/Planning/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+struct VerifyPlanPass : public mpc::impl::VerifyPlanPassBase<VerifyPlanPass> {
+  void runOnOperation() override;
+};
+} // namespace
+
+static LogicalResult verifyDivision(plan::LaunchOp launch,
+                                    const KernelPartition &partition) {
+  struct {
+    StringRef name;
+    uint64_t found;
+    int64_t expected;
+  } numbers[] = {
+      {"extent", launch.getExtent(), partition.extent},
+      {"grain", launch.getGrain(), partition.grain},
+      {"threads", launch.getThreads().value_or(1), partition.threads},
+      {"shared_bytes", launch.getSharedBytes().value_or(0), partition.shared},
+      {"scratch_bytes", launch.getScratchBytes().value_or(0),
+       partition.scratch}};
+  for (const auto &[name, found, expected] : numbers)
+    if (static_cast<int64_t>(found) != expected)
+      return launch.emitOpError("expected ")
+             << name << " " << expected << ", which @" << launch.getKernel()
+             << " is made for, found " << static_cast<int64_t>(found);
+  return success();
+}
+
+void VerifyPlanPass::runOnOperation() {
+  const TargetInfo target = getTarget(getOperation());
+  SymbolTable symbols(getOperation());
+  llvm::StringMap<KernelPartition> partitions;
+  WalkResult result = getOperation().walk([&](plan::LaunchOp launch) {
+    auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
+    if (!kernel || !getKernelKind(kernel)) {
+      launch.emitOpError("expected a kernel, found @") << launch.getKernel();
+      return WalkResult::interrupt();
+    }
+    // Kernels are launched several times; their loops are the same each time.
+    auto [known, isNew] = partitions.try_emplace(launch.getKernel());
+    if (isNew)
+      known->second = getKernelPartition(kernel, target);
+    return failed(verifyDivision(launch, known->second))
+               ? WalkResult::interrupt()
+               : WalkResult::advance();
+  });
+  if (result.wasInterrupted())
+    signalPassFailure();
+}

@@ -1,0 +1,146 @@
+// What a plan says of its kernels, and what steps ask of them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/PlanVerifier.h"
+
+namespace mpc::runtime {
+
+namespace {
+
+/// Of a block, on any GPU.
+constexpr int64_t kMaxThreads = 1024;
+/// What a block of any GPU can have at most (Hopper: 227 KiB).
+constexpr int64_t kMaxSharedBytes = 227 * 1024;
+/// Of a worker on a CPU: more is no scratch, and is to be in the arena.
+constexpr int64_t kMaxScratchBytes = 16 << 20;
+
+} // namespace
+
+/// Results of an epilogue have rows and columns; nothing else is computed with,
+/// only compared with what steps have.
+void PlanVerifier::verifyKernel(const Kernel &kernel) {
+  if (!kernel.tiled)
+    return;
+  expect(!plan.target.isGPU(), "a GPU's library calls no epilogue");
+  expect(kernel.tiled->rows >= 0 && kernel.tiled->columns >= 0,
+         "it has a negative number of rows or columns");
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments
+//===----------------------------------------------------------------------===//
+
+void PlanVerifier::verifyArgument(size_t number, const Buffer &buffer,
+                                  const Kernel::Argument &expected) {
+  if (buffer.type == expected.type && buffer.shape == expected.shape)
+    return;
+  fail("argument " + std::to_string(number) + " is " +
+       std::string(nameOf(buffer.type)) + " " + toString(buffer.shape) +
+       ", and its kernel is made for " + std::string(nameOf(expected.type)) +
+       " " + toString(expected.shape));
+}
+
+/// What is written may be an argument that is read, as a whole: a kernel that
+/// works in place has it among both.
+void PlanVerifier::verifyWrittenArgs(const std::vector<size_t> &args,
+                                     size_t reads) {
+  auto isSame = [](const Buffer &a, const Buffer &b) {
+    return a.offset == b.offset && a.bytes == b.bytes;
+  };
+  for (size_t i = reads; i < args.size(); ++i) {
+    const Buffer &written = function->buffers[args[i]];
+    expect(written.space == Space::Arena || written.space == Space::State,
+           "it writes to a constant or an input");
+    for (size_t j = 0; j < i; ++j) {
+      const Buffer &other = function->buffers[args[j]];
+      expect(!overlap(written, other) || (j < reads && isSame(written, other)),
+             "what it writes overlaps another argument");
+    }
+  }
+}
+
+/// Checks that a step has the arguments that `name`, a kernel, is made for;
+/// null where it has not.
+const Kernel *PlanVerifier::verifyCall(const std::string &name,
+                                       const std::vector<size_t> &args) {
+  if (!expect(!name.empty(), "the kernel has no name"))
+    return nullptr;
+  auto found = plan.kernels.find(name);
+  if (found == plan.kernels.end()) {
+    fail("nothing is said of the kernel '" + name + "'");
+    return nullptr;
+  }
+  const Kernel &kernel = found->second;
+  const size_t reads = kernel.reads.size();
+  if (!expect(args.size() == reads + kernel.writes.size(),
+              "its kernel is made for another number of arguments"))
+    return nullptr;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!expect(args[i] < function->buffers.size(),
+                "an argument names a buffer that does not exist"))
+      return nullptr;
+    verifyArgument(i, function->buffers[args[i]],
+                   i < reads ? kernel.reads[i] : kernel.writes[i - reads]);
+  }
+  if (!failure.ok())
+    return nullptr;
+  verifyWrittenArgs(args, reads);
+  return failure.ok() ? &kernel : nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+void PlanVerifier::verifyStep(const LaunchStep &step) {
+  if (!expect(step.extent >= 0 && step.grain >= 1,
+              "the extent is negative or the grain is not positive"))
+    return;
+  if (plan.target.isGPU()) {
+    expect(step.threads >= 1 && step.threads <= kMaxThreads,
+           "a block has between 1 and 1024 threads");
+    expect(step.scratchBytes == 0, "scratch memory is for CPUs alone");
+    expect(step.sharedBytes >= 0 && step.sharedBytes <= kMaxSharedBytes,
+           "a block cannot have that much shared memory");
+    expect(step.extent / step.grain < kMaxExtent, "there are too many blocks");
+  } else {
+    // The device adds the two to cut the extent into slices.
+    expect(!(Checked(step.extent) + step.grain).overflowed,
+           "extent and grain add up to no number");
+    expect(step.threads == 0 && step.sharedBytes == 0,
+           "threads and shared memory are for GPUs alone");
+    expect(step.scratchBytes >= 0 && step.scratchBytes <= kMaxScratchBytes,
+           "a worker cannot have that much scratch memory");
+  }
+  // An index more, or slices that begin elsewhere, and the kernel would go on
+  // behind its buffers.
+  const Kernel *kernel = verifyCall(step.kernel, step.args);
+  if (!kernel || !expect(!kernel->tiled, "its kernel is an epilogue"))
+    return;
+  expect(step.extent == kernel->extent && step.grain == kernel->grain,
+         "its kernel is made for another extent or grain");
+  expect(step.threads == kernel->threads,
+         "its kernel is made for another number of threads");
+  expect(step.sharedBytes == kernel->sharedBytes &&
+             step.scratchBytes == kernel->scratchBytes,
+         "its kernel is made for more or less memory beside its arguments");
+}
+
+/// An epilogue gets tiles of a result of `rows` x `columns`, and while it does
+/// the library reads the buffers `read`.
+void PlanVerifier::verifyTiles(const Epilogue &epilogue, Checked rows,
+                               int64_t columns,
+                               std::initializer_list<size_t> read) {
+  const Kernel *kernel = verifyCall(epilogue.kernel, epilogue.args);
+  if (!kernel ||
+      !expect(kernel->tiled.has_value(), "its epilogue is a kernel to launch"))
+    return;
+  expect(rows == kernel->tiled->rows && columns == kernel->tiled->columns,
+         "its epilogue is made for a result of another size");
+  for (size_t i = kernel->reads.size(); i < epilogue.args.size(); ++i)
+    for (size_t operand : read)
+      verifyWritten(function->buffers[epilogue.args[i]],
+                    {&function->buffers[operand]});
+}
+
+} // namespace mpc::runtime
