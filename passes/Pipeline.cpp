@@ -69,6 +69,8 @@ static void addRecognition(OpPassManager &pm, const PipelineOptions &options) {
   add("rms_norm", createRecognizeRMSNormPass());
   add("gelu", createRecognizeGeluPass());
   add("swish", createRecognizeSwishPass());
+  // Masks of an attention are found as small as they begin.
+  add("attention", createSinkExpandPass());
   add("attention", createRecognizeAttentionPass());
   add("cross_entropy", createRecognizeCrossEntropyPass());
   add("embedding_bag", createRecognizeEmbeddingBagPass());

@@ -144,6 +144,39 @@ def RecognizeSwishPass : RecognitionPass<"mpc-recognize-swish"> {
   }];
 }
 
+def SinkExpandPass : RecognitionPass<"mpc-sink-expand"> {
+  let summary = "compute of tensors before they are broadcast";
+  let description = [{
+    An elementwise op that reads an `mpc.expand` reads what is expanded: where
+    another operand is as large it broadcasts, elsewhere its result is expanded.
+    So the mask of an attention, which models repeat for each query and head
+    before they make numbers of it, is as small as it began where it is added.
+    `mpc.attention` broadcasts biases and mask itself. Ops that depend on the
+    place of an element, as `mpc.dropout` does, are left.
+
+    Before:
+
+    ```mlir
+    func.func @forward(%scores: tensor<2x4x8x8xf32>, %mask: tensor<2x1x1x8xf32>)
+        -> tensor<2x4x8x8xf32> {
+      %low = mpc.constant dense<-1.0e9> : tensor<f32>
+      %all = mpc.expand %mask : (tensor<2x1x1x8xf32>) -> tensor<2x1x8x8xf32>
+      %bias = mpc.mul %all, %low : (tensor<2x1x8x8xf32>, tensor<f32>) -> tensor<2x1x8x8xf32>
+      %y = mpc.add %scores, %bias : (tensor<2x4x8x8xf32>, tensor<2x1x8x8xf32>) -> tensor<2x4x8x8xf32>
+      return %y : tensor<2x4x8x8xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    %bias = mpc.mul %mask, %low : (tensor<2x1x1x8xf32>, tensor<f32>) -> tensor<2x1x1x8xf32>
+    %y = mpc.add %scores, %bias : (tensor<2x4x8x8xf32>, tensor<2x1x1x8xf32>) -> tensor<2x4x8x8xf32>
+    return %y : tensor<2x4x8x8xf32>
+    ```
+  }];
+}
+
 def RecognizeAttentionPass : RecognitionPass<"mpc-recognize-attention"> {
   let summary = "spelled-out attention into mpc.attention";
   let description = [{

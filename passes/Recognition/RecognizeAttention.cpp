@@ -8,6 +8,7 @@
 // a model repeats for several heads of queries are taken once.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "passes/Recognition/CausalMasks.h"
 #include "passes/Recognition/Match.h"
 #include "passes/Recognition/Passes.h"
 #include "passes/Recognition/RepeatedHeads.h"
@@ -15,7 +16,6 @@
 #include "compiler/Dialect/MPC/ConstantNumber.h"
 
 #include <cmath>
-#include <cstring>
 
 namespace mpc {
 #define GEN_PASS_DEF_RECOGNIZEATTENTIONPASS
@@ -63,6 +63,7 @@ private:
   Value passSoftcap(Value scores);
   bool matchScores(Value scores);
   Value passScale(Value factor);
+  Value splitMask(ArrayRef<int64_t> scores);
   void findCausalMask();
 
   MatMulOp getRoot() const { return cast<MatMulOp>(match.getRoot()); }
@@ -137,6 +138,10 @@ Value AttentionMatcher::passMask(Value scores) {
     match.take<SelectOp>(scores);
     found.mask = select.getCondition();
     found.isMaskInverted = isInverted;
+    while (auto inverse = found.mask.getDefiningOp<NotOp>()) {
+      found.mask = inverse.getInput();
+      found.isMaskInverted = !found.isMaskInverted;
+    }
     found.hidden = *hidden;
     return inner;
   }
@@ -258,60 +263,19 @@ bool AttentionMatcher::matchScores(Value scores) {
 // Causal masks
 //===----------------------------------------------------------------------===//
 
-// The offset of a mask in which query i sees the keys up to i + offset, of
-// `shape`: that of the scores' last axes behind axes of size 1.
-static std::optional<int64_t>
-findOffset(ArrayRef<int64_t> shape, ArrayRef<int64_t> scores,
-           llvm::function_ref<bool(int64_t)> isSeen) {
-  if (shape.take_back(2) != scores.take_back(2) ||
-      llvm::any_of(shape.drop_back(2),
-                   [](int64_t extent) { return extent != 1; }))
-    return std::nullopt;
-  int64_t queries = shape[shape.size() - 2], keys = shape.back(), offset = -1;
-  while (offset + 1 < keys && isSeen(offset + 1))
-    ++offset;
-  // One query that sees all keys needs no mask, and none that sees no key is
-  // taken for one.
-  if (offset < 0 || queries < 2)
-    return std::nullopt;
-  for (int64_t i = 0; i < queries; ++i)
-    for (int64_t j = 0; j < keys; ++j)
-      if (isSeen(i * keys + j) != (j <= i + offset))
-        return std::nullopt;
-  return offset;
-}
-
-// Of a bias of zeros and numbers of at most `low`.
-static std::optional<int64_t>
-findOffsetOfBias(ConstantOp bias, ArrayRef<int64_t> scores, double low) {
-  RankedTensorType type = bias.getType();
-  ArrayRef<char> bytes = getDenseBytes(bias.getValue());
-  if (!type.getElementType().isF32() ||
-      bytes.size() != type.getNumElements() * sizeof(float))
-    return std::nullopt;
-  auto at = [&](int64_t position) {
-    float number;
-    std::memcpy(&number, bytes.data() + position * sizeof(float),
-                sizeof(float));
-    return number;
-  };
-  for (int64_t i = 0; i < type.getNumElements(); ++i)
-    if (at(i) != 0 && !(at(i) <= low))
-      return std::nullopt;
-  return findOffset(type.getShape(), scores,
-                    [&](int64_t position) { return at(position) == 0; });
-}
-
-static std::optional<int64_t>
-findOffsetOfMask(ConstantOp mask, ArrayRef<int64_t> scores, bool isInverted) {
-  auto elements = dyn_cast<DenseIntElementsAttr>(mask.getValue());
-  if (!elements || elements.isSplat() ||
-      !elements.getElementType().isInteger(1))
-    return std::nullopt;
-  auto values = elements.getValues<bool>();
-  return findOffset(mask.getType().getShape(), scores, [&](int64_t position) {
-    return values[position] != isInverted;
-  });
+// The mask without what hides later keys, where it is a constant that hides
+// nothing else: and(a, constant) -> a. Only -inf hides as well from two sides.
+Value AttentionMatcher::splitMask(ArrayRef<int64_t> scores) {
+  Operation *both = found.mask.getDefiningOp();
+  bool hidesBoth = found.isMaskInverted ? isa_and_nonnull<OrOp>(both)
+                                        : isa_and_nonnull<AndOp>(both);
+  for (unsigned i = 0; i < 2 && hidesBoth; ++i)
+    if (auto offset = findCausalOffset(both->getOperand(i), scores,
+                                       found.isMaskInverted)) {
+      found.causalOffset = offset;
+      return both->getOperand(1 - i);
+    }
+  return {};
 }
 
 // Replaces a constant mask, or bias, that hides later keys by the attribute
@@ -326,26 +290,29 @@ void AttentionMatcher::findCausalMask() {
   // Whether anything else hides keys.
   size_t hiding = found.biases.size() + (found.mask ? 1 : 0);
   double low = hiding > 1 ? kHidden : kLow;
-  // A mask becomes an offset, or else a bias does.
+  // A mask, or a half of it, becomes an offset,
   if (found.mask && found.hidden <= low)
-    if (auto constant = found.mask.getDefiningOp<ConstantOp>())
-      if (auto offset =
-              findOffsetOfMask(constant, scores, found.isMaskInverted)) {
-        found.causalOffset = offset;
-        found.mask = {};
-        found.hidden = kHidden;
-        return;
-      }
-  // A mask with a number of its own stays a mask.
+    if (auto offset =
+            findCausalOffset(found.mask, scores, found.isMaskInverted)) {
+      found.causalOffset = offset;
+      found.mask = {};
+      found.hidden = kHidden;
+      return;
+    }
+  if (found.mask && found.hidden == kHidden)
+    if (Value rest = splitMask(scores)) {
+      found.mask = rest;
+      return;
+    }
+  // or else a bias does. A mask with a number of its own stays a mask.
   if (found.mask && found.hidden != kHidden)
     return;
   for (Value &bias : found.biases)
-    if (auto constant = bias.getDefiningOp<ConstantOp>())
-      if (auto offset = findOffsetOfBias(constant, scores, low)) {
-        found.causalOffset = offset;
-        found.biases.erase(&bias);
-        return;
-      }
+    if (auto offset = findCausalOffsetOfBias(bias, scores, low)) {
+      found.causalOffset = offset;
+      found.biases.erase(&bias);
+      return;
+    }
 }
 
 //===----------------------------------------------------------------------===//

@@ -52,13 +52,15 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
   });
 }
 
-// Floats are repeated by whoever reads them, as a kernel does, where they would
-// be many.
+// Floats and masks are repeated by whoever reads them, as a kernel does, where
+// they would be many. Other integers may be shapes.
 OpFoldResult ExpandOp::fold(FoldAdaptor adaptor) {
   if (OpFoldResult same = foldIdentity(*this))
     return same;
   auto input = dyn_cast_or_null<ElementsAttr>(adaptor.getInput());
-  if (input && !input.isSplat() && isa<FloatType>(input.getElementType()) &&
+  const Type element = getType().getElementType();
+  if (input && !input.isSplat() &&
+      (isa<FloatType>(element) || element.isInteger(1)) &&
       getType().getNumElements() > kMostFoldedElements)
     return {};
   return pick(getType(), input, [&](ArrayRef<int64_t> index) {

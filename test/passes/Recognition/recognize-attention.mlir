@@ -410,3 +410,64 @@ func.func @low_order_beside_a_bias(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>,
   %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
   return %y : tensor<5x2x4xf32>
 }
+
+// A mask of tokens and one of order at once: what -inf hides from two sides is
+// hidden by either.
+// CHECK-LABEL: func.func @causal_and_mask
+// CHECK: mpc.attention %arg0, %arg1, %arg2 mask %arg3 {causal_offset = 0 : i64}
+func.func @causal_and_mask(%q: tensor<5x2x4xf32>, %k: tensor<5x2x4xf32>, %v: tensor<5x2x4xf32>, %seen: tensor<5x1x2xi1>) -> tensor<5x2x4xf32> {
+  %low = mpc.constant dense<0xFF800000> : tensor<f32>
+  %causal = mpc.constant dense<[[true, false], [true, true]]> : tensor<2x2xi1>
+  %both = mpc.and %seen, %causal : (tensor<5x1x2xi1>, tensor<2x2xi1>) -> tensor<5x2x2xi1>
+  %hidden = mpc.not %both : (tensor<5x2x2xi1>) -> tensor<5x2x2xi1>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x2x4xf32>) -> tensor<5x2x2xf32>
+  %masked = mpc.select %hidden, %low, %s : (tensor<5x2x2xi1>, tensor<f32>, tensor<5x2x2xf32>) -> tensor<5x2x2xf32>
+  %p = mpc.softmax %masked {axis = 2 : i64} : (tensor<5x2x2xf32>) -> tensor<5x2x2xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x2xf32>, tensor<5x2x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// With a number that is added to nothing a query may see only keys that it does
+// not see: which of them then counts.
+// CHECK-LABEL: func.func @causal_and_mask_of_a_number
+// CHECK: %[[B:.*]] = mpc.and
+// CHECK: mpc.attention %arg0, %arg1, %arg2 mask %[[B]] {hidden = -1.0000000{{[0-9]*}}E+30 : f64}
+func.func @causal_and_mask_of_a_number(%q: tensor<5x2x4xf32>, %k: tensor<5x2x4xf32>, %v: tensor<5x2x4xf32>, %seen: tensor<5x1x2xi1>) -> tensor<5x2x4xf32> {
+  %low = mpc.constant dense<-1.0e30> : tensor<f32>
+  %causal = mpc.constant dense<[[true, false], [true, true]]> : tensor<2x2xi1>
+  %both = mpc.and %seen, %causal : (tensor<5x1x2xi1>, tensor<2x2xi1>) -> tensor<5x2x2xi1>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x2x4xf32>) -> tensor<5x2x2xf32>
+  %masked = mpc.select %both, %s, %low : (tensor<5x2x2xi1>, tensor<5x2x2xf32>, tensor<f32>) -> tensor<5x2x2xf32>
+  %p = mpc.softmax %masked {axis = 2 : i64} : (tensor<5x2x2xf32>) -> tensor<5x2x2xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x2xf32>, tensor<5x2x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// A bias that a constant mask chooses, as PyTorch's exporter spells one of
+// scaled_dot_product_attention, the same for all heads.
+// CHECK-LABEL: func.func @causal_choice
+// CHECK: mpc.attention %arg0, %arg1, %arg2 {causal_offset = 0 : i64}
+func.func @causal_choice(%q: tensor<2x2x4xf32>, %k: tensor<2x2x4xf32>, %v: tensor<2x2x4xf32>) -> tensor<2x2x4xf32> {
+  %zero = mpc.constant dense<0.0> : tensor<f32>
+  %low = mpc.constant dense<-3.40282347E+38> : tensor<f32>
+  %causal = mpc.constant dense<[[[true, false], [true, true]], [[true, false], [true, true]]]> : tensor<2x2x2xi1>
+  %bias = mpc.select %causal, %zero, %low : (tensor<2x2x2xi1>, tensor<f32>, tensor<f32>) -> tensor<2x2x2xf32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<2x2x4xf32>, tensor<2x2x4xf32>) -> tensor<2x2x2xf32>
+  %masked = mpc.add %s, %bias : (tensor<2x2x2xf32>, tensor<2x2x2xf32>) -> tensor<2x2x2xf32>
+  %p = mpc.softmax %masked {axis = 2 : i64} : (tensor<2x2x2xf32>) -> tensor<2x2x2xf32>
+  %y = mpc.matmul %p, %v : (tensor<2x2x2xf32>, tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
+  return %y : tensor<2x2x4xf32>
+}
+
+// Of two heads the second sees all keys.
+// CHECK-LABEL: func.func @causal_for_one_head
+// CHECK: mpc.attention %arg0, %arg1, %arg2 mask %
+func.func @causal_for_one_head(%q: tensor<2x2x4xf32>, %k: tensor<2x2x4xf32>, %v: tensor<2x2x4xf32>) -> tensor<2x2x4xf32> {
+  %low = mpc.constant dense<0xFF800000> : tensor<f32>
+  %seen = mpc.constant dense<[[[true, false], [true, true]], [[true, true], [true, true]]]> : tensor<2x2x2xi1>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<2x2x4xf32>, tensor<2x2x4xf32>) -> tensor<2x2x2xf32>
+  %masked = mpc.select %seen, %s, %low : (tensor<2x2x2xi1>, tensor<2x2x2xf32>, tensor<f32>) -> tensor<2x2x2xf32>
+  %p = mpc.softmax %masked {axis = 2 : i64} : (tensor<2x2x2xf32>) -> tensor<2x2x2xf32>
+  %y = mpc.matmul %p, %v : (tensor<2x2x2xf32>, tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
+  return %y : tensor<2x2x4xf32>
+}

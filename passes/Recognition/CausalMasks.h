@@ -1,0 +1,29 @@
+// Constants that hide later keys from earlier queries.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_RECOGNITION_CAUSALMASKS_H
+#define MPC_PASSES_RECOGNITION_CAUSALMASKS_H
+
+#include "compiler/Dialect/MPC/MPC.h"
+
+#include <optional>
+
+namespace mpc {
+
+/// The offset of a mask, a constant, by which query i sees the keys up to
+/// i + offset. Its shape is that of `scores`, [..., queries, keys], or
+/// broadcasts to it along the axes in front of the last two, and there it is
+/// the same for all. `isInverted`: it is true where a key is hidden.
+std::optional<int64_t> findCausalOffset(mlir::Value mask,
+                                        llvm::ArrayRef<int64_t> scores,
+                                        bool isInverted);
+
+/// The same of a bias: a constant of zeros and numbers of at most `low`, or
+/// what a constant mask chooses of such numbers.
+std::optional<int64_t> findCausalOffsetOfBias(mlir::Value bias,
+                                              llvm::ArrayRef<int64_t> scores,
+                                              double low);
+
+} // namespace mpc
+
+#endif // MPC_PASSES_RECOGNITION_CAUSALMASKS_H

@@ -1,0 +1,121 @@
+// Moves broadcasts behind what is computed of them, until a reader broadcasts
+// by itself.
+//
+// Models that build a mask of tokens for an attention repeat it for every query
+// and head first, and turn it into numbers then:
+//
+//   add(scores, mul(sub(1, expand(mask)), -1e9))
+//
+// Behind the arithmetic the mask is [batch, 1, 1, keys] still, which the sum
+// broadcasts: nothing of the scores' shape is computed or kept.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Recognition/Match.h"
+#include "passes/Recognition/Passes.h"
+
+#include "compiler/Interfaces/IndexedOpInterface.h"
+
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_SINKEXPANDPASS
+#include "passes/Recognition/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+/// What is computed element by element.
+struct SinkThroughElementwise : RewritePattern {
+  explicit SinkThroughElementwise(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override;
+};
+
+/// Biases and the mask of an attention, which it broadcasts to its scores.
+struct DropInFrontOfAttention : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AttentionOp op,
+                                PatternRewriter &rewriter) const override;
+};
+
+struct SinkExpandPass : public mpc::impl::SinkExpandPassBase<SinkExpandPass> {
+  void runOnOperation() override {
+    if (failed(applyRecognizers<SinkThroughElementwise, DropInFrontOfAttention>(
+            getOperation())))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+/// The shape of the result of `op` on `operands`; nothing where it cannot be
+/// inferred, or they do not fit the op.
+static std::optional<SmallVector<int64_t>> inferShape(Operation *op,
+                                                      ValueRange operands) {
+  // A cast has the shape of what it casts.
+  if (op->getNumOperands() == 1 &&
+      shapeOf(op->getOperand(0)) == shapeOf(op->getResult(0)))
+    return llvm::to_vector(shapeOf(operands.front()));
+  auto inferred = dyn_cast<InferShapedTypeOpInterface>(op);
+  SmallVector<ShapedTypeComponents> shapes;
+  if (!inferred || failed(inferred.inferReturnTypeComponents(
+                       op->getContext(), /*location=*/std::nullopt, operands,
+                       op->getDiscardableAttrDictionary(),
+                       op->getPropertiesStorage(), op->getRegions(), shapes)))
+    return std::nullopt;
+  return llvm::to_vector(shapes.front().getDims());
+}
+
+LogicalResult
+SinkThroughElementwise::matchAndRewrite(Operation *op,
+                                        PatternRewriter &rewriter) const {
+  if (!hasRole(op, RegionRole::Elementwise) || isa<ExpandOp>(op) ||
+      op->getNumResults() != 1 || dependsOnPlace(op))
+    return rewriter.notifyMatchFailure(op, "is no formula of elements");
+  // The operands before they were repeated.
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands()) {
+    auto expand = operand.getDefiningOp<ExpandOp>();
+    operands.push_back(expand ? expand.getInput() : operand);
+  }
+  if (llvm::equal(operands, op->getOperands()))
+    return rewriter.notifyMatchFailure(op, "reads no mpc.expand");
+  RankedTensorType type = typeOf(op->getResult(0));
+  std::optional<SmallVector<int64_t>> shape = inferShape(op, operands);
+  if (!shape)
+    return rewriter.notifyMatchFailure(op, "needs the operands' shapes");
+  // Another operand is as large: the op broadcasts.
+  if (ArrayRef<int64_t>(*shape) == type.getShape()) {
+    rewriter.modifyOpInPlace(op, [&] { op->setOperands(operands); });
+    return success();
+  }
+  // Or it computes less, and the result is repeated.
+  rewriter.setInsertionPoint(op);
+  Operation *smaller = rewriter.clone(*op);
+  smaller->setOperands(operands);
+  smaller->getResult(0).setType(type.clone(*shape));
+  rewriter.replaceOp(op, ExpandOp::create(rewriter, op->getLoc(), type,
+                                          smaller->getResult(0)));
+  return success();
+}
+
+LogicalResult
+DropInFrontOfAttention::matchAndRewrite(AttentionOp op,
+                                        PatternRewriter &rewriter) const {
+  auto passExpand = [](Value value) -> Value {
+    auto expand = value ? value.getDefiningOp<ExpandOp>() : ExpandOp();
+    return expand ? expand.getInput() : value;
+  };
+  SmallVector<Value> biases = llvm::map_to_vector(op.getBiases(), passExpand);
+  Value mask = passExpand(op.getMask());
+  if (mask == op.getMask() && llvm::equal(biases, op.getBiases()))
+    return rewriter.notifyMatchFailure(op, "reads no mpc.expand");
+  rewriter.modifyOpInPlace(op, [&] {
+    op.getBiasesMutable().assign(biases);
+    if (mask)
+      op.getMaskMutable().assign(mask);
+  });
+  return success();
+}
