@@ -46,7 +46,15 @@ class MPC_NumberReduceOp<string mnemonic, string what> : MPC_ReduceOp<mnemonic, 
   let hasFolder = 1;
 }
 def MPC_ReduceSumOp : MPC_NumberReduceOp<"reduce_sum", "sum">;
-def MPC_ReduceMaxOp : MPC_NumberReduceOp<"reduce_max", "maximum">;
+def MPC_ReduceMaxOp : MPC_NumberReduceOp<"reduce_max", "maximum"> {
+  let extraClassDeclaration = [{
+    static bool isCompatibleReturnTypes(::mlir::TypeRange inferred,
+                                        ::mlir::TypeRange actual) {
+      return ::mpc::areCompatibleTypes(inferred, actual);
+    }
+    static bool choosesElement() { return true; }
+  }];
+}
 def MPC_ReduceProdOp : MPC_NumberReduceOp<"reduce_prod", "product">;
 
 def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative"> {
