@@ -37,6 +37,12 @@ def ReductionOpInterface : OpInterface<"ReductionOpInterface"> {
                                                 input, axes, /*keepdims=*/true,
                                                 parts);
                     }]>,
+    StaticInterfaceMethod<"Whether a result is one of the elements that it is"
+                          " reduced from, as the largest is and the sum is not:"
+                          " who looks for it among them must have the very"
+                          " elements that were reduced.",
+                          "bool", "choosesElement", (ins), [{}],
+                          [{ return false; }]>,
   ];
 }
 

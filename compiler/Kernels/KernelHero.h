@@ -22,6 +22,22 @@ enum class Company {
   Heroes,
 };
 
+/// What a kernel takes in of the ops around its hero. Kernels grow in this
+/// order: what a tail has taken no reduction can.
+enum class Growth {
+  /// Nothing.
+  None,
+  /// Elementwise ops that follow, and what these read: a tail.
+  Tail,
+  /// Elementwise ops around reductions, and further ones of the same elements.
+  Reductions,
+  /// Elementwise ops that compute updates.
+  Updates,
+  /// Elementwise ops of the same shape: each is such a kernel by itself, which
+  /// any other can take in.
+  Elementwise,
+};
+
 class KernelHero {
 public:
   virtual ~KernelHero() = default;
@@ -40,7 +56,27 @@ public:
   /// Reductions, for example, make two kinds: of rows and of columns.
   virtual bool isHero(mlir::Operation *op) const { return true; }
 
+  /// What isHero wants, for messages: "a reduction over leading axes".
+  virtual llvm::StringRef getWanted() const { return "another op"; }
+
   virtual Company getCompany() const = 0;
+
+  virtual Growth getGrowth() const { return Growth::None; }
+
+  /// Whether kernels of this kind are elementwise ops alone, over the shape of
+  /// their results.
+  bool isElementwise() const { return getGrowth() == Growth::Elementwise; }
+
+  /// Whether loops pass over the elements again for ops that need what the
+  /// reductions gave, as those over rows do and those over columns do not.
+  virtual bool passesAgain() const { return false; }
+
+  /// Whether several regions of this kind can be segments of one kernel.
+  virtual bool hasSegments() const { return false; }
+
+  /// Whether a library calls kernels of this kind for tiles of its result, so
+  /// that they have no launch and no partition.
+  virtual bool isCalledPerTile() const { return false; }
 
   /// Whether the hero reads all its operands from memory, constants too.
   virtual bool readsMemory() const { return false; }
@@ -53,6 +89,20 @@ public:
   /// Whether they also load and store rows in any order, as a transpose of
   /// whole rows has them.
   virtual bool loadsInAnyOrder() const { return false; }
+
+  /// Whether they store a result as a transpose of it would lie, and parts of a
+  /// join side by side.
+  virtual bool storesArranged() const { return false; }
+  virtual bool storesJoined() const { return false; }
+
+  /// Whether `kernel` reads every operand but a product's at the element that
+  /// it writes, in the thread that writes it: it may then write over such an
+  /// operand. What is stored or read in another order is not where operands of
+  /// its type were.
+  virtual bool writesWhereItReads(mlir::func::FuncOp kernel,
+                                  const TargetInfo &target) const {
+    return false;
+  }
 
   /// Checks what the stages after Fusion take for granted about the hero.
   virtual llvm::LogicalResult verify(mlir::Operation *hero) const {

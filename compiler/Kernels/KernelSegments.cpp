@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/KernelSegments.h"
 
+#include "compiler/Kernels/KernelHero.h"
 #include "compiler/Kernels/KernelSpace.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -54,7 +55,8 @@ void mpc::cloneBody(RegionOp region, func::FuncOp kernel) {
 }
 
 bool mpc::canBeSegment(RegionOp region) {
-  if (region.getKind() != KernelKind::Pointwise || region.getNumResults() == 0)
+  if (!KernelHero::get(region.getKind()).isElementwise() ||
+      region.getNumResults() == 0)
     return false;
   ArrayRef<int64_t> shape = typeOf(region.getResult(0)).getShape();
   auto isDense = [&](Value value) { return typeOf(value).getShape() == shape; };
@@ -105,12 +107,12 @@ static bool areLike(Operation &a, Operation &b,
 
 bool mpc::computeAlike(RegionOp a, RegionOp b) {
   Block &first = a.getBody().front(), &second = b.getBody().front();
-  // Pointwise kernels of as many ops; one for a single element has no vectors,
-  // and so is unlike others.
+  // Elementwise kernels of as many ops; one for a single element has no
+  // vectors, and so is unlike others.
   if (first.getNumArguments() != second.getNumArguments() ||
       first.getOperations().size() != second.getOperations().size() ||
-      a.getKind() != KernelKind::Pointwise ||
-      b.getKind() != KernelKind::Pointwise ||
+      a.getKind() != b.getKind() ||
+      !KernelHero::get(a.getKind()).isElementwise() ||
       (elementsOf(a) == 1) != (elementsOf(b) == 1))
     return false;
   // Like arguments, then like ops on like operands.

@@ -64,9 +64,10 @@ static std::optional<Bounds> lookupGiven(Value value,
   return ranges.lookup(value);
 }
 
-// Whether -1 is where the values of `op` gather.
-static bool tendsToMinusOne(Operation *op) {
-  return isa_and_nonnull<TanhOp, ErfOp, CosOp, SinOp, SoftsignOp>(op);
+// Whether -1 is where `value` gathers.
+static bool tendsToMinusOne(Value value) {
+  std::optional<Bounds> ends = getSaturation(value);
+  return ends && ends->low == -1.0;
 }
 
 // c - v, v - c, and such as sums: 1 + (-v), v + (-1), 1 + tanh(v).
@@ -84,7 +85,7 @@ void Cancellations::addDifference(Operation *op) {
     auto negated = value.getDefiningOp<NegOp>();
     if (isa<AddOp>(op) && !negated) {
       at = {-constant->high, -constant->low};
-      if (at.low < 0.0 && !tendsToMinusOne(value.getDefiningOp()))
+      if (at.low < 0.0 && !tendsToMinusOne(value))
         continue;
     }
     if (isa<AddOp>(op) && negated)
@@ -98,33 +99,8 @@ void Cancellations::addDifference(Operation *op) {
   }
 }
 
-// Whether 1 or -1 is where the values of `value` gather.
-static bool saturates(Value value) {
-  Operation *op = value.getDefiningOp();
-  return isa_and_nonnull<SigmoidOp, HardSigmoidOp, SoftmaxOp>(op) ||
-         tendsToMinusOne(op);
-}
-
-// The operands from which `op` makes a value next to a constant where they are
-// next to one: what it hands on, but for a sign, and the factors of a power,
-// such as t of 1 - t * t, and of a product of values that gather there.
-static SmallVector<Value> listSources(PrecisionOpInterface op) {
-  if (op.movesElements() || isa<NegOp, AbsOp, ClipOp, ReluOp>(op))
-    return {op->getOperand(0)};
-  if (isa<MaximumOp, MinimumOp>(op))
-    return SmallVector<Value>(op->getOperands());
-  if (auto pow = dyn_cast<PowOp>(op.getOperation()))
-    return {pow.getLhs()};
-  SmallVector<Value> factors;
-  if (auto mul = dyn_cast<MulOp>(op.getOperation()))
-    for (Value factor : mul->getOperands())
-      if (mul.getLhs() == mul.getRhs() || saturates(factor))
-        factors.push_back(factor);
-  return factors;
-}
-
 // Adds the op that computes `value` to `ops` and, where it only hands on an
-// operand (listSources), the ops behind it.
+// operand, the ops behind it.
 void Cancellations::addSource(Value value) {
   SmallVector<Value> values = {value};
   while (!values.empty()) {
@@ -134,6 +110,6 @@ void Cancellations::addSource(Value value) {
         !visited.insert(op).second)
       continue;
     ops.insert(op);
-    values.append(listSources(precise));
+    values.append(listHandedOn(op));
   }
 }

@@ -1,4 +1,4 @@
-// Interval arithmetic over constants.
+// What constants make of ranges: ops do the arithmetic (RangeOpInterface).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/ConstantRanges.h"
@@ -8,12 +8,10 @@
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 using namespace mlir;
 using namespace mpc;
@@ -22,34 +20,8 @@ using namespace mpc;
 static constexpr Bounds kData = {-1.0, 1.0};
 
 //===----------------------------------------------------------------------===//
-// Arithmetic
+// Constants
 //===----------------------------------------------------------------------===//
-
-static Bounds hull(Bounds a, Bounds b) {
-  return {std::min(a.low, b.low), std::max(a.high, b.high)};
-}
-
-static Bounds multiply(Bounds a, Bounds b) {
-  double products[] = {a.low * b.low, a.low * b.high, a.high * b.low,
-                       a.high * b.high};
-  auto [low, high] = std::minmax_element(products, products + 4);
-  return {*low, *high};
-}
-
-// A divisor that data determines is of order 1 too, not near 0.
-static Bounds divide(Bounds a, Bounds b) {
-  if (b.low <= 0.0 && b.high >= 0.0) {
-    double magnitude = std::max(-b.low, b.high);
-    return multiply(a, {-1.0 / magnitude, 1.0 / magnitude});
-  }
-  return multiply(a, {1.0 / b.high, 1.0 / b.low});
-}
-
-static Bounds magnitude(Bounds a) {
-  double largest = std::max(std::abs(a.low), std::abs(a.high));
-  bool hasZero = a.low <= 0.0 && a.high >= 0.0;
-  return {hasZero ? 0.0 : std::min(std::abs(a.low), std::abs(a.high)), largest};
-}
 
 // The number of `type` at `bytes`.
 static double readNumber(const char *bytes, FloatType type) {
@@ -72,7 +44,7 @@ static std::optional<Bounds> boundsOf(ArrayRef<char> bytes, FloatType type) {
   for (size_t at = 0; at + width <= bytes.size(); at += width) {
     double number = readNumber(bytes.data() + at, type);
     if (std::isfinite(number))
-      range = hull(range.value_or(Bounds{number, number}), {number, number});
+      range = unite(range.value_or(Bounds{number, number}), {number, number});
   }
   return range;
 }
@@ -96,7 +68,7 @@ static std::optional<Bounds> boundsOf(ElementsAttr elements) {
     if (!value.isFinite())
       continue;
     double number = value.convertToDouble();
-    range = hull(range.value_or(Bounds{number, number}), {number, number});
+    range = unite(range.value_or(Bounds{number, number}), {number, number});
   }
   return range;
 }
@@ -110,80 +82,6 @@ static std::optional<Bounds> boundsOf(VariableOp variable) {
     return boundsOf(*init);
   double fill = variable.getFill().value_or(APFloat(0.0)).convertToDouble();
   return Bounds{fill, fill};
-}
-
-//===----------------------------------------------------------------------===//
-// Ops
-//===----------------------------------------------------------------------===//
-
-static double toDouble(std::optional<APFloat> bound, double otherwise) {
-  return bound ? bound->convertToDouble() : otherwise;
-}
-
-// True if `op` holds a constant that a low type may not: the value of a pad,
-// but for 0 and infinities, which all types have.
-static bool holdsConstant(Operation *op) {
-  // Only of floats is there a range: of padded token IDs there is none.
-  auto pad = dyn_cast<PadOp>(op);
-  return pad && isa<FloatType>(elementOf(pad.getResult())) &&
-         pad.getValue().isFiniteNonZero();
-}
-
-// The range of the result from those of the operands; nothing for ops whose
-// results do not follow their operands' range.
-static std::optional<Bounds> transfer(Operation *op, ArrayRef<Bounds> in) {
-  using Result = std::optional<Bounds>;
-  return llvm::TypeSwitch<Operation *, Result>(op)
-      // The ends of the result's interval, from those of the operands.
-      .Case([&](AddOp) {
-        return Bounds{in[0].low + in[1].low, in[0].high + in[1].high};
-      })
-      .Case([&](SubOp) {
-        return Bounds{in[0].low - in[1].high, in[0].high - in[1].low};
-      })
-      .Case([&](MulOp) { return multiply(in[0], in[1]); })
-      .Case([&](DivOp) { return divide(in[0], in[1]); })
-      .Case([&](NegOp) {
-        return Bounds{-in[0].high, -in[0].low};
-      })
-      .Case([&](AbsOp) { return magnitude(in[0]); })
-      .Case([&](ReluOp) {
-        return Bounds{std::max(in[0].low, 0.0), std::max(in[0].high, 0.0)};
-      })
-      .Case([&](ClipOp clip) {
-        double low = toDouble(clip.getMin(), in[0].low);
-        double high = toDouble(clip.getMax(), in[0].high);
-        auto clamp = [&](double x) { return std::min(std::max(x, low), high); };
-        return Bounds{clamp(in[0].low), clamp(in[0].high)};
-      })
-      // Both are monotonic in either operand.
-      .Case([&](MaximumOp) {
-        return Bounds{std::max(in[0].low, in[1].low),
-                      std::max(in[0].high, in[1].high)};
-      })
-      .Case([&](MinimumOp) {
-        return Bounds{std::min(in[0].low, in[1].low),
-                      std::min(in[0].high, in[1].high)};
-      })
-      // The value of the border is an element as others are.
-      .Case([&](PadOp pad) {
-        double value = pad.getValue().convertToDouble();
-        return hull(in[0], {value, value});
-      })
-      // Its condition is no float, so `in` holds the two choices alone.
-      .Case([&](SelectOp) { return hull(in[0], in[1]); })
-      // Neither a change of type nor a choice or mean of elements leaves their
-      // range.
-      .Case<mpc::CastOp, ReduceMaxOp, ReduceMeanOp>(
-          [&](Operation *) { return in[0]; })
-      // A move of elements, of one operand or of several (concat), has the
-      // range of all.
-      .Default([&](Operation *other) -> Result {
-        auto precise = dyn_cast<PrecisionOpInterface>(other);
-        if (!precise || !precise.movesElements())
-          return std::nullopt;
-        return std::accumulate(in.begin() + 1, in.end(), in[0], hull);
-      });
 }
 
 //===----------------------------------------------------------------------===//
@@ -235,7 +133,7 @@ ConstantRanges::ConstantRanges(ModuleOp module) {
     // An op between data alone is left to its class: a range would be guessed.
     if (!known || op->getNumResults() != 1)
       return;
-    std::optional<Bounds> range = transfer(op, in);
+    std::optional<Bounds> range = inferRange(op, in);
     // An infinite bound, as of x / [0, 1], says nothing.
     if (range && std::isfinite(range->low) && std::isfinite(range->high))
       ranges.try_emplace(op->getResult(0), *range);
@@ -264,6 +162,6 @@ bool ConstantRanges::vanishes(Value value, FloatType type) const {
     return false;
   double least = APFloat::getSmallestNormalized(type.getFloatSemantics())
                      .convertToDouble();
-  double largest = magnitude(*range).high;
+  double largest = std::max(std::abs(range->low), std::abs(range->high));
   return largest > 0.0 && largest < least;
 }

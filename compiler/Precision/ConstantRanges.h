@@ -9,6 +9,8 @@
 #ifndef MPC_COMPILER_PRECISION_CONSTANTRANGES_H
 #define MPC_COMPILER_PRECISION_CONSTANTRANGES_H
 
+#include "compiler/Interfaces/RangeOpInterface.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/DenseMap.h"
@@ -16,11 +18,6 @@
 #include <optional>
 
 namespace mpc {
-
-/// The smallest and the largest element of a value.
-struct Bounds {
-  double low, high;
-};
 
 class ConstantRanges {
 public:

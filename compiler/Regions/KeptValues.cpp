@@ -3,7 +3,6 @@
 
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Kernels/ElementWork.h"
-#include "compiler/Kernels/KernelHero.h"
 #include "compiler/Regions/RegionFormer.h"
 #include "compiler/Support/MinCut.h"
 
@@ -65,26 +64,26 @@ static bool fitsOrderedReduction(Operation *op, const KernelRegion &kernel) {
 }
 
 namespace {
-/// Kernels of a kind, which read what an elementwise op computes: whether such
-/// a kernel can compute the op itself.
+/// Kernels that grow in one way, which read what an elementwise op computes:
+/// whether such a kernel can compute the op itself.
 struct Recomputing {
-  KernelKind kind;
+  Growth growth;
   bool (*canTake)(Operation *op, const KernelRegion &kernel);
 };
 } // namespace
 
-// The kinds of kernels that can compute values again, one line each.
+// The ways to grow of kernels that can compute values again, one line each.
 static constexpr Recomputing kRecomputing[] = {
-    {KernelKind::Pointwise, fitsPointwise},
-    {KernelKind::RowReduce, fitsOrderedReduction},
-    {KernelKind::ColumnReduce, fitsOrderedReduction},
-    {KernelKind::Contraction, fitsTail},
+    {Growth::Elementwise, fitsPointwise},
+    {Growth::Reductions, fitsOrderedReduction},
+    {Growth::Tail, fitsTail},
 };
 
-// The line of `kind`; null where its kernels read all from memory.
-static const Recomputing *findRecomputing(KernelKind kind) {
-  const auto *row = llvm::find_if(
-      kRecomputing, [&](const Recomputing &row) { return row.kind == kind; });
+// The line of `kernel`; null where it reads all from memory.
+static const Recomputing *findRecomputing(const KernelRegion &kernel) {
+  const auto *row = llvm::find_if(kRecomputing, [&](const Recomputing &row) {
+    return row.growth == kernel.getGrowth();
+  });
   return row == std::end(kRecomputing) ? nullptr : row;
 }
 
@@ -97,7 +96,7 @@ static const Recomputing *findRecomputing(KernelKind kind) {
 static bool isReadFromMemory(OpOperand &operand, const KernelRegion *kernel) {
   if (!kernel || !kernel->kind || mpc::readsMemory(operand))
     return true;
-  const Recomputing *row = findRecomputing(*kernel->kind);
+  const Recomputing *row = findRecomputing(*kernel);
   return !row || (KernelHero::get(*kernel->kind).readsMemory() &&
                   operand.getOwner() == kernel->hero);
 }
@@ -136,7 +135,7 @@ bool KeptValues::canRecompute(Operation *op, const Kernels &kernels) const {
          countElements(op->getResult(0)) >= kMinElements &&
          getElementWork(op) && kernels.size() <= kMaxKernels &&
          llvm::all_of(kernels, [&](const KernelRegion *kernel) {
-           const Recomputing *row = findRecomputing(*kernel->kind);
+           const Recomputing *row = findRecomputing(*kernel);
            return row && row->canTake(op, *kernel);
          });
 }

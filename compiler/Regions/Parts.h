@@ -9,17 +9,9 @@
 #ifndef MPC_COMPILER_REGIONS_PARTS_H
 #define MPC_COMPILER_REGIONS_PARTS_H
 
-#include "mlir/IR/Builders.h"
-
-#include "llvm/ADT/SmallVector.h"
-
-#include <optional>
+#include "compiler/Interfaces/PartsOpInterface.h"
 
 namespace mpc {
-
-/// In place of the axis of an operand that is needed as a whole: weights, a
-/// mask for all batches.
-inline constexpr int64_t kWhole = -1;
 
 /// For each operand of `op`, the axis along which a part of the result along
 /// `axis` needs the same part of it, or kWhole. Nothing where the result cannot
@@ -57,9 +49,6 @@ std::optional<int64_t> getGroupsPerPart(mlir::Operation *op, int64_t axis,
 mlir::Operation *createPart(mlir::OpBuilder &builder, mlir::Operation *op,
                             mlir::ValueRange operands, int64_t axis,
                             int64_t count, mlir::Value group);
-
-/// The type of one of `count` parts of a tensor of `type` along `axis`.
-mlir::RankedTensorType getPart(mlir::Type type, int64_t axis, int64_t count);
 
 } // namespace mpc
 

@@ -85,9 +85,8 @@ bool ReductionGrowth::fits(Operation *op) const {
   if (other.kind == kernel().kind)
     return other.reducesLike(kernel());
   // Columns have no second pass for what needs their sums.
-  return other.kind == KernelKind::Pointwise && fitsReduction(op, kernel()) &&
-         (kernel().kind == KernelKind::RowReduce ||
-          !former.followsReduction(op, region));
+  return other.isElementwise() && fitsReduction(op, kernel()) &&
+         (kernel().passesAgain() || !former.followsReduction(op, region));
 }
 
 // Puts the readers of a tensor where the kernel reads it first.
@@ -118,8 +117,7 @@ void ReductionGrowth::include(Operation *op) {
       addReaders(operand.get(), {position, number});
   }
   for (Operation *user : op->getUsers())
-    if (isa<ReductionOpInterface>(user) ||
-        kernel().kind == KernelKind::RowReduce)
+    if (isa<ReductionOpInterface>(user) || kernel().passesAgain())
       neighbours[{1, former.position.lookup(user), 0}] = user;
 }
 
@@ -214,8 +212,7 @@ void RegionFormer::mergeReductions() {
       bool needsSums = false;
       for (Operation *op : others)
         needsSums |= followsReduction(op, i);
-      if ((region.kind == KernelKind::RowReduce || !needsSums) &&
-          tryMerge(i, j))
+      if ((region.passesAgain() || !needsSums) && tryMerge(i, j))
         addTouching(others, region.space, next, touching, candidates);
     }
   }
@@ -224,7 +221,8 @@ void RegionFormer::mergeReductions() {
 // Whether all that a kernel does is to reduce columns of what reductions of
 // other kernels gave: the second step of sums in parts.
 bool RegionFormer::addsSums(unsigned region) const {
-  return regions[region].kind == KernelKind::ColumnReduce &&
+  return regions[region].getGrowth() == Growth::Reductions &&
+         !regions[region].passesAgain() &&
          llvm::all_of(regions[region].ops, [](Operation *op) {
            Operation *input = op->getOperand(0).getDefiningOp();
            return isa<ReductionOpInterface>(op) && input &&

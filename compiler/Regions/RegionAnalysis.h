@@ -17,7 +17,7 @@
 #ifndef MPC_COMPILER_REGIONS_REGIONANALYSIS_H
 #define MPC_COMPILER_REGIONS_REGIONANALYSIS_H
 
-#include "compiler/Kernels/KernelPartition.h"
+#include "compiler/Kernels/KernelHero.h"
 
 namespace mpc {
 
@@ -33,6 +33,16 @@ struct KernelRegion {
   llvm::SmallVector<int64_t> axes;
   /// In how many parts the first of these axes is reduced.
   int64_t parts = 1;
+
+  /// What it takes in of the ops around it; nothing in a composite op's.
+  Growth getGrowth() const {
+    return kind ? KernelHero::get(*kind).getGrowth() : Growth::None;
+  }
+  bool isElementwise() const { return getGrowth() == Growth::Elementwise; }
+  /// Whether ops that need what its reductions give can be in it.
+  bool passesAgain() const {
+    return kind && KernelHero::get(*kind).passesAgain();
+  }
 
   /// Whether `other` reduces the same elements to the same results.
   bool reducesLike(const KernelRegion &other) const {

@@ -3,7 +3,6 @@
 
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/MPC/Target.h"
-#include "compiler/Kernels/KernelHero.h"
 #include "compiler/Kernels/KernelSpace.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -90,7 +89,7 @@ bool mpc::fitsReduction(Operation *op, const KernelRegion &region) {
   SmallVector<int64_t> reduced = region.space;
   for (int64_t axis : region.axes)
     reduced[axis] = 1;
-  return region.kind == KernelKind::RowReduce && region.parts == 1 &&
+  return region.passesAgain() && region.parts == 1 &&
          resultsHaveShape(op, reduced);
 }
 
@@ -118,7 +117,7 @@ RegionFormer::RegionFormer(Block &block)
 // Whether `op` is elementwise and not yet part of a kernel with others.
 bool RegionFormer::isAlonePointwise(Operation *op) const {
   unsigned region = find(op);
-  return region != kNone && regions[region].kind == KernelKind::Pointwise &&
+  return region != kNone && regions[region].isElementwise() &&
          regions[region].ops.size() == 1;
 }
 
@@ -236,8 +235,7 @@ void RegionFormer::growPointwise(unsigned region) {
   Operations candidates(regions[region].hero->getUsers());
   while (!candidates.empty()) {
     unsigned other = find(candidates.pop_back_val());
-    if (other == kNone || other == region ||
-        regions[other].kind != KernelKind::Pointwise ||
+    if (other == kNone || other == region || !regions[other].isElementwise() ||
         regions[other].space != regions[region].space ||
         !tryMerge(region, other) || hasGrown.contains(other))
       continue;
@@ -262,7 +260,7 @@ void RegionFormer::mergeSmall() {
   // Reductions and contractions are large whatever their result is, and
   // scatters and movements have rules of their own.
   for (unsigned i = 0; i < regions.size(); ++i)
-    if (!regions[i].ops.empty() && regions[i].kind == KernelKind::Pointwise &&
+    if (!regions[i].ops.empty() && regions[i].isElementwise() &&
         ShapedType::getNumElements(regions[i].space) <= kSmall) {
       small.push_back(i);
       buckets[regions[i].space].regions.push_back(i);
@@ -285,29 +283,20 @@ void RegionFormer::mergeSmall() {
 }
 
 void RegionFormer::run() {
-  auto forEach = [&](auto matches, auto body) {
+  auto grow = [&](Growth growth, void (RegionFormer::*body)(unsigned)) {
     for (unsigned i = 0; i < regions.size(); ++i)
-      if (!regions[i].ops.empty() && regions[i].kind &&
-          matches(*regions[i].kind))
-        body(i);
+      if (!regions[i].ops.empty() && regions[i].getGrowth() == growth)
+        (this->*body)(i);
   };
   // Contractions first: what a product's tail takes costs no memory traffic.
-  forEach([](KernelKind kind) { return kind == KernelKind::Contraction; },
-          [&](unsigned i) { growTail(i); });
-  forEach(
-      [](KernelKind kind) {
-        return kind == KernelKind::RowReduce ||
-               kind == KernelKind::ColumnReduce;
-      },
-      [&](unsigned i) { growReduction(i); });
+  grow(Growth::Tail, &RegionFormer::growTail);
+  grow(Growth::Reductions, &RegionFormer::growReduction);
   // Reductions of the same rows share a kernel, whatever each has taken.
   mergeReductions();
   if (isOnGPU)
     mergeSums();
-  forEach([](KernelKind kind) { return kind == KernelKind::Scatter; },
-          [&](unsigned i) { growScatter(i); });
-  forEach([](KernelKind kind) { return kind == KernelKind::Pointwise; },
-          [&](unsigned i) { growPointwise(i); });
+  grow(Growth::Updates, &RegionFormer::growScatter);
+  grow(Growth::Elementwise, &RegionFormer::growPointwise);
   // What is left over and small shares launches.
   mergeSmall();
   assert(order.isTopological() && "kernels can run one after another");

@@ -202,7 +202,7 @@ static void addPointwise(const KernelRegion &whole, ArrayRef<Operation *> ops,
 }
 
 SmallVector<KernelRegion> mpc::splitRegion(KernelRegion region) {
-  bool isTail = region.kind == KernelKind::Contraction;
+  bool isTail = region.getGrowth() == Growth::Tail;
   // Cut where little is handed over; each piece is a kernel.
   Ops ops =
       isTail && region.ops.size() > 1 ? TailOrder(region).ordered : region.ops;
@@ -218,7 +218,7 @@ SmallVector<KernelRegion> mpc::splitRegion(KernelRegion region) {
     auto hero = llvm::find_if(piece, [&](Operation *op) {
       return op == region.hero || isa<ReductionOpInterface>(op);
     });
-    bool hasHero = hero != piece.end() && region.kind != KernelKind::Pointwise;
+    bool hasHero = hero != piece.end() && !region.isElementwise();
     if (hasHero)
       kernels.push_back(makeKernel(region, piece, *hero));
     else

@@ -1,7 +1,7 @@
 // Gives every kernel the signature of runtime/ABI.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Kernels/KernelPartition.h"
+#include "compiler/Kernels/KernelHero.h"
 #include "passes/Codegen/Passes.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -34,7 +34,7 @@ static void setCodeAttributes(LLVM::LLVMFuncOp function) {
 static bool isPointer(Type type) { return isa<LLVM::LLVMPointerType>(type); }
 
 static void addEntry(LLVM::LLVMFuncOp body) {
-  bool isEpilogue = getKernelKind(body) == KernelKind::Epilogue;
+  bool isPerTile = KernelHero::get(*getKernelKind(body)).isCalledPerTile();
   // From here on the function is LLVM's.
   body->removeAttr(kKernelAttr);
   std::string name = body.getName().str();
@@ -54,7 +54,7 @@ static void addEntry(LLVM::LLVMFuncOp body) {
       });
   SmallVector<Type> inputs = {pointer};
   llvm::append_range(inputs, bounds);
-  if (!isEpilogue)
+  if (!isPerTile)
     inputs.push_back(pointer);
   auto entry = LLVM::LLVMFuncOp::create(
       builder, body.getLoc(), name,

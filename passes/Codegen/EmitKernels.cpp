@@ -63,7 +63,7 @@ static MemRefType flatBuffer(Type type, const TargetInfo &target) {
 static unsigned countBounds(KernelKind kind, const TargetInfo &target) {
   if (target.isGPU())
     return 0;
-  return kind == KernelKind::Epilogue ? 5 : 2;
+  return KernelHero::get(kind).isCalledPerTile() ? 5 : 2;
 }
 
 /// Buffers of arguments and results, then the bounds of the kind, then scratch
@@ -84,8 +84,8 @@ static FunctionType getBufferSignature(func::FuncOp kernel, KernelKind kind,
 }
 
 /// A transpose that only contractions read: to them it is a matter of strides.
-static bool isFolded(Operation *op, KernelKind kind) {
-  return kind == KernelKind::Contraction && isa<TransposeOp>(op) &&
+static bool isFolded(Operation *op) {
+  return isa<TransposeOp>(op) && !op->use_empty() &&
          llvm::all_of(op->getUsers(), [](Operation *user) {
            return hasRole(user, RegionRole::Contraction);
          });
@@ -96,12 +96,10 @@ static bool isFolded(Operation *op, KernelKind kind) {
 /// strides; a contraction's operands are its own affair.
 static bool isPlacement(Operation *op, KernelKind kind) {
   const KernelHero &hero = KernelHero::get(kind);
-  const bool isPointwise = kind == KernelKind::Pointwise;
-  const bool isTail = kind == KernelKind::Epilogue;
   return (hero.loadsInAnyOrder() && (keepsRows(op) || isStoredPadded(op))) ||
          (hero.loadsByElement() && isLoadedPart(op)) ||
-         ((isTail || kind == KernelKind::Contraction) && isArrangement(op)) ||
-         ((isPointwise || isTail) && isStoredJoin(op));
+         (hero.storesArranged() && isArrangement(op)) ||
+         (hero.storesJoined() && isStoredJoin(op));
 }
 
 /// A kernel has the op that its kind is named after.
@@ -131,7 +129,7 @@ static LogicalResult checkOps(Block &body, KernelKind kind) {
       continue;
     }
     // Views and folded ops have no code; others must have a place in the kind.
-    if (isFolded(&op, kind) || hasRole(&op, RegionRole::View) ||
+    if (isFolded(&op) || hasRole(&op, RegionRole::View) ||
         isPlacement(&op, kind))
       continue;
     if (!mayHold(kind, &op))
@@ -187,9 +185,9 @@ static void setGPUAttributes(func::FuncOp emitted, func::FuncOp kernel,
   for (unsigned i = 0; i < emitted.getNumArguments(); ++i) {
     emitted.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
                        b.getI64IntegerAttr(TargetInfo::kGPUAlignment));
-    // The result of a pointwise kernel may be the buffer of an argument.
+    // The result of an elementwise kernel may be the buffer of an argument.
     bool mayAlias =
-        kind == KernelKind::Pointwise &&
+        KernelHero::get(kind).isElementwise() &&
         (i >= inputs || llvm::is_contained(kernel.getResultTypes(),
                                            kernel.getArgumentTypes()[i]));
     if (!mayAlias)
@@ -232,13 +230,14 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
     return kernel.emitOpError("is a kernel and must have a body and results");
   if (failed(checkOps(kernel.getBody().front(), *kind)))
     return failure();
-  if (target.isGPU() && *kind == KernelKind::Epilogue)
+  bool isPerTile = KernelHero::get(*kind).isCalledPerTile();
+  if (target.isGPU() && isPerTile)
     return kernel.emitOpError("is called per tile, which nothing on target '")
            << target.getName() << "' does";
 
   // The new function takes buffers, bounds and scratch memory.
   KernelPartition partition;
-  if (*kind != KernelKind::Epilogue)
+  if (!isPerTile)
     partition = getKernelPartition(kernel, target);
   OpBuilder builder(kernel);
   auto emitted = func::FuncOp::create(

@@ -4,20 +4,12 @@
 #ifndef MPC_PASSES_DIFFERENTIATION_SAMPLEAXIS_H
 #define MPC_PASSES_DIFFERENTIATION_SAMPLEAXIS_H
 
-#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Interfaces/SampleAxisOpInterface.h"
+
+#include "mlir/IR/Block.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace mpc {
-
-/// On axis `axis`, and within it `outer` times: scores of [time, batch, 8] have
-/// their samples on axis 1, and flattened to [time * batch, 8] on axis 0, where
-/// all samples come once for each of `outer` = time steps.
-struct SampleAxis {
-  int64_t axis = 0, outer = 1;
-
-  bool operator==(const SampleAxis &other) const {
-    return axis == other.axis && outer == other.outer;
-  }
-};
 
 /// Follows the samples from the function's inputs to its values.
 class SampleAxes {
@@ -28,18 +20,10 @@ public:
              int64_t batch);
 
   /// Nothing where a value has no samples, or where that was not followed:
-  /// behind ops that are none of the common ones, or with a batch of 1.
+  /// behind ops that do not say where samples are, or with a batch of 1.
   std::optional<SampleAxis> find(mlir::Value value) const;
 
 private:
-  std::optional<SampleAxis> follow(mlir::Operation *op) const;
-  std::optional<SampleAxis> followView(mlir::Value from,
-                                       llvm::ArrayRef<int64_t> to) const;
-  std::optional<SampleAxis> followBroadcast(mlir::Operation *op) const;
-  std::optional<SampleAxis> followAttention(AttentionOp attention) const;
-  std::optional<SampleAxis> followGather(GatherOp gather) const;
-
-  int64_t batch;
   llvm::DenseMap<mlir::Value, SampleAxis> axes;
 };
 

@@ -32,11 +32,19 @@ static int64_t countElements(Value value) {
   return typeOf(value).getNumElements();
 }
 
+// Whether `op` computes truth values, element by element, and does not only
+// repeat those that there are.
+static bool computesTruth(Operation *op) {
+  return hasRole(op, RegionRole::Elementwise) && !dependsOnPlace(op) &&
+         !isa<ExpandOp>(op) && op->getNumResults() == 1 &&
+         elementOf(op->getResult(0)).isInteger(1);
+}
+
 bool mpc::makesLargeMask(Operation *op) {
-  if (!isa<AndOp, EqualOp, LessOp, LessOrEqualOp, NotOp, OrOp, XorOp>(op))
+  if (!computesTruth(op))
     return false;
   const int64_t elements = countElements(op->getResult(0));
-  return elements >= kLeastMask && elementOf(op->getResult(0)).isInteger(1) &&
+  return elements >= kLeastMask &&
          llvm::all_of(op->getOperands(), [&](Value operand) {
            return elementOf(operand).isInteger(1) ||
                   countElements(operand) * kLeastGrowth <= elements;
@@ -259,7 +267,9 @@ std::optional<Tile> Tile::find(MatMulOp product, int64_t axis, int64_t elements,
 // maximum but one of themselves.
 void Tile::addEscapingMaxima() {
   for (Operation *op : getOps()) {
-    bool isOfWide = isa<ReduceMaxOp>(op) && isWide(op->getOperand(0));
+    auto reduction = dyn_cast<ReductionOpInterface>(op);
+    bool isOfWide =
+        reduction && reduction.choosesElement() && isWide(op->getOperand(0));
     bool isReadLater = llvm::any_of(
         op->getUsers(), [&](Operation *user) { return !isInPhase(user); });
     if (isOfWide && isReadLater)
@@ -308,8 +318,11 @@ void Tile::recomputeEscaping() {
 // What is around
 //===----------------------------------------------------------------------===//
 
+/// Whether `op` gives elements of its one operand and no others, as a pad does.
 static bool moves(Operation *op) {
-  return isa<ReshapeOp, TransposeOp, SliceOp>(op);
+  auto moved = dyn_cast<PrecisionOpInterface>(op);
+  return moved && moved.movesElements() && op->getNumOperands() == 1 &&
+         countElements(op->getResult(0)) <= countElements(op->getOperand(0));
 }
 
 /// Whether `op` scales one tensor, by constants alone.

@@ -26,9 +26,9 @@ static LogicalResult verifyHero(Operation *op, KernelKind kind) {
     return failure();
   if (KernelHero::findKind(op) == kind)
     return success();
-  return op->emitOpError("expected a reduction over ")
-         << (kind == KernelKind::RowReduce ? "the last" : "leading")
-         << " axes in a region of kind \"" << stringify(kind) << "\"";
+  return op->emitOpError("expected ")
+         << KernelHero::get(kind).getWanted() << " in a region of kind \""
+         << stringify(kind) << "\"";
 }
 
 // What an op reads at places of its own cannot be computed in its kernel.

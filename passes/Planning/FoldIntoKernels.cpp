@@ -225,7 +225,7 @@ static void foldResult(RegionOp region, OpResult result) {
     return;
   // Through views, the kernel computes in the shape that is transposed.
   if (!views.empty()) {
-    if (region.getKind() != KernelKind::Pointwise ||
+    if (!KernelHero::get(region.getKind()).isElementwise() ||
         !divideAxes(region, shapeOf(moved)))
       return;
     // Back to the old shape, and from there to this one again.

@@ -33,10 +33,10 @@ using namespace mpc;
 
 /// A product that the library does; null for any other region.
 static MatMulOp findProduct(RegionOp region) {
-  if (region.getKind() != KernelKind::Contraction ||
-      region.getProvider() != ContractionProvider::Library)
+  if (region.getProvider() != ContractionProvider::Library)
     return nullptr;
-  return dyn_cast<MatMulOp>(region.getContraction());
+  return dyn_cast_if_present<MatMulOp>(
+      findContraction(region.getBody().front()));
 }
 
 /// Makes `operand`, of a product or its region, read elements where they are.
@@ -160,7 +160,7 @@ static void transposeInFrontOfView(RegionOp movement) {
   if (!view || !view.getOutput().hasOneUse() || !view.getInput().hasOneUse())
     return;
   auto maker = view.getInput().getDefiningOp<RegionOp>();
-  bool isProduct = maker ? maker.getKind() == KernelKind::Contraction
+  bool isProduct = maker ? findContraction(maker.getBody().front()) != nullptr
                          : view.getInput().getDefiningOp<MatMulOp>() != nullptr;
   auto merged =
       findMergedAxes(shapeOf(view.getInput()), shapeOf(view.getOutput()));
@@ -233,8 +233,7 @@ static void eraseUnread(Block &block) {
 static void foldProducts(Block &block) {
   SmallVector<RegionOp> products;
   for (auto region : block.getOps<RegionOp>())
-    if (region.getKind() == KernelKind::Contraction &&
-        isa<MatMulOp>(region.getContraction()))
+    if (isa_and_present<MatMulOp>(findContraction(region.getBody().front())))
       products.push_back(region);
   for (RegionOp region : products)
     if (MatMulOp product = findProduct(region))

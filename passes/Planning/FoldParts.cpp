@@ -111,7 +111,7 @@ static ConcatOp findJoin(RegionOp region) {
 /// null where none does, or it cannot store parts.
 static RegionOp findMaker(RegionOp region) {
   auto maker = region->getOperand(0).getDefiningOp<RegionOp>();
-  if (!maker || (maker.getKind() != KernelKind::Pointwise &&
+  if (!maker || (!KernelHero::get(maker.getKind()).storesJoined() &&
                  maker.getProvider() != ContractionProvider::Library))
     return {};
   Operation *yield = maker.getBody().front().getTerminator();
@@ -196,7 +196,7 @@ void FoldPartsPass::runOnOperation() {
     loadParts(region);
   SmallVector<RegionOp> movements;
   for (auto region : block.getOps<RegionOp>())
-    if (region.getKind() == KernelKind::Movement)
+    if (findJoin(region))
       movements.push_back(region);
   llvm::for_each(movements, storeParts);
 }

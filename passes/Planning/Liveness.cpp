@@ -2,6 +2,7 @@
 #include "passes/Planning/Liveness.h"
 
 #include "compiler/Dialect/Plan/Plan.h"
+#include "compiler/Kernels/KernelHero.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -10,7 +11,9 @@ EpilogueCalls mpc::findEpilogues(Block &block, const SymbolTable &symbols) {
   EpilogueCalls calls;
   for (auto call : block.getOps<func::CallOp>()) {
     auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
-    if (kernel && getKernelKind(kernel) == KernelKind::Epilogue)
+    std::optional<KernelKind> kind =
+        kernel ? getKernelKind(kernel) : std::nullopt;
+    if (kind && KernelHero::get(*kind).isCalledPerTile())
       calls[call.getOperand(0).getDefiningOp()] = call;
   }
   return calls;

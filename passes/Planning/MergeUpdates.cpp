@@ -11,6 +11,7 @@
 #include "passes/Planning/Passes.h"
 
 #include "compiler/Dialect/MPC/Target.h"
+#include "compiler/Kernels/KernelHero.h"
 #include "compiler/Kernels/KernelSegments.h"
 #include "compiler/Regions/KernelOrder.h"
 
@@ -45,7 +46,8 @@ static bool isUpdate(RegionOp region) {
 // Whether `region` reduces a gradient.
 static bool isSumOfGradient(RegionOp region) {
   return getPhase(region) == Phase::Optimizer &&
-         region.getKind() == KernelKind::RowReduce;
+         KernelHero::get(region.getKind()).hasSegments() &&
+         !region.getBody().front().getOps<ReductionOpInterface>().empty();
 }
 
 namespace {
@@ -144,11 +146,8 @@ static void merge(ArrayRef<RegionOp> group) {
   llvm::SetVector<Value> inputs;
   SmallVector<Type> types;
   SmallVector<Location> locations;
-  // No two reductions are alike.
-  bool isPointwise = first.getKind() == KernelKind::Pointwise;
   // Regions of equal shapes side by side share code.
-  SmallVector<RegionOp> sorted =
-      isPointwise ? sortAlike(group) : SmallVector<RegionOp>(group);
+  SmallVector<RegionOp> sorted = sortAlike(group);
   for (RegionOp region : sorted) {
     inputs.insert(region.getInputs().begin(), region.getInputs().end());
     llvm::append_range(types, region.getResultTypes());

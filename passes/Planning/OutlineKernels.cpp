@@ -185,13 +185,13 @@ void Outliner::outlineTail(RegionOp region, Operation *hero) {
 }
 
 LogicalResult Outliner::outline(RegionOp region) {
-  if (region.getKind() == KernelKind::Contraction) {
+  if (Operation *contraction = findContraction(region.getBody().front())) {
     std::optional<ContractionProvider> provider = region.getProvider();
     if (!provider)
       return region.emitOpError("expected a provider, run "
                                 "plan-place-contractions first");
     if (*provider == ContractionProvider::Library) {
-      outlineTail(region, region.getContraction());
+      outlineTail(region, contraction);
       return success();
     }
   }

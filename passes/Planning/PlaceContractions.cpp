@@ -451,7 +451,7 @@ Value Placer::emitHero(Placement &placement, Operation *hero) {
 // does with it, into a kernel that reads `product`.
 void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
   Block &body = region.getBody().front();
-  Operation *contraction = region.getContraction();
+  Operation *contraction = findContraction(region.getBody().front());
   auto isDone = [&](Operation *op) { return op == hero || op == contraction; };
   // Operands of the ops that are left, behind the product.
   SmallVector<Value> inputs = {product}, arguments;
@@ -524,9 +524,10 @@ static LogicalResult verifyFilterLayout(Operation *contraction,
 
 LogicalResult Placer::run() {
   for (auto region : function.getBody().front().getOps<RegionOp>()) {
-    if (region.getKind() != KernelKind::Contraction)
+    Operation *contraction = region.getContraction();
+    if (!contraction)
       continue;
-    if (failed(verifyFilterLayout(region.getContraction(), target)))
+    if (failed(verifyFilterLayout(contraction, target)))
       return failure();
     Placement &placement = placements.emplace_back();
     placement.region = region;

@@ -4,7 +4,7 @@
 #include "passes/Planning/Passes.h"
 
 #include "compiler/Dialect/MPC/Target.h"
-#include "compiler/Kernels/KernelPartition.h"
+#include "compiler/Kernels/KernelHero.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_PRINTPARTITIONPASS
@@ -24,7 +24,7 @@ struct PrintPartitionPass
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       std::optional<KernelKind> kind = getKernelKind(function);
       // An epilogue runs on tiles that the library chooses.
-      if (!kind || *kind == KernelKind::Epilogue)
+      if (!kind || KernelHero::get(*kind).isCalledPerTile())
         continue;
       KernelPartition partition = getKernelPartition(function, target);
       InFlightDiagnostic remark = function.emitRemark("extent ")

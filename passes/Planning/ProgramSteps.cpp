@@ -4,7 +4,7 @@
 #include "passes/Planning/ProductLayout.h"
 #include "passes/Planning/ProgramBuilder.h"
 
-#include "compiler/Kernels/KernelPartition.h"
+#include "compiler/Kernels/KernelHero.h"
 #include "compiler/Kernels/KernelSegments.h"
 #include "compiler/Kernels/KernelSpace.h"
 #include "compiler/Kernels/TensorCoreTiling.h"
@@ -44,31 +44,16 @@ static SmallVector<Value> findReadElsewhere(func::CallOp call,
   return found;
 }
 
-// True if a kernel reads every operand but a product's at the element that it
-// writes, in the thread that writes it: it may then write over such an operand.
-// On a CPU one worker computes an element, and on a GPU one thread of a Tensor
-// Core kernel; other kernels of products there share rows among threads. What
-// is stored or read in another order is not where operands of its type were.
-static bool isElementwise(func::FuncOp kernel, const TargetInfo &target) {
-  KernelKind kind = *getKernelKind(kernel);
-  Operation *product = findContraction(kernel.getBody().front());
-  bool hasOwner = !target.isGPU() ||
-                  (product && getTensorCoreTiling(product, target).has_value());
-  return (kind == KernelKind::Pointwise || kind == KernelKind::Epilogue ||
-          (kind == KernelKind::Contraction && hasOwner)) &&
-         llvm::none_of(kernel.getBody().front(), [&](Operation &op) {
-           return isArrangement(&op) ||
-                  (kind == KernelKind::Pointwise && isa<TransposeOp>(op));
-         });
+// What is known of kernels of its kind.
+static const KernelHero &getHero(func::FuncOp kernel) {
+  return KernelHero::get(*getKernelKind(kernel));
 }
 
 // The operand of a call whose kernel writes some elements of it, and has to
 // find all others in the result's memory.
 static Value findOverwritten(func::CallOp call, func::FuncOp kernel) {
-  if (getKernelKind(kernel) != KernelKind::Scatter)
-    return {};
   ScatterOpInterface scatter = findScatter(kernel.getBody().front());
-  if (!scatter.hasUniqueIndices())
+  if (!scatter || !scatter.hasUniqueIndices())
     return {};
   auto data = cast<BlockArgument>(scatter.getDataOperand().get());
   return call.getOperand(data.getArgNumber());
@@ -94,7 +79,7 @@ void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
   // Elementwise kernels may write over an operand that nobody needs any more,
   // unless they read it elsewhere.
   KernelPartition partition = getKernelPartition(kernel, target);
-  bool elementwise = isElementwise(kernel, target);
+  bool elementwise = getHero(kernel).writesWhereItReads(kernel, target);
   Value overwritten = findOverwritten(call, kernel);
   SmallVector<Value> outputs =
       placeResults(call, {elementwise, findReadElsewhere(call, kernel),
@@ -136,8 +121,8 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
     auto kernel = symbols.lookup<func::FuncOp>(epilogue.getCallee());
     SmallVector<Value> readElsewhere = findReadElsewhere(epilogue, kernel);
     llvm::append_range(readElsewhere, op->getOperands());
-    result.outputs =
-        placeResults(epilogue, {isElementwise(kernel, target), readElsewhere});
+    bool elementwise = getHero(kernel).writesWhereItReads(kernel, target);
+    result.outputs = placeResults(epilogue, {elementwise, readElsewhere});
   } else {
     // The result lies where plan.arrange or plan.pad_rows, which is the only
     // reader then, has it.
@@ -219,12 +204,10 @@ Value ProgramBuilder::newSection(Value source, plan::AccessOp access) {
 // or a contraction calls it for its tiles.
 LogicalResult ProgramBuilder::addCall(func::CallOp call) {
   auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
-  std::optional<KernelKind> kind =
-      kernel ? getKernelKind(kernel) : std::nullopt;
-  if (!kind)
+  if (!kernel || !getKernelKind(kernel))
     return call.emitOpError("expected a kernel, found @") << call.getCallee();
   // An epilogue comes with the contraction that its first operand is.
-  if (*kind == KernelKind::Epilogue)
+  if (getHero(kernel).isCalledPerTile())
     return addContraction(call.getOperand(0).getDefiningOp(), call);
   // What is joined along its outermost axis is written where the join has it.
   if (Value joined = joins.lookup(call)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/RowCopies.h"
 
-#include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/Plan/Plan.h"
+#include "compiler/Kernels/KernelHero.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -77,8 +77,9 @@ static SmallVector<RowCopy> findJoin(ConcatOp join) {
 
 SmallVector<RowCopy> mpc::findRowCopies(func::FuncOp kernel,
                                         const TargetInfo &target) {
+  // Of one op alone: others load parts and store joins of what they compute.
   if (target.isGPU() || kernel.isExternal() ||
-      getKernelKind(kernel) != KernelKind::Movement)
+      KernelHero::get(*getKernelKind(kernel)).getCompany() != Company::None)
     return {};
   Operation &moved = kernel.getBody().front().front();
   if (auto slice = dyn_cast<SliceOp>(moved))

@@ -41,10 +41,10 @@ struct SummedOperand {
 // The matrix product of a region that the library does and whose result lies
 // where the region has it; null for any other.
 static MatMulOp findProduct(RegionOp region) {
-  if (region.getKind() != KernelKind::Contraction ||
-      region.getProvider() != ContractionProvider::Library)
+  if (region.getProvider() != ContractionProvider::Library)
     return MatMulOp();
-  auto matmul = dyn_cast<MatMulOp>(region.getContraction());
+  auto matmul =
+      dyn_cast_if_present<MatMulOp>(findContraction(region.getBody().front()));
   bool isPlaced = llvm::any_of(region->getUsers(), [](Operation *user) {
     return isa<plan::ArrangeOp, plan::PadRowsOp>(user);
   });

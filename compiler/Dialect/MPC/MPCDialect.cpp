@@ -6,6 +6,7 @@
 #include "compiler/Dialect/MPC/FileNames.h"
 #include "compiler/Dialect/MPC/IndexBoxes.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
+#include "compiler/Dialect/MPC/OpModels.h"
 #include "compiler/Dialect/MPC/RunningVariance.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -50,6 +51,9 @@ struct NodeAliases : OpAsmDialectInterface {
 void MPCDialect::initialize() {
   addInterfaces<NodeAliases>();
   registerOps();
+  attachPartsModels(*getContext());
+  attachRangeModels(*getContext());
+  attachSampleAxisModels(*getContext());
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "compiler/Dialect/MPC/MPCAttrs.cpp.inc"

@@ -48,7 +48,15 @@ class MPC_NumberReduceOp<string mnemonic, string what> : MPC_ReduceOp<mnemonic, 
 }
 def MPC_ReduceSumOp : MPC_NumberReduceOp<"reduce_sum", "sum">, MPC_SumPolicy<["ReduceSum"]>;
 def MPC_ReduceMaxOp : MPC_NumberReduceOp<"reduce_max", "maximum">,
-    MPC_ExactPolicy<["ReduceMax"], fp32Results = [0]>;
+    MPC_ExactPolicy<["ReduceMax"], fp32Results = [0]> {
+  let extraClassDeclaration = [{
+    static bool isCompatibleReturnTypes(::mlir::TypeRange inferred,
+                                        ::mlir::TypeRange actual) {
+      return ::mpc::areCompatibleTypes(inferred, actual);
+    }
+    static bool choosesElement() { return true; }
+  }];
+}
 def MPC_ReduceProdOp : MPC_NumberReduceOp<"reduce_prod", "product">,
     MPC_Policy<["ReduceProd"], "Deny", "Infer",
                "range grows with the number of factors", fp32Results = [0], unbounded = true>;

@@ -15,6 +15,9 @@ namespace {
 class ColumnReduce : public ReductionHero {
 public:
   bool isHero(Operation *op) const override { return !reducesRows(op); }
+  llvm::StringRef getWanted() const override {
+    return "a reduction over leading axes";
+  }
   KernelPartition partition(func::FuncOp kernel) const override;
   KernelPartition partition(func::FuncOp kernel,
                             const TargetInfo &gpu) const override;

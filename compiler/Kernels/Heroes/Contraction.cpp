@@ -17,7 +17,11 @@ class Contraction : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Contraction; }
   Company getCompany() const override { return Company::Elementwise; }
+  Growth getGrowth() const override { return Growth::Tail; }
   bool readsMemory() const override { return true; }
+  bool storesArranged() const override { return true; }
+  bool writesWhereItReads(func::FuncOp kernel,
+                          const TargetInfo &target) const override;
   LogicalResult verify(Operation *hero) const override;
   KernelPartition partition(func::FuncOp kernel) const override;
   KernelPartition partition(func::FuncOp kernel,
@@ -42,6 +46,18 @@ LogicalResult Contraction::verify(Operation *hero) const {
     return hero->emitOpError("expected no bias, run mpc-split-contractions "
                              "first");
   return success();
+}
+
+// On a CPU one worker computes an element, and on a GPU one thread of a Tensor
+// Core kernel; other kernels of products there share rows among threads.
+bool Contraction::writesWhereItReads(func::FuncOp kernel,
+                                     const TargetInfo &target) const {
+  Block &body = kernel.getBody().front();
+  Operation *product = findContraction(body);
+  bool hasOwner =
+      !target.isGPU() || (product && getTensorCoreTiling(product, target));
+  return hasOwner &&
+         llvm::none_of(body, [](Operation &op) { return isArrangement(&op); });
 }
 
 /// Multiply-adds of a slice.

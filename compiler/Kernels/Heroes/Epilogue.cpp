@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/Heroes/Heroes.h"
 #include "compiler/Kernels/Heroes/Partitions.h"
+#include "compiler/Kernels/KernelSpace.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -15,7 +17,15 @@ public:
   // Planning makes epilogues of what follows a contraction.
   bool isHero(Operation *) const override { return false; }
   Company getCompany() const override { return Company::Heroes; }
+  bool isCalledPerTile() const override { return true; }
   bool loadsByElement() const override { return true; }
+  bool storesArranged() const override { return true; }
+  bool storesJoined() const override { return true; }
+  bool writesWhereItReads(func::FuncOp kernel,
+                          const TargetInfo &) const override {
+    return llvm::none_of(kernel.getBody().front(),
+                         [](Operation &op) { return isArrangement(&op); });
+  }
   KernelPartition partition(func::FuncOp) const override {
     llvm_unreachable("an epilogue is called per tile");
   }

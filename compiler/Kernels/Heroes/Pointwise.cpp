@@ -17,8 +17,16 @@ class Pointwise : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Elementwise; }
   Company getCompany() const override { return Company::Heroes; }
+  Growth getGrowth() const override { return Growth::Elementwise; }
+  bool hasSegments() const override { return true; }
   bool loadsByElement() const override { return true; }
   bool loadsInAnyOrder() const override { return true; }
+  bool storesJoined() const override { return true; }
+  bool writesWhereItReads(func::FuncOp kernel,
+                          const TargetInfo &) const override {
+    return llvm::none_of(kernel.getBody().front(),
+                         [](Operation &op) { return isa<TransposeOp>(op); });
+  }
   KernelPartition partition(func::FuncOp kernel) const override;
   KernelPartition partition(func::FuncOp kernel,
                             const TargetInfo &gpu) const override;

@@ -15,6 +15,7 @@ class ReductionHero : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Reduction; }
   Company getCompany() const override { return Company::Heroes; }
+  Growth getGrowth() const override { return Growth::Reductions; }
   bool loadsByElement() const override { return true; }
   /// Checks that the reduced axes are neighbours, and that keepdims is set.
   llvm::LogicalResult verify(mlir::Operation *hero) const override;

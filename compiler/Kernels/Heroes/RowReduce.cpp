@@ -17,6 +17,11 @@ namespace {
 class RowReduce : public ReductionHero {
 public:
   bool isHero(Operation *op) const override { return reducesRows(op); }
+  llvm::StringRef getWanted() const override {
+    return "a reduction over the last axes";
+  }
+  bool passesAgain() const override { return true; }
+  bool hasSegments() const override { return true; }
   bool loadsInAnyOrder() const override { return true; }
   KernelPartition partition(func::FuncOp kernel) const override;
   KernelPartition partition(func::FuncOp kernel,

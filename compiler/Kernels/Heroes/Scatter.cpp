@@ -18,6 +18,7 @@ class Scatter : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Scatter; }
   Company getCompany() const override { return Company::Elementwise; }
+  Growth getGrowth() const override { return Growth::Updates; }
   LogicalResult verify(Operation *hero) const override;
   KernelPartition partition(func::FuncOp kernel) const override;
   KernelPartition partition(func::FuncOp kernel,

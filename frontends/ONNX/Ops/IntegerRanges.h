@@ -8,19 +8,12 @@
 #ifndef MPC_FRONTENDS_ONNX_OPS_INTEGERRANGES_H
 #define MPC_FRONTENDS_ONNX_OPS_INTEGERRANGES_H
 
+#include "compiler/Interfaces/RangeOpInterface.h"
+
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace mpc::onnx_frontend {
-
-/// All integers from `low` to `high`.
-struct IntegerRange {
-  int64_t low = 0, high = 0;
-
-  bool contains(const IntegerRange &other) const {
-    return low <= other.low && other.high <= high;
-  }
-};
 
 /// What is known of some values for reasons that their ops do not show: the
 /// place of the largest of n elements is below n.

@@ -445,7 +445,8 @@ static constexpr int64_t kMostBytes = int64_t(1) << 46;
 
 // A contraction of nothing is a sum over nothing, or no result.
 static LogicalResult verifyContracted(Operation *op) {
-  if (!hasRole(op, RegionRole::Contraction) && !isa<AttentionOp>(op))
+  auto precise = dyn_cast<PrecisionOpInterface>(op);
+  if (!precise || precise.getNumContractedOperands() == 0)
     return success();
   for (OpOperand &operand : op->getOpOperands())
     if (llvm::is_contained(shapeOf(operand.get()), 0))

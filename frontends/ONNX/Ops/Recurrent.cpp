@@ -52,19 +52,64 @@ LogicalResult RecurrentImporter::readAttributes() {
   return success();
 }
 
-// Whether the function has parameters alpha and beta, and their defaults.
+//===----------------------------------------------------------------------===//
+// Functions of gates
+//===----------------------------------------------------------------------===//
+
+template <typename OpT>
+static Value buildPlain(RecurrentImporter &importer, const GateFunction &,
+                        Value x) {
+  return importer.getNode().emit<OpT>({x});
+}
+
+template <typename OpT>
+static Value buildWithAlpha(RecurrentImporter &importer,
+                            const GateFunction &function, Value x) {
+  NodeImporter &node = importer.getNode();
+  return node.emit<OpT>({x}, {node.attribute("alpha", *function.alpha)});
+}
+
+static Value buildHardSigmoid(RecurrentImporter &importer,
+                              const GateFunction &function, Value x) {
+  NodeImporter &node = importer.getNode();
+  return node.emit<HardSigmoidOp>({x},
+                                  {node.attribute("alpha", *function.alpha),
+                                   node.attribute("beta", *function.beta)});
+}
+
+// alpha x + beta
+static Value buildAffine(RecurrentImporter &importer,
+                         const GateFunction &function, Value x) {
+  NodeImporter &node = importer.getNode();
+  Value factor = node.scalarConstant(*function.alpha, elementOf(x));
+  Value summand = node.scalarConstant(*function.beta, elementOf(x));
+  return importer.add(importer.mul(x, factor), summand);
+}
+
+// alpha tanh(beta x)
+static Value buildScaledTanh(RecurrentImporter &importer,
+                             const GateFunction &function, Value x) {
+  NodeImporter &node = importer.getNode();
+  Value inner = node.scalarConstant(*function.beta, elementOf(x));
+  Value outer = node.scalarConstant(*function.alpha, elementOf(x));
+  return importer.mul(node.emit<TanhOp>({importer.mul(x, inner)}), outer);
+}
+
+// The function of a name, a line each: the defaults of its parameters, and how
+// it is built.
 static std::optional<GateFunction> findActivation(StringRef name) {
-  static const GateFunction known[] = {{"Affine", 1.0, 0.0},
-                                       {"Elu", 1.0, {}},
-                                       {"HardSigmoid", 0.2, 0.5},
-                                       {"LeakyRelu", 0.01, {}},
-                                       {"Relu", {}, {}},
-                                       {"ScaledTanh", 1.0, 1.0},
-                                       {"Sigmoid", {}, {}},
-                                       {"Softplus", {}, {}},
-                                       {"Softsign", {}, {}},
-                                       {"Tanh", {}, {}},
-                                       {"ThresholdedRelu", 1.0, {}}};
+  static const GateFunction known[] = {
+      {"Affine", 1.0, 0.0, buildAffine},
+      {"Elu", 1.0, {}, buildWithAlpha<EluOp>},
+      {"HardSigmoid", 0.2, 0.5, buildHardSigmoid},
+      {"LeakyRelu", 0.01, {}, buildWithAlpha<LeakyReluOp>},
+      {"Relu", {}, {}, buildPlain<ReluOp>},
+      {"ScaledTanh", 1.0, 1.0, buildScaledTanh},
+      {"Sigmoid", {}, {}, buildPlain<SigmoidOp>},
+      {"Softplus", {}, {}, buildPlain<SoftplusOp>},
+      {"Softsign", {}, {}, buildPlain<SoftsignOp>},
+      {"Tanh", {}, {}, buildPlain<TanhOp>},
+      {"ThresholdedRelu", 1.0, {}, buildWithAlpha<ThresholdedReluOp>}};
   for (const GateFunction &activation : known)
     if (name.equals_insensitive(activation.name))
       return activation;
@@ -109,39 +154,6 @@ LogicalResult RecurrentImporter::readActivations() {
     activations.push_back(*activation);
   }
   return success();
-}
-
-Value RecurrentImporter::apply(const GateFunction &activation, Value x) {
-  // Parameters as an attribute of an op, or as a constant of a formula.
-  auto alpha = [&] { return node.attribute("alpha", *activation.alpha); };
-  auto constant = [&](std::optional<double> value) {
-    return node.scalarConstant(*value, elementOf(x));
-  };
-  StringRef name = activation.name;
-  // By name, as ONNX lists them; the last that is left is Tanh.
-  if (name == "Affine")
-    return add(mul(x, constant(activation.alpha)), constant(activation.beta));
-  if (name == "Elu")
-    return node.emit<EluOp>({x}, {alpha()});
-  if (name == "HardSigmoid")
-    return node.emit<HardSigmoidOp>(
-        {x}, {alpha(), node.attribute("beta", *activation.beta)});
-  if (name == "LeakyRelu")
-    return node.emit<LeakyReluOp>({x}, {alpha()});
-  if (name == "Relu")
-    return node.emit<ReluOp>({x});
-  if (name == "ScaledTanh")
-    return mul(node.emit<TanhOp>({mul(x, constant(activation.beta))}),
-               constant(activation.alpha));
-  if (name == "Sigmoid")
-    return node.emit<SigmoidOp>({x});
-  if (name == "Softplus")
-    return node.emit<SoftplusOp>({x});
-  if (name == "Softsign")
-    return node.emit<SoftsignOp>({x});
-  if (name == "ThresholdedRelu")
-    return node.emit<ThresholdedReluOp>({x}, {alpha()});
-  return node.emit<TanhOp>({x});
 }
 
 Value RecurrentImporter::activate(unsigned index, Value x) {

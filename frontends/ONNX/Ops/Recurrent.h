@@ -8,13 +8,16 @@
 
 namespace mpc::onnx_frontend {
 
+class RecurrentImporter;
+
 /// A function of a gate, with its parameters.
 struct GateFunction {
-  std::string name;
+  llvm::StringRef name;
   std::optional<double> alpha, beta;
+  /// The function of `x`, with the parameters of `function`.
+  mlir::Value (*build)(RecurrentImporter &importer,
+                       const GateFunction &function, mlir::Value x);
 };
-
-class RecurrentImporter;
 
 /// What an iteration computes: the new states, and the gates' values in the
 /// order that the weights have.
@@ -72,8 +75,11 @@ public:
   /// of a state, which is not.
   mlir::Value activate(unsigned index, mlir::Value x);
   mlir::Value activateState(unsigned index, mlir::Value x) {
-    return x ? apply(activations[current * cell.activations.size() + index], x)
-             : mlir::Value();
+    if (!x)
+      return {};
+    const auto &function =
+        activations[current * cell.activations.size() + index];
+    return function.build(*this, function, x);
   }
 
 private:
@@ -95,7 +101,6 @@ private:
   mlir::Value createMask();
   mlir::Value select(mlir::Value mask, mlir::Value onTrue, mlir::Value onFalse);
   mlir::Value stackDirections(llvm::ArrayRef<mlir::Value> values, int64_t axis);
-  mlir::Value apply(const GateFunction &activation, mlir::Value x);
 
   NodeImporter &node;
   const RecurrentCell &cell;

@@ -2,7 +2,6 @@
 #include "frontends/ONNX/Training/WeightedOps.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mpc::onnx_frontend;
 
@@ -46,27 +45,67 @@ const WeightedOp *mpc::onnx_frontend::findWeightedOp(llvm::StringRef name) {
   return found == std::end(ops) ? nullptr : found;
 }
 
+namespace {
+/// What an op without weights does with those of others.
+enum class Passing { View, Quantization, Bend, Sum };
+
+struct PassingOp {
+  llvm::StringRef name;
+  Passing passing;
+};
+} // namespace
+
+// A line each; an op of no line passes nothing on that is known here.
+static constexpr PassingOp kPassingOps[] = {
+    {"Cast", Passing::View},
+    {"CastLike", Passing::View},
+    {"Concat", Passing::View},
+    {"Dropout", Passing::View},
+    {"Expand", Passing::View},
+    {"Flatten", Passing::View},
+    {"Identity", Passing::View},
+    {"Pad", Passing::View},
+    {"Reshape", Passing::View},
+    {"Slice", Passing::View},
+    {"Split", Passing::View},
+    {"Squeeze", Passing::View},
+    {"Tile", Passing::View},
+    {"Transpose", Passing::View},
+    {"Unsqueeze", Passing::View},
+    {"DequantizeLinear", Passing::Quantization},
+    {"QuantizeLinear", Passing::Quantization},
+    {"Clip", Passing::Bend},
+    {"Elu", Passing::Bend},
+    {"Exp", Passing::Bend},
+    {"LogSoftmax", Passing::Bend},
+    {"Relu", Passing::Bend},
+    {"Sigmoid", Passing::Bend},
+    {"Softmax", Passing::Bend},
+    {"Softplus", Passing::Bend},
+    {"Tanh", Passing::Bend},
+    {"Add", Passing::Sum},
+    {"Sub", Passing::Sum},
+    {"Sum", Passing::Sum},
+};
+
+static bool passes(llvm::StringRef op, Passing how) {
+  return llvm::any_of(kPassingOps, [&](const PassingOp &each) {
+    return each.name == op && each.passing == how;
+  });
+}
+
 bool mpc::onnx_frontend::isView(llvm::StringRef op) {
-  return llvm::StringSwitch<bool>(op)
-      .Cases({"Identity", "Cast", "CastLike", "Reshape", "Flatten", "Squeeze",
-              "Unsqueeze", "Transpose"},
-             true)
-      .Cases({"Slice", "Split", "Concat", "Expand", "Tile", "Pad", "Dropout"},
-             true)
-      .Default(false);
+  return passes(op, Passing::View);
 }
 
 bool mpc::onnx_frontend::isQuantization(llvm::StringRef op) {
-  return op == "QuantizeLinear" || op == "DequantizeLinear";
+  return passes(op, Passing::Quantization);
 }
 
 bool mpc::onnx_frontend::bends(llvm::StringRef op) {
-  return llvm::StringSwitch<bool>(op)
-      .Cases({"Clip", "Elu", "Exp", "LogSoftmax", "Relu"}, true)
-      .Cases({"Sigmoid", "Softmax", "Softplus", "Tanh"}, true)
-      .Default(false);
+  return passes(op, Passing::Bend);
 }
 
 bool mpc::onnx_frontend::isSum(llvm::StringRef op) {
-  return op == "Add" || op == "Sub" || op == "Sum";
+  return passes(op, Passing::Sum);
 }

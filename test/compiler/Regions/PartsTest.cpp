@@ -3,10 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Regions/Parts.h"
 
-#include "compiler/Dialect/MPC/MPC.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Parser/Parser.h"
+#include "test/compiler/OneOp.h"
 
 #include <gtest/gtest.h>
 
@@ -14,29 +11,6 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// One op, the second last of a function that is given as text.
-class OneOp {
-public:
-  explicit OneOp(const std::string &arguments, const std::string &op) {
-    context.loadDialect<MPCDialect, func::FuncDialect>();
-    module = parseSourceString<ModuleOp>(
-        "func.func @f(" + arguments + ") {\n" + op + "\nreturn\n}", &context);
-    if (module)
-      parsed = (*module->getOps<func::FuncOp>().begin())
-                   .getBody()
-                   .front()
-                   .getTerminator()
-                   ->getPrevNode();
-  }
-  Operation *operator->() const { return parsed; }
-  Operation *get() const { return parsed; }
-
-private:
-  MLIRContext context;
-  OwningOpRef<ModuleOp> module;
-  Operation *parsed = nullptr;
-};
-
 using Axes = SmallVector<int64_t>;
 
 std::optional<Axes> findAxes(const std::string &arguments,
@@ -130,4 +104,25 @@ TEST(PartsTest, PartsOfADropoutStartWithAGroup) {
   // A row of six is no whole number of groups, nor half a row.
   EXPECT_FALSE(canSplit(op.get(), 0, 4));
   EXPECT_FALSE(canSplit(op.get(), 1, 2));
+}
+
+TEST(PartsTest, PartsOfASliceAndOfADropoutSayWhatTheyAreOf) {
+  OneOp slice("%x: tensor<8x64xf32>",
+              "%r = mpc.slice %x {offsets = array<i64: 0, 32>, sizes = "
+              "array<i64: 8, 32>} : (tensor<8x64xf32>) -> tensor<8x32xf32>");
+  OpBuilder builder(slice.get());
+  auto box = cast<SliceOp>(
+      createPart(builder, slice.get(), slice->getOperands(), 0, 4, Value()));
+  EXPECT_EQ(box.getSizes(), ArrayRef<int64_t>({2, 32}));
+  EXPECT_EQ(box.getOffsets(), ArrayRef<int64_t>({0, 32}));
+  OneOp whole("%x: tensor<8x6xf32>, %s: tensor<i64>, %g: tensor<i64>",
+              "%r = mpc.dropout %x, %s, %s {ratio = 0.5 : f64, id = 3 : i64} : "
+              "(tensor<8x6xf32>, tensor<i64>, tensor<i64>) -> tensor<8x6xf32>");
+  builder.setInsertionPoint(whole.get());
+  Value group = whole->getBlock()->getArgument(2);
+  auto part = cast<DropoutOp>(
+      createPart(builder, whole.get(), whole->getOperands(), 0, 2, group));
+  EXPECT_EQ(part.getWhole(), ArrayRef<int64_t>({8, 6}));
+  EXPECT_EQ(part.getGroup(), group);
+  EXPECT_EQ(shapeOf(part.getOutput()), ArrayRef<int64_t>({4, 6}));
 }

@@ -1,0 +1,200 @@
+// Which ops of the dialect can be run on one part of their operands after the
+// other, where they are not simply elementwise.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/OpModels.h"
+#include "compiler/Interfaces/PartsOpInterface.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+
+using List = SmallVector<int64_t>;
+using Axes = std::optional<List>;
+
+template <typename Model, typename OpT>
+using Base = PartsOpInterface::ExternalModel<Model, OpT>;
+
+// Of an op for which parts of a result need the same parts of every operand.
+static Axes sameIf(Operation *op, int64_t axis, bool holds) {
+  return holds ? Axes(List(op->getNumOperands(), axis)) : std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Products, reductions and what is made of them
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Along an axis of batches as elementwise ops, along rows of the result along
+/// those of the left operand, along columns those of the right.
+struct MatMulParts : Base<MatMulParts, MatMulOp> {
+  Axes findPartedAxes(Operation *op, int64_t axis) const {
+    auto product = cast<MatMulOp>(op);
+    int64_t rank = typeOf(product.getOutput()).getRank();
+    int64_t left = typeOf(product.getLhs()).getRank();
+    int64_t right = typeOf(product.getRhs()).getRank();
+    if (axis == rank - 2)
+      return List{product.getTransA() ? left - 1 : left - 2, kWhole};
+    if (axis == rank - 1)
+      return List{kWhole, product.getTransB() ? right - 2 : right - 1};
+    return findAlignedAxes(op, axis);
+  }
+};
+
+/// The axis of the operand that a reduction keeps as that of the result.
+template <typename OpT>
+struct ReductionParts : Base<ReductionParts<OpT>, OpT> {
+  Axes findPartedAxes(Operation *op, int64_t axis) const {
+    auto reduction = cast<OpT>(op);
+    if (reduction.getParts())
+      return std::nullopt;
+    int64_t rank = typeOf(reduction.getInput()).getRank();
+    for (int64_t i = 0, kept = 0; i < rank; ++i) {
+      bool isReduced = llvm::is_contained(reduction.getAxes(), i);
+      bool isKept = !isReduced || reduction.getKeepdims();
+      if (isKept && kept++ == axis)
+        return isReduced ? std::nullopt : Axes(List{i});
+    }
+    return std::nullopt;
+  }
+};
+
+/// A softmax needs whole rows: no parts along its axis.
+template <typename OpT>
+struct SoftmaxParts : Base<SoftmaxParts<OpT>, OpT> {
+  Axes findPartedAxes(Operation *op, int64_t axis) const {
+    return sameIf(op, axis,
+                  static_cast<int64_t>(cast<OpT>(op).getAxis()) != axis);
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Views and moves
+//===----------------------------------------------------------------------===//
+
+// Whether a box has all of an axis, in order.
+static bool hasAll(SliceOp op, int64_t axis) {
+  ArrayRef<int64_t> strides = op.getStrides();
+  return op.getOffsets()[axis] == 0 &&
+         op.getSizes()[axis] == shapeOf(op.getInput())[axis] &&
+         (strides.empty() || strides[axis] == 1);
+}
+
+namespace {
+/// The axis of the operand that becomes that of the result: as many elements
+/// lie in front of it. Of [6, 4] reshaped to [2, 3, 4], axis 2 is axis 1.
+struct ReshapeParts : Base<ReshapeParts, ReshapeOp> {
+  Axes findPartedAxes(Operation *op, int64_t axis) const {
+    auto reshape = cast<ReshapeOp>(op);
+    auto countBefore = [](Value value, int64_t end) {
+      return ShapedType::getNumElements(shapeOf(value).take_front(end));
+    };
+    int64_t wanted = countBefore(reshape.getOutput(), axis);
+    Value input = reshape.getInput();
+    for (int64_t i = 0; i < typeOf(input).getRank(); ++i)
+      if (shapeOf(input)[i] > 1 && countBefore(input, i) == wanted)
+        return List{i};
+    return std::nullopt;
+  }
+};
+
+struct TransposeParts : Base<TransposeParts, TransposeOp> {
+  Axes findPartedAxes(Operation *op, int64_t axis) const {
+    return List{cast<TransposeOp>(op).getPerm()[axis]};
+  }
+};
+
+/// Along an axis that the slice takes all of.
+struct SliceParts : Base<SliceParts, SliceOp> {
+  Axes findPartedAxes(Operation *op, int64_t axis) const {
+    return sameIf(op, axis, hasAll(cast<SliceOp>(op), axis));
+  }
+  // A slice of a part has a part's size.
+  Operation *createPart(Operation *op, OpBuilder &builder, ValueRange operands,
+                        int64_t axis, int64_t count, Value) const {
+    auto part = cast<SliceOp>(clonePart(builder, op, operands, axis, count));
+    SmallVector<int64_t> sizes(part.getSizes());
+    sizes[axis] /= count;
+    part.setSizes(sizes);
+    return part;
+  }
+};
+
+/// Along another axis than that of the join.
+struct ConcatParts : Base<ConcatParts, ConcatOp> {
+  Axes findPartedAxes(Operation *op, int64_t axis) const {
+    return sameIf(op, axis,
+                  static_cast<int64_t>(cast<ConcatOp>(op).getAxis()) != axis);
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Dropout
+//===----------------------------------------------------------------------===//
+
+// How many elements are in front of each further part of a dropout.
+static int64_t getElementsPerPart(DropoutOp op, int64_t axis, int64_t count) {
+  ArrayRef<int64_t> shape = shapeOf(op.getOutput());
+  ArrayRef<int64_t> whole = op.getWhole().value_or(shape);
+  return shape[axis] / count *
+         ShapedType::getNumElements(whole.drop_front(axis + 1));
+}
+
+namespace {
+struct DropoutParts : Base<DropoutParts, DropoutOp> {
+  Axes findPartedAxes(Operation *op, int64_t axis) const {
+    return findAlignedAxes(op, axis);
+  }
+  bool allowsParts(Operation *op, int64_t axis, int64_t count) const {
+    return getElementsPerPart(cast<DropoutOp>(op), axis, count) % 4 == 0;
+  }
+  std::optional<int64_t> getGroupsPerPart(Operation *op, int64_t axis,
+                                          int64_t count) const {
+    return getElementsPerPart(cast<DropoutOp>(op), axis, count) / 4;
+  }
+  // The mask follows from the place in the whole tensor: a part needs the
+  // number of its first group, and the whole shape.
+  Operation *createPart(Operation *op, OpBuilder &builder, ValueRange operands,
+                        int64_t axis, int64_t count, Value group) const {
+    auto dropout = cast<DropoutOp>(op);
+    SmallVector<Value> all(operands);
+    // A part of a part starts behind the group that the whole part starts with.
+    if (dropout.getGroup()) {
+      group = AddOp::create(builder, op->getLoc(), group.getType(), all.back(),
+                            group);
+      all.pop_back();
+    }
+    all.push_back(group);
+    auto part = cast<DropoutOp>(clonePart(builder, op, all, axis, count));
+    List whole = dropout.getIndexedShape();
+    part.setWhole(ArrayRef<int64_t>(whole));
+    return part;
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Registration
+//===----------------------------------------------------------------------===//
+
+template <template <typename> class Model, typename... OpTs>
+static void attach(MLIRContext &context) {
+  (OpTs::template attachInterface<Model<OpTs>>(context), ...);
+}
+
+void mpc::attachPartsModels(MLIRContext &context) {
+  MatMulOp::attachInterface<MatMulParts>(context);
+  attach<ReductionParts, ReduceMeanOp, ReduceSumOp, ReduceMaxOp, ReduceProdOp>(
+      context);
+  attach<SoftmaxParts, SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp,
+         LogSoftmaxGradOp>(context);
+  ReshapeOp::attachInterface<ReshapeParts>(context);
+  TransposeOp::attachInterface<TransposeParts>(context);
+  SliceOp::attachInterface<SliceParts>(context);
+  ConcatOp::attachInterface<ConcatParts>(context);
+  DropoutOp::attachInterface<DropoutParts>(context);
+}

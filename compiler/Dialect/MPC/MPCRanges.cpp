@@ -1,0 +1,363 @@
+// What numbers the ops of the dialect give: interval arithmetic over floats and
+// integers, where functions are flat, and what is handed on.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/OpModels.h"
+#include "compiler/Interfaces/RangeOpInterface.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+using namespace mpc;
+
+using FloatRange = std::optional<Bounds>;
+using IntRange = std::optional<IntegerRange>;
+using Floats = ArrayRef<Bounds>;
+
+template <typename Model, typename OpT>
+using Base = RangeOpInterface::ExternalModel<Model, OpT>;
+
+//===----------------------------------------------------------------------===//
+// Sums, products and quotients
+//===----------------------------------------------------------------------===//
+
+static Bounds multiply(Bounds a, Bounds b) {
+  double products[] = {a.low * b.low, a.low * b.high, a.high * b.low,
+                       a.high * b.high};
+  auto [low, high] = std::minmax_element(products, products + 4);
+  return {*low, *high};
+}
+
+/// A sum, difference or product of 64 bits; not 0 where it leaves them.
+using Arithmetic = int64_t (*)(int64_t, int64_t, int64_t &);
+
+// The extremes of a sum, difference or product, which are where the operands
+// have theirs: those of [-2, 3] * [-4, 5], -12 and 15, are among the four
+// products of the ends. Nothing where one of these leaves 64 bits.
+static IntRange combineEnds(FindIntegerRange operand, Arithmetic compute) {
+  IntegerRange a = operand(0), b = operand(1);
+  IntRange range;
+  for (int64_t left : {a.low, a.high})
+    for (int64_t right : {b.low, b.high}) {
+      int64_t result;
+      if (compute(left, right, result) != 0)
+        return std::nullopt;
+      range = unite(range.value_or(IntegerRange{result, result}),
+                    IntegerRange{result, result});
+    }
+  return range;
+}
+
+namespace {
+struct AddRange : Base<AddRange, AddOp> {
+  FloatRange inferRange(Operation *, Floats in) const {
+    return Bounds{in[0].low + in[1].low, in[0].high + in[1].high};
+  }
+  IntRange inferIntegerRange(Operation *, FindIntegerRange operand) const {
+    return combineEnds(operand, llvm::AddOverflow<int64_t>);
+  }
+};
+
+struct SubRange : Base<SubRange, SubOp> {
+  FloatRange inferRange(Operation *, Floats in) const {
+    return Bounds{in[0].low - in[1].high, in[0].high - in[1].low};
+  }
+  IntRange inferIntegerRange(Operation *, FindIntegerRange operand) const {
+    return combineEnds(operand, llvm::SubOverflow<int64_t>);
+  }
+};
+
+struct MulRange : Base<MulRange, MulOp> {
+  FloatRange inferRange(Operation *, Floats in) const {
+    return multiply(in[0], in[1]);
+  }
+  IntRange inferIntegerRange(Operation *, FindIntegerRange operand) const {
+    return combineEnds(operand, llvm::MulOverflow<int64_t>);
+  }
+  // A square is next to 1 where its factor is, and a product of values that
+  // gather at 1 or -1 where these are.
+  SmallVector<Value> listHandedOn(Operation *op) const {
+    auto gathersAtOne = [](Value factor) {
+      FloatRange ends = mpc::getSaturation(factor);
+      return ends && (ends->low == -1.0 || ends->high == 1.0);
+    };
+    SmallVector<Value> factors;
+    for (Value factor : op->getOperands())
+      if (op->getOperand(0) == op->getOperand(1) || gathersAtOne(factor))
+        factors.push_back(factor);
+    return factors;
+  }
+};
+
+struct DivRange : Base<DivRange, DivOp> {
+  // A divisor that data determines is of order 1 too, not near 0.
+  FloatRange inferRange(Operation *, Floats in) const {
+    Bounds by = in[1];
+    if (by.low > 0.0 || by.high < 0.0)
+      return multiply(in[0], {1.0 / by.high, 1.0 / by.low});
+    double magnitude = std::max(-by.low, by.high);
+    return multiply(in[0], {-1.0 / magnitude, 1.0 / magnitude});
+  }
+};
+
+struct ModRange : Base<ModRange, ModOp> {
+  // The remainder of a division by what is above 0.
+  IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
+    IntegerRange divisor = operand(1);
+    if (divisor.low <= 0)
+      return std::nullopt;
+    bool hasSign = cast<ModOp>(op).getFmod();
+    IntegerRange range{hasSign ? 1 - divisor.high : 0, divisor.high - 1};
+    if (hasSign && operand(0).low >= 0)
+      range.low = 0;
+    return range;
+  }
+};
+
+struct PowRange : Base<PowRange, PowOp> {
+  SmallVector<Value> listHandedOn(Operation *op) const {
+    return {op->getOperand(0)};
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Functions that hand on, but for a sign or a bound
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Of a function that hands on its one operand.
+template <typename Model, typename OpT>
+struct HandsOn : Base<Model, OpT> {
+  SmallVector<Value> listHandedOn(Operation *op) const {
+    return {op->getOperand(0)};
+  }
+};
+
+struct NegRange : HandsOn<NegRange, NegOp> {
+  FloatRange inferRange(Operation *, Floats in) const {
+    return Bounds{-in[0].high, -in[0].low};
+  }
+};
+
+struct AbsRange : HandsOn<AbsRange, AbsOp> {
+  FloatRange inferRange(Operation *, Floats in) const {
+    double low = std::abs(in[0].low), high = std::abs(in[0].high);
+    bool hasZero = in[0].low <= 0.0 && in[0].high >= 0.0;
+    return Bounds{hasZero ? 0.0 : std::min(low, high), std::max(low, high)};
+  }
+};
+
+struct ReluRange : HandsOn<ReluRange, ReluOp> {
+  FloatRange inferRange(Operation *, Floats in) const {
+    return Bounds{std::max(in[0].low, 0.0), std::max(in[0].high, 0.0)};
+  }
+};
+
+struct ClipRange : HandsOn<ClipRange, ClipOp> {
+  FloatRange inferRange(Operation *op, Floats in) const {
+    auto clip = cast<ClipOp>(op);
+    auto toDouble = [](std::optional<APFloat> bound, double otherwise) {
+      return bound ? bound->convertToDouble() : otherwise;
+    };
+    double low = toDouble(clip.getMin(), in[0].low);
+    double high = toDouble(clip.getMax(), in[0].high);
+    auto clamp = [&](double x) { return std::min(std::max(x, low), high); };
+    return Bounds{clamp(in[0].low), clamp(in[0].high)};
+  }
+};
+
+/// The larger or the smaller of two, which is monotonic in either.
+template <typename Model, typename OpT>
+struct ChoiceRange : Base<Model, OpT> {
+  FloatRange inferRange(Operation *, Floats in) const {
+    return Bounds{Model::choose(in[0].low, in[1].low),
+                  Model::choose(in[0].high, in[1].high)};
+  }
+  // The larger of a in [0, 5] and b in [3, 9] is in [3, 9], the smaller in
+  // [0, 5].
+  IntRange inferIntegerRange(Operation *, FindIntegerRange operand) const {
+    IntegerRange a = operand(0), b = operand(1);
+    return IntegerRange{Model::choose(a.low, b.low),
+                        Model::choose(a.high, b.high)};
+  }
+  SmallVector<Value> listHandedOn(Operation *op) const {
+    return SmallVector<Value>(op->getOperands());
+  }
+};
+
+struct MaximumRange : ChoiceRange<MaximumRange, MaximumOp> {
+  template <typename T>
+  static T choose(T a, T b) {
+    return std::max(a, b);
+  }
+};
+
+struct MinimumRange : ChoiceRange<MinimumRange, MinimumOp> {
+  template <typename T>
+  static T choose(T a, T b) {
+    return std::min(a, b);
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Functions that are flat at both ends
+//===----------------------------------------------------------------------===//
+
+namespace {
+template <typename OpT, int kLow, int kHigh>
+struct Flat : Base<Flat<OpT, kLow, kHigh>, OpT> {
+  FloatRange getSaturation(Operation *) const { return Bounds{kLow, kHigh}; }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Elements that stay, are chosen or are added up
+//===----------------------------------------------------------------------===//
+
+// The integers of operand 0, if it is of integers.
+static IntRange keepIntegers(Operation *op, FindIntegerRange operand) {
+  if (!isa<IntegerType>(elementOf(op->getOperand(0))))
+    return std::nullopt;
+  return operand(0);
+}
+
+// The range of a sum of at most `count` elements of operand 0, of fewer too: 0
+// to 9 of up to 4 elements give 0 to 36. Nothing where it overflows.
+static IntRange addUp(FindIntegerRange operand, int64_t count) {
+  IntegerRange range = operand(0), sum;
+  if (llvm::MulOverflow(std::min<int64_t>(range.low, 0), count, sum.low) ||
+      llvm::MulOverflow(std::max<int64_t>(range.high, 0), count, sum.high))
+    return std::nullopt;
+  return sum;
+}
+
+namespace {
+/// A move of elements, or a repetition of them.
+template <typename OpT>
+struct Moved : Base<Moved<OpT>, OpT> {
+  IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
+    return keepIntegers(op, operand);
+  }
+};
+
+/// Neither a change of type nor a choice of elements leaves their range; who
+/// asks drops a range that the type does not hold.
+template <typename OpT>
+struct Kept : Base<Kept<OpT>, OpT> {
+  FloatRange inferRange(Operation *, Floats in) const { return in[0]; }
+  IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
+    return keepIntegers(op, operand);
+  }
+};
+
+struct MeanRange : Base<MeanRange, ReduceMeanOp> {
+  FloatRange inferRange(Operation *, Floats in) const { return in[0]; }
+};
+
+struct PadRange : Base<PadRange, PadOp> {
+  // The value of the border is an element as others are.
+  FloatRange inferRange(Operation *op, Floats in) const {
+    double value = cast<PadOp>(op).getValue().convertToDouble();
+    return unite(in[0], {value, value});
+  }
+  // All types have 0 and infinities. Only of floats is there a range: of padded
+  // token IDs there is none.
+  bool holdsConstant(Operation *op) const {
+    auto pad = cast<PadOp>(op);
+    return isa<FloatType>(elementOf(pad.getResult())) &&
+           pad.getValue().isFiniteNonZero();
+  }
+};
+
+struct ConcatRange : Base<ConcatRange, ConcatOp> {
+  IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
+    IntegerRange range = operand(0);
+    for (unsigned i = 1; i < op->getNumOperands(); ++i)
+      range = unite(range, operand(i));
+    return range;
+  }
+};
+
+struct SelectRange : Base<SelectRange, SelectOp> {
+  // The condition is no float, so `in` holds the two choices alone.
+  FloatRange inferRange(Operation *, Floats in) const {
+    return unite(in[0], in[1]);
+  }
+  IntRange inferIntegerRange(Operation *, FindIntegerRange operand) const {
+    return unite(operand(1), operand(2));
+  }
+};
+
+/// What an index that names no element gives is 0.
+template <typename OpT>
+struct GatherRange : Base<GatherRange<OpT>, OpT> {
+  IntRange inferIntegerRange(Operation *, FindIntegerRange operand) const {
+    return unite(operand(0), {0, 0});
+  }
+};
+
+struct SumRange : Base<SumRange, ReduceSumOp> {
+  IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
+    int64_t results = typeOf(op->getResult(0)).getNumElements();
+    int64_t elements = typeOf(op->getOperand(0)).getNumElements();
+    return addUp(operand, results == 0 ? 0 : elements / results);
+  }
+};
+
+struct CumSumRange : Base<CumSumRange, CumSumOp> {
+  IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
+    return addUp(operand, typeOf(op->getResult(0)).getNumElements());
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Registration
+//===----------------------------------------------------------------------===//
+
+void mpc::attachRangeModels(MLIRContext &context) {
+  // Arithmetic.
+  AddOp::attachInterface<AddRange>(context);
+  SubOp::attachInterface<SubRange>(context);
+  MulOp::attachInterface<MulRange>(context);
+  DivOp::attachInterface<DivRange>(context);
+  ModOp::attachInterface<ModRange>(context);
+  PowOp::attachInterface<PowRange>(context);
+  NegOp::attachInterface<NegRange>(context);
+  AbsOp::attachInterface<AbsRange>(context);
+  ReluOp::attachInterface<ReluRange>(context);
+  ClipOp::attachInterface<ClipRange>(context);
+  MaximumOp::attachInterface<MaximumRange>(context);
+  MinimumOp::attachInterface<MinimumRange>(context);
+  // Functions that are flat at both ends, or at the turns of a wave.
+  TanhOp::attachInterface<Flat<TanhOp, -1, 1>>(context);
+  ErfOp::attachInterface<Flat<ErfOp, -1, 1>>(context);
+  CosOp::attachInterface<Flat<CosOp, -1, 1>>(context);
+  SinOp::attachInterface<Flat<SinOp, -1, 1>>(context);
+  SoftsignOp::attachInterface<Flat<SoftsignOp, -1, 1>>(context);
+  SigmoidOp::attachInterface<Flat<SigmoidOp, 0, 1>>(context);
+  HardSigmoidOp::attachInterface<Flat<HardSigmoidOp, 0, 1>>(context);
+  SoftmaxOp::attachInterface<Flat<SoftmaxOp, 0, 1>>(context);
+  // Elements that stay what they are.
+  ReshapeOp::attachInterface<Moved<ReshapeOp>>(context);
+  TransposeOp::attachInterface<Moved<TransposeOp>>(context);
+  ExpandOp::attachInterface<Moved<ExpandOp>>(context);
+  SliceOp::attachInterface<Moved<SliceOp>>(context);
+  PadOp::attachInterface<PadRange>(context);
+  ConcatOp::attachInterface<ConcatRange>(context);
+  SelectOp::attachInterface<SelectRange>(context);
+  mpc::CastOp::attachInterface<Kept<mpc::CastOp>>(context);
+  GatherOp::attachInterface<GatherRange<GatherOp>>(context);
+  GatherElementsOp::attachInterface<GatherRange<GatherElementsOp>>(context);
+  // Reductions.
+  ReduceMaxOp::attachInterface<Kept<ReduceMaxOp>>(context);
+  ReduceMeanOp::attachInterface<MeanRange>(context);
+  ReduceSumOp::attachInterface<SumRange>(context);
+  CumSumOp::attachInterface<CumSumRange>(context);
+}

@@ -1,0 +1,50 @@
+// What numbers an op's results can be.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_INTERFACES_RANGEOPINTERFACE_TD
+#define MPC_COMPILER_INTERFACES_RANGEOPINTERFACE_TD
+
+include "mlir/IR/OpBase.td"
+
+def RangeOpInterface : OpInterface<"RangeOpInterface"> {
+  let cppNamespace = "::mpc";
+  let description = [{
+    What follows from an op's formula about the numbers that it gives. An op that
+    does not say is one of which nothing is known, unless it moves elements: ask
+    the functions of RangeOpInterface.h, which answer for every op.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      The smallest interval that holds the result, from those of the operands
+      that are floats, in their order: x - y of x in [0, 1] and y in [2, 3] is in
+      [-3, -1]. Nothing where the result may leave any range that operands have.
+    }], "std::optional<::mpc::Bounds>", "inferRange",
+                    (ins "::llvm::ArrayRef<::mpc::Bounds>":$operands), [{}],
+                    [{ return ::mpc::inferMovedRange($_op, operands); }]>,
+    InterfaceMethod<[{
+      Whether the op itself has a constant that a low type may not hold, beside
+      its operands: a pad with the least float has one, a pad with 0 none.
+    }], "bool", "holdsConstant", (ins), [{}], [{ return false; }]>,
+    InterfaceMethod<[{
+      An interval that holds the integers of the result, from those of operands,
+      which `operand` finds by number; they must be of integers. The larger of
+      [0, 5] and [3, 9] is in [3, 9]. Nothing where 64 bits do not hold the ends.
+    }], "std::optional<::mpc::IntegerRange>", "inferIntegerRange",
+                    (ins "::mpc::FindIntegerRange":$operand), [{}],
+                    [{ return std::nullopt; }]>,
+    InterfaceMethod<[{
+      Between which two numbers the results gather, close to either, since the
+      function is flat there: -1 and 1 of a tanh and a sine, 0 and 1 of a
+      softmax. Nothing of a function that is flat nowhere, or not at both.
+    }], "std::optional<::mpc::Bounds>", "getSaturation", (ins), [{}],
+                    [{ return std::nullopt; }]>,
+    InterfaceMethod<[{
+      The operands from which the result gets its closeness to a constant: what
+      it hands on, but for a sign, and the factors of a power. Of 1 - t * t, for
+      example, which is 0 where t is close to 1, the product hands on t.
+    }], "::llvm::SmallVector<::mlir::Value>", "listHandedOn", (ins), [{}],
+                    [{ return ::mpc::listMoved($_op); }]>,
+  ];
+}
+
+#endif // MPC_COMPILER_INTERFACES_RANGEOPINTERFACE_TD

@@ -1,0 +1,36 @@
+// The parts that ops can take in kernels, and what messages call them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_INTERFACES_REGIONROLE_TD
+#define MPC_COMPILER_INTERFACES_REGIONROLE_TD
+
+include "mlir/IR/EnumAttr.td"
+
+def RegionRole : I32EnumAttr<"RegionRole", "what part an op can take in a kernel", [
+  // Known at compile time; costs nothing where it is a splat.
+  I32EnumAttrCase<"Constant", 0, "constant">,
+  // The result at an index depends only on the operands, broadcast by NumPy's
+  // rules, at that index, and on the index itself.
+  I32EnumAttrCase<"Elementwise", 1, "elementwise op">,
+  // Sums, means or maxima over axes: the hero of a row or column kernel.
+  I32EnumAttrCase<"Reduction", 2, "reduction">,
+  // Matrix products and convolutions: an epilogue can follow.
+  I32EnumAttrCase<"Contraction", 3, "contraction">,
+  // The same bytes under another shape; no kernel at all.
+  I32EnumAttrCase<"View", 4, "view">,
+  // Moves elements (transpose, concat, slice) without computing.
+  I32EnumAttrCase<"Movement", 5, "movement">,
+  // Sliding windows.
+  I32EnumAttrCase<"Window", 6, "window">,
+  // Writes elements to places that indices name.
+  I32EnumAttrCase<"Scatter", 7, "scatter">,
+  // Each element depends on those before it along an axis.
+  I32EnumAttrCase<"Cumulative", 8, "cumulative sum">,
+  // Decomposed into the others by the Fusion stage.
+  I32EnumAttrCase<"Composite", 9, "composite op">,
+]> {
+  let cppNamespace = "::mpc";
+  let genSpecializedAttr = 0;
+}
+
+#endif // MPC_COMPILER_INTERFACES_REGIONROLE_TD
