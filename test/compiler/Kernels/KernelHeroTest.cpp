@@ -15,7 +15,7 @@ namespace {
 SmallVector<KernelKind>
 findKinds(llvm::function_ref<bool(const KernelHero &)> holds) {
   SmallVector<KernelKind> kinds;
-  for (uint32_t i = 0; i <= getMaxEnumValForKernelKind(); ++i)
+  for (size_t i = 0; i < std::size(Words<KernelKind>::list); ++i)
     if (auto kind = static_cast<KernelKind>(i); holds(KernelHero::get(kind)))
       kinds.push_back(kind);
   return kinds;
@@ -31,7 +31,7 @@ public:
     module = parseSourceString<ModuleOp>(
         "func.func @k(%x: tensor<8x8x64xf32>, %w: tensor<64x64xf32>) -> "
         "tensor<8x8x64xf32> attributes {mpc.kernel = #mpc.kernel<" +
-            stringify(kind).str() + ">} {\n" + body +
+            std::string(stringify(kind)) + ">} {\n" + body +
             "\nreturn %r : tensor<8x8x64xf32>\n}",
         &context);
   }
