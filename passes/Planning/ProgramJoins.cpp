@@ -13,7 +13,7 @@ using namespace mpc;
 // calls.
 static ConcatOp findJoin(func::CallOp call, const SymbolTable &symbols) {
   auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
-  if (!kernel)
+  if (!kernel || !getKernelKind(kernel))
     return {};
   auto join = dyn_cast<ConcatOp>(kernel.getBody().front().front());
   if (!join || join->getNextNode() != kernel.getBody().front().getTerminator())
