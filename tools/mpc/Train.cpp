@@ -20,6 +20,7 @@
 #include "tools/mpc/Progress.h"
 #include "tools/mpc/ReleasedMemory.h"
 #include "tools/mpc/SampleBatch.h"
+#include "tools/mpc/ScheduleFlags.h"
 #include "tools/mpc/TrainReport.h"
 #include "tools/mpc/TrainedModel.h"
 #include "tools/mpc/Validators.h"
@@ -39,7 +40,7 @@ struct TrainCommand {
   double valSplit = 0;
   TrainOptions train;
   LoopFlags loop;
-  std::string scheduler = "constant";
+  ScheduleFlags schedule;
   std::string lastBatch = "drop";
   bool noShuffle = false;
   TrainedModelOptions trained;
@@ -115,15 +116,10 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
 
 // Translates flags into what the loop takes, such as "step:10" into a schedule.
 static ExitCode finishOptions(TrainCommand &command) {
-  Schedule &schedule = command.train.schedule;
-  if (Status status = parseSchedule(command.scheduler, schedule); !status.ok())
-    return reportError(ExitCode::Usage, "--lr-scheduler: " + status.message());
-  // Flags that do not go together.
-  if (schedule.kind == ScheduleKind::OneCycle &&
-      (schedule.warmupSteps > 0 || schedule.minLearningRate > 0))
-    return reportError(ExitCode::Usage,
-                       "--warmup-steps and --min-lr have no effect on "
-                       "one-cycle, which has a warmup and an end of its own");
+  if (ExitCode code = resolve(command.schedule, command.train.schedule);
+      code != ExitCode::Done)
+    return code;
+  // What the loop has as words and negations.
   command.train.lastBatch =
       command.lastBatch == "keep" ? LastBatch::Keep : LastBatch::Drop;
   command.train.shuffle = !command.noShuffle;
@@ -131,6 +127,7 @@ static ExitCode finishOptions(TrainCommand &command) {
   if (ExitCode code = readMetricFlags(command.train.evalMetrics);
       code != ExitCode::Done)
     return code;
+  // What only evaluations have, and the one place that their samples are from.
   if (!command.train.evalMetrics.empty() && command.valData.empty() &&
       command.valSplit == 0)
     return reportError(ExitCode::Usage,
@@ -490,32 +487,6 @@ static void addLoopOptions(CLI::App &app, TrainOptions &train) {
       ->capture_default_str();
 }
 
-static void addScheduleOptions(CLI::App &app, TrainCommand &command) {
-  Schedule &schedule = command.train.schedule;
-  // Where the rate begins, how it goes on, and where it ends.
-  app.add_option("--lr", schedule.learningRate, "learning rate")
-      ->check(nonNegativeNumber())
-      ->capture_default_str();
-  app.add_option(
-         "--lr-scheduler", command.scheduler,
-         "how the learning rate goes to --min-lr: constant, linear, "
-         "cosine, step:SIZE[:GAMMA] (by a factor of GAMMA, 0.1 unless "
-         "given, every SIZE steps), one-cycle (PyTorch's OneCycleLR, of which "
-         "--lr is the greatest), or plateau[:FACTOR[:PATIENCE[:METRIC]]] "
-         "(PyTorch's ReduceLROnPlateau: by a factor of FACTOR, 0.1, after more "
-         "than PATIENCE, 10, evaluations without a better METRIC, loss)")
-      ->type_name("SCHEDULE")
-      ->capture_default_str();
-  app.add_option("--min-lr", schedule.minLearningRate,
-                 "learning rate at the end of --lr-scheduler")
-      ->check(nonNegativeNumber())
-      ->capture_default_str();
-  app.add_option("--warmup-steps", schedule.warmupSteps,
-                 "steps over which the learning rate rises")
-      ->transform(wholeNumber(int64_t(0)))
-      ->capture_default_str();
-}
-
 static void addOutputOptions(CLI::App &app, TrainCommand &command) {
   // What has been trained.
   app.add_option("-o,--output", command.trained.output,
@@ -589,7 +560,7 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   // In the order of --help: model, data, schedule, loop, results, log, device.
   addCompileOptions(*app, command->compile);
   addDataOptions(*app, *command);
-  addScheduleOptions(*app, *command);
+  addScheduleFlags(*app, command->schedule, command->train.schedule);
   addLoopOptions(*app, command->train);
   addLoopFlags(*app, command->loop, command->train);
   addOutputOptions(*app, *command);

@@ -28,7 +28,8 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
         getFusedOps(),          getScanOps(),
         getFusedAttentionOps(), getGroupQueryOps(),
         getRoiPoolingOps(),     getLinearAttentionOps(),
-        getAtenOps(),           getDenseLossOps()})
+        getAtenOps(),           getDenseLossOps(),
+        getPowerOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // others are there for another entry's builder
         all.push_back(entry);

@@ -34,6 +34,7 @@ llvm::ArrayRef<OpEntry> getIndexedOps();
 llvm::ArrayRef<OpEntry> getOverlayOps();
 llvm::ArrayRef<OpEntry> getPoolingOps();
 llvm::ArrayRef<OpEntry> getPositionOps();
+llvm::ArrayRef<OpEntry> getPowerOps();
 llvm::ArrayRef<OpEntry> getGridOps();
 llvm::ArrayRef<OpEntry> getRoiPoolingOps();
 llvm::ArrayRef<OpEntry> getSampledOps();
