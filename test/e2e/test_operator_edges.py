@@ -273,9 +273,11 @@ def test_distance_of_points_from_themselves_has_no_slope(tmp_path):
     np.testing.assert_allclose(trained["w"], w - gradient, rtol=1e-7)
 
 
-def test_distance_of_many_points_from_themselves_has_no_slope(tmp_path):
-    """torch.cdist(h, h) of more than 25 points as the older exporter writes it, by
-    a product of matrices; whole numbers make distances of exactly 0."""
+@pytest.mark.parametrize("bound", ["Max", "Clip"])
+def test_distance_of_many_points_from_themselves_has_no_slope(bound, tmp_path):
+    """torch.cdist(h, h) of more than 25 points as the older exporter (Max) and the
+    newer one (Clip) write it, by a product of matrices; whole numbers make
+    distances of exactly 0."""
     random = np.random.default_rng(0)
     x = random.integers(-4, 5, size=(30, 3)).astype(np.float64)
     x[1] = x[0]
@@ -297,7 +299,7 @@ def test_distance_of_many_points_from_themselves_has_no_slope(tmp_path):
             helper.make_node("Concat", ["h", "ones", "sizes"], ["b"], axis=-1),
             helper.make_node("Transpose", ["b"], ["c"], perm=[1, 0]),
             helper.make_node("MatMul", ["a", "c"], ["product"]),
-            helper.make_node("Max", ["product", "zero"], ["sums"]),
+            helper.make_node(bound, ["product", "zero"], ["sums"]),
             helper.make_node("Sqrt", ["sums"], ["distances"]),
             helper.make_node("ReduceMean", ["distances"], ["loss"], keepdims=0),
         ],
@@ -327,6 +329,35 @@ def test_distance_of_many_points_from_themselves_has_no_slope(tmp_path):
     slopes = np.where(same, 0, 1 / np.where(same, 1, distances)) / 900
     gradient = x.T @ (2 * (slopes[:, :, None] * apart).sum(1))
     np.testing.assert_allclose(trained["w"], w - gradient, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("bound", ["Max", "Clip"])
+def test_root_of_another_product_has_an_infinite_slope_at_zero(bound, tmp_path):
+    """A product of three joined parts that are no distance's: PyTorch's gradient
+    is NaN there, and so is this one."""
+    model = mpctest.make_model(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["h"]),
+            helper.make_node("Concat", ["h", "h", "h"], ["a"], axis=-1),
+            helper.make_node("MatMul", ["a", "c"], ["product"]),
+            helper.make_node(bound, ["product", "zero"], ["sums"]),
+            helper.make_node("Sqrt", ["sums"], ["roots"]),
+            helper.make_node("ReduceMean", ["roots"], ["loss"], keepdims=0),
+        ],
+        {"x": (np.float64, (4, 3))},
+        {"loss": (np.float64, [])},
+        {"w": np.ones((3, 2)), "c": np.zeros((6, 2)), "zero": np.array(0.0)},
+        17,
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    np.savez(tmp_path / "data.npz", x=np.ones((4, 3)))
+    process = mpctest.mpc(
+        *("train", tmp_path / "model.onnx", "--data", tmp_path / "data.npz"),
+        *("--loss", "output:loss", "--batch-size", "4", "--max-steps", "1"),
+        *("--lr", "1", "--optimizer", "sgd", "--precision", "64-true"),
+        *("--output", tmp_path / "trained.onnx"),
+    )
+    assert process.returncode == 7, process.stderr
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

@@ -84,17 +84,31 @@ static bool isRootOfDistance(Value sum, Value exponent) {
          std::abs(*number - 1 / (2 + 1e-6)) < 1e-7;
 }
 
-// Whether `value` are squares of distances as that exporter writes them for
-// more points: max(0, [-2 a, |a|^2, 1] [b, 1, |b|^2]^T), in which each point
-// has three parts.
+// What is bounded to 0 from below in `value`: by Max, as PyTorch's older
+// exporter writes it, or by Clip, as the newer one does. Null where nothing is.
+static Value findBoundedByZero(Value value) {
+  if (auto clip = value.getDefiningOp<ClipOp>())
+    if (clip.getMin() && clip.getMin()->isZero() && !clip.getMax())
+      return clip.getInput();
+  auto maximum = value.getDefiningOp<MaximumOp>();
+  return maximum && getConstantNumber(maximum.getRhs()) == 0.0
+             ? maximum.getLhs()
+             : Value();
+}
+
+// Whether `value` are squares of distances as the exporters write them for more
+// points: max(0, [-2 a, |a|^2, 1] [b, 1, |b|^2]^T), in which each point has
+// three parts.
 static bool areSquaredDistances(Value value) {
-  auto bounded = value.getDefiningOp<MaximumOp>();
-  if (!bounded || getConstantNumber(bounded.getRhs()) != 0.0)
-    return false;
-  auto product = bounded.getLhs().getDefiningOp<MatMulOp>();
+  Value bounded = findBoundedByZero(value);
+  auto product = bounded ? bounded.getDefiningOp<MatMulOp>() : MatMulOp();
   auto points =
       product ? product.getLhs().getDefiningOp<ConcatOp>() : ConcatOp();
-  return points && points.getInputs().size() == 3;
+  auto isNumber = [&](Value part) {
+    return shapeOf(part)[points.getAxis()] == 1;
+  };
+  return points && points.getInputs().size() == 3 &&
+         llvm::all_of(points.getInputs().drop_front(), isNumber);
 }
 
 // The root of squared distances, whose slope at a distance of 0, as of each
