@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -151,14 +152,18 @@ static std::vector<StoredFile> listFiles(llvm::StringRef folder) {
 }
 
 // Whether nobody has looked for `interval` seconds. If so, the time is noted,
-// so that others need not look.
+// so that others need not look. A time to come is no time: a clock that was
+// ahead for an hour would stop pruning for good.
 static bool isTimeToPrune(llvm::StringRef folder, int64_t interval) {
   llvm::SmallString<128> path(folder);
   llvm::sys::path::append(path, "llvmcache.timestamp");
+  const std::time_t now = std::time(nullptr);
   struct stat status;
-  bool isKnown = ::stat(path.c_str(), &status) == 0;
-  if (isKnown && std::time(nullptr) - status.st_mtime < interval)
+  bool isKnown = ::lstat(path.c_str(), &status) == 0 && status.st_mtime <= now;
+  if (isKnown && now - status.st_mtime < interval)
     return false;
+  // A new file, for to write to a link would empty what it names.
+  ::unlink(path.c_str());
   std::error_code error;
   llvm::raw_fd_ostream(path, error);
   return !error;

@@ -11,10 +11,12 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdlib>
+#include <ctime>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace mpc;
 namespace fs = llvm::sys::fs;
@@ -169,6 +171,32 @@ TEST_F(Cache, IsNotLookedAtTwiceInAnInterval) {
 }
 
 // Each removes what it has seen, whatever of it the other has removed before.
+TEST_F(Cache, IsLookedAtWhenTheLastTimeIsStillToCome) {
+  CodeCache cache = open();
+  cache.prune(/*maxBytes=*/0, /*interval=*/0);
+  const std::string timestamp = (folder + "/llvmcache.timestamp").str();
+  const timespec tomorrow{std::time(nullptr) + 86400, 0};
+  const timespec times[] = {tomorrow, tomorrow};
+  ASSERT_EQ(utimensat(AT_FDCWD, timestamp.c_str(), times, 0), 0);
+  fill(cache, 1);
+  cache.prune(/*maxBytes=*/0, /*interval=*/3600);
+  EXPECT_TRUE(listFiles().empty());
+}
+
+TEST_F(Cache, WritesToNoFileThatALinkNames) {
+  CodeCache cache = open();
+  const std::string other = (folder + "/other").str();
+  std::error_code error;
+  llvm::raw_fd_ostream(other, error) << "data";
+  ASSERT_EQ(
+      symlink(other.c_str(), (folder + "/llvmcache.timestamp").str().c_str()),
+      0);
+  cache.prune(/*maxBytes=*/0, /*interval=*/0);
+  uint64_t bytes = 0;
+  ASSERT_FALSE(fs::file_size(other, bytes));
+  EXPECT_EQ(bytes, 4u);
+}
+
 TEST_F(Cache, IsPrunedByTwoAtOnce) {
   CodeCache cache = open();
   uint64_t block = fill(cache, 400);
