@@ -11,21 +11,19 @@
 using namespace mlir;
 using namespace mpc;
 
-static ArrayRef<int64_t> getShapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
 std::optional<SampleAxis> mpc::followBroadcastSamples(Operation *op,
                                                       OperandSamples operands) {
   std::optional<SampleAxis> result;
-  ArrayRef<int64_t> shape = getShapeOf(op->getResult(0));
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(op->getResult(0).getType()).getShape();
   for (auto [operand, place] : llvm::zip_equal(op->getOperands(), operands)) {
     if (!place)
       continue;
     // Axes align from the last one.
     SampleAxis own = *place;
-    int64_t extent = getShapeOf(operand)[own.axis];
-    own.axis += shape.size() - getShapeOf(operand).size();
+    auto type = cast<RankedTensorType>(operand.getType());
+    int64_t extent = type.getShape()[own.axis];
+    own.axis += static_cast<int64_t>(shape.size()) - type.getRank();
     if (shape[own.axis] != extent || (result && !(*result == own)))
       return std::nullopt;
     result = own;

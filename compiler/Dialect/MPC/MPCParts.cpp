@@ -12,14 +12,14 @@ using namespace mlir;
 using namespace mpc;
 
 using List = SmallVector<int64_t>;
-using Axes = std::optional<List>;
+using PartedAxes = std::optional<List>;
 
 template <typename Model, typename OpT>
-using Base = PartsOpInterface::ExternalModel<Model, OpT>;
+using PartsBase = PartsOpInterface::ExternalModel<Model, OpT>;
 
 // Of an op for which parts of a result need the same parts of every operand.
-static Axes sameIf(Operation *op, int64_t axis, bool holds) {
-  return holds ? Axes(List(op->getNumOperands(), axis)) : std::nullopt;
+static PartedAxes sameIf(Operation *op, int64_t axis, bool holds) {
+  return holds ? PartedAxes(List(op->getNumOperands(), axis)) : std::nullopt;
 }
 
 //===----------------------------------------------------------------------===//
@@ -29,8 +29,8 @@ static Axes sameIf(Operation *op, int64_t axis, bool holds) {
 namespace {
 /// Along an axis of batches as elementwise ops, along rows of the result along
 /// those of the left operand, along columns those of the right.
-struct MatMulParts : Base<MatMulParts, MatMulOp> {
-  Axes findPartedAxes(Operation *op, int64_t axis) const {
+struct MatMulParts : PartsBase<MatMulParts, MatMulOp> {
+  PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
     auto product = cast<MatMulOp>(op);
     int64_t rank = typeOf(product.getOutput()).getRank();
     int64_t left = typeOf(product.getLhs()).getRank();
@@ -45,8 +45,8 @@ struct MatMulParts : Base<MatMulParts, MatMulOp> {
 
 /// The axis of the operand that a reduction keeps as that of the result.
 template <typename OpT>
-struct ReductionParts : Base<ReductionParts<OpT>, OpT> {
-  Axes findPartedAxes(Operation *op, int64_t axis) const {
+struct ReductionParts : PartsBase<ReductionParts<OpT>, OpT> {
+  PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
     auto reduction = cast<OpT>(op);
     if (reduction.getParts())
       return std::nullopt;
@@ -55,7 +55,7 @@ struct ReductionParts : Base<ReductionParts<OpT>, OpT> {
       bool isReduced = llvm::is_contained(reduction.getAxes(), i);
       bool isKept = !isReduced || reduction.getKeepdims();
       if (isKept && kept++ == axis)
-        return isReduced ? std::nullopt : Axes(List{i});
+        return isReduced ? std::nullopt : PartedAxes(List{i});
     }
     return std::nullopt;
   }
@@ -63,8 +63,8 @@ struct ReductionParts : Base<ReductionParts<OpT>, OpT> {
 
 /// A softmax needs whole rows: no parts along its axis.
 template <typename OpT>
-struct SoftmaxParts : Base<SoftmaxParts<OpT>, OpT> {
-  Axes findPartedAxes(Operation *op, int64_t axis) const {
+struct SoftmaxParts : PartsBase<SoftmaxParts<OpT>, OpT> {
+  PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
     return sameIf(op, axis,
                   static_cast<int64_t>(cast<OpT>(op).getAxis()) != axis);
   }
@@ -86,8 +86,8 @@ static bool hasAll(SliceOp op, int64_t axis) {
 namespace {
 /// The axis of the operand that becomes that of the result: as many elements
 /// lie in front of it. Of [6, 4] reshaped to [2, 3, 4], axis 2 is axis 1.
-struct ReshapeParts : Base<ReshapeParts, ReshapeOp> {
-  Axes findPartedAxes(Operation *op, int64_t axis) const {
+struct ReshapeParts : PartsBase<ReshapeParts, ReshapeOp> {
+  PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
     auto reshape = cast<ReshapeOp>(op);
     auto countBefore = [](Value value, int64_t end) {
       return ShapedType::getNumElements(shapeOf(value).take_front(end));
@@ -101,15 +101,15 @@ struct ReshapeParts : Base<ReshapeParts, ReshapeOp> {
   }
 };
 
-struct TransposeParts : Base<TransposeParts, TransposeOp> {
-  Axes findPartedAxes(Operation *op, int64_t axis) const {
+struct TransposeParts : PartsBase<TransposeParts, TransposeOp> {
+  PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
     return List{cast<TransposeOp>(op).getPerm()[axis]};
   }
 };
 
 /// Along an axis that the slice takes all of.
-struct SliceParts : Base<SliceParts, SliceOp> {
-  Axes findPartedAxes(Operation *op, int64_t axis) const {
+struct SliceParts : PartsBase<SliceParts, SliceOp> {
+  PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
     return sameIf(op, axis, hasAll(cast<SliceOp>(op), axis));
   }
   // A slice of a part has a part's size.
@@ -124,8 +124,8 @@ struct SliceParts : Base<SliceParts, SliceOp> {
 };
 
 /// Along another axis than that of the join.
-struct ConcatParts : Base<ConcatParts, ConcatOp> {
-  Axes findPartedAxes(Operation *op, int64_t axis) const {
+struct ConcatParts : PartsBase<ConcatParts, ConcatOp> {
+  PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
     return sameIf(op, axis,
                   static_cast<int64_t>(cast<ConcatOp>(op).getAxis()) != axis);
   }
@@ -145,8 +145,8 @@ static int64_t getElementsPerPart(DropoutOp op, int64_t axis, int64_t count) {
 }
 
 namespace {
-struct DropoutParts : Base<DropoutParts, DropoutOp> {
-  Axes findPartedAxes(Operation *op, int64_t axis) const {
+struct DropoutParts : PartsBase<DropoutParts, DropoutOp> {
+  PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
     return findAlignedAxes(op, axis);
   }
   bool allowsParts(Operation *op, int64_t axis, int64_t count) const {
@@ -181,17 +181,12 @@ struct DropoutParts : Base<DropoutParts, DropoutOp> {
 // Registration
 //===----------------------------------------------------------------------===//
 
-template <template <typename> class Model, typename... OpTs>
-static void attach(MLIRContext &context) {
-  (OpTs::template attachInterface<Model<OpTs>>(context), ...);
-}
-
 void mpc::attachPartsModels(MLIRContext &context) {
   MatMulOp::attachInterface<MatMulParts>(context);
-  attach<ReductionParts, ReduceMeanOp, ReduceSumOp, ReduceMaxOp, ReduceProdOp>(
-      context);
-  attach<SoftmaxParts, SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp,
-         LogSoftmaxGradOp>(context);
+  attachEach<ReductionParts, ReduceMeanOp, ReduceSumOp, ReduceMaxOp,
+             ReduceProdOp>(context);
+  attachEach<SoftmaxParts, SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp,
+             LogSoftmaxGradOp>(context);
   ReshapeOp::attachInterface<ReshapeParts>(context);
   TransposeOp::attachInterface<TransposeParts>(context);
   SliceOp::attachInterface<SliceParts>(context);

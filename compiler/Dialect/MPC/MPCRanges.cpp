@@ -19,7 +19,7 @@ using IntRange = std::optional<IntegerRange>;
 using Floats = ArrayRef<Bounds>;
 
 template <typename Model, typename OpT>
-using Base = RangeOpInterface::ExternalModel<Model, OpT>;
+using RangeBase = RangeOpInterface::ExternalModel<Model, OpT>;
 
 //===----------------------------------------------------------------------===//
 // Sums, products and quotients
@@ -53,7 +53,7 @@ static IntRange combineEnds(FindIntegerRange operand, Arithmetic compute) {
 }
 
 namespace {
-struct AddRange : Base<AddRange, AddOp> {
+struct AddRange : RangeBase<AddRange, AddOp> {
   FloatRange inferRange(Operation *, Floats in) const {
     return Bounds{in[0].low + in[1].low, in[0].high + in[1].high};
   }
@@ -62,7 +62,7 @@ struct AddRange : Base<AddRange, AddOp> {
   }
 };
 
-struct SubRange : Base<SubRange, SubOp> {
+struct SubRange : RangeBase<SubRange, SubOp> {
   FloatRange inferRange(Operation *, Floats in) const {
     return Bounds{in[0].low - in[1].high, in[0].high - in[1].low};
   }
@@ -71,7 +71,7 @@ struct SubRange : Base<SubRange, SubOp> {
   }
 };
 
-struct MulRange : Base<MulRange, MulOp> {
+struct MulRange : RangeBase<MulRange, MulOp> {
   FloatRange inferRange(Operation *, Floats in) const {
     return multiply(in[0], in[1]);
   }
@@ -93,7 +93,7 @@ struct MulRange : Base<MulRange, MulOp> {
   }
 };
 
-struct DivRange : Base<DivRange, DivOp> {
+struct DivRange : RangeBase<DivRange, DivOp> {
   // A divisor that data determines is of order 1 too, not near 0.
   FloatRange inferRange(Operation *, Floats in) const {
     Bounds by = in[1];
@@ -104,7 +104,7 @@ struct DivRange : Base<DivRange, DivOp> {
   }
 };
 
-struct ModRange : Base<ModRange, ModOp> {
+struct ModRange : RangeBase<ModRange, ModOp> {
   // The remainder of a division by what is above 0.
   IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
     IntegerRange divisor = operand(1);
@@ -118,7 +118,7 @@ struct ModRange : Base<ModRange, ModOp> {
   }
 };
 
-struct PowRange : Base<PowRange, PowOp> {
+struct PowRange : RangeBase<PowRange, PowOp> {
   SmallVector<Value> listHandedOn(Operation *op) const {
     return {op->getOperand(0)};
   }
@@ -132,7 +132,7 @@ struct PowRange : Base<PowRange, PowOp> {
 namespace {
 /// Of a function that hands on its one operand.
 template <typename Model, typename OpT>
-struct HandsOn : Base<Model, OpT> {
+struct HandsOn : RangeBase<Model, OpT> {
   SmallVector<Value> listHandedOn(Operation *op) const {
     return {op->getOperand(0)};
   }
@@ -173,7 +173,7 @@ struct ClipRange : HandsOn<ClipRange, ClipOp> {
 
 /// The larger or the smaller of two, which is monotonic in either.
 template <typename Model, typename OpT>
-struct ChoiceRange : Base<Model, OpT> {
+struct ChoiceRange : RangeBase<Model, OpT> {
   FloatRange inferRange(Operation *, Floats in) const {
     return Bounds{Model::choose(in[0].low, in[1].low),
                   Model::choose(in[0].high, in[1].high)};
@@ -211,7 +211,7 @@ struct MinimumRange : ChoiceRange<MinimumRange, MinimumOp> {
 
 namespace {
 template <typename OpT, int kLow, int kHigh>
-struct Flat : Base<Flat<OpT, kLow, kHigh>, OpT> {
+struct Flat : RangeBase<Flat<OpT, kLow, kHigh>, OpT> {
   FloatRange getSaturation(Operation *) const { return Bounds{kLow, kHigh}; }
 };
 } // namespace
@@ -240,7 +240,7 @@ static IntRange addUp(FindIntegerRange operand, int64_t count) {
 namespace {
 /// A move of elements, or a repetition of them.
 template <typename OpT>
-struct Moved : Base<Moved<OpT>, OpT> {
+struct Moved : RangeBase<Moved<OpT>, OpT> {
   IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
     return keepIntegers(op, operand);
   }
@@ -249,18 +249,18 @@ struct Moved : Base<Moved<OpT>, OpT> {
 /// Neither a change of type nor a choice of elements leaves their range; who
 /// asks drops a range that the type does not hold.
 template <typename OpT>
-struct Kept : Base<Kept<OpT>, OpT> {
+struct Kept : RangeBase<Kept<OpT>, OpT> {
   FloatRange inferRange(Operation *, Floats in) const { return in[0]; }
   IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
     return keepIntegers(op, operand);
   }
 };
 
-struct MeanRange : Base<MeanRange, ReduceMeanOp> {
+struct MeanRange : RangeBase<MeanRange, ReduceMeanOp> {
   FloatRange inferRange(Operation *, Floats in) const { return in[0]; }
 };
 
-struct PadRange : Base<PadRange, PadOp> {
+struct PadRange : RangeBase<PadRange, PadOp> {
   // The value of the border is an element as others are.
   FloatRange inferRange(Operation *op, Floats in) const {
     double value = cast<PadOp>(op).getValue().convertToDouble();
@@ -275,7 +275,7 @@ struct PadRange : Base<PadRange, PadOp> {
   }
 };
 
-struct ConcatRange : Base<ConcatRange, ConcatOp> {
+struct ConcatRange : RangeBase<ConcatRange, ConcatOp> {
   IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
     IntegerRange range = operand(0);
     for (unsigned i = 1; i < op->getNumOperands(); ++i)
@@ -284,7 +284,7 @@ struct ConcatRange : Base<ConcatRange, ConcatOp> {
   }
 };
 
-struct SelectRange : Base<SelectRange, SelectOp> {
+struct SelectRange : RangeBase<SelectRange, SelectOp> {
   // The condition is no float, so `in` holds the two choices alone.
   FloatRange inferRange(Operation *, Floats in) const {
     return unite(in[0], in[1]);
@@ -296,13 +296,13 @@ struct SelectRange : Base<SelectRange, SelectOp> {
 
 /// What an index that names no element gives is 0.
 template <typename OpT>
-struct GatherRange : Base<GatherRange<OpT>, OpT> {
+struct GatherRange : RangeBase<GatherRange<OpT>, OpT> {
   IntRange inferIntegerRange(Operation *, FindIntegerRange operand) const {
     return unite(operand(0), {0, 0});
   }
 };
 
-struct SumRange : Base<SumRange, ReduceSumOp> {
+struct SumRange : RangeBase<SumRange, ReduceSumOp> {
   IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
     int64_t results = typeOf(op->getResult(0)).getNumElements();
     int64_t elements = typeOf(op->getOperand(0)).getNumElements();
@@ -310,7 +310,7 @@ struct SumRange : Base<SumRange, ReduceSumOp> {
   }
 };
 
-struct CumSumRange : Base<CumSumRange, CumSumOp> {
+struct CumSumRange : RangeBase<CumSumRange, CumSumOp> {
   IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
     return addUp(operand, typeOf(op->getResult(0)).getNumElements());
   }

@@ -14,7 +14,7 @@ using namespace mpc;
 using Samples = std::optional<SampleAxis>;
 
 template <typename Model, typename OpT>
-using Base = SampleAxisOpInterface::ExternalModel<Model, OpT>;
+using SamplesBase = SampleAxisOpInterface::ExternalModel<Model, OpT>;
 
 //===----------------------------------------------------------------------===//
 // Views and moves
@@ -22,7 +22,7 @@ using Base = SampleAxisOpInterface::ExternalModel<Model, OpT>;
 
 namespace {
 /// The order of elements stays, so as many lie outside the samples as before.
-struct ReshapeSamples : Base<ReshapeSamples, ReshapeOp> {
+struct ReshapeSamples : SamplesBase<ReshapeSamples, ReshapeOp> {
   Samples followSamples(Operation *op, OperandSamples operands,
                         int64_t batch) const {
     Samples place = operands.front();
@@ -48,7 +48,7 @@ struct ReshapeSamples : Base<ReshapeSamples, ReshapeOp> {
   }
 };
 
-struct TransposeSamples : Base<TransposeSamples, TransposeOp> {
+struct TransposeSamples : SamplesBase<TransposeSamples, TransposeOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     Samples place = operands.front();
     ArrayRef<int64_t> perm = cast<TransposeOp>(op).getPerm();
@@ -59,7 +59,7 @@ struct TransposeSamples : Base<TransposeSamples, TransposeOp> {
 };
 
 /// The axes of the indices stand where the axis of the data was that they name.
-struct GatherSamples : Base<GatherSamples, GatherOp> {
+struct GatherSamples : SamplesBase<GatherSamples, GatherOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     auto gather = cast<GatherOp>(op);
     const int64_t axis = gather.getAxis(), batchAxes = gather.getBatchDims();
@@ -87,7 +87,7 @@ struct GatherSamples : Base<GatherSamples, GatherOp> {
 namespace {
 /// Every axis stays.
 template <typename OpT>
-struct SamplesStay : Base<SamplesStay<OpT>, OpT> {
+struct SamplesStay : SamplesBase<SamplesStay<OpT>, OpT> {
   Samples followSamples(Operation *, OperandSamples operands, int64_t) const {
     return operands.front();
   }
@@ -95,7 +95,7 @@ struct SamplesStay : Base<SamplesStay<OpT>, OpT> {
 
 /// Every axis stays that is not normalised.
 template <typename OpT>
-struct NormSamples : Base<NormSamples<OpT>, OpT> {
+struct NormSamples : SamplesBase<NormSamples<OpT>, OpT> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     Samples place = operands.front();
     bool isMixed =
@@ -104,7 +104,7 @@ struct NormSamples : Base<NormSamples<OpT>, OpT> {
   }
 };
 
-struct StopGradientSamples : Base<StopGradientSamples, StopGradientOp> {
+struct StopGradientSamples : SamplesBase<StopGradientSamples, StopGradientOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     return followBroadcastSamples(op, operands);
   }
@@ -117,7 +117,7 @@ struct StopGradientSamples : Base<StopGradientSamples, StopGradientOp> {
 
 namespace {
 /// Each matrix of the leading axes is an attention by itself.
-struct AttentionSamples : Base<AttentionSamples, AttentionOp> {
+struct AttentionSamples : SamplesBase<AttentionSamples, AttentionOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     Samples query = operands.front();
     int64_t rank = typeOf(op->getOperand(0)).getRank();
@@ -137,7 +137,7 @@ struct AttentionSamples : Base<AttentionSamples, AttentionOp> {
 };
 
 /// Rows, or one matrix for each sample; not columns of the left matrix.
-struct MatMulSamples : Base<MatMulSamples, MatMulOp> {
+struct MatMulSamples : SamplesBase<MatMulSamples, MatMulOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     auto matmul = cast<MatMulOp>(op);
     Samples place = operands.front();
@@ -150,7 +150,7 @@ struct MatMulSamples : Base<MatMulSamples, MatMulOp> {
 };
 
 /// Rows of the left matrix are samples.
-struct GemmSamples : Base<GemmSamples, GemmOp> {
+struct GemmSamples : SamplesBase<GemmSamples, GemmOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     Samples place = operands.front();
     bool isRow = place && place->axis == 0 && !cast<GemmOp>(op).getTransA();
@@ -159,7 +159,7 @@ struct GemmSamples : Base<GemmSamples, GemmOp> {
 };
 
 /// Images lie along axis 0 of input and output.
-struct ConvSamples : Base<ConvSamples, ConvOp> {
+struct ConvSamples : SamplesBase<ConvSamples, ConvOp> {
   Samples followSamples(Operation *, OperandSamples operands, int64_t) const {
     Samples place = operands.front();
     return place && place->axis == 0 ? place : Samples();
@@ -171,18 +171,13 @@ struct ConvSamples : Base<ConvSamples, ConvOp> {
 // Registration
 //===----------------------------------------------------------------------===//
 
-template <template <typename> class Model, typename... OpTs>
-static void attach(MLIRContext &context) {
-  (OpTs::template attachInterface<Model<OpTs>>(context), ...);
-}
-
 void mpc::attachSampleAxisModels(MLIRContext &context) {
   ReshapeOp::attachInterface<ReshapeSamples>(context);
   TransposeOp::attachInterface<TransposeSamples>(context);
   GatherOp::attachInterface<GatherSamples>(context);
-  attach<SamplesStay, SoftmaxOp, LogSoftmaxOp, BatchNormOp,
-         BatchNormInferenceOp>(context);
-  attach<NormSamples, LayerNormOp, RMSNormOp>(context);
+  attachEach<SamplesStay, SoftmaxOp, LogSoftmaxOp, BatchNormOp,
+             BatchNormInferenceOp>(context);
+  attachEach<NormSamples, LayerNormOp, RMSNormOp>(context);
   StopGradientOp::attachInterface<StopGradientSamples>(context);
   AttentionOp::attachInterface<AttentionSamples>(context);
   MatMulOp::attachInterface<MatMulSamples>(context);

@@ -16,6 +16,13 @@ void attachPartsModels(mlir::MLIRContext &context);
 void attachRangeModels(mlir::MLIRContext &context);
 void attachSampleAxisModels(mlir::MLIRContext &context);
 
+/// Attaches to each of several ops the model that a template makes of it:
+/// attachEach<SoftmaxParts, SoftmaxOp, LogSoftmaxOp>(context).
+template <template <typename> class Model, typename... OpTs>
+void attachEach(mlir::MLIRContext &context) {
+  (OpTs::template attachInterface<Model<OpTs>>(context), ...);
+}
+
 } // namespace mpc
 
 #endif // MPC_COMPILER_DIALECT_MPC_OPMODELS_H
