@@ -9,6 +9,7 @@
 #include "runtime/PlanReader.h"
 
 namespace mpc::runtime {
+
 /// Deeper nesting of "if" than any model has; bounds recursion.
 static constexpr int kMaxListDepth = 32;
 

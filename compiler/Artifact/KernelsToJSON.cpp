@@ -4,7 +4,7 @@
 #include "compiler/Artifact/PlanToJSON.h"
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Dialect/Plan/Plan.h"
-#include "compiler/Kernels/KernelPartition.h"
+#include "compiler/Kernels/KernelHero.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -39,10 +39,11 @@ static FailureOr<json::Array> tensorsOf(func::FuncOp kernel, TypeRange types) {
 // result that it gets tiles of, of any other kernel how its work is divided.
 static FailureOr<json::Object> kernelToJSON(func::FuncOp kernel,
                                             const TargetInfo &target) {
-  const bool isEpilogue = getKernelKind(kernel) == KernelKind::Epilogue;
+  const bool isPerTile =
+      KernelHero::get(*getKernelKind(kernel)).isCalledPerTile();
   TypeRange arguments = kernel.getArgumentTypes();
   json::Object object;
-  if (isEpilogue) {
+  if (isPerTile) {
     auto tiled = cast<ShapedType>(arguments.front());
     const int64_t columns = tiled.getShape().back();
     object["rows"] = tiled.getNumElements() / std::max<int64_t>(columns, 1);

@@ -55,7 +55,8 @@ std::optional<IntegerRange> inferIntegerRange(mlir::Operation *op,
                                               FindIntegerRange operand);
 llvm::SmallVector<mlir::Value> listHandedOn(mlir::Operation *op);
 
-/// The same of what computes a value; nothing of an argument.
+/// Between which two numbers `value` gathers: -1 and 1 for the result of a
+/// tanh. Nothing of an argument.
 std::optional<Bounds> getSaturation(mlir::Value value);
 
 } // namespace mpc

@@ -35,8 +35,7 @@ using namespace mpc;
 static MatMulOp findProduct(RegionOp region) {
   if (region.getProvider() != ContractionProvider::Library)
     return nullptr;
-  return dyn_cast_if_present<MatMulOp>(
-      findContraction(region.getBody().front()));
+  return dyn_cast_if_present<MatMulOp>(region.getContraction());
 }
 
 /// Makes `operand`, of a product or its region, read elements where they are.
@@ -160,7 +159,7 @@ static void transposeInFrontOfView(RegionOp movement) {
   if (!view || !view.getOutput().hasOneUse() || !view.getInput().hasOneUse())
     return;
   auto maker = view.getInput().getDefiningOp<RegionOp>();
-  bool isProduct = maker ? findContraction(maker.getBody().front()) != nullptr
+  bool isProduct = maker ? maker.getContraction() != nullptr
                          : view.getInput().getDefiningOp<MatMulOp>() != nullptr;
   auto merged =
       findMergedAxes(shapeOf(view.getInput()), shapeOf(view.getOutput()));
@@ -233,7 +232,7 @@ static void eraseUnread(Block &block) {
 static void foldProducts(Block &block) {
   SmallVector<RegionOp> products;
   for (auto region : block.getOps<RegionOp>())
-    if (isa_and_present<MatMulOp>(findContraction(region.getBody().front())))
+    if (isa_and_present<MatMulOp>(region.getContraction()))
       products.push_back(region);
   for (RegionOp region : products)
     if (MatMulOp product = findProduct(region))

@@ -185,7 +185,7 @@ void Outliner::outlineTail(RegionOp region, Operation *hero) {
 }
 
 LogicalResult Outliner::outline(RegionOp region) {
-  if (Operation *contraction = findContraction(region.getBody().front())) {
+  if (Operation *contraction = region.getContraction()) {
     std::optional<ContractionProvider> provider = region.getProvider();
     if (!provider)
       return region.emitOpError("expected a provider, run "

@@ -451,7 +451,7 @@ Value Placer::emitHero(Placement &placement, Operation *hero) {
 // does with it, into a kernel that reads `product`.
 void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
   Block &body = region.getBody().front();
-  Operation *contraction = findContraction(region.getBody().front());
+  Operation *contraction = region.getContraction();
   auto isDone = [&](Operation *op) { return op == hero || op == contraction; };
   // Operands of the ops that are left, behind the product.
   SmallVector<Value> inputs = {product}, arguments;

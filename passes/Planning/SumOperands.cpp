@@ -43,8 +43,7 @@ struct SummedOperand {
 static MatMulOp findProduct(RegionOp region) {
   if (region.getProvider() != ContractionProvider::Library)
     return MatMulOp();
-  auto matmul =
-      dyn_cast_if_present<MatMulOp>(findContraction(region.getBody().front()));
+  auto matmul = dyn_cast_if_present<MatMulOp>(region.getContraction());
   bool isPlaced = llvm::any_of(region->getUsers(), [](Operation *user) {
     return isa<plan::ArrangeOp, plan::PadRowsOp>(user);
   });

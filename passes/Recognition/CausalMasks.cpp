@@ -10,6 +10,9 @@
 using namespace mlir;
 using namespace mpc;
 
+// The offset by which `isSeen`, of an element's position in `shape`, is true of
+// keys up to the query's: of 3 queries, which see keys {0}, {0, 1} and {0, 1,
+// 2}, the offset is 0.
 static std::optional<int64_t>
 findOffset(ArrayRef<int64_t> shape, ArrayRef<int64_t> scores,
            llvm::function_ref<bool(int64_t)> isSeen) {
@@ -71,7 +74,7 @@ private:
   ArrayRef<char> bytes;
 };
 
-/// What a mask chooses: 0 for a key that is seen.
+/// What a mask chooses: 0 for a key that is seen, `low` for one that is hidden.
 struct ChosenBias {
   Value mask;
   bool isInverted;

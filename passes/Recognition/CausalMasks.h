@@ -18,8 +18,9 @@ std::optional<int64_t> findCausalOffset(mlir::Value mask,
                                         llvm::ArrayRef<int64_t> scores,
                                         bool isInverted);
 
-/// The same of a bias: a constant of zeros and numbers of at most `low`, or
-/// what a constant mask chooses of such numbers.
+/// The offset of a bias that hides keys as such a mask does: it is 0 where a
+/// key is seen and at most `low` elsewhere, a constant itself or what a
+/// constant mask chooses.
 std::optional<int64_t> findCausalOffsetOfBias(mlir::Value bias,
                                               llvm::ArrayRef<int64_t> scores,
                                               double low);

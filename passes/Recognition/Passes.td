@@ -145,7 +145,7 @@ def RecognizeSwishPass : RecognitionPass<"mpc-recognize-swish"> {
 }
 
 def SinkExpandPass : RecognitionPass<"mpc-sink-expand"> {
-  let summary = "compute of tensors before they are broadcast";
+  let summary = "broadcast what is computed, not what it is computed from";
   let description = [{
     An elementwise op that reads an `mpc.expand` reads what is expanded: where
     another operand is as large it broadcasts, elsewhere its result is expanded.

@@ -229,6 +229,18 @@ def test_refuses_a_loss_over_no_classes(loss, tmp_path):
     assert "at least one sample and one class" in process.stderr
 
 
+def train_on_all(model, x, tmp_path):
+    """What one step of rate 1 on all samples at once, in float64, trains."""
+    _, trained = mpctest.train(
+        model,
+        {"x": x},
+        tmp_path,
+        *("--loss", "output:loss", "--batch-size", len(x), "--max-steps", "1"),
+        *("--lr", "1", "--optimizer", "sgd", "--precision", "64-true"),
+    )
+    return trained
+
+
 def test_distance_of_points_from_themselves_has_no_slope(tmp_path):
     """torch.cdist(h, h) as PyTorch's older exporter writes it: the gradient of the
     mean distance is that of the distances of two points."""
@@ -258,13 +270,7 @@ def test_distance_of_points_from_themselves_has_no_slope(tmp_path):
         },
         17,
     )
-    _, trained = mpctest.train(
-        model,
-        {"x": x},
-        tmp_path,
-        *("--loss", "output:loss", "--batch-size", "4", "--max-steps", "1"),
-        *("--lr", "1", "--optimizer", "sgd", "--precision", "64-true"),
-    )
+    trained = train_on_all(model, x, tmp_path)
     h = x @ w
     apart = h[:, None] - h[None]
     sums = (apart**2).sum(-1) + np.eye(4)
@@ -314,13 +320,7 @@ def test_distance_of_many_points_from_themselves_has_no_slope(bound, tmp_path):
         },
         17,
     )
-    _, trained = mpctest.train(
-        model,
-        {"x": x},
-        tmp_path,
-        *("--loss", "output:loss", "--batch-size", "30", "--max-steps", "1"),
-        *("--lr", "1", "--optimizer", "sgd", "--precision", "64-true"),
-    )
+    trained = train_on_all(model, x, tmp_path)
     h = x @ w
     apart = h[:, None] - h[None]
     distances = np.sqrt((apart**2).sum(-1))

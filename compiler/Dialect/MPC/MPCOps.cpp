@@ -128,9 +128,7 @@ Value RegionOp::getTiedInput(Value value) {
 }
 
 Operation *RegionOp::getContraction() {
-  Operation *contraction = findContraction(getBody().front());
-  assert(contraction && "not a region of kind contraction");
-  return contraction;
+  return findContraction(getBody().front());
 }
 
 // Every value of `results` has the shape of its counterpart in `operands`.
