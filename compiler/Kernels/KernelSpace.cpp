@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/KernelSpace.h"
+
 #include "compiler/Kernels/KernelPartition.h"
+#include "compiler/Kernels/MatrixOperand.h"
 
 #include "compiler/Dialect/Plan/Plan.h"
 
@@ -182,28 +184,23 @@ bool mpc::isF64(Operation *contraction) {
          llvm::any_of(contraction->getResultTypes(), holdsF64);
 }
 
-ProductExtents mpc::getProductExtents(Value lhs, Value rhs, Value output,
-                                      bool transA) {
-  ArrayRef<int64_t> left = shapeOf(lhs);
-  ArrayRef<int64_t> right = shapeOf(rhs);
-  ArrayRef<int64_t> result = shapeOf(output);
+ProductExtents mpc::getProductExtents(MatMulOp matmul) {
+  ArrayRef<int64_t> left = shapeOf(matmul.getLhs());
+  ArrayRef<int64_t> right = shapeOf(matmul.getRhs());
+  ArrayRef<int64_t> result = shapeOf(matmul);
   ProductExtents extents;
   extents.m = result[result.size() - 2];
   extents.n = result.back();
-  extents.k = left[left.size() - (transA ? 2 : 1)];
+  extents.k = left[left.size() - (matmul.getTransA() ? 2 : 1)];
   extents.batch = ShapedType::getNumElements(result.drop_back(2));
   extents.repeatsLhs = ShapedType::getNumElements(left.drop_back(2)) == 1;
   extents.repeatsRhs = ShapedType::getNumElements(right.drop_back(2)) == 1;
-  if (extents.repeatsRhs && !transA && !extents.repeatsLhs) {
+  if (extents.repeatsRhs && !extents.repeatsLhs && !matmul.getTransA() &&
+      hasJoinedRows(matmul.getLhs())) {
     extents.m *= extents.batch;
     extents.batch = 1;
   }
   return extents;
-}
-
-ProductExtents mpc::getProductExtents(MatMulOp matmul) {
-  return getProductExtents(matmul.getLhs(), matmul.getRhs(), matmul.getOutput(),
-                           matmul.getTransA());
 }
 
 //===----------------------------------------------------------------------===//

@@ -71,13 +71,12 @@ ReductionSpace getReductionSpace(mlir::func::FuncOp kernel);
 bool isF64(mlir::Operation *contraction);
 
 /// A matrix product as libraries and Tensor Cores do it: `batch` times m x n, k
-/// deep. Batches that share the right operand are rows of a single product.
+/// deep. Batches that share the right operand are rows of a single product,
+/// where those of the left one are equally far apart.
 struct ProductExtents {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   bool repeatsLhs = false, repeatsRhs = false;
 };
-ProductExtents getProductExtents(mlir::Value lhs, mlir::Value rhs,
-                                 mlir::Value output, bool transA);
 ProductExtents getProductExtents(MatMulOp matmul);
 
 //===----------------------------------------------------------------------===//

@@ -2,6 +2,7 @@
 #include "compiler/Kernels/ProductBlocks.h"
 
 #include "compiler/Kernels/KernelPartition.h"
+#include "compiler/Kernels/MatrixOperand.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -30,6 +31,15 @@ int64_t ProductBlocks::countColumnTiles() const {
   return llvm::divideCeilSigned(extents.n, columns);
 }
 
+/// Whether neighbours of a row or of a column of both operands are neighbours
+/// in memory, which is how panels are packed.
+static bool areAdjacent(const std::optional<MatrixOperands> &matrices) {
+  auto isAdjacent = [](const MatrixOperand &operand) {
+    return operand.rowStride == 1 || operand.columnStride == 1;
+  };
+  return matrices && isAdjacent(matrices->lhs) && isAdjacent(matrices->rhs);
+}
+
 std::optional<ProductBlocks> mpc::getProductBlocks(Operation *contraction) {
   auto matmul = dyn_cast<MatMulOp>(contraction);
   if (!matmul)
@@ -38,7 +48,8 @@ std::optional<ProductBlocks> mpc::getProductBlocks(Operation *contraction) {
   blocks.extents = getProductExtents(matmul);
   const ProductExtents &extents = blocks.extents;
   // Small products are fast without blocks.
-  if (extents.m < kMinSide || extents.n < kMinSide || extents.k < kMinDepth)
+  if (extents.m < kMinSide || extents.n < kMinSide || extents.k < kMinDepth ||
+      !areAdjacent(getMatrixOperands(matmul, extents)))
     return std::nullopt;
   blocks.elementBytes = isF64(matmul) ? 8 : 4;
   blocks.depth = divideEvenly(extents.k, kMaxDepth * 4 / blocks.elementBytes,

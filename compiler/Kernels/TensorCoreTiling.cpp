@@ -83,11 +83,35 @@ static void chooseTiles(TensorCoreTiling &tiling) {
 // Operands
 //===----------------------------------------------------------------------===//
 
-static TensorCoreOperand getOperand(Value value, bool alongDepth) {
+/// The unit of shared memory in 16-bit elements, and the bytes that a copy has
+/// at least.
+static constexpr int64_t kChunkElements = 8, kLeastCopyBytes = 4;
+
+/// The operand in `matrix`, where one line along the depth is `outer` elements
+/// from the next and has `depth` elements, `extent` such lines. Nothing where
+/// neighbours in memory are neighbours neither along the depth nor across it,
+/// or are too few to be copied.
+static std::optional<TensorCoreOperand> getOperand(const MatrixOperand &matrix,
+                                                   bool isTransposed,
+                                                   int64_t extent,
+                                                   int64_t depth) {
   TensorCoreOperand operand;
-  operand.alongDepth = alongDepth;
-  operand.copyBytes = 2 * std::gcd<int64_t>(shapeOf(value).back(), 8);
-  return operand;
+  operand.matrix = matrix;
+  int64_t outer = matrix.rowStride, inner = matrix.columnStride;
+  if (isTransposed)
+    std::swap(outer, inner);
+  operand.alongDepth = inner == 1;
+  if (inner != 1 && outer != 1)
+    return std::nullopt;
+  operand.leading = operand.alongDepth ? outer : inner;
+  // Pieces of a line that start at multiples of their size, in every matrix.
+  int64_t unit = std::gcd(operand.alongDepth ? depth : extent, kChunkElements);
+  for (int64_t stride : matrix.batchStrides)
+    unit = std::gcd(unit, stride);
+  unit = std::gcd(std::gcd(unit, operand.leading), matrix.offset);
+  operand.copyBytes = 2 * unit;
+  return operand.copyBytes < kLeastCopyBytes ? std::nullopt
+                                             : std::optional(operand);
 }
 
 static void setTile(TensorCoreOperand &operand, int64_t extent) {
@@ -102,7 +126,6 @@ static bool canMultiply(MatMulOp op, const TargetInfo &target) {
          element == elementOf(op.getRhs()) &&
          target.hasNativeContraction(element) &&
          !elementOf(op.getOutput()).isF64() &&
-         isa<BlockArgument>(op.getLhs()) && isa<BlockArgument>(op.getRhs()) &&
          op.getOutput().getType().getNumElements() > 0 &&
          op.getLhs().getType().getNumElements() > 0;
 }
@@ -112,14 +135,22 @@ mpc::getTensorCoreTiling(Operation *op, const TargetInfo &target) {
   auto matmul = dyn_cast<MatMulOp>(op);
   if (!matmul || !canMultiply(matmul, target))
     return std::nullopt;
-  // How operands come to shared memory: 4 bytes at once at least.
-  TensorCoreTiling tiling;
-  tiling.lhs = getOperand(matmul.getLhs(), !matmul.getTransA());
-  tiling.rhs = getOperand(matmul.getRhs(), matmul.getTransB());
-  if (tiling.lhs.copyBytes < 4 || tiling.rhs.copyBytes < 4)
+  // How operands come to shared memory.
+  ProductExtents extents = getProductExtents(matmul);
+  std::optional<MatrixOperands> matrices = getMatrixOperands(matmul, extents);
+  if (!matrices || !isa<BlockArgument>(matrices->lhs.source) ||
+      !isa<BlockArgument>(matrices->rhs.source))
+    return std::nullopt;
+  std::optional<TensorCoreOperand> lhs =
+      getOperand(matrices->lhs, matmul.getTransA(), extents.m, extents.k);
+  std::optional<TensorCoreOperand> rhs =
+      getOperand(matrices->rhs, !matmul.getTransB(), extents.n, extents.k);
+  if (!lhs || !rhs)
     return std::nullopt;
   // Tiles by the extents, and operands by their tile.
-  ProductExtents extents = getProductExtents(matmul);
+  TensorCoreTiling tiling;
+  tiling.lhs = *lhs;
+  tiling.rhs = *rhs;
   tiling.batch = extents.batch;
   tiling.m = extents.m;
   tiling.n = extents.n;

@@ -15,6 +15,7 @@
 #ifndef MPC_COMPILER_KERNELS_TENSORCORETILING_H
 #define MPC_COMPILER_KERNELS_TENSORCORETILING_H
 
+#include "compiler/Kernels/MatrixOperand.h"
 #include "compiler/Target/TargetInfo.h"
 
 #include "mlir/IR/Operation.h"
@@ -65,9 +66,13 @@ struct StagingTile {
 
 /// One operand of the product.
 struct TensorCoreOperand {
+  /// Where its elements are.
+  MatrixOperand matrix;
   /// Whether neighbours in memory are neighbours along the depth, else along
   /// the rows (lhs) or columns (rhs) of the result.
   bool alongDepth = false;
+  /// Elements between the lines that these neighbours make up.
+  int64_t leading = 0;
   /// Bytes of one copy: 16, or less where rows start at odd multiples of less.
   int64_t copyBytes = 16;
   SwizzledTile tile;
@@ -103,7 +108,8 @@ struct TensorCoreTiling {
 
 /// The tiling of `op` where a kernel for Tensor Cores can be generated: a
 /// matrix product of two f16 or two bf16 buffers (block arguments) whose rows
-/// in memory start at multiples of four bytes, on a target that has them.
+/// or columns in memory start at multiples of four bytes, on a target that has
+/// them.
 std::optional<TensorCoreTiling> getTensorCoreTiling(mlir::Operation *op,
                                                     const TargetInfo &target);
 

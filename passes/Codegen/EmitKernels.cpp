@@ -8,6 +8,7 @@
 #include "compiler/Kernels/KernelHero.h"
 #include "compiler/Kernels/KernelSegments.h"
 #include "compiler/Kernels/KernelSpace.h"
+#include "compiler/Kernels/MatrixOperand.h"
 #include "passes/Codegen/Kernels/ElementwiseTable.h"
 #include "passes/Codegen/Kernels/EmitSegments.h"
 #include "passes/Codegen/Kernels/KernelContext.h"
@@ -83,12 +84,14 @@ static FunctionType getBufferSignature(func::FuncOp kernel, KernelKind kind,
   return FunctionType::get(kernel.getContext(), inputs, {});
 }
 
-/// A transpose that only contractions read: to them it is a matter of strides.
+/// What moves and only contractions read: to them it is a matter of strides.
+/// Filters of convolutions are transposed where they are packed.
 static bool isFolded(Operation *op) {
-  return isa<TransposeOp>(op) && !op->use_empty() &&
-         llvm::all_of(op->getUsers(), [](Operation *user) {
-           return hasRole(user, RegionRole::Contraction);
-         });
+  bool isOfConvolutions = isa<TransposeOp>(op) && !op->use_empty() &&
+                          llvm::all_of(op->getUsers(), [](Operation *user) {
+                            return hasRole(user, RegionRole::Contraction);
+                          });
+  return isOfConvolutions || movesOperand(op);
 }
 
 /// Whether `op` computes nothing in a kernel of `kind`, and only says where an

@@ -20,8 +20,7 @@ using namespace mpc;
 /// gives at once. Shorter ones are better moved by tiles.
 static constexpr int64_t kLeastRowBytes = 32;
 
-/// Whether `transpose` leaves rows as they are, and these are long enough.
-static bool movesRows(TransposeOp transpose) {
+bool mpc::movesRows(TransposeOp transpose) {
   ArrayRef<int64_t> shape = shapeOf(transpose.getOutput());
   if (shape.empty() ||
       transpose.getPerm().back() != static_cast<int64_t>(shape.size()) - 1)

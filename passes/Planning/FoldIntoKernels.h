@@ -18,6 +18,10 @@ void foldTransposesIntoKernels(mlir::Block &block);
 void absorbTranspose(RegionOp region, mlir::OpResult result,
                      TransposeOp transpose);
 
+/// Whether `transpose` leaves rows as they are, and these are so long that a
+/// GPU's memory gives each at once.
+bool movesRows(TransposeOp transpose);
+
 /// Whether the loops of a region's kernel take rows in any order. Updates of
 /// parameters and sums of their gradients become segments of one kernel, which
 /// number elements one after the other.

@@ -4,11 +4,11 @@
 //
 // Such a kernel reads and writes every element once and computes nothing. A
 // library on a CPU takes the distance between rows and between matrices as it
-// is, so there is nothing to move: the heads of an attention, for example, are
-// columns of one large matrix. A GPU's library takes one distance between the
-// matrices of a batch: heads of several samples are several calls, which may
-// cost more than moving them. Rows 16 to 31 of the weights of an LSTM, those of
-// one gate, are a matrix like any other.
+// is, as kernels of our own do, so there is nothing to move: the heads of an
+// attention, for example, are columns of one large matrix. A GPU's library
+// takes one distance between the matrices of a batch: heads of several samples
+// are several calls, which may cost more than moving them. Rows 16 to 31 of the
+// weights of an LSTM, those of one gate, are a matrix like any other.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -18,6 +18,8 @@
 #include "passes/Planning/FoldIntoKernels.h"
 #include "passes/Planning/Movement.h"
 #include "passes/Planning/ProductLayout.h"
+
+#include <numeric>
 
 namespace mpc {
 #define GEN_PASS_DEF_FOLDMOVEMENTPASS
@@ -31,13 +33,6 @@ using namespace mpc;
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// A product that the library does; null for any other region.
-static MatMulOp findProduct(RegionOp region) {
-  if (region.getProvider() != ContractionProvider::Library)
-    return nullptr;
-  return dyn_cast_if_present<MatMulOp>(region.getContraction());
-}
-
 /// Makes `operand`, of a product or its region, read elements where they are.
 static void readThere(OpOperand &operand, const Source &source) {
   OpBuilder builder(operand.getOwner());
@@ -46,8 +41,52 @@ static void readThere(OpOperand &operand, const Source &source) {
       source.value, source.access.offset, source.access.strides));
 }
 
-// A library on a CPU reads any distances: the farther away, the less is moved.
-static void foldOperands(RegionOp region, MatMulOp product) {
+/// Whether a kernel is made for the contraction of `region`.
+static bool isOurs(RegionOp region) {
+  return region.getProvider() == ContractionProvider::Generated;
+}
+
+/// Whether a Tensor Core kernel copies as many bytes at once from rows that lie
+/// as `access` says as from rows that lie side by side.
+static bool isAsAligned(const Access &access) {
+  constexpr int64_t kVectorElements = 8;
+  int64_t unit = std::gcd(access.shape.back(), kVectorElements);
+  int64_t common = std::gcd(unit, access.offset);
+  for (auto [extent, stride] :
+       llvm::drop_end(llvm::zip_equal(access.shape, access.strides)))
+    common = extent == 1 ? common : std::gcd(common, stride);
+  return common == unit;
+}
+
+/// Whether `product`, whose kernel is ours, is done as well where `argument` is
+/// read as `access` says: it stays as few matrices, and is copied in pieces as
+/// large.
+static bool canMultiplyThere(MatMulOp product, BlockArgument argument,
+                             Access access, const TargetInfo &target) {
+  if (target.isGPU() && !isAsAligned(access))
+    return false;
+  // Samples that share weights are rows of one matrix.
+  int64_t matrices = ShapedType::getNumElements(shapeOf(product).drop_back(2));
+  bool isJoined = getProductExtents(product).batch != matrices;
+  int64_t columns = access.shape.back();
+  int64_t rows = ShapedType::getNumElements(ArrayRef(access.shape).drop_back());
+  return !isJoined || argument != product.getLhs() ||
+         access.reshape({rows, columns});
+}
+
+/// Makes the kernel that reads `input` multiply elements where they are: copies
+/// of the ops that lead there are in the kernel then, which make no code.
+static void multiplyThere(OpOperand &input, const Source &source) {
+  while (input.get() != source.value) {
+    Operation *op = input.get().getDefiningOp();
+    readThrough(input, isa<ReshapeOp>(op) ? op : findMovement(op));
+  }
+}
+
+// Libraries on a CPU and kernels of our own read any distances: the farther
+// away, the less is moved.
+static void foldOperands(RegionOp region, const TargetInfo &target) {
+  auto product = cast<MatMulOp>(region.getContraction());
   for (OpOperand &input : region->getOpOperands()) {
     BlockArgument argument =
         region.getBody().getArgument(input.getOperandNumber());
@@ -57,7 +96,15 @@ static void foldOperands(RegionOp region, MatMulOp product) {
                      });
     SmallVector<Source> sources =
         isOperand ? findSources(input.get()) : SmallVector<Source>();
-    if (!sources.empty())
+    if (isOurs(region))
+      llvm::erase_if(sources, [&](const Source &source) {
+        return !canMultiplyThere(product, argument, source.access, target);
+      });
+    if (sources.empty())
+      continue;
+    if (isOurs(region))
+      multiplyThere(input, sources.back());
+    else
       readThere(input, sources.back());
   }
 }
@@ -208,11 +255,12 @@ static void arrange(Operation *product, TransposeOp transpose) {
 }
 
 /// Removes a transpose that is the only reader of a result: the contraction, or
-/// the kernel behind it, writes the transposed result.
-static void foldResults(RegionOp region) {
+/// the kernel behind it, writes the transposed result. A GPU writes rows that
+/// are long enough.
+static void foldResults(RegionOp region, const TargetInfo &target) {
   for (OpResult result : region->getResults()) {
     TransposeOp transpose = findArrangement(result);
-    if (!transpose)
+    if (!transpose || (target.isGPU() && !movesRows(transpose)))
       continue;
     if (isBareLibraryProduct(region))
       arrange(region, transpose);
@@ -228,18 +276,19 @@ static void eraseUnread(Block &block) {
       op.erase();
 }
 
-// Products of libraries on a CPU, their operands first.
-static void foldProducts(Block &block) {
+// Products of libraries on a CPU and of kernels of our own, their operands
+// first.
+static void foldProducts(Block &block, const TargetInfo &target) {
   SmallVector<RegionOp> products;
   for (auto region : block.getOps<RegionOp>())
-    if (isa_and_present<MatMulOp>(region.getContraction()))
+    if (isa_and_present<MatMulOp>(region.getContraction()) &&
+        (!target.isGPU() || isOurs(region)))
       products.push_back(region);
   for (RegionOp region : products)
-    if (MatMulOp product = findProduct(region))
-      foldOperands(region, product);
+    foldOperands(region, target);
   eraseUnread(block);
   for (RegionOp region : products)
-    foldResults(region);
+    foldResults(region, target);
 }
 
 //===----------------------------------------------------------------------===//
@@ -410,8 +459,7 @@ void FoldMovementPass::runOnOperation() {
   // Products first, which take strides; then kernels over rows.
   for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
     transposeInFrontOfView(region);
-  if (!target.isGPU())
-    foldProducts(block);
+  foldProducts(block, target);
   foldTransposesIntoKernels(block);
   // Calls of a GPU's library cost more where they are several.
   if (target.isGPU()) {

@@ -8,72 +8,6 @@ using namespace mlir;
 using namespace mpc;
 
 //===----------------------------------------------------------------------===//
-// Where elements lie
-//===----------------------------------------------------------------------===//
-
-Access::Access(ArrayRef<int64_t> dense)
-    : shape(dense), strides(plan::getDenseStrides(dense)) {}
-
-void Access::transpose(ArrayRef<int64_t> perm) {
-  SmallVector<int64_t> oldShape = shape, oldStrides = strides;
-  for (auto [axis, from] : llvm::enumerate(perm)) {
-    shape[axis] = oldShape[from];
-    strides[axis] = oldStrides[from];
-  }
-}
-
-void Access::slice(ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes) {
-  for (auto [start, stride] : llvm::zip_equal(offsets, strides))
-    offset += start * stride;
-  shape = SmallVector<int64_t>(sizes);
-}
-
-// Where an axis is repeated, the next element is the same one.
-void Access::expand(ArrayRef<int64_t> to) {
-  SmallVector<int64_t> result(to.size(), 0);
-  size_t missing = to.size() - shape.size();
-  for (auto [axis, extent] : llvm::enumerate(shape))
-    result[missing + axis] = extent == 1 ? 0 : strides[axis];
-  shape = SmallVector<int64_t>(to);
-  strides = result;
-}
-
-// Axes that lie in each other, like the rows and columns of a dense matrix, are
-// one run of elements; each new axis is a part of a run. (6, 4) with strides
-// (8, 1) is two runs: it can become (2, 3, 4), with strides (24, 8, 1), not 24.
-bool Access::reshape(ArrayRef<int64_t> to) {
-  struct Run {
-    int64_t extent, stride;
-  };
-  // Merge neighbouring axes into runs; axes of size 1 belong to none.
-  SmallVector<Run> runs;
-  for (auto [extent, stride] : llvm::zip_equal(shape, strides)) {
-    if (extent == 1)
-      continue;
-    if (!runs.empty() && runs.back().stride == stride * extent)
-      runs.back() = {runs.back().extent * extent, stride};
-    else
-      runs.push_back({extent, stride});
-  }
-  // Split the runs into the new axes, the innermost first.
-  SmallVector<int64_t> result(to.size(), 1);
-  for (size_t axis = to.size(); axis-- > 0;) {
-    if (to[axis] == 1)
-      continue;
-    if (runs.empty() || runs.back().extent % to[axis] != 0)
-      return false;
-    result[axis] = runs.back().stride;
-    runs.back().extent /= to[axis];
-    runs.back().stride *= to[axis];
-    if (runs.back().extent == 1)
-      runs.pop_back();
-  }
-  shape = SmallVector<int64_t>(to);
-  strides = result;
-  return true;
-}
-
-//===----------------------------------------------------------------------===//
 // What moves
 //===----------------------------------------------------------------------===//
 
@@ -101,16 +35,7 @@ static bool moves(Operation *op) {
 // Makes `access`, which reads the operand of `op`, read its result. False
 // where no strides do that.
 static bool follow(Operation *op, Access &access) {
-  if (isa<ReshapeOp>(op))
-    return access.reshape(shapeOf(op->getResult(0)));
-  Operation *movement = findMovement(op);
-  if (auto transpose = dyn_cast<TransposeOp>(movement))
-    access.transpose(transpose.getPerm());
-  else if (auto slice = dyn_cast<SliceOp>(movement))
-    access.slice(slice.getOffsets(), slice.getSizes());
-  else
-    access.expand(shapeOf(movement->getResult(0)));
-  return true;
+  return access.follow(isa<ReshapeOp>(op) ? op : findMovement(op));
 }
 
 // Whether a library can read matrices there: rows of adjacent elements, none
@@ -166,7 +91,10 @@ bool mpc::isReadByElement(OpOperand &use) {
 
 void mpc::readThrough(OpOperand &use, Operation *movement) {
   // The kernel's argument is what was moved,
-  Value source = movement->getParentOfType<RegionOp>()->getOperand(0);
+  Operation *maker = isa<ReshapeOp>(movement)
+                         ? movement
+                         : movement->getParentOfType<RegionOp>();
+  Value source = maker->getOperand(0);
   Block &body = cast<RegionOp>(use.getOwner()).getBody().front();
   BlockArgument argument = body.getArgument(use.getOperandNumber());
   use.set(source);

@@ -6,21 +6,9 @@
 #define MPC_PASSES_PLANNING_MOVEMENT_H
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/Access.h"
 
 namespace mpc {
-
-/// The elements of a value in the memory of another.
-struct Access {
-  int64_t offset = 0;
-  llvm::SmallVector<int64_t> shape, strides;
-
-  explicit Access(llvm::ArrayRef<int64_t> dense);
-  void transpose(llvm::ArrayRef<int64_t> perm);
-  void slice(llvm::ArrayRef<int64_t> offsets, llvm::ArrayRef<int64_t> sizes);
-  void expand(llvm::ArrayRef<int64_t> to);
-  /// False where an axis of the new shape would have no one stride.
-  bool reshape(llvm::ArrayRef<int64_t> to);
-};
 
 /// The transpose, slice or expand of a kernel that does nothing else than move
 /// what the kernel reads, without changing its type; null for any other op.
@@ -47,9 +35,9 @@ bool isWorthKeeping(mlir::Value source, mlir::Value part);
 /// each element at its own place alone, and so finds it wherever it lies.
 bool isReadByElement(mlir::OpOperand &use);
 
-/// Makes the kernel that reads `use`, the result of a kernel that does nothing
-/// but `movement`, read what that moves, through a copy of `movement` as its
-/// first op.
+/// Makes the kernel that reads `use`, the result of the view `movement` or of a
+/// kernel that does nothing but `movement`, read what that moves, through a
+/// copy of `movement` as its first op.
 void readThrough(mlir::OpOperand &use, mlir::Operation *movement);
 
 } // namespace mpc

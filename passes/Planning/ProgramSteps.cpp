@@ -18,16 +18,16 @@ using namespace mpc;
 
 // The operands of a call that its kernel does not read at the element it
 // writes: tables, pairs, tensors of which it loads a part, and what a
-// contraction multiplies, packed filters too, which it reads through a
-// transpose.
+// contraction multiplies, packed filters and heads too, which it reads through
+// ops that move.
 static SmallVector<Value> findReadElsewhere(func::CallOp call,
                                             func::FuncOp kernel) {
-  // A filter that is packed is read through a transpose in the kernel: the
-  // argument is what is in memory.
+  // What ops of the kernel move is read where it was: in the argument.
   SmallVector<Value> found;
   auto add = [&](Value read) {
-    while (auto packed = read.getDefiningOp<TransposeOp>())
-      read = packed.getInput();
+    while (isa_and_present<ReshapeOp, TransposeOp, SliceOp, ExpandOp>(
+        read.getDefiningOp()))
+      read = read.getDefiningOp()->getOperand(0);
     if (auto argument = dyn_cast<BlockArgument>(read))
       found.push_back(call.getOperand(argument.getArgNumber()));
   };

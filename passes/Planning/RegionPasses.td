@@ -98,6 +98,12 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
     which merges axes, as heads are that share keys. Kernels that only moved what
     nobody reads any more go.
 
+    On any target a product whose kernel is generated reads its operands through
+    copies of the ops that move them, at the head of its region: for these no code
+    is made. Two are left alone: samples that share weights, and so are the rows of
+    one matrix, where they would no longer lie evenly; and on a GPU rows that would
+    begin where no vector does.
+
     On a GPU, whose library takes one distance between the matrices of a batch:
     the operands and the result of a product that the library does are left where
     they are if the calls it takes then, one for each index of the other axes of

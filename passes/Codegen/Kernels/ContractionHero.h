@@ -4,6 +4,7 @@
 #ifndef MPC_PASSES_CODEGEN_KERNELS_CONTRACTIONHERO_H
 #define MPC_PASSES_CODEGEN_KERNELS_CONTRACTIONHERO_H
 
+#include "compiler/Kernels/MatrixOperand.h"
 #include "compiler/Kernels/ProductBlocks.h"
 #include "compiler/Kernels/TensorCoreTiling.h"
 #include "passes/Codegen/Kernels/KernelBody.h"
@@ -67,15 +68,11 @@ protected:
 std::unique_ptr<ContractionHero> createContractionHero(KernelContext &context,
                                                        mlir::Operation *op);
 
-/// Strides of the batch axes of a matrix product's operand as those of the
-/// result, 0 where it is broadcast.
-llvm::SmallVector<int64_t> getBatchStrides(llvm::ArrayRef<int64_t> shape,
-                                           size_t batchRank);
-
-/// Where the matrix of an operand starts that belongs to the batch `indices`.
-mlir::Value batchOffset(mlir::ImplicitLocOpBuilder &b,
-                        llvm::ArrayRef<mlir::Value> indices,
-                        llvm::ArrayRef<int64_t> strides);
+/// The first element of the matrix of `operand` that belongs to the batch
+/// `indices`.
+mlir::Value matrixOffset(mlir::ImplicitLocOpBuilder &b,
+                         llvm::ArrayRef<mlir::Value> indices,
+                         const MatrixOperand &operand);
 
 std::unique_ptr<ContractionHero> createMatMulHero(KernelContext &context,
                                                   mlir::Operation *op);

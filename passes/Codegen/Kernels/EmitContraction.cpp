@@ -81,8 +81,25 @@ void ContractionLoops::emit(Value begin, Value end) {
            });
 }
 
+/// Whether what `op` multiplies is in memory: it is an argument of the kernel,
+/// or what ops that move lead to from one.
+static LogicalResult verifyOperands(Operation *op) {
+  auto matmul = dyn_cast<MatMulOp>(op);
+  if (!matmul)
+    return success();
+  for (Value value : matmul->getOperands()) {
+    size_t batchRank = shapeOf(matmul).size() - 2;
+    std::optional<MatrixOperand> operand = getMatrixOperand(value, batchRank);
+    if (!operand || !isa<BlockArgument>(operand->source))
+      return op->emitOpError("expected to multiply what is in memory");
+  }
+  return success();
+}
+
 LogicalResult codegen::emitContraction(KernelContext &context) {
   Operation *op = findContraction(context.kernel.getBody().front());
+  if (failed(verifyOperands(op)))
+    return failure();
   if (std::optional<TensorCoreTiling> tiling =
           getTensorCoreTiling(op, context.target))
     return emitTensorCoreContraction(context, op, *tiling);

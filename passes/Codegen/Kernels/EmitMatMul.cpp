@@ -17,8 +17,7 @@ using namespace mpc::codegen;
 namespace {
 /// One operand as a stack of matrices, with the axes of the result's batch.
 struct Matrix {
-  Value argument;
-  SmallVector<int64_t> batchStrides;
+  MatrixOperand operand;
   /// Along the result's rows or columns, and along the depth.
   int64_t outerStride, depthStride;
 };
@@ -48,37 +47,31 @@ private:
 };
 } // namespace
 
-SmallVector<int64_t> codegen::getBatchStrides(ArrayRef<int64_t> shape,
-                                              size_t batchRank) {
-  SmallVector<int64_t> strides(batchRank, 0);
-  int64_t stride = shape[shape.size() - 1] * shape[shape.size() - 2];
-  size_t missing = batchRank - (shape.size() - 2);
-  for (size_t axis = shape.size() - 2; axis-- > 0; stride *= shape[axis])
-    if (shape[axis] != 1)
-      strides[missing + axis] = stride;
-  return strides;
+/// `operand` of a product with that many axes of a batch, which emitContraction
+/// has found to be in the memory of an argument. `alongRows` is true where rows
+/// run along the depth.
+static Matrix getMatrix(Value value, size_t batchRank, bool alongRows) {
+  MatrixOperand operand = *getMatrixOperand(value, batchRank);
+  if (alongRows)
+    return {operand, operand.rowStride, operand.columnStride};
+  return {operand, operand.columnStride, operand.rowStride};
 }
 
 MatMulHero::MatMulHero(KernelContext &context, Operation *op, Value left,
                        Value right, bool transA, bool transB, double alpha)
     : ContractionHero(context, op), alpha(alpha) {
-  ArrayRef<int64_t> result =
-      cast<RankedTensorType>(op->getResult(0).getType()).getShape();
-  ArrayRef<int64_t> a = cast<RankedTensorType>(left.getType()).getShape();
-  ArrayRef<int64_t> c = cast<RankedTensorType>(right.getType()).getShape();
+  ArrayRef<int64_t> result = shapeOf(op->getResult(0)), a = shapeOf(left);
   rowSizes.assign(result.begin(), result.end() - 1);
   columns = result.back();
   depth = a[a.size() - (transA ? 2 : 1)];
-  lhs = {left, getBatchStrides(a, result.size() - 2), transA ? 1 : a.back(),
-         transA ? a.back() : 1};
-  rhs = {right, getBatchStrides(c, result.size() - 2), transB ? c.back() : 1,
-         transB ? 1 : c.back()};
+  lhs = getMatrix(left, result.size() - 2, /*alongRows=*/!transA);
+  rhs = getMatrix(right, result.size() - 2, /*alongRows=*/transB);
 }
 
-Value codegen::batchOffset(ImplicitLocOpBuilder &b, ArrayRef<Value> indices,
-                           ArrayRef<int64_t> strides) {
-  Value offset = createIndex(b, 0);
-  for (auto [index, stride] : llvm::zip_equal(indices, strides))
+Value codegen::matrixOffset(ImplicitLocOpBuilder &b, ArrayRef<Value> indices,
+                            const MatrixOperand &operand) {
+  Value offset = createIndex(b, operand.offset);
+  for (auto [index, stride] : llvm::zip_equal(indices, operand.batchStrides))
     if (stride != 0)
       offset = addIndex(b, offset, mulIndex(b, index, stride));
   return offset;
@@ -96,13 +89,13 @@ SmallVector<Value> MatMulHero::sumAlongColumns(ArrayRef<Value> left,
         SmallVector<Value> vectors;
         for (int64_t i = 0; i < chunk.count; ++i)
           vectors.push_back(
-              load(rhs.argument,
+              load(rhs.operand.source,
                    addIndex(b, start, i * chunk.stride * rhs.outerStride),
                    chunk.width));
         Value shift = mulIndex(b, k, lhs.depthStride);
         Carried next;
         for (Value row : left) {
-          Value x = load(lhs.argument, addIndex(b, row, shift));
+          Value x = load(lhs.operand.source, addIndex(b, row, shift));
           for (Value y : vectors)
             next.push_back(lanes.multiplyAdd(x, y, sums[next.size()]));
         }
@@ -116,7 +109,7 @@ SmallVector<Value> MatMulHero::sumAlongDepth(ArrayRef<Value> left, Value right,
   auto step = [&](Value k, int64_t width, ValueRange sums) {
     SmallVector<Value> vectors;
     for (int64_t i = 0; i < chunk.count; ++i)
-      vectors.push_back(load(rhs.argument,
+      vectors.push_back(load(rhs.operand.source,
                              addIndex(b, addIndex(b, right, k),
                                       i * chunk.stride * rhs.outerStride),
                              width));
@@ -124,7 +117,7 @@ SmallVector<Value> MatMulHero::sumAlongDepth(ArrayRef<Value> left, Value right,
     // A vector of partial sums is added lane by lane; behind the last whole
     // vector, sums are single numbers.
     for (Value row : left) {
-      Value x = load(lhs.argument, addIndex(b, row, k), width);
+      Value x = load(lhs.operand.source, addIndex(b, row, k), width);
       for (Value y : vectors) {
         Value sum = sums[next.size()];
         bool isWhole = sum.getType() == x.getType();
@@ -155,12 +148,12 @@ void MatMulHero::emitRows(Value row, int64_t count, Sink sink) {
   // Where the rows begin, and the matrix on the right of their batch.
   SmallVector<Value> indices = splitIndex(b, row, rowSizes);
   Value rowIndex = indices.pop_back_val();
-  Value first = addIndex(b, batchOffset(b, indices, lhs.batchStrides),
+  Value first = addIndex(b, matrixOffset(b, indices, lhs.operand),
                          mulIndex(b, rowIndex, lhs.outerStride));
   SmallVector<Value> left;
   for (int64_t i = 0; i < count; ++i)
     left.push_back(addIndex(b, first, i * lhs.outerStride));
-  Value matrix = batchOffset(b, indices, rhs.batchStrides);
+  Value matrix = matrixOffset(b, indices, rhs.operand);
   // Vectors lie along the columns, or along the depth, where that is adjacent.
   bool alongColumns = rhs.outerStride == 1;
   bool alongDepth =

@@ -57,33 +57,22 @@ BlocksEmitter::BlocksEmitter(KernelContext &context, const KernelBody &body,
     : context(context), blocks(blocks), tail(context, body, matmul),
       b(context.b), lanes(b, KernelContext::getComputeType(matmul)),
       alpha(matmul.getAlpha().convertToDouble()) {
-  ArrayRef<int64_t> a = shapeOf(matmul.getLhs()), c = shapeOf(matmul.getRhs());
-  ArrayRef<int64_t> batch = shapeOf(matmul).drop_back(2);
   // Batches that share the right operand are rows of one product.
-  bool hasBatch = blocks.extents.batch > 1;
-  if (hasBatch)
-    batchSizes.assign(batch.begin(), batch.end());
-  auto stridesOf = [&](ArrayRef<int64_t> shape) {
-    return hasBatch ? getBatchStrides(shape, batch.size())
-                    : SmallVector<int64_t>();
-  };
+  if (blocks.extents.batch > 1)
+    llvm::append_range(batchSizes, shapeOf(matmul).drop_back(2));
+  const MatrixOperands matrices = *getMatrixOperands(matmul, blocks.extents);
+  const MatrixOperand &lhs = matrices.lhs, &rhs = matrices.rhs;
   unsigned bits = context.target.getVectorBits();
   width = bits / lanes.getComputeType().getWidth();
   Type type = lanes.getComputeType();
   bool transA = matmul.getTransA(), transB = matmul.getTransB();
   // Sums of 6 by 2 vectors leave four of 16 registers, of 12 by 2 eight of 32.
-  left = {matmul.getLhs(),
-          stridesOf(a),
-          transA ? 1 : a.back(),
-          transA ? a.back() : 1,
-          bits == 512 ? 12 : 6,
+  left = {lhs, transA ? lhs.columnStride : lhs.rowStride,
+          transA ? lhs.rowStride : lhs.columnStride, bits == 512 ? 12 : 6,
           context.createScratch(blocks.getLeftOffset(),
                                 blocks.rows * blocks.depth, type)};
-  right = {matmul.getRhs(),
-           stridesOf(c),
-           transB ? c.back() : 1,
-           transB ? 1 : c.back(),
-           2 * width,
+  right = {rhs, transB ? rhs.rowStride : rhs.columnStride,
+           transB ? rhs.columnStride : rhs.rowStride, 2 * width,
            context.createScratch(blocks.getRightOffset(),
                                  blocks.depth * blocks.columns, type)};
   sums = context.createScratch(blocks.getSumsOffset(),
@@ -196,7 +185,7 @@ void BlocksEmitter::emitTile(Value tile) {
   Extent columns = tileOf(indices[2], blocks.columns, extents.n);
   SmallVector<Value> batch = splitIndex(b, indices[0], batchSizes);
   auto start = [&](const Lines &lines, Extent range) {
-    return addIndex(b, batchOffset(b, batch, lines.batchStrides),
+    return addIndex(b, matrixOffset(b, batch, lines.operand),
                     mulIndex(b, range.first, lines.lineStride));
   };
   // Where its rows of the left and columns of the right begin.

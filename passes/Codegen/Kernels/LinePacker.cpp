@@ -10,7 +10,7 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 Value LinePacker::load(const Lines &lines, Value offset, int64_t width) {
-  Value buffer = context.getBuffer(lines.argument);
+  Value buffer = context.getBuffer(lines.operand.source);
   return lanes.convert(context.load(buffer, offset, width, /*multiple=*/1),
                        lanes.getComputeType());
 }

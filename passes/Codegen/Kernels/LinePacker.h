@@ -5,6 +5,7 @@
 #ifndef MPC_PASSES_CODEGEN_KERNELS_LINEPACKER_H
 #define MPC_PASSES_CODEGEN_KERNELS_LINEPACKER_H
 
+#include "compiler/Kernels/MatrixOperand.h"
 #include "passes/Codegen/Kernels/KernelContext.h"
 #include "passes/Codegen/Kernels/Lanes.h"
 #include "passes/Codegen/Kernels/Loops.h"
@@ -14,9 +15,7 @@ namespace mpc::codegen {
 /// An operand of a product as lines along the depth: rows of the left one,
 /// columns of the right one.
 struct Lines {
-  mlir::Value argument;
-  /// Elements between matrices, along each axis of the result's batch.
-  llvm::SmallVector<int64_t> batchStrides;
+  MatrixOperand operand;
   /// Elements between lines, and between neighbours on one.
   int64_t lineStride = 1, depthStride = 1;
   /// Lines of a panel.

@@ -42,7 +42,7 @@ public:
 
 private:
   void findTile();
-  Value getMatrix(Value argument);
+  Value getMatrix(const MatrixOperand &operand);
   SmallVector<Value> multiply();
 
   void stage(ArrayRef<Value> sums);
@@ -94,7 +94,7 @@ static int64_t getWidth(func::FuncOp kernel, int64_t columns) {
   };
   // The tail's operands and results; the hero's own operands do not count.
   for (Operation &op : kernel.getBody().front())
-    if (!isa<MatMulOp>(op))
+    if (!isa<MatMulOp>(op) && !movesOperand(&op))
       for (Value operand : op.getOperands())
         if (isa<BlockArgument>(operand) || op.hasTrait<OpTrait::IsTerminator>())
           narrow(operand.getType());
@@ -106,8 +106,9 @@ static int64_t getWidth(func::FuncOp kernel, int64_t columns) {
 /// result's type may be the one.
 static bool mayWriteOperand(func::FuncOp kernel, MatMulOp product) {
   return llvm::any_of(kernel.getArguments(), [&](BlockArgument argument) {
-    bool isOfTail = llvm::any_of(
-        argument.getUsers(), [&](Operation *user) { return user != product; });
+    bool isOfTail = llvm::any_of(argument.getUsers(), [&](Operation *user) {
+      return user != product && !movesOperand(user);
+    });
     return isOfTail &&
            llvm::is_contained(kernel.getResultTypes(), argument.getType());
   });
@@ -174,18 +175,16 @@ void TensorCoreEmitter::findTile() {
 }
 
 /// The matrix of an operand that belongs to the block's place in the batch.
-Value TensorCoreEmitter::getMatrix(Value argument) {
+Value TensorCoreEmitter::getMatrix(const MatrixOperand &operand) {
   auto type = LLVM::LLVMPointerType::get(b.getContext(), kGlobalMemory);
   Value pointer = UnrealizedConversionCastOp::create(
-                      b, TypeRange(type), context.getBuffer(argument))
+                      b, TypeRange(type), context.getBuffer(operand.source))
                       .getResult(0);
-  if (tiling.batch == 1)
-    return pointer;
-  ArrayRef<int64_t> result = op.getType().getShape();
-  SmallVector<int64_t> strides = getBatchStrides(
-      cast<RankedTensorType>(argument.getType()).getShape(), result.size() - 2);
-  SmallVector<Value> indices = splitIndex(b, batch, result.drop_back(2));
-  return getElementPointer(b, pointer, linearize(b, indices, strides));
+  ArrayRef<int64_t> sizes = shapeOf(op).drop_back(2);
+  SmallVector<Value> indices;
+  if (tiling.batch != 1)
+    indices = splitIndex(b, batch, sizes);
+  return getElementPointer(b, pointer, matrixOffset(b, indices, operand));
 }
 
 //===----------------------------------------------------------------------===//
@@ -194,12 +193,14 @@ Value TensorCoreEmitter::getMatrix(Value argument) {
 
 SmallVector<Value> TensorCoreEmitter::multiply() {
   int64_t threads = tiling.getThreads();
-  TileCopier lhsCopies(b, tiling.lhs,
-                       {getMatrix(op.getLhs()), blockRow, tiling.m, tiling.k},
-                       threads, thread);
+  TileCopier lhsCopies(
+      b, tiling.lhs,
+      {getMatrix(tiling.lhs.matrix), blockRow, tiling.m, tiling.k}, threads,
+      thread);
   TileCopier rhsCopies(
-      b, tiling.rhs, {getMatrix(op.getRhs()), blockColumn, tiling.n, tiling.k},
-      threads, thread);
+      b, tiling.rhs,
+      {getMatrix(tiling.rhs.matrix), blockColumn, tiling.n, tiling.k}, threads,
+      thread);
   FragmentLoader lhsFragments(b, tiling.lhs, FragmentLoader::Side::Lhs,
                               /*base=*/0, tiling.warpM, warpRow, lane);
   FragmentLoader rhsFragments(b, tiling.rhs, FragmentLoader::Side::Rhs,

@@ -111,8 +111,8 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
   Value inner = wide(operand.alongDepth ? column : row);
   outer = addIndex(b, matrix.origin, outer);
   Value offset = operand.alongDepth
-                     ? addIndex(b, mulIndex(b, outer, getLeading()), inner)
-                     : addIndex(b, mulIndex(b, inner, getLeading()), outer);
+                     ? addIndex(b, mulIndex(b, outer, operand.leading), inner)
+                     : addIndex(b, mulIndex(b, inner, operand.leading), outer);
   start = getElementPointer(b, matrix.pointer, offset);
 
   if (!hasEdge)
@@ -126,7 +126,7 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
 
 Value TileCopier::advance(Value pointer) {
   int64_t elements =
-      TensorCoreTiling::kBlockK * (operand.alongDepth ? 1 : getLeading());
+      TensorCoreTiling::kBlockK * (operand.alongDepth ? 1 : operand.leading);
   Value bytes = arith::ConstantOp::create(
       b, b.getI64IntegerAttr(elements * kElementBytes));
   return offsetPointer(b, pointer, bytes);
@@ -161,7 +161,8 @@ void TileCopier::emit(Value pointer, Value depth, Value address) {
     Value to = getSharedPointer(b, bases[pass % distinct],
                                 repeated * operand.tile.getRowBytes());
     Value bytes = arith::ConstantOp::create(
-        b, b.getI64IntegerAttr(pass * passRows * getLeading() * kElementBytes));
+        b,
+        b.getI64IntegerAttr(pass * passRows * operand.leading * kElementBytes));
     Value from = offsetPointer(b, pointer, bytes);
     emitCopyAsync(b, to, from, operand.copyBytes, getSize(pass, depth));
   }

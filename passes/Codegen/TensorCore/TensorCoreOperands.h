@@ -72,9 +72,6 @@ public:
 
 private:
   mlir::Value getSize(int64_t pass, mlir::Value depth);
-  int64_t getLeading() const {
-    return operand.alongDepth ? matrix.depth : matrix.extent;
-  }
 
   mlir::ImplicitLocOpBuilder &b;
   Index32 i32;

@@ -122,7 +122,10 @@ func.func @cut_rows(%p: tensor<2x8x8xf32>, %v: tensor<2x8x32xf32>) -> tensor<8x4
 // CHECK-NOT: movement
 // CHECK: return
 // GPU-LABEL: func.func @stored
-// GPU-COUNT-3: mpc.region movement
+// GPU-COUNT-2: mpc.region movement
+// GPU: mpc.region contraction{{.*}} provider = #mpc.provider<generated>} : {{.*}} -> tensor<2x8x2x4xf64>
+// GPU-NOT: movement
+// GPU: return
 func.func @stored(%p: tensor<2x2x8x8xf32>, %v: tensor<2x2x8x4xf32>, %s: tensor<f32>, %d: tensor<2x2x8x8xf64>, %e: tensor<2x2x8x4xf64>)
     -> (tensor<2x8x2x4xf32>, tensor<2x2x4x8xf32>, tensor<2x8x2x4xf64>) {
   %0:2 = mpc.region contraction (%p, %v, %s) {kernel = "y", provider = #mpc.provider<library>}
@@ -247,4 +250,70 @@ func.func @sections(%w: tensor<8x3xf32>)
   }
   %10 = mpc.reshape %9 : (tensor<1x3xf32>) -> tensor<3xf32>
   return %1, %3, %6, %8, %10 : tensor<2x3xf32>, tensor<8x2xf32>, tensor<1x3xf32>, tensor<1x3xf32>, tensor<3xf32>
+}
+
+// A kernel of ours multiplies heads of queries where they are, and a head of
+// keys that two heads of queries share; so do Tensor Cores.
+// CHECK-LABEL: func.func @generated
+// CHECK-NOT: movement
+// CHECK: mpc.region contraction
+// CHECK-NEXT: ^bb0(%[[Q:.+]]: tensor<2x8x2x16xbf16>, %[[K:.+]]: tensor<2x1x8x16xbf16>)
+// CHECK-DAG: %[[X:.+]] = mpc.transpose %[[Q]] {perm = array<i64: 0, 2, 1, 3>}
+// CHECK-DAG: %[[W:.+]] = mpc.expand %[[K]]
+// CHECK: mpc.matmul %[[X]], %[[W]]
+// GPU-LABEL: func.func @generated
+// GPU-NOT: movement
+// GPU: return
+func.func @generated(%q: tensor<2x8x32xbf16>, %k: tensor<2x8x16xbf16>) -> tensor<2x2x8x8xf32> {
+  %0 = mpc.reshape %q : (tensor<2x8x32xbf16>) -> tensor<2x8x2x16xbf16>
+  %1 = mpc.region movement (%0) {kernel = "q"} : (tensor<2x8x2x16xbf16>) -> tensor<2x2x8x16xbf16> {
+  ^bb0(%x: tensor<2x8x2x16xbf16>):
+    %y = mpc.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x8x2x16xbf16>) -> tensor<2x2x8x16xbf16>
+    mpc.yield %y : tensor<2x2x8x16xbf16>
+  }
+  %2 = mpc.reshape %k : (tensor<2x8x16xbf16>) -> tensor<2x1x8x16xbf16>
+  %3 = mpc.region movement (%2) {kernel = "k"} : (tensor<2x1x8x16xbf16>) -> tensor<2x2x8x16xbf16> {
+  ^bb0(%x: tensor<2x1x8x16xbf16>):
+    %y = mpc.expand %x : (tensor<2x1x8x16xbf16>) -> tensor<2x2x8x16xbf16>
+    mpc.yield %y : tensor<2x2x8x16xbf16>
+  }
+  %4 = mpc.region contraction (%1, %3) {kernel = "s", provider = #mpc.provider<generated>} : (tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>) -> tensor<2x2x8x8xf32> {
+  ^bb0(%x: tensor<2x2x8x16xbf16>, %w: tensor<2x2x8x16xbf16>):
+    %y = mpc.matmul %x, %w {transB = true} : (tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>) -> tensor<2x2x8x8xf32>
+    mpc.yield %y : tensor<2x2x8x8xf32>
+  }
+  return %4 : tensor<2x2x8x8xf32>
+}
+
+// Not so samples that share weights and so are one matrix, behind tokens; nor,
+// on Tensor Cores, rows that begin where no vector does.
+// CHECK-LABEL: func.func @apart
+// CHECK: mpc.region movement(%arg0)
+// CHECK: mpc.region contraction(%{{.+}}, %arg1)
+// CHECK-NOT: movement
+// CHECK: mpc.region contraction(%arg2, %arg3)
+// GPU-LABEL: func.func @apart
+// GPU-COUNT-2: mpc.region movement
+func.func @apart(%x: tensor<8x2x16xbf16>, %w: tensor<16x8xbf16>, %y: tensor<8x17xbf16>, %z: tensor<16x8xbf16>) -> (tensor<2x8x8xf32>, tensor<8x8xf32>) {
+  %0 = mpc.region movement (%x) {kernel = "t"} : (tensor<8x2x16xbf16>) -> tensor<2x8x16xbf16> {
+  ^bb0(%a: tensor<8x2x16xbf16>):
+    %b = mpc.transpose %a {perm = array<i64: 1, 0, 2>} : (tensor<8x2x16xbf16>) -> tensor<2x8x16xbf16>
+    mpc.yield %b : tensor<2x8x16xbf16>
+  }
+  %1 = mpc.region contraction (%0, %w) {kernel = "s", provider = #mpc.provider<generated>} : (tensor<2x8x16xbf16>, tensor<16x8xbf16>) -> tensor<2x8x8xf32> {
+  ^bb0(%a: tensor<2x8x16xbf16>, %b: tensor<16x8xbf16>):
+    %c = mpc.matmul %a, %b : (tensor<2x8x16xbf16>, tensor<16x8xbf16>) -> tensor<2x8x8xf32>
+    mpc.yield %c : tensor<2x8x8xf32>
+  }
+  %2 = mpc.region movement (%y) {kernel = "p"} : (tensor<8x17xbf16>) -> tensor<8x16xbf16> {
+  ^bb0(%a: tensor<8x17xbf16>):
+    %b = mpc.slice %a {offsets = array<i64: 0, 1>, sizes = array<i64: 8, 16>} : (tensor<8x17xbf16>) -> tensor<8x16xbf16>
+    mpc.yield %b : tensor<8x16xbf16>
+  }
+  %3 = mpc.region contraction (%2, %z) {kernel = "u", provider = #mpc.provider<generated>} : (tensor<8x16xbf16>, tensor<16x8xbf16>) -> tensor<8x8xf32> {
+  ^bb0(%a: tensor<8x16xbf16>, %b: tensor<16x8xbf16>):
+    %c = mpc.matmul %a, %b : (tensor<8x16xbf16>, tensor<16x8xbf16>) -> tensor<8x8xf32>
+    mpc.yield %c : tensor<8x8xf32>
+  }
+  return %1, %3 : tensor<2x8x8xf32>, tensor<8x8xf32>
 }

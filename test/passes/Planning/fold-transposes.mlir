@@ -81,10 +81,18 @@ func.func @norm(%x: tensor<4x2x16xf32>) -> (tensor<2x4x1xf32>, tensor<4x2x16xf32
   return %1#0, %2 : tensor<2x4x1xf32>, tensor<4x2x16xf32>
 }
 
-// Not so rows of 28 bytes, columns that become rows, a dropout that numbers its
-// elements in their order, and what a product reads too.
+// Not so rows of 28 bytes, columns that become rows, and a dropout that numbers
+// its elements in their order. A kernel of ours that multiplies reads through a
+// transpose, too.
 // CHECK-LABEL: func.func @kept
-// CHECK-COUNT-4: mpc.region movement
+// CHECK-COUNT-3: mpc.region movement
+// CHECK-NOT: movement
+// CHECK: mpc.region pointwise
+// CHECK: mpc.transpose
+// CHECK: mpc.exp
+// CHECK: mpc.region contraction
+// CHECK: %[[X:.+]] = mpc.transpose
+// CHECK: mpc.matmul %[[X]]
 // CHECK: return
 func.func @kept(%x: tensor<4x2x7xf32>, %s: tensor<2x8x32xf32>, %seed: tensor<i64>, %w: tensor<2x16x3xf32>, %z: tensor<4x2x16xf32>)
     -> (tensor<2x4x7xf32>, tensor<2x7x4xf32>, tensor<2x2x8x16xf32>, tensor<2x4x16xf32>, tensor<2x4x3xf32>) {

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/MatrixOperand.h"
+
+#include "compiler/Kernels/Access.h"
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// From an argument to its product
+//===----------------------------------------------------------------------===//
+
+static bool isMovement(Operation *op) {
+  return isa_and_present<ReshapeOp, TransposeOp, SliceOp, ExpandOp>(op);
+}
+
+bool mpc::movesOperand(Operation *op) {
+  return isMovement(op) && !op->use_empty() &&
+         llvm::all_of(op->getUsers(), [](Operation *user) {
+           return isa<MatMulOp>(user) || movesOperand(user);
+         });
+}
+
+namespace {
+/// A value that nothing moved yet, and where another one's elements are in it.
+struct Origin {
+  Value source;
+  Access access;
+};
+} // namespace
+
+/// Nothing where no strides lead there.
+static std::optional<Origin> findOrigin(Value operand) {
+  // The ops that move, the last one first.
+  SmallVector<Operation *> path;
+  Value source = operand;
+  while (isMovement(source.getDefiningOp())) {
+    path.push_back(source.getDefiningOp());
+    source = path.back()->getOperand(0);
+  }
+  // From the source back to the operand.
+  Origin origin{source, Access(shapeOf(source))};
+  for (Operation *op : llvm::reverse(path))
+    if (!origin.access.follow(op))
+      return std::nullopt;
+  return origin;
+}
+
+//===----------------------------------------------------------------------===//
+// Matrices
+//===----------------------------------------------------------------------===//
+
+static MatrixOperand toMatrices(const Origin &origin, size_t batchRank) {
+  const auto &[offset, shape, strides] = origin.access;
+  size_t axes = shape.size() - 2, missing = batchRank - axes;
+  MatrixOperand operand{origin.source, offset,
+                        SmallVector<int64_t>(batchRank, 0), strides[axes],
+                        strides[axes + 1]};
+  // Axes of size 1 are repeated, as those are that the operand lacks.
+  for (size_t axis = 0; axis < axes; ++axis)
+    if (shape[axis] != 1)
+      operand.batchStrides[missing + axis] = strides[axis];
+  return operand;
+}
+
+std::optional<MatrixOperand> mpc::getMatrixOperand(Value operand,
+                                                   size_t batchRank) {
+  std::optional<Origin> origin = findOrigin(operand);
+  if (!origin)
+    return std::nullopt;
+  return toMatrices(*origin, batchRank);
+}
+
+/// `operand` as one matrix of all its rows; nothing where these are not equally
+/// far apart.
+static std::optional<MatrixOperand> joinRows(Value operand) {
+  std::optional<Origin> origin = findOrigin(operand);
+  ArrayRef<int64_t> shape = shapeOf(operand);
+  int64_t rows = ShapedType::getNumElements(shape.drop_back());
+  if (!origin || !origin->access.reshape({rows, shape.back()}))
+    return std::nullopt;
+  return toMatrices(*origin, /*batchRank=*/0);
+}
+
+bool mpc::hasJoinedRows(Value operand) { return joinRows(operand).has_value(); }
+
+std::optional<MatrixOperands>
+mpc::getMatrixOperands(MatMulOp matmul, const ProductExtents &extents) {
+  // As many matrices as the result has, or all in one.
+  ArrayRef<int64_t> batch = shapeOf(matmul).drop_back(2);
+  bool isJoined = ShapedType::getNumElements(batch) != extents.batch;
+  std::optional<MatrixOperand> lhs =
+      isJoined ? joinRows(matmul.getLhs())
+               : getMatrixOperand(matmul.getLhs(), batch.size());
+  std::optional<MatrixOperand> rhs =
+      getMatrixOperand(matmul.getRhs(), batch.size());
+  if (!lhs || !rhs)
+    return std::nullopt;
+  MatrixOperands operands{*lhs, *rhs};
+  if (extents.batch == 1)
+    for (MatrixOperand *operand : {&operands.lhs, &operands.rhs})
+      operand->batchStrides.clear();
+  return operands;
+}
