@@ -4,12 +4,15 @@ Llama's do, are read where they are.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import re
+
 import numpy as np
 import onnx
 import pytest
 from onnx import helper
 
 import mpctest
+from test_gpu import emulated
 
 BATCH, TOKENS, HEADS, QUERIES, SIZE = 2, 64, 2, 8, 32
 WIDTH = QUERIES * SIZE
@@ -83,14 +86,29 @@ def test_no_kernel_copies_heads(precision, target, tmp_path):
     assert "mpc.expand" not in plan
 
 
+@pytest.mark.parametrize("target", ["x86-64-v3", "sm_90"])
+def test_kernels_of_our_own_multiply_heads_where_they_are(target, tmp_path):
+    onnx.save(make_model(by_expand), tmp_path / "model.onnx")
+    plan = mpctest.mpc_ok(
+        *("compile", tmp_path / "model.onnx", "-o", "-", "--emit=plan"),
+        *("--loss", "mse", "--precision", "bf16-mixed", "--target", target),
+        *("--contractions", "generated"),
+    ).stdout
+    kinds = re.findall(r"mpc.kernel = #mpc.kernel<(\w+)>", plan)
+    assert "contraction" in kinds
+    assert "movement" not in kinds
+
+
+@pytest.mark.parametrize("contractions", ["table", "generated"])
 @pytest.mark.parametrize(
     "precision,tolerance", [("64-true", 1e-12), ("32-true", 1e-5), ("bf16-mixed", 0.02)]
 )
-def test_the_same_is_learnt(precision, tolerance, tmp_path):
+def test_the_same_is_learnt(precision, tolerance, contractions, tmp_path):
     x = normal(BATCH, TOKENS, WIDTH) * 8
     data = {"x": x, "target": np.tanh(x[:, ::-1])}
     flags = ("--loss", "mse", "--optimizer", "sgd", "--lr", 1, "--epochs", 4)
     flags += ("--batch-size", BATCH, "--precision", precision)
+    flags += ("--contractions", contractions)
     found, expected = (
         mpctest.train(make_model(repeat), data, tmp_path, *flags)
         for repeat in (by_expand, by_gather)
@@ -103,6 +121,23 @@ def test_the_same_is_learnt(precision, tolerance, tmp_path):
             found[1][name], expected[1][name], rtol=0, atol=tolerance
         )
         assert not np.allclose(found[1][name], make_weights()[name])
+
+
+def test_tensor_cores_multiply_heads_where_they_are(tmp_path):
+    """On an emulated GPU, beside float64 on a CPU."""
+    x = normal(BATCH, TOKENS, WIDTH) * 8
+    data = {"x": x, "target": np.tanh(x[:, ::-1])}
+    flags = ("--loss", "mse", "--optimizer", "sgd", "--lr", 1, "--epochs", 3)
+    flags += ("--batch-size", BATCH, "--contractions", "generated")
+    gpu = ("--device", "cuda", "--target", "sm_80", "--precision", "bf16-mixed")
+    model = make_model(by_expand)
+    exact, _ = mpctest.train(model, data, tmp_path, *flags, "--precision", "64-true")
+    found, _ = mpctest.train(
+        *(model, data, tmp_path, *flags, *gpu), env=emulated("sm_80", tmp_path)
+    )
+    np.testing.assert_allclose(
+        mpctest.losses(found), mpctest.losses(exact), rtol=0.02
+    )
 
 
 def make_weights():
