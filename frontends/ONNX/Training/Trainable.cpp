@@ -311,10 +311,11 @@ void TrainableSearch::use(StringRef value, bool orScalar) {
   }
 }
 
-llvm::StringSet<> mpc::onnx_frontend::findTrainable(const Graph &graph,
-                                                    const TensorMap &given) {
+llvm::StringSet<>
+mpc::onnx_frontend::findTrainable(const Graph &graph, const TensorMap &given,
+                                  const llvm::StringMap<std::string> &origins) {
   llvm::StringSet<> weights = TrainableSearch(graph, given).run();
-  for (const auto &entry : findOrigins(graph))
+  for (const auto &entry : origins)
     if (entry.second == kParameterOrigin)
       weights.insert(entry.first());
     else

@@ -10,7 +10,7 @@
 namespace mpc::onnx_frontend {
 
 /// The names of the initializers, and of the inputs in `given`, that are
-/// trained by default.
+/// trained by default; `origins` are those that findOrigins() finds.
 ///
 /// Where the exporter says of a value what it was in the program, that holds:
 /// PyTorch writes PARAMETER or BUFFER into the metadata of each. Otherwise what
@@ -31,7 +31,8 @@ namespace mpc::onnx_frontend {
 /// standard deviation in `(x - mean) / std`, another scalar in a sum or
 /// product, and frequencies of angles, of which only sines and cosines are
 /// taken.
-llvm::StringSet<> findTrainable(const Graph &graph, const TensorMap &given);
+llvm::StringSet<> findTrainable(const Graph &graph, const TensorMap &given,
+                                const llvm::StringMap<std::string> &origins);
 
 } // namespace mpc::onnx_frontend
 
