@@ -222,8 +222,12 @@ void TrainableSearch::findWeights(const Node &node) {
       if (other.isLearned && isModulesNumber(node.input(index)) &&
           isBranch(node))
         use(node.input(index));
-      if (other.isLearned && isModulesVector(node.input(index)))
+      if (!isModulesVector(node.input(index)))
+        continue;
+      if (other.isLearned)
         findScale(node, node.input(index));
+      if (!other.isFixed && isPeriod(node, node.input(index)))
+        use(node.input(index), /*orScalar=*/false);
     }
 }
 

@@ -26,7 +26,8 @@ namespace mpc::onnx_frontend {
 ///     and one number for each channel of what is learned, where that is a
 ///     branch, is read by a Softmax, or is shifted by such a vector as well;
 ///     vectors that numbers of the data are multiplied by, that stand for
-///     hidden places or are added within the network, and exponents.
+///     hidden places or are added within the network, periods of a Snake, and
+///     exponents.
 /// Not trained is what only scales or shifts data, such as the mean and the
 /// standard deviation in `(x - mean) / std`, another scalar in a sum or
 /// product, and frequencies of angles, of which only sines and cosines are
