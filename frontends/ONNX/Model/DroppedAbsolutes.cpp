@@ -81,6 +81,7 @@ std::optional<double> AbsoluteRestorer::read(const proto::TensorProto &tensor) {
 // quotient of such, as in 1 / (1 + 1e-6).
 std::optional<double> AbsoluteRestorer::readNumber(StringRef value,
                                                    unsigned depth) {
+  // A number as it is.
   if (auto it = tensors.find(value); it != tensors.end())
     return read(*it->second);
   auto it = producers.find(value);
@@ -90,6 +91,7 @@ std::optional<double> AbsoluteRestorer::readNumber(StringRef value,
   if (node.op_type() == "Constant" && node.attribute_size() == 1 &&
       node.attribute(0).has_t())
     return read(node.attribute(0).t());
+  // Deeper than 1 / (p + 1e-6) nothing is looked for.
   constexpr unsigned kDeepest = 3;
   const bool isSum = node.op_type() == "Add";
   if (depth == kDeepest || node.input_size() != 2 ||
@@ -107,12 +109,14 @@ std::optional<double> AbsoluteRestorer::readNumber(StringRef value,
 int AbsoluteRestorer::findPower(const proto::NodeProto &root) {
   if (root.op_type() != "Pow" || root.input_size() != 2)
     return -1;
+  // From the root back to the differences.
   const proto::NodeProto *sum = findProducer(root.input(0), "ReduceSum");
   const proto::NodeProto *power =
       sum ? findProducer(sum->input(0), "Pow") : nullptr;
   if (!power || power->input_size() != 2 ||
       !findProducer(power->input(0), "Sub"))
     return -1;
+  // Of an even power the signs do not matter.
   const std::optional<double> exponent = readNumber(power->input(1)),
                               inverse = readNumber(root.input(1));
   if (!exponent || !inverse || std::fmod(*exponent, 2) == 0 ||
