@@ -39,7 +39,7 @@ std::optional<Bounds> mpc::inferMovedRange(Operation *op,
 SmallVector<Value> mpc::listMoved(Operation *op) {
   if (!movesElements(op))
     return {};
-  return {op->getOperand(0)};
+  return SmallVector<Value>(op->getOperands());
 }
 
 //===----------------------------------------------------------------------===//

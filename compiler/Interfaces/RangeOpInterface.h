@@ -38,7 +38,7 @@ using FindIntegerRange = llvm::function_ref<IntegerRange(unsigned operand)>;
 std::optional<Bounds> inferMovedRange(mlir::Operation *op,
                                       llvm::ArrayRef<Bounds> operands);
 
-/// The first operand of an op that moves elements; none of any other op.
+/// The operands of an op that moves elements; none of any other op.
 llvm::SmallVector<mlir::Value> listMoved(mlir::Operation *op);
 
 } // namespace mpc
@@ -55,8 +55,8 @@ std::optional<IntegerRange> inferIntegerRange(mlir::Operation *op,
                                               FindIntegerRange operand);
 llvm::SmallVector<mlir::Value> listHandedOn(mlir::Operation *op);
 
-/// Between which two numbers `value` gathers: -1 and 1 for the result of a
-/// tanh. Nothing of an argument.
+/// At which two numbers `value` gathers: -1 and 1 for the result of a tanh, -1
+/// and infinity, which is none, for that of an ELU. Nothing of an argument.
 std::optional<Bounds> getSaturation(mlir::Value value);
 
 } // namespace mpc

@@ -33,9 +33,9 @@ def RangeOpInterface : OpInterface<"RangeOpInterface"> {
                     (ins "::mpc::FindIntegerRange":$operand), [{}],
                     [{ return std::nullopt; }]>,
     InterfaceMethod<[{
-      Between which two numbers the results gather, close to either, since the
-      function is flat there: -1 and 1 of a tanh and a sine, 0 and 1 of a
-      softmax. Nothing of a function that is flat nowhere, or not at both.
+      Where results gather, since the function is flat there: at -1 and 1 of a
+      tanh and a sine, at 0 and 1 of a softmax, at -1 of an ELU, whose other end
+      is infinity, where it goes on. Nothing of a function that is flat nowhere.
     }], "std::optional<::mpc::Bounds>", "getSaturation", (ins), [{}],
                     [{ return std::nullopt; }]>,
     InterfaceMethod<[{

@@ -56,18 +56,27 @@ void Cancellations::addOffset(Operation *op) {
     ops.insert(op);
 }
 
-// The range of a constant, or of state that stays as it is.
+// The range of a constant, or of state that stays as it is; also where an op of
+// one operand gives it on, as an expand does.
 static std::optional<Bounds> lookupGiven(Value value,
                                          const ConstantRanges &ranges) {
-  if (value.getDefiningOp() && !value.getDefiningOp<ConstantOp>())
+  const std::optional<Bounds> range = ranges.lookup(value);
+  if (!range)
     return std::nullopt;
-  return ranges.lookup(value);
+  Operation *op = value.getDefiningOp();
+  while (op && op->getNumOperands() == 1) {
+    value = op->getOperand(0);
+    op = value.getDefiningOp();
+  }
+  const bool isGiven = ranges.lookup(value) && (!op || isa<ConstantOp>(op));
+  return isGiven ? range : std::nullopt;
 }
 
-// Whether -1 is where `value` gathers.
-static bool tendsToMinusOne(Value value) {
+// The lower of the two numbers at which `value` gathers, -1 of a tanh; 0 where
+// there is none.
+static double getLowerEnd(Value value) {
   std::optional<Bounds> ends = getSaturation(value);
-  return ends && ends->low == -1.0;
+  return ends ? ends->low : 0.0;
 }
 
 // c - v, v - c, and such as sums: 1 + (-v), v + (-1), 1 + tanh(v).
@@ -85,12 +94,13 @@ void Cancellations::addDifference(Operation *op) {
     auto negated = value.getDefiningOp<NegOp>();
     if (isa<AddOp>(op) && !negated) {
       at = {-constant->high, -constant->low};
-      if (at.low < 0.0 && !tendsToMinusOne(value))
+      if (at.low < 0.0 && getLowerEnd(value) >= 0.0)
         continue;
     }
     if (isa<AddOp>(op) && negated)
       value = negated.getInput();
-    Bounds range = ranges.lookup(value).value_or(kUnknown);
+    Bounds usual = {std::min(kUnknown.low, getLowerEnd(value)), kUnknown.high};
+    Bounds range = ranges.lookup(value).value_or(usual);
     if (at.low <= range.high && at.high >= range.low) {
       if (negated && isa<AddOp>(op))
         ops.insert(negated);

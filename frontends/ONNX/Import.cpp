@@ -108,11 +108,8 @@ static void noteScalars(const Graph &graph, FunctionImporter &function,
                         ArrayRef<const proto::NodeProto *> nodes) {
   const Model &model = graph.getModel();
   const ImportOptions &options = function.getModule().getOptions();
-  // Dynamo's exporter names the origin of each initializer, and then nothing is
-  // to be guessed.
   if (model.getProto().producer_name() != "pytorch" ||
-      options.mode != ImportMode::Training ||
-      !options.trainableScalars.empty() || !findOrigins(graph).empty())
+      options.mode != ImportMode::Training || !options.trainableScalars.empty())
     return;
   // Floats of one number whose name the program gave and that are constants so
   // far.
@@ -194,7 +191,9 @@ importForward(const Model &model, const ImportOptions &options,
       exported && !rebatch)
     return importRebatched(model, options, *exported);
   ModuleImporter module(options, model.getContext(), rebatch);
-  module.setTrainable(findTrainable(*graph, options.weights));
+  const llvm::StringMap<std::string> origins = findOrigins(*graph);
+  module.setTrainable(findTrainable(*graph, options.weights, origins));
+  module.setConstants(findComputedNumbers(*graph, origins));
   FunctionImporter function(module, *graph, "forward");
   // Of a graph that leaves the loss to the program around it, the forward part.
   SmallVector<StringRef> outputs = getYielded(*graph);
@@ -227,7 +226,10 @@ importForward(const Model &model, const ImportOptions &options,
     warnFolded(function, *graph);
     noteUnread(*graph, options, nodes);
   }
-  noteScalars(*graph, function, nodes);
+  // Where an exporter names the origin of each initializer, nothing is to be
+  // guessed.
+  if (origins.empty())
+    noteScalars(*graph, function, nodes);
   addOutputs(function, *graph, outputs);
   function.finish();
   return module.finish();

@@ -118,8 +118,8 @@ mpc::onnx_frontend::describeParameters(const Model &model) {
   if (Error error = checkForward(model, *graph))
     return error;
   // What mpc train would train, and who reads each.
-  llvm::StringSet<> trained = findTrainable(*graph, {});
   llvm::StringMap<std::string> origins = findOrigins(*graph);
+  llvm::StringSet<> trained = findTrainable(*graph, {}, origins);
   Readers readers;
   for (const proto::NodeProto *node : graph->getNodes())
     addReaders(*node, readers);

@@ -14,7 +14,11 @@ import mpctest
 
 BATCH, TOKENS, HEADS, DEPTH = 2, 24, 3, 8
 WIDTH = HEADS * DEPTH
-SPELLINGS = ["scaled scores", "scaled queries", "scaled queries and keys"]
+SPELLINGS = [
+    *("scaled scores", "scaled queries", "scaled queries and keys"),
+    # As PyTorch's exporter has it beside a mask: it computed the root.
+    "scaled by a computed root",
+]
 
 
 def attention(spelling):
@@ -32,6 +36,7 @@ def attention(spelling):
     weights["joined"] = np.array([0, 0, WIDTH], np.int64)
     weights["scale"] = np.array(DEPTH**-0.5, np.float32)
     weights["root"] = np.array(DEPTH**-0.25, np.float32)
+    weights["val_0"] = weights["root"].reshape(1)
     nodes = []
 
     def add(op, *inputs, **attributes):
@@ -48,6 +53,8 @@ def attention(spelling):
         query = add("Mul", query, "scale")
     if spelling == "scaled queries and keys":
         query, key = add("Mul", query, "root"), add("Mul", key, "root")
+    if spelling == "scaled by a computed root":
+        query, key = add("Mul", query, "val_0"), add("Mul", key, "val_0")
     scores = add("MatMul", query, key)
     if spelling == "scaled scores":
         scores = add("Mul", scores, "scale")
@@ -55,12 +62,18 @@ def attention(spelling):
     mixed = add("Transpose", mixed, perm=[0, 2, 1, 3])
     add("MatMul", add("Reshape", mixed, "joined"), "head")
     nodes[-1].output[0] = "y"
-    return mpctest.make_model(
+    model = mpctest.make_model(
         nodes,
         {"x": (np.float32, [BATCH, TOKENS, WIDTH])},
         {"y": (np.float32, [BATCH, TOKENS, 4])},
         weights,
     )
+    root = helper.make_tensor_value_info("val_0", onnx.TensorProto.FLOAT, [1])
+    root.metadata_props.add(
+        key="pkg.onnxscript.optimizer.folded_from", value="['val_1', 'val_2']"
+    )
+    model.graph.value_info.append(root)
+    return model
 
 
 @pytest.fixture(scope="module")
@@ -94,18 +107,31 @@ def test_trains_alike_in_every_spelling(spelling, contractions, data, tmp_path):
     assert found[spelling][-1] < 0.7 * found[spelling][0]
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "16-mixed"])
-def test_no_kernel_only_moves(spelling, precision, tmp_path):
-    model, plan = tmp_path / "model.onnx", tmp_path / "model.plan"
+def plan_kernels(spelling, precision, folder):
+    """The step's kernels, each with its kind."""
+    model, plan = folder / "model.onnx", folder / "model.plan"
     onnx.save(attention(spelling), model)
     mpctest.mpc_ok(
         *("compile", model, *RECIPE, "--precision", precision),
         *("--target", "x86-64-v3", "--emit=plan", "-o", plan),
     )
-    kernels = re.findall(
+    return re.findall(
         r"private @step_(\w+)\(.*mpc.kernel = #mpc.kernel<(\w+)>",
         plan.read_text(),
     )
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "16-mixed"])
+def test_no_kernel_only_moves(spelling, precision, tmp_path):
+    kernels = plan_kernels(spelling, precision, tmp_path)
     assert "row_reduce" in dict(kernels).values()
     assert [name for name, kind in kernels if kind == "movement"] == []
+
+
+def test_a_computed_root_costs_no_kernel(tmp_path):
+    counts = {
+        spelling: len(plan_kernels(spelling, "bf16-mixed", tmp_path))
+        for spelling in SPELLINGS
+    }
+    assert counts[SPELLINGS[3]] == counts[SPELLINGS[2]], counts

@@ -193,6 +193,44 @@ def test_layer_that_is_called_twice_updates_its_statistics_twice(tmp_path):
     np.testing.assert_allclose(values["bn.running_var"], variance, rtol=1e-5)
 
 
+def test_layers_without_scale_that_are_called_twice_are_apart(tmp_path):
+    """Of two layers that start equal the exporter keeps one: what reads a result
+    of a call is the next call of the same module."""
+    shared = ("one", "zero", "a.running_mean", "a.running_var")
+    buffers = {s: [f"%b_{s}_running_mean", f"%b_{s}_running_var"] for s in "ab"}
+    later = {"a": ["%getitem_3", "%getitem_4"], "b": ["%getitem_8", "%getitem_9"]}
+    factors = {"a": 1, "b": 2, "a2": 3, "b2": 4}
+
+    def norms(operands):
+        nodes = []
+        for name in factors:
+            source = (later if name.endswith("2") else buffers)[name[0]]
+            nodes += [
+                helper.make_node("Mul", ["x", f"factor.{name}"], [f"x.{name}"]),
+                batch_norm(
+                    *(name[0], f"x.{name}", f"y.{name}", operands(name[0])),
+                    ["None", "None", *source],
+                ),
+            ]
+        return [*nodes, helper.make_node("Sum", [f"y.{n}" for n in factors], ["h"])]
+
+    values = {f"factor.{name}": np.float32(f) for name, f in factors.items()}
+    model = finish(
+        norms(lambda layer: shared),
+        {**dict(zip(shared, STATISTICS.values())), **values},
+    )
+    _, written = train(model, tmp_path, "merged")
+    x = np.load(tmp_path / "data.npz")["x"].astype(np.float64)
+    for layer in "ab":
+        mean = np.zeros(WIDTH)
+        for _ in range(3):
+            for begin in range(0, SAMPLES, 16):
+                for name in (layer, f"{layer}2"):
+                    batch = factors[name] * x[begin : begin + 16]
+                    mean = 0.9 * mean + 0.1 * batch.mean(0)
+        np.testing.assert_allclose(written[f"{layer}.running_mean"], mean, rtol=1e-4)
+
+
 def test_statistics_of_two_layers_are_refused(tmp_path):
     others = {"other.weight": np.ones(WIDTH)}
     operands = ("other.weight", "bn.bias", "bn.running_mean", "bn.running_var")

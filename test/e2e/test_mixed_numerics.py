@@ -221,6 +221,15 @@ CANCELLATIONS = {
         # 1 - t is 0.0018 there, half of bfloat16's step below 1.
         *(100, {"tenth": 0.1, "shift": 3.5, "one": 1}),
     ),
+    # As of linear attention.
+    "feature map": gate(
+        [
+            node("Sub", ["h", "seven"], "z", "shift"),
+            node("Elu", ["z"], "s", "rounded"),
+            node("Add", ["s", "one"], "c", "sum"),
+        ],
+        *(500, {"seven": 7, "one": 1}),
+    ),
     "offset": gate(
         [
             node("Add", ["h", "large"], "z", "rounded"),

@@ -214,9 +214,9 @@ def shared_layer_nodes():
     ]
 
 
-def take_a_step(nodes, values, random, folder):
+def take_a_step(nodes, values, random, folder, describe=lambda model: None):
     """A step on one batch that changes statistics alone; that batch, and the
-    state after the step."""
+    state after the step. `describe` adds what an exporter writes beside nodes."""
     model = mpctest.make_model(
         nodes,
         {"x": (np.float64, ["N", CHANNELS])},
@@ -224,6 +224,7 @@ def take_a_step(nodes, values, random, folder):
         values,
         17,
     )
+    describe(model)
     x = random.normal(size=(4, CHANNELS)) * 3 + 1
     _, after = mpctest.train(
         model,
@@ -258,19 +259,71 @@ def test_second_call_of_a_layer_goes_on_from_the_first(tmp_path):
     assert not {"getitem_3", "getitem_4"} & set(after)
 
 
+def describe_layer(kind):
+    """The metadata of PyTorch's newer exporter: both nodes call one module."""
+
+    def describe(model):
+        norms = [n for n in model.graph.node if n.op_type == "BatchNormalization"]
+        for i, norm in enumerate(norms):
+            for key, items in (
+                ("name_scopes", ["", "bn", f"batch_norm_{i}"]),
+                ("class_hierarchy", ["__main__.Model", kind, "aten.batch_norm"]),
+            ):
+                norm.metadata_props.add(key=f"pkg.torch.onnx.{key}", value=str(items))
+
+    return describe
+
+
+def describe_calls(given):
+    """The same of functional.batch_norm: Identities are results of the first
+    call, to which the program gives `given` as statistics."""
+
+    def describe(model):
+        call = (
+            "%bn : [num_users=3] = call_function[target=torch.ops.aten."
+            "_native_batch_norm_legit_functional.default](args = (%x, None, None, "
+            f"%b_{given}_mean, %b_{given}_var, True, 0.1, 1e-05), kwargs = {{}})"
+        )
+        for node in model.graph.node:
+            if node.op_type == "Identity":
+                node.metadata_props.add(key="pkg.torch.onnx.fx_node", value=call)
+        signature = "".join(
+            f"b_{name}_{part}: BUFFER target='{name}.{part}'\n"
+            for name in ("bn", "other")
+            for part in ("mean", "var")
+        )
+        model.graph.metadata_props.add(
+            key="pkg.torch.export.ExportedProgram.graph_signature", value=signature
+        )
+
+    return describe
+
+
+def describe_older(model):
+    """PyTorch's older exporter in training mode: the statistics themselves."""
+    model.producer_name = "pytorch"
+    first, second = (n for n in model.graph.node if n.op_type == "BatchNormalization")
+    second.input[3:] = first.input[3:]
+
+
 @pytest.mark.parametrize(
-    "kind, is_one",
+    "describe, is_one",
     [
-        ("torch.nn.modules.batchnorm.BatchNorm1d", True),
+        (describe_layer("torch.nn.modules.batchnorm.BatchNorm1d"), True),
         # A module of the user's, which may call functional.batch_norm of two.
-        ("__main__.Norms", False),
+        (describe_layer("__main__.Norms"), False),
+        (describe_calls("bn"), True),
+        # The exporter has merged them.
+        (describe_calls("other"), False),
+        (describe_older, True),
     ],
+    ids=["layer", "module", "call", "another's call", "older exporter"],
 )
 def test_second_call_of_a_layer_without_scale_goes_on_from_the_first(
-    kind, is_one, tmp_path
+    describe, is_one, tmp_path
 ):
-    """With affine=False scale and bias are constants of each call, and the
-    module that PyTorch's exporter notes says which layer is called."""
+    """With affine=False scale and bias are constants of each call, and what
+    PyTorch's exporter notes says which layer is called."""
     random = np.random.default_rng(2)
     nodes = shared_layer_nodes()
     constants = []
@@ -284,22 +337,18 @@ def test_second_call_of_a_layer_without_scale_goes_on_from_the_first(
                     value=numpy_helper.from_array(constant),
                 )
             )
-        for key, items in (
-            ("name_scopes", ["", "bn", f"batch_norm_{i}"]),
-            ("class_hierarchy", ["__main__.Model", kind, "aten.batch_norm"]),
-        ):
-            norm.metadata_props.add(key=f"pkg.torch.onnx.{key}", value=str(items))
     values = {
         "bn.mean": random.normal(size=CHANNELS),
         "bn.var": random.uniform(0.5, 2, size=CHANNELS),
         "fc.weight": random.normal(size=(CHANNELS, 1)),
         "two": np.array(2.0),
     }
-    x, after = take_a_step(constants + nodes, values, random, tmp_path)
+    x, after = take_a_step(constants + nodes, values, random, tmp_path, describe)
+    ddof = 1 if describe is describe_older else 0
     mean, var = values["bn.mean"], values["bn.var"]
     for _ in range(2 if is_one else 1):
         mean = MOMENTUM * mean + (1 - MOMENTUM) * x.mean(0)
-        var = MOMENTUM * var + (1 - MOMENTUM) * x.var(0)
+        var = MOMENTUM * var + (1 - MOMENTUM) * x.var(0, ddof=ddof)
         x = 2 * (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)
     np.testing.assert_allclose(after["bn.mean"], mean, rtol=1e-10)
     np.testing.assert_allclose(after["bn.var"], var, rtol=1e-10)

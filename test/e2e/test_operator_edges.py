@@ -241,20 +241,24 @@ def train_on_all(model, x, tmp_path):
     return trained
 
 
-def test_distance_of_points_from_themselves_has_no_slope(tmp_path):
-    """torch.cdist(h, h) as PyTorch's older exporter writes it: the gradient of the
-    mean distance is that of the distances of two points."""
-    random = np.random.default_rng(0)
-    x, w = random.normal(size=(4, 3)), random.normal(size=(3, 2))
-    root = 1 / (2 + 1e-6)
+def distance_model(x, w, power, root):
+    """The mean of torch.cdist(h, h, power) as PyTorch's older exporter writes it,
+    with that root; its constants are nodes."""
+    numbers = [
+        helper.make_node(
+            "Constant", [], [name], value=helper.make_tensor(name, 11, [], [value])
+        )
+        for name, value in (("power", power), ("root", root))
+    ]
     model = mpctest.make_model(
         [
+            *numbers,
             helper.make_node("MatMul", ["x", "w"], ["h"]),
             helper.make_node("Unsqueeze", ["h", "one"], ["rows"]),
             helper.make_node("Unsqueeze", ["h", "none"], ["columns"]),
             helper.make_node("Sub", ["rows", "columns"], ["apart"]),
-            helper.make_node("Pow", ["apart", "two"], ["squares"]),
-            helper.make_node("ReduceSum", ["squares", "last"], ["sums"], keepdims=0),
+            helper.make_node("Pow", ["apart", "power"], ["powers"]),
+            helper.make_node("ReduceSum", ["powers", "last"], ["sums"], keepdims=0),
             helper.make_node("Pow", ["sums", "root"], ["distances"]),
             helper.make_node("ReduceMean", ["distances"], ["loss"], keepdims=0),
         ],
@@ -265,18 +269,41 @@ def test_distance_of_points_from_themselves_has_no_slope(tmp_path):
             "one": np.array([1]),
             "none": np.array([0]),
             "last": np.array([-1]),
-            "two": np.array(2.0),
-            "root": np.array(root),
         },
         17,
     )
-    trained = train_on_all(model, x, tmp_path)
+    model.producer_name = "pytorch"
+    return model
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0, 3.0, 1.5])
+def test_distance_of_points_from_themselves_has_no_slope(power, tmp_path):
+    """The gradient of the mean distance is that of the distances of two points; of
+    a power that is not even the exporter leaves out the absolute values."""
+    random = np.random.default_rng(0)
+    x, w = random.normal(size=(4, 3)), random.normal(size=(3, 2))
+    root = 1 / (power + 1e-6)
+    trained = train_on_all(distance_model(x, w, power, root), x, tmp_path)
     h = x @ w
     apart = h[:, None] - h[None]
-    sums = (apart**2).sum(-1) + np.eye(4)
-    slopes = 2 * root * sums ** (root - 1) * (1 - np.eye(4)) / 16
-    gradient = x.T @ (2 * (slopes[:, :, None] * apart).sum(1))
+    sums = (np.abs(apart) ** power).sum(-1) + np.eye(4)
+    slopes = power * root * sums ** (root - 1) * (1 - np.eye(4)) / 16
+    steps = np.abs(apart) ** (power - 1) * np.sign(apart)
+    gradient = x.T @ (2 * (slopes[:, :, None] * steps).sum(1))
     np.testing.assert_allclose(trained["w"], w - gradient, rtol=1e-7)
+    # What is written is right in any runtime.
+    written = onnx.load(tmp_path / "trained.onnx")
+    onnx.checker.check_model(written)
+    ops = [node.op_type for node in written.graph.node]
+    assert ops.count("Abs") == (power != 2), ops
+
+
+def test_a_root_of_the_programs_own_powers_stays_what_it_is(tmp_path):
+    x, w = np.ones((4, 3)), np.ones((3, 2))
+    onnx.save(distance_model(x, w, 3.0, 1 / 3), tmp_path / "model.onnx")
+    process = mpctest.mpc("compile", tmp_path / "model.onnx", "--emit=import")
+    assert process.returncode == 0, process.stderr
+    assert "mpc.pow" in process.stdout and "mpc.abs" not in process.stdout
 
 
 @pytest.mark.parametrize("bound", ["Max", "Clip"])

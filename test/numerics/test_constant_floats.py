@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import re
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -42,10 +43,13 @@ UNARY = {
 
 def pairs(dtype):
     """Two arrays with all pairs of the type's edges, and random numbers."""
-    info = np.finfo(dtype)
+    info = ml_dtypes.finfo(dtype)
     edges = [0.0, -0.0, 1.0, -1.0, 0.1, -2.5, 3.5, 1 / 3, np.inf, -np.inf]
     edges += [np.nan, float(info.max), float(info.tiny)]
-    edges += [float(info.smallest_subnormal), -float(info.smallest_subnormal)]
+    # Which of bfloat16 some processors take for 0.
+    if dtype != ml_dtypes.bfloat16:
+        least = float(info.smallest_subnormal)
+        edges += [least, -least]
     a, b = np.meshgrid(np.array(edges, dtype), np.array(edges, dtype))
     random = np.random.RandomState(info.bits)
     scales = 2.0 ** random.uniform(-12, 12, (2, 400))
@@ -56,19 +60,71 @@ def pairs(dtype):
     )
 
 
+def is_float(dtype):
+    return dtype.kind == "f" or dtype == ml_dtypes.bfloat16
+
+
+def widen(array):
+    """bfloat16 as float32, whose NaN NumPy knows, and without subnormals, which
+    are 0 to some processors."""
+    if array.dtype != ml_dtypes.bfloat16:
+        return array
+    wide = array.astype(np.float32)
+    is_normal = ~(np.abs(wide) < float(ml_dtypes.finfo(array.dtype).tiny))
+    return np.where(is_normal, wide, np.copysign(np.float32(0), wide))
+
+
 def assert_same_bits(found, expected, name):
     """NaN is NaN, and -0 no 0; but which of two zeros is the larger, an x86 does
     not say."""
     assert found.dtype == expected.dtype, name
+    found, expected = widen(found), widen(expected)
     np.testing.assert_array_equal(found, expected, name)
-    if expected.dtype.kind == "f" and name not in ("Max", "Min"):
+    if is_float(expected.dtype) and name not in ("Max", "Min"):
         known = ~np.isnan(expected)
         np.testing.assert_array_equal(
             np.signbit(found[known]), np.signbit(expected[known]), name
         )
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def as_bits(array):
+    return array.view(f"i{array.itemsize}")
+
+
+def run_on_bits(nodes, arrays, expected, are_given, folder):
+    """Outputs of `nodes` that read these arrays, given or constants of the model.
+    All floats go in and out by their bits: no file of NumPy has bfloat16, and
+    floats of the model's own would be parameters."""
+    folder.mkdir()
+    bits = {f"{name}_bits": as_bits(array) for name, array in arrays.items()}
+    before, after, outputs = [], [], {}
+    for name, array in arrays.items():
+        to = helper.np_dtype_to_tensor_dtype(array.dtype)
+        before.append(helper.make_node("BitCast", [f"{name}_bits"], [name], to=to))
+    for name, value in expected.items():
+        outputs[name] = (value.dtype, value.shape)
+        if is_float(value.dtype):
+            to = helper.np_dtype_to_tensor_dtype(as_bits(value).dtype)
+            result = f"{name}_bits"
+            after.append(helper.make_node("BitCast", [name], [result], to=to))
+            outputs[result] = (as_bits(value).dtype, outputs.pop(name)[1])
+    inputs = bits if are_given else {}
+    model = mpctest.make_model(
+        *(before + nodes + after, {k: (v.dtype, v.shape) for k, v in inputs.items()}),
+        *(outputs, {} if are_given else bits, OPSET),
+    )
+    found = mpctest.run(model, inputs, folder)
+    return model, {
+        name: found[f"{name}_bits"].view(value.dtype)
+        if is_float(value.dtype)
+        else found[name]
+        for name, value in expected.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
+)
 def test_folds_to_what_kernels_compute(dtype, tmp_path):
     a, b = pairs(dtype)
     nodes, expected = [], {}
@@ -81,23 +137,11 @@ def test_folds_to_what_kernels_compute(dtype, tmp_path):
             expected[op] = function(a).astype(dtype)
         nodes.append(helper.make_node("Sum", ["a", "b", "a"], ["Sum"]))
         expected["Sum"] = a + b + a
-    outputs = {k: (v.dtype, v.shape) for k, v in expected.items()}
-    inputs = {"a": a, "b": b}
-    types = {k: (v.dtype, v.shape) for k, v in inputs.items()}
-    for folder in ("kernels", "folded"):
-        (tmp_path / folder).mkdir()
-    model = mpctest.make_model(nodes, types, outputs, {}, OPSET)
-    kernels = mpctest.run(model, inputs, tmp_path / "kernels")
+    arrays = {"a": a, "b": b}
+    _, kernels = run_on_bits(nodes, arrays, expected, True, tmp_path / "kernels")
     for name, value in expected.items():
-        np.testing.assert_array_equal(kernels[name], value, name)
-    # Constants by their bits, for floats of the model's own are parameters.
-    bits = {f"{k}_bits": v.view(f"i{v.itemsize}") for k, v in inputs.items()}
-    to = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    constants = [
-        helper.make_node("BitCast", [f"{k}_bits"], [k], to=to) for k in inputs
-    ]
-    model = mpctest.make_model(constants + nodes, {}, outputs, bits, OPSET)
-    folded = mpctest.run(model, {}, tmp_path / "folded")
+        np.testing.assert_array_equal(widen(kernels[name]), widen(value), name)
+    model, folded = run_on_bits(nodes, arrays, expected, False, tmp_path / "folded")
     for name in expected:
         assert_same_bits(folded[name], kernels[name], name)
     # No op is left to compute anything.

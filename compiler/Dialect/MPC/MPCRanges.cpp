@@ -161,11 +161,11 @@ struct ReluRange : HandsOn<ReluRange, ReluOp> {
 struct ClipRange : HandsOn<ClipRange, ClipOp> {
   FloatRange inferRange(Operation *op, Floats in) const {
     auto clip = cast<ClipOp>(op);
-    auto toDouble = [](std::optional<APFloat> bound, double otherwise) {
+    auto read = [](std::optional<APFloat> bound, double otherwise) {
       return bound ? bound->convertToDouble() : otherwise;
     };
-    double low = toDouble(clip.getMin(), in[0].low);
-    double high = toDouble(clip.getMax(), in[0].high);
+    double low = read(clip.getMin(), in[0].low);
+    double high = read(clip.getMax(), in[0].high);
     auto clamp = [&](double x) { return std::min(std::max(x, low), high); };
     return Bounds{clamp(in[0].low), clamp(in[0].high)};
   }
@@ -206,13 +206,29 @@ struct MinimumRange : ChoiceRange<MinimumRange, MinimumOp> {
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Functions that are flat at both ends
+// Functions that are flat at both ends, or at one
 //===----------------------------------------------------------------------===//
+
+static double toDouble(APFloat number) { return number.convertToDouble(); }
+
+// How far below 0 the function ends: 1 of an ELU whose alpha is 1.
+static double getDepth(EluOp op) { return toDouble(op.getAlpha()); }
+static double getDepth(CeluOp op) { return toDouble(op.getAlpha()); }
+static double getDepth(SeluOp op) {
+  return toDouble(op.getGamma()) * toDouble(op.getAlpha());
+}
 
 namespace {
 template <typename OpT, int kLow, int kHigh>
 struct Flat : RangeBase<Flat<OpT, kLow, kHigh>, OpT> {
   FloatRange getSaturation(Operation *) const { return Bounds{kLow, kHigh}; }
+};
+
+template <typename OpT>
+struct FlatBelow : RangeBase<FlatBelow<OpT>, OpT> {
+  FloatRange getSaturation(Operation *op) const {
+    return Bounds{-getDepth(cast<OpT>(op)), INFINITY};
+  }
 };
 } // namespace
 
@@ -238,21 +254,16 @@ static IntRange addUp(FindIntegerRange operand, int64_t count) {
 }
 
 namespace {
-/// A move of elements, or a repetition of them.
+/// Neither a move, a repetition or a choice of elements nor a change of their
+/// type leaves their range; who asks drops a range that the type does not hold.
 template <typename OpT>
-struct Moved : RangeBase<Moved<OpT>, OpT> {
-  IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
-    return keepIntegers(op, operand);
-  }
-};
-
-/// Neither a change of type nor a choice of elements leaves their range; who
-/// asks drops a range that the type does not hold.
-template <typename OpT>
-struct Kept : RangeBase<Kept<OpT>, OpT> {
+struct Kept : HandsOn<Kept<OpT>, OpT> {
   FloatRange inferRange(Operation *, Floats in) const { return in[0]; }
   IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
     return keepIntegers(op, operand);
+  }
+  FloatRange getSaturation(Operation *op) const {
+    return mpc::getSaturation(op->getOperand(0));
   }
 };
 
@@ -292,11 +303,18 @@ struct SelectRange : RangeBase<SelectRange, SelectOp> {
   IntRange inferIntegerRange(Operation *, FindIntegerRange operand) const {
     return unite(operand(1), operand(2));
   }
+  SmallVector<Value> listHandedOn(Operation *op) const {
+    return SmallVector<Value>(op->getOperands().drop_front());
+  }
 };
 
 /// What an index that names no element gives is 0.
 template <typename OpT>
-struct GatherRange : RangeBase<GatherRange<OpT>, OpT> {
+struct GatherRange : HandsOn<GatherRange<OpT>, OpT> {
+  // The indices are no floats, so `in` holds the range of the elements alone.
+  FloatRange inferRange(Operation *, Floats in) const {
+    return unite(in[0], {0.0, 0.0});
+  }
   IntRange inferIntegerRange(Operation *, FindIntegerRange operand) const {
     return unite(operand(0), {0, 0});
   }
@@ -335,7 +353,7 @@ void mpc::attachRangeModels(MLIRContext &context) {
   ClipOp::attachInterface<ClipRange>(context);
   MaximumOp::attachInterface<MaximumRange>(context);
   MinimumOp::attachInterface<MinimumRange>(context);
-  // Functions that are flat at both ends, or at the turns of a wave.
+  // Functions that are flat at both ends, at one, or at the turns of a wave.
   TanhOp::attachInterface<Flat<TanhOp, -1, 1>>(context);
   ErfOp::attachInterface<Flat<ErfOp, -1, 1>>(context);
   CosOp::attachInterface<Flat<CosOp, -1, 1>>(context);
@@ -344,11 +362,14 @@ void mpc::attachRangeModels(MLIRContext &context) {
   SigmoidOp::attachInterface<Flat<SigmoidOp, 0, 1>>(context);
   HardSigmoidOp::attachInterface<Flat<HardSigmoidOp, 0, 1>>(context);
   SoftmaxOp::attachInterface<Flat<SoftmaxOp, 0, 1>>(context);
+  EluOp::attachInterface<FlatBelow<EluOp>>(context);
+  CeluOp::attachInterface<FlatBelow<CeluOp>>(context);
+  SeluOp::attachInterface<FlatBelow<SeluOp>>(context);
   // Elements that stay what they are.
-  ReshapeOp::attachInterface<Moved<ReshapeOp>>(context);
-  TransposeOp::attachInterface<Moved<TransposeOp>>(context);
-  ExpandOp::attachInterface<Moved<ExpandOp>>(context);
-  SliceOp::attachInterface<Moved<SliceOp>>(context);
+  ReshapeOp::attachInterface<Kept<ReshapeOp>>(context);
+  TransposeOp::attachInterface<Kept<TransposeOp>>(context);
+  ExpandOp::attachInterface<Kept<ExpandOp>>(context);
+  SliceOp::attachInterface<Kept<SliceOp>>(context);
   PadOp::attachInterface<PadRange>(context);
   ConcatOp::attachInterface<ConcatRange>(context);
   SelectOp::attachInterface<SelectRange>(context);

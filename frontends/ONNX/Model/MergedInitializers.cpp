@@ -63,6 +63,8 @@ private:
   void collectReads(proto::NodeProto &node);
   Read makeRead(proto::NodeProto &node, const ProgramCall &call, int index,
                 size_t count);
+  std::optional<StringRef> findStatistic(const proto::NodeProto &node,
+                                         int index, StringRef given);
   bool isConstant(StringRef name);
   bool isSplat(const proto::TensorProto &tensor);
   void separateSources(StringRef name, ArrayRef<Read> reads);
@@ -85,6 +87,8 @@ private:
   /// Those behind names that were made unique.
   llvm::StringMap<int> lastNumbers;
   llvm::MapVector<StringRef, std::vector<Read>> reads;
+  /// What modules read as statistic 3 or 4; empty where that differs.
+  std::map<std::pair<StringRef, int>, StringRef> moduleStatistics;
   size_t bytes = 0;
   std::vector<std::string> done;
 };
@@ -100,8 +104,9 @@ Read Separator::makeRead(proto::NodeProto &node, const ProgramCall &call,
             findArgument(call, node.op_type(), index)) {
       read.isExact = true;
       std::optional<StringRef> source = call.findSource(*argument);
-      // A statistic that the program does not have is computed.
-      if (source && !(source->empty() && read.isStatistic()))
+      if (read.isStatistic())
+        source = findStatistic(node, index, source.value_or(StringRef()));
+      if (source)
         read.sources.push_back(*source);
       return read;
     }
@@ -109,6 +114,22 @@ Read Separator::makeRead(proto::NodeProto &node, const ProgramCall &call,
       !isConstant(node.input(index)))
     read.sources = call.sources;
   return read;
+}
+
+// The statistic that a call of a module reads, of which the file says `given`:
+// a buffer, or nothing where it is computed, as by the module's call before,
+// whose statistic it is then. Nothing where the module has several.
+std::optional<StringRef> Separator::findStatistic(const proto::NodeProto &node,
+                                                  int index, StringRef given) {
+  const std::optional<StringRef> module = findModule(node);
+  if (!module)
+    return given.empty() ? std::nullopt : std::optional(given);
+  auto own = moduleStatistics.try_emplace({*module, index}, given).first;
+  if (given.empty())
+    return own->second.empty() ? std::nullopt : std::optional(own->second);
+  if (own->second != given)
+    own->second = {};
+  return given;
 }
 
 // Whether the exporter made the initializer of constants alone.

@@ -4,6 +4,7 @@
 #include "frontends/ONNX/Model/Model.h"
 
 #include "frontends/ONNX/Model/AtenNodes.h"
+#include "frontends/ONNX/Model/DroppedAbsolutes.h"
 #include "frontends/ONNX/Model/DroppedBiases.h"
 #include "frontends/ONNX/Model/DroppedStops.h"
 #include "frontends/ONNX/Model/FileInput.h"
@@ -48,7 +49,7 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
        {replaceAtenNodes(*model), separateInitializers(*model),
         restoreWeights(*model), joinInitializers(*model), restoreBiases(*model),
         restoreStops(*model, model->warnings), joinRepeats(*model),
-        nameScopedWeights(*model)})
+        nameScopedWeights(*model), restoreAbsolutes(*model)})
     if (!note.empty())
       model->notes.push_back(std::move(note));
   return model;

@@ -266,10 +266,15 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
     entry.constant = *value;
   }
   // Floats of the whole graph may be trained; a body's are constants.
-  if (decoded->isFloat() && !isBody())
-    entry.stateRole = module.getParameterRole(name, decoded->type);
+  if (!decoded->isFloat() || isBody())
+    return entry;
+  entry.stateRole = module.getParameterRole(name, decoded->type);
+  // A number that is given another value is written with the trained model.
+  const bool isReplaced = entry.constant->data != decoded->data;
+  if (!entry.stateRole && isReplaced && decoded->type.getRank() > 0)
+    entry.stateRole = Role::Frozen;
   // A running statistic is that for other ops too, which may come first.
-  if (entry.stateRole == Role::Frozen && statistics.contains(name))
+  if (entry.stateRole != Role::Parameter && statistics.contains(name))
     entry.stateRole = Role::Statistic;
   return entry;
 }

@@ -1,6 +1,7 @@
 // BatchNormalization and the softmax family.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Ops/Assemble.h"
 #include "frontends/ONNX/Ops/BatchStatistics.h"
@@ -44,12 +45,51 @@ static bool isCallOfLayer(NodeImporter &node, StringRef statistic) {
          node.getFunction().getLayerOfStatistic(statistic) == layer;
 }
 
+// Whether calls of normalizations have made `value` of `statistic`, as
+// PyTorch's newer exporter writes it of any function's calls: each result is an
+// Identity, whose call reads what the Identity is of. Of equal statistics that
+// it has merged, the call reads another.
+static bool isUpdateInProgram(NodeImporter &node, StringRef value,
+                              StringRef statistic) {
+  const Graph &graph = node.getFunction().getGraph();
+  const auto signature = readSignature(graph.getModel().getProto().graph());
+  while (value != statistic) {
+    const proto::NodeProto *identity = graph.getProducer(value);
+    if (!identity || identity->op_type() != "Identity")
+      return false;
+    const ProgramCall call = readCall(*identity);
+    value = identity->input(0);
+    // Parameters and buffers have names of their own in calls.
+    const bool isRead = llvm::is_contained(call.results, value) ||
+                        llvm::any_of(call.sources, [&](StringRef source) {
+                          return signature.lookup(source) == value;
+                        });
+    if (!call.target.contains("batch_norm") || !isRead)
+      return false;
+  }
+  return true;
+}
+
+// Whether the program gives the very statistic to this call that it gave to one
+// before, also where scale and bias are constants of each or others. PyTorch's
+// newer exporter names it beside the node; the older one, in training mode,
+// which has three outputs, merges nothing.
+static bool isGivenAgain(NodeImporter &node, unsigned index) {
+  StringRef name = node.getInputName(index);
+  const proto::ModelProto &file = node.getFunction().getModel().getProto();
+  const ProgramCall call = readCall(node.getNode());
+  if (call.target.empty())
+    return file.producer_name() == "pytorch" && node.hasOutput(2);
+  const std::optional<StringRef> source = call.findSource(index);
+  return source && readSignature(file.graph()).lookup(*source) == name;
+}
+
 // Input, scale, bias, mean and variance; an initializer read as one of the last
 // two is state of that role. Exporters merge initializers that are equal, as
 // all statistics are before training, and give each reader an Identity of the
 // one; statistics are each layer's own nevertheless. A second call of one
 // layer reads Identities of statistics too, but scale and bias by their names,
-// or names the layer: those statistics are the layer's.
+// or names the layer, or the first call: those statistics are the layer's.
 static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
   const Value scale = node.operand(1), bias = node.operand(2);
   const bool isNamed = llvm::all_of(ArrayRef<unsigned>{1, 2}, [&](unsigned i) {
@@ -66,7 +106,10 @@ static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
             : node.getFunction().lookup(entry.statisticOf).value;
     bool isOneLayer = isNamed && isa<BlockArgument>(scale) && origin &&
                       isReadBySameLayer(origin, scale, bias);
-    if (isOneLayer || (origin && isCallOfLayer(node, entry.statisticOf))) {
+    if (isOneLayer ||
+        (origin && (isCallOfLayer(node, entry.statisticOf) ||
+                    isUpdateInProgram(node, node.getInputName(index),
+                                      entry.statisticOf)))) {
       entry.aliasOf = entry.statisticOf;
       continue;
     }
@@ -98,7 +141,11 @@ static SmallVector<Value> readTrainingOperands(NodeImporter &node) {
       continue;
     bool isOneLayer = before->getOperand(1) == operands[1] &&
                       before->getOperand(2) == operands[2];
-    if (isOneLayer || isCallOfLayer(node, getStateName(node, index)))
+    // Reads an Identity that readBatchNormOperands() took for the statistic.
+    StringRef name = getStateName(node, index);
+    const bool isUpdate = name != node.getInputName(index);
+    if (isOneLayer || isUpdate || isCallOfLayer(node, name) ||
+        isGivenAgain(node, index))
       operands[index] = update;
   }
   return operands;
@@ -137,7 +184,8 @@ static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
   if (failed(node.getFunction().addUpdate(variable, newValue)))
     return node.unsupported("running statistic '" + node.getInputName(index) +
                             "' is that of another BatchNormalization too, "
-                            "which has another scale or bias");
+                            "which has another scale or bias, and the file "
+                            "does not say that both are calls of one layer");
   return success();
 }
 

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/ConstantNumber.h"
+#include "frontends/ONNX/Model/DroppedAbsolutes.h"
 #include "frontends/ONNX/Ops/Assemble.h"
 
 #include <cmath>
@@ -77,11 +78,17 @@ static LogicalResult importIntegerPow(NodeImporter &node) {
 }
 
 // Whether a power is the root of a distance as PyTorch's older exporter writes
-// torch.cdist of up to 25 points: a sum of squares to 1 / (2 + 1e-6).
-static bool isRootOfDistance(Value sum, Value exponent) {
-  std::optional<double> number = getConstantNumber(exponent);
-  return number && sum.getDefiningOp<ReduceSumOp>() &&
-         std::abs(*number - 1 / (2 + 1e-6)) < 1e-7;
+// torch.cdist of up to 25 points: a sum of squares to 1 / (2 + 1e-6), or of
+// absolute values to another power.
+static bool isRootOfDistance(Value value, Value exponent) {
+  std::optional<double> root = getConstantNumber(exponent);
+  auto sum = value.getDefiningOp<ReduceSumOp>();
+  if (!root || !sum)
+    return false;
+  auto power = sum.getInput().getDefiningOp<PowOp>();
+  std::optional<double> number =
+      power ? getConstantNumber(power.getRhs()) : std::nullopt;
+  return number && isRootOfDistance(*number, *root);
 }
 
 // What is bounded to 0 from below in `value`: by Max, as PyTorch's older

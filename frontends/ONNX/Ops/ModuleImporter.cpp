@@ -100,8 +100,6 @@ ElementsAttr ModuleImporter::toAttribute(const HostTensor &tensor,
   return DenseElementsAttr::get(tensor.type, zero);
 }
 
-// What is not trained by default is state all the same, so that it can be
-// selected; a scalar only once it is.
 int64_t ModuleImporter::getBatchAxis(StringRef name,
                                      RankedTensorType type) const {
   if (auto given = options.batchAxes.find(name.str());
@@ -110,6 +108,8 @@ int64_t ModuleImporter::getBatchAxis(StringRef name,
   return type.getRank() == 0 ? kNoBatchAxis : 0;
 }
 
+// What is not trained by default is state all the same, so that it can be
+// selected; a scalar, or a number that an exporter computed, only once it is.
 std::optional<Role>
 ModuleImporter::getParameterRole(StringRef name, RankedTensorType type) const {
   if (trainable.contains(name))
@@ -118,8 +118,8 @@ ModuleImporter::getParameterRole(StringRef name, RankedTensorType type) const {
       llvm::any_of(options.trainableScalars, [&](const std::string &pattern) {
         return llvm::Regex(pattern).match(name);
       });
-  return type.getRank() > 0 || selected ? std::optional(Role::Frozen)
-                                        : std::nullopt;
+  const bool isConstant = type.getRank() == 0 || constants.contains(name);
+  return !isConstant || selected ? std::optional(Role::Frozen) : std::nullopt;
 }
 
 VariableOp ModuleImporter::getCounter(StringRef name) {

@@ -67,6 +67,9 @@ public:
 
   /// Names of float initializers that are trained by default: findTrainable.
   void setTrainable(llvm::StringSet<> names) { trainable = std::move(names); }
+  /// Names of float initializers that are constants of the model though they
+  /// are no scalars: findComputedNumbers.
+  void setConstants(llvm::StringSet<> names) { constants = std::move(names); }
   /// Whether the values of large tensors are wanted.
   bool readsValues() const;
   /// The attribute with the elements of `tensor`. An import that takes notes
@@ -91,7 +94,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// By ONNX name, and mpc's own by theirs.
   llvm::StringMap<VariableOp> variables, counters;
-  llvm::StringSet<> trainable, misplaced;
+  llvm::StringSet<> trainable, constants, misplaced;
   VariableOp lastVariable;
   llvm::Error errors = llvm::Error::success();
   bool failed = false;

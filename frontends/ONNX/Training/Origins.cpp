@@ -66,6 +66,11 @@ bool mpc::onnx_frontend::isMovedParameter(const Graph &graph,
   return false;
 }
 
+static bool isOneNumber(const proto::TensorProto &tensor) {
+  return llvm::all_of(tensor.dims(),
+                      [](int64_t extent) { return extent == 1; });
+}
+
 // Marks the exporter's own constants, such as the zeros that a state starts
 // with: initializers with a number for a name, and without metadata in a file
 // where parameters have it.
@@ -79,9 +84,7 @@ static void addConstants(const proto::GraphProto &file,
     if (!findMetadata(value, kFoldedFrom).empty())
       folded.insert(value.name());
   for (const proto::TensorProto &tensor : file.initializer()) {
-    const bool isScalar =
-        llvm::all_of(tensor.dims(), [](int64_t extent) { return extent == 1; });
-    if (isKnown && (isScalar || !folded.empty()) &&
+    if (isKnown && (isOneNumber(tensor) || !folded.empty()) &&
         isExportersName(tensor.name()) && !folded.contains(tensor.name()))
       origins.try_emplace(tensor.name(), kFoldedOrigin);
   }
@@ -107,4 +110,15 @@ mpc::onnx_frontend::findOrigins(const Graph &graph) {
     }
   addConstants(file, origins);
   return origins;
+}
+
+llvm::StringSet<> mpc::onnx_frontend::findComputedNumbers(
+    const Graph &graph, const llvm::StringMap<std::string> &origins) {
+  llvm::StringSet<> numbers;
+  for (const auto &[name, origin] : origins) {
+    const proto::TensorProto *tensor = graph.getInitializer(name);
+    if (origin == kFoldedOrigin && tensor && isOneNumber(*tensor))
+      numbers.insert(name);
+  }
+  return numbers;
 }

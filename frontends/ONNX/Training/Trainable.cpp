@@ -222,8 +222,12 @@ void TrainableSearch::findWeights(const Node &node) {
       if (other.isLearned && isModulesNumber(node.input(index)) &&
           isBranch(node))
         use(node.input(index));
-      if (other.isLearned && isModulesVector(node.input(index)))
+      if (!isModulesVector(node.input(index)))
+        continue;
+      if (other.isLearned)
         findScale(node, node.input(index));
+      if (!other.isFixed && isPeriod(node, node.input(index)))
+        use(node.input(index), /*orScalar=*/false);
     }
 }
 
@@ -311,10 +315,11 @@ void TrainableSearch::use(StringRef value, bool orScalar) {
   }
 }
 
-llvm::StringSet<> mpc::onnx_frontend::findTrainable(const Graph &graph,
-                                                    const TensorMap &given) {
+llvm::StringSet<>
+mpc::onnx_frontend::findTrainable(const Graph &graph, const TensorMap &given,
+                                  const llvm::StringMap<std::string> &origins) {
   llvm::StringSet<> weights = TrainableSearch(graph, given).run();
-  for (const auto &entry : findOrigins(graph))
+  for (const auto &entry : origins)
     if (entry.second == kParameterOrigin)
       weights.insert(entry.first());
     else

@@ -10,7 +10,7 @@
 namespace mpc::onnx_frontend {
 
 /// The names of the initializers, and of the inputs in `given`, that are
-/// trained by default.
+/// trained by default; `origins` are those that findOrigins() finds.
 ///
 /// Where the exporter says of a value what it was in the program, that holds:
 /// PyTorch writes PARAMETER or BUFFER into the metadata of each. Otherwise what
@@ -26,12 +26,14 @@ namespace mpc::onnx_frontend {
 ///     and one number for each channel of what is learned, where that is a
 ///     branch, is read by a Softmax, or is shifted by such a vector as well;
 ///     vectors that numbers of the data are multiplied by, that stand for
-///     hidden places or are added within the network, and exponents.
+///     hidden places or are added within the network, periods of a Snake, and
+///     exponents.
 /// Not trained is what only scales or shifts data, such as the mean and the
 /// standard deviation in `(x - mean) / std`, another scalar in a sum or
 /// product, and frequencies of angles, of which only sines and cosines are
 /// taken.
-llvm::StringSet<> findTrainable(const Graph &graph, const TensorMap &given);
+llvm::StringSet<> findTrainable(const Graph &graph, const TensorMap &given,
+                                const llvm::StringMap<std::string> &origins);
 
 } // namespace mpc::onnx_frontend
 

@@ -153,6 +153,29 @@ bool TrainableSearch::isSharpened(const Node &product) {
   });
 }
 
+// Whether the sine of a product with `factor` is taken, which something is
+// divided by as well, as in x + sin(alpha x)^2 / alpha, a Snake: frequencies
+// that are no weights only multiply.
+bool TrainableSearch::isPeriod(const Node &product, StringRef factor) {
+  const bool hasSine =
+      walkReaders(product.output(0), [](const Node &reader, StringRef) {
+        if (reader.op_type() == "Sin")
+          return Walk::Stop;
+        return isView(reader.op_type()) ? Walk::Follow : Walk::Skip;
+      });
+  return hasSine && walkReaders(skipViews(factor), [&](const Node &reader,
+                                                       StringRef value) {
+           const StringRef op = reader.op_type();
+           const bool isDivisor =
+               op == "Reciprocal" || (op == "Div" && reader.input_size() == 2 &&
+                                      reader.input(1) == value);
+           if (isDivisor)
+             return Walk::Stop;
+           // A small number keeps it from 0.
+           return isView(op) || op == "Add" ? Walk::Follow : Walk::Skip;
+         });
+}
+
 // The vector of the same module and length that is added to a product with
 // `scale`, as in beta + alpha * x * 1; empty where there is none.
 StringRef TrainableSearch::findShift(const Node &product, StringRef scale) {

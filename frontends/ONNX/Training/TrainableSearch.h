@@ -82,6 +82,7 @@ private:
   bool isOfWeights(llvm::StringRef value);
   bool isPassedOn(const Node &reader, llvm::StringRef value);
   bool isSharpened(const Node &product);
+  bool isPeriod(const Node &product, llvm::StringRef factor);
   llvm::StringRef findShift(const Node &product, llvm::StringRef scale);
   void findReachingWeights();
   bool isAngles(const Node &product);

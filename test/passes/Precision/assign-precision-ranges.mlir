@@ -155,6 +155,53 @@ func.func @cancels_squares(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4x
   return %y0, %y1, %y2, %y3 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
 
+// Of 1 + elu(x), as of linear attention, nothing is left in bf16 where the ELU is
+// close to -1, also behind a view; a leaky ReLU is close to it by chance alone.
+// CHECK-LABEL: func.func @cancels_below_zero
+// CHECK: mpc.elu {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.transpose {{.*}}storage = f32
+// CHECK: mpc.add
+// CHECK: mpc.selu {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.add
+// CHECK: mpc.leaky_relu {{.*}}storage = bf16
+func.func @cancels_below_zero(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
+  %one = mpc.constant dense<1.0> : tensor<f32>
+  %more = mpc.constant dense<1.75> : tensor<f32>
+  %h = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("below0")
+  %e = mpc.elu %h : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("below1")
+  %t = mpc.transpose %e {perm = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("below2")
+  %p = mpc.add %t, %one : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("below3")
+  %y0 = mpc.matmul %p, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("below4")
+  %s = mpc.selu %h : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("below5")
+  %q = mpc.add %more, %s : (tensor<f32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("below6")
+  %y1 = mpc.matmul %q, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("below7")
+  %l = mpc.leaky_relu %h : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("below8")
+  %r = mpc.add %l, %one : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32> loc("below9")
+  %y2 = mpc.matmul %r, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("below10")
+  return %y0, %y1, %y2 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// A constant that is repeated or looked up is what it was.
+// CHECK-LABEL: func.func @repeated
+// CHECK: mpc.sigmoid {{.*}}storage = f32, {{.*}}reason = constant_range
+// CHECK: mpc.expand
+// CHECK: mpc.sub
+// CHECK: mpc.gather
+// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
+func.func @repeated(%x: tensor<4x4xf32>, %i: tensor<4xi64>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %near = mpc.constant dense<[1.0, 0.9, 1.0, 0.8]> : tensor<4xf32>
+  %rows = mpc.constant dense<[[-3.40282347E+38], [0.0]]> : tensor<2x1xf32>
+  %h = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("repeated0")
+  %s = mpc.sigmoid %h : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("repeated1")
+  %all = mpc.expand %near : (tensor<4xf32>) -> tensor<4x4xf32> loc("repeated2")
+  %c = mpc.sub %all, %s : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("repeated3")
+  %y0 = mpc.matmul %c, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("repeated4")
+  %m = mpc.gather %rows, %i {axis = 0 : i64} : (tensor<2x1xf32>, tensor<4xi64>) -> tensor<4x1xf32> loc("repeated5")
+  %a = mpc.add %h, %m : (tensor<4x4xf32>, tensor<4x1xf32>) -> tensor<4x4xf32> loc("repeated6")
+  %y1 = mpc.softmax %a {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("repeated7")
+  return %y0, %y1 : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
 {-#
   dialect_resources: {
     builtin: {

@@ -74,12 +74,26 @@ TEST(RangesTest, MovedElementsStayWhatTheyAre) {
   EXPECT_EQ(inferFloats(concat, {{-2, 3}, {1, 7}}), Ends(-2, 7));
   std::string view = "%r = mpc.reshape %x : (tensor<8xf32>) -> tensor<2x4xf32>";
   EXPECT_EQ(inferFloats(view, {{-2, 3}}), Ends(-2, 3));
+  std::string expand =
+      "%r = mpc.expand %x : (tensor<8xf32>) -> tensor<2x8xf32>";
+  EXPECT_EQ(inferFloats(expand, {{-2, 3}}), Ends(-2, 3));
   std::string max = "%r = mpc.reduce_max %x {axes = array<i64: 0>} : "
                     "(tensor<8xf32>) -> tensor<f32>";
   EXPECT_EQ(inferFloats(max, {{-2, 3}}), Ends(-2, 3));
   std::string sum = "%r = mpc.reduce_sum %x {axes = array<i64: 0>} : "
                     "(tensor<8xf32>) -> tensor<f32>";
   EXPECT_TRUE(std::isnan(inferFloats(sum, {{-2, 3}}).first));
+}
+
+TEST(RangesTest, RowsThatAreLookedUpStayWhatTheyAre) {
+  OneOp gather("%x: tensor<8xf32>, %i: tensor<4xi64>",
+               "%r = mpc.gather %x, %i {axis = 0 : i64} : (tensor<8xf32>, "
+               "tensor<4xi64>) -> tensor<4xf32>");
+  // What an index outside gives is 0.
+  std::optional<Bounds> range = inferRange(gather.get(), {Bounds{4, 7}});
+  ASSERT_TRUE(range);
+  EXPECT_EQ(Ends(range->low, range->high), Ends(0, 7));
+  EXPECT_EQ(listHandedOn(gather.get()).size(), 1u);
 }
 
 TEST(RangesTest, BordersCount) {
@@ -160,6 +174,18 @@ TEST(RangesTest, FunctionsThatAreFlatAtBothEnds) {
        {"sigmoid %x", "hard_sigmoid %x", "softmax %x {axis = 0 : i64}"})
     EXPECT_EQ(find(op), Ends(0, 1)) << op;
   EXPECT_EQ(find("exp %x"), std::nullopt);
+  EXPECT_EQ(find("softplus %x"), std::nullopt);
+  // At one end alone, below 0.
+  EXPECT_EQ(find("elu %x"), Ends(-1, INFINITY));
+  EXPECT_EQ(find("elu %x {alpha = 0.5 : f64}"), Ends(-0.5, INFINITY));
+  EXPECT_EQ(find("celu %x {alpha = 2.0 : f64}"), Ends(-2, INFINITY));
+  EXPECT_EQ(find("selu %x {alpha = 2.0 : f64, gamma = 0.5 : f64}"),
+            Ends(-1, INFINITY));
+  // Through a move, too.
+  EXPECT_EQ(find("tanh %x : (tensor<8xf32>) -> tensor<8xf32>\n"
+                 "%m = mpc.slice %r {offsets = array<i64: 0>, sizes = "
+                 "array<i64: 8>}"),
+            Ends(-1, 1));
 }
 
 TEST(RangesTest, WhatIsHandedOn) {
@@ -172,6 +198,16 @@ TEST(RangesTest, WhatIsHandedOn) {
   EXPECT_EQ(count(binary("pow")), 1u);
   EXPECT_EQ(count("%r = mpc.reshape %x : (tensor<8xf32>) -> tensor<2x4xf32>"),
             1u);
+  EXPECT_EQ(count("%r = mpc.expand %x : (tensor<8xf32>) -> tensor<2x8xf32>"),
+            1u);
+  EXPECT_EQ(count("%r = mpc.concat %x, %y {axis = 0 : i64} : (tensor<8xf32>, "
+                  "tensor<8xf32>) -> tensor<16xf32>"),
+            2u);
+  EXPECT_EQ(count("%c = mpc.less %x, %y : (tensor<8xf32>, tensor<8xf32>) -> "
+                  "tensor<8xi1>\n"
+                  "%r = mpc.select %c, %x, %y : (tensor<8xi1>, tensor<8xf32>, "
+                  "tensor<8xf32>) -> tensor<8xf32>"),
+            2u);
   // A square hands on its factor, any other product those that gather at 1.
   EXPECT_EQ(count("%r = mpc.mul %x, %x : (tensor<8xf32>, tensor<8xf32>) -> "
                   "tensor<8xf32>"),

@@ -17,7 +17,9 @@ SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 
 # Each initializer with what the exporter says of it. val_3 is an offset that it
 # made of constants, val_4 a parameter that it reshaped, val_5 zeros as many as
-# another value has columns; tmp is a parameter times 1, and tmp_1 times 2.
+# another value has columns; tmp is a parameter times 1, and tmp_1 times 2. Of one
+# number, val_6 is made of constants, val_7 a parameter that it reshaped; val_8 to
+# val_11 are made of constants for a BatchNormalization of one channel.
 INITIALIZERS = {
     "scale": (np.ones(2), {KIND: "PARAMETER"}),
     "temperature": (np.ones(()), {KIND: "PARAMETER"}),
@@ -26,6 +28,11 @@ INITIALIZERS = {
     "val_3": (np.zeros(2), {FOLDED: "['val_1', 'val_2']"}),
     "val_4": (np.zeros(2), {FOLDED: "['bias', 'val_1']"}),
     "val_5": (np.zeros(2), {FOLDED: "['product', 'val_1']"}),
+    "val_6": (np.ones(1) * 4, {FOLDED: "['product', 'val_1']"}),
+    "val_7": (np.ones(1) * 5, {FOLDED: "['gate', 'val_1']"}),
+    "column": (np.ones((2, 1)), {KIND: "PARAMETER"}),
+    **{f"val_{i}": (np.ones(1) * i, {FOLDED: "['val_1']"}) for i in range(8, 12)},
+    "offset": (np.ones(1) * 6, {KIND: "BUFFER"}),
     "tmp": (np.ones(2) * 3, {FOLDED: "['alpha', 'value', 'value_cast']"}),
     "tmp_1": (np.ones(2) * 3, {FOLDED: "['alpha', 'value_1', 'value_cast_1']"}),
 }
@@ -39,13 +46,19 @@ NODES = [
     ("Add", ["shifted", "val_4"], "biased"),
     ("Add", ["biased", "val_5"], "same"),
     ("Mul", ["tmp", "same"], "tmp_0"),
-    ("Mul", ["tmp_1", "tmp_0"], "y"),
+    ("Mul", ["tmp_1", "tmp_0"], "tmp_2"),
+    ("Mul", ["tmp_2", "val_6"], "scaled_6"),
+    ("Mul", ["scaled_6", "val_7"], "gated"),
+    ("MatMul", ["x", "column"], "one"),
+    ("BatchNormalization", ["one", *(f"val_{i}" for i in range(8, 12))], "norm"),
+    ("Add", ["gated", "norm"], "both"),
+    ("Add", ["both", "offset"], "y"),
 ]
 ADDCMUL = (
     "%addcmul : [num_users=1] = call_function["
     "target=torch.ops.aten.addcmul.default](args = (%b, %p_alpha, %x), kwargs = {"
 )
-CALLS = {"tmp_0": ADDCMUL + "})", "y": ADDCMUL + "value: 2})"}
+CALLS = {"tmp_0": ADDCMUL + "})", "tmp_2": ADDCMUL + "value: 2})"}
 
 
 def main():
@@ -70,7 +83,10 @@ def main():
         tensors,
         value_info=infos,
     )
-    signature = "p_alpha: PARAMETER target='alpha'\nx: USER_INPUT"
+    signature = (
+        "p_alpha: PARAMETER target='alpha'\np_gate: PARAMETER target='gate'\n"
+        "x: USER_INPUT"
+    )
     graph.metadata_props.add(key=SIGNATURE, value=signature)
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10
