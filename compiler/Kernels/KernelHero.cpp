@@ -31,6 +31,18 @@ std::optional<KernelKind> KernelHero::findKind(Operation *op) {
   return std::nullopt;
 }
 
+bool mpc::mayBeWrittenOver(BlockArgument argument, const TargetInfo &target) {
+  auto kernel = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  bool isReadBesideAProduct =
+      llvm::any_of(argument.getUsers(), [](Operation *user) {
+        return !hasRole(user, RegionRole::Contraction);
+      });
+  return isReadBesideAProduct &&
+         llvm::is_contained(kernel.getResultTypes(), argument.getType()) &&
+         KernelHero::get(*getKernelKind(kernel))
+             .writesWhereItReads(kernel, target);
+}
+
 bool mpc::mayHold(KernelKind kind, Operation *op) {
   auto candidate = dyn_cast<RegionOpInterface>(op);
   if (!candidate)
