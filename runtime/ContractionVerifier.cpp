@@ -315,9 +315,13 @@ bool PlanVerifier::verifyGeometry(const ConvStep &step) {
   // buffer.
   for (size_t i = 0; i < rank; ++i) {
     // No overflow: all of these are below 2^31.
+    int64_t padded = step.inSpatial[i] + step.padsBegin[i] + step.padsEnd[i];
+    // Libraries step through it, and once beyond it, in 32 bits.
+    if (!expect(padded + step.strides[i] <= kMaxExtent,
+                "an input, its padding and the stride are too long together"))
+      return false;
     int64_t window = step.dilations[i] * (step.kernel[i] - 1) + 1;
-    int64_t room =
-        step.inSpatial[i] + step.padsBegin[i] + step.padsEnd[i] - window;
+    int64_t room = padded - window;
     if (!expect(room >= 0 && room / step.strides[i] + 1 == step.outSpatial[i],
                 "the output's extent is not what input, kernel, strides, "
                 "dilations and padding give"))

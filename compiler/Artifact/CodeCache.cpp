@@ -57,6 +57,11 @@ llvm::Expected<CodeCache> CodeCache::open(llvm::StringRef folder) {
     return llvm::createStringError(error, "cannot use the folder '%s': %s",
                                    folder.str().c_str(),
                                    error.message().c_str());
+  // A file of that name would be a cache that keeps nothing.
+  if (!fs::is_directory(status))
+    return llvm::createStringError(
+        std::make_error_code(std::errc::not_a_directory),
+        "expected a folder, found the file '%s'", folder.str().c_str());
   const auto othersWrite = fs::group_write | fs::others_write;
   bool isOurs =
       status.getUser() == geteuid() && !(status.permissions() & othersWrite);

@@ -26,8 +26,8 @@ public:
   static std::string findFolder(llvm::StringRef name);
 
   /// Opens `folder`, and makes it if it is missing. Fails if the folder cannot
-  /// be made, or if other users may write to it: they could choose the code
-  /// that runs here.
+  /// be made, if it is a file, or if other users may write to it: they could
+  /// choose the code that runs here.
   static llvm::Expected<CodeCache> open(llvm::StringRef folder);
 
   /// The code that was stored for `key`.

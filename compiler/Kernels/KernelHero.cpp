@@ -2,6 +2,7 @@
 #include "compiler/Kernels/KernelHero.h"
 
 #include "compiler/Kernels/Heroes/Heroes.h"
+#include "compiler/Kernels/MatrixOperand.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -29,6 +30,18 @@ std::optional<KernelKind> KernelHero::findKind(Operation *op) {
       return kind;
   }
   return std::nullopt;
+}
+
+bool mpc::mayBeWrittenOver(BlockArgument argument, const TargetInfo &target) {
+  auto kernel = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  bool isReadBesideAProduct =
+      llvm::any_of(argument.getUsers(), [](Operation *user) {
+        return !hasRole(user, RegionRole::Contraction) && !movesOperand(user);
+      });
+  return isReadBesideAProduct &&
+         llvm::is_contained(kernel.getResultTypes(), argument.getType()) &&
+         KernelHero::get(*getKernelKind(kernel))
+             .writesWhereItReads(kernel, target);
 }
 
 bool mpc::mayHold(KernelKind kind, Operation *op) {

@@ -115,6 +115,11 @@ public:
                                     const TargetInfo &gpu) const = 0;
 };
 
+/// Whether a result of the argument's kernel may lie in its memory: the kernel
+/// writes where it reads, and an op beside a product reads the argument, whose
+/// type a result has. An update behind a product writes over the weight.
+bool mayBeWrittenOver(mlir::BlockArgument argument, const TargetInfo &target);
+
 /// Whether `op` can stand in a kernel of `kind`.
 bool mayHold(KernelKind kind, mlir::Operation *op);
 

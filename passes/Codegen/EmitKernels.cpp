@@ -22,6 +22,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
+#include "llvm/ADT/SmallBitVector.h"
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
@@ -179,24 +181,40 @@ static void enterBlock(KernelContext &context) {
   context.bounds = {begin, end};
 }
 
+/// The kernel's buffers that may share memory: arguments that are written over,
+/// and results of their types.
+static llvm::SmallBitVector findShared(func::FuncOp kernel,
+                                       const TargetInfo &target) {
+  unsigned inputs = kernel.getNumArguments();
+  llvm::SmallBitVector shared(inputs + kernel.getNumResults());
+  for (BlockArgument argument : kernel.getArguments()) {
+    if (!mayBeWrittenOver(argument, target))
+      continue;
+    shared.set(argument.getArgNumber());
+    for (auto [i, type] : llvm::enumerate(kernel.getResultTypes()))
+      if (type == argument.getType())
+        shared.set(inputs + i);
+  }
+  return shared;
+}
+
 /// What the driver and ptxas have to know of a kernel.
 static void setGPUAttributes(func::FuncOp emitted, func::FuncOp kernel,
-                             KernelKind kind, int64_t threads) {
+                             const TargetInfo &target, int64_t threads) {
   Builder b(emitted.getContext());
   emitted->setAttr(kThreadsAttr, b.getI32IntegerAttr(threads));
   unsigned inputs = kernel.getNumArguments();
+  llvm::SmallBitVector shared = findShared(kernel, target);
   for (unsigned i = 0; i < emitted.getNumArguments(); ++i) {
     emitted.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
                        b.getI64IntegerAttr(TargetInfo::kGPUAlignment));
-    // The result of an elementwise kernel may be the buffer of an argument.
-    bool mayAlias =
-        KernelHero::get(kind).isElementwise() &&
-        (i >= inputs || llvm::is_contained(kernel.getResultTypes(),
-                                           kernel.getArgumentTypes()[i]));
-    if (!mayAlias)
-      emitted.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
-                         b.getUnitAttr());
-    if (i < inputs && !mayAlias)
+    // What LLVM is told of memory that is written by another name would be
+    // wrong.
+    if (shared.test(i))
+      continue;
+    emitted.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
+                       b.getUnitAttr());
+    if (i < inputs)
       emitted.setArgAttr(i, LLVM::LLVMDialect::getReadonlyAttrName(),
                          b.getUnitAttr());
   }
@@ -264,7 +282,7 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
   if (partition.scratch > 0)
     context.scratch = entry->getArguments().back();
   if (target.isGPU()) {
-    setGPUAttributes(emitted, kernel, *kind, context.partition.threads);
+    setGPUAttributes(emitted, kernel, target, context.partition.threads);
     enterBlock(context);
   }
   // The loops fill its body; then the kernel on tensors goes.

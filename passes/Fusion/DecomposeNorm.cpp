@@ -1,7 +1,8 @@
 // Decomposes normalisation, global pooling, gradient clipping and the
 // finiteness test. Variance is taken in two passes: the mean first, then the
 // mean of squared distances, so that no digits cancel. A GPU, which is slower
-// at reading than at anything else, takes one pass over images of 16 bits.
+// at reading than at anything else, takes one pass over images of 16 bits, band
+// by band.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Decompose.h"
@@ -98,37 +99,58 @@ static Moments takeMoments(Channels &channels, Value x, Emitter &e) {
   return {mean, channels.mean(e.emit<MulOp>(centred, centred))};
 }
 
-/// Pixels an image from which on one pass over them pays: what is kept of each
-/// image, as f32 and for three further kernels, is read and written in 40 bytes
-/// a channel, a second pass reads 2 bytes a pixel.
+/// Pixels a band of an image from which on one pass over them pays: what is
+/// kept of each band, as f32 and for three further kernels, is read and written
+/// in 40 bytes a channel, a second pass reads 2 bytes a pixel.
 static constexpr int64_t kFewestPixels = 32;
+/// Pixels a band has at most. The error of one pass grows with them.
+static constexpr int64_t kMostPixels = 4096;
 
-// Whether the moments of the batch `op` normalises are taken image by image, in
-// one pass; never of f32, whose digits that may cost.
-static bool hasMomentsOfImages(BatchNormOp op) {
-  RankedTensorType type = typeOf(op.getInput());
-  ArrayRef<int64_t> shape = type.getShape();
-  return op.getLayout() == Layout::NHWC && shape.size() > 2 &&
-         type.getElementTypeBitWidth() == 16 &&
-         ShapedType::getNumElements(shape.drop_front().drop_back()) >=
-             kFewestPixels &&
-         getTarget(op).isGPU();
+// The bands of whole rows that each image of `shape`, in NHWC, is parted into:
+// as few as are small enough. Nothing where those would not pay.
+static std::optional<int64_t> countBands(ArrayRef<int64_t> shape) {
+  ArrayRef<int64_t> spatial = shape.drop_front().drop_back();
+  int64_t row = ShapedType::getNumElements(spatial.drop_front());
+  for (int64_t rows = spatial.front(); rows > 0; --rows) {
+    if (spatial.front() % rows != 0 || rows * row > kMostPixels)
+      continue;
+    if (rows * row < kFewestPixels)
+      return std::nullopt;
+    return spatial.front() / rows;
+  }
+  return std::nullopt;
 }
 
-// In one pass over the images of `x`, in NHWC, whose moments are merged then.
+// Whether the moments of the batch `op` normalises are taken band by band, in
+// one pass; never of f32, whose digits that may cost.
+static bool hasMomentsOfBands(BatchNormOp op) {
+  RankedTensorType type = typeOf(op.getInput());
+  return op.getLayout() == Layout::NHWC && type.getRank() > 2 &&
+         type.getElementTypeBitWidth() == 16 && getTarget(op).isGPU() &&
+         countBands(type.getShape());
+}
+
+// In one pass over the bands of the images of `x`, in NHWC, whose moments are
+// merged then.
 //
-// The pass takes distances d from one pixel in the middle of the same image:
-// its variance is mean(d * d) - mean(d)^2. Digits cancel where that pixel is
-// far off: of n pixels, the error of the variance relative to itself is up to
-// some n * 2^-23 (1.5e-3 for 112 x 112) where all others are alike, and for a
-// pixel of k standard deviations k^2 * 2^-23. To round to bf16 moves x by 2^-9
-// (f16: 2^-11) of itself. Images are merged without loss: the variance of all
-// is the mean of theirs and of the squared distances of their means.
-static Moments takeMomentsOfImages(Value x, Emitter &e) {
+// The pass takes distances d from one pixel in the middle of the same band: its
+// variance is mean(d * d) - mean(d)^2. Digits cancel where that pixel is far
+// off: of n pixels, the error of the variance relative to itself is up to some
+// n * 2^-23 (2^-11, as f16 rounds, for the most that a band has) where all
+// others are alike, and for a pixel of k standard deviations k^2 * 2^-23. To
+// round to bf16 moves x by 2^-9 of itself. Bands are merged without loss: the
+// variance of all is the mean of theirs and of the squared distances of their
+// means.
+static Moments takeMomentsOfBands(Value x, Emitter &e) {
+  // A band is an image of fewer rows.
+  SmallVector<int64_t> shape(shapeOf(x));
+  int64_t bands = *countBands(shape);
+  shape[0] *= bands;
+  shape[1] /= bands;
+  x = e.reshape(x, shape);
   RankedTensorType type = typeOf(x);
-  ArrayRef<int64_t> shape = type.getShape();
   auto axes = llvm::to_vector(llvm::seq<int64_t>(1, int64_t(shape.size()) - 1));
-  // The middle pixel of each image,
+  // The middle pixel of each band,
   SmallVector<int64_t> middle(shape.size(), 0), sizes(shape.size(), 1);
   for (int64_t axis : axes)
     middle[axis] = shape[axis] / 2;
@@ -141,7 +163,7 @@ static Moments takeMomentsOfImages(Value x, Emitter &e) {
   Value first = e.reduce<ReduceMeanOp>(distance, axes);
   Value second =
       e.reduce<ReduceMeanOp>(e.emit<MulOp>(distance, distance), axes);
-  // and the means and variances of the images that follow from them.
+  // and the means and variances of the bands that follow from them.
   Value means = e.emit<AddOp>(first, pixel);
   Value variances = e.emit<MaximumOp>(
       e.emit<SubOp>(second, e.emit<MulOp>(first, first)), e.scalar(0.0));
@@ -155,8 +177,8 @@ static Moments takeMomentsOfImages(Value x, Emitter &e) {
 SmallVector<Value> mpc::decompose(BatchNormOp op, Emitter &e) {
   Value x = op.getInput();
   Channels channels(x, op.getLayout(), e);
-  auto [mean, variance] = hasMomentsOfImages(op) ? takeMomentsOfImages(x, e)
-                                                 : takeMoments(channels, x, e);
+  auto [mean, variance] = hasMomentsOfBands(op) ? takeMomentsOfBands(x, e)
+                                                : takeMoments(channels, x, e);
   Value inv = invStd(variance, op.getEpsilon(), e);
   Value factor = e.emit<MulOp>(op.getScale(), inv);
   double momentum = op.getMomentum().convertToDouble();

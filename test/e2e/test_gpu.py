@@ -440,57 +440,6 @@ def test_a_bias_of_zeros_leaves_convolutions_low(
         assert f"{low} x {low} to {low}" in line, line
 
 
-def write_normalized_images(folder):
-    """BatchNormalization of images of bfloat16 that a convolution leaves as they
-    are: one channel far from zero, one with a pixel in the middle of an image
-    that is far from all others. The images, rounded, as (N, H, W, C)."""
-    random = np.random.RandomState(0)
-    images = random.randn(8, 9, 10, 8).astype(np.float32)
-    images[..., 1] += 64
-    images[3, 4, 5, 2] = 500
-    # Their first 16 bits are a bfloat16 number.
-    images = (images.view(np.uint32) & 0xFFFF0000).view(np.float32)
-    ones, zeros = np.ones(8, np.float32), np.zeros(8, np.float32)
-    weights = {"w": np.eye(8, dtype=np.float32).reshape(8, 8, 1, 1)}
-    weights |= {"scale": ones, "bias": zeros, "mean": zeros, "var": ones}
-    weights["v"] = random.randn(8, 2).astype(np.float32)
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["h"]),
-        helper.make_node(
-            "BatchNormalization", ["h", *list(weights)[1:5]], ["n"]
-        ),
-        helper.make_node("Relu", ["n"], ["r"]),
-        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
-        helper.make_node("Flatten", ["p"], ["f"]),
-        helper.make_node("MatMul", ["f", "v"], ["y"]),
-    ]
-    types = {"x": (np.float32, [8, 8, 9, 10])}, {"y": (np.float32, [8, 2])}
-    onnx.save(
-        mpctest.make_model(nodes, *types, weights), folder / "images.onnx"
-    )
-    x = np.moveaxis(images, 3, 1)
-    np.savez(folder / "images.npz", x=x, target=np.arange(8) % 2)
-    return images
-
-
-def test_moments_of_images_are_exact(tmp_path):
-    """One pass over them gives what two would."""
-    images = write_normalized_images(tmp_path).astype(np.float64)
-    mpctest.mpc_ok(
-        *("train", tmp_path / "images.onnx", "--precision", "bf16-mixed"),
-        *("--data", tmp_path / "images.npz", "--epochs", "1"),
-        *("--loss", "softmax_cross_entropy", "--optimizer", "sgd"),
-        *("--device", "cuda", "--target", "sm_90"),
-        *("--output", tmp_path / "trained.onnx"),
-        env=emulated("sm_90", tmp_path),
-    )
-    trained = mpctest.read_weights(tmp_path / "trained.onnx")
-    # ONNX's momentum is 0.9 unless a node says another.
-    mean, var = images.mean((0, 1, 2)), images.var((0, 1, 2))
-    np.testing.assert_allclose(trained["mean"], 0.1 * mean, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(trained["var"], 0.9 + 0.1 * var, rtol=1e-5)
-
-
 FAMILIES = sorted(name for name in PATHS if name.endswith("dynamo-18"))
 
 

@@ -274,6 +274,11 @@ TEST(PlanContractions, ChecksConvolutions) {
   EXPECT_REFUSED(step + "/w", nullptr, "operand 'w' is missing");
   EXPECT_REFUSED(step + "/kind", "weight_grad", "takes no epilogue");
   EXPECT_REFUSED(step + "/pads_begin/1", -1, "padding is out of range");
+  // Of two pixels and a stride of one.
+  EXPECT_REFUSED(step + "/pads_end/1", (int64_t(1) << 31) - 3,
+                 "padding and the stride are too long together");
+  EXPECT_REFUSED(step + "/pads_end/1", (int64_t(1) << 31) - 4,
+                 "output's extent is not what");
   EXPECT_REFUSED(step + "/epilogue/args/0", 99, "does not exist");
 }
 

@@ -85,8 +85,13 @@ static AdamScalars adamScalars(Lanes &l, AdamOp op, AdamOp::Adaptor in) {
     return {in.getLr(), nullptr};
   Value t = toF64(l, in.getStep()), lr = toF64(l, in.getLr());
   Value one = c64(l, 1);
-  Value c1 = l.sub(one, l.pow(c64(l, toDouble(op.getBeta1())), t));
-  Value c2 = l.sub(one, l.pow(c64(l, toDouble(op.getBeta2())), t));
+  // 1 - beta^t, which every thread of a GPU computes. Where beta^t is far from
+  // 1, its last digits are none of the difference.
+  auto correct = [&](const APFloat &beta) {
+    return l.sub(one,
+                 l.pow(c64(l, toDouble(beta)), t, arith::FastMathFlags::afn));
+  };
+  Value c1 = correct(op.getBeta1()), c2 = correct(op.getBeta2());
   if (correction == BiasCorrection::Torch)
     return {fromF64(l, l.div(lr, c1)), fromF64(l, l.div(one, l.sqrt(c2)))};
   Value factor = l.div(l.sqrt(c2), c1);

@@ -60,7 +60,11 @@ Value Lanes::log(Value x) {
   return select(isTiny, sub(logarithm, constant(logOfScale)), logarithm);
 }
 Value Lanes::sqrt(Value x) { return math::SqrtOp::create(b, x); }
-Value Lanes::pow(Value x, Value y) { return binary<math::PowFOp>(x, y); }
+Value Lanes::pow(Value x, Value y, arith::FastMathFlags flags) {
+  x = broadcast(x, y);
+  y = broadcast(y, x);
+  return math::PowFOp::create(b, x, y, flags);
+}
 
 Value Lanes::maximum(Value x, Value y) {
   return binary<arith::MaximumFOp>(x, y);

@@ -43,7 +43,11 @@ public:
   /// The natural logarithm, of subnormal numbers too.
   mlir::Value log(mlir::Value x);
   mlir::Value sqrt(mlir::Value x);
-  mlir::Value pow(mlir::Value x, mlir::Value y);
+  /// With `afn` a GPU takes half the operations, and loses digits where the
+  /// result is far from 1.
+  mlir::Value
+  pow(mlir::Value x, mlir::Value y,
+      mlir::arith::FastMathFlags flags = mlir::arith::FastMathFlags::none);
   /// NaN where either operand is.
   mlir::Value maximum(mlir::Value x, mlir::Value y);
   mlir::Value minimum(mlir::Value x, mlir::Value y);

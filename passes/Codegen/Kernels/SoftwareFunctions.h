@@ -24,7 +24,9 @@ public:
   mlir::Value log1p(mlir::Value x);
   mlir::Value tanh(mlir::Value x);
   mlir::Value erf(mlir::Value x);
-  mlir::Value pow(mlir::Value x, mlir::Value y);
+  /// To a few units in the last place of f64, or in half the operations to a
+  /// few of y log x, which magnify: 2^-42 near the ends of the range.
+  mlir::Value pow(mlir::Value x, mlir::Value y, bool isExact);
   mlir::Value sinh(mlir::Value x);
   mlir::Value cosh(mlir::Value x);
   mlir::Value asinh(mlir::Value x);
@@ -95,6 +97,15 @@ private:
 
   /// x + y, exactly.
   Pair sum(mlir::Value x, mlir::Value y);
+  /// x y, to twice as many digits as a number has.
+  Pair multiply(const Pair &x, const Pair &y);
+  /// e and m of x = 2^e m, m from 1 / sqrt 2 up to sqrt 2.
+  std::pair<mlir::Value, mlir::Value> splitExponent(mlir::Value x);
+  /// log x of a positive finite x, to 2^-63 of itself.
+  Pair exactLog(mlir::Value x);
+  /// e^(x + low), where `low` is below the last digit of x; null for 0.
+  mlir::Value exp(mlir::Value x, mlir::Value low);
+  mlir::Value exactPower(mlir::Value size, mlir::Value y);
   llvm::SmallVector<mlir::Value> takeWords(mlir::Value index);
   Angle divideByQuarterTurns(mlir::Value size);
   Angle reduce(mlir::Value size);

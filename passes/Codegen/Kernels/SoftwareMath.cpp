@@ -31,9 +31,11 @@ Value SoftwareFunctions::powerOfTwo(Value n) {
   return fromBits(arith::ShLIOp::create(b, biased, word(52, n)));
 }
 
+Value SoftwareFunctions::exp(Value x) { return exp(x, Value()); }
+
 // e^x = 2^n e^r, |r| <= ln 2 / 2. The power is multiplied in two halves, so
 // that results may be denormal or overflow.
-Value SoftwareFunctions::exp(Value x) {
+Value SoftwareFunctions::exp(Value x, Value low) {
   SmallVector<double> coefficients;
   double factorial = 1;
   for (int i = 0; i <= 13; ++i) {
@@ -47,6 +49,8 @@ Value SoftwareFunctions::exp(Value x) {
   n = l.select(test(Test::UNO, x, 0), c(0, x), n);
   Value r = fma(n, c(-kLn2High, x), z);
   r = fma(n, c(-kLn2Low, x), r);
+  if (low)
+    r = l.add(r, low);
   Value whole =
       arith::FPToSIOp::create(b, Lanes::typeLike(b.getI64Type(), x), n);
   Value half = arith::ShRSIOp::create(b, whole, word(1, whole));
@@ -55,9 +59,7 @@ Value SoftwareFunctions::exp(Value x) {
   return l.mul(power, powerOfTwo(rest));
 }
 
-// log x = e ln 2 + log m, 1 / sqrt 2 <= m < sqrt 2; log m = 2 artanh s with
-// s = (m - 1) / (m + 1).
-Value SoftwareFunctions::log(Value x) {
+std::pair<Value, Value> SoftwareFunctions::splitExponent(Value x) {
   // Below the smallest normal number bits are no exponent: those are scaled by
   // 2^54 first.
   Value tiny = test(Test::OLT, x, std::numeric_limits<double>::min());
@@ -75,8 +77,12 @@ Value SoftwareFunctions::log(Value x) {
   Value large = test(Test::OGT, m, kSqrt2);
   m = l.select(large, l.mul(m, c(0.5, x)), m);
   exponent = l.select(large, l.addInt(exponent, word(1, exponent)), exponent);
-  Value e = arith::SIToFPOp::create(b, x.getType(), exponent);
+  return {arith::SIToFPOp::create(b, x.getType(), exponent), m};
+}
 
+// log x = e ln 2 + log m; log m = 2 artanh s with s = (m - 1) / (m + 1).
+Value SoftwareFunctions::log(Value x) {
+  auto [e, m] = splitExponent(x);
   // artanh s = s + s^3 / 3 + s^5 / 5 + ...
   SmallVector<double> coefficients;
   for (int i = 0; i <= 11; ++i)
@@ -144,10 +150,64 @@ Value SoftwareFunctions::erf(Value x) {
   return math::CopySignOp::create(b, result, x);
 }
 
-Value SoftwareFunctions::pow(Value x, Value y) {
+SoftwareFunctions::Pair SoftwareFunctions::multiply(const Pair &x,
+                                                    const Pair &y) {
+  Value high = l.mul(x.high, y.high);
+  Value cross = fma(x.high, y.low, l.mul(x.low, y.high));
+  return {high, l.add(fma(x.high, y.high, l.neg(high)), cross)};
+}
+
+// As log, of pairs: log m = 2 s + 2/3 s^3 + s^5 (2/5 + 2/7 s^2 + ...), of which
+// what is behind s^3 is below 2^-12 of the whole, so that one number has enough
+// digits for it.
+SoftwareFunctions::Pair SoftwareFunctions::exactLog(Value x) {
+  SmallVector<double> coefficients;
+  for (int i = 0; i <= 11; ++i)
+    coefficients.push_back(2.0 / (2 * i + 5));
+  auto [e, m] = splitExponent(x);
+  // The quotient, and what is left of the numerator divided again.
+  Value f = l.sub(m, c(1, x));
+  Pair divisor = sum(m, c(1, x));
+  Value quotient = l.div(f, divisor.high);
+  Value rest = fma(l.neg(quotient), divisor.high, f);
+  rest = fma(l.neg(quotient), divisor.low, rest);
+  Pair s = {quotient, l.div(rest, divisor.high)};
+  // Its powers, the cube times 2/3.
+  Pair square = multiply(s, s), cube = multiply(square, s);
+  Pair third =
+      multiply(cube, {c(0x1.5555555555555p-1, x), c(0x1.5555555555555p-55, x)});
+  Value tail =
+      l.mul(l.mul(square.high, cube.high), series(square.high, coefficients));
+  // All of it, the large terms exactly, the small ones together.
+  Pair large = sum(l.add(s.high, s.high), third.high);
+  Value small = l.add(third.low, l.add(s.low, s.low));
+  small = l.add(l.add(large.low, small), tail);
+  Pair whole = sum(l.mul(e, c(kLn2High, x)), large.high);
+  small = fma(e, c(kLn2Low, x), small);
+  return sum(whole.high, l.add(whole.low, small));
+}
+
+// e^(y log size). An error of y log size is one of the result relative to
+// itself, and y log size is up to 745: one number would leave the result three
+// digits less than a pair does.
+Value SoftwareFunctions::exactPower(Value size, Value y) {
+  Pair logarithm = exactLog(size);
+  // Infinity, 0 and NaN, which have no mantissa.
+  Value high = l.select(test(Test::OEQ, size, kInfinity), size, logarithm.high);
+  high = l.select(test(Test::OEQ, size, 0), c(-kInfinity, size), high);
+  high = l.select(test(Test::UNO, size, 0), size, high);
+  Value product = l.mul(y, high);
+  Value low = fma(y, logarithm.low, fma(y, high, l.neg(product)));
+  // Beyond the ends of exp there are no further digits, but infinity less
+  // itself.
+  Value isInside = test(Test::OLT, l.abs(product), 800);
+  return exp(product, l.select(isInside, low, c(0, size)));
+}
+
+Value SoftwareFunctions::pow(Value x, Value y, bool isExact) {
   // |x|^y by the exponential, and then the sign.
   Value size = l.abs(x);
-  Value result = exp(l.mul(y, log(size)));
+  Value result = isExact ? exactPower(size, y) : exp(l.mul(y, log(size)));
   // Anything to the power 0, and 1 to any power, NaN too.
   Value isOne =
       arith::OrIOp::create(b, test(Test::OEQ, y, 0), test(Test::OEQ, size, 1));
@@ -285,7 +345,11 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
     auto type = cast<FloatType>(getElementTypeOrSelf(op.getType()));
     Value x = lanes.convert(op.getLhs(), b.getF64Type());
     Value y = lanes.convert(op.getRhs(), b.getF64Type());
-    Value power = SoftwareFunctions(op.getLoc(), rewriter).pow(x, y);
+    // A result of f32, or one that may be approximate, has no use for more.
+    bool isExact =
+        type.isF64() &&
+        !arith::bitEnumContainsAny(op.getFastmath(), arith::FastMathFlags::afn);
+    Value power = SoftwareFunctions(op.getLoc(), rewriter).pow(x, y, isExact);
     rewriter.replaceOp(op, lanes.convert(power, type));
     return success();
   }

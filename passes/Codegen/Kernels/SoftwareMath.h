@@ -9,9 +9,9 @@
 namespace mpc::codegen {
 
 /// Expands exp, log, log1p, tanh, erf and pow of f64 to a few units in the last
-/// place (pow to 2^-42 where its result is near the ends of the range), and pow
-/// of f32 by way of f64; so too sin, cos, tan, sinh, cosh and their inverses,
-/// of either type.
+/// place (a pow that may be approximate to 2^-42 near the ends of the range),
+/// and pow of f32 by way of f64; so too sin, cos, tan, sinh, cosh and their
+/// inverses, of either type.
 void populateSoftwareMathPatterns(mlir::RewritePatternSet &patterns);
 
 /// Expands exp and tanh of f32 by the approximate instructions of a GPU

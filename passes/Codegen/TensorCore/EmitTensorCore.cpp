@@ -9,6 +9,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/KernelHero.h"
 #include "passes/Codegen/Kernels/ContractionHero.h"
 #include "passes/Codegen/Kernels/FragmentEmitter.h"
 #include "passes/Codegen/Kernels/NVVMOps.h"
@@ -101,19 +102,6 @@ static int64_t getWidth(func::FuncOp kernel, int64_t columns) {
   return std::gcd(width, columns);
 }
 
-/// Whether a result may lie in the memory of an operand of the tail: an update
-/// behind a product writes the weight that it reads. Every operand of the
-/// result's type may be the one.
-static bool mayWriteOperand(func::FuncOp kernel, MatMulOp product) {
-  return llvm::any_of(kernel.getArguments(), [&](BlockArgument argument) {
-    bool isOfTail = llvm::any_of(argument.getUsers(), [&](Operation *user) {
-      return user != product && !movesOperand(user);
-    });
-    return isOfTail &&
-           llvm::is_contained(kernel.getResultTypes(), argument.getType());
-  });
-}
-
 TensorCoreEmitter::TensorCoreEmitter(KernelContext &context,
                                      const KernelBody &body, MatMulOp op,
                                      const TensorCoreTiling &tiling)
@@ -125,7 +113,10 @@ TensorCoreEmitter::TensorCoreEmitter(KernelContext &context,
       arguments.push_back(number);
   hasRowEdge = tiling.m % tiling.blockM != 0;
   hasColumnEdge = tiling.n % tiling.blockN != 0;
-  readsWhatItWrites = mayWriteOperand(context.kernel, op);
+  readsWhatItWrites =
+      llvm::any_of(context.kernel.getArguments(), [&](BlockArgument argument) {
+        return mayBeWrittenOver(argument, context.target);
+      });
   staging.width = getWidth(context.kernel, tiling.n);
 }
 

@@ -105,6 +105,17 @@ TEST_F(Cache, RefusesAFolderThatCannotBe) {
             "cannot make the folder '/dev/null/cache': Not a directory");
 }
 
+TEST_F(Cache, RefusesAFile) {
+  const std::string file = (folder + "/file").str();
+  std::error_code error;
+  llvm::raw_fd_ostream(file, error) << "mine";
+  ASSERT_FALSE(error);
+  auto cache = CodeCache::open(file);
+  ASSERT_FALSE(cache);
+  EXPECT_EQ(llvm::toString(cache.takeError()),
+            "expected a folder, found the file '" + file + "'");
+}
+
 // A kernel of 1000 bytes occupies a block of the disk, of which the bound is.
 TEST_F(Cache, StaysWithinItsPartOfTheDisk) {
   CodeCache cache = open();

@@ -101,5 +101,25 @@ void compareAll(const std::string &target, const std::string &type) {
 TEST_P(Formulas, AreComputedInF32) { compareAll<float>(GetParam(), "f32"); }
 TEST_P(Formulas, AreComputedInF64) { compareAll<double>(GetParam(), "f64"); }
 
+// Down to where it is a denormal number, GELU has all its digits: x Phi(x),
+// with Phi by the error function's complement in the 64 bits of a long double.
+TEST_P(Formulas, HaveTheirDigitsInTheTailOfGelu) {
+  const formulas::Formula *gelu = formulas::findFormula("gelu");
+  CompiledKernel kernel(makeKernel(*gelu, "f64"), GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  std::vector<double> x(kPoints), one(kPoints, 1), y(kPoints), dx(kPoints);
+  for (size_t i = 0; i < kPoints; ++i)
+    x[i] = 3 - 0.3 * static_cast<double>(i);
+  x[0] = INFINITY;
+  kernel.launch({x.data(), one.data(), y.data(), dx.data()});
+  EXPECT_EQ(y[0], INFINITY);
+  for (size_t i = 1; i < kPoints; ++i) {
+    long double exact = x[i] * 0.5L * erfcl(-x[i] * std::sqrt(0.5L));
+    double unit = std::max(std::abs(static_cast<double>(exact)) * 0x1p-52,
+                           std::numeric_limits<double>::denorm_min());
+    EXPECT_NEAR(y[i], static_cast<double>(exact), 8 * unit) << x[i];
+  }
+}
+
 } // namespace
 } // namespace mpc::test

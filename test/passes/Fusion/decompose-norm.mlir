@@ -165,3 +165,39 @@ func.func @images(%x: tensor<2x6x8x3xbf16>, %s: tensor<3xf32>, %b: tensor<3xf32>
      -> (tensor<2x6x8x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
   return %y, %mean, %inv, %rm, %rv : tensor<2x6x8x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
 }
+
+// Large images are parted into bands of at most 4096 pixels: 124 rows into four
+// of 31.
+// CHECK-LABEL: func.func @bands
+// GPU: %[[BANDS:.*]] = mpc.reshape %arg0 : (tensor<2x124x132x3xbf16>) -> tensor<8x31x132x3xbf16>
+// GPU: %[[P:.*]] = mpc.slice %[[BANDS]] {offsets = array<i64: 0, 15, 66, 0>, sizes = array<i64: 8, 1, 1, 3>}
+// GPU: mpc.sub %[[BANDS]], %[[P]]
+func.func @bands(%x: tensor<2x124x132x3xbf16>, %s: tensor<3xf32>, %b: tensor<3xf32>, %m: tensor<3xf32>, %v: tensor<3xf32>)
+    -> tensor<2x124x132x3xbf16> {
+  %y, %mean, %inv, %rm, %rv = mpc.batch_norm %x, %s, %b, %m, %v {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64, layout = #mpc.layout<NHWC>}
+      : (tensor<2x124x132x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+     -> (tensor<2x124x132x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+  return %y : tensor<2x124x132x3xbf16>
+}
+
+// Rows of a prime number that are short make no bands, and numbers of f32 would
+// lose digits: both are read twice.
+// CHECK-LABEL: func.func @short_rows
+// CHECK-NOT: mpc.slice
+func.func @short_rows(%x: tensor<2x4099x4x3xbf16>, %s: tensor<3xf32>, %b: tensor<3xf32>, %m: tensor<3xf32>, %v: tensor<3xf32>)
+    -> tensor<2x4099x4x3xbf16> {
+  %y, %mean, %inv, %rm, %rv = mpc.batch_norm %x, %s, %b, %m, %v {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64, layout = #mpc.layout<NHWC>}
+      : (tensor<2x4099x4x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+     -> (tensor<2x4099x4x3xbf16>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+  return %y : tensor<2x4099x4x3xbf16>
+}
+
+// CHECK-LABEL: func.func @wide
+// CHECK-NOT: mpc.slice
+func.func @wide(%x: tensor<2x6x8x3xf32>, %s: tensor<3xf32>, %b: tensor<3xf32>, %m: tensor<3xf32>, %v: tensor<3xf32>)
+    -> tensor<2x6x8x3xf32> {
+  %y, %mean, %inv, %rm, %rv = mpc.batch_norm %x, %s, %b, %m, %v {epsilon = 1.0e-5 : f64, momentum = 0.9 : f64, layout = #mpc.layout<NHWC>}
+      : (tensor<2x6x8x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+     -> (tensor<2x6x8x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+  return %y : tensor<2x6x8x3xf32>
+}

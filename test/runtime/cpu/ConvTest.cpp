@@ -50,6 +50,19 @@ TEST(Conv, StridesDilationsAndUnevenPadding) {
       {2, 1, 16, 16, {10, 10}, {3, 3}, {2, 2}, {1, 1}, {0, 0}, {1, 1}});
 }
 
+// As far as a plan may have them: an input, its padding and the stride are
+// 2^31 - 1 long together.
+TEST(Conv, PaddingStridesAndDilationsUpToTheLargest) {
+  const int64_t most = (int64_t(1) << 31) - 1, half = int64_t(1) << 30;
+  expectAllKindsCorrect(
+      {1, 1, 8, 8, {1}, {1}, {half}, {1}, {0}, {most - half - 1}});
+  expectAllKindsCorrect(
+      {1, 1, 8, 8, {1}, {1}, {half}, {1}, {most - half - 1}, {0}});
+  expectAllKindsCorrect(
+      {1, 1, 8, 8, {1}, {2}, {1}, {most - 3}, {half - 2}, {half - 1}});
+  expectAllKindsCorrect({1, 1, 8, 8, {3}, {1}, {most - 3}, {1}, {0}, {0}});
+}
+
 TEST(Conv, Groups) {
   expectAllKindsCorrect(
       {2, 2, 8, 12, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
