@@ -411,18 +411,28 @@ Value LossBuilder::buildPrediction(Value rows, ArrayRef<int64_t> labelShape,
                   reshape(rows, shape, "loss.prediction"), axis, 1);
 }
 
+// What to train an output with that has no axis of classes.
+static StringRef helpWithoutClasses(int64_t rank) {
+  return rank == 0 ? "one number that the model computes as its loss is "
+                     "--loss output:NAME"
+                   : "one number a sample is for bce_with_logits, of two "
+                     "classes, or mse";
+}
+
 LogicalResult LossBuilder::verifyScores(LossKind kind, Value scores) {
   auto type = typeOf(scores);
   if (type.getRank() < 2)
     return withExitCode(mlir::emitError(scores.getLoc()),
                         ExitCode::InvalidInput)
            << "expected scores of shape [batch, classes, ...] for "
-           << getLossInfo(kind).name << ", found " << type;
+           << getLossInfo(kind).name << ", found "
+           << printShape(type.getShape())
+           << "; help: " << helpWithoutClasses(type.getRank());
   if (type.getNumElements() == 0)
     return withExitCode(mlir::emitError(scores.getLoc()),
                         ExitCode::InvalidInput)
            << "expected scores of at least one sample and one class, found "
-           << type;
+           << printShape(type.getShape());
   // A warning comes once, not for each function.
   return kind == LossKind::NLL ? verifyLogProbabilities(kind, scores)
                                : verifyNoSoftmax(scores, /*warn=*/!perSample);

@@ -131,7 +131,7 @@ FailureOr<Loss> LossBuilder::build(const LossSpec &spec, Value output,
     return withExitCode(mlir::emitError(output.getLoc()),
                         ExitCode::InvalidInput)
            << "expected a float output for the loss, found "
-           << output.getType();
+           << printType(typeOf(output));
   if (spec.hasClasses())
     return buildOfClasses(spec, output, target);
   if (spec.kind == LossKind::Output)

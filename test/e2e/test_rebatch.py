@@ -93,6 +93,30 @@ def test_trains_as_exported_with_that_batch(tmp_path):
     assert mpctest.run(trained, one, tmp_path)["y"].shape == (1, CLASSES)
 
 
+def test_running_more_samples_says_what_keeps_the_batch(tmp_path):
+    """Each node that does is a clause of its own, and so is what to do."""
+    model = mpctest.make_model(
+        [
+            helper.make_node("Add", ["x", "noise"], ["s"], "add_noise"),
+            helper.make_node("Mul", ["x", "noise"], ["y"], "scale"),
+        ],
+        {"x": (np.float32, [4, 3])},
+        {"s": (np.float32, [4, 3]), "y": (np.float32, [4, 3])},
+        {"noise": normal(1, 4, 3)},
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", np.zeros((8, 3), np.float32))
+    process = mpctest.mpc(
+        "run", tmp_path / "m.onnx", "--input", f"x={tmp_path / 'x.npy'}"
+    )
+    assert process.returncode == 4
+    findings = process.stderr.split("; ")
+    assert "where outputs have samples is not known: " in findings[0]
+    assert "node 'add_noise' (Add)" in findings[0]
+    assert "node 'scale' (Mul)" in findings[1]
+    assert "exported for a batch of 4" in findings[2]
+
+
 def test_says_which_node_keeps_the_batch(tmp_path):
     """A constant that every sample has a row of cannot be made longer."""
     model = mpctest.make_model(

@@ -324,13 +324,20 @@ llvm::Error Driver::import(const CompileOptions &options) {
 }
 
 // Finds which axis of each input and output counts the samples. A model without
-// such axes is compiled for its one batch, and the finding kept for an error.
+// such axes is compiled for its one batch, and what was found, "node 'a' ...;
+// node 'b' ...", kept for an error.
 void Driver::findSamples(const onnx_frontend::ImportOptions &options) {
   auto found = findSampleAxes(*model, options, *module);
-  if (found)
+  if (found) {
     samples = std::move(*found);
-  else
-    samplesFinding = llvm::toString(found.takeError());
+    return;
+  }
+  SmallVector<std::string> findings;
+  llvm::handleAllErrors(found.takeError(),
+                        [&](const llvm::ErrorInfoBase &info) {
+                          findings.push_back(info.message());
+                        });
+  samplesFinding = llvm::join(findings, "; ");
 }
 
 void Driver::offerValue(StringRef name, const runtime::Tensor &value) {

@@ -2,6 +2,7 @@
 #include "tools/mpc/TrainReport.h"
 
 #include "frontends/ONNX/Model/Error.h"
+#include "frontends/ONNX/Model/Names.h"
 #include "runtime/BoundedJSON.h"
 #include "runtime/train/Text.h"
 #include "tools/mpc/Notes.h"
@@ -40,10 +41,14 @@ std::string mpc::tools::formatBytes(double bytes) {
   return text;
 }
 
+// By the name that the model has for it.
 static void printVariable(llvm::raw_ostream &os, const StateVariable &variable,
                           size_t width) {
-  os << "  " << llvm::left_justify(variable.name, unsigned(width)) << "  "
-     << nameOf(variable.type) << " " << toString(variable.shape) << "\n";
+  os << "  "
+     << llvm::left_justify(onnx_frontend::getONNXName(variable.name),
+                           unsigned(width))
+     << "  " << nameOf(variable.type) << " " << toString(variable.shape)
+     << "\n";
 }
 
 // Whether an exporter numbered it, as PyTorch's older one does constants: no
@@ -78,13 +83,13 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
   for (const StateVariable &variable : plan.state) {
     if (variable.role == Role::Frozen) {
       frozen += numElements(variable.shape);
-      others.push_back(variable.name);
+      others.push_back(onnx_frontend::getONNXName(variable.name).str());
     }
     if (variable.role != Role::Parameter)
       continue;
     trainables.push_back(&variable);
     elements += numElements(variable.shape);
-    width = std::max(width, variable.name.size());
+    width = std::max(width, onnx_frontend::getONNXName(variable.name).size());
   }
   os << "trainable: " << counted(int64_t(trainables.size()), "parameter")
      << ", " << formatCount(elements) << " element"

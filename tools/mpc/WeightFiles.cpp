@@ -214,9 +214,13 @@ readValues(const std::string &file, MLIRContext *context,
     auto arrays = runtime::train::readArrays(file);
     if (!arrays.ok())
       return toError(arrays.status());
-    takeAveragedWeights(file, *arrays, isOwn);
+    // Checkpoints have variables: "onnx:step" is the initializer "step".
+    takeAveragedWeights(file, *arrays, [&](StringRef name) {
+      return isOwn(onnx_frontend::getONNXName(name));
+    });
     for (const runtime::train::Array &array : *arrays)
-      values.emplace_back(array.name, toHostTensor(array, context));
+      values.emplace_back(onnx_frontend::getONNXName(array.name).str(),
+                          toHostTensor(array, context));
   }
   if (!values.empty())
     return values;

@@ -11,7 +11,8 @@
 namespace mpc::onnx_frontend {
 
 /// Set before a name that would clash with a function or with one of mpc's own
-/// variables: an initializer called "step" is variable "onnx:step".
+/// variables: an initializer called "step" is variable "onnx:step". One called
+/// "onnx::MatMul_57", as exporters number them, clashes with none.
 inline constexpr llvm::StringLiteral kEscape = "onnx:";
 
 std::string getVariableName(llvm::StringRef onnxName);

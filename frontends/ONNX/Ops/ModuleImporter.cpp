@@ -20,14 +20,22 @@ static bool isReservedSymbol(StringRef name) {
   return name.starts_with(kOwnPrefix) || llvm::is_contained(kFunctions, name);
 }
 
+// Whether the name is a reserved one behind any number of escapes: "step",
+// "onnx:step", but not "onnx::MatMul_57", which an exporter makes up.
+static bool isReservedOrEscaped(StringRef name) {
+  while (name.consume_front(kEscape)) {
+  }
+  return isReservedSymbol(name);
+}
+
 std::string mpc::onnx_frontend::getVariableName(StringRef onnxName) {
-  return isReservedSymbol(onnxName) || onnxName.starts_with(kEscape)
-             ? (kEscape + onnxName).str()
-             : onnxName.str();
+  return isReservedOrEscaped(onnxName) ? (kEscape + onnxName).str()
+                                       : onnxName.str();
 }
 
 StringRef mpc::onnx_frontend::getONNXName(StringRef variableName) {
-  variableName.consume_front(kEscape);
+  if (isReservedOrEscaped(variableName))
+    variableName.consume_front(kEscape);
   return variableName;
 }
 

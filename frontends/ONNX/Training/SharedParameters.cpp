@@ -55,36 +55,54 @@ static constexpr llvm::StringLiteral kMerged =
     ", and they are trained as one; PyTorch's exporter merges parameters that "
     "are equal: torch.onnx.export(..., optimize=False) keeps them apart";
 
+// The weight that a contraction reads: what an exporter transposes at each
+// call, Transpose(w) in front of a MatMul, is w.
+static StringRef findWeight(const proto::NodeProto &node,
+                            const llvm::StringMap<StringRef> &transposedFrom) {
+  if (!isContraction(node.op_type()) || node.input_size() < 2)
+    return {};
+  auto it = transposedFrom.find(node.input(1));
+  return it == transposedFrom.end() ? StringRef(node.input(1)) : it->second;
+}
+
 // PyTorch's exporter also merges parameters that start equal by name alone, as
 // the scales of all normalizations do: then several of these read one of ones.
 // Where weights are shared too, the model applies its layers several times.
 static void warnMergedNormalizations(FunctionImporter &function,
                                      ArrayRef<const proto::NodeProto *> nodes) {
-  llvm::MapVector<StringRef, int64_t> readers;
+  llvm::StringMap<StringRef> transposedFrom;
+  for (const proto::NodeProto *node : nodes)
+    if (node->op_type() == "Transpose" && node->input_size() == 1 &&
+        node->output_size() == 1)
+      transposedFrom[node->output(0)] = node->input(0);
+  // The normalizations that read each scale and bias: all calls of one module
+  // are one. Weights that are read twice mean that layers are shared on
+  // purpose.
+  llvm::MapVector<StringRef, llvm::SetVector<StringRef>> readers;
   llvm::StringSet<> weights;
-  // Count the normalizations that read each scale and bias; weights that are
-  // read twice mean that layers are shared on purpose.
   for (const proto::NodeProto *node : nodes) {
-    StringRef op = node->op_type();
-    if (isContraction(op) && node->input_size() > 1 &&
-        function.lookup(node->input(1)).stateRole &&
-        !weights.insert(node->input(1)).second)
+    StringRef weight = findWeight(*node, transposedFrom);
+    if (!weight.empty() && function.lookup(weight).stateRole &&
+        !weights.insert(weight).second)
       return;
+    if (!isNormalization(node->op_type()) || node->output_size() == 0)
+      continue;
+    StringRef reader = findModule(*node).value_or(node->output(0));
     for (int index : {1, 2})
-      if (isNormalization(op) && index < node->input_size())
-        ++readers[node->input(index)];
+      if (index < node->input_size())
+        readers[node->input(index)].insert(reader);
   }
   // Parameters of equal elements that several read were merged.
   readers.remove_if([&](const auto &entry) {
     const ImportedValue &value = function.lookup(entry.first);
-    return entry.second < 2 || value.stateRole != Role::Parameter ||
+    return entry.second.size() < 2 || value.stateRole != Role::Parameter ||
            !value.constant || !value.constant->isSplat();
   });
   if (readers.empty())
     return;
-  auto [name, count] = readers.front();
+  auto &[name, modules] = readers.front();
   function.getModule().warn("parameter '" + name + "' is read by " +
-                            Twine(count) + " normalizations" +
+                            Twine(modules.size()) + " normalizations" +
                             countOthers(readers.size()) + kMerged);
 }
 

@@ -30,10 +30,26 @@ module {
 
 // -----
 
-// expected-error@+1 {{expected scores of shape [batch, classes, ...] for softmax_cross_entropy, found 'tensor<4xf32>'}}
+// expected-error@+1 {{expected scores of shape [batch, classes, ...] for softmax_cross_entropy, found [4]; help: one number a sample is for bce_with_logits, of two classes, or mse}}
 func.func @forward(%x: tensor<4xf32> {mpc.input = "x", mpc.role = #mpc.role<data>})
     -> (tensor<4xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
   return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error@+1 {{expected a float output for the loss, found i64[4,2]}}
+func.func @forward(%x: tensor<4x2xi64> {mpc.input = "x", mpc.role = #mpc.role<data>})
+    -> (tensor<4x2xi64> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
+  return %x : tensor<4x2xi64>
+}
+
+// -----
+
+// expected-error@+1 {{expected scores of shape [batch, classes, ...] for softmax_cross_entropy, found []; help: one number that the model computes as its loss is --loss output:NAME}}
+func.func @forward(%x: tensor<f32> {mpc.input = "x", mpc.role = #mpc.role<data>})
+    -> (tensor<f32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
+  return %x : tensor<f32>
 }
 
 // -----
