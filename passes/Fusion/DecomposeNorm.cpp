@@ -136,7 +136,7 @@ static bool hasMomentsOfBands(BatchNormOp op) {
 // The pass takes distances d from one pixel in the middle of the same band: its
 // variance is mean(d * d) - mean(d)^2. Digits cancel where that pixel is far
 // off: of n pixels, the error of the variance relative to itself is up to some
-// n * 2^-23 (2^-11, as f16 rounds, for the most that a band has) where all
+// n * 2^-22 (2^-10, an f16 rounding, for the most that a band has) where all
 // others are alike, and for a pixel of k standard deviations k^2 * 2^-23. To
 // round to bf16 moves x by 2^-9 of itself. Bands are merged without loss: the
 // variance of all is the mean of theirs and of the squared distances of their

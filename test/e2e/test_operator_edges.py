@@ -241,14 +241,14 @@ def train_on_all(model, x, tmp_path):
     return trained
 
 
-def distance_model(x, w, power, root):
+def distance_model(x, w, power, root, shape=(1,)):
     """The mean of torch.cdist(h, h, power) as PyTorch's older exporter writes it,
-    with that root; its constants are nodes."""
+    with that root, of that shape; its constants are nodes."""
     numbers = [
         helper.make_node(
-            "Constant", [], [name], value=helper.make_tensor(name, 11, [], [value])
+            "Constant", [], [name], value=helper.make_tensor(name, 11, of, [value])
         )
-        for name, value in (("power", power), ("root", root))
+        for name, value, of in (("power", power, ()), ("root", root, shape))
     ]
     model = mpctest.make_model(
         [
@@ -277,12 +277,13 @@ def distance_model(x, w, power, root):
 
 
 @pytest.mark.parametrize("power", [1.0, 2.0, 3.0, 1.5])
-def test_distance_of_points_from_themselves_has_no_slope(power, tmp_path):
+@pytest.mark.parametrize("eps", [1e-6, 1e-9, 1e-3])
+def test_distance_of_points_from_themselves_has_no_slope(power, eps, tmp_path):
     """The gradient of the mean distance is that of the distances of two points; of
     a power that is not even the exporter leaves out the absolute values."""
     random = np.random.default_rng(0)
     x, w = random.normal(size=(4, 3)), random.normal(size=(3, 2))
-    root = 1 / (power + 1e-6)
+    root = 1 / (power + eps)
     trained = train_on_all(distance_model(x, w, power, root), x, tmp_path)
     h = x @ w
     apart = h[:, None] - h[None]
@@ -298,9 +299,11 @@ def test_distance_of_points_from_themselves_has_no_slope(power, tmp_path):
     assert ops.count("Abs") == (power != 2), ops
 
 
-def test_a_root_of_the_programs_own_powers_stays_what_it_is(tmp_path):
+@pytest.mark.parametrize("power", [3.0, 9.0])
+def test_a_root_of_the_programs_own_powers_stays_what_it_is(power, tmp_path):
     x, w = np.ones((4, 3)), np.ones((3, 2))
-    onnx.save(distance_model(x, w, 3.0, 1 / 3), tmp_path / "model.onnx")
+    root = np.float32(1 / power)
+    onnx.save(distance_model(x, w, power, root, ()), tmp_path / "model.onnx")
     process = mpctest.mpc("compile", tmp_path / "model.onnx", "--emit=import")
     assert process.returncode == 0, process.stderr
     assert "mpc.pow" in process.stdout and "mpc.abs" not in process.stdout

@@ -25,6 +25,7 @@ private:
   const proto::NodeProto *findProducer(StringRef value, StringRef op);
   std::optional<double> readNumber(StringRef value, unsigned depth = 0);
   std::optional<double> read(const proto::TensorProto &tensor);
+  bool isVector(StringRef value);
   int findPower(const proto::NodeProto &root);
   void insertAbs(int index);
 
@@ -38,9 +39,13 @@ private:
 };
 } // namespace
 
-bool mpc::onnx_frontend::isRootOfDistance(double power, double root) {
-  // Of float32, which tells a root of `power` itself from it up to 5.
-  return std::abs(root * (power + 1e-6) - 1) < 1.2e-7;
+bool mpc::onnx_frontend::isRootOfDistance(double power, double root,
+                                          bool isVector) {
+  // The inverse of a float32 is as exact as that.
+  constexpr double kLargestEps = 0.01, kRoundoff = 1.2e-7;
+  const double eps = 1 / root - power, roundoff = kRoundoff * power;
+  return power > 0 && eps < kLargestEps &&
+         eps > (isVector ? -roundoff : roundoff);
 }
 
 void AbsoluteRestorer::collect() {
@@ -104,6 +109,21 @@ std::optional<double> AbsoluteRestorer::readNumber(StringRef value,
   return isSum ? *left + *right : *left / *right;
 }
 
+// Whether a number has a shape of [1]: of a tensor or a Constant node, or a
+// quotient, which the exporter makes of such a 1.
+bool AbsoluteRestorer::isVector(StringRef value) {
+  if (auto it = tensors.find(value); it != tensors.end())
+    return it->second->dims_size() == 1;
+  auto it = producers.find(value);
+  if (it == producers.end())
+    return false;
+  const proto::NodeProto &node = graph.node(it->second);
+  if (node.op_type() == "Div" && node.input_size() == 2)
+    return isVector(node.input(0));
+  return node.op_type() == "Constant" && node.attribute_size() == 1 &&
+         node.attribute(0).t().dims_size() == 1;
+}
+
 // The index of the power whose sum `root` is the root of, of differences and to
 // what is no even number; -1 where it is none.
 int AbsoluteRestorer::findPower(const proto::NodeProto &root) {
@@ -120,7 +140,7 @@ int AbsoluteRestorer::findPower(const proto::NodeProto &root) {
   const std::optional<double> exponent = readNumber(power->input(1)),
                               inverse = readNumber(root.input(1));
   if (!exponent || !inverse || std::fmod(*exponent, 2) == 0 ||
-      !isRootOfDistance(*exponent, *inverse))
+      !isRootOfDistance(*exponent, *inverse, isVector(root.input(1))))
     return -1;
   return producers.lookup(sum->input(0));
 }

@@ -73,13 +73,21 @@ static bool isUpdateInProgram(NodeImporter &node, StringRef value,
 // Whether the program gives the very statistic to this call that it gave to one
 // before, also where scale and bias are constants of each or others. PyTorch's
 // newer exporter names it beside the node; the older one, in training mode,
-// which has three outputs, merges nothing.
+// which has three outputs, merges nothing. Where scale or bias are weights,
+// another tool may have merged what two layers start with.
 static bool isGivenAgain(NodeImporter &node, unsigned index) {
   StringRef name = node.getInputName(index);
   const proto::ModelProto &file = node.getFunction().getModel().getProto();
   const ProgramCall call = readCall(node.getNode());
+  const bool hasWeights =
+      llvm::any_of(ArrayRef<unsigned>{1, 2}, [&](unsigned i) {
+        const ImportedValue &value =
+            node.getFunction().lookup(node.getInputName(i));
+        return value.stateRole == Role::Parameter;
+      });
   if (call.target.empty())
-    return file.producer_name() == "pytorch" && node.hasOutput(2);
+    return file.producer_name() == "pytorch" && node.hasOutput(2) &&
+           !hasWeights;
   const std::optional<StringRef> source = call.findSource(index);
   return source && readSignature(file.graph()).lookup(*source) == name;
 }

@@ -78,7 +78,7 @@ static LogicalResult importIntegerPow(NodeImporter &node) {
 }
 
 // Whether a power is the root of a distance as PyTorch's older exporter writes
-// torch.cdist of up to 25 points: a sum of squares to 1 / (2 + 1e-6), or of
+// torch.cdist of up to 25 points: a sum of squares to 1 / (2 + eps), or of
 // absolute values to another power.
 static bool isRootOfDistance(Value value, Value exponent) {
   std::optional<double> root = getConstantNumber(exponent);
@@ -88,7 +88,8 @@ static bool isRootOfDistance(Value value, Value exponent) {
   auto power = sum.getInput().getDefiningOp<PowOp>();
   std::optional<double> number =
       power ? getConstantNumber(power.getRhs()) : std::nullopt;
-  return number && isRootOfDistance(*number, *root);
+  const bool isVector = shapeOf(exponent).size() == 1;
+  return number && isRootOfDistance(*number, *root, isVector);
 }
 
 // What is bounded to 0 from below in `value`: by Max, as PyTorch's older

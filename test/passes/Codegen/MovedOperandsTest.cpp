@@ -12,7 +12,7 @@
 #include <limits>
 #include <numeric>
 
-namespace mpc::test {
+namespace mpc::test::moved_operands {
 namespace {
 
 class MovedOperands : public testing::TestWithParam<std::string> {};
@@ -323,4 +323,4 @@ TEST_P(MovedOperands, StoresHeadsSideBySide) {
 }
 
 } // namespace
-} // namespace mpc::test
+} // namespace mpc::test::moved_operands
