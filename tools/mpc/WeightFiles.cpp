@@ -199,6 +199,17 @@ void mpc::tools::takeAveragedWeights(
        listNearestNames("", taken));
 }
 
+// The name in the model of a checkpoint's variable: "onnx:step" is the
+// initializer "step". Names that an exporter numbers were escaped once, too, as
+// "onnx:onnx::MatMul_57". `isOwn` is of names that are the model's.
+static StringRef findModelName(StringRef variable,
+                               llvm::function_ref<bool(StringRef)> isOwn) {
+  StringRef name = onnx_frontend::getONNXName(variable), inner = name;
+  bool wasEscaped = !isOwn(name) &&
+                    inner.consume_front(onnx_frontend::kEscape) && isOwn(inner);
+  return wasEscaped ? inner : name;
+}
+
 // `isOwn` is of names that are the model's.
 static llvm::Expected<Values>
 readValues(const std::string &file, MLIRContext *context,
@@ -214,12 +225,11 @@ readValues(const std::string &file, MLIRContext *context,
     auto arrays = runtime::train::readArrays(file);
     if (!arrays.ok())
       return toError(arrays.status());
-    // Checkpoints have variables: "onnx:step" is the initializer "step".
     takeAveragedWeights(file, *arrays, [&](StringRef name) {
-      return isOwn(onnx_frontend::getONNXName(name));
+      return isOwn(findModelName(name, isOwn));
     });
     for (const runtime::train::Array &array : *arrays)
-      values.emplace_back(onnx_frontend::getONNXName(array.name).str(),
+      values.emplace_back(findModelName(array.name, isOwn).str(),
                           toHostTensor(array, context));
   }
   if (!values.empty())
