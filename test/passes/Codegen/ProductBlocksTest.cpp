@@ -11,7 +11,7 @@
 #include <limits>
 #include <numeric>
 
-namespace mpc::test {
+namespace mpc::test::product_blocks {
 namespace {
 
 class ProductBlocks : public testing::TestWithParam<std::string> {};
@@ -251,4 +251,4 @@ TEST_P(ProductBlocks, SumBlocksApart) {
 }
 
 } // namespace
-} // namespace mpc::test
+} // namespace mpc::test::product_blocks

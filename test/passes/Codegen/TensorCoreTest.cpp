@@ -9,7 +9,7 @@
 
 #include <cmath>
 
-namespace mpc::test {
+namespace mpc::test::tensor_core {
 namespace {
 
 enum class Type { F32, F16, BF16 };
@@ -216,4 +216,4 @@ TEST(TensorCore, ComputesTilesOfEveryShape) {
 }
 
 } // namespace
-} // namespace mpc::test
+} // namespace mpc::test::tensor_core
