@@ -73,6 +73,12 @@ bool Access::reshape(ArrayRef<int64_t> to) {
   return true;
 }
 
+bool Access::canFollow(Operation *op) {
+  if (auto part = dyn_cast_or_null<SliceOp>(op))
+    return isDense(part.getStrides());
+  return isa_and_present<ReshapeOp, TransposeOp, ExpandOp>(op);
+}
+
 bool Access::follow(Operation *op) {
   if (isa<ReshapeOp>(op))
     return reshape(shapeOf(op->getResult(0)));

@@ -23,9 +23,12 @@ struct Access {
   /// False where an axis of the new shape would have no one stride.
   bool reshape(llvm::ArrayRef<int64_t> to);
 
-  /// Makes the access of the operand of `op` that of its result. `op` is a
-  /// reshape, a transpose, a slice without steps or an expand. False where no
-  /// strides say where its result is.
+  /// Whether `op`, which may be null, is one to follow: a reshape, a transpose,
+  /// a slice without steps or an expand.
+  static bool canFollow(mlir::Operation *op);
+
+  /// Makes the access of the operand of `op`, one to follow, that of its
+  /// result. False where no strides say where its result is.
   bool follow(mlir::Operation *op);
 };
 

@@ -10,12 +10,8 @@ using namespace mpc;
 // From an argument to its product
 //===----------------------------------------------------------------------===//
 
-static bool isMovement(Operation *op) {
-  return isa_and_present<ReshapeOp, TransposeOp, SliceOp, ExpandOp>(op);
-}
-
 bool mpc::movesOperand(Operation *op) {
-  return isMovement(op) && !op->use_empty() &&
+  return Access::canFollow(op) && !op->use_empty() &&
          llvm::all_of(op->getUsers(), [](Operation *user) {
            return isa<MatMulOp>(user) || movesOperand(user);
          });
@@ -34,7 +30,7 @@ static std::optional<Origin> findOrigin(Value operand) {
   // The ops that move, the last one first.
   SmallVector<Operation *> path;
   Value source = operand;
-  while (isMovement(source.getDefiningOp())) {
+  while (Access::canFollow(source.getDefiningOp())) {
     path.push_back(source.getDefiningOp());
     source = path.back()->getOperand(0);
   }

@@ -89,11 +89,11 @@ static FunctionType getBufferSignature(func::FuncOp kernel, KernelKind kind,
 /// What moves and only contractions read: to them it is a matter of strides.
 /// Filters of convolutions are transposed where they are packed.
 static bool isFolded(Operation *op) {
-  bool isOfConvolutions = isa<TransposeOp>(op) && !op->use_empty() &&
-                          llvm::all_of(op->getUsers(), [](Operation *user) {
-                            return hasRole(user, RegionRole::Contraction);
-                          });
-  return isOfConvolutions || movesOperand(op);
+  bool isTransposed = isa<TransposeOp>(op) && !op->use_empty() &&
+                      llvm::all_of(op->getUsers(), [](Operation *user) {
+                        return hasRole(user, RegionRole::Contraction);
+                      });
+  return isTransposed || movesOperand(op);
 }
 
 /// Whether `op` computes nothing in a kernel of `kind`, and only says where an

@@ -4,6 +4,7 @@
 #include "passes/Planning/ProductLayout.h"
 #include "passes/Planning/ProgramBuilder.h"
 
+#include "compiler/Kernels/Access.h"
 #include "compiler/Kernels/KernelHero.h"
 #include "compiler/Kernels/KernelSegments.h"
 #include "compiler/Kernels/KernelSpace.h"
@@ -25,8 +26,7 @@ static SmallVector<Value> findReadElsewhere(func::CallOp call,
   // What ops of the kernel move is read where it was: in the argument.
   SmallVector<Value> found;
   auto add = [&](Value read) {
-    while (isa_and_present<ReshapeOp, TransposeOp, SliceOp, ExpandOp>(
-        read.getDefiningOp()))
+    while (Access::canFollow(read.getDefiningOp()))
       read = read.getDefiningOp()->getOperand(0);
     if (auto argument = dyn_cast<BlockArgument>(read))
       found.push_back(call.getOperand(argument.getArgNumber()));

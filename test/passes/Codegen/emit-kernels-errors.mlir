@@ -63,6 +63,16 @@ func.func private @adds(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
 
 // -----
 
+func.func private @every_second_row(%x: tensor<8x4xf32>, %w: tensor<4x3xf32>) -> tensor<4x3xf32>
+    attributes {mpc.kernel = #mpc.kernel<contraction>} {
+  // expected-error @below {{'mpc.slice' op cannot be part of a kernel of kind 'contraction'}}
+  %0 = mpc.slice %x {offsets = array<i64: 0, 0>, sizes = array<i64: 4, 4>, strides = array<i64: 2, 1>} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  %1 = mpc.matmul %0, %w : (tensor<4x4xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  return %1 : tensor<4x3xf32>
+}
+
+// -----
+
 func.func private @segments(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
     attributes {mpc.kernel = #mpc.kernel<row_reduce>} {
   // expected-error @below {{'mpc.region' op has no reduction}}
