@@ -231,7 +231,10 @@ def test_layers_without_scale_that_are_called_twice_are_apart(tmp_path):
         np.testing.assert_allclose(written[f"{layer}.running_mean"], mean, rtol=1e-4)
 
 
-def test_statistics_of_two_layers_are_refused(tmp_path):
+@pytest.mark.parametrize("producer", ["", "pytorch"])
+def test_statistics_of_two_layers_are_refused(producer, tmp_path):
+    """Also in files of PyTorch's older exporter, which merges none itself: a tool
+    that merges equal initializers may have."""
     others = {"other.weight": np.ones(WIDTH)}
     operands = ("other.weight", "bn.bias", "bn.running_mean", "bn.running_var")
     model = finish(
@@ -241,6 +244,7 @@ def test_statistics_of_two_layers_are_refused(tmp_path):
         ],
         {**STATISTICS, **others},
     )
+    model.producer_name = producer
     onnx.save(model, tmp_path / "model.onnx")
     result = mpctest.mpc(
         "check", tmp_path / "model.onnx", *FLAGS[:2], "--batch-size", "16"
