@@ -245,6 +245,9 @@ def test_statistics_of_two_layers_are_refused(producer, tmp_path):
         {**STATISTICS, **others},
     )
     model.producer_name = producer
+    for node in model.graph.node[:2]:
+        node.output.extend([f"{node.output[0]}.mean", f"{node.output[0]}.var"])
+        node.attribute.append(helper.make_attribute("training_mode", 1))
     onnx.save(model, tmp_path / "model.onnx")
     result = mpctest.mpc(
         "check", tmp_path / "model.onnx", *FLAGS[:2], "--batch-size", "16"
