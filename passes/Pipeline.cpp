@@ -235,6 +235,7 @@ static void addPlanning(OpPassManager &pm, const PipelineOptions &options) {
   pm.addNestedPass<func::FuncOp>(createRecomputeUnscalePass());
   pm.addNestedPass<func::FuncOp>(createMergeUpdatesPass());
   pm.addNestedPass<func::FuncOp>(createFoldPartsPass());
+  pm.addNestedPass<func::FuncOp>(createAssembleJoinsPass());
   pm.addNestedPass<func::FuncOp>(createPadRowsPass({options.tf32}));
   pm.addNestedPass<func::FuncOp>(createFillConstantsPass());
   pm.addNestedPass<func::FuncOp>(createSumOperandsPass());

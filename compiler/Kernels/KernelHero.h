@@ -95,6 +95,10 @@ public:
   virtual bool storesArranged() const { return false; }
   virtual bool storesJoined() const { return false; }
 
+  /// Whether they store a result in a box of a larger tensor: all whose loops
+  /// store by strides.
+  bool storesPlaced() const { return loadsInAnyOrder() || storesArranged(); }
+
   /// Whether `kernel` reads every operand but a product's at the element that
   /// it writes, in the thread that writes it: it may then write over such an
   /// operand. What is stored or read in another order is not where operands of

@@ -21,10 +21,13 @@ ArrayRef<int64_t> mpc::getResultShape(func::FuncOp kernel) {
 
 ArrayRef<int64_t> mpc::getElementShape(func::FuncOp kernel) {
   Value first = kernel.getBody().front().getTerminator()->getOperand(0);
-  Operation *maker = first.getDefiningOp();
-  bool isPlaced = maker && (isArrangement(maker) || isStoredJoin(maker) ||
-                            isStoredPadded(maker));
-  return shapeOf(isPlaced ? maker->getOperand(0) : first);
+  auto isPlaced = [](Operation *maker) {
+    return maker && (isArrangement(maker) || isStoredJoin(maker) ||
+                     isStoredPlaced(maker));
+  };
+  while (isPlaced(first.getDefiningOp()))
+    first = first.getDefiningOp()->getOperand(0);
+  return shapeOf(first);
 }
 
 // Whether a value of `shape`, broadcast to `space`, is dense or one value over
@@ -63,9 +66,9 @@ static SmallVector<SmallVector<int64_t>> getAccessedShapes(func::FuncOp kernel,
                                                            size_t rank) {
   SmallVector<SmallVector<int64_t>> shapes;
   for (Operation &op : kernel.getBody().front().without_terminator()) {
-    // A slice is read from, and a join or padded rows stored to, a part of a
-    // larger buffer: steps between elements are the larger one's.
-    if (isLoadedPart(&op) || isStoredJoin(&op) || isStoredPadded(&op)) {
+    // A slice is read from, and a join or a box stored to, a part of a larger
+    // buffer: steps between elements are the larger one's.
+    if (isLoadedPart(&op) || isStoredJoin(&op) || isStoredPlaced(&op)) {
       Value operand = op.getOperand(0), result = op.getResult(0);
       if (!isa<SliceOp>(op))
         std::swap(operand, result);
@@ -302,7 +305,8 @@ bool mpc::keepsRows(Operation *op) {
 
 bool mpc::isArrangement(Operation *op) {
   return keepsRows(op) && llvm::all_of(op->getUsers(), [](Operation *user) {
-           return user->hasTrait<OpTrait::IsTerminator>();
+           return user->hasTrait<OpTrait::IsTerminator>() ||
+                  isStoredPlaced(user);
          });
 }
 
@@ -337,23 +341,34 @@ bool mpc::isStoredJoin(Operation *op) {
          });
 }
 
-bool mpc::isStoredPadded(Operation *op) {
-  return isa<plan::PadRowsOp>(op) && op->getOperand(0).getDefiningOp() &&
+bool mpc::isStoredPlaced(Operation *op) {
+  return isa<plan::PlaceOp>(op) && op->getOperand(0).getDefiningOp() &&
          llvm::all_of(op->getUsers(), [](Operation *user) {
            return user->hasTrait<OpTrait::IsTerminator>();
          });
 }
 
+// The number of a slice's first element in what it is a slice of.
+static int64_t getFirstElement(SliceOp slice) {
+  int64_t first = 0;
+  for (auto [offset, stride] :
+       llvm::zip_equal(slice.getOffsets(),
+                       plan::getDenseStrides(shapeOf(slice.getInput()))))
+    first += offset * stride;
+  return first;
+}
+
 bool mpc::isStoredWhereLoaded(SliceOp slice) {
   return llvm::any_of(*slice->getBlock(), [&](Operation &op) {
-    if (!(isStoredJoin(&op) || isStoredPadded(&op)) ||
+    if (!(isStoredJoin(&op) || isStoredPlaced(&op)) ||
         op.getResult(0).getType() != slice.getInput().getType() ||
         shapeOf(op.getOperand(0)) != slice.getSizes())
       return false;
-    // Padded rows begin where the result's do.
-    if (isStoredPadded(&op))
-      return llvm::all_of(slice.getOffsets(),
-                          [](int64_t offset) { return offset == 0; });
+    // A box, such as rows that are padded, is where it says, in the order of
+    // the rows that are loaded.
+    if (auto place = dyn_cast<plan::PlaceOp>(op))
+      return !place.getInput().getDefiningOp<TransposeOp>() &&
+             place.getFirstElement() == getFirstElement(slice);
     // Whole parts lie between it and the first element.
     size_t axis = cast<ConcatOp>(op).getAxis();
     for (auto [number, offset] : llvm::enumerate(slice.getOffsets()))

@@ -135,7 +135,8 @@ struct TransposeSpace {
 TransposeSpace getTransposeSpace(TransposeOp transpose);
 
 /// Whether `op` only says where a kernel stores its result: a transpose that
-/// keeps rows whole, which nothing reads but the terminator.
+/// keeps rows whole, which nothing reads but the terminator, or what places the
+/// result in a larger tensor.
 bool isArrangement(mlir::Operation *op);
 
 /// Whether neighbours along the innermost axis of a part of `sizes` elements,
@@ -153,9 +154,9 @@ bool isLoadedPart(mlir::Operation *op);
 /// terminator.
 bool isStoredJoin(mlir::Operation *op);
 
-/// Whether `op` only says where a kernel stores what it computed: rows with
-/// room behind them, a plan.pad_rows that nothing reads but the terminator.
-bool isStoredPadded(mlir::Operation *op);
+/// Whether `op` only says where a kernel stores what it computed: in a box of a
+/// larger tensor, a plan.place that nothing reads but the terminator.
+bool isStoredPlaced(mlir::Operation *op);
 
 /// Whether the part that `slice` loads is one that its kernel stores, in a
 /// result of the argument's type. The result may then be the argument's memory:

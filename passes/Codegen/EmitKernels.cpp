@@ -101,9 +101,10 @@ static bool isFolded(Operation *op) {
 /// strides; a contraction's operands are its own affair.
 static bool isPlacement(Operation *op, KernelKind kind) {
   const KernelHero &hero = KernelHero::get(kind);
-  return (hero.loadsInAnyOrder() && (keepsRows(op) || isStoredPadded(op))) ||
+  return (hero.loadsInAnyOrder() && keepsRows(op)) ||
          (hero.loadsByElement() && isLoadedPart(op)) ||
          (hero.storesArranged() && isArrangement(op)) ||
+         (hero.storesPlaced() && isStoredPlaced(op)) ||
          (hero.storesJoined() && isStoredJoin(op));
 }
 

@@ -132,15 +132,6 @@ static std::optional<int64_t> findSection(SliceOp slice) {
   return offset;
 }
 
-/// Whether the function gives `value`, or a view of it, to its caller, who
-/// decides where it lies.
-static bool isReturned(Value value) {
-  return llvm::any_of(value.getUsers(), [](Operation *user) {
-    return user->hasTrait<OpTrait::IsTerminator>() ||
-           (isa<ReshapeOp>(user) && isReturned(user->getResult(0)));
-  });
-}
-
 /// Makes a view of a kernel that only copies elements which lie side by side.
 static void foldSection(RegionOp region, const TargetInfo &target) {
   auto slice = dyn_cast_or_null<SliceOp>(findMovement(region));
@@ -174,25 +165,6 @@ static TransposeOp findArrangement(Value result) {
   auto transpose =
       dyn_cast_or_null<TransposeOp>(findMovement(*result.user_begin()));
   return transpose && isArrangement(transpose) ? transpose : TransposeOp();
-}
-
-/// For each axis of a view of shape `to`, the axes of `from` that it merges:
-/// of (2, 3, 4, 8) as (6, 4, 8), 0 and 1, 2, 3. Nothing for other views.
-static std::optional<SmallVector<SmallVector<int64_t, 2>>>
-findMergedAxes(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
-  SmallVector<SmallVector<int64_t, 2>> merged;
-  size_t axis = 0;
-  for (int64_t extent : to) {
-    SmallVector<int64_t, 2> &group = merged.emplace_back();
-    int64_t elements = 1;
-    while (axis < from.size() && (elements < extent || from[axis] == 1)) {
-      elements *= from[axis];
-      group.push_back(axis++);
-    }
-    if (elements != extent)
-      return std::nullopt;
-  }
-  return merged;
 }
 
 /// Lets a kernel that transposes a view of a product's result, in which heads
@@ -233,15 +205,6 @@ static void transposeInFrontOfView(RegionOp movement) {
   view.erase();
 }
 
-/// Whether the library computes all that the region yields: it writes the
-/// product where `plan.arrange` says, and calls no kernel.
-static bool isBareLibraryProduct(RegionOp region) {
-  Operation *yield = region.getBody().front().getTerminator();
-  return region.getProvider() == ContractionProvider::Library &&
-         yield->getNumOperands() == 1 &&
-         yield->getOperand(0) == region.getContraction()->getResult(0);
-}
-
 /// Lets the library write `product`, an op or its region, as `transpose` would.
 static void arrange(Operation *product, TransposeOp transpose) {
   auto movement = transpose->getParentOfType<RegionOp>();
@@ -262,7 +225,7 @@ static void foldResults(RegionOp region, const TargetInfo &target) {
     TransposeOp transpose = findArrangement(result);
     if (!transpose || (target.isGPU() && !movesRows(transpose)))
       continue;
-    if (isBareLibraryProduct(region))
+    if (isBareLibraryContraction(region))
       arrange(region, transpose);
     else
       absorbTranspose(region, result, transpose);
@@ -365,7 +328,7 @@ std::optional<double> GPUProduct::getSaving(const Folding &folding) {
   readThere(product.getLhs(), folding.lhs, places.a);
   readThere(product.getRhs(), folding.rhs, places.b);
   if (folding.result) {
-    places.c = ProductPlace::getArranged(shapeOf(product.getOutput()),
+    places.c = ProductPlace::getArranged(shapeOf(transpose.getOutput()),
                                          transpose.getPerm());
     saving += getMoveTime(transpose.getOutput(), target);
   }

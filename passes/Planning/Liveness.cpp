@@ -34,8 +34,8 @@ Liveness::Liveness(Block &block, const EpilogueCalls &epilogueOf) {
   for (Operation &op : block) {
     if (plan::isView(&op))
       continue;
-    // What is arranged or has its rows padded is written by its product.
-    if (isa<plan::ArrangeOp, plan::PadRowsOp>(op))
+    // What is arranged or placed is written by its product.
+    if (isa<plan::ArrangeOp, plan::PlaceOp>(op))
       positions[&op] = positions.lookup(op.getOperand(0).getDefiningOp());
     // A contraction with an epilogue runs where the epilogue is called.
     func::CallOp epilogue = epilogueOf.lookup(&op);

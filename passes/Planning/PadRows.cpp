@@ -318,7 +318,7 @@ static void storePadded(RegionOp region, OpResult result, int64_t row) {
   RankedTensorType type = withRow(typeOf(result), row);
   OpBuilder builder(yield);
   yielded.set(
-      plan::PadRowsOp::create(builder, region.getLoc(), type, yielded.get()));
+      plan::PlaceOp::create(builder, region.getLoc(), type, yielded.get()));
   result.setType(type);
 }
 
@@ -352,8 +352,8 @@ static void pad(Value value) {
   }
   OpBuilder builder(maker->getContext());
   builder.setInsertionPointAfter(maker);
-  auto padded = plan::PadRowsOp::create(builder, maker->getLoc(),
-                                        withRow(type, row), value);
+  auto padded = plan::PlaceOp::create(builder, maker->getLoc(),
+                                      withRow(type, row), value);
   if (auto product = dyn_cast<plan::ProductOp>(maker))
     padUnfused(product, row);
   readPadded(uses, type, padded.getOutput());

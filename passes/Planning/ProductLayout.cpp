@@ -16,10 +16,7 @@ ProductPlace ProductPlace::getDense(ArrayRef<int64_t> shape) {
 
 ProductPlace ProductPlace::getArranged(ArrayRef<int64_t> shape,
                                        ArrayRef<int64_t> perm) {
-  SmallVector<int64_t> arranged;
-  for (int64_t from : perm)
-    arranged.push_back(shape[from]);
-  SmallVector<int64_t> written = plan::getDenseStrides(arranged);
+  SmallVector<int64_t> written = plan::getDenseStrides(shape);
   ProductPlace place;
   place.strides.resize(shape.size());
   for (auto [axis, from] : llvm::enumerate(perm))
@@ -33,14 +30,16 @@ ProductPlace ProductPlace::getPadded(ArrayRef<int64_t> shape, int64_t row) {
   return getDense(padded);
 }
 
-plan::PadRowsOp mpc::findPadding(Value result) {
-  return result.hasOneUse() ? dyn_cast<plan::PadRowsOp>(*result.user_begin())
-                            : plan::PadRowsOp();
-}
-
 plan::ArrangeOp mpc::findArrange(Value result) {
   return result.hasOneUse() ? dyn_cast<plan::ArrangeOp>(*result.user_begin())
                             : plan::ArrangeOp();
+}
+
+plan::PlaceOp mpc::findPlace(Value result) {
+  if (plan::ArrangeOp arrange = findArrange(result))
+    result = arrange.getOutput();
+  return result.hasOneUse() ? dyn_cast<plan::PlaceOp>(*result.user_begin())
+                            : plan::PlaceOp();
 }
 
 // What is dense has a buffer of its own, a view, which begins at its offset.
@@ -52,14 +51,17 @@ static ProductPlace placeOfOperand(Value operand) {
   return ProductPlace::getDense(shapeOf(operand));
 }
 
-// Where a product writes its result.
+// Where a product writes its result. A box of a larger tensor is written in a
+// view of that, which begins at the box.
 static ProductPlace placeOfResult(Value result) {
-  if (plan::ArrangeOp arrange = findArrange(result))
-    return ProductPlace::getArranged(shapeOf(result), arrange.getPerm());
-  if (plan::PadRowsOp padding = findPadding(result))
-    return ProductPlace::getPadded(shapeOf(result),
-                                   shapeOf(padding.getOutput()).back());
-  return ProductPlace::getDense(shapeOf(result));
+  plan::ArrangeOp arrange = findArrange(result);
+  plan::PlaceOp place = findPlace(result);
+  Value written = place     ? place.getOutput()
+                  : arrange ? arrange.getOutput()
+                            : result;
+  return arrange
+             ? ProductPlace::getArranged(shapeOf(written), arrange.getPerm())
+             : ProductPlace::getDense(shapeOf(written));
 }
 
 ProductPlaces mpc::getProductPlaces(Operation *op) {

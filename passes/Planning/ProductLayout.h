@@ -22,7 +22,7 @@ struct ProductPlace {
   /// The place of a buffer of its own.
   static ProductPlace getDense(llvm::ArrayRef<int64_t> shape);
   /// The place of a product's result that is written with its axes permuted:
-  /// axis perm[i] of the product is axis i of a dense buffer.
+  /// axis perm[i] of the product is axis i of a dense buffer of `shape`.
   static ProductPlace getArranged(llvm::ArrayRef<int64_t> shape,
                                   llvm::ArrayRef<int64_t> perm);
   /// The place of a value of `shape` whose rows begin `row` elements apart.
@@ -64,8 +64,9 @@ struct ProductLayout {
 /// own order.
 plan::ArrangeOp findArrange(mlir::Value result);
 
-/// The plan.pad_rows that `result` is written through, or null.
-plan::PadRowsOp findPadding(mlir::Value result);
+/// The plan.place through which `result`, or what plan.arrange makes of it, is
+/// written; null where there is none.
+plan::PlaceOp findPlace(mlir::Value result);
 
 /// Where `op`, an mpc.matmul or a plan.product, finds its operands and writes.
 ProductPlaces getProductPlaces(mlir::Operation *op);

@@ -204,6 +204,7 @@ ProgramBuilder::ProgramBuilder(func::FuncOp function,
 
 LogicalResult ProgramBuilder::addOps() {
   liveness.emplace(block, epilogueOf);
+  findAssembled();
   findJoins();
   for (Operation &op : block.without_terminator())
     if (failed(addOp(&op)))

@@ -73,10 +73,12 @@ private:
   mlir::LogicalResult
   addUnfused(plan::ProductOp op,
              llvm::SmallVectorImpl<plan::LaunchOp> &launches);
+  mlir::Value newTail(mlir::Value buffer, int64_t first);
   mlir::Value newSection(mlir::Value source, plan::AccessOp access);
 
   // Tensors that are joined: ProgramJoins.cpp.
   void findJoins();
+  void findAssembled();
   bool canPlace(mlir::Value value) const;
   void addJoin(mlir::func::CallOp call, mlir::Value joined);
 
@@ -115,8 +117,9 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> buffers;
   /// Memory of values whose place is known before the op that makes them.
   llvm::DenseMap<mlir::Value, mlir::Value> places;
-  /// Calls that join tensors side by side, and the memory of their results,
-  /// whose parts are known as `places`.
+  /// Calls that join tensors side by side, and ops that assemble them of boxes,
+  /// with the memory of their results, in which what they are made of has its
+  /// `places`.
   llvm::DenseMap<mlir::Operation *, mlir::Value> joins;
   /// Memory and old value (if it is read at all) of state variables, by their
   /// names, and of carried values, by their numbers.

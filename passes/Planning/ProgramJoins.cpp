@@ -1,6 +1,7 @@
-// Joins of tensors along their outermost axis (a concat with axis 0): each
-// kernel that makes an operand writes it into its part of the joined tensor, so
-// that no step copies operands.
+// Tensors whose parts several steps write, so that no step copies them. Of a
+// join along the outermost axis (a concat with axis 0) each kernel that makes
+// an operand writes it into its part of the joined tensor's memory; what
+// plan.assemble makes of boxes is all of that memory to each of them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/ProgramBuilder.h"
@@ -76,6 +77,21 @@ void ProgramBuilder::findJoins() {
       places[operand] = plan::ViewOp::create(
           builder, call.getLoc(), getBufferType(operand.getType()), joined,
           builder.getI64IntegerAttr(begin));
+  }
+}
+
+// Gives all parts of a tensor that is assembled its memory.
+void ProgramBuilder::findAssembled() {
+  for (auto assembled : block.getOps<plan::AssembleOp>()) {
+    Value whole = newArena(assembled.getOutput().getType(), assembled.getLoc());
+    joins[assembled] = whole;
+    for (Value part : assembled.getParts()) {
+      MemRefType type = getBufferType(part.getType());
+      places[part] =
+          type == whole.getType()
+              ? whole
+              : plan::ViewOp::create(builder, assembled.getLoc(), type, whole);
+    }
   }
 }
 

@@ -124,14 +124,17 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
     bool elementwise = getHero(kernel).writesWhereItReads(kernel, target);
     result.outputs = placeResults(epilogue, {elementwise, readElsewhere});
   } else {
-    // The result lies where plan.arrange or plan.pad_rows, which is the only
+    // The result lies where plan.arrange or plan.place, which is the only
     // reader then, has it.
     Operation *writer = op;
     if (plan::ArrangeOp arrange = findArrange(op->getResult(0)))
       writer = arrange;
-    else if (plan::PadRowsOp padding = findPadding(op->getResult(0)))
-      writer = padding;
+    plan::PlaceOp place = findPlace(op->getResult(0));
+    if (place)
+      writer = place;
     result.buffer = placeResults(writer, Reads()).front();
+    if (place && place.getFirstElement() > 0)
+      result.buffer = newTail(result.buffer, place.getFirstElement());
   }
   Value lhs = buffers.lookup(op->getOperand(0));
   Value rhs = buffers.lookup(op->getOperand(1));
@@ -167,9 +170,11 @@ ProgramBuilder::addUnfused(plan::ProductOp op,
 }
 
 LogicalResult ProgramBuilder::addProduct(plan::ProductOp op) {
-  // What plan.pad_rows makes of the result is what lies in memory.
-  if (plan::PadRowsOp padding = findPadding(op.getOutput()))
-    places[op.getOutput()] = placeResults(padding, Reads()).front();
+  // What plan.place makes of the result, longer rows, is what lies in memory.
+  if (plan::PlaceOp place = findPlace(op.getOutput())) {
+    assert(place.getFirstElement() == 0 && "plan-pad-rows makes no other");
+    places[op.getOutput()] = placeResults(place, Reads()).front();
+  }
   placeResults(op, Reads());
   auto find = [&](Value value) {
     return value ? buffers.lookup(value) : Value();
@@ -189,6 +194,16 @@ LogicalResult ProgramBuilder::addProduct(plan::ProductOp op) {
   for (plan::LaunchOp launch : launches)
     launch->moveBefore(&unfused, unfused.end());
   return success();
+}
+
+// The elements of `buffer` from number `first` on.
+Value ProgramBuilder::newTail(Value buffer, int64_t first) {
+  auto whole = cast<MemRefType>(buffer.getType());
+  auto type =
+      MemRefType::get({whole.getNumElements() - first}, whole.getElementType());
+  int64_t bytes = first * plan::getElementBytes(whole.getElementType());
+  return plan::ViewOp::create(builder, buffer.getLoc(), type, buffer,
+                              builder.getI64IntegerAttr(bytes));
 }
 
 // The view of `source` that a dense access is.
@@ -235,17 +250,21 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
                                          buffers.lookup(view.getInput()));
     return success();
   }
-  // plan.access, plan.arrange and plan.pad_rows have no step: what lies side by
+  // plan.access, plan.arrange and plan.place have no step: what lies side by
   // side is a view, of anything else the product next to it reads and writes
-  // with the strides.
+  // with the strides. Nor has plan.assemble, whose parts are in its memory.
   if (auto access = dyn_cast<plan::AccessOp>(op)) {
     Value source = buffers.lookup(access.getSource());
     buffers[access.getOutput()] =
         access.isDense() ? newSection(source, access) : source;
     return success();
   }
-  if (isa<plan::ArrangeOp, plan::PadRowsOp>(op))
+  if (isa<plan::ArrangeOp, plan::PlaceOp>(op))
     return success();
+  if (auto assembled = dyn_cast<plan::AssembleOp>(op)) {
+    buffers[assembled.getOutput()] = joins.lookup(op);
+    return success();
+  }
   if (auto product = dyn_cast<plan::ProductOp>(op);
       product && !epilogueOf.count(op))
     return addProduct(product);

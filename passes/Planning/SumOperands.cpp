@@ -45,7 +45,7 @@ static MatMulOp findProduct(RegionOp region) {
     return MatMulOp();
   auto matmul = dyn_cast_if_present<MatMulOp>(region.getContraction());
   bool isPlaced = llvm::any_of(region->getUsers(), [](Operation *user) {
-    return isa<plan::ArrangeOp, plan::PadRowsOp>(user);
+    return isa<plan::ArrangeOp, plan::PlaceOp>(user);
   });
   return isPlaced ? MatMulOp() : matmul;
 }

@@ -380,72 +380,9 @@ LogicalResult ProductOp::verify() {
 
 Type ProductOp::getWrittenType() {
   for (Operation *user : getOutput().getUsers())
-    if (auto pad = dyn_cast<PadRowsOp>(user))
-      return pad.getOutput().getType();
+    if (auto place = dyn_cast<PlaceOp>(user))
+      return place.getOutput().getType();
   return getOutput().getType();
-}
-
-bool AccessOp::isDense() {
-  auto output = cast<RankedTensorType>(getOutput().getType());
-  return ArrayRef<int64_t>(getDenseStrides(output.getShape())) == getStrides();
-}
-
-LogicalResult AccessOp::verify() {
-  auto source = cast<RankedTensorType>(getSource().getType());
-  auto output = cast<RankedTensorType>(getOutput().getType());
-  if (source.getElementType() != output.getElementType())
-    return emitOpError("expected elements of type ")
-           << source.getElementType() << ", found " << output.getElementType();
-  if (static_cast<int64_t>(getStrides().size()) != output.getRank())
-    return emitOpError("expected a stride for each of ")
-           << output.getRank() << " axes, found " << getStrides().size();
-  // The first and the last element lie in the source, and so do all between.
-  int64_t last = getOffset();
-  for (auto [extent, stride] : llvm::zip(output.getShape(), getStrides())) {
-    if (stride < 0)
-      return emitOpError("expected strides of at least 0");
-    last += (extent - 1) * stride;
-  }
-  if (static_cast<int64_t>(getOffset()) < 0 || last >= source.getNumElements())
-    return emitOpError("reaches element ")
-           << last << " of a tensor of " << source.getNumElements();
-  return success();
-}
-
-LogicalResult ArrangeOp::verify() {
-  ArrayRef<int64_t> from =
-      cast<RankedTensorType>(getProduct().getType()).getShape();
-  auto output = cast<RankedTensorType>(getOutput().getType());
-  SmallVector<int64_t> sorted(getPerm()), shape;
-  llvm::sort(sorted);
-  if (!llvm::equal(sorted, llvm::seq<int64_t>(0, from.size())) ||
-      sorted.empty() || getPerm().back() != sorted.back())
-    return emitOpError("expected a permutation of all axes but the last");
-  for (int64_t axis : getPerm())
-    shape.push_back(from[axis]);
-  if (output != cast<RankedTensorType>(getProduct().getType()).clone(shape))
-    return emitOpError("expected a result of shape [")
-           << shape << "], found " << output;
-  if (!getProduct().hasOneUse())
-    return emitOpError("expected to be the only reader of its product");
-  return success();
-}
-
-LogicalResult PadRowsOp::verify() {
-  auto input = cast<RankedTensorType>(getInput().getType());
-  auto output = cast<RankedTensorType>(getOutput().getType());
-  if (input.getRank() < 2 || input.getRank() != output.getRank() ||
-      input.getElementType() != output.getElementType() ||
-      input.getShape().drop_back() != output.getShape().drop_back() ||
-      output.getShape().back() <= input.getShape().back())
-    return emitOpError("expected longer rows of the same elements, found ")
-           << output;
-  Operation *maker = getInput().getDefiningOp();
-  bool isOfProduct = maker && (isa<ProductOp>(maker) ||
-                               hasRole(maker, RegionRole::Contraction));
-  if (isOfProduct && !getInput().hasOneUse())
-    return emitOpError("expected to be the only reader of its product");
-  return success();
 }
 
 // The axes around the batch: a stride of each operand along each.

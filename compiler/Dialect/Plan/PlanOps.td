@@ -1,10 +1,10 @@
-// The ops of the plan dialect: buffers, then steps.
+// The ops of the plan dialect: buffers, products on tensors, then steps.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_PLAN_PLANOPS_TD
 #define MPC_COMPILER_DIALECT_PLAN_PLANOPS_TD
 
-include "compiler/Dialect/Plan/Plan.td"
+include "compiler/Dialect/Plan/PlanPlacementOps.td"
 
 //===----------------------------------------------------------------------===//
 // Programs and their memory
@@ -176,65 +176,6 @@ def Plan_OutputOp : Plan_Op<"output", [HasParent<"ProgramOp">]> {
 // Products before they have buffers
 //===----------------------------------------------------------------------===//
 
-def Plan_AccessOp : Plan_Op<"access", [Pure]> {
-  let summary = "elements of a tensor where a product finds them";
-  let description = [{
-    Element (i, j, ...) of the result is the one at
-    offset + i * strides[0] + j * strides[1] + ... in the source's memory: nothing
-    is moved. Only products read it, unless its elements lie side by side, which
-    anything reads. `plan-fold-movement` makes it of transposes, slices and
-    reshapes. The heads of an attention, for example:
-
-    ```mlir
-    %q = plan.access %qkv {offset = 0 : i64, strides = array<i64: 24576, 64, 2304, 1>}
-        : tensor<8x128x2304xf32> to tensor<8x12x128x64xf32>
-    ```
-  }];
-  let arguments = (ins AnyRankedTensor:$source, I64Attr:$offset,
-                       DenseI64ArrayAttr:$strides);
-  let results = (outs AnyRankedTensor:$output);
-  let assemblyFormat = "$source attr-dict `:` type($source) `to` type($output)";
-  let extraClassDeclaration = [{
-    /// Whether the elements lie side by side, in row-major order.
-    bool isDense();
-  }];
-  let hasVerifier = 1;
-}
-
-def Plan_ArrangeOp : Plan_Op<"arrange", [Pure]> {
-  let summary = "a product's result as the product writes it";
-  let description = [{
-    Axis i of the result is axis `perm[i]` of the product, which has no other
-    reader and writes its elements there. The last axis stays the last.
-
-    ```mlir
-    %y = plan.arrange %heads {perm = array<i64: 0, 2, 1, 3>}
-        : tensor<8x12x128x64xf32> to tensor<8x128x12x64xf32>
-    ```
-  }];
-  let arguments = (ins AnyRankedTensor:$product, DenseI64ArrayAttr:$perm);
-  let results = (outs AnyRankedTensor:$output);
-  let assemblyFormat = "$product attr-dict `:` type($product) `to` type($output)";
-  let hasVerifier = 1;
-}
-
-def Plan_PadRowsOp : Plan_Op<"pad_rows", [Pure]> {
-  let summary = "rows with room behind each";
-  let description = [{
-    Row i of the result begins with row i of the input; nobody reads what is
-    behind that. Nothing is moved: the result of a product, which has no other
-    reader, or of a kernel is written so (`plan-pad-rows`). Rows of 514 bytes:
-
-    ```mlir
-    %y = plan.pad_rows %scores : tensor<64x257xbf16> to tensor<64x264xbf16>
-    ```
-  }];
-  let arguments = (ins AnyRankedTensor:$input);
-  let results = (outs AnyRankedTensor:$output);
-  let assemblyFormat = "$input attr-dict `:` type($input) `to` type($output)";
-  let hasVerifier = 1;
-}
-
 def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
     AttrSizedResultSegments]> {
   let summary = "a matrix product with the tail a GPU's library does, on tensors";
@@ -282,7 +223,7 @@ def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
       return getBiasGrad() ? getBiasGrad() : getOutput();
     }
 
-    /// The output's type as it is written: with the rows of plan.pad_rows.
+    /// The output's type as it is written: through plan.place.
     ::mlir::Type getWrittenType();
   }];
 }

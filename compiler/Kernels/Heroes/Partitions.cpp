@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/Heroes/Partitions.h"
 
+#include "compiler/Dialect/Plan/Plan.h"
 #include "compiler/Kernels/KernelSpace.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -81,6 +82,8 @@ static int64_t findRowUnit(func::FuncOp kernel) {
       unit = std::gcd(unit, cast<SliceOp>(op).getOffsets().back());
     if (isStoredJoin(&op))
       unit = std::gcd(unit, shapeOf(op.getOperand(0)).back());
+    if (isStoredPlaced(&op))
+      unit = std::gcd(unit, cast<plan::PlaceOp>(op).getFirstElement());
   }
   return unit;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/KernelBody.h"
 
+#include "compiler/Dialect/Plan/Plan.h"
 #include "compiler/Kernels/ColumnSums.h"
 #include "compiler/Kernels/KernelSpace.h"
 #include "passes/Codegen/Kernels/Places.h"
@@ -142,14 +143,14 @@ SmallVector<unsigned> KernelBody::getOutputNodes() const {
       outputs, [](const Output &output) { return output.value.node; });
 }
 
-/// What a kernel stores, as operands of its terminator, of a join or of
-/// padding.
+/// What a kernel stores, as operands of its terminator, of a join or of what
+/// places it in a larger tensor.
 static SmallVector<OpOperand *> findStored(func::FuncOp kernel) {
   SmallVector<OpOperand *> stored;
   Operation *terminator = kernel.getBody().front().getTerminator();
   for (OpOperand &returned : terminator->getOpOperands()) {
     Operation *maker = returned.get().getDefiningOp();
-    if (!maker || !(isStoredJoin(maker) || isStoredPadded(maker)))
+    if (!maker || !(isStoredJoin(maker) || isStoredPlaced(maker)))
       stored.push_back(&returned);
     else
       for (OpOperand &part : maker->getOpOperands())
@@ -163,9 +164,10 @@ static std::pair<unsigned, int64_t> findDestination(OpOperand &stored) {
   Operation *placed = stored.getOwner();
   if (placed->hasTrait<OpTrait::IsTerminator>())
     return {stored.getOperandNumber(), 0};
-  auto join = dyn_cast<ConcatOp>(placed);
-  if (!join)
-    return {placed->getResult(0).use_begin()->getOperandNumber(), 0};
+  if (auto place = dyn_cast<plan::PlaceOp>(placed))
+    return {place.getOutput().use_begin()->getOperandNumber(),
+            place.getFirstElement()};
+  auto join = cast<ConcatOp>(placed);
   int64_t partElements = ShapedType::getNumElements(
       shapeOf(stored.get()).drop_front(join.getAxis()));
   return {join.getOutput().use_begin()->getOperandNumber(),

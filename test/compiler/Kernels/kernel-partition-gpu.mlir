@@ -35,7 +35,7 @@ func.func private @padded(%x: tensor<1000x1008xf32>, %b: tensor<1003xf32>)
       : (tensor<1000x1008xf32>) -> tensor<1000x1003xf32>
   %1 = mpc.add %0, %b : (tensor<1000x1003xf32>, tensor<1003xf32>) -> tensor<1000x1003xf32>
   %2 = amp.cast %1 : (tensor<1000x1003xf32>) -> tensor<1000x1003xbf16>
-  %3 = plan.pad_rows %2 : tensor<1000x1003xbf16> to tensor<1000x1008xbf16>
+  %3 = plan.place %2 : tensor<1000x1003xbf16> to tensor<1000x1008xbf16>
   return %3 : tensor<1000x1008xbf16>
 }
 
@@ -46,7 +46,7 @@ func.func private @half_padded(%x: tensor<1000x1008xf32>, %b: tensor<1000x1003xf
   %0 = mpc.slice %x {offsets = array<i64: 0, 0>, sizes = array<i64: 1000, 1003>}
       : (tensor<1000x1008xf32>) -> tensor<1000x1003xf32>
   %1 = mpc.add %0, %b : (tensor<1000x1003xf32>, tensor<1000x1003xf32>) -> tensor<1000x1003xf32>
-  %2 = plan.pad_rows %1 : tensor<1000x1003xf32> to tensor<1000x1008xf32>
+  %2 = plan.place %1 : tensor<1000x1003xf32> to tensor<1000x1008xf32>
   return %2 : tensor<1000x1008xf32>
 }
 

@@ -194,6 +194,85 @@ TEST_P(StoredParts, MayBeRowsOfWhatIsNotBroadcast) {
         EXPECT_EQ(y[(j * 4 + i) * 32 + c], -x[(i * 6 + j) * 32 + c]);
 }
 
+/// Heads of which others are in front and behind, in the order of tokens: what
+/// lies beside the box stays as it was.
+TEST_P(StoredParts, MayBeABoxOfALargerTensor) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<2x3x5x16xf32>) -> tensor<2x5x7x16xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.neg %x : (tensor<2x3x5x16xf32>) -> tensor<2x3x5x16xf32>
+      %1 = mpc.transpose %0 {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x3x5x16xf32>) -> tensor<2x5x3x16xf32>
+      %2 = plan.place %1 {offsets = array<i64: 0, 0, 2, 0>} : tensor<2x5x3x16xf32> to tensor<2x5x7x16xf32>
+      return %2 : tensor<2x5x7x16xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(480);
+  std::vector<float> y(1120, -9);
+  kernel.launch({x.data(), y.data()});
+  for (int n = 0; n < 2; ++n)
+    for (int t = 0; t < 5; ++t)
+      for (int h = 0; h < 7; ++h)
+        for (int c = 0; c < 16; ++c)
+          EXPECT_EQ(y[((n * 5 + t) * 7 + h) * 16 + c],
+                    h >= 2 && h < 5 ? -x[((n * 3 + h - 2) * 5 + t) * 16 + c]
+                                    : -9)
+              << n << " " << t << " " << h << " " << c;
+}
+
+/// Columns behind others, at a distance that no vector is a multiple of.
+TEST_P(StoredParts, MayBeColumnsBehindOthers) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<6x33xf32>, %b: tensor<33xf32>) -> tensor<6x50xf32>
+        attributes {mpc.kernel = #mpc.kernel<pointwise>} {
+      %0 = mpc.add %x, %b : (tensor<6x33xf32>, tensor<33xf32>) -> tensor<6x33xf32>
+      %1 = plan.place %0 {offsets = array<i64: 0, 7>} : tensor<6x33xf32> to tensor<6x50xf32>
+      return %1 : tensor<6x50xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(198), b = randomFloats(33);
+  std::vector<float> y(300, -9);
+  kernel.launch({x.data(), b.data(), y.data()});
+  for (int row = 0; row < 6; ++row)
+    for (int column = 0; column < 50; ++column)
+      EXPECT_EQ(y[row * 50 + column],
+                column >= 7 && column < 40
+                    ? x[row * 33 + column - 7] + b[column - 7]
+                    : -9)
+          << row << " " << column;
+}
+
+/// Heads that a product of our own makes.
+TEST_P(StoredParts, MayBeABoxThatAProductMakes) {
+  CompiledKernel kernel(R"(
+    func.func private @kernel(%x: tensor<3x40x24xf32>, %w: tensor<3x24x16xf32>) -> tensor<40x8x16xf32>
+        attributes {mpc.kernel = #mpc.kernel<contraction>} {
+      %0 = mpc.matmul %x, %w : (tensor<3x40x24xf32>, tensor<3x24x16xf32>) -> tensor<3x40x16xf32>
+      %1 = mpc.transpose %0 {perm = array<i64: 1, 0, 2>} : (tensor<3x40x16xf32>) -> tensor<40x3x16xf32>
+      %2 = plan.place %1 {offsets = array<i64: 0, 4, 0>} : tensor<40x3x16xf32> to tensor<40x8x16xf32>
+      return %2 : tensor<40x8x16xf32>
+    })",
+                        GetParam());
+  ASSERT_EQ(kernel.getError(), "");
+  auto x = randomFloats(2880), w = randomFloats(1152);
+  std::vector<float> y(5120, -9);
+  kernel.launch({x.data(), w.data(), y.data()});
+  for (int row = 0; row < 40; ++row)
+    for (int h = 0; h < 8; ++h)
+      for (int c = 0; c < 16; ++c) {
+        double sum = -9;
+        if (h >= 4 && h < 7) {
+          sum = 0;
+          for (int k = 0; k < 24; ++k)
+            sum += double(x[((h - 4) * 40 + row) * 24 + k]) *
+                   w[((h - 4) * 24 + k) * 16 + c];
+        }
+        EXPECT_NEAR(y[(row * 8 + h) * 16 + c], sum, 1e-4)
+            << row << " " << h << " " << c;
+      }
+}
+
 class PaddedRows : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Targets, PaddedRows,
                          testing::ValuesIn(runnableTargets()));
@@ -221,7 +300,7 @@ TEST_P(PaddedRows, AreReducedAndStored) {
       %2 = mpc.reduce_sum %1 {axes = array<i64: 1>, keepdims = true} : (tensor<7x259xf32>) -> tensor<7x1xf32>
       %3 = mpc.div %1, %2 : (tensor<7x259xf32>, tensor<7x1xf32>) -> tensor<7x259xf32>
       %4 = amp.cast %3 : (tensor<7x259xf32>) -> tensor<7x259xbf16>
-      %5 = plan.pad_rows %4 : tensor<7x259xbf16> to tensor<7x264xbf16>
+      %5 = plan.place %4 : tensor<7x259xbf16> to tensor<7x264xbf16>
       return %2, %5 : tensor<7x1xf32>, tensor<7x264xbf16>
     })",
                         GetParam());
@@ -252,7 +331,7 @@ TEST_P(PaddedRows, AreReadAndStoredByElementwiseOps) {
         attributes {mpc.kernel = #mpc.kernel<pointwise>} {
       %0 = mpc.slice %x {offsets = array<i64: 0, 0, 0>, sizes = array<i64: 2, 4, 259>} : (tensor<2x4x264xf32>) -> tensor<2x4x259xf32>
       %1 = mpc.add %0, %b : (tensor<2x4x259xf32>, tensor<259xf32>) -> tensor<2x4x259xf32>
-      %2 = plan.pad_rows %1 : tensor<2x4x259xf32> to tensor<2x4x264xf32>
+      %2 = plan.place %1 : tensor<2x4x259xf32> to tensor<2x4x264xf32>
       return %2 : tensor<2x4x264xf32>
     })",
                         GetParam());

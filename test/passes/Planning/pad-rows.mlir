@@ -1,7 +1,7 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=sm_90},func.func(plan-pad-rows))" | FileCheck %s
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=sm_90},func.func(plan-pad-rows{tf32}))" | FileCheck %s --check-prefix=TF32
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(mpc-attach-target{name=x86-64-v4},func.func(plan-pad-rows))" | FileCheck %s --check-prefix=CPU
-// CPU-NOT: pad_rows
+// CPU-NOT: place
 
 // A head of 1003 classes: products write scores and read their gradient with
 // rows apart, the loss between them loads and stores those, views too, and what
@@ -9,14 +9,14 @@
 // it has of bf16 differ: each is padded by itself.
 // CHECK-LABEL: func.func @head
 // CHECK: %[[S:.+]] = mpc.matmul %arg0, %arg1
-// CHECK-NEXT: %[[P:.+]] = plan.pad_rows %[[S]] : tensor<4x128x1003xf32> to tensor<4x128x1008xf32>
+// CHECK-NEXT: %[[P:.+]] = plan.place %[[S]] : tensor<4x128x1003xf32> to tensor<4x128x1008xf32>
 // CHECK-NEXT: %[[V:.+]] = mpc.reshape %[[P]] : (tensor<4x128x1008xf32>) -> tensor<512x1008xf32>
 // CHECK-NEXT: %[[G:.+]]:2 = mpc.region row_reduce(%[[V]]) {kernel = "loss"} : (tensor<512x1008xf32>) -> (tensor<512x1xf32>, tensor<512x1008xbf16>) {
 // CHECK-NEXT: ^bb0(%[[X:.+]]: tensor<512x1008xf32>):
 // CHECK-NEXT: %[[ROWS:.+]] = mpc.slice %[[X]] {offsets = array<i64: 0, 0>, sizes = array<i64: 512, 1003>} : (tensor<512x1008xf32>) -> tensor<512x1003xf32>
 // CHECK: mpc.reduce_max %[[ROWS]]
 // CHECK: %[[LOW:.+]] = amp.cast
-// CHECK-NEXT: %[[STORED:.+]] = plan.pad_rows %[[LOW]] : tensor<512x1003xbf16> to tensor<512x1008xbf16>
+// CHECK-NEXT: %[[STORED:.+]] = plan.place %[[LOW]] : tensor<512x1003xbf16> to tensor<512x1008xbf16>
 // CHECK-NEXT: mpc.yield %{{.+}}, %[[STORED]]
 // CHECK: mpc.region column_reduce(%[[G]]#1)
 // CHECK: mpc.slice
@@ -49,8 +49,8 @@ func.func @head(%x: tensor<4x128x256xbf16>, %w: tensor<1003x256xbf16>, %x2: tens
 
 // Long rows are padded to whole lines of memory, which their bytes decide.
 // CHECK-LABEL: func.func @lines
-// CHECK: plan.pad_rows {{.+}} : tensor<64x50257xf32> to tensor<64x50272xf32>
-// CHECK: plan.pad_rows {{.+}} : tensor<64x50257xbf16> to tensor<64x50304xbf16>
+// CHECK: plan.place {{.+}} : tensor<64x50257xf32> to tensor<64x50272xf32>
+// CHECK: plan.place {{.+}} : tensor<64x50257xbf16> to tensor<64x50304xbf16>
 func.func @lines(%x: tensor<64x1024xbf16>, %w: tensor<50257x1024xbf16>) -> tensor<64x1024xbf16> {
   %s = mpc.matmul %x, %w {transB = true} : (tensor<64x1024xbf16>, tensor<50257x1024xbf16>) -> tensor<64x50257xf32>
   %g = mpc.region pointwise (%s) {kernel = "g"} : (tensor<64x50257xf32>) -> tensor<64x50257xbf16> {
@@ -69,9 +69,9 @@ func.func @lines(%x: tensor<64x1024xbf16>, %w: tensor<50257x1024xbf16>) -> tenso
 // CHECK-NEXT: %[[R:.+]] = mpc.region pointwise(%[[P]], %arg2) {kernel = "y_bias"} : (tensor<512x1008xf32>, tensor<1003xf32>) -> tensor<512x1008xf32> {
 // CHECK: mpc.slice
 // CHECK: mpc.add
-// CHECK: plan.pad_rows
+// CHECK: plan.place
 // CHECK: plan.yield %[[R]] : tensor<512x1008xf32>
-// CHECK: plan.pad_rows %[[Y]] : tensor<512x1003xf32> to tensor<512x1008xf32>
+// CHECK: plan.place %[[Y]] : tensor<512x1003xf32> to tensor<512x1008xf32>
 func.func @bias(%x: tensor<512x256xbf16>, %w: tensor<1003x256xbf16>, %b: tensor<1003xf32>) -> tensor<512x1xf32> {
   %s = plan.product bias %x, %w bias(%b : tensor<1003xf32>) {alpha = 1.000000e+00 : f64, transA = false, transB = true}
       : (tensor<512x256xbf16>, tensor<1003x256xbf16>) -> tensor<512x1003xf32> unfused {
@@ -95,14 +95,14 @@ func.func @bias(%x: tensor<512x256xbf16>, %w: tensor<1003x256xbf16>, %b: tensor<
 // is aligned; products that read more than they multiply; products of f32, but
 // where they are rounded to tf32; a product whose other operand stays unaligned.
 // CHECK-LABEL: func.func @left
-// CHECK-NOT: pad_rows
+// CHECK-NOT: place
 // CHECK: return
 // TF32-LABEL: func.func @left
-// TF32-NOT: pad_rows
+// TF32-NOT: place
 // TF32: mpc.region row_reduce{{.*}}kernel = "few"
-// TF32: plan.pad_rows {{.*}} to tensor<512x1008xf32>
+// TF32: plan.place {{.*}} to tensor<512x1008xf32>
 // TF32-NEXT: mpc.region row_reduce{{.*}}kernel = "full"
-// TF32-NOT: pad_rows
+// TF32-NOT: place
 // TF32: return
 func.func @left(%x: tensor<512x256xbf16>, %w: tensor<1003x256xbf16>, %w8: tensor<1000x256xbf16>,
                 %n: tensor<8192x16xbf16>, %w10: tensor<10x16xbf16>, %f: tensor<512x256xf32>, %wf: tensor<1003x256xf32>, %odd: tensor<256x1003xbf16>)

@@ -598,16 +598,32 @@ plan.program @view_between_elements {
 // -----
 
 func.func @f(%x: tensor<4x5xf32>) -> tensor<4x5xf32> {
-  // expected-error @below {{'plan.pad_rows' op expected longer rows of the same elements, found 'tensor<4x5xf32>'}}
-  %y = plan.pad_rows %x : tensor<4x5xf32> to tensor<4x5xf32>
+  // expected-error @below {{'plan.place' op expected a larger tensor of the same elements, found 'tensor<4x5xf32>'}}
+  %y = plan.place %x : tensor<4x5xf32> to tensor<4x5xf32>
   return %y : tensor<4x5xf32>
 }
 
 // -----
 
+func.func @f(%x: tensor<4x5xf32>) -> tensor<8x4xf32> {
+  // expected-error @below {{'plan.place' op expected a box within 'tensor<8x4xf32>', found one of 5 elements from 0 on along axis 1}}
+  %y = plan.place %x : tensor<4x5xf32> to tensor<8x4xf32>
+  return %y : tensor<8x4xf32>
+}
+
+// -----
+
 func.func @f(%x: tensor<4x5xf32>) -> tensor<6x8xf32> {
-  // expected-error @below {{'plan.pad_rows' op expected longer rows of the same elements, found 'tensor<6x8xf32>'}}
-  %y = plan.pad_rows %x : tensor<4x5xf32> to tensor<6x8xf32>
+  // expected-error @below {{'plan.place' op expected a box within 'tensor<6x8xf32>', found one of 4 elements from 3 on along axis 0}}
+  %y = plan.place %x {offsets = array<i64: 3, 0>} : tensor<4x5xf32> to tensor<6x8xf32>
+  return %y : tensor<6x8xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<4x5xf32>) -> tensor<6x8xf32> {
+  // expected-error @below {{'plan.place' op expected an offset for each of 2 axes, found 1}}
+  %y = plan.place %x {offsets = array<i64: 1>} : tensor<4x5xf32> to tensor<6x8xf32>
   return %y : tensor<6x8xf32>
 }
 
@@ -615,9 +631,53 @@ func.func @f(%x: tensor<4x5xf32>) -> tensor<6x8xf32> {
 
 func.func @f(%x: tensor<4x5xf32>) -> (tensor<4x4xf32>, tensor<4x8xf32>) {
   %p = mpc.matmul %x, %x {transB = true} : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x4xf32>
-  // expected-error @below {{'plan.pad_rows' op expected to be the only reader of its product}}
-  %y = plan.pad_rows %p : tensor<4x4xf32> to tensor<4x8xf32>
+  // expected-error @below {{'plan.place' op expected to be the only reader of its product}}
+  %y = plan.place %p : tensor<4x4xf32> to tensor<4x8xf32>
   return %p, %y : tensor<4x4xf32>, tensor<4x8xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<4x5xf32>) -> tensor<4x8xf32> {
+  %p = mpc.matmul %x, %x {transB = true} : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x4xf32>
+  %y = plan.place %p : tensor<4x4xf32> to tensor<4x8xf32>
+  // expected-error @below {{'plan.assemble' op expected boxes of 32 elements, found 16}}
+  %z = plan.assemble %y : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %z : tensor<4x8xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<4x5xf32>) -> tensor<4x8xf32> {
+  %p = mpc.matmul %x, %x {transB = true} : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x4xf32>
+  %q = mpc.matmul %x, %x {transB = true} : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x4xf32>
+  %y = plan.place %p {offsets = array<i64: 0, 3>} : tensor<4x4xf32> to tensor<4x8xf32>
+  %z = plan.place %q : tensor<4x4xf32> to tensor<4x8xf32>
+  // expected-error @below {{'plan.assemble' op expected boxes that do not overlap, found part 1 over another}}
+  %w = plan.assemble %y, %z : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %w : tensor<4x8xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<4x5xf32>) -> tensor<4x8xf32> {
+  %p = mpc.matmul %x, %x {transB = true} : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x4xf32>
+  // expected-error @below {{'plan.assemble' op expected parts as large as 'tensor<4x8xf32>', found 'tensor<4x4xf32>'}}
+  %y = plan.assemble %p : (tensor<4x4xf32>) -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = mpc.region pointwise (%x) {kernel = "y"} : (tensor<4x8xf32>) -> tensor<4x8xf32> {
+  ^bb0(%a: tensor<4x8xf32>):
+    %0 = mpc.relu %a : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    mpc.yield %0 : tensor<4x8xf32>
+  }
+  // expected-error @below {{'plan.assemble' op expected part 0 to be stored through plan.place}}
+  %z = plan.assemble %y : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %z : tensor<4x8xf32>
 }
 
 // -----

@@ -1,0 +1,163 @@
+// The verifiers of the ops that say where products and kernels find elements
+// and write them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/Plan/Plan.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::plan;
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+bool AccessOp::isDense() {
+  auto output = cast<RankedTensorType>(getOutput().getType());
+  return ArrayRef<int64_t>(getDenseStrides(output.getShape())) == getStrides();
+}
+
+LogicalResult AccessOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType());
+  auto output = cast<RankedTensorType>(getOutput().getType());
+  if (source.getElementType() != output.getElementType())
+    return emitOpError("expected elements of type ")
+           << source.getElementType() << ", found " << output.getElementType();
+  if (static_cast<int64_t>(getStrides().size()) != output.getRank())
+    return emitOpError("expected a stride for each of ")
+           << output.getRank() << " axes, found " << getStrides().size();
+  // The first and the last element lie in the source, and so do all between.
+  int64_t last = getOffset();
+  for (auto [extent, stride] : llvm::zip(output.getShape(), getStrides())) {
+    if (stride < 0)
+      return emitOpError("expected strides of at least 0");
+    last += (extent - 1) * stride;
+  }
+  if (static_cast<int64_t>(getOffset()) < 0 || last >= source.getNumElements())
+    return emitOpError("reaches element ")
+           << last << " of a tensor of " << source.getNumElements();
+  return success();
+}
+
+LogicalResult ArrangeOp::verify() {
+  ArrayRef<int64_t> from =
+      cast<RankedTensorType>(getProduct().getType()).getShape();
+  auto output = cast<RankedTensorType>(getOutput().getType());
+  SmallVector<int64_t> sorted(getPerm()), shape;
+  llvm::sort(sorted);
+  if (!llvm::equal(sorted, llvm::seq<int64_t>(0, from.size())) ||
+      sorted.empty() || getPerm().back() != sorted.back())
+    return emitOpError("expected a permutation of all axes but the last");
+  for (int64_t axis : getPerm())
+    shape.push_back(from[axis]);
+  if (output != cast<RankedTensorType>(getProduct().getType()).clone(shape))
+    return emitOpError("expected a result of shape [")
+           << shape << "], found " << output;
+  if (!getProduct().hasOneUse())
+    return emitOpError("expected to be the only reader of its product");
+  return success();
+}
+
+int64_t PlaceOp::getFirstElement() {
+  auto output = cast<RankedTensorType>(getOutput().getType());
+  int64_t first = 0;
+  if (std::optional<ArrayRef<int64_t>> offsets = getOffsets())
+    for (auto [offset, stride] :
+         llvm::zip_equal(*offsets, getDenseStrides(output.getShape())))
+      first += offset * stride;
+  return first;
+}
+
+LogicalResult PlaceOp::verify() {
+  auto input = cast<RankedTensorType>(getInput().getType());
+  auto output = cast<RankedTensorType>(getOutput().getType());
+  if (input.getRank() != output.getRank() ||
+      input.getElementType() != output.getElementType() ||
+      input.getNumElements() >= output.getNumElements())
+    return emitOpError("expected a larger tensor of the same elements, found ")
+           << output;
+  // The box lies within the tensor along every axis.
+  SmallVector<int64_t> offsets(input.getRank(), 0);
+  if (getOffsets())
+    offsets.assign(getOffsets()->begin(), getOffsets()->end());
+  if (static_cast<int64_t>(offsets.size()) != input.getRank())
+    return emitOpError("expected an offset for each of ")
+           << input.getRank() << " axes, found " << offsets.size();
+  for (auto [axis, offset] : llvm::enumerate(offsets))
+    if (offset < 0 || offset > output.getDimSize(axis) - input.getDimSize(axis))
+      return emitOpError("expected a box within ")
+             << output << ", found one of " << input.getDimSize(axis)
+             << " elements from " << offset << " on along axis " << axis;
+  Operation *maker = getInput().getDefiningOp();
+  bool isOfProduct = maker && (isa<ProductOp, ArrangeOp>(maker) ||
+                               hasRole(maker, RegionRole::Contraction));
+  if (isOfProduct && !getInput().hasOneUse())
+    return emitOpError("expected to be the only reader of its product");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Parts of one tensor
+//===----------------------------------------------------------------------===//
+
+// The plan.place that a product's result or, in its kernel, a region's goes
+// through; null for any other value.
+static PlaceOp findPlace(Value part) {
+  if (auto region = part.getDefiningOp<RegionOp>()) {
+    Operation *yield = region.getBody().front().getTerminator();
+    part = yield->getOperand(cast<OpResult>(part).getResultNumber());
+  }
+  return part.getDefiningOp<PlaceOp>();
+}
+
+// Whether the boxes of two places, in tensors of one shape, share an element.
+static bool overlap(PlaceOp first, PlaceOp second) {
+  auto offsetOf = [](PlaceOp place, size_t axis) {
+    return place.getOffsets() ? (*place.getOffsets())[axis] : 0;
+  };
+  ArrayRef<int64_t> a = shapeOf(first.getInput()),
+                    b = shapeOf(second.getInput());
+  return llvm::all_of(llvm::seq(a.size()), [&](size_t axis) {
+    int64_t from = offsetOf(first, axis), other = offsetOf(second, axis);
+    return from < other + b[axis] && other < from + a[axis];
+  });
+}
+
+// Parts are boxes that make up the whole, as far as one can see: once kernels
+// are functions, where a call stores its result is not the caller's to say.
+static LogicalResult verifyBoxes(AssembleOp op) {
+  SmallVector<PlaceOp> places = llvm::map_to_vector(op.getParts(), findPlace);
+  int64_t elements = 0;
+  for (auto [number, place] : llvm::enumerate(places)) {
+    Operation *maker = op.getParts()[number].getDefiningOp();
+    if (!place && isa<RegionOp>(maker))
+      return op.emitOpError("expected part ")
+             << number << " to be stored through plan.place";
+    if (!place)
+      return success();
+    elements += typeOf(place.getInput()).getNumElements();
+    for (PlaceOp other : ArrayRef(places).take_front(number))
+      if (other.getType() == place.getType() && overlap(other, place))
+        return op.emitOpError("expected boxes that do not overlap, found part ")
+               << number << " over another";
+  }
+  int64_t whole = typeOf(op.getOutput()).getNumElements();
+  if (elements != whole)
+    return op.emitOpError("expected boxes of ")
+           << whole << " elements, found " << elements;
+  return success();
+}
+
+LogicalResult AssembleOp::verify() {
+  auto output = cast<RankedTensorType>(getOutput().getType());
+  for (Value part : getParts()) {
+    auto type = cast<RankedTensorType>(part.getType());
+    if (type.getElementType() != output.getElementType() ||
+        type.getNumElements() != output.getNumElements())
+      return emitOpError("expected parts as large as ")
+             << output << ", found " << type;
+    if (!part.getDefiningOp() || !part.hasOneUse())
+      return emitOpError("expected to be the only reader of its parts");
+  }
+  return verifyBoxes(*this);
+}

@@ -1,0 +1,102 @@
+// The ops of the plan dialect that say where products and kernels find elements
+// and write them, before there are buffers. None of them is a step.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_PLAN_PLANPLACEMENTOPS_TD
+#define MPC_COMPILER_DIALECT_PLAN_PLANPLACEMENTOPS_TD
+
+include "compiler/Dialect/Plan/Plan.td"
+
+def Plan_AccessOp : Plan_Op<"access", [Pure]> {
+  let summary = "elements of a tensor where a product finds them";
+  let description = [{
+    Element (i, j, ...) of the result is the one at
+    offset + i * strides[0] + j * strides[1] + ... in the source's memory: nothing
+    is moved. Only products read it, unless its elements lie side by side, which
+    anything reads. `plan-fold-movement` makes it of transposes, slices and
+    reshapes. The heads of an attention, for example:
+
+    ```mlir
+    %q = plan.access %qkv {offset = 0 : i64, strides = array<i64: 24576, 64, 2304, 1>}
+        : tensor<8x128x2304xf32> to tensor<8x12x128x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$source, I64Attr:$offset,
+                       DenseI64ArrayAttr:$strides);
+  let results = (outs AnyRankedTensor:$output);
+  let assemblyFormat = "$source attr-dict `:` type($source) `to` type($output)";
+  let extraClassDeclaration = [{
+    /// Whether the elements lie side by side, in row-major order.
+    bool isDense();
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_ArrangeOp : Plan_Op<"arrange", [Pure]> {
+  let summary = "a product's result as the product writes it";
+  let description = [{
+    Axis i of the result is axis `perm[i]` of the product, which has no other
+    reader and writes its elements there. The last axis stays the last.
+
+    ```mlir
+    %y = plan.arrange %heads {perm = array<i64: 0, 2, 1, 3>}
+        : tensor<8x12x128x64xf32> to tensor<8x128x12x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$product, DenseI64ArrayAttr:$perm);
+  let results = (outs AnyRankedTensor:$output);
+  let assemblyFormat = "$product attr-dict `:` type($product) `to` type($output)";
+  let hasVerifier = 1;
+}
+
+def Plan_PlaceOp : Plan_Op<"place", [Pure]> {
+  let summary = "a value as a box of a larger tensor";
+  let description = [{
+    Element (i, j, ...) of the input is element (offsets[0] + i, offsets[1] + j,
+    ...) of the result; without offsets the box is where the result begins. What
+    is beside the box nobody reads through this value. Nothing is moved: the
+    result of a product, which has no other reader, or of a kernel is written
+    there. Rows of 514 bytes with room behind each (`plan-pad-rows`), and the
+    heads of keys between those of queries and values (`plan-assemble-joins`):
+
+    ```mlir
+    %y = plan.place %scores : tensor<64x257xbf16> to tensor<64x264xbf16>
+    %z = plan.place %keys {offsets = array<i64: 0, 0, 12, 0>}
+        : tensor<8x128x12x64xbf16> to tensor<8x128x36x64xbf16>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input,
+                       OptionalAttr<DenseI64ArrayAttr>:$offsets);
+  let results = (outs AnyRankedTensor:$output);
+  let assemblyFormat = "$input attr-dict `:` type($input) `to` type($output)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$output, "::mlir::Value":$input), [{
+    build($_builder, $_state, output, input, ::mlir::DenseI64ArrayAttr());
+  }]>];
+  let extraClassDeclaration = [{
+    /// The number of the box's first element in the result.
+    int64_t getFirstElement();
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_AssembleOp : Plan_Op<"assemble", [Pure]> {
+  let summary = "a tensor whose boxes several steps write";
+  let description = [{
+    Every part is as large as the result and the result of a product or a kernel
+    that writes a box of it (`plan.place`); the result has all boxes. It takes no
+    step: all parts lie in its memory, in row-major order. Boxes do not overlap,
+    nothing else reads a part, and together they are the whole.
+
+    ```mlir
+    %y = plan.assemble %queries, %keys, %values
+        : (tensor<8x128x36x64xbf16>, tensor<8x128x36x64xbf16>, tensor<8x128x36x64xbf16>)
+        -> tensor<8x128x2304xbf16>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$parts);
+  let results = (outs AnyRankedTensor:$output);
+  let assemblyFormat = "$parts attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+#endif // MPC_COMPILER_DIALECT_PLAN_PLANPLACEMENTOPS_TD
