@@ -211,6 +211,7 @@ static void addFusion(OpPassManager &pm, const PipelineOptions &options) {
   nested.addPass(createDecomposePass());
   nested.addPass(createFoldScalingPass());
   nested.addPass(createSinkMovementPass());
+  nested.addPass(createSimplifyMovementPass());
   nested.addPass(createSplitContractionsPass());
   nested.addPass(createConvertConvToMatmulPass());
   nested.addPass(createNormalizeReductionsPass());
