@@ -153,7 +153,8 @@ static bool isAligned(const JoinedPart &part) {
 }
 
 /// All parts of `join`, the only op of `region`. None where one of them cannot
-/// be written in place, or one kernel makes all (`plan-fold-parts`).
+/// be written in place, or one kernel makes several: no two of its results may
+/// be one buffer.
 static SmallVector<JoinedPart> findParts(RegionOp region, ConcatOp join,
                                          const TargetInfo &target) {
   SmallVector<JoinedPart> parts;
@@ -168,7 +169,7 @@ static SmallVector<JoinedPart> findParts(RegionOp region, ConcatOp join,
     makers.insert(part->made.getOwner());
     parts.push_back(std::move(*part));
   }
-  return makers.size() > 1 ? parts : SmallVector<JoinedPart>();
+  return makers.size() == parts.size() ? parts : SmallVector<JoinedPart>();
 }
 
 //===----------------------------------------------------------------------===//

@@ -130,7 +130,7 @@ static LogicalResult verifyBoxes(AssembleOp op) {
   int64_t elements = 0;
   for (auto [number, place] : llvm::enumerate(places)) {
     Operation *maker = op.getParts()[number].getDefiningOp();
-    if (!place && isa<RegionOp>(maker))
+    if (!place && isa_and_nonnull<RegionOp>(maker))
       return op.emitOpError("expected part ")
              << number << " to be stored through plan.place";
     if (!place)
@@ -156,7 +156,7 @@ LogicalResult AssembleOp::verify() {
         type.getNumElements() != output.getNumElements())
       return emitOpError("expected parts as large as ")
              << output << ", found " << type;
-    if (!part.getDefiningOp() || !part.hasOneUse())
+    if (!part.hasOneUse())
       return emitOpError("expected to be the only reader of its parts");
   }
   return verifyBoxes(*this);

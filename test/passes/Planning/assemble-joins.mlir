@@ -85,6 +85,34 @@ func.func @samples(%x: tensor<8x6xf32>, %y: tensor<8x6xf32>) -> tensor<8x2x6xf32
   return %z : tensor<8x2x6xf32>
 }
 
+// Two parts of one kernel would be one buffer to it.
+// CHECK-LABEL: func.func @of_one_kernel
+// CHECK-NOT: plan.
+func.func @of_one_kernel(%x: tensor<8x12xf32>, %z: tensor<8x4xf32>) -> tensor<8x28xf32> {
+  %0:2 = mpc.region pointwise (%x) {kernel = "waves"} : (tensor<8x12xf32>) -> (tensor<8x12xf32>, tensor<8x12xf32>) {
+  ^bb0(%l: tensor<8x12xf32>):
+    %s = mpc.sin %l : (tensor<8x12xf32>) -> tensor<8x12xf32>
+    %c = mpc.cos %l : (tensor<8x12xf32>) -> tensor<8x12xf32>
+    mpc.yield %s, %c : tensor<8x12xf32>, tensor<8x12xf32>
+  }
+  %1 = mpc.region pointwise (%z) {kernel = "relu"} : (tensor<8x4xf32>) -> tensor<8x4xf32> {
+  ^bb0(%l: tensor<8x4xf32>):
+    %y = mpc.relu %l : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    mpc.yield %y : tensor<8x4xf32>
+  }
+  %j = mpc.region movement (%1, %0#0, %0#1) {kernel = "join"} : (tensor<8x4xf32>, tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<8x28xf32> {
+  ^bb0(%l: tensor<8x4xf32>, %m: tensor<8x12xf32>, %n: tensor<8x12xf32>):
+    %y = mpc.concat %l, %m, %n {axis = 1 : i64} : (tensor<8x4xf32>, tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<8x28xf32>
+    mpc.yield %y : tensor<8x28xf32>
+  }
+  %y = mpc.region pointwise (%j) {kernel = "y"} : (tensor<8x28xf32>) -> tensor<8x28xf32> {
+  ^bb0(%l: tensor<8x28xf32>):
+    %w = mpc.sqrt %l : (tensor<8x28xf32>) -> tensor<8x28xf32>
+    mpc.yield %w : tensor<8x28xf32>
+  }
+  return %y : tensor<8x28xf32>
+}
+
 // Others are copied: an argument, what something else reads too, what starts
 // within a head, and all of what the function returns.
 // CHECK-LABEL: func.func @copied
