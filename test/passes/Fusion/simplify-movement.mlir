@@ -57,16 +57,22 @@ func.func @join(%a: tensor<1x8x4x16xf32>, %b: tensor<1x8x4x16xf32>) -> tensor<1x
   return %2 : tensor<1x8x4x2x16xf32>
 }
 
-// Parts of two rows each are moved, and a join that others read stays.
+// Parts of two rows each are moved, where rows are as long as columns too, and a
+// join that others read stays.
 // CHECK-LABEL: func.func @moved_parts
 // CHECK: mpc.concat {{.+}} {axis = 0 : i64}
 // CHECK: mpc.transpose
 // CHECK: mpc.concat {{.+}} {axis = 0 : i64}
 // CHECK: mpc.transpose
-func.func @moved_parts(%a: tensor<2x4xf32>, %b: tensor<1x4xf32>) -> (tensor<4x4xf32>, tensor<4x2xf32>, tensor<2x4xf32>) {
+// CHECK: mpc.concat {{.+}} {axis = 1 : i64}
+// CHECK: mpc.transpose
+func.func @moved_parts(%a: tensor<2x4xf32>, %b: tensor<1x4xf32>, %c: tensor<3x3xf32>)
+    -> (tensor<4x4xf32>, tensor<4x2xf32>, tensor<2x4xf32>, tensor<6x3xf32>) {
   %0 = mpc.concat %a, %a {axis = 0 : i64} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
   %1 = mpc.transpose %0 {perm = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %2 = mpc.concat %b, %b {axis = 0 : i64} : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
   %3 = mpc.transpose %2 {perm = array<i64: 1, 0>} : (tensor<2x4xf32>) -> tensor<4x2xf32>
-  return %1, %3, %2 : tensor<4x4xf32>, tensor<4x2xf32>, tensor<2x4xf32>
+  %4 = mpc.concat %c, %c {axis = 1 : i64} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x6xf32>
+  %5 = mpc.transpose %4 {perm = array<i64: 1, 0>} : (tensor<3x6xf32>) -> tensor<6x3xf32>
+  return %1, %3, %2, %5 : tensor<4x4xf32>, tensor<4x2xf32>, tensor<2x4xf32>, tensor<6x3xf32>
 }
