@@ -138,6 +138,17 @@ add_conv_transpose(
 add_conv_transpose("grouped", (2, 4, 3, 3), (4, 3, 3, 2), group=2)
 add_conv_transpose("dilated", (1, 2, 4, 4), (2, 3, 3, 3), dilations=[2, 1])
 add_conv_transpose("1d", (2, 3, 6), (3, 2, 4), strides=[2], pads=[1, 1])
+# Zeros behind the last window, a stride of them and more.
+add_conv_transpose(
+    "behind",
+    (2, 2, 3, 4),
+    (2, 3, 4, 2),
+    strides=[3, 1],
+    dilations=[1, 2],
+    pads=[1, 1, 1, 1],
+    output_padding=[0, 1],
+)
+add_conv_transpose("behind_1d", (2, 3, 3), (3, 2, 2), strides=[2], output_shape=[11])
 add_conv("plain", (2, 3, 6, 7), (4, 3, 3, 3))
 add_conv("no_bias", (2, 3, 6, 7), (4, 3, 3, 3), bias=False, pads=[1] * 4)
 add_conv("pointwise", (2, 5, 4, 4), (3, 5, 1, 1))

@@ -150,8 +150,10 @@ def conv_transpose(
     pads=None,
     output_padding=None,
     group=1,
+    output_shape=None,
 ):
-    """Adds a scaled filter to the result for every element of the input."""
+    """Adds a scaled filter to the result for every element of the input.
+    `output_shape` is no smaller than what the filters cover."""
     kernel, strides, dilations, pads = defaults(
         x, w.shape[2:], strides, dilations, pads
     )
@@ -164,6 +166,7 @@ def conv_transpose(
         + 1
         for i in range(rank)
     ]
+    full = output_shape or full
     filters, per_group = w.shape[1], x.shape[1] // group
     y = np.zeros((len(x), filters * group, *full), x.dtype)
     for at in np.ndindex(*x.shape[2:]):

@@ -368,8 +368,7 @@ readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
       extents.push_back(covered - window.pads[i] - window.pads[rank + i]);
     } else {
       extents.push_back(wanted ? (*wanted)[i] : input[i] * window.strides[i]);
-      // What lies behind the last window stays without a sum, as with
-      // output_padding.
+      // What lies behind the last window is zero.
       int64_t total = std::max<int64_t>(covered - extents.back(), 0);
       window.pads[i] = isUpper ? total / 2 : total - total / 2;
       window.pads[rank + i] = total - window.pads[i];
@@ -378,6 +377,40 @@ readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
       return node.invalid("the result would have no elements");
   }
   return extents;
+}
+
+// The gradient of a convolution with respect to its input, of shape `result`.
+// That convolution leaves out less than a stride behind its last window: a
+// result that is longer has less padding there, and then zeros.
+static Value emitTransposed(NodeImporter &node, Value input, Value weight,
+                            Window window, int64_t group,
+                            ArrayRef<int64_t> result) {
+  SmallVector<int64_t> reached(result);
+  size_t rank = window.kernel.size();
+  for (size_t i = 0; i < rank; ++i) {
+    // As far as the last window and the rest of its stride lead.
+    int64_t covered = window.strides[i] * NodeImporter::shapeOf(input)[i + 2] +
+                      (window.kernel[i] - 1) * window.dilations[i];
+    int64_t &behind = window.pads[rank + i];
+    int64_t over =
+        std::max<int64_t>(result[i + 2] + window.pads[i] + behind - covered, 0);
+    int64_t unpadded = std::min(over, behind);
+    behind -= unpadded;
+    reached[i + 2] -= over - unpadded;
+  }
+  if (llvm::any_of(reached, [](int64_t extent) { return extent < 1; })) {
+    (void)node.invalid("no window reaches the result");
+    return Value();
+  }
+  Value output = node.emit<ConvInputGradOp>(
+      {input, weight}, window.convAttributes(node, group),
+      NodeImporter::typeOf(input).clone(reached));
+  if (!output || ArrayRef(reached) == result)
+    return output;
+  SmallVector<int64_t> offsets(result.size(), 0);
+  return node.emit<PadOp>(
+      {output}, {node.attribute("offsets", ArrayRef<int64_t>(offsets)),
+                 node.attribute("shape", result)});
 }
 
 // A transposed convolution is the gradient of a convolution with respect to its
@@ -406,9 +439,7 @@ static LogicalResult importConvTranspose(NodeImporter &node) {
   Type element = NodeImporter::typeOf(input).getElementType();
   if (!getCheckedBytes(result, element))
     return node.invalid("the result is too large");
-  Value output = node.emit<ConvInputGradOp>(
-      {input, weight}, window->convAttributes(node, group),
-      RankedTensorType::get(result, element));
+  Value output = emitTransposed(node, input, weight, *window, group, result);
   // A bias for each channel.
   if (output && node.hasInput(2)) {
     SmallVector<int64_t> perChannel(result.size() - 1, 1);
