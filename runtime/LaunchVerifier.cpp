@@ -63,6 +63,7 @@ void PlanVerifier::verifyWrittenArgs(const std::vector<size_t> &args,
 /// null where it has not.
 const Kernel *PlanVerifier::verifyCall(const std::string &name,
                                        const std::vector<size_t> &args) {
+  // The kernel is one of the plan,
   if (!expect(!name.empty(), "the kernel has no name"))
     return nullptr;
   auto found = plan.kernels.find(name);
@@ -71,6 +72,7 @@ const Kernel *PlanVerifier::verifyCall(const std::string &name,
     return nullptr;
   }
   const Kernel &kernel = found->second;
+  // each argument is a buffer as it reads or writes one,
   const size_t reads = kernel.reads.size();
   if (!expect(args.size() == reads + kernel.writes.size(),
               "its kernel is made for another number of arguments"))
@@ -82,6 +84,7 @@ const Kernel *PlanVerifier::verifyCall(const std::string &name,
     verifyArgument(i, function->buffers[args[i]],
                    i < reads ? kernel.reads[i] : kernel.writes[i - reads]);
   }
+  // and what it writes is nobody else's.
   if (!failure.ok())
     return nullptr;
   verifyWrittenArgs(args, reads);

@@ -454,7 +454,7 @@ static json::Array othersOf(Operation *op) {
 json::Array ProgramWriter::stepsOf(Block &block) {
   json::Array steps;
   for (Operation &op : block) {
-    if (!plan::isStep(&op))
+    if (!isa<plan::StepOpInterface>(op))
       continue;
     json::Object step = stepOf(&op);
     StringRef node = getNodeName(&op);
@@ -477,7 +477,7 @@ LogicalResult ProgramWriter::addBuffers(Block &block) {
       for (Region &body : op.getRegions())
         if (!body.empty() && failed(addBuffers(body.front())))
           return failure();
-    } else if (!plan::isStep(&op) && failed(addBuffer(&op))) {
+    } else if (!isa<plan::StepOpInterface>(op) && failed(addBuffer(&op))) {
       return failure();
     }
   }

@@ -90,6 +90,7 @@ static void foldOperands(RegionOp region, const TargetInfo &target) {
   for (OpOperand &input : region->getOpOperands()) {
     BlockArgument argument =
         region.getBody().getArgument(input.getOperandNumber());
+    // Of what the product alone reads, all places to read it from,
     bool isOperand = !argument.use_empty() &&
                      llvm::all_of(argument.getUsers(), [&](Operation *user) {
                        return user == product;
@@ -100,6 +101,7 @@ static void foldOperands(RegionOp region, const TargetInfo &target) {
       llvm::erase_if(sources, [&](const Source &source) {
         return !canMultiplyThere(product, argument, source.access, target);
       });
+    // and the farthest is taken.
     if (sources.empty())
       continue;
     if (isOurs(region))

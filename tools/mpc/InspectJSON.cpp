@@ -129,6 +129,7 @@ static JSONValue describePorts(const Function &function,
 
 JSONValue mpc::tools::describe(const std::string &file, const Plan &plan,
                                bool hasVariables) {
+  // What it was made of, and for,
   JSONValue object = describeFile(file, "artifact");
   object["producer"] = plan.producer;
   object["model"] = {{"name", plan.modelName}, {"hash", plan.modelHash}};
@@ -138,6 +139,7 @@ JSONValue mpc::tools::describe(const std::string &file, const Plan &plan,
   object["recipe"] = parseBoundedJSON(plan.recipe);
   object["state_bytes"] = plan.stateBytes();
   object["activation_bytes"] = plan.activationBytes();
+  // what can be called,
   object["functions"] = JSONValue::object();
   for (const auto &[name, function] : plan.functions)
     object["functions"][name] = {
@@ -146,6 +148,7 @@ JSONValue mpc::tools::describe(const std::string &file, const Plan &plan,
         {"outputs", describePorts(function, function.outputs)}};
   if (!hasVariables)
     return object;
+  // and, where they are asked for, the variables.
   object["variables"] = JSONValue::array();
   for (const StateVariable &variable : plan.state)
     object["variables"].push_back({{"name", variable.name},

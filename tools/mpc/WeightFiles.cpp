@@ -214,6 +214,7 @@ static StringRef findModelName(StringRef variable,
 static llvm::Expected<Values>
 readValues(const std::string &file, MLIRContext *context,
            llvm::function_ref<bool(StringRef)> isOwn) {
+  // Initializers of a model, or arrays under their names or the model's.
   Values values;
   if (StringRef(file).ends_with(".onnx")) {
     auto read = onnx_frontend::readWeights(file, context);
@@ -232,6 +233,7 @@ readValues(const std::string &file, MLIRContext *context,
       values.emplace_back(findModelName(array.name, isOwn).str(),
                           toHostTensor(array, context));
   }
+  // A file of nothing is a mistake.
   if (!values.empty())
     return values;
   return onnx_frontend::makeError(onnx_frontend::ErrorKind::InvalidInput,

@@ -34,13 +34,11 @@ llvm::SmallVector<int64_t> getDenseStrides(llvm::ArrayRef<int64_t> shape);
 /// Bytes of a row of the mask of bits that a fused product of n columns makes.
 int64_t getAuxRowBytes(int64_t n);
 
-/// Of ops that are steps.
-template <typename ConcreteOp>
-class StepTrait : public mlir::OpTrait::TraitBase<ConcreteOp, StepTrait> {};
-
 } // namespace mpc::plan
 
 #include "compiler/Dialect/Plan/PlanDialect.h.inc"
+
+#include "compiler/Dialect/Plan/StepOpInterface.h.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "compiler/Dialect/Plan/PlanAttrs.h.inc"
@@ -52,12 +50,6 @@ namespace mpc::plan {
 
 /// Whether `op`, on tensors, has its operand's memory: a reshape or an access.
 bool isView(mlir::Operation *op);
-
-/// Whether `op` is a step, and not a declaration of memory or an output.
-bool isStep(mlir::Operation *op);
-
-/// The buffers a step writes (those in a nested list not included).
-llvm::SmallVector<mlir::Value> getWrittenBuffers(mlir::Operation *step);
 
 /// The memory a buffer is: through views.
 mlir::Value getStorage(mlir::Value buffer);

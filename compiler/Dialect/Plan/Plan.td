@@ -5,6 +5,7 @@
 #define MPC_COMPILER_DIALECT_PLAN_PLAN_TD
 
 include "compiler/Dialect/MPC/MPCEnums.td"
+include "compiler/Dialect/Plan/StepOpInterface.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -41,12 +42,9 @@ def Plan_FusedKindAttr : MPC_NamesAttr<Plan_Dialect, "FusedKind", "fused",
 class Plan_Op<string mnemonic, list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, traits>;
 
-// An op that the runtime carries out, one after the other.
-def Plan_Step : NativeOpTrait<"StepTrait"> {
-  let cppNamespace = "::mpc::plan";
-}
 class Plan_StepOp<string mnemonic, list<Trait> traits = []>
-    : Plan_Op<mnemonic, !listconcat(traits, [Plan_Step])>;
+    : Plan_Op<mnemonic, !listconcat(traits,
+          [DeclareOpInterfaceMethods<Plan_StepOpInterface>])>;
 
 // A buffer: contiguous, row-major, of static shape.
 def Plan_Buffer

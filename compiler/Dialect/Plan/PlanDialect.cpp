@@ -17,6 +17,8 @@ using namespace mpc::plan;
 
 #include "compiler/Dialect/Plan/PlanDialect.cpp.inc"
 
+#include "compiler/Dialect/Plan/StepOpInterface.cpp.inc"
+
 #define GET_ATTRDEF_CLASSES
 #include "compiler/Dialect/Plan/PlanAttrs.cpp.inc"
 
@@ -56,36 +58,6 @@ int64_t mpc::plan::getElementBytes(Type type) {
 
 int64_t mpc::plan::getBufferBytes(MemRefType type) {
   return type.getNumElements() * getElementBytes(type.getElementType());
-}
-
-bool mpc::plan::isStep(Operation *op) { return op->hasTrait<StepTrait>(); }
-
-SmallVector<Value> mpc::plan::getWrittenBuffers(Operation *step) {
-  return llvm::TypeSwitch<Operation *, SmallVector<Value>>(step)
-      .Case([](LaunchOp op) { return SmallVector<Value>(op.getOutputs()); })
-      // A product writes its result and what is fused: the mask of a relu (that
-      // only its gradient reads), the gradient of a bias; after it its
-      // epilogue's outputs.
-      .Case([](plan::MatMulOp op) {
-        SmallVector<Value> written(op.getEpilogueOutputs());
-        if (op.getC())
-          written.push_back(op.getC());
-        if (op.getAux() && op.writesAux())
-          written.push_back(op.getAux());
-        if (op.getBiasGrad())
-          written.push_back(op.getBiasGrad());
-        return written;
-      })
-      // A convolution with an epilogue hands its result over tile by tile, and
-      // no buffer has all of it.
-      .Case([](plan::ConvOp op) {
-        return op.getWritten() ? SmallVector<Value>{op.getWritten()}
-                               : SmallVector<Value>(op.getEpilogueOutputs());
-      })
-      .Case([](CopyOp op) { return SmallVector<Value>{op.getDestination()}; })
-      // Loops, branches and checks write nothing themselves; the steps in them
-      // are asked one by one.
-      .Default([](Operation *) { return SmallVector<Value>(); });
 }
 
 SmallVector<int64_t> mpc::plan::getDenseStrides(ArrayRef<int64_t> shape) {
@@ -237,9 +209,39 @@ LogicalResult PartOp::verify() {
 // Steps
 //===----------------------------------------------------------------------===//
 
+SmallVector<Value> LaunchOp::getWrittenBuffers() { return getOutputs(); }
+
+// A product writes its result and what is fused: the mask of a relu (that only
+// its gradient reads), the gradient of a bias; after it its epilogue's outputs.
+SmallVector<Value> plan::MatMulOp::getWrittenBuffers() {
+  SmallVector<Value> written(getEpilogueOutputs());
+  if (getC())
+    written.push_back(getC());
+  if (getAux() && writesAux())
+    written.push_back(getAux());
+  if (getBiasGrad())
+    written.push_back(getBiasGrad());
+  return written;
+}
+
+// A convolution with an epilogue hands its result over tile by tile, and no
+// buffer has all of it.
+SmallVector<Value> plan::ConvOp::getWrittenBuffers() {
+  return getWritten() ? SmallVector<Value>{getWritten()}
+                      : SmallVector<Value>(getEpilogueOutputs());
+}
+
+SmallVector<Value> CopyOp::getWrittenBuffers() { return {getDestination()}; }
+
+SmallVector<Value> plan::CheckIndicesOp::getWrittenBuffers() { return {}; }
+
+SmallVector<Value> plan::IfOp::getWrittenBuffers() { return {}; }
+
+SmallVector<Value> plan::ForOp::getWrittenBuffers() { return {}; }
+
 // Whether any buffer is the memory of an input or a constant.
 static LogicalResult verifyWrites(Operation *step) {
-  for (Value buffer : getWrittenBuffers(step))
+  for (Value buffer : cast<StepOpInterface>(step).getWrittenBuffers())
     if (isa_and_present<InputOp, plan::ConstantOp>(
             getMemory(buffer).getDefiningOp()))
       return step->emitOpError("writes to an input or a constant");

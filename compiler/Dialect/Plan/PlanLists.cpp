@@ -41,8 +41,8 @@ static LogicalResult verifyParallel(ForOp loop) {
     Operation *memory = buffer.getDefiningOp();
     return memory && isa<ArenaOp>(memory) && loop->isProperAncestor(memory);
   };
-  WalkResult result = loop.getBody().walk([&](Operation *step) {
-    return llvm::all_of(plan::getWrittenBuffers(step), isOwn)
+  WalkResult result = loop.getBody().walk([&](StepOpInterface step) {
+    return llvm::all_of(step.getWrittenBuffers(), isOwn)
                ? WalkResult::advance()
                : (step->emitOpError(
                       "writes what other iterations of a parallel "

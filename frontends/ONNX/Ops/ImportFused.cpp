@@ -154,6 +154,7 @@ static Value activate(NodeImporter &node, StringRef name, Value x,
     return node.attribute(name, index < parameters.size() ? parameters[index]
                                                           : byDefault);
   };
+  // Those without parameters,
   if (name == "Relu")
     return node.emit<ReluOp>({x});
   if (name == "Sigmoid")
@@ -162,6 +163,7 @@ static Value activate(NodeImporter &node, StringRef name, Value x,
     return node.emit<TanhOp>({x});
   if (name == "Softplus")
     return node.emit<SoftplusOp>({x});
+  // and those with one or two.
   if (name == "LeakyRelu")
     return node.emit<LeakyReluOp>({x}, {parameter(0, "alpha", 0.01)});
   if (name == "HardSigmoid")

@@ -292,6 +292,7 @@ static bool takesBack(NodeImporter &node, NodeImporter &quantizer) {
 // another type than f32, in which the op computes.
 static Value importFakeQuantization(NodeImporter &node,
                                     const Quantization &quantization) {
+  // The QuantizeLinear in front, of floats and with the same parameters.
   std::optional<Quantizer> found = findQuantizer(node);
   if (!found)
     return {};
@@ -299,6 +300,7 @@ static Value importFakeQuantization(NodeImporter &node,
   if (!isa<FloatType>(quantizer.operandType(0).getElementType()) ||
       !takesBack(node, quantizer))
     return {};
+  // Its quotients are f32, or the model is trained.
   Type single = node.attributes().getF32Type();
   constexpr int64_t kAsScale = proto::TensorProto::UNDEFINED,
                     kSingle = proto::TensorProto::FLOAT;
@@ -308,6 +310,7 @@ static Value importFakeQuantization(NodeImporter &node,
       (precision == kAsScale && node.operandType(1).getElementType() == single);
   if (!isSingle && !dropsGradient(quantizer))
     return {};
+  // One op in f32, with zero as its zero point where there is none.
   Value zeroPoint = quantization.zeroPoint
                         ? castTo(node, quantization.zeroPoint, single)
                         : numberConstant(node, 0, single);

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/EmitSegments.h"
 
+#include "compiler/Kernels/KernelHero.h"
 #include "compiler/Kernels/KernelSegments.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -196,9 +197,9 @@ LogicalResult SegmentEmitter::emitRows(const KernelSegment &segment) {
 }
 
 LogicalResult SegmentEmitter::emitNest(Segments alike) {
-  return getKernelKind(context.kernel) == KernelKind::RowReduce
-             ? emitRows(alike.front())
-             : emitElements(alike);
+  KernelKind kind = *getKernelKind(context.kernel);
+  return KernelHero::get(kind).isElementwise() ? emitElements(alike)
+                                               : emitRows(alike.front());
 }
 
 LogicalResult SegmentEmitter::emit() { return emitNests(divide()); }
