@@ -158,6 +158,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 namespace mpc::format {
 
@@ -168,6 +169,23 @@ inline constexpr char kDigestSection[] = ".mpc.digest";
 inline constexpr char kPTXSection[] = ".mpc.ptx";
 inline constexpr char kCubinSection[] = ".mpc.cubin";
 inline constexpr size_t kDataAlignment = 64;
+
+/// Extents of contractions stay below this, so that products of two of them
+/// and an element size fit 64 bits, and the library's 32-bit fields hold them.
+inline constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
+
+/// Whether libraries, which step through an axis of a convolution's input, and
+/// once beyond it, in 32 bits, can do so.
+constexpr bool canStepThrough(int64_t extent, int64_t padsBegin,
+                              int64_t padsEnd, int64_t stride) {
+  int64_t room = kMaxExtent;
+  for (int64_t part : {extent, padsBegin, padsEnd, stride}) {
+    if (part < 0 || part > room)
+      return false;
+    room -= part;
+  }
+  return true;
+}
 
 } // namespace mpc::format
 

@@ -314,14 +314,14 @@ bool PlanVerifier::verifyGeometry(const ConvStep &step) {
   // One window more or less than the output has would read or write beyond a
   // buffer.
   for (size_t i = 0; i < rank; ++i) {
-    // No overflow: all of these are below 2^31.
-    int64_t padded = step.inSpatial[i] + step.padsBegin[i] + step.padsEnd[i];
-    // Libraries step through it, and once beyond it, in 32 bits.
-    if (!expect(padded + step.strides[i] <= kMaxExtent,
+    if (!expect(format::canStepThrough(step.inSpatial[i], step.padsBegin[i],
+                                       step.padsEnd[i], step.strides[i]),
                 "an input, its padding and the stride are too long together"))
       return false;
+    // No overflow: all of these are below 2^31.
     int64_t window = step.dilations[i] * (step.kernel[i] - 1) + 1;
-    int64_t room = padded - window;
+    int64_t room =
+        step.inSpatial[i] + step.padsBegin[i] + step.padsEnd[i] - window;
     if (!expect(room >= 0 && room / step.strides[i] + 1 == step.outSpatial[i],
                 "the output's extent is not what input, kernel, strides, "
                 "dilations and padding give"))

@@ -10,6 +10,7 @@
 #ifndef MPC_RUNTIME_PLANVERIFIER_H
 #define MPC_RUNTIME_PLANVERIFIER_H
 
+#include "runtime/ArtifactFormat.h"
 #include "runtime/Plan.h"
 
 #include <array>
@@ -17,9 +18,7 @@
 
 namespace mpc::runtime {
 
-/// Extents of contractions stay below this, so that products of two of them
-/// and an element size fit 64 bits, and the library's 32-bit fields hold them.
-constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
+using format::kMaxExtent;
 
 /// A number that remembers whether computing it overflowed.
 struct Checked {

@@ -17,6 +17,8 @@
 
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace mpc {
@@ -50,6 +52,120 @@ static bool isSumOfGradient(RegionOp region) {
          !region.getBody().front().getOps<ReductionOpInterface>().empty();
 }
 
+static bool mayBeOverwritten(Value operand, RegionOp by) {
+  return llvm::is_contained(by.getResultTypes(), operand.getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Updates that share a region
+//===----------------------------------------------------------------------===//
+
+static bool isConstant(Value value) {
+  return isa_and_nonnull<ConstantOp>(value.getDefiningOp());
+}
+
+// Whether ops on `value` stay in one region. A learning rate, which all updates
+// read, does not hold them together, unless one of them may write over it.
+static bool holdsTogether(Value value, RegionOp region) {
+  if (isa<BlockArgument>(value))
+    return typeOf(value).getNumElements() > 1 ||
+           mayBeOverwritten(value, region);
+  return !isConstant(value);
+}
+
+using Ops = SmallVector<Operation *>;
+
+// The ops of `region` in parts that have nothing to do with each other, each in
+// the order of the region; constants are in none.
+static SmallVector<Ops> findParts(RegionOp region) {
+  // An op is in the part of what it reads.
+  llvm::EquivalenceClasses<void *> related;
+  auto ops = llvm::make_filter_range(
+      region.getBody().front().without_terminator(),
+      [](Operation &op) { return !isa<ConstantOp>(op); });
+  for (Operation &op : ops) {
+    related.insert(&op);
+    for (Value operand : op.getOperands())
+      if (holdsTogether(operand, region)) {
+        Operation *producer = operand.getDefiningOp();
+        related.unionSets(&op, producer ? static_cast<void *>(producer)
+                                        : operand.getAsOpaquePointer());
+      }
+  }
+  llvm::MapVector<void *, Ops> parts;
+  for (Operation &op : ops)
+    parts[related.getLeaderValue(&op)].push_back(&op);
+  return llvm::map_to_vector(parts.takeVector(),
+                             [](auto &part) { return std::move(part.second); });
+}
+
+// Makes `ops`, a part of `region`, a region before it, whose results take the
+// place of the results that `region` has of them.
+static void detach(RegionOp region, ArrayRef<Operation *> ops) {
+  // What the part reads in the order of its ops, so that regions of parts that
+  // compute alike look alike.
+  llvm::SetVector<Value> arguments, constants;
+  SmallVector<Location> locations;
+  for (Operation *op : ops) {
+    for (Value operand : op->getOperands())
+      if (isa<BlockArgument>(operand))
+        arguments.insert(operand);
+      else if (isConstant(operand))
+        constants.insert(operand);
+    locations.push_back(op->getLoc());
+  }
+  // What the region yields of it.
+  Operation *yield = region.getBody().front().getTerminator();
+  SmallVector<Value> yielded, results;
+  for (auto [value, result] :
+       llvm::zip(yield->getOperands(), region.getResults()))
+    if (llvm::is_contained(ops, value.getDefiningOp())) {
+      yielded.push_back(value);
+      results.push_back(result);
+    }
+  // The new region is named after the part's nodes.
+  OpBuilder builder(region);
+  Location location = builder.getFusedLoc(locations);
+  auto inputs = llvm::map_to_vector(
+      arguments, [&](Value argument) { return region.getTiedInput(argument); });
+  auto part = RegionOp::create(builder, location, TypeRange(yielded),
+                               region.getKind(), inputs);
+  part.setKernelAttr(region.getKernelAttr());
+  copyPhase(region, part);
+  // Its body is a copy.
+  Block *body = builder.createBlock(&part.getBody());
+  IRMapping mapping;
+  for (Value argument : arguments)
+    mapping.map(argument, body->addArgument(argument.getType(), location));
+  for (Value constant : constants)
+    builder.clone(*constant.getDefiningOp(), mapping);
+  for (Operation *op : ops)
+    builder.clone(*op, mapping);
+  auto values = llvm::map_to_vector(
+      yielded, [&](Value value) { return mapping.lookup(value); });
+  YieldOp::create(builder, location, values);
+  for (auto [old, result] : llvm::zip(results, part.getResults()))
+    old.replaceAllUsesWith(result);
+}
+
+// Takes updates apart that share nothing but numbers.
+static void takeApart(RegionOp region) {
+  SmallVector<Ops> parts = findParts(region);
+  // What is given back as it came is no part's result.
+  Operation *yield = region.getBody().front().getTerminator();
+  if (parts.size() == 1 || llvm::any_of(yield->getOperands(), [](Value value) {
+        return isa<BlockArgument>(value) || isConstant(value);
+      }))
+    return;
+  for (ArrayRef<Operation *> part : parts)
+    detach(region, part);
+  region.erase();
+}
+
+//===----------------------------------------------------------------------===//
+// Regions that become one
+//===----------------------------------------------------------------------===//
+
 namespace {
 /// Kernels that become segments of one.
 class Group {
@@ -71,10 +187,6 @@ private:
   DenseSet<Value> inputs, overwritable, results;
 };
 } // namespace
-
-static bool mayBeOverwritten(Value operand, RegionOp by) {
-  return llvm::is_contained(by.getResultTypes(), operand.getType());
-}
 
 void Group::add(RegionOp region) {
   regions.push_back(region);
@@ -187,6 +299,9 @@ void MergeUpdatesPass::runOnOperation() {
   if (!target.hasCostlyLaunches())
     return;
   Block &block = function.getBody().front();
+  for (RegionOp region : llvm::to_vector(block.getOps<RegionOp>()))
+    if (isUpdate(region))
+      takeApart(region);
   for (const Group &group : findGroups(block, target.getMaxKernelBuffers()))
     if (group.regions.size() > 1)
       merge(group.regions);

@@ -59,7 +59,8 @@ def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
   let description = [{
     On a GPU, pointwise regions with an optimizer's update become segments of
     one region, and so do reductions of rows in the phase `optimizer`; see
-    compiler/Kernels/KernelSegments.h. Updates that broadcast, or that share a
+    compiler/Kernels/KernelSegments.h. Updates that Fusion has joined
+    though they share no tensor are segments of their own. Updates that broadcast, or that share a
     tensor which one of them may overwrite, stay apart, as do kernels of which
     one needs the other; what would have too many buffers for one becomes
     several. Runs before `plan-order`.

@@ -477,6 +477,8 @@ LogicalResult plan::ConvOp::verify() {
     return emitOpError("expected both operands that it reads");
   if (getKind() == ConvKind::WeightGrad && getEpilogue())
     return emitOpError("a weight gradient takes no epilogue");
+  if (failed(verifyBounds(*this)))
+    return failure();
   return verifyContraction(*this, getWritten());
 }
 

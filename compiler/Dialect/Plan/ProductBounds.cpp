@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/Plan/ProductBounds.h"
 
+#include "compiler/Support/ExitCode.h"
+#include "runtime/ArtifactFormat.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -94,6 +97,25 @@ LogicalResult mpc::plan::verifyBounds(plan::MatMulOp op) {
   return success(llvm::all_of(all, [&](const Matrices &matrices) {
     return succeeded(verifyMatrices(op, matrices));
   }));
+}
+
+LogicalResult mpc::plan::verifyBounds(plan::ConvOp op) {
+  size_t rank = op.getInSpatial().size();
+  for (ArrayRef<int64_t> list :
+       {op.getPadsBegin(), op.getPadsEnd(), op.getStrides()})
+    if (list.size() != rank)
+      return op.emitOpError("expected padding and a stride for each of ")
+             << rank << " axes, found " << list.size();
+  for (auto [extent, before, after, stride] :
+       llvm::zip(op.getInSpatial(), op.getPadsBegin(), op.getPadsEnd(),
+                 op.getStrides()))
+    if (!format::canStepThrough(extent, before, after, stride))
+      return withExitCode(op.emitOpError(), ExitCode::Unsupported)
+             << "an input of " << extent << ", padding of " << before << " and "
+             << after << " and a stride of " << stride
+             << " are too long together: convolutions count to "
+             << format::kMaxExtent;
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,4 +1,5 @@
-// Whether the matrices of a product lie within its buffers.
+// Whether the matrices of a product lie within its buffers, and whether what is
+// counted in 32 bits fits these.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_PLAN_PRODUCTBOUNDS_H
@@ -14,6 +15,10 @@ namespace mpc::plan {
 /// gets tiles in place of c, c is as many elements as the product has. Outer
 /// axes must have a stride of each operand.
 llvm::LogicalResult verifyBounds(MatMulOp op);
+
+/// Succeeds if libraries can step through the input of `op`, as the runtime
+/// asks of a plan.
+llvm::LogicalResult verifyBounds(ConvOp op);
 
 /// Fails unless `epilogue`, where it is a kernel on tensors still, takes tiles
 /// of a result of as many rows and columns as `op` makes.

@@ -93,3 +93,82 @@ func.func @sums(%dw: tensor<8x4xf32>, %db: tensor<8xf32>) -> (tensor<1x1xf32>, t
   }
   return %1, %2 : tensor<1x1xf32>, tensor<1xf32>
 }
+
+// Small updates of one shape that Fusion has joined: one loop over all their
+// tensors would need more registers than a thread has. Each becomes a segment,
+// with a copy of the constant that both read, and computes like the others.
+//
+// CHECK-LABEL: func.func @joined
+// CHECK: mpc.region pointwise(%arg2, %arg0, %arg4, %arg3, %arg1) {kernel = "both", mpc.phase = #mpc.phase<optimizer>}
+// CHECK: mpc.region pointwise(%{{.*}}, %{{.*}}, %[[LR:.*]]) {mpc.phase = #mpc.phase<optimizer>} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+// CHECK-NEXT: ^bb0(%[[G:.*]]: tensor<8xf32>, %[[P:.*]]: tensor<8xf32>, %[[R:.*]]: tensor<f32>):
+// CHECK-NEXT: %[[HALF:.*]] = mpc.constant
+// CHECK-NEXT: %[[SCALED:.*]] = mpc.mul %[[G]], %[[HALF]]
+// CHECK-NEXT: %[[NEW:.*]] = mpc.sgd %[[P]], %[[SCALED]], %[[R]]
+// CHECK-NEXT: mpc.yield %[[NEW]]
+// CHECK: mpc.region pointwise(%{{.*}}, %{{.*}}, %[[LR]]) {mpc.phase = #mpc.phase<optimizer>} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+// CHECK-NEXT: ^bb0(%[[G:.*]]: tensor<8xf32>, %[[P:.*]]: tensor<8xf32>, %[[R:.*]]: tensor<f32>):
+// CHECK-NEXT: %[[HALF:.*]] = mpc.constant
+// CHECK-NEXT: %[[SCALED:.*]] = mpc.mul %[[G]], %[[HALF]]
+// CHECK-NEXT: %[[NEW:.*]] = mpc.sgd %[[P]], %[[SCALED]], %[[R]]
+// CHECK-NEXT: mpc.yield %[[NEW]]
+//
+// CPU-LABEL: func.func @joined
+// CPU: mpc.region pointwise({{.*}} {kernel = "both"
+// CPU: mpc.sgd
+// CPU-NEXT: mpc.sgd
+func.func @joined(%a: tensor<8xf32>, %b: tensor<8xf32>, %da: tensor<8xf32>, %db: tensor<8xf32>, %lr: tensor<f32>)
+    -> (tensor<8xf32>, tensor<8xf32>) {
+  %0:2 = mpc.region pointwise (%lr, %a, %da, %b, %db) {kernel = "both", mpc.phase = #mpc.phase<optimizer>}
+      : (tensor<f32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  ^bb0(%r: tensor<f32>, %p: tensor<8xf32>, %g: tensor<8xf32>, %q: tensor<8xf32>, %h: tensor<8xf32>):
+    %half = mpc.constant dense<0.5> : tensor<8xf32>
+    %gs = mpc.mul %g, %half : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %hs = mpc.mul %h, %half : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    %n = mpc.sgd %p, %gs, %r {weight_decay = 0.0 : f64} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %m = mpc.sgd %q, %hs, %r {weight_decay = 0.0 : f64} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    mpc.yield %n, %m : tensor<8xf32>, tensor<8xf32>
+  }
+  return %0#0, %0#1 : tensor<8xf32>, tensor<8xf32>
+}
+
+// Updates that share a gradient read it once, and updates of numbers whose
+// learning rate one of them may write over have to read it first: they stay one
+// loop. So does what gives back a tensor as it came.
+//
+// CHECK-LABEL: func.func @stay
+// CHECK: mpc.region pointwise({{.*}} {kernel = "gradient"}
+// CHECK: mpc.sgd
+// CHECK-NEXT: mpc.sgd
+// CHECK: mpc.region pointwise({{.*}} {kernel = "numbers"}
+// CHECK: mpc.sgd
+// CHECK-NEXT: mpc.sgd
+// CHECK: mpc.sgd
+// CHECK-NEXT: mpc.sgd
+func.func @stay(%a: tensor<8xf32>, %b: tensor<8xf32>, %g: tensor<8xf32>, %c: tensor<f32>, %d: tensor<f32>, %gc: tensor<f32>,
+                %gd: tensor<f32>, %lr: tensor<f32>, %e: tensor<4xf32>, %ge: tensor<4xf32>, %f: tensor<4xf32>, %gf: tensor<4xf32>)
+    -> (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<f32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %0:2 = mpc.region pointwise (%a, %b, %g, %lr) {kernel = "gradient"}
+      : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  ^bb0(%p: tensor<8xf32>, %q: tensor<8xf32>, %h: tensor<8xf32>, %r: tensor<f32>):
+    %n = mpc.sgd %p, %h, %r {weight_decay = 0.0 : f64} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    %m = mpc.sgd %q, %h, %r {weight_decay = 0.0 : f64} : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+    mpc.yield %n, %m : tensor<8xf32>, tensor<8xf32>
+  }
+  %1:2 = mpc.region pointwise (%c, %gc, %d, %gd, %lr) {kernel = "numbers"}
+      : (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+  ^bb0(%p: tensor<f32>, %h: tensor<f32>, %q: tensor<f32>, %k: tensor<f32>, %r: tensor<f32>):
+    %n = mpc.sgd %p, %h, %r {weight_decay = 0.0 : f64} : (tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<f32>
+    %m = mpc.sgd %q, %k, %r {weight_decay = 0.0 : f64} : (tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<f32>
+    mpc.yield %n, %m : tensor<f32>, tensor<f32>
+  }
+  %2:3 = mpc.region pointwise (%e, %ge, %f, %gf, %0#0) {kernel = "passed"}
+      : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  ^bb0(%p: tensor<4xf32>, %h: tensor<4xf32>, %q: tensor<4xf32>, %k: tensor<4xf32>, %x: tensor<8xf32>):
+    %r = mpc.constant dense<0.5> : tensor<f32>
+    %n = mpc.sgd %p, %h, %r {weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+    %m = mpc.sgd %q, %k, %r {weight_decay = 0.0 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+    mpc.yield %n, %m, %h : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %0#0, %0#1, %1#0, %1#1, %2#0, %2#1, %2#2 : tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<f32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}

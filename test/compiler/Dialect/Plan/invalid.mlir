@@ -752,3 +752,31 @@ plan.program @f {
     dilations = array<i64: 1, 1>, pads_begin = array<i64: 0, 0>,
     pads_end = array<i64: 0, 0>}
 }
+
+// -----
+
+plan.program @f {
+  %x = plan.arena : memref<1x8x8x3xf32>
+  %w = plan.arena : memref<2x3x1x1xf32>
+  %y = plan.arena : memref<1x8x1x2xf32>
+  // expected-error @below {{'plan.conv' op an input of 8, padding of 0 and 0 and a stride of 2147483640 are too long together: convolutions count to 2147483647}}
+  plan.conv forward x(%x : memref<1x8x8x3xf32>) w(%w : memref<2x3x1x1xf32>) y(%y : memref<1x8x1x2xf32>)
+      {batch = 1 : i64, groups = 1 : i64, in_channels = 3 : i64, out_channels = 2 : i64,
+       in_spatial = array<i64: 8, 8>, out_spatial = array<i64: 8, 1>, kernel = array<i64: 1, 1>,
+       strides = array<i64: 1, 2147483640>, dilations = array<i64: 1, 1>, pads_begin = array<i64: 0, 0>,
+       pads_end = array<i64: 0, 0>}
+}
+
+// -----
+
+plan.program @f {
+  %x = plan.arena : memref<1x8x8x3xf32>
+  %w = plan.arena : memref<2x3x1x1xf32>
+  %y = plan.arena : memref<1x8x1x2xf32>
+  // expected-error @below {{'plan.conv' op expected padding and a stride for each of 2 axes, found 1}}
+  plan.conv forward x(%x : memref<1x8x8x3xf32>) w(%w : memref<2x3x1x1xf32>) y(%y : memref<1x8x1x2xf32>)
+      {batch = 1 : i64, groups = 1 : i64, in_channels = 3 : i64, out_channels = 2 : i64,
+       in_spatial = array<i64: 8, 8>, out_spatial = array<i64: 8, 1>, kernel = array<i64: 1, 1>,
+       strides = array<i64: 1>, dilations = array<i64: 1, 1>, pads_begin = array<i64: 0, 0>,
+       pads_end = array<i64: 0, 0>}
+}
