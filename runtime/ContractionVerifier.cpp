@@ -338,6 +338,16 @@ static const std::optional<size_t> &writtenBy(const ConvStep &step) {
                                             : step.w;
 }
 
+// What an epilogue gets is all of the result, pixel by pixel.
+void PlanVerifier::verifyConvTiles(const ConvStep &step) {
+  const bool isForward = step.kind == ConvKind::Forward;
+  const Checked pixels = Checked(step.batch) *
+                         product(isForward ? step.outSpatial : step.inSpatial);
+  verifyTiles(*step.epilogue, pixels,
+              isForward ? step.outChannels : step.inChannels,
+              {*step.w, isForward ? *step.x : *step.y});
+}
+
 void PlanVerifier::verifyStep(const ConvStep &step) {
   const std::optional<size_t> &written = writtenBy(step);
   expect(step.kind != ConvKind::WeightGrad || !step.epilogue,
@@ -378,16 +388,8 @@ void PlanVerifier::verifyStep(const ConvStep &step) {
                   "' has another size than the convolution: " +
                   toString(buffer->shape));
   }
-  if (step.epilogue) {
-    const bool isForward = step.kind == ConvKind::Forward;
-    const Checked pixels =
-        Checked(step.batch) *
-        product(isForward ? step.outSpatial : step.inSpatial);
-    verifyTiles(*step.epilogue, pixels,
-                isForward ? step.outChannels : step.inChannels,
-                {*step.w, isForward ? *step.x : *step.y});
-    return;
-  }
+  if (step.epilogue)
+    return verifyConvTiles(step);
   // Inputs may not overlap the result, which the library writes while it reads
   // them.
   const Buffer &result = function->buffers[*written];

@@ -120,6 +120,7 @@ private:
                     const Matrix &matrix);
   void verifyApart(const Matrix &matrix);
   void verifyRows(const Matrix &matrix, int64_t elements);
+  void verifyConvTiles(const ConvStep &step);
   bool verifyGeometry(const ConvStep &step);
 
   const Plan &plan;
