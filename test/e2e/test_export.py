@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import helper
 
 import mpctest
 
@@ -83,3 +84,47 @@ def test_has_the_weights_that_were_given(tmp_path):
     np.testing.assert_array_equal(after["fc1.weight"], given["fc1.weight"])
     np.testing.assert_array_equal(after["fc1.bias"], before["fc1.bias"])
     assert np.any(after["fc2.weight"] != before["fc2.weight"])
+
+
+def test_has_the_numbers_that_were_given(tmp_path):
+    """A number that only scales, and integers, are constants of the step: what
+    --weights gives is what it computes with, and what is written."""
+    values = {
+        "scale": np.float32(2.0),
+        "columns": np.array([0, 1], np.int64),
+        "w": np.eye(2, dtype=np.float32),
+    }
+    model = mpctest.make_model(
+        [
+            helper.make_node("Gather", ["x", "columns"], ["chosen"], axis=1),
+            helper.make_node("Mul", ["chosen", "scale"], ["scaled"]),
+            helper.make_node("MatMul", ["scaled", "w"], ["y"]),
+        ],
+        {"x": (np.float32, [4, 3])},
+        {"y": (np.float32, [4, 2])},
+        values,
+    )
+    rng = np.random.default_rng(0)
+    data = {key: rng.standard_normal((4, n)) for key, n in {"x": 3, "target": 2}.items()}
+    data = {key: value.astype(np.float32) for key, value in data.items()}
+    given = {"scale": np.float32(-3.5), "columns": np.array([2, 0], np.int64)}
+    np.savez(tmp_path / "weights.npz", **given)
+    metrics, after = mpctest.train(
+        model,
+        data,
+        tmp_path / "run",
+        *("--weights", tmp_path / "weights.npz", "--loss", "mse"),
+        *("--precision", "32-true", "--batch-size", "4", "--max-steps", "1"),
+    )
+    expected = data["x"][:, given["columns"]] * given["scale"] - data["target"]
+    assert np.isclose(mpctest.losses(metrics)[0], np.mean(expected**2), rtol=1e-5)
+    for name, value in given.items():
+        np.testing.assert_array_equal(after[name], value)
+    # A file of arrays has numbers, too.
+    mpctest.mpc_ok(
+        *("train", tmp_path / "run" / "model.onnx", "--loss", "mse"),
+        *("--data", tmp_path / "run" / "data.npz", "--batch-size", "4"),
+        *("--weights", tmp_path / "weights.npz", "--max-steps", "1"),
+        *("--output", tmp_path / "trained.npz"),
+    )
+    assert np.load(tmp_path / "trained.npz")["scale"] == given["scale"]

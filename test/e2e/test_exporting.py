@@ -267,3 +267,54 @@ def test_numbered_weights_have_the_programs_names(mode, tmp_path):
         optimizer.step()
     for name, value in started.state_dict().items():
         torch.testing.assert_close(values[name], value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("exporter", ["today's", "older"])
+def test_a_tied_weight_is_loaded_back(exporter, tmp_path):
+    """By the one name that it has in the file, and given by the other."""
+    torch = pytest.importorskip("torch")
+    safetensors = pytest.importorskip("safetensors.torch")
+
+    def make_tied():
+        model = torch.nn.Sequential()
+        model.add_module("embedding", torch.nn.Embedding(11, 6))
+        model.add_module("act", torch.nn.GELU())
+        model.add_module("head", torch.nn.Linear(6, 11, bias=False))
+        model.head.weight = model.embedding.weight
+        return model
+
+    torch.manual_seed(0)
+    model = make_tied()
+    older = dict(dynamo=False, do_constant_folding=False)
+    older["training"] = torch.onnx.TrainingMode.TRAINING
+    flags = older if exporter == "older" else dict(dynamo=True, optimize=False)
+    tokens = torch.randint(0, 11, (4, 5))
+    file, data = tmp_path / "tied.onnx", tmp_path / "data.npz"
+    torch.onnx.export(model, (tokens,), file, input_names=["x"], **flags)
+    target = torch.randint(0, 11, (4, 5))
+    np.savez(data, x=tokens.numpy(), target=target.numpy())
+    # What the file calls it, and the other name, by which a start is given.
+    (name,) = [t.name for t in onnx.load(file).graph.initializer if len(t.dims) == 2]
+    names = ["embedding.", "head."]
+    names.remove(name.removesuffix("weight"))
+    start = 0.1 * torch.randn(11, 6)
+    np.savez(tmp_path / "start.npz", **{names[0] + "weight": start.numpy()})
+    output = tmp_path / "trained.safetensors"
+    mpctest.mpc_ok(
+        *("train", file, "--data", data, "--loss", "cross_entropy"),
+        *("--weights", tmp_path / "start.npz", "--weights-prefix"),
+        *(names[0] + "=" + name.removesuffix("weight"), "--optimizer", "sgd"),
+        *("--lr", "0.1", "--batch-size", "4", "--max-steps", "1"),
+        *("--precision", "32-true", "--output", output),
+    )
+    # One step of the program from there, and a program that loads mpc's.
+    with torch.no_grad():
+        model.head.weight.copy_(start)
+    scores = model(tokens).flatten(0, 1)
+    torch.nn.functional.cross_entropy(scores, target.flatten()).backward()
+    expected = start - 0.1 * model.head.weight.grad
+    loaded = make_tied()
+    keys = loaded.load_state_dict(safetensors.load_file(output), strict=False)
+    assert keys.missing_keys == [names[0] + "weight"] and not keys.unexpected_keys
+    torch.testing.assert_close(loaded.embedding.weight.detach(), expected.detach())
+    assert loaded.head.weight is loaded.embedding.weight

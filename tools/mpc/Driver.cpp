@@ -19,6 +19,7 @@
 #include "compiler/Dialect/MPC/RunningVariance.h"
 #include "compiler/Precision/DecisionReport.h"
 #include "frontends/ONNX/Model/Names.h"
+#include "frontends/ONNX/Model/Weights.h"
 #include "runtime/train/ArrayFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -312,6 +313,7 @@ llvm::Error Driver::import(const CompileOptions &options) {
   if (!imported)
     return imported.takeError();
   module = std::move(*imported);
+  onnx_frontend::replaceIntegers(*model, importOptions.weights);
   addsOptimizer = !recipe.losses.empty() || givesGradients(*module);
   // Flags without effect can be told only now: the model says whether it
   // trains.

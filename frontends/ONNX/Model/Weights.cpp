@@ -143,3 +143,29 @@ Error mpc::onnx_frontend::checkWeights(const Model &model,
   }
   return errors;
 }
+
+void mpc::onnx_frontend::replaceIntegers(Model &model,
+                                         const TensorMap &weights) {
+  for (proto::TensorProto &tensor :
+       *model.getProto().mutable_graph()->mutable_initializer()) {
+    auto given = weights.find(tensor.name());
+    if (given == weights.end() || given->second.isFloat())
+      continue;
+    // What nothing reads was not checked: it stays as it is where the new value
+    // does not fit.
+    auto present = model.decode(tensor, "initializer '" + tensor.name() + "'");
+    if (!present) {
+      llvm::consumeError(present.takeError());
+      continue;
+    }
+    if (present->type != given->second.type ||
+        present->data == given->second.data)
+      continue;
+    proto::TensorProto replaced;
+    replaced.set_name(tensor.name());
+    replaced.set_data_type(tensor.data_type());
+    *replaced.mutable_dims() = tensor.dims();
+    replaced.set_raw_data(given->second.data.data(), given->second.data.size());
+    tensor = std::move(replaced);
+  }
+}

@@ -23,6 +23,11 @@ llvm::SmallVector<llvm::StringRef> getTakenNames(const Model &model);
 /// the model would silently keep its own values.
 llvm::Error checkWeights(const Model &model, const ImportOptions &options);
 
+/// Integers that `weights` gives another value are constants of what was
+/// imported, and no state that is written with a trained model: the file has
+/// the new value from now on.
+void replaceIntegers(Model &model, const TensorMap &weights);
+
 } // namespace mpc::onnx_frontend
 
 #endif // MPC_FRONTENDS_ONNX_MODEL_WEIGHTS_H

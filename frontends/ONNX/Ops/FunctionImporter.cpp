@@ -253,9 +253,10 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
     return entry;
   }
   entry.constant = *decoded;
-  // A weights file may have another value for it.
+  // A weights file may have another value for it; names of a body's own are no
+  // names of the model.
   auto given = module.getOptions().weights.find(name);
-  if (given != module.getOptions().weights.end()) {
+  if (given != module.getOptions().weights.end() && !isBody()) {
     auto value = fitWeight(getModel(), "initializer", name, given->second,
                            decoded->type);
     if (!value) {
@@ -271,7 +272,7 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
   entry.stateRole = module.getParameterRole(name, decoded->type);
   // A number that is given another value is written with the trained model.
   const bool isReplaced = entry.constant->data != decoded->data;
-  if (!entry.stateRole && isReplaced && decoded->type.getRank() > 0)
+  if (!entry.stateRole && isReplaced)
     entry.stateRole = Role::Frozen;
   // A running statistic is that for other ops too, which may come first.
   if (entry.stateRole != Role::Parameter && statistics.contains(name))
