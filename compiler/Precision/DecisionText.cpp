@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionReport.h"
 #include "compiler/Precision/PrecisionGraph.h"
+#include "compiler/Support/PrintableText.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -140,12 +141,13 @@ std::vector<DecisionFact> mpc::explainDecision(DecisionAttr decision) {
 
 void DecisionReport::printReasons(llvm::raw_ostream &os) const {
   for (const Decision &decision : decisions) {
-    os << decision.id << ": " << decision.op->getName().stripDialect() << ", "
+    os << toPrintable(decision.id) << ": "
+       << decision.op->getName().stripDialect() << ", "
        << stringifyPhase(getPhase(decision.op)) << "\n";
     for (const DecisionFact &fact : explainDecision(decision.record))
       os << "  " << fact.about
          << std::string(fact.about.size() < 10 ? 10 - fact.about.size() : 1,
                         ' ')
-         << fact.text << "\n";
+         << toPrintable(fact.text) << "\n";
   }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Support/TextTable.h"
 
+#include "compiler/Support/PrintableText.h"
+
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/Unicode.h"
 
 #include <algorithm>
@@ -19,14 +20,6 @@ static constexpr llvm::StringLiteral kEllipsis = "...";
 static unsigned widthOf(llvm::StringRef text) {
   int width = llvm::sys::unicode::columnWidthUTF8(text);
   return width < 0 ? text.size() : width;
-}
-
-static std::string toPrintable(std::string text) {
-  text = llvm::json::fixUTF8(text);
-  for (char &c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      c = ' ';
-  return text;
 }
 
 // Where the next character of UTF-8 begins.
@@ -70,7 +63,7 @@ static std::string shorten(llvm::StringRef text, unsigned width) {
 
 void TextTable::addRow(std::vector<std::string> cells) {
   for (std::string &cell : cells)
-    cell = toPrintable(std::move(cell));
+    cell = toPrintable(cell);
   rows.push_back(std::move(cells));
 }
 

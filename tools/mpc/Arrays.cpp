@@ -2,6 +2,7 @@
 #include "tools/mpc/Arrays.h"
 
 #include "runtime/train/ArrayFile.h"
+#include "tools/mpc/PrintableStream.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FileSystem.h"
@@ -145,8 +146,8 @@ std::string mpc::tools::describeValues(const Tensor &tensor) {
 
 void mpc::tools::printTensor(llvm::raw_ostream &os, const std::string &name,
                              const Tensor &tensor) {
-  os << name << ": " << nameOf(tensor.type) << " " << toString(tensor.shape)
-     << " =";
+  os << printable(name) << ": " << nameOf(tensor.type) << " "
+     << toString(tensor.shape) << " =";
   if (const std::string values = describeValues(tensor); !values.empty())
     os << " " << values;
   os << "\n";

@@ -31,7 +31,11 @@ std::string mpc::tools::describeShape(const Shape &shape) {
 }
 
 void mpc::tools::printTable(llvm::raw_ostream &os,
-                            const std::vector<std::vector<std::string>> &rows) {
+                            std::vector<std::vector<std::string>> rows) {
+  // A name's own newlines would begin rows.
+  for (std::vector<std::string> &row : rows)
+    for (std::string &cell : row)
+      cell = printable(cell);
   // Names may be of any length; those beyond stand out, and the rest lines up.
   constexpr size_t widest = 60;
   std::vector<size_t> widths;
@@ -59,9 +63,9 @@ static void printValues(llvm::raw_ostream &os, const char *kind,
                         const std::vector<FunctionValue> &values) {
   for (const FunctionValue &value : values) {
     const Buffer &buffer = function.buffers[value.buffer];
-    os << "  " << kind << " " << value.name << ": " << nameOf(buffer.type)
-       << " " << toString(buffer.shape) << " (" << stringify(value.role)
-       << ")\n";
+    os << "  " << kind << " " << printable(value.name) << ": "
+       << nameOf(buffer.type) << " " << toString(buffer.shape) << " ("
+       << stringify(value.role) << ")\n";
   }
 }
 
@@ -100,9 +104,10 @@ static ExitCode inspectArtifact(const std::string &file,
   }
   // What it was made from and for, its state, and its functions.
   PrintableStream os(llvm::outs());
-  os << file << ": artifact by " << plan.producer << ", "
+  os << file << ": artifact by " << printable(plan.producer) << ", "
      << formatBytes(double((*artifact)->fileBytes())) << "\n"
-     << "model   " << plan.modelName << " (" << plan.modelHash << ")\n"
+     << "model   " << printable(plan.modelName) << " (" << plan.modelHash
+     << ")\n"
      << "target  " << plan.target.cpu << ", needs "
      << llvm::join(plan.target.features, " ") << "\n"
      << "precision " << plan.precision << "\n"
@@ -140,8 +145,8 @@ static ExitCode inspectArrays(const std::string &file,
   os << file << ": " << train::counted(int64_t(arrays->size()), "array")
      << "\n";
   for (const train::Array &array : *arrays)
-    os << "  " << array.name << ": " << train::nameOf(array.type) << " "
-       << toString(array.shape) << "\n";
+    os << "  " << printable(array.name) << ": " << train::nameOf(array.type)
+       << " " << toString(array.shape) << "\n";
   return ExitCode::Done;
 }
 

@@ -41,7 +41,7 @@ ExitCode inspectMetrics(const std::string &file, const InspectOptions &options);
 
 /// Columns as wide as their widest cell, the last one as it is.
 void printTable(llvm::raw_ostream &os,
-                const std::vector<std::vector<std::string>> &rows);
+                std::vector<std::vector<std::string>> rows);
 
 /// "1x3x224x224", or "scalar".
 std::string describeShape(const runtime::Shape &shape);

@@ -151,21 +151,22 @@ static void printModel(llvm::raw_ostream &os, const std::string &file,
                        const ModelSummary &summary) {
   os << file << ": ONNX model, IR version " << summary.irVersion;
   for (const auto &[domain, version] : summary.opsets)
-    os << ", " << (domain.empty() ? "opset" : domain) << " " << version;
+    os << ", " << (domain.empty() ? "opset" : printable(domain)) << " "
+       << version;
   if (!summary.producer.empty())
-    os << ", by " << summary.producer;
+    os << ", by " << printable(summary.producer);
   os << "\n";
   for (const auto &[name, type] : summary.inputs)
-    os << "input   " << name << ": " << type << "\n";
+    os << "input   " << printable(name) << ": " << type << "\n";
   for (const auto &[name, type] : summary.outputs)
-    os << "output  " << name << ": " << type << "\n";
+    os << "output  " << printable(name) << ": " << type << "\n";
   os << "initializers: " << summary.initializers << ", " << summary.parameters
      << " float elements\n";
   if (summary.hasTrainingInfo)
     os << "has training_info\n";
   os << "ops:";
   for (const auto &[name, count] : summary.ops)
-    os << " " << name << " x" << count;
+    os << " " << printable(name) << " x" << count;
   os << "\n";
 }
 

@@ -10,7 +10,8 @@
 namespace mpc::tools {
 
 /// Lines of text for a terminal. Names come from models and files, whose bytes
-/// may be anything: control characters but the newline become spaces.
+/// may be anything: control characters but the newline become spaces. A name
+/// is given to it as `printable`, for its newlines would begin lines.
 class PrintableStream : public llvm::raw_ostream {
 public:
   explicit PrintableStream(llvm::raw_ostream &os)
@@ -25,9 +26,6 @@ private:
 
 /// How wide the terminal on standard output is; 0 where there is none.
 unsigned getColumnsOfStdout();
-
-/// Whether a byte moves a terminal's cursor or does worse.
-bool isControl(char c);
 
 /// One line of text: names come from models, whose bytes need not be that.
 std::string printable(llvm::StringRef message);

@@ -6,6 +6,7 @@
 #include "runtime/BoundedJSON.h"
 #include "runtime/train/Text.h"
 #include "tools/mpc/Notes.h"
+#include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/Progress.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -41,12 +42,14 @@ std::string mpc::tools::formatBytes(double bytes) {
   return text;
 }
 
-// By the name that the model has for it.
+// The name that the model has for it.
+static std::string printableName(const StateVariable &variable) {
+  return printable(onnx_frontend::getONNXName(variable.name));
+}
+
 static void printVariable(llvm::raw_ostream &os, const StateVariable &variable,
                           size_t width) {
-  os << "  "
-     << llvm::left_justify(onnx_frontend::getONNXName(variable.name),
-                           unsigned(width))
+  os << "  " << llvm::left_justify(printableName(variable), unsigned(width))
      << "  " << nameOf(variable.type) << " " << toString(variable.shape)
      << "\n";
 }
@@ -89,7 +92,7 @@ void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
       continue;
     trainables.push_back(&variable);
     elements += numElements(variable.shape);
-    width = std::max(width, onnx_frontend::getONNXName(variable.name).size());
+    width = std::max(width, printableName(variable).size());
   }
   os << "trainable: " << counted(int64_t(trainables.size()), "parameter")
      << ", " << formatCount(elements) << " element"

@@ -1,0 +1,24 @@
+// Text that moves no terminal's cursor.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_SUPPORT_PRINTABLETEXT_H
+#define MPC_COMPILER_SUPPORT_PRINTABLETEXT_H
+
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+
+namespace mpc {
+
+/// Makes a space of every control character, those of two bytes in UTF-8
+/// (U+0080 to U+009F) included; `keepsLines` leaves the newline.
+void blankControls(std::string &text, bool keepsLines);
+
+/// A name as a part of one line. Names come from models and files, whose bytes
+/// may be anything: what is not UTF-8 is replaced, and control characters,
+/// the newline too, become spaces.
+std::string toPrintable(llvm::StringRef name);
+
+} // namespace mpc
+
+#endif // MPC_COMPILER_SUPPORT_PRINTABLETEXT_H
