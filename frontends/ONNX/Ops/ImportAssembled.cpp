@@ -398,7 +398,8 @@ static Value emitTransposed(NodeImporter &node, Value input, Value weight,
     behind -= unpadded;
     reached[i + 2] -= over - unpadded;
   }
-  if (llvm::any_of(reached, [](int64_t extent) { return extent < 1; })) {
+  if (llvm::any_of(ArrayRef(reached).drop_front(2),
+                   [](int64_t extent) { return extent < 1; })) {
     (void)node.invalid("no window reaches the result");
     return Value();
   }
