@@ -42,7 +42,7 @@ struct JoinedPart {
 /// The join that is all a kernel does, of parts of rows; null for any other
 /// kernel. Values that lie one after the other in the result need no kernel
 /// anyway (ProgramJoins.cpp).
-static ConcatOp findJoin(RegionOp region) {
+static ConcatOp findJoinOfRows(RegionOp region) {
   auto join = dyn_cast<ConcatOp>(region.getBody().front().front());
   if (!join || region.getBody().front().getOperations().size() != 2)
     return {};
@@ -237,7 +237,7 @@ void AssembleJoinsPass::runOnOperation() {
   TargetInfo target = getTarget(function);
   Block &block = function.getBody().front();
   for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
-    if (ConcatOp join = findJoin(region)) {
+    if (ConcatOp join = findJoinOfRows(region)) {
       SmallVector<JoinedPart> parts = findParts(region, join, target);
       if (!parts.empty())
         assemble(region, parts);
