@@ -7,7 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import mpctest
 
@@ -297,6 +297,53 @@ def test_distance_of_points_from_themselves_has_no_slope(power, eps, tmp_path):
     onnx.checker.check_model(written)
     ops = [node.op_type for node in written.graph.node]
     assert ops.count("Abs") == (power != 2), ops
+
+
+@pytest.mark.parametrize("opset", [17, 18])
+def test_distance_of_an_infinite_power_is_the_largest(opset, tmp_path):
+    """Where the exporter's sum of powers is 1 for any two points."""
+    random = np.random.default_rng(0)
+    x, w = random.normal(size=(4, 3)), random.normal(size=(3, 2))
+    model = distance_model(x, w, np.inf, 0.0)
+    model.opset_import[0].version = opset
+    trained = train_on_all(model, x, tmp_path)
+    h = x @ w
+    apart = h[:, None] - h[None]
+    largest = np.abs(apart) == np.abs(apart).max(-1, keepdims=True)
+    steps = np.sign(apart) * largest / 16
+    gradient = x.T @ (2 * steps.sum(1))
+    np.testing.assert_allclose(trained["w"], w - gradient, rtol=1e-7)
+    onnx.checker.check_model(onnx.load(tmp_path / "trained.onnx"), full_check=True)
+
+
+def test_distances_within_a_body_have_their_absolute_values(tmp_path):
+    """As those of the whole graph; what the body reads is around it."""
+    x, w = np.ones((4, 3)), np.ones((3, 2))
+    model = distance_model(x, w, 1.0, 1 / (1 + 1e-6))
+    nodes = list(model.graph.node)
+    del model.graph.node[:]
+    body = helper.make_graph(nodes[3:], "body", [], model.graph.output)
+    other = helper.make_graph(
+        [helper.make_node("Identity", ["zero"], ["none_at_all"])],
+        "other",
+        [],
+        [helper.make_tensor_value_info("none_at_all", 11, [])],
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.array(0.0), "zero"))
+    branches = {"then_branch": body, "else_branch": other}
+    model.graph.node.extend(nodes[:3])
+    model.graph.node.extend(
+        [
+            helper.make_node("ReduceMax", ["x"], ["top"], keepdims=0),
+            helper.make_node("Greater", ["top", "zero"], ["any"]),
+            helper.make_node("If", ["any"], ["whole"], **branches),
+        ]
+    )
+    model.graph.output[0].name = "whole"
+    onnx.save(model, tmp_path / "model.onnx")
+    process = mpctest.mpc("compile", tmp_path / "model.onnx", "--emit=import")
+    assert process.returncode == 0, process.stderr
+    assert "mpc.abs" in process.stdout
 
 
 @pytest.mark.parametrize("power", [3.0, 9.0])

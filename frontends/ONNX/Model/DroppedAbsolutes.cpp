@@ -4,6 +4,7 @@
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/HostTensor.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -13,29 +14,38 @@ using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
 namespace {
+/// The names of all graphs of a model, and what was done in them.
+struct Restored {
+  llvm::StringSet<> names;
+  std::vector<std::string> done;
+};
+
+/// Of one graph. The body of an If or a Loop reads values of `outer`, too.
 class AbsoluteRestorer {
 public:
-  explicit AbsoluteRestorer(Model &model)
-      : model(model), graph(*model.getProto().mutable_graph()) {}
+  AbsoluteRestorer(Model &model, proto::GraphProto &graph, Restored &restored,
+                   const AbsoluteRestorer *outer = nullptr);
 
-  std::string run();
+  /// In the graph, and in the bodies of its nodes.
+  void run();
 
 private:
-  void collect();
-  const proto::NodeProto *findProducer(StringRef value, StringRef op);
-  std::optional<double> readNumber(StringRef value, unsigned depth = 0);
-  std::optional<double> read(const proto::TensorProto &tensor);
-  bool isVector(StringRef value);
-  int findPower(const proto::NodeProto &root);
-  void insertAbs(int index);
+  proto::NodeProto *findProducer(StringRef value, StringRef op = "") const;
+  const proto::TensorProto *findTensor(StringRef value) const;
+  std::optional<double> readNumber(StringRef value, unsigned depth = 0) const;
+  std::optional<double> read(const proto::TensorProto &tensor) const;
+  bool isVector(StringRef value) const;
+  proto::NodeProto *findPower(const proto::NodeProto &root) const;
+  void insertAbs(proto::NodeProto &power);
+  bool makeLargest(proto::NodeProto &power, proto::NodeProto &root);
 
   Model &model;
   proto::GraphProto &graph;
-  /// Where values are computed, and the floats that the file has.
-  llvm::StringMap<int> producers;
+  Restored &restored;
+  const AbsoluteRestorer *outer;
+  /// What values are computed by.
+  llvm::StringMap<proto::NodeProto *> producers;
   llvm::StringMap<const proto::TensorProto *> tensors;
-  llvm::StringSet<> names;
-  std::vector<std::string> done;
 };
 } // namespace
 
@@ -48,32 +58,43 @@ bool mpc::onnx_frontend::isRootOfDistance(double power, double root,
          eps > (isVector ? -roundoff : roundoff);
 }
 
-void AbsoluteRestorer::collect() {
-  for (const proto::TensorProto &tensor : graph.initializer()) {
+AbsoluteRestorer::AbsoluteRestorer(Model &model, proto::GraphProto &graph,
+                                   Restored &restored,
+                                   const AbsoluteRestorer *outer)
+    : model(model), graph(graph), restored(restored), outer(outer) {
+  for (const proto::TensorProto &tensor : graph.initializer())
     tensors.try_emplace(tensor.name(), &tensor);
-    names.insert(tensor.name());
-  }
-  for (const proto::ValueInfoProto &input : graph.input())
-    names.insert(input.name());
-  for (int i = 0; i < graph.node_size(); ++i)
-    for (const std::string &output : graph.node(i).output()) {
-      producers.try_emplace(output, i);
-      names.insert(output);
-    }
+  for (proto::NodeProto &node : *graph.mutable_node())
+    for (const std::string &output : node.output())
+      producers.try_emplace(output, &node);
 }
 
 // The node of that kind which computes `value`, or null.
-const proto::NodeProto *AbsoluteRestorer::findProducer(StringRef value,
-                                                       StringRef op) {
-  auto it = producers.find(value);
-  if (it == producers.end())
-    return nullptr;
-  const proto::NodeProto &node = graph.node(it->second);
-  const bool isOp = op.empty() || node.op_type() == op;
-  return isOp && node.input_size() > 0 ? &node : nullptr;
+proto::NodeProto *AbsoluteRestorer::findProducer(StringRef value,
+                                                 StringRef op) const {
+  proto::NodeProto *node = producers.lookup(value);
+  if (!node)
+    return outer && !tensors.contains(value) ? outer->findProducer(value, op)
+                                             : nullptr;
+  const bool isOp = op.empty() || node->op_type() == op;
+  return isOp ? node : nullptr;
 }
 
-std::optional<double> AbsoluteRestorer::read(const proto::TensorProto &tensor) {
+const proto::TensorProto *AbsoluteRestorer::findTensor(StringRef value) const {
+  if (const proto::TensorProto *tensor = tensors.lookup(value))
+    return tensor;
+  // The value of a Constant node, or of a graph around this one.
+  const proto::NodeProto *node = producers.lookup(value);
+  if (!node)
+    return outer ? outer->findTensor(value) : nullptr;
+  const bool isConstant = node->op_type() == "Constant" &&
+                          node->attribute_size() == 1 &&
+                          node->attribute(0).has_t();
+  return isConstant ? &node->attribute(0).t() : nullptr;
+}
+
+std::optional<double>
+AbsoluteRestorer::read(const proto::TensorProto &tensor) const {
   llvm::Expected<HostTensor> number = model.decode(tensor, "value");
   if (number && number->getNumElements() == 1 && number->isFloat())
     return number->getDouble(0);
@@ -82,74 +103,67 @@ std::optional<double> AbsoluteRestorer::read(const proto::TensorProto &tensor) {
   return std::nullopt;
 }
 
-// The number that a value is: of a tensor, a Constant node, or a sum or
-// quotient of such, as in 1 / (1 + 1e-6).
+// The number that a value is: of a tensor, or a sum or quotient of such, as in
+// 1 / (1 + 1e-6).
 std::optional<double> AbsoluteRestorer::readNumber(StringRef value,
-                                                   unsigned depth) {
-  // A number as it is.
-  if (auto it = tensors.find(value); it != tensors.end())
-    return read(*it->second);
-  auto it = producers.find(value);
-  if (it == producers.end())
-    return std::nullopt;
-  const proto::NodeProto &node = graph.node(it->second);
-  if (node.op_type() == "Constant" && node.attribute_size() == 1 &&
-      node.attribute(0).has_t())
-    return read(node.attribute(0).t());
+                                                   unsigned depth) const {
+  if (const proto::TensorProto *tensor = findTensor(value))
+    return read(*tensor);
   // Deeper than 1 / (p + 1e-6) nothing is looked for.
   constexpr unsigned kDeepest = 3;
-  const bool isSum = node.op_type() == "Add";
-  if (depth == kDeepest || node.input_size() != 2 ||
-      !(isSum || node.op_type() == "Div"))
+  const proto::NodeProto *node = findProducer(value);
+  const bool isSum = node && node->op_type() == "Add";
+  if (!node || depth == kDeepest || node->input_size() != 2 ||
+      !(isSum || node->op_type() == "Div"))
     return std::nullopt;
-  auto left = readNumber(node.input(0), depth + 1);
-  auto right = readNumber(node.input(1), depth + 1);
+  auto left = readNumber(node->input(0), depth + 1);
+  auto right = readNumber(node->input(1), depth + 1);
   if (!left || !right)
     return std::nullopt;
   return isSum ? *left + *right : *left / *right;
 }
 
-// Whether a number has a shape of [1]: of a tensor or a Constant node, or a
-// quotient, which the exporter makes of such a 1.
-bool AbsoluteRestorer::isVector(StringRef value) {
-  if (auto it = tensors.find(value); it != tensors.end())
-    return it->second->dims_size() == 1;
-  auto it = producers.find(value);
-  if (it == producers.end())
-    return false;
-  const proto::NodeProto &node = graph.node(it->second);
-  if (node.op_type() == "Div" && node.input_size() == 2)
-    return isVector(node.input(0));
-  return node.op_type() == "Constant" && node.attribute_size() == 1 &&
-         node.attribute(0).t().dims_size() == 1;
+// Whether a number has a shape of [1]: of a tensor, or a quotient, which the
+// exporter makes of such a 1.
+bool AbsoluteRestorer::isVector(StringRef value) const {
+  if (const proto::TensorProto *tensor = findTensor(value))
+    return tensor->dims_size() == 1;
+  const proto::NodeProto *node = findProducer(value, "Div");
+  return node && node->input_size() == 2 && isVector(node->input(0));
 }
 
-// The index of the power whose sum `root` is the root of, of differences and to
-// what is no even number; -1 where it is none.
-int AbsoluteRestorer::findPower(const proto::NodeProto &root) {
+// The power whose sum `root` is the root of, of differences and to what is no
+// even number; null where it is none.
+proto::NodeProto *
+AbsoluteRestorer::findPower(const proto::NodeProto &root) const {
   if (root.op_type() != "Pow" || root.input_size() != 2)
-    return -1;
+    return nullptr;
   // From the root back to the differences.
   const proto::NodeProto *sum = findProducer(root.input(0), "ReduceSum");
-  const proto::NodeProto *power =
-      sum ? findProducer(sum->input(0), "Pow") : nullptr;
+  proto::NodeProto *power = sum && sum->input_size() > 0
+                                ? findProducer(sum->input(0), "Pow")
+                                : nullptr;
   if (!power || power->input_size() != 2 ||
       !findProducer(power->input(0), "Sub"))
-    return -1;
-  // Of an even power the signs do not matter.
+    return nullptr;
   const std::optional<double> exponent = readNumber(power->input(1)),
                               inverse = readNumber(root.input(1));
-  if (!exponent || !inverse || std::fmod(*exponent, 2) == 0 ||
-      !isRootOfDistance(*exponent, *inverse, isVector(root.input(1))))
-    return -1;
-  return producers.lookup(sum->input(0));
+  if (!exponent || !inverse)
+    return nullptr;
+  // The largest difference, as 1 / infinity.
+  if (std::isinf(*exponent))
+    return *exponent > 0 && *inverse == 0 ? power : nullptr;
+  // Of an even power the signs do not matter.
+  const bool isDistance =
+      std::fmod(*exponent, 2) != 0 &&
+      isRootOfDistance(*exponent, *inverse, isVector(root.input(1)));
+  return isDistance ? power : nullptr;
 }
 
-// Puts an Abs before the node at `index`.
-void AbsoluteRestorer::insertAbs(int index) {
-  proto::NodeProto &power = *graph.mutable_node(index);
+// Puts an Abs before the node.
+void AbsoluteRestorer::insertAbs(proto::NodeProto &power) {
   std::string unique = power.input(0) + "_absolute";
-  while (!names.insert(unique).second)
+  while (!restored.names.insert(unique).second)
     unique += "_";
   proto::NodeProto &abs = *graph.add_node();
   abs.set_op_type("Abs");
@@ -157,32 +171,96 @@ void AbsoluteRestorer::insertAbs(int index) {
   abs.add_input(power.input(0));
   abs.add_output(unique);
   power.set_input(0, unique);
-  for (int i = graph.node_size() - 1; i > index; --i)
+  // From the end of the list until it has passed the power.
+  int i = graph.node_size() - 1;
+  do
     graph.mutable_node()->SwapElements(i, i - 1);
+  while (&graph.node(i--) != &power);
 }
 
-std::string AbsoluteRestorer::run() {
-  if (model.getProto().producer_name() != "pytorch")
-    return {};
-  collect();
-  llvm::SmallVector<int> powers;
-  for (const proto::NodeProto &node : graph.node())
-    if (int index = findPower(node); index >= 0)
-      powers.push_back(index);
-  // From the last on, so that indices stay what they are.
-  llvm::sort(powers, std::greater<int>());
-  powers.erase(llvm::unique(powers), powers.end());
-  for (int index : powers) {
-    done.push_back("'" + graph.node(index).name() + "'");
-    insertAbs(index);
+// sum(x^inf)^0 is 1 or no number; what is meant is the largest absolute value.
+// False where the axes of the sum are not known.
+bool AbsoluteRestorer::makeLargest(proto::NodeProto &power,
+                                   proto::NodeProto &root) {
+  proto::NodeProto &sum = *findProducer(root.input(0), "ReduceSum");
+  // Before opset 18 ReduceMax has its axes as an attribute.
+  constexpr int64_t kFirstWithAxes = 18;
+  if (model.getOpset(sum) < kFirstWithAxes && sum.input_size() > 1) {
+    const proto::TensorProto *tensor = findTensor(sum.input(1));
+    if (!tensor)
+      return false;
+    llvm::Expected<HostTensor> axes = model.decode(*tensor, "axes");
+    if (!axes) {
+      llvm::consumeError(axes.takeError());
+      return false;
+    }
+    auto &attributes = *sum.mutable_attribute();
+    for (int i = attributes.size() - 1; i >= 0; --i)
+      if (attributes.Get(i).name() == "noop_with_empty_axes")
+        attributes.DeleteSubrange(i, 1);
+    proto::AttributeProto &attribute = *attributes.Add();
+    attribute.set_name("axes");
+    attribute.set_type(proto::AttributeProto::INTS);
+    for (int64_t axis : axes->getIntegers())
+      attribute.add_ints(axis);
+    sum.mutable_input()->DeleteSubrange(1, 1);
   }
-  if (done.empty())
-    return {};
-  return "the exporter left out the absolute values of which distances are, "
-         "which are there again, before " +
-         listFirst(done, 2);
+  power.set_op_type("Abs");
+  power.mutable_input()->DeleteSubrange(1, 1);
+  sum.set_op_type("ReduceMax");
+  root.set_op_type("Identity");
+  root.mutable_input()->DeleteSubrange(1, 1);
+  return true;
+}
+
+void AbsoluteRestorer::run() {
+  // Pairs of a power and its root; each power once.
+  llvm::SmallVector<std::pair<proto::NodeProto *, proto::NodeProto *>> found;
+  llvm::SmallPtrSet<proto::NodeProto *, 4> seen;
+  for (proto::NodeProto &node : *graph.mutable_node()) {
+    if (proto::NodeProto *power = findPower(node);
+        power && producers.lookup(power->output(0)) == power &&
+        seen.insert(power).second)
+      found.emplace_back(power, &node);
+    for (proto::AttributeProto &attribute : *node.mutable_attribute())
+      if (attribute.has_g())
+        AbsoluteRestorer(model, *attribute.mutable_g(), restored, this).run();
+  }
+  for (auto [power, root] : found) {
+    const bool isLargest = std::isinf(*readNumber(power->input(1)));
+    if (isLargest && !makeLargest(*power, *root))
+      continue;
+    if (!isLargest)
+      insertAbs(*power);
+    restored.done.push_back("'" + power->name() + "'");
+  }
+}
+
+// The names of a graph's values, and of those of its bodies.
+static void collectNames(const proto::GraphProto &graph,
+                         llvm::StringSet<> &names) {
+  for (const proto::TensorProto &tensor : graph.initializer())
+    names.insert(tensor.name());
+  for (const proto::ValueInfoProto &input : graph.input())
+    names.insert(input.name());
+  for (const proto::NodeProto &node : graph.node()) {
+    names.insert(node.output().begin(), node.output().end());
+    for (const proto::AttributeProto &attribute : node.attribute())
+      if (attribute.has_g())
+        collectNames(attribute.g(), names);
+  }
 }
 
 std::string mpc::onnx_frontend::restoreAbsolutes(Model &model) {
-  return AbsoluteRestorer(model).run();
+  if (model.getProto().producer_name() != "pytorch")
+    return {};
+  Restored restored;
+  proto::GraphProto &graph = *model.getProto().mutable_graph();
+  collectNames(graph, restored.names);
+  AbsoluteRestorer(model, graph, restored).run();
+  if (restored.done.empty())
+    return {};
+  return "the exporter left out the absolute values of which distances are, "
+         "which are there again, before " +
+         listFirst(restored.done, 2);
 }

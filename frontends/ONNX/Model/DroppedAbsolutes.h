@@ -11,8 +11,9 @@ namespace mpc::onnx_frontend {
 /// Distances of torch.cdist(a, b, p) and of nn.PairwiseDistance(p), which the
 /// older exporter writes as sum((a - b)^p)^(1 / (p + eps)): right for an even
 /// p, while for another, as p = 1, what is below 0 has a wrong sign or no
-/// power. Puts an Abs before such powers. Returns what was done, as a note;
-/// empty where nothing was.
+/// power. Puts an Abs before such powers, those in bodies of If and Loop too.
+/// Of p = inf, where that is 1, makes the largest absolute value. Returns what
+/// was done, as a note; empty where nothing was.
 std::string restoreAbsolutes(Model &model);
 
 /// Whether sum(x^power)^root is a distance as that exporter writes it, with an
