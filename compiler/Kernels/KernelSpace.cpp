@@ -6,6 +6,7 @@
 
 #include "compiler/Dialect/Plan/Plan.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -348,16 +349,6 @@ bool mpc::isStoredPlaced(Operation *op) {
          });
 }
 
-// The number of a slice's first element in what it is a slice of.
-static int64_t getFirstElement(SliceOp slice) {
-  int64_t first = 0;
-  for (auto [offset, stride] :
-       llvm::zip_equal(slice.getOffsets(),
-                       plan::getDenseStrides(shapeOf(slice.getInput()))))
-    first += offset * stride;
-  return first;
-}
-
 bool mpc::isStoredWhereLoaded(SliceOp slice) {
   return llvm::any_of(*slice->getBlock(), [&](Operation &op) {
     if (!(isStoredJoin(&op) || isStoredPlaced(&op)) ||
@@ -368,7 +359,9 @@ bool mpc::isStoredWhereLoaded(SliceOp slice) {
     // the rows that are loaded.
     if (auto place = dyn_cast<plan::PlaceOp>(op))
       return !place.getInput().getDefiningOp<TransposeOp>() &&
-             place.getFirstElement() == getFirstElement(slice);
+             place.getFirstElement() ==
+                 linearize(slice.getOffsets(),
+                           plan::getDenseStrides(shapeOf(slice.getInput())));
     // Whole parts lie between it and the first element.
     size_t axis = cast<ConcatOp>(op).getAxis();
     for (auto [number, offset] : llvm::enumerate(slice.getOffsets()))

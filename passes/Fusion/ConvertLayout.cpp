@@ -10,6 +10,7 @@
 // layout, so nothing moves past an optimizer.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "passes/Fusion/Movement.h"
 #include "passes/Fusion/Passes.h"
 
 #include "compiler/Dialect/MPC/FilterLayout.h"
@@ -132,19 +133,6 @@ static void convertFilter(LayoutOpInterface op) {
 //===----------------------------------------------------------------------===//
 // Moving transposes down
 //===----------------------------------------------------------------------===//
-
-// Whether permuting leaves the elements in their order in memory.
-static bool keepsOrder(ArrayRef<int64_t> shape, ArrayRef<int64_t> perm) {
-  int64_t last = -1;
-  for (int64_t axis : perm) {
-    if (shape[axis] == 1)
-      continue;
-    if (axis < last)
-      return false;
-    last = axis;
-  }
-  return true;
-}
 
 namespace {
 /// A transpose of axes of size 1 is a reshape.

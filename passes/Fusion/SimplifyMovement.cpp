@@ -8,6 +8,7 @@
 // transpose, where a join along another axis does.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "passes/Fusion/Movement.h"
 #include "passes/Fusion/Passes.h"
 
 #include "mlir/IR/PatternMatch.h"
@@ -66,13 +67,11 @@ static SmallVector<int64_t> permute(ArrayRef<int64_t> shape,
   return llvm::map_to_vector(perm, [&](int64_t axis) { return shape[axis]; });
 }
 
-/// Whether a transpose moves elements of a tensor of `shape`, or only axes of
-/// one index.
-static bool movesElements(ArrayRef<int64_t> shape, ArrayRef<int64_t> perm) {
+bool mpc::keepsOrder(ArrayRef<int64_t> shape, ArrayRef<int64_t> perm) {
   SmallVector<int64_t> order;
   llvm::copy_if(perm, std::back_inserter(order),
                 [&](int64_t axis) { return shape[axis] != 1; });
-  return !llvm::is_sorted(order);
+  return llvm::is_sorted(order);
 }
 
 /// `value` in another shape.
@@ -171,7 +170,7 @@ LogicalResult JoinInPlace::matchAndRewrite(TransposeOp op,
     SmallVector<int64_t> shape(whole);
     shape[*axis] = shapeOf(part)[join.getAxis()];
     shapes.push_back(permute(shape, op.getPerm()));
-    if (movesElements(shape, op.getPerm()))
+    if (!keepsOrder(shape, op.getPerm()))
       return rewriter.notifyMatchFailure(op, "elements of a part are moved");
   }
   SmallVector<Value> parts;

@@ -169,6 +169,25 @@ static TransposeOp findArrangement(Value result) {
   return transpose && isArrangement(transpose) ? transpose : TransposeOp();
 }
 
+/// For each axis of a view of shape `to`, the axes of `from` that it merges:
+/// of (2, 3, 4, 8) as (6, 4, 8), 0 and 1, 2, 3. Nothing for other views.
+static std::optional<SmallVector<SmallVector<int64_t, 2>>>
+findMergedAxes(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+  SmallVector<SmallVector<int64_t, 2>> merged;
+  size_t axis = 0;
+  for (int64_t extent : to) {
+    SmallVector<int64_t, 2> &group = merged.emplace_back();
+    int64_t elements = 1;
+    while (axis < from.size() && (elements < extent || from[axis] == 1)) {
+      elements *= from[axis];
+      group.push_back(axis++);
+    }
+    if (elements != extent)
+      return std::nullopt;
+  }
+  return merged;
+}
+
 /// Lets a kernel that transposes a view of a product's result, in which heads
 /// are one axis that are two in the product, transpose the result itself; a
 /// view of what it makes follows. Only then can the product write there.

@@ -63,23 +63,6 @@ SmallVector<Source> mpc::findSources(Value value) {
   return sources;
 }
 
-std::optional<SmallVector<SmallVector<int64_t, 2>>>
-mpc::findMergedAxes(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
-  SmallVector<SmallVector<int64_t, 2>> merged;
-  size_t axis = 0;
-  for (int64_t extent : to) {
-    SmallVector<int64_t, 2> &group = merged.emplace_back();
-    int64_t elements = 1;
-    while (axis < from.size() && (elements < extent || from[axis] == 1)) {
-      elements *= from[axis];
-      group.push_back(axis++);
-    }
-    if (elements != extent)
-      return std::nullopt;
-  }
-  return merged;
-}
-
 bool mpc::isReturned(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) {
     return user->hasTrait<OpTrait::IsTerminator>() ||

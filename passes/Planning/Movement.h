@@ -26,11 +26,6 @@ struct Source {
 /// of the transpose.
 llvm::SmallVector<Source> findSources(mlir::Value value);
 
-/// For each axis of a view of shape `to`, the axes of `from` that it merges:
-/// of (2, 3, 4, 8) as (6, 4, 8), 0 and 1, 2, 3. Nothing for other views.
-std::optional<llvm::SmallVector<llvm::SmallVector<int64_t, 2>>>
-findMergedAxes(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
-
 /// Whether the function gives `value`, or a view of it, to its caller, who
 /// decides where it lies.
 bool isReturned(mlir::Value value);

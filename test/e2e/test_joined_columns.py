@@ -13,14 +13,11 @@ from onnx import helper
 
 import mpctest
 from test_gpu import emulated
+from test_repeated_heads import normal
 
 BATCH, TOKENS = 2, 24
 # Draws of random joins: MPC_RANDOM_GRAPHS=0:200 for more.
 SEEDS = range(*map(int, os.environ.get("MPC_RANDOM_GRAPHS", "0:6").split(":")))
-
-
-def normal(*shape):
-    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32) / 8
 
 
 def make_attention(heads, size, joined):

@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/Plan/Plan.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::plan;
@@ -60,12 +62,9 @@ LogicalResult ArrangeOp::verify() {
 
 int64_t PlaceOp::getFirstElement() {
   auto output = cast<RankedTensorType>(getOutput().getType());
-  int64_t first = 0;
-  if (std::optional<ArrayRef<int64_t>> offsets = getOffsets())
-    for (auto [offset, stride] :
-         llvm::zip_equal(*offsets, getDenseStrides(output.getShape())))
-      first += offset * stride;
-  return first;
+  return getOffsets()
+             ? linearize(*getOffsets(), getDenseStrides(output.getShape()))
+             : 0;
 }
 
 LogicalResult PlaceOp::verify() {
