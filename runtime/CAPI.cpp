@@ -315,6 +315,30 @@ mpc_status *mpc_session_run(mpc_session *session,
   });
 }
 
+size_t mpc_session_step_count(const mpc_session *session,
+                              const char *function) noexcept {
+  const Function *found = findFunction(session, function);
+  return found ? found->steps.size() : 0;
+}
+
+mpc_status *mpc_session_run_timed(mpc_session *session, const char *function,
+                                  double *seconds, size_t count) noexcept {
+  return guarded([&] {
+    if (!session || !function || !seconds)
+      return nullArgument("session, function or seconds");
+    size_t steps = mpc_session_step_count(session, function);
+    if (count != steps)
+      return Status(StatusCode::Usage,
+                    "there is room for the times of " + std::to_string(count) +
+                        " steps, expected " + std::to_string(steps));
+    std::vector<double> times;
+    Status status = session->session->runTimed(function, times);
+    if (status.ok())
+      std::copy(times.begin(), times.end(), seconds);
+    return status;
+  });
+}
+
 mpc_status *mpc_session_get_output(mpc_session *session, const char *function,
                                    const char *name, void *bytes,
                                    size_t size) noexcept {

@@ -70,6 +70,11 @@ public:
   /// Runs, or enqueues, all steps. Where it fails, state may be half written.
   virtual Status run() = 0;
 
+  /// Runs as `run` does, and waits. `seconds[i]` becomes the time that the i-th
+  /// step of the function took on the device; a loop or a condition is one
+  /// step. The first run of a function also loads code: run it once before.
+  virtual Status runTimed(std::vector<double> &seconds) = 0;
+
   /// Runs step by step, to the same bits, and shows each to `observer`.
   /// Unsupported where the device cannot stop between two steps.
   virtual Status run(StepObserver &observer) {

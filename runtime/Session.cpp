@@ -80,6 +80,8 @@ struct Session::Impl {
                                             void **memory) const;
   StatusOr<FunctionInstance *> find(std::string_view function);
   StatusOr<FunctionInstance *> findBound(std::string_view function);
+  template <typename Run>
+  Status runBy(std::string_view function, Run &&run);
   StatusOr<size_t> findOutput(const FunctionInstance &instance,
                               std::string_view name) const;
   StatusOr<InputPlace> findInput(std::string_view function,
@@ -436,18 +438,32 @@ Session::Impl::findBound(std::string_view function) {
   return found;
 }
 
-Status Session::run(std::string_view function) {
-  StatusOr<FunctionInstance *> found = impl->findBound(function);
+/// Runs a function by `run`, which gets its Executable.
+template <typename Run>
+Status Session::Impl::runBy(std::string_view function, Run &&run) {
+  StatusOr<FunctionInstance *> found = findBound(function);
   if (!found.ok())
     return found.status();
   FunctionInstance &instance = **found;
   // A run that fails half way leaves no outputs to read.
-  impl->lastRun = nullptr;
-  if (Status status = instance.executable->run(); !status.ok())
+  lastRun = nullptr;
+  if (Status status = run(*instance.executable); !status.ok())
     return status;
-  impl->lastRun = &instance;
+  lastRun = &instance;
   instance.hasRun = true;
   return Status();
+}
+
+Status Session::run(std::string_view function) {
+  return impl->runBy(function,
+                     [](Executable &executable) { return executable.run(); });
+}
+
+Status Session::runTimed(std::string_view function,
+                         std::vector<double> &seconds) {
+  return impl->runBy(function, [&](Executable &executable) {
+    return executable.runTimed(seconds);
+  });
 }
 
 StatusOr<std::optional<NonFiniteOrigin>>

@@ -58,6 +58,10 @@ public:
   /// Runs a function over the inputs bound and the state.
   Status run(std::string_view function);
 
+  /// The same, and waits. `seconds[i]` becomes the time of the i-th step in the
+  /// function's plan; a loop or a condition is one step.
+  Status runTimed(std::string_view function, std::vector<double> &seconds);
+
   /// The same, step by step, and tells where the first value comes from that is
   /// not finite and led to one in a result; nothing where there is none. What
   /// the arena held before is gone. Unsupported on some devices.

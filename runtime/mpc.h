@@ -148,6 +148,15 @@ mpc_status *mpc_session_set_input(mpc_session *session, const char *function,
                                   size_t size) MPC_NOEXCEPT;
 mpc_status *mpc_session_run(mpc_session *session,
                             const char *function) MPC_NOEXCEPT;
+/* Runs a function as mpc_session_run does, waits, and measures its steps:
+ * `seconds[i]` becomes the time that the i-th entry of the function's "steps"
+ * in the plan took on the device; a loop or a condition is one step. `count` is
+ * mpc_session_step_count. Run the function once before: the first run also
+ * loads code. */
+size_t mpc_session_step_count(const mpc_session *session,
+                              const char *function) MPC_NOEXCEPT;
+mpc_status *mpc_session_run_timed(mpc_session *session, const char *function,
+                                  double *seconds, size_t count) MPC_NOEXCEPT;
 /* Copies an output of the last run out, before another function runs. */
 mpc_status *mpc_session_get_output(mpc_session *session, const char *function,
                                    const char *name, void *bytes,

@@ -2,6 +2,7 @@
 #include "runtime/cpu/CPUExecutable.h"
 #include "runtime/cpu/DeferredSignals.h"
 
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -15,14 +16,35 @@ static bool holds(const PreparedIf &conditional) {
   return *static_cast<const uint8_t *>(conditional.predicate);
 }
 
+/// A failure with the name of the step that it is of.
+Status CPUExecutable::locate(const PreparedStep &step, const Status &status) {
+  return status.ok() ? status
+                     : Status(status.getCode(),
+                              "'" + step.name + "': " + status.message());
+}
+
 Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
                                const Crew &crew) {
   for (PreparedStep &step : list) {
     Status status =
         std::visit([&](auto &op) { return runStep(op, crew); }, step.op);
     if (!status.ok())
-      return Status(status.getCode(),
-                    "'" + step.name + "': " + status.message());
+      return locate(step, status);
+  }
+  return Status();
+}
+
+Status CPUExecutable::runTimed(std::vector<double> &seconds) {
+  using Clock = std::chrono::steady_clock;
+  seconds.clear();
+  for (PreparedStep &step : steps) {
+    Clock::time_point begin = Clock::now();
+    Status status = std::visit(
+        [&](auto &op) { return runStep(op, Crew(device)); }, step.op);
+    seconds.push_back(
+        std::chrono::duration<double>(Clock::now() - begin).count());
+    if (!status.ok())
+      return locate(step, status);
   }
   return Status();
 }
@@ -58,8 +80,7 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
     if (status.ok())
       status = observer.after(declared[i]);
     if (!status.ok())
-      return Status(status.getCode(),
-                    "'" + list[i].name + "': " + status.message());
+      return locate(list[i], status);
   }
   return Status();
 }

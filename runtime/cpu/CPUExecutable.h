@@ -45,12 +45,14 @@ public:
       : device(device), function(function), steps(std::move(steps)) {}
 
   Status run() override { return runSteps(steps, Crew(device)); }
+  Status runTimed(std::vector<double> &seconds) override;
   Status run(StepObserver &observer) override {
     return runSteps(steps, function.steps, observer);
   }
 
 private:
   Status runSteps(std::vector<PreparedStep> &list, const Crew &crew);
+  static Status locate(const PreparedStep &step, const Status &status);
   Status runSteps(std::vector<PreparedStep> &list,
                   const std::vector<Step> &declared, StepObserver &observer);
   Status runStep(PreparedLaunch &launch, const Crew &crew);

@@ -263,7 +263,7 @@ CUDADevice::prepare(const Artifact &, const Function &function,
   if (!steps.ok())
     return steps.status();
   return std::unique_ptr<Executable>(std::make_unique<CUDAExecutable>(
-      *impl->driver, impl->context.context, impl->context.stream, function.name,
+      *impl->driver, impl->context.context, impl->context.stream, function,
       std::move(*steps)));
 }
 

@@ -8,9 +8,9 @@
 namespace mpc::runtime::cuda {
 
 CUDAExecutable::CUDAExecutable(const Driver &driver, Context context,
-                               Stream stream, std::string name,
+                               Stream stream, const Function &function,
                                std::vector<NamedStep> steps)
-    : driver(driver), context(context), stream(stream), name(std::move(name)),
+    : driver(driver), context(context), stream(stream), function(function),
       steps(std::move(steps)),
       useGraph(!driver.stepwise() && !environmentHas("MPC_CUDA_GRAPH", "0")),
       hasOutcome(std::any_of(
@@ -19,39 +19,74 @@ CUDAExecutable::CUDAExecutable(const Driver &driver, Context context,
 
 CUDAExecutable::~CUDAExecutable() {
   ContextScope scope(driver, context);
-  if (graph)
-    (void)driver.call.graphExecDestroy(graph);
+  for (GraphExec made : {graph, timedGraph})
+    if (made)
+      (void)driver.call.graphExecDestroy(made);
+  stepEvents.reset();
 }
 
 Status CUDAExecutable::run() {
   ContextScope scope(driver, context);
   if (!scope.status().ok())
     return scope.status();
-  Status status = launch();
+  Status status = launch(graph, nullptr);
   return status.ok() && hasOutcome ? findOutcome() : status;
 }
 
-Status CUDAExecutable::launch() {
+Status CUDAExecutable::runTimed(std::vector<double> &seconds) {
+  ContextScope scope(driver, context);
+  if (!scope.status().ok())
+    return scope.status();
+  if (!stepEvents) {
+    StatusOr<std::unique_ptr<StepEvents>> made =
+        StepEvents::create(driver, steps.size());
+    if (!made.ok())
+      return made.status();
+    stepEvents = std::move(*made);
+  }
+  if (Status status = launch(timedGraph, stepEvents.get()); !status.ok())
+    return status;
+  if (Status status = findOutcome(); !status.ok())
+    return status;
+  seconds.assign(function.steps.size(), 0);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    StatusOr<double> taken = stepEvents->secondsOf(i);
+    if (!taken.ok())
+      return taken.status();
+    seconds[steps[i].owner] += *taken;
+  }
+  return Status();
+}
+
+/// Launches `graph`, which is captured first where there is none yet. The very
+/// first run enqueues the steps alone.
+Status CUDAExecutable::launch(GraphExec &graph, StepEvents *events) {
   if (!useGraph || !warm) {
-    Status status = enqueueAll();
+    Status status = enqueueAll(events, /*intoGraph=*/false);
     warm = status.ok();
     return status;
   }
   if (!graph)
-    if (Status status = capture(); !status.ok())
+    if (Status status = capture(graph, events); !status.ok())
       return status;
   return driver.check(driver.call.graphLaunch(graph, stream),
-                      "launch the graph of '" + name + "'");
+                      "launch the graph of '" + function.name + "'");
 }
 
-Status CUDAExecutable::enqueueAll() {
-  for (NamedStep &step : steps) {
-    Status status = step.step->enqueue(stream);
+Status CUDAExecutable::enqueueAll(StepEvents *events, bool intoGraph) {
+  if (events)
+    if (Status status = events->record(0, stream, intoGraph); !status.ok())
+      return status;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    Status status = steps[i].step->enqueue(stream);
+    if (status.ok() && events)
+      status = events->record(i + 1, stream, intoGraph);
     if (status.ok() && driver.stepwise())
       status = driver.check(driver.call.streamSynchronize(stream), "run it");
     if (!status.ok())
-      return Status(status.getCode(), "'" + step.name + "' in function '" +
-                                          name + "': " + status.message());
+      return Status(status.getCode(), "'" + steps[i].name + "' in function '" +
+                                          function.name +
+                                          "': " + status.message());
   }
   return Status();
 }
@@ -69,23 +104,23 @@ Status CUDAExecutable::findOutcome() {
   return status;
 }
 
-Status CUDAExecutable::capture() {
+Status CUDAExecutable::capture(GraphExec &graph, StepEvents *events) {
   Status status = driver.check(
       driver.call.streamBeginCapture(stream, CaptureMode::ThreadLocal),
       "record a graph");
   if (!status.ok())
     return status;
   Graph recorded = nullptr;
-  status = enqueueAll();
+  status = enqueueAll(events, /*intoGraph=*/true);
   // Ended in any case: a stream left in this state would take no more work.
   Status ended = driver.check(driver.call.streamEndCapture(stream, &recorded),
-                              "record the graph of '" + name + "'");
+                              "record the graph of '" + function.name + "'");
   if (status.ok())
     status = ended;
   if (status.ok())
     status = driver.check(
         driver.call.graphInstantiate(&graph, recorded, /*flags=*/0),
-        "make the graph of '" + name + "' ready");
+        "make the graph of '" + function.name + "' ready");
   if (recorded)
     (void)driver.call.graphDestroy(recorded);
   if (status.ok())

@@ -7,6 +7,7 @@
 #include "runtime/Device.h"
 #include "runtime/cuda/Driver.h"
 #include "runtime/cuda/PreparedStep.h"
+#include "runtime/cuda/StepEvents.h"
 
 #include <memory>
 #include <string>
@@ -18,6 +19,8 @@ namespace mpc::runtime::cuda {
 struct NamedStep {
   std::string name;
   std::unique_ptr<PreparedStep> step;
+  /// The step of the function that it is of: one of a loop for each iteration.
+  size_t owner = 0;
 };
 
 /// The first run enqueues the steps one by one, so that the libraries load
@@ -26,25 +29,28 @@ struct NamedStep {
 class CUDAExecutable : public Executable {
 public:
   CUDAExecutable(const Driver &driver, Context context, Stream stream,
-                 std::string name, std::vector<NamedStep> steps);
+                 const Function &function, std::vector<NamedStep> steps);
   ~CUDAExecutable() override;
 
   Status run() override;
+  /// By events between the steps, in a graph of its own.
+  Status runTimed(std::vector<double> &seconds) override;
 
 private:
-  Status launch();
-  Status enqueueAll();
+  Status launch(GraphExec &graph, StepEvents *events);
+  Status enqueueAll(StepEvents *events, bool intoGraph);
   Status findOutcome();
-  Status capture();
+  Status capture(GraphExec &graph, StepEvents *events);
 
   const Driver &driver;
   Context context;
   Stream stream;
-  std::string name;
+  const Function &function;
   std::vector<NamedStep> steps;
   bool useGraph, hasOutcome;
   bool warm = false;
-  GraphExec graph = nullptr;
+  GraphExec graph = nullptr, timedGraph = nullptr;
+  std::unique_ptr<StepEvents> stepEvents; ///< of `timedGraph`
 };
 
 } // namespace mpc::runtime::cuda

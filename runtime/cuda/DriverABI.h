@@ -47,6 +47,8 @@ enum class CaptureMode : int { ThreadLocal = 1 };
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
+/// Recorded into a graph, an event is recorded again by each launch of it.
+inline constexpr unsigned kEventRecordExternal = 1;
 
 using DeviceOrdinal = int;               ///< CUdevice
 using DevicePointer = uint64_t;          ///< CUdeviceptr
@@ -98,6 +100,10 @@ using GraphExec = struct GraphExecTag *; ///< CUgraphExec
   X(eventCreate, cuEventCreate, Event *event, unsigned flags)                  \
   X(eventDestroy, cuEventDestroy_v2, Event event)                              \
   X(eventRecord, cuEventRecord, Event event, Stream stream)                    \
+  X(eventRecordWithFlags, cuEventRecordWithFlags, Event event, Stream stream,  \
+    unsigned flags)                                                            \
+  X(eventElapsedTime, cuEventElapsedTime, float *milliseconds, Event begin,    \
+    Event end)                                                                 \
   X(eventSynchronize, cuEventSynchronize, Event event)                         \
   X(moduleLoadDataEx, cuModuleLoadDataEx, Module *module, const void *image,   \
     unsigned count, JITOption *options, void **values)                         \

@@ -90,11 +90,12 @@ public:
                const std::vector<void *> &buffers)
       : use(resources), function(function), buffers(buffers) {}
 
-  /// Appends `steps`; those of a loop once for every iteration.
-  Status prepare(const std::vector<Step> &steps,
-                 std::vector<NamedStep> &prepared);
+  /// Appends all steps of the function; those of a loop once for every
+  /// iteration.
+  Status prepareAll(std::vector<NamedStep> &prepared);
 
 private:
+  Status prepare(const Step &step, std::vector<NamedStep> &prepared);
   Prepared prepare(const Step &step);
   Prepared prepare(const LaunchStep &step);
   Prepared prepare(const CopyStep &step);
@@ -113,6 +114,7 @@ private:
 
   StepResources use;
   const Function &function;
+  size_t owner = 0; ///< the step of the function that is being prepared
   std::vector<void *> buffers; ///< where they are in this iteration of loops
 };
 
@@ -244,8 +246,9 @@ Status StepPreparer::unroll(const ForStep &step,
       return Status(StatusCode::Device,
                     "a function's loops are unrolled on a GPU, to " +
                         std::to_string(kMaxSteps) + " steps at most");
-    if (Status status = prepare(step.steps, prepared); !status.ok())
-      return status;
+    for (const Step &inner : step.steps)
+      if (Status status = prepare(inner, prepared); !status.ok())
+        return status;
     for (const MovingBuffer &moving : step.moving)
       buffers[moving.buffer] =
           static_cast<std::byte *>(buffers[moving.buffer]) + moving.bytes;
@@ -254,21 +257,23 @@ Status StepPreparer::unroll(const ForStep &step,
   return Status();
 }
 
-Status StepPreparer::prepare(const std::vector<Step> &steps,
+Status StepPreparer::prepare(const Step &step,
                              std::vector<NamedStep> &prepared) {
-  for (const Step &step : steps) {
-    if (const auto *loop = std::get_if<ForStep>(&step.op)) {
-      if (Status status = unroll(*loop, prepared); !status.ok())
-        return status;
-      continue;
-    }
-    Prepared one = prepare(step);
-    if (!one.ok())
-      return Status(one.status().getCode(),
-                    "'" + step.name + "' in function '" + function.name +
-                        "': " + one.status().message());
-    prepared.push_back({step.name, std::move(*one)});
-  }
+  if (const auto *loop = std::get_if<ForStep>(&step.op))
+    return unroll(*loop, prepared);
+  Prepared one = prepare(step);
+  if (!one.ok())
+    return Status(one.status().getCode(), "'" + step.name + "' in function '" +
+                                              function.name +
+                                              "': " + one.status().message());
+  prepared.push_back({step.name, std::move(*one), owner});
+  return Status();
+}
+
+Status StepPreparer::prepareAll(std::vector<NamedStep> &prepared) {
+  for (owner = 0; owner < function.steps.size(); ++owner)
+    if (Status status = prepare(function.steps[owner], prepared); !status.ok())
+      return status;
   return Status();
 }
 
@@ -289,7 +294,7 @@ prepareSteps(StepResources resources, const Function &function,
              const std::vector<void *> &buffers) {
   StepPreparer preparer(resources, function, buffers);
   std::vector<NamedStep> steps;
-  if (Status status = preparer.prepare(function.steps, steps); !status.ok())
+  if (Status status = preparer.prepareAll(steps); !status.ok())
     return status;
   return steps;
 }

@@ -63,6 +63,29 @@ TEST_F(CAPI, RunsAFunction) {
   EXPECT_EQ(sum[1], 22);
 }
 
+TEST_F(CAPI, MeasuresTheStepsOfARun) {
+  float x[2] = {10, 20}, sum[2] = {};
+  double seconds[1] = {-1};
+  ASSERT_EQ(mpc_session_step_count(session, "eval"), 1u);
+  EXPECT_EQ(mpc_session_step_count(session, "none"), 0u);
+  EXPECT_EQ(code(mpc_session_run_timed(session, "eval", seconds, 1)),
+            MPC_USAGE); // no input yet
+  EXPECT_EQ(seconds[0], -1);
+  ASSERT_EQ(code(mpc_session_set_input(session, "eval", "x", x, sizeof(x))),
+            MPC_OK);
+  EXPECT_EQ(code(mpc_session_run_timed(session, "eval", seconds, 2)),
+            MPC_USAGE);
+  EXPECT_EQ(code(mpc_session_run_timed(session, "eval", nullptr, 1)),
+            MPC_USAGE);
+  ASSERT_EQ(code(mpc_session_run_timed(session, "eval", seconds, 1)), MPC_OK);
+  EXPECT_GT(seconds[0], 0);
+  EXPECT_LT(seconds[0], 10);
+  ASSERT_EQ(
+      code(mpc_session_get_output(session, "eval", "sum", sum, sizeof(sum))),
+      MPC_OK);
+  EXPECT_EQ(sum[1], 22);
+}
+
 TEST_F(CAPI, DescribesStateInputsAndOutputs) {
   ASSERT_EQ(mpc_session_state_count(session), 1u);
   mpc_tensor_info info = MPC_TENSOR_INFO_INIT;

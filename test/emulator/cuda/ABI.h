@@ -46,7 +46,11 @@ enum CUresult : int {
 enum CUstreamCaptureMode : int { Global = 0, ThreadLocal = 1, Relaxed = 2 };
 enum CUstreamCaptureStatus : int { None = 0, Active = 1, Invalidated = 2 };
 
-enum : unsigned { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DISABLE_TIMING = 2 };
+enum : unsigned {
+  CU_STREAM_NON_BLOCKING = 1,
+  CU_EVENT_DISABLE_TIMING = 2,
+  CU_EVENT_RECORD_EXTERNAL = 1
+};
 
 enum CUjit_option : int {
   CU_JIT_INFO_LOG_BUFFER = 3,

@@ -135,13 +135,21 @@ MPC_EXPORT CUresult cuEventDestroy_v2(CUevent event) {
       });
 }
 
-MPC_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
-  return call("cuEventRecord", {{"event", event}, {"stream", stream}},
+static CUresult recordEvent(const char *name, CUevent event, CUstream stream,
+                            unsigned flags) {
+  return call(name, {{"event", event}, {"stream", stream}, {"flags", flags}},
               Needs::Context, [&](Driver &d) {
                 Stream *target = d.find(stream);
                 if (!target || !d.events.count(event))
                   return CUDA_ERROR_INVALID_HANDLE;
-                event->capturedBy = target->capture ? target : nullptr;
+                // External records are for streams that are being captured:
+                // each launch of the graph records the event.
+                bool isExternal = flags == CU_EVENT_RECORD_EXTERNAL;
+                if (flags > CU_EVENT_RECORD_EXTERNAL ||
+                    (isExternal && !target->capture))
+                  return CUDA_ERROR_INVALID_VALUE;
+                event->capturedBy =
+                    target->capture && !isExternal ? target : nullptr;
                 auto note = [event] {
                   event->recorded = true;
                   event->time = std::chrono::steady_clock::now();
@@ -152,6 +160,15 @@ MPC_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
                   event->before = d.queueOf(*target).seen;
                 return result;
               });
+}
+
+MPC_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
+  return recordEvent("cuEventRecord", event, stream, 0);
+}
+
+MPC_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream,
+                                           unsigned flags) {
+  return recordEvent("cuEventRecordWithFlags", event, stream, flags);
 }
 
 static CUresult waitForEvent(Driver &d, CUevent event) {

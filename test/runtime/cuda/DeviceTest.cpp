@@ -262,6 +262,48 @@ TEST(CUDADevice, ChecksTheIndicesOfStagedInputs) {
   });
 }
 
+/// Timed runs do what other runs do, and have a graph of their own; a loop's
+/// iterations are one step.
+TEST(CUDADevice, MeasuresTheStepsOfARun) {
+  for (const char *useGraph : {"1", "0"}) {
+    std::string log = newLogFile();
+    emulated({{"MPC_EMULATOR_LOG", log}, {"MPC_CUDA_GRAPH", useGraph}}, [&] {
+      ArtifactBuilder builder = countingTrainee();
+      FunctionBuilder twice = builder.function("twice");
+      size_t x = twice.input("x", DType::F32, {5}), w = twice.state("w");
+      Json add = {{"op", "launch"},    {"name", "update"}, {"kernel", "add"},
+                  {"args", {w, x, w}}, {"extent", 5},      {"grain", 2},
+                  {"threads", 32}};
+      twice.step(add);
+      twice.step({{"op", "for"},
+                  {"count", 3},
+                  {"moving", Json::array()},
+                  {"steps", {add}}});
+      auto session = openOnGPU(builder);
+      ASSERT_TRUE(session);
+      ASSERT_TRUE(
+          session->setInput("twice", "x", floats({5}, Floats(5, 1))).ok());
+      for (int run = 0; run < 3; ++run) {
+        std::vector<double> seconds;
+        Status status = session->runTimed("twice", seconds);
+        ASSERT_TRUE(status.ok()) << status.message();
+        ASSERT_EQ(seconds.size(), 2u);
+        EXPECT_GT(seconds[0], 0);
+        EXPECT_GT(seconds[1], 0);
+        ASSERT_TRUE(session->run("twice").ok());
+      }
+      EXPECT_EQ(values(session->state("w")), (Floats{25, 26, 27, 28, 29}));
+    });
+    std::vector<std::string> calls = readLog(log);
+    bool hasGraphs = *useGraph == '1';
+    EXPECT_EQ(countCalls(calls, "cuStreamBeginCapture_v2"),
+              hasGraphs ? 2u : 0u);
+    EXPECT_EQ(countCalls(calls, "cuGraphLaunch"), hasGraphs ? 5u : 0u);
+    EXPECT_EQ(countCalls(calls, "cuEventCreate"),
+              countCalls(calls, "cuEventDestroy_v2"));
+  }
+}
+
 TEST(CUDADevice, RunsWithoutGraphsWhereAsked) {
   for (const char *variable : {"MPC_CUDA_GRAPH=0", "MPC_CUDA_SYNCHRONIZE=1"}) {
     std::string log = newLogFile(), text = variable;
