@@ -1,5 +1,5 @@
-"""What the stages run case by case: operators, model families, loss curves,
-storms, timings.
+"""What the stages run case by case: steps and kernels that are timed, operators,
+model families, loss curves, storms.
 
 Cases run in a few processes side by side, in each one after the other until one
 fails: after a fault a GPU does nothing more for the process, and a kernel that
@@ -13,11 +13,14 @@ import faulthandler
 import json
 import os
 import sys
+import time
 
 import numpy as np
 
 import mpc_runtime
 import processes
+import report
+import roof
 import steps
 
 # How many processes use the GPU at a time.
@@ -182,42 +185,128 @@ def run_storm(checks, entry):
     return {"ok": hit and all(equal.values()), "skipped": skipped, **equal}
 
 
-def time_steps(checks, entry):
+def draw(random, shape, high):
+    if high is None:
+        return random.standard_normal(shape).astype(np.float32)
+    return random.randint(0, high, shape).astype(np.int64)
+
+
+def draw_weights(session, random):
+    """What each tensor's fan-in asks for; vectors are ones, so that no norm's
+    scale is zero."""
+    for info in session.states():
+        if info.role != "parameter":
+            continue
+        spread = 1 / np.sqrt(max(int(np.prod(info.shape[1:])), 1))
+        if len(info.shape) > 1:
+            session.set_state(info, random.uniform(-spread, spread, info.shape))
+        else:
+            session.set_state(info, np.ones(info.shape))
+    session.derive()
+
+
+def open_model(checks, entry):
+    """A model of `timed` with drawn weights and one drawn batch; and the seconds
+    from the file to the end of the first step."""
     random = np.random.RandomState(0)
-    shape = (entry["batch"], *entry["image_shape"])
     batch = {
-        "image": random.uniform(0, 16, shape).astype(np.float32),
-        "target": random.randint(0, 10, entry["batch"]),
+        name: draw(random, array["shape"], array["high"])
+        for name, array in entry["arrays"].items()
     }
-    with checks.open(entry["artifact"]) as session:
-        for info in session.states():
-            if info.role == "parameter":
-                fan_in = max(int(np.prod(info.shape[1:])), 1)
-                spread = 1 / np.sqrt(fan_in)
-                start = random.uniform(-spread, spread, info.shape)
-                session.set_state(info, start)
+    begin = time.perf_counter()
+    session = checks.open(entry["artifact"])
+    draw_weights(session, random)
+    steps.bind(session, "step", batch)
+    session.run("step")
+    read_scalars(session)
+    return session, batch, time.perf_counter() - begin
+
+
+def read_scalars(session):
+    return {
+        info.role: float(session.output("step", info))
+        for info in session.outputs("step")
+        if info.shape == ()
+    }
+
+
+def same_bits(session):
+    """The state after a few steps from one state, twice."""
+    infos = session.states()
+    begin = [session.state(info) for info in infos]
+    digests = []
+    for _ in range(2):
+        for info, value in zip(infos, begin):
+            session.set_state(info, value)
         session.derive()
-        scalars = [i for i in session.outputs("step") if i.shape == ()]
+        for _ in range(3):
+            session.run("step")
+        digests.append(steps.digest(session))
+    return digests[0] == digests[1]
+
+
+def time_steps(checks, entry):
+    session, batch, start = open_model(checks, entry)
+    with session:
 
         def run(count):
             """As `mpc train` does: every step is fed, and its scalars read."""
             for _ in range(count):
                 steps.bind(session, "step", batch)
                 session.run("step")
-                for info in scalars:
-                    session.output("step", info)
+                read_scalars(session)
 
         def run_alone(count):
             """The GPU's part: what was fed stays, one read waits for all."""
             for _ in range(count):
                 session.run("step")
-            session.output("step", scalars[0])
+            read_scalars(session)
 
-        return {
-            "ok": True,
+        result = {
+            "start_seconds": start,
             "ms": steps.milliseconds(run),
             "alone_ms": steps.milliseconds(run_alone),
+            "bytes": session.memory_bytes(),
+            "loss": read_scalars(session)["loss"],
+            "same_bits": same_bits(session),
         }
+    is_number = bool(np.isfinite(result["loss"]))
+    return {"ok": is_number and result["same_bits"], **result}
+
+
+TIMED_RUNS = 20
+
+
+def time_kernels(checks, entry):
+    """The median time of each step of the plan, beside what it has to move and
+    to multiply."""
+    session, _, _ = open_model(checks, entry)
+    with session:
+        for _ in range(3):
+            session.run_timed("step")
+        runs = [session.run_timed("step") for _ in range(TIMED_RUNS)]
+        function = session.plan["functions"]["step"]
+    seconds = np.median(runs, axis=0)
+    gpu = roof.find_gpu(checks.gpu_name())
+    rows = []
+    for step, taken in zip(function["steps"], seconds):
+        moved, operations, kind = roof.work_of(step, function["buffers"])
+        row = {
+            "step": step.get("name", step["op"]),
+            "op": step["op"],
+            "us": round(float(taken) * 1e6, 3),
+            "bytes": moved,
+            "operations": operations,
+            "kind": kind,
+        }
+        if gpu:
+            least = roof.seconds_at_least(step, function["buffers"], gpu)
+            row["roof_us"] = round(least * 1e6, 3)
+        rows.append(row)
+    total = {"us": sum(row["us"] for row in rows)}
+    if gpu:
+        total["roof_us"] = sum(row["roof_us"] for row in rows)
+    return {"ok": True, "steps": len(rows), **total, "rows": rows}
 
 
 RUN = {
@@ -225,19 +314,23 @@ RUN = {
     "families": run_family,
     "curves": run_curve,
     "storms": run_storm,
-    "bench": time_steps,
+    "steps": time_steps,
+    "kernels": time_kernels,
 }
+# The GPU is theirs alone.
+TIMED = ("steps", "kernels")
 
 
 def list_cases(manifest, kind):
-    """Timings have a case for each artifact."""
-    if kind != "bench":
-        return manifest[kind]
-    return [
-        {**entry, "contractions": contractions, "artifact": artifact}
-        for entry in manifest["bench"]
-        for contractions, artifact in entry["artifacts"].items()
-    ]
+    return manifest["timed" if kind in TIMED else kind]
+
+
+def name_of(case):
+    return {
+        key: case[key]
+        for key in ("name", "model", "precision", "contractions")
+        if key in case
+    }
 
 
 def run_here(checks, kind, first, stride):
@@ -249,6 +342,7 @@ def run_here(checks, kind, first, stride):
             result = RUN[kind](checks, case)
         except mpc_runtime.Error as error:
             result = {"ok": False, "error": str(error)}
+        report.append(checks.lines, kind, {**name_of(case), **result})
         print(json.dumps(result), flush=True)
         if "error" in result:
             break
@@ -264,7 +358,8 @@ def run_share(checks, kind, first, stride):
         code, out, err = processes.run(
             [
                 *(sys.executable, checks.program, "--library", checks.library),
-                *("--device", checks.device, "--cases", kind),
+                *("--device", checks.device, "--lines", checks.lines),
+                *("--cases", kind),
                 *("--first", str(first + stride * len(results))),
                 *("--stride", str(stride)),
             ],
@@ -290,7 +385,7 @@ def run_apart(checks, kind):
     """A result for each case. Cases that are not timed run side by side, for
     most of their time is the driver's, which compiles kernels."""
     count = len(list_cases(checks.manifest, kind))
-    stride = 1 if kind == "bench" else min(MOST_SHARES, os.cpu_count() or 1)
+    stride = 1 if kind in TIMED else min(MOST_SHARES, os.cpu_count() or 1)
     results = [None] * count
     with concurrent.futures.ThreadPoolExecutor(stride) as pool:
         shares = [

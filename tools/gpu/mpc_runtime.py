@@ -100,6 +100,11 @@ class Runtime:
             ),
             "session_derive": (pointer, [pointer]),
             "session_run": (pointer, [pointer, text]),
+            "session_step_count": (ctypes.c_size_t, [pointer, text]),
+            "session_run_timed": (
+                pointer,
+                [pointer, text, pointer, ctypes.c_size_t],
+            ),
             "session_set_input": (
                 pointer,
                 [pointer, text, text, pointer, ctypes.c_size_t],
@@ -211,6 +216,21 @@ class Session:
 
     def run(self, function):
         self.runtime.call("session_run", self.session, function.encode())
+
+    def run_timed(self, function):
+        """The same, and the seconds of each step of its plan."""
+        count = self.runtime.library.mpc_session_step_count(
+            self.session, function.encode()
+        )
+        seconds = np.empty(count, np.float64)
+        self.runtime.call(
+            "session_run_timed",
+            self.session,
+            function.encode(),
+            seconds.ctypes.data,
+            count,
+        )
+        return seconds
 
     def output(self, function, info):
         array = np.empty(info.shape, info.dtype)

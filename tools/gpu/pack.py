@@ -1,7 +1,8 @@
 """Gathers what a machine with a GPU needs to check mpc there, without compiler
 or network: artifacts, inputs, expected results, and the runtime's sources.
 
-    pack.py [--output DIR] [--target sm_90] [--parts NAME,...] [--no-archive]
+    pack.py [--output DIR] [--target sm_90] [--models DIR] [--parts NAME,...]
+            [--no-archive]
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -23,11 +24,8 @@ import onnx
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path += [str(ROOT / "test" / name) for name in ("", "numerics", "e2e")]
-sys.path.append(str(ROOT / "test" / "data" / "models"))
 
-import make_models  # noqa: E402  (found through the path above)
-import mpc_runtime  # noqa: E402
-import report  # noqa: E402
+import mpc_runtime  # noqa: E402  (found through the path above)
 import steps  # noqa: E402
 import test_families  # noqa: E402
 import test_forward  # noqa: E402
@@ -41,16 +39,16 @@ LOW = ["bf16-mixed", "16-mixed"]
 RECIPE = ["--loss", "softmax_cross_entropy", "--optimizer", "adamw"]
 CURVE_STEPS, CURVE_BATCH = 20, 32
 STORM_STEPS = 24
-# A machine may take 64 MiB in one go, this tree's sources included; the folder
+# A machine may take 60 MiB in one go, this tree's sources included; the folder
 # travels as an archive.
-LIMIT = 56 << 20
+LIMIT = 46 << 20
 # Headers of libraries that the runtime's sources include.
 HEADERS = ["/usr/include/nlohmann", "/usr/include/xxhash.h"]
 
 
 class Pack:
-    def __init__(self, folder, target):
-        self.folder, self.target = folder, target
+    def __init__(self, folder, target, models):
+        self.folder, self.target, self.models = folder, target, models
         self.runtime = mpc_runtime.Runtime(LIBRARY)
         self.manifest = {
             "target": target,
@@ -293,60 +291,31 @@ def add_storm(pack, scratch):
         )
 
 
-def add_bench(pack, scratch):
-    """Models at sizes that keep a GPU busy; PyTorch gets the same ONNX file."""
-    wide = scratch / "mlp-wide.onnx"
-    onnx.save(make_models.mlp((2048,) * 5, (2048,)), wide)
-    models = ROOT / "test" / "data" / "models"
-    for name, model, batch in (
-        ("mlp-4x2048", wide, 256),
-        ("mlp-4x2048", wide, 4096),
-        ("lenet", models / "lenet.onnx", 1024),
-        ("resnet", models / "resnet.onnx", 1024),
-    ):
-        graph = pathlib.Path("arrays") / f"bench-{name}.onnx"
-        onnx.save(without_weights(model), pack.folder / graph)
-        onnx.save(with_zeros(model), scratch / "zeros.onnx")
-        for precision in ("32-true", "bf16-mixed", "16-mixed"):
-            flags = [*RECIPE, "--batch-size", str(batch)]
-            flags += ["--precision", precision]
-            entry = {
+def add_timed(pack, _):
+    """The models of the folder --models (export_models.py): their weights are
+    drawn where they are timed."""
+    if not pack.models:
+        sys.exit("--models is missing: the folder that export_models.py wrote")
+    described = (pack.models / "models.json").read_text(encoding="utf-8")
+    for model in json.loads(described):
+        name = f"{model['family']}-{model['size']}"
+        flags = ["--loss", model["loss"], "--optimizer", "adamw"]
+        flags += ["--batch-size", str(model["batch"]), "--precision", "bf16-mixed"]
+        for key, array in model["arrays"].items():
+            if array["axis"] != 0:
+                flags += ["--batch-axis", f"{key}={array['axis']}"]
+        artifact = pack.compile(
+            pack.models / f"{name}.onnx", f"timed-{name}", *flags
+        )
+        pack.add(
+            "timed",
+            {
                 "model": name,
-                "batch": batch,
-                "precision": precision,
-                "onnx": str(graph),
-                "image_shape": image_shape(model),
-                "artifacts": {
-                    contractions: pack.compile(
-                        scratch / "zeros.onnx",
-                        f"bench-{name}-{batch}-{precision}-{contractions}",
-                        *flags,
-                        *("--contractions", contractions),
-                    )
-                    for contractions in report.CONTRACTIONS
-                },
-            }
-            pack.add("bench", entry)
-
-
-def without_weights(path):
-    """The graph with the shapes of its weights only: both contenders draw their
-    own, which are too large to carry."""
-    model = onnx.load(path)
-    for initializer in model.graph.initializer:
-        if initializer.dims:
-            initializer.ClearField("raw_data")
-    return model
-
-
-def with_zeros(path):
-    """The same for mpc, which needs values: an artifact stores one zero."""
-    model = onnx.load(path)
-    for initializer in model.graph.initializer:
-        if initializer.dims and initializer.data_type == onnx.TensorProto.FLOAT:
-            zeros = np.zeros(tuple(initializer.dims), np.float32)
-            initializer.raw_data = zeros.tobytes()
-    return model
+                "precision": "bf16-mixed",
+                "artifact": artifact,
+                **{k: model[k] for k in ("family", "size", "batch", "arrays")},
+            },
+        )
 
 
 def add_sources(pack):
@@ -358,16 +327,18 @@ def add_sources(pack):
     for header in map(pathlib.Path, HEADERS):
         copy = shutil.copytree if header.is_dir() else shutil.copy
         copy(header, include / header.name)
-    scripts = "mpc_runtime steps gpu_cases processes stages torch_steps report"
+    scripts = "mpc_runtime steps gpu_cases processes stages torch_steps report roof"
     for name in scripts.split():
         shutil.copy(HERE / f"{name}.py", pack.folder)
+    for name in ("families", "export"):
+        shutil.copy(ROOT / "tools" / "models" / f"{name}.py", pack.folder)
 
 
 PARTS = {
+    "timed": add_timed,
     "families": add_families,
     "curves": add_curves,
     "storm": add_storm,
-    "bench": add_bench,
     "ops": add_ops,
 }
 
@@ -377,6 +348,7 @@ def main():
     parser.add_argument("--output", default=ROOT / "build" / "gpu-check")
     parser.add_argument("--target", default="sm_90")
     parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--models", type=pathlib.Path)
     parser.add_argument(
         "--no-archive", action="store_true", help="for a GPU of this machine"
     )
@@ -385,7 +357,7 @@ def main():
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("artifacts", "arrays"):
         (folder / name).mkdir(parents=True)
-    pack = Pack(folder, options.target)
+    pack = Pack(folder, options.target, options.models)
     with tempfile.TemporaryDirectory() as scratch:
         for part in options.parts.split(","):
             print(f"==> Packing {part}", file=sys.stderr, flush=True)

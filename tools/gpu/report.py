@@ -5,8 +5,33 @@ SPDX-License-Identifier: Apache-2.0
 
 import json
 
-# Who multiplies matrices: `mpc compile --contractions`.
-CONTRACTIONS = ["table", "library", "bare", "generated"]
+# A line of JSON for each case: what a run that is cut short leaves.
+LINES = "cases.jsonl"
+
+
+def append(path, stage, result):
+    """One write, so that several processes may do it."""
+    line = json.dumps({"stage": stage, **result}) + "\n"
+    with open(path, "ab", buffering=0) as file:
+        file.write(line.encode())
+
+
+def read_lines(path):
+    """Without a last line that was cut."""
+    if not path.exists():
+        return []
+    lines = path.read_bytes().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith(b"\n")]
+
+
+def read(path, stage):
+    return [line for line in read_lines(path) if line["stage"] == stage]
+
+
+def forget(path, stages):
+    """Drops the lines of stages that run anew."""
+    kept = [line for line in read_lines(path) if line["stage"] not in stages]
+    path.write_text("".join(json.dumps(line) + "\n" for line in kept))
 
 
 def add(out, manifest, stage, result):
@@ -71,30 +96,70 @@ def markdown(header, results):
                 for r in results["curves"]["runs"]
             ],
         )
-    if "runs" in results.get("bench", {}):
-        yield "## Milliseconds of a training step"
-        yield ""
-        yield from table(
-            [
-                "model",
-                "batch",
-                "precision",
-                *(f"mpc, {name}" for name in CONTRACTIONS),
-                "PyTorch eager",
-                "compiled",
-            ],
-            [
-                [
-                    r["model"],
-                    r["batch"],
-                    r["precision"],
-                    *(number(r[f"mpc_{name}_ms"]) for name in CONTRACTIONS),
-                    number(r["torch_eager_ms"]),
-                    number(r["torch_compiled_ms"]),
-                ]
-                for r in results["bench"]["runs"]
-            ],
+    if "runs" in results.get("steps", {}):
+        yield from compare(
+            results["steps"]["runs"], results.get("torch", {}).get("runs", [])
         )
+    for run in results.get("kernels", {}).get("runs", []):
+        if "rows" in run:
+            yield from list_kernels(run)
+
+
+def compare(runs, torch):
+    """Steps of mpc and of PyTorch, model by model."""
+    times = {(t["model"], t["how"]): t.get("ms", t.get("error")) for t in torch}
+    ways = ("eager", "compiled", "graphs")
+    yield "## Milliseconds of a training step"
+    yield ""
+    names = ["model", "precision", "start, s", "fed", "alone", "GB", "same bits"]
+    yield from table(
+        names + [f"PyTorch {way}" for way in ways] + ["its best / mpc"],
+        [
+            [
+                *(run["model"], run["precision"], number(run.get("start_seconds"))),
+                *(number(run.get("ms", run.get("error"))),),
+                *(number(run.get("alone_ms")), gigabytes(run.get("bytes"))),
+                run.get("same_bits"),
+                *(number(times.get((run["model"], way))) for way in ways),
+                best_ratio(run, [times.get((run["model"], way)) for way in ways]),
+            ]
+            for run in runs
+        ],
+    )
+
+
+def best_ratio(run, times):
+    times = [time for time in times if isinstance(time, float)]
+    return number(min(times) / run["ms"]) if times and "ms" in run else ""
+
+
+# Of each model, the rows that lose most against the roof.
+MOST_KERNELS = 25
+
+
+def list_kernels(run):
+    yield f"## Kernels of {run['model']}, {run['precision']}"
+    yield ""
+    yield f"{run['steps']} steps, {run['us']:.0f} us."
+    yield ""
+    rows = sorted(
+        run["rows"], key=lambda r: r.get("roof_us", 0) - r["us"]
+    )[:MOST_KERNELS]
+    yield from table(
+        ["step", "op", "us", "roof", "MB", "GFLOP"],
+        [
+            [
+                *(row["step"], row["op"], number(row["us"])),
+                number(row.get("roof_us")),
+                *(number(row["bytes"] / 1e6), number(row["operations"] / 1e9)),
+            ]
+            for row in rows
+        ],
+    )
+
+
+def gigabytes(count):
+    return None if count is None else number(count / 1e9)
 
 
 def outcome(result):

@@ -3,13 +3,18 @@
     stages.py [--out DIR] [--library PATH] [--seconds N] [STAGE...]
 
 Stages run in this order, each on its own where it is named; one that fails does
-not stop the next. All together take N seconds at most (540): each has its share
+not stop the next. All together take N seconds at most (480): each has its share
 and what those before it left, and reports what it had no time for. After every
 stage DIR/report.json and DIR/report.md have what is known by then; the exit code
 is 1 where any failed.
 
     machine   what this machine is
     build     the runtime from its sources, here
+    steps     training steps of large models: start-up, milliseconds fed and
+              alone, memory, the same bits twice
+    kernels   the time of each step of their plans, beside what the GPU's memory
+              and Tensor Cores allow
+    torch     the same models in PyTorch at its best
     ops       every operator against float64, within derived bounds
     families  small models of 25 kinds, in every precision, lose what they
               lose in PyTorch
@@ -20,7 +25,8 @@ is 1 where any failed.
               NaN stays one
     sanitize  small steps under compute-sanitizer's tools; skipped where these
               cannot watch the GPU
-    bench     steps of mpc and PyTorch, side by side, fed and read as in training
+
+DIR/cases.jsonl has a line for each case, written when the case ends.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -39,7 +45,6 @@ import gpu_cases
 import mpc_runtime
 import processes
 import report
-import steps
 
 HERE = pathlib.Path(__file__).resolve().parent
 RUNTIME_BUILD = HERE / "runtime-build"
@@ -48,8 +53,8 @@ RUNTIME_BUILD = HERE / "runtime-build"
 class Checks:
     """Where things are, and until when the stage at hand may take."""
 
-    def __init__(self, library, device):
-        self.library, self.device = library, device
+    def __init__(self, library, device, lines):
+        self.library, self.device, self.lines = library, device, lines
         self.program = HERE / "stages.py"
         self.deadline = float("inf")
         text = (HERE / "manifest.json").read_text(encoding="utf-8")
@@ -62,6 +67,12 @@ class Checks:
     def arrays(self, path):
         with np.load(HERE / path) as arrays:
             return dict(arrays)
+
+    def gpu_name(self):
+        command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        if not shutil.which(command[0]):
+            return ""
+        return processes.run(command, 10)[1].strip()
 
     def seconds_left(self):
         return self.deadline - time.monotonic()
@@ -121,7 +132,8 @@ def run_named(checks, kind, names):
     results = [
         {**{name: entry[name] for name in names}, **result}
         for entry, result in zip(
-            checks.manifest[kind], gpu_cases.run_apart(checks, kind)
+            gpu_cases.list_cases(checks.manifest, kind),
+            gpu_cases.run_apart(checks, kind),
         )
     ]
     return {"ok": all(result["ok"] for result in results), "runs": results}
@@ -200,49 +212,41 @@ def sanitize(checks):
 
 def run_three_steps(checks, artifact, arrays):
     with checks.open(artifact) as session:
-        steps.run_steps(session, gpu_cases.split(checks.arrays(arrays))[:3])
+        gpu_cases.steps.run_steps(
+            session, gpu_cases.split(checks.arrays(arrays))[:3]
+        )
 
 
-def time_torch(checks, model, batch, entries, share):
-    """Milliseconds of PyTorch's steps, or why there are none, by how they are
-    run and precision."""
-    times = {}
-    code, text = checks.output_of(
-        *(sys.executable, HERE / "torch_steps.py", HERE / entries[0]["onnx"]),
-        *(batch, *(entry["precision"] for entry in entries)),
-        share=share,
-    )
-    for line in text.splitlines():
-        if line.startswith("{"):
-            result = json.loads(line)
-            times[result["how"], result["precision"]] = result["ms"]
-    why = f"{model}: exit code {code}: {text[-500:]}"
-    return lambda how, precision: times.get((how, precision), why)
+def steps(checks):
+    return run_named(checks, "steps", ("model", "precision"))
 
 
-def bench(checks):
+def kernels(checks):
+    return run_named(checks, "kernels", ("model", "precision"))
+
+
+# What compiles longest decides most, and so comes first.
+HOW = ("compiled", "graphs", "eager")
+
+
+def torch(checks):
     """PyTorch's times are there to compare with: that some are missing is no
-    failure of ours."""
-    timed = iter(gpu_cases.run_apart(checks, "bench"))
-    results, groups = [], {}
-    for entry in checks.manifest["bench"]:
-        result = {k: entry[k] for k in ("model", "batch", "precision")}
-        result["ok"] = True
-        for contractions, time_of in zip(entry["artifacts"], timed):
-            time_or_error = time_of.get("ms", time_of.get("error"))
-            result[f"mpc_{contractions}_ms"] = time_or_error
-            result["ok"] &= time_of["ok"]
-        results.append(result)
-        groups.setdefault((entry["model"], entry["batch"]), []).append(entry)
-    for number, ((model, batch), entries) in enumerate(groups.items()):
-        share = 1 / (len(groups) - number)
-        torch = time_torch(checks, model, batch, entries, share)
-        for result in results:
-            if (result["model"], result["batch"]) == (model, batch):
-                for how in ("eager", "compiled"):
-                    time_or_error = torch(how, result["precision"])
-                    result[f"torch_{how}_ms"] = time_or_error
-    return {"ok": all(result["ok"] for result in results), "runs": results}
+    failure of ours. A process for each model: what one leaves on the GPU would be
+    missing to the next."""
+    entries = checks.manifest["timed"]
+    logs = {}
+    for number, entry in enumerate(entries):
+        name = entry["model"]
+        cases = [f"{entry['family']}:{entry['size']}:{how}" for how in HOW]
+        code, text = checks.output_of(
+            *(sys.executable, HERE / "torch_steps.py", checks.lines),
+            *(entry["precision"], *cases),
+            share=1 / (len(entries) - number),
+        )
+        if code != 0:
+            logs[name] = f"exit code {code}: {text[-500:]}"
+    runs = report.read(checks.lines, "torch")
+    return {"ok": True, "runs": runs, "logs": logs}
 
 
 def add_library_folders():
@@ -255,14 +259,16 @@ def add_library_folders():
 
 # With their shares of the time.
 STAGES = {
-    machine: 20,
-    build: 60,
-    ops: 90,
-    families: 60,
-    curves: 80,
-    storm: 20,
-    sanitize: 90,
-    bench: 120,
+    machine: 10,
+    build: 40,
+    steps: 50,
+    kernels: 40,
+    torch: 150,
+    ops: 60,
+    families: 40,
+    curves: 50,
+    storm: 10,
+    sanitize: 30,
 }
 
 
@@ -275,9 +281,10 @@ def parse_arguments():
         default=RUNTIME_BUILD / "lib" / "libmpc_runtime.so",
     )
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--seconds", type=float, default=540)
+    parser.add_argument("--seconds", type=float, default=480)
     parser.add_argument("--steps-of", help=argparse.SUPPRESS)
     parser.add_argument("--arrays", help=argparse.SUPPRESS)
+    parser.add_argument("--lines", type=pathlib.Path, help=argparse.SUPPRESS)
     parser.add_argument("--cases", help=argparse.SUPPRESS)
     parser.add_argument("--first", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--stride", type=int, help=argparse.SUPPRESS)
@@ -303,7 +310,8 @@ def run_stage(checks, stage):
 def main():
     options = parse_arguments()
     add_library_folders()
-    checks = Checks(options.library, options.device)
+    lines = options.lines or options.out / report.LINES
+    checks = Checks(options.library, options.device, lines)
     if options.steps_of:
         return run_three_steps(checks, options.steps_of, options.arrays)
     if options.cases:
@@ -316,6 +324,8 @@ def main():
         for stage in STAGES
         if not options.stages or stage.__name__ in options.stages
     ]
+    options.out.mkdir(parents=True, exist_ok=True)
+    report.forget(lines, [stage.__name__ for stage in chosen])
     share = options.seconds / sum(STAGES[stage] for stage in chosen)
     checks.deadline = time.monotonic()
     failed = False

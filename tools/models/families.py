@@ -6,10 +6,10 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import dataclasses
+import importlib
 import typing
 
 import torch
-import torchvision
 from torch import nn
 from torch.nn import functional
 
@@ -372,25 +372,32 @@ def dlrm(batch, tables, rows, *sizes, each):
     )
 
 
+def vision_models():
+    """Imported by those who use it: a machine that times transformers may have
+    PyTorch alone."""
+    return importlib.import_module("torchvision").models
+
+
 def vision(name, batch, size, classes):
-    make = getattr(torchvision.models, name)
     return Family(
-        lambda: make(num_classes=classes), *image(size, classes), batch
+        lambda: getattr(vision_models(), name)(num_classes=classes),
+        *image(size, classes),
+        batch,
     )
 
 
 def narrow_resnet50(batch, size, classes):
     """All 50 layers; those of 3 x 3 have a quarter of the channels. 8 million
     parameters in place of 23."""
-    return Family(
-        lambda: torchvision.models.ResNet(
-            *(torchvision.models.resnet.Bottleneck, [3, 4, 6, 3]),
+    def make():
+        models = vision_models()
+        return models.ResNet(
+            *(models.resnet.Bottleneck, [3, 4, 6, 3]),
             num_classes=classes,
             width_per_group=16,
-        ),
-        *image(size, classes),
-        batch,
-    )
+        )
+
+    return Family(make, *image(size, classes), batch)
 
 
 def narrow_alexnet(batch, size, classes, width):
@@ -398,7 +405,7 @@ def narrow_alexnet(batch, size, classes, width):
     behind its convolutions."""
 
     def make():
-        model = torchvision.models.alexnet(num_classes=classes)
+        model = vision_models().alexnet(num_classes=classes)
         model.classifier[1] = nn.Linear(256 * 6 * 6, width)
         model.classifier[4] = nn.Linear(width, width)
         model.classifier[6] = nn.Linear(width, classes)
@@ -438,6 +445,7 @@ FAMILIES = {
         "small": lambda: gpt2(8, 64, 256, 128, 4, 4, dropout=0.1),
         "full": lambda: gpt2(4, 256, 50257, 768, 12, 12, dropout=0.1),
         "gpu": lambda: gpt2(16, 512, 50257, 768, 12, 12, dropout=0.0),
+        "gpu_long": lambda: gpt2(32, 1024, 50257, 768, 12, 12, dropout=0.0),
     },
     "lenet": {"small": lambda: lenet(32), "full": lambda: lenet(32)},
     "lstm": {
@@ -458,6 +466,8 @@ FAMILIES = {
         "small": lambda: narrow_resnet50(32, 32, 10),
         "full": lambda: vision("resnet50", 16, 224, 1000),
         "gpu": lambda: vision("resnet50", 64, 224, 1000),
+        "gpu_256": lambda: vision("resnet50", 256, 224, 1000),
+        "gpu_1280": lambda: vision("resnet50", 1280, 224, 1000),
     },
     "unet": {
         "tiny": lambda: unet(4, 16, 4, 2),

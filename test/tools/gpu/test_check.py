@@ -17,7 +17,22 @@ import types
 import numpy as np
 import pytest
 
-from mpctest import BUILD, ROOT
+from mpctest import BUILD, DATA, ROOT
+
+
+def write_models(folder):
+    """What export_models.py writes, of a model that is small and has PyTorch's
+    names."""
+    folder.mkdir()
+    shutil.copy(
+        DATA / "families" / "gpt2-dynamo-18.onnx", folder / "gpt2-tiny.onnx"
+    )
+    array = {"shape": [4, 8], "high": 29, "axis": 0}
+    model = {"family": "gpt2", "size": "tiny", "batch": 4}
+    model["loss"] = "softmax_cross_entropy"
+    model["arrays"] = {"ids": array, "target": array}
+    (folder / "models.json").write_text(json.dumps([model]))
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +49,8 @@ def archive(tmp_path_factory):
                 [
                     *(sys.executable, ROOT / "tools" / "gpu" / "pack.py"),
                     *("--output", shared / "pack", "--target", "x86-64-v3"),
-                    *("--parts", "curves,storm"),
+                    *("--models", write_models(shared / "models")),
+                    *("--parts", "timed,curves,storm"),
                 ],
                 check=True,
             )
@@ -79,7 +95,7 @@ def test_results_are_few_files_and_stay_until_they_are_replaced(pack, tmp_path):
     _, second = run_stages(pack, tmp_path, "machine")
     assert second["storm"] == first["storm"]
     files = sorted(p.name for p in tmp_path.rglob("*"))
-    assert files == ["report.json", "report.md"]
+    assert files == ["cases.jsonl", "report.json", "report.md"]
 
 
 def test_what_there_is_no_time_for_is_reported(pack, tmp_path):
@@ -99,6 +115,72 @@ def test_curves_and_storm_pass_on_the_cpu(pack, tmp_path):
     assert [run["skipped"] for run in results["storm"]["runs"]] == [13, 0]
     page = (tmp_path / "report.md").read_text()
     assert "| resnet | 16-mixed |" in page
+
+
+def test_steps_and_kernels_are_timed(pack, tmp_path, monkeypatch):
+    """Each case has its line as soon as it ends. Where there is a GPU of the
+    table, a step is never faster than its roof."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "gpu"))
+    code, results = run_stages(pack, tmp_path, "steps", "kernels", "torch")
+    assert code == 0, results
+    (steps,) = results["steps"]["runs"]
+    assert steps["same_bits"] and 0 < steps["alone_ms"] < 10_000
+    (kernels,) = results["kernels"]["runs"]
+    assert kernels["steps"] == len(kernels["rows"])
+    products = [row for row in kernels["rows"] if row["op"] == "matmul"]
+    # The scores: 32 tokens of 16 numbers, 29 words.
+    assert 2 * 32 * 16 * 29 in [row["operations"] for row in products]
+    assert all(row["bytes"] > 0 and row["us"] > 0 for row in products)
+    lines = (tmp_path / "cases.jsonl").read_text().splitlines()
+    stages = [json.loads(line)["stage"] for line in lines]
+    assert stages[:2] == ["steps", "kernels"]
+    page = (tmp_path / "report.md").read_text()
+    assert "| gpt2-tiny | bf16-mixed |" in page
+    assert "## Kernels of gpt2-tiny" in page
+
+
+def test_a_step_has_a_roof(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "gpu"))
+    roof = importlib.import_module("roof")
+    gpu = roof.find_gpu("NVIDIA H100 80GB HBM3")
+    assert roof.find_gpu("Another") is None
+    buffers = [
+        {"shape": [8192, 4096], "type": "bf16"},
+        {"shape": [4096, 4096], "type": "bf16"},
+        {"shape": [8192, 4096], "type": "f32"},
+        {"shape": [7], "type": "i1"},
+    ]
+    product = {"op": "matmul", "a": 0, "b": 1, "c": 2, "batch": 1}
+    product |= {"m": 8192, "n": 4096, "k": 4096}
+    product |= {"stride_a": 0, "stride_b": 0, "stride_c": 0}
+    moved, operations, kind = roof.work_of(product, buffers)
+    assert moved == 2 * 8192 * 4096 + 2 * 4096**2 + 4 * 8192 * 4096
+    assert (operations, kind) == (2 * 8192 * 4096**2, "low")
+    assert roof.seconds_at_least(product, buffers, gpu) == operations / gpu.low
+    copy = {"op": "copy", "src": 2, "dst": 2}
+    loop = {"op": "for", "count": 3, "steps": [copy, product]}
+    assert roof.work_of(loop, buffers) == (
+        3 * (moved + 8 * 8192 * 4096),
+        3 * operations,
+        "low",
+    )
+    launch = {"op": "launch", "args": [2, 3]}
+    assert roof.seconds_at_least(launch, buffers, gpu) == (
+        (4 * 8192 * 4096 + 7) / gpu.bytes
+    )
+
+
+def test_a_line_that_was_cut_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "gpu"))
+    report = importlib.import_module("report")
+    path = tmp_path / report.LINES
+    report.append(path, "steps", {"model": "a"})
+    report.append(path, "torch", {"model": "a"})
+    with open(path, "a", encoding="ascii") as file:
+        file.write('{"stage": "torch", "mod')
+    assert report.read(path, "torch") == [{"stage": "torch", "model": "a"}]
+    report.forget(path, ["steps"])
+    assert [line["stage"] for line in report.read_lines(path)] == ["torch"]
 
 
 def test_a_wrong_loss_and_a_missed_skip_are_found(pack, tmp_path):
@@ -202,6 +284,7 @@ def test_a_case_that_ends_its_process_ends_no_other(tmp_path, monkeypatch):
         program=program,
         library="",
         device="",
+        lines="",
         manifest={"ops": [{}] * 6},
         seconds_left=lambda: 60,
     )
