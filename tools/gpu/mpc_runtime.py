@@ -141,6 +141,20 @@ class Runtime:
         return Session(self, path, device, threads)
 
 
+    def plan(self, path):
+        """The plan of an artifact."""
+        artifact = ctypes.c_void_p()
+        self.call("artifact_open", str(path).encode(), ctypes.byref(artifact))
+        plan = self.plan_of(artifact)
+        self.library.mpc_artifact_close(artifact)
+        return plan
+
+    def plan_of(self, artifact):
+        size = ctypes.c_size_t()
+        text = self.library.mpc_artifact_plan(artifact, ctypes.byref(size))
+        return json.loads(ctypes.string_at(text, size.value))
+
+
 class Session:
     """An artifact with its state on a device."""
 
@@ -150,11 +164,7 @@ class Session:
         runtime.call(
             "artifact_open", str(path).encode(), ctypes.byref(self.artifact)
         )
-        size = ctypes.c_size_t()
-        plan = runtime.library.mpc_artifact_plan(
-            self.artifact, ctypes.byref(size)
-        )
-        self.plan = json.loads(ctypes.string_at(plan, size.value))
+        self.plan = runtime.plan_of(self.artifact)
         options = _SessionOptions(
             ctypes.sizeof(_SessionOptions), device.encode(), threads
         )

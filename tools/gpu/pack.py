@@ -327,9 +327,8 @@ def add_sources(pack):
     for header in map(pathlib.Path, HEADERS):
         copy = shutil.copytree if header.is_dir() else shutil.copy
         copy(header, include / header.name)
-    scripts = "mpc_runtime steps gpu_cases processes stages torch_steps report roof"
-    for name in scripts.split():
-        shutil.copy(HERE / f"{name}.py", pack.folder)
+    for script in sorted(HERE.glob("*.py")):
+        shutil.copy(script, pack.folder)
     for name in ("families", "export"):
         shutil.copy(ROOT / "tools" / "models" / f"{name}.py", pack.folder)
 

@@ -100,6 +100,8 @@ def markdown(header, results):
         yield from compare(
             results["steps"]["runs"], results.get("torch", {}).get("runs", [])
         )
+    if results.get("choices", {}).get("runs"):
+        yield from list_choices(results["choices"]["runs"])
     for run in results.get("kernels", {}).get("runs", []):
         if "rows" in run:
             yield from list_kernels(run)
@@ -124,6 +126,34 @@ def compare(runs, torch):
                 best_ratio(run, [times.get((run["model"], way)) for way in ways]),
             ]
             for run in runs
+        ],
+    )
+
+
+# The products that gain most by another proposal than the first.
+MOST_PRODUCTS = 15
+
+
+def list_choices(runs):
+    rows = []
+    for run in runs:
+        times = [time for time in run.get("proposals_us", []) if time]
+        if times:
+            rows.append((times[0] - min(times), run, times))
+    rows.sort(key=lambda row: -row[0])
+    yield "## Proposals of cuBLASLt"
+    yield ""
+    yield from table(
+        ["model", "product", "types", "first, us", "fastest", "which"],
+        [
+            [
+                run["model"],
+                "x".join(str(run[name]) for name in ("batch", "m", "n", "k")),
+                " ".join(run[name] for name in "abc"),
+                *(number(times[0]), number(min(times))),
+                times.index(min(times)),
+            ]
+            for _, run, times in rows[:MOST_PRODUCTS]
         ],
     )
 

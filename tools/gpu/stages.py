@@ -14,6 +14,8 @@ is 1 where any failed.
               alone, memory, the same bits twice
     kernels   the time of each step of their plans, beside what the GPU's memory
               and Tensor Cores allow
+    choices   the time of all that cuBLASLt proposes for their products, and of
+              the epilogues that training wants
     torch     the same models in PyTorch at its best
     ops       every operator against float64, within derived bounds
     families  small models of 25 kinds, in every precision, lose what they
@@ -225,6 +227,20 @@ def kernels(checks):
     return run_named(checks, "kernels", ("model", "precision"))
 
 
+def choices(checks):
+    """A process for each model: a fault ends no other."""
+    logs = {}
+    for entry in checks.manifest["timed"]:
+        code, text = checks.output_of(
+            *(sys.executable, HERE / "choices.py", checks.lines, entry["model"]),
+            *(HERE / entry["artifact"], checks.library),
+        )
+        if code != 0:
+            logs[entry["model"]] = f"exit code {code}: {text[-500:]}"
+    runs = report.read(checks.lines, "choices")
+    return {"ok": bool(runs) and not logs, "runs": runs, "logs": logs}
+
+
 # What compiles longest decides most, and so comes first.
 HOW = ("compiled", "graphs", "eager")
 
@@ -263,7 +279,8 @@ STAGES = {
     build: 40,
     steps: 50,
     kernels: 40,
-    torch: 150,
+    choices: 20,
+    torch: 130,
     ops: 60,
     families: 40,
     curves: 50,

@@ -17,7 +17,7 @@ import types
 import numpy as np
 import pytest
 
-from mpctest import BUILD, DATA, ROOT
+from mpctest import BUILD, DATA, ROOT, mpc_ok
 
 
 def write_models(folder):
@@ -137,6 +137,35 @@ def test_steps_and_kernels_are_timed(pack, tmp_path, monkeypatch):
     page = (tmp_path / "report.md").read_text()
     assert "| gpt2-tiny | bf16-mixed |" in page
     assert "## Kernels of gpt2-tiny" in page
+
+
+def test_choices_are_timed_on_the_emulated_gpu(tmp_path):
+    """The emulated library proposes one algorithm and has few epilogues."""
+    artifact, lines = tmp_path / "gpt2.mpc", tmp_path / "cases.jsonl"
+    mpc_ok(
+        *("compile", DATA / "families" / "gpt2-dynamo-18.onnx", "-o", artifact),
+        *("--loss", "softmax_cross_entropy", "--batch-size", "4"),
+        *("--precision", "bf16-mixed", "--target", "sm_90"),
+    )
+    environment = {
+        **os.environ,
+        "MPC_CUDA_LIBRARY_PATH": str(BUILD / "test" / "emulator"),
+        "MPC_EMULATOR_DEVICE": "sm_90",
+    }
+    subprocess.run(
+        [
+            *(sys.executable, ROOT / "tools" / "gpu" / "choices.py", lines),
+            *("gpt2", artifact, BUILD / "lib" / "libmpc_runtime.so"),
+        ],
+        check=True,
+        env=environment,
+    )
+    runs = [json.loads(line) for line in lines.read_text().splitlines()]
+    scores = [run for run in runs if (run["m"], run["n"]) == (32, 29)]
+    assert scores and len({tuple(run[k] for k in "mnk") for run in runs}) > 5
+    for run in runs:
+        assert len(run["proposals_us"]) == 1 and run["proposals_us"][0] > 0
+        assert run["gelu_aux_bias_us"] == "status 15"
 
 
 def test_a_step_has_a_roof(monkeypatch):
