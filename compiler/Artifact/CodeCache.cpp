@@ -92,10 +92,14 @@ std::string CodeCache::getPath(llvm::StringRef key) const {
 // Entries
 //===----------------------------------------------------------------------===//
 
-// An entry is the code and, in eight bytes, its digest.
-static std::string getSeal(llvm::StringRef code) {
+// An entry is the code and, in eight bytes, the digest of its key and of it:
+// under another entry's name, as of a careless copy, it is no entry.
+static std::string getSeal(llvm::StringRef key, llvm::StringRef code) {
+  std::string sealed = llvm::utostr(key.size()) + "\n";
+  sealed += key;
+  sealed += code;
   std::string seal(sizeof(uint64_t), '\0');
-  llvm::support::endian::write64le(seal.data(), llvm::xxh3_64bits(code));
+  llvm::support::endian::write64le(seal.data(), llvm::xxh3_64bits(sealed));
   return seal;
 }
 
@@ -106,7 +110,7 @@ std::optional<std::string> CodeCache::lookup(llvm::StringRef key) const {
   if (!file || (*file)->getBufferSize() < sizeof(uint64_t))
     return std::nullopt;
   llvm::StringRef code = (*file)->getBuffer().drop_back(sizeof(uint64_t));
-  if (getSeal(code) != (*file)->getBuffer().take_back(sizeof(uint64_t)))
+  if (getSeal(key, code) != (*file)->getBuffer().take_back(sizeof(uint64_t)))
     return std::nullopt;
   return code.str();
 }
@@ -114,7 +118,7 @@ std::optional<std::string> CodeCache::lookup(llvm::StringRef key) const {
 void CodeCache::store(llvm::StringRef key, llvm::StringRef code) const {
   llvm::consumeError(
       writeFileAtomically(getPath(key), [&](llvm::raw_ostream &out) {
-        out << code << getSeal(code);
+        out << code << getSeal(key, code);
         return llvm::Error::success();
       }));
 }

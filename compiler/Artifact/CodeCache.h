@@ -17,7 +17,8 @@ namespace mpc {
 
 /// A folder with one file per entry. Any number of processes may look up, store
 /// and prune at the same time: an entry appears whole, under the digest of its
-/// key, and one that was damaged is as good as none. Copies share the folder.
+/// key, and one that was damaged, or is another key's, is as good as none.
+/// Copies share the folder.
 class CodeCache {
 public:
   /// The folder that `name` stands for: `none` and an empty name for no folder,

@@ -80,6 +80,22 @@ TEST_F(Cache, TakesADamagedEntryForNone) {
   EXPECT_EQ(cache.lookup("kernel"), "code");
 }
 
+TEST_F(Cache, TakesAnEntryOfAnotherKeyForNone) {
+  CodeCache cache = open();
+  cache.store("first", "code of one");
+  cache.store("second", "code of two");
+  std::vector<std::string> files = listFiles();
+  ASSERT_EQ(files.size(), 2u);
+  const std::string third = (folder + "/third").str();
+  ASSERT_FALSE(fs::rename(files[0], third));
+  ASSERT_FALSE(fs::rename(files[1], files[0]));
+  ASSERT_FALSE(fs::rename(third, files[1]));
+  EXPECT_EQ(cache.lookup("first"), std::nullopt);
+  EXPECT_EQ(cache.lookup("second"), std::nullopt);
+  cache.store("first", "code of one");
+  EXPECT_EQ(cache.lookup("first"), "code of one");
+}
+
 TEST_F(Cache, RefusesAFolderThatOthersMayWriteTo) {
   ASSERT_FALSE(fs::setPermissions(folder, fs::all_all));
   auto cache = CodeCache::open(folder);
