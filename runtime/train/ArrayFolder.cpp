@@ -2,6 +2,7 @@
 #include "runtime/train/ArrayFolder.h"
 
 #include "runtime/train/ArrayFile.h"
+#include "runtime/train/FileSystem.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,17 +14,15 @@ namespace mpc::runtime::train {
 namespace fs = std::filesystem;
 
 /// What is in a folder, by name and without what is hidden: folders, or files.
-static std::vector<std::string> list(const fs::path &folder, bool folders,
-                                     std::error_code &error) {
+static StatusOr<std::vector<std::string>> list(const fs::path &folder,
+                                               bool folders) {
+  StatusOr<std::vector<FolderEntry>> entries = listFolder(folder.string());
+  if (!entries.ok())
+    return entries.status();
   std::vector<std::string> names;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    std::error_code ignored;
-    std::string name = it->path().filename().string();
-    if (name[0] != '.' && it->is_directory(ignored) == folders)
-      names.push_back(std::move(name));
-  }
-  std::sort(names.begin(), names.end());
+  for (FolderEntry &entry : *entries)
+    if (entry.name[0] != '.' && entry.isFolder == folders)
+      names.push_back(std::move(entry.name));
   return names;
 }
 
@@ -31,14 +30,17 @@ static bool isNpy(const std::string &name) {
   return fs::path(name).extension() == ".npy";
 }
 
-bool isArrayFolder(const std::string &path) {
-  std::error_code error;
+StatusOr<bool> isArrayFolder(const std::string &path) {
   fs::path folder = path;
-  if (const auto classes = list(folder, /*folders=*/true, error);
-      !classes.empty())
-    folder /= classes.front();
-  const auto files = list(folder, /*folders=*/false, error);
-  return !files.empty() && isNpy(files.front());
+  const auto classes = list(folder, /*folders=*/true);
+  if (!classes.ok())
+    return classes.status();
+  if (!classes->empty())
+    folder /= classes->front();
+  const auto files = list(folder, /*folders=*/false);
+  if (!files.ok())
+    return files.status();
+  return !files->empty() && isNpy(files->front());
 }
 
 namespace {
@@ -82,31 +84,31 @@ static StatusOr<Samples> readSamples(const fs::path &root,
                                      const std::vector<std::string> &classes) {
   Samples samples;
   // Beside folders of labels, a sample has none.
-  std::error_code ignored;
-  if (!classes.empty())
-    for (const std::string &file : list(root, /*folders=*/false, ignored))
+  if (!classes.empty()) {
+    const auto beside = list(root, /*folders=*/false);
+    if (!beside.ok())
+      return beside.status();
+    for (const std::string &file : *beside)
       if (isNpy(file))
         return invalid((root / file).string(),
                        "is in no label's folder; move it into one, or away");
+  }
   // Without folders, all samples are here.
   const size_t folders = std::max(classes.size(), size_t(1));
   for (size_t i = 0; i < folders; ++i) {
     const fs::path folder = classes.empty() ? root : root / classes[i];
-    std::error_code error;
-    const auto files = list(folder, /*folders=*/false, error);
-    if (error)
-      return Status(StatusCode::IO,
-                    folder.string() + ": cannot be listed: " + error.message());
+    const auto files = list(folder, /*folders=*/false);
+    const auto inner = list(folder, /*folders=*/true);
+    if (!files.ok() || !inner.ok())
+      return files.ok() ? inner.status() : files.status();
     // Samples that would be passed over are none that somebody expects to be.
-    if (!classes.empty())
-      if (const auto inner = list(folder, /*folders=*/true, error);
-          !inner.empty())
-        return invalid((folder / inner.front()).string(),
-                       "is a folder within that of a label; move its samples "
-                       "up into the label's");
-    if (files.empty())
+    if (!classes.empty() && !inner->empty())
+      return invalid((folder / inner->front()).string(),
+                     "is a folder within that of a label; move its samples "
+                     "up into the label's");
+    if (files->empty())
       return invalid(folder.string(), "a label without .npy files");
-    for (const std::string &file : files)
+    for (const std::string &file : *files)
       if (Status status = samples.add((folder / file).string(), int64_t(i));
           !status.ok())
         return status;
@@ -142,12 +144,11 @@ std::string describeLabels(const std::vector<std::string> &classes) {
 StatusOr<std::vector<Array>> readArrayFolder(const std::string &path,
                                              const std::string &name,
                                              const std::string &labels) {
-  std::error_code error;
   // Subfolders are classes, in the order of their names.
-  const std::vector<std::string> classes = list(path, /*folders=*/true, error);
-  if (error)
-    return Status(StatusCode::IO,
-                  path + ": cannot be listed: " + error.message());
+  auto listed = list(path, /*folders=*/true);
+  if (!listed.ok())
+    return listed.status();
+  const std::vector<std::string> &classes = *listed;
   try {
     // All samples in one block of memory, which the arrays keep.
     StatusOr<Samples> read = readSamples(path, classes);

@@ -15,7 +15,7 @@ namespace mpc::runtime::train {
 
 /// Whether the first file in `path`, or in the folders there, by name, is a
 /// .npy file.
-bool isArrayFolder(const std::string &path);
+StatusOr<bool> isArrayFolder(const std::string &path);
 
 /// Gives samples [N,...] the axes of 1 that an input has, or has not, where
 /// they are alike otherwise: spectrograms [N,40,60] are images [N,1,40,60].

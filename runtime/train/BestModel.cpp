@@ -64,14 +64,19 @@ Status BestModel::find(MonitorState &state, int64_t step,
   if (checkpoints)
     found = checkCheckpointPath(checkpoints->pathOf(state.bestStep));
   // A run may have died between saying what is the best and marking it.
-  if (found.ok())
-    return checkpoints->best() == state.bestStep
+  if (found.ok()) {
+    StatusOr<std::optional<int64_t>> marked = checkpoints->best();
+    if (!marked.ok())
+      return marked.status();
+    return *marked == state.bestStep
                ? Status()
                : checkpoints->markBest(state.bestStep, step, kept);
-  if (!resumed.empty())
+  }
+  if (found.getCode() == StatusCode::Checkpoint && !resumed.empty())
     found = read(siblingOf(resumed, state.bestStep), identity);
-  if (found.ok())
-    return Status();
+  // The best is given up where it is gone, not where nobody can tell.
+  if (found.getCode() != StatusCode::Checkpoint)
+    return found;
   note("the best weights so far, those of step " +
        std::to_string(state.bestStep) + ", are gone (" + found.message() +
        "); the best is looked for anew from here");

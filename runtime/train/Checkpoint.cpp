@@ -74,18 +74,22 @@ Status CheckpointStore::write(Trainee &model, const Progress &progress,
 
   const std::string path = pathOf(progress.step);
   const std::string unfinished = path + std::string(kUnfinished);
-  std::error_code error;
   // Nothing is written where a link leads to.
-  Status status;
-  if (fs::is_symlink(fs::symlink_status(unfinished, error)))
+  StatusOr<FileKind> kind = kindOfLink(unfinished);
+  Status status = kind.status();
+  if (status.ok() && *kind == FileKind::Link)
     status = removeDirectory(unfinished);
   if (status.ok())
     status = makeDirectories(unfinished);
   if (status.ok())
     status = writeCheckpointFiles(unfinished, **image);
   // Of the same name there can only be one that was found damaged on resume.
-  if (status.ok() && fs::exists(fs::symlink_status(path, error)))
-    status = removeDirectory(path);
+  if (status.ok()) {
+    kind = kindOfLink(path);
+    status = !kind.ok()                ? kind.status()
+             : *kind != FileKind::None ? removeDirectory(path)
+                                       : Status();
+  }
   if (status.ok())
     status = renamePath(unfinished, path);
   if (status.ok())
@@ -124,21 +128,24 @@ bool CheckpointStore::makeRoom(int64_t newest, int64_t keep) const {
     return false;
   steps->erase(std::lower_bound(steps->begin(), steps->end(), newest),
                steps->end());
-  const std::vector<int64_t> spare = spareOf(*steps, keep - 1);
-  if (spare.empty() || spare.front() == steps->back())
+  StatusOr<std::vector<int64_t>> spare = spareOf(*steps, keep - 1);
+  if (!spare.ok() || spare->empty() || spare->front() == steps->back())
     return false;
   const bool spared = readCheckpointFiles(pathOf(steps->back())).ok();
-  return spared && remove(spare.front()).ok();
+  return spared && remove(spare->front()).ok();
 }
 
 /// Of `steps`, in order, those that are not among the newest `keep` and not the
 /// best.
-std::vector<int64_t> CheckpointStore::spareOf(std::vector<int64_t> steps,
-                                              int64_t keep) const {
+StatusOr<std::vector<int64_t>>
+CheckpointStore::spareOf(std::vector<int64_t> steps, int64_t keep) const {
   const int64_t kept = std::min(keep, int64_t(steps.size()));
   steps.resize(steps.size() - size_t(std::max<int64_t>(0, kept)));
-  if (const std::optional<int64_t> marked = best())
-    steps.erase(std::remove(steps.begin(), steps.end(), *marked), steps.end());
+  StatusOr<std::optional<int64_t>> marked = best();
+  if (!marked.ok())
+    return marked.status();
+  if (*marked)
+    steps.erase(std::remove(steps.begin(), steps.end(), **marked), steps.end());
   return steps;
 }
 
@@ -149,7 +156,11 @@ Status CheckpointStore::prune(int64_t newest, int64_t keep) const {
   // Later ones are damaged leftovers of an earlier run: they do not count.
   steps->erase(std::upper_bound(steps->begin(), steps->end(), newest),
                steps->end());
-  for (int64_t step : spareOf(*steps, std::max<int64_t>(1, keep)))
+  StatusOr<std::vector<int64_t>> spare =
+      spareOf(*steps, std::max<int64_t>(1, keep));
+  if (!spare.ok())
+    return spare.status();
+  for (int64_t step : *spare)
     if (Status status = remove(step); !status.ok())
       return status;
   return Status();
@@ -190,15 +201,13 @@ static std::optional<int64_t> parseStep(std::string_view name) {
 /// The names of the directories in `directory`.
 static StatusOr<std::vector<std::string>>
 directoriesIn(const std::string &directory) {
+  StatusOr<std::vector<FolderEntry>> entries = listFolder(directory);
+  if (!entries.ok())
+    return entries.status();
   std::vector<std::string> names;
-  std::error_code error;
-  fs::directory_iterator it(directory, error), end;
-  for (; !error && it != end; it.increment(error))
-    if (it->symlink_status().type() == fs::file_type::directory)
-      names.push_back(it->path().filename().string());
-  if (error)
-    return Status(StatusCode::IO,
-                  directory + ": cannot list: " + error.message());
+  for (const FolderEntry &entry : *entries)
+    if (entry.isFolder && !entry.isLink)
+      names.push_back(entry.name);
   return names;
 }
 
@@ -225,10 +234,11 @@ std::string CheckpointStore::pathOf(int64_t step) const {
 }
 
 /// Whoever wrote the link, only the name of a checkpoint counts.
-std::optional<int64_t> CheckpointStore::best() const {
-  std::error_code error;
-  const fs::path target = fs::read_symlink(directory + kBest, error);
-  return error ? std::nullopt : parseStep(target.string());
+StatusOr<std::optional<int64_t>> CheckpointStore::best() const {
+  StatusOr<std::optional<std::string>> target = readLink(directory + kBest);
+  if (!target.ok())
+    return target.status();
+  return *target ? parseStep(**target) : std::optional<int64_t>();
 }
 
 std::string siblingOf(const std::string &path, int64_t step) {
@@ -446,26 +456,35 @@ static Status apply(const CheckpointContents &contents, Trainee &model) {
 }
 
 Status checkCheckpointPath(const std::string &path) {
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored))
+  StatusOr<FileKind> kind = kindOf(path);
+  if (!kind.ok())
+    return kind.status();
+  if (*kind != FileKind::Directory)
     return Status(StatusCode::Checkpoint,
                   path +
-                      ": missing or unreadable: expected the folder of a "
+                      ": missing, or no folder: expected the folder of a "
                       "checkpoint, such as " +
                       (fs::path(path) / "step-100").string());
-  for (const char *name : {"train.json", "state.safetensors"})
-    if (!fs::exists(fs::path(path) / name, ignored))
+  for (const char *name : {"train.json", "state.safetensors"}) {
+    kind = kindOf((fs::path(path) / name).string());
+    if (!kind.ok())
+      return kind.status();
+    if (*kind == FileKind::None)
       return Status(StatusCode::Checkpoint,
                     path + ": no checkpoint: " + name +
-                        " is missing or unreadable; name one of its "
-                        "folders step-N");
+                        " is missing; name one of its folders step-N");
+  }
   return Status();
 }
 
 StatusOr<std::string> findCheckpoint(const std::string &path) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored) &&
-      !fs::exists(fs::path(path) / "train.json", ignored)) {
+  StatusOr<FileKind> folder = kindOf(path);
+  if (!folder.ok())
+    return folder.status();
+  StatusOr<FileKind> file = kindOf((fs::path(path) / "train.json").string());
+  if (!file.ok())
+    return file.status();
+  if (*folder == FileKind::Directory && *file == FileKind::None) {
     StatusOr<std::vector<int64_t>> steps = listCheckpoints(path);
     if (!steps.ok())
       return steps.status();
@@ -514,6 +533,8 @@ CheckpointStore::restoreNewest(Trainee &model, const RunIdentity &identity,
   for (auto step = steps->rbegin(); step != steps->rend(); ++step) {
     // Whole, and of these parameters; then it is restored.
     StatusOr<CheckpointContents> contents = readCheckpointFiles(pathOf(*step));
+    if (contents.status().getCode() == StatusCode::IO)
+      return contents.status();
     if (!contents.ok()) {
       last = contents.status();
       note(last.message() + "; trying the checkpoint before it");

@@ -87,10 +87,11 @@ public:
   /// longer keeps.
   Status markBest(int64_t step, int64_t newest, int64_t keep) const;
   /// The step of the best; nothing where none is marked.
-  std::optional<int64_t> best() const;
+  StatusOr<std::optional<int64_t>> best() const;
 
   /// Restores the newest complete checkpoint and says where it stood; nothing
-  /// where there is none. A damaged one is noted and the one before taken.
+  /// where there is none. A damaged one is noted and the one before taken, but
+  /// not in place of one that the system fails to read: IO.
   /// StatusCode::Checkpoint where all are damaged, or where the newest whole
   /// one is of another run.
   StatusOr<std::optional<Progress>> restoreNewest(Trainee &model,
@@ -108,7 +109,8 @@ private:
                const RunIdentity &identity) const;
   Status remove(int64_t step) const;
   bool makeRoom(int64_t newest, int64_t keep) const;
-  std::vector<int64_t> spareOf(std::vector<int64_t> steps, int64_t keep) const;
+  StatusOr<std::vector<int64_t>> spareOf(std::vector<int64_t> steps,
+                                         int64_t keep) const;
   Status prune(int64_t newest, int64_t keep) const;
 
   std::string directory;
@@ -116,8 +118,9 @@ private:
   std::set<std::string> nonFinite;
 };
 
-/// Checkpoint unless `path` is a folder with the files of a checkpoint. Reads
-/// nothing of them: for finding a wrong path before anything else is done.
+/// Checkpoint unless `path` is a folder with the files of a checkpoint, and IO
+/// where that cannot be told. Reads nothing of them: for finding a wrong path
+/// before anything else is done.
 Status checkCheckpointPath(const std::string &path);
 
 /// The steps of the complete checkpoints in a run's folder, in order; no lock

@@ -140,13 +140,27 @@ Status writeCheckpointFiles(const std::string &directory,
 // Reading
 //===----------------------------------------------------------------------===//
 
+/// What is no file is damage. A file that the system fails to read is none: it
+/// may be whole, and readable again in a minute.
+static StatusOr<std::shared_ptr<const MappedFile>>
+openFile(const std::string &path) {
+  StatusOr<FileKind> kind = kindOf(path);
+  if (!kind.ok())
+    return kind.status();
+  if (*kind == FileKind::None)
+    return damaged(path, "missing");
+  if (*kind != FileKind::Regular)
+    return damaged(path, "not a regular file");
+  return MappedFile::open(path);
+}
+
 /// The sealed document, with every field that is read later present and of the
 /// right kind.
 static StatusOr<json> openTrainFile(const std::string &path) {
   // It must be of a size that this program can have written,
-  StatusOr<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
+  StatusOr<std::shared_ptr<const MappedFile>> file = openFile(path);
   if (!file.ok())
-    return damaged(path, "missing or unreadable: " + file.status().message());
+    return file.status();
   if ((*file)->size() > kLargestTrainFile)
     return damaged(path, "far larger than any that was written");
   json document = parseBoundedJSON((*file)->text());
@@ -307,11 +321,9 @@ StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory) {
     return read.status();
   CheckpointContents contents = std::move(*read);
 
-  StatusOr<std::shared_ptr<const MappedFile>> file =
-      MappedFile::open(statePath);
+  StatusOr<std::shared_ptr<const MappedFile>> file = openFile(statePath);
   if (!file.ok())
-    return damaged(statePath,
-                   "missing or unreadable: " + file.status().message());
+    return file.status();
   const MappedFile &state = **file;
   // Damage is told by tensor where it can be, else of the file.
   StatusOr<std::vector<Array>> arrays =

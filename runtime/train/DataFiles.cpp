@@ -5,6 +5,7 @@
 #include "runtime/train/ArrayFolder.h"
 #include "runtime/train/CSV.h"
 #include "runtime/train/Dataset.h"
+#include "runtime/train/FileSystem.h"
 #include "runtime/train/ImageFolder.h"
 #include "runtime/train/MappedFile.h"
 
@@ -28,40 +29,54 @@ struct Argument {
 
 /// The name and the path of "NAME=FILE", unless that is itself a file. `mpc run
 /// --input` has an @ before FILE.
-static Argument parseArgument(const std::string &argument) {
+static StatusOr<Argument> parseArgument(const std::string &argument) {
   const size_t equals = argument.find('=');
-  std::error_code ignored;
-  if (equals == std::string::npos || std::filesystem::exists(argument, ignored))
-    return {"", argument};
+  StatusOr<bool> isWhole =
+      equals == std::string::npos ? true : exists(argument);
+  if (!isWhole.ok())
+    return isWhole.status();
+  if (*isWhole)
+    return Argument{"", argument};
   std::string path = argument.substr(equals + 1);
-  if (path.size() > 1 && path[0] == '@' &&
-      !std::filesystem::exists(path, ignored))
-    path.erase(0, 1);
-  return {argument.substr(0, equals), path};
+  if (path.size() > 1 && path[0] == '@') {
+    StatusOr<bool> isName = exists(path);
+    if (!isName.ok())
+      return isName.status();
+    path.erase(0, *isName ? 0 : 1);
+  }
+  return Argument{argument.substr(0, equals), path};
 }
 
-static bool isPattern(const std::string &path) {
-  std::error_code ignored;
-  return path.find_first_of("*?[") != std::string::npos &&
-         !std::filesystem::exists(path, ignored);
+static StatusOr<bool> isPattern(const std::string &path) {
+  if (path.find_first_of("*?[") == std::string::npos)
+    return false;
+  StatusOr<bool> isName = exists(path);
+  return isName.ok() ? StatusOr<bool>(!*isName) : isName;
 }
 
 StatusOr<std::vector<std::string>>
 expandPatterns(const std::vector<std::string> &arguments) {
   std::vector<std::string> files;
   for (const std::string &argument : arguments) {
-    const auto [name, path] = parseArgument(argument);
-    if (!isPattern(path)) {
+    StatusOr<Argument> parsed = parseArgument(argument);
+    if (!parsed.ok())
+      return parsed.status();
+    const auto &[name, path] = *parsed;
+    StatusOr<bool> matches = isPattern(path);
+    if (!matches.ok())
+      return matches.status();
+    if (!*matches) {
       files.push_back(argument);
       continue;
     }
     // All files that fit, under the name in front of the pattern.
     glob_t found;
-    const int failed = glob(path.c_str(), 0, nullptr, &found);
+    const int failed = glob(path.c_str(), GLOB_ERR, nullptr, &found);
     for (size_t i = 0; !failed && i < found.gl_pathc; ++i)
       files.push_back((name.empty() ? "" : name + "=") + found.gl_pathv[i]);
-    if (!failed)
-      globfree(&found);
+    globfree(&found);
+    if (failed == GLOB_ABORTED)
+      return Status(StatusCode::IO, path + ": a folder cannot be read");
     if (failed)
       return Status(StatusCode::IO, path + ": no file has such a name");
   }
@@ -73,7 +88,10 @@ Status Dataset::checkFiles(const std::vector<std::string> &files) {
   if (!expanded.ok())
     return expanded.status();
   for (const std::string &argument : *expanded) {
-    const auto [name, path] = parseArgument(argument);
+    StatusOr<Argument> parsed = parseArgument(argument);
+    if (!parsed.ok())
+      return parsed.status();
+    const std::string &path = parsed->path;
     if (access(path.c_str(), R_OK) != 0)
       return Status(StatusCode::IO,
                     path + ": cannot open: " + std::strerror(errno));
@@ -143,17 +161,15 @@ readCSV(const std::string &path, const std::vector<std::string> &groups) {
 
 /// A folder of the folders images/ and masks/ and no others, rather than of two
 /// labels that are called so.
-static bool hasMasks(const std::filesystem::path &folder) {
-  std::error_code error;
-  size_t folders = 0;
-  for (std::filesystem::directory_iterator it(folder, error), end;
-       !error && it != end; it.increment(error)) {
-    std::error_code ignored;
-    folders += it->is_directory(ignored);
-  }
-  return folders == 2 &&
-         std::filesystem::is_directory(folder / "images", error) &&
-         std::filesystem::is_directory(folder / "masks", error);
+static StatusOr<bool> hasMasks(const std::string &folder) {
+  StatusOr<std::vector<FolderEntry>> entries = listFolder(folder);
+  if (!entries.ok())
+    return entries.status();
+  std::vector<std::string> folders;
+  for (const FolderEntry &entry : *entries)
+    if (entry.isFolder)
+      folders.push_back(entry.name);
+  return folders == std::vector<std::string>{"images", "masks"};
 }
 
 static StatusOr<std::vector<Array>> readImageFolder(const Argument &argument,
@@ -166,7 +182,10 @@ static StatusOr<std::vector<Array>> readImageFolder(const Argument &argument,
   };
   if (argument.name == labels)
     return read(argument.path, labels);
-  if (hasMasks(argument.path)) {
+  StatusOr<bool> isPair = hasMasks(argument.path);
+  if (!isPair.ok())
+    return isPair.status();
+  if (*isPair) {
     const std::filesystem::path root = argument.path;
     auto arrays = read((root / "images").string(), argument.name);
     auto masks = read((root / "masks").string(), labels);
@@ -185,13 +204,18 @@ static StatusOr<std::vector<Array>> readImageFolder(const Argument &argument,
 
 static StatusOr<std::vector<Array>> readFile(const Argument &argument,
                                              const DataFileOptions &options) {
-  std::error_code ignored;
   // A folder of samples or images, a table, or arrays.
-  if (std::filesystem::is_directory(argument.path, ignored))
-    return isArrayFolder(argument.path)
-               ? readArrayFolder(argument.path, argument.name,
-                                 options.targetArray)
-               : readImageFolder(argument, options.targetArray);
+  StatusOr<FileKind> kind = kindOf(argument.path);
+  if (!kind.ok())
+    return kind.status();
+  if (*kind == FileKind::Directory) {
+    StatusOr<bool> hasArrays = isArrayFolder(argument.path);
+    if (!hasArrays.ok())
+      return hasArrays.status();
+    return *hasArrays ? readArrayFolder(argument.path, argument.name,
+                                        options.targetArray)
+                      : readImageFolder(argument, options.targetArray);
+  }
   StatusOr<std::vector<Array>> arrays =
       isCSV(argument.path) ? readCSV(argument.path, options.csvColumns)
                            : readArrays(argument.path);
@@ -229,8 +253,10 @@ readDataFiles(const std::vector<std::string> &files,
     return expanded.status();
   std::vector<Array> all;
   for (const std::string &file : *expanded) {
-    StatusOr<std::vector<Array>> arrays =
-        readFile(parseArgument(file), options);
+    StatusOr<Argument> argument = parseArgument(file);
+    if (!argument.ok())
+      return argument.status();
+    StatusOr<std::vector<Array>> arrays = readFile(*argument, options);
     if (!arrays.ok())
       return arrays.status();
     std::move(arrays->begin(), arrays->end(), std::back_inserter(all));

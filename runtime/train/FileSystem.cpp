@@ -3,7 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/FileSystem.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -36,6 +38,112 @@ Status failure(const std::string &path, const char *what) {
   return Status(StatusCode::IO,
                 path + ": " + what + ": " + std::strerror(errno));
 }
+
+//===----------------------------------------------------------------------===//
+// Looking
+//===----------------------------------------------------------------------===//
+
+/// A name that is too long is no file's.
+static bool isGone(int error) {
+  return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG;
+}
+
+static FileKind kindOf(const struct stat &info) {
+  return S_ISREG(info.st_mode)   ? FileKind::Regular
+         : S_ISDIR(info.st_mode) ? FileKind::Directory
+         : S_ISLNK(info.st_mode) ? FileKind::Link
+                                 : FileKind::Other;
+}
+
+static StatusOr<FileKind> kindOf(const std::string &path, int failed,
+                                 const struct stat &info) {
+  if (failed == 0)
+    return kindOf(info);
+  return isGone(errno) ? StatusOr<FileKind>(FileKind::None)
+                       : failure(path, "cannot tell what is there");
+}
+
+StatusOr<FileKind> kindOf(const std::string &path) {
+  struct stat info = {};
+  const int failed = stat(path.c_str(), &info);
+  return kindOf(path, failed, info);
+}
+
+StatusOr<FileKind> kindOfLink(const std::string &path) {
+  struct stat info = {};
+  const int failed = lstat(path.c_str(), &info);
+  return kindOf(path, failed, info);
+}
+
+StatusOr<bool> exists(const std::string &path) {
+  StatusOr<FileKind> kind = kindOf(path);
+  return kind.ok() ? StatusOr<bool>(*kind != FileKind::None) : kind.status();
+}
+
+StatusOr<bool> isSameFile(const std::string &first, const std::string &second) {
+  struct stat infos[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    const std::string &path = i == 0 ? first : second;
+    const int failed = stat(path.c_str(), &infos[i]);
+    StatusOr<FileKind> kind = kindOf(path, failed, infos[i]);
+    if (!kind.ok())
+      return kind.status();
+    if (*kind == FileKind::None)
+      return false;
+  }
+  return infos[0].st_dev == infos[1].st_dev &&
+         infos[0].st_ino == infos[1].st_ino;
+}
+
+StatusOr<std::optional<std::string>> readLink(const std::string &path) {
+  char target[PATH_MAX];
+  const ssize_t size = readlink(path.c_str(), target, sizeof(target));
+  if (size >= 0)
+    return std::optional<std::string>(std::string(target, size_t(size)));
+  if (errno == EINVAL || isGone(errno))
+    return std::optional<std::string>();
+  return failure(path, "cannot tell what is there");
+}
+
+StatusOr<std::vector<FolderEntry>> listFolder(const std::string &path) {
+  std::vector<FolderEntry> entries;
+  std::error_code error;
+  fs::directory_iterator it(path, error), end;
+  for (; !error && it != end; it.increment(error)) {
+    FolderEntry entry;
+    entry.name = it->path().filename().string();
+    // Most file systems say what it is with the name.
+    std::error_code unknown;
+    entry.isLink = it->is_symlink(unknown);
+    if (!unknown)
+      entry.isFolder = it->is_directory(unknown);
+    // Of a link to nothing that is an error, and of a file that just went.
+    if (unknown) {
+      StatusOr<FileKind> kind = kindOfLink(it->path().string());
+      if (kind.ok() && *kind == FileKind::None)
+        continue;
+      entry.isLink = kind.ok() && *kind == FileKind::Link;
+      if (entry.isLink)
+        kind = kindOf(it->path().string());
+      if (!kind.ok())
+        return kind.status();
+      entry.isFolder = *kind == FileKind::Directory;
+    }
+    entries.push_back(std::move(entry));
+  }
+  if (error)
+    return Status(StatusCode::IO,
+                  path + ": cannot be listed: " + error.message());
+  std::sort(entries.begin(), entries.end(),
+            [](const FolderEntry &a, const FolderEntry &b) {
+              return a.name < b.name;
+            });
+  return entries;
+}
+
+//===----------------------------------------------------------------------===//
+// Changing
+//===----------------------------------------------------------------------===//
 
 bool writeAll(int file, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -132,13 +240,17 @@ Status makeDirectories(const std::string &path) {
 }
 
 Status requireWritable(const std::string &path) {
-  std::error_code ignored;
-  fs::path existing = fs::path(path);
-  while (!existing.empty() && !fs::exists(existing, ignored))
+  fs::path existing = path;
+  StatusOr<FileKind> kind = kindOf(path);
+  while (kind.ok() && *kind == FileKind::None && !existing.empty()) {
     existing = existing.parent_path();
+    kind = kindOf(existing.empty() ? "." : existing.string());
+  }
+  if (!kind.ok())
+    return kind.status();
   if (existing.empty())
     existing = ".";
-  if (!fs::is_directory(existing, ignored))
+  if (*kind != FileKind::Directory)
     return Status(StatusCode::IO,
                   existing.string() + ": is a file, expected a folder");
   if (access(existing.c_str(), W_OK | X_OK) != 0)
@@ -147,22 +259,22 @@ Status requireWritable(const std::string &path) {
 }
 
 Status removeDirectory(const std::string &path) {
-  std::vector<std::string> names;
-  std::error_code error;
   // What a link leads to is not ours.
-  if (fs::is_symlink(fs::symlink_status(path, error)))
+  StatusOr<FileKind> kind = kindOfLink(path);
+  if (!kind.ok())
+    return kind.status();
+  if (*kind == FileKind::Link)
     return permitted("unlink", path) && unlink(path.c_str()) == 0
                ? Status()
                : failure(path, "cannot remove");
-  fs::directory_iterator it(path, error), end;
-  for (; !error && it != end; it.increment(error))
-    if (it->symlink_status().type() != fs::file_type::directory)
-      names.push_back(it->path().string());
-  if (error)
-    return Status(StatusCode::IO, path + ": cannot list: " + error.message());
-  for (const std::string &name : names)
-    if (!permitted("unlink", name) || unlink(name.c_str()) != 0)
-      return failure(name, "cannot remove");
+  StatusOr<std::vector<FolderEntry>> entries = listFolder(path);
+  if (!entries.ok())
+    return entries.status();
+  for (const FolderEntry &entry : *entries)
+    if (const std::string name = path + "/" + entry.name;
+        entry.isLink || !entry.isFolder)
+      if (!permitted("unlink", name) || unlink(name.c_str()) != 0)
+        return failure(name, "cannot remove");
   if (!permitted("unlink", path) || rmdir(path.c_str()) != 0)
     return failure(path, "cannot remove");
   return Status();

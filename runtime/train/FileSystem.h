@@ -7,6 +7,7 @@
 #include "runtime/Status.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,30 @@ namespace mpc::runtime::train {
 
 /// IO: "PATH: WHAT: " and what errno stands for.
 Status failure(const std::string &path, const char *what);
+
+enum class FileKind { None, Regular, Directory, Link, Other };
+
+/// What there is at `path`; of a link, what it leads to. None only where the
+/// system says so. IO where it cannot tell, as on a disk that fails or in a
+/// folder that may not be entered: what is there then must not count as gone.
+StatusOr<FileKind> kindOf(const std::string &path);
+/// The same of a link itself.
+StatusOr<FileKind> kindOfLink(const std::string &path);
+/// True if there is something at `path`, links followed.
+StatusOr<bool> exists(const std::string &path);
+/// True if both exist and are one file. IO where the system cannot tell.
+StatusOr<bool> isSameFile(const std::string &first, const std::string &second);
+/// The path that a link has; nothing where there is no link.
+StatusOr<std::optional<std::string>> readLink(const std::string &path);
+
+/// A name in a folder.
+struct FolderEntry {
+  std::string name;
+  bool isFolder = false; ///< or leads to one
+  bool isLink = false;
+};
+/// What is in a folder, by name.
+StatusOr<std::vector<FolderEntry>> listFolder(const std::string &path);
 
 /// Writes all of `bytes`, whatever write(2) takes at a time; where that fails,
 /// errno says why. No FaultHook is asked.

@@ -68,17 +68,26 @@ static bool isHidden(const fs::path &path) {
 }
 
 /// The folders in `root` that are labels, by name.
-static std::vector<std::string> listClasses(const fs::path &root,
-                                            std::error_code &error) {
+static StatusOr<std::vector<std::string>> listClasses(const std::string &root) {
+  StatusOr<std::vector<FolderEntry>> entries = listFolder(root);
+  if (!entries.ok())
+    return entries.status();
   std::vector<std::string> names;
-  for (fs::directory_iterator it(root, error), end; !error && it != end;
-       it.increment(error)) {
-    std::error_code ignored;
-    if (!isHidden(it->path()) && it->is_directory(ignored))
-      names.push_back(it->path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
+  for (const FolderEntry &entry : *entries)
+    if (!isHidden(entry.name) && entry.isFolder)
+      names.push_back(entry.name);
   return names;
+}
+
+/// Of most files their folder says it, without a look at each.
+static StatusOr<bool> isFolder(const fs::directory_entry &entry) {
+  std::error_code unknown;
+  const bool isFolder = entry.is_directory(unknown);
+  if (!unknown)
+    return isFolder;
+  StatusOr<FileKind> kind = kindOf(entry.path().string());
+  return kind.ok() ? StatusOr<bool>(*kind == FileKind::Directory)
+                   : kind.status();
 }
 
 Status ImageFolder::addFiles(const std::string &name, int64_t label) {
@@ -89,11 +98,16 @@ Status ImageFolder::addFiles(const std::string &name, int64_t label) {
   // missing without a word is an error.
   for (fs::recursive_directory_iterator it(folder, error), end;
        !error && it != end; it.increment(error)) {
-    std::error_code ignored;
-    if (isHidden(it->path()) || it->is_directory(ignored)) {
-      if (isHidden(it->path()))
-        it.disable_recursion_pending();
-      else if (it->is_symlink(ignored))
+    if (isHidden(it->path())) {
+      it.disable_recursion_pending();
+      continue;
+    }
+    StatusOr<bool> isNested = isFolder(*it);
+    if (!isNested.ok())
+      return isNested.status();
+    if (*isNested) {
+      std::error_code unknown;
+      if (it->is_symlink(unknown))
         return Status(StatusCode::Unsupported,
                       it->path().string() +
                           ": a link to a folder, which is not followed; put "
@@ -135,29 +149,29 @@ StatusOr<std::shared_ptr<const ImageFolder>>
 ImageFolder::open(const std::string &path) {
   auto folder = std::make_shared<ImageFolder>();
   folder->root = path;
-  std::error_code error;
-  const std::vector<std::string> classes = listClasses(path, error);
-  if (error)
-    return Status(StatusCode::IO,
-                  path + ": cannot be listed: " + error.message());
-  if (classes.empty())
+  StatusOr<std::vector<std::string>> classes = listClasses(path);
+  if (!classes.ok())
+    return classes.status();
+  if (classes->empty())
     return openUnlabelled(path);
-  for (const std::string &name : classes)
+  for (const std::string &name : *classes)
     if (Status status = folder->addClass(name); !status.ok())
       return status;
-  folder->countUnlabelled();
+  if (Status status = folder->countUnlabelled(); !status.ok())
+    return status;
   return std::shared_ptr<const ImageFolder>(std::move(folder));
 }
 
-void ImageFolder::countUnlabelled() {
-  std::error_code error;
-  for (fs::directory_iterator it(root, error), end; !error && it != end;
-       it.increment(error)) {
-    std::error_code ignored;
-    const std::string extension = extensionOf(it->path());
-    unlabelled += !isHidden(it->path()) && it->is_regular_file(ignored) &&
+Status ImageFolder::countUnlabelled() {
+  StatusOr<std::vector<FolderEntry>> entries = listFolder(root);
+  if (!entries.ok())
+    return entries.status();
+  for (const FolderEntry &entry : *entries) {
+    const std::string extension = extensionOf(entry.name);
+    unlabelled += !isHidden(entry.name) && !entry.isFolder &&
                   (isReadImage(extension) || isOtherImage(extension));
   }
+  return Status();
 }
 
 StatusOr<std::shared_ptr<const ImageFolder>>

@@ -76,7 +76,7 @@ private:
   Status addFiles(const std::string &folder, int64_t label);
   /// Images beside the folders of labels, which torchvision passes over as
   /// well.
-  void countUnlabelled();
+  Status countUnlabelled();
 
   std::string root;
   std::vector<std::string> names;

@@ -158,19 +158,20 @@ static off_t endOfLastLine(int file) {
   return 0;
 }
 
-/// What `stat` says of a regular file; nothing of a pipe, a terminal, a device
-/// or what does not exist: those have no lines of other runs.
-static std::optional<struct stat> statRegular(const std::string &path) {
-  struct stat info;
-  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
-    return std::nullopt;
-  return info;
-}
-
-/// The lines are another run's work, which nobody asked to lose.
+/// The lines are another run's work, which nobody asked to lose. A pipe, a
+/// terminal and a device have none.
 static Status checkStart(const std::string &path, MetricsStart start) {
-  const std::optional<struct stat> info = statRegular(path);
-  if (start != MetricsStart::New || !info || info->st_size == 0)
+  StatusOr<FileKind> kind = kindOf(path);
+  if (!kind.ok())
+    return kind.status();
+  if (start != MetricsStart::New || *kind != FileKind::Regular)
+    return Status();
+  std::error_code error;
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  if (error)
+    return Status(StatusCode::IO,
+                  path + ": cannot tell its size: " + error.message());
+  if (size == 0)
     return Status();
   return Status(StatusCode::Usage,
                 path + ": has the metrics of an earlier run; continue that "
@@ -185,8 +186,10 @@ Status MetricsFile::check(const std::string &path, MetricsStart start) {
     return status;
   const std::string parent = std::filesystem::path(path).parent_path().string();
   const std::string folder = parent.empty() ? "." : parent;
-  const bool exists = access(path.c_str(), F_OK) == 0;
-  if (access(exists ? path.c_str() : folder.c_str(), W_OK) != 0)
+  StatusOr<bool> isThere = exists(path);
+  if (!isThere.ok())
+    return isThere.status();
+  if (access(*isThere ? path.c_str() : folder.c_str(), W_OK) != 0)
     return failure(path, "cannot write");
   return Status();
 }
@@ -213,7 +216,7 @@ Status MetricsFile::startTable(const std::vector<std::string> &evalMetrics,
   const std::string names = joinColumns(columns);
   std::string found(names.size(), '\0');
   const ssize_t count =
-      statRegular(path) ? pread(file, found.data(), found.size(), 0) : 0;
+      isRegular ? pread(file, found.data(), found.size(), 0) : 0;
   if (count < 0)
     return failure(path, "cannot read");
   if (count == 0)
@@ -236,16 +239,23 @@ MetricsFile::open(const std::string &path, MetricsStart start,
     return status;
   // A pipe that nobody reads is refused without waiting for it. One that is
   // read slowly is waited for, which is why the flag goes.
-  const bool isRegular = statRegular(path) || access(path.c_str(), F_OK) != 0;
+  StatusOr<FileKind> kind = kindOf(path);
+  if (!kind.ok())
+    return kind.status();
+  const bool isFile = *kind == FileKind::Regular || *kind == FileKind::None;
   const int flags =
-      (isRegular ? O_RDWR : O_WRONLY) | O_CREAT | O_APPEND | O_CLOEXEC;
+      (isFile ? O_RDWR : O_WRONLY) | O_CREAT | O_APPEND | O_CLOEXEC;
   const int file = ::open(path.c_str(), flags | O_NONBLOCK, 0666);
   if (file < 0)
     return failure(path, "cannot open");
   std::unique_ptr<MetricsFile> metrics(new MetricsFile(path, file));
   if (fcntl(file, F_SETFL, flags & O_APPEND) != 0)
     return failure(path, "cannot open");
-  if (statRegular(path))
+  struct stat info;
+  if (fstat(file, &info) != 0)
+    return failure(path, "cannot stat");
+  metrics->isRegular = S_ISREG(info.st_mode);
+  if (metrics->isRegular)
     if (Status status = prepareRegular(path, file, start); !status.ok())
       return status;
   if (isTable(path))

@@ -109,6 +109,7 @@ private:
 
   std::string path;
   int file;
+  bool isRegular = false;           ///< no pipe, terminal or device
   std::vector<std::string> columns; ///< of a table; else none
 };
 

@@ -15,11 +15,12 @@ Status checkDirectory(const TrainOptions &options,
                       const CheckpointStore &checkpoints) {
   if (options.resume == "auto")
     return Status();
-  const std::filesystem::path resumed(options.resume);
-  std::error_code ignored;
-  if (!resumed.empty() && std::filesystem::equivalent(
-                              resumed / "..", options.checkpointDir, ignored))
-    return Status();
+  if (!options.resume.empty()) {
+    const auto parent = std::filesystem::path(options.resume) / "..";
+    StatusOr<bool> isOwn = isSameFile(parent.string(), options.checkpointDir);
+    if (!isOwn.ok() || *isOwn)
+      return isOwn.status();
+  }
   StatusOr<std::vector<int64_t>> steps = checkpoints.list();
   if (!steps.ok())
     return steps.status();
@@ -61,9 +62,9 @@ Status checkPaths(const TrainOptions &options) {
   // later.
   if (Status status = requireWritable(options.checkpointDir); !status.ok())
     return status;
-  std::error_code ignored;
-  if (!std::filesystem::exists(options.checkpointDir, ignored))
-    return Status();
+  StatusOr<FileKind> kind = kindOf(options.checkpointDir);
+  if (!kind.ok() || *kind == FileKind::None)
+    return kind.status();
   // An earlier run's checkpoints are not mixed with this one's.
   StatusOr<CheckpointStore> store =
       CheckpointStore::open(options.checkpointDir);

@@ -20,7 +20,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <new>
 
 namespace mpc::runtime::train {
@@ -180,11 +179,11 @@ Status TrainingRun::resume() {
   }
   // A checkpoint that the run starts from is not written again.
   firstStep = progress.step;
-  std::error_code ignored;
   const std::string own = checkpoints ? checkpoints->pathOf(firstStep) : "";
-  const bool isOwn =
-      automatic || std::filesystem::equivalent(options.resume, own, ignored);
-  if (firstStep > 0 && isOwn)
+  StatusOr<bool> isOwn = automatic ? true : isSameFile(options.resume, own);
+  if (!isOwn.ok())
+    return isOwn.status();
+  if (firstStep > 0 && *isOwn)
     lastSaved = firstStep;
   // The best and early stopping go on from what was known then.
   rules.adopt(progress.evaluations);

@@ -2,6 +2,7 @@
 #include "tools/mpc/Arrays.h"
 
 #include "runtime/train/ArrayFile.h"
+#include "runtime/train/FileSystem.h"
 #include "tools/mpc/PrintableStream.h"
 
 #include "llvm/ADT/StringRef.h"
@@ -106,9 +107,12 @@ StatusOr<Array> mpc::tools::parseInput(const std::string &text) {
     return readFile(name, value.str());
   StatusOr<Array> literal = parseLiteral(name, value.str());
   // A number is a number, also where a file is called so.
-  if (!literal.ok() && llvm::sys::fs::exists(value))
-    return readFile(name, value.str());
-  return literal;
+  if (literal.ok())
+    return literal;
+  StatusOr<bool> isFile = train::exists(value.str());
+  if (!isFile.ok())
+    return isFile.status();
+  return *isFile ? readFile(name, value.str()) : literal;
 }
 
 //===----------------------------------------------------------------------===//

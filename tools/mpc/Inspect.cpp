@@ -5,6 +5,7 @@
 #include "tools/mpc/Inspect.h"
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/CSV.h"
+#include "runtime/train/FileSystem.h"
 #include "runtime/train/Text.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
@@ -192,7 +193,10 @@ static bool isArrayFile(llvm::StringRef name) {
 static ExitCode runInspect(const std::string &path,
                            const InspectOptions &options) {
   // What it is, by its name and its first bytes.
-  const bool isFolder = llvm::sys::fs::is_directory(path);
+  StatusOr<train::FileKind> kind = train::kindOf(path);
+  if (!kind.ok())
+    return reportError(kind.status());
+  const bool isFolder = *kind == train::FileKind::Directory;
   const bool isModel = isFolder
                            ? isTrainingFolder(path)
                            : !isArtifact(path) && !isArrayFile(path) &&

@@ -3,10 +3,10 @@
 
 #include "passes/Differentiation/LossSpec.h"
 #include "runtime/train/ArrayFile.h"
+#include "runtime/train/FileSystem.h"
 #include "tools/mpc/Driver.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/xxhash.h"
 
@@ -107,16 +107,22 @@ ExitCode mpc::tools::checkLossFlags(const CompileOptions &options) {
 //===----------------------------------------------------------------------===//
 
 // The name and the path of "NAME=FILE", unless that is itself a file.
-static std::pair<llvm::StringRef, llvm::StringRef>
+static StatusOr<std::pair<llvm::StringRef, llvm::StringRef>>
 splitName(llvm::StringRef text) {
-  if (llvm::sys::fs::exists(text) || !text.contains('='))
-    return {"", text};
+  StatusOr<bool> isFile = train::exists(text.str());
+  if (!isFile.ok())
+    return isFile.status();
+  if (*isFile || !text.contains('='))
+    return std::pair(llvm::StringRef(), text);
   return text.split('=');
 }
 
 // The array that the argument of a flag names.
 static StatusOr<Array> readOne(const std::string &text) {
-  auto [name, path] = splitName(text);
+  auto split = splitName(text);
+  if (!split.ok())
+    return split.status();
+  auto [name, path] = *split;
   StatusOr<std::vector<Array>> arrays = train::readArrays(path.str());
   if (!arrays.ok())
     return arrays.status();
@@ -173,20 +179,27 @@ static StatusOr<std::vector<double>> readWeights(const std::string &text) {
 
 // The numbers of "1,2.5,3"; nothing where that is a file, or is none of
 // numbers.
-static std::optional<std::vector<double>> parseNumbers(llvm::StringRef text) {
-  if (llvm::sys::fs::exists(text))
-    return std::nullopt;
+static StatusOr<std::optional<std::vector<double>>>
+parseNumbers(llvm::StringRef text) {
+  StatusOr<bool> isFile = train::exists(text.str());
+  if (!isFile.ok())
+    return isFile.status();
+  if (*isFile)
+    return std::optional<std::vector<double>>();
   std::vector<double> values;
   for (llvm::StringRef part : llvm::split(text, ','))
     if (part.trim().getAsDouble(values.emplace_back()))
-      return std::nullopt;
-  return values;
+      return std::optional<std::vector<double>>();
+  return std::optional(std::move(values));
 }
 
 // Numbers on the command line, or those of a file.
 static ExitCode readInto(llvm::StringRef flag, const std::string &text,
                          std::vector<double> &values) {
-  if (auto numbers = parseNumbers(text)) {
+  auto parsed = parseNumbers(text);
+  if (!parsed.ok())
+    return reportError(parsed.status());
+  if (auto &numbers = *parsed) {
     bool isValid = llvm::all_of(*numbers, [](double value) {
       return value >= 0 && std::isfinite(static_cast<float>(value));
     });
@@ -226,7 +239,8 @@ mpc::tools::lossFilesOf(const CompileOptions &options) {
   std::vector<std::string> files;
   for (const std::string *text :
        {&options.lossFiles.classWeights, &options.lossFiles.posWeight})
-    if (!text->empty() && !parseNumbers(*text))
+    if (auto numbers = parseNumbers(*text);
+        !text->empty() && (!numbers.ok() || !*numbers))
       files.push_back(*text);
   return files;
 }

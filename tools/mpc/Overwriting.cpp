@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Overwriting.h"
 
+#include "runtime/train/FileSystem.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LossFlags.h"
 
@@ -8,10 +9,11 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include <filesystem>
 
 using namespace mpc;
 using namespace mpc::tools;
+using namespace mpc::runtime;
+using train::isSameFile;
 
 std::vector<std::string> mpc::tools::inputFiles(const CompileOptions &options) {
   std::vector<std::string> files = options.model.weights;
@@ -22,12 +24,6 @@ std::vector<std::string> mpc::tools::inputFiles(const CompileOptions &options) {
   return files;
 }
 
-// Whether both exist and are one file.
-static bool isSameFile(llvm::StringRef first, llvm::StringRef second) {
-  bool same = false;
-  return !llvm::sys::fs::equivalent(first, second, same) && same;
-}
-
 ExitCode mpc::tools::refuseOverwriting(llvm::StringRef flag,
                                        const std::string &output,
                                        const std::vector<std::string> &inputs) {
@@ -36,8 +32,12 @@ ExitCode mpc::tools::refuseOverwriting(llvm::StringRef flag,
   for (llvm::StringRef input : inputs) {
     llvm::StringRef file = input.split('=').second;
     file.consume_front("@");
-    if (isSameFile(output, input) ||
-        (!file.empty() && isSameFile(output, file)))
+    StatusOr<bool> isInput = isSameFile(output, input.str());
+    if (isInput.ok() && !*isInput && !file.empty())
+      isInput = isSameFile(output, file.str());
+    if (!isInput.ok())
+      return reportError(isInput.status());
+    if (*isInput)
       return reportError(ExitCode::Usage,
                          flag + " " + output +
                              ": this command reads that file; write another");
@@ -47,7 +47,7 @@ ExitCode mpc::tools::refuseOverwriting(llvm::StringRef flag,
 
 // Where the path leads, also where there is no file yet: `m.jsonl` that links
 // to `trained.onnx` is `/runs/trained.onnx`.
-static std::string findPlace(llvm::StringRef path) {
+static StatusOr<std::string> findPlace(llvm::StringRef path) {
   // The path as it was given is compared where there is no current folder.
   llvm::SmallString<128> place(path.rtrim('/'));
   static_cast<void>(llvm::sys::fs::make_absolute(place));
@@ -55,15 +55,15 @@ static std::string findPlace(llvm::StringRef path) {
   // to is nothing that the system would resolve.
   constexpr int kMostLinks = 40;
   for (int i = 0; i < kMostLinks; ++i) {
-    std::error_code noLink;
-    const std::string target =
-        std::filesystem::read_symlink(place.str().str(), noLink).string();
-    if (noLink)
+    auto target = train::readLink(place.str().str());
+    if (!target.ok())
+      return target.status();
+    if (!*target)
       break;
     llvm::sys::path::remove_filename(place);
-    if (llvm::sys::path::is_absolute(target))
+    if (llvm::sys::path::is_absolute(**target))
       place.clear();
-    llvm::sys::path::append(place, target);
+    llvm::sys::path::append(place, **target);
   }
   // The folder exists, or nothing can be written there.
   llvm::SmallString<128> folder;
@@ -84,8 +84,14 @@ ExitCode mpc::tools::refuseSharing(llvm::ArrayRef<WrittenPlace> places) {
       // Of a file that one flag gives twice the loop says so.
       if (place.flag == other.flag && place.path == other.path)
         continue;
-      if (findPlace(place.path) == findPlace(other.path) ||
-          isSameFile(place.path, other.path))
+      StatusOr<std::string> first = findPlace(place.path);
+      StatusOr<std::string> second = findPlace(other.path);
+      StatusOr<bool> isSame = isSameFile(place.path, other.path);
+      for (const Status &status :
+           {first.status(), second.status(), isSame.status()})
+        if (!status.ok())
+          return reportError(status);
+      if (*first == *second || *isSame)
         return reportError(ExitCode::Usage,
                            other.flag + " " + other.path + ": " + place.flag +
                                " writes to the same place" +
@@ -100,13 +106,19 @@ ExitCode mpc::tools::checkDestination(llvm::StringRef flag,
   if (file.empty() || file == "-")
     return ExitCode::Done;
   const std::string where = (flag + " " + file).str();
-  if (llvm::sys::fs::is_directory(file))
+  StatusOr<train::FileKind> kind = train::kindOf(file);
+  if (!kind.ok())
+    return reportError(kind.status());
+  if (*kind == train::FileKind::Directory)
     return reportError(ExitCode::IO, where + ": is a folder, expected a file");
   llvm::SmallString<128> folder(file);
   llvm::sys::path::remove_filename(folder);
   if (folder.empty())
     folder = ".";
-  if (!llvm::sys::fs::is_directory(folder))
+  kind = train::kindOf(folder.str().str());
+  if (!kind.ok())
+    return reportError(kind.status());
+  if (*kind != train::FileKind::Directory)
     return reportError(ExitCode::IO,
                        where + ": folder '" + folder + "' does not exist");
   if (llvm::sys::fs::access(folder, llvm::sys::fs::AccessMode::Write))

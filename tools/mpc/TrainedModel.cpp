@@ -4,6 +4,7 @@
 #include "frontends/ONNX/Export/Export.h"
 #include "frontends/ONNX/Model/Names.h"
 #include "runtime/train/ArrayFile.h"
+#include "runtime/train/FileSystem.h"
 #include "runtime/train/Weights.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Notes.h"
@@ -43,7 +44,10 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
       code != ExitCode::Done)
     return code;
   // What a link leads to may be shared, such as a file of a cache.
-  if (llvm::sys::fs::is_symlink_file(options.output))
+  StatusOr<train::FileKind> kind = train::kindOfLink(options.output);
+  if (!kind.ok())
+    return reportError(kind.status());
+  if (*kind == train::FileKind::Link)
     note("--output " + options.output +
          " is a symbolic link, which becomes a file; what it leads to stays as "
          "it is");
@@ -71,12 +75,18 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
                                   "safetensors.torch.load_file"
                                 : ""));
   if (!options.exportModel.empty()) {
-    if (llvm::sys::fs::exists(options.exportModel))
+    StatusOr<bool> isThere = train::exists(options.exportModel);
+    if (!isThere.ok())
+      return reportError(isThere.status());
+    if (*isThere)
       return ExitCode::Done;
     return reportError(ExitCode::IO, "--export-model " + options.exportModel +
                                          ": no such file");
   }
-  if (llvm::sys::fs::is_directory(model) || isArtifact(model))
+  kind = train::kindOf(model);
+  if (!kind.ok())
+    return reportError(kind.status());
+  if (*kind == train::FileKind::Directory || isArtifact(model))
     return reportError(ExitCode::Usage,
                        "--output " + options.output + ": '" + model +
                            "' cannot receive the weights; name an ONNX model "

@@ -9,21 +9,21 @@
 #include "frontends/ONNX/Training/Artifacts.h"
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/AveragedWeights.h"
+#include "runtime/train/FileSystem.h"
+#include "runtime/train/MappedFile.h"
 #include "runtime/train/RuntimeCheckpoint.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Notes.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-
-#include <array>
-#include <fstream>
 
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::tools;
+using runtime::StatusOr;
+namespace train = mpc::runtime::train;
 
 //===----------------------------------------------------------------------===//
 // Names that begin otherwise by --weights-prefix
@@ -242,28 +242,35 @@ readValues(const std::string &file, MLIRContext *context,
 }
 
 // Whether a file begins as ONNX Runtime's checkpoints do.
-static bool beginsAsCheckpoint(const std::string &path) {
-  std::array<std::byte, 8> head;
-  std::ifstream file(path, std::ios::binary);
-  return file.read(reinterpret_cast<char *>(head.data()), head.size()) &&
-         runtime::train::looksLikeRuntimeCheckpoint(head.data(), head.size());
+static StatusOr<bool> beginsAsCheckpoint(const std::string &path) {
+  auto file = train::MappedFile::open(path);
+  if (!file.ok())
+    return file.status();
+  return train::looksLikeRuntimeCheckpoint((*file)->data(), (*file)->size());
 }
 
 // The checkpoint beside ONNX Runtime's training artifacts, which has the values
 // of their parameters; nothing for other models, for a file of another kind by
 // that name, and for a link, which may lead out of the folder.
-static std::vector<std::string>
+static StatusOr<std::vector<std::string>>
 findOwnCheckpoint(const onnx_frontend::Model &model) {
+  std::vector<std::string> found;
   if (!onnx_frontend::isTrainingArtifact(model))
-    return {};
+    return found;
   llvm::SmallString<128> path(llvm::sys::path::parent_path(model.getPath()));
   llvm::sys::path::append(path, "checkpoint");
-  llvm::sys::fs::file_status status;
-  if (llvm::sys::fs::status(path, status, /*follow=*/false) ||
-      !llvm::sys::fs::is_regular_file(status) ||
-      !beginsAsCheckpoint(path.str().str()))
-    return {};
-  return {path.str().str()};
+  std::string file = path.str().str();
+  StatusOr<train::FileKind> kind = train::kindOfLink(file);
+  if (!kind.ok())
+    return kind.status();
+  if (*kind == train::FileKind::Regular) {
+    StatusOr<bool> isCheckpoint = beginsAsCheckpoint(file);
+    if (!isCheckpoint.ok())
+      return isCheckpoint.status();
+    if (*isCheckpoint)
+      found.push_back(std::move(file));
+  }
+  return found;
 }
 
 llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
@@ -278,8 +285,12 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
   for (StringRef name : onnx_frontend::getTakenNames(model))
     taken.insert(name);
   std::vector<std::string> files = given.weights;
-  if (files.empty())
-    files = findOwnCheckpoint(model);
+  if (files.empty()) {
+    StatusOr<std::vector<std::string>> found = findOwnCheckpoint(model);
+    if (!found.ok())
+      return toError(found.status());
+    files = std::move(*found);
+  }
   for (const std::string &file : files) {
     llvm::Expected<Values> values =
         readValues(file, context, [&](StringRef name) {

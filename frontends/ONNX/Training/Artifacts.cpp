@@ -300,24 +300,35 @@ Error ArtifactImporter::importUpdate(StringRef path) {
   return importOptimizerFile(module, path, inputs.accumulations);
 }
 
-// The file beside `training` whose name differs in its last part only.
-static std::string findSibling(StringRef training, StringRef name) {
+// The file beside `training` whose name differs in its last part only. Training
+// without an optimizer that may well be there would be another run.
+static Expected<std::string> findSibling(StringRef training, StringRef name) {
   StringRef file = llvm::sys::path::filename(training);
   if (!file.consume_back("training_model.onnx"))
-    return {};
+    return std::string();
   llvm::SmallString<128> path = llvm::sys::path::parent_path(training);
   llvm::sys::path::append(path, file + name);
-  return llvm::sys::fs::exists(path) ? path.str().str() : std::string();
+  llvm::sys::fs::file_status status;
+  std::error_code code = llvm::sys::fs::status(path, status);
+  if (!code)
+    return path.str().str();
+  if (code == std::errc::no_such_file_or_directory)
+    return std::string();
+  return makeError(ErrorKind::IO,
+                   path + ": cannot tell if it is there: " + code.message());
 }
 
 Expected<OwningOpRef<ModuleOp>> ArtifactImporter::run() {
-  std::string optimizer =
-      options.optimizerModel.empty()
-          ? findSibling(training.getPath(), "optimizer_model.onnx")
-          : options.optimizerModel;
-  std::string eval = options.evalModel.empty()
-                         ? findSibling(training.getPath(), "eval_model.onnx")
-                         : options.evalModel;
+  std::string optimizer = options.optimizerModel, eval = options.evalModel;
+  for (auto [file, name] : {std::pair(&optimizer, "optimizer_model.onnx"),
+                            std::pair(&eval, "eval_model.onnx")}) {
+    if (!file->empty())
+      continue;
+    Expected<std::string> sibling = findSibling(training.getPath(), name);
+    if (!sibling)
+      return sibling.takeError();
+    *file = std::move(*sibling);
+  }
   if (Error error = importAccumulate())
     module.report(std::move(error));
   // Later graphs use the variables of the first.

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
+#include <unistd.h>
 
 namespace mpc::runtime::train {
 namespace {
@@ -260,13 +261,32 @@ TEST_F(Checkpoint, NeverMakesRoomOfTheOnlyGoodOne) {
             (std::set<std::string>{"step-1", "step-2"}));
 }
 
+TEST_F(Checkpoint, WhatCannotBeLookedAtIsNotGone) {
+  // A link in a circle stands for what the system cannot tell.
+  const std::string circle = directory.path + "/circle";
+  ASSERT_EQ(symlink("circle", circle.c_str()), 0);
+  expectFailure(kindOf(circle).status(), StatusCode::IO, "circle");
+  expectFailure(exists(circle).status(), StatusCode::IO, "circle");
+  expectFailure(isSameFile(circle, directory.path).status(), StatusCode::IO,
+                "circle");
+  expectFailure(checkCheckpointPath(circle), StatusCode::IO, "circle");
+  expectFailure(findCheckpoint(circle).status(), StatusCode::IO, "circle");
+  EXPECT_EQ(*kindOfLink(circle), FileKind::Link);
+  EXPECT_EQ(*kindOf(directory.path + "/none"), FileKind::None);
+  EXPECT_EQ(*kindOf(directory.path), FileKind::Directory);
+  EXPECT_FALSE(*isSameFile(directory.path, directory.path + "/none"));
+  EXPECT_TRUE(*isSameFile(directory.path, directory.path + "/."));
+  EXPECT_EQ(*readLink(circle), "circle");
+  EXPECT_FALSE(readLink(directory.path)->has_value());
+}
+
 TEST_F(Checkpoint, NeverPrunesTheBestNorMakesRoomOfIt) {
   saveSteps(directory.path, {10, 20});
   StatusOr<CheckpointStore> store = CheckpointStore::open(directory.path);
   ASSERT_TRUE(store.ok());
-  EXPECT_FALSE(store->best().has_value());
+  EXPECT_FALSE(store->best()->has_value());
   ASSERT_TRUE(store->markBest(10, 20, 2).ok());
-  EXPECT_EQ(store->best(), 10);
+  EXPECT_EQ(*store->best(), 10);
   limitDisk(directory.path, 0);
   expectFailure(store->save(model, at(30), kRun, 1), StatusCode::IO,
                 "No space left");

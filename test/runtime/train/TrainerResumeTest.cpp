@@ -180,7 +180,7 @@ TEST_F(TrainerResume, ResumeByPathFailsWithTheCheckpointCode) {
   options.resume = directory / "none";
   ToyModel model;
   expectFailure(run(model).status(), StatusCode::Checkpoint,
-                "missing or unreadable");
+                "missing, or no folder");
   options.resume = "auto";
   expectFailure(run(model).status(), StatusCode::Usage, "--checkpoint-dir");
 }

@@ -1,0 +1,121 @@
+// Makes one call of the system fail, or kills the process before it: preloaded
+// into mpc by test/e2e/test_faults.py.
+//
+//   MPC_FAULT        CALL,CALL:N:WHAT: of these calls, counted together from 1,
+//                    the N-th fails with the errno WHAT; with `kill` the process
+//                    dies, with `NUMBER+` all from then on fail
+//   MPC_FAULT_UNDER  calls on paths count only below this folder
+//   MPC_FAULT_COUNT  receives the number of calls when the process exits
+//
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static char calls[256];
+static long wanted;
+static int what, kills, lasts;
+static const char *under, *counted;
+static atomic_long count;
+
+__attribute__((constructor)) static void begin(void) {
+  const char *fault = getenv("MPC_FAULT");
+  const char *number = fault ? strchr(fault, ':') : NULL;
+  const char *kind = number ? strchr(number + 1, ':') : NULL;
+  if (!kind || (size_t)(number - fault) + 3 > sizeof(calls))
+    return;
+  snprintf(calls, sizeof(calls), ",%.*s,", (int)(number - fault), fault);
+  wanted = atol(number + 1);
+  kills = strcmp(kind + 1, "kill") == 0;
+  what = atoi(kind + 1);
+  lasts = strchr(kind, '+') != NULL;
+  under = getenv("MPC_FAULT_UNDER");
+  counted = getenv("MPC_FAULT_COUNT");
+}
+
+__attribute__((destructor)) static void end(void) {
+  FILE *file = counted ? fopen(counted, "w") : NULL;
+  if (file) {
+    fprintf(file, "%ld\n", atomic_load(&count));
+    fclose(file);
+  }
+}
+
+static int isUnder(const char *path) {
+  return !under || strncmp(path, under, strlen(under)) == 0;
+}
+
+/// True where the call is to fail, with errno set.
+static int fails(const char *call, const char *path) {
+  char name[32];
+  snprintf(name, sizeof(name), ",%s,", call);
+  if (!strstr(calls, name) || (path && !isUnder(path)))
+    return 0;
+  const long now = atomic_fetch_add(&count, 1) + 1;
+  if (now != wanted && !(lasts && now > wanted))
+    return 0;
+  if (kills)
+    raise(SIGKILL);
+  errno = what;
+  return 1;
+}
+
+/// Standard streams are no files of ours, and pipes to whoever tests.
+static int failsOn(const char *call, int file) {
+  return file > STDERR_FILENO && fails(call, NULL);
+}
+
+#define REAL(name)                                                             \
+  static __typeof__(name) *real;                                               \
+  if (!real)                                                                   \
+  real = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
+
+#define ON_PATH(name, parameters, arguments, path)                             \
+  int name parameters {                                                        \
+    REAL(name);                                                                \
+    return fails(#name, path) ? -1 : real arguments;                           \
+  }
+
+#define ON_FILE(type, name, parameters, arguments)                             \
+  type name parameters {                                                       \
+    REAL(name);                                                                \
+    return failsOn(#name, file) ? -1 : real arguments;                         \
+  }
+
+ON_PATH(stat, (const char *path, struct stat *to), (path, to), path)
+ON_PATH(lstat, (const char *path, struct stat *to), (path, to), path)
+ON_PATH(rename, (const char *from, const char *to), (from, to), to)
+ON_PATH(unlink, (const char *path), (path), path)
+ON_PATH(rmdir, (const char *path), (path), path)
+ON_PATH(mkdir, (const char *path, mode_t mode), (path, mode), path)
+ON_PATH(symlink, (const char *target, const char *path), (target, path), path)
+ON_FILE(ssize_t, write, (int file, const void *from, size_t size),
+        (file, from, size))
+ON_FILE(int, fsync, (int file), (file))
+ON_FILE(int, ftruncate, (int file, off_t size), (file, size))
+ON_FILE(int, flock, (int file, int how), (file, how))
+ON_FILE(int, fstat, (int file, struct stat *to), (file, to))
+
+ssize_t readlink(const char *path, char *to, size_t size) {
+  REAL(readlink);
+  return fails("readlink", path) ? -1 : real(path, to, size);
+}
+
+int open(const char *path, int flags, ...) {
+  REAL(open);
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  return fails("open", path) ? -1 : real(path, flags, mode);
+}
