@@ -75,32 +75,27 @@ def softmax(scores):
 
 
 @pytest.mark.parametrize("opset", [23, 24, 25])
-def test_a_cap_is_in_front_of_a_bias_since_opset_25(opset, tmp_path):
-    """Behind it before, as its tests of then have it; no cap shows a key that is
-    hidden."""
+def test_a_cap_is_in_front_of_a_bias(opset, tmp_path):
+    """It shows no key that is hidden, then."""
     x = make_x()
     bias = np.random.RandomState(1).normal(size=[4, 4]).astype(np.float32)
     bias[2, 1] = -np.inf
     model = attention(bias, opset, scale=1.0, softcap=0.5)
     found = mpctest.run(model, {"x": x}, tmp_path)["y"]
     scores = x * 0.5 @ x.swapaxes(2, 3)
-    known = np.where(np.isinf(bias), 0, bias)
-    if opset < 25:
-        scores = np.tanh((scores + known) / 0.5) * 0.5
-    else:
-        scores = np.tanh(scores / 0.5) * 0.5 + known
-    expected = softmax(np.where(np.isinf(bias), -np.inf, scores)) @ x
+    expected = softmax(np.tanh(scores / 0.5) * 0.5 + bias) @ x
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("opset", [23, 25])
 @pytest.mark.parametrize("mode", [0, 1, 2, 3])
-def test_scores_of_opset_25(mode, tmp_path):
+def test_scores_of_each_mode(mode, opset, tmp_path):
     """Raw, behind the cap, behind the bias, and the weights."""
     x = make_x()
     bias = np.random.RandomState(1).normal(size=[4, 4]).astype(np.float32)
     model = attention(
         bias,
-        opset=25,
+        opset,
         results=("y", "", "", "scores"),
         scale=1.0,
         softcap=0.5,
@@ -238,3 +233,73 @@ def test_the_last_query_sees_all_keys_that_there_are(heads, is_causal, tmp_path)
         np.testing.assert_allclose(
             found[sample], softmax(scores) @ k, rtol=1e-5, atol=1e-6
         )
+
+
+def flex_attention(x, score_mod=None, prob_mod=None):
+    """Of x with itself, scaled by a parameter w; graphs that change it are given
+    as (node, constants)."""
+    size = ["B", "H", "L", "S"]
+    node = helper.make_node(
+        "FlexAttention", ["q", "x", "x"], ["y"], "flex", domain="ai.onnx.preview"
+    )
+    for name, body in (("score_mod", score_mod), ("prob_mod", prob_mod)):
+        if body is None:
+            continue
+        graph = helper.make_graph(
+            [body],
+            name,
+            [helper.make_tensor_value_info("given", 1, size)],
+            [helper.make_tensor_value_info("changed", 1, size)],
+        )
+        node.attribute.append(helper.make_attribute(name, graph))
+    nodes = [helper.make_node("Mul", ["x", "w"], ["q"], "scaled"), node]
+    return mpctest.make_model(
+        nodes,
+        {"x": (np.float32, x.shape)},
+        {"y": (np.float32, x.shape)},
+        {"w": np.full(5, 0.5, np.float32), "bias": BIAS},
+        opset=26,
+    )
+
+
+BIAS = np.random.RandomState(3).normal(size=[4, 4]).astype(np.float32)
+ADD = helper.make_node("Add", ["given", "bias"], ["changed"])
+SQUARE = helper.make_node("Mul", ["given", "given"], ["changed"])
+
+
+@pytest.mark.parametrize("changes", ["scores", "weights"])
+def test_graphs_change_scores_and_weights(changes, tmp_path):
+    """What they read of the graph around them is trained, too."""
+    x = make_x()
+    is_scores = changes == "scores"
+    model = flex_attention(x, ADD, None if is_scores else SQUARE)
+
+    def forward(bias):
+        weights = softmax(x * 0.5 @ x.swapaxes(2, 3) / 5**0.5 + bias)
+        return (weights if is_scores else weights**2) @ x
+
+    found = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    np.testing.assert_allclose(found, forward(BIAS), rtol=1e-5, atol=1e-6)
+    # The gradient is that of differences.
+    data = {"x": x, "target": np.zeros(SHAPE, np.float32)}
+    flags = ["--loss", "mse", "--optimizer", "sgd", "--lr", "1", "--train", "bias"]
+    _, weights = mpctest.train(
+        model, data, tmp_path, *flags, "--batch-size", "2", "--max-steps", "1"
+    )
+    x, bias = x.astype(np.float64), BIAS.astype(np.float64)
+    for place in ((0, 0), (2, 1)):
+        step = np.zeros([4, 4])
+        step[place] = 1e-5
+        losses = [(forward(bias + s * step) ** 2).mean() for s in (1, -1)]
+        gradient = (losses[0] - losses[1]) / 2e-5
+        np.testing.assert_allclose(
+            BIAS[place] - weights["bias"][place], gradient, rtol=1e-3, atol=1e-5
+        )
+
+
+def test_a_graph_that_changes_the_shape_is_refused(tmp_path):
+    shrink = helper.make_node("ReduceSum", ["given"], ["changed"])
+    onnx.save(flex_attention(make_x(), shrink), tmp_path / "model.onnx")
+    process = mpctest.mpc("check", tmp_path / "model.onnx")
+    assert process.returncode == 1
+    assert "expected 'score_mod' to give float[2,3,4,4]" in process.stdout

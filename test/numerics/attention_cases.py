@@ -125,6 +125,8 @@ def attention(
     k, v = np.repeat(k, shared, 1), np.repeat(v, shared, 1)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     scores = scale * q @ k.swapaxes(2, 3)
+    if softcap:
+        scores = softcap * np.tanh(scores / softcap)
     seen = np.ones(scores.shape, bool)
     if mask is not None:
         hidden = np.where(mask, 0.0, -np.inf) if mask.dtype == bool else mask
@@ -135,8 +137,6 @@ def attention(
         scores = scores + np.where(hidden == -np.inf, 0, hidden)
     if is_causal:
         seen &= np.tril(np.ones(scores.shape[2:], bool), past)
-    if softcap:
-        scores = softcap * np.tanh(scores / softcap)
     scores = np.where(seen, scores, -np.inf)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     y = weights / weights.sum(-1, keepdims=True) @ v

@@ -51,7 +51,6 @@ private:
   bool isCausal() { return node.integer("is_causal", 0) != 0; }
   /// Whether the order of keys is not in the mask.
   bool hasCausalOffset() { return isCausal() && !node.hasInput(6); }
-  bool capsBeforeBias() { return node.getOpset() >= 25; }
   Value normalize(Value scores);
   Value mix(Value weights);
   LogicalResult defineScores(int64_t mode, Value scores);
@@ -260,17 +259,13 @@ Value AttentionBuilder::cap(Value scores) {
 }
 
 /// The scores with minus infinity where a key is not seen: where the mask says
-/// so, where a key comes after its query, and where a bias of minus infinity
-/// was made a number by the cap.
+/// so, and where a key comes after its query.
 Value AttentionBuilder::hide(Value scores) {
   if (!scores)
     return {};
   Value hidden = numberConstant(node, kHidden, elementTypeOf(scores));
   if (mask)
     scores = node.emit<SelectOp>({mask, scores, hidden});
-  if (scores && bias && isCapped() && !capsBeforeBias())
-    scores = node.emit<SelectOp>(
-        {node.emit<EqualOp>({bias, hidden}), hidden, scores});
   if (!scores || !hasCausalOffset())
     return scores;
   int64_t rank = NodeImporter::shapeOf(scores).size();
@@ -318,18 +313,15 @@ Value AttentionBuilder::mix(Value weights) {
                : Value();
 }
 
-/// True if one mpc.attention is the whole node: no scores are an output, and
-/// the cap comes before the bias, as in that op. Before opset 25 ONNX capped
-/// behind the bias.
+/// True if one mpc.attention is the whole node: no scores are an output.
 bool AttentionBuilder::isOneOp() {
-  bool isCappedLate = isCapped() && bias && !capsBeforeBias();
   FailureOr<Type> type =
       node.elementType("softmax_precision", elementTypeOf(query));
   bool isPrecise =
       succeeded(type) && (!type->isF64() || *type == elementTypeOf(query));
   bool isOfOneType = elementTypeOf(key) == elementTypeOf(query) &&
                      elementTypeOf(value) == elementTypeOf(query);
-  return !node.hasOutput(3) && !isCappedLate && isPrecise && isOfOneType;
+  return !node.hasOutput(3) && isPrecise && isOfOneType;
 }
 
 /// The output, as [batch, heads, queries, size].
@@ -360,22 +352,12 @@ Value AttentionBuilder::buildParts() {
   Value scores = score();
   if (failed(defineScores(0, scores)))
     return {};
-  // Mode 1: in front of the cap, or of the bias, whichever comes second.
-  bool isOutput =
-      node.hasOutput(3) && node.integer("qk_matmul_output_mode", 0) == 1;
-  if (capsBeforeBias()) {
-    scores = cap(scores);
-    if (isOutput && failed(defineScores(1, scores)))
-      return {};
-    scores = addBias(scores);
-  } else {
-    scores = addBias(scores);
-    if (isOutput && failed(defineScores(1, hide(scores))))
-      return {};
-    scores = cap(scores);
-  }
-  // Mode 2: behind the mask, in front of the softmax; mode 3: behind it.
-  scores = hide(scores);
+  // Mode 1: behind the cap, in front of the bias.
+  scores = cap(scores);
+  if (failed(defineScores(1, scores)))
+    return {};
+  // Mode 2: behind bias and mask, in front of the softmax; mode 3: behind it.
+  scores = hide(addBias(scores));
   if (failed(defineScores(2, scores)))
     return {};
   Value weights = normalize(scores);

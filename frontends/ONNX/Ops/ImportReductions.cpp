@@ -193,8 +193,17 @@ static LogicalResult importLpNormalization(NodeImporter &node) {
   if (*p > 2)
     return node.invalid("expected attribute 'p' to be 1 or 2, found " +
                         Twine(*p));
-  return defineInF32(node, [&](Value x) {
-    return node.emit<DivOp>({x, normOver(node, x, *axis, *p)});
+  // No division by 0 there, whose gradient would be NaN.
+  return defineInF32(node, [&](Value x) -> Value {
+    Value norm = normOver(node, x, *axis, *p);
+    if (!norm)
+      return {};
+    Value zero = numberConstant(node, 0.0, elementTypeOf(x));
+    Value one = numberConstant(node, 1.0, elementTypeOf(x));
+    Value isZero = node.emit<EqualOp>({norm, zero});
+    Value divisor = node.emit<SelectOp>({isZero, one, norm});
+    return node.emit<SelectOp>(
+        {isZero, zero, node.emit<DivOp>({x, divisor})});
   });
 }
 

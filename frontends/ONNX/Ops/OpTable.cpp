@@ -29,7 +29,7 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
         getFusedAttentionOps(), getGroupQueryOps(),
         getRoiPoolingOps(),     getLinearAttentionOps(),
         getAtenOps(),           getDenseLossOps(),
-        getPowerOps()})
+        getPowerOps(),          getFlexAttentionOps()})
     for (const OpEntry &entry : family)
       if (entry.since > 0) // others are there for another entry's builder
         all.push_back(entry);
@@ -53,20 +53,22 @@ static const OpIndex &getIndex() {
   return index;
 }
 
-// Spellings found in files for a domain's real name.
-static StringRef resolveAlias(StringRef domain) {
-  return domain == "ai.onnx.preview" ? StringRef(kTraining) : domain;
+// The key of an op in a file, where ops of kTraining are found in kPreview too.
+static std::string findKey(StringRef domain, StringRef name) {
+  std::string key = getKey(domain, name);
+  return domain == kPreview && !getIndex().contains(key)
+             ? getKey(kTraining, name)
+             : key;
 }
 
 bool mpc::onnx_frontend::isKnownOp(StringRef domain, StringRef name) {
-  return getIndex().contains(getKey(resolveAlias(domain), name));
+  return getIndex().contains(findKey(domain, name));
 }
 
 std::string mpc::onnx_frontend::describeOpsets(StringRef domain, StringRef name,
                                                int64_t opset) {
   int64_t oldest = std::numeric_limits<int64_t>::max(), newest = 0;
-  for (const OpEntry &entry :
-       getIndex().lookup(getKey(resolveAlias(domain), name))) {
+  for (const OpEntry &entry : getIndex().lookup(findKey(domain, name))) {
     oldest = std::min(oldest, std::max(entry.since, getOldestOpset(domain)));
     newest = std::max(newest, entry.until);
   }
@@ -81,7 +83,7 @@ std::string mpc::onnx_frontend::describeOpsets(StringRef domain, StringRef name,
 
 const OpEntry *mpc::onnx_frontend::findOp(StringRef domain, StringRef name,
                                           int64_t opset) {
-  auto it = getIndex().find(getKey(resolveAlias(domain), name));
+  auto it = getIndex().find(findKey(domain, name));
   if (it == getIndex().end())
     return nullptr;
   for (const OpEntry &entry : it->second)

@@ -23,6 +23,7 @@ struct OpEntry {
 inline constexpr int64_t kNoEnd = INT64_MAX;
 inline constexpr unsigned kAnyNumber = UINT_MAX;
 inline constexpr llvm::StringLiteral kMicrosoft = "com.microsoft";
+inline constexpr llvm::StringLiteral kPreview = "ai.onnx.preview";
 inline constexpr llvm::StringLiteral kTraining = "ai.onnx.preview.training";
 
 llvm::ArrayRef<OpEntry> getAssembledOps();
@@ -66,6 +67,7 @@ llvm::ArrayRef<OpEntry> getLossScalingOps();
 llvm::ArrayRef<OpEntry> getFusedOps();
 llvm::ArrayRef<OpEntry> getFusedAttentionOps();
 llvm::ArrayRef<OpEntry> getGroupQueryOps();
+llvm::ArrayRef<OpEntry> getFlexAttentionOps();
 
 /// All entries, family by family.
 std::vector<OpEntry> getAllOps();

@@ -40,7 +40,7 @@ static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
   llvm::StringRef domain = normalizeDomain(node.domain());
   llvm::StringRef op = node.op_type();
   // ONNX's own have groups of inputs: all values, all gradients, all states.
-  if (domain == kTraining || domain == "ai.onnx.preview") {
+  if (domain == kTraining || domain == kPreview) {
     if (op == "Adam")
       return readGroups(node, 2);
     if (op == "Adagrad" || op == "Momentum")
