@@ -63,19 +63,19 @@ class Case:
     data is its first float input, or its first one, and what has the same type
     by the specification."""
 
-    def __init__(self, folder):
-        self.model = onnx.load(folder / "model.onnx")
+    def __init__(self, test):
+        self.model = onnx.ModelProto()
+        self.model.CopyFrom(test.model)
         [self.node] = self.model.graph.node
         # Three tests are of opset 1, in which their ops were as in opset 6.
         version = max(self.model.opset_import[0].version, OLDEST_OPSET)
         self.model.opset_import[0].version = version
         self.schema = onnx.defs.get_schema(self.node.op_type, version, "")
-        self.arrays = {}
-        for i, value in enumerate(self.model.graph.input):
-            tensor = TensorProto()
-            path = folder / "test_data_set_0" / f"input_{i}.pb"
-            tensor.ParseFromString(path.read_bytes())
-            self.arrays[value.name] = numpy_helper.to_array(tensor)
+        inputs, _ = test.data_sets[0]
+        self.arrays = {
+            value.name: np.asarray(array)
+            for value, array in zip(self.model.graph.input, inputs)
+        }
         given = [
             (self.find(self.schema.inputs, i), self.arrays[name].dtype.type)
             for i, name in enumerate(self.node.input)
@@ -227,12 +227,11 @@ def load_cases():
     cases = collections.defaultdict(list)
     tests = onnx.backend.test.loader.load_model_tests(kind="node")
     for test in sorted(tests, key=lambda test: test.name):
-        folder = pathlib.Path(test.model_dir)
-        [*nodes] = onnx.load(folder / "model.onnx").graph.node
+        [*nodes] = test.model.graph.node
         if len(nodes) != 1 or len(cases[nodes[0].op_type]) >= TRIED:
             continue
         try:
-            case = Case(folder)
+            case = Case(test)
         except Exception:  # sequences, optionals, strings
             continue
         if all(a.dtype.type in TYPES.values() for a in case.arrays.values()):

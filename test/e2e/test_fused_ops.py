@@ -222,7 +222,7 @@ CASES = {
     "group_query_attention_smooth_behind_a_past": Case(
         "GroupQueryAttention",
         DECODED[:7],
-        {**GROUPS, "local_window_size": 1, "smooth_softmax": 1},
+        {**GROUPS, "local_window_size": 2, "smooth_softmax": 1},
         (0, 1, 2),
     ),
     "group_query_attention_smooth_with_a_bias": Case(
@@ -258,7 +258,7 @@ CASES = {
     "group_query_attention_in_a_window_of_the_past": Case(
         "GroupQueryAttention",
         DECODED[:7],
-        {**GROUPS, "local_window_size": 1},
+        {**GROUPS, "local_window_size": 2},
         (0, 1, 2),
     ),
     "fused_conv": Case("FusedConv", [*CONV], {**PADS, "activation": "Relu"}),

@@ -142,9 +142,9 @@ Value FlexAttention::buildOneOp() {
   AttentionOperands operands = {share(node.operand(kQuery)),
                                 share(node.operand(kKey)),
                                 share(node.operand(kValue)), Value(), Value()};
-  return whole(attend(
-      node, operands,
-      {node.attribute("scale", scale), node.attribute("softcap", 0.0)}));
+  return whole(
+      attend(node, operands,
+             {node.attribute("scale", scale), node.attribute("softcap", 0.0)}));
 }
 
 Value FlexAttention::buildParts() {
@@ -160,8 +160,7 @@ Value FlexAttention::buildParts() {
   if (!values)
     return {};
   Value mixed = node.emit<MatMulOp>({share(weights), share(values)});
-  return whole(
-      castTo(node, mixed, node.operandType(kValue).getElementType()));
+  return whole(castTo(node, mixed, node.operandType(kValue).getElementType()));
 }
 
 LogicalResult FlexAttention::import() {

@@ -226,13 +226,14 @@ LogicalResult GroupQuery::rotate() {
 // Masks
 //===----------------------------------------------------------------------===//
 
-// [batch, 1, tokens, past]: what is filled, and in the window.
+// [batch, 1, tokens, past]: what is filled, and in the window, which counts the
+// query's own token.
 Value GroupQuery::seePast() {
   Value places = iota(node, 4, 3, past);
   Value isSeen = node.emit<LessOp>({places, filled});
-  if (int64_t window = node.integer("local_window_size", -1); window >= 0) {
+  if (int64_t window = node.integer("local_window_size", -1); window > 0) {
     Value last = node.emit<AddOp>({filled, iota(node, 4, 2, tokens)});
-    Value first = node.emit<SubOp>({last, number(window)});
+    Value first = node.emit<SubOp>({last, number(window - 1)});
     isSeen =
         node.emit<AndOp>({isSeen, node.emit<LessOrEqualOp>({first, places})});
   }
@@ -244,8 +245,8 @@ Value GroupQuery::seePast() {
 Value GroupQuery::seeNew() {
   Value keys = iota(node, 4, 3, tokens), queries = iota(node, 4, 2, tokens);
   Value isSeen = node.emit<LessOrEqualOp>({keys, queries});
-  if (int64_t window = node.integer("local_window_size", -1); window >= 0) {
-    Value first = node.emit<SubOp>({queries, number(window)});
+  if (int64_t window = node.integer("local_window_size", -1); window > 0) {
+    Value first = node.emit<SubOp>({queries, number(window - 1)});
     isSeen =
         node.emit<AndOp>({isSeen, node.emit<LessOrEqualOp>({first, keys})});
   }
@@ -258,7 +259,12 @@ Value GroupQuery::seeNew() {
 
 // Nothing where the order of keys says it all.
 LogicalResult GroupQuery::mask() {
-  if (isFull && node.integer("local_window_size", -1) < 0)
+  int64_t window = node.integer("local_window_size", -1);
+  if (window == 0 || window < -1)
+    return node.invalid("expected attribute 'local_window_size' of 1 or more, "
+                        "or -1 for none, found " +
+                        Twine(window));
+  if (isFull && window < 0)
     return success();
   seen = seeNew();
   if (seen && past > 0)

@@ -202,8 +202,7 @@ static LogicalResult importLpNormalization(NodeImporter &node) {
     Value one = numberConstant(node, 1.0, elementTypeOf(x));
     Value isZero = node.emit<EqualOp>({norm, zero});
     Value divisor = node.emit<SelectOp>({isZero, one, norm});
-    return node.emit<SelectOp>(
-        {isZero, zero, node.emit<DivOp>({x, divisor})});
+    return node.emit<SelectOp>({isZero, zero, node.emit<DivOp>({x, divisor})});
   });
 }
 
