@@ -225,11 +225,13 @@ static llvm::Error parseShape(StringRef text,
           "--shape " + text + ": expected NAME=SIZExSIZE..., such as x=32x64");
     shape.push_back(extent);
   }
-  if (to.shapes.emplace(name.str(), std::move(shape)).second)
+  auto [known, isNew] = to.shapes.emplace(name.str(), shape);
+  if (isNew || known->second == shape)
     return llvm::Error::success();
-  return onnx_frontend::makeError(onnx_frontend::ErrorKind::Usage,
-                                  "--shape " + text + ": '" + name +
-                                      "' has a shape already");
+  return onnx_frontend::makeError(
+      onnx_frontend::ErrorKind::Usage,
+      "--shape " + text + ": '" + name + "' has the shape " +
+          runtime::toString(known->second) + " already");
 }
 
 onnx_frontend::HostTensor

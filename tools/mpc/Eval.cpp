@@ -77,6 +77,8 @@ private:
   std::string checkpointPath;
   std::optional<CheckpointContents> checkpoint;
   std::vector<Array> arrays;
+  /// Names of inputs whose values the driver was offered.
+  std::vector<std::string> offered;
   /// What the model says was done to the samples that it was trained on.
   std::string trainedPreparation;
   std::shared_ptr<const Artifact> artifact;
@@ -184,6 +186,7 @@ ExitCode EvalRun::checkFit(const TraineeInfo &info) {
   if (!options.ok())
     return reportError(options.status());
   checkPreparation(options->preparation);
+  dropCompiledIn(*info.function(kEvalFunction), offered, arrays);
   StatusOr<Dataset> all = Dataset::create(
       std::move(arrays), *info.function(kEvalFunction), *options);
   if (!all.ok())
@@ -200,6 +203,8 @@ ExitCode EvalRun::compile() {
             chooseShapes(driver, arrays, command.data, command.compile.model);
         code != ExitCode::Done)
       return code;
+  if (!isCompiled)
+    offered = offerScalars(driver, arrays);
   command.compile.pipeline.evaluationAlone = true;
   driver.checkEarly([this](const TraineeInfo &info) { return checkFit(info); });
   if (!isCompiled)

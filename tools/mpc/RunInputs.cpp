@@ -195,6 +195,21 @@ static void bindBatch(const Batch &batch,
   }
 }
 
+// A shape that --shape gives another than the array has.
+static ExitCode checkShape(const train::Array &input, const Shape &shape,
+                           const ModelOptions &model) {
+  for (llvm::StringRef text : model.shapes) {
+    auto [name, extents] = text.rsplit('=');
+    if (name == input.name && extents != toString(shape))
+      return reportError(ExitCode::Usage,
+                         train::locate(input) + ": has the shape " +
+                             toString(shape) + ", --shape says " + text +
+                             "; leave --shape out, and run fewer samples at a "
+                             "time with --batch-size");
+  }
+  return ExitCode::Done;
+}
+
 // The shape of an input, and its value where it may have to be known when
 // compiling.
 static ExitCode bindInput(const train::Array &input,
@@ -206,6 +221,9 @@ static ExitCode bindInput(const train::Array &input,
   Shape shape = input.shape;
   if (isPart)
     shape[size_t(axis->second)] = batch.size;
+  if (ExitCode code = checkShape(input, shape, options.model);
+      code != ExitCode::Done)
+    return code;
   if (!shape.empty() && !isScalar(declared))
     options.model.shapes.push_back(input.name + "=" + toString(shape));
   // Of samples that differ from batch to batch, no value is known.

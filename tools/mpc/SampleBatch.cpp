@@ -9,6 +9,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <cstring>
+
 using namespace mpc;
 using namespace mpc::tools;
 using namespace mpc::runtime;
@@ -197,4 +199,44 @@ ExitCode mpc::tools::chooseShapes(Driver &driver, std::vector<Array> &arrays,
   if (!isTurned)
     bindNamelessShapes(inputs, arrays, model);
   return ExitCode::Done;
+}
+
+std::vector<std::string>
+mpc::tools::offerScalars(Driver &driver, const std::vector<Array> &arrays,
+                         const std::vector<Array> &held) {
+  std::vector<std::string> offered;
+  for (const DeclaredShape &input : readDeclaredInputs(driver.getModel())) {
+    auto isInput = [&](const Array &array) { return array.name == input.name; };
+    const auto array = llvm::find_if(arrays, isInput);
+    const auto type = runtime::parseDType(input.type);
+    if (!type.ok() || !input.dimensions || !input.dimensions->empty() ||
+        array == arrays.end() || !array->shape.empty())
+      continue;
+    auto value = runtime::train::toTensor(*array, *type);
+    if (!value.ok())
+      continue; // said where the data are opened
+    const auto other = llvm::find_if(held, isInput);
+    const bool isSame =
+        other == held.end() ||
+        (other->type == array->type && other->bytes() == array->bytes() &&
+         !memcmp(other->data, array->data, array->bytes()));
+    if (!isSame)
+      continue;
+    driver.offerValue(input.name, *value);
+    offered.push_back(input.name);
+  }
+  return offered;
+}
+
+void mpc::tools::dropCompiledIn(const runtime::train::FunctionPorts &function,
+                                const std::vector<std::string> &offered,
+                                std::vector<Array> &arrays) {
+  for (const std::string &name : offered) {
+    const size_t before = arrays.size();
+    if (!function.inputCalled(name))
+      llvm::erase_if(arrays,
+                     [&](const Array &array) { return array.name == name; });
+    if (arrays.size() < before)
+      note("'" + name + "' is compiled in, with its value in the data");
+  }
 }

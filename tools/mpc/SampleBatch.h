@@ -38,6 +38,19 @@ ExitCode chooseShapes(Driver &driver,
                       std::vector<runtime::train::Array> &arrays,
                       const DataFlags &flags, ModelOptions &model);
 
+/// Offers the driver, which has the model, what inputs without axes are in the
+/// data, and `held` does not have otherwise: an If whose branches are for other
+/// shapes may want to know. Names what was offered.
+std::vector<std::string>
+offerScalars(Driver &driver, const std::vector<runtime::train::Array> &arrays,
+             const std::vector<runtime::train::Array> &held = {});
+
+/// Takes those of `offered` that are compiled in, no inputs of `function`, out
+/// of the arrays, and says so.
+void dropCompiledIn(const runtime::train::FunctionPorts &function,
+                    const std::vector<std::string> &offered,
+                    std::vector<runtime::train::Array> &arrays);
+
 /// Says which batch was chosen.
 void noteBatch(const ModelOptions &options);
 

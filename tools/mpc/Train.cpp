@@ -223,6 +223,8 @@ private:
 
   TrainCommand &command;
   std::vector<Array> arrays, heldArrays;
+  /// Names of inputs whose values the driver was offered.
+  std::vector<std::string> offered;
   std::shared_ptr<const Artifact> artifact;
   /// What was compiled; null where the artifact was there before.
   std::shared_ptr<onnx_frontend::Model> model;
@@ -281,7 +283,11 @@ ExitCode TrainRun::bindShapes(Driver &driver) {
     return code;
   if (isOpen)
     noteBatch(options);
-  return nameSamples(driver.getModel(), heldArrays);
+  if (ExitCode code = nameSamples(driver.getModel(), heldArrays);
+      code != ExitCode::Done)
+    return code;
+  offered = offerScalars(driver, arrays, heldArrays);
+  return ExitCode::Done;
 }
 
 // A step whose learning rate is in the model's own update takes none.
@@ -319,6 +325,10 @@ ExitCode TrainRun::checkFit(const TraineeInfo &info,
       return reportError(status);
   }
   // Samples for the inputs, and what is to be done with them.
+  if (StatusOr<FunctionPorts> ports = trainingInputs(info); ports.ok()) {
+    dropCompiledIn(*ports, offered, arrays);
+    dropCompiledIn(*ports, offered, heldArrays);
+  }
   Status status =
       openData(command, info, std::move(arrays), std::move(heldArrays), data);
   if (status.ok())

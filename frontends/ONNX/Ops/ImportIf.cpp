@@ -124,6 +124,14 @@ static LogicalResult importBranches(NodeImporter &node, const Graph &thenGraph,
   return result;
 }
 
+// True if the branch alone would do.
+static bool runsAlone(NodeImporter &node, const Graph &graph) {
+  return node.getFunction().getModule().succeeds([&] {
+    NodeImporter trial(node.getFunction(), node.getNode());
+    (void)Branch(trial, graph).import();
+  });
+}
+
 static LogicalResult importIf(NodeImporter &node) {
   // A condition that is known chooses at import, and the other branch is not
   // looked at.
@@ -162,7 +170,14 @@ static LogicalResult importIf(NodeImporter &node) {
     return result;
   // A condition that a user can give makes one of them enough.
   node.demand(0);
-  return importBranches(node, *then, *otherwise);
+  if (succeeded(importBranches(node, *then, *otherwise)))
+    return success();
+  if (runsAlone(node, *then) || runsAlone(node, *otherwise))
+    return node.unsupported(
+        "one branch does not fit, and the condition '" + node.getInputName(0) +
+        "' is not known when the model is compiled; where inputs decide it, "
+        "give their values in the data, or with --weights");
+  return failure();
 }
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getConditionalOps() {
