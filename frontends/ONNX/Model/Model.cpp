@@ -4,8 +4,10 @@
 #include "frontends/ONNX/Model/Model.h"
 
 #include "frontends/ONNX/Model/AtenNodes.h"
+#include "frontends/ONNX/Model/Comments.h"
 #include "frontends/ONNX/Model/DroppedAbsolutes.h"
 #include "frontends/ONNX/Model/DroppedBiases.h"
+#include "frontends/ONNX/Model/DroppedLosses.h"
 #include "frontends/ONNX/Model/DroppedStops.h"
 #include "frontends/ONNX/Model/FileInput.h"
 #include "frontends/ONNX/Model/MergedInitializers.h"
@@ -45,6 +47,8 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
     return error;
   if (llvm::Error error = dropRepeatedInitializers(*model, model->warnings))
     return error;
+  dropComments(*model, model->warnings);
+  restoreLosses(*model, model->warnings);
   for (std::string note :
        {replaceAtenNodes(*model), separateInitializers(*model),
         restoreWeights(*model), joinInitializers(*model), restoreBiases(*model),

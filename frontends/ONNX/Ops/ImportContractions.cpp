@@ -1,6 +1,7 @@
 // Contractions and sliding windows: MatMul, Gemm, Conv, pooling.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/Assemble.h"
 #include "frontends/ONNX/Ops/Window.h"
 
 #include <cmath>
@@ -47,12 +48,50 @@ static FailureOr<double> readFactor(NodeImporter &node, StringRef name) {
   return factor;
 }
 
+// C times beta, added to a product that it broadcasts to.
+static Value addTerm(NodeImporter &node, Value product, double beta) {
+  if (!product || !node.hasInput(2) || beta == 0.0)
+    return product;
+  ArrayRef<int64_t> shape = NodeImporter::shapeOf(product);
+  auto spread = broadcastShapes(shape, node.operandShape(2));
+  if (failed(spread) || ArrayRef<int64_t>(*spread) != shape) {
+    (void)node.invalid("input 2 does not broadcast to the product");
+    return {};
+  }
+  Value term = node.operand(2);
+  if (beta != 1.0)
+    term = node.emit<MulOp>(
+        {term, node.scalarConstant(beta, elementTypeOf(product))});
+  return node.emit<AddOp>({product, term});
+}
+
+// Tools that join MatMul and Add to a Gemm leave stacks of matrices stacks.
+static LogicalResult importStackedGemm(NodeImporter &node, double alpha,
+                                       double beta) {
+  ModuleImporter &module = node.getFunction().getModule();
+  if (module.isFirst("stacks of matrices in Gemm"))
+    module.warn(node.describe() +
+                ": expected matrices, found operands of ranks " +
+                Twine(node.operandShape(0).size()) + " and " +
+                Twine(node.operandShape(1).size()) +
+                "; taken as MatMul of the last two axes, and Add");
+  Value product = node.emit<MatMulOp>(
+      {node.operand(0), node.operand(1)},
+      {node.attribute("alpha", alpha),
+       node.attribute("transA", node.integer("transA", 0) != 0),
+       node.attribute("transB", node.integer("transB", 0) != 0)});
+  return node.define(0, addTerm(node, product, beta));
+}
+
 static LogicalResult importGemm(NodeImporter &node) {
   auto alpha = readFactor(node, "alpha"), beta = readFactor(node, "beta");
   if (failed(alpha) || failed(beta))
     return failure();
   if (node.getOpset() < 7)
     node.ignore("broadcast"); // what the shape of C says, too
+  if (size_t a = node.operandShape(0).size(), b = node.operandShape(1).size();
+      std::min(a, b) >= 2 && std::max(a, b) > 2)
+    return importStackedGemm(node, *alpha, *beta);
   auto op = node.create<GemmOp>(
       {node.operand(0), node.operand(1), node.operand(2)},
       {node.attribute("alpha", *alpha), node.attribute("beta", *beta),

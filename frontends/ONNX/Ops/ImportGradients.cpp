@@ -7,7 +7,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Assemble.h"
-#include "frontends/ONNX/Ops/LossAttributes.h"
 #include "frontends/ONNX/Ops/Window.h"
 
 using namespace mlir;
@@ -144,7 +143,7 @@ static LogicalResult importScale(NodeImporter &node) {
 }
 
 //===----------------------------------------------------------------------===//
-// Softmax and losses
+// Softmax
 //===----------------------------------------------------------------------===//
 
 template <typename OpT>
@@ -186,24 +185,6 @@ static LogicalResult importFlattenedSoftmaxGrad(NodeImporter &node) {
 // (dY, mask, Y, ratio): of a softmax Y behind which a dropout was.
 static LogicalResult importSoftmaxDropoutGrad(NodeImporter &node) {
   return defineFlattenedSoftmaxGrad<SoftmaxGradOp>(node, dropGradient(node), 2);
-}
-
-static LogicalResult importLossGrad(NodeImporter &node) {
-  auto op = node.create<SoftmaxCrossEntropyLossGradOp>(
-      {node.operand(0), node.operand(1), node.operand(2), node.operand(3)},
-      readLossAttributes(node));
-  return op ? node.define(0, op.getDScores()) : failure();
-}
-
-// ignore_index is an input here.
-static LogicalResult importInternalLossGrad(NodeImporter &node) {
-  auto attributes = readInternalLossAttributes(node, 4);
-  if (failed(attributes))
-    return failure();
-  auto op = node.create<SoftmaxCrossEntropyLossGradOp>(
-      {node.operand(0), node.operand(1), node.operand(2), node.operand(3)},
-      *attributes);
-  return op ? node.define(0, op.getDScores()) : failure();
 }
 
 //===----------------------------------------------------------------------===//
@@ -340,27 +321,41 @@ static LogicalResult importAveragePoolGrad(NodeImporter &node) {
   return op ? node.define(0, op.getDInput()) : failure();
 }
 
-// The shape of the pooled value: input 1, which it is or has as integers, or by
-// the name of the output, X_grad.
-static FailureOr<SmallVector<int64_t>> readPooledShape(NodeImporter &node) {
+// The shape of the pooled value: input 1, which it is or has as integers; what
+// attribute 'kernel_shape' says; or by the name of the output, X_grad.
+static FailureOr<SmallVector<int64_t>>
+readPooledShape(NodeImporter &node,
+                const std::optional<SmallVector<int64_t>> &kernel) {
   if (node.hasInput(1)) {
     if (isa<FloatType>(node.operandType(1).getElementType()))
       return SmallVector<int64_t>(node.operandShape(1));
     return node.integers(1, "the shape");
   }
+  if (kernel) {
+    SmallVector<int64_t> shape(node.operandShape(0));
+    if (shape.size() != kernel->size() + 2)
+      return node.invalid("expected a gradient of shape (N, C, 1, ...) with as "
+                          "many axes behind C as 'kernel_shape' has");
+    llvm::copy(*kernel, shape.begin() + 2);
+    return shape;
+  }
   StringRef name = node.getOutputName(0);
   if (!name.consume_back("_grad") || !node.getFunction().lookup(name).value)
     return node.unsupported("cannot tell the shape of the gradient: expected "
-                            "it as an input, or an output named after the "
-                            "pooled value, X_grad");
+                            "it as an input, attribute 'kernel_shape', or an "
+                            "output named after the pooled value, X_grad");
   return SmallVector<int64_t>(
       NodeImporter::shapeOf(node.getFunction().lookup(name).value));
 }
 
 static LogicalResult importGlobalAveragePoolGrad(NodeImporter &node) {
-  auto shape = readPooledShape(node);
+  auto kernel = node.integerList("kernel_shape");
+  auto shape = readPooledShape(node, kernel);
   if (failed(shape))
     return failure();
+  if (kernel && shape->size() > 2 &&
+      ArrayRef<int64_t>(*shape).drop_front(2) != ArrayRef<int64_t>(*kernel))
+    return node.invalid("attribute 'kernel_shape' is not the pooled value's");
   SmallVector<int64_t> pooled(*shape);
   for (size_t i = 2; i < pooled.size(); ++i)
     pooled[i] = 1;
@@ -454,10 +449,6 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getGradientOps() {
       {kMicrosoft, "Scale", 1, kNoEnd, 2, 2, 1, importScale},
       {kMicrosoft, "SigmoidGrad", 1, kNoEnd, 2, 2, 1,
        importElementwiseGrad<SigmoidGradOp>},
-      {kMicrosoft, "SoftmaxCrossEntropyLossGrad", 1, kNoEnd, 3, 4, 1,
-       importLossGrad},
-      {kMicrosoft, "SoftmaxCrossEntropyLossInternalGrad", 1, kNoEnd, 3, 5, 1,
-       importInternalLossGrad},
       {kMicrosoft, "SoftmaxGrad", 1, kNoEnd, 2, 2, 1,
        importFlattenedSoftmaxGrad<SoftmaxGradOp>},
       {kMicrosoft, "SoftmaxGrad_13", 1, kNoEnd, 2, 2, 1,

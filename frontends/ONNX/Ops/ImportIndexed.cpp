@@ -386,10 +386,14 @@ static LogicalResult importGatherElementsGrad(NodeImporter &node) {
                            node.attribute("value", 0.0)}));
 }
 
-// GatherNDGrad(shape, indices, dY).
+// GatherNDGrad(shape, indices, dY). Old files call the number of batch axes
+// 'axis'.
 static LogicalResult importGatherNDGrad(NodeImporter &node) {
   Value dy = node.operand(2);
-  int64_t batchDims = node.integer("batch_dims", 0);
+  int64_t batchDims = node.integer("batch_dims", node.integer("axis", 0));
+  if (node.hasAttribute("axis") && batchDims != node.integer("axis", 0))
+    return node.invalid("attributes 'axis' and 'batch_dims', two names of one "
+                        "number, differ");
   auto shape = readDataShape(node, 0, dy);
   if (failed(shape))
     return failure();

@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Assemble.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
@@ -164,8 +166,133 @@ static LogicalResult defineNormGrad(NodeImporter &node, const NormGrad &grad,
   return node.define(2, castTo(node, dBias, type));
 }
 
+// The forward op of a gradient that has its input, scale and bias; null where
+// there is none.
+static const proto::NodeProto *findForwardNorm(NodeImporter &node) {
+  auto read = [](const proto::NodeProto &other, int index) {
+    return index < other.input_size() ? StringRef(other.input(index))
+                                      : StringRef();
+  };
+  for (const proto::NodeProto *other : node.getFunction().getGraph().getNodes())
+    if (other->op_type() == "LayerNormalization" &&
+        read(*other, 0) == node.getInputName(1) &&
+        read(*other, 1) == node.getInputName(2) &&
+        read(*other, 2) == node.getInputName(3))
+      return other;
+  return nullptr;
+}
+
+// The forward op's, which the gradient need not repeat; its own where there is
+// no forward op.
+static FailureOr<double> readEpsilon(NodeImporter &node,
+                                     const proto::NodeProto *forward) {
+  double epsilon = node.real("epsilon", 1e-5f);
+  if (!forward)
+    return epsilon;
+  double theirs = 1e-5f;
+  for (const proto::AttributeProto &attribute : forward->attribute())
+    if (attribute.name() == "epsilon")
+      theirs = attribute.f();
+  if (node.hasAttribute("epsilon") && theirs != epsilon)
+    return node.invalid(llvm::formatv(
+        "attribute 'epsilon' is {0:e}, expected that of node '{1}', {2:e}",
+        epsilon, getNodeName(*forward), theirs));
+  return theirs;
+}
+
+// True if the first output is named or declared as the gradient of a scale or
+// bias, which some tools have nodes of their own for.
+static bool isGradientOfAnother(NodeImporter &node, ArrayRef<int64_t> shape) {
+  StringRef name = node.getOutputName(0);
+  for (unsigned input : {2, 3})
+    if (name == (node.getInputName(input) + "_grad").str())
+      return true;
+  const proto::GraphProto &graph =
+      node.getFunction().getModel().getProto().graph();
+  for (const auto *values : {&graph.value_info(), &graph.output()})
+    for (const proto::ValueInfoProto &value : *values) {
+      const auto &dims = value.type().tensor_type().shape().dim();
+      bool isKnown = value.type().tensor_type().has_shape() &&
+                     llvm::all_of(dims, [](const auto &dim) {
+                       return dim.has_dim_value();
+                     });
+      if (value.name() == name && isKnown &&
+          !llvm::equal(dims, shape, [](const auto &dim, int64_t extent) {
+            return dim.dim_value() == extent;
+          }))
+        return true;
+    }
+  return false;
+}
+
+// The forward op in the function, whose statistics are these.
+static LayerNormOp findNorm(const NormGrad &grad, double epsilon) {
+  for (Operation *user : grad.input.getUsers())
+    if (auto norm = dyn_cast<LayerNormOp>(user))
+      if (norm.getInput() == grad.input && norm.getScale() == grad.scale &&
+          norm.getAxes() == ArrayRef<int64_t>(grad.axes) &&
+          static_cast<float>(norm.getEpsilon().convertToDouble()) ==
+              static_cast<float>(epsilon))
+        return norm;
+  return {};
+}
+
+// LayerNormalizationGrad(dY, X, scale, bias) -> dX, of tools that compute mean
+// and deviation anew. The bias has the scale's shape, which no mean has.
+static LogicalResult importBareLayerNormGrad(NodeImporter &node) {
+  FailureOr<NormGrad> grad = readNormGrad(node);
+  if (failed(grad))
+    return failure();
+  SmallVector<int64_t> normalized, shape(node.operandShape(1));
+  for (int64_t axis : grad->axes)
+    normalized.push_back(shape[axis]);
+  for (unsigned input : {2, 3})
+    if (node.operandShape(input) != ArrayRef<int64_t>(normalized))
+      return node.invalid(
+          "expected dY, X, scale and bias, or dY, X, scale, mean and inverse "
+          "deviation; '" +
+          node.getInputName(input) + "' is no " +
+          (input == 2 ? "scale" : "bias") + " of '" + node.getInputName(1) +
+          "'");
+  const proto::NodeProto *forward = findForwardNorm(node);
+  const proto::NodeProto *producer =
+      node.getFunction().getGraph().getProducer(node.getInputName(3));
+  if (!forward && producer && producer->op_type() == "LayerNormalization")
+    return node.invalid("expected a bias as input 3, found '" +
+                        node.getInputName(3) + "', which node '" +
+                        getNodeName(*producer) +
+                        "' makes; its other statistic is missing");
+  FailureOr<double> epsilon = readEpsilon(node, forward);
+  if (failed(epsilon))
+    return failure();
+  if (isGradientOfAnother(node, shape))
+    return node.unsupported(
+        "expected output '" + node.getOutputName(0) +
+        "' to be the gradient of '" + node.getInputName(1) +
+        "', but its name or its declared shape says another; gradients of "
+        "scale and bias are outputs 1 and 2");
+  LayerNormOp norm = findNorm(*grad, *epsilon);
+  if (!norm) {
+    node.setSuffix("#statistics");
+    norm = node.create<LayerNormOp>({grad->input, grad->scale, Value()},
+                                    {node.attribute("axes", grad->axes),
+                                     node.attribute("epsilon", *epsilon)});
+    node.setSuffix("");
+  }
+  if (!norm)
+    return failure();
+  auto op =
+      node.create<LayerNormGradOp>({grad->dOutput, grad->input, grad->scale,
+                                    norm.getMean(), norm.getInvStd()},
+                                   {node.attribute("axes", grad->axes)});
+  return op ? defineNormGrad(node, *grad, op.getDInput(), op.getDScale())
+            : failure();
+}
+
 // LayerNormalizationGrad(dY, X, scale, mean, inv_std).
 static LogicalResult importLayerNormGrad(NodeImporter &node) {
+  if (node.getNumInputs() == 4)
+    return importBareLayerNormGrad(node);
   FailureOr<NormGrad> grad = readNormGrad(node);
   if (failed(grad))
     return failure();
@@ -285,7 +412,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getLayerNormOps() {
       {"", "SimplifiedLayerNormalization", 1, kNoEnd, 2, 2, 2, importRMSNorm},
       {kMicrosoft, "InvertibleLayerNormalizationGrad", 1, kNoEnd, 5, 5, 3,
        importInvertibleNormGrad},
-      {kMicrosoft, "LayerNormalizationGrad", 1, kNoEnd, 5, 5, 3,
+      {kMicrosoft, "LayerNormalizationGrad", 1, kNoEnd, 4, 5, 3,
        importLayerNormGrad},
       {kMicrosoft, "SimplifiedLayerNormalizationGrad", 1, kNoEnd, 4, 4, 2,
        importRMSNormGrad},

@@ -1,4 +1,4 @@
-// Losses over class labels.
+// Losses over class labels and of squares, and their gradients.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Assemble.h"
@@ -141,9 +141,159 @@ mpc::onnx_frontend::readInternalLossAttributes(NodeImporter &node,
   return attributes;
 }
 
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+static LogicalResult defineLossGrad(NodeImporter &node,
+                                    ArrayRef<Value> operands,
+                                    ArrayRef<NamedAttribute> attributes) {
+  auto op = node.create<SoftmaxCrossEntropyLossGradOp>(operands, attributes);
+  return op ? node.define(0, op.getDScores()) : failure();
+}
+
+// The gradient of the loss itself, which tools leave out that know it is 1.
+static Value createSeed(NodeImporter &node, Type element) {
+  node.setPhase(Phase::Backward);
+  auto seed =
+      node.create<GradientSeedOp>({}, {}, RankedTensorType::get({}, element));
+  return seed ? seed.getOutput() : Value();
+}
+
+static StringRef getInputOf(const proto::NodeProto &node, int index) {
+  return index < node.input_size() ? StringRef(node.input(index)) : StringRef();
+}
+
+static std::string getReduction(const proto::NodeProto &node) {
+  for (const proto::AttributeProto &attribute : node.attribute())
+    if (attribute.name() == "reduction")
+      return attribute.s();
+  return "mean";
+}
+
+// Without the gradient of the loss there is nothing to multiply by, so that the
+// two nodes must agree.
+static LogicalResult checkReductions(NodeImporter &node,
+                                     const proto::NodeProto *loss) {
+  std::string reduction = getReduction(node.getNode());
+  if (reduction == "none")
+    return node.unsupported(
+        "the gradient of each sample's loss is absent; expected 'reduction' "
+        "mean or sum, or the gradient as input 0");
+  if (loss && getReduction(*loss) != reduction)
+    return node.invalid("attribute 'reduction' is " + reduction + ", but " +
+                        getReduction(*loss) + " in node '" +
+                        getNodeName(*loss) + "', whose gradient this is");
+  return success();
+}
+
+// (log_prob, labels), of tools that leave out the gradient of the loss, which
+// is 1. What input 0 is tells its producer.
+static LogicalResult checkSeedless(NodeImporter &node) {
+  StringRef logProb = node.getInputName(0), labels = node.getInputName(1);
+  if (isa<FloatType>(node.operandType(1).getElementType()))
+    return node.invalid("expected log-probabilities and labels as its two "
+                        "inputs, found floats as '" +
+                        labels + "'");
+  const Graph &graph = node.getFunction().getGraph();
+  const proto::NodeProto *producer = graph.getProducer(logProb);
+  if (!producer || producer->op_type() == "LogSoftmax")
+    return checkReductions(node, nullptr);
+  std::string by = "'" + getNodeName(*producer) + "'";
+  bool isLoss = producer->op_type() == "SoftmaxCrossEntropyLoss";
+  if (!isLoss || producer->output_size() < 2 || producer->output(1) != logProb)
+    return node.invalid(
+        "expected log-probabilities and labels as its two "
+        "inputs, found as '" +
+        logProb + "' " +
+        (isLoss ? "the loss of node " + by
+                : "what node " + by + " (" + getOpName(*producer) + ") makes"));
+  if (getInputOf(*producer, 1) != labels)
+    return node.invalid("expected the labels '" + getInputOf(*producer, 1) +
+                        "' of node " + by + ", found '" + labels + "'");
+  if (!getInputOf(*producer, 2).empty())
+    return node.unsupported("node " + by +
+                            " weighs the classes, and its gradient has no "
+                            "weights; expected dY, log_prob, labels, weights");
+  return checkReductions(node, producer);
+}
+
+static LogicalResult importLossGrad(NodeImporter &node) {
+  if (node.getNumInputs() > 2)
+    return defineLossGrad(
+        node,
+        {node.operand(0), node.operand(1), node.operand(2), node.operand(3)},
+        readLossAttributes(node));
+  if (failed(checkSeedless(node)))
+    return failure();
+  Value logProb = node.operand(0);
+  Value seed = createSeed(node, elementTypeOf(logProb));
+  if (!seed)
+    return failure();
+  return defineLossGrad(node, {seed, logProb, node.operand(1), Value()},
+                        readLossAttributes(node));
+}
+
+// ignore_index is an input here.
+static LogicalResult importInternalLossGrad(NodeImporter &node) {
+  auto attributes = readInternalLossAttributes(node, 4);
+  if (failed(attributes))
+    return failure();
+  return defineLossGrad(
+      node,
+      {node.operand(0), node.operand(1), node.operand(2), node.operand(3)},
+      *attributes);
+}
+
+// The MSELoss of the same two values; null where there is none.
+static const proto::NodeProto *findMSELoss(NodeImporter &node) {
+  StringRef own[] = {node.getInputName(0), node.getInputName(1)};
+  for (const proto::NodeProto *other :
+       node.getFunction().getGraph().getNodes()) {
+    StringRef first = getInputOf(*other, 0), second = getInputOf(*other, 1);
+    if (other->op_type() == "MSELoss" &&
+        ((first == own[0] && second == own[1]) ||
+         (first == own[1] && second == own[0])))
+      return other;
+  }
+  return nullptr;
+}
+
+// MSELossGrad(x, target), of no standard: the gradient of x, for a loss whose
+// own is 1.
+static LogicalResult importMSELossGrad(NodeImporter &node) {
+  FailureOr<LossReduction> reduction = readLossReduction(node);
+  if (failed(reduction))
+    return failure();
+  if (node.operandShape(0) != node.operandShape(1))
+    return node.invalid("expected inputs of equal shapes");
+  const proto::NodeProto *loss = findMSELoss(node);
+  if (loss && getInputOf(*loss, 0) != node.getInputName(0))
+    return node.invalid("expected a prediction and its target, found '" +
+                        node.getInputName(0) + "' and '" +
+                        node.getInputName(1) +
+                        "', which are the target and the prediction of node '" +
+                        getNodeName(*loss) + "'");
+  if (failed(checkReductions(node, loss)))
+    return failure();
+  Value x = node.operand(0);
+  Type element = elementTypeOf(x);
+  Value seed = createSeed(node, element);
+  if (!seed)
+    return failure();
+  double factor = *reduction == LossReduction::Mean
+                      ? 2.0 / NodeImporter::typeOf(x).getNumElements()
+                      : 2.0;
+  Value scaled =
+      node.emit<MulOp>({seed, numberConstant(node, factor, element)});
+  Value difference = node.emit<SubOp>({x, node.operand(1)});
+  return node.define(0, node.emit<MulOp>({difference, scaled}));
+}
+
 ArrayRef<OpEntry> mpc::onnx_frontend::getLossOps() {
   static const OpEntry entries[] = {
       {"", "MSELoss", 1, kNoEnd, 2, 2, 1, importMSELoss},
+      {"", "MSELossGrad", 1, kNoEnd, 2, 2, 1, importMSELossGrad},
       {"", "NegativeLogLikelihoodLoss", 12, kNoEnd, 2, 3, 1, importNLLLoss},
       {"", "SoftmaxCrossEntropyLoss", 12, kNoEnd, 2, 3, 2,
        importSoftmaxCrossEntropyLoss},
@@ -151,8 +301,12 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getLossOps() {
        importInternalNLLLoss},
       {kMicrosoft, "NegativeLogLikelihoodLossInternal2", 1, kNoEnd, 2, 4, 1,
        importInternalNLLLoss},
+      {kMicrosoft, "SoftmaxCrossEntropyLossGrad", 1, kNoEnd, 2, 4, 1,
+       importLossGrad},
       {kMicrosoft, "SoftmaxCrossEntropyLossInternal", 1, kNoEnd, 2, 4, 2,
        importSoftmaxCrossEntropyLossInternal},
+      {kMicrosoft, "SoftmaxCrossEntropyLossInternalGrad", 1, kNoEnd, 3, 5, 1,
+       importInternalLossGrad},
   };
   return entries;
 }

@@ -119,6 +119,7 @@ std::string mpc::onnx_frontend::describeMisplaced(const proto::NodeProto &node,
   static const std::pair<StringRef, StringRef> own[] = {
       {"GlobalAveragePoolGrad", "the gradient of GlobalAveragePool"},
       {"MSELoss", "PyTorch's"},
+      {"MSELossGrad", "2 / n * (x - target)"},
       {"SGD", "w - rate * gradient"}};
   for (auto [name, meaning] : own)
     if (entry.name == name)
