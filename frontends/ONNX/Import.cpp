@@ -10,6 +10,7 @@
 #include "frontends/ONNX/Model/Weights.h"
 #include "frontends/ONNX/Ops/Importer.h"
 #include "frontends/ONNX/Ops/Shapes.h"
+#include "frontends/ONNX/Summary.h"
 #include "frontends/ONNX/Training/Artifacts.h"
 #include "frontends/ONNX/Training/FoldedParameters.h"
 #include "frontends/ONNX/Training/LostLayers.h"
@@ -340,6 +341,13 @@ mpc::onnx_frontend::readModel(StringRef path, MLIRContext *context) {
   return model;
 }
 
+static bool hasLists(const Model &model) {
+  return llvm::any_of(model.getProto().graph().input(),
+                      [](const proto::ValueInfoProto &input) {
+                        return input.type().has_sequence_type();
+                      });
+}
+
 static Expected<OwningOpRef<ModuleOp>>
 importOnce(const Model &model, const ImportOptions &options) {
   // Values given with --weights that fit nothing are a usage error, whatever
@@ -391,6 +399,12 @@ importOnce(const Model &model, const ImportOptions &options) {
   // Anything else is a forward model.
   if (hasOptimizer)
     return refuseOptimizer();
+  if (std::string what = describeOptimizerGraph(model); !what.empty()) {
+    // Lists of tensors are no values of the IR.
+    if (hasLists(model))
+      return model.error(ErrorKind::Unsupported, what);
+    model.note(what);
+  }
   return importForward(model, options);
 }
 

@@ -5,10 +5,12 @@
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Ops/Shapes.h"
 #include "frontends/ONNX/Training/Artifacts.h"
+#include "frontends/ONNX/Training/OptimizerNodes.h"
 #include "frontends/ONNX/Training/Origins.h"
 #include "frontends/ONNX/Training/StepGraph.h"
 #include "frontends/ONNX/Training/Trainable.h"
 
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mpc;
@@ -179,4 +181,53 @@ mpc::onnx_frontend::describeLayers(const Model &model) {
     layers.push_back(std::move(layer));
   }
   return layers;
+}
+
+//===----------------------------------------------------------------------===//
+// Optimizer graphs
+//===----------------------------------------------------------------------===//
+
+// What optimizers over lists of tensors, and what stands between them, are.
+static bool isOverLists(const proto::NodeProto &node) {
+  static const llvm::StringSet<> known = {"AdamWOptimizer", "SGDOptimizerV2",
+                                          "InplaceClipGradNorm"};
+  return node.domain() == kMicrosoft && known.contains(node.op_type());
+}
+
+std::string mpc::onnx_frontend::describeOptimizerGraph(const Model &model) {
+  const proto::GraphProto &graph = model.getProto().graph();
+  llvm::StringSet<> inputs;
+  for (const proto::ValueInfoProto &input : graph.input())
+    inputs.insert(input.name());
+  std::vector<std::string> parameters;
+  std::map<std::string, unsigned> ops;
+  bool overLists = false;
+  for (const proto::NodeProto &node : graph.node()) {
+    ++ops[node.op_type()];
+    if (isOverLists(node)) {
+      overLists = true;
+      continue;
+    }
+    std::optional<OptimizerNode> optimizer = readOptimizerNode(node);
+    if (!optimizer || optimizer->parameters.empty())
+      return {};
+    for (const OptimizerNode::Update &place : optimizer->parameters) {
+      if (!inputs.contains(node.input(place.input)))
+        return {};
+      parameters.push_back("'" + node.input(place.input) + "'");
+    }
+  }
+  if (parameters.empty() && !overLists)
+    return {};
+  std::string text = "an optimizer graph, of ";
+  for (const auto &[op, count] : ops)
+    text += (op == ops.begin()->first ? "" : ", ") + op + " x" +
+            std::to_string(count);
+  if (!parameters.empty())
+    text += ", which updates " + listFirst(parameters, 4);
+  return text +
+         "; it has no loss and no gradients of its own, and goes with "
+         "the training graph that has them: mpc train TRAINING_GRAPH "
+         "--optimizer-model " +
+         model.getPath().str();
 }

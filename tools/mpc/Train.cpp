@@ -1,6 +1,7 @@
 // mpc train: compiles a model, or takes an artifact, and trains it.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Summary.h"
 #include "passes/Differentiation/LossSpec.h"
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/Checkpoint.h"
@@ -304,6 +305,17 @@ static ExitCode checkRate(const TrainCommand &command,
 
 ExitCode TrainRun::checkFit(const TraineeInfo &info,
                             std::shared_ptr<onnx_frontend::Model> compiled) {
+  const std::string optimizer =
+      compiled ? onnx_frontend::describeOptimizerGraph(*compiled) : "";
+  if (!optimizer.empty())
+    return reportError(ExitCode::Usage,
+                       command.compile.model.model + ": " + optimizer);
+  if (info.function(kAccumulateFunction) && !info.function(kUpdateFunction))
+    return reportError(
+        ExitCode::Usage,
+        command.compile.model.model +
+            ": the training graph adds up gradients, and the optimizer graph "
+            "that uses them is missing; name it with --optimizer-model FILE");
   if (const FunctionPorts *forward = info.function(kForwardFunction))
     return reportError(ExitCode::Usage,
                        command.compile.model.model +

@@ -14,6 +14,7 @@
 #include "frontends/ONNX/Ops/Shapes.h"
 #include "frontends/ONNX/Training/OptimizerGraph.h"
 #include "frontends/ONNX/Training/StepFunctions.h"
+#include "frontends/ONNX/Training/StepValues.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -38,8 +39,7 @@ namespace {
 struct TrainingInputs {
   /// In the order of their accumulators.
   std::vector<Accumulation> accumulations;
-  llvm::StringSet<> parameters, statistics, buffers;
-  std::string resetFlag;
+  llvm::StringSet<> parameters, statistics, buffers, resetFlags;
 };
 
 /// Builds the three functions over one set of variables.
@@ -53,6 +53,8 @@ public:
 
 private:
   Error findInputs(const Graph &graph);
+  Error readResetFlag(const Graph &graph, const proto::NodeProto &accumulator);
+  void bindInitializers(FunctionImporter &function, const Graph &graph);
   Error addInputs(FunctionImporter &function, const Graph &graph);
   void reportMissing(const Model &model);
   VariableOp addParameter(const Model &model, StringRef name,
@@ -115,9 +117,44 @@ Error ArtifactImporter::findInputs(const Graph &graph) {
                                     VariableOp()});
     inputs.parameters.insert(*parameter);
     inputs.buffers.insert(node->input(0));
-    if (node->input_size() > 2)
-      inputs.resetFlag = node->input(2);
+    if (Error error = readResetFlag(graph, *node))
+      return error;
   }
+  return Error::success();
+}
+
+// Whoever runs the graph sets the flag for the first batch of a step; mpc
+// resets the sums when they are used. What the graph itself decides is another
+// rule.
+Error ArtifactImporter::readResetFlag(const Graph &graph,
+                                      const proto::NodeProto &accumulator) {
+  if (accumulator.input_size() < 3 || accumulator.input(2).empty())
+    return Error::success();
+  StringRef flag = accumulator.input(2);
+  std::string where = "node '" + getNodeName(accumulator) + "' (" +
+                      getOpName(accumulator) + "): ";
+  if (const proto::NodeProto *producer = graph.getProducer(flag))
+    return training.error(ErrorKind::Unsupported,
+                          where +
+                              "expected an input of the graph as the flag "
+                              "that resets the sum, found '" +
+                              flag + "', which node '" +
+                              getNodeName(*producer) + "' makes");
+  const proto::TensorProto *constant = graph.getInitializer(flag);
+  if (!constant) {
+    inputs.resetFlags.insert(flag);
+    return Error::success();
+  }
+  Expected<HostTensor> value =
+      training.decode(*constant, "initializer '" + flag + "'");
+  if (!value)
+    return value.takeError();
+  bool isReset = value->getNumElements() == 1 && value->getDouble(0) != 0.0;
+  if (isReset && module.isFirst("a flag that always resets"))
+    training.warn(where + "'" + flag +
+                  "' resets the sum in every batch; taken as a sum over the "
+                  "batches of a step, as many as --accumulate-grad-batches "
+                  "says");
   return Error::success();
 }
 
@@ -157,6 +194,24 @@ void ArtifactImporter::reportMissing(const Model &model) {
   missing.clear();
 }
 
+// Tools that edit graphs may have made parameters initializers again.
+void ArtifactImporter::bindInitializers(FunctionImporter &function,
+                                        const Graph &graph) {
+  for (const auto *names : {&inputs.parameters, &inputs.statistics})
+    for (const auto &name : *names) {
+      if (!graph.getInitializer(name.getKey()))
+        continue;
+      ImportedValue &entry = function.lookup(name.getKey());
+      if (entry.failed || !entry.constant)
+        continue;
+      HostTensor init = *entry.constant;
+      Role role =
+          names == &inputs.parameters ? Role::Parameter : Role::Statistic;
+      function.bindState(name.getKey(), module.getVariable(name.getKey(), role,
+                                                           init.type, &init));
+    }
+}
+
 Error ArtifactImporter::addInputs(FunctionImporter &function,
                                   const Graph &graph) {
   const Model &model = graph.getModel();
@@ -164,7 +219,7 @@ Error ArtifactImporter::addInputs(FunctionImporter &function,
   std::vector<const proto::ValueInfoProto *> data;
   for (const proto::ValueInfoProto *input : graph.getInputs())
     if (!inputs.buffers.contains(input->name()) &&
-        input->name() != inputs.resetFlag)
+        !inputs.resetFlags.contains(input->name()))
       data.push_back(input);
   ShapeBinder shapes(model, options);
   if (Error error = shapes.collect(data))
@@ -189,6 +244,7 @@ Error ArtifactImporter::addInputs(FunctionImporter &function,
       function.lookup(name).failed = true;
   }
   reportMissing(model);
+  bindInitializers(function, graph);
   return Error::success();
 }
 
@@ -196,7 +252,8 @@ Error ArtifactImporter::addInputs(FunctionImporter &function,
 // @accumulate
 //===----------------------------------------------------------------------===//
 
-// An initializer `Y_grad` of ones for an output Y starts the backward pass.
+// An initializer `Y_grad` of ones for an output Y starts the backward pass, or
+// a gradient of a loss that has none.
 void ArtifactImporter::bindGradientSeeds(FunctionImporter &function,
                                          const Graph &graph) {
   llvm::StringSet<> backward;
@@ -210,17 +267,42 @@ void ArtifactImporter::bindGradientSeeds(FunctionImporter &function,
                                       "' does not start at 1"));
     backward.insert(seed);
   }
+  // The loss need not be an output.
+  for (const auto &seed : findGradientSeeds(graph))
+    if (!backward.contains(seed.getKey()) &&
+        bindGradientSeed(function, seed.getKey()))
+      backward.insert(seed.getKey());
   // Whatever depends on a seed is the backward pass.
   for (const proto::NodeProto *node : graph.getNodes()) {
     bool reads = llvm::any_of(node->input(), [&](const std::string &input) {
       return backward.contains(input);
     });
-    if (!reads)
+    if (!reads && !isGradientNode(*node))
       continue;
     function.phases[node] = Phase::Backward;
     for (const std::string &output : node->output())
       backward.insert(output);
   }
+}
+
+// What a loss gives is an output where no other may be the loss.
+static void addLoss(const Graph &graph, std::vector<StringRef> &outputs) {
+  auto isFloat = [](int32_t type) {
+    return type == proto::TensorProto::FLOAT ||
+           type == proto::TensorProto::DOUBLE ||
+           type == proto::TensorProto::FLOAT16 ||
+           type == proto::TensorProto::BFLOAT16;
+  };
+  for (const proto::ValueInfoProto *output : graph.getOutputs()) {
+    const auto &type = output->type().tensor_type();
+    if (llvm::is_contained(outputs, output->name()) &&
+        isFloat(type.elem_type()) &&
+        (!type.has_shape() || isDeclaredScalar(output)))
+      return;
+  }
+  for (const proto::NodeProto *node : graph.getNodes())
+    if (isLossNode(*node))
+      return (void)outputs.insert(outputs.begin(), node->output(0));
 }
 
 void ArtifactImporter::addAccumulators(FunctionImporter &function) {
@@ -247,6 +329,7 @@ Error ArtifactImporter::importAccumulate() {
     if (!producer || !isAccumulator(*producer))
       outputs.push_back(output->name());
   }
+  addLoss(*graph, outputs);
   needed = outputs;
   for (const Accumulation &accumulation : inputs.accumulations)
     needed.push_back(accumulation.gradient);

@@ -119,20 +119,7 @@ void StepRecogniser::findScalars() {
         !values.findScalarInput(input->name()).empty())
       step.lossScales.insert(input->name());
   }
-  // A constant called as the gradient of a value is where its backward pass
-  // starts.
-  for (const proto::NodeProto *node : graph.getNodes())
-    for (StringRef value : node->output())
-      if (const proto::TensorProto *seed =
-              graph.getInitializer((value + "_grad").str()))
-        step.seeds.insert(seed->name());
-  for (const proto::NodeProto *node : graph.getNodes()) {
-    StringRef op = node->op_type();
-    if (op.contains("SoftmaxCrossEntropy") && op.ends_with("Grad") &&
-        node->input_size() > 0 && graph.getInitializer(node->input(0)) &&
-        readers.lookup(node->input(0)) == 1)
-      step.seeds.insert(node->input(0));
-  }
+  step.seeds = findGradientSeeds(graph);
 }
 
 // The nodes of updates that are spelt out: from the new values back, for as

@@ -138,6 +138,30 @@ SmallVector<StringRef> mpc::onnx_frontend::getYielded(const Graph &graph) {
   return yielded;
 }
 
+llvm::StringSet<> mpc::onnx_frontend::findGradientSeeds(const Graph &graph) {
+  llvm::StringMap<unsigned> readers;
+  for (const proto::NodeProto *node : graph.getNodes())
+    for (StringRef value : getReadValues(*node))
+      ++readers[value];
+  llvm::StringSet<> seeds;
+  // A constant called as the gradient of a value.
+  for (const proto::NodeProto *node : graph.getNodes())
+    for (StringRef value : node->output())
+      if (const proto::TensorProto *seed =
+              graph.getInitializer((value + "_grad").str()))
+        if (readers.contains(seed->name()))
+          seeds.insert(seed->name());
+  // What a loss's gradient alone multiplies by, whatever it is called.
+  for (const proto::NodeProto *node : graph.getNodes()) {
+    StringRef op = node->op_type();
+    if (op.contains("SoftmaxCrossEntropy") && op.ends_with("Grad") &&
+        node->input_size() > 0 && graph.getInitializer(node->input(0)) &&
+        readers.lookup(node->input(0)) == 1)
+      seeds.insert(node->input(0));
+  }
+  return seeds;
+}
+
 bool mpc::onnx_frontend::isGradientNode(const proto::NodeProto &node) {
   StringRef op = node.op_type();
   return op == "Gradient" || op.ends_with("Grad") || op.contains("Grad_") ||

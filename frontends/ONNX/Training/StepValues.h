@@ -48,6 +48,9 @@ bool isDeclaredScalar(const proto::ValueInfoProto *output);
 /// ONNX Runtime's has no loss of its own.
 llvm::SmallVector<llvm::StringRef> getYielded(const Graph &graph);
 
+/// Initializers that a backward pass may start from, if they are ones.
+llvm::StringSet<> findGradientSeeds(const Graph &graph);
+
 /// Whether the node computes gradients, by its name.
 bool isGradientNode(const proto::NodeProto &node);
 /// Whether it computes a loss.

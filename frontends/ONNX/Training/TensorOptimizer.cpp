@@ -38,6 +38,7 @@ private:
     StringRef value;
   };
 
+  void addLearningRate();
   void bindNames();
   Error readNode(const proto::NodeProto &node, const OptimizerNode &optimizer);
   Error readState(const proto::NodeProto &node, StringRef name, StringRef value,
@@ -157,11 +158,24 @@ Error TensorOptimizerImporter::readNode(const proto::NodeProto &node,
   return Error::success();
 }
 
+// Where all nodes have their rate in the file there is none to set.
+void TensorOptimizerImporter::addLearningRate() {
+  bool reads = llvm::any_of(graph.getNodes(), [&](const auto *node) {
+    std::optional<OptimizerNode> optimizer = readOptimizerNode(*node);
+    return optimizer && optimizer->rate >= 0 &&
+           isInput(node->input(optimizer->rate));
+  });
+  if (!reads)
+    return graph.getModel().note(
+        "the learning rate is the optimizer graph's, which --lr does not "
+        "change");
+  auto scalar = RankedTensorType::get({}, function.getBuilder().getF32Type());
+  learningRate = function.addInput(kLearningRateInput, scalar, Role::Scalar);
+}
+
 Error TensorOptimizerImporter::run() {
   // Rate and count are mpc's, by whatever names the graph has them.
-  OpBuilder &builder = function.getBuilder();
-  auto scalar = RankedTensorType::get({}, builder.getF32Type());
-  learningRate = function.addInput(kLearningRateInput, scalar, Role::Scalar);
+  addLearningRate();
   count = function.getState(module.getCounter(kStepVariable));
   nextCount = addIncrement(function, kStepVariable);
   bindNames();
