@@ -102,31 +102,29 @@ static Error checkOutput(const Model &model,
   return Error::success();
 }
 
-// PyTorch's older exporter does not say which initializers are parameters. Its
-// constants are nodes: an initializer of one number may be learned, as the
-// temperature of a contrastive loss is.
-static void noteScalars(const Graph &graph, FunctionImporter &function,
-                        ArrayRef<const proto::NodeProto *> nodes) {
-  const Model &model = graph.getModel();
-  const ImportOptions &options = function.getModule().getOptions();
-  if (model.getProto().producer_name() != "pytorch" ||
-      options.mode != ImportMode::Training || !options.trainableScalars.empty())
+// Nothing in the file says what these are: the user may know better.
+static void listUntrained(const Model &model, const ImportOptions &options,
+                          const Trainables &found) {
+  if (options.mode != ImportMode::Training || !options.trainableScalars.empty())
     return;
-  // Floats of one number whose name the program gave and that are constants so
-  // far.
-  llvm::SetVector<StringRef> scalars;
-  for (const proto::NodeProto *node : nodes)
-    for (StringRef name : node->input()) {
-      const proto::TensorProto *tensor = graph.getInitializer(name);
-      if (tensor && isProgramsName(name) && tensor->dims_size() == 0 &&
-          tensor->data_type() == proto::TensorProto::FLOAT &&
-          !function.lookup(name).stateRole)
-        scalars.insert(name);
-    }
-  if (!scalars.empty())
-    model.note("the file does not say whether '" + llvm::join(scalars, "', '") +
-               "', of one number, is learned; it is a constant unless --train "
-               "REGEX names it among the others");
+  constexpr size_t shown = 3;
+  auto list = [](ArrayRef<std::string> names) {
+    std::vector<std::string> quoted;
+    for (StringRef name : names)
+      quoted.push_back("'" + name.str() + "'");
+    return listFirst(quoted, shown) + (names.size() == 1 ? " is" : " are");
+  };
+  if (!found.named.empty())
+    model.warn(
+        list(found.named) +
+        " not trained: the name is a module's, but the file does not say "
+        "that it is a parameter, and no layer reads it; --train REGEX "
+        "chooses all that is trained");
+  if (!found.constants.empty())
+    model.note(list(found.constants) +
+               " taken as constant: no layer reads it as a weight, and no "
+               "module gave it its name; --train REGEX trains it, and "
+               "inspect --parameters lists all");
 }
 
 // Whoever gives an exporter one tensor for several inputs gets a model that
@@ -193,8 +191,11 @@ importForward(const Model &model, const ImportOptions &options,
     return importRebatched(model, options, *exported);
   ModuleImporter module(options, model.getContext(), rebatch);
   const llvm::StringMap<std::string> origins = findOrigins(*graph);
-  module.setTrainable(findTrainable(*graph, options.weights, origins));
-  module.setConstants(findComputedNumbers(*graph, origins));
+  const Trainables found = findTrainable(*graph, options.weights, origins);
+  llvm::StringSet<> constants = findComputedNumbers(*graph, origins);
+  constants.insert(found.numbers.begin(), found.numbers.end());
+  module.setTrainable(found.parameters);
+  module.setConstants(std::move(constants));
   FunctionImporter function(module, *graph, "forward");
   // Of a graph that leaves the loss to the program around it, the forward part.
   SmallVector<StringRef> outputs = getYielded(*graph);
@@ -227,10 +228,8 @@ importForward(const Model &model, const ImportOptions &options,
     warnFolded(function, *graph);
     noteUnread(*graph, options, nodes);
   }
-  // Where an exporter names the origin of each initializer, nothing is to be
-  // guessed.
-  if (origins.empty())
-    noteScalars(*graph, function, nodes);
+  if (!rebatch || !rebatch->isRecording())
+    listUntrained(model, options, found);
   addOutputs(function, *graph, outputs);
   function.finish();
   return module.finish();

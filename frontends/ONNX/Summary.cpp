@@ -121,7 +121,7 @@ mpc::onnx_frontend::describeParameters(const Model &model) {
     return error;
   // What mpc train would train, and who reads each.
   llvm::StringMap<std::string> origins = findOrigins(*graph);
-  llvm::StringSet<> trained = findTrainable(*graph, {}, origins);
+  llvm::StringSet<> trained = findTrainable(*graph, {}, origins).parameters;
   Readers readers;
   for (const proto::NodeProto *node : graph->getNodes())
     addReaders(*node, readers);

@@ -27,10 +27,20 @@ BOUND = {
     "bf16-mixed": 2e-2,
     "16-mixed": 2e-2,
 }
+# Parameters of the outermost module that no layer reads, which an export without
+# metadata does not tell from constants: beside them, all with a dotted name.
+CHOSEN = {
+    "batchstatistics-torchscript-17": "[.]|^gain$",
+    "pairs-torchscript-17": "[.]|^(gate|temperature)$",
+    "scales-torchscript-17": "[.]|^(gamma|skip|temperature|token|weight)$",
+    "statespace-torchscript-17": "[.]|^(decay|skip)$",
+}
 
 
 def train(model, precision, folder, *flags):
     name = model.split("-")[0]
+    if model in CHOSEN:
+        flags += ("--train", CHOSEN[model])
     case = LOSSES[name]
     axes = [f"{key}={axis}" for key, axis in case["batch_axes"].items()]
     path = PATHS[model]

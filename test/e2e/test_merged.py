@@ -206,7 +206,7 @@ def test_layers_without_scale_that_are_called_twice_are_apart(tmp_path):
         for name in factors:
             source = (later if name.endswith("2") else buffers)[name[0]]
             nodes += [
-                helper.make_node("Mul", ["x", f"factor.{name}"], [f"x.{name}"]),
+                helper.make_node("Mul", ["x", f"factor_{name}"], [f"x.{name}"]),
                 batch_norm(
                     *(name[0], f"x.{name}", f"y.{name}", operands(name[0])),
                     ["None", "None", *source],
@@ -214,7 +214,7 @@ def test_layers_without_scale_that_are_called_twice_are_apart(tmp_path):
             ]
         return [*nodes, helper.make_node("Sum", [f"y.{n}" for n in factors], ["h"])]
 
-    values = {f"factor.{name}": np.float32(f) for name, f in factors.items()}
+    values = {f"factor_{name}": np.float32(f) for name, f in factors.items()}
     model = finish(
         norms(lambda layer: shared),
         {**dict(zip(shared, STATISTICS.values())), **values},

@@ -34,14 +34,6 @@ inline bool isExportersName(llvm::StringRef name) {
   return name.starts_with("val_");
 }
 
-/// Whether PyTorch's older exporter has the name from the program, such as
-/// "head.scale": what it computed has names of its own, such as
-/// "onnx::MatMul_12", "/head/Mul_output_0" or "31".
-inline bool isProgramsName(llvm::StringRef name) {
-  return !name.empty() && !name.contains("::") && !name.starts_with("/") &&
-         !llvm::isDigit(name.front());
-}
-
 /// Of a node, the classes of these modules, and what it computes.
 inline constexpr llvm::StringLiteral kModuleClasses =
     "pkg.torch.onnx.class_hierarchy";

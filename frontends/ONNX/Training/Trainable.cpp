@@ -4,6 +4,7 @@
 #include "frontends/ONNX/Training/Trainable.h"
 
 #include "frontends/ONNX/Training/Origins.h"
+#include "frontends/ONNX/Training/ParameterNames.h"
 #include "frontends/ONNX/Training/TrainableSearch.h"
 #include "frontends/ONNX/Training/WeightedOps.h"
 
@@ -36,10 +37,21 @@ TrainableSearch::TrainableSearch(const Graph &graph, const TensorMap &given)
     for (const std::string &input : node->input())
       readers[input].push_back(node);
   for (const Node *node : nodes)
-    if (node->op_type() == "BatchNormalization" && node->input_size() == 5)
-      for (int index : {3, 4})
-        statistics.insert(node->input(index));
-  findReachingWeights();
+    findBuffers(*node);
+}
+
+// Running statistics, scales and zero points of integers, weights of classes.
+void TrainableSearch::findBuffers(const Node &node) {
+  StringRef op = node.op_type();
+  int first = node.input_size();
+  if (op == "BatchNormalization" && node.input_size() == 5)
+    first = 3;
+  else if (isQuantization(op))
+    first = 1;
+  else if (op == "SoftmaxCrossEntropyLoss" || op == "NegativeLogLikelihoodLoss")
+    first = 2;
+  for (int index = first; index < node.input_size(); ++index)
+    buffers.insert(skipViews(node.input(index)));
 }
 
 // The shape of an initializer or of an input with a given value.
@@ -65,7 +77,38 @@ llvm::StringSet<> TrainableSearch::run() {
     for (const std::string &output : node->output())
       facts[output] = result;
   }
+  findNamed();
   return std::move(weights);
+}
+
+// What a module has given its name.
+void TrainableSearch::findNamed() {
+  for (const auto &entry : readers) {
+    StringRef name = entry.first();
+    if (isModulesName(name) && isFloat(name) && !isBuffer(name))
+      weights.insert(name);
+  }
+}
+
+// An initializer that is read and no parameter, and of which the file says
+// nothing, is a constant.
+void TrainableSearch::listOthers(const llvm::StringMap<std::string> &origins,
+                                 Trainables &found) {
+  const bool isPyTorchs =
+      graph.getModel().getProto().producer_name() == "pytorch";
+  for (const auto &tensor : graph.getModel().getProto().graph().initializer()) {
+    StringRef name = tensor.name();
+    if (!holdsFloats(tensor) || !readers.contains(name) ||
+        found.parameters.contains(name) || origins.contains(name) ||
+        buffers.contains(name))
+      continue;
+    if (isNumbered(name) && isOneNumber(name))
+      found.numbers.insert(name);
+    const bool isNamed =
+        (isPyTorchs || name.contains('.')) && !isNumbered(name);
+    (isNamed && !isBuffer(name) ? found.named : found.constants)
+        .push_back(name.str());
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -88,8 +131,6 @@ void TrainableSearch::inferBias(const Node &node, Facts &result) {
     result.isNormalized =
         weighted->weights.size() == 0 || op == "InstanceNormalization";
   }
-  if (op == "Mul" && node.input_size() == 2)
-    result.takesBias |= isOuterProduct(node, 0) || isOuterProduct(node, 1);
   // A row of a table is picked by indices: a lookup if table and indices are
   // fixed, else an embedding.
   if (op == "Gather" && isTable(node))
@@ -104,33 +145,12 @@ Facts TrainableSearch::infer(const Node &node) {
                    llvm::all_of(node.input(), [&](const std::string &input) {
                      return input.empty() || getFacts(input).isFixed;
                    });
-  const bool drawsNumbers = op.starts_with("Random") || op == "Bernoulli";
-  result.isFixed &= !drawsNumbers;
-  result.isRandom = drawsNumbers;
-  // What numbers make of random numbers is random, too.
-  if (!drawsNumbers && !result.isFixed)
-    result.isRandom = llvm::all_of(node.input(), [&](const std::string &input) {
-      return input.empty() || getFacts(input).isFixed ||
-             getFacts(input).isRandom;
-    });
-  // A value is learned if any operand is.
-  result.isLearned = llvm::any_of(node.input(), [&](const std::string &input) {
-    return getFacts(input).isLearned;
-  });
+  result.isFixed &= !op.starts_with("Random") && op != "Bernoulli";
   inferBias(node, result);
   // Views and sums pass on what their operands are.
-  if (isView(op) || isSum(op) || isQuantization(op) || multipliesByOne(node))
-    for (const std::string &input : node.input()) {
+  if (isView(op) || isSum(op) || isQuantization(op))
+    for (const std::string &input : node.input())
       result.takesBias |= getFacts(input).takesBias;
-      result.takesPositions |= getFacts(input).takesPositions;
-    }
-  // Positions are added to a product that is scaled, as in sqrt(d) * embedding
-  // + position.
-  if ((op == "Mul" || op == "Div") && node.input_size() == 2)
-    for (int index : {0, 1})
-      result.takesPositions |= getFacts(node.input(index)).takesBias &&
-                               isNumber(node.input(1 - index)) &&
-                               (op == "Mul" || index == 0);
   // Of a view the facts are its operand's.
   if (isView(op) && node.input_size() > 0) {
     Facts source = getFacts(node.input(0));
@@ -140,7 +160,6 @@ Facts TrainableSearch::infer(const Node &node) {
     result.isLookup = source.isLookup;
   }
   inferNormalization(node, result);
-  result.isLearned |= result.takesBias && !result.isFixed;
   return result;
 }
 
@@ -185,25 +204,9 @@ void TrainableSearch::findWeights(const Node &node) {
   if (weighted && !isAngles(node))
     for (int index : weighted->weights)
       if (index < node.input_size())
-        use(node.input(index));
-  // What stands in for learned data, as the token of a masked place does.
-  if (op == "Where" && node.input_size() == 3)
-    for (int index : {1, 2})
-      if (getFacts(node.input(3 - index)).isLearned &&
-          isModulesVector(node.input(index)))
-        use(node.input(index), /*orScalar=*/false);
-  // The exponent of a pooling: constant ones are nodes.
-  if (op == "Pow" && node.input_size() == 2 &&
-      (isModulesNumber(node.input(1)) || isModulesTensor(node.input(1))))
-    use(node.input(1));
-  // What a function bends, such as the exponential of a temperature, is mostly
-  // learned: whoever has a constant can store the result.
-  if (bends(op) && node.input_size() > 0 &&
-      graph.getInitializer(skipViews(node.input(0))))
-    use(node.input(0));
-  if (op == "Gather" && isTable(node) &&
-      (!getFacts(node.input(1)).isFixed || isEmbedding(node)))
-    use(node.input(0));
+        use(node.input(index), Use::Operand);
+  if (op == "Gather" && isTable(node) && !getFacts(node.input(1)).isFixed)
+    use(node.input(0), Use::Operand);
   // The scale of a normalization that is spelt out, before or behind it; also
   // that of what is divided by the root, as in scale * x / root.
   if ((op == "Mul" || op == "Div") && node.input_size() == 2)
@@ -211,37 +214,9 @@ void TrainableSearch::findWeights(const Node &node) {
       Facts other = getFacts(node.input(1 - index));
       if (op == "Mul" ? other.isInverseRoot : index == 0 && other.isRoot)
         useFactors(node.input(index));
-      if (op == "Div")
-        continue;
-      if (isOuterProduct(node, index))
-        use(node.input(index), /*orScalar=*/false);
-      bool scalesBranch = other.takesBias && !other.isFixed &&
-                          isStoredVector(node.input(index)) && isBranch(node);
-      if (other.isNormalized || other.isInverseRoot || scalesBranch)
-        use(node.input(index), /*orScalar=*/false);
-      if (other.isLearned && isModulesNumber(node.input(index)) &&
-          isBranch(node))
-        use(node.input(index));
-      if (!isModulesVector(node.input(index)))
-        continue;
-      if (other.isLearned)
-        findScale(node, node.input(index));
-      if (!other.isFixed && isPeriod(node, node.input(index)))
-        use(node.input(index), /*orScalar=*/false);
+      if (op == "Mul" && (other.isNormalized || other.isInverseRoot))
+        use(node.input(index), Use::Bias);
     }
-}
-
-// What scales learned data by one number for each channel of a module: a
-// branch, what a Softmax reads, or data that a vector of the same module is
-// added to within the network.
-void TrainableSearch::findScale(const Node &product, StringRef scale) {
-  const StringRef shift = findShift(product, scale);
-  const bool isAffine =
-      !shift.empty() && reachingWeights.contains(product.output(0));
-  if (isAffine || isBranch(product) || isSharpened(product))
-    use(scale, /*orScalar=*/false);
-  if (isAffine)
-    use(shift, /*orScalar=*/false);
 }
 
 // Of a product, the factors that have one number for each channel.
@@ -250,36 +225,42 @@ void TrainableSearch::useFactors(StringRef value) {
   if (product && product->op_type() == "Mul")
     for (const std::string &factor : product->input())
       if (isStoredVector(factor))
-        use(factor, /*orScalar=*/false);
+        use(factor, Use::Bias);
 }
 
 // What is added to a value that takes a bias, or joined to it as class tokens
 // are to patches; looked up rows that are added to anything, as relative
-// positions are to attention scores. A scalar is a constant of the program.
+// positions are to attention scores.
 void TrainableSearch::findAddends(const Node &node) {
-  if (!isSum(node.op_type()) && node.op_type() != "Concat")
+  const bool isJoin = node.op_type() == "Concat";
+  if (!isSum(node.op_type()) && !isJoin)
     return;
   bool takesBias = llvm::any_of(node.input(), [&](const std::string &input) {
     return getFacts(input).takesBias;
   });
-  bool takesPositions =
-      llvm::any_of(node.input(), [&](const std::string &input) {
-        return getFacts(input).takesPositions;
-      });
   for (const std::string &input : node.input())
-    if (takesBias || getFacts(input).isLookup ||
-        (takesPositions && isPositions(input)))
-      use(input, /*orScalar=*/false);
-  if (node.op_type() == "Add" && node.input_size() == 2)
-    for (int index : {0, 1})
-      if (isInnerBias(node, index))
-        use(node.input(index), /*orScalar=*/false);
+    if (getFacts(input).isLookup)
+      use(input, Use::Joined);
+    else if (takesBias)
+      use(input, isJoin ? Use::Joined : Use::Bias);
 }
 
-// `value` acts as a weight: so do the initializers that it is a view of, of
-// rank 0 only with `orScalar`, and those of more than one element that it is
-// computed from.
-void TrainableSearch::use(StringRef value, bool orScalar) {
+// True if a stored value that is read so acts as a weight. A scalar beside an
+// operand of a layer is a constant of the program, and what a tool has numbered
+// is a bias only as a vector.
+bool TrainableSearch::mayBe(StringRef name, Use how) {
+  // Of a statistic that an exporter merged with a bias, the bias is trained.
+  if (how == Use::Operand)
+    return buffers.contains(name) || !isModulesName(name) ||
+           !isNamedAsBuffer(name);
+  if (isNumbered(name))
+    return how == Use::Bias && isStoredVector(name) && !buffers.contains(name);
+  return !getStoredShape(name)->empty() && !isBuffer(name);
+}
+
+// `value` is read so: the initializers that it is a view of act as weights, and
+// so do those of more than one element that an operand is computed from.
+void TrainableSearch::use(StringRef value, Use how) {
   // From the value back through what computes it.
   llvm::SmallVector<std::pair<StringRef, bool>> worklist = {{value, false}};
   while (!worklist.empty()) {
@@ -287,17 +268,13 @@ void TrainableSearch::use(StringRef value, bool orScalar) {
     if (!getFacts(current).isFixed ||
         !(within ? searchedWithin : searched).insert(current).second)
       continue;
-    // An initializer is a weight, unless it is a number.
-    if (auto shape = getStoredShape(current)) {
-      bool isSingle = llvm::all_of(*shape, [](int64_t n) { return n == 1; });
-      bool isScalar = shape->empty() && !orScalar;
-      // A statistic that a weight is an Identity of, of equal values, is not
-      // what it is computed from, and neither is the mask that hides some of
-      // its elements.
-      const proto::TensorProto *tensor = graph.getInitializer(current);
-      bool isFactor = within && (isSingle || statistics.contains(current) ||
-                                 (tensor && isMask(graph.getModel(), *tensor)));
-      if (!isScalar && !isFactor)
+    if (getStoredShape(current)) {
+      // What a weight is multiplied by to hide some of its elements is none,
+      // and neither are numbers that scale it.
+      const bool isScale = isOneNumber(current) ||
+                           (isNumbered(current) && isStoredVector(current));
+      const bool isFactor = within && (isScale || isBuffer(current));
+      if (!isFactor && mayBe(current, how))
         weights.insert(current);
       continue;
     }
@@ -315,14 +292,17 @@ void TrainableSearch::use(StringRef value, bool orScalar) {
   }
 }
 
-llvm::StringSet<>
+Trainables
 mpc::onnx_frontend::findTrainable(const Graph &graph, const TensorMap &given,
                                   const llvm::StringMap<std::string> &origins) {
-  llvm::StringSet<> weights = TrainableSearch(graph, given).run();
+  TrainableSearch search(graph, given);
+  Trainables found;
+  found.parameters = search.run();
   for (const auto &entry : origins)
     if (entry.second == kParameterOrigin)
-      weights.insert(entry.first());
+      found.parameters.insert(entry.first());
     else
-      weights.erase(entry.first());
-  return weights;
+      found.parameters.erase(entry.first());
+  search.listOthers(origins, found);
+  return found;
 }

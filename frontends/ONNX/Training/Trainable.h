@@ -9,31 +9,33 @@
 
 namespace mpc::onnx_frontend {
 
-/// The names of the initializers, and of the inputs in `given`, that are
-/// trained by default; `origins` are those that findOrigins() finds.
+/// The float initializers that nodes read, and inputs with a given value.
+struct Trainables {
+  /// Trained by default.
+  llvm::StringSet<> parameters;
+  /// Not trained, in the order of the file, where the exporter does not say
+  /// what they are: those that a module names, and all others.
+  std::vector<std::string> named, constants;
+  /// Those of one number that a tool has numbered.
+  llvm::StringSet<> numbers;
+};
+
+/// Finds what is trained by default among the initializers and the inputs in
+/// `given`; `origins` are those that findOrigins() finds.
 ///
 /// Where the exporter says of a value what it was in the program, that holds:
-/// PyTorch writes PARAMETER or BUFFER into the metadata of each. Otherwise what
-/// the nodes do with it decides. Trained is, of any size:
-///   - an operand of a product (MatMul, Conv, Gemm, LSTM, ...), scale and bias
-///     of a normalization, the slope of PRelu, a table that Gather looks up;
-///   - what is added to the result of one of these, as a bias is, or joined to
-///     it, as a class token is;
-///   - what such an operand is computed from, as that of weight normalization;
-///   - what Exp, Sigmoid, Clip or the like reads, as the logarithm of a
-///     temperature is;
-///   - of PyTorch's older exporter, a number of a module that scales a branch,
-///     and one number for each channel of what is learned, where that is a
-///     branch, is read by a Softmax, or is shifted by such a vector as well;
-///     vectors that numbers of the data are multiplied by, that stand for
-///     hidden places or are added within the network, periods of a Snake, and
-///     exponents.
-/// Not trained is what only scales or shifts data, such as the mean and the
-/// standard deviation in `(x - mean) / std`, another scalar in a sum or
-/// product, and frequencies of angles, of which only sines and cosines are
-/// taken.
-llvm::StringSet<> findTrainable(const Graph &graph, const TensorMap &given,
-                                const llvm::StringMap<std::string> &origins);
+/// PyTorch writes PARAMETER or BUFFER into the metadata of each. Otherwise a
+/// parameter is:
+///   - an operand of a layer, of any size: the weight of a contraction, a
+///     recurrence or an embedding, the scale and bias of a normalization, the
+///     slope of PRelu, a bias that is added; and what such a weight is computed
+///     from, as in weight normalization;
+///   - what has a module's dotted name, unless it is a buffer by its name, its
+///     values, or the operand that it is.
+/// A name that a tool has numbered is evidence of a constant: such a value is
+/// trained as the operand of a layer only.
+Trainables findTrainable(const Graph &graph, const TensorMap &given,
+                         const llvm::StringMap<std::string> &origins);
 
 } // namespace mpc::onnx_frontend
 

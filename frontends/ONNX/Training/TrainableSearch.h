@@ -5,7 +5,7 @@
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_TRAINABLESEARCH_H
 #define MPC_FRONTENDS_ONNX_TRAINING_TRAINABLESEARCH_H
 
-#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Training/Trainable.h"
 
 #include <optional>
 #include <vector>
@@ -20,9 +20,6 @@ struct Facts {
   /// A product with weights, a normalization or a looked up row, perhaps
   /// reshaped or summed with other values: what is added to it is a bias.
   bool takesBias = false;
-  /// Such a value times a number, as embeddings are: what is added to it is a
-  /// table of positions.
-  bool takesPositions = false;
   /// A normalization without scale and bias yet.
   bool isNormalized = false;
   /// A root of data, such as the standard deviation that a normalization spelt
@@ -30,24 +27,24 @@ struct Facts {
   bool isRoot = false, isInverseRoot = false;
   /// Rows of a table at indices that depend on no input.
   bool isLookup = false;
-  /// Computed from data by weights, whatever came after.
-  bool isLearned = false;
-  /// Random numbers, such as which samples drop a branch.
-  bool isRandom = false;
 };
-
-/// Whether all elements of the initializer are 0 or 1 and both occur, as of the
-/// mask of a layer or a permutation.
-bool isMask(const Model &model, const proto::TensorProto &tensor);
 
 class TrainableSearch {
 public:
   TrainableSearch(const Graph &graph, const TensorMap &given);
 
+  /// The operands of layers, and what a module's name says is a parameter.
   llvm::StringSet<> run();
+  /// Lists the floats that are not in `found.parameters`.
+  void listOthers(const llvm::StringMap<std::string> &origins,
+                  Trainables &found);
 
 private:
   using Node = proto::NodeProto;
+
+  /// How a layer reads what acts as a weight: as its operand, as a bias that is
+  /// added to its result, or as what is joined to it or looked up for it.
+  enum class Use { Operand, Bias, Joined };
 
   /// What to do behind a node that reads a value: nothing, to look at those
   /// that read its results, or to end.
@@ -65,37 +62,25 @@ private:
   Facts infer(const Node &node);
   void inferBias(const Node &node, Facts &result);
   void inferNormalization(const Node &node, Facts &result);
+  void findBuffers(const Node &node);
   void findWeights(const Node &node);
   void findAddends(const Node &node);
-  void findScale(const Node &product, llvm::StringRef scale);
+  void findNamed();
+  void useFactors(llvm::StringRef value);
+  void use(llvm::StringRef value, Use how);
+  bool mayBe(llvm::StringRef name, Use how);
+  bool isFloat(llvm::StringRef name);
+  bool isOneNumber(llvm::StringRef name);
+  bool isBuffer(llvm::StringRef name);
+  bool isStoredVector(llvm::StringRef value);
+  bool isIntegerInput(llvm::StringRef value);
+  bool isAngles(const Node &product);
+  bool isTable(const Node &gather);
   bool onlyScales(llvm::StringRef value);
   bool isRow(llvm::StringRef value);
   bool isFakeQuantization(const Node &node);
   llvm::StringRef skipQuantization(llvm::StringRef value);
-  bool isBranch(const Node &product);
-  bool isStoredVector(llvm::StringRef value);
-  bool isModulesNumber(llvm::StringRef value);
-  bool isModulesTensor(llvm::StringRef value);
-  bool isModulesVector(llvm::StringRef value);
-  bool isOuterProduct(const Node &product, int stored);
-  bool isInnerBias(const Node &sum, int stored);
-  bool isOfWeights(llvm::StringRef value);
-  bool isPassedOn(const Node &reader, llvm::StringRef value);
-  bool isSharpened(const Node &product);
-  bool isPeriod(const Node &product, llvm::StringRef factor);
-  llvm::StringRef findShift(const Node &product, llvm::StringRef scale);
-  void findReachingWeights();
-  bool isAngles(const Node &product);
-  bool isOnlyTurned(const Node &product);
-  void useFactors(llvm::StringRef value);
-  bool isIntegerInput(llvm::StringRef value);
   llvm::StringRef skipViews(llvm::StringRef value);
-  bool isTable(const Node &gather);
-  bool isEmbedding(const Node &gather);
-  bool isNumber(llvm::StringRef value);
-  bool multipliesByOne(const Node &node);
-  bool isPositions(llvm::StringRef value);
-  void use(llvm::StringRef value, bool orScalar = true);
 
   const Graph &graph;
   const TensorMap &given;
@@ -104,10 +89,9 @@ private:
   llvm::StringMap<Facts> facts;
   llvm::StringMap<llvm::SmallVector<const Node *, 1>> readers;
   llvm::StringSet<> weights;
-  /// Running means and variances, which weights may be computed with.
-  llvm::StringSet<> statistics;
-  /// Values that a product with weights or a normalization depends on.
-  llvm::StringSet<> reachingWeights;
+  /// What an op reads as a statistic, as the scale of integers, or as the
+  /// weights of a loss.
+  llvm::StringSet<> buffers;
   /// Values whose origin has been searched, as weights and as what weights are
   /// computed from.
   llvm::StringSet<> searched, searchedWithin;

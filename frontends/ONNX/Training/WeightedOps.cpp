@@ -47,7 +47,7 @@ const WeightedOp *mpc::onnx_frontend::findWeightedOp(llvm::StringRef name) {
 
 namespace {
 /// What an op without weights does with those of others.
-enum class Passing { View, Quantization, Bend, Sum };
+enum class Passing { View, Quantization, Sum };
 
 struct PassingOp {
   llvm::StringRef name;
@@ -74,15 +74,6 @@ static constexpr PassingOp kPassingOps[] = {
     {"Unsqueeze", Passing::View},
     {"DequantizeLinear", Passing::Quantization},
     {"QuantizeLinear", Passing::Quantization},
-    {"Clip", Passing::Bend},
-    {"Elu", Passing::Bend},
-    {"Exp", Passing::Bend},
-    {"LogSoftmax", Passing::Bend},
-    {"Relu", Passing::Bend},
-    {"Sigmoid", Passing::Bend},
-    {"Softmax", Passing::Bend},
-    {"Softplus", Passing::Bend},
-    {"Tanh", Passing::Bend},
     {"Add", Passing::Sum},
     {"Sub", Passing::Sum},
     {"Sum", Passing::Sum},
@@ -100,10 +91,6 @@ bool mpc::onnx_frontend::isView(llvm::StringRef op) {
 
 bool mpc::onnx_frontend::isQuantization(llvm::StringRef op) {
   return passes(op, Passing::Quantization);
-}
-
-bool mpc::onnx_frontend::bends(llvm::StringRef op) {
-  return passes(op, Passing::Bend);
 }
 
 bool mpc::onnx_frontend::isSum(llvm::StringRef op) {

@@ -31,9 +31,6 @@ bool isView(llvm::StringRef op);
 /// does to a weight: the weight stays what it was.
 bool isQuantization(llvm::StringRef op);
 
-/// Functions that keep parameters within bounds.
-bool bends(llvm::StringRef op);
-
 bool isSum(llvm::StringRef op);
 
 } // namespace mpc::onnx_frontend

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Training/ParameterNames.h"
+
+#include "frontends/ONNX/Model/HostTensor.h"
+#include "frontends/ONNX/Model/Metadata.h"
+
+#include "llvm/ADT/StringSet.h"
+
+#include <cmath>
+
+using namespace mpc::onnx_frontend;
+using llvm::StringRef;
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+static bool isNumber(StringRef text) {
+  return !text.empty() && llvm::all_of(text, llvm::isDigit);
+}
+
+// True for "Constant", "Constant_3" and "const12".
+static bool isConstantsName(StringRef part) {
+  part = part.rtrim("0123456789").rtrim('_');
+  return part.equals_insensitive("constant") ||
+         part.equals_insensitive("const");
+}
+
+bool mpc::onnx_frontend::isNumbered(StringRef name) {
+  if (name.empty() || isExportersName(name) || name.contains("::") ||
+      name.starts_with("/") || name.starts_with("_inlfunc_") || isNumber(name))
+    return true;
+  llvm::SmallVector<StringRef> parts;
+  name.split(parts, '.');
+  StringRef last = parts.back();
+  const bool isTemporary = last.consume_front("tmp_") && isNumber(last);
+  return isTemporary || llvm::any_of(parts, isConstantsName);
+}
+
+bool mpc::onnx_frontend::isModulesName(StringRef name) {
+  if (isNumbered(name))
+    return false;
+  llvm::SmallVector<StringRef> parts;
+  name.split(parts, '.');
+  // Older tools number values as "input.4"; the elements of a list are in a
+  // module that has a name.
+  const size_t fewest = isNumber(parts.back()) ? 3 : 2;
+  return parts.size() >= fewest && !isNumber(parts.front()) &&
+         llvm::all_of(parts, [](StringRef part) {
+           return !part.empty() && llvm::all_of(part, [](char c) {
+             return llvm::isAlnum(c) || c == '_' || c == '-';
+           });
+         });
+}
+
+bool mpc::onnx_frontend::isNamedAsBuffer(StringRef name) {
+  static const llvm::StringSet<> words = {
+      "anchor",  "anchors", "buffer", "cache",    "cached", "cos",
+      "counter", "freq",    "freqs",  "grid",     "ids",    "mask",
+      "mean",    "means",   "sin",    "std",      "stddev", "stds",
+      "stride",  "strides", "var",    "variance", "window"};
+  static const llvm::StringSet<> names = {"frequencies",
+                                          "max_val",
+                                          "min_val",
+                                          "num_batches_tracked",
+                                          "pe",
+                                          "pos_table",
+                                          "pos_weight",
+                                          "relative_coords_table",
+                                          "relative_position_index",
+                                          "sinusoid_table"};
+  // Of "encoder.pixel_mean" the word "mean" counts; "log_std" is learned.
+  StringRef last = name.substr(name.rfind('.') + 1);
+  return names.contains(last) ||
+         (words.contains(last.substr(last.rfind('_') + 1)) &&
+          !last.starts_with("log_"));
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+// All elements are 0 or 1 and both occur, or some are minus infinity.
+static bool isMask(const HostTensor &values) {
+  bool hasZero = false, hasOne = false, isBinary = true;
+  for (int64_t i = 0; i < values.getNumElements(); ++i) {
+    const double value = values.getDouble(i);
+    if (std::isinf(value))
+      return true;
+    hasZero |= value == 0;
+    hasOne |= value == 1;
+    isBinary &= value == 0 || value == 1;
+  }
+  return isBinary && hasZero && hasOne;
+}
+
+static bool isSinusoidal(const HostTensor &table) {
+  const int64_t width = table.getShape().back();
+  int64_t zeros = 0, ones = 0;
+  for (int64_t i = 0; i < table.getNumElements(); ++i) {
+    const double value = table.getDouble(i);
+    if (!(value >= -1 && value <= 1))
+      return false;
+    zeros += i < width && value == 0;
+    ones += i < width && value == 1;
+  }
+  return zeros + ones == width && zeros > 0 && ones > 0;
+}
+
+bool mpc::onnx_frontend::holdsBuffer(const Model &model,
+                                     const proto::TensorProto &tensor) {
+  llvm::Expected<HostTensor> values =
+      model.decode(tensor, "initializer '" + tensor.name() + "'");
+  // The import says what is wrong with it.
+  if (!values)
+    return llvm::consumeError(values.takeError()), false;
+  // Zeros and ones in a vector may be those that a bias starts with.
+  const bool isVector =
+      llvm::count_if(values->getShape(), [](int64_t n) { return n > 1; }) < 2;
+  return !isVector && (isMask(*values) || isSinusoidal(*values));
+}
