@@ -2,6 +2,7 @@
 #include "compiler/Precision/Cancellations.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Interfaces/TiedValues.h"
 
 #include "mlir/IR/TypeUtilities.h"
 
@@ -57,26 +58,33 @@ void Cancellations::addOffset(Operation *op) {
 }
 
 // The range of a constant, or of state that stays as it is; also where an op of
-// one operand gives it on, as an expand does.
+// one operand gives it on, as an expand does, or a loop takes it.
 static std::optional<Bounds> lookupGiven(Value value,
                                          const ConstantRanges &ranges) {
   const std::optional<Bounds> range = ranges.lookup(value);
   if (!range)
     return std::nullopt;
-  Operation *op = value.getDefiningOp();
-  while (op && op->getNumOperands() == 1) {
+  for (value = findOrigin(value); value; value = findOrigin(value)) {
+    Operation *op = value.getDefiningOp();
+    if (!op || op->getNumOperands() != 1)
+      break;
     value = op->getOperand(0);
-    op = value.getDefiningOp();
   }
+  if (!value)
+    return std::nullopt;
+  Operation *op = value.getDefiningOp();
   const bool isGiven = ranges.lookup(value) && (!op || isa<ConstantOp>(op));
   return isGiven ? range : std::nullopt;
 }
 
 // The lower of the two numbers at which `value` gathers, -1 of a tanh; 0 where
-// there is none.
+// there is none. What a loop carries gathers where any of its sources does.
 static double getLowerEnd(Value value) {
-  std::optional<Bounds> ends = getSaturation(value);
-  return ends ? ends->low : 0.0;
+  double end = 0.0;
+  for (Value origin : listOrigins(value))
+    if (std::optional<Bounds> ends = getSaturation(origin))
+      end = std::min(end, ends->low);
+  return end;
 }
 
 // c - v, v - c, and such as sums: 1 + (-v), v + (-1), 1 + tanh(v).
@@ -91,7 +99,8 @@ void Cancellations::addDifference(Operation *op) {
       continue;
     // What the value is close to where they cancel.
     Bounds at = *constant;
-    auto negated = value.getDefiningOp<NegOp>();
+    Value origin = findOrigin(value);
+    auto negated = origin ? origin.getDefiningOp<NegOp>() : NegOp();
     if (isa<AddOp>(op) && !negated) {
       at = {-constant->high, -constant->low};
       if (at.low < 0.0 && getLowerEnd(value) >= 0.0)
@@ -113,13 +122,14 @@ void Cancellations::addDifference(Operation *op) {
 // operand, the ops behind it.
 void Cancellations::addSource(Value value) {
   SmallVector<Value> values = {value};
-  while (!values.empty()) {
-    Operation *op = values.pop_back_val().getDefiningOp();
-    auto precise = dyn_cast_or_null<PrecisionOpInterface>(op);
-    if (!precise || op->hasTrait<OpTrait::ConstantLike>() ||
-        !visited.insert(op).second)
-      continue;
-    ops.insert(op);
-    values.append(listHandedOn(op));
-  }
+  while (!values.empty())
+    for (Value origin : listOrigins(values.pop_back_val())) {
+      Operation *op = origin.getDefiningOp();
+      auto precise = dyn_cast_or_null<PrecisionOpInterface>(op);
+      if (!precise || op->hasTrait<OpTrait::ConstantLike>() ||
+          !visited.insert(op).second)
+        continue;
+      ops.insert(op);
+      values.append(listHandedOn(op));
+    }
 }

@@ -4,6 +4,7 @@
 #include "compiler/Precision/ConstantRanges.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Interfaces/TiedValues.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -112,32 +113,98 @@ void ConstantRanges::addFrozen(ModuleOp module) {
 
 ConstantRanges::ConstantRanges(ModuleOp module) {
   addFrozen(module);
-  // Operands come before their readers.
-  module.walk([&](Operation *op) {
-    if (auto constant = dyn_cast<ConstantOp>(op)) {
-      if (std::optional<Bounds> range = boundsOf(constant.getValue()))
-        ranges.try_emplace(constant.getResult(), *range);
-      return;
+  for (auto function : module.getOps<FunctionOpInterface>())
+    if (!function.isExternal())
+      visit(function.getFunctionBody().front());
+}
+
+// Operands come before their readers.
+void ConstantRanges::visit(Block &block) {
+  for (Operation &op : block)
+    if (auto list = dyn_cast<BodyOpInterface>(op))
+      visitBodies(list);
+    else
+      visit(&op);
+}
+
+void ConstantRanges::visit(Operation *op) {
+  if (auto constant = dyn_cast<ConstantOp>(op)) {
+    if (std::optional<Bounds> range = boundsOf(constant.getValue()))
+      ranges[constant.getResult()] = *range;
+    return;
+  }
+  // Integers have no range here; a float of which nothing is known is taken
+  // for data, which `kData` bounds.
+  SmallVector<Bounds> in;
+  bool known = holdsConstant(op);
+  for (Value operand : op->getOperands()) {
+    if (!isa<FloatType>(getElementTypeOrSelf(operand.getType())))
+      continue;
+    std::optional<Bounds> range = lookup(operand);
+    known |= range.has_value();
+    in.push_back(range.value_or(kData));
+  }
+  if (op->getNumResults() != 1)
+    return;
+  // An op between data alone is left to its class: a range would be guessed.
+  // An infinite bound, as of x / [0, 1], says nothing.
+  std::optional<Bounds> range = known ? inferRange(op, in) : std::nullopt;
+  if (range && std::isfinite(range->low) && std::isfinite(range->high))
+    ranges[op->getResult(0)] = *range;
+  else
+    ranges.erase(op->getResult(0));
+}
+
+// The range of all that `value` is tied to; nothing where one has none.
+std::optional<Bounds> ConstantRanges::uniteSources(Value value) const {
+  std::optional<Bounds> range;
+  for (Value source : listTiedSources(value)) {
+    std::optional<Bounds> found = lookup(source);
+    if (!found)
+      return std::nullopt;
+    range = unite(range.value_or(*found), *found);
+  }
+  return range;
+}
+
+void ConstantRanges::visitBodies(BodyOpInterface op) {
+  // What is carried begins as its operand, and grows with what is yielded.
+  SmallVector<Value> growing;
+  for (Region &body : op->getRegions())
+    for (BlockArgument argument : body.getArguments()) {
+      if (std::optional<Bounds> range =
+              lookup(op.getTiedOperand(argument).get()))
+        ranges[argument] = *range;
+      if (argument.getArgNumber() < op.getNumCarried())
+        growing.push_back(argument);
     }
-    // Integers have no range here; a float of which nothing is known is taken
-    // for data, which `kData` bounds.
-    SmallVector<Bounds> in;
-    bool known = holdsConstant(op);
-    for (Value operand : op->getOperands()) {
-      if (!isa<FloatType>(getElementTypeOrSelf(operand.getType())))
+  // A range that still grows after a few iterations is left to data, as that of
+  // a sum over all steps is: its bound would be a guess.
+  constexpr int kRounds = 3;
+  for (int round = 0;; ++round) {
+    for (Region &body : op->getRegions())
+      visit(body.front());
+    bool changed = false;
+    for (Value argument : growing) {
+      std::optional<Bounds> before = lookup(argument);
+      std::optional<Bounds> range = uniteSources(argument);
+      if (!before ||
+          (range && range->low == before->low && range->high == before->high))
         continue;
-      std::optional<Bounds> range = lookup(operand);
-      known |= range.has_value();
-      in.push_back(range.value_or(kData));
+      changed = true;
+      if (range && round < kRounds)
+        ranges[argument] = *range;
+      else
+        ranges.erase(argument);
     }
-    // An op between data alone is left to its class: a range would be guessed.
-    if (!known || op->getNumResults() != 1)
-      return;
-    std::optional<Bounds> range = inferRange(op, in);
-    // An infinite bound, as of x / [0, 1], says nothing.
-    if (range && std::isfinite(range->low) && std::isfinite(range->high))
-      ranges.try_emplace(op->getResult(0), *range);
-  });
+    if (!changed)
+      break;
+  }
+  for (Value result : op->getResults())
+    if (std::optional<Bounds> range = uniteSources(result))
+      ranges[result] = *range;
+    else
+      ranges.erase(result);
 }
 
 std::optional<Bounds> ConstantRanges::lookup(Value value) const {

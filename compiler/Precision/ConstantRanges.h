@@ -9,6 +9,7 @@
 #ifndef MPC_COMPILER_PRECISION_CONSTANTRANGES_H
 #define MPC_COMPILER_PRECISION_CONSTANTRANGES_H
 
+#include "compiler/Interfaces/BodyOpInterface.h"
 #include "compiler/Interfaces/RangeOpInterface.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -22,7 +23,7 @@ namespace mpc {
 class ConstantRanges {
 public:
   /// Propagates constants, and what is frozen, through the elementwise ops,
-  /// views and movements of every function.
+  /// views and movements of every function, and into loops and branches.
   explicit ConstantRanges(mlir::ModuleOp module);
 
   /// The bounds of a value that a constant has a part in.
@@ -38,6 +39,10 @@ public:
 
 private:
   void addFrozen(mlir::ModuleOp module);
+  void visit(mlir::Block &block);
+  void visit(mlir::Operation *op);
+  void visitBodies(BodyOpInterface op);
+  std::optional<Bounds> uniteSources(mlir::Value value) const;
 
   llvm::DenseMap<mlir::Value, Bounds> ranges;
 };

@@ -2,17 +2,17 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PrecisionGraph.h"
-#include "compiler/Dialect/MPC/FunctionPorts.h"
 
 #include "compiler/Dialect/MPC/NodeNames.h"
+#include "compiler/Interfaces/TiedValues.h"
 #include "compiler/Precision/Cancellations.h"
 #include "compiler/Precision/ConstantRanges.h"
+#include "compiler/Precision/LossRegion.h"
 #include "compiler/Precision/PrecisionCost.h"
 #include "compiler/Support/ExitCode.h"
 #include "compiler/Support/NearestNames.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
-#include "llvm/ADT/StringSet.h"
 
 #include <map>
 
@@ -127,9 +127,11 @@ static bool leavesRange(std::optional<APFloat> bound, FloatType low) {
   return bound->isInfinity() || bound->isZero() || bound->isDenormal();
 }
 
-// Whether the value is written in the model, and rounded where it is read.
+// True if the value is written in the model, and rounded where it is read.
 static bool isGiven(Value value) {
-  return !value.getDefiningOp() || value.getDefiningOp<ConstantOp>();
+  return llvm::all_of(listOrigins(value), [](Value origin) {
+    return isa<BlockArgument>(origin) || origin.getDefiningOp<ConstantOp>();
+  });
 }
 
 // True if a constant makes values that `low` cannot hold, such as 1e6 in f16: a
@@ -166,107 +168,8 @@ static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
 }
 
 //===----------------------------------------------------------------------===//
-// The loss region
+// What the graph alone settles
 //===----------------------------------------------------------------------===//
-
-// Where a walk from the loss ends: contractions, attentions and normalisations
-// are the model's, and what they hand the loss is wide.
-static bool endsLossRegion(Operation *op) {
-  if (op->hasTrait<NormalizationTrait>() ||
-      op->hasTrait<NormalizationGradTrait>())
-    return true;
-  auto precise = dyn_cast<PrecisionOpInterface>(op);
-  return !isa<RegionOpInterface>(op) ||
-         (precise && precise.getNumContractedOperands() > 0);
-}
-
-// Adds the forward ops that a loss of `function` is computed with, back to the
-// first contraction or normalisation on each way.
-static void collectLoss(FunctionOpInterface function,
-                        llvm::DenseSet<Operation *> &region) {
-  // Back from the losses, until a contraction or normalisation ends each way.
-  SmallVector<Operation *> worklist;
-  auto visit = [&](Value value) {
-    Operation *op = value.getDefiningOp();
-    if (op && isFloat(value) && !endsLossRegion(op) &&
-        !op->hasTrait<OpTrait::ConstantLike>() && isForward(getPhase(op)) &&
-        region.insert(op).second)
-      worklist.push_back(op);
-  };
-  Operation *terminator = function.getFunctionBody().front().getTerminator();
-  // Losses, and per sample the loss and its weight, which evaluation returns
-  // instead.
-  for (OpOperand &result : terminator->getOpOperands()) {
-    std::optional<Role> role =
-        getResultPort(function, result.getOperandNumber()).getRole();
-    if (role && llvm::is_contained(
-                    {Role::Loss, Role::SampleLoss, Role::SampleWeight}, *role))
-      visit(result.get());
-  }
-  // Operands of what was found, until every way has ended.
-  while (!worklist.empty())
-    for (Value operand : worklist.pop_back_val()->getOperands())
-      visit(operand);
-}
-
-// Adds the gradients that the model itself computes of its loss: from the seeds
-// on to the first contraction or normalisation. Those that differentiation made
-// are found by their names.
-static void collectLossGradient(FunctionOpInterface function,
-                                llvm::DenseSet<Operation *> &region) {
-  SmallVector<Operation *> worklist;
-  function->walk([&](GradientSeedOp seed) { worklist.push_back(seed); });
-  while (!worklist.empty())
-    for (Operation *user : worklist.pop_back_val()->getUsers())
-      if (getPhase(user) == Phase::Backward && !endsLossRegion(user) &&
-          !getNodeName(user).contains('#') && region.insert(user).second)
-        worklist.push_back(user);
-}
-
-// All ops of the losses and of their gradients.
-static llvm::DenseSet<Operation *> findLossRegion(ModuleOp module) {
-  llvm::DenseSet<Operation *> region;
-  // Ops in the phase of the loss, and forward ops that a loss consists of.
-  module.walk([&](PrecisionOpInterface op) {
-    if (getPhase(op) == Phase::Loss)
-      region.insert(op);
-  });
-  for (auto function : module.getOps<FunctionOpInterface>())
-    collectLoss(function, region);
-  // Their gradients, by the names of their nodes: "loss#dx" of "loss".
-  llvm::StringSet<> names;
-  for (Operation *op : region)
-    if (!getNodeName(op).empty())
-      names.insert(getNodeName(op));
-  module.walk([&](PrecisionOpInterface op) {
-    if (getPhase(op) == Phase::Backward &&
-        names.contains(getNodeName(op).split('#').first))
-      region.insert(op);
-  });
-  // And what is between these and the model.
-  for (auto function : module.getOps<FunctionOpInterface>())
-    collectLossGradient(function, region);
-  return region;
-}
-
-// What is computed from the seed of a backward pass and constants alone: the
-// loss scale times some factor, which low types may not hold.
-static llvm::DenseSet<Operation *> findMultiplesOfSeed(ModuleOp module) {
-  llvm::DenseSet<Operation *> multiples;
-  auto isMultiple = [&](Value value) {
-    Operation *op = value.getDefiningOp();
-    return op && (isa<GradientSeedOp>(op) || multiples.contains(op));
-  };
-  // Operands come before their readers.
-  module.walk([&](PrecisionOpInterface op) {
-    bool isAlone = llvm::all_of(op->getOperands(), [&](Value operand) {
-      return isMultiple(operand) || operand.getDefiningOp<ConstantOp>();
-    });
-    if (isAlone && llvm::any_of(op->getOperands(), isMultiple))
-      multiples.insert(op);
-  });
-  return multiples;
-}
 
 static bool hasOpenType(PrecisionOpInterface op) {
   return op.getNumContractedOperands() > 0 ||
@@ -423,7 +326,7 @@ void PrecisionGraph::connect() {
     StringRef key = node.ops.front().getPolicyKey();
     llvm::SmallDenseSet<unsigned> open = {self}, wide = {self};
     // An edge to a reader; a reader outside of the graph, or that policy has
-    // read fp32, is none.
+    // read fp32, is none. What a loop or a branch takes and gives stays fp32.
     auto connectTo = [&](OpOperand &use, bool isWide) {
       auto reader = indexOf.find(use.getOwner());
       if (reader == indexOf.end() ||
@@ -447,13 +350,19 @@ void PrecisionGraph::connect() {
         read.producers.push_back(self);
       }
     };
-    // Results that policy keeps in fp32 have wide edges.
+    // Results that policy keeps in fp32 have wide edges, and so have the values
+    // that enter or leave a body.
     for (Operation *op : node.ops)
-      for (OpResult result : op->getResults())
-        if (isF32(result))
-          for (OpOperand &use : result.getUses())
-            connectTo(use,
-                      policyKeepsResultFP32(key, result.getResultNumber()));
+      for (OpResult result : op->getResults()) {
+        if (!isF32(result))
+          continue;
+        bool keeps = policyKeepsResultFP32(key, result.getResultNumber());
+        forEachTiedUse(result, [&](OpOperand &use) {
+          bool isTied = use.get() != result;
+          placed.readInFP32 |= isTied;
+          connectTo(use, keeps || isTied);
+        });
+      }
   }
 }
 
