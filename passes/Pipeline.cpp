@@ -71,7 +71,10 @@ static void addRecognition(OpPassManager &pm, const PipelineOptions &options) {
   add("swish", createRecognizeSwishPass());
   // Masks of an attention are found as small as they begin.
   add("attention", createSinkExpandPass());
-  add("attention", createRecognizeAttentionPass());
+  RecognizeAttentionPassOptions attention;
+  attention.train.assign(options.recipe.train.begin(),
+                         options.recipe.train.end());
+  add("attention", createRecognizeAttentionPass(std::move(attention)));
   add("cross_entropy", createRecognizeCrossEntropyPass());
   add("embedding_bag", createRecognizeEmbeddingBagPass());
   add("binary_cross_entropy", createRecognizeBinaryCrossEntropyPass());

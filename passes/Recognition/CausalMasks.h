@@ -1,4 +1,4 @@
-// Constants that hide later keys from earlier queries.
+// Masks and biases that hide later keys from earlier queries.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_RECOGNITION_CAUSALMASKS_H
@@ -10,8 +10,8 @@
 
 namespace mpc {
 
-/// The offset of a mask, a constant, by which query i sees the keys up to
-/// i + offset. Its shape is that of `scores`, [..., queries, keys], or
+/// The offset of a mask, of known elements or computed of these, by which query
+/// i sees the keys up to i + offset. Its shape is that of `scores`, [..., queries, keys], or
 /// broadcasts to it along the axes in front of the last two, and there it is
 /// the same for all. `isInverted`: it is true where a key is hidden.
 std::optional<int64_t> findCausalOffset(mlir::Value mask,
@@ -19,8 +19,7 @@ std::optional<int64_t> findCausalOffset(mlir::Value mask,
                                         bool isInverted);
 
 /// The offset of a bias that hides keys as such a mask does: it is 0 where a
-/// key is seen and at most `low` elsewhere, a constant itself or what a
-/// constant mask chooses.
+/// key is seen and at most `low` elsewhere.
 std::optional<int64_t> findCausalOffsetOfBias(mlir::Value bias,
                                               llvm::ArrayRef<int64_t> scores,
                                               double low);

@@ -60,7 +60,7 @@ bool mpc::isNumber(Value value, double expected) {
 }
 
 ArrayRef<char> mpc::getDenseBytes(Attribute value) {
-  if (auto dense = dyn_cast<DenseFPElementsAttr>(value))
+  if (auto dense = dyn_cast<DenseIntOrFPElementsAttr>(value))
     return dense.isSplat() ? ArrayRef<char>() : dense.getRawData();
   auto resource = dyn_cast<DenseResourceElementsAttr>(value);
   AsmResourceBlob *blob =

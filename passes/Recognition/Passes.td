@@ -15,6 +15,14 @@ class RecognitionPass<string flag> : Pass<flag, "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mpc::MPCDialect"];
 }
 
+// The same, of passes that ask for the elements of what is not trained.
+class ElementsRecognitionPass<string flag> : RecognitionPass<flag> {
+  let options = [ListOption<
+      "train", "train", "std::string",
+      "regular expressions of parameters that are trained whatever the model "
+      "calls them: their elements are not known">];
+}
+
 def RecognizeLayerNormPass : RecognitionPass<"mpc-recognize-layer-norm"> {
   let summary = "spelled-out layer normalisation into mpc.layer_norm";
   let description = [{
@@ -177,14 +185,15 @@ def SinkExpandPass : RecognitionPass<"mpc-sink-expand"> {
   }];
 }
 
-def RecognizeAttentionPass : RecognitionPass<"mpc-recognize-attention"> {
+def RecognizeAttentionPass : ElementsRecognitionPass<"mpc-recognize-attention"> {
   let summary = "spelled-out attention into mpc.attention";
   let description = [{
     The spellings of PyTorch's exporters and of Hugging Face's models: a number on
     query, key or scores; masks and biases that are added to the scores, also as a
     sum of their own, or choose between them and a number; scores that are capped by tanh; a guard against rows of NaN; a
-    dropout. A constant mask in which each query sees the keys up to its own
-    becomes `causal_offset`, and takes no memory. Heads of keys and values that
+    dropout. A mask in which each query sees the keys up to its own becomes
+    `causal_offset`, and takes no memory, whatever its size: it is a constant, a
+    frozen variable, or computed of these, element by element. Heads of keys and values that
     are expanded for several heads of queries, as Llama's models repeat them, are
     not: the op has an axis for the heads that share one.
 
@@ -323,7 +332,7 @@ def RecognizeEmbeddingBagPass
 }
 
 def RecognizeRotaryEmbeddingPass
-    : RecognitionPass<"mpc-recognize-rotary-embedding"> {
+    : ElementsRecognitionPass<"mpc-recognize-rotary-embedding"> {
   let summary = "spelled-out rotary embeddings into mpc.rotary_embedding";
   let description = [{
     The spellings of Llama and GPT-NeoX, x * cosine + rotate(x) * sine with
@@ -375,10 +384,6 @@ def RecognizeRotaryEmbeddingPass
     return %5 : tensor<2x3x6x8xf32>
     ```
   }];
-  let options = [ListOption<
-      "train", "train", "std::string",
-      "regular expressions of parameters that are trained whatever the model "
-      "calls them: their elements are not known">];
 }
 
 #endif // MPC_PASSES_RECOGNITION_PASSES_TD

@@ -9,6 +9,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/CausalMasks.h"
+#include "passes/Recognition/KnownElements.h"
 #include "passes/Recognition/Match.h"
 #include "passes/Recognition/Passes.h"
 #include "passes/Recognition/RepeatedHeads.h"
@@ -77,7 +78,10 @@ struct RecognizeAttention : OpRewritePattern<MatMulOp> {
 
 struct RecognizeAttentionPass
     : public mpc::impl::RecognizeAttentionPassBase<RecognizeAttentionPass> {
+  using RecognizeAttentionPassBase::RecognizeAttentionPassBase;
+
   void runOnOperation() override {
+    const TrainedMarks marks(getOperation(), train);
     if (failed(applyRecognizers<RecognizeAttention>(getOperation())))
       signalPassFailure();
   }

@@ -8,12 +8,10 @@
 // and joined to it again, is part of the op too.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "passes/Recognition/KnownElements.h"
 #include "passes/Recognition/Match.h"
 #include "passes/Recognition/Passes.h"
 #include "passes/Recognition/RotaryTables.h"
-
-#include "compiler/Dialect/MPC/FunctionPorts.h"
-#include "llvm/Support/Regex.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_RECOGNIZEROTARYEMBEDDINGPASS
@@ -78,32 +76,13 @@ struct RecognizeRotaryEmbeddingPass
   using RecognizeRotaryEmbeddingPassBase::RecognizeRotaryEmbeddingPassBase;
 
   void runOnOperation() override {
-    markTrained();
+    const TrainedMarks marks(getOperation(), train);
     if (failed(applyRecognizers<RecognizeRotated, RecognizePairs, TakeRest>(
             getOperation())))
       signalPassFailure();
-    for (unsigned i = 0; i < getOperation().getNumArguments(); ++i)
-      getOperation().removeArgAttr(i, kTrainedAttr);
   }
-
-private:
-  void markTrained();
 };
 } // namespace
-
-// A table that --train chooses differs from what the model has, from the first
-// step on; --train itself is checked where parameters are chosen.
-void RecognizeRotaryEmbeddingPass::markTrained() {
-  func::FuncOp function = getOperation();
-  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    FlatSymbolRefAttr name =
-        getArgumentPort(function.getArgument(i)).getState();
-    if (name && llvm::any_of(train, [&](const std::string &pattern) {
-          return llvm::Regex(pattern).match(name.getValue());
-        }))
-      function.setArgAttr(i, kTrainedAttr, UnitAttr::get(&getContext()));
-  }
-}
 
 //===----------------------------------------------------------------------===//
 // Parts of rows

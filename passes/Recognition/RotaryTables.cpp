@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/RotaryTables.h"
 
+#include "passes/Recognition/KnownElements.h"
 #include "passes/Recognition/Match.h"
 
-#include "compiler/Dialect/MPC/FunctionPorts.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/DenseSet.h"
@@ -16,28 +15,6 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 // Tables that are known
 //===----------------------------------------------------------------------===//
-
-// The variable that an argument is the value of; null for other values, and
-// for one that --train chooses.
-static VariableOp findVariable(Value value) {
-  const PortAttrs port = getArgumentPort(value);
-  if (!port.getState() || port.has(kTrainedAttr))
-    return {};
-  auto module = value.getParentRegion()->getParentOfType<ModuleOp>();
-  return module ? module.lookupSymbol<VariableOp>(port.getState())
-                : VariableOp();
-}
-
-// The elements of a value that no step changes; null where it is none or they
-// are not in memory.
-static ElementsAttr findElements(Value value) {
-  if (auto constant = value.getDefiningOp<ConstantOp>())
-    return constant.getValue();
-  VariableOp variable = findVariable(value);
-  if (!variable || variable.getRole() != Role::Frozen)
-    return {};
-  return variable.getInit().value_or(ElementsAttr());
-}
 
 // Whether two values are computed alike, of the same.
 static bool areComputedAlike(Value a, Value b, unsigned steps) {
@@ -62,7 +39,7 @@ bool mpc::areEqualTables(Value a, Value b) {
   constexpr unsigned kChain = 4;
   if (areComputedAlike(a, b, kChain))
     return true;
-  ElementsAttr left = findElements(a), right = findElements(b);
+  ElementsAttr left = findKnownElements(a), right = findKnownElements(b);
   if (!left || !right || a.getType() != b.getType())
     return false;
   ArrayRef<char> leftBytes = getDenseBytes(left);
@@ -72,7 +49,7 @@ bool mpc::areEqualTables(Value a, Value b) {
 
 static bool areKnownPairs(Value table, PairLayout layout) {
   // A constant whose elements can be read.
-  ElementsAttr elements = findElements(table);
+  ElementsAttr elements = findKnownElements(table);
   if (!elements)
     return false;
   // One value throughout has equal pairs in any layout.

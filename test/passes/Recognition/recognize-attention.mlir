@@ -1,4 +1,5 @@
 // RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-recognize-attention))" | FileCheck %s
+// RUN: mpc-opt %s --pass-pipeline="builtin.module(func.func(mpc-recognize-attention{train=mask}))" | FileCheck %s --check-prefix=TRAIN
 
 // The example of Passes.td.
 // CHECK-LABEL: func.func @scaled_scores
@@ -470,4 +471,82 @@ func.func @causal_for_one_head(%q: tensor<2x2x4xf32>, %k: tensor<2x2x4xf32>, %v:
   %p = mpc.softmax %masked {axis = 2 : i64} : (tensor<2x2x2xf32>) -> tensor<2x2x2xf32>
   %y = mpc.matmul %p, %v : (tensor<2x2x2xf32>, tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
   return %y : tensor<2x2x4xf32>
+}
+
+// A mask is found in what it is computed of, whatever its size: rows and columns
+// that are counted, compared, and turned into numbers.
+// CHECK-LABEL: func.func @causal_of_places
+// CHECK: mpc.attention %arg0, %arg1, %arg2 {causal_offset = 1 : i64}
+func.func @causal_of_places(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
+  %rows = mpc.constant dense<[[7], [8]]> : tensor<2x1xi64>
+  %columns = mpc.constant dense<[[5, 6, 7]]> : tensor<1x3xi64>
+  %one = mpc.constant dense<1> : tensor<i64>
+  %next = mpc.sub %rows, %one : (tensor<2x1xi64>, tensor<i64>) -> tensor<2x1xi64>
+  %wide = mpc.expand %next : (tensor<2x1xi64>) -> tensor<2x3xi64>
+  %later = mpc.less %wide, %columns : (tensor<2x3xi64>, tensor<1x3xi64>) -> tensor<2x3xi1>
+  %yes = mpc.constant dense<1.0> : tensor<f32>
+  %zero = mpc.constant dense<0.0> : tensor<f32>
+  %hidden = mpc.constant dense<0xFF800000> : tensor<f32>
+  %number = mpc.select %later, %zero, %yes : (tensor<2x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x3xf32>
+  %none = mpc.equal %number, %zero : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xi1>
+  %bias = mpc.select %none, %hidden, %zero : (tensor<2x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x3xf32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %m = mpc.add %bias, %s : (tensor<2x3xf32>, tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// Part of a larger triangle, which hides where it is turned round.
+// CHECK-LABEL: func.func @causal_part
+// CHECK: mpc.attention %arg0, %arg1, %arg2 {causal_offset = 1 : i64}
+func.func @causal_part(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
+  %all = mpc.constant dense<[[false, false, false, false], [true, false, false, false], [true, true, false, false], [true, true, true, false]]> : tensor<4x4xi1>
+  %turned = mpc.transpose %all {perm = array<i64: 1, 0>} : (tensor<4x4xi1>) -> tensor<4x4xi1>
+  %part = mpc.slice %turned {offsets = array<i64: 1, 0>, sizes = array<i64: 2, 3>} : (tensor<4x4xi1>) -> tensor<2x3xi1>
+  %view = mpc.reshape %part : (tensor<2x3xi1>) -> tensor<1x2x3xi1>
+  %seen = mpc.not %view : (tensor<1x2x3xi1>) -> tensor<1x2x3xi1>
+  %hidden = mpc.constant dense<0xFF800000> : tensor<f32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %m = mpc.select %seen, %s, %hidden : (tensor<1x2x3xi1>, tensor<5x2x3xf32>, tensor<f32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// A window, from both sides, is no such mask.
+// CHECK-LABEL: func.func @window
+// CHECK: mpc.attention %arg0, %arg1, %arg2 mask
+func.func @window(%q: tensor<5x3x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x3x4xf32> {
+  %rows = mpc.constant dense<[[0], [1], [2]]> : tensor<3x1xi64>
+  %columns = mpc.constant dense<[[0, 1, 2]]> : tensor<1x3xi64>
+  %one = mpc.constant dense<1> : tensor<i64>
+  %first = mpc.sub %rows, %one : (tensor<3x1xi64>, tensor<i64>) -> tensor<3x1xi64>
+  %seen = mpc.less_or_equal %columns, %rows : (tensor<1x3xi64>, tensor<3x1xi64>) -> tensor<3x3xi1>
+  %near = mpc.less_or_equal %first, %columns : (tensor<3x1xi64>, tensor<1x3xi64>) -> tensor<3x3xi1>
+  %both = mpc.xor %seen, %near : (tensor<3x3xi1>, tensor<3x3xi1>) -> tensor<3x3xi1>
+  %hidden = mpc.constant dense<0xFF800000> : tensor<f32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x3x4xf32>, tensor<5x3x4xf32>) -> tensor<5x3x3xf32>
+  %m = mpc.select %both, %hidden, %s : (tensor<3x3xi1>, tensor<f32>, tensor<5x3x3xf32>) -> tensor<5x3x3xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<5x3x3xf32>) -> tensor<5x3x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x3x3xf32>, tensor<5x3x4xf32>) -> tensor<5x3x4xf32>
+  return %y : tensor<5x3x4xf32>
+}
+
+// A buffer of the model is known, unless --train chooses it.
+// CHECK-LABEL: func.func @causal_buffer
+// CHECK: mpc.attention %arg0, %arg1, %arg2 {causal_offset = 0 : i64}
+// TRAIN-LABEL: func.func @causal_buffer
+// TRAIN: mpc.attention %arg0, %arg1, %arg2 bias
+mpc.variable @mask : tensor<2x3xf32> role frozen init dense<[[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]> : tensor<2x3xf32>
+func.func @causal_buffer(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>, %mask: tensor<2x3xf32> {mpc.state = @mask}) -> tensor<5x2x4xf32> {
+  %one = mpc.constant dense<1.0> : tensor<f32>
+  %low = mpc.constant dense<-3.40282347E+38> : tensor<f32>
+  %rest = mpc.sub %one, %mask : (tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %bias = mpc.mul %rest, %low : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %m = mpc.add %s, %bias : (tensor<5x2x3xf32>, tensor<2x3xf32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
 }

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Recognition/KnownElements.h"
+
+#include "compiler/Dialect/MPC/FunctionPorts.h"
+
+#include "llvm/Support/Regex.h"
+
+using namespace mlir;
+using namespace mpc;
+
+TrainedMarks::TrainedMarks(func::FuncOp function,
+                           ArrayRef<std::string> patterns)
+    : function(function) {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    FlatSymbolRefAttr name =
+        getArgumentPort(function.getArgument(i)).getState();
+    if (name && llvm::any_of(patterns, [&](const std::string &pattern) {
+          return llvm::Regex(pattern).match(name.getValue());
+        }))
+      function.setArgAttr(i, kTrainedAttr,
+                          UnitAttr::get(function.getContext()));
+  }
+}
+
+TrainedMarks::~TrainedMarks() {
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    function.removeArgAttr(i, kTrainedAttr);
+}
+
+// The variable that an argument is the value of; null for other values, and
+// for one that --train chooses.
+static VariableOp findVariable(Value value) {
+  const PortAttrs port = getArgumentPort(value);
+  if (!port.getState() || port.has(kTrainedAttr))
+    return {};
+  auto module = value.getParentRegion()->getParentOfType<ModuleOp>();
+  return module ? module.lookupSymbol<VariableOp>(port.getState())
+                : VariableOp();
+}
+
+ElementsAttr mpc::findKnownElements(Value value) {
+  if (auto constant = value.getDefiningOp<ConstantOp>())
+    return constant.getValue();
+  VariableOp variable = findVariable(value);
+  if (!variable || variable.getRole() != Role::Frozen)
+    return {};
+  return variable.getInit().value_or(ElementsAttr());
+}
