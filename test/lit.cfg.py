@@ -56,6 +56,7 @@ config.substitutions.append(("%exits", exits))
 onnx_text = os.path.join(config.test_source_root, "onnx_text.py")
 config.substitutions.append(("%onnx_text", f"{venv_python} {onnx_text}"))
 config.substitutions.append(("%root", config.mpc_source_root))
+config.substitutions.append(("%build", config.mpc_binary_root))
 config.substitutions.append(
     ("%runtime", os.path.join(config.mpc_binary_root, "lib/libmpc_runtime.so"))
 )

@@ -51,6 +51,16 @@ def test_programs_take_the_runtime_beside_them(prefix):
     assert run(prefix / "bin" / "mpc", "--version").startswith("mpc ")
 
 
+def test_nothing_is_looked_for_in_the_working_folder(prefix):
+    files = [*(prefix / "bin").iterdir(), *(prefix / "lib").glob("*.so*")]
+    assert len(files) >= 3
+    dynamic = run("readelf", "--dynamic", "--wide", *files)
+    paths = re.findall(r"Library r(?:un)?path: \[(.*)\]", dynamic)
+    assert paths
+    for folder in ":".join(paths).split(":"):
+        assert folder.startswith(("/", "$ORIGIN")), paths
+
+
 def test_every_command_has_a_page(prefix):
     pages = {page.name for page in (prefix / "share/man/man1").iterdir()}
     listed = run(prefix / "bin" / "mpc", "help").split("Subcommands:")[1]
