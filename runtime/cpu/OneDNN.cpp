@@ -5,7 +5,7 @@
 
 #include <sys/mman.h>
 
-// Debian's oneDNN runs on libgomp; these two are declared here because omp.h
+// The library runs on libgomp; these two are declared here because omp.h
 // may belong to another OpenMP runtime than the library's.
 extern "C" {
 int omp_get_max_threads(void);

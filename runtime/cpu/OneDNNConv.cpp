@@ -229,12 +229,10 @@ void OneDNNConv::setPrimitive(const Desc &desc, const dnnl::primitive &made,
 
 void OneDNNConv::makeForward(int64_t count) {
   dnnl::convolution_forward::primitive_desc desc(
-      dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training,
-                                      dnnl::algorithm::convolution_direct,
-                                      xDesc(count), weights, yDesc(count),
-                                      geometry.strides, geometry.dilations,
-                                      geometry.padsBegin, geometry.padsEnd),
-      dnnlAttributes(), dnnlEngine());
+      dnnlEngine(), dnnl::prop_kind::forward_training,
+      dnnl::algorithm::convolution_direct, xDesc(count), weights, yDesc(count),
+      geometry.strides, geometry.dilations, geometry.padsBegin,
+      geometry.padsEnd, dnnlAttributes());
   weights = desc.weights_desc();
   setPrimitive(desc, dnnl::convolution_forward(desc),
                {{DNNL_ARG_SRC, desc.src_desc()},
@@ -246,25 +244,28 @@ void OneDNNConv::makeForward(int64_t count) {
 /// The forward convolution a gradient belongs to, which the library wants to
 /// know. It has one type throughout, that of the gradient read.
 static dnnl::convolution_forward::primitive_desc
-forwardHint(dnnl::memory::desc x, const Geometry &geometry,
+forwardHint(const dnnl::memory::desc &x, const Geometry &geometry,
             const dnnl::memory::desc &y) {
-  x.data.data_type = y.data.data_type;
-  dnnl::memory::desc w(geometry.weights, y.data_type(), Tag::any);
-  return {dnnl::convolution_forward::desc(
-              dnnl::prop_kind::forward_training,
-              dnnl::algorithm::convolution_direct, x, w, y, geometry.strides,
-              geometry.dilations, geometry.padsBegin, geometry.padsEnd),
-          dnnlAttributes(), dnnlEngine()};
+  const dnnl::memory::data_type type = y.get_data_type();
+  return {dnnlEngine(),
+          dnnl::prop_kind::forward_training,
+          dnnl::algorithm::convolution_direct,
+          {x.get_dims(), type, geometry.imageTag},
+          {geometry.weights, type, Tag::any},
+          y,
+          geometry.strides,
+          geometry.dilations,
+          geometry.padsBegin,
+          geometry.padsEnd,
+          dnnlAttributes()};
 }
 
 void OneDNNConv::makeInputGrad(int64_t count) {
   dnnl::convolution_backward_data::primitive_desc desc(
-      dnnl::convolution_backward_data::desc(
-          dnnl::algorithm::convolution_direct, xDesc(count), weights,
-          yDesc(count), geometry.strides, geometry.dilations,
-          geometry.padsBegin, geometry.padsEnd),
-      dnnlAttributes(), dnnlEngine(),
-      forwardHint(xDesc(count), geometry, yDesc(count)));
+      dnnlEngine(), dnnl::algorithm::convolution_direct, xDesc(count), weights,
+      yDesc(count), geometry.strides, geometry.dilations, geometry.padsBegin,
+      geometry.padsEnd, forwardHint(xDesc(count), geometry, yDesc(count)),
+      dnnlAttributes());
   weights = desc.weights_desc();
   setPrimitive(desc, dnnl::convolution_backward_data(desc),
                {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
@@ -275,12 +276,10 @@ void OneDNNConv::makeInputGrad(int64_t count) {
 
 void OneDNNConv::makeWeightGrad(int64_t count) {
   dnnl::convolution_backward_weights::primitive_desc desc(
-      dnnl::convolution_backward_weights::desc(
-          dnnl::algorithm::convolution_direct, xDesc(count), weights,
-          yDesc(count), geometry.strides, geometry.dilations,
-          geometry.padsBegin, geometry.padsEnd),
-      dnnlAttributes(), dnnlEngine(),
-      forwardHint(xDesc(count), geometry, yDesc(count)));
+      dnnlEngine(), dnnl::algorithm::convolution_direct, xDesc(count), weights,
+      yDesc(count), geometry.strides, geometry.dilations, geometry.padsBegin,
+      geometry.padsEnd, forwardHint(xDesc(count), geometry, yDesc(count)),
+      dnnlAttributes());
   weights = desc.diff_weights_desc();
   setPrimitive(desc, dnnl::convolution_backward_weights(desc),
                {{DNNL_ARG_SRC, desc.src_desc()},
@@ -335,7 +334,7 @@ void OneDNNConv::layOutMemory() {
 // padding on either side, there is none.
 //
 // Without, the library's convolution kernels leave gradients of some taps to
-// chance (oneDNN 2.6.3: bf16 of any rank, f32 of three axes), or write behind
+// chance (oneDNN 2.6: bf16 of any rank, f32 of three axes), or write behind
 // the end. Of weights with the output channels last it multiplies matrices
 // instead, which is right.
 static bool hasWholeWindows(const ConvStep &step) {

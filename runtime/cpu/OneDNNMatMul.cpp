@@ -98,12 +98,12 @@ private:
 dnnl::matmul::primitive_desc
 OneDNNMatMul::describe(const dnnl::memory::desc &left,
                        const dnnl::memory::desc &right) const {
-  const int64_t rows = left.dims()[0], columns = right.dims()[1];
+  const int64_t rows = left.get_dims()[0],
+                columns = right.get_dims()[1];
   dnnl::memory::desc result({rows, columns},
                             dnnlType(direct ? c.operand.type : DType::F32),
                             dnnl::memory::dims{direct ? step.ldc : columns, 1});
-  return {dnnl::matmul::desc(left, right, result), dnnlAttributes(),
-          dnnlEngine()};
+  return {dnnlEngine(), left, right, result, dnnlAttributes()};
 }
 
 /// Rows of a as they lie side by side.
@@ -112,7 +112,7 @@ static dnnl::memory::desc denseRows(int64_t rows, int64_t k, DType type) {
 }
 
 static bool isBlocked(const dnnl::memory::desc &desc) {
-  return desc.data.format_desc.blocking.inner_nblks > 0;
+  return desc.get_inner_nblks() > 0;
 }
 
 /// The order in which the library would have a panel of b, where it may choose.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
 namespace mpc::runtime {
 
@@ -32,14 +33,12 @@ static dnnl::cpu_isa selectISA(const std::vector<std::string> &features) {
 /// Sets the limit, once per process.
 static Status restrictISA(dnnl::cpu_isa isa) {
   static std::mutex mutex;
-  static bool decided = false;
-  static dnnl::cpu_isa decision = dnnl::cpu_isa::all;
+  static std::optional<dnnl::cpu_isa> decision;
 
   std::lock_guard<std::mutex> lock(mutex);
-  if (decided && decision == isa)
+  if (decision == isa)
     return Status();
-  if (!decided && dnnl::set_max_cpu_isa(isa) == dnnl::status::success) {
-    decided = true;
+  if (!decision && dnnl::set_max_cpu_isa(isa) == dnnl::status::success) {
     decision = isa;
     return Status();
   }

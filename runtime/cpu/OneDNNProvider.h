@@ -22,8 +22,8 @@ struct OneDNNConfig {
   bool emulatesAMX = false;
 
   /// Whether the library multiplies bf16 operands of this depth itself. At a
-  /// depth of 63, oneDNN 2.6 sets AMX's tiles up for 64 and dies of an illegal
-  /// instruction.
+  /// depth of 63, oneDNN 2.6 set AMX's tiles up for 64 and died of an illegal
+  /// instruction; 3.2 has not been asked.
   bool multipliesBF16(int64_t depth) const {
     return nativeBF16 && !(hasAMX && depth == 63);
   }

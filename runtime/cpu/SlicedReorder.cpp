@@ -12,11 +12,12 @@ static constexpr int64_t kSliceElements = 1 << 16;
 /// How many neighbours along the first axis a layout keeps in one block: 16 for
 /// OIhw16i16o.
 static int64_t firstAxisBlock(const dnnl::memory::desc &desc) {
-  const auto &blocking = desc.data.format_desc.blocking;
+  const dnnl::memory::dims axes = desc.get_inner_idxs();
+  const dnnl::memory::dims blocks = desc.get_inner_blks();
   int64_t block = 1;
-  for (int i = 0; i < blocking.inner_nblks; ++i)
-    if (blocking.inner_idxs[i] == 0)
-      block *= blocking.inner_blks[i];
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i] == 0)
+      block *= blocks[i];
   return block;
 }
 
@@ -24,7 +25,7 @@ static int64_t firstAxisBlock(const dnnl::memory::desc &desc) {
 /// cut there.
 static dnnl::memory::desc rowsOfDesc(const dnnl::memory::desc &desc,
                                      int64_t first, int64_t count) {
-  dnnl::memory::dims dims = desc.dims(), offsets(dims.size(), 0);
+  dnnl::memory::dims dims = desc.get_dims(), offsets(dims.size(), 0);
   dims[0] = count;
   offsets[0] = first;
   return desc.submemory_desc(dims, offsets, /*allow_empty=*/true);
@@ -33,51 +34,53 @@ static dnnl::memory::desc rowsOfDesc(const dnnl::memory::desc &desc,
 /// Bytes from the tensor's start to row `first`.
 static int64_t offsetOfRow(const dnnl::memory::desc &desc, int64_t first) {
   const dnnl::memory::desc rows =
-      rowsOfDesc(desc, first, desc.dims()[0] - first);
-  return (rows.data.offset0 - desc.data.offset0) *
-         static_cast<int64_t>(dnnl::memory::data_type_size(desc.data_type()));
+      rowsOfDesc(desc, first, desc.get_dims()[0] - first);
+  return (rows.get_submemory_offset() - desc.get_submemory_offset()) *
+         static_cast<int64_t>(
+             dnnl::memory::data_type_size(desc.get_data_type()));
 }
 
 /// How a matrix is stored, in rows or in columns; nothing where it is neither,
 /// as in blocks.
 static std::optional<StoredMatrix> asStored(const dnnl::memory::desc &desc) {
-  const auto &blocking = desc.data.format_desc.blocking;
-  if (blocking.inner_nblks != 0 || desc.data.offset0 != 0)
+  if (desc.get_inner_nblks() != 0 || desc.get_submemory_offset() != 0)
     return std::nullopt;
-  if (blocking.strides[1] == 1)
-    return StoredMatrix{nullptr, blocking.strides[0], false};
-  if (blocking.strides[0] == 1)
-    return StoredMatrix{nullptr, blocking.strides[1], true};
+  const dnnl::memory::dims strides = desc.get_strides();
+  if (strides[1] == 1)
+    return StoredMatrix{nullptr, strides[0], false};
+  if (strides[0] == 1)
+    return StoredMatrix{nullptr, strides[1], true};
   return std::nullopt;
 }
 
 std::optional<PairedLayout> findPairedLayout(const dnnl::memory::desc &from,
                                              const dnnl::memory::desc &to) {
   constexpr auto kBF16 = dnnl::memory::data_type::bf16;
-  if (to.data.ndims != 2 || from.data.ndims != 2 || to.data_type() != kBF16 ||
-      from.data_type() != kBF16 || to.data.offset0 != 0 || !asStored(from))
+  if (to.get_ndims() != 2 || from.get_ndims() != 2 ||
+      to.get_data_type() != kBF16 || from.get_data_type() != kBF16 ||
+      to.get_submemory_offset() != 0 || !asStored(from))
     return std::nullopt;
   // 16 pairs of rows by `width` columns, two of a pair side by side.
-  const auto &blocking = to.data.format_desc.blocking;
-  if (blocking.inner_nblks != 3 || blocking.inner_idxs[0] != 0 ||
-      blocking.inner_idxs[1] != 1 || blocking.inner_idxs[2] != 0 ||
-      blocking.inner_blks[0] * 2 != PairedLayout::kBlockRows ||
-      blocking.inner_blks[1] % 16 != 0 || blocking.inner_blks[2] != 2)
+  const dnnl::memory::dims blocks = to.get_inner_blks();
+  if (to.get_inner_idxs() != dnnl::memory::dims{0, 1, 0} ||
+      blocks[0] * 2 != PairedLayout::kBlockRows || blocks[1] % 16 != 0 ||
+      blocks[2] != 2)
     return std::nullopt;
   // Blocks of the same columns one after another, nothing between them.
-  const PairedLayout layout{to.dims()[0], to.dims()[1], blocking.inner_blks[1]};
-  if (blocking.strides[0] != layout.blockElements() ||
-      blocking.strides[1] != layout.rowBlocks() * layout.blockElements())
+  const PairedLayout layout{to.get_dims()[0], to.get_dims()[1], blocks[1]};
+  const dnnl::memory::dims strides = to.get_strides();
+  if (strides[0] != layout.blockElements() ||
+      strides[1] != layout.rowBlocks() * layout.blockElements())
     return std::nullopt;
   return layout;
 }
 
 SlicedReorder::SlicedReorder(const dnnl::memory::desc &from,
                              const dnnl::memory::desc &to, int workers)
-    : extent(from.dims()[0]), rowsPerSlice(extent) {
+    : extent(from.get_dims()[0]), rowsPerSlice(extent) {
   // As many whole blocks of rows as make a slice worth handing out.
   const int64_t block = std::lcm(firstAxisBlock(from), firstAxisBlock(to));
-  const dnnl::memory::dims dims = from.dims();
+  const dnnl::memory::dims dims = from.get_dims();
   const int64_t rowElements = std::accumulate(dims.begin() + 1, dims.end(),
                                               int64_t(1), std::multiplies<>());
   const int64_t wanted = std::max(kSliceElements / rowElements, int64_t(1));
@@ -103,7 +106,7 @@ SlicedReorder::SlicedReorder(const dnnl::memory::desc &from,
 }
 
 /// The reorder of the last `count` rows, which alone have the padding of their
-/// axis, or of as many before them. Where they start is for the caller to say.
+/// axis, or of the first as many.
 WorkerPrimitive SlicedReorder::makePrimitive(int64_t count,
                                              dnnl::memory::desc from,
                                              dnnl::memory::desc to,
@@ -112,7 +115,6 @@ WorkerPrimitive SlicedReorder::makePrimitive(int64_t count,
     const int64_t first = extent % rowsPerSlice == count ? extent - count : 0;
     from = rowsOfDesc(from, first, count);
     to = rowsOfDesc(to, first, count);
-    from.data.offset0 = to.data.offset0 = 0;
   }
   dnnl::engine &engine = dnnlEngine();
   dnnl::reorder::primitive_desc desc(engine, from, engine, to,
@@ -144,8 +146,10 @@ Status SlicedReorder::run(int64_t slice, int worker, const std::byte *from,
     pairRows(source, *paired, first, last, reinterpret_cast<uint16_t *>(to));
     return Status();
   }
-  const bool isShort = rowsOf(slice).count != rowsPerSlice;
-  return primitives[isShort].run(
+  // The primitive of the last, fewer rows knows where they start.
+  if (rowsOf(slice).count != rowsPerSlice)
+    return primitives[1].run(worker, {from, to}, scratch);
+  return primitives[0].run(
       worker, {from + slice * fromStep, to + slice * toStep}, scratch);
 }
 
