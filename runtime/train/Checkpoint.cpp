@@ -51,9 +51,32 @@ static Status checkFinite(const std::vector<Array> &arrays,
   return Status();
 }
 
+/// Whoever removed the directory gets it again: hours of training need it. The
+/// lock is taken anew then, since it went with the old one.
+Status CheckpointStore::followDirectory() {
+  if (Status status = makeDirectories(directory); !status.ok())
+    return status;
+  StatusOr<bool> isLocked = lock.holds(directory);
+  if (!isLocked.ok() || *isLocked)
+    return isLocked.status();
+  StatusOr<DirectoryLock> acquired = DirectoryLock::acquire(directory);
+  if (!acquired.ok())
+    return acquired.status();
+  // Those of another run would be pruned as if they were this one's.
+  StatusOr<std::vector<int64_t>> steps = list();
+  if (!steps.ok())
+    return steps.status();
+  if (!steps->empty())
+    return Status(StatusCode::IO,
+                  directory + ": is not the folder that this run began with, "
+                              "and has checkpoints; move it away");
+  lock = std::move(*acquired);
+  return Status();
+}
+
 /// Writes `step-N.tmp`, flushes it and renames it.
 Status CheckpointStore::write(Trainee &model, const Progress &progress,
-                              const RunIdentity &identity) const {
+                              const RunIdentity &identity) {
   StatusOr<std::vector<Array>> arrays = readStates(model, isSaved);
   if (!arrays.ok())
     return arrays.status();
@@ -65,8 +88,7 @@ Status CheckpointStore::write(Trainee &model, const Progress &progress,
       makeCheckpointImage(contents);
   if (!image.ok())
     return image.status();
-  // Whoever removed the directory gets it again: hours of training need it.
-  if (Status status = makeDirectories(directory); !status.ok())
+  if (Status status = followDirectory(); !status.ok())
     return status;
   const uint64_t bytes = (*image)->stateBytes;
   if (Status status = requireSpace(directory, bytes + bytes / 5); !status.ok())

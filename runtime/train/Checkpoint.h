@@ -106,7 +106,8 @@ private:
   CheckpointStore(std::string directory, DirectoryLock lock)
       : directory(std::move(directory)), lock(std::move(lock)) {}
   Status write(Trainee &model, const Progress &progress,
-               const RunIdentity &identity) const;
+               const RunIdentity &identity);
+  Status followDirectory();
   Status remove(int64_t step) const;
   bool makeRoom(int64_t newest, int64_t keep) const;
   StatusOr<std::vector<int64_t>> spareOf(std::vector<int64_t> steps,

@@ -337,3 +337,10 @@ StatusOr<DirectoryLock> DirectoryLock::acquire(const std::string &directory) {
 }
 
 } // namespace mpc::runtime::train
+StatusOr<bool> DirectoryLock::holds(const std::string &directory) const {
+  struct stat locked, present;
+  if (fstat(file, &locked) != 0 || stat(directory.c_str(), &present) != 0)
+    return failure(directory, "cannot tell if it is the folder that is locked");
+  return locked.st_dev == present.st_dev && locked.st_ino == present.st_ino;
+}
+

@@ -89,6 +89,10 @@ public:
   /// IO where another process holds it.
   static StatusOr<DirectoryLock> acquire(const std::string &directory);
 
+  /// True if `directory` is the one that is locked: one that was moved away or
+  /// removed takes its lock along.
+  StatusOr<bool> holds(const std::string &directory) const;
+
 private:
   int file = -1;
 };
