@@ -17,7 +17,11 @@ namespace {
 /// Receives what the parser finds and builds `root` of it.
 class Builder {
 public:
-  explicit Builder(json &root) : root(root) {}
+  explicit Builder(json &root, size_t deepest = kDeepest, bool isStrict = false)
+      : root(root), deepest(deepest), isStrict(isStrict) {}
+
+  /// Of a strict document, why it ended early.
+  std::string problem;
 
   bool null() { return add(nullptr); }
   bool boolean(bool value) { return add(value); }
@@ -35,7 +39,12 @@ public:
 
   bool key(json::string_t &name) {
     auto &members = *parents.back()->get_ptr<json::object_t *>();
-    member = &members[std::move(name)];
+    const auto [found, isNew] = members.try_emplace(std::move(name));
+    member = &found->second;
+    if (!isNew && isStrict) {
+      problem = "key '" + found->first + "' stands twice";
+      return false;
+    }
     clear(*member); // of a name that is there twice the last value counts
     return true;
   }
@@ -61,8 +70,10 @@ private:
   }
 
   bool open(json::value_t kind) {
-    if (parents.size() == kDeepest)
+    if (parents.size() == deepest) {
+      problem = "is nested too deeply";
       return false;
+    }
     json &value = next();
     value = json(kind);
     parents.push_back(&value);
@@ -75,6 +86,8 @@ private:
   }
 
   json &root;
+  const size_t deepest;
+  const bool isStrict;
   std::vector<json *> parents; ///< the arrays and objects that are open
   json *member = nullptr;      ///< of the innermost object
 };
@@ -105,6 +118,22 @@ json parseBoundedJSON(std::string_view text) {
   }
   clear(document);
   return json(json::value_t::discarded);
+}
+
+StrictDocument parseStrictJSON(std::string_view text, size_t deepest) {
+  StrictDocument document;
+  try {
+    Builder builder(document.json, deepest, /*isStrict=*/true);
+    if (json::sax_parse(text.begin(), text.end(), &builder))
+      return document;
+    document.problem =
+        builder.problem.empty() ? "is no JSON" : std::move(builder.problem);
+  } catch (...) {
+    clear(document.json);
+    throw;
+  }
+  clear(document.json);
+  return document;
 }
 
 std::string textOf(const nlohmann::json &document, int indent) {

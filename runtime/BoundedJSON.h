@@ -4,6 +4,7 @@
 #ifndef MPC_RUNTIME_BOUNDEDJSON_H
 #define MPC_RUNTIME_BOUNDEDJSON_H
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -14,6 +15,16 @@ namespace mpc::runtime {
 /// that the library, which recurses over what it has parsed, would run out of
 /// stack on it. Throws std::bad_alloc alone.
 nlohmann::json parseBoundedJSON(std::string_view text);
+
+/// A document without repeated keys, or why there is none.
+struct StrictDocument {
+  nlohmann::json json;
+  std::string problem;
+};
+
+/// The same for formats that refuse a key that stands twice in one object, of
+/// which the library takes the last, with at most `deepest` values in another.
+StrictDocument parseStrictJSON(std::string_view text, size_t deepest);
 
 /// Empties a document that parseBoundedJSON made, the innermost values first.
 /// The library's destructor allocates where there are values within values,

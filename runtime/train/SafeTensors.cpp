@@ -3,10 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/SafeTensors.h"
 
+#include "runtime/BoundedJSON.h"
+
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <set>
 
 namespace mpc::runtime::train {
 
@@ -37,36 +38,15 @@ bool looksLikeSafeTensors(const std::byte *data, size_t size) {
          data[kLengthBytes] == std::byte('{');
 }
 
-/// The header as JSON. The parser keeps the last of two equal keys without a
-/// word, so they are caught on the way.
+static constexpr size_t kDeepestHeader = 8;
+
+/// The header as JSON.
 static StatusOr<json> parseHeader(std::string_view text,
                                   const std::string &where) {
-  std::vector<std::set<std::string>> keys;
-  std::string problem;
-  const auto watch = [&](int depth, json::parse_event_t event, json &value) {
-    // What is refused anyway need not be kept.
-    if (!problem.empty())
-      return false;
-    if (event == json::parse_event_t::object_start) {
-      keys.emplace_back();
-    } else if (event == json::parse_event_t::object_end) {
-      keys.pop_back();
-    } else if (event == json::parse_event_t::key) {
-      const auto &name = value.get_ref<const std::string &>();
-      if (!keys.back().insert(name).second && problem.empty())
-        problem = "key '" + name + "' stands twice in the header";
-    }
-    if (depth > 8 && problem.empty())
-      problem = "the header is nested too deeply";
-    return true;
-  };
-  json header = json::parse(text.begin(), text.end(), watch,
-                            /*allow_exceptions=*/false);
-  if (problem.empty() && (header.is_discarded() || !header.is_object()))
-    problem = "the header is not a JSON object";
-  if (!problem.empty())
-    return invalid(where, problem);
-  return header;
+  StrictDocument header = parseStrictJSON(text, kDeepestHeader);
+  if (!header.problem.empty())
+    return invalid(where, "the header is not a JSON object: " + header.problem);
+  return std::move(header.json);
 }
 
 /// The value as an offset or extent: a non-negative integer below 2^63.
