@@ -30,7 +30,8 @@ void resetPeakMemory() {
   std::ofstream("/proc/self/clear_refs") << "5";
 }
 
-double medianOf(std::vector<double> values) {
+double StepTimes::median() const {
+  std::vector<double> values = kept;
   if (values.empty())
     return 0;
   const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
@@ -38,6 +39,18 @@ double medianOf(std::vector<double> values) {
   if (values.size() % 2)
     return *middle;
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+void StepTimes::add(double milliseconds) {
+  if (count++ % stride != 0)
+    return;
+  kept.push_back(milliseconds);
+  if (kept.size() < kMost)
+    return;
+  for (size_t i = 0; i < kMost / 2; ++i)
+    kept[i] = kept[2 * i];
+  kept.resize(kMost / 2);
+  stride *= 2;
 }
 
 /// What ended a run, as the metrics have it.

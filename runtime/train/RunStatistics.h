@@ -9,6 +9,7 @@
 #include "runtime/train/Trainer.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace mpc::runtime::train {
@@ -21,8 +22,19 @@ size_t peakMemory();
 /// the same process may have needed more than the run.
 void resetPeakMemory();
 
-/// 0 of no values.
-double medianOf(std::vector<double> values);
+/// The times of a run's steps, in bounded memory: all of them, and of long runs
+/// every second, fourth, ... one.
+class StepTimes {
+public:
+  void add(double milliseconds);
+  /// 0 of none.
+  double median() const;
+
+private:
+  static constexpr size_t kMost = size_t(1) << 14;
+  std::vector<double> kept;
+  int64_t count = 0, stride = 1;
+};
 
 /// The "end" event of a run that `status` ended, with its totals and what ended
 /// it.

@@ -96,7 +96,7 @@ private:
   int64_t lastSaved = -1;
   int64_t lastEvaluated = -1; ///< by this process
   bool interrupted = false;   ///< a stop came before all was done
-  std::vector<double> stepTimes;
+  StepTimes stepTimes;
   Status lastSaveFailure; ///< said once while it stays the same
   std::optional<CheckpointStore> checkpoints;
   std::optional<BestModel> best;
@@ -297,7 +297,7 @@ Status TrainingRun::attempt() {
     return Status();
   // A line of metrics, what the terminal shows, and whether to go on.
   const StepReport &report = **ran;
-  stepTimes.push_back(report.stepMs);
+  stepTimes.add(report.stepMs);
   result.finalLoss = report.loss;
   MetricsLine line("train", digits);
   line.add("step", report.step)
@@ -503,7 +503,7 @@ void TrainingRun::finish(const Status &status) {
   result.skipped = progress.skipped;
   result.epochs = progress.epoch;
   result.samples = progress.samples;
-  result.medianStepMs = medianOf(stepTimes);
+  result.medianStepMs = stepTimes.median();
   result.peakMemoryBytes = peakMemory();
   // A flag raised after the last evaluation interrupted nothing.
   if (interrupted)
@@ -546,7 +546,7 @@ Status TrainingRun::explain(const Status &failure) {
   failed.end = progress;
   failed.firstBad = guard.firstOfRow();
   failed.wasSkipped = guard.wasSkipped();
-  failed.medianStepMs = medianOf(stepTimes);
+  failed.medianStepMs = stepTimes.median();
   failed.stepsPerEpoch = stepsPerEpoch;
   failed.restore = [this] { return restoreGood(); };
   failed.findBrokenWeights = [this] { return guard.findBrokenWeights(model); };

@@ -403,5 +403,18 @@ TEST_F(Trainer, RefusesAnArtifactWithoutTraining) {
                 StatusCode::Unsupported, "compile it with a loss");
 }
 
+TEST(StepTimes, HaveAMedianInBoundedMemory) {
+  StepTimes few;
+  EXPECT_EQ(few.median(), 0);
+  for (double value : {3., 1., 2., 10.})
+    few.add(value);
+  EXPECT_EQ(few.median(), 2.5);
+  StepTimes many;
+  for (int i = 0; i < 1000000; ++i)
+    many.add(i);
+  EXPECT_NEAR(many.median(), 500000, 500);
+  static_assert(sizeof(StepTimes) < 100);
+}
+
 } // namespace
 } // namespace mpc::runtime::train
