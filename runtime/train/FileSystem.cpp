@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/FileSystem.h"
 
+#include "runtime/TemporaryFile.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -157,6 +159,19 @@ bool writeAll(int file, std::string_view bytes) {
   return true;
 }
 
+/// What is written counts once it is on the disk.
+static Status writeChunks(int file, const std::string &path,
+                          const std::vector<std::string_view> &chunks) {
+  bool written = true;
+  for (std::string_view chunk : chunks)
+    written = written && permitted("write", path) && writeAll(file, chunk);
+  if (!written)
+    return failure(path, "cannot write");
+  if (!permitted("sync", path) || fsync(file) != 0)
+    return failure(path, "cannot flush");
+  return Status();
+}
+
 Status createFile(const std::string &path,
                   const std::vector<std::string_view> &chunks) {
   // Never over an existing file, and never through a link: both could be
@@ -167,15 +182,7 @@ Status createFile(const std::string &path,
                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (file < 0)
     return failure(path, "cannot create");
-  // What is written counts once it is on the disk.
-  bool written = true;
-  for (std::string_view chunk : chunks)
-    written = written && permitted("write", path) && writeAll(file, chunk);
-  Status status;
-  if (!written)
-    status = failure(path, "cannot write");
-  else if (!permitted("sync", path) || fsync(file) != 0)
-    status = failure(path, "cannot flush");
+  Status status = writeChunks(file, path, chunks);
   // A full network disk may report it only here.
   if (close(file) != 0 && status.ok())
     status = failure(path, "cannot close");
@@ -184,17 +191,19 @@ Status createFile(const std::string &path,
 
 Status replaceFile(const std::string &path,
                    const std::vector<std::string_view> &chunks) {
-  const std::string temporary =
-      path + ".tmp" + std::to_string(static_cast<long>(getpid()));
-  // In containers the same number comes back: what a killed process of it left.
-  unlink(temporary.c_str());
-  Status status = createFile(temporary, chunks);
+  TemporaryFile temporary;
+  if (permitted("open", path))
+    temporary = createTemporaryFile(path);
+  if (temporary.file < 0)
+    return failure(path, "cannot create a file beside it");
+  Status status = writeChunks(temporary.file, temporary.path, chunks);
   if (status.ok())
-    status = renamePath(temporary, path);
-  if (!status.ok()) {
-    unlink(temporary.c_str());
+    status = renamePath(temporary.path, path);
+  if (!status.ok())
+    unlink(temporary.path.c_str());
+  close(temporary.file);
+  if (!status.ok())
     return status;
-  }
   const std::string parent = fs::path(path).parent_path().string();
   return syncDirectory(parent.empty() ? "." : parent);
 }
@@ -336,7 +345,6 @@ StatusOr<DirectoryLock> DirectoryLock::acquire(const std::string &directory) {
   return failure(directory, "cannot lock");
 }
 
-} // namespace mpc::runtime::train
 StatusOr<bool> DirectoryLock::holds(const std::string &directory) const {
   struct stat locked, present;
   if (fstat(file, &locked) != 0 || stat(directory.c_str(), &present) != 0)
@@ -344,3 +352,4 @@ StatusOr<bool> DirectoryLock::holds(const std::string &directory) const {
   return locked.st_dev == present.st_dev && locked.st_ino == present.st_ino;
 }
 
+} // namespace mpc::runtime::train

@@ -57,7 +57,10 @@ def allowed():
 
 STAGES = ("Target", "Recognition", "Differentiation", "Precision", "Fusion", "Planning", "Codegen")
 # Plain headers on which both the compiler and the runtime stand.
-SHARED = {"runtime/ABI.h", "runtime/ArtifactFormat.h", "runtime/Names.h"}
+SHARED = {
+    *("runtime/ABI.h", "runtime/ArtifactFormat.h", "runtime/Names.h"),
+    "runtime/TemporaryFile.h",
+}
 PRODUCT = ("compiler", "passes", "frontends", "runtime", "tools")
 INCLUDE = re.compile(r'^\s*#?include\s+[<"]((?:%s|mlir|llvm)/[^>"]+)[>"]' % "|".join(PRODUCT))
 

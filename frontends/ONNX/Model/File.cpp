@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/File.h"
 
+#include "runtime/TemporaryFile.h"
+
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Path.h"
 
@@ -171,15 +173,11 @@ mpc::onnx_frontend::getRealDirectory(StringRef path, bool followFile) {
 //===----------------------------------------------------------------------===//
 
 llvm::Expected<AtomicFile> AtomicFile::create(StringRef path) {
-  std::string temporary = (path + ".XXXXXX").str();
-  int fd = mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0)
+  mpc::runtime::TemporaryFile temporary =
+      mpc::runtime::createTemporaryFile(path.str());
+  if (temporary.file < 0)
     return makeSystemError(path, "create a file beside it");
-  // mkostemp makes files nobody else can read; use what open() would have.
-  mode_t mask = umask(0);
-  umask(mask);
-  (void)fchmod(fd, 0666 & ~mask);
-  return AtomicFile(fd, path.str(), std::move(temporary));
+  return AtomicFile(temporary.file, path.str(), std::move(temporary.path));
 }
 
 AtomicFile::AtomicFile(AtomicFile &&other)
@@ -191,8 +189,8 @@ AtomicFile::AtomicFile(AtomicFile &&other)
 AtomicFile::~AtomicFile() {
   if (fd < 0)
     return;
-  close(fd);
   unlink(temporary.c_str());
+  close(fd);
 }
 
 llvm::Error AtomicFile::write(llvm::ArrayRef<char> bytes) {

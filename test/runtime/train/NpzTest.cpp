@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Support.h"
 
+#include "runtime/TemporaryFile.h"
 #include "runtime/train/ArrayFile.h"
 #include "runtime/train/Npz.h"
 
@@ -52,12 +53,25 @@ TEST(Npz, WritesWhatItReads) {
 TEST(Npz, ReplacesWhatAKilledProcessLeft) {
   TemporaryDirectory directory;
   const std::string path = directory / "a.npz";
-  // In a container the next process often has the same number.
-  writeFile(path + ".tmp" + std::to_string(getpid()), "half of it");
+  writeFile(temporaryPathOf(path), "half of it");
   const Array array = makeArray<float>("a", ElementType::F32, {2}, {1, 2});
   Status status = writeArrays(path, {array});
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_TRUE(readArrays(path).ok());
+  EXPECT_NE(access(temporaryPathOf(path).c_str(), F_OK), 0);
+}
+
+TEST(Npz, LeavesWhatAnotherProcessWrites) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "a.npz";
+  const TemporaryFile other = createTemporaryFile(path);
+  ASSERT_GE(other.file, 0);
+  const Array array = makeArray<float>("a", ElementType::F32, {2}, {1, 2});
+  Status status = writeArrays(path, {array});
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_TRUE(readArrays(path).ok());
+  EXPECT_EQ(access(other.path.c_str(), F_OK), 0);
+  close(other.file);
 }
 
 TEST(Npz, PacksEqualArraysIntoEqualBytes) {
