@@ -222,8 +222,14 @@ StatusOr<std::unique_ptr<EventFile>> EventFile::open(const std::string &folder,
 EventFile::~EventFile() { close(file); }
 
 Status EventFile::append(std::string_view message) {
-  return writeAll(file, recordOf(message)) ? Status()
-                                           : failure(path, "cannot write");
+  // A record that is cut would end the file for whoever reads it.
+  const off_t end = lseek(file, 0, SEEK_END);
+  if (writeAll(file, recordOf(message)))
+    return Status();
+  Status status = failure(path, "cannot write");
+  if (end >= 0)
+    static_cast<void>(ftruncate(file, end) == 0);
+  return status;
 }
 
 //===----------------------------------------------------------------------===//

@@ -277,11 +277,16 @@ Status MetricsFile::write(const MetricsLine &line) {
   return isRow ? append(rowOf(line, columns)) : Status();
 }
 
+/// A file ends with a whole line, also where the disk took half of this one.
 Status MetricsFile::append(std::string_view text) {
-  return writeAll(file, text)
-             ? Status()
-             : failure(path == kStandardOutput ? "standard output" : path,
-                       "cannot write");
+  const off_t end = isRegular ? lseek(file, 0, SEEK_END) : -1;
+  if (writeAll(file, text))
+    return Status();
+  Status status = failure(path == kStandardOutput ? "standard output" : path,
+                          "cannot write");
+  if (end >= 0)
+    static_cast<void>(ftruncate(file, end) == 0);
+  return status;
 }
 
 } // namespace mpc::runtime::train

@@ -2,6 +2,7 @@
 #include "runtime/train/MetricsLog.h"
 
 #include "runtime/train/EventFile.h"
+#include "runtime/train/FileSystem.h"
 
 #include <algorithm>
 
@@ -52,7 +53,9 @@ Status MetricsLog::write(const MetricsLine &line) {
     Status status = sink ? sink->write(line) : Status();
     if (status.ok())
       continue;
-    sink.reset();
+    // A full disk may have room again, when checkpoints have been removed.
+    if (!isForWantOfSpace(status))
+      sink.reset();
     if (first.ok())
       first = status;
   }

@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <cmath>
 #include <new>
+#include <utility>
 
 namespace mpc::runtime::train {
 
@@ -97,7 +98,8 @@ private:
   int64_t lastEvaluated = -1; ///< by this process
   bool interrupted = false;   ///< a stop came before all was done
   StepTimes stepTimes;
-  Status lastSaveFailure; ///< said once while it stays the same
+  Status lastSaveFailure;    ///< said once while it stays the same
+  bool lacksMetrics = false; ///< of the step before
   std::optional<CheckpointStore> checkpoints;
   std::optional<BestModel> best;
   MetricsLog metrics;
@@ -471,7 +473,11 @@ void TrainingRun::save() {
   Status status = checkpoints->save(model, progress, identity(),
                                     options.keepCheckpoints, note);
   if (!status.ok()) {
-    if (status.message() != lastSaveFailure.message())
+    // The step is in the message.
+    const bool isKnown = isForWantOfSpace(status)
+                             ? isForWantOfSpace(lastSaveFailure)
+                             : status.message() == lastSaveFailure.message();
+    if (!isKnown)
       observer.warning("checkpoint not saved: " + status.message());
     lastSaveFailure = status;
     // Weights that are not finite are the run's end, not the disk's.
@@ -490,9 +496,15 @@ void TrainingRun::save() {
 
 void TrainingRun::record(const MetricsLine &line) {
   Status status = metrics.write(line);
-  if (status.ok())
+  if (status.ok()) {
+    lacksMetrics = false;
     return;
-  observer.warning("metrics end here: " + status.message());
+  }
+  // Said once while it stays the same.
+  if (!std::exchange(lacksMetrics, true))
+    observer.warning((isForWantOfSpace(status) ? "metrics have a gap here: "
+                                               : "metrics end here: ") +
+                     status.message());
   if (result.deferred.ok())
     result.deferred = status;
 }

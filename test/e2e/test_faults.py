@@ -183,3 +183,11 @@ def test_a_run_that_is_killed_before_any_change_goes_on(
         assert steps(folder) == steps(whole), n
         names = {*os.listdir(folder), *os.listdir(folder / "c")}
         assert not [name for name in names if "tmp" in name], (n, names)
+
+
+def test_a_disk_that_is_full_for_a_moment_costs_a_line(model, tmp_path):
+    """The third write is that of the first step."""
+    run = train(model, tmp_path, 2, fault=f"write:3:{ENOSPC}")
+    assert run.code == IO
+    assert "metrics have a gap here" in run.errors
+    assert sorted(steps(tmp_path)) == [2, 3, 4, 5, 6]

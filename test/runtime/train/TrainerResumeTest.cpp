@@ -482,8 +482,8 @@ TEST_F(TrainerResume, GoesOnWhenACheckpointCannotBeWritten) {
   EXPECT_EQ(result->steps, 10);
   expectFailure(result->deferred, StatusCode::IO, "No space left");
   EXPECT_TRUE(recorder.saves.empty());
-  // After each epoch; the one at the end fails as the one before it.
-  EXPECT_EQ(recorder.notes.size(), 2u);
+  // Said once: it is the same disk after the next epoch and at the end.
+  EXPECT_EQ(recorder.notes.size(), 1u);
   EXPECT_EQ(readLines(options.metrics.front()).back()["exit_code"], 5);
 }
 
