@@ -100,7 +100,8 @@ const char *mpc_status_message(const mpc_status *status) MPC_NOEXCEPT;
 void mpc_status_free(mpc_status *status) MPC_NOEXCEPT;
 
 /* Opens and checks an artifact; executes nothing of it. The bytes are copied.
- */
+ * A file is used where it lies: replace it by rename(2). One that is
+ * overwritten in place, as by cp, ends the process by SIGBUS. */
 mpc_status *mpc_artifact_open(const char *path,
                               mpc_artifact **artifact) MPC_NOEXCEPT;
 mpc_status *mpc_artifact_open_bytes(const void *bytes, size_t size,

@@ -167,4 +167,5 @@ def test_data_that_becomes_shorter_is_an_error(tmp_path):
     os.truncate(tmp_path / "image.npy", 4096)
     code, errors = finish(process)
     assert code == IO
-    assert "error: a file in use was cut short" in errors
+    named = f"error: {tmp_path / 'image.npy'}: a file in use was cut short"
+    assert named in errors

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <fcntl.h>
 #include <iterator>
 #include <poll.h>
 #include <unistd.h>
@@ -86,16 +87,57 @@ static void endUnreported(int) {
 }
 
 // Data is read, and code linked, where it lies in a file.
-static void endForLostFile() {
+static void endForLostFile(uintptr_t address) {
   llvm::sys::RunInterruptHandlers(); // removes temporary files
-  say("error: a file in use was cut short, or its disk is full or fails\n");
+  say("error: ");
+  sayFileAt(address);
+  say("a file in use was cut short, or its disk is full or fails\n");
   _exit(static_cast<int>(mpc::ExitCode::IO));
 }
 
 static void handleCrash(int signal, siginfo_t *info, void *context) {
   if (signal == SIGBUS && info->si_code == BUS_ADRERR)
-    endForLostFile();
+    endForLostFile(reinterpret_cast<uintptr_t>(info->si_addr));
   constexpr unsigned secondsToReport = 5;
+static uintptr_t fromHex(const char *&text) {
+  uintptr_t value = 0;
+  for (;; ++text) {
+    if (*text >= '0' && *text <= '9')
+      value = value * 16 + uintptr_t(*text - '0');
+    else if (*text >= 'a' && *text <= 'f')
+      value = value * 16 + uintptr_t(*text - 'a' + 10);
+    else
+      return value;
+  }
+}
+
+// Says which file is mapped at the address. Calls only what a handler may.
+static void sayFileAt(uintptr_t address) {
+  const int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  static char line[8192];
+  size_t size = 0;
+  for (char c; maps >= 0 && read(maps, &c, 1) == 1;) {
+    if (c != '\n') {
+      line[size] = c;
+      size += size + 1 < sizeof(line);
+      continue;
+    }
+    // "BEGIN-END RIGHTS OFFSET DEVICE INODE PATH"
+    line[size] = '\0';
+    size = 0;
+    const char *text = line;
+    const uintptr_t begin = fromHex(text);
+    const uintptr_t end = *text == '-' ? fromHex(++text) : 0;
+    const char *path = strchr(text, '/');
+    if (address < begin || address >= end || !path)
+      continue;
+    say(path);
+    say(": ");
+    break;
+  }
+  close(maps);
+}
+
   crashSignal = signal;
   std::signal(SIGALRM, endUnreported);
   alarm(secondsToReport);
