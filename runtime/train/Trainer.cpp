@@ -358,7 +358,10 @@ Status TrainingRun::train() {
   while (!done()) {
     if (Status status = attempt(); !status.ok())
       return status;
-    if (isDue(options.checkpointEvery))
+    const bool isAsked = options.saveNow && options.saveNow->exchange(false);
+    if (isAsked && !checkpoints)
+      observer.warning("there is no --checkpoint-dir to save into");
+    if (isAsked || isDue(options.checkpointEvery))
       save();
     if (isDue(options.evalEvery) && !done())
       if (Status status = evaluateNow(); !status.ok())

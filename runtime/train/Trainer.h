@@ -60,6 +60,9 @@ struct TrainOptions {
   std::string checkpointDir;     ///< empty: no checkpoints
   int64_t checkpointEvery = 0;   ///< attempts between two; 0: each epoch's end
   int64_t keepCheckpoints = 3;   ///< how many complete ones stay
+  /// Whoever raises it gets a checkpoint after the attempt that is under way;
+  /// it is lowered then.
+  std::atomic<bool> *saveNow = nullptr;
   std::string resume; ///< "": start anew; "auto": newest valid one in
                       ///< checkpointDir, if any; else a checkpoint directory
 

@@ -56,7 +56,9 @@ def has_checkpoint(folder):
     return any((folder / "checkpoints").glob("step-*/train.json"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGHUP, signal.SIGTERM, signal.SIGXCPU]
+)
 def test_a_run_saves_when_it_is_told_to_end(number, tmp_path):
     process = start(tmp_path)
     process.send_signal(number)
@@ -123,6 +125,75 @@ def test_a_crash_waits_for_no_symbolizer(tmp_path):
     process.send_signal(signal.SIGSEGV)
     process.communicate(timeout=30)
     assert process.returncode == -signal.SIGSEGV
+
+
+def test_a_limit_of_processor_time_ends_a_run_after_a_save(tmp_path):
+    """The system sends the signal every second from then on."""
+    process = start(
+        tmp_path,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (2, 60)),
+    )
+    code, errors = finish(process)
+    assert code == 128 + signal.SIGXCPU
+    assert has_checkpoint(tmp_path)
+    assert "the limit of processor time is near" in errors
+
+
+def test_a_run_saves_when_it_is_asked_and_goes_on(tmp_path):
+    process = start(tmp_path)
+    process.send_signal(signal.SIGUSR1)
+    deadline = time.monotonic() + 60
+    while not has_checkpoint(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert has_checkpoint(tmp_path)
+    time.sleep(0.3)  # for steps after it
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert finish(process)[0] == 143
+    assert len([*(tmp_path / "checkpoints").glob("step-*")]) == 2
+
+
+def test_whoever_stops_reading_stops_no_run(tmp_path):
+    """Progress is left out, and the run ends when it is told to."""
+    reader, writer = os.pipe()
+    process = start(tmp_path, "--log-every", "0", stderr=writer)
+    metrics = tmp_path / "metrics.jsonl"
+    try:
+        while len(os.read(reader, 1)) == 0:
+            time.sleep(0.01)
+        time.sleep(1)  # by now the pipe is full
+        before = metrics.stat().st_size
+        time.sleep(0.5)
+        assert metrics.stat().st_size > before, "the run stands still"
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+    finally:
+        process.kill()
+        os.close(reader)
+        os.close(writer)
+    assert process.returncode == 143
+    assert has_checkpoint(tmp_path)
+
+
+def test_the_folder_of_checkpoints_takes_its_lock_along(tmp_path):
+    """It is made again, and locked again: no second run gets in."""
+    process = start(tmp_path)
+    folder = tmp_path / "checkpoints"
+    folder.rename(tmp_path / "gone")
+    process.send_signal(signal.SIGUSR1)
+    deadline = time.monotonic() + 60
+    while not has_checkpoint(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    second = mpctest.mpc(
+        *("train", mpctest.MODELS / "mlp.onnx", "--max-steps", "10"),
+        *("--data", mpctest.DIGITS / "digits-train.npz"),
+        *("--loss", "softmax_cross_entropy", "--batch-size", "32"),
+        *("--checkpoint-dir", folder, "--resume", "auto"),
+    )
+    process.kill()
+    process.communicate()
+    assert second.returncode == IO, second.stderr
+    assert "in use by another training run" in second.stderr
 
 
 def start_without_reader(folder):

@@ -16,14 +16,16 @@
 #include <poll.h>
 #include <unistd.h>
 
-static constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP};
+static constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
 
-// Which of them were ignored when the process started.
+// Which of them, and SIGUSR1, were ignored when the process started.
 static bool wasIgnored[std::size(kStopSignals)];
+static bool wasSaveIgnored = false;
 
 // The signal that asked the run to end, 0 before, and when it came.
 static std::atomic<int> stopSignal = 0;
 static std::atomic<int64_t> stopTime = 0;
+static std::atomic<bool> saveAsked = false;
 static bool isTerminal = false;
 
 static int64_t milliseconds() {
@@ -50,22 +52,31 @@ static void handleStop(int signal) {
   if (stopTime.compare_exchange_strong(never, now)) {
     stopSignal = signal;
     say(isTerminal ? "\r\033[K" : "");
+    if (signal == SIGXCPU)
+      say("the limit of processor time is near: ");
     say(signal == SIGINT
             ? "stopping after this batch; press Ctrl-C again to abort\n"
             : "stopping after this batch; a second signal aborts\n");
-  } else if (now - stopTime > oneSecond) {
+  } else if (signal != SIGXCPU && now - stopTime > oneSecond) {
+    // Beyond its limit a process gets SIGXCPU every second, while it saves.
     std::signal(signal, SIG_DFL);
     raise(signal);
   }
   errno = savedErrno;
 }
 
+static void handleSave(int) { saveAsked = true; }
+
+static bool isIgnored(int signal) {
+  struct sigaction action;
+  return sigaction(signal, nullptr, &action) == 0 &&
+         action.sa_handler == SIG_IGN;
+}
+
 void mpc::tools::prepareSignals() {
-  for (size_t i = 0; i < std::size(kStopSignals); ++i) {
-    struct sigaction action;
-    wasIgnored[i] = sigaction(kStopSignals[i], nullptr, &action) == 0 &&
-                    action.sa_handler == SIG_IGN;
-  }
+  for (size_t i = 0; i < std::size(kStopSignals); ++i)
+    wasIgnored[i] = isIgnored(kStopSignals[i]);
+  wasSaveIgnored = isIgnored(SIGUSR1);
   setenv("LLVM_DISABLE_SYMBOLIZATION", "1", /*overwrite=*/0);
 }
 
@@ -86,19 +97,6 @@ static void endUnreported(int) {
   raise(crashSignal);
 }
 
-// Data is read, and code linked, where it lies in a file.
-static void endForLostFile(uintptr_t address) {
-  llvm::sys::RunInterruptHandlers(); // removes temporary files
-  say("error: ");
-  sayFileAt(address);
-  say("a file in use was cut short, or its disk is full or fails\n");
-  _exit(static_cast<int>(mpc::ExitCode::IO));
-}
-
-static void handleCrash(int signal, siginfo_t *info, void *context) {
-  if (signal == SIGBUS && info->si_code == BUS_ADRERR)
-    endForLostFile(reinterpret_cast<uintptr_t>(info->si_addr));
-  constexpr unsigned secondsToReport = 5;
 static uintptr_t fromHex(const char *&text) {
   uintptr_t value = 0;
   for (;; ++text) {
@@ -138,6 +136,19 @@ static void sayFileAt(uintptr_t address) {
   close(maps);
 }
 
+// Data is read, and code linked, where it lies in a file.
+static void endForLostFile(uintptr_t address) {
+  llvm::sys::RunInterruptHandlers(); // removes temporary files
+  say("error: ");
+  sayFileAt(address);
+  say("a file in use was cut short, or its disk is full or fails\n");
+  _exit(static_cast<int>(mpc::ExitCode::IO));
+}
+
+static void handleCrash(int signal, siginfo_t *info, void *context) {
+  if (signal == SIGBUS && info->si_code == BUS_ADRERR)
+    endForLostFile(reinterpret_cast<uintptr_t>(info->si_addr));
+  constexpr unsigned secondsToReport = 5;
   crashSignal = signal;
   std::signal(SIGALRM, endUnreported);
   alarm(secondsToReport);
@@ -170,4 +181,9 @@ const std::atomic<int> &mpc::tools::installStopHandlers() {
   for (size_t i = 0; i < std::size(kStopSignals); ++i)
     std::signal(kStopSignals[i], wasIgnored[i] ? SIG_IGN : handleStop);
   return stopSignal;
+}
+
+std::atomic<bool> &mpc::tools::installSaveHandler() {
+  std::signal(SIGUSR1, wasSaveIgnored ? SIG_IGN : handleSave);
+  return saveAsked;
 }

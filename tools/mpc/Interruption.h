@@ -24,12 +24,16 @@ void limitCrashReports();
 /// limit of file sizes (ulimit -f) is a failed write, not a crash.
 void ignoreFileSizeSignal();
 
-/// From here on SIGINT, SIGTERM and SIGHUP raise the flag that is returned, to
-/// the signal's number, and say what is waited for. A second one ends the
-/// process as if there were no handler, but not within a second of the first:
-/// that is a key pressed twice, or a signal sent to the process and to its
-/// group. Signals that were ignored stay so.
+/// From here on SIGINT, SIGTERM, SIGHUP and SIGXCPU (ulimit -t) raise the flag
+/// that is returned, to the signal's number, and say what is waited for. A
+/// second one ends the process as if there were no handler, but not within a
+/// second of the first: that is a key pressed twice, or a signal sent to the
+/// process and to its group. SIGXCPU repeats by itself, and ends nothing.
+/// Signals that were ignored stay so.
 const std::atomic<int> &installStopHandlers();
+
+/// From here on SIGUSR1 raises the flag that is returned.
+std::atomic<bool> &installSaveHandler();
 
 } // namespace mpc::tools
 

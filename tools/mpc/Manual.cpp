@@ -36,6 +36,7 @@ static constexpr ExitStatus kExitStatuses[] = {
     {129, "Ended by SIGHUP, after a clean save."},
     {130, "Ended by SIGINT, after a clean save."},
     {143, "Ended by SIGTERM, after a clean save."},
+    {152, "Ended by SIGXCPU (ulimit -t), after a clean save."},
 };
 
 //===----------------------------------------------------------------------===//

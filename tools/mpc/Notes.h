@@ -8,6 +8,8 @@
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <string>
+
 namespace CLI {
 class App;
 } // namespace CLI
@@ -30,6 +32,28 @@ bool isQuiet();
 void note(const llvm::Twine &message, llvm::raw_ostream &os = llvm::errs());
 /// Prints "warning: MESSAGE" as one line, unless it has been said.
 void warn(const llvm::Twine &message, llvm::raw_ostream &os = llvm::errs());
+
+/// Standard error while a run is under way: a reader that has stopped, such as
+/// a terminal after Ctrl-S, holds nothing up. What cannot be written is kept,
+/// in order and up to a bound, until it can. To be given whole lines.
+class RunMessages : public llvm::raw_ostream {
+public:
+  RunMessages();
+  /// Waits for the reader, but not for long.
+  ~RunMessages() override;
+
+  /// True if all has been written: else progress can be left out.
+  bool isRead();
+
+private:
+  void write_impl(const char *text, size_t size) override;
+  uint64_t current_pos() const override { return 0; }
+  void writePending();
+
+  int file;
+  bool isOwned = false;
+  std::string pending;
+};
 
 } // namespace mpc::tools
 

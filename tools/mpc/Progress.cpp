@@ -50,8 +50,13 @@ ProgressPrinter::~ProgressPrinter() { clearLine(); }
 
 void ProgressPrinter::clearLine() {
   if (lineShown)
-    llvm::errs() << "\r\033[K";
+    messages << "\r\033[K";
   lineShown = false;
+}
+
+void ProgressPrinter::say(const std::string &text) {
+  if (messages.isRead())
+    messages << text;
 }
 
 void ProgressPrinter::started(const StartReport &report) {
@@ -62,7 +67,8 @@ void ProgressPrinter::started(const StartReport &report) {
     return;
   const int64_t left =
       std::max<int64_t>(0, report.totalSteps - report.firstStep);
-  llvm::raw_ostream &os = llvm::errs();
+  std::string line;
+  llvm::raw_string_ostream os(line);
   // For example: data: 50000 samples, 5000 held back; 780 steps of 64, 390 an
   // epoch.
   os << "data: " << counted(report.samples, "sample");
@@ -77,6 +83,7 @@ void ProgressPrinter::started(const StartReport &report) {
   if (report.firstStep > 0)
     os << ", from step " << report.firstStep;
   os << "\n";
+  say(line);
 }
 
 std::string mpc::tools::formatFigure(double value) {
@@ -198,12 +205,11 @@ std::string ProgressPrinter::epochLine(const StepReport &report) const {
 }
 
 void ProgressPrinter::show(llvm::StringRef line, bool stays) {
-  clearLine();
-  if (stays)
-    llvm::errs() << line << "\n";
-  else
-    llvm::errs() << fitTerminal(line);
-  lineShown = !stays;
+  if (messages.isRead()) {
+    clearLine();
+    messages << (stays ? line.str() + "\n" : fitTerminal(line).str());
+    lineShown = !stays;
+  }
   sinceLine = Steps();
   sinceLine.begin = Clock::now();
 }
@@ -251,24 +257,27 @@ void ProgressPrinter::evaluated(int64_t step, int64_t epoch,
   if (isQuiet)
     return;
   clearLine();
-  llvm::errs() << "epoch " << epoch + 1 << ", step " << step << ": ";
-  printEvaluation(llvm::errs(), result);
-  llvm::errs() << "\n";
+  std::string line;
+  llvm::raw_string_ostream os(line);
+  os << "epoch " << epoch + 1 << ", step " << step << ": ";
+  printEvaluation(os, result);
+  os << "\n";
+  say(line);
 }
 
 void ProgressPrinter::checkpointed(int64_t step, const std::string &directory) {
   if (isQuiet)
     return;
   clearLine();
-  llvm::errs() << "step " << step << ": saved " << directory << "\n";
+  say("step " + std::to_string(step) + ": saved " + directory + "\n");
 }
 
 void ProgressPrinter::note(std::string_view message) {
   clearLine();
-  tools::note(llvm::StringRef(message));
+  tools::note(llvm::StringRef(message), messages);
 }
 
 void ProgressPrinter::warning(std::string_view message) {
   clearLine();
-  warn(llvm::StringRef(message));
+  warn(llvm::StringRef(message), messages);
 }

@@ -52,6 +52,8 @@ private:
   /// Prints a line, which the next one overwrites unless it stays.
   void show(llvm::StringRef line, bool stays);
   bool isShort() const;
+  /// Writes lines that may be left out where nobody reads.
+  void say(const std::string &text);
   void printFigures(llvm::raw_ostream &os, const Steps &steps,
                     const runtime::train::StepReport &report) const;
   std::string stepLine(const runtime::train::StepReport &report) const;
@@ -62,6 +64,7 @@ private:
   const double secondsBetween;
   const bool isQuiet, isTerminal;
   bool lineShown = false;
+  RunMessages messages;
   runtime::train::StartReport start;
   Clock::time_point begin, epochShown;
   int64_t stepsDone = 0; ///< of this process

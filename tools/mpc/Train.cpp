@@ -440,6 +440,7 @@ int TrainRun::finish(const TrainResult &result) {
 
 int TrainRun::train() {
   const std::atomic<int> &stop = installStopHandlers();
+  command.train.saveNow = &installSaveHandler();
   StatusOr<TrainResult> result = [&] {
     ProgressPrinter progress(command.logEvery, command.verbosity());
     return train::train(*opened.trainee, *data.train,
