@@ -717,7 +717,8 @@ def evaluate(made, parameters, data):
     for name, array in data.items():
         values[name] = array if name == "labels" else array.astype(float)
     for node in graph.node:
-        if node.op_type == "Constant":
+        # Values, and updates, which train_reference makes.
+        if node.op_type in ("Constant", "SGD"):
             continue
         attributes = {
             a.name: helper.get_attribute_value(a)

@@ -6,7 +6,9 @@ SPDX-License-Identifier: Apache-2.0
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
+from onnx import helper, numpy_helper
 
 import embedded_graphs
 import mpctest
@@ -73,3 +75,367 @@ def test_family_trains(family, precision, tmp_path):
     for p, move in moves.items():
         error = np.linalg.norm(trained[p] - parameters[p])
         assert error <= 4 * bound * max(move, least), p
+
+
+# --- One oddity at a time ----------------------------------------------------
+
+
+def find(graph, op, **of):
+    """The first node of that op, which has these attributes."""
+    for node in graph.node:
+        attributes = {a.name: a for a in node.attribute}
+        if node.op_type == op and all(
+            name in attributes and helper.get_attribute_value(attributes[name]) == v
+            for name, v in of.items()
+        ):
+            return node
+    raise LookupError(op)
+
+
+def train(made, folder, *flags, seed=0):
+    data = make_data(made, 2, seed)
+    np.savez(folder / "data.npz", **data)
+    return mpctest.mpc(
+        *("train", folder / "network.onnx", "--data", folder / "data.npz"),
+        *("--no-shuffle", "--metrics", folder / "metrics.jsonl"),
+        *("--output", folder / "trained.onnx", "--overwrite-metrics"),
+        *mpctest.TARGET,
+        *flags,
+    )
+
+
+def expect_steps(made, folder, accumulate, *flags):
+    """The files train as the unedited ones do in float64."""
+    if accumulate > 1:
+        flags += ("--accumulate-grad-batches", accumulate)
+    process = train(made, folder, *flags)
+    assert process.returncode == 0, process.stderr
+    losses, parameters = embedded_graphs.train_reference(
+        made, make_data(made, 2), accumulate
+    )
+    metrics = mpctest.read_metrics(folder / "metrics.jsonl")
+    np.testing.assert_allclose(mpctest.losses(metrics), losses, rtol=1e-5)
+    trained = mpctest.read_weights(folder / "trained.onnx")
+    for p, expected in parameters.items():
+        np.testing.assert_allclose(trained[p], expected, rtol=1e-4, atol=1e-6)
+    return process.stderr
+
+
+def refuse(made, tmp_path, code, *words):
+    """`words` are in the message."""
+    flags = save(made, tmp_path)
+    process = train(made, tmp_path, *flags)
+    assert process.returncode == code, process.stderr
+    for word in words:
+        assert word in process.stderr
+
+
+def test_what_was_edited_is_said_once(tmp_path):
+    made = embedded_graphs.transformer()
+    error = expect_steps(made, tmp_path, 2, *save(made, tmp_path))
+    count = sum(
+        any(a.name == "description" for a in n.attribute)
+        for n in made.training.graph.node
+    )
+    for text in (
+        f"attribute 'description' is none that ONNX has; taken as a comment and"
+        f" left out, as in {count - 1} other nodes",
+        "as version 18 and 12; the last one holds",
+        "(Gemm): expected matrices, found operands of ranks 3 and 2",
+        "put the loss before it, as output 'loss' of the graph",
+        "the learning rate is the optimizer graph's",
+    ):
+        assert error.count(text) == 1, text
+
+
+@pytest.mark.parametrize("versions", [(17, 17), (12, 18)])
+def test_the_last_import_of_an_opset_holds(versions, tmp_path):
+    """Two equal ones are no finding."""
+    made = embedded_graphs.mlp()
+    for version, entry in zip(versions, made.training.opset_import):
+        entry.version = version
+    error = expect_steps(made, tmp_path, 1, *save(made, tmp_path))
+    assert ("is imported twice" in error) == (len(set(versions)) == 2)
+
+
+def test_each_accumulator_may_have_a_flag(tmp_path):
+    made = embedded_graphs.mlp()
+    graph = made.training.graph
+    flags = [i for i in graph.input if i.name == "lazy_reset_grad"]
+    for i, node in enumerate(graph.node):
+        if node.op_type == "InPlaceAccumulatorV2":
+            node.input[2] = f"reset_{i}"
+            extra = graph.input.add()
+            extra.CopyFrom(flags[0])
+            extra.name = node.input[2]
+    graph.input.remove(flags[0])
+    expect_steps(made, tmp_path, 2, *save(made, tmp_path))
+
+
+def test_a_flag_may_be_constant(tmp_path):
+    """Whatever it says, batches are added up, which a warning says."""
+    made = embedded_graphs.mlp()
+    graph = made.training.graph
+    flag = next(i for i in graph.input if i.name == "lazy_reset_grad")
+    graph.input.remove(flag)
+    graph.initializer.add().CopyFrom(
+        numpy_helper.from_array(np.array([True]), flag.name)
+    )
+    error = expect_steps(made, tmp_path, 2, *save(made, tmp_path))
+    assert error.count("resets the sum in every batch") == 1
+
+
+def test_a_flag_that_the_graph_computes_is_refused(tmp_path):
+    made = embedded_graphs.mlp()
+    graph = made.training.graph
+    graph.node.add().CopyFrom(
+        helper.make_node("Not", ["lazy_reset_grad"], ["flag"], "turned")
+    )
+    node = find(graph, "InPlaceAccumulatorV2")
+    node.input[2] = "flag"
+    refuse(made, tmp_path, 4, node.name, "'flag', which node 'turned' makes")
+
+
+def test_parameters_may_be_initializers(tmp_path):
+    made = embedded_graphs.mlp()
+    graph = made.training.graph
+    for p, array in made.parameters.items():
+        graph.input.remove(next(i for i in graph.input if i.name == p))
+        graph.initializer.add().CopyFrom(numpy_helper.from_array(array, p))
+    save(made, tmp_path)
+    expect_steps(
+        *(made, tmp_path, 2, "--batch-size", BATCH),
+        *("--optimizer-model", tmp_path / "optimizer.onnx"),
+    )
+
+
+def test_whole_step_in_one_graph(tmp_path):
+    """The updates of older files are in the training graph."""
+    made = embedded_graphs.depthwise_cnn()
+    graph = made.training.graph
+    keep = [n for n in graph.node if n.op_type != "InPlaceAccumulatorV2"]
+    del graph.node[:], graph.output[:]
+    graph.node.extend(keep)
+    graph.output.extend(made.optimizer.graph.output)
+    inputs = [i for i in graph.input if i.name in made.inputs]
+    del graph.input[:]
+    graph.input.extend(inputs)
+    for p, array in made.parameters.items():
+        graph.initializer.add().CopyFrom(numpy_helper.from_array(array, p))
+        sgd = graph.node.add()
+        sgd.CopyFrom(
+            next(n for n in made.optimizer.graph.node if n.input[0] == p)
+        )
+        sgd.input[1] = made.gradients[p]
+    save(made, tmp_path)
+    expect_steps(made, tmp_path, 1, "--batch-size", BATCH)
+    # The file that is written has the loss, as ONNX has it.
+    written = onnx.load(tmp_path / "trained.onnx").graph
+    loss = find(written, "SoftmaxCrossEntropyLoss").output
+    gradient = find(written, "SoftmaxCrossEntropyLossGrad").input
+    assert list(loss) == ["loss", gradient[0]]
+    assert "loss" in [output.name for output in written.output]
+
+
+def test_written_model_has_no_comments(tmp_path):
+    """ONNX Runtime takes the file that is written, and not the one before."""
+    made = embedded_graphs.mlp()
+    for node in made.forward.graph.node:
+        node.attribute.append(helper.make_attribute("description", "A layer"))
+    x = make_data(made, 1)["x"]
+    with pytest.raises(Exception, match="description"):
+        onnxruntime.InferenceSession(made.forward.SerializeToString())
+    data = make_data(made, 2)
+    data["target"] = data.pop("labels")
+    mpctest.train(
+        made.forward,
+        data,
+        tmp_path,
+        *("--loss", "softmax_cross_entropy", "--batch-size", BATCH),
+    )
+    session = onnxruntime.InferenceSession(tmp_path / "trained.onnx")
+    assert session.run(None, {"x": x})[0].shape == (BATCH, 5)
+
+
+def test_rate_in_the_file_leaves_lr_without_effect(tmp_path):
+    made = embedded_graphs.mlp()
+    process = train(made, tmp_path, *save(made, tmp_path), "--lr", "0.1")
+    assert process.returncode == 2
+    assert "--lr: " in process.stderr
+    assert "with the learning rate in it" in process.stderr
+
+
+def test_optimizer_graph_alone_says_what_it_is(tmp_path):
+    made = embedded_graphs.mlp()
+    weights = save(made, tmp_path)[2:4]
+    process = mpctest.mpc("check", tmp_path / "optimizer.onnx")
+    assert process.returncode == 0
+    text = "an optimizer graph, of SGD x4, which updates 'fc1_weight'"
+    assert text in process.stdout + process.stderr
+    np.savez(tmp_path / "data.npz", **make_data(made, 1))
+    data = ("--data", tmp_path / "data.npz", *mpctest.TARGET)
+    process = mpctest.mpc("train", tmp_path / "optimizer.onnx", *data)
+    assert process.returncode == 2
+    assert "--optimizer-model" in process.stderr.splitlines()[-1]
+    # And so does the other half.
+    process = mpctest.mpc("train", tmp_path / "network.onnx", *weights, *data)
+    assert process.returncode == 2
+    assert "the optimizer graph that uses them is missing" in process.stderr
+
+
+def test_gradient_of_other_labels_is_refused(tmp_path):
+    made = embedded_graphs.mlp()
+    graph = made.training.graph
+    other = graph.input.add()
+    other.CopyFrom(next(i for i in graph.input if i.name == "labels"))
+    other.name = "other"
+    node = find(graph, "SoftmaxCrossEntropyLossGrad")
+    node.input[1] = "other"
+    made.inputs["other"] = [BATCH]
+    refuse(made, tmp_path, 3, node.name, "expected the labels 'labels'")
+
+
+def test_gradient_of_scores_is_refused(tmp_path):
+    """Only log-probabilities have this gradient."""
+    made = embedded_graphs.mlp()
+    node = find(made.training.graph, "SoftmaxCrossEntropyLossGrad")
+    node.input[0] = made.scores
+    refuse(
+        made, tmp_path, 3, node.name, "expected log-probabilities and labels"
+    )
+
+
+@pytest.mark.parametrize(
+    "reduction, code, word",
+    [("sum", 3, "but mean in node"), ("none", 4, "each sample's loss is absent")],
+)
+def test_gradient_of_another_reduction_is_refused(
+    reduction, code, word, tmp_path
+):
+    made = embedded_graphs.mlp()
+    node = find(made.training.graph, "SoftmaxCrossEntropyLossGrad")
+    node.attribute[0].s = reduction.encode()
+    refuse(made, tmp_path, code, node.name, word)
+
+
+def test_sums_of_both_are_a_sum(tmp_path):
+    """The loss and its gradient agree, and so the update is a batch's sum."""
+    made = embedded_graphs.mlp()
+    for op in ("SoftmaxCrossEntropyLoss", "SoftmaxCrossEntropyLossGrad"):
+        find(made.training.graph, op).attribute[0].s = b"sum"
+    process = train(made, tmp_path, *save(made, tmp_path), "--max-steps", "1")
+    assert process.returncode == 0, process.stderr
+    data = {k: v[:BATCH] for k, v in make_data(made, 2).items()}
+    loss, gradients = evaluate(made, made.parameters, data)
+    metrics = mpctest.read_metrics(tmp_path / "metrics.jsonl")
+    assert mpctest.losses(metrics) == pytest.approx([BATCH * loss], rel=1e-6)
+    trained = mpctest.read_weights(tmp_path / "trained.onnx")
+    moved = made.parameters["fc2_bias"] - trained["fc2_bias"]
+    np.testing.assert_allclose(
+        moved,
+        BATCH * embedded_graphs.RATE * gradients["fc2_bias"],
+        rtol=1e-4,
+        atol=1e-6,
+    )
+
+
+def test_target_and_prediction_are_told_apart(tmp_path):
+    made = embedded_graphs.autoencoder()
+    node = find(made.training.graph, "MSELossGrad")
+    node.input[:] = reversed(node.input)
+    refuse(made, tmp_path, 3, node.name, "which are the target and the predic")
+
+
+def test_a_number_that_no_operator_knows_is_refused(tmp_path):
+    """A node may be meant to compute with it."""
+    made = embedded_graphs.mlp()
+    node = find(made.training.graph, "Relu")
+    node.attribute.append(helper.make_attribute("levels", 8))
+    refuse(made, tmp_path, 3, node.name, "'levels' is not one of Relu")
+
+
+def test_text_that_an_operator_knows_is_refused(tmp_path):
+    made = embedded_graphs.mlp()
+    node = find(made.training.graph, "Relu")
+    node.attribute.append(helper.make_attribute("mode", "leaky"))
+    refuse(made, tmp_path, 3, node.name, "'mode' is not one of Relu")
+
+
+def test_bias_that_widens_a_stack_is_refused(tmp_path):
+    made = embedded_graphs.transformer()
+    node = next(
+        n
+        for n in made.training.graph.node
+        if n.op_type == "Gemm" and n.input[1] == "mlp2_weight"
+    )
+    bias = made.training.graph.initializer.add()
+    bias.CopyFrom(
+        numpy_helper.from_array(np.zeros((3, BATCH, 4, 8), "f4"), "wide")
+    )
+    node.input[2] = "wide"
+    refuse(made, tmp_path, 3, node.name, "does not broadcast to the product")
+
+
+@pytest.mark.parametrize(
+    "change, code, word",
+    [
+        ({"epsilon": 1e-3}, 3, "expected that of node"),
+        ({"output": "norm1_weight_grad"}, 4, "to be the gradient of"),
+        ({"bias": "mlp1_bias"}, 3, "is no bias of"),
+    ],
+    ids=["epsilon", "output", "bias"],
+)
+def test_norm_gradient_of_another_meaning_is_refused(
+    change, code, word, tmp_path
+):
+    made = embedded_graphs.transformer()
+    graph = made.training.graph
+    node = find(graph, "LayerNormalizationGrad")
+    if "epsilon" in change:
+        next(a for a in node.attribute if a.name == "epsilon").f = 1e-3
+    if "bias" in change:
+        node.input[3] = change["bias"]
+    if "output" in change:
+        node.input[2:4] = ["norm1_weight", "norm1_bias"]
+        for reader in graph.node:
+            reader.input[:] = [
+                change["output"] if i == node.output[0] else i
+                for i in reader.input
+            ]
+        node.output[0] = change["output"]
+    refuse(made, tmp_path, code, node.name, word)
+
+
+def test_pooled_shape_must_fit(tmp_path):
+    made = embedded_graphs.resnet()
+    node = find(made.training.graph, "GlobalAveragePoolGrad")
+    node.attribute[0].ints[:] = [6]
+    refuse(made, tmp_path, 3, node.name, "as 'kernel_shape' has")
+
+
+@pytest.mark.parametrize("name", ["axis", "batch_dims"])
+def test_batch_axes_of_gather_nd_have_two_names(name, tmp_path):
+    """ONNX Runtime called them 'axis' first, in ONNX's own domain."""
+    indices = np.array([[[2], [0]], [[1], [1]]], np.int64)
+    dy = np.arange(1, 9, dtype=np.float32).reshape(2, 2, 2)
+    node = helper.make_node(
+        "GatherNDGrad", ["shape", "indices", "dy"], ["dx"], "back", **{name: 1}
+    )
+    graph = helper.make_graph(
+        [node],
+        "gradient",
+        [helper.make_tensor_value_info("dy", 1, dy.shape)],
+        [helper.make_tensor_value_info("dx", 1, [2, 3, 2])],
+        [
+            numpy_helper.from_array(np.array([2, 3, 2], np.int64), "shape"),
+            numpy_helper.from_array(indices, "indices"),
+        ],
+    )
+    model = helper.make_model(
+        graph, ir_version=7, opset_imports=[helper.make_opsetid("", 11)]
+    )
+    expected = np.zeros((2, 3, 2), np.float32)
+    for batch, i in np.ndindex(2, 2):
+        expected[batch, indices[batch, i, 0]] += dy[batch, i]
+    found = mpctest.run(model, {"dy": dy}, tmp_path, "--as-exported")
+    np.testing.assert_array_equal(found["dx"], expected)
