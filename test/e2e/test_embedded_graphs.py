@@ -12,7 +12,8 @@ from onnx import helper, numpy_helper
 
 import embedded_graphs
 import mpctest
-from embedded_graphs import BATCH, FAMILIES, evaluate, make_data
+from embedded_equations import evaluate, train_reference
+from embedded_graphs import BATCH, FAMILIES, make_data
 
 STEPS = 3
 BOUND = {"32-true": 1e-5, "bf16-mixed": 3e-2, "16-mixed": 5e-3}
@@ -63,7 +64,7 @@ def test_family_trains(family, precision, tmp_path):
         *flags,
         *("--accumulate-grad-batches", 2, "--precision", precision),
     )
-    losses, parameters = embedded_graphs.train_reference(made, data, 2)
+    losses, parameters = train_reference(made, data, 2)
     bound = BOUND[precision]
     np.testing.assert_allclose(mpctest.losses(metrics), losses, rtol=bound)
     moves = {
@@ -110,7 +111,7 @@ def expect_steps(made, folder, accumulate, *flags):
         flags += ("--accumulate-grad-batches", accumulate)
     process = train(made, folder, *flags)
     assert process.returncode == 0, process.stderr
-    losses, parameters = embedded_graphs.train_reference(
+    losses, parameters = train_reference(
         made, make_data(made, 2), accumulate
     )
     metrics = mpctest.read_metrics(folder / "metrics.jsonl")
