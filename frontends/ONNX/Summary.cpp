@@ -126,18 +126,27 @@ mpc::onnx_frontend::describeParameters(const Model &model) {
   for (const proto::NodeProto *node : graph->getNodes())
     addReaders(*node, readers);
   std::vector<ParameterSummary> parameters;
-  // In the order of the file.
-  for (const proto::TensorProto &tensor : file.initializer()) {
+  auto add = [&](StringRef name, const proto::TensorProto &tensor) -> Error {
     Expected<mlir::RankedTensorType> type = getType(model, tensor);
     if (!type)
       return type.takeError();
-    ParameterSummary parameter{tensor.name(), *type, false, ""};
-    parameter.isTrained = isFloat(*type) && trained.contains(tensor.name());
+    ParameterSummary parameter{name.str(), *type, false, ""};
+    parameter.isTrained = isFloat(*type) && trained.contains(name);
     if (!parameter.isTrained)
-      parameter.why = explain(*type, origins.lookup(tensor.name()),
-                              readers.lookup(tensor.name()));
+      parameter.why =
+          explain(*type, origins.lookup(name), readers.lookup(name));
     parameters.push_back(std::move(parameter));
-  }
+    return Error::success();
+  };
+  // In the order of the file; of Constant nodes those that are weights.
+  for (const proto::TensorProto &tensor : file.initializer())
+    if (Error error = add(tensor.name(), tensor))
+      return error;
+  for (const proto::NodeProto &node : file.node())
+    if (const proto::TensorProto *tensor = findConstantTensor(node);
+        tensor && trained.contains(node.output(0)))
+      if (Error error = add(node.output(0), *tensor))
+        return error;
   return parameters;
 }
 

@@ -121,6 +121,17 @@ static void addCaptured(const proto::GraphProto &body,
     add(output.name());
 }
 
+const proto::TensorProto *
+mpc::onnx_frontend::findConstantTensor(const proto::NodeProto &node) {
+  if (node.op_type() != "Constant" || node.output_size() != 1)
+    return nullptr;
+  for (const proto::AttributeProto &attribute : node.attribute())
+    if (attribute.name() == "value" && attribute.has_t() &&
+        holdsFloats(attribute.t()))
+      return &attribute.t();
+  return nullptr;
+}
+
 std::vector<StringRef>
 mpc::onnx_frontend::getReadValues(const proto::NodeProto &node) {
   std::vector<StringRef> values;

@@ -38,6 +38,9 @@ std::vector<proto::GraphProto *> findGraphs(proto::ModelProto &model);
 /// such a name hides a value of the graph.
 llvm::StringSet<> findBodyNames(const proto::GraphProto &graph);
 
+/// The tensor of floats that a Constant node gives, or null.
+const proto::TensorProto *findConstantTensor(const proto::NodeProto &node);
+
 /// The values a node reads: its inputs, what a Gradient names in its
 /// attributes, and what the graphs in its attributes read from around them.
 /// Absent inputs are left out.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Weights.h"
 
+#include "frontends/ONNX/Model/Graph.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 #include <tuple>
@@ -56,6 +58,9 @@ SmallVector<StringRef> mpc::onnx_frontend::getTakenNames(const Model &model) {
     names.push_back(tensor.name());
   for (const proto::ValueInfoProto &input : file.graph().input())
     names.push_back(input.name());
+  for (const proto::NodeProto &node : file.graph().node())
+    if (findConstantTensor(node))
+      names.push_back(node.output(0));
   for (const proto::TrainingInfoProto &info : file.training_info())
     for (const proto::TensorProto &tensor : info.algorithm().initializer())
       names.push_back(tensor.name());

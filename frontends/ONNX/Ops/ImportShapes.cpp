@@ -1,6 +1,7 @@
 // Reshapes, constants, and the axes that reductions name.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Model/Weights.h"
 #include "frontends/ONNX/Ops/ShapeArguments.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -170,14 +171,32 @@ static LogicalResult defineTensor(NodeImporter &node,
     node.getFunction().getModule().report(decoded.takeError());
     return failure();
   }
-  // Weights of some exporters; as state the user can choose to train them.
-  bool isSetting = node.getFunction().isSetting(node.getOutputName(0));
-  bool hasName = !node.getFunction().isBody() &&
-                 !node.getFunction().getModel().isOfFunction(node.getNode());
-  if (decoded->isFloat() && decoded->getNumElements() > 1 && !isSetting &&
-      hasName)
-    return node.defineState(0, *decoded, Role::Frozen);
-  return node.define(0, *decoded);
+  FunctionImporter &function = node.getFunction();
+  const StringRef name = node.getOutputName(0);
+  const bool hasName =
+      !function.isBody() && !function.getModel().isOfFunction(node.getNode());
+  if (!decoded->isFloat() || !hasName)
+    return node.define(0, *decoded);
+  // Weights of some exporters, for which a file may have other values.
+  ModuleImporter &module = function.getModule();
+  const TensorMap &weights = module.getOptions().weights;
+  auto given = weights.find(name);
+  if (given != weights.end()) {
+    decoded = fitWeight(function.getModel(), "constant", name, given->second,
+                        decoded->type);
+    if (!decoded) {
+      module.report(decoded.takeError());
+      return failure();
+    }
+  }
+  // As state the user can choose to train the others.
+  const std::optional<Role> role = module.getParameterRole(name, decoded->type);
+  const bool isState = decoded->getNumElements() > 1 &&
+                       !function.isSetting(name) && role.has_value();
+  if (role == Role::Parameter || given != weights.end())
+    return node.defineState(0, *decoded, role.value_or(Role::Frozen));
+  return isState ? node.defineState(0, *decoded, Role::Frozen)
+                 : node.define(0, *decoded);
 }
 
 static LogicalResult importConstant(NodeImporter &node) {

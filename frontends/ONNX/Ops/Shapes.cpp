@@ -19,12 +19,21 @@ static bool isDynamic(const Dimension &dim) {
   return !dim.has_dim_value() || dim.dim_value() == -1;
 }
 
+// The symbol of a dimension; empty where it has none. Exporters write these
+// words for a dimension that they do not know, and two of them need not be
+// equal.
+static StringRef findSymbol(const Dimension &dim) {
+  StringRef name = dim.dim_param();
+  const bool isUnknown = name == "?" || name == "-1" || name == "None";
+  return isUnknown ? StringRef() : name;
+}
+
 // The name by which --shape binds a dynamic dimension: its symbol, "N", or its
 // place, "x[0]".
 static std::string getSymbol(const proto::ValueInfoProto &input, int index) {
   const Dimension &dim = input.type().tensor_type().shape().dim(index);
-  if (dim.has_dim_param() && !dim.dim_param().empty())
-    return dim.dim_param();
+  if (StringRef symbol = findSymbol(dim); !symbol.empty())
+    return symbol.str();
   return input.name() + "[" + std::to_string(index) + "]";
 }
 
@@ -160,9 +169,9 @@ Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
     names.insert(input->name());
     all.push_back(input->name());
     for (const Dimension &dim : input->type().tensor_type().shape().dim())
-      if (!dim.dim_param().empty()) {
-        dims.insert(dim.dim_param());
-        all.push_back(dim.dim_param());
+      if (StringRef symbol = findSymbol(dim); !symbol.empty()) {
+        dims.insert(symbol);
+        all.push_back(symbol.str());
       }
   }
   // Each given shape is of an input, or one number for a symbol.
@@ -269,7 +278,8 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
       return model.error(
           ErrorKind::InvalidInput,
           what + ": dimension " + Twine(i) +
-              (dim.dim_param().empty() ? "" : " ('" + dim.dim_param() + "')") +
+              (findSymbol(dim).empty() ? ""
+                                       : " ('" + findSymbol(dim).str() + "')") +
               " is dynamic; bind it with " +
               (i == getBatchAxis(input) ? "--batch-size or " : "") +
               "--shape " + input.name() + "=..., model has " +
@@ -334,7 +344,7 @@ std::string mpc::onnx_frontend::printType(const Model &model,
         if (dim.has_dim_value())
           os << dim.dim_value();
         else
-          os << printSymbol(dim.dim_param());
+          os << printSymbol(findSymbol(dim));
       },
       ",");
   os << ']';

@@ -2,6 +2,7 @@
 #include "frontends/ONNX/Training/FoldedParameters.h"
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Training/Origins.h"
 
@@ -114,6 +115,27 @@ static llvm::StringSet<> findPresent(const proto::GraphProto &file,
   return present;
 }
 
+// Parameters that nodes read under another's name, as the embedding that a head
+// is tied to: of one number, they may only have started equal.
+static void addTied(const Graph &graph, const proto::NodeProto &node,
+                    const ProgramCall &call, llvm::StringSet<> &present) {
+  for (int index = 0; index < node.input_size(); ++index) {
+    std::optional<int> argument = findArgument(call, node.op_type(), index);
+    const proto::TensorProto *tensor = graph.getInitializer(node.input(index));
+    if (!argument || !tensor || !holdsFloats(*tensor))
+      continue;
+    std::optional<StringRef> source = call.findSource(*argument);
+    if (!source || !isParameter(*source) || present.contains(*source))
+      continue;
+    llvm::Expected<HostTensor> values = graph.getModel().decode(
+        *tensor, "initializer '" + tensor->name() + "'");
+    if (values && !values->isSplat())
+      present.insert(*source);
+    // The import says what is wrong with it.
+    llvm::consumeError(values.takeError());
+  }
+}
+
 // Whether calls of the file read results of others that are not in it. What has
 // several results is not called by their names.
 static bool hasLostCalls(ArrayRef<ProgramCall> calls, const Signature &inputs) {
@@ -136,13 +158,13 @@ static void warnDropped(const Graph &graph, ArrayRef<Folded> all,
                         const Signature &signature) {
   const proto::GraphProto &file = graph.getModel().getProto().graph();
   SmallVector<ProgramCall, 0> calls;
-  llvm::StringSet<> read;
+  llvm::StringSet<> read, present = findPresent(file, all);
   for (const proto::GraphProto *part : findGraphs(file))
     for (const proto::NodeProto &node : part->node()) {
       calls.push_back(readCall(node));
       read.insert(calls.back().sources.begin(), calls.back().sources.end());
+      addTied(graph, node, calls.back(), present);
     }
-  const llvm::StringSet<> present = findPresent(file, all);
   // What no call reads may be used nowhere in a program that is all there.
   const bool isPart = hasLostCalls(calls, signature);
   SmallVector<StringRef> dropped;

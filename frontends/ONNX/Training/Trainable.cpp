@@ -54,10 +54,18 @@ void TrainableSearch::findBuffers(const Node &node) {
     buffers.insert(skipViews(node.input(index)));
 }
 
-// The shape of an initializer or of an input with a given value.
+// An initializer, or floats of a Constant node.
+const proto::TensorProto *TrainableSearch::findTensor(StringRef name) const {
+  if (const proto::TensorProto *tensor = graph.getInitializer(name))
+    return tensor;
+  const Node *producer = graph.getProducer(name);
+  return producer ? findConstantTensor(*producer) : nullptr;
+}
+
+// The shape of such a tensor, or of an input with a given value.
 std::optional<llvm::SmallVector<int64_t>>
 TrainableSearch::getStoredShape(StringRef name) {
-  if (const proto::TensorProto *tensor = graph.getInitializer(name))
+  if (const proto::TensorProto *tensor = findTensor(name))
     return llvm::SmallVector<int64_t>(tensor->dims().begin(),
                                       tensor->dims().end());
   if (auto it = given.find(name); it != given.end())
@@ -94,6 +102,10 @@ void TrainableSearch::findNamed() {
 // nothing, is a constant.
 void TrainableSearch::listOthers(const llvm::StringMap<std::string> &origins,
                                  Trainables &found) {
+  // Where the exporter tells parameters, all else is none.
+  const bool isKnown = llvm::any_of(origins, [](const auto &entry) {
+    return entry.second == kParameterOrigin;
+  });
   const bool isPyTorchs =
       graph.getModel().getProto().producer_name() == "pytorch";
   for (const auto &tensor : graph.getModel().getProto().graph().initializer()) {
@@ -104,6 +116,8 @@ void TrainableSearch::listOthers(const llvm::StringMap<std::string> &origins,
       continue;
     if (isNumbered(name) && isOneNumber(name))
       found.numbers.insert(name);
+    if (isKnown)
+      continue;
     const bool isNamed =
         (isPyTorchs || name.contains('.')) && !isNumbered(name);
     (isNamed && !isBuffer(name) ? found.named : found.constants)

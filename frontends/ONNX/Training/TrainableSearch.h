@@ -56,6 +56,7 @@ private:
       llvm::function_ref<Walk(const Node &reader, llvm::StringRef value)>
           visit);
 
+  const proto::TensorProto *findTensor(llvm::StringRef name) const;
   std::optional<llvm::SmallVector<int64_t>>
   getStoredShape(llvm::StringRef name);
   Facts getFacts(llvm::StringRef value) const { return facts.lookup(value); }

@@ -82,7 +82,7 @@ bool TrainableSearch::isAngles(const Node &product) {
 }
 
 bool TrainableSearch::isFloat(StringRef name) {
-  if (const proto::TensorProto *tensor = graph.getInitializer(name))
+  if (const proto::TensorProto *tensor = findTensor(name))
     return holdsFloats(*tensor);
   auto it = given.find(name);
   return it != given.end() && it->second.isFloat();
@@ -98,7 +98,7 @@ bool TrainableSearch::isOneNumber(StringRef name) {
 bool TrainableSearch::isBuffer(StringRef name) {
   if (buffers.contains(name) || isNamedAsBuffer(name))
     return true;
-  const proto::TensorProto *tensor = graph.getInitializer(name);
+  const proto::TensorProto *tensor = findTensor(name);
   return tensor && holdsFloats(*tensor) &&
          holdsBuffer(graph.getModel(), *tensor);
 }
