@@ -10,6 +10,7 @@
 #include "frontends/ONNX/Model/DroppedLosses.h"
 #include "frontends/ONNX/Model/DroppedStops.h"
 #include "frontends/ONNX/Model/FileInput.h"
+#include "frontends/ONNX/Model/MendedNodes.h"
 #include "frontends/ONNX/Model/MergedInitializers.h"
 #include "frontends/ONNX/Model/RepeatedElements.h"
 #include "frontends/ONNX/Model/RepeatedInitializers.h"
@@ -49,6 +50,7 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
     return error;
   dropComments(*model, model->warnings);
   restoreLosses(*model, model->warnings);
+  mendNodes(*model, model->warnings);
   for (std::string note :
        {replaceAtenNodes(*model), separateInitializers(*model),
         restoreWeights(*model), joinInitializers(*model), restoreBiases(*model),

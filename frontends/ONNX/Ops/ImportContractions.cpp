@@ -119,26 +119,6 @@ static LogicalResult importFusedMatMul(NodeImporter &node) {
 // Windows
 //===----------------------------------------------------------------------===//
 
-// The bias; of PyTorch's exporter, which gives a Conv3d that has none one of
-// zeros, of shape [M, 2] by mistake, nothing.
-static Value readBias(NodeImporter &node, int64_t channels) {
-  if (!node.hasInput(2) || node.operandType(2).getNumElements() == channels ||
-      node.isState(2))
-    return node.operand(2);
-  std::optional<HostTensor> known = node.constant(2);
-  bool isZero = known && known->isSplat() && known->getNumElements() > 0 &&
-                known->getDouble(0) == 0.0;
-  if (!isZero)
-    return node.operand(2);
-  // Said once for all nodes.
-  ModuleImporter &module = node.getFunction().getModule();
-  if (module.isFirst("zeros as a bias"))
-    module.warn(node.describe() + ": a bias of " +
-                Twine(known->getNumElements()) + " zeros, expected " +
-                Twine(channels) + "; taken as none");
-  return Value();
-}
-
 Value mpc::onnx_frontend::emitConvolution(NodeImporter &node) {
   Value input = node.operand(0), weight = node.operand(1);
   ArrayRef<int64_t> weightShape = NodeImporter::shapeOf(weight);
@@ -153,7 +133,7 @@ Value mpc::onnx_frontend::emitConvolution(NodeImporter &node) {
   if (failed(window))
     return {};
   auto op = node.create<ConvOp>(
-      {input, weight, readBias(node, weightShape[0])},
+      {input, weight, node.operand(2)},
       window->convAttributes(node, node.integer("group", 1)));
   return op ? op.getOutput() : Value();
 }

@@ -278,16 +278,6 @@ FailureOr<Type> NodeImporter::elementType(StringRef name, Type byDefault) {
 }
 
 std::optional<SmallVector<int64_t>> NodeImporter::integerList(StringRef name) {
-  // Some tools write a list of one as a number.
-  for (const AttributeProto &attribute : node.attribute()) {
-    if (attribute.name() != name || attribute.type() != AttributeProto::INT)
-      continue;
-    readAttributes.insert(name);
-    function.module.warn(describe() + ": attribute '" + name +
-                         "' is an integer, expected a list; taken as [" +
-                         Twine(attribute.i()) + "]");
-    return SmallVector<int64_t>{attribute.i()};
-  }
   const AttributeProto *attribute = find(name, AttributeProto::INTS);
   if (!attribute)
     return std::nullopt;
