@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Importer.h"
+#include "frontends/ONNX/Ops/Selection.h"
 
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "frontends/ONNX/Model/Metadata.h"
@@ -359,6 +360,18 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
                        : "")));
     return {};
   }
+  if (entry.selected && !readsSelected) {
+    const std::string source = getSourceName(*entry.selected);
+    demand(source);
+    module.report(getModel().error(
+        ErrorKind::Unsupported,
+        "value '" + name + "' has as many rows as the data in '" + source +
+            "' selects, which " +
+            (reader.empty() ? StringRef("a graph output or a body") : reader) +
+            " cannot read; sums, means and losses of it are supported, and "
+            "scattering it to where it came from"));
+    return {};
+  }
   // Made already, or another name for something.
   if (entry.value || entry.failed)
     return entry.value;
@@ -580,12 +593,17 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
   NodeImporter importer(*this, node);
   if (failed(checkArity(importer, *entry)))
     return fail();
-  FailureOr<bool> folded = foldNode(importer);
+  bool isSelected = readsSelectedRows(importer);
+  FailureOr<bool> folded = isSelected ? false : foldNode(importer);
   if (failed(folded))
     return fail();
-  if (!*folded &&
-      failed(entry->build ? entry->build(importer) : refuseData(importer)))
+  if (isSelected) {
+    if (failed(importSelected(importer, *entry)))
+      return fail();
+  } else if (!*folded && failed(entry->build ? entry->build(importer)
+                                             : refuseData(importer)))
     return fail();
+  passOnCount(importer);
   // In an import for another batch the shapes of its results are compared.
   Rebatch *rebatch = module.getRebatch();
   if (failed(importer.finish()) ||

@@ -14,6 +14,20 @@
 
 namespace mpc::onnx_frontend {
 
+struct Selection;
+
+/// A value of which a mask of the data selects rows. In the function it has all
+/// rows: those that are not selected are copies of the first that is, so that
+/// what is computed of each row has no other exceptions than in the model.
+struct SelectedRows {
+  std::shared_ptr<const Selection> selection;
+  /// Where the rows are.
+  int64_t axis;
+  /// Of places that NonZero found: the axes of the mask that they are on, in
+  /// the order of the columns. Nothing for other values.
+  std::optional<llvm::SmallVector<int64_t>> places;
+};
+
 /// What is known of an ONNX value while a function is built.
 struct ImportedValue {
   /// The value in the function, once something uses it.
@@ -39,6 +53,10 @@ struct ImportedValue {
   /// The tensors of a sequence, each with a value or known elements. Sequences
   /// are there at import alone: which tensor a node takes must be known.
   std::optional<std::vector<ImportedValue>> sequence;
+  /// Only ops that know about them read such values (ImportSelection.cpp).
+  std::optional<SelectedRows> selected;
+  /// Of a shape, or a part of it: how many rows these are is in it.
+  std::shared_ptr<const Selection> countOf;
 };
 
 /// What alone may read the integers that a QuantizeLinear makes in training:
@@ -158,6 +176,9 @@ public:
   std::string scope;
   /// Of a function that imports a body: true for a branch, false for a loop's.
   bool isConditional = false;
+  /// True while a node is imported that knows of selected rows.
+  bool readsSelected = false;
+  std::vector<std::shared_ptr<const Selection>> selections;
 
   mlir::func::FuncOp finish();
 

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Weights.h"
+#include "frontends/ONNX/Ops/Selection.h"
 #include "frontends/ONNX/Ops/ShapeArguments.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -309,7 +310,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
       {"", "HammingWindow", 17, kNoEnd, 1, 1, 1, nullptr},
       {"", "HannWindow", 17, kNoEnd, 1, 1, 1, nullptr},
       {"", "MelWeightMatrix", 17, kNoEnd, 5, 5, 1, nullptr},
-      {"", "NonZero", 9, kNoEnd, 1, 1, 1, nullptr},
+      {"", "NonZero", 9, kNoEnd, 1, 1, 1, importNonZero},
       {"", "Range", 11, kNoEnd, 3, 3, 1, nullptr},
       {"", "Reshape", 5, kNoEnd, 2, 2, 1, importReshape},
       {"", "Shape", 1, kNoEnd, 1, 1, 1, nullptr},
