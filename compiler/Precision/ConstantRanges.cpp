@@ -5,14 +5,13 @@
 
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Interfaces/TiedValues.h"
+#include "compiler/Precision/ConstantElements.h"
 
-#include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 using namespace mlir;
 using namespace mpc;
@@ -24,53 +23,12 @@ static constexpr Bounds kData = {-1.0, 1.0};
 // Constants
 //===----------------------------------------------------------------------===//
 
-// The number of `type` at `bytes`.
-static double readNumber(const char *bytes, FloatType type) {
-  // All that is large is of f32.
-  if (type.isF32()) {
-    float value;
-    std::memcpy(&value, bytes, sizeof(value));
-    return value;
-  }
-  uint64_t bits = 0;
-  std::memcpy(&bits, bytes, type.getWidth() / 8);
-  return APFloat(type.getFloatSemantics(), APInt(type.getWidth(), bits))
-      .convertToDouble();
-}
-
-// The same for numbers of `type` in memory.
-static std::optional<Bounds> boundsOf(ArrayRef<char> bytes, FloatType type) {
-  std::optional<Bounds> range;
-  const unsigned width = type.getWidth() / 8;
-  for (size_t at = 0; at + width <= bytes.size(); at += width) {
-    double number = readNumber(bytes.data() + at, type);
-    if (std::isfinite(number))
-      range = unite(range.value_or(Bounds{number, number}), {number, number});
-  }
-  return range;
-}
-
 // Of the finite elements: an infinite one is as infinite in any type.
 static std::optional<Bounds> boundsOf(ElementsAttr elements) {
-  // Values of a resource are read as bytes.
-  if (auto resource = dyn_cast<DenseResourceElementsAttr>(elements)) {
-    auto type = dyn_cast<FloatType>(resource.getElementType());
-    AsmResourceBlob *blob = resource.getRawHandle().getBlob();
-    return type && blob ? boundsOf(blob->getData(), type) : std::nullopt;
-  }
-  auto values = elements.try_value_begin<APFloat>();
-  if (!values)
-    return std::nullopt;
   std::optional<Bounds> range;
-  // All elements of a splat are its first.
-  int64_t count = elements.isSplat() ? 1 : elements.getNumElements();
-  for (auto it = *values, end = *values + count; it != end; ++it) {
-    APFloat value = *it;
-    if (!value.isFinite())
-      continue;
-    double number = value.convertToDouble();
+  forEachFiniteElement(elements, [&](double number) {
     range = unite(range.value_or(Bounds{number, number}), {number, number});
-  }
+  });
   return range;
 }
 

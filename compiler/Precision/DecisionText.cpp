@@ -53,6 +53,12 @@ StringRef mpc::describeReason(Reason reason) {
     return "named by --force-low";
   case Reason::UnknownOp:
     return "in no list";
+  case Reason::WideOperand:
+    return "meets a float32 input, parameter or constant next to which a low "
+           "type may have no digits for the rest, or reads what does";
+  case Reason::KnownOperand:
+    return "between low ops, and the float32 parameter or constant that it "
+           "meets is of the size of the rest";
   }
   llvm_unreachable("unknown reason");
 }

@@ -1,6 +1,7 @@
 // Painting: allowed ops are low; denied ops are high, and so is what reads
-// them up to the next allowed op; infer and clear ops between low ops are low;
-// clear ops that only low ops read are low; the rest is high.
+// them up to the next allowed op; ops that meet wide values likewise; infer and
+// clear ops between low ops are low; clear ops that only low ops read are low;
+// the rest is high.
 //
 // Two departures from the graph rewriters this comes from: nothing is painted
 // low at the tail of a low region, where a rounding would buy no product; and
@@ -35,6 +36,7 @@ private:
   void paintPinnedAndAllowed();
   llvm::BitVector findDenyCarriers() const;
   void spreadDeny();
+  void spreadWide(const llvm::BitVector &carriers);
   void bridgeLow();
   void spreadLowUpstream();
 
@@ -146,6 +148,36 @@ void GreedyPlacement::spreadDeny() {
       worklist.push_back(consumer);
     }
   }
+  spreadWide(carriers);
+}
+
+// Ops that meet wide values are high, and so is what reads them, as behind a
+// denied op, but no further than to an op that gives values of order 1.
+void GreedyPlacement::spreadWide(const llvm::BitVector &carriers) {
+  SmallVector<unsigned> worklist;
+  for (unsigned i = 0; i < nodes.size(); ++i) {
+    if (!nodes[i].meetsWide)
+      continue;
+    if (isOpen(i) && carriers.test(i))
+      paint(i, Color::High, Reason::WideOperand);
+    if (colors[i] == Color::High)
+      worklist.push_back(i);
+  }
+  for (unsigned next = 0; next < worklist.size(); ++next) {
+    unsigned source = worklist[next];
+    for (unsigned consumer : llvm::concat<const unsigned>(
+             nodes[source].consumers, nodes[source].wideConsumers)) {
+      if (!isOpen(consumer) || !carriers.test(consumer) ||
+          nodes[consumer].isBounded)
+        continue;
+      PlacementPath path;
+      if (findsPaths)
+        path = placements[source].path;
+      path.add(consumer);
+      paint(consumer, Color::High, Reason::WideOperand, std::move(path));
+      worklist.push_back(consumer);
+    }
+  }
 }
 
 namespace {
@@ -200,7 +232,9 @@ void GreedyPlacement::bridgeLow() {
     PlacementPath path = std::move(before.ways[i]);
     path.add(i);
     path.addReversed(after.ways[i]);
-    paint(i, Color::Low, Reason::BetweenLow, std::move(path));
+    paint(i, Color::Low,
+          nodes[i].meetsKnown ? Reason::KnownOperand : Reason::BetweenLow,
+          std::move(path));
   }
 }
 

@@ -7,6 +7,7 @@
 #include "compiler/Interfaces/TiedValues.h"
 #include "compiler/Precision/Cancellations.h"
 #include "compiler/Precision/ConstantRanges.h"
+#include "compiler/Precision/GivenValues.h"
 #include "compiler/Precision/LossRegion.h"
 #include "compiler/Precision/PrecisionCost.h"
 #include "compiler/Support/ExitCode.h"
@@ -194,6 +195,7 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
   llvm::DenseSet<Operation *> multiplesOfSeed = findMultiplesOfSeed(module);
   ConstantRanges ranges(module);
   Cancellations cancellations(module, ranges, policy.getLowType());
+  GivenValues givenValues(module, policy.getLowType());
 
   // In order of rank: each rule may overrule those above it.
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
@@ -218,6 +220,13 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
       if (node.ops.front().getNumContractedOperands() == 0)
         pinHigh(Reason::ConstantRange);
     }
+    // Float32 values that meet what may be low.
+    for (Operation *member : node.ops) {
+      GivenValues::Meeting meeting = givenValues.lookup(member);
+      placed.meetsWide |= meeting == GivenValues::Meeting::Wide;
+      placed.meetsKnown |= meeting == GivenValues::Meeting::Harmless;
+    }
+    placed.isBounded = GivenValues::isBounded(op);
     node.isOpen = !isFixed && hasOpenType(op);
     // A multiple of the loss's gradient, before anything but scaling is done to
     // it.

@@ -77,6 +77,12 @@ def AMP_Reason : AMP_Enum<"Reason", "why an op has its types", [
   I32EnumAttrCase<"ForceLow", 15, "force_low">,
   // In no list: denied.
   I32EnumAttrCase<"UnknownOp", 16, "unknown_op">,
+  // Combines what may be low with a float32 input, parameter or constant, or
+  // reads such a sum: rounded, it may keep nothing of the former.
+  I32EnumAttrCase<"WideOperand", 17, "wide_operand">,
+  // The same between low ops, where the values that parameters and constants
+  // have when the model is compiled make the rounding harmless.
+  I32EnumAttrCase<"KnownOperand", 18, "known_operand">,
 ]>;
 
 def AMP_Evidence : AMP_Enum<"Evidence", "what a decision rests on", [

@@ -27,9 +27,10 @@ func.func @smallest_float(%q: tensor<4x4xf32>, %m: tensor<4x4xf32>) -> tensor<4x
   return %y : tensor<4x4xf32>
 }
 
-// A mask that bf16 holds, and the largest float where it cannot be reached.
+// A mask that bf16 holds, whose sum with scores it does not, and the largest
+// float where it cannot be reached.
 // CHECK-LABEL: func.func @moderate
-// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = between_low
+// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = wide_operand
 // CHECK: mpc.minimum {{.*}}reason = constant_range
 // CHECK: mpc.tanh {{.*}}storage = bf16
 func.func @moderate(%q: tensor<4x4xf32>, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -62,7 +63,7 @@ func.func @padding(%q: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
 // Large constants have ranges as small ones have.
 // CHECK-LABEL: func.func @resource
 // CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = between_low
+// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = known_operand
 func.func @resource(%q: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %least = mpc.constant dense_resource<least> : tensor<2x1xf32>
   %ones = mpc.constant dense_resource<ones> : tensor<2x1xf32>
@@ -77,14 +78,15 @@ func.func @resource(%q: tensor<4x4xf32>) -> tensor<4x4xf32> {
   return %5 : tensor<4x4xf32>
 }
 
-// What is frozen has the range it was given, in every function.
+// What is frozen has the range it was given, in every function; a parameter
+// begins with its.
 mpc.variable @floor : tensor<4x4xf32> role frozen init dense<-3.40282347E+38> : tensor<4x4xf32>
 mpc.variable @shift : tensor<4x4xf32> role parameter init dense<-3.40282347E+38> : tensor<4x4xf32>
 mpc.variable @zeros : tensor<4x4xf32> role frozen
 // CHECK-LABEL: func.func @frozen
 // CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = between_low
-// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = between_low
+// CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = wide_operand
+// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = known_operand
 func.func @frozen(%q: tensor<4x4xf32>, %floor: tensor<4x4xf32> {mpc.state = @floor}, %shift: tensor<4x4xf32> {mpc.state = @shift}, %zeros: tensor<4x4xf32> {mpc.state = @zeros}) -> tensor<4x4xf32> {
   %0 = mpc.matmul %q, %q : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("f0")
   %1 = mpc.add %0, %floor : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("f1")
@@ -101,11 +103,11 @@ func.func @frozen(%q: tensor<4x4xf32>, %floor: tensor<4x4xf32> {mpc.state = @flo
 // CHECK-LABEL: func.func @cancels
 // CHECK: mpc.matmul {{.*}}storage = f32
 // CHECK: mpc.add {{.*}}storage = f32, {{.*}}reason = constant_range
-// CHECK: mpc.sub {{.*}}storage = f32, {{.*}}reason = not_between_low
+// CHECK: mpc.sub {{.*}}storage = f32, {{.*}}reason = wide_operand
 // CHECK: mpc.sigmoid {{.*}}storage = f32, {{.*}}reason = constant_range
 // CHECK: mpc.reshape {{.*}}storage = f32, {{.*}}reason = constant_range
 // CHECK: mpc.sub {{.*}}storage = f32, {{.*}}reason = not_between_low
-// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = between_low
+// CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = known_operand
 func.func @cancels(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %one = mpc.constant dense<1.0> : tensor<f32>
   %large = mpc.constant dense<1.0e+04> : tensor<f32>

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Precision/ConstantElements.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace mlir;
+using namespace mpc;
+
+// The number of `type` at `bytes`.
+static double readNumber(const char *bytes, FloatType type) {
+  // All that is large is of f32.
+  if (type.isF32()) {
+    float value;
+    std::memcpy(&value, bytes, sizeof(value));
+    return value;
+  }
+  uint64_t bits = 0;
+  std::memcpy(&bits, bytes, type.getWidth() / 8);
+  return APFloat(type.getFloatSemantics(), APInt(type.getWidth(), bits))
+      .convertToDouble();
+}
+
+bool mpc::forEachFiniteElement(ElementsAttr elements,
+                               llvm::function_ref<void(double)> visit) {
+  // Values of a resource are read as bytes.
+  if (auto resource = dyn_cast<DenseResourceElementsAttr>(elements)) {
+    auto type = dyn_cast<FloatType>(resource.getElementType());
+    AsmResourceBlob *blob = resource.getRawHandle().getBlob();
+    if (!type || !blob)
+      return false;
+    ArrayRef<char> bytes = blob->getData();
+    const unsigned width = type.getWidth() / 8;
+    for (size_t at = 0; at + width <= bytes.size(); at += width)
+      if (double number = readNumber(bytes.data() + at, type);
+          std::isfinite(number))
+        visit(number);
+    return true;
+  }
+  auto values = elements.try_value_begin<APFloat>();
+  if (!values)
+    return false;
+  // All elements of a splat are its first.
+  int64_t count = elements.isSplat() ? 1 : elements.getNumElements();
+  for (auto it = *values, end = *values + count; it != end; ++it)
+    if (APFloat value = *it; value.isFinite())
+      visit(value.convertToDouble());
+  return true;
+}

@@ -1,0 +1,19 @@
+// The numbers of a constant.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_PRECISION_CONSTANTELEMENTS_H
+#define MPC_COMPILER_PRECISION_CONSTANTELEMENTS_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace mpc {
+
+/// Calls `visit` for each finite element, of a splat for one of them. Returns
+/// false, without a call, where the elements are no floats or are not at hand.
+bool forEachFiniteElement(mlir::ElementsAttr elements,
+                          llvm::function_ref<void(double)> visit);
+
+} // namespace mpc
+
+#endif // MPC_COMPILER_PRECISION_CONSTANTELEMENTS_H

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Precision/GivenValues.h"
+
+#include "compiler/Dialect/MPC/FunctionPorts.h"
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Interfaces/RangeOpInterface.h"
+#include "compiler/Interfaces/TiedValues.h"
+#include "compiler/Precision/ConstantElements.h"
+
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+using namespace mpc;
+
+/// A summand of this root mean square costs what it meets, of order 1, about a
+/// digit: biases, embeddings of a normal distribution and sums of two of them
+/// have less.
+static constexpr double kSummand = 2.0;
+/// No element of a summand may be larger.
+static constexpr double kLargestSummand = 16.0;
+/// Factors between these keep products of order 1 within the range in which
+/// float16 has all its digits, with room to either side.
+static constexpr double kLeastFactor = 0x1p-10, kLargestFactor = 0x1p6;
+
+static bool isFloat(Value value) {
+  return isa<FloatType>(getElementTypeOrSelf(value.getType()));
+}
+
+// True if PyTorch would compute `op` in the wider type of its operands.
+static bool promotes(Operation *op) {
+  return isa<AddOp, SubOp, MulOp, DivOp, PowOp, ModOp, MaximumOp, MinimumOp,
+             SelectOp, ConcatOp>(op);
+}
+
+bool GivenValues::isBounded(Operation *op) {
+  if (op->hasTrait<NormalizationTrait>())
+    return true;
+  if (op->getNumResults() != 1)
+    return false;
+  std::optional<Bounds> ends = getSaturation(op->getResult(0));
+  return ends && std::isfinite(ends->low) && std::isfinite(ends->high);
+}
+
+GivenValues::GivenValues(ModuleOp module, FloatType low)
+    : symbols(module), low(low) {
+  SmallVector<Block *> bodies;
+  for (auto function : module.getOps<FunctionOpInterface>())
+    if (!function.isExternal())
+      bodies.push_back(&function.getFunctionBody().front());
+  for (Block *body : bodies) {
+    for (BlockArgument argument : body->getArguments())
+      if (isFloat(argument))
+        given.insert(argument);
+    findGiven(*body);
+  }
+  findNeeded();
+  for (Block *body : bodies)
+    measure(*body);
+  for (Operation *op : candidates)
+    meetings[op] = judge(op);
+}
+
+//===----------------------------------------------------------------------===//
+// What is given, and where it meets other values
+//===----------------------------------------------------------------------===//
+
+// Operands come before their readers.
+void GivenValues::findGiven(Block &block) {
+  for (Operation &op : block) {
+    if (auto list = dyn_cast<BodyOpInterface>(op)) {
+      for (Region &body : op.getRegions()) {
+        // What a loop carries is taken for computed.
+        for (BlockArgument argument :
+             body.getArguments().drop_front(list.getNumCarried()))
+          if (isGiven(list.getTiedOperand(argument).get()))
+            given.insert(argument);
+        findGiven(body.front());
+      }
+      for (Value result : op.getResults())
+        if (llvm::all_of(listTiedSources(result),
+                         [&](Value source) { return isGiven(source); }))
+          given.insert(result);
+      continue;
+    }
+    auto precise = dyn_cast<PrecisionOpInterface>(op);
+    if (!precise || precise.getNumContractedOperands() > 0 ||
+        isa<GradientSeedOp>(op))
+      continue;
+    auto isComputed = [&](Value value) {
+      return isFloat(value) && !isGiven(value);
+    };
+    bool anyGiven = llvm::any_of(op.getOperands(),
+                                 [&](Value value) { return isGiven(value); });
+    bool allGiven = llvm::none_of(op.getOperands(), isComputed);
+    if (allGiven)
+      for (Value result : op.getResults())
+        if (isFloat(result))
+          given.insert(result);
+    // A gradient has the type of what it is a gradient of, in PyTorch too.
+    if (anyGiven && !allGiven && promotes(&op) && isForward(getPhase(&op)))
+      candidates.push_back(&op);
+  }
+}
+
+// The given operands of candidates, and what their sizes follow from.
+void GivenValues::findNeeded() {
+  SmallVector<Value> worklist;
+  auto visit = [&](Value value) {
+    if (isGiven(value) && needed.insert(value).second)
+      worklist.push_back(value);
+  };
+  for (Operation *op : candidates)
+    llvm::for_each(op->getOperands(), visit);
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    SmallVector<Value, 2> sources = listTiedSources(value);
+    llvm::for_each(sources, visit);
+    Operation *op = value.getDefiningOp();
+    if (op && sources.empty())
+      llvm::for_each(op->getOperands(), visit);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+// Of the finite elements: an infinite one is as infinite in any type.
+static std::optional<std::pair<double, double>>
+measureElements(ElementsAttr elements) {
+  double sum = 0.0, largest = 0.0;
+  int64_t count = 0;
+  if (!forEachFiniteElement(elements, [&](double element) {
+        sum += element * element;
+        largest = std::max(largest, std::abs(element));
+        ++count;
+      }))
+    return std::nullopt;
+  double rms =
+      std::sqrt(sum / static_cast<double>(std::max<int64_t>(count, 1)));
+  return std::pair(rms, largest);
+}
+
+// Parameters count with their initial values; what else is state, and what data
+// is, nothing is known of.
+GivenValues::Size GivenValues::measureState(BlockArgument argument) const {
+  auto function =
+      dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  auto state = function ? function.getArgAttrOfType<FlatSymbolRefAttr>(
+                              argument.getArgNumber(), kStateAttr)
+                        : FlatSymbolRefAttr();
+  auto variable =
+      state ? symbols.lookup<VariableOp>(state.getRootReference().getValue())
+            : VariableOp();
+  if (!variable ||
+      !llvm::is_contained({Role::Parameter, Role::Frozen}, variable.getRole()))
+    return std::nullopt;
+  if (std::optional<ElementsAttr> init = variable.getInit()) {
+    auto size = measureElements(*init);
+    return size ? Size(Magnitude{size->first, size->second}) : std::nullopt;
+  }
+  double fill = variable.getFill().value_or(APFloat(0.0)).convertToDouble();
+  return Magnitude{std::abs(fill), std::abs(fill)};
+}
+
+GivenValues::Size GivenValues::getSize(Value value) const {
+  auto found = sizes.find(value);
+  return found == sizes.end() ? std::nullopt : found->second;
+}
+
+GivenValues::Size GivenValues::measureResult(Operation *op) const {
+  if (auto constant = dyn_cast<ConstantOp>(op)) {
+    auto size = measureElements(constant.getValue());
+    return size ? Size(Magnitude{size->first, size->second}) : std::nullopt;
+  }
+  if (isa<OneHotOp, RandomUniformOp>(op))
+    return Magnitude{1.0, 1.0};
+  if (auto cast = dyn_cast<mpc::CastOp>(op))
+    if (getElementTypeOrSelf(cast.getInput().getType()).isInteger(1))
+      return Magnitude{1.0, 1.0};
+  SmallVector<Magnitude> in;
+  bool isKnown = true;
+  for (Value operand : op->getOperands())
+    if (isFloat(operand)) {
+      Size size = getSize(operand);
+      isKnown &= size.has_value();
+      in.push_back(size.value_or(Magnitude{1.0, 1.0}));
+    }
+  // A normalisation gives what its scale and its shift make of order 1.
+  if (op->hasTrait<NormalizationTrait>() && in.size() > 1) {
+    if (!getSize(op->getOperand(1)))
+      return std::nullopt;
+    Magnitude size = {in[1].rms, 4.0 * in[1].largest};
+    if (in.size() > 2 && isa<LayerNormOp, BatchNormOp>(op))
+      size = {std::hypot(size.rms, in[2].rms), size.largest + in[2].largest};
+    return size;
+  }
+  if (isBounded(op))
+    return Magnitude{1.0, 1.0};
+  if (!isKnown || in.empty())
+    return std::nullopt;
+  if (isa<AddOp, SubOp>(op))
+    return Magnitude{std::hypot(in[0].rms, in[1].rms),
+                     in[0].largest + in[1].largest};
+  if (isa<MulOp>(op))
+    return Magnitude{in[0].rms * in[1].rms, in[0].largest * in[1].largest};
+  // What is moved, repeated, chosen, negated or cut off at 0.
+  auto precise = cast<PrecisionOpInterface>(op);
+  if (precise.movesElements() ||
+      isa<ExpandOp, GatherOp, GatherElementsOp, SelectOp, MaximumOp, MinimumOp,
+          NegOp, AbsOp, ReluOp, mpc::CastOp>(op)) {
+    if (auto pad = dyn_cast<PadOp>(op)) {
+      double border = std::abs(pad.getValue().convertToDouble());
+      in.push_back({border, border});
+    }
+    Magnitude size = in.front();
+    for (Magnitude other : in)
+      size = {std::max(size.rms, other.rms),
+              std::max(size.largest, other.largest)};
+    return size;
+  }
+  return std::nullopt;
+}
+
+void GivenValues::measure(Block &block) {
+  auto uniteSources = [&](Value value) {
+    Size size;
+    for (Value source : listTiedSources(value)) {
+      Size other = getSize(source);
+      if (!other)
+        return other;
+      size = Magnitude{std::max(size ? size->rms : 0.0, other->rms),
+                       std::max(size ? size->largest : 0.0, other->largest)};
+    }
+    return size;
+  };
+  for (BlockArgument argument : block.getArguments())
+    if (needed.contains(argument))
+      sizes[argument] = isa<BodyOpInterface>(block.getParentOp())
+                            ? uniteSources(argument)
+                            : measureState(argument);
+  for (Operation &op : block) {
+    bool isList = isa<BodyOpInterface>(op);
+    if (isList)
+      for (Region &body : op.getRegions())
+        measure(body.front());
+    for (Value result : op.getResults())
+      if (needed.contains(result))
+        sizes[result] = isList ? uniteSources(result) : measureResult(&op);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Harm
+//===----------------------------------------------------------------------===//
+
+// True if rounding the result of `op`, which reads a given value of `size` in
+// float32, takes no more from the other operand than its own rounding did.
+bool GivenValues::isHarmless(Operation *op, Size size) const {
+  // A choice or a move rounds each element by itself.
+  if (isa<MaximumOp, MinimumOp, SelectOp, ConcatOp>(op))
+    return size.has_value();
+  if (isa<MulOp, DivOp>(op)) {
+    double scale = size ? size->rms : 0.0;
+    return scale >= kLeastFactor && size->largest <= kLargestFactor;
+  }
+  return size && size->rms <= kSummand && size->largest <= kLargestSummand;
+}
+
+GivenValues::Meeting GivenValues::judge(Operation *op) const {
+  // A product or quotient rounds relative to itself, and bfloat16 has the range
+  // of float32: no factor makes the rounding worse.
+  if (low.isBF16() && isa<MulOp, DivOp>(op))
+    return Meeting::None;
+  Meeting meeting = Meeting::None;
+  for (Value operand : op->getOperands())
+    if (isFloat(operand) && isGiven(operand)) {
+      if (!isHarmless(op, getSize(operand)))
+        return Meeting::Wide;
+      meeting = Meeting::Harmless;
+    }
+  return meeting;
+}
