@@ -11,9 +11,10 @@
 namespace mpc {
 
 /// The offset of a mask, of known elements or computed of these, by which query
-/// i sees the keys up to i + offset. Its shape is that of `scores`, [..., queries, keys], or
-/// broadcasts to it along the axes in front of the last two, and there it is
-/// the same for all. `isInverted`: it is true where a key is hidden.
+/// i sees the keys up to i + offset. Its shape is that of `scores`, [...,
+/// queries, keys], or broadcasts to it along the axes in front of the last two,
+/// and there it is the same for all. `isInverted`: it is true where a key is
+/// hidden.
 std::optional<int64_t> findCausalOffset(mlir::Value mask,
                                         llvm::ArrayRef<int64_t> scores,
                                         bool isInverted);

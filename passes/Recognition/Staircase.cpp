@@ -97,8 +97,7 @@ public:
   Attribute getAttribute(int64_t position) const;
 
   /// Whether element (i, j) of each matrix is as `expect` says.
-  bool
-  are(llvm::function_ref<bool(int64_t, int64_t, uint64_t)> expect) const;
+  bool are(llvm::function_ref<bool(int64_t, int64_t, uint64_t)> expect) const;
 
   RankedTensorType type;
   MatrixShape shape = MatrixShape({});
@@ -134,8 +133,7 @@ Attribute Matrices::getAttribute(int64_t position) const {
   Type element = type.getElementType();
   llvm::APInt bits(type.getElementTypeBitWidth(), at(position));
   if (auto real = dyn_cast<FloatType>(element))
-    return FloatAttr::get(real,
-                          llvm::APFloat(real.getFloatSemantics(), bits));
+    return FloatAttr::get(real, llvm::APFloat(real.getFloatSemantics(), bits));
   return IntegerAttr::get(element, bits);
 }
 
@@ -174,8 +172,8 @@ static std::optional<Places> readPlaces(const Matrices &matrices) {
 // From the lower left corner along the left column and the first row to the
 // upper right one, elements are of one kind and then of the other.
 static std::optional<Staircase> readStaircase(const Matrices &matrices) {
-  const auto [rows, columns] = std::pair(matrices.shape.rows,
-                                         matrices.shape.columns);
+  const auto [rows, columns] =
+      std::pair(matrices.shape.rows, matrices.shape.columns);
   auto positionOf = [columns = columns](int64_t difference) {
     return difference < 0 ? -difference * columns : difference;
   };
@@ -196,11 +194,12 @@ static std::optional<Staircase> readStaircase(const Matrices &matrices) {
 
 static Structure readElements(ElementsAttr elements) {
   // One number for all is small, whatever its shape.
-  if (auto splat = ConstantElements::read(elements); splat && splat->isSplat()) {
+  if (auto splat = ConstantElements::read(elements);
+      splat && splat->isSplat()) {
     auto one = RankedTensorType::get({}, splat->getElementType());
     return makeStructure(Staircase{
-        std::nullopt, makeElements(one, splat->getBits(0))
-                          .getSplatValue<Attribute>(),
+        std::nullopt,
+        makeElements(one, splat->getBits(0)).getSplatValue<Attribute>(),
         Attribute()});
   }
   std::optional<Matrices> matrices = Matrices::read(elements);
@@ -244,17 +243,17 @@ static Attribute computeElement(Operation *op, ArrayRef<Attribute> elements) {
 // lhs - rhs < bound, of places: a staircase of booleans where their difference
 // depends on the distance of column and row.
 static Structure comparePlaces(Places lhs, Places rhs, int64_t bound,
-                             MLIRContext *context) {
+                               MLIRContext *context) {
   Places difference{lhs.row - rhs.row, lhs.column - rhs.column,
                     lhs.first - rhs.first};
   auto boolean = [&](bool value) { return BoolAttr::get(context, value); };
   // j - i + first < bound, or i - j + first < bound
   if (difference.row == -1 && difference.column == 1)
-    return makeStructure(Staircase{bound - 1 - difference.first, boolean(true),
-                                 boolean(false)});
+    return makeStructure(
+        Staircase{bound - 1 - difference.first, boolean(true), boolean(false)});
   if (difference.row == 1 && difference.column == -1)
-    return makeStructure(Staircase{difference.first - bound, boolean(false),
-                                 boolean(true)});
+    return makeStructure(
+        Staircase{difference.first - bound, boolean(false), boolean(true)});
   return {};
 }
 
@@ -268,8 +267,8 @@ static Structure followPlaces(Operation *op, ArrayRef<Places> places) {
         return {};
   auto combine = [&](int64_t sign) {
     return makeStructure(Places{places[0].row + sign * places[1].row,
-                              places[0].column + sign * places[1].column,
-                              places[0].first + sign * places[1].first});
+                                places[0].column + sign * places[1].column,
+                                places[0].first + sign * places[1].first});
   };
   return llvm::TypeSwitch<Operation *, Structure>(op)
       .Case<AddOp>([&](AddOp) { return combine(1); })
