@@ -12,6 +12,7 @@
 #include "frontends/ONNX/Model/FileInput.h"
 #include "frontends/ONNX/Model/MendedNodes.h"
 #include "frontends/ONNX/Model/MergedInitializers.h"
+#include "frontends/ONNX/Model/RandomMasks.h"
 #include "frontends/ONNX/Model/RepeatedElements.h"
 #include "frontends/ONNX/Model/RepeatedInitializers.h"
 #include "frontends/ONNX/Model/ScopedWeights.h"
@@ -55,7 +56,8 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
        {replaceAtenNodes(*model), separateInitializers(*model),
         restoreWeights(*model), joinInitializers(*model), restoreBiases(*model),
         restoreStops(*model, model->warnings), joinRepeats(*model),
-        nameScopedWeights(*model), restoreAbsolutes(*model)})
+        nameScopedWeights(*model), restoreAbsolutes(*model),
+        replaceRandomMasks(*model)})
     if (!note.empty())
       model->notes.push_back(std::move(note));
   return model;

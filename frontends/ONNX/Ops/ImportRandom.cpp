@@ -188,6 +188,11 @@ public:
   Generator(NodeImporter &node) : node(node) {
     if (node.hasAttribute("seed"))
       seed = static_cast<float>(node.real("seed", 0));
+    // A mask that drops as Dropout does is one by now (Model/RandomMasks).
+    if (node.getMode() != ImportMode::AsExported)
+      node.getFunction().getModule().warn(
+          node.describe() + ": draws random numbers in evaluation, too, and so "
+                            "does the written model");
   }
 
   /// In [0, 1); null, with a finding, where there can be none.

@@ -1,0 +1,183 @@
+"""Masks that programs drop values with by themselves, as DropPath and
+AlphaDropout of PyTorch's exporters, are left out in evaluation, and in the
+model that is written.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+import mpctest
+
+MASKS = mpctest.DATA / "masks"
+KINDS = (
+    *("drop-path", "stochastic-depth", "stochastic-depth-batch", "dropout-2d"),
+    *("alpha-dropout", "feature-alpha-dropout", "floor", "compare", "choose"),
+)
+EXPORTERS = ("torchscript", "dynamo", "dynamo-optimized")
+FILES = [
+    path.stem
+    for kind in KINDS
+    for exporter in EXPORTERS
+    if (path := MASKS / f"{kind}-{exporter}.onnx").exists()
+]
+RANDOM = ("RandomUniform", "RandomUniformLike", "RandomNormalLike", "Bernoulli")
+X = np.random.RandomState(0).standard_normal((8, 2, 2, 2)).astype(np.float32)
+
+
+def compute(weights, x):
+    """The model's result where its mask does nothing."""
+    matrix = weights["first.weight"][:, :, 0, 0]
+    y = np.einsum("oi,bihw->bohw", matrix, x)
+    y += weights["first.bias"][:, None, None]
+    y = (y + np.tanh(y)).mean((2, 3))
+    return y @ weights["last.weight"].T + weights["last.bias"]
+
+
+def run(path, folder, *flags):
+    model = onnx.load(path)
+    return mpctest.run(model, {"x": X[:4]}, folder, *flags)["y"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_masks_are_left_out(name, tmp_path):
+    path = MASKS / f"{name}.onnx"
+    results = [run(path, tmp_path, "--seed", seed) for seed in (1, 2)]
+    np.testing.assert_array_equal(*results)
+    expected = compute(mpctest.read_weights(path), X[:4])
+    np.testing.assert_allclose(results[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_written_model_leaves_them_out(name, tmp_path):
+    """ONNX Runtime computes the loss of mpc's own evaluation."""
+    target = np.random.RandomState(1).randint(0, 3, 8)
+    metrics, _ = mpctest.train(
+        MASKS / f"{name}.onnx",
+        {"x": X, "target": target},
+        tmp_path,
+        *("--loss", "softmax_cross_entropy", "--lr", "0.1", "--batch-size", "4"),
+        *("--val-data", tmp_path / "data.npz"),
+    )
+    trained = tmp_path / "trained.onnx"
+    ops = [node.op_type for node in onnx.load(trained).graph.node]
+    assert not set(ops) & set(RANDOM)
+    session = onnxruntime.InferenceSession(trained)
+    scores = np.concatenate(
+        [session.run(None, {"x": X[i : i + 4]})[0] for i in (0, 4)]
+    )
+    shifted = scores - scores.max(1, keepdims=True)
+    logs = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+    loss = -logs[np.arange(8), target].mean()
+    (event,) = [m for m in metrics if m["event"] == "eval"]
+    assert float(event["eval_loss"]) == pytest.approx(loss, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ("drop-path-dynamo", "alpha-dropout-dynamo"))
+def test_masks_stay_on_in_training(name, tmp_path):
+    target = np.random.RandomState(1).randint(0, 3, 8)
+    losses = []
+    for seed in (1, 2):
+        metrics, _ = mpctest.train(
+            MASKS / f"{name}.onnx",
+            {"x": X, "target": target},
+            tmp_path,
+            *("--loss", "softmax_cross_entropy", "--lr", "0"),
+            *("--batch-size", "4", "--seed", seed),
+        )
+        losses.append(mpctest.losses(metrics))
+    assert losses[0] != losses[1]
+
+
+def make_alpha(p, element=np.float32):
+    """AlphaDropout of `p` as today's exporter writes it."""
+    alpha = 1.7580993408473766
+    a = 1 / np.sqrt((alpha**2 * p + 1) * (1 - p))
+    numbers = {
+        "keep": 1 - p,
+        "minus": -1,
+        "low": alpha * a,
+        "shift": alpha * a * p,
+        "a": a,
+    }
+    nodes = [
+        *(("Identity", "x", "same"), ("RandomUniformLike", "same", "u")),
+        *(("Less", "u keep", "less"), ("CastLike", "less x", "b")),
+        *(("Add", "b minus", "b1"), ("Mul", "b1 low", "b2")),
+        *(("Add", "b2 shift", "bias"), ("Mul", "b a", "scale")),
+        *(("Mul", "x scale", "kept"), ("Add", "kept bias", "y")),
+    ]
+    model = mpctest.make_model(
+        [helper.make_node(op, i.split(), [o]) for op, i, o in nodes],
+        {"x": (element, [4096])},
+        {"y": (element, [4096])},
+        {k: np.asarray(v, element) for k, v in numbers.items()},
+    )
+    return model, {k: float(v) for k, v in numbers.items()}
+
+
+@pytest.mark.parametrize("element", (np.float32, np.float64, np.float16))
+def test_alpha_dropout_has_its_two_values(element, tmp_path):
+    model, numbers = make_alpha(0.25, element)
+    x = np.random.RandomState(0).standard_normal(4096).astype(element)
+    y = mpctest.run(model, {"x": x}, tmp_path, "--as-exported")["y"]
+    bound = 5e-3 if element == np.float16 else 1e-5
+    kept = numbers["a"] * x.astype(float) + numbers["shift"]
+    isKept = np.abs(y - kept) < bound * (1 + np.abs(kept))
+    assert 0.72 < isKept.mean() < 0.78
+    rest = numbers["shift"] - numbers["low"]
+    np.testing.assert_allclose(y[~isKept], rest, rtol=bound)
+    # And in evaluation none.
+    y = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    np.testing.assert_array_equal(y, x)
+
+
+def test_a_factor_of_the_program_stays(tmp_path):
+    """It may be trained: no mask swallows it."""
+    nodes = [
+        *(("Mul", "x gamma", "scaled"), ("RandomUniformLike", "x", "u")),
+        *(("Less", "u keep", "less"), ("CastLike", "less x", "b")),
+        *(("Div", "b keep", "mask"), ("Mul", "scaled mask", "y")),
+    ]
+    model = mpctest.make_model(
+        [helper.make_node(op, i.split(), [o]) for op, i, o in nodes],
+        {"x": (np.float32, [4])},
+        {"y": (np.float32, [4])},
+        {"gamma": np.float32(3), "keep": np.float32(0.5)},
+    )
+    x = np.arange(4, dtype=np.float32)
+    y = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    np.testing.assert_array_equal(y, 3 * x)
+
+
+@pytest.mark.parametrize(
+    "name", ("noise-torchscript", "noise-dynamo", "unscaled-dynamo-optimized")
+)
+def test_other_random_numbers_are_named(name, tmp_path):
+    path = MASKS / f"{name}.onnx"
+    results = [run(path, tmp_path, "--seed", seed) for seed in (1, 2)]
+    assert not np.array_equal(*results)
+    process = mpctest.mpc(
+        *("run", path, "--input", f"x=@{tmp_path / 'input0.npy'}"),
+        *("--output", tmp_path / "y.npz"),
+    )
+    node = next(n for n in onnx.load(path).graph.node if n.op_type in RANDOM)
+    assert "draws random numbers in evaluation, too" in process.stderr
+    assert f"node '{node.name}'" in process.stderr
+
+
+def test_a_mask_that_others_read_stays(tmp_path):
+    """A gradient that the graph computes has the mask of its own forward pass."""
+    model, _ = make_alpha(0.25)
+    model.graph.output.append(
+        helper.make_tensor_value_info("b", onnx.TensorProto.FLOAT, [4096])
+    )
+    x = np.random.RandomState(0).standard_normal(4096).astype(np.float32)
+    outputs = mpctest.run(model, {"x": x}, tmp_path)
+    isKept = outputs["b"] != 0
+    assert 0.72 < isKept.mean() < 0.78
+    assert len(np.unique(outputs["y"][~isKept])) == 1
