@@ -5,7 +5,6 @@
 #include "passes/Differentiation/LossBuilder.h"
 
 #include "compiler/Support/ExitCode.h"
-#include "passes/Differentiation/SampleAxis.h"
 
 #include <numeric>
 
@@ -70,42 +69,57 @@ bool LossBuilder::fits(ArrayRef<int64_t> labels, ArrayRef<int64_t> positions) {
          countElements(labels) == countElements(positions);
 }
 
-// The axis that the outputs of a layer with weights are on, which are the
-// classes of scores; nothing where that is not seen among `steps` values: sums
-// of sums have more ways through them than can be gone.
-static std::optional<int64_t> findFeatureAxis(Value value, unsigned &steps) {
-  if (steps == 0)
+// The axis of `scores` that the outputs of a layer with weights are on, which
+// are the classes; nothing where they were not followed to there.
+static std::optional<int64_t> findFeatureAxis(Value scores) {
+  Operation *last = scores.getDefiningOp();
+  if (!last)
     return std::nullopt;
-  --steps;
-  Operation *op = value.getDefiningOp();
-  const int64_t last = typeOf(value).getRank() - 1;
-  if (isa_and_nonnull<MatMulOp, GemmOp>(op))
-    return last;
-  if (isa_and_nonnull<ConvOp>(op))
-    return 1;
-  if (auto transpose = dyn_cast_or_null<TransposeOp>(op)) {
-    std::optional<int64_t> axis = findFeatureAxis(transpose.getInput(), steps);
-    if (!axis)
-      return std::nullopt;
-    return llvm::find(transpose.getPerm(), *axis) - transpose.getPerm().begin();
+  // Outputs of a layer are followed as samples are, by how many there are.
+  DenseMap<Value, std::pair<SampleAxis, int64_t>> axes;
+  for (Operation &op : *last->getBlock()) {
+    if (op.getNumResults() == 0)
+      continue;
+    std::optional<SampleAxis> found;
+    int64_t features = 0;
+    RankedTensorType type = typeOf(op.getResult(0));
+    if (isa<MatMulOp, GemmOp>(op)) {
+      found = SampleAxis{type.getRank() - 1};
+    } else if (isa<ConvOp>(op)) {
+      found = SampleAxis{1};
+    } else {
+      SmallVector<std::optional<SampleAxis>> operands;
+      bool isOfOne = true;
+      for (Value operand : op.getOperands()) {
+        auto place = axes.find(operand);
+        operands.emplace_back();
+        if (place == axes.end())
+          continue;
+        operands.back() = place->second.first;
+        isOfOne &= features == 0 || features == place->second.second;
+        features = place->second.second;
+      }
+      if (isOfOne && features > 1)
+        found = followSamples(&op, operands, features);
+    }
+    // Some of the outputs, of a table with more rows than there are words, are
+    // on the axis that all were on.
+    if (isa<SliceOp>(op))
+      if (auto whole = axes.find(op.getOperand(0)); whole != axes.end()) {
+        found = whole->second.first;
+        features = 0;
+      }
+    if (!found || found->outer != 1)
+      continue;
+    const int64_t extent = type.getDimSize(found->axis);
+    if (features == 0 || features == extent)
+      axes[op.getResult(0)] = {*found, extent};
+    if (&op == last)
+      break;
   }
-  // A bias is added; samples and positions are folded and unfolded.
-  if (isa_and_nonnull<AddOp>(op)) {
-    for (Value addend : op->getOperands())
-      if (typeOf(addend).getShape() == typeOf(value).getShape())
-        if (std::optional<int64_t> axis = findFeatureAxis(addend, steps))
-          return axis;
-    return std::nullopt;
-  }
-  if (auto reshape = dyn_cast_or_null<ReshapeOp>(op)) {
-    ArrayRef<int64_t> from = typeOf(reshape.getInput()).getShape();
-    bool keepsLast =
-        !from.empty() && last >= 0 &&
-        from.back() == typeOf(value).getDimSize(last) &&
-        findFeatureAxis(reshape.getInput(), steps) == int64_t(from.size()) - 1;
-    return keepsLast ? std::optional(last) : std::nullopt;
-  }
-  return std::nullopt;
+  auto found = axes.find(scores);
+  return found == axes.end() ? std::nullopt
+                             : std::optional(found->second.first.axis);
 }
 
 // PyTorch has classes on axis 1, and models of sequences on the last.
@@ -140,13 +154,14 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
            << "expected labels of shape " << printShape(without(shape, 1))
            << " (classes on axis 1) or " << printShape(without(shape, last))
            << " (classes on axis " << last << ") for scores of shape "
-           << printShape(shape) << ", found " << printShape(*labels);
+           << printShape(shape) << ", found " << printShape(*labels)
+           << "; labels have their samples first; if an input has them on "
+              "another axis, name it with --batch-axis INPUT=AXIS";
   // Both do, or nothing is known, and weights show where the classes are:
   // labels of the data may not be there yet, or have the scores' shape.
   std::optional<int64_t> features;
-  unsigned steps = 1024;
   if (!labels)
-    features = findFeatureAxis(scores, steps);
+    features = findFeatureAxis(scores);
   if (features && (*features == 1 || *features == last)) {
     if (!perSample)
       mlir::emitRemark(scores.getLoc())
@@ -167,41 +182,6 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
                                   " fits both"
                             : "no shape of labels tells which")
                  << "; say which with " << choice << "1 or " << choice << last;
-}
-
-// Labels have a row for each sample, and are paired with the scores in the
-// order they come in. Of scores of [time, batch, classes], or of those
-// flattened, that is another order.
-LogicalResult LossBuilder::verifySampleMajor(LossKind kind, Value scores) {
-  std::optional<int64_t> batch = batchSize();
-  if (!batch)
-    return success();
-  // Follow the samples from the inputs to the scores.
-  SmallVector<std::pair<Value, int64_t>> inputs;
-  for (Value argument : function.get().getArguments()) {
-    const PortAttrs port = function.port(argument);
-    if (port.getRole() == Role::Data && port.getBatchAxis() >= 0 &&
-        port.getBatchAxis() < typeOf(argument).getRank())
-      inputs.emplace_back(argument, port.getBatchAxis());
-  }
-  SampleAxes samples(function.getBody(), inputs, *batch);
-  std::optional<SampleAxis> found = samples.find(scores);
-  if (!found || *found == SampleAxis())
-    return success();
-  // Where they are elsewhere, say where.
-  InFlightDiagnostic error =
-      withExitCode(mlir::emitError(scores.getLoc()), ExitCode::InvalidInput);
-  error << "expected scores with the samples on axis 0, as the labels have "
-           "them, found ";
-  if (found->outer > 1)
-    error << found->outer << " positions of all " << *batch
-          << " samples one after the other on axis " << found->axis;
-  else
-    error << "them on axis " << found->axis;
-  return error << " of " << printShape(typeOf(scores).getShape())
-               << "; transpose the scores in the model, or name those before "
-                  "they are transposed with --loss "
-               << getLossInfo(kind).name << "@NODE";
 }
 
 // The shape of the labels' input: the one that is known, or one label for each
@@ -234,9 +214,8 @@ LossBuilder::chooseLabelShape(ArrayRef<int64_t> positions,
   return shape;
 }
 
-// `value` with axis `from` moved to where it is axis `to`.
-static Value moveAxis(OpBuilder &builder, Location loc, Value value,
-                      int64_t from, int64_t to) {
+Value mpc::moveAxis(OpBuilder &builder, Location loc, Value value, int64_t from,
+                    int64_t to) {
   auto type = typeOf(value);
   if (from == to)
     return value;
@@ -357,7 +336,7 @@ FailureOr<Loss> LossBuilder::buildOfProbabilities(const LossSpec &spec,
                                                   StringRef target,
                                                   ArrayRef<int64_t> given) {
   FailureOr<int64_t> axis = findClassAxis(spec, scores, std::nullopt);
-  if (failed(axis) || failed(verifySampleMajor(spec.kind, scores)))
+  if (failed(axis))
     return failure();
   // A label that is ignored has no counterpart among probabilities.
   if (settings.ignoreIndex)
@@ -438,10 +417,12 @@ LogicalResult LossBuilder::verifyScores(LossKind kind, Value scores) {
                                : verifyNoSoftmax(scores, /*warn=*/!perSample);
 }
 
-FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &spec, Value scores,
+FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &asked, Value output,
                                             StringRef target) {
-  if (failed(verifyScores(spec.kind, scores)))
+  if (failed(verifyScores(asked.kind, output)))
     return failure();
+  LossSpec spec = asked;
+  Value scores = moveSamplesFirst(output, target, spec.classAxis);
   auto type = typeOf(scores);
   int64_t last = type.getRank() - 1;
   std::optional<Shape> known = findLabelShape(target);
@@ -452,7 +433,7 @@ FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &spec, Value scores,
       !fits(*known, without(type.getShape(), 1)))
     return buildOfProbabilities(spec, scores, target, *known);
   FailureOr<int64_t> axis = findClassAxis(spec, scores, known);
-  if (failed(axis) || failed(verifySampleMajor(spec.kind, scores)))
+  if (failed(axis))
     return failure();
   Shape positions = without(type.getShape(), *axis);
   FailureOr<Shape> labelShape = chooseLabelShape(positions, known, scores);

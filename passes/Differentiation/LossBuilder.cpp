@@ -3,6 +3,7 @@
 
 #include "compiler/Dialect/MPC/SampleLoss.h"
 #include "compiler/Support/ExitCode.h"
+#include "passes/Differentiation/SampleAxis.h"
 #include "runtime/Names.h"
 
 using namespace mlir;
@@ -105,11 +106,68 @@ std::optional<int64_t> LossBuilder::batchSize() {
     if (role != Role::Data && role != Role::Label)
       continue;
     auto input = typeOf(argument);
-    if (input.getRank() == 0 || (batch && *batch != input.getDimSize(0)))
+    const int64_t axis =
+        std::max<int64_t>(function.port(argument).getBatchAxis(), 0);
+    if (axis >= input.getRank() || (batch && *batch != input.getDimSize(axis)))
       return std::nullopt;
-    batch = input.getDimSize(0);
+    batch = input.getDimSize(axis);
   }
   return batch;
+}
+
+std::optional<SampleAxis> LossBuilder::findSamples(Value output) {
+  std::optional<int64_t> batch = batchSize();
+  if (!batch)
+    return std::nullopt;
+  SmallVector<std::pair<Value, int64_t>> inputs;
+  for (Value argument : function.get().getArguments()) {
+    const PortAttrs port = function.port(argument);
+    if (port.getRole() == Role::Data && port.getBatchAxis() >= 0 &&
+        port.getBatchAxis() < typeOf(argument).getRank())
+      inputs.emplace_back(argument, port.getBatchAxis());
+  }
+  if (*batch != 1)
+    return SampleAxes(function.getBody(), inputs, *batch).find(output);
+  // An axis of one sample may be anywhere: it is where the inputs have it.
+  if (inputs.empty() || !llvm::all_equal(llvm::make_second_range(inputs)))
+    return std::nullopt;
+  const int64_t axis = inputs.front().second;
+  ArrayRef<int64_t> shape = shapeOf(output);
+  bool isThere = axis < static_cast<int64_t>(shape.size()) && shape[axis] == 1;
+  return isThere ? std::optional(SampleAxis{axis}) : std::nullopt;
+}
+
+Value LossBuilder::moveSamplesFirst(Value output, StringRef target,
+                                    std::optional<int64_t> &classAxis) {
+  std::optional<SampleAxis> samples = findSamples(output);
+  if (!samples || *samples == SampleAxis())
+    return output;
+  const int64_t axis = samples->axis, outer = samples->outer;
+  Value own = function.input(target);
+  if (own && outer == 1 && function.port(own).getBatchAxis() == axis)
+    return output;
+  // [time * batch, classes] as [time, batch, classes].
+  Shape shape(shapeOf(output));
+  const int64_t rank = shape.size(), batch = *batchSize();
+  const int64_t inner = shape[axis] / (outer * batch);
+  Shape parts;
+  if (outer > 1)
+    parts.push_back(outer);
+  parts.push_back(batch);
+  if (inner > 1)
+    parts.push_back(inner);
+  shape.erase(shape.begin() + axis);
+  shape.insert(shape.begin() + axis, parts.begin(), parts.end());
+  // Axes behind that one are counted from the end, others move back by one.
+  if (!classAxis && rank == 2 && axis == 0)
+    classAxis = -1;
+  if (classAxis && *classAxis >= 0)
+    *classAxis = *classAxis > axis    ? *classAxis - rank
+                 : *classAxis == axis ? 0
+                                      : *classAxis + 1;
+  Value apart = reshape(output, shape, "loss.samples");
+  return moveAxis(builder, at("loss.samples"), apart,
+                  axis + (outer > 1 ? 1 : 0), 0);
 }
 
 bool LossBuilder::isPerSample(Value value) {
@@ -303,6 +361,9 @@ FailureOr<Loss> LossBuilder::buildElementwise(LossKind kind, Value output,
     warnOfLogits(output);
   if (kind == LossKind::KLDiv && failed(verifyLogProbabilities(kind, output)))
     return failure();
+  std::optional<int64_t> classAxis;
+  output = moveSamplesFirst(output, target, classAxis);
+  type = typeOf(output);
   FailureOr<Value> labels =
       addLabels(target, type.clone(lossElementType(output)));
   if (failed(labels))

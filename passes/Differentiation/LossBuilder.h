@@ -6,6 +6,7 @@
 
 #include "compiler/Dialect/MPC/FunctionPorts.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
+#include "compiler/Interfaces/SampleAxisOpInterface.h"
 #include "passes/Differentiation/LossSpec.h"
 
 #include "mlir/IR/Builders.h"
@@ -72,7 +73,13 @@ private:
   llvm::FailureOr<int64_t> findClassAxis(const LossSpec &spec,
                                          mlir::Value scores,
                                          const std::optional<Shape> &labels);
-  mlir::LogicalResult verifySampleMajor(LossKind kind, mlir::Value scores);
+  /// Where `output` has the samples; nothing where that is not known.
+  std::optional<SampleAxis> findSamples(mlir::Value output);
+  /// `output` with its samples on axis 0, as labels have them, unless the
+  /// model's own input `target` has them where the output does. An axis of
+  /// positions and samples becomes two. `classAxis` moves along.
+  mlir::Value moveSamplesFirst(mlir::Value output, llvm::StringRef target,
+                               std::optional<int64_t> &classAxis);
   llvm::FailureOr<Shape> chooseLabelShape(llvm::ArrayRef<int64_t> positions,
                                           const std::optional<Shape> &labels,
                                           mlir::Value scores);
@@ -84,7 +91,8 @@ private:
   /// for softmax_cross_entropy.
   mlir::LogicalResult verifyScores(LossKind kind, mlir::Value scores);
   /// The loss of class labels, from scores or from log-probabilities.
-  llvm::FailureOr<Loss> buildOfClasses(const LossSpec &spec, mlir::Value scores,
+  llvm::FailureOr<Loss> buildOfClasses(const LossSpec &asked,
+                                       mlir::Value output,
                                        llvm::StringRef target);
   /// Targets after smoothing of the classes along `axis`, times the weights of
   /// classes, which may be null.
@@ -133,7 +141,7 @@ private:
                             llvm::ArrayRef<int64_t> shape, mlir::Type element);
   /// Refuses probabilities.
   mlir::LogicalResult verifyLogProbabilities(LossKind kind, mlir::Value output);
-  /// The leading axis of all inputs of samples; nothing where they differ.
+  /// How many samples all inputs of samples have; nothing where they differ.
   std::optional<int64_t> batchSize();
   /// Whether it is the value's leading axis too.
   bool isPerSample(mlir::Value value);
@@ -152,6 +160,10 @@ private:
 
 /// The op whose values `value` holds, past changes of shape and type.
 mlir::Operation *throughViews(mlir::Value value);
+
+/// `value` with axis `from` moved to where it is axis `to`.
+mlir::Value moveAxis(mlir::OpBuilder &builder, mlir::Location loc,
+                     mlir::Value value, int64_t from, int64_t to);
 
 /// "[2,3]"
 std::string printShape(llvm::ArrayRef<int64_t> shape);

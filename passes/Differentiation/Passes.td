@@ -22,9 +22,9 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
     of the model, or `label-shape`); where both do, or it is not known,
     `loss=softmax_cross_entropy@OUTPUT:AXIS` must say it. Where the leading axis
     of the scores is a multiple of the batch, each sample has as many labels.
-    Samples are followed from the inputs: scores that have them on another axis
-    than the first, or behind one another within it, such as time-major ones, are
-    refused.
+    Samples are followed from the inputs: an output that has them on another axis
+    than the first, or behind one another within it, such as a time-major one, is
+    transposed, and labels have a row for each sample.
 
     Where labels have weights, by their class or because one class is ignored,
     the mean divides by the sum of the weights of the labels: a batch without any

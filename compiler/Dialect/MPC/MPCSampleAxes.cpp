@@ -58,6 +58,19 @@ struct TransposeSamples : SamplesBase<TransposeSamples, TransposeOp> {
   }
 };
 
+/// Samples stay where all of them are taken, in their order.
+struct SliceSamples : SamplesBase<SliceSamples, SliceOp> {
+  Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
+    Samples place = operands.front();
+    auto slice = cast<SliceOp>(op);
+    bool isWhole = place && slice.getSizes()[place->axis] ==
+                                shapeOf(slice.getInput())[place->axis];
+    bool isTurned = isWhole && !slice.getStrides().empty() &&
+                    slice.getStrides()[place->axis] < 0;
+    return isWhole && !isTurned ? place : Samples();
+  }
+};
+
 /// The axes of the indices stand where the axis of the data was that they name.
 struct GatherSamples : SamplesBase<GatherSamples, GatherOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
@@ -174,6 +187,7 @@ struct ConvSamples : SamplesBase<ConvSamples, ConvOp> {
 void mpc::attachSampleAxisModels(MLIRContext &context) {
   ReshapeOp::attachInterface<ReshapeSamples>(context);
   TransposeOp::attachInterface<TransposeSamples>(context);
+  SliceOp::attachInterface<SliceSamples>(context);
   GatherOp::attachInterface<GatherSamples>(context);
   attachEach<SamplesStay, SoftmaxOp, LogSoftmaxOp, BatchNormOp,
              BatchNormInferenceOp>(context);

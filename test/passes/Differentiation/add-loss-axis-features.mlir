@@ -28,3 +28,22 @@ func.func @forward(%x: tensor<4x7x6xf32> {mpc.input = "x", mpc.role = #mpc.role<
   return %y : tensor<4x5x7xf32>
 }
 mpc.variable @w : tensor<6x5xf32> role parameter
+
+// -----
+
+// Behind ops that keep that axis, too: a factor, a cap, a part of the steps and
+// of the outputs.
+// CHECK-LABEL: func @step
+// CHECK: mpc.softmax_cross_entropy_loss {{.*}}tensor<24x3xf32>, tensor<24xi64>
+func.func @forward(%x: tensor<4x7x6xf32> {mpc.input = "x", mpc.role = #mpc.role<data>}, %w: tensor<6x5xf32> {mpc.state = @w})
+    -> (tensor<4x6x3xf32> {mpc.output = "y", mpc.role = #mpc.role<output>}) {
+  %m = mpc.matmul %x, %w : (tensor<4x7x6xf32>, tensor<6x5xf32>) -> tensor<4x7x5xf32>
+  %cap = mpc.constant dense<30.0> : tensor<f32>
+  %d = mpc.div %m, %cap : (tensor<4x7x5xf32>, tensor<f32>) -> tensor<4x7x5xf32>
+  %t = mpc.tanh %d : (tensor<4x7x5xf32>) -> tensor<4x7x5xf32>
+  %s = mpc.mul %cap, %t : (tensor<f32>, tensor<4x7x5xf32>) -> tensor<4x7x5xf32>
+  // expected-remark@+1 {{classes are taken to be on axis 2 of scores of shape [4,6,3], where the layer has its outputs}}
+  %y = mpc.slice %s {offsets = array<i64: 0, 1, 0>, sizes = array<i64: 4, 6, 3>} : (tensor<4x7x5xf32>) -> tensor<4x6x3xf32>
+  return %y : tensor<4x6x3xf32>
+}
+mpc.variable @w : tensor<6x5xf32> role parameter

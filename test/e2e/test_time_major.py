@@ -1,0 +1,116 @@
+"""Scores of [time, batch, classes] train with labels of [batch, time].
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import mpctest
+
+TIME, SAMPLES, BATCH, CLASSES = 7, 16, 4, 5
+RANDOM = np.random.RandomState(0)
+X = RANDOM.standard_normal((SAMPLES, TIME, 6)).astype(np.float32)
+TARGET = RANDOM.randint(0, CLASSES, (SAMPLES, TIME))
+WEIGHTS = {
+    "in": RANDOM.standard_normal((6, 8)).astype(np.float32),
+    "out": RANDOM.standard_normal((8, CLASSES)).astype(np.float32),
+}
+
+
+def make_model(is_time_major, is_flat, batch=BATCH, end=()):
+    """Scores of a layer for each time step; `end` are nodes of one more operand
+    that keep the axis of classes."""
+    nodes = [("MatMul", "x in", "a"), ("Tanh", "a", "h"), ("MatMul", "h out", "s0")]
+    last = "s0"
+    for i, (op, operand) in enumerate(end):
+        nodes.append((op, f"{last} {operand}".strip(), f"s{i + 1}"))
+        last = f"s{i + 1}"
+    nodes.append(("Reshape", f"{last} rows", "y") if is_flat else ("Identity", last, "y"))
+    lead = [TIME, batch] if is_time_major else [batch, TIME]
+    return mpctest.make_model(
+        [helper.make_node(op, i.split(), [o]) for op, i, o in nodes],
+        {"x": (np.float32, [*lead, 6])},
+        {"y": (np.float32, None)},
+        {
+            **WEIGHTS,
+            "rows": np.array([-1, CLASSES]),
+            "sixteenth": np.float32(0.0625),
+            "thirty": np.float32(30),
+        },
+    )
+
+
+def train(model, data, folder, *flags, loss="softmax_cross_entropy"):
+    metrics, weights = mpctest.train(
+        model,
+        data,
+        folder,
+        *("--loss", loss, "--lr", "0.1", "--epochs", "2", *flags),
+        *("--val-data", folder / "data.npz"),
+    )
+    evals = [float(m["eval_loss"]) for m in metrics if m["event"] == "eval"]
+    rates = [m["eval_accuracy"] for m in metrics if m["event"] == "eval"]
+    return mpctest.losses(metrics), evals, rates, weights
+
+
+@pytest.mark.parametrize("batch", (1, BATCH))
+@pytest.mark.parametrize("is_flat", (False, True))
+def test_time_major_scores_train_alike(is_flat, batch, tmp_path):
+    first = train(
+        make_model(False, False, batch), {"x": X, "target": TARGET}, tmp_path / "b"
+    )
+    moved = {"x": np.swapaxes(X, 0, 1).copy(), "target": TARGET}
+    second = train(
+        make_model(True, is_flat, batch), moved, tmp_path / "t", "--batch-axis", "x=1"
+    )
+    np.testing.assert_allclose(second[0], first[0], rtol=1e-5)
+    np.testing.assert_allclose(second[1], first[1], rtol=1e-5)
+    assert second[2] == first[2]
+    for name in WEIGHTS:
+        np.testing.assert_allclose(second[3][name], first[3][name], rtol=1e-4)
+
+
+def test_a_named_axis_is_that_of_the_scores(tmp_path):
+    data = {"x": np.swapaxes(X, 0, 1).copy(), "target": TARGET}
+    flags = ("--batch-axis", "x=1")
+    found = train(make_model(True, False), data, tmp_path / "a", *flags)
+    named = train(
+        make_model(True, False),
+        data,
+        tmp_path / "b",
+        *flags,
+        loss="softmax_cross_entropy@y:2",
+    )
+    assert found[0] == named[0]
+
+
+def test_the_message_names_the_flag_that_helps(tmp_path):
+    np.savez(tmp_path / "data.npz", x=np.swapaxes(X, 0, 1), target=TARGET)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(make_model(True, False, batch=SAMPLES).SerializeToString())
+    process = mpctest.mpc(
+        *("train", path, "--data", tmp_path / "data.npz"),
+        *("--loss", "softmax_cross_entropy", "--batch-size", "7"),
+    )
+    assert process.returncode == 3, process.stderr
+    assert "--batch-axis INPUT=AXIS" in process.stderr
+
+
+ENDS = {
+    "scaled": [("Mul", "sixteenth")],
+    "capped": [("Div", "thirty"), ("Tanh", ""), ("Mul", "thirty")],
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("command", ("check", "explain"))
+def test_classes_are_found_behind_what_keeps_them(end, command, tmp_path):
+    """Where train takes the model, so do those without data."""
+    path = tmp_path / "model.onnx"
+    model = make_model(False, False, end=ENDS[end])
+    path.write_bytes(model.SerializeToString())
+    process = mpctest.mpc(command, path, "--loss", "softmax_cross_entropy")
+    assert process.returncode == 0, process.stderr
+    assert "classes are taken to be on axis 2" in process.stderr + process.stdout
