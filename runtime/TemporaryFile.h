@@ -43,18 +43,20 @@ inline bool removeLeftover(const std::string &path) {
   return isGone;
 }
 
-/// Creates the file that will take the place of `path`. To be renamed before it
-/// is closed: once its lock is gone, so may the file be.
-inline TemporaryFile createTemporaryFile(const std::string &path) {
+/// Creates the file that will take the place of `path`, with the rights of
+/// `mode` that the umask leaves. To be renamed before it is closed: once its
+/// lock is gone, so may the file be.
+inline TemporaryFile createTemporaryFile(const std::string &path,
+                                         mode_t mode = 0666) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   TemporaryFile temporary;
   temporary.path = temporaryPathOf(path);
-  temporary.file = open(temporary.path.c_str(), kFlags, 0666);
+  temporary.file = open(temporary.path.c_str(), kFlags, mode);
   if (temporary.file < 0 && errno == EEXIST) {
     // Another process that writes the same file has a name of its own.
     if (!removeLeftover(temporary.path))
       temporary.path += "-" + std::to_string(getpid());
-    temporary.file = open(temporary.path.c_str(), kFlags, 0666);
+    temporary.file = open(temporary.path.c_str(), kFlags, mode);
   }
   // Where files cannot be locked, nobody else removes it either.
   if (temporary.file >= 0)

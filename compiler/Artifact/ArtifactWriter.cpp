@@ -224,7 +224,8 @@ static bool isSpecial(llvm::StringRef path) {
          !llvm::sys::fs::is_directory(status);
 }
 
-llvm::Error mpc::writeFileAtomically(llvm::StringRef path, ByteWriter write) {
+llvm::Error mpc::writeFileAtomically(llvm::StringRef path, ByteWriter write,
+                                     llvm::sys::fs::perms rights) {
   int fd = -1;
   // A pipe or a device is written in place.
   if (isSpecial(path)) {
@@ -235,9 +236,9 @@ llvm::Error mpc::writeFileAtomically(llvm::StringRef path, ByteWriter write) {
   }
   // A file appears under its name once it is whole.
   llvm::SmallString<128> temporary;
-  if (std::error_code error = llvm::sys::fs::createUniqueFile(
-          path + ".tmp-%%%%%%%%", fd, temporary, llvm::sys::fs::OF_None,
-          llvm::sys::fs::all_read | llvm::sys::fs::all_write))
+  if (std::error_code error =
+          llvm::sys::fs::createUniqueFile(path + ".tmp-%%%%%%%%", fd, temporary,
+                                          llvm::sys::fs::OF_None, rights))
     return llvm::errorCodeToError(error);
   llvm::Error error = writeAndClose(fd, write);
   if (!error)
@@ -248,26 +249,22 @@ llvm::Error mpc::writeFileAtomically(llvm::StringRef path, ByteWriter write) {
 }
 
 llvm::Expected<int> mpc::writeUnnamedFile(ByteWriter write) {
-  int fd = -1;
-  llvm::SmallString<128> path;
-  if (std::error_code error =
-          llvm::sys::fs::createTemporaryFile("mpc", "mpc", fd, path))
-    return llvm::createStringError(error, "cannot create a temporary file: %s",
-                                   error.message().c_str());
   // The name goes first, so that nothing is left behind whatever happens.
-  llvm::sys::fs::remove(path);
-  llvm::raw_fd_ostream out(fd, /*shouldClose=*/false);
+  std::string folder;
+  llvm::Expected<int> fd = openUnnamedFile(folder);
+  if (!fd)
+    return fd;
+  llvm::raw_fd_ostream out(*fd, /*shouldClose=*/false);
   llvm::Error failure = write(out);
   out.flush();
   std::error_code error = out.error();
   out.clear_error();
   if (!failure && !error)
     return fd;
-  close(fd);
+  close(*fd);
   if (failure)
     return failure;
-  return llvm::createStringError(
-      error, "cannot write a temporary file in '%s': %s",
-      llvm::sys::path::parent_path(path).str().c_str(),
-      error.message().c_str());
+  return llvm::createStringError(error,
+                                 "cannot write a temporary file in '%s': %s",
+                                 folder.c_str(), error.message().c_str());
 }

@@ -9,6 +9,7 @@
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/FileSystem.h"
 
 namespace mpc {
 
@@ -34,9 +35,16 @@ llvm::Error writeArtifact(const ArtifactParts &parts, const TargetInfo &target,
 /// Writes the bytes of a file to a stream.
 using ByteWriter = llvm::function_ref<llvm::Error(llvm::raw_ostream &)>;
 
+/// An artifact is a program: others may run it where the umask lets them read
+/// it, and write it never.
+inline constexpr auto kProgramRights = static_cast<llvm::sys::fs::perms>(0644);
+
 /// Lets `write` fill a file beside `path` and renames it: a reader sees the old
-/// file or the whole new one.
-llvm::Error writeFileAtomically(llvm::StringRef path, ByteWriter write);
+/// file or the whole new one. The umask takes of `rights` what it takes.
+llvm::Error
+writeFileAtomically(llvm::StringRef path, ByteWriter write,
+                    llvm::sys::fs::perms rights = llvm::sys::fs::all_read |
+                                                  llvm::sys::fs::all_write);
 
 /// Lets `write` fill a temporary file without a name, which is gone when its
 /// descriptor, the result, is closed.

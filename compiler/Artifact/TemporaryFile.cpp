@@ -3,22 +3,50 @@
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <unistd.h>
 
 using namespace mpc;
 
+namespace fs = llvm::sys::fs;
+
+/// `mpc-XXXXXX` in the folder for temporary files, for mkdtemp and mkostemp:
+/// what these make is the user's alone.
+static std::string getPattern() {
+  llvm::SmallString<128> path;
+  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, path);
+  llvm::sys::path::append(path, "mpc-XXXXXX");
+  return path.str().str();
+}
+
+static llvm::Error makeError(std::error_code code) {
+  return llvm::createStringError(code, "cannot create a temporary file: %s",
+                                 code.message().c_str());
+}
+
 TemporaryFile::~TemporaryFile() {
-  if (!path.empty())
-    llvm::sys::fs::remove(path);
+  if (!folder.empty())
+    fs::remove_directories(folder);
 }
 
 llvm::Error TemporaryFile::create(llvm::StringRef suffix,
                                   llvm::StringRef bytes) {
+  std::string pattern = getPattern();
+  if (!mkdtemp(pattern.data()))
+    return makeError(std::error_code(errno, std::generic_category()));
+  folder = std::move(pattern);
+  path = folder;
+  llvm::sys::path::append(path, "mpc." + suffix);
   int descriptor;
   if (std::error_code code =
-          llvm::sys::fs::createTemporaryFile("mpc", suffix, descriptor, path))
-    return llvm::createStringError(code, "cannot create a temporary file: %s",
-                                   code.message().c_str());
+          fs::openFileForWrite(path, descriptor, fs::CD_CreateNew, fs::OF_None,
+                               fs::owner_read | fs::owner_write))
+    return makeError(code);
   llvm::raw_fd_ostream out(descriptor, /*shouldClose=*/true);
   out << bytes;
   out.close();
@@ -36,4 +64,14 @@ llvm::Expected<std::string> TemporaryFile::read() {
     return llvm::createStringError(buffer.getError(), "cannot read '%s'",
                                    path.c_str());
   return (*buffer)->getBuffer().str();
+}
+
+llvm::Expected<int> mpc::openUnnamedFile(std::string &folder) {
+  std::string path = getPattern();
+  folder = llvm::sys::path::parent_path(path).str();
+  const int descriptor = mkostemp(path.data(), O_CLOEXEC);
+  if (descriptor < 0)
+    return makeError(std::error_code(errno, std::generic_category()));
+  unlink(path.c_str());
+  return descriptor;
 }

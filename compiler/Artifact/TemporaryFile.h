@@ -1,4 +1,6 @@
-// A file for tools that take no other input, gone when its owner is.
+// A file for tools that take no other input, gone when its owner is. What is in
+// it will be code, or becomes what is private in a model: nobody else may read
+// or write it, whatever the umask is.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_ARTIFACT_TEMPORARYFILE_H
@@ -6,6 +8,8 @@
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/Error.h"
+
+#include <string>
 
 namespace mpc {
 
@@ -16,6 +20,7 @@ public:
   TemporaryFile &operator=(const TemporaryFile &) = delete;
   ~TemporaryFile();
 
+  /// Makes it in a folder of its own, in which tools may put others.
   llvm::Error create(llvm::StringRef suffix, llvm::StringRef bytes);
 
   /// What it holds now.
@@ -25,8 +30,13 @@ public:
   const char *c_str() { return path.c_str(); }
 
 private:
+  std::string folder;
   llvm::SmallString<128> path;
 };
+
+/// Opens a temporary file that has lost its name: it is gone when the
+/// descriptor is closed. `folder` is where it lies, for messages.
+llvm::Expected<int> openUnnamedFile(std::string &folder);
 
 } // namespace mpc
 

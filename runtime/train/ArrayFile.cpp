@@ -133,7 +133,8 @@ Status checkArrayNames(const std::string &path,
                                        *refused + "'; write another format");
 }
 
-Status writeArrays(const std::string &path, const std::vector<Array> &arrays) {
+Status writeArrays(const std::string &path, const std::vector<Array> &arrays,
+                   mode_t mode) {
   const std::string extension = std::filesystem::path(path).extension();
   // The extension says what is written.
   if (extension == ".npy") {
@@ -144,14 +145,14 @@ Status writeArrays(const std::string &path, const std::vector<Array> &arrays) {
     StatusOr<std::string> header = npyHeader(arrays[0]);
     if (!header.ok())
       return header.status();
-    return replaceFile(path, {*header, bytesOf(arrays[0])});
+    return replaceFile(path, {*header, bytesOf(arrays[0])}, mode);
   }
   // All members go into one buffer first: the directory of a zip is at its end.
   if (extension == ".npz") {
     StatusOr<std::string> bytes = packNpz(arrays);
     if (!bytes.ok())
       return bytes.status();
-    return replaceFile(path, {*bytes});
+    return replaceFile(path, {*bytes}, mode);
   }
   // The header has all offsets, and the arrays follow in its order, without a
   // copy.
@@ -162,7 +163,7 @@ Status writeArrays(const std::string &path, const std::vector<Array> &arrays) {
     std::vector<std::string_view> chunks{layout->header};
     for (const Array *array : layout->order)
       chunks.push_back(bytesOf(*array));
-    return replaceFile(path, chunks);
+    return replaceFile(path, chunks, mode);
   }
   return unknownExtension(path);
 }

@@ -11,6 +11,7 @@
 
 #include "runtime/Status.h"
 #include "runtime/train/Array.h"
+#include "runtime/train/FileSystem.h"
 
 #include <string>
 #include <vector>
@@ -35,7 +36,8 @@ Status checkArrayNames(const std::string &path,
 
 /// Writes `arrays` in the format of the path's extension, .npz, .safetensors,
 /// or .npy for a single array. The file appears whole or not at all.
-Status writeArrays(const std::string &path, const std::vector<Array> &arrays);
+Status writeArrays(const std::string &path, const std::vector<Array> &arrays,
+                   mode_t mode = kForAll);
 
 } // namespace mpc::runtime::train
 

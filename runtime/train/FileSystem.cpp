@@ -173,13 +173,13 @@ static Status writeChunks(int file, const std::string &path,
 }
 
 Status createFile(const std::string &path,
-                  const std::vector<std::string_view> &chunks) {
+                  const std::vector<std::string_view> &chunks, mode_t mode) {
   // Never over an existing file, and never through a link: both could be
   // somebody else's.
   int file = -1;
   if (permitted("open", path))
     file = open(path.c_str(),
-                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
   if (file < 0)
     return failure(path, "cannot create");
   Status status = writeChunks(file, path, chunks);
@@ -190,10 +190,10 @@ Status createFile(const std::string &path,
 }
 
 Status replaceFile(const std::string &path,
-                   const std::vector<std::string_view> &chunks) {
+                   const std::vector<std::string_view> &chunks, mode_t mode) {
   TemporaryFile temporary;
   if (permitted("open", path))
-    temporary = createTemporaryFile(path);
+    temporary = createTemporaryFile(path, mode);
   if (temporary.file < 0)
     return failure(path, "cannot create a file beside it");
   Status status = writeChunks(temporary.file, temporary.path, chunks);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 #include <vector>
 
 namespace mpc::runtime::train {
@@ -45,15 +46,21 @@ StatusOr<std::vector<FolderEntry>> listFolder(const std::string &path);
 /// errno says why. No FaultHook is asked.
 bool writeAll(int file, std::string_view bytes);
 
+/// What files are made with, unless their content is nobody else's business;
+/// the umask takes of it what it takes.
+constexpr mode_t kForAll = 0666, kForOwner = 0600;
+
 /// Creates `path` (which must not exist), writes the chunks and flushes them to
 /// the disk.
 Status createFile(const std::string &path,
-                  const std::vector<std::string_view> &chunks);
+                  const std::vector<std::string_view> &chunks,
+                  mode_t mode = kForAll);
 
 /// The same by way of a temporary file beside `path`, which then takes the
 /// place of what was there: `path` is either the old file or the new one.
 Status replaceFile(const std::string &path,
-                   const std::vector<std::string_view> &chunks);
+                   const std::vector<std::string_view> &chunks,
+                   mode_t mode = kForAll);
 
 /// A symbolic link to `target`, which takes the place of what was at `path` as
 /// a replaced file does.

@@ -76,13 +76,14 @@ static ExitCode emit(const CompileCommand &command, Driver &driver,
   llvm_unreachable("the option's check knows the others");
 }
 
-static ExitCode writeOutput(const std::string &file, ByteWriter write) {
+static ExitCode writeOutput(const std::string &file, ByteWriter write,
+                            llvm::sys::fs::perms rights) {
   if (file.empty() || file == "-") {
     if (llvm::Error error = write(llvm::outs()))
       return reportFileError(std::move(error));
     return ExitCode::Done;
   }
-  if (llvm::Error error = writeFileAtomically(file, write))
+  if (llvm::Error error = writeFileAtomically(file, write, rights))
     return reportFileError(std::move(error), file + ": ");
   return ExitCode::Done;
 }
@@ -120,13 +121,16 @@ static ExitCode runCompile(CompileCommand &command) {
   // Early stages have the loss still to come.
   if (command.options.pipeline.recipe.losses.empty())
     noteForwardOnly(driver.getModule());
-  return writeOutput(command.output,
-                     [&](llvm::raw_ostream &out) -> llvm::Error {
-                       if (isArtifact)
-                         return artifact.write(out);
-                       out << bytes;
-                       return llvm::Error::success();
-                     });
+  return writeOutput(
+      command.output,
+      [&](llvm::raw_ostream &out) -> llvm::Error {
+        if (isArtifact)
+          return artifact.write(out);
+        out << bytes;
+        return llvm::Error::success();
+      },
+      isArtifact ? kProgramRights
+                 : llvm::sys::fs::all_read | llvm::sys::fs::all_write);
 }
 
 void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {

@@ -95,14 +95,15 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
   return ExitCode::Done;
 }
 
-static Status writeState(const std::string &file, State state) {
+static Status writeState(const std::string &file, State state,
+                         mode_t mode = train::kForAll) {
   for (train::Array &array : state)
     array.name = onnx_frontend::getONNXName(array.name).str();
-  return train::writeArrays(file, state);
+  return train::writeArrays(file, state, mode);
 }
 
 // Hours of training are worth a second try: the disk may be full, or the folder
-// gone.
+// gone. Nobody chose that place: the weights are not for all who may read it.
 static void writeElsewhere(const TrainedModelOptions &options,
                            const State &state) {
   llvm::SmallString<128> beside(options.output), here, temporary;
@@ -116,7 +117,7 @@ static void writeElsewhere(const TrainedModelOptions &options,
         file, "mpc-recovered-" +
                   llvm::Twine(llvm::sys::Process::getProcessId()) +
                   ".safetensors");
-    if (!writeState(file.str().str(), state).ok())
+    if (!writeState(file.str().str(), state, train::kForOwner).ok())
       continue;
     warn("the trained weights are in " + file + " instead");
     return;

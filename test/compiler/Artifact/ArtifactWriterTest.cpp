@@ -13,6 +13,7 @@
 
 #include <cstring>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 using namespace mlir;
 
@@ -139,6 +140,21 @@ TEST_F(ArtifactWriter, ReportsAFullDisk) {
   llvm::Error error = mpc::writeFileAtomically("/dev/full", writeText("x"));
   EXPECT_EQ(llvm::errorToErrorCode(std::move(error)),
             std::errc::no_space_on_device);
+}
+
+TEST_F(ArtifactWriter, LetsOthersWriteToNoProgram) {
+  const std::string path = ::testing::TempDir() + "rights.mpc";
+  const mode_t mask = umask(0);
+  llvm::Error program =
+      mpc::writeFileAtomically(path, writeText("x"), mpc::kProgramRights);
+  auto rights = llvm::sys::fs::getPermissions(path);
+  llvm::Error text = mpc::writeFileAtomically(path, writeText("x"));
+  auto others = llvm::sys::fs::getPermissions(path);
+  umask(mask);
+  std::remove(path.c_str());
+  ASSERT_FALSE(program || text);
+  EXPECT_EQ(*rights, 0644);
+  EXPECT_EQ(*others, 0666);
 }
 
 TEST_F(ArtifactWriter, LeavesTheOldFileWhereItCannotWrite) {
