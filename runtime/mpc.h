@@ -99,9 +99,14 @@ mpc_status_code mpc_status_get_code(const mpc_status *status) MPC_NOEXCEPT;
 const char *mpc_status_message(const mpc_status *status) MPC_NOEXCEPT;
 void mpc_status_free(mpc_status *status) MPC_NOEXCEPT;
 
-/* Opens and checks an artifact; executes nothing of it. The bytes are copied.
- * A file is used where it lies: replace it by rename(2). One that is
- * overwritten in place, as by cp, ends the process by SIGBUS. */
+/* Opens and checks an artifact, whatever the file is; executes nothing of it.
+ * The bytes of mpc_artifact_open_bytes are copied. A file is used where it lies:
+ * replace it by rename(2). One that is overwritten in place, as by cp, ends the
+ * process by SIGBUS.
+ * An artifact is a program: mpc_session_create loads its kernels, and from there
+ * on its author does what this process may do. The digest finds damage, not
+ * malice. Make sessions of artifacts whose origin you know, in files that nobody
+ * else may write to. */
 mpc_status *mpc_artifact_open(const char *path,
                               mpc_artifact **artifact) MPC_NOEXCEPT;
 mpc_status *mpc_artifact_open_bytes(const void *bytes, size_t size,
@@ -112,7 +117,8 @@ const char *mpc_artifact_plan(const mpc_artifact *artifact,
                               size_t *size) MPC_NOEXCEPT;
 void mpc_artifact_close(mpc_artifact *artifact) MPC_NOEXCEPT;
 
-/* Gives every state variable its initial value. `options` may be NULL. */
+/* Loads the artifact's code, and gives every state variable its initial value.
+ * `options` may be NULL. */
 mpc_status *mpc_session_create(mpc_artifact *artifact,
                                const mpc_session_options *options,
                                mpc_session **session) MPC_NOEXCEPT;

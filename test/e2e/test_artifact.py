@@ -3,6 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import os
 import subprocess
 
 import pytest
@@ -58,6 +59,18 @@ def test_standard_tools_can_look_inside(artifact):
     ).stdout
     for section in (".mpc.plan", ".mpc.data", ".mpc.digest", ".text"):
         assert section in sections
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files are given away by root")
+def test_an_artifact_of_another_user_does_not_run(artifact, tmp_path):
+    path = tmp_path / "theirs.mpc"
+    path.write_bytes(artifact.read_bytes())
+    os.chown(path, 12345, -1)
+    flags = loop_flags(tmp_path / "trained.npz")
+    process = mpctest.mpc("train", path, *flags)
+    assert process.returncode == 2
+    assert "user 12345 owns it, neither you nor root; copy it" in process.stderr
+    mpctest.mpc_ok("train", path, "--trust", *flags)
 
 
 @pytest.mark.parametrize("where", [0.2, 0.5, 0.9])

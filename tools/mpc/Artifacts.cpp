@@ -14,6 +14,7 @@
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LossFlags.h"
 #include "tools/mpc/Notes.h"
+#include "tools/mpc/TrustedFile.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -336,10 +337,13 @@ compileAndOpen(Driver &driver, const CompileOptions &options,
 ExitCode
 mpc::tools::loadArtifact(Driver &driver, const CompileOptions &options,
                          std::shared_ptr<const runtime::Artifact> &artifact) {
-  const std::string &file = options.model.model;
-  if (isArtifact(file))
-    return finish(runtime::Artifact::open(file), artifact);
-  return compileAndOpen(driver, options, artifact);
+  const std::string &path = options.model.model;
+  if (!isArtifact(path))
+    return compileAndOpen(driver, options, artifact);
+  auto file = openArtifact(path, options.isTrusted);
+  if (!file)
+    return reportError(file.takeError());
+  return finish(runtime::Artifact::fromDescriptor(*file, path), artifact);
 }
 
 ExitCode

@@ -91,6 +91,14 @@ std::string mpc::tools::explainFlags(const CLI::App &command) {
     text += "REGEX is a POSIX extended regular expression that is looked for "
             "anywhere in a name: fc1 is in fc1.weight and in fc10.bias, and "
             "^fc1\\.weight$ is one name.\n";
+  // what an artifact is,
+  if (command.get_option_no_throw("--trust"))
+    text += "Artifacts are programs. An ONNX model is data, and so are arrays "
+            "and checkpoints; an artifact is machine code, which train, eval "
+            "and run execute with all that you may do. They take one that is "
+            "called .mpc, that you or root own and that nobody else may write "
+            "to, and any other with --trust. check and inspect execute "
+            "nothing.\n";
   // and where else values come from.
   const bool hasVariables =
       llvm::any_of(command.get_options(), [](const CLI::Option *option) {

@@ -8,10 +8,13 @@
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LossFlags.h"
 #include "tools/mpc/ModulePorts.h"
+#include "tools/mpc/TrustedFile.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 using namespace mpc;
 using namespace mpc::tools;
@@ -241,6 +244,24 @@ static void checkArtifactFlags(const CLI::App &command, const std::string &file,
                                "effect on an artifact");
 }
 
+// Refuses an artifact whose code is not to run, before anything else is read.
+static void checkTrust(const CLI::App &command, const std::string &file,
+                       bool isCompiled) {
+  const CLI::Option *flag = findFlag(command, "--trust");
+  if (!flag)
+    return;
+  const bool isTrusted = flag->count() > 0;
+  if (!isCompiled && isTrusted && (file == "-" || llvm::sys::fs::exists(file)))
+    throw CLI::ValidationError("--trust is for artifacts, and has no effect on "
+                               "a model");
+  if (!isCompiled)
+    return;
+  llvm::Expected<int> opened = openArtifact(file, isTrusted);
+  if (!opened)
+    throw CLI::ValidationError(llvm::toString(opened.takeError()));
+  close(*opened);
+}
+
 //===----------------------------------------------------------------------===//
 // Evaluations
 //===----------------------------------------------------------------------===//
@@ -298,10 +319,12 @@ void mpc::tools::checkEffects(const CLI::App &command,
   checkPrintPolicy(command, configuration);
   checkEvaluation(command, configuration);
   const CLI::Option *model = command.get_option_no_throw("model");
-  const bool isCompiled =
-      model && model->count() > 0 && isArtifact(model->results().back());
+  const std::string file =
+      model && model->count() > 0 ? model->results().back() : "";
+  const bool isCompiled = isArtifact(file);
   if (isCompiled)
-    checkArtifactFlags(command, model->results().back(), configuration);
+    checkArtifactFlags(command, file, configuration);
+  checkTrust(command, file, isCompiled);
   for (const Rule &rule : getRules())
     check(rule, command, configuration);
   checkMaxSkipped(command, configuration);

@@ -243,20 +243,31 @@ static std::vector<std::string> findGiven(const CLI::App &command) {
   return given;
 }
 
-// The help of the argument MODEL; commands that run code take artifacts, too.
-static std::string describeModelArgument(const CLI::App &command) {
+// Commands that run code take artifacts, too.
+static bool takesArtifacts(const CLI::App &command) {
   const std::string &name = command.get_name();
-  const bool runs = name == "train" || name == "eval" || name == "run";
+  return name == "train" || name == "eval" || name == "run";
+}
+
+// The help of the argument MODEL.
+static std::string describeModelArgument(bool runs) {
   return std::string("ONNX model, - for stdin, ") + (runs ? "" : "or ") +
          "a directory of ONNX Runtime training artifacts" +
-         (runs ? ", or an artifact of mpc compile" : "");
+         (runs ? ", or an artifact of mpc compile (.mpc)" : "");
 }
 
 void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
-  command
-      .add_option("model", options.model.model, describeModelArgument(command))
+  const bool runs = takesArtifacts(command);
+  command.add_option("model", options.model.model, describeModelArgument(runs))
       ->required()
       ->type_name("MODEL");
+  // A file of flags may be another's: it cannot say that it is to be trusted.
+  if (runs)
+    command
+        .add_flag("--trust", options.isTrusted,
+                  "run an artifact whatever its name is, and whoever owns it "
+                  "or may write to it")
+        ->configurable(false);
   command
       .add_option("--target-array", options.pipeline.recipe.targetArrays,
                   "name of the labels in the data, of all losses or as "

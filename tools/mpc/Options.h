@@ -55,6 +55,8 @@ struct CompileOptions {
   /// Whether a model that leaves its batch open is imported for the usual one:
   /// of commands that run nothing.
   bool assumesBatch = false;
+  /// True if the code of an artifact runs whoever may have written it.
+  bool isTrusted = false;
   /// The flags among these that were given, in any way.
   std::function<std::vector<std::string>()> given;
 };
