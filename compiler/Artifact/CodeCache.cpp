@@ -13,8 +13,10 @@
 #include "llvm/Support/xxhash.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,28 +54,53 @@ llvm::Expected<CodeCache> CodeCache::open(llvm::StringRef folder) {
     return llvm::createStringError(error, "cannot make the folder '%s': %s",
                                    folder.str().c_str(),
                                    error.message().c_str());
-  fs::file_status status;
-  if (std::error_code error = fs::status(folder, status))
+  // What is checked from here on is what is used, whatever takes its name.
+  auto cannotUse = [&](int number) {
+    std::error_code error(number, std::generic_category());
     return llvm::createStringError(error, "cannot use the folder '%s': %s",
                                    folder.str().c_str(),
                                    error.message().c_str());
+  };
+  const int opened =
+      ::open(folder.str().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (opened < 0)
+    return cannotUse(errno);
+  std::shared_ptr<int> descriptor(new int(opened), [](int *owned) {
+    ::close(*owned);
+    delete owned;
+  });
+  struct stat status, parent;
+  if (::fstat(opened, &status) != 0)
+    return cannotUse(errno);
   // A file of that name would be a cache that keeps nothing.
-  if (!fs::is_directory(status))
+  if (!S_ISDIR(status.st_mode))
     return llvm::createStringError(
         std::make_error_code(std::errc::not_a_directory),
         "expected a folder, found the file '%s'", folder.str().c_str());
-  const auto othersWrite = fs::group_write | fs::others_write;
-  bool isOurs =
-      status.getUser() == geteuid() && !(status.permissions() & othersWrite);
-  if (!isOurs)
+  if (::fstatat(opened, "..", &parent, 0) != 0)
+    return cannotUse(errno);
+  // In a folder like /tmp, which is sticky, nobody moves what is another's.
+  const bool isOurs =
+      status.st_uid == geteuid() && !(status.st_mode & (S_IWGRP | S_IWOTH));
+  const bool staysOurs =
+      !(parent.st_mode & S_IWOTH) || (parent.st_mode & S_ISVTX);
+  if (!isOurs || !staysOurs)
     return llvm::createStringError(
-        "others may write to the folder '%s', and so to the code that runs",
+        "others may write to %s '%s', and so to the code that runs",
+        isOurs ? "the parent of the folder" : "the folder",
         folder.str().c_str());
   // Without an identity of the compiler, old code could be taken for new.
   if (identifyCompiler().empty())
     return llvm::createStringError("this build of mpc has no build ID");
-  return CodeCache(folder);
+  CodeCache cache(std::move(descriptor));
+  if (!fs::is_directory(cache.folder))
+    return llvm::createStringError("there is no /proc to use a folder by");
+  return cache;
 }
+
+CodeCache::CodeCache(std::shared_ptr<int> descriptor)
+    : descriptor(std::move(descriptor)),
+      folder("/proc/self/fd/" + std::to_string(*this->descriptor)) {}
 
 // Files of other names are nobody's to remove.
 static constexpr llvm::StringLiteral kEntryPrefix = "llvmcache-";

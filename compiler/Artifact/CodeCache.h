@@ -10,6 +10,7 @@
 #include "llvm/Support/Error.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -27,8 +28,8 @@ public:
   static std::string findFolder(llvm::StringRef name);
 
   /// Opens `folder`, and makes it if it is missing. Fails if the folder cannot
-  /// be made, if it is a file, or if other users may write to it: they could
-  /// choose the code that runs here.
+  /// be made, if it is a file, or if other users may write to it or exchange
+  /// it: they could choose the code that runs here.
   static llvm::Expected<CodeCache> open(llvm::StringRef folder);
 
   /// The code that was stored for `key`.
@@ -45,9 +46,13 @@ public:
              int64_t interval = 20 * 60) const;
 
 private:
-  explicit CodeCache(llvm::StringRef folder) : folder(folder.str()) {}
+  explicit CodeCache(std::shared_ptr<int> descriptor);
   std::string getPath(llvm::StringRef key) const;
 
+  /// Of the folder that was checked, which the last copy closes.
+  std::shared_ptr<int> descriptor;
+  /// The same as a path: another folder that takes the first one's name is not
+  /// used.
   std::string folder;
 };
 

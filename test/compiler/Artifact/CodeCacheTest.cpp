@@ -105,6 +105,38 @@ TEST_F(Cache, RefusesAFolderThatOthersMayWriteTo) {
                 "', and so to the code that runs");
 }
 
+// Who may write to the folder above may put another one in its place.
+TEST_F(Cache, RefusesAFolderThatOthersMayExchange) {
+  llvm::SmallString<128> inner(folder);
+  llvm::sys::path::append(inner, "cache");
+  ASSERT_TRUE(!!CodeCache::open(inner));
+  ASSERT_FALSE(fs::setPermissions(folder, fs::all_all));
+  auto cache = CodeCache::open(inner);
+  ASSERT_FALSE(cache);
+  EXPECT_EQ(llvm::toString(cache.takeError()),
+            "others may write to the parent of the folder '" +
+                inner.str().str() + "', and so to the code that runs");
+  // As /tmp is: what is another's stays.
+  ASSERT_FALSE(fs::setPermissions(folder, fs::all_all | fs::sticky_bit));
+  EXPECT_TRUE(!!CodeCache::open(inner));
+}
+
+TEST_F(Cache, UsesTheFolderThatWasChecked) {
+  llvm::SmallString<128> inner(folder), moved(folder);
+  llvm::sys::path::append(inner, "cache");
+  llvm::sys::path::append(moved, "moved");
+  CodeCache cache = llvm::cantFail(CodeCache::open(inner));
+  cache.store("kernel", "code");
+  ASSERT_FALSE(fs::rename(inner, moved));
+  ASSERT_FALSE(fs::create_directory(inner));
+  EXPECT_EQ(cache.lookup("kernel"), "code");
+  cache.store("other kernel", "other code");
+  CodeCache other = llvm::cantFail(CodeCache::open(inner));
+  EXPECT_EQ(other.lookup("other kernel"), std::nullopt);
+  EXPECT_EQ(llvm::cantFail(CodeCache::open(moved)).lookup("other kernel"),
+            "other code");
+}
+
 TEST_F(Cache, MakesAFolderThatIsMissingAndItsOwnersAlone) {
   llvm::SmallString<128> inner(folder);
   llvm::sys::path::append(inner, "a", "b");
