@@ -3,19 +3,46 @@
 
 #include "llvm/Support/JSON.h"
 
+/// How many bytes at the start of `text` are a character that is no text; 0
+/// where they are one that is.
+static size_t countBlanked(llvm::StringRef text, bool keepsLines) {
+  const auto at = [&](size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+  };
+  // Of one byte: C0 and DEL.
+  if (at(0) < 0x80)
+    return (at(0) < 0x20 && !(at(0) == '\n' && keepsLines)) || at(0) == 0x7f;
+  // Of two: C1 and the mark of Arabic letters.
+  if ((at(0) == 0xc2 && at(1) >= 0x80 && at(1) < 0xa0) ||
+      (at(0) == 0xd8 && at(1) == 0x9c))
+    return 2;
+  // Of three: marks, separators, embeddings and overrides, isolates.
+  const bool isMark = at(1) == 0x80 && (at(2) == 0x8e || at(2) == 0x8f);
+  const bool isEmbedding = at(1) == 0x80 && at(2) >= 0xa8 && at(2) <= 0xae;
+  const bool isIsolate = at(1) == 0x81 && at(2) >= 0xa6 && at(2) <= 0xa9;
+  return at(0) == 0xe2 && (isMark || isEmbedding || isIsolate) ? 3 : 0;
+}
+
 void mpc::blankControls(std::string &text, bool keepsLines) {
   size_t end = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const auto next = i + 1 < text.size() ? text[i + 1] : '\0';
-    // Of one byte, and of two: 0xc2 and another below 0xa0.
-    const bool isLine = byte == '\n' && keepsLines;
-    const bool isShort = (byte < 0x20 && !isLine) || byte == 0x7f;
-    const bool isLong = byte == 0xc2 && (next & 0xe0) == 0x80;
-    text[end++] = isShort || isLong ? ' ' : text[i];
-    i += isLong;
+  for (size_t i = 0; i < text.size();) {
+    const size_t blanked =
+        countBlanked(llvm::StringRef(text).substr(i), keepsLines);
+    text[end++] = blanked > 0 ? ' ' : text[i];
+    i += blanked > 0 ? blanked : 1;
   }
   text.resize(end);
+}
+
+std::string mpc::abbreviate(llvm::StringRef text) {
+  // A path has 4096 bytes at most.
+  constexpr size_t kLongest = 5000, kEnd = 1000;
+  if (text.size() <= kLongest)
+    return text.str();
+  return (text.take_front(kEnd) + " ... (" +
+          llvm::Twine(text.size() - 2 * kEnd) + " more bytes) ... " +
+          text.take_back(kEnd))
+      .str();
 }
 
 std::string mpc::toPrintable(llvm::StringRef name) {

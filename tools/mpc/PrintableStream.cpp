@@ -15,7 +15,7 @@ unsigned mpc::tools::getColumnsOfStdout() {
 }
 
 std::string mpc::tools::printable(llvm::StringRef message) {
-  return toPrintable(message);
+  return toPrintable(abbreviate(message));
 }
 
 void PrintableStream::write_impl(const char *text, size_t size) {

@@ -27,7 +27,8 @@ private:
 /// How wide the terminal on standard output is; 0 where there is none.
 unsigned getColumnsOfStdout();
 
-/// One line of text: names come from models, whose bytes need not be that.
+/// One line of text: names come from models, whose bytes need not be that, and
+/// from flags, whose values have any length.
 std::string printable(llvm::StringRef message);
 
 } // namespace mpc::tools
