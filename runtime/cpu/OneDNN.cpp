@@ -3,7 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/OneDNN.h"
 
+#include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 // The library runs on libgomp; these two are declared here because omp.h
 // may belong to another OpenMP runtime than the library's.
@@ -36,6 +41,46 @@ void expectLibraryMemory() {
   if (pages == MAP_FAILED)
     throw std::bad_alloc();
   munmap(pages, kLibraryBytes);
+}
+
+/// Asks for a page as the library does, and says why there is none.
+static Status probeExecutableMemory() {
+  const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void *page = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED)
+    throw std::bad_alloc();
+  const bool isAllowed =
+      mprotect(page, bytes, PROT_READ | PROT_WRITE | PROT_EXEC) == 0;
+  const int error = errno;
+  munmap(page, bytes);
+  if (isAllowed)
+    return Status();
+  if (error == ENOMEM)
+    throw std::bad_alloc();
+  constexpr int kGetMDWE = 66; // PR_GET_MDWE, which headers may not have yet
+  const int denied = prctl(kGetMDWE, 0, 0, 0, 0);
+  const char *policy =
+      denied > 0 && (denied & 1)
+          ? "PR_SET_MDWE, such as systemd's MemoryDenyWriteExecute=yes"
+      : error == EPERM
+          ? "a system call filter, such as systemd's MemoryDenyWriteExecute=yes"
+          : "a security module, such as SELinux without execmem";
+  return Status(StatusCode::IO,
+                "memory may not become executable here, which oneDNN needs for "
+                "the kernels that it generates: forbidden by " +
+                    std::string(policy) + " (" + std::strerror(error) +
+                    "); allow it for this process");
+}
+
+Status checkExecutableMemory() {
+  // A policy is there before the program is, as a rule.
+  static std::atomic<bool> isAllowed{false};
+  if (isAllowed)
+    return Status();
+  Status status = probeExecutableMemory();
+  isAllowed = status.ok();
+  return status;
 }
 
 dnnl::engine &dnnlEngine() {

@@ -77,6 +77,10 @@ dnnl::memory::data_type dnnlType(DType type);
 /// got what it asks for: it would crash.
 void expectLibraryMemory();
 
+/// IO, with what forbids it, where memory of this process may not become
+/// executable: the library generates code.
+Status checkExecutableMemory();
+
 /// Runs `body`, which may throw dnnl::error, and gives what went wrong. Throws
 /// std::bad_alloc where memory is short.
 template <typename Body>
@@ -84,6 +88,8 @@ Status catchDNNL(const char *what, Body body) {
   try {
     SingleThreadedOpenMP guard;
     expectLibraryMemory();
+    if (Status status = checkExecutableMemory(); !status.ok())
+      return status;
     body();
     return Status();
   } catch (const dnnl::error &error) {

@@ -1,0 +1,37 @@
+// Where memory may not become executable, what forbids it is said.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/OneDNN.h"
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace mpc::runtime;
+
+TEST(ExecutableMemory, IsAllowedHere) {
+  EXPECT_TRUE(checkExecutableMemory().ok());
+}
+
+// The policy stays with a process for good, so a child has it.
+TEST(ExecutableMemory, IsAnErrorWhereAPolicyForbidsIt) {
+  constexpr int kSetMDWE = 65, kSkipped = 77;
+  // In a process that has not asked yet: what was allowed is not asked again.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        if (prctl(kSetMDWE, 1, 0, 0, 0) != 0)
+          _exit(kSkipped); // Linux before 6.3
+        const Status status = catchDNNL("prepare", [] {});
+        const bool isSaid = status.getCode() == StatusCode::IO &&
+                            status.message().find("MemoryDenyWriteExecute") !=
+                                std::string::npos;
+        _exit(isSaid ? 0 : 1);
+      },
+      [](int status) {
+        return WIFEXITED(status) &&
+               (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == kSkipped);
+      },
+      "");
+}
