@@ -71,12 +71,17 @@ static Status wrongSize(const char *name, size_t expected, size_t size) {
                     " bytes, got " + std::to_string(size));
 }
 
+static Status sizeNotSet(const char *type) {
+  return Status(StatusCode::Usage, "struct_size of " + std::string(type) +
+                                       " is not set; initialise it with the "
+                                       "macro");
+}
+
 /// Writes as much of `full` as the caller's struct has room for.
 static Status fillInfo(mpc_tensor_info full, mpc_tensor_info *info) {
   size_t size = std::min(info->struct_size, sizeof(full));
   if (size < sizeof(size_t))
-    return Status(StatusCode::Usage, "struct_size of mpc_tensor_info is not "
-                                     "set");
+    return sizeNotSet("mpc_tensor_info");
   full.struct_size = info->struct_size;
   std::memcpy(info, &full, size);
   return Status();
@@ -203,6 +208,8 @@ mpc_status *mpc_session_create(mpc_artifact *artifact,
     // A caller that was compiled with an older header gives fewer options; the
     // others have their defaults.
     mpc_session_options given = MPC_SESSION_OPTIONS_INIT;
+    if (options && options->struct_size < sizeof(size_t))
+      return sizeNotSet("mpc_session_options");
     if (options)
       std::memcpy(&given, options,
                   std::min(options->struct_size, sizeof(given)));

@@ -18,7 +18,7 @@
  *
  * Options and infos start with their size, so that a program compiled against
  * this header runs with a later library: fields it does not know keep their
- * defaults. Initialise them with the macros.
+ * defaults. Initialise them with the macros: a size of 0 is refused.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -118,7 +118,8 @@ const char *mpc_artifact_plan(const mpc_artifact *artifact,
 void mpc_artifact_close(mpc_artifact *artifact) MPC_NOEXCEPT;
 
 /* Loads the artifact's code, and gives every state variable its initial value.
- * `options` may be NULL. */
+ * `options` may be NULL. MPC_USAGE where more threads are asked for than four
+ * for each processor. */
 mpc_status *mpc_session_create(mpc_artifact *artifact,
                                const mpc_session_options *options,
                                mpc_session **session) MPC_NOEXCEPT;

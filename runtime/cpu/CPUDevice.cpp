@@ -4,6 +4,7 @@
 #include "runtime/cpu/CPUDevice.h"
 #include "runtime/cpu/CPUExecutable.h"
 #include "runtime/cpu/CPUFeatures.h"
+#include "runtime/cpu/Cores.h"
 #include "runtime/cpu/OneDNNProvider.h"
 
 #include <cstdlib>
@@ -35,8 +36,8 @@ static Status checkTarget(const Target &target) {
 StatusOr<std::unique_ptr<Device>>
 CPUDevice::create(const DeviceOptions &options, const Artifact &artifact) {
   const Target &target = artifact.plan().target;
-  if (options.threads < 0)
-    return Status(StatusCode::Usage, "the number of threads is negative");
+  if (Status status = checkThreads(options.threads); !status.ok())
+    return status;
   if (Status status = checkTarget(target); !status.ok())
     return status;
   // Linux grants tiles to programs that ask for them.

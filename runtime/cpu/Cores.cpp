@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 #include <thread>
+#include <unistd.h>
 
 namespace mpc::runtime {
 
@@ -141,6 +142,18 @@ int countUsableCores() {
       cpus.push_back(static_cast<int>(cpu));
   }
   return countUsableCores(cpus, "");
+}
+
+Status checkThreads(int threads) {
+  const long processors = std::max(1l, sysconf(_SC_NPROCESSORS_ONLN));
+  if (threads < 0)
+    return Status(StatusCode::Usage, "the number of threads is negative");
+  if (threads <= 4 * processors)
+    return Status();
+  return Status(StatusCode::Usage,
+                "expected at most " + std::to_string(4 * processors) +
+                    " threads, four for each processor, found " +
+                    std::to_string(threads));
 }
 
 } // namespace mpc::runtime

@@ -4,6 +4,8 @@
 #ifndef MPC_RUNTIME_CPU_CORES_H
 #define MPC_RUNTIME_CPU_CORES_H
 
+#include "runtime/Status.h"
+
 #include <string>
 #include <vector>
 
@@ -17,6 +19,10 @@ int countUsableCores(const std::vector<int> &cpus, const std::string &root);
 
 /// The same for the CPUs that the calling thread may run on.
 int countUsableCores();
+
+/// Usage where `threads` are more than four for each processor of the machine,
+/// which is a mistake: they would be too many for all its programs.
+Status checkThreads(int threads);
 
 } // namespace mpc::runtime
 

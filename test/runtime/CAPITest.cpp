@@ -140,6 +140,23 @@ TEST_F(CAPI, ReportsErrorsWithTheirCodes) {
   EXPECT_EQ(artifact, nullptr);
 }
 
+TEST_F(CAPI, RefusesOptionsThatAreAMistake) {
+  Bytes bytes = artifactBytes();
+  mpc_artifact *artifact = nullptr;
+  ASSERT_EQ(mpc_artifact_open_bytes(bytes.data(), bytes.size(), &artifact),
+            nullptr);
+  mpc_session *none = nullptr;
+  mpc_session_options options = {0, "cpu", 1}; // without the macro
+  EXPECT_EQ(code(mpc_session_create(artifact, &options, &none)), MPC_USAGE);
+  options = MPC_SESSION_OPTIONS_INIT;
+  options.threads = 2000000000;
+  EXPECT_EQ(code(mpc_session_create(artifact, &options, &none)), MPC_USAGE);
+  options.threads = -1;
+  EXPECT_EQ(code(mpc_session_create(artifact, &options, &none)), MPC_USAGE);
+  EXPECT_EQ(none, nullptr);
+  mpc_artifact_close(artifact);
+}
+
 TEST_F(CAPI, GuardsAgainstNullHandles) {
   size_t size = 1;
   EXPECT_EQ(mpc_artifact_plan(nullptr, &size), nullptr);

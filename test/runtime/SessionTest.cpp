@@ -473,14 +473,14 @@ TEST(Session, RefusesDevicesThatAreNotThere) {
 TEST(Session, RefusesMoreThreadsThanThereCanBe) {
   ArtifactBuilder builder;
   builder.state("w", floats({2}, {1, 2}));
-  // The first few start, until address space ends.
+  // The first one starts, and then address space ends.
   pthread_attr_t before, large;
   pthread_getattr_default_np(&before);
   pthread_attr_init(&large);
-  pthread_attr_setstacksize(&large, size_t(1) << 45);
+  pthread_attr_setstacksize(&large, size_t(1) << 46);
   pthread_setattr_default_np(&large);
   SessionOptions options;
-  options.threads = 64;
+  options.threads = 4;
   auto session = Session::create(builder.open(), options);
   pthread_setattr_default_np(&before);
   pthread_attr_destroy(&large);

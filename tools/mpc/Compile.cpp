@@ -5,6 +5,7 @@
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Overwriting.h"
+#include "tools/mpc/Validators.h"
 
 #include <CLI/CLI.hpp>
 
@@ -164,7 +165,8 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
          "--threads", command->options.threads,
          "kernels compiled at once; default: one per core that mpc may "
          "use")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(wholeNumber(0))
+      ->check(threadCount());
   app->add_option("--device", command->device,
                   "device to compile for, where --target names none: cpu, "
                   "cuda or cuda:N (the GPU that is there, else any from sm_80 "

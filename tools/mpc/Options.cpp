@@ -344,7 +344,8 @@ void mpc::tools::addSessionOptions(CLI::App &command,
       .add_option("--threads", options.threads,
                   "worker threads; 0, the default: one per physical core that "
                   "mpc may use")
-      ->transform(wholeNumber(0));
+      ->transform(wholeNumber(0))
+      ->check(threadCount());
 }
 
 // 80 of sm_80; 0 of what is no GPU.

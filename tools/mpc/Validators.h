@@ -4,6 +4,8 @@
 #ifndef MPC_TOOLS_MPC_VALIDATORS_H
 #define MPC_TOOLS_MPC_VALIDATORS_H
 
+#include "runtime/cpu/Cores.h"
+
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -48,6 +50,17 @@ CLI::Validator wholeNumber(T least, T most = std::numeric_limits<T>::max()) {
                  " to " + std::to_string(most) + ", found '" + text + "'";
         text = std::to_string(value);
         return {};
+      },
+      "");
+}
+
+/// Accepts a whole number of threads that this machine can have, for `check`
+/// behind `wholeNumber`.
+inline CLI::Validator threadCount() {
+  return CLI::Validator(
+      [](const std::string &text) {
+        const runtime::Status status = runtime::checkThreads(std::stoi(text));
+        return status.ok() ? std::string() : status.message();
       },
       "");
 }
