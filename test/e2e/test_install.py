@@ -61,6 +61,13 @@ def test_nothing_is_looked_for_in_the_working_folder(prefix):
         assert folder.startswith(("/", "$ORIGIN")), paths
 
 
+def test_licences_go_with_it(prefix):
+    notice = (prefix / "share/doc/mpc/NOTICE").read_text()
+    for part in ("lld", "CLI11", "nlohmann-json", "toml++", "xxHash", "ONNX"):
+        assert f"\n{part}" in notice
+    assert (prefix / "share/doc/mpc/LICENSE").exists()
+
+
 def test_every_command_has_a_page(prefix):
     pages = {page.name for page in (prefix / "share/man/man1").iterdir()}
     listed = run(prefix / "bin" / "mpc", "help").split("Subcommands:")[1]
