@@ -37,5 +37,5 @@ TEST(PrintableText, LongTextLosesItsMiddle) {
   EXPECT_LT(shown.size(), 2100u);
   EXPECT_EQ(shown.rfind("--freeze: 'xx", 0), 0u);
   EXPECT_NE(shown.find("more bytes"), std::string::npos);
-  EXPECT_EQ(shown.substr(shown.size() - 22), " is not an expression");
+  EXPECT_EQ(shown.substr(shown.size() - 22), "' is not an expression");
 }
