@@ -16,11 +16,19 @@
 #include "runtime/cpu/OneDNNProvider.h"
 #include "runtime/cpu/SlicedReorder.h"
 
+#include <string>
+#include <string_view>
+
 namespace mpc::runtime {
 namespace {
 
 using Dims = dnnl::memory::dims;
 using Tag = dnnl::memory::format_tag;
+
+/// True if the name of an implementation starts with `kind`.
+bool hasName(std::string_view name, std::string_view kind) {
+  return name.substr(0, kind.size()) == kind;
+}
 
 /// Slices a batch is cut into at most, where it has as many images.
 constexpr int64_t kMaxSlices = 16;
@@ -50,6 +58,27 @@ struct Types {
   DType x, w, y;
 };
 
+/// True if, along every axis, some window lies within the image: of padding
+/// that reaches into each window, as of 3 taps at stride 2 over 3 pixels and 1
+/// of padding on either side, there is none.
+///
+/// Without, the library's convolution kernels leave gradients of some taps to
+/// chance (oneDNN 2.6: bf16 of any rank, f32 of three axes), or write behind
+/// the end. Of weights with the output channels last it multiplies matrices
+/// in f32 instead, which is right.
+bool hasWholeWindows(const ConvStep &step) {
+  for (size_t axis = 0; axis < step.kernel.size(); ++axis) {
+    const int64_t window = step.dilations[axis] * (step.kernel[axis] - 1) + 1;
+    // The first window that starts within the image.
+    const int64_t stride = step.strides[axis];
+    const int64_t before = (step.padsBegin[axis] + stride - 1) / stride;
+    const int64_t first = before * stride - step.padsBegin[axis];
+    if (first + window > step.inSpatial[axis])
+      return false;
+  }
+  return true;
+}
+
 class OneDNNConv : public Contraction {
 public:
   OneDNNConv(const ConvStep &step, ConvOperands operands,
@@ -58,11 +87,13 @@ public:
         epilogue(std::move(operands.epilogue)), config(config), geometry(step) {
   }
   Status prepare();
+  bool isSlow() const;
   Status runSlice(size_t phase, int64_t slice,
                   const SliceContext &context) override;
   std::vector<void **> addresses() override {
     return addressesOf({&x, &w, &y}, epilogue);
   }
+  ConvOperands operands() const { return {x, w, y, epilogue}; }
 
 private:
   struct Images {
@@ -72,6 +103,11 @@ private:
 
   bool isForward() const { return step.kind == ConvKind::Forward; }
   bool isWeightGrad() const { return step.kind == ConvKind::WeightGrad; }
+  bool isSafe() const { return !isWeightGrad() || hasWholeWindows(step); }
+  bool isDepthwise() const {
+    return step.groups > 1 && step.groups == step.inChannels &&
+           step.groups == step.outChannels;
+  }
   // Of forward and input_grad: the images read and the images written.
   const Operand &input() const { return isForward() ? x : y; }
   const Operand &output() const { return isForward() ? y : x; }
@@ -123,6 +159,7 @@ private:
   Types types = {DType::F32, DType::F32, DType::F32};
   bool direct = false; ///< the primitive writes the images itself
   int64_t imagesPerSlice = 1, slices = 1;
+  std::string implementation;    ///< the library's name of what it does
   WorkerPrimitive primitives[2]; ///< full slices; the last if it has fewer
   dnnl::memory::desc weights;    ///< in the library's order, once known
   SlicedReorder reorder;         ///< between OIHW and the library's order
@@ -168,7 +205,7 @@ Geometry::Geometry(const ConvStep &step)
 void OneDNNConv::chooseTypes() {
   const Operand &first = isWeightGrad() ? x : input();
   const Operand &second = isWeightGrad() ? y : w;
-  bool narrow = config.nativeBF16 && first.type == DType::BF16 &&
+  bool narrow = config.nativeBF16 && isSafe() && first.type == DType::BF16 &&
                 second.type == DType::BF16;
   if (narrow)
     types = isWeightGrad() ? Types{DType::BF16, DType::F32, DType::BF16}
@@ -223,6 +260,7 @@ dnnl::memory::desc OneDNNConv::plainWeights() const {
 template <typename Desc>
 void OneDNNConv::setPrimitive(const Desc &desc, const dnnl::primitive &made,
                               PrimitiveArgs args, int64_t count) {
+  implementation = desc.impl_info_str();
   primitives[count != imagesPerSlice] = WorkerPrimitive(
       made, std::move(args), desc.scratchpad_desc(), config.workers);
 }
@@ -266,6 +304,11 @@ void OneDNNConv::makeInputGrad(int64_t count) {
       yDesc(count), geometry.strides, geometry.dilations, geometry.padsBegin,
       geometry.padsEnd, forwardHint(xDesc(count), geometry, yDesc(count)),
       dnnlAttributes());
+  // By many small products of one channel each, where the library has a routine
+  // for depthwise images behind it, it takes 90 times as long.
+  while (isDepthwise() && hasName(desc.impl_info_str(), "brgconv_strided") &&
+         desc.next_impl())
+    ;
   weights = desc.weights_desc();
   setPrimitive(desc, dnnl::convolution_backward_data(desc),
                {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
@@ -329,34 +372,12 @@ void OneDNNConv::layOutMemory() {
   scratchSize = padOffset + padBytes;
 }
 
-// Whether, along every axis, some window lies within the image: of padding that
-// reaches into each window, as of 3 taps at stride 2 over 3 pixels and 1 of
-// padding on either side, there is none.
-//
-// Without, the library's convolution kernels leave gradients of some taps to
-// chance (oneDNN 2.6: bf16 of any rank, f32 of three axes), or write behind
-// the end. Of weights with the output channels last it multiplies matrices
-// instead, which is right.
-static bool hasWholeWindows(const ConvStep &step) {
-  for (size_t axis = 0; axis < step.kernel.size(); ++axis) {
-    const int64_t window = step.dilations[axis] * (step.kernel[axis] - 1) + 1;
-    // The first window that starts within the image.
-    const int64_t stride = step.strides[axis];
-    const int64_t before = (step.padsBegin[axis] + stride - 1) / stride;
-    const int64_t first = before * stride - step.padsBegin[axis];
-    if (first + window > step.inSpatial[axis])
-      return false;
-  }
-  return true;
-}
-
 Status OneDNNConv::prepare() {
   // Types and slices first: the library's descriptions depend on both.
   chooseTypes();
   chooseSlices();
-  const bool isSafe = !isWeightGrad() || hasWholeWindows(step);
   weights = {geometry.weights, dnnlType(types.w),
-             isSafe ? Tag::any : geometry.channelsLastTag};
+             isSafe() ? Tag::any : geometry.channelsLastTag};
   Status status = catchDNNL("prepare a convolution", [&] {
     // The last, shorter slice takes the weights in the order of the others.
     for (int64_t count : {imagesPerSlice, step.batch % imagesPerSlice}) {
@@ -380,6 +401,14 @@ Status OneDNNConv::prepare() {
   else
     phaseSlices = {reorder.slices(), slices};
   return status;
+}
+
+/// True for gradients of wide filters, which the library leaves to loops over
+/// single elements, and of depthwise ones that are not of its own kind.
+bool OneDNNConv::isSlow() const {
+  return isWeightGrad() &&
+         (hasName(implementation, "ref") ||
+          (isDepthwise() && !hasName(implementation, "jit_dw")));
 }
 
 //===----------------------------------------------------------------------===//
@@ -491,9 +520,15 @@ Status OneDNNConv::writeWeights(int64_t slice, const SliceContext &context) {
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNConv(const ConvStep &step, ConvOperands operands,
                   const OneDNNConfig &config) {
+  if (!hasWholeWindows(step))
+    if (auto direct = prepareDirectWeightGrad(step, operands))
+      return direct;
   auto conv = std::make_unique<OneDNNConv>(step, std::move(operands), config);
   if (Status status = conv->prepare(); !status.ok())
     return status;
+  if (conv->isSlow())
+    if (auto direct = prepareDirectWeightGrad(step, conv->operands()))
+      return direct;
   return std::unique_ptr<Contraction>(std::move(conv));
 }
 

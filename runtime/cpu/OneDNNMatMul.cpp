@@ -98,8 +98,7 @@ private:
 dnnl::matmul::primitive_desc
 OneDNNMatMul::describe(const dnnl::memory::desc &left,
                        const dnnl::memory::desc &right) const {
-  const int64_t rows = left.get_dims()[0],
-                columns = right.get_dims()[1];
+  const int64_t rows = left.get_dims()[0], columns = right.get_dims()[1];
   dnnl::memory::desc result({rows, columns},
                             dnnlType(direct ? c.operand.type : DType::F32),
                             dnnl::memory::dims{direct ? step.ldc : columns, 1});

@@ -54,7 +54,7 @@ private:
 };
 
 // One file each: OneDNNMatMul.cpp, AMXDepthParts.cpp, AMXMatMul.cpp,
-// AMXConv.cpp and OneDNNConv.cpp.
+// AMXConv.cpp, DirectWeightGrad.cpp and OneDNNConv.cpp.
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
                     const OneDNNConfig &config);
@@ -74,6 +74,13 @@ std::unique_ptr<Contraction> prepareAMXMatMul(const MatMulStep &step,
 std::unique_ptr<Contraction> prepareAMXConv(const ConvStep &step,
                                             ConvOperands &operands,
                                             const OneDNNConfig &config);
+/// Gradients of filters of any size, each slice some filters' along a row of
+/// taps; null for other steps, and where a row of the image with its padding is
+/// too long.
+std::unique_ptr<Contraction>
+prepareDirectWeightGrad(const ConvStep &step, const ConvOperands &operands);
+/// By another routine where the library has nothing better than loops over
+/// single elements.
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNConv(const ConvStep &step, ConvOperands operands,
                   const OneDNNConfig &config);

@@ -70,6 +70,29 @@ TEST(Conv, Groups) {
       {2, 16, 16, 16, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
 }
 
+// For whose gradients the library has loops over single elements, or none of
+// its depthwise kind.
+TEST(Conv, WideFilters) {
+  expectAllKindsCorrect(
+      {2, 1, 8, 8, {5, 50}, {3, 39}, {1, 1}, {1, 1}, {1, 19}, {1, 19}});
+  expectAllKindsCorrect(
+      {2, 2, 6, 20, {3, 21}, {2, 17}, {1, 2}, {1, 1}, {0, 8}, {1, 8}});
+  expectAllKindsCorrect(
+      {2, 1, 5, 9, {34, 9}, {17, 5}, {1, 1}, {2, 2}, {16, 4}, {16, 4}});
+  expectAllKindsCorrect(
+      {2, 1, 32, 8, {17, 18}, {15, 15}, {1, 1}, {1, 1}, {7, 7}, {7, 7}});
+}
+
+TEST(Conv, WideDepthwiseFilters) {
+  expectAllKindsCorrect(
+      {2, 20, 20, 20, {9, 10}, {7, 7}, {1, 1}, {1, 1}, {3, 3}, {3, 3}});
+  expectAllKindsCorrect(
+      {2, 16, 16, 16, {16, 16}, {13, 31}, {1, 1}, {1, 1}, {6, 15}, {6, 15}});
+  expectAllKindsCorrect(
+      {2, 17, 17, 17, {12, 13}, {3, 5}, {2, 2}, {2, 2}, {2, 4}, {2, 4}});
+  expectAllKindsCorrect({2, 16, 16, 16, {40}, {9}, {2}, {1}, {4}, {4}});
+}
+
 TEST(Conv, OneAndThreeDimensions) {
   expectAllKindsCorrect({3, 1, 5, 7, {17}, {4}, {2}, {1}, {1}, {2}});
   expectAllKindsCorrect({2,

@@ -1,0 +1,353 @@
+// What routines and the library write and read, on memory whose neighbours
+// cannot be touched.
+//
+// Operands, results and scratch lie at the start and then at the end of pages
+// between two that the process may not access; what is left of a page holds a
+// pattern that must stay. Scratch memory holds other bytes each time, and the
+// results must have the same. By default a few random shapes are drawn;
+// MPC_GUARDED_SHAPES=FIRST:LAST draws as many as one has time for.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/CPUFeatures.h"
+#include "runtime/cpu/OneDNNProvider.h"
+#include "test/runtime/ConvCase.h"
+#include "test/runtime/cpu/RunContraction.h"
+
+#include <cstring>
+#include <random>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace mpc::runtime;
+using namespace mpc::runtime::test;
+
+namespace {
+
+constexpr std::byte kPattern{0xa5};
+/// Of the addresses that a plan gives to buffers.
+constexpr size_t kBufferAlignment = 64;
+
+enum class At { Start, End };
+
+/// Memory between pages that cannot be touched.
+class Guarded {
+public:
+  Guarded(size_t bytes, At at, std::byte fill) : bytes(bytes) {
+    const size_t page = static_cast<size_t>(getpagesize());
+    const size_t room = (bytes + page) / page * page;
+    mappedBytes = room + 2 * page;
+    void *pages = mmap(nullptr, mappedBytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(pages, MAP_FAILED);
+    mapped = static_cast<std::byte *>(pages);
+    begin = mapped + page;
+    end = begin + room;
+    mprotect(mapped, page, PROT_NONE);
+    mprotect(end, page, PROT_NONE);
+    const size_t aligned =
+        (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+    data = at == At::Start ? begin : end - aligned;
+    std::memset(begin, int(kPattern), room);
+    std::memset(data, int(fill), bytes);
+  }
+  Guarded(const Guarded &) = delete;
+  ~Guarded() { munmap(mapped, mappedBytes); }
+
+  /// True if nothing around the data was written.
+  bool isIntact() const {
+    auto isPattern = [](std::byte byte) { return byte == kPattern; };
+    return std::all_of(begin, data, isPattern) &&
+           std::all_of(data + bytes, end, isPattern);
+  }
+
+  std::byte *data = nullptr;
+  const size_t bytes;
+
+private:
+  std::byte *mapped = nullptr, *begin = nullptr, *end = nullptr;
+  size_t mappedBytes = 0;
+};
+
+/// Numbers between -1 and 1 of a type, the same few over and over.
+void fillWithNumbers(Guarded &memory, DType type, uint64_t seed) {
+  const Tensor block = randomTensor(type, {1021}, seed);
+  for (size_t done = 0; done < memory.bytes; done += block.bytes.size())
+    std::memcpy(memory.data + done, block.bytes.data(),
+                std::min(block.bytes.size(), memory.bytes - done));
+}
+
+/// Runs all slices of all phases, each by one of two workers.
+void runGuarded(Contraction &contraction, At at, std::byte fill) {
+  Guarded shared(contraction.sharedBytes(), at, fill);
+  Guarded first(contraction.scratchBytes(), at, fill);
+  Guarded second(contraction.scratchBytes(), at, fill);
+  for (size_t phase = 0; phase < contraction.phases().size(); ++phase)
+    for (int64_t slice = contraction.phases()[phase]; slice-- > 0;) {
+      const int worker = static_cast<int>(slice % 2);
+      const Status status = contraction.runSlice(
+          phase, slice,
+          {worker, shared.data, worker == 0 ? first.data : second.data});
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+  EXPECT_TRUE(shared.isIntact()) << "shared memory";
+  EXPECT_TRUE(first.isIntact() && second.isIntact()) << "scratch memory";
+}
+
+/// A provider for this CPU, or for that of MPC_TEST_TARGET.
+ContractionProvider &provider() {
+  static const std::unique_ptr<ContractionProvider> made = [] {
+    auto result = OneDNNProvider::create(testFeatures());
+    EXPECT_TRUE(result.ok());
+    return std::move(*result);
+  }();
+  return *made;
+}
+
+/// Three operands, of which the last is written.
+struct Shapes {
+  DType types[3];
+  int64_t elements[3];
+};
+
+/// Prepares by `prepare`, which is given three operands, and runs it on guarded
+/// memory at either end.
+template <typename Prepare>
+void expectWithin(const Shapes &shapes, Prepare prepare) {
+  std::vector<std::byte> results[2];
+  for (At at : {At::Start, At::End}) {
+    const std::byte fill{at == At::Start ? uint8_t(0) : uint8_t(0xff)};
+    std::unique_ptr<Guarded> memories[3];
+    Operand operands[3];
+    for (size_t i = 0; i < 3; ++i) {
+      memories[i] = std::make_unique<Guarded>(
+          size_t(shapes.elements[i]) * sizeOf(shapes.types[i]), at, fill);
+      operands[i] = {shapes.types[i], memories[i]->data};
+      if (i < 2)
+        fillWithNumbers(*memories[i], shapes.types[i], i + 1);
+    }
+    StatusOr<std::unique_ptr<Contraction>> made = prepare(operands);
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    runGuarded(**made, at, fill);
+    for (const auto &memory : memories)
+      EXPECT_TRUE(memory->isIntact()) << "operands";
+    results[at == At::End].assign(memories[2]->data,
+                                  memories[2]->data + memories[2]->bytes);
+  }
+  EXPECT_EQ(
+      std::memcmp(results[0].data(), results[1].data(), results[0].size()), 0)
+      << "depends on what memory held";
+}
+
+struct Image {
+  int64_t batch, groups, inChannels, outChannels;
+  std::vector<int64_t> spatial, kernel, strides, dilations, pads;
+};
+
+std::string join(const std::vector<int64_t> &values) {
+  std::string text;
+  for (int64_t value : values)
+    text += (text.empty() ? "" : "x") + std::to_string(value);
+  return text;
+}
+
+void expectConvWithin(const Image &image, ConvKind kind, DType type,
+                      DType result) {
+  ConvStep step;
+  step.kind = kind;
+  step.batch = image.batch;
+  step.groups = image.groups;
+  step.inChannels = image.inChannels;
+  step.outChannels = image.outChannels;
+  step.inSpatial = image.spatial;
+  step.kernel = image.kernel;
+  step.strides = image.strides;
+  step.dilations = image.dilations;
+  step.padsBegin = step.padsEnd = image.pads;
+  int64_t x = image.batch * image.inChannels,
+          y = image.batch * image.outChannels;
+  int64_t w = image.inChannels / image.groups * image.outChannels;
+  for (size_t d = 0; d < image.kernel.size(); ++d) {
+    step.outSpatial.push_back((image.spatial[d] + 2 * image.pads[d] -
+                               image.dilations[d] * (image.kernel[d] - 1) - 1) /
+                                  image.strides[d] +
+                              1);
+    x *= image.spatial[d], y *= step.outSpatial[d], w *= image.kernel[d];
+  }
+  SCOPED_TRACE(
+      "kind " + std::to_string(int(kind)) + ", " + std::string(nameOf(type)) +
+      ", " + std::to_string(image.batch) + "x" + join(image.spatial) +
+      ", groups " + std::to_string(image.groups) + ", channels " +
+      std::to_string(image.inChannels) + " to " +
+      std::to_string(image.outChannels) + ", kernel " + join(image.kernel) +
+      ", strides " + join(image.strides) + ", dilations " +
+      join(image.dilations) + ", pads " + join(image.pads));
+  Shapes shapes = {{type, type, result}, {x, w, y}};
+  if (kind == ConvKind::InputGrad)
+    std::swap(shapes.elements[0], shapes.elements[2]);
+  else if (kind == ConvKind::WeightGrad)
+    std::swap(shapes.elements[1], shapes.elements[2]);
+  expectWithin(shapes, [&](const Operand(&given)[3]) {
+    ConvOperands operands = {given[0], given[1], given[2], {}};
+    if (kind == ConvKind::InputGrad)
+      operands = {given[2], given[1], given[0], {}};
+    else if (kind == ConvKind::WeightGrad)
+      operands = {given[0], given[2], given[1], {}};
+    return provider().prepare(step, std::move(operands), 2);
+  });
+}
+
+void expectConvsWithin(const Image &image,
+                       std::initializer_list<DType> types = {
+                           DType::F32, DType::BF16, DType::F16}) {
+  for (DType type : types)
+    for (ConvKind kind :
+         {ConvKind::Forward, ConvKind::InputGrad, ConvKind::WeightGrad}) {
+      expectConvWithin(image, kind, type, type);
+      if (type != DType::F32 && kind == ConvKind::WeightGrad)
+        expectConvWithin(image, kind, type, DType::F32);
+    }
+}
+
+/// The numbers of the shapes to draw.
+std::pair<uint32_t, uint32_t> drawn() {
+  const char *text = std::getenv("MPC_GUARDED_SHAPES");
+  if (!text)
+    return {0, 25};
+  char *end = nullptr;
+  const unsigned long first = std::strtoul(text, &end, 10);
+  const unsigned long last = *end == ':' ? std::strtoul(end + 1, &end, 10) : 0;
+  EXPECT_TRUE(*end == '\0' && first < last)
+      << "MPC_GUARDED_SHAPES: expected FIRST:LAST, found " << text;
+  return {uint32_t(first), uint32_t(last)};
+}
+
+class Draw {
+public:
+  explicit Draw(uint32_t seed) : engine(seed) {}
+  int64_t between(int64_t least, int64_t most) {
+    return least + int64_t(engine() % uint32_t(most - least + 1));
+  }
+  int64_t oneOf(const std::vector<int64_t> &values) {
+    return values[size_t(between(0, int64_t(values.size()) - 1))];
+  }
+
+private:
+  std::mt19937 engine;
+};
+
+Image drawImage(Draw &draw) {
+  Image image;
+  image.batch = draw.between(1, 5);
+  image.groups = draw.oneOf({1, 1, 1, 2, 16, 40});
+  const bool depthwise = image.groups > 2;
+  image.inChannels =
+      image.groups * (depthwise ? 1 : draw.oneOf({1, 3, 8, 17, 32, 48}));
+  image.outChannels =
+      image.groups *
+      (depthwise ? draw.oneOf({1, 1, 2}) : draw.oneOf({1, 5, 16, 24, 64}));
+  const int64_t rank = draw.oneOf({1, 2, 2, 2, 2, 3});
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    image.kernel.push_back(
+        draw.oneOf({1, 2, 3, 3, 3, 5, 7, rank < 3 ? 17 : 4}));
+    image.strides.push_back(draw.oneOf({1, 1, 1, 2, 3}));
+    image.dilations.push_back(draw.oneOf({1, 1, 1, 2}));
+    const int64_t window = image.dilations.back() * (image.kernel.back() - 1);
+    image.pads.push_back(draw.between(0, window / 2 + 1));
+    image.spatial.push_back(
+        std::max<int64_t>(draw.between(1, rank < 3 ? 70 : 12),
+                          window + 1 - 2 * image.pads.back()));
+  }
+  return image;
+}
+
+TEST(GuardPages, ConvolutionsOfRandomShapes) {
+  const auto [first, last] = drawn();
+  for (uint32_t seed = first; seed < last; ++seed) {
+    SCOPED_TRACE("shape " + std::to_string(seed));
+    Draw draw(seed);
+    expectConvsWithin(drawImage(draw));
+  }
+}
+
+TEST(GuardPages, ConvolutionsOfImagesAsLargeAsPeopleUse) {
+  for (int64_t side : {224, 299, 352, 384, 448, 512, 640, 1023, 1024})
+    expectConvsWithin(
+        {1, 1, 3, 16, {side, side}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+        {DType::BF16});
+  for (int64_t side : {224, 448, 513})
+    expectConvsWithin(
+        {1, 1, 3, 8, {side, side}, {7, 7}, {2, 2}, {1, 1}, {3, 3}});
+}
+
+TEST(GuardPages, WideAndDepthwiseFilters) {
+  expectConvsWithin({2, 1, 8, 8, {9, 60}, {3, 39}, {1, 1}, {1, 1}, {1, 19}});
+  expectConvsWithin({2, 1, 8, 8, {5, 40}, {1, 31}, {1, 1}, {1, 1}, {0, 15}});
+  expectConvsWithin(
+      {2, 40, 40, 40, {33, 33}, {31, 31}, {1, 1}, {1, 1}, {15, 15}});
+  expectConvsWithin({2, 96, 96, 96, {28, 28}, {7, 7}, {2, 2}, {1, 1}, {3, 3}});
+}
+
+TEST(GuardPages, ProductsOfRandomShapes) {
+  const auto [first, last] = drawn();
+  for (uint32_t seed = first; seed < last; ++seed)
+    for (DType type : {DType::F32, DType::BF16, DType::F16})
+      for (DType result : {type, DType::F32}) {
+        Draw draw(seed);
+        MatMulStep step;
+        step.batch = draw.oneOf({1, 1, 3});
+        step.m = draw.oneOf({1, 3, 16, 33, 64, 197});
+        step.n = draw.oneOf({1, 5, 16, 48, 130, 256});
+        step.k = draw.oneOf({1, 2, 31, 63, 64, 100, 513});
+        step.transA = draw.between(0, 1), step.transB = draw.between(0, 1);
+        step.lda = step.transA ? step.m : step.k;
+        step.ldb = step.transB ? step.k : step.n;
+        step.ldc = step.n;
+        step.strideA = step.m * step.k, step.strideB = step.k * step.n;
+        step.strideC = step.m * step.n;
+        step.tileM = draw.oneOf({16, 64, 256});
+        step.tileN = draw.oneOf({16, 64, 256});
+        SCOPED_TRACE("product " + std::to_string(seed) + " of " +
+                     std::string(nameOf(type)));
+        expectWithin({{type, type, result},
+                      {step.batch * step.strideA, step.batch * step.strideB,
+                       step.batch * step.strideC}},
+                     [&](const Operand(&given)[3]) {
+                       return provider().prepare(
+                           step, {given[0], given[1], given[2], {}}, 2);
+                     });
+      }
+}
+
+//===----------------------------------------------------------------------===//
+// That the guards see what they should
+//===----------------------------------------------------------------------===//
+
+TEST(GuardPagesDeathTest, AccessBeforeAndBehindIsSeen) {
+  // Not the value, which the compiler may leave out.
+  auto touch = [](std::byte *address) {
+    *static_cast<volatile std::byte *>(address) = std::byte{1};
+  };
+  EXPECT_EXIT(
+      {
+        Guarded memory(4096 + 64, At::End, std::byte{0});
+        touch(memory.data + memory.bytes);
+      },
+      testing::KilledBySignal(SIGSEGV), "");
+  EXPECT_EXIT(
+      {
+        Guarded memory(4096 + 64, At::Start, std::byte{0});
+        touch(memory.data - 1);
+      },
+      testing::KilledBySignal(SIGSEGV), "");
+}
+
+TEST(GuardPages, WritesWithinAPageAreSeen) {
+  for (At at : {At::Start, At::End}) {
+    Guarded memory(100, at, std::byte{0});
+    EXPECT_TRUE(memory.isIntact());
+    memory.data[memory.bytes] = std::byte{1};
+    EXPECT_FALSE(memory.isIntact());
+  }
+}
+
+} // namespace
