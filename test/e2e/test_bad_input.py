@@ -91,6 +91,15 @@ def missing_model(folder):
     return folder / "missing.onnx", []
 
 
+@bad(UNSUPPORTED, "model.onnx", "'x'", "at most 32 dimensions, found 100000")
+def more_dimensions_than_any_array_has(folder):
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1] * 100000)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    node = helper.make_node("Relu", ["x"], ["y"], name="relu")
+    graph = helper.make_graph([node], "g", [value], [y])
+    return write_model(folder, helper.make_model(graph)), []
+
+
 @bad(INVALID, "model.onnx", "cycle", "relu1")
 def cycle(folder):
     model = mlp()

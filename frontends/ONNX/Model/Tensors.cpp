@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/File.h"
+#include "frontends/ONNX/Model/Limits.h"
 #include "frontends/ONNX/Model/Model.h"
 
 #include "compiler/Dialect/MPC/ConstantElements.h"
@@ -167,6 +168,10 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
     return element.takeError();
   // Sizes before all else: dims of a hostile file may multiply to anything.
   ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
+  if (int64_t(dims.size()) > kMostDimensions)
+    return error(ErrorKind::Unsupported,
+                 what + ": expected at most " + Twine(kMostDimensions) +
+                     " dimensions, found " + Twine(dims.size()));
   if (!getCheckedBytes(dims, *element))
     return error(ErrorKind::InvalidInput,
                  what + ": the dimensions are negative or their product "

@@ -4,6 +4,7 @@
 #include "frontends/ONNX/Ops/Shapes.h"
 
 #include "compiler/Support/NearestNames.h"
+#include "frontends/ONNX/Model/Limits.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -254,6 +255,11 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
   Expected<Type> element = model.getElementType(tensor.elem_type(), what);
   if (!element)
     return element.takeError();
+  if (tensor.shape().dim_size() > kMostDimensions)
+    return model.error(ErrorKind::Unsupported,
+                       what + ": expected at most " + Twine(kMostDimensions) +
+                           " dimensions, found " +
+                           Twine(tensor.shape().dim_size()));
   // The shape of the file, or of the command line where it has none.
   SmallVector<int64_t> shape;
   auto given = options.shapes.find(input.name());
