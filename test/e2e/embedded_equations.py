@@ -134,6 +134,7 @@ OPERATORS = {
     "GlobalAveragePoolGrad": lambda dy, kernel_shape: np.broadcast_to(
         dy / np.prod(kernel_shape), (*dy.shape[:2], *kernel_shape)
     ),
+    "InPlaceAccumulator": lambda *_: True,
     "InPlaceAccumulatorV2": lambda *_: True,
     "LayerNormalization": _layer_norm,
     "LayerNormalizationGrad": _layer_norm_grad,

@@ -440,3 +440,24 @@ def test_batch_axes_of_gather_nd_have_two_names(name, tmp_path):
         expected[batch, indices[batch, i, 0]] += dy[batch, i]
     found = mpctest.run(model, {"dy": dy}, tmp_path, "--as-exported")
     np.testing.assert_array_equal(found["dx"], expected)
+
+
+def test_flag_of_the_older_accumulator_says_whether_to_add(tmp_path):
+    """InPlaceAccumulator reads true as: update the sum."""
+    made = embedded_graphs.mlp()
+    graph = made.training.graph
+    flag = next(i for i in graph.input if i.name == "lazy_reset_grad")
+    graph.input.remove(flag)
+    graph.initializer.add().CopyFrom(
+        numpy_helper.from_array(np.array([True]), flag.name)
+    )
+    for node in graph.node:
+        if node.op_type == "InPlaceAccumulatorV2":
+            node.op_type = "InPlaceAccumulator"
+    error = expect_steps(made, tmp_path, 2, *save(made, tmp_path))
+    assert "resets the sum" not in error
+    graph.initializer[-1].CopyFrom(
+        numpy_helper.from_array(np.array([False]), flag.name)
+    )
+    node = find(graph, "InPlaceAccumulator")
+    refuse(made, tmp_path, 4, node.name, "keeps the sum as it is")

@@ -137,7 +137,7 @@ Error ArtifactImporter::readResetFlag(const Graph &graph,
     return training.error(ErrorKind::Unsupported,
                           where +
                               "expected an input of the graph as the flag "
-                              "that resets the sum, found '" +
+                              "of the sum, found '" +
                               flag + "', which node '" +
                               getNodeName(*producer) + "' makes");
   const proto::TensorProto *constant = graph.getInitializer(flag);
@@ -149,8 +149,15 @@ Error ArtifactImporter::readResetFlag(const Graph &graph,
       training.decode(*constant, "initializer '" + flag + "'");
   if (!value)
     return value.takeError();
-  bool isReset = value->getNumElements() == 1 && value->getDouble(0) != 0.0;
-  if (isReset && module.isFirst("a flag that always resets"))
+  bool isSet = value->getNumElements() == 1 && value->getDouble(0) != 0.0;
+  // The older op's flag says that the sum is to be updated.
+  if (accumulator.op_type() == "InPlaceAccumulator")
+    return isSet ? Error::success()
+                 : training.error(ErrorKind::Unsupported,
+                                  where + "'" + flag +
+                                      "' keeps the sum as it is in every "
+                                      "batch; expected true");
+  if (isSet && module.isFirst("a flag that always resets"))
     training.warn(where + "'" + flag +
                   "' resets the sum in every batch; taken as a sum over the "
                   "batches of a step, as many as --accumulate-grad-batches "
