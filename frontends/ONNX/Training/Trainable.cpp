@@ -317,6 +317,14 @@ mpc::onnx_frontend::findTrainable(const Graph &graph, const TensorMap &given,
       found.parameters.insert(entry.first());
     else
       found.parameters.erase(entry.first());
+  // Where the exporter tells parameters, the values of nodes are none.
+  const bool isKnown = llvm::any_of(origins, [](const auto &entry) {
+    return entry.second == kParameterOrigin;
+  });
+  if (isKnown)
+    for (const proto::NodeProto *node : graph.getNodes())
+      if (findConstantTensor(*node))
+        found.parameters.erase(node->output(0));
   search.listOthers(origins, found);
   return found;
 }
