@@ -261,6 +261,11 @@ bool MaskReplacer::visitUniform(const proto::NodeProto &node) {
       node.input_size() == 2 ? readNumber(node.input(1 - place)) : std::nullopt;
   if (!number)
     return true;
+  // A number may be cast to the type of those that it is compared with.
+  const proto::NodeProto *like = producers.lookup(node.input(1 - place));
+  if (like && like->op_type() == "CastLike" && like->input_size() == 2 &&
+      like->input(1) == node.input(place))
+    uniform.chain.insert(like);
   auto move = [&](double low, double high) {
     uniform.low = std::min(low, high);
     uniform.high = std::max(low, high);
