@@ -171,6 +171,9 @@ std::optional<double> MaskReplacer::readNumber(StringRef value,
     llvm::Expected<HostTensor> number = model.decode(*tensor, "value");
     if (number && number->getNumElements() == 1 && number->isFloat())
       return number->getDouble(0);
+    if (number && number->getNumElements() == 1 &&
+        tensor->data_type() == proto::TensorProto::INT64)
+      return number->getInteger(0);
     llvm::consumeError(number.takeError());
     return std::nullopt;
   }
