@@ -79,6 +79,18 @@ bool hasWholeWindows(const ConvStep &step) {
   return true;
 }
 
+/// True if windows, their padding or the way from one to the next are longer
+/// than images are. The library's gradients of filters in bf16 then take
+/// minutes (oneDNN 3.2), for nothing: most of it is padding.
+bool isFarApart(const ConvStep &step) {
+  constexpr int64_t kFar = int64_t(1) << 20;
+  for (size_t axis = 0; axis < step.kernel.size(); ++axis)
+    if (std::max({step.strides[axis], step.padsBegin[axis], step.padsEnd[axis],
+                  step.dilations[axis] * (step.kernel[axis] - 1)}) > kFar)
+      return true;
+  return false;
+}
+
 class OneDNNConv : public Contraction {
 public:
   OneDNNConv(const ConvStep &step, ConvOperands operands,
@@ -205,8 +217,9 @@ Geometry::Geometry(const ConvStep &step)
 void OneDNNConv::chooseTypes() {
   const Operand &first = isWeightGrad() ? x : input();
   const Operand &second = isWeightGrad() ? y : w;
-  bool narrow = config.nativeBF16 && isSafe() && first.type == DType::BF16 &&
-                second.type == DType::BF16;
+  bool narrow = config.nativeBF16 && isSafe() &&
+                !(isWeightGrad() && isFarApart(step)) &&
+                first.type == DType::BF16 && second.type == DType::BF16;
   if (narrow)
     types = isWeightGrad() ? Types{DType::BF16, DType::F32, DType::BF16}
             : isForward()  ? Types{DType::BF16, DType::BF16, DType::F32}
