@@ -257,9 +257,15 @@ static void checkTrust(const CLI::App &command, const std::string &file,
   if (!isCompiled)
     return;
   llvm::Expected<int> opened = openArtifact(file, isTrusted);
-  if (!opened)
-    throw CLI::ValidationError(llvm::toString(opened.takeError()));
-  close(*opened);
+  if (opened) {
+    close(*opened);
+    return;
+  }
+  // A file that cannot be opened is reported where it is loaded.
+  onnx_frontend::Findings found =
+      onnx_frontend::takeFindings(opened.takeError());
+  if (found.exitCode == static_cast<int>(ExitCode::Usage))
+    throw CLI::ValidationError(found.messages.front());
 }
 
 //===----------------------------------------------------------------------===//
