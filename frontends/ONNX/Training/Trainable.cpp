@@ -317,10 +317,13 @@ mpc::onnx_frontend::findTrainable(const Graph &graph, const TensorMap &given,
       found.parameters.insert(entry.first());
     else
       found.parameters.erase(entry.first());
-  // Where the exporter tells parameters, the values of nodes are none.
-  const bool isKnown = llvm::any_of(origins, [](const auto &entry) {
-    return entry.second == kParameterOrigin;
-  });
+  // Where the exporter tells parameters, the values of nodes are none. PyTorch's
+  // exporters keep all parameters in initializers, with and without metadata.
+  const bool isKnown =
+      graph.getModel().getProto().producer_name() == "pytorch" ||
+      llvm::any_of(origins, [](const auto &entry) {
+        return entry.second == kParameterOrigin;
+      });
   if (isKnown)
     for (const proto::NodeProto *node : graph.getNodes())
       if (findConstantTensor(*node))
