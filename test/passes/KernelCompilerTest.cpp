@@ -14,6 +14,7 @@
 #include "llvm/Support/FileSystem.h"
 
 #include <gtest/gtest.h>
+#include <map>
 
 using namespace mlir;
 using namespace mpc;
@@ -71,6 +72,14 @@ protected:
     return entries;
   }
 
+  /// Which files the entries are, in the order of their names.
+  std::map<std::string, llvm::sys::fs::UniqueID> identifyEntries() {
+    std::map<std::string, llvm::sys::fs::UniqueID> files;
+    for (const std::string &entry : listEntries())
+      EXPECT_FALSE(llvm::sys::fs::getUniqueID(entry, files[entry]));
+    return files;
+  }
+
   MLIRContext context;
   llvm::SmallString<128> folder;
   ExitCode exitCode = ExitCode::Done;
@@ -95,8 +104,18 @@ TEST_F(KernelCompiler, KeepsAKernelByWhatItDoes) {
   EXPECT_EQ(listEntries().size(), 4u);
 }
 
-// Two entries that change places show in the code.
+// Code that is made anew is written anew.
 TEST_F(KernelCompiler, UsesWhatIsKept) {
+  CodeCache cache = llvm::cantFail(CodeCache::open(folder));
+  std::string code = compile(kPlan, 1, cache, "sm_80");
+  auto files = identifyEntries();
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(code, compile(kPlan, 1, cache, "sm_80"));
+  EXPECT_EQ(files, identifyEntries());
+}
+
+// An entry is of one kernel, whatever its name says.
+TEST_F(KernelCompiler, MakesAnewWhatIsKeptUnderAnotherName) {
   CodeCache cache = llvm::cantFail(CodeCache::open(folder));
   std::string code = compile(kPlan, 1, cache, "sm_80");
   std::vector<std::string> entries = listEntries();
@@ -105,7 +124,9 @@ TEST_F(KernelCompiler, UsesWhatIsKept) {
   ASSERT_FALSE(llvm::sys::fs::rename(entries[0], aside));
   ASSERT_FALSE(llvm::sys::fs::rename(entries[1], entries[0]));
   ASSERT_FALSE(llvm::sys::fs::rename(aside, entries[1]));
-  EXPECT_NE(code, compile(kPlan, 1, cache, "sm_80"));
+  auto files = identifyEntries();
+  EXPECT_EQ(code, compile(kPlan, 1, cache, "sm_80"));
+  EXPECT_NE(files, identifyEntries());
 }
 
 TEST_F(KernelCompiler, ReportsEveryFailureAtItsKernel) {

@@ -21,8 +21,10 @@ func.func @results_round_themselves(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   // CHECK: %[[A:.*]] = mpc.matmul %[[X]], %[[X]] {{.*}} -> tensor<4x4xf16>
   %0 = mpc.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("a")
   // The other operand is read as it is stored.
-  // CHECK: %[[ADD:.*]] = mpc.add %[[A]], %arg0 {{.*}} : (tensor<4x4xf16>, tensor<4x4xf32>) -> tensor<4x4xf16>
-  %1 = mpc.add %0, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("add")
+  // CHECK: %[[HALF:.*]] = mpc.constant
+  %half = mpc.constant dense<0.5> : tensor<4x4xf32>
+  // CHECK: %[[ADD:.*]] = mpc.add %[[A]], %[[HALF]] {{.*}} : (tensor<4x4xf16>, tensor<4x4xf32>) -> tensor<4x4xf16>
+  %1 = mpc.add %0, %half : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("add")
   // CHECK: mpc.matmul %[[ADD]], %[[ADD]] {{.*}} -> tensor<4x4xf32>
   %2 = mpc.matmul %1, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> loc("b")
   return %2 : tensor<4x4xf32>
