@@ -100,13 +100,12 @@ const char *mpc_status_message(const mpc_status *status) MPC_NOEXCEPT;
 void mpc_status_free(mpc_status *status) MPC_NOEXCEPT;
 
 /* Opens and checks an artifact, whatever the file is; executes nothing of it.
- * The bytes of mpc_artifact_open_bytes are copied. A file is used where it lies:
- * replace it by rename(2). One that is overwritten in place, as by cp, ends the
- * process by SIGBUS.
- * An artifact is a program: mpc_session_create loads its kernels, and from there
- * on its author does what this process may do. The digest finds damage, not
- * malice. Make sessions of artifacts whose origin you know, in files that nobody
- * else may write to. */
+ * The bytes of mpc_artifact_open_bytes are copied. A file is used where it
+ * lies: replace it by rename(2). One that is overwritten in place, as by cp,
+ * ends the process by SIGBUS. An artifact is a program: mpc_session_create
+ * loads its kernels, and from there on its author does what this process may
+ * do. The digest finds damage, not malice. Make sessions of artifacts whose
+ * origin you know, in files that nobody else may write to. */
 mpc_status *mpc_artifact_open(const char *path,
                               mpc_artifact **artifact) MPC_NOEXCEPT;
 mpc_status *mpc_artifact_open_bytes(const void *bytes, size_t size,

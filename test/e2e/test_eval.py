@@ -234,8 +234,8 @@ def test_any_batch(tmp_path):
 
 
 def test_samples_on_another_axis(tmp_path):
-    """The default batch is of the axis that --batch-axis names. There is no
-    loss per sample, and what fills no batch is left out."""
+    """The default batch is of the axis that --batch-axis names. The samples that
+    fill no batch count as much as the others."""
     nodes = [helper.make_node("Transpose", ["x"], ["t"], "t", perm=[1, 0])]
     nodes.append(helper.make_node("MatMul", ["t", "w"], ["y"], "y"))
     model = mpctest.make_model(
@@ -244,13 +244,15 @@ def test_samples_on_another_axis(tmp_path):
     )
     onnx.save(model, tmp_path / "model.onnx")
     x = np.arange(120, dtype=np.float32).reshape(3, 40)
-    np.savez(tmp_path / "held.npz", x=x, target=x.T + 2)
+    off = np.full((40, 1), 2, np.float32)
+    off[32:] = 4
+    np.savez(tmp_path / "held.npz", x=x, target=x.T + off)
     event = evaluate(
         *(tmp_path / "model.onnx", tmp_path, "--loss", "mse"),
         *("--batch-axis", "x=1", "--shape", "T=3"),
     )
-    assert event["eval_loss"] == 4
-    assert event["eval_samples"] == 32
+    assert event["eval_loss"] == pytest.approx((32 * 4 + 8 * 16) / 40)
+    assert event["eval_samples"] == 40
 
 
 def test_without_a_loss_per_sample(tmp_path):
