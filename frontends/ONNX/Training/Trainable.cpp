@@ -317,8 +317,9 @@ mpc::onnx_frontend::findTrainable(const Graph &graph, const TensorMap &given,
       found.parameters.insert(entry.first());
     else
       found.parameters.erase(entry.first());
-  // Where the exporter tells parameters, the values of nodes are none. PyTorch's
-  // exporters keep all parameters in initializers, with and without metadata.
+  // Where the exporter tells parameters, the values of nodes are none.
+  // PyTorch's exporters keep all parameters in initializers, with and without
+  // metadata.
   const bool isKnown =
       graph.getModel().getProto().producer_name() == "pytorch" ||
       llvm::any_of(origins, [](const auto &entry) {
