@@ -20,7 +20,7 @@ namespace mpc::runtime {
 namespace {
 
 /// Channels that lie side by side in a depthwise row.
-constexpr int64_t kLanes = 16;
+constexpr int64_t kChannelLanes = 16;
 /// Sums of one filter that a slice makes, about, and floats of a row at most.
 constexpr int64_t kMaxSums = 1024, kMaxRow = int64_t(1) << 20;
 
@@ -82,22 +82,24 @@ MPC_INLINE void addRunBody(const float *image, const Rows &rows, int64_t count,
 /// Adds to the sums of `kTaps` taps from `first` on, each of all lanes.
 template <int kTaps>
 MPC_INLINE void addTaps(const Rows &rows, int64_t first, float *sums) {
-  using V = typename Vector<kLanes>::type;
+  using V = typename Vector<kChannelLanes>::type;
   V row[kTaps] = {};
   for (int64_t pixel = 0; pixel < rows.pixels; ++pixel) {
     V gradient;
-    std::memcpy(&gradient, rows.gradient + pixel * kLanes, sizeof(V));
+    std::memcpy(&gradient, rows.gradient + pixel * kChannelLanes, sizeof(V));
     const float *image =
-        rows.image + (pixel * rows.stride + first * rows.dilation) * kLanes;
+        rows.image +
+        (pixel * rows.stride + first * rows.dilation) * kChannelLanes;
     for (int tap = 0; tap < kTaps; ++tap) {
       V value;
-      std::memcpy(&value, image + tap * rows.dilation * kLanes, sizeof(V));
+      std::memcpy(&value, image + tap * rows.dilation * kChannelLanes,
+                  sizeof(V));
       row[tap] += value * gradient;
     }
   }
   for (int tap = 0; tap < kTaps; ++tap) {
     V old;
-    float *to = sums + (first + tap) * kLanes;
+    float *to = sums + (first + tap) * kChannelLanes;
     std::memcpy(&old, to, sizeof(V));
     old += row[tap];
     std::memcpy(to, &old, sizeof(V));
@@ -205,7 +207,7 @@ DirectWeightGrad::DirectWeightGrad(const ConvStep &step,
     return (count + each - 1) / each;
   };
   // Depthwise channels stand for the filters of one group.
-  filtersPerSlice = depthwise ? kLanes : loops.filters;
+  filtersPerSlice = depthwise ? kChannelLanes : loops.filters;
   filterSlices = slicesOf(depthwise ? groups : outPerGroup, filtersPerSlice);
   tapsPerSlice =
       depthwise ? width.kernel
@@ -215,12 +217,12 @@ DirectWeightGrad::DirectWeightGrad(const ConvStep &step,
                  height.kernel * tapSlices};
 
   // What a run takes at a time may end behind the row and the sums.
-  const int64_t channels = depthwise ? kLanes : inPerGroup;
+  const int64_t channels = depthwise ? kChannelLanes : inPerGroup;
   auto wholeRuns = [&](int64_t floats) {
     return slicesOf(floats, loops.length) * loops.length;
   };
   tapSums = width.dilation == 1 ? inPerGroup : wholeRuns(inPerGroup);
-  leading = depthwise ? kLanes : wholeRuns(tapsPerSlice * tapSums);
+  leading = depthwise ? kChannelLanes : wholeRuns(tapsPerSlice * tapSums);
   rowFloats = ((width.out - 1) * width.stride +
                (tapsPerSlice - 1) * width.dilation + 1) *
                   channels +
@@ -296,7 +298,7 @@ Status DirectWeightGrad::runSlice(size_t phase, int64_t slice,
   // Channels of both images, and how many of them a pixel has in scratch.
   const int64_t inChannel = depthwise ? part.filter : part.group * inPerGroup;
   const int64_t inCopied = depthwise ? part.filters : inPerGroup;
-  const int64_t inWidth = depthwise ? kLanes : inPerGroup;
+  const int64_t inWidth = depthwise ? kChannelLanes : inPerGroup;
   const int64_t outChannel = part.group * outPerGroup + part.filter;
   const int64_t pixels =
       (width.out - 1) * width.stride + (part.taps - 1) * width.dilation + 1;
