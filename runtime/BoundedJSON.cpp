@@ -20,7 +20,7 @@ public:
   explicit Builder(json &root, size_t deepest = kDeepest, bool isStrict = false)
       : root(root), deepest(deepest), isStrict(isStrict) {}
 
-  /// Of a strict document, why it ended early.
+  /// The reason why a strict document ended early.
   std::string problem;
 
   bool null() { return add(nullptr); }

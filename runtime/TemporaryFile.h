@@ -58,7 +58,7 @@ inline TemporaryFile createTemporaryFile(const std::string &path,
       temporary.path += "-" + std::to_string(getpid());
     temporary.file = open(temporary.path.c_str(), kFlags, mode);
   }
-  // Where files cannot be locked, nobody else removes it either.
+  // If files cannot be locked, nobody else removes it either.
   if (temporary.file >= 0)
     static_cast<void>(flock(temporary.file, LOCK_EX | LOCK_NB));
   return temporary;

@@ -54,7 +54,7 @@ llvm::Expected<CodeCache> CodeCache::open(llvm::StringRef folder) {
     return llvm::createStringError(error, "cannot make the folder '%s': %s",
                                    folder.str().c_str(),
                                    error.message().c_str());
-  // What is checked from here on is what is used, whatever takes its name.
+  // The folder that is checked from here on is used, whatever takes its name.
   auto cannotUse = [&](int number) {
     std::error_code error(number, std::generic_category());
     return llvm::createStringError(error, "cannot use the folder '%s': %s",

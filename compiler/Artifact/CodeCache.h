@@ -49,7 +49,7 @@ private:
   explicit CodeCache(std::shared_ptr<int> descriptor);
   std::string getPath(llvm::StringRef key) const;
 
-  /// Of the folder that was checked, which the last copy closes.
+  /// The folder that was checked; the last copy closes it.
   std::shared_ptr<int> descriptor;
   /// The same as a path: another folder that takes the first one's name is not
   /// used.

@@ -126,7 +126,7 @@ std::optional<Bounds> ConstantRanges::uniteSources(Value value) const {
 }
 
 void ConstantRanges::visitBodies(BodyOpInterface op) {
-  // What is carried begins as its operand, and grows with what is yielded.
+  // A carried value begins as its operand and grows with the yielded ones.
   SmallVector<Value> growing;
   for (Region &body : op->getRegions())
     for (BlockArgument argument : body.getArguments()) {

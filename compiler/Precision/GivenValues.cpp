@@ -65,7 +65,7 @@ GivenValues::GivenValues(ModuleOp module, FloatType low)
 }
 
 //===----------------------------------------------------------------------===//
-// What is given, and where it meets other values
+// Given values, and where they meet others
 //===----------------------------------------------------------------------===//
 
 // Operands come before their readers.
@@ -73,7 +73,7 @@ void GivenValues::findGiven(Block &block) {
   for (Operation &op : block) {
     if (auto list = dyn_cast<BodyOpInterface>(op)) {
       for (Region &body : op.getRegions()) {
-        // What a loop carries is taken for computed.
+        // Carried values count as computed.
         for (BlockArgument argument :
              body.getArguments().drop_front(list.getNumCarried()))
           if (isGiven(list.getTiedOperand(argument).get()))
@@ -129,7 +129,7 @@ void GivenValues::findNeeded() {
 // Sizes
 //===----------------------------------------------------------------------===//
 
-// Of the finite elements: an infinite one is as infinite in any type.
+// Infinite elements do not count: they are infinite in any type.
 static std::optional<std::pair<double, double>>
 measureElements(ElementsAttr elements) {
   double sum = 0.0, largest = 0.0;
@@ -208,7 +208,7 @@ GivenValues::Size GivenValues::measureResult(Operation *op) const {
                      in[0].largest + in[1].largest};
   if (isa<MulOp>(op))
     return Magnitude{in[0].rms * in[1].rms, in[0].largest * in[1].largest};
-  // What is moved, repeated, chosen, negated or cut off at 0.
+  // Ops that move, repeat, choose, negate or cut off at 0.
   auto precise = cast<PrecisionOpInterface>(op);
   if (precise.movesElements() ||
       isa<ExpandOp, GatherOp, GatherElementsOp, SelectOp, MaximumOp, MinimumOp,

@@ -24,7 +24,7 @@ namespace mpc {
 
 class GivenValues {
 public:
-  /// What the rounding of an op does to what it computes.
+  /// The harm that rounding an op's result does.
   enum class Meeting {
     None,     ///< no given value, or one whose size makes no difference
     Harmless, ///< harmless for the values that parameters and constants have
@@ -59,7 +59,7 @@ private:
 
   mlir::SymbolTable symbols;
   mlir::FloatType low;
-  /// What no product has a part in.
+  /// Values that no product has a part in.
   llvm::DenseSet<mlir::Value> given;
   /// Ops in which it meets what a product made.
   llvm::SmallVector<mlir::Operation *> candidates;

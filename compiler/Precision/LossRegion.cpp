@@ -108,8 +108,8 @@ static bool isConstant(Value value) {
 
 llvm::DenseSet<Operation *> mpc::findMultiplesOfSeed(ModuleOp module) {
   llvm::DenseSet<Operation *> multiples;
-  // What a loop carries is a multiple where it begins as one: all iterations
-  // have one type.
+  // A carried value is a multiple if it begins as one: all iterations have
+  // one type.
   auto isMultiple = [&](Value value) {
     SmallVector<Value, 2> sources;
     for (; !(sources = listTiedSources(value)).empty();)

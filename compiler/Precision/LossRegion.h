@@ -13,8 +13,8 @@ namespace mpc {
 /// each way, and of their gradients. Ways go through loops and branches.
 llvm::DenseSet<mlir::Operation *> findLossRegion(mlir::ModuleOp module);
 
-/// What is computed from the seed of a backward pass and constants alone: the
-/// loss scale times some factor, which low types may not hold.
+/// Ops that read the seed of a backward pass and constants alone: the loss
+/// scale times some factor, which low types may not hold.
 llvm::DenseSet<mlir::Operation *> findMultiplesOfSeed(mlir::ModuleOp module);
 
 } // namespace mpc

@@ -36,11 +36,11 @@ struct PlacementNode {
   /// stays fp32 where the op computes low as well.
   bool keepsResult = false;
 
-  /// Whether it combines what may be low with a float32 value next to which a
-  /// low type may have no digits for the rest; and whether it would, but for
+  /// True if it combines what may be low with a float32 value next to which a
+  /// low type may have no digits for the rest; and true if it would, but for
   /// the values that this one is known to have.
   bool meetsWide = false, meetsKnown = false;
-  /// Whether its result is of order 1 whatever it reads.
+  /// True if its result is of order 1 whatever it reads.
   bool isBounded = false;
 
   /// Whether what it produces has no bound a low type could count on.

@@ -169,7 +169,7 @@ static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
 }
 
 //===----------------------------------------------------------------------===//
-// What the graph alone settles
+// Nodes that the graph alone settles
 //===----------------------------------------------------------------------===//
 
 static bool hasOpenType(PrecisionOpInterface op) {

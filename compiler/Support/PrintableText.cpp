@@ -3,20 +3,20 @@
 
 #include "llvm/Support/JSON.h"
 
-/// How many bytes at the start of `text` are a character that is no text; 0
-/// where they are one that is.
+/// The number of bytes of the first character of `text` if it is not printable,
+/// else 0.
 static size_t countBlanked(llvm::StringRef text, bool keepsLines) {
   const auto at = [&](size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
   };
-  // Of one byte: C0 and DEL.
+  // One byte: C0 and DEL.
   if (at(0) < 0x80)
     return (at(0) < 0x20 && !(at(0) == '\n' && keepsLines)) || at(0) == 0x7f;
-  // Of two: C1 and the mark of Arabic letters.
+  // Two bytes: C1 and the mark of Arabic letters.
   if ((at(0) == 0xc2 && at(1) >= 0x80 && at(1) < 0xa0) ||
       (at(0) == 0xd8 && at(1) == 0x9c))
     return 2;
-  // Of three: marks, separators, embeddings and overrides, isolates.
+  // Three bytes: marks, separators, embeddings and overrides, isolates.
   const bool isMark = at(1) == 0x80 && (at(2) == 0x8e || at(2) == 0x8f);
   const bool isEmbedding = at(1) == 0x80 && at(2) >= 0xa8 && at(2) <= 0xae;
   const bool isIsolate = at(1) == 0x81 && at(2) >= 0xa6 && at(2) <= 0xa9;

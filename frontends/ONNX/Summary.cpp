@@ -196,7 +196,7 @@ mpc::onnx_frontend::describeLayers(const Model &model) {
 // Optimizer graphs
 //===----------------------------------------------------------------------===//
 
-// What optimizers over lists of tensors, and what stands between them, are.
+// Optimizers over lists of tensors, and the ops between them.
 static bool isOverLists(const proto::NodeProto &node) {
   static const llvm::StringSet<> known = {"AdamWOptimizer", "SGDOptimizerV2",
                                           "InplaceClipGradNorm"};

@@ -17,8 +17,8 @@ namespace mpc::onnx_frontend {
 /// such as "f32[N,1,28,28]".
 std::vector<std::pair<std::string, std::string>> listInputs(const Model &model);
 
-/// Of a graph of optimizers alone, whose parameters and gradients another graph
-/// has: what it is, and what to do with it. Empty for any other model.
+/// Describes a graph of optimizers alone, whose parameters and gradients
+/// another graph has, and says what to do with it. Empty for any other model.
 std::string describeOptimizerGraph(const Model &model);
 
 /// An initializer.

@@ -141,7 +141,7 @@ private:
                             llvm::ArrayRef<int64_t> shape, mlir::Type element);
   /// Refuses probabilities.
   mlir::LogicalResult verifyLogProbabilities(LossKind kind, mlir::Value output);
-  /// How many samples all inputs of samples have; nothing where they differ.
+  /// The number of samples of all inputs; nothing if they differ.
   std::optional<int64_t> batchSize();
   /// Whether it is the value's leading axis too.
   bool isPerSample(mlir::Value value);

@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace mpc;
 
 //===----------------------------------------------------------------------===//
-// What is known of a value
+// Facts about a value
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -96,7 +96,7 @@ public:
   }
   Attribute getAttribute(int64_t position) const;
 
-  /// Whether element (i, j) of each matrix is as `expect` says.
+  /// True if element (i, j) of each matrix is as `expect` says.
   bool are(llvm::function_ref<bool(int64_t, int64_t, uint64_t)> expect) const;
 
   RankedTensorType type;
@@ -318,7 +318,7 @@ Structure StaircaseFinder::followElementwise(Operation *op) {
     result.far = computeElement(op, far);
   if (!result.near || (offset && !result.far))
     return {};
-  // What no longer differs is no step.
+  // Equal elements make no step.
   if (result.near == result.far)
     result.offset.reset();
   return makeStructure(result);

@@ -11,8 +11,8 @@
 
 namespace mpc {
 
-/// What the elements of a matrix are: `near` in row i up to column i + offset,
-/// and `far` behind it. Without an offset all are `near`.
+/// The elements of a matrix: `near` in row i up to column i + offset, and `far`
+/// behind it. Without an offset all are `near`.
 struct Staircase {
   std::optional<int64_t> offset;
   mlir::Attribute near, far;

@@ -115,7 +115,7 @@ MPC_INLINE void addDepthwiseBody(const Rows &rows, int64_t taps, float *sums) {
     addTaps<1>(rows, tap, sums);
 }
 
-/// What a CPU's registers hold.
+/// The size of a CPU's registers.
 struct Loops {
   int64_t filters, length; ///< a run's filters, and floats it takes at a time
   void (*addRun)(const float *image, const Rows &rows, int64_t count,
@@ -161,7 +161,7 @@ public:
   }
 
 private:
-  /// What one slice makes: filters of a group, or channels of a depthwise
+  /// The part of one slice: filters of a group, or channels of a depthwise
   /// image, along a row of taps.
   struct Part {
     int64_t group, filter, filters; ///< the first counts from the group's first
@@ -216,7 +216,7 @@ DirectWeightGrad::DirectWeightGrad(const ConvStep &step,
   phaseSlices = {(depthwise ? 1 : groups) * filterSlices * depth.kernel *
                  height.kernel * tapSlices};
 
-  // What a run takes at a time may end behind the row and the sums.
+  // The vectors of a run may end behind the row and the sums.
   const int64_t channels = depthwise ? kChannelLanes : inPerGroup;
   auto wholeRuns = [&](int64_t floats) {
     return slicesOf(floats, loops.length) * loops.length;

@@ -140,8 +140,8 @@ Status writeCheckpointFiles(const std::string &directory,
 // Reading
 //===----------------------------------------------------------------------===//
 
-/// What is no file is damage. A file that the system fails to read is none: it
-/// may be whole, and readable again in a minute.
+/// A path that is no file is damage. A file that the system fails to read is
+/// none: it may be whole, and readable again in a minute.
 static StatusOr<std::shared_ptr<const MappedFile>>
 openFile(const std::string &path) {
   StatusOr<FileKind> kind = kindOf(path);

@@ -119,7 +119,7 @@ StatusOr<std::vector<FolderEntry>> listFolder(const std::string &path) {
     entry.isLink = it->is_symlink(unknown);
     if (!unknown)
       entry.isFolder = it->is_directory(unknown);
-    // Of a link to nothing that is an error, and of a file that just went.
+    // A link to nothing gives that error, and so does a file that just went.
     if (unknown) {
       StatusOr<FileKind> kind = kindOfLink(it->path().string());
       if (kind.ok() && *kind == FileKind::None)
@@ -159,7 +159,7 @@ bool writeAll(int file, std::string_view bytes) {
   return true;
 }
 
-/// What is written counts once it is on the disk.
+/// Writing is done once the bytes are on the disk.
 static Status writeChunks(int file, const std::string &path,
                           const std::vector<std::string_view> &chunks) {
   bool written = true;

@@ -20,8 +20,8 @@ Status failure(const std::string &path, const char *what);
 
 enum class FileKind { None, Regular, Directory, Link, Other };
 
-/// What there is at `path`; of a link, what it leads to. None only where the
-/// system says so. IO where it cannot tell, as on a disk that fails or in a
+/// The kind of file at `path`; for a link, of what it leads to. None only where
+/// the system says so. IO where it cannot tell, as on a disk that fails or in a
 /// folder that may not be entered: what is there then must not count as gone.
 StatusOr<FileKind> kindOf(const std::string &path);
 /// The same of a link itself.
@@ -39,15 +39,15 @@ struct FolderEntry {
   bool isFolder = false; ///< or leads to one
   bool isLink = false;
 };
-/// What is in a folder, by name.
+/// The names in a folder.
 StatusOr<std::vector<FolderEntry>> listFolder(const std::string &path);
 
 /// Writes all of `bytes`, whatever write(2) takes at a time; where that fails,
 /// errno says why. No FaultHook is asked.
 bool writeAll(int file, std::string_view bytes);
 
-/// What files are made with, unless their content is nobody else's business;
-/// the umask takes of it what it takes.
+/// Rights of new files, less the umask: for all, or for the owner if the
+/// content is nobody else's business.
 constexpr mode_t kForAll = 0666, kForOwner = 0600;
 
 /// Creates `path` (which must not exist), writes the chunks and flushes them to

@@ -79,7 +79,7 @@ static StatusOr<std::vector<std::string>> listClasses(const std::string &root) {
   return names;
 }
 
-/// Of most files their folder says it, without a look at each.
+/// The folder says it of most files, without a look at each.
 static StatusOr<bool> isFolder(const fs::directory_entry &entry) {
   std::error_code unknown;
   const bool isFolder = entry.is_directory(unknown);

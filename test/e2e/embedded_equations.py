@@ -61,7 +61,7 @@ def _max_pool(x, **_):
     n, c, h, w = x.shape
     parts = x.reshape(n, c, h // 2, 2, w // 2, 2).transpose(0, 1, 2, 4, 3, 5)
     parts = parts.reshape(n, c, h // 2, w // 2, 4)
-    # Which of four, and not their places in x: the gradient below reads it.
+    # The number among four, not the place in x: the gradient below reads it.
     return parts.max(axis=-1), parts.argmax(axis=-1)
 
 

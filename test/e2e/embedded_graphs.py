@@ -349,7 +349,7 @@ def finish(network, scores, opsets=(17, 17)):
                 domain=MICROSOFT,
             )
         )
-    # What is not trained became constants; edits leave them behind.
+    # Values that are not trained became constants; edits leave them behind.
     nodes += [
         helper.make_node(
             "Constant",

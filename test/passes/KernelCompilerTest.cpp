@@ -72,7 +72,7 @@ protected:
     return entries;
   }
 
-  /// Which files the entries are, in the order of their names.
+  /// The files of the entries, by name.
   std::map<std::string, llvm::sys::fs::UniqueID> identifyEntries() {
     std::map<std::string, llvm::sys::fs::UniqueID> files;
     for (const std::string &entry : listEntries())

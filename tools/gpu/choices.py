@@ -39,7 +39,7 @@ EPILOGUES = {
     "bgrad_a": 256,
     "bgrad_b": 512,
 }
-# Of random numbers, which fill all memory over and over.
+# The block of random numbers that fills all memory, over and over.
 RANDOM_BYTES = 16 << 20
 
 

@@ -163,7 +163,7 @@ def best_ratio(run, times):
     return number(min(times) / run["ms"]) if times and "ms" in run else ""
 
 
-# Of each model, the rows that lose most against the roof.
+# The rows of each model that lose most against the roof.
 MOST_KERNELS = 25
 
 

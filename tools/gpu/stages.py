@@ -241,7 +241,7 @@ def choices(checks):
     return {"ok": bool(runs) and not logs, "runs": runs, "logs": logs}
 
 
-# What compiles longest decides most, and so comes first.
+# The way that compiles longest decides most, and so comes first.
 HOW = ("compiled", "graphs", "eager")
 
 

@@ -18,7 +18,7 @@
 
 static constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
 
-// Which of them, and SIGUSR1, were ignored when the process started.
+// Those of them, and SIGUSR1, that were ignored when the process started.
 static bool wasIgnored[std::size(kStopSignals)];
 static bool wasSaveIgnored = false;
 

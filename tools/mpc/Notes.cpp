@@ -49,7 +49,7 @@ void mpc::tools::warn(const llvm::Twine &message, llvm::raw_ostream &os) {
 // RunMessages
 //===----------------------------------------------------------------------===//
 
-/// What a pipe takes at once where it takes anything.
+/// The bytes that a pipe takes at once if it takes anything.
 static constexpr size_t kPiece = 4096;
 static constexpr size_t kMostPending = size_t(1) << 16;
 static constexpr int kLastWait = 1000; // milliseconds

@@ -32,7 +32,7 @@ static std::string findDoubt(const std::string &path,
 
 llvm::Expected<int> mpc::tools::openArtifact(const std::string &path,
                                              bool isTrusted) {
-  // What is checked is what runs: the descriptor, not the path.
+  // The descriptor is checked and run, not the path.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status;
   if (file < 0 || fstat(file, &status) != 0) {

@@ -6,8 +6,8 @@
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
-// What gradients of losses read as log-probabilities: input 0 of two, else
-// input 1.
+// Log-probabilities that gradients of losses read: input 0 of two, else input
+// 1.
 static llvm::StringSet<> findLogProbabilities(const proto::GraphProto &graph) {
   llvm::StringSet<> found;
   for (const proto::NodeProto &node : graph.node())

@@ -89,8 +89,8 @@ static bool hasElements(const proto::TensorProto &tensor, int64_t count) {
   return found == count;
 }
 
-// How many zeros `value` is, which is of a Conv of `channels`; nothing where it
-// is anything else, or as many as there should be.
+// The number of zeros in `value`, the bias of a Conv of `channels`; nothing if
+// it is anything else, or as long as it should be.
 std::optional<int64_t> Mender::countZeros(StringRef value, int64_t channels) {
   const proto::TensorProto *tensor = tensors.lookup(value);
   const proto::NodeProto *node = producers.lookup(value);

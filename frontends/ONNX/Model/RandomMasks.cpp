@@ -17,7 +17,7 @@ using llvm::ArrayRef;
 using llvm::StringRef;
 
 //===----------------------------------------------------------------------===//
-// What is known of a value
+// Facts about a value
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -46,7 +46,7 @@ struct Replacement {
   Choice choice;
 };
 
-/// Of one graph.
+/// Works on one graph.
 class MaskReplacer {
 public:
   explicit MaskReplacer(Model &model);
@@ -71,7 +71,7 @@ private:
                                 bool areWhole) const;
   bool isClosed(const Choice &choice) const;
 
-  // What comes in their place.
+  // The nodes that replace them.
   std::string addValue(StringRef hint);
   std::string addNode(StringRef op, ArrayRef<std::string> inputs);
   std::string addNumber(double number);
@@ -235,7 +235,7 @@ bool MaskReplacer::visitSource(const proto::NodeProto &node) {
   return true;
 }
 
-// What is computed of uniform numbers: others, or a mask.
+// Values computed of uniform numbers: others, or a mask.
 bool MaskReplacer::visitUniform(const proto::NodeProto &node) {
   int place = 0;
   while (place < node.input_size() && !uniforms.contains(node.input(place)))
@@ -283,7 +283,7 @@ bool MaskReplacer::visitUniform(const proto::NodeProto &node) {
     move(*number - high, *number - low);
   else if (op == "Mul" && *number != 0)
     move(low * *number, high * *number);
-  // Which of both is less; that they are equal has no probability.
+  // The smaller of both; equality has no probability.
   const bool isLess = op == "Less" || op == "LessOrEqual";
   if (isLess || op == "Greater" || op == "GreaterOrEqual") {
     const double below = (*number - low) / extent;
@@ -297,8 +297,8 @@ bool MaskReplacer::visitUniform(const proto::NodeProto &node) {
 // Choices
 //===----------------------------------------------------------------------===//
 
-// What is known of an operand. Where `isWhole`, what is not random is a base,
-// as it is; else also a multiple of one.
+// Facts about an operand. With `isWhole` any value that is not random is a base
+// as it is, else also a multiple of one.
 std::optional<Choice> MaskReplacer::find(StringRef value, bool isWhole) const {
   if (uniforms.contains(value))
     return std::nullopt;
@@ -315,7 +315,7 @@ std::optional<Choice> MaskReplacer::find(StringRef value, bool isWhole) const {
   return choice;
 }
 
-// What an elementwise op makes of choices of one mask and one base.
+// The result of an elementwise op on choices of one mask and one base.
 std::optional<Choice> MaskReplacer::compute(const proto::NodeProto &node,
                                             bool areWhole) const {
   const StringRef op = node.op_type();
@@ -325,7 +325,7 @@ std::optional<Choice> MaskReplacer::compute(const proto::NodeProto &node,
     std::optional<Choice> operand = find(input, areWhole);
     if (!operand)
       return std::nullopt;
-    // Of several masks each has a first node of its own.
+    // Each of several masks has a first node of its own.
     if (!operand->chain.empty() && !result.chain.empty() &&
         operand->chain.front() != result.chain.front())
       return std::nullopt;
@@ -395,14 +395,14 @@ static bool isNear(double number, double expected) {
   return std::abs(number - expected) < 1e-4;
 }
 
-// Whether the base is left out, or divided by the probability that it is not.
+// True if the base is left out, or divided by the probability that it is not.
 static bool isDropout(const Choice &choice) {
   return choice.scale[0] == 0 && isNear(choice.p * choice.scale[1], 1) &&
          choice.bias[0] == 0 && choice.bias[1] == 0;
 }
 
-// Whether another number comes in place of the base, and both together have the
-// mean and the variance of a base that has 0 and 1.
+// True if another number replaces the base, and both together have the mean and
+// the variance of a base that has 0 and 1.
 static bool isAlphaDropout(const Choice &choice) {
   const double p = choice.p, q = 1 - p;
   auto square = [](double number) { return number * number; };
@@ -413,7 +413,7 @@ static bool isAlphaDropout(const Choice &choice) {
                 1);
 }
 
-// Whether nothing reads what is random but the nodes of the choice.
+// True if only the nodes of the choice read the random values.
 bool MaskReplacer::isClosed(const Choice &choice) const {
   llvm::StringMap<unsigned> inside;
   for (const proto::NodeProto *node : choice.chain)

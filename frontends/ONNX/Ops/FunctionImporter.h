@@ -21,9 +21,9 @@ struct Selection;
 /// what is computed of each row has no other exceptions than in the model.
 struct SelectedRows {
   std::shared_ptr<const Selection> selection;
-  /// Where the rows are.
+  /// The axis that the rows lie along.
   int64_t axis;
-  /// Of places that NonZero found: the axes of the mask that they are on, in
+  /// For places that NonZero found: the axes of the mask that they are on, in
   /// the order of the columns. Nothing for other values.
   std::optional<llvm::SmallVector<int64_t>> places;
 };
@@ -55,7 +55,7 @@ struct ImportedValue {
   std::optional<std::vector<ImportedValue>> sequence;
   /// Only ops that know about them read such values (ImportSelection.cpp).
   std::optional<SelectedRows> selected;
-  /// Of a shape, or a part of it: how many rows these are is in it.
+  /// For a shape, or a part of it, that holds the number of these rows.
   std::shared_ptr<const Selection> countOf;
 };
 

@@ -286,7 +286,7 @@ static LogicalResult importCausalConv(NodeImporter &node) {
                                    node.attribute("group", shape[1])});
   if (activation != "none")
     y = node.emit<SwishOp>({y}, {node.attribute("alpha", 1.0)});
-  // What comes before the next positions: nothing for a weight of one.
+  // The state before the next positions: nothing for a weight of one.
   if (!node.hasOutput(1))
     return node.define(0, y);
   if (before == 0) {

@@ -1,4 +1,4 @@
-// What reads the rows that a mask of the data selects.
+// Nodes that read the rows that a mask of the data selects.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Selection.h"
@@ -178,8 +178,8 @@ LogicalResult SelectedNode::importAlongAxis() {
                  : refuse("and this op computes across them");
 }
 
-/// What a reduction has of rows that are not selected; nothing where it does
-/// not matter, as they are copies.
+/// The number that stands in a reduction for rows that are not selected;
+/// nothing if it does not matter, as they are copies.
 static std::optional<double> getNeutral(StringRef op, Type element) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (op == "ReduceProd")

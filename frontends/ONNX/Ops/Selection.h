@@ -9,9 +9,9 @@
 
 namespace mpc::onnx_frontend {
 
-/// What NonZero found in a mask.
+/// The elements that NonZero found in a mask.
 struct Selection {
-  /// Of which rows are selected: booleans, one a row.
+  /// A boolean for each row: true if it is selected.
   mlir::Value mask;
   /// The number of the first selected row, a scalar; 0 where there is none.
   mlir::Value first;
@@ -36,7 +36,7 @@ SelectionPtr findSelection(NodeImporter &node, mlir::Value mask,
 mlir::Value maskAlong(NodeImporter &node, const Selection &selection,
                       int64_t rank, int64_t axis);
 
-/// How many rows are selected, a scalar of i64.
+/// The number of selected rows, a scalar of i64.
 mlir::Value countRows(NodeImporter &node, const Selection &selection);
 
 /// `value` with `number` in the rows that are not selected.

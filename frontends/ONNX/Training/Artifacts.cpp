@@ -292,7 +292,7 @@ void ArtifactImporter::bindGradientSeeds(FunctionImporter &function,
   }
 }
 
-// What a loss gives is an output where no other may be the loss.
+// The result of a loss is an output if no other may be the loss.
 static void addLoss(const Graph &graph, std::vector<StringRef> &outputs) {
   auto isFloat = [](int32_t type) {
     return type == proto::TensorProto::FLOAT ||

@@ -69,7 +69,7 @@ bool mpc::onnx_frontend::isNamedAsBuffer(StringRef name) {
                                           "relative_coords_table",
                                           "relative_position_index",
                                           "sinusoid_table"};
-  // Of "encoder.pixel_mean" the word "mean" counts; "log_std" is learned.
+  // The word "mean" counts in "encoder.pixel_mean"; "log_std" is learned.
   StringRef last = name.substr(name.rfind('.') + 1);
   return names.contains(last) ||
          (words.contains(last.substr(last.rfind('_') + 1)) &&

@@ -1,4 +1,4 @@
-// What the name of an initializer says of it, in files that say nothing else.
+// Names of initializers as evidence, in files that say nothing else of them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_PARAMETERNAMES_H

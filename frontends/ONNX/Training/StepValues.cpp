@@ -151,7 +151,7 @@ llvm::StringSet<> mpc::onnx_frontend::findGradientSeeds(const Graph &graph) {
               graph.getInitializer((value + "_grad").str()))
         if (readers.contains(seed->name()))
           seeds.insert(seed->name());
-  // What a loss's gradient alone multiplies by, whatever it is called.
+  // The factor that only a loss's gradient reads, whatever it is called.
   for (const proto::NodeProto *node : graph.getNodes()) {
     StringRef op = node->op_type();
     if (op.contains("SoftmaxCrossEntropy") && op.ends_with("Grad") &&

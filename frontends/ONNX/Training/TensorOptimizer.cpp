@@ -158,7 +158,7 @@ Error TensorOptimizerImporter::readNode(const proto::NodeProto &node,
   return Error::success();
 }
 
-// Where all nodes have their rate in the file there is none to set.
+// If all nodes have their rate in the file, there is none to set.
 void TensorOptimizerImporter::addLearningRate() {
   bool reads = llvm::any_of(graph.getNodes(), [&](const auto *node) {
     std::optional<OptimizerNode> optimizer = readOptimizerNode(*node);

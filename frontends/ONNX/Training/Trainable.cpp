@@ -89,7 +89,7 @@ llvm::StringSet<> TrainableSearch::run() {
   return std::move(weights);
 }
 
-// What a module has given its name.
+// Values that a module has named.
 void TrainableSearch::findNamed() {
   for (const auto &entry : readers) {
     StringRef name = entry.first();
@@ -102,7 +102,7 @@ void TrainableSearch::findNamed() {
 // nothing, is a constant.
 void TrainableSearch::listOthers(const llvm::StringMap<std::string> &origins,
                                  Trainables &found) {
-  // Where the exporter tells parameters, all else is none.
+  // If the exporter tells parameters, nothing else is one.
   const bool isKnown = llvm::any_of(origins, [](const auto &entry) {
     return entry.second == kParameterOrigin;
   });
@@ -263,7 +263,7 @@ void TrainableSearch::findAddends(const Node &node) {
 // operand of a layer is a constant of the program, and what a tool has numbered
 // is a bias only as a vector.
 bool TrainableSearch::mayBe(StringRef name, Use how) {
-  // Of a statistic that an exporter merged with a bias, the bias is trained.
+  // A bias that an exporter merged with a statistic is trained.
   if (how == Use::Operand)
     return buffers.contains(name) || !isModulesName(name) ||
            !isNamedAsBuffer(name);
@@ -283,8 +283,8 @@ void TrainableSearch::use(StringRef value, Use how) {
         !(within ? searchedWithin : searched).insert(current).second)
       continue;
     if (getStoredShape(current)) {
-      // What a weight is multiplied by to hide some of its elements is none,
-      // and neither are numbers that scale it.
+      // A mask that hides elements of a weight is none, and neither are numbers
+      // that scale it.
       const bool isScale = isOneNumber(current) ||
                            (isNumbered(current) && isStoredVector(current));
       const bool isFactor = within && (isScale || isBuffer(current));
@@ -317,7 +317,7 @@ mpc::onnx_frontend::findTrainable(const Graph &graph, const TensorMap &given,
       found.parameters.insert(entry.first());
     else
       found.parameters.erase(entry.first());
-  // Where the exporter tells parameters, the values of nodes are none.
+  // If the exporter tells parameters, the values of nodes are none.
   // PyTorch's exporters keep all parameters in initializers, with and without
   // metadata.
   const bool isKnown =

@@ -42,8 +42,8 @@ public:
 private:
   using Node = proto::NodeProto;
 
-  /// How a layer reads what acts as a weight: as its operand, as a bias that is
-  /// added to its result, or as what is joined to it or looked up for it.
+  /// The way a layer reads a weight: as its operand, as a bias that is added to
+  /// its result, or as what is joined to it or looked up for it.
   enum class Use { Operand, Bias, Joined };
 
   /// What to do behind a node that reads a value: nothing, to look at those
@@ -90,8 +90,8 @@ private:
   llvm::StringMap<Facts> facts;
   llvm::StringMap<llvm::SmallVector<const Node *, 1>> readers;
   llvm::StringSet<> weights;
-  /// What an op reads as a statistic, as the scale of integers, or as the
-  /// weights of a loss.
+  /// Values that an op reads as a statistic, as the scale of integers, or as
+  /// the weights of a loss.
   llvm::StringSet<> buffers;
   /// Values whose origin has been searched, as weights and as what weights are
   /// computed from.

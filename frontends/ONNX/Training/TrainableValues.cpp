@@ -93,8 +93,8 @@ bool TrainableSearch::isOneNumber(StringRef name) {
   return shape && llvm::all_of(*shape, [](int64_t n) { return n == 1; });
 }
 
-// Whether what is stored is no parameter, whoever reads it: by an op, by the
-// name that its module gave it, or by its values.
+// True if a stored value is no parameter, whoever reads it: an op, its module's
+// name for it, or its values tell.
 bool TrainableSearch::isBuffer(StringRef name) {
   if (buffers.contains(name) || isNamedAsBuffer(name))
     return true;
@@ -103,7 +103,7 @@ bool TrainableSearch::isBuffer(StringRef name) {
          holdsBuffer(graph.getModel(), *tensor);
 }
 
-// Whether a value is an initializer of one number for each channel.
+// True if a value is an initializer of one number for each channel.
 bool TrainableSearch::isStoredVector(StringRef value) {
   auto shape = getStoredShape(skipViews(value));
   return shape && llvm::count_if(*shape, [](int64_t n) { return n > 1; }) == 1;

@@ -41,7 +41,7 @@ TEST(TemporaryFile, IsTheUsersAloneAndGoesWithItsFolder) {
     EXPECT_EQ(getMode(folder), 0700u);
     EXPECT_EQ(getMode(file.getPath()), 0600u);
     EXPECT_EQ(llvm::cantFail(file.read()), "code");
-    // What a tool leaves beside it goes, too.
+    // Files that a tool leaves beside it go, too.
     std::error_code error;
     llvm::raw_fd_ostream(folder + "/left", error) << "x";
     ASSERT_FALSE(error);

@@ -95,7 +95,7 @@ func.func @denied(%x: tensor<3x4x4xf32>, %w: tensor<4x4xf32>, %go: tensor<i1>) -
   return %y : tensor<4x4xf32>
 }
 
-// What grows with every step has no range: a bound of it would be a guess.
+// A value that grows with every step has no range: a bound of it would be a guess.
 // CHECK-LABEL: func.func @growing
 // CHECK: mpc.add {{.*}}storage = bf16, {{.*}}reason = between_low
 func.func @growing(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> tensor<4x4xf32> {

@@ -1,4 +1,4 @@
-// Where memory may not become executable, what forbids it is said.
+// The message names what forbids executable memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/OneDNN.h"

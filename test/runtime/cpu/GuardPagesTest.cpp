@@ -1,5 +1,5 @@
-// What routines and the library write and read, on memory whose neighbours
-// cannot be touched.
+// Routines and the library read and write memory whose neighbours cannot be
+// touched.
 //
 // Operands, results and scratch lie at the start and then at the end of pages
 // between two that the process may not access; what is left of a page holds a
@@ -24,7 +24,7 @@ using namespace mpc::runtime::test;
 namespace {
 
 constexpr std::byte kPattern{0xa5};
-/// Of the addresses that a plan gives to buffers.
+/// The alignment of addresses that a plan gives to buffers.
 constexpr size_t kBufferAlignment = 64;
 
 enum class At { Start, End };
@@ -319,7 +319,7 @@ TEST(GuardPages, ProductsOfRandomShapes) {
 }
 
 //===----------------------------------------------------------------------===//
-// That the guards see what they should
+// Negative controls
 //===----------------------------------------------------------------------===//
 
 TEST(GuardPagesDeathTest, AccessBeforeAndBehindIsSeen) {
