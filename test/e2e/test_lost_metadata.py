@@ -22,16 +22,16 @@ LOSSES = {}
 for folder in FOLDERS:
     LOSSES |= json.loads((folder / "losses.json").read_text())
 PATHS = {path.stem: path for folder in FOLDERS for path in folder.glob("*.onnx")}
-# What --sample keeps: a GELU, a class token, state of recurrences, and what no
-# layer reads.
+# Kept by --sample: a GELU, a class token, state of recurrences, and parameters
+# that no layer reads.
 SAMPLE = {"gpt2-dynamo-18", "scales-dynamo-18"}
 SAMPLE_OPTIMIZED = {"dlrm-torchscript-17", "lstm-dynamo-18"}
 # Only their metadata says which values have no gradient.
 STOPS = {"quantizer"}
-# Of these ONNX Runtime computes what is read beside a parameter, such as its
-# transposition: only the first loss is the same.
+# ONNX Runtime computes values of these ahead that are read beside a parameter,
+# such as its transposition: only the first loss is the same.
 COPIED = {"flow", "pairs", "scales", "tagger"}
-# Of this one it folds the normalizations, which then have other statistics.
+# It folds the normalizations of this one, which then have other statistics.
 FOLDED = "pointcloud-dynamo-18"
 
 
@@ -154,7 +154,7 @@ def test_optimized_by_onnx_runtime(stem, tmp_path):
     before |= parameters(onnx.load(PATHS[stem]))
     onnx.save(clear(onnx.load(path)), path)
     after, others = trained(path)
-    # What has kept its name and is read by no layer is chosen.
+    # Parameters that kept their names and that no layer reads are chosen.
     chosen = after | (before & others)
     flags = ["--train", "|".join(f"^{re.escape(each)}$" for each in chosen)]
     # ONNX Runtime transposes weights in advance, and trained they are the same. It

@@ -133,7 +133,7 @@ def make_buffer_model(path, buffer, nodes, tokens):
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
 
 
-# What models make of a buffer of ones and zeros, and what folding leaves of it.
+# Masks that models make of a buffer of ones and zeros, and of its folded form.
 BUFFERS = {
     "filled": (1.0, 0.0, [("Equal", "m zero", "h"), ("Where", "h inf s", "masked")]),
     "chosen": (True, False, [("Where", "m s low", "masked")]),

@@ -540,7 +540,7 @@ bool MaskReplacer::replace(const Replacement &replacement) {
   };
   std::string left = choice.base, right = cast(mask), op = "Mul";
   if (choice.bias[0] != 0) {
-    // Of m, which is 0, 1 / p, or 1 in evaluation: m * (1 + share * (m - 1)) is
+    // If m is 0, 1 / p, or 1 in evaluation, then m * (1 + share * (m - 1)) is
     // 0, scale[1] or 1, and other * m - other is bias[0], bias[1] or 0.
     const double p = choice.p;
     const double share = (choice.scale[1] * p - 1) / (1 / p - 1);
