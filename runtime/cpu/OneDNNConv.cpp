@@ -80,8 +80,9 @@ bool hasWholeWindows(const ConvStep &step) {
 }
 
 /// True if windows, their padding or the way from one to the next are longer
-/// than images are. The library's gradients of filters in bf16 then take
-/// minutes (oneDNN 3.2), for nothing: most of it is padding.
+/// than images are. In bf16 the library then takes minutes for gradients of
+/// filters, for nothing: most of it is padding. With tiles it cannot make
+/// gradients of images, or writes behind their end (oneDNN 3.2).
 bool isFarApart(const ConvStep &step) {
   constexpr int64_t kFar = int64_t(1) << 20;
   for (size_t axis = 0; axis < step.kernel.size(); ++axis)
@@ -217,8 +218,7 @@ Geometry::Geometry(const ConvStep &step)
 void OneDNNConv::chooseTypes() {
   const Operand &first = isWeightGrad() ? x : input();
   const Operand &second = isWeightGrad() ? y : w;
-  bool narrow = config.nativeBF16 && isSafe() &&
-                !(isWeightGrad() && isFarApart(step)) &&
+  bool narrow = config.nativeBF16 && isSafe() && !isFarApart(step) &&
                 first.type == DType::BF16 && second.type == DType::BF16;
   if (narrow)
     types = isWeightGrad() ? Types{DType::BF16, DType::F32, DType::BF16}
