@@ -279,6 +279,25 @@ def test_no_row_at_all(name, tmp_path):
     assert (gradient == 0).all()
 
 
+@pytest.mark.parametrize("selection", [select, select_as_today])
+@pytest.mark.parametrize("batch", [2, 3])
+def test_another_batch_than_the_exported_one(selection, batch, tmp_path):
+    """The selected rows are those of the samples that a batch has."""
+    nodes = [
+        *selection("a", "mask", "a_m"),
+        *selection("y", "mask", "y_m"),
+        node("Sub", "a_m y_m", "d"),
+        node("Mul", "d d", "squares"),
+        node("ReduceMean", "squares", "loss", keepdims=0),
+    ]
+    loss, _ = train_step(
+        make_model(nodes), MASK, tmp_path, "--batch-size", str(batch), "--no-shuffle"
+    )
+    rows = MASK[:batch]
+    d = (X[:batch] @ W - Y[:batch])[rows]
+    np.testing.assert_allclose(loss, (d * d).mean(), rtol=1e-4)
+
+
 REFUSED = {
     "an output": select("a", "mask", "loss"),
     "sums up to each": [

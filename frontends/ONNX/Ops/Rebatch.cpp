@@ -157,6 +157,9 @@ bool Rebatch::namesSamples(NodeImporter &node) {
   std::optional<Place> place = findPlace(node.getInputName(0));
   if (!isIndexed(op) || !place)
     return false;
+  // Rows that a mask of the data selects are those of today's samples.
+  if (node.getFunction().lookup(node.getInputName(1)).selected)
+    return false;
   std::optional<HostTensor> indices = node.constant(1);
   auto before = integers.find(node.getInputName(1));
   if (indices && !indices->isFloat() && before != integers.end() &&
