@@ -17,6 +17,8 @@ config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.mpc_binary_root, "test")
 
 llvm_config.with_system_environment(["HOME", "TMPDIR", "TEMP"])
+# An emulated CPU (test/emulator).
+llvm_config.with_system_environment(["LD_PRELOAD", "MPC_EMULATOR_CPU"])
 llvm_config.use_default_substitutions()
 
 bin_dir = os.path.join(config.mpc_binary_root, "bin")
