@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import mpctest
@@ -23,7 +24,15 @@ DATA = {
 FLAGS = ("--loss", "mse", "--optimizer", "sgd", "--lr", 0.1, "--batch-size", 8)
 
 
-def make(in_nodes):
+def make_constant(tensor, as_list):
+    """A node that gives `tensor`; of rank 1 by value_floats if `as_list`."""
+    value = {"value": tensor}
+    if as_list and len(tensor.dims) == 1:
+        value = {"value_floats": numpy_helper.to_array(tensor).tolist()}
+    return helper.make_node("Constant", [], [tensor.name], **value)
+
+
+def make(in_nodes, as_list=False):
     tensors = [numpy_helper.from_array(v, name) for name, v in WEIGHTS.items()]
     nodes = [
         helper.make_node("Constant", [], ["Constant_8"], value=numpy_helper.from_array(
@@ -35,10 +44,7 @@ def make(in_nodes):
         helper.make_node("MatMul", ["d", "Constant_7"], ["y"]),
     ]
     if in_nodes:
-        nodes = [
-            helper.make_node("Constant", [], [tensor.name], value=tensor)
-            for tensor in tensors
-        ] + nodes
+        nodes = [make_constant(tensor, as_list) for tensor in tensors] + nodes
     graph = helper.make_graph(
         nodes,
         "g",
@@ -58,12 +64,14 @@ def constants(path):
     }
 
 
-def test_weights_of_nodes_train_as_initializers_do(tmp_path):
+@pytest.mark.parametrize("as_list", [False, True])
+def test_weights_of_nodes_train_as_initializers_do(as_list, tmp_path):
     steps = ("--max-steps", 4)
     metrics, expected = mpctest.train(make(False), DATA, tmp_path / "a", *FLAGS, *steps)
     folder = tmp_path / "b"
     found, _ = mpctest.train(
-        make(True), DATA, folder, *FLAGS, *steps, "--checkpoint-dir", folder / "saved"
+        *(make(True, as_list), DATA, folder, *FLAGS, *steps),
+        *("--checkpoint-dir", folder / "saved"),
     )
     assert mpctest.losses(found) == mpctest.losses(metrics)
     written = constants(folder / "trained.onnx")

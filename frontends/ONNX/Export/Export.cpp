@@ -43,18 +43,11 @@ public:
   proto::ModelProto &getProto() { return model->getProto(); }
 
 private:
-  /// Where a value goes: into a tensor, or into value_floats of a Constant.
-  struct Place {
-    proto::TensorProto *tensor = nullptr;
-    proto::AttributeProto *list = nullptr;
-  };
-
   void indexTensors(proto::GraphProto &graph);
   StringRef findName(StringRef variable) const;
-  Place find(StringRef name) const;
   proto::TensorProto *findSource(StringRef name) const;
   void detach(StringRef name);
-  std::string misfit(StringRef name, const Place &place,
+  std::string misfit(StringRef name, const proto::TensorProto *place,
                      ArrayRef<int64_t> shape) const;
   Error loadExternal();
   Error checkValue(StringRef name, const proto::TensorProto &tensor,
@@ -71,12 +64,10 @@ private:
   std::shared_ptr<Model> model;
   /// Initializers and values of Constant nodes, by name.
   llvm::StringMap<proto::TensorProto *> tensors;
-  /// value_floats of Constant nodes.
-  llvm::StringMap<proto::AttributeProto *> lists;
   /// Identity nodes, by output.
   llvm::StringMap<proto::NodeProto *> identities;
   /// Where the values that `write` is given go.
-  llvm::StringMap<Place> places;
+  llvm::StringMap<proto::TensorProto *> places;
   /// While writing, the new values of tensors. They are converted and copied as
   /// late as can be: together they may be larger than all else in memory.
   llvm::DenseMap<const proto::TensorProto *, const HostTensor *> values;
@@ -94,12 +85,9 @@ void ExportModel::Impl::indexTensors(proto::GraphProto &graph) {
       identities.try_emplace(node.output(0), &node);
     if (node.op_type() != "Constant" || node.output_size() != 1)
       continue;
-    for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
+    for (proto::AttributeProto &attribute : *node.mutable_attribute())
       if (attribute.name() == "value" && attribute.has_t())
         tensors.try_emplace(node.output(0), attribute.mutable_t());
-      if (attribute.name() == "value_floats")
-        lists.try_emplace(node.output(0), &attribute);
-    }
   }
 }
 
@@ -130,17 +118,14 @@ void ExportModel::Impl::detach(StringRef name) {
   tensors.try_emplace(name, value->mutable_t());
 }
 
-ExportModel::Impl::Place ExportModel::Impl::find(StringRef name) const {
-  return {tensors.lookup(name), lists.lookup(name)};
-}
-
 // Why a value of `shape` cannot go there; empty where it can.
-std::string ExportModel::Impl::misfit(StringRef name, const Place &place,
+std::string ExportModel::Impl::misfit(StringRef name,
+                                      const proto::TensorProto *place,
                                       ArrayRef<int64_t> shape) const {
   std::string text;
   llvm::raw_string_ostream os(text);
   // Nothing there to write to.
-  if (!place.tensor && !place.list) {
+  if (!place) {
     bool isInput = llvm::any_of(model->getProto().graph().input(),
                                 [&](const proto::ValueInfoProto &input) {
                                   return input.name() == name;
@@ -149,12 +134,8 @@ std::string ExportModel::Impl::misfit(StringRef name, const Place &place,
        << (isInput ? "' is an input without a value" : "' is missing");
     return text;
   }
-  // A tensor, or a list in an attribute, of another shape.
-  SmallVector<int64_t> dims;
-  if (place.tensor)
-    dims.append(place.tensor->dims().begin(), place.tensor->dims().end());
-  else
-    dims.push_back(place.list->floats_size());
+  // A tensor of another shape.
+  SmallVector<int64_t> dims(place->dims().begin(), place->dims().end());
   auto print = [&](ArrayRef<int64_t> shape) {
     os << "[";
     llvm::interleave(shape, os, ", ");
@@ -167,11 +148,8 @@ std::string ExportModel::Impl::misfit(StringRef name, const Place &place,
     print(shape);
     return text;
   }
-  if (!place.tensor)
-    return text;
   // A tensor of the right shape, which may still hold integers.
-  Expected<Type> element =
-      model->getElementType(place.tensor->data_type(), "tensor");
+  Expected<Type> element = model->getElementType(place->data_type(), "tensor");
   if (element && isa<FloatType>(*element))
     return text;
   if (!element)
@@ -197,9 +175,7 @@ static void dropData(proto::TensorProto &tensor) {
 
 // What the file calls a variable.
 StringRef ExportModel::Impl::findName(StringRef variable) const {
-  return tensors.contains(variable) || lists.contains(variable)
-             ? variable
-             : getONNXName(variable);
+  return tensors.contains(variable) ? variable : getONNXName(variable);
 }
 
 // Whether there is a place for each value.
@@ -217,10 +193,7 @@ Error ExportModel::Impl::check(const ShapeMap &shapes) {
   // another.
   for (const auto &[variable, shape] : shapes) {
     StringRef name = findName(variable);
-    Place place = find(name);
-    if (!place.tensor && !place.list)
-      place.tensor = findSource(name);
-    std::string problem = misfit(name, place, shape);
+    std::string problem = misfit(name, findSource(name), shape);
     if (!problem.empty() && ++count <= shown)
       misfits += (count > 1 ? "; " : "") + problem;
   }
@@ -242,12 +215,12 @@ Error ExportModel::Impl::bind(const ShapeMap &shapes) {
     return error;
   for (const auto &[variable, shape] : shapes) {
     StringRef name = findName(variable);
-    if (!tensors.contains(name) && !lists.contains(name))
+    if (!tensors.contains(name))
       detach(name);
-    Place place = find(name);
+    proto::TensorProto *place = tensors.lookup(name);
     places[variable] = place;
-    if (place.tensor)
-      dropData(*place.tensor);
+    if (place)
+      dropData(*place);
   }
   return loadExternal();
 }
@@ -323,14 +296,9 @@ Error ExportModel::Impl::setValues(const TensorMap &given) {
     if (value == given.end())
       return model->error(ErrorKind::Internal,
                           "there is no new value of '" + variable + "'");
-    if (place.tensor) {
-      if (Error error = checkValue(variable, *place.tensor, value->second))
-        return error;
-      values[place.tensor] = &value->second;
-      continue;
-    }
-    for (int i = 0; i < place.list->floats_size(); ++i)
-      place.list->set_floats(i, static_cast<float>(value->second.getDouble(i)));
+    if (Error error = checkValue(variable, *place, value->second))
+      return error;
+    values[place] = &value->second;
   }
   return Error::success();
 }
@@ -368,7 +336,7 @@ collectTensors(proto::ModelProto &model) {
 Error ExportModel::Impl::loadExternal() {
   llvm::SmallPtrSet<proto::TensorProto *, 32> replaced;
   for (const auto &[variable, place] : places)
-    replaced.insert(place.tensor);
+    replaced.insert(place);
   for (proto::TensorProto *tensor : collectTensors(model->getProto())) {
     if (tensor->data_location() != proto::TensorProto::EXTERNAL ||
         replaced.contains(tensor))

@@ -25,6 +25,7 @@ private:
   std::optional<int64_t> countZeros(StringRef value, int64_t channels);
   void mendBias(proto::NodeProto &node);
   void mendLists(proto::NodeProto &node);
+  void packFloats(proto::NodeProto &node);
 
   Model &model;
   std::vector<std::string> &warnings;
@@ -162,11 +163,33 @@ void Mender::mendLists(proto::NodeProto &node) {
   }
 }
 
+// A weight may be a list of floats. All that looks for weights, and what writes
+// them, knows tensors.
+void Mender::packFloats(proto::NodeProto &node) {
+  if (node.op_type() != "Constant" || !normalizeDomain(node.domain()).empty())
+    return;
+  for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
+    if (attribute.name() != "value_floats" ||
+        attribute.type() != proto::AttributeProto::FLOATS)
+      continue;
+    proto::TensorProto &tensor = *attribute.mutable_t();
+    tensor.set_data_type(proto::TensorProto::FLOAT);
+    tensor.add_dims(attribute.floats_size());
+    tensor.mutable_float_data()->CopyFrom(attribute.floats());
+    attribute.clear_floats();
+    attribute.set_type(proto::AttributeProto::TENSOR);
+    attribute.set_name("value");
+  }
+}
+
 void Mender::run() {
   proto::ModelProto &file = model.getProto();
   keepLastOpsets();
   keepFirstOutputs(*file.mutable_graph());
   std::vector<proto::GraphProto *> graphs = findGraphs(file);
+  for (proto::GraphProto *graph : graphs)
+    for (proto::NodeProto &node : *graph->mutable_node())
+      packFloats(node);
   for (const proto::GraphProto *graph : graphs)
     collect(*graph);
   for (proto::GraphProto *graph : graphs)

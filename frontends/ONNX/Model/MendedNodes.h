@@ -13,6 +13,7 @@ namespace mpc::onnx_frontend {
 ///   - zeros of a wrong length as the bias of a Conv become no bias, as of a
 ///     Conv3d of PyTorch's exporter that has none;
 ///   - an integer where an attribute is a list becomes a list of one;
+///   - value_floats of a Constant, which is as right, becomes a tensor;
 ///   - an opset that is imported twice, and a graph output that is declared
 ///     twice, stay once.
 void mendNodes(Model &model, std::vector<std::string> &warnings);
