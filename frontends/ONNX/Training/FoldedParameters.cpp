@@ -136,6 +136,30 @@ static void addTied(const Graph &graph, const proto::NodeProto &node,
   }
 }
 
+// Parameters of modules whose calls read another module's in their place: the
+// program has the two as one, and names it after the last, as it does with a
+// head that is tied to the embedding.
+static llvm::StringSet<> findShared(const proto::GraphProto &file,
+                                    const Signature &signature) {
+  llvm::StringSet<> targets, shared;
+  for (auto [source, target] : signature)
+    if (isParameter(source))
+      targets.insert(target);
+  for (const proto::GraphProto *part : findGraphs(file))
+    for (const proto::NodeProto &node : part->node()) {
+      std::optional<StringRef> module = findModule(node);
+      if (!module)
+        continue;
+      for (StringRef source : readCall(node).sources) {
+        auto [owner, name] = signature.lookup(source).rsplit('.');
+        std::string own = (*module + "." + name).str();
+        if (owner != *module && targets.contains(own))
+          shared.insert(own);
+      }
+    }
+  return shared;
+}
+
 // Whether calls of the file read results of others that are not in it. What has
 // several results is not called by their names.
 static bool hasLostCalls(ArrayRef<ProgramCall> calls, const Signature &inputs) {
@@ -167,10 +191,12 @@ static void warnDropped(const Graph &graph, ArrayRef<Folded> all,
     }
   // What no call reads may be used nowhere in a program that is all there.
   const bool isPart = hasLostCalls(calls, signature);
+  const llvm::StringSet<> shared = findShared(file, signature);
   SmallVector<StringRef> dropped;
   for (auto [source, target] : signature)
     if (isParameter(source) && !present.contains(source) &&
-        !present.contains(target) && (isPart || read.contains(source)))
+        !present.contains(target) &&
+        (read.contains(source) || (isPart && !shared.contains(target))))
       dropped.push_back(target);
   if (!dropped.empty())
     graph.getModel().warn(

@@ -1,5 +1,7 @@
 """A model whose head is tied to its embedding, as PyTorch's exporter writes it: the
 one tensor has the name of the head alone. With "ones" the two only start equal.
+With "shared" the program has the two as one, too, and calls are missing in the file;
+with "elsewhere" it is the head's module that looks rows up.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -13,14 +15,24 @@ from onnx import TensorProto, helper, numpy_helper
 CALL = "pkg.torch.onnx.fx_node"
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+SCOPES = "pkg.torch.onnx.name_scopes"
 CALLS = {
     "rows": "embedding.default](args = (%p_embed_weight, %ids)",
     "y": "linear.default](args = (%embedding, %p_head_weight)",
 }
 
 
+def share(node, module):
+    """What the program has where both parameters are one."""
+    (call,) = (entry for entry in node.metadata_props if entry.key == CALL)
+    call.value = call.value.replace("p_embed_weight", "p_head_weight")
+    call.value = call.value.replace("%embedding", "%lost")
+    node.metadata_props.add(key=SCOPES, value=f"['', '{module}', 'embedding']")
+
+
 def main():
-    values = np.ones((5, 3)) if sys.argv[2:] == ["ones"] else np.eye(5, 3) + 1
+    kind = sys.argv[2] if sys.argv[2:] else ""
+    values = np.ones((5, 3)) if kind == "ones" else np.eye(5, 3) + 1
     nodes = [
         helper.make_node("Gather", ["head.weight", "ids"], ["rows"]),
         helper.make_node("Transpose", ["head.weight"], ["turned"], perm=[1, 0]),
@@ -30,6 +42,9 @@ def main():
         if call := CALLS.get(node.output[0]):
             text = f"%{node.output[0]} = call_function[target=torch.ops.aten.{call}"
             node.metadata_props.add(key=CALL, value=text + ", kwargs = {})")
+    if kind in ("shared", "elsewhere"):
+        share(nodes[0], "embed" if kind == "shared" else "head")
+        share(nodes[2], "head")
     weight = helper.make_tensor_value_info("head.weight", TensorProto.FLOAT, [5, 3])
     weight.metadata_props.add(key=KIND, value="PARAMETER")
     graph = helper.make_graph(
