@@ -312,11 +312,12 @@ forwardHint(const dnnl::memory::desc &x, const Geometry &geometry,
 }
 
 void OneDNNConv::makeInputGrad(int64_t count) {
+  // next_impl() reads it again.
+  const auto hint = forwardHint(xDesc(count), geometry, yDesc(count));
   dnnl::convolution_backward_data::primitive_desc desc(
       dnnlEngine(), dnnl::algorithm::convolution_direct, xDesc(count), weights,
       yDesc(count), geometry.strides, geometry.dilations, geometry.padsBegin,
-      geometry.padsEnd, forwardHint(xDesc(count), geometry, yDesc(count)),
-      dnnlAttributes());
+      geometry.padsEnd, hint, dnnlAttributes());
   // By many small products of one channel each, where the library has a routine
   // for depthwise images behind it, it takes 90 times as long.
   while (isDepthwise() && hasName(desc.impl_info_str(), "brgconv_strided") &&

@@ -1,0 +1,176 @@
+// The steps of whole artifacts, kernels and the library's alike, write within
+// their operands.
+//
+// MPC_GUARDED_ARTIFACTS names artifacts for this CPU, with colons between them.
+// Every step of their functions runs by itself, of a loop its first iteration,
+// each of its operands between pages that the process may not access: at the
+// start and then at the end of them. Constants are the artifact's, other
+// operands numbers between -1 and 1, and zeros for integers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/Artifact.h"
+#include "runtime/Device.h"
+#include "test/runtime/cpu/GuardedMemory.h"
+
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+using namespace mpc::runtime;
+using namespace mpc::runtime::test;
+
+namespace {
+
+/// Memory that some operands of a step share, as views of one value do.
+struct SharedRange {
+  Space space;
+  size_t index;
+  int64_t begin, end;
+  DType type;
+  std::unique_ptr<Guarded> memory = nullptr;
+
+  bool meets(const Buffer &buffer) const {
+    return space == buffer.space && index == buffer.index &&
+           begin < buffer.offset + buffer.bytes && buffer.offset < end;
+  }
+  bool meets(const SharedRange &other) const {
+    return space == other.space && index == other.index && begin < other.end &&
+           other.begin < end;
+  }
+};
+
+/// The ranges that the operands of a step take, none of which overlap.
+std::vector<SharedRange> findRanges(const Function &function,
+                                    const std::vector<size_t> &operands) {
+  std::vector<SharedRange> ranges;
+  for (size_t operand : operands) {
+    const Buffer &buffer = function.buffers[operand];
+    if (buffer.space == Space::Constant || buffer.bytes == 0)
+      continue;
+    SharedRange added = {buffer.space, buffer.index, buffer.offset,
+                         buffer.offset + buffer.bytes, buffer.type};
+    for (size_t i = 0; i < ranges.size();) {
+      if (!ranges[i].meets(added)) {
+        ++i;
+        continue;
+      }
+      added.begin = std::min(added.begin, ranges[i].begin);
+      added.end = std::max(added.end, ranges[i].end);
+      ranges.erase(ranges.begin() + static_cast<ptrdiff_t>(i));
+      i = 0;
+    }
+    ranges.push_back(std::move(added));
+  }
+  return ranges;
+}
+
+/// Runs one step of a function.
+class GuardedStep {
+public:
+  GuardedStep(Device &device, const Artifact &artifact,
+              const Function &function, const Step &step)
+      : device(device), artifact(artifact), alone(function) {
+    alone.steps = {step};
+    operands = listBuffers(step);
+  }
+
+  /// Runs it, and returns what its operands hold then.
+  void run(At at, std::vector<std::byte> &results) {
+    std::vector<SharedRange> ranges = findRanges(alone, operands);
+    for (SharedRange &range : ranges)
+      allocate(range, at);
+    std::vector<void *> addresses(alone.buffers.size());
+    for (size_t operand : operands)
+      addresses[operand] = findAddress(alone.buffers[operand], ranges);
+    auto executable = device.prepare(artifact, alone, addresses);
+    ASSERT_TRUE(executable.ok()) << executable.status().message();
+    const Status status = (*executable)->run();
+    ASSERT_TRUE(status.ok()) << status.message();
+    for (const SharedRange &range : ranges) {
+      EXPECT_TRUE(range.memory->isIntact());
+      results.insert(results.end(), range.memory->data + shiftOf(range),
+                     range.memory->data + range.memory->bytes);
+    }
+  }
+
+private:
+  /// Views may begin anywhere in a line.
+  static size_t shiftOf(const SharedRange &range) {
+    return static_cast<size_t>(range.begin) % kBufferAlignment;
+  }
+
+  static void allocate(SharedRange &range, At at) {
+    const size_t bytes =
+        static_cast<size_t>(range.end - range.begin) + shiftOf(range);
+    range.memory = std::make_unique<Guarded>(bytes, at, std::byte{0});
+    if (range.type == DType::F32 || range.type == DType::BF16 ||
+        range.type == DType::F16 || range.type == DType::F64)
+      fillWithNumbers(*range.memory, range.type,
+                      static_cast<unsigned>(range.begin));
+  }
+
+  void *findAddress(const Buffer &buffer,
+                    const std::vector<SharedRange> &ranges) const {
+    if (buffer.space == Space::Constant)
+      return const_cast<std::byte *>(artifact.data()) + buffer.offset;
+    for (const SharedRange &range : ranges)
+      if (range.meets(buffer))
+        return range.memory->data + shiftOf(range) + buffer.offset -
+               range.begin;
+    return nullptr;
+  }
+
+  Device &device;
+  const Artifact &artifact;
+  Function alone;
+  std::vector<size_t> operands;
+};
+
+/// Runs the steps, and those within loops and conditions; returns how many.
+size_t runSteps(Device &device, const Artifact &artifact,
+                const Function &function, const std::vector<Step> &steps) {
+  size_t count = 0;
+  for (const Step &step : steps) {
+    SCOPED_TRACE("step '" + step.name + "'");
+    if (const auto *loop = std::get_if<ForStep>(&step.op)) {
+      count += runSteps(device, artifact, function, loop->steps);
+    } else if (const auto *branches = std::get_if<IfStep>(&step.op)) {
+      count += runSteps(device, artifact, function, branches->then);
+      count += runSteps(device, artifact, function, branches->otherwise);
+    } else {
+      GuardedStep guarded(device, artifact, function, step);
+      std::vector<std::byte> atStart, atEnd;
+      guarded.run(At::Start, atStart);
+      guarded.run(At::End, atEnd);
+      EXPECT_TRUE(atStart == atEnd) << "depends on where operands are";
+      ++count;
+    }
+  }
+  return count;
+}
+
+TEST(GuardedSteps, OfArtifacts) {
+  const char *paths = std::getenv("MPC_GUARDED_ARTIFACTS");
+  if (!paths)
+    GTEST_SKIP() << "MPC_GUARDED_ARTIFACTS names no artifact";
+  std::stringstream list(paths);
+  for (std::string path; std::getline(list, path, ':');) {
+    SCOPED_TRACE(path);
+    auto artifact = Artifact::open(path);
+    ASSERT_TRUE(artifact.ok()) << artifact.status().message();
+    DeviceOptions options;
+    options.threads = 2;
+    auto device = Device::create(options, **artifact);
+    ASSERT_TRUE(device.ok()) << device.status().message();
+    size_t count = 0;
+    for (const auto &[name, function] : (*artifact)->plan().functions) {
+      SCOPED_TRACE("function '" + name + "'");
+      count += runSteps(**device, **artifact, function, function.steps);
+    }
+    EXPECT_GT(count, 0U);
+    std::cout << path << ": " << count << " steps\n";
+  }
+}
+
+} // namespace
