@@ -43,15 +43,11 @@ llvm::ArrayRef<StageInfo> mpc::getStages() {
 }
 
 llvm::ArrayRef<llvm::StringLiteral> mpc::getRecognizedOps() {
-  static constexpr llvm::StringLiteral ops[] = {"layer_norm",
-                                                "rms_norm",
-                                                "gelu",
-                                                "swish",
-                                                "attention",
-                                                "cross_entropy",
-                                                "embedding_bag",
-                                                "binary_cross_entropy",
-                                                "rotary_embedding"};
+  static constexpr llvm::StringLiteral ops[] = {
+      "layer_norm",      "rms_norm",      "gelu",
+      "swish",           "attention",     "cross_entropy",
+      "embedding",       "embedding_bag", "binary_cross_entropy",
+      "rotary_embedding"};
   return ops;
 }
 
@@ -76,6 +72,10 @@ static void addRecognition(OpPassManager &pm, const PipelineOptions &options) {
                          options.recipe.train.end());
   add("attention", createRecognizeAttentionPass(std::move(attention)));
   add("cross_entropy", createRecognizeCrossEntropyPass());
+  RecognizeEmbeddingPassOptions embedding;
+  embedding.train.assign(options.recipe.train.begin(),
+                         options.recipe.train.end());
+  add("embedding", createRecognizeEmbeddingPass(std::move(embedding)));
   add("embedding_bag", createRecognizeEmbeddingBagPass());
   add("binary_cross_entropy", createRecognizeBinaryCrossEntropyPass());
   RecognizeRotaryEmbeddingPassOptions rotary;

@@ -331,6 +331,42 @@ def RecognizeEmbeddingBagPass
   }];
 }
 
+def RecognizeEmbeddingPass
+    : ElementsRecognitionPass<"mpc-recognize-embedding"> {
+  let summary = "products with ones at the places of ids into mpc.gather";
+  let description = [{
+    A table multiplied by `ids == [0, 1, ...]`, which is one_hot(ids), is a
+    look-up of its rows. An id that names no row gives zeros, as in the product.
+    Tables of fewer than 16 rows stay products.
+
+    Before:
+
+    ```mlir
+    func.func @forward(%ids: tensor<8x1xi64>, %table: tensor<16x4xf32>) -> tensor<8x4xf32> {
+      %count = mpc.constant dense<[[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]]> : tensor<1x16xi64>
+      %0 = mpc.equal %ids, %count : (tensor<8x1xi64>, tensor<1x16xi64>) -> tensor<8x16xi1>
+      %1 = mpc.cast %0 : (tensor<8x16xi1>) -> tensor<8x16xf32>
+      %y = mpc.matmul %1, %table : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+      return %y : tensor<8x4xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    %0 = mpc.reshape %ids : (tensor<8x1xi64>) -> tensor<8xi64>
+    %1 = mpc.constant dense<0> : tensor<i64>
+    %2 = mpc.less %0, %1 : (tensor<8xi64>, tensor<i64>) -> tensor<8xi1>
+    %3 = mpc.constant dense<16> : tensor<i64>
+    %4 = mpc.select %2, %3, %0
+        : (tensor<8xi1>, tensor<i64>, tensor<8xi64>) -> tensor<8xi64>
+    %y = mpc.gather %table, %4 {axis = 0 : i64}
+        : (tensor<16x4xf32>, tensor<8xi64>) -> tensor<8x4xf32>
+    return %y : tensor<8x4xf32>
+    ```
+  }];
+}
+
 def RecognizeRotaryEmbeddingPass
     : ElementsRecognitionPass<"mpc-recognize-rotary-embedding"> {
   let summary = "spelled-out rotary embeddings into mpc.rotary_embedding";

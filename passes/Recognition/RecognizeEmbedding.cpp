@@ -1,0 +1,204 @@
+// Recognises rows of a table that a product with ones picks: of a model in
+// which ids are compared with all numbers from 0 on, as in one_hot(ids) @
+// table.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Recognition/KnownElements.h"
+#include "passes/Recognition/Match.h"
+#include "passes/Recognition/Passes.h"
+
+#include "compiler/Dialect/MPC/ConstantElements.h"
+
+namespace mpc {
+#define GEN_PASS_DEF_RECOGNIZEEMBEDDINGPASS
+#include "passes/Recognition/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+/// A product with so few rows is as fast as a look-up, and sums the gradients
+/// of a row in parallel.
+static constexpr int64_t kFewestRows = 16;
+
+namespace {
+struct RecognizeEmbeddingInMatMul : OpRewritePattern<MatMulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MatMulOp op,
+                                PatternRewriter &rewriter) const override;
+};
+
+struct RecognizeEmbeddingInGemm : OpRewritePattern<GemmOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(GemmOp op,
+                                PatternRewriter &rewriter) const override;
+};
+
+struct RecognizeEmbeddingPass
+    : public mpc::impl::RecognizeEmbeddingPassBase<RecognizeEmbeddingPass> {
+  using RecognizeEmbeddingPassBase::RecognizeEmbeddingPassBase;
+
+  void runOnOperation() override {
+    const TrainedMarks marks(getOperation(), train);
+    if (failed(applyRecognizers<RecognizeEmbeddingInMatMul,
+                                RecognizeEmbeddingInGemm>(getOperation())))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The ids
+//===----------------------------------------------------------------------===//
+
+// True for 0 to `depth` - 1 along the last axis, and no other axis.
+static bool isCount(Value value, int64_t depth) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto type = cast<RankedTensorType>(value.getType());
+  if (!constant || !isa<IntegerType>(type.getElementType()) ||
+      type.getNumElements() != depth || type.getShape().back() != depth)
+    return false;
+  auto elements = ConstantElements::read(constant.getValue());
+  return elements && llvm::all_of(llvm::seq(depth), [&](int64_t i) {
+           return elements->getInteger(i) == i;
+         });
+}
+
+// True for `expected`, or for the one part of known elements that is. OneHot
+// has its two numbers in a tensor.
+static bool isKnownNumber(Value value, int64_t expected) {
+  if (isNumber(value, static_cast<double>(expected)))
+    return true;
+  if (auto view = value.getDefiningOp<ReshapeOp>())
+    value = view.getInput();
+  auto slice = value.getDefiningOp<SliceOp>();
+  if (!slice || shapeOf(slice.getInput()).size() != 1 ||
+      shapeOf(value) != ArrayRef<int64_t>(1))
+    return false;
+  auto elements = ConstantElements::read(findKnownElements(slice.getInput()));
+  return elements && isa<FloatType>(elements->getElementType()) &&
+         elements->getFloat(slice.getOffsets().front()).convertToDouble() ==
+             static_cast<double>(expected);
+}
+
+// The comparison that `value` is as numbers, 1 where it holds and 0 elsewhere.
+static EqualOp matchComparison(Value value) {
+  if (auto select = value.getDefiningOp<SelectOp>();
+      select && isKnownNumber(select.getOnTrue(), 1) &&
+      isKnownNumber(select.getOnFalse(), 0))
+    return select.getCondition().getDefiningOp<EqualOp>();
+  // No type on the way is too small for 0 and 1.
+  while (auto cast = value.getDefiningOp<mpc::CastOp>())
+    value = cast.getInput();
+  return value.getDefiningOp<EqualOp>();
+}
+
+// The ids of which `value` has ones, without the axis of the ones. Null if it
+// is anything else.
+static Value matchIds(Value value) {
+  ArrayRef<int64_t> shape = shapeOf(value);
+  EqualOp equal = matchComparison(value);
+  if (!equal || shape.empty() || shape.back() < kFewestRows ||
+      shapeOf(equal.getResult()) != shape)
+    return {};
+  Value ids;
+  for (auto [one, other] : {std::pair(equal.getLhs(), equal.getRhs()),
+                            std::pair(equal.getRhs(), equal.getLhs())})
+    if (isCount(other, shape.back()))
+      ids = one;
+  auto expand = ids ? ids.getDefiningOp<ExpandOp>() : ExpandOp();
+  if (expand)
+    ids = expand.getInput();
+  // One id for each place.
+  if (!ids || shapeOf(ids).size() != shape.size() ||
+      shapeOf(ids).drop_back() != shape.drop_back() || shapeOf(ids).back() != 1)
+    return {};
+  return ids;
+}
+
+//===----------------------------------------------------------------------===//
+// The rows
+//===----------------------------------------------------------------------===//
+
+// The rows of `table` that `ids` name, of which those without one are zeros.
+static Value createRows(Operation *op, Value ids, Value table,
+                        PatternRewriter &rewriter) {
+  Location loc = op->getLoc();
+  auto finish = [&](Operation *created) {
+    copyPhase(op, created);
+    return created->getResult(0);
+  };
+  SmallVector<int64_t> shape(shapeOf(ids).drop_back());
+  Type integer = rewriter.getI64Type();
+  ids = finish(ReshapeOp::create(
+      rewriter, loc, RankedTensorType::get(shape, elementOf(ids)), ids));
+  auto type = RankedTensorType::get(shape, integer);
+  if (elementOf(ids) != integer)
+    ids = finish(mpc::CastOp::create(rewriter, loc, type, ids));
+  // A look-up counts negative ids from the end, and has zeros beyond it.
+  auto createNumber = [&](int64_t number) {
+    auto scalar = RankedTensorType::get({}, integer);
+    return finish(ConstantOp::create(
+        rewriter, loc,
+        DenseElementsAttr::get(scalar, rewriter.getI64IntegerAttr(number))));
+  };
+  Value isNegative = finish(LessOp::create(
+      rewriter, loc, type.clone(rewriter.getI1Type()), ids, createNumber(0)));
+  ids = finish(SelectOp::create(rewriter, loc, type, isNegative,
+                                createNumber(shapeOf(table).front()), ids));
+  shape.push_back(shapeOf(table).back());
+  return finish(GatherOp::create(rewriter, loc,
+                                 RankedTensorType::get(shape, elementOf(table)),
+                                 table, ids, rewriter.getI64IntegerAttr(0)));
+}
+
+static Value createTransposed(Operation *op, Value table,
+                              PatternRewriter &rewriter) {
+  ArrayRef<int64_t> shape = shapeOf(table);
+  auto transposed = TransposeOp::create(
+      rewriter, op->getLoc(),
+      RankedTensorType::get({shape[1], shape[0]}, elementOf(table)), table,
+      ArrayRef<int64_t>{1, 0});
+  copyPhase(op, transposed);
+  return transposed;
+}
+
+LogicalResult
+RecognizeEmbeddingInMatMul::matchAndRewrite(MatMulOp op,
+                                            PatternRewriter &rewriter) const {
+  Value table = op.getRhs();
+  if (op.getTransA() || op.getAlpha().convertToDouble() != 1 ||
+      shapeOf(table).size() != 2 || elementOf(table) != elementOf(op))
+    return rewriter.notifyMatchFailure(op, "no plain product with a table");
+  Value ids = matchIds(op.getLhs());
+  if (!ids)
+    return rewriter.notifyMatchFailure(op, "no ones at the places of ids");
+  if (op.getTransB())
+    table = createTransposed(op, table, rewriter);
+  rewriter.replaceOp(op, createRows(op, ids, table, rewriter));
+  return success();
+}
+
+LogicalResult
+RecognizeEmbeddingInGemm::matchAndRewrite(GemmOp op,
+                                          PatternRewriter &rewriter) const {
+  Value table = op.getB(), bias = op.getC();
+  if (op.getTransA() || op.getAlpha().convertToDouble() != 1 ||
+      elementOf(table) != elementOf(op) ||
+      (bias && (op.getBeta().convertToDouble() != 1 ||
+                elementOf(bias) != elementOf(op))))
+    return rewriter.notifyMatchFailure(op, "no plain product with a table");
+  Value ids = matchIds(op.getA());
+  if (!ids)
+    return rewriter.notifyMatchFailure(op, "no ones at the places of ids");
+  if (op.getTransB())
+    table = createTransposed(op, table, rewriter);
+  Value rows = createRows(op, ids, table, rewriter);
+  if (bias) {
+    auto sum = AddOp::create(rewriter, op.getLoc(), op.getType(), rows, bias);
+    copyPhase(op, sum);
+    rows = sum;
+  }
+  rewriter.replaceOp(op, rows);
+  return success();
+}
