@@ -202,6 +202,8 @@ def make_model(nodes, mask_type=np.bool_):
         "first": np.array(0),
         "last": np.array([-1]),
         "nothing": np.array(0),
+        "two": np.array([2]),
+        "columns": np.array([[0], [2]]),
         "nought": np.zeros(1, np.float32),
     }
     return mpctest.make_model(
@@ -300,10 +302,11 @@ def test_another_batch_than_the_exported_one(selection, batch, tmp_path):
 
 REFUSED = {
     "an output": select("a", "mask", "loss"),
-    "sums up to each": [
+    "which are the best": [
         *select("a", "mask", "a_m"),
-        node("CumSum", "a_m first", "sums"),
-        node("ReduceSum", "sums", "loss", keepdims=0),
+        helper.make_node("TopK", ["a_m", "two"], ["top", "which"], "top", axis=0),
+        node("Cast", "which", "places", to=1),
+        node("ReduceSum", "places", "loss", keepdims=0),
     ],
     "all rows": [
         *select("a", "mask", "a_m"),
@@ -317,10 +320,10 @@ REFUSED = {
         node("Sub", "a_m y_m", "d"),
         node("ReduceSum", "d", "loss", keepdims=0),
     ],
-    "a product over them": [
+    "a product of each with each": [
         *select("a", "mask", "a_m"),
         node("Transpose", "a_m", "turned", perm=[1, 0]),
-        node("MatMul", "turned a_m", "b"),
+        node("MatMul", "a_m turned", "b"),
         node("ReduceSum", "b", "loss", keepdims=0),
     ],
 }
@@ -336,9 +339,9 @@ def test_what_needs_the_rows_themselves_is_refused(name, tmp_path):
     process = mpctest.mpc("check", tmp_path / "model.onnx")
     assert process.returncode == 1
     assert "has as many rows as the data in" in process.stdout
-    if name in ("an output", "sums up to each"):
+    if name in ("an output", "a product of each with each"):
         inputs = {"x": X.astype(np.float32), "mask": MASK}
         found = mpctest.run(model, inputs, tmp_path)["loss"]
         rows = (X @ W)[MASK]
-        expected = rows if name == "an output" else rows.cumsum(0).sum()
+        expected = rows if name == "an output" else (rows @ rows.T).sum()
         np.testing.assert_allclose(found, expected, rtol=1e-4)

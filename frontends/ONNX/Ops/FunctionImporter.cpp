@@ -1,8 +1,8 @@
 // Functions: arguments, results, and the walk over the nodes.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/CountedIntegers.h"
 #include "frontends/ONNX/Ops/Importer.h"
-#include "frontends/ONNX/Ops/Selection.h"
 
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "frontends/ONNX/Model/Metadata.h"
@@ -300,6 +300,8 @@ void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
   }
   if (!outer.value && !outer.variable && !outer.constant)
     return;
+  if (outer.selected)
+    return captureSelected(outer, entry);
   // Anything else becomes an argument of the body.
   Value value = parent->materialize(name, "");
   if (!value) {
@@ -307,6 +309,34 @@ void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
     return;
   }
   entry.value = captureValue(value);
+}
+
+// Rows that are selected stay so.
+void FunctionImporter::captureSelected(const ImportedValue &outer,
+                                       ImportedValue &entry) {
+  entry.value = captureValue(outer.value);
+  entry.selected = outer.selected;
+  if (inlined)
+    return;
+  std::shared_ptr<const Selection> &inner =
+      captured[outer.selected->selection.get()];
+  if (!inner) {
+    auto copy = std::make_shared<Selection>(*outer.selected->selection);
+    copy->mask = captureValue(copy->mask);
+    copy->first = captureValue(copy->first);
+    copy->any = captureValue(copy->any);
+    inner = std::move(copy);
+    selections.push_back(inner);
+  }
+  entry.selected->selection = inner;
+}
+
+Value FunctionImporter::getOuterValue(Value value) const {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument || !parent || inlined || argument.getOwner() != body ||
+      argument.getArgNumber() >= outerValues.size())
+    return {};
+  return outerValues[argument.getArgNumber()];
 }
 
 // What stands for a value of the parent.
@@ -600,10 +630,15 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
   if (isSelected) {
     if (failed(importSelected(importer, *entry)))
       return fail();
-  } else if (!*folded && failed(entry->build ? entry->build(importer)
-                                             : refuseData(importer)))
-    return fail();
-  passOnCount(importer);
+  } else if (!*folded) {
+    FailureOr<bool> counted = importCounted(importer, *entry);
+    if (failed(counted) ||
+        (!*counted &&
+         failed(entry->build ? entry->build(importer) : refuseData(importer))))
+      return fail();
+  }
+  if (!*folded)
+    passOnCounts(importer, *entry);
   // In an import for another batch the shapes of its results are compared.
   Rebatch *rebatch = module.getRebatch();
   if (failed(importer.finish()) ||

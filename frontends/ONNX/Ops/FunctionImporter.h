@@ -15,6 +15,7 @@
 namespace mpc::onnx_frontend {
 
 struct Selection;
+struct CountedIntegers;
 
 /// A value of which a mask of the data selects rows. In the function it has all
 /// rows: those that are not selected are copies of the first that is, so that
@@ -53,10 +54,10 @@ struct ImportedValue {
   /// The tensors of a sequence, each with a value or known elements. Sequences
   /// are there at import alone: which tensor a node takes must be known.
   std::optional<std::vector<ImportedValue>> sequence;
-  /// Only ops that know about them read such values (ImportSelection.cpp).
+  /// Only ops that know about them read such values (SelectedNode.h).
   std::optional<SelectedRows> selected;
-  /// For a shape, or a part of it, that holds the number of these rows.
-  std::shared_ptr<const Selection> countOf;
+  /// For a shape, or a part of it, that holds a number of selected rows.
+  std::shared_ptr<const CountedIntegers> counted;
 };
 
 /// What alone may read the integers that a QuantizeLinear makes in training:
@@ -178,7 +179,13 @@ public:
   bool isConditional = false;
   /// True while a node is imported that knows of selected rows.
   bool readsSelected = false;
-  std::vector<std::shared_ptr<const Selection>> selections;
+  /// The selections that nodes of the block have made.
+  std::vector<std::shared_ptr<const Selection>> &getSelections() {
+    return inlined ? parent->getSelections() : selections;
+  }
+  /// The value of the parent that an argument of the body stands for; null for
+  /// any other value.
+  mlir::Value getOuterValue(mlir::Value value) const;
 
   mlir::func::FuncOp finish();
 
@@ -187,6 +194,7 @@ private:
 
   void importNode(const proto::NodeProto &node);
   void capture(llvm::StringRef name, ImportedValue &entry);
+  void captureSelected(const ImportedValue &outer, ImportedValue &entry);
   mlir::Value captureValue(mlir::Value value);
   void findSettings(const proto::NodeProto &node);
   llvm::StringSet<> findData(llvm::ArrayRef<const proto::NodeProto *> nodes);
@@ -205,6 +213,9 @@ private:
   FunctionImporter *parent = nullptr;
   bool inlined = false;
   llvm::SmallVector<mlir::Value> outerValues;
+  std::vector<std::shared_ptr<const Selection>> selections;
+  /// Selections of the parent, as the body has them.
+  llvm::DenseMap<const Selection *, std::shared_ptr<const Selection>> captured;
   mlir::OpBuilder builder;
   /// Of a function; an attribute's graph has no ports of its own.
   std::optional<FunctionEditor> ports;

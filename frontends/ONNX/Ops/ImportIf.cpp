@@ -23,6 +23,10 @@ static LogicalResult inlineBranch(NodeImporter &node, const Graph &graph) {
   for (auto [i, output] : llvm::enumerate(graph.getOutputs())) {
     StringRef name = output->name();
     const ImportedValue &value = branch.lookup(name);
+    if (value.selected) {
+      node.getFunction().lookup(node.getOutputName(i)) = value;
+      continue;
+    }
     bool isConstant = value.constant && !value.value && !value.stateRole;
     if (failed(isConstant ? node.define(i, *value.constant)
                           : node.define(i, branch.materialize(name, ""))))

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Assemble.h"
 #include "frontends/ONNX/Ops/FoldElements.h"
+#include "frontends/ONNX/Ops/Selection.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -212,8 +213,10 @@ static LogicalResult importOneHot(NodeImporter &node) {
 // Sequences
 //===----------------------------------------------------------------------===//
 
-// The elements whose condition holds, which must be known: it is the shape.
+// The elements whose condition holds: if that is known, it is the shape.
 static LogicalResult importCompress(NodeImporter &node) {
+  if (!node.constant(1))
+    return importDataCompress(node);
   auto condition = node.integers(1, "the condition");
   if (failed(condition))
     return failure();

@@ -1,98 +1,27 @@
-// Nodes that read the rows that a mask of the data selects.
+// Nodes that read the rows that a mask of the data selects: each by the way in
+// which its op reads rows, and ops that read them one by one.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/ONNX/Ops/Selection.h"
-
 #include "frontends/ONNX/Ops/Assemble.h"
+#include "frontends/ONNX/Ops/SelectedNode.h"
 #include "frontends/ONNX/Ops/ShapeArguments.h"
 
-#include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "llvm/ADT/ScopeExit.h"
-#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringSwitch.h"
-
-#include <limits>
 
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 //===----------------------------------------------------------------------===//
-// Readers of selected rows
+// Inputs and results
 //===----------------------------------------------------------------------===//
-
-namespace {
-/// One node of which some inputs have selected rows.
-class SelectedNode {
-public:
-  SelectedNode(NodeImporter &node, const OpEntry &entry)
-      : node(node), entry(entry) {}
-
-  LogicalResult import();
-
-private:
-  const SelectedRows *find(unsigned index) {
-    if (!node.hasInput(index))
-      return nullptr;
-    auto &rows = node.getFunction().lookup(node.getInputName(index)).selected;
-    return rows ? &*rows : nullptr;
-  }
-  int64_t rankOf(unsigned index) { return node.operandShape(index).size(); }
-  LogicalResult refuse(const Twine &why) {
-    node.getFunction().readsSelected = false;
-    for (unsigned i = 0; i < node.getNumInputs(); ++i)
-      if (const SelectedRows *rows = find(i)) {
-        node.demand(i);
-        return node.unsupported("'" + node.getInputName(i) +
-                                "' has as many rows as the data in '" +
-                                getSourceName(*rows) + "' selects, " + why);
-      }
-    return failure();
-  }
-  LogicalResult
-  build(int64_t axis,
-        std::optional<SmallVector<int64_t>> places = std::nullopt);
-  LogicalResult buildWith(unsigned index, Value value);
-  void select(unsigned output, SelectionPtr selection, int64_t axis,
-              std::optional<SmallVector<int64_t>> places = std::nullopt);
-  FailureOr<SelectedRows> findOnly();
-  bool isAlone(unsigned index);
-
-  LogicalResult importElementwise();
-  LogicalResult importAlongAxis();
-  LogicalResult importReduction();
-  LogicalResult importMoved();
-  LogicalResult importReshaped();
-  LogicalResult importSlice();
-  LogicalResult importExpand();
-  LogicalResult importConcat();
-  LogicalResult importProduct();
-  LogicalResult importGather();
-  LogicalResult importGatherND();
-  LogicalResult importGatherElements();
-  LogicalResult importScatterND();
-  LogicalResult importLoss();
-  LogicalResult importShape();
-
-  NodeImporter &node;
-  const OpEntry &entry;
-};
-} // namespace
-
-/// Notes that an output has selected rows.
-void SelectedNode::select(unsigned output, SelectionPtr selection, int64_t axis,
-                          std::optional<SmallVector<int64_t>> places) {
-  if (node.hasOutput(output))
-    node.getFunction().lookup(node.getOutputName(output)).selected =
-        SelectedRows{std::move(selection), axis, std::move(places)};
-}
 
 /// The selection of all inputs that have one; refused where they differ.
 FailureOr<SelectedRows> SelectedNode::findOnly() {
   const SelectedRows *first = nullptr;
   for (unsigned i = 0; i < node.getNumInputs(); ++i) {
     const SelectedRows *rows = find(i);
-    if (rows && first && rows->selection != first->selection)
+    if (rows && first && !selectSame(rows->selection, first->selection))
       return refuse("another input rows of another selection");
     first = first ? first : rows;
   }
@@ -107,9 +36,28 @@ bool SelectedNode::isAlone(unsigned index) {
   return find(index);
 }
 
+/// True if an input holds numbers of rows.
+bool SelectedNode::hasNumbers() {
+  for (unsigned i = 0; i < node.getNumInputs(); ++i)
+    if (const SelectedRows *rows = find(i); rows && hasRowNumbers(*rows))
+      return true;
+  return false;
+}
+
+LogicalResult SelectedNode::refuse(const Twine &why) {
+  node.getFunction().readsSelected = false;
+  for (unsigned i = 0; i < node.getNumInputs(); ++i)
+    if (const SelectedRows *rows = find(i)) {
+      node.demand(i);
+      return node.unsupported("'" + node.getInputName(i) +
+                              "' has as many rows as the data in '" +
+                              getSourceName(*rows) + "' selects, " + why);
+    }
+  return failure();
+}
+
 /// Builds the node as it is; its outputs have the rows along `axis`.
-LogicalResult SelectedNode::build(int64_t axis,
-                                  std::optional<SmallVector<int64_t>> places) {
+LogicalResult SelectedNode::build(int64_t axis, Places places) {
   FailureOr<SelectedRows> rows = findOnly();
   if (failed(rows) || failed(entry.build(node)))
     return failure();
@@ -129,6 +77,47 @@ LogicalResult SelectedNode::buildWith(unsigned index, Value value) {
   llvm::scope_exit restore([&] { input = std::move(saved); });
   return entry.build(node);
 }
+
+/// Builds the node with a number in the rows that are not selected.
+LogicalResult SelectedNode::buildFilled(double number) {
+  FunctionImporter &function = node.getFunction();
+  SmallVector<std::pair<StringRef, Value>> filled;
+  for (unsigned i = 0; i < node.getNumInputs(); ++i)
+    if (const SelectedRows *rows = find(i)) {
+      filled.emplace_back(node.getInputName(i),
+                          fillRows(node, *rows->selection, rows->axis,
+                                   node.operand(i), number));
+      if (!filled.back().second)
+        return failure();
+    }
+  SmallVector<std::pair<ImportedValue *, ImportedValue>, 0> saved;
+  for (auto [name, value] : filled) {
+    ImportedValue &input = function.lookup(name);
+    saved.emplace_back(&input, input);
+    input = {};
+    input.value = value;
+  }
+  // An input that is read twice was replaced twice.
+  llvm::scope_exit restore([&] {
+    for (auto &[input, before] : llvm::reverse(saved))
+      *input = std::move(before);
+  });
+  return entry.build(node);
+}
+
+/// Gives the rows of the first output that are not selected a value of their
+/// kind again.
+LogicalResult SelectedNode::reselect(const SelectedRows &rows, int64_t axis) {
+  Value result = node.getFunction().lookup(node.getOutputName(0)).value;
+  if (failed(node.define(0, selectRows(node, *rows.selection, axis, result))))
+    return failure();
+  select(0, rows.selection, axis);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Rows by themselves
+//===----------------------------------------------------------------------===//
 
 /// Each element of the result is of elements at its place.
 LogicalResult SelectedNode::importElementwise() {
@@ -157,406 +146,12 @@ LogicalResult SelectedNode::importElementwise() {
   return build(rank - fromEnd, keepsPlaces ? rows->places : std::nullopt);
 }
 
-/// Ops along one axis, each row by itself.
-LogicalResult SelectedNode::importAlongAxis() {
-  const SelectedRows *rows = find(0);
-  if (!rows || !isAlone(0))
-    return refuse("beside other inputs that belong to them");
-  auto axis = node.normalizeAxis(node.integer("axis", -1), rankOf(0));
-  if (failed(axis))
-    return failure();
-  bool isCoerced =
-      node.getOpset() < 13 && node.getOpType() != "LayerNormalization";
-  if (isCoerced)
-    axis = node.normalizeAxis(node.integer("axis", 1), rankOf(0));
-  if (failed(axis))
-    return failure();
-  bool isApart =
-      *axis > rows->axis || (*axis < rows->axis && !isCoerced &&
-                             node.getOpType() != "LayerNormalization");
-  return isApart ? build(rows->axis)
-                 : refuse("and this op computes across them");
-}
-
-/// The number that stands in a reduction for rows that are not selected;
-/// nothing if it does not matter, as they are copies.
-static std::optional<double> getNeutral(StringRef op, Type element) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  if (op == "ReduceProd")
-    return 1;
-  if (op == "ReduceLogSumExp")
-    return -infinity;
-  if (op == "ReduceMax" || op == "ReduceMin")
-    return isa<FloatType>(element)
-               ? std::optional(op == "ReduceMax" ? -infinity : infinity)
-               : std::nullopt;
-  return 0;
-}
-
-LogicalResult SelectedNode::importReduction() {
-  const SelectedRows *found = find(0);
-  if (!found || !isAlone(0))
-    return refuse("beside other inputs that belong to them");
-  SelectedRows rows = *found;
-  FailureOr<Reduction> reduction = readReduction(node);
-  if (failed(reduction))
-    return failure();
-  if (reduction->isIdentity)
-    return build(rows.axis);
-  if (!llvm::is_contained(reduction->axes, rows.axis)) {
-    int64_t before = llvm::count_if(
-        reduction->axes, [&](int64_t axis) { return axis < rows.axis; });
-    return build(reduction->keepDims ? rows.axis : rows.axis - before);
-  }
-  // Across rows: those that are not selected change nothing.
-  StringRef op = node.getOpType();
-  Type element = node.operandType(0).getElementType();
-  if (op == "ReduceMean" && !isa<FloatType>(element))
-    return refuse("and the mean is of integers");
-  Value x = node.operand(0);
-  if (std::optional<double> neutral = getNeutral(op, element))
-    x = fillRows(node, *rows.selection, rows.axis, x, *neutral);
-  if (failed(buildWith(0, x)))
-    return failure();
-  if (op != "ReduceMean")
-    return success();
-  // The mean of all rows, as often as there are more than are selected.
-  Value mean = node.getFunction().lookup(node.getOutputName(0)).value;
-  Type wide = element.isF64() ? element : Type(node.attributes().getF32Type());
-  Value count = castTo(node, countRows(node, *rows.selection), wide);
-  Value ratio = node.emit<DivOp>(
-      {numberConstant(node, rows.selection->getNumRows(), wide), count});
-  return node.define(
-      0, castTo(node, node.emit<MulOp>({castTo(node, mean, wide), ratio}),
-                element));
-}
-
-/// Transpose and Split.
-LogicalResult SelectedNode::importMoved() {
-  if (!isAlone(0))
-    return refuse("and says what is moved");
-  SelectedRows rows = *find(0);
-  if (node.getOpType() == "Transpose") {
-    auto order = readPermutation(node);
-    if (failed(order))
-      return failure();
-    return build(llvm::find(*order, rows.axis) - order->begin(), rows.places);
-  }
-  FailureOr<SplitParts> parts = readSplitParts(node);
-  if (failed(parts))
-    return failure();
-  if (parts->axis == rows.axis)
-    return refuse("and this op parts them");
-  if (failed(build(rows.axis)))
-    return failure();
-  // Columns of places.
-  if (rows.places && rankOf(0) == 2 &&
-      llvm::all_of(parts->lengths, [](int64_t each) { return each == 1; }))
-    for (auto [i, axis] : llvm::enumerate(*rows.places))
-      select(i, rows.selection, rows.axis, SmallVector<int64_t>{axis});
-  return success();
-}
-
-/// Reshape, Squeeze, Unsqueeze and Flatten, where the rows stay whole.
-LogicalResult SelectedNode::importReshaped() {
-  if (!isAlone(0))
-    return refuse("and says a shape");
-  SelectedRows rows = *find(0);
-  SmallVector<int64_t> before(node.operandShape(0));
-  int64_t count = rows.selection->getNumRows();
-  if (failed(entry.build(node)))
-    return failure();
-  Value result = node.getFunction().lookup(node.getOutputName(0)).value;
-  if (!result)
-    return failure();
-  ArrayRef<int64_t> after = NodeImporter::shapeOf(result), all = before;
-  int64_t outer = ShapedType::getNumElements(all.take_front(rows.axis));
-  int64_t passed = 1;
-  for (auto [axis, extent] : llvm::enumerate(after)) {
-    if (passed == outer && extent == count && count > 1) {
-      select(0, rows.selection, axis, rows.places);
-      return success();
-    }
-    // Rows of several elements, one behind the other.
-    int64_t inner = ShapedType::getNumElements(all.drop_front(rows.axis + 1));
-    if (passed == outer && extent == count * inner && count > 1) {
-      ArrayRef<int64_t> each = all.drop_front(rows.axis + 1);
-      SmallVector<int64_t> shape = rows.selection->shape, column = shape;
-      shape.append(each.begin(), each.end());
-      column.append(each.size(), 1);
-      Value mask =
-          expand(node, node.reshape(rows.selection->mask, column), shape);
-      SelectionPtr whole =
-          mask ? findSelection(node, mask, shape, rows.selection->source)
-               : nullptr;
-      if (!whole)
-        return failure();
-      // Copies of a row are no copies of its first element.
-      if (failed(node.define(0, selectRows(node, *whole, axis, result))))
-        return failure();
-      select(0, whole, axis);
-      return success();
-    }
-    passed *= extent;
-  }
-  return refuse("and this op takes them apart");
-}
-
-LogicalResult SelectedNode::importSlice() {
-  if (!isAlone(0))
-    return refuse("and says what is cut");
-  SelectedRows rows = *find(0);
-  // Up to the number of rows: all of them.
-  ImportedValue *ends = node.hasInput(2)
-                            ? &node.getFunction().lookup(node.getInputName(2))
-                            : nullptr;
-  if (ends && ends->countOf && !ends->constant) {
-    auto starts = node.integers(1, "starts");
-    auto axes = node.hasInput(3)
-                    ? node.integers(3, "axes")
-                    : FailureOr<SmallVector<int64_t>>(SmallVector<int64_t>{0});
-    auto steps = node.hasInput(4)
-                     ? node.integers(4, "steps")
-                     : FailureOr<SmallVector<int64_t>>(SmallVector<int64_t>{1});
-    if (failed(starts) || failed(axes) || failed(steps))
-      return failure();
-    bool isAll = *starts == SmallVector<int64_t>{0} && axes->size() == 1 &&
-                 *steps == SmallVector<int64_t>{1} &&
-                 (axes->front() == rows.axis ||
-                  axes->front() + rankOf(0) == rows.axis) &&
-                 ends->countOf == rows.selection;
-    if (!isAll || failed(node.define(0, node.operand(0))))
-      return refuse("and this op cuts them");
-    select(0, rows.selection, rows.axis, rows.places);
-    return success();
-  }
-  auto ranges = readSliceRanges(node);
-  if (failed(ranges))
-    return failure();
-  std::optional<SmallVector<int64_t>> places = rows.places;
-  for (const SliceRange &range : *ranges) {
-    if (range.axis == rows.axis &&
-        (range.offset != 0 || range.step != 1 ||
-         range.count != rows.selection->getNumRows()))
-      return refuse("and this op cuts them");
-    if (range.axis == rows.axis || !places)
-      continue;
-    SmallVector<int64_t> kept;
-    for (int64_t i = 0; i < range.count && rankOf(0) == 2; ++i)
-      kept.push_back((*places)[range.offset + i * range.step]);
-    places = rankOf(0) == 2 ? std::optional(kept) : std::nullopt;
-  }
-  return build(rows.axis, places);
-}
-
-/// Rows that are made as many as they are.
-LogicalResult SelectedNode::importExpand() {
-  if (!isAlone(0))
-    return refuse("and says a shape");
-  SelectedRows rows = *find(0);
-  std::optional<HostTensor> shape = node.constant(1);
-  bool changesNothing;
-  if (shape && !shape->isFloat()) {
-    changesNothing = llvm::all_of(shape->getIntegers(),
-                                  [](int64_t extent) { return extent == 1; }) &&
-                     shape->getNumElements() <= rankOf(0);
-  } else {
-    // An extent other than 1 is the same there, whatever is asked for.
-    changesNothing = node.operandShape(1)[0] <= rankOf(0);
-    for (auto [axis, extent] : llvm::enumerate(node.operandShape(0)))
-      changesNothing &= static_cast<int64_t>(axis) == rows.axis || extent != 1;
-  }
-  if (!changesNothing || failed(node.define(0, node.operand(0))))
-    return refuse("and this op repeats them");
-  select(0, rows.selection, rows.axis, rows.places);
-  return success();
-}
-
-LogicalResult SelectedNode::importConcat() {
-  FailureOr<SelectedRows> rows = findOnly();
-  FailureOr<int64_t> along = readConcatAxis(node);
-  if (failed(rows) || failed(along))
-    return failure();
-  for (unsigned i = 0; i < node.getNumInputs(); ++i)
-    if (!find(i) || find(i)->axis != rows->axis || *along == rows->axis)
-      return refuse("and this op joins them with others");
-  // Columns of places beside each other.
-  std::optional<SmallVector<int64_t>> places = SmallVector<int64_t>();
-  for (unsigned i = 0; i < node.getNumInputs(); ++i)
-    if (const auto &own = find(i)->places; own && places && rankOf(i) == 2)
-      llvm::append_range(*places, *own);
-    else
-      places = std::nullopt;
-  return build(rows->axis, places);
-}
-
-/// MatMul and Gemm of rows with a matrix.
-LogicalResult SelectedNode::importProduct() {
-  const SelectedRows *rows = find(0);
-  bool isRows =
-      rows && isAlone(0) && rows->axis < rankOf(0) - 1 && rankOf(1) == 2;
-  if (node.getOpType() == "Gemm")
-    isRows =
-        isRows && node.integer("transA", 0) == 0 &&
-        (!node.hasInput(2) || rankOf(2) < 2 || node.operandShape(2)[0] == 1);
-  return isRows ? build(rows->axis) : refuse("and this op sums over them");
-}
-
-LogicalResult SelectedNode::importGather() {
-  auto along = node.normalizeAxis(node.integer("axis", 0), rankOf(0));
-  if (failed(along))
-    return failure();
-  if (isAlone(0)) {
-    SelectedRows rows = *find(0);
-    if (*along == rows.axis)
-      return refuse("and this op reads some of them");
-    int64_t shift = *along < rows.axis ? rankOf(1) - 1 : 0;
-    // A column of places.
-    std::optional<SmallVector<int64_t>> places;
-    std::optional<HostTensor> index = node.constant(1);
-    if (rows.places && rankOf(0) == 2 && index && !index->isFloat() &&
-        index->getNumElements() == 1) {
-      int64_t size = rows.places->size(), column = index->getInteger(0);
-      column += column < 0 ? size : 0;
-      if (column >= 0 && column < size)
-        places = SmallVector<int64_t>{(*rows.places)[column]};
-    }
-    return build(rows.axis + shift, places);
-  }
-  if (!isAlone(1))
-    return refuse("and so has another input");
-  SelectedRows rows = *find(1);
-  // The places of the mask's own elements.
-  bool isOwn = rows.places && rows.selection->shape.size() == 1 &&
-               rankOf(1) == 1 &&
-               node.operandShape(0)[*along] == rows.selection->getNumRows();
-  if (!isOwn)
-    return build(*along + rows.axis);
-  if (failed(node.define(
-          0, selectRows(node, *rows.selection, *along, node.operand(0)))))
-    return failure();
-  select(0, rows.selection, *along);
-  return success();
-}
-
-// True if these are the places of the elements of data that has, along its
-// first axes, the mask's shape.
-static bool areOwnPlaces(const SelectedRows &rows, ArrayRef<int64_t> data,
-                         ArrayRef<int64_t> indices) {
-  ArrayRef<int64_t> shape = rows.selection->shape;
-  return rows.places && rows.axis == 0 && indices.size() == 2 &&
-         llvm::equal(*rows.places, llvm::seq<int64_t>(0, shape.size())) &&
-         data.size() >= shape.size() && data.take_front(shape.size()) == shape;
-}
-
-// `value` with the axes of the mask as one.
-static Value asRows(NodeImporter &node, Value value,
-                    const Selection &selection) {
-  if (!value)
-    return {};
-  SmallVector<int64_t> shape = {selection.getNumRows()};
-  llvm::append_range(
-      shape, NodeImporter::shapeOf(value).drop_front(selection.shape.size()));
-  return node.reshape(value, shape);
-}
-
-LogicalResult SelectedNode::importGatherND() {
-  if (!isAlone(1) || node.integer("batch_dims", 0) != 0)
-    return refuse("and so has another input, or there are batches");
-  SelectedRows rows = *find(1);
-  if (rows.axis == rankOf(1) - 1)
-    return refuse("and this op takes them for places");
-  if (!areOwnPlaces(rows, node.operandShape(0), node.operandShape(1)))
-    return build(rows.axis);
-  Value data = asRows(node, node.operand(0), *rows.selection);
-  if (failed(node.define(0, selectRows(node, *rows.selection, 0, data))))
-    return failure();
-  select(0, rows.selection, 0);
-  return success();
-}
-
-LogicalResult SelectedNode::importGatherElements() {
-  FailureOr<SelectedRows> rows = findOnly();
-  auto along = node.normalizeAxis(node.integer("axis", 0), rankOf(0));
-  if (failed(rows) || failed(along))
-    return failure();
-  if (!find(0) || !find(1) || find(0)->axis != find(1)->axis ||
-      *along == rows->axis)
-    return refuse("and this op reads across them");
-  return build(rows->axis);
-}
-
-/// Rows go back to where they came from, or to places that are selected too.
-LogicalResult SelectedNode::importScatterND() {
-  FailureOr<SelectedRows> rows = findOnly();
-  if (failed(rows))
-    return failure();
-  const SelectedRows *indices = find(1), *updates = find(2);
-  std::string reduction = node.string("reduction", "none");
-  if (find(0) || !indices || !updates || indices->axis != 0 ||
-      updates->axis != 0 || (reduction != "none" && reduction != "add"))
-    return refuse("and this op scatters them, or others, otherwise than by "
-                  "replacing or adding rows");
-  const Selection &selection = *rows->selection;
-  bool adds = reduction == "add";
-  SmallVector<int64_t> whole(node.operandShape(0));
-  Value data = node.operand(0), added = node.operand(2);
-  if (adds)
-    added = fillRows(node, selection, 0, added, 0);
-  if (!areOwnPlaces(*indices, whole, node.operandShape(1))) {
-    // Copies of the first row write what that does, where there is one.
-    if (failed(buildWith(2, added)))
-      return failure();
-    Value result = node.getFunction().lookup(node.getOutputName(0)).value;
-    return node.define(0, node.emit<SelectOp>({selection.any, result, data}));
-  }
-  if (!added || NodeImporter::typeOf(added) !=
-                    NodeImporter::typeOf(asRows(node, data, selection)))
-    return node.invalid("expected updates of the shape of the data that is "
-                        "selected");
-  Value all = asRows(node, data, selection);
-  int64_t rank = NodeImporter::shapeOf(all).size();
-  Value result = adds ? node.emit<AddOp>({all, added})
-                      : node.emit<SelectOp>(
-                            {maskAlong(node, selection, rank, 0), added, all});
-  return result ? node.define(0, node.reshape(result, whole)) : failure();
-}
-
-/// Labels that are not selected are ignored.
-LogicalResult SelectedNode::importLoss() {
-  FailureOr<SelectedRows> rows = findOnly();
-  if (failed(rows))
-    return failure();
-  if (!find(0) || !find(1) || find(2) || find(0)->axis != 0 ||
-      find(1)->axis != 0)
-    return refuse("and scores and labels are not both such rows");
-  constexpr int64_t kIgnored = -100;
-  Value labels = fillRows(node, *rows->selection, 0, node.operand(1),
-                          node.integer("ignore_index", kIgnored));
-  if (!labels)
-    return failure();
-  // A node that ignores no label is told to.
-  proto::NodeProto copy = node.getNode();
-  if (!node.hasAttribute("ignore_index")) {
-    proto::AttributeProto *ignored = copy.add_attribute();
-    ignored->set_name("ignore_index");
-    ignored->set_type(proto::AttributeProto::INT);
-    ignored->set_i(kIgnored);
-  }
-  FunctionImporter &function = node.getFunction();
-  if (std::optional<Phase> phase = node.getPhase())
-    function.phases[&copy] = *phase;
-  llvm::scope_exit restore([&] { function.phases.erase(&copy); });
-  NodeImporter inner(function, copy);
-  SelectedNode loss(inner, entry);
-  if (failed(loss.buildWith(1, labels)) || failed(inner.finish()))
-    return failure();
-  for (const proto::AttributeProto &attribute : node.getNode().attribute())
-    node.ignore(attribute.name());
-  if (node.string("reduction", "mean") == "none")
-    select(0, rows->selection, 0);
-  select(1, rows->selection, 0);
-  return success();
+/// Images and the like, of which the rows are the samples.
+LogicalResult SelectedNode::importOfSamples() {
+  bool hasPlaces = node.getOpType() == "MaxPool" && node.hasOutput(1);
+  if (!isAlone(0) || find(0)->axis != 0 || hasPlaces)
+    return refuse("and this op computes across them");
+  return build(0);
 }
 
 /// Shape and Size: the number of rows is a value of the step.
@@ -572,10 +167,13 @@ LogicalResult SelectedNode::importShape() {
   int64_t end =
       isSize ? rank : std::max(start, clamp(node.integer("end", rank)));
   SmallVector<Value> parts;
-  for (int64_t axis = start; axis < end; ++axis)
+  SmallVector<int64_t> elements(shape.slice(start, end - start)), isCount;
+  for (int64_t axis = start; axis < end; ++axis) {
+    isCount.push_back(axis == rows.axis);
     parts.push_back(axis == rows.axis
                         ? node.reshape(countRows(node, *rows.selection), {1})
                         : integerConstant(node, {1}, shape[axis]));
+  }
   if (parts.empty())
     return refuse("and no axis of it is asked for");
   Value result = parts.front();
@@ -586,46 +184,166 @@ LogicalResult SelectedNode::importShape() {
     result = node.reshape(result, {});
   if (failed(node.define(0, result)))
     return failure();
-  if (!isSize && rows.axis >= start && rows.axis < end)
-    node.getFunction().lookup(node.getOutputName(0)).countOf = rows.selection;
+  if (isSize || rows.axis < start || rows.axis >= end)
+    return success();
+  auto counted = std::make_shared<CountedIntegers>();
+  counted->selection = rows.selection;
+  int64_t size = elements.size();
+  counted->elements =
+      HostTensor::fromIntegers(node.getContext(), {size}, elements);
+  counted->isCount =
+      HostTensor::fromIntegers(node.getContext(), {size}, isCount);
+  node.getFunction().lookup(node.getOutputName(0)).counted = std::move(counted);
   return success();
 }
 
+/// The mask of a part of the rows.
+LogicalResult SelectedNode::importMask() {
+  SelectedRows rows = *find(0);
+  return defineNonZero(node, &rows);
+}
+
+//===----------------------------------------------------------------------===//
+// The way of an op
+//===----------------------------------------------------------------------===//
+
 // Ops whose builders take each element by itself.
 static bool isElementwise(StringRef op) {
-  static const llvm::StringSet<> ops = {"Abs",         "Acos",
-                                        "Acosh",       "Add",
-                                        "And",         "Asin",
-                                        "Asinh",       "Atan",
-                                        "Atanh",       "Cast",
-                                        "Ceil",        "Celu",
-                                        "Clip",        "Cos",
-                                        "Cosh",        "Div",
-                                        "Elu",         "Equal",
-                                        "Erf",         "Exp",
-                                        "Floor",       "Gelu",
-                                        "Greater",     "GreaterOrEqual",
-                                        "HardSigmoid", "HardSwish",
-                                        "Identity",    "IsInf",
-                                        "IsNaN",       "LeakyRelu",
-                                        "Less",        "LessOrEqual",
-                                        "Log",         "Max",
-                                        "Mean",        "Min",
-                                        "Mish",        "Mod",
-                                        "Mul",         "Neg",
-                                        "Not",         "Or",
-                                        "PRelu",       "Pow",
-                                        "Reciprocal",  "Relu",
-                                        "Round",       "Selu",
-                                        "Shrink",      "Sigmoid",
-                                        "Sign",        "Sin",
-                                        "Sinh",        "Softplus",
-                                        "Softsign",    "Sqrt",
-                                        "Sub",         "Sum",
-                                        "Swish",       "Tan",
-                                        "Tanh",        "ThresholdedRelu",
-                                        "Where",       "Xor"};
+  static const llvm::StringSet<> ops = {"Abs",
+                                        "Acos",
+                                        "Acosh",
+                                        "Add",
+                                        "And",
+                                        "Asin",
+                                        "Asinh",
+                                        "Atan",
+                                        "Atanh",
+                                        "BitwiseAnd",
+                                        "BitwiseNot",
+                                        "BitwiseOr",
+                                        "BitwiseXor",
+                                        "Cast",
+                                        "Ceil",
+                                        "Celu",
+                                        "Clip",
+                                        "Cos",
+                                        "Cosh",
+                                        "Div",
+                                        "Dropout",
+                                        "Elu",
+                                        "Equal",
+                                        "Erf",
+                                        "Exp",
+                                        "Floor",
+                                        "Gelu",
+                                        "Greater",
+                                        "GreaterOrEqual",
+                                        "HardSigmoid",
+                                        "HardSwish",
+                                        "Identity",
+                                        "IsInf",
+                                        "IsNaN",
+                                        "LeakyRelu",
+                                        "Less",
+                                        "LessOrEqual",
+                                        "Log",
+                                        "Max",
+                                        "Mean",
+                                        "Min",
+                                        "Mish",
+                                        "Mod",
+                                        "Mul",
+                                        "Neg",
+                                        "Not",
+                                        "Or",
+                                        "PRelu",
+                                        "Pow",
+                                        "Reciprocal",
+                                        "Relu",
+                                        "Round",
+                                        "Selu",
+                                        "Shrink",
+                                        "Sigmoid",
+                                        "Sign",
+                                        "Sin",
+                                        "Sinh",
+                                        "Softplus",
+                                        "Softsign",
+                                        "Sqrt",
+                                        "Sub",
+                                        "Sum",
+                                        "Swish",
+                                        "Tan",
+                                        "Tanh",
+                                        "ThresholdedRelu",
+                                        "Where",
+                                        "Xor"};
   return ops.contains(op);
+}
+
+// Ops that compute each sample of a batch, the first axis, by itself.
+static bool isOfSamples(StringRef op) {
+  static const llvm::StringSet<> ops = {"AveragePool",
+                                        "Conv",
+                                        "ConvTranspose",
+                                        "DepthToSpace",
+                                        "GlobalAveragePool",
+                                        "GlobalMaxPool",
+                                        "GroupNormalization",
+                                        "InstanceNormalization",
+                                        "LRN",
+                                        "MaxPool",
+                                        "SpaceToDepth"};
+  return ops.contains(op);
+}
+
+// Ops that hand on the numbers of rows, or read them as indices.
+static bool takesRowNumbers(StringRef op) {
+  static const llvm::StringSet<> ops = {
+      "Cast",     "Concat", "Expand",  "Flatten",   "Gather",   "GatherND",
+      "Identity", "Max",    "Reshape", "ScatterND", "Shape",    "Size",
+      "Slice",    "Split",  "Squeeze", "Transpose", "Unsqueeze"};
+  return ops.contains(op);
+}
+
+SelectedNode::Import SelectedNode::findImport(StringRef op) {
+  if (isElementwise(op))
+    return &SelectedNode::importElementwise;
+  if (isOfSamples(op))
+    return &SelectedNode::importOfSamples;
+  return llvm::StringSwitch<Import>(op)
+      .Cases({"Softmax", "LogSoftmax", "LayerNormalization"},
+             &SelectedNode::importAlongAxis)
+      .Cases({"RMSNormalization", "LpNormalization", "Hardmax"},
+             &SelectedNode::importAlongAxis)
+      .Cases({"ArgMax", "ArgMin"}, &SelectedNode::importAlongAxis)
+      .Case("CumSum", &SelectedNode::importCumulative)
+      .Case("TopK", &SelectedNode::importTopK)
+      .Cases({"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"},
+             &SelectedNode::importReduction)
+      .Cases({"ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceProd"},
+             &SelectedNode::importReduction)
+      .Cases({"ReduceLogSum", "ReduceLogSumExp"},
+             &SelectedNode::importReduction)
+      .Cases({"Transpose", "Split"}, &SelectedNode::importMoved)
+      .Cases({"Reshape", "Squeeze", "Unsqueeze", "Flatten"},
+             &SelectedNode::importReshaped)
+      .Case("Slice", &SelectedNode::importSlice)
+      .Case("Expand", &SelectedNode::importExpand)
+      .Case("Concat", &SelectedNode::importConcat)
+      .Case("MatMul", &SelectedNode::importMatMul)
+      .Case("Gemm", &SelectedNode::importGemm)
+      .Case("Einsum", &SelectedNode::importEinsum)
+      .Case("Gather", &SelectedNode::importGather)
+      .Case("GatherND", &SelectedNode::importGatherND)
+      .Case("GatherElements", &SelectedNode::importGatherElements)
+      .Case("ScatterND", &SelectedNode::importScatterND)
+      .Case("ScatterElements", &SelectedNode::importScatterElements)
+      .Cases({"SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"},
+             &SelectedNode::importLoss)
+      .Cases({"Shape", "Size"}, &SelectedNode::importShape)
+      .Case("NonZero", &SelectedNode::importMask)
+      .Default(nullptr);
 }
 
 LogicalResult SelectedNode::import() {
@@ -635,37 +353,22 @@ LogicalResult SelectedNode::import() {
     if (op != "Shape" && op != "Size")
       return refuse("which this op does not take");
   }
-  if (isElementwise(op))
-    return importElementwise();
-  using Import = LogicalResult (SelectedNode::*)();
-  Import import =
-      llvm::StringSwitch<Import>(op)
-          .Cases({"Softmax", "LogSoftmax", "LayerNormalization"},
-                 &SelectedNode::importAlongAxis)
-          .Cases({"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"},
-                 &SelectedNode::importReduction)
-          .Cases({"ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceProd"},
-                 &SelectedNode::importReduction)
-          .Cases({"ReduceLogSum", "ReduceLogSumExp"},
-                 &SelectedNode::importReduction)
-          .Cases({"Transpose", "Split"}, &SelectedNode::importMoved)
-          .Cases({"Reshape", "Squeeze", "Unsqueeze", "Flatten"},
-                 &SelectedNode::importReshaped)
-          .Case("Slice", &SelectedNode::importSlice)
-          .Case("Expand", &SelectedNode::importExpand)
-          .Case("Concat", &SelectedNode::importConcat)
-          .Cases({"MatMul", "Gemm"}, &SelectedNode::importProduct)
-          .Case("Gather", &SelectedNode::importGather)
-          .Case("GatherND", &SelectedNode::importGatherND)
-          .Case("GatherElements", &SelectedNode::importGatherElements)
-          .Case("ScatterND", &SelectedNode::importScatterND)
-          .Cases({"SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"},
-                 &SelectedNode::importLoss)
-          .Cases({"Shape", "Size"}, &SelectedNode::importShape)
-          .Default(nullptr);
+  Import import = findImport(op);
   if (!import)
     return refuse("which this op does not take");
-  return (this->*import)();
+  bool haveNumbers = hasNumbers();
+  constexpr StringRef kAmongRows =
+      "and holds their numbers among those rows, which this op does not take";
+  if (haveNumbers && !takesRowNumbers(op))
+    return refuse(kAmongRows);
+  if (failed((this->*import)()))
+    return failure();
+  // Numbers of rows that were moved must still be known as such.
+  bool isIndex = op == "Gather" || op == "GatherND" || op == "ScatterND";
+  const auto &rows = node.getFunction().lookup(node.getOutputName(0)).selected;
+  if (haveNumbers && !isIndex && rows && !rows->places)
+    return refuse(kAmongRows);
+  return success();
 }
 
 bool mpc::onnx_frontend::readsSelectedRows(NodeImporter &node) {
@@ -683,18 +386,4 @@ LogicalResult mpc::onnx_frontend::importSelected(NodeImporter &node,
   LogicalResult result = SelectedNode(node, entry).import();
   function.readsSelected = false;
   return result;
-}
-
-void mpc::onnx_frontend::passOnCount(NodeImporter &node) {
-  static const llvm::StringSet<> ops = {"Cast",  "Gather",  "Identity",
-                                        "Slice", "Squeeze", "Unsqueeze"};
-  if (!node.hasInput(0) || !node.hasOutput(0) ||
-      !ops.contains(node.getOpType()))
-    return;
-  FunctionImporter &function = node.getFunction();
-  SelectionPtr count = function.lookup(node.getInputName(0)).countOf;
-  ImportedValue &result = function.lookup(node.getOutputName(0));
-  // A part that is known has no number of rows in it.
-  if (count && !result.constant)
-    result.countOf = count;
 }

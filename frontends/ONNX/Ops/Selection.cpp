@@ -7,22 +7,49 @@
 #include "frontends/ONNX/Ops/Assemble.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// True if both hold the same elements in the same order, by what they are
-// computed from: exporters write a mask anew wherever it is used.
-static bool haveSameElements(Value a, Value b, int depth = 32) {
-  auto strip = [](Value value) {
-    while (auto op = value.getDefiningOp<ReshapeOp>())
+namespace {
+/// Compares values by what they are computed from: exporters write a mask anew
+/// wherever it is used.
+class SameElements {
+public:
+  explicit SameElements(FunctionImporter &function) : function(function) {}
+
+  bool compare(Value a, Value b, int depth = 32);
+
+private:
+  Value strip(Value value) const;
+
+  FunctionImporter &function;
+  /// What has been compared, or is: of values that are read often, once.
+  DenseSet<std::pair<Value, Value>> seen;
+};
+} // namespace
+
+// What holds the same elements in the same order.
+Value SameElements::strip(Value value) const {
+  while (true) {
+    Operation *op = value.getDefiningOp();
+    if (Value outer = function.getOuterValue(value))
+      value = outer;
+    else if (op && (isa<ReshapeOp>(op) ||
+                    (isa<ExpandOp>(op) &&
+                     op->getOperand(0).getType() == value.getType())))
       value = op->getOperand(0);
-    return value;
-  };
+    else
+      return value;
+  }
+}
+
+bool SameElements::compare(Value a, Value b, int depth) {
   a = strip(a), b = strip(b);
-  if (a == b)
+  if (a == b || !seen.insert({a, b}).second)
     return true;
   Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
   if (depth == 0 || !left || !right || a.getType() != b.getType() ||
@@ -37,22 +64,40 @@ static bool haveSameElements(Value a, Value b, int depth = 32) {
       [&](auto pair) {
         auto [one, other] = pair;
         return one.getType() == other.getType() &&
-               haveSameElements(one, other, depth - 1);
+               compare(one, other, depth - 1);
       });
 }
 
 SelectionPtr mpc::onnx_frontend::findSelection(NodeImporter &node, Value mask,
                                                ArrayRef<int64_t> shape,
-                                               StringRef source) {
-  auto &selections = node.getFunction().selections;
-  for (const SelectionPtr &known : selections)
-    if (haveSameElements(known->mask, mask) &&
-        ArrayRef<int64_t>(known->shape) == shape)
-      return known;
+                                               StringRef source,
+                                               const SelectedRows *outer) {
+  if (!mask)
+    return nullptr;
+  FunctionImporter &function = node.getFunction();
   auto selection = std::make_shared<Selection>();
-  int64_t rows = ShapedType::getNumElements(shape);
   selection->source = source.str();
   selection->shape.assign(shape.begin(), shape.end());
+  if (outer) {
+    selection->outer = outer->selection;
+    selection->outerAxis = outer->axis;
+  }
+  auto &selections = function.getSelections();
+  for (const SelectionPtr &known : selections) {
+    if (known->outer != selection->outer ||
+        !SameElements(function).compare(known->mask, mask))
+      continue;
+    if (known->shape == selection->shape &&
+        known->outerAxis == selection->outerAxis)
+      return known;
+    // The same rows, of which places are told otherwise.
+    selection->mask = known->mask;
+    selection->first = known->first;
+    selection->any = known->any;
+    selections.push_back(selection);
+    return selection;
+  }
+  int64_t rows = ShapedType::getNumElements(shape);
   selection->mask = node.reshape(mask, {rows});
   // The smallest number of a row that is selected; the complement turns the
   // order round.
@@ -68,6 +113,35 @@ SelectionPtr mpc::onnx_frontend::findSelection(NodeImporter &node, Value mask,
     return nullptr;
   selections.push_back(selection);
   return selection;
+}
+
+bool mpc::onnx_frontend::hasRowNumbers(const SelectedRows &rows) {
+  const Selection &selection = *rows.selection;
+  return rows.places && llvm::any_of(*rows.places, [&](int64_t place) {
+           return place == kRowNumber ||
+                  (selection.outer && place == selection.outerAxis);
+         });
+}
+
+void mpc::onnx_frontend::selectOutput(
+    NodeImporter &node, unsigned output, SelectionPtr selection, int64_t axis,
+    std::optional<SmallVector<int64_t>> places) {
+  if (!node.hasOutput(output))
+    return;
+  FunctionImporter &function = node.getFunction();
+  StringRef name = node.getOutputName(output);
+  ImportedValue &value = function.lookup(name);
+  // Its elements are known, but not how many of them there are.
+  (void)function.materialize(name, "");
+  value.constant.reset();
+  value.selected = SelectedRows{std::move(selection), axis, std::move(places)};
+}
+
+ArrayRef<int64_t> mpc::onnx_frontend::getOutputShape(NodeImporter &node) {
+  FunctionImporter &function = node.getFunction();
+  StringRef name = node.getOutputName(0);
+  Value value = function.materialize(name, "");
+  return value ? NodeImporter::shapeOf(value) : ArrayRef<int64_t>();
 }
 
 std::string mpc::onnx_frontend::getSourceName(const SelectedRows &rows) {
@@ -119,7 +193,8 @@ Value mpc::onnx_frontend::selectRows(NodeImporter &node,
       {maskAlong(node, selection, rank, axis), value, row});
 }
 
-LogicalResult mpc::onnx_frontend::importNonZero(NodeImporter &node) {
+LogicalResult mpc::onnx_frontend::defineNonZero(NodeImporter &node,
+                                                const SelectedRows *outer) {
   Value x = node.operand(0);
   SmallVector<int64_t> shape(node.operandShape(0));
   int64_t rows = ShapedType::getNumElements(shape), rank = shape.size();
@@ -129,10 +204,13 @@ LogicalResult mpc::onnx_frontend::importNonZero(NodeImporter &node) {
   if (!elementTypeOf(x).isInteger(1))
     mask = node.emit<NotOp>(
         {node.emit<EqualOp>({x, numberConstant(node, 0, elementTypeOf(x))})});
+  if (outer)
+    mask = node.emit<AndOp>(
+        {mask, maskAlong(node, *outer->selection, rank, outer->axis)});
   if (!mask)
     return failure();
   SelectionPtr selection =
-      findSelection(node, mask, shape, node.getInputName(0));
+      findSelection(node, mask, shape, node.getInputName(0), outer);
   if (!selection)
     return failure();
   // The places of all elements, a column each.
@@ -146,7 +224,49 @@ LogicalResult mpc::onnx_frontend::importNonZero(NodeImporter &node) {
   Value all = integerConstant(node, {rank, rows}, places);
   if (failed(node.define(0, selectRows(node, *selection, 1, all))))
     return failure();
-  node.getFunction().lookup(node.getOutputName(0)).selected =
-      SelectedRows{selection, 1, llvm::to_vector(llvm::seq<int64_t>(0, rank))};
+  selectOutput(node, 0, selection, 1,
+               llvm::to_vector(llvm::seq<int64_t>(0, rank)));
+  return success();
+}
+
+LogicalResult mpc::onnx_frontend::importNonZero(NodeImporter &node) {
+  return defineNonZero(node, nullptr);
+}
+
+LogicalResult mpc::onnx_frontend::importDataCompress(NodeImporter &node) {
+  Value x = node.operand(0), mask = node.operand(1);
+  if (!x || !mask)
+    return failure();
+  int64_t axis = 0;
+  if (node.hasAttribute("axis")) {
+    auto given = node.normalizeAxis(node.integer("axis", 0),
+                                    node.operandShape(0).size());
+    if (failed(given))
+      return failure();
+    axis = *given;
+  } else {
+    x = node.reshape(x, {node.operandType(0).getNumElements()});
+  }
+  if (!x)
+    return failure();
+  ArrayRef<int64_t> shape = node.operandShape(1);
+  int64_t extent = NodeImporter::shapeOf(x)[axis];
+  if (!elementTypeOf(mask).isInteger(1) || shape.size() != 1 ||
+      shape[0] > extent)
+    return node.invalid("expected a boolean for each of at most " +
+                        Twine(extent) + " elements as condition");
+  // Elements behind the condition are not chosen.
+  if (shape[0] < extent)
+    mask = concatenate(
+        node,
+        {mask, expand(node, numberConstant(node, 0, elementTypeOf(mask)),
+                      {extent - shape[0]})},
+        0);
+  SelectionPtr selection =
+      findSelection(node, mask, {extent}, node.getInputName(1));
+  if (!selection ||
+      failed(node.define(0, selectRows(node, *selection, axis, x))))
+    return failure();
+  selectOutput(node, 0, selection, axis);
   return success();
 }

@@ -9,6 +9,9 @@
 
 namespace mpc::onnx_frontend {
 
+struct Selection;
+using SelectionPtr = std::shared_ptr<const Selection>;
+
 /// The elements that NonZero found in a mask.
 struct Selection {
   /// A boolean for each row: true if it is selected.
@@ -20,17 +23,42 @@ struct Selection {
   /// The ONNX name of the mask, and its shape.
   std::string source;
   llvm::SmallVector<int64_t> shape;
+  /// Of a mask of rows that are selected themselves: by which selection, and
+  /// the axis that they lie along.
+  SelectionPtr outer;
+  int64_t outerAxis = 0;
 
   int64_t getNumRows() const { return NodeImporter::shapeOf(mask).front(); }
 };
 
-using SelectionPtr = std::shared_ptr<const Selection>;
+/// Among SelectedRows::places, in place of an axis: the numbers of the rows
+/// among those that are selected; and what is no place.
+inline constexpr int64_t kRowNumber = -1, kNoPlace = -2;
 
-/// The selection by `mask`, whose elements lie in the order of `shape`; null
-/// after an error.
+/// The selection by `mask`, whose elements lie in the order of `shape`, of rows
+/// that `outer`, if there is one, selects; null after an error.
 SelectionPtr findSelection(NodeImporter &node, mlir::Value mask,
                            llvm::ArrayRef<int64_t> shape,
-                           llvm::StringRef source);
+                           llvm::StringRef source,
+                           const SelectedRows *outer = nullptr);
+
+/// True if both select the same rows.
+inline bool selectSame(const SelectionPtr &a, const SelectionPtr &b) {
+  return a == b || (a && b && a->mask == b->mask);
+}
+
+/// True if the value is made of numbers of rows among those that a mask
+/// selects. The function has the number among all rows in their place, which
+/// means the same only as an index of such rows.
+bool hasRowNumbers(const SelectedRows &rows);
+
+/// Notes that an output, which is defined, has selected rows.
+void selectOutput(
+    NodeImporter &node, unsigned output, SelectionPtr selection, int64_t axis,
+    std::optional<llvm::SmallVector<int64_t>> places = std::nullopt);
+
+/// The shape of the first output, which is defined.
+llvm::ArrayRef<int64_t> getOutputShape(NodeImporter &node);
 
 /// The mask along `axis` of a tensor of that rank.
 mlir::Value maskAlong(NodeImporter &node, const Selection &selection,
@@ -59,11 +87,13 @@ bool readsSelectedRows(NodeImporter &node);
 /// selected rows alone.
 mlir::LogicalResult importSelected(NodeImporter &node, const OpEntry &entry);
 
-/// A part of a shape with the number of selected rows in it has it too.
-void passOnCount(NodeImporter &node);
+/// NonZero of a mask of data, or of such rows.
+mlir::LogicalResult defineNonZero(NodeImporter &node,
+                                  const SelectedRows *outer);
 
-/// NonZero of data.
+/// NonZero of data, and Compress by a condition that is data.
 mlir::LogicalResult importNonZero(NodeImporter &node);
+mlir::LogicalResult importDataCompress(NodeImporter &node);
 
 } // namespace mpc::onnx_frontend
 
