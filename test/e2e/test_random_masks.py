@@ -181,3 +181,144 @@ def test_a_mask_that_others_read_stays(tmp_path):
     isKept = outputs["b"] != 0
     assert 0.72 < isKept.mean() < 0.78
     assert len(np.unique(outputs["y"][~isKept])) == 1
+
+
+def drop_path(opset=17, x="x", y="y"):
+    """x / 0.75 * floor(0.75 + u), a number u for each sample, in old opsets too."""
+    u = helper.make_node("RandomUniform", [], ["u"], shape=[8, 1], dtype=1)
+    return [
+        u,
+        helper.make_node("Add", ["u", "keep"], ["sum"]),
+        helper.make_node("Floor", ["sum"], ["b"]),
+        helper.make_node("Div", [x, "keep"], ["more"]),
+        helper.make_node("Mul", ["more", "b"], [y]),
+    ]
+
+
+KEEP = {"keep": np.float32(0.75)}
+
+
+def run_rows(model, folder, *flags):
+    x = np.arange(1, 17, dtype=np.float32).reshape(8, 2)
+    return x, mpctest.run(model, {"x": x}, folder, *flags)["y"]
+
+
+@pytest.mark.parametrize("opset", (9, 11, 12, 17))
+def test_masks_of_old_opsets(opset, tmp_path):
+    model = mpctest.make_model(
+        drop_path(opset),
+        {"x": (np.float32, [8, 2])},
+        {"y": (np.float32, [8, 2])},
+        KEEP,
+        opset,
+    )
+    x, y = run_rows(model, tmp_path)
+    np.testing.assert_array_equal(y, x)
+
+
+def test_a_mask_in_a_branch(tmp_path):
+    info = helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [8, 2])
+    same = helper.make_node("Identity", ["x"], ["z"])
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["top"], keepdims=0),
+        helper.make_node("Greater", ["top", "keep"], ["large"]),
+        helper.make_node(
+            *("If", ["large"], ["y"]),
+            then_branch=helper.make_graph(drop_path(y="z"), "then", [], [info]),
+            else_branch=helper.make_graph([same], "else", [], [info]),
+        ),
+    ]
+    model = mpctest.make_model(
+        nodes, {"x": (np.float32, [8, 2])}, {"y": (np.float32, [8, 2])}, KEEP
+    )
+    x, y = run_rows(model, tmp_path)
+    np.testing.assert_array_equal(y, x)
+
+
+def test_a_mask_in_a_function(tmp_path):
+    number = helper.make_tensor("value", onnx.TensorProto.FLOAT, [], [0.75])
+    constant = helper.make_node("Constant", [], ["keep"], value=number)
+    function = helper.make_function(
+        *("own", "DropPath", ["a"], ["c"], [constant, *drop_path(x="a", y="c")]),
+        [helper.make_opsetid("", 17)],
+    )
+    model = mpctest.make_model(
+        [helper.make_node("DropPath", ["x"], ["y"], domain="own")],
+        {"x": (np.float32, [8, 2])},
+        {"y": (np.float32, [8, 2])},
+        {},
+    )
+    model.functions.append(function)
+    x, y = run_rows(model, tmp_path)
+    np.testing.assert_array_equal(y, x)
+
+
+def drop_block(scale):
+    """timm's DropBlock2d: blocks around few places are left out, and the rest is
+    made larger by as much."""
+    nodes = [
+        *(("RandomUniformLike", "x", "u"), ("Less", "u gamma", "less")),
+        *(("Cast", "less", "b"), ("MaxPool", "b", "blocks")),
+        *(("Sub", "one blocks", "kept"), ("ReduceSum", "kept", "count")),
+        *(("Div", "all count", "more"), ("Mul", "kept more", "mask")),
+        ("Mul", "x mask" if scale else "x kept", "y"),
+    ]
+    flags = {
+        "Cast": {"to": 1},
+        "MaxPool": {"kernel_shape": [3, 3], "pads": [1] * 4, "strides": [1, 1]},
+        "ReduceSum": {"keepdims": 0},
+    }
+    shape = [2, 3, 8, 8]
+    return mpctest.make_model(
+        [
+            helper.make_node(op, i.split(), [o], **flags.get(op, {}))
+            for op, i, o in nodes
+        ],
+        {"x": (np.float32, shape)},
+        {"y": (np.float32, shape)},
+        {
+            "gamma": np.float32(0.05),
+            "one": np.float32(1),
+            "all": np.float32(np.prod(shape)),
+        },
+    )
+
+
+@pytest.mark.parametrize("scale", (True, False))
+def test_blocks_are_dropped_in_training_alone(scale, tmp_path):
+    x = np.ones((2, 3, 8, 8), np.float32)
+    model = drop_block(scale)
+    y = mpctest.run(model, {"x": x}, tmp_path, "--as-exported")["y"]
+    kept = y != 0
+    assert 0.4 < kept.mean() < 0.9
+    expected = kept.size / kept.sum() if scale else 1
+    np.testing.assert_allclose(y[kept], expected, rtol=1e-5)
+    # A block is three wide.
+    hidden = ~kept
+    rows = np.pad(hidden, ((0, 0), (0, 0), (0, 0), (1, 1)))
+    assert (rows[..., :-2] | rows[..., 2:])[hidden].all()
+    y = mpctest.run(model, {"x": x}, tmp_path)["y"]
+    np.testing.assert_array_equal(y, x)
+
+
+@pytest.mark.parametrize("inverted", (False, True))
+def test_whole_samples_are_dropped_without_a_scale(inverted, tmp_path):
+    """timm's DropPath with scale_by_keep=False."""
+    choice = ["b", "zero", "x"] if inverted else ["b", "x", "zero"]
+    nodes = [
+        helper.make_node("RandomUniform", [], ["u"], shape=[8, 1], dtype=1),
+        helper.make_node("Less", ["u", "keep"], ["b"]),
+        helper.make_node("Where", choice, ["y"]),
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float32, [8, 2])},
+        {"y": (np.float32, [8, 2])},
+        {**KEEP, "zero": np.float32(0)},
+    )
+    x, y = run_rows(model, tmp_path)
+    np.testing.assert_array_equal(y, x)
+    x, y = run_rows(model, tmp_path, "--as-exported", "--seed", "3")
+    kept = y[:, 0] != 0
+    assert 0 < kept.sum() < 8
+    np.testing.assert_allclose(y, x * kept[:, None], rtol=1e-6)
