@@ -33,16 +33,33 @@ mpc::findCausalOffset(Value mask, ArrayRef<int64_t> scores, bool isInverted) {
   });
 }
 
-std::optional<int64_t>
-mpc::findCausalOffsetOfBias(Value bias, ArrayRef<int64_t> scores, double low) {
+std::optional<int64_t> mpc::findCausalOffsetOfBias(Value bias,
+                                                   ArrayRef<int64_t> scores,
+                                                   double low,
+                                                   bool isSubtracted) {
   bool hidesEnough = true;
   std::optional<int64_t> offset =
       findOffset(bias, scores, [&](Attribute element) {
         auto number = dyn_cast<FloatAttr>(element);
         if (number && number.getValue().isZero())
           return true;
-        hidesEnough &= number && number.getValueAsDouble() <= low;
+        const double added =
+            number ? number.getValueAsDouble() * (isSubtracted ? -1 : 1) : 0;
+        hidesEnough &= number && added <= low;
         return false;
       });
   return hidesEnough ? offset : std::nullopt;
+}
+
+std::optional<int64_t> mpc::findCausalOffsetOfFactor(Value factor,
+                                                     ArrayRef<int64_t> scores) {
+  bool isChoice = true;
+  std::optional<int64_t> offset =
+      findOffset(factor, scores, [&](Attribute element) {
+        auto number = dyn_cast<FloatAttr>(element);
+        const bool isSeen = number && number.getValueAsDouble() == 1;
+        isChoice &= isSeen || (number && number.getValue().isZero());
+        return isSeen;
+      });
+  return isChoice ? offset : std::nullopt;
 }

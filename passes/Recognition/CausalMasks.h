@@ -20,10 +20,16 @@ std::optional<int64_t> findCausalOffset(mlir::Value mask,
                                         bool isInverted);
 
 /// The offset of a bias that hides keys as such a mask does: it is 0 where a
-/// key is seen and at most `low` elsewhere.
+/// key is seen and at most `low` elsewhere. `isSubtracted`: it is subtracted,
+/// and at least -`low` there.
 std::optional<int64_t> findCausalOffsetOfBias(mlir::Value bias,
                                               llvm::ArrayRef<int64_t> scores,
-                                              double low);
+                                              double low,
+                                              bool isSubtracted = false);
+
+/// The offset of a factor that is 1 where a key is seen and 0 elsewhere.
+std::optional<int64_t> findCausalOffsetOfFactor(mlir::Value factor,
+                                                llvm::ArrayRef<int64_t> scores);
 
 } // namespace mpc
 

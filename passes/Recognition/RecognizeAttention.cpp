@@ -61,6 +61,7 @@ private:
   Value passGuard(Value weights);
   Value passMask(Value scores);
   Value passBiases(Value scores);
+  Value passBlend(Value scores);
   Value passSoftcap(Value scores);
   bool matchScores(Value scores);
   Value passScale(Value factor);
@@ -244,9 +245,45 @@ Value AttentionMatcher::passScale(Value factor) {
   return product.factors.front();
 }
 
+// s * b + (1 - b) * -1e10 -> s, where b is 1 for the keys that a query may see
+// and 0 for later ones. Each hidden score is that number, so that it is further
+// below the others than a softmax tells apart.
+Value AttentionMatcher::passBlend(Value scores) {
+  constexpr double kLow = -1e10;
+  auto sum = scores.getDefiningOp<AddOp>();
+  auto difference = scores.getDefiningOp<SubOp>();
+  if (!sum && !difference)
+    return scores;
+  Operation *op = scores.getDefiningOp();
+  for (int i = 0; i < (sum ? 2 : 1); ++i) {
+    Value bias = op->getOperand(1 - i);
+    auto product = op->getOperand(i).getDefiningOp<MulOp>();
+    for (int j = 0; product && j < 2; ++j) {
+      Value inner = product->getOperand(j), factor = product->getOperand(1 - j);
+      if (inner.getType() != scores.getType() || !leadsToProduct(inner))
+        continue;
+      auto seen = findCausalOffsetOfFactor(factor, shapeOf(scores));
+      if (!seen || seen != findCausalOffsetOfBias(bias, shapeOf(scores), kLow,
+                                                  difference != nullptr))
+        continue;
+      if (sum)
+        match.take<AddOp>(scores);
+      else
+        match.take<SubOp>(scores);
+      match.take<MulOp>(op->getOperand(i));
+      found.causalOffset = seen;
+      return inner;
+    }
+  }
+  return scores;
+}
+
 bool AttentionMatcher::matchScores(Value scores) {
-  Value inner = passBiases(passMask(scores));
-  if (!found.mask)
+  // A blend hides nothing beside other masks.
+  Value inner = passBlend(scores);
+  if (!found.causalOffset)
+    inner = passBiases(passMask(scores));
+  if (!found.causalOffset && !found.mask)
     inner = passMask(inner);
   Product product = matchProduct(passSoftcap(inner), match);
   if (product.factors.size() != 1)

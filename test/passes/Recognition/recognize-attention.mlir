@@ -114,6 +114,62 @@ func.func @causal_bias(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<
   return %y : tensor<5x2x4xf32>
 }
 
+// s * b - 1e10 * (1 - b), as OpenAI wrote it.
+// CHECK-LABEL: func.func @causal_blend
+// CHECK: mpc.attention %arg0, %arg1, %arg2 {causal_offset = 0 : i64}
+func.func @causal_blend(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
+  %seen = mpc.constant dense<[[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]> : tensor<2x3xf32>
+  %low = mpc.constant dense<[[0.0, 1.0e10, 1.0e10], [0.0, 0.0, 1.0e10]]> : tensor<2x3xf32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %b = mpc.mul %s, %seen : (tensor<5x2x3xf32>, tensor<2x3xf32>) -> tensor<5x2x3xf32>
+  %m = mpc.sub %b, %low : (tensor<5x2x3xf32>, tensor<2x3xf32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// CHECK-LABEL: func.func @causal_blend_that_is_added
+// CHECK: mpc.attention %arg0, %arg1, %arg2 {causal_offset = 0 : i64}
+func.func @causal_blend_that_is_added(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
+  %seen = mpc.constant dense<[[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]> : tensor<2x3xf32>
+  %low = mpc.constant dense<[[0.0, -1.0e10, -1.0e10], [0.0, 0.0, -1.0e10]]> : tensor<2x3xf32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %b = mpc.mul %s, %seen : (tensor<5x2x3xf32>, tensor<2x3xf32>) -> tensor<5x2x3xf32>
+  %m = mpc.add %b, %low : (tensor<5x2x3xf32>, tensor<2x3xf32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// A score may be below -1e4, and where keys are seen must be where they are.
+// CHECK-LABEL: func.func @blend_of_small_numbers
+// CHECK-NOT: causal_offset
+// CHECK: return
+func.func @blend_of_small_numbers(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
+  %seen = mpc.constant dense<[[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]> : tensor<2x3xf32>
+  %low = mpc.constant dense<[[0.0, 1.0e4, 1.0e4], [0.0, 0.0, 1.0e4]]> : tensor<2x3xf32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %b = mpc.mul %s, %seen : (tensor<5x2x3xf32>, tensor<2x3xf32>) -> tensor<5x2x3xf32>
+  %m = mpc.sub %b, %low : (tensor<5x2x3xf32>, tensor<2x3xf32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
+// CHECK-LABEL: func.func @blend_of_two_masks
+// CHECK-NOT: causal_offset
+// CHECK: return
+func.func @blend_of_two_masks(%q: tensor<5x2x4xf32>, %k: tensor<5x3x4xf32>, %v: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
+  %seen = mpc.constant dense<[[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]> : tensor<2x3xf32>
+  %low = mpc.constant dense<[[0.0, 0.0, 1.0e10], [0.0, 0.0, 0.0]]> : tensor<2x3xf32>
+  %s = mpc.matmul %q, %k {transB = true} : (tensor<5x2x4xf32>, tensor<5x3x4xf32>) -> tensor<5x2x3xf32>
+  %b = mpc.mul %s, %seen : (tensor<5x2x3xf32>, tensor<2x3xf32>) -> tensor<5x2x3xf32>
+  %m = mpc.sub %b, %low : (tensor<5x2x3xf32>, tensor<2x3xf32>) -> tensor<5x2x3xf32>
+  %p = mpc.softmax %m {axis = 2 : i64} : (tensor<5x2x3xf32>) -> tensor<5x2x3xf32>
+  %y = mpc.matmul %p, %v : (tensor<5x2x3xf32>, tensor<5x3x4xf32>) -> tensor<5x2x4xf32>
+  return %y : tensor<5x2x4xf32>
+}
+
 // A dropout keeps its id: the same elements go.
 // CHECK-LABEL: func.func @dropped
 // CHECK: mpc.attention %arg0, %arg1, %arg2 random %arg3, %arg3 {dropout = 1.000000e-01 : f64, dropout_id = 7 : i64}
