@@ -220,7 +220,8 @@ static void gradPow(PowOp op, GradientBuilder &g) {
 }
 
 // The gradient goes to the operand that was chosen, and half to each where they
-// are equal: factor (1 + direction * sign(a - b)) / 2.
+// are equal. It is chosen and not multiplied: it may be infinite, as that of
+// sqrt(max(x, 0)) is at 0.
 template <typename OpTy, int direction>
 static void gradChoice(OpTy op, GradientBuilder &g) {
   for (unsigned operand : {0u, 1u}) {
@@ -228,13 +229,19 @@ static void gradChoice(OpTy op, GradientBuilder &g) {
       continue;
     StringRef suffix = operand == 0 ? "da" : "db";
     Location loc = g.at(suffix);
-    Value difference =
-        g.sub(loc, op->getOperand(operand), op->getOperand(1 - operand));
-    Value sign = SignOp::create(g.ops(), loc, difference.getType(), difference);
+    Value own = op->getOperand(operand), other = op->getOperand(1 - operand);
+    auto isLess = [&](Value a, Value b) -> Value {
+      return LessOp::create(g.ops(), loc, direction > 0 ? a : b,
+                            direction > 0 ? b : a);
+    };
+    Type type = g.dy().getType();
     Value half = g.scale(loc, g.dy(), 0.5);
-    Value signedHalf = g.mul(loc, half, g.scale(loc, sign, direction));
-    g.add(operand, suffix,
-          AddOp::create(g.ops(), loc, half.getType(), half, signedHalf));
+    Value zero = g.constant(loc, 0.0, g.dy());
+    Value rest =
+        SelectOp::create(g.ops(), loc, type, isLess(own, other), zero, half);
+    g.add(
+        operand, suffix,
+        SelectOp::create(g.ops(), loc, type, isLess(other, own), g.dy(), rest));
   }
 }
 

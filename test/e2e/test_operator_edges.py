@@ -409,6 +409,30 @@ def test_distance_of_many_points_from_themselves_has_no_slope(bound, tmp_path):
 
 
 @pytest.mark.parametrize("bound", ["Max", "Clip"])
+def test_root_of_what_is_below_a_bound_has_no_slope(bound, tmp_path):
+    """x.clamp(min=0).sqrt(): the slope of the root is infinite where the bound is
+    chosen, and the bound's gradient takes none of it."""
+    x = np.array([[1.0, 2.0], [-1.0, 0.5]])
+    model = mpctest.make_model(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["h"]),
+            helper.make_node(bound, ["h", "zero"], ["positive"]),
+            helper.make_node("Sqrt", ["positive"], ["roots"]),
+            helper.make_node("ReduceSum", ["roots"], ["loss"], keepdims=0),
+        ],
+        {"x": (np.float64, x.shape)},
+        {"loss": (np.float64, [])},
+        {"w": np.array([[1.0], [0.5]]), "zero": np.array(0.0)},
+        17,
+    )
+    trained = train_on_all(model, x, tmp_path)
+    gradient = x[:1].T / (2 * np.sqrt(2))
+    np.testing.assert_allclose(
+        trained["w"], [[1], [0.5]] - gradient, rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("bound", ["Max", "Clip"])
 def test_root_of_another_product_has_an_infinite_slope_at_zero(bound, tmp_path):
     """A product of three joined parts that are no distance's: PyTorch's gradient
     is NaN there, and so is this one."""
