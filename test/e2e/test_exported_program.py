@@ -8,6 +8,7 @@ import subprocess
 
 import numpy as np
 import onnx
+import pytest
 from onnx import helper, numpy_helper
 
 import mpctest
@@ -79,6 +80,30 @@ def assert_trains_alike(tmp_path, optimized, apart, width=1):
 def matrix(rows, columns, seed=0):
     random = np.random.default_rng(seed)
     return random.normal(0, 0.5, size=(rows, columns)).astype(np.float32)
+
+
+@pytest.mark.parametrize("source", ["index", "first.weight"])
+def test_ones_of_a_functional_normalization_are_no_parameter(source, tmp_path):
+    """layer_norm(h, [3]) without a scale: the exporter makes one, of the shape of
+    a value whose name the program has, and the graph no longer. One that was
+    made of a parameter is trained."""
+    first = node("linear(%x, %p_f)", "MatMul", ["x", "f"], "index")
+    first.output[0] = "val_11"
+    model = make_model(
+        [
+            first,
+            node(
+                "layer_norm.default(%index, [3])",
+                *("LayerNormalization", ["val_11", "val_17"], "y"),
+            ),
+        ],
+        {"f": matrix(WIDTH, 3), "val_17": np.ones(3)},
+        ("f", "first.weight"),
+        {"val_17": [source, "val_15"]},
+    )
+    _, values = train(model, tmp_path, 3)
+    is_constant = np.array_equal(values["val_17"], np.ones(3))
+    assert is_constant == (source == "index")
 
 
 def test_ones_of_group_normalizations_are_constants(tmp_path):

@@ -9,12 +9,18 @@
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
-// What nodes compute, and the model's inputs.
+// What nodes compute, also by the names that the program's calls give it, and
+// the model's inputs.
 static llvm::StringSet<> findData(const proto::GraphProto &file) {
   llvm::StringSet<> data;
-  for (const proto::NodeProto &node : file.node())
+  for (const proto::NodeProto &node : file.node()) {
     for (const std::string &output : node.output())
       data.insert(output);
+    // "%index : [num_users=1] = call_function[...]"
+    StringRef call = findMetadata(node, kProgramCall);
+    if (call.consume_front("%"))
+      data.insert(call.split(" :").first);
+  }
   for (const proto::ValueInfoProto &input : file.input())
     data.insert(input.name());
   return data;
