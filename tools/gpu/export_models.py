@@ -55,7 +55,9 @@ def write(name, size, folder):
     path = folder / f"{name}-{size}.onnx"
     module = family.make()
     exporter.export(module, inputs, path, "dynamo", 18)
-    clear_weights(path, {name for name, _ in module.named_parameters()})
+    # A table that two layers share may have either's name.
+    parameters = module.named_parameters(remove_duplicate=False)
+    clear_weights(path, {name for name, _ in parameters})
     arrays = {**family.inputs, "target": family.labels}
     return {
         "family": name,

@@ -297,25 +297,26 @@ def add_timed(pack, _):
     if not pack.models:
         sys.exit("--models is missing: the folder that export_models.py wrote")
     described = (pack.models / "models.json").read_text(encoding="utf-8")
-    for model in json.loads(described):
-        name = f"{model['family']}-{model['size']}"
-        flags = ["--loss", model["loss"], "--optimizer", "adamw"]
-        flags += ["--batch-size", str(model["batch"]), "--precision", "bf16-mixed"]
-        for key, array in model["arrays"].items():
-            if array["axis"] != 0:
-                flags += ["--batch-axis", f"{key}={array['axis']}"]
-        artifact = pack.compile(
-            pack.models / f"{name}.onnx", f"timed-{name}", *flags
-        )
-        pack.add(
-            "timed",
-            {
-                "model": name,
-                "precision": "bf16-mixed",
-                "artifact": artifact,
-                **{k: model[k] for k in ("family", "size", "batch", "arrays")},
-            },
-        )
+    for entry in for_all(
+        lambda model: pack_timed(pack, model), json.loads(described)
+    ):
+        pack.add("timed", entry)
+
+
+def pack_timed(pack, model):
+    name = f"{model['family']}-{model['size']}"
+    flags = ["--loss", model["loss"], "--optimizer", "adamw"]
+    flags += ["--batch-size", str(model["batch"]), "--precision", "bf16-mixed"]
+    for key, array in model["arrays"].items():
+        if array["axis"] != 0:
+            flags += ["--batch-axis", f"{key}={array['axis']}"]
+    path = pack.models / f"{name}.onnx"
+    return {
+        "model": name,
+        "precision": "bf16-mixed",
+        "artifact": pack.compile(path, f"timed-{name}", *flags),
+        **{k: model[k] for k in ("family", "size", "batch", "arrays")},
+    }
 
 
 def add_sources(pack):
