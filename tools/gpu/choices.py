@@ -18,6 +18,7 @@ import sys
 import numpy as np
 
 import mpc_runtime
+import processes
 import report
 import roof
 
@@ -73,6 +74,17 @@ def created(library, name, *arguments):
     return handle
 
 
+def created_of_kind(library, name, kind):
+    """Where the handle comes after what it is to be."""
+    handle = ctypes.c_void_p()
+    library.call(name, kind, ctypes.byref(handle))
+    return handle
+
+
+def raw(array):
+    return ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes)
+
+
 class GPU:
     """A stream, memory and a clock."""
 
@@ -107,6 +119,18 @@ class GPU:
         self.driver.call("cuStreamSynchronize", self.stream)
         self.memory[name] = (address, size)
         return address
+
+    def copy_to(self, address, array):
+        array = np.ascontiguousarray(array)
+        self.copy("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(address), *raw(array))
+
+    def copy_from(self, array, address):
+        pointer, size = raw(array)
+        self.copy("cuMemcpyDtoHAsync_v2", pointer, ctypes.c_uint64(address), size)
+
+    def copy(self, name, *arguments):
+        self.driver.call(name, *arguments, self.stream)
+        self.driver.call("cuStreamSynchronize", self.stream)
 
     def microseconds(self, run):
         """Nothing where `run` returns a status."""
@@ -280,6 +304,7 @@ def products_of(plan):
 
 def main():
     lines, model, artifact, library = sys.argv[1:]
+    processes.end_with_parent()
     folders = os.environ.get("MPC_CUDA_LIBRARY_PATH", "").split(":")
     buffers, products = products_of(mpc_runtime.Runtime(library).plan(artifact))
     gpu = GPU(folders)

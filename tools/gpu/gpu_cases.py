@@ -10,6 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import concurrent.futures
 import faulthandler
+import inspect
 import json
 import os
 import sys
@@ -187,8 +188,8 @@ def run_storm(checks, entry):
 
 def draw(random, shape, high):
     if high is None:
-        return random.standard_normal(shape).astype(np.float32)
-    return random.randint(0, high, shape).astype(np.int64)
+        return random.standard_normal(shape, np.float32)
+    return random.integers(0, high, shape)
 
 
 def draw_weights(session, random):
@@ -197,9 +198,12 @@ def draw_weights(session, random):
     for info in session.states():
         if info.role != "parameter":
             continue
-        spread = 1 / np.sqrt(max(int(np.prod(info.shape[1:])), 1))
         if len(info.shape) > 1:
-            session.set_state(info, random.uniform(-spread, spread, info.shape))
+            spread = 1 / np.sqrt(max(int(np.prod(info.shape[1:])), 1))
+            drawn = random.random(info.shape, np.float32)
+            drawn -= 0.5
+            drawn *= 2 * np.float32(spread)
+            session.set_state(info, drawn)
         else:
             session.set_state(info, np.ones(info.shape))
     session.derive()
@@ -207,19 +211,21 @@ def draw_weights(session, random):
 
 def open_model(checks, entry):
     """A model of `timed` with drawn weights and one drawn batch; and the seconds
-    from the file to the end of the first step."""
-    random = np.random.RandomState(0)
+    from the file to the end of the first step, but those of drawing."""
+    random = np.random.default_rng(0)
     batch = {
         name: draw(random, array["shape"], array["high"])
         for name, array in entry["arrays"].items()
     }
     begin = time.perf_counter()
     session = checks.open(entry["artifact"])
+    opened = time.perf_counter()
     draw_weights(session, random)
     steps.bind(session, "step", batch)
+    drawn = time.perf_counter()
     session.run("step")
     read_scalars(session)
-    return session, batch, time.perf_counter() - begin
+    return session, batch, time.perf_counter() - drawn + opened - begin
 
 
 def read_scalars(session):
@@ -234,44 +240,62 @@ def same_bits(session):
     """The state after a few steps from one state, twice."""
     infos = session.states()
     begin = [session.state(info) for info in infos]
-    digests = []
-    for _ in range(2):
+
+    def run_from_the_beginning():
         for info, value in zip(infos, begin):
             session.set_state(info, value)
         session.derive()
         for _ in range(3):
             session.run("step")
-        digests.append(steps.digest(session))
-    return digests[0] == digests[1]
+
+    run_from_the_beginning()
+    first = [session.state(info) for info in infos]
+    run_from_the_beginning()
+    return all(
+        value.tobytes() == session.state(info).tobytes()
+        for info, value in zip(infos, first)
+    )
+
+
+# A larger batch takes the host so long to copy that this is all one would time.
+LARGEST_FED = 200 << 20
 
 
 def time_steps(checks, entry):
+    """What is known so far, again and again. A batch that is fed is copied while
+    the GPU waits; `mpc train` brings the next one while a step runs."""
     session, batch, start = open_model(checks, entry)
     with session:
 
         def run(count):
-            """As `mpc train` does: every step is fed, and its scalars read."""
+            """Scalars are read after each step."""
             for _ in range(count):
-                steps.bind(session, "step", batch)
                 session.run("step")
                 read_scalars(session)
 
+        def run_fed(count):
+            for _ in range(count):
+                steps.bind(session, "step", batch)
+                run(1)
+
         def run_alone(count):
-            """The GPU's part: what was fed stays, one read waits for all."""
+            """One read waits for all."""
             for _ in range(count):
                 session.run("step")
             read_scalars(session)
 
-        result = {
-            "start_seconds": start,
-            "ms": steps.milliseconds(run),
-            "alone_ms": steps.milliseconds(run_alone),
-            "bytes": session.memory_bytes(),
-            "loss": read_scalars(session)["loss"],
-            "same_bits": same_bits(session),
-        }
-    is_number = bool(np.isfinite(result["loss"]))
-    return {"ok": is_number and result["same_bits"], **result}
+        result = {"start_seconds": start, "ms": steps.milliseconds(run)}
+        result["bytes"] = session.memory_bytes()
+        result["loss"] = read_scalars(session)["loss"]
+        result["ok"] = bool(np.isfinite(result["loss"]))
+        yield result
+        result["alone_ms"] = steps.milliseconds(run_alone)
+        if sum(array.nbytes for array in batch.values()) <= LARGEST_FED:
+            result["fed_ms"] = steps.milliseconds(run_fed)
+        yield result
+        result["same_bits"] = same_bits(session)
+        result["ok"] = result["ok"] and result["same_bits"]
+        yield result
 
 
 TIMED_RUNS = 20
@@ -313,7 +337,7 @@ RUN = {
     "ops": run_op,
     "families": run_family,
     "curves": run_curve,
-    "storms": run_storm,
+    "storm": run_storm,
     "steps": time_steps,
     "kernels": time_kernels,
 }
@@ -322,7 +346,15 @@ TIMED = ("steps", "kernels")
 
 
 def list_cases(manifest, kind):
+    """Kernels are those of one batch of each model."""
+    if kind == "kernels":
+        return [e for e in manifest["timed"] if not is_variant(e)]
     return manifest["timed" if kind in TIMED else kind]
+
+
+def is_variant(entry):
+    """Of a model that is timed in a more usual batch, too."""
+    return "_" in entry["size"]
 
 
 def name_of(case):
@@ -335,14 +367,18 @@ def name_of(case):
 
 def run_here(checks, kind, first, stride):
     """Every `stride`th case from `first` on, a line of JSON each, until one
-    cannot be run."""
+    cannot be run. The lines are for whoever reads what a run left that was cut
+    off: a case that takes long has one whenever more of it is known."""
     for case in list_cases(checks.manifest, kind)[first::stride]:
         faulthandler.dump_traceback_later(SECONDS_PER_CASE, exit=True)
+        result = {}
         try:
-            result = RUN[kind](checks, case)
+            known = RUN[kind](checks, case)
+            for result in known if inspect.isgenerator(known) else [known]:
+                note(checks, kind, case, result)
         except mpc_runtime.Error as error:
-            result = {"ok": False, "error": str(error)}
-        report.append(checks.lines, kind, {**name_of(case), **result})
+            result = {**result, "ok": False, "error": str(error)}
+            note(checks, kind, case, result)
         print(json.dumps(result), flush=True)
         if "error" in result:
             break
@@ -352,7 +388,7 @@ def run_here(checks, kind, first, stride):
 def run_share(checks, kind, first, stride):
     """A result for every `stride`th case from `first` on, from as many processes
     as it takes, one after the other, and as long as there is time."""
-    count = len(range(first, len(list_cases(checks.manifest, kind)), stride))
+    cases = list_cases(checks.manifest, kind)[first::stride]
     results, why = [], "too many failed before"
     for _ in range(MOST_PROCESSES):
         code, out, err = processes.run(
@@ -373,12 +409,20 @@ def run_share(checks, kind, first, stride):
             lines = err.strip().splitlines() or [""]
             died = f"exit code {code}: {lines[0]} ... {lines[-1]}"
             # The last one, when the process dies on its way out.
-            del results[count - 1 :]
-            results.append({"ok": False, "error": died})
-        if code is None or len(results) == count:
+            del results[len(cases) - 1 :]
+            failed = {"ok": False, "error": died}
+            note(checks, kind, cases[len(results)], failed)
+            results.append(failed)
+        if code is None or len(results) == len(cases):
             break
     missing = {"ok": False, "error": f"not run: {why}"}
-    return results + [missing] * (count - len(results))
+    for case in cases[len(results) :]:
+        note(checks, kind, case, missing)
+    return results + [missing] * (len(cases) - len(results))
+
+
+def note(checks, kind, case, result):
+    report.append(checks.lines, kind, {**name_of(case), **result})
 
 
 def run_apart(checks, kind):

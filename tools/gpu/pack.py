@@ -280,7 +280,7 @@ def add_storm(pack, scratch):
         flags += ["--precision", precision]
         name = f"storm-mlp-{precision}"
         pack.add(
-            "storms",
+            "storm",
             {
                 "model": "mlp",
                 "precision": precision,

@@ -3,6 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -11,6 +12,15 @@ import tempfile
 # After which a program that was killed is left to itself: one that waits for a
 # driver may not end.
 SECONDS_TO_DIE = 10
+
+
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent():
+    """For programs that `run` starts: whoever kills what waits for them finds the
+    GPU free."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def run(command, seconds):

@@ -1,12 +1,21 @@
-"""Keeps the stages' results in one JSON file and one Markdown page.
+"""Makes one JSON file and one Markdown page of the lines that the stages wrote.
+
+    report.py DIR
+
+does it anew for DIR/cases.jsonl, such as what a run left that was cut off.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
 import json
+import pathlib
+import sys
 
-# A line of JSON for each case: what a run that is cut short leaves.
+# A line of JSON for each case, and one for each stage that ended: what a run that
+# is cut short leaves.
 LINES = "cases.jsonl"
+# What tells cases of a stage apart; a later line of a case adds to those before.
+KEYS = ("name", "model", "precision", "contractions", "how", "step")
 
 
 def append(path, stage, result):
@@ -24,8 +33,23 @@ def read_lines(path):
     return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
 
+def merge(lines):
+    """The cases of a stage, each as its last lines have it."""
+    cases = {}
+    for line in lines:
+        key = tuple(line.get(name) for name in KEYS)
+        before = cases.setdefault(key, {})
+        if "provisional" not in line:
+            before.pop("provisional", None)
+        before.update(line)
+    return [
+        {name: value for name, value in case.items() if name != "stage"}
+        for case in cases.values()
+    ]
+
+
 def read(path, stage):
-    return [line for line in read_lines(path) if line["stage"] == stage]
+    return collect(read_lines(path)).get(stage, {}).get("runs", [])
 
 
 def forget(path, stages):
@@ -34,24 +58,43 @@ def forget(path, stages):
     path.write_text("".join(json.dumps(line) + "\n" for line in kept))
 
 
-def add(out, manifest, stage, result):
-    """Writes a stage's result beside those that are there already."""
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "report.json"
-    header = {k: manifest[k] for k in ("target", "commit", "changed")}
+def end(path, stage, result):
+    """The line of a stage that ended; its cases have theirs."""
+    result = {k: v for k, v in result.items() if k != "runs"}
+    append(path, stage, {"ended": result})
+
+
+def collect(lines):
+    """The stages' results, in the order of their first lines."""
     results = {}
-    if path.exists():
-        results = json.loads(path.read_text(encoding="utf-8"))["stages"]
-    results[stage] = result
+    for stage in dict.fromkeys(line["stage"] for line in lines):
+        own = [line for line in lines if line["stage"] == stage]
+        cases = [line for line in own if "ended" not in line]
+        ended = [line["ended"] for line in own if "ended" in line]
+        results[stage] = ended[-1] if ended else {"ok": False, "error": "cut off"}
+        if cases:
+            results[stage] = {**results[stage], "runs": merge(cases)}
+    return results
+
+
+PACK = "pack"
+
+
+def write(out):
+    """The reports of all that DIR/cases.jsonl has by now."""
+    results = collect(read_lines(out / LINES))
+    header = results.pop(PACK, {}).get("runs", [{}])[0]
+    header.setdefault("target", "an unknown GPU")
+    header.setdefault("commit", "an unknown commit")
     text = json.dumps({**header, "stages": results}, indent=1)
-    path.write_text(text + "\n", encoding="utf-8")
+    (out / "report.json").write_text(text + "\n", encoding="utf-8")
     page = "\n".join(markdown(header, results)) + "\n"
     (out / "report.md").write_text(page, encoding="utf-8")
 
 
 def markdown(header, results):
     machine = results.get("machine", {})
-    changed = ", with changes" if header["changed"] else ""
+    changed = ", with changes" if header.get("changed") else ""
     yield f"# Measured on {machine.get('gpu') or 'no GPU'}"
     yield ""
     yield (
@@ -62,13 +105,14 @@ def markdown(header, results):
     yield from table(
         ["stage", "result", "seconds"],
         [
-            [name, outcome(r), r["seconds"]]
+            [name, outcome(r), r.get("seconds", "")]
             for name, r in results.items()
         ],
     )
     if "ops" in results:
-        r = results["ops"]
-        yield f"Operators: {r.get('run')} runs, {len(r.get('failed', []))} failed."
+        runs = results["ops"].get("runs", [])
+        failed = [run for run in runs if not run["ok"]]
+        yield f"Operators: {len(runs)} runs, {len(failed)} failed."
         yield ""
     if "runs" in results.get("curves", {}):
         yield "## Losses against the CPU's"
@@ -100,6 +144,12 @@ def markdown(header, results):
         yield from compare(
             results["steps"]["runs"], results.get("torch", {}).get("runs", [])
         )
+    for name, result in results.items():
+        if why := result.get("skipped"):
+            yield f"Stage {name} was skipped: {why}"
+            yield ""
+    if results.get("attention", {}).get("runs"):
+        yield from list_attention(results["attention"]["runs"])
     if results.get("choices", {}).get("runs"):
         yield from list_choices(results["choices"]["runs"])
     for run in results.get("kernels", {}).get("runs", []):
@@ -110,20 +160,63 @@ def markdown(header, results):
 def compare(runs, torch):
     """Steps of mpc and of PyTorch, model by model."""
     times = {(t["model"], t["how"]): t.get("ms", t.get("error")) for t in torch}
-    ways = ("eager", "compiled", "graphs")
+    beside = {(t["model"], t["how"]) for t in torch if t.get("provisional")}
+    ways = ("eager", "compiled", "graphs", "tuned")
     yield "## Milliseconds of a training step"
     yield ""
-    names = ["model", "precision", "start, s", "fed", "alone", "GB", "same bits"]
+    yield (
+        "Of mpc: its scalars read after every step; no scalars read; and a batch"
+        " copied by the host before each, which nothing hides. In brackets: taken"
+        " while other models were being compiled. PyTorch's batches are copied"
+        " while a step runs."
+    )
+    yield ""
+    names = ["model", "precision", "start, s", "read", "alone", "copied", "GB"]
+    names += ["same bits"]
+
+    def cell(key):
+        return f"({number(times[key])})" if key in beside else number(times.get(key))
+
     yield from table(
         names + [f"PyTorch {way}" for way in ways] + ["its best / mpc"],
         [
             [
                 *(run["model"], run["precision"], number(run.get("start_seconds"))),
                 *(number(run.get("ms", run.get("error"))),),
-                *(number(run.get("alone_ms")), gigabytes(run.get("bytes"))),
-                run.get("same_bits"),
-                *(number(times.get((run["model"], way))) for way in ways),
+                *(number(run.get("alone_ms")), number(run.get("fed_ms"))),
+                *(gigabytes(run.get("bytes")), run.get("same_bits")),
+                *(cell((run["model"], way)) for way in ways),
                 best_ratio(run, [times.get((run["model"], way)) for way in ways]),
+            ]
+            for run in runs
+        ],
+    )
+
+
+def list_attention(runs):
+    yield "## cuDNN's attention, microseconds of a layer"
+    yield ""
+    ways = ("forward", "deterministic", "accumulating")
+    yield from table(
+        ["model", "shape", *ways, "same bits", "error", "plans, s", "scratch, MB"],
+        [
+            [
+                run["model"],
+                " x ".join(
+                    str(run.get(name))
+                    for name in ("batch", "heads", "tokens", "width", "mask")
+                ),
+                *(
+                    number(run.get(f"{way}_us", run.get(f"{way}_error")))
+                    for way in ways
+                ),
+                *(
+                    ", ".join(
+                        str(number(run.get(f"{way}_{what}"))) for way in ways
+                    )
+                    for what in ("same_bits", "relative_error", "build_s")
+                ),
+                number(run.get("deterministic_scratch", 0) / 1e6),
             ]
             for run in runs
         ],
@@ -210,3 +303,7 @@ def table(names, rows):
     for row in rows:
         yield "| " + " | ".join(str(cell) for cell in row) + " |"
     yield ""
+
+
+if __name__ == "__main__":
+    write(pathlib.Path(sys.argv[1]))

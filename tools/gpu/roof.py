@@ -1,11 +1,20 @@
 """What a step of a plan has to move and to multiply, and the time that a GPU
-needs for it at least.
+needs for it at least, and likely.
+
+    roof.py [--gpu H100] [--library PATH] ARTIFACT...
+
+predicts the training step of artifacts from their plans, on no GPU: the bytes and
+operations of each step at rates that were measured, and the time between kernels.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
+import argparse
 import collections
 import math
+import pathlib
+
+import mpc_runtime
 
 # By a word of the GPU's name, newest first: bytes a second that kernels reach of
 # its memory (85 % of what its maker says), and operations a second of its dense
@@ -17,6 +26,13 @@ GPUS = {
     "H100": GPU(2.85e12, 989e12, 494e12, 67e12),
     "A100": GPU(1.7e12, 312e12, 156e12, 19.5e12),
 }
+# What the libraries' products and convolutions in 16 bits reach of the Tensor
+# Cores' rate, on an H100 and an H200, where they are large.
+REACHED = 600 / 989
+# Between two kernels of a graph.
+GAP_SECONDS = 1e-6
+# The milliseconds that a step should take on an H100.
+TARGETS = {"gpt2-gpu": 17, "bert-gpu": 23, "vit-gpu": 16, "resnet50-gpu": 10.5}
 LOW = ("f16", "bf16")
 WIDTHS = {"i1": 1}
 
@@ -107,3 +123,70 @@ def seconds_at_least(step, buffers, gpu):
     return max(
         moved / gpu.bytes, operations / getattr(gpu, kind) if operations else 0
     )
+
+
+def calls_of(step):
+    """Kernels, where each call of a library is one."""
+    if step["op"] == "for":
+        return step["count"] * sum(calls_of(inner) for inner in step["steps"])
+    if step["op"] == "matmul" and step.get("outer"):
+        return math.prod(step["outer"]["extents"])
+    return 1
+
+
+def predict(function, gpu):
+    """Of a function of a plan: steps, kernels, bytes, operations, the seconds of
+    its roof, and those that it likely takes, as a whole and by part."""
+    total = collections.Counter()
+    reached = gpu._replace(low=gpu.low * REACHED, tf32=gpu.tf32 * REACHED)
+    for step in function["steps"]:
+        moved, operations, _ = work_of(step, function["buffers"])
+        likely = seconds_at_least(step, function["buffers"], reached)
+        likely += calls_of(step) * GAP_SECONDS
+        total.update(
+            {
+                "steps": 1,
+                "kernels": calls_of(step),
+                "bytes": moved,
+                "operations": operations,
+                "roof": seconds_at_least(step, function["buffers"], gpu),
+                "likely": likely,
+                ("products" if operations else "others"): likely,
+            }
+        )
+    return total
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gpu", choices=GPUS, default="H100")
+    parser.add_argument(
+        "--library",
+        default=pathlib.Path(__file__).parents[2] / "build/lib/libmpc_runtime.so",
+    )
+    parser.add_argument("artifacts", nargs="+", type=pathlib.Path)
+    options = parser.parse_args()
+    runtime = mpc_runtime.Runtime(options.library)
+    print(
+        f"Predicted for an {options.gpu}, not measured: ms of a training step\n"
+        f"{'artifact':24}{'kernels':>9}{'GB':>8}{'TFLOP':>8}{'roof':>8}"
+        f"{'likely':>8}{'products':>10}{'others':>8}{'wanted':>8}"
+    )
+    for path in options.artifacts:
+        function = runtime.plan(path)["functions"]["step"]
+        total = predict(function, GPUS[options.gpu])
+        name = path.stem.removeprefix("timed-")
+        wanted = TARGETS.get(name, "")
+        milliseconds = [
+            total[key] * 1e3 for key in ("roof", "likely", "products", "others")
+        ]
+        print(
+            f"{name:24}{total['kernels']:9}{total['bytes'] / 1e9:8.1f}"
+            f"{total['operations'] / 1e12:8.2f}{milliseconds[0]:8.1f}"
+            f"{milliseconds[1]:8.1f}{milliseconds[2]:10.1f}"
+            f"{milliseconds[3]:8.1f}{wanted:>8}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -16,6 +16,7 @@ is 1 where any failed.
               and Tensor Cores allow
     choices   the time of all that cuBLASLt proposes for their products, and of
               the epilogues that training wants
+    attention cuDNN's attention, forward and two ways backward, in their shapes
     torch     the same models in PyTorch at its best
     ops       every operator against float64, within derived bounds
     families  small models of 25 kinds, in every precision, lose what they
@@ -27,20 +28,26 @@ is 1 where any failed.
               NaN stays one
     sanitize  small steps under compute-sanitizer's tools; skipped where these
               cannot watch the GPU
+    torch_large  PyTorch in the larger batches that `steps` has
 
-DIR/cases.jsonl has a line for each case, written when the case ends.
+DIR/cases.jsonl has a line for each case, written as soon as it is known, and is all
+that the reports are made of: `report.py DIR` makes them of what a run left that was
+cut off.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
 import shutil
 import sys
+import tempfile
 import time
 
+import attention as shapes
 import numpy as np
 
 import gpu_cases
@@ -114,43 +121,30 @@ def build(checks):
 
 
 def ops(checks):
-    entries = checks.manifest["ops"]
     results = gpu_cases.run_apart(checks, "ops")
     excesses = [r["times_bound"] for r in results if "times_bound" in r]
     return {
         "ok": bool(results) and all(r["ok"] for r in results),
         "run": len(excesses),
-        "failed": [
-            {"case": f"{entry['name']} {entry['precision']}", **result}
-            for entry, result in zip(entries, results)
-            if not result["ok"]
-        ],
         "worst_times_bound": max(excesses, default=None),
     }
 
 
-def run_named(checks, kind, names):
-    """The results of all cases, each with what `names` it has in the manifest."""
-    results = [
-        {**{name: entry[name] for name in names}, **result}
-        for entry, result in zip(
-            gpu_cases.list_cases(checks.manifest, kind),
-            gpu_cases.run_apart(checks, kind),
-        )
-    ]
-    return {"ok": all(result["ok"] for result in results), "runs": results}
+def run_named(checks, kind):
+    results = gpu_cases.run_apart(checks, kind)
+    return {"ok": all(result["ok"] for result in results)}
 
 
 def curves(checks):
-    return run_named(checks, "curves", ("model", "precision", "contractions"))
+    return run_named(checks, "curves")
 
 
 def families(checks):
-    return run_named(checks, "families", ("model", "precision"))
+    return run_named(checks, "families")
 
 
 def storm(checks):
-    return run_named(checks, "storms", ("model", "precision"))
+    return run_named(checks, "storm")
 
 
 # Who looks at which of the artifacts of `curves`: everything that there is, and
@@ -220,49 +214,101 @@ def run_three_steps(checks, artifact, arrays):
 
 
 def steps(checks):
-    return run_named(checks, "steps", ("model", "precision"))
+    return run_named(checks, "steps")
 
 
 def kernels(checks):
-    return run_named(checks, "kernels", ("model", "precision"))
+    return run_named(checks, "kernels")
 
 
 def choices(checks):
     """A process for each model: a fault ends no other."""
+    return run_programs(
+        checks,
+        {
+            entry["model"]: (
+                *(HERE / "choices.py", checks.lines, entry["model"]),
+                *(HERE / entry["artifact"], checks.library),
+            )
+            for entry in gpu_cases.list_cases(checks.manifest, "kernels")
+        },
+    )
+
+
+def attention(checks):
+    timed = {entry["model"] for entry in checks.manifest["timed"]}
+    return run_programs(
+        checks,
+        {
+            name: (HERE / "attention.py", checks.lines, name)
+            for name in shapes.SHAPES
+            if name in timed
+        },
+    )
+
+
+def run_programs(checks, commands):
+    """One after the other, in equal parts of the time that is left."""
     logs = {}
-    for entry in checks.manifest["timed"]:
+    for number, (name, command) in enumerate(commands.items()):
         code, text = checks.output_of(
-            *(sys.executable, HERE / "choices.py", checks.lines, entry["model"]),
-            *(HERE / entry["artifact"], checks.library),
+            *(sys.executable, *command), share=1 / (len(commands) - number)
         )
         if code != 0:
-            logs[entry["model"]] = f"exit code {code}: {text[-500:]}"
-    runs = report.read(checks.lines, "choices")
-    return {"ok": bool(runs) and not logs, "runs": runs, "logs": logs}
+            logs[name] = f"exit code {code}: {text[-500:]}"
+    return {"ok": not logs, "logs": logs}
 
 
-# The way that compiles longest decides most, and so comes first.
-HOW = ("compiled", "graphs", "eager")
+def why_no_torch(checks):
+    """Nothing where PyTorch and what its models need are here, with a GPU."""
+    code, text = checks.output_of(
+        *(sys.executable, "-c"),
+        "import torch, torchvision; assert torch.cuda.is_available(), 'no GPU'",
+        share=0.5,
+    )
+    return None if code == 0 else (text.strip().splitlines() or ["no time"])[-1]
+
+
+# Of the time that a stage has for PyTorch, the part that its compilers may take.
+READY_BY = 0.7
 
 
 def torch(checks):
     """PyTorch's times are there to compare with: that some are missing is no
-    failure of ours. A process for each model: what one leaves on the GPU would be
-    missing to the next."""
+    failure of ours."""
+    return run_torch(checks, gpu_cases.list_cases(checks.manifest, "kernels"))
+
+
+def torch_large(checks):
     entries = checks.manifest["timed"]
-    logs = {}
-    for number, entry in enumerate(entries):
-        name = entry["model"]
-        cases = [f"{entry['family']}:{entry['size']}:{how}" for how in HOW]
+    return run_torch(checks, [e for e in entries if gpu_cases.is_variant(e)])
+
+
+def run_torch(checks, entries):
+    """A process for each model, all at once: see torch_steps.py."""
+    if why := why_no_torch(checks):
+        return {"ok": True, "skipped": f"PyTorch cannot be used here: {why}"}
+    ready_by, logs = checks.seconds_left() * READY_BY, {}
+
+    def run(folder, number, entry):
         code, text = checks.output_of(
             *(sys.executable, HERE / "torch_steps.py", checks.lines),
-            *(entry["precision"], *cases),
-            share=1 / (len(entries) - number),
+            *(entry["precision"], f"{entry['family']}:{entry['size']}"),
+            *(folder, ready_by),
         )
+        (folder / f"ended-{number}").touch()
         if code != 0:
-            logs[name] = f"exit code {code}: {text[-500:]}"
-    runs = report.read(checks.lines, "torch")
-    return {"ok": True, "runs": runs, "logs": logs}
+            logs[entry["model"]] = f"exit code {code}: {text[-500:]}"
+
+    with (
+        tempfile.TemporaryDirectory() as meeting,
+        concurrent.futures.ThreadPoolExecutor(len(entries) + 1) as pool,
+    ):
+        folder = pathlib.Path(meeting)
+        (folder / "expected").write_text(str(len(entries)), encoding="ascii")
+        for number, entry in enumerate(entries):
+            pool.submit(run, folder, number, entry)
+    return {"ok": True, "logs": logs}
 
 
 def add_library_folders():
@@ -276,16 +322,18 @@ def add_library_folders():
 # With their shares of the time.
 STAGES = {
     machine: 10,
-    build: 40,
-    steps: 50,
+    build: 30,
+    steps: 70,
     kernels: 40,
-    choices: 20,
-    torch: 130,
-    ops: 60,
-    families: 40,
-    curves: 50,
-    storm: 10,
-    sanitize: 30,
+    choices: 25,
+    attention: 25,
+    torch: 140,
+    ops: 30,
+    families: 20,
+    curves: 25,
+    storm: 5,
+    sanitize: 20,
+    torch_large: 40,
 }
 
 
@@ -314,14 +362,24 @@ def run_stage(checks, stage):
     begin = time.perf_counter()
     try:
         result = stage(checks)
-    except (OSError, KeyError, ValueError, StopIteration) as error:
+    except Exception as error:  # whatever it is, it stops no other stage
         result = {"ok": False, "error": f"{type(error).__name__}: {error}"}
     result["seconds"] = round(time.perf_counter() - begin, 1)
     verdict = "ok" if result["ok"] else "FAILED"
+    if "skipped" in result:
+        verdict = f"skipped, for {result['skipped']}"
     print(f"{stage.__name__}: {verdict} ({result['seconds']} s)", flush=True)
     if not result["ok"]:
         print(json.dumps(result)[:2000], flush=True)
     return result
+
+
+def write_report(out):
+    """All that it says is in the lines: it may fail."""
+    try:
+        report.write(out)
+    except Exception as error:  # such as a line that lacks what a table shows
+        print(f"no report: {type(error).__name__}: {error}", flush=True)
 
 
 def main():
@@ -329,6 +387,8 @@ def main():
     add_library_folders()
     lines = options.lines or options.out / report.LINES
     checks = Checks(options.library, options.device, lines)
+    if options.steps_of or options.cases:
+        processes.end_with_parent()
     if options.steps_of:
         return run_three_steps(checks, options.steps_of, options.arrays)
     if options.cases:
@@ -342,14 +402,17 @@ def main():
         if not options.stages or stage.__name__ in options.stages
     ]
     options.out.mkdir(parents=True, exist_ok=True)
-    report.forget(lines, [stage.__name__ for stage in chosen])
+    report.forget(lines, [report.PACK, *(stage.__name__ for stage in chosen)])
+    keys = ("target", "commit", "changed")
+    report.append(lines, report.PACK, {k: checks.manifest[k] for k in keys})
     share = options.seconds / sum(STAGES[stage] for stage in chosen)
     checks.deadline = time.monotonic()
     failed = False
     for stage in chosen:
         checks.deadline += STAGES[stage] * share
         result = run_stage(checks, stage)
-        report.add(options.out, checks.manifest, stage.__name__, result)
+        report.end(lines, stage.__name__, result)
+        write_report(options.out)
         failed = failed or not result["ok"]
     return 1 if failed else 0
 

@@ -1,11 +1,17 @@
-"""Times training steps of model families in PyTorch on a GPU, as fast as its
-users get them.
+"""Times training steps of a model family in PyTorch on a GPU, as fast as its users
+get them.
 
-    torch_steps.py LINES PRECISION FAMILY:SIZE:HOW...
+    torch_steps.py LINES PRECISION FAMILY:SIZE MEETING [SECONDS]
 
-Appends a line of JSON to LINES for each, as soon as it is known: the milliseconds
-of a step and the memory, or why there are none. HOW is `eager`, `compiled`
-(torch.compile) or `graphs` (torch.compile in the mode that captures CUDA graphs).
+Appends lines of JSON to LINES, as soon as they are known: for each way, the
+milliseconds of a step and the memory, or why there are none. Ways are `eager`,
+`compiled` (torch.compile), `graphs` (the mode that captures CUDA graphs), and at
+last `tuned` (the mode that tries kernels for products, without graphs).
+
+Compiling takes most of the time, and a processor each: so processes for several
+models get ready side by side, and meet in the folder MEETING before one after the
+other has the GPU for itself; after SECONDS nobody waits for those that are late. A
+time that was taken before is `provisional`.
 
 Everything that is known to help is on: cudnn.benchmark, channels-last images, the
 next batch copied while a step runs, the fused optimizer, scaled dot product
@@ -15,18 +21,31 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import contextlib
+import fcntl
+import os
+import pathlib
 import sys
+import time
 
 import numpy as np
 import torch
 
 import export as exporter
+import processes
 import report
 import steps
 from families import FAMILIES
 
 DTYPES = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
-MODES = {"compiled": "default", "graphs": "reduce-overhead"}
+MODES = {
+    "compiled": "default",
+    "graphs": "reduce-overhead",
+    "tuned": "max-autotune-no-cudagraphs",
+}
+# What is got ready together and then timed.
+PHASES = (("eager", "compiled", "graphs"), ("tuned",))
+# In which compiling ends and graphs are captured.
+FIRST_STEPS, PROVISIONAL_STEPS = 4, 5
 
 
 class Feed:
@@ -60,69 +79,126 @@ class Feed:
         return batch
 
 
-def make_step(family, precision, how):
-    torch.manual_seed(0)
-    random = np.random.RandomState(0)
-    inputs = exporter.make_inputs(family, family.batch, random)
-    feed = Feed([*inputs.values(), exporter.make_labels(family, family.batch, random)])
-    model = family.make().train().to("cuda")
-    if any(array.ndim == 4 for array in inputs.values()):
-        model = model.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    scaler = torch.amp.GradScaler(enabled=precision == "16-mixed")
+class Trainer:
+    """A model with its optimizer, whose step can be taken in several ways."""
 
-    def loss_of(target, *arrays):
-        is_low = precision in DTYPES
+    def __init__(self, family, precision):
+        torch.manual_seed(0)
+        random = np.random.RandomState(0)
+        inputs = exporter.make_inputs(family, family.batch, random)
+        labels = exporter.make_labels(family, family.batch, random)
+        self.feed = Feed([*inputs.values(), labels])
+        self.family, self.precision = family, precision
+        self.model = family.make().train().to("cuda")
+        if any(array.ndim == 4 for array in inputs.values()):
+            self.model = self.model.to(memory_format=torch.channels_last)
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=1e-4, fused=True
+        )
+        self.scaler = torch.amp.GradScaler(enabled=precision == "16-mixed")
+
+    def loss_of(self, target, *arrays):
+        is_low = self.precision in DTYPES
         with (
-            torch.autocast("cuda", DTYPES[precision])
+            torch.autocast("cuda", DTYPES[self.precision])
             if is_low
             else contextlib.nullcontext()
         ):
-            return family.compute_loss(model(*arrays), target)
+            return self.family.compute_loss(self.model(*arrays), target)
 
-    if how in MODES:
-        torch.compiler.reset()
-        loss_of = torch.compile(loss_of, mode=MODES[how])
+    def step_by(self, how):
+        loss_of = self.loss_of
+        if how in MODES:
+            loss_of = torch.compile(loss_of, mode=MODES[how])
 
-    def step():
-        *arrays, target = feed.take()
-        if how == "graphs":
-            torch.compiler.cudagraph_mark_step_begin()
-        optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(target, *arrays)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        return loss.item()
+        def step():
+            *arrays, target = self.feed.take()
+            if how == "graphs":
+                torch.compiler.cudagraph_mark_step_begin()
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = loss_of(target, *arrays)
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            return loss.item()
 
-    return step
+        return step
 
 
-def time_steps(name, size, precision, how):
-    torch.cuda.empty_cache()
+class Meeting:
+    """A folder with a file for each process that is ready, whose number it
+    was told to wait for, and a lock for the GPU."""
+
+    def __init__(self, folder, seconds):
+        self.folder = pathlib.Path(folder)
+        self.expected = int((self.folder / "expected").read_text())
+        self.until = time.monotonic() + seconds
+
+    def wait(self, phase):
+        (self.folder / f"ready-{phase}-{os.getpid()}").touch()
+        while self.missing(phase) and time.monotonic() < self.until:
+            time.sleep(0.1)
+
+    def missing(self, phase):
+        """Processes that ended are at every meeting."""
+        ended = len(list(self.folder.glob("ended-*")))
+        ready = len(list(self.folder.glob(f"ready-{phase}-*")))
+        return max(self.expected - ended - ready, 0)
+
+    @contextlib.contextmanager
+    def turn(self):
+        with open(self.folder / "turn", "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def take(step, count):
+    for _ in range(count):
+        step()
+
+
+def get_ready(trainer, how, note):
+    """The step, after its first time; nothing where it cannot be taken."""
+    begin = time.perf_counter()
     torch.cuda.reset_peak_memory_stats()
-    step = make_step(FAMILIES[name][size](), precision, how)
-
-    def run(count):
-        for _ in range(count):
-            step()
-
-    milliseconds = steps.milliseconds(run)
-    return {"ms": milliseconds, "bytes": torch.cuda.max_memory_allocated()}
+    try:
+        step = trainer.step_by(how)
+        take(step, FIRST_STEPS)
+        ready = time.perf_counter()
+        take(step, PROVISIONAL_STEPS)
+    except Exception as error:  # whatever a compiler throws
+        note(how, error=f"{type(error).__name__}: {str(error)[-300:]}")
+        return None
+    milliseconds = (time.perf_counter() - ready) * 1000 / PROVISIONAL_STEPS
+    known = {"start_seconds": ready - begin}
+    known["bytes"] = torch.cuda.max_memory_allocated()
+    note(how, ms=milliseconds, provisional=True, **known)
+    return step, known
 
 
 def main():
-    lines, precision, *cases = sys.argv[1:]
+    lines, precision, model, folder, *seconds = sys.argv[1:]
+    processes.end_with_parent()
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = False
-    for case in cases:
-        name, size, how = case.split(":")
-        try:
-            result = time_steps(name, size, precision, how)
-        except (RuntimeError, ImportError) as error:
-            result = {"error": f"{type(error).__name__}: {str(error)[-300:]}"}
+    name, size = model.split(":")
+    meeting = Meeting(folder, float(seconds[0]) if seconds else 1e9)
+
+    def note(how, **result):
         key = {"model": f"{name}-{size}", "how": how, "precision": precision}
         report.append(lines, "torch", {**key, **result})
+
+    trainer = Trainer(FAMILIES[name][size](), precision)
+    for phase, ways in enumerate(PHASES):
+        prepared = [(how, get_ready(trainer, how, note)) for how in ways]
+        meeting.wait(phase)
+        with meeting.turn():
+            for how, ready in prepared:
+                if ready:
+                    step, known = ready
+                    late = meeting.missing(phase)
+                    taken = steps.milliseconds(lambda n, step=step: take(step, n))
+                    note(how, ms=taken, others_at_work=late, **known)
 
 
 if __name__ == "__main__":
