@@ -330,6 +330,7 @@ def time_kernels(checks, entry):
     total = {"us": sum(row["us"] for row in rows)}
     if gpu:
         total["roof_us"] = sum(row["roof_us"] for row in rows)
+        total["predicted_us"] = roof.predict(function, gpu)["likely"] * 1e6
     return {"ok": True, "steps": len(rows), **total, "rows": rows}
 
 

@@ -263,7 +263,13 @@ MOST_KERNELS = 25
 def list_kernels(run):
     yield f"## Kernels of {run['model']}, {run['precision']}"
     yield ""
-    yield f"{run['steps']} steps, {run['us']:.0f} us."
+    total = f"{run['steps']} steps, {run['us']:.0f} us"
+    if "roof_us" in run:
+        total += (
+            f"; roof {run['roof_us']:.0f} us, predicted"
+            f" {run['predicted_us']:.0f} us"
+        )
+    yield total + "."
     yield ""
     rows = sorted(
         run["rows"], key=lambda r: r.get("roof_us", 0) - r["us"]

@@ -280,11 +280,12 @@ def torch(checks):
 
 
 def torch_large(checks):
-    entries = checks.manifest["timed"]
-    return run_torch(checks, [e for e in entries if gpu_cases.is_variant(e)])
+    """Their captured graphs would not fit the GPU's memory side by side."""
+    entries = [e for e in checks.manifest["timed"] if gpu_cases.is_variant(e)]
+    return run_torch(checks, entries, "eager,compiled")
 
 
-def run_torch(checks, entries):
+def run_torch(checks, entries, *ways):
     """A process for each model, all at once: see torch_steps.py."""
     if why := why_no_torch(checks):
         return {"ok": True, "skipped": f"PyTorch cannot be used here: {why}"}
@@ -294,7 +295,7 @@ def run_torch(checks, entries):
         code, text = checks.output_of(
             *(sys.executable, HERE / "torch_steps.py", checks.lines),
             *(entry["precision"], f"{entry['family']}:{entry['size']}"),
-            *(folder, ready_by),
+            *(folder, ready_by, *ways),
         )
         (folder / f"ended-{number}").touch()
         if code != 0:
@@ -323,17 +324,17 @@ def add_library_folders():
 STAGES = {
     machine: 10,
     build: 30,
-    steps: 70,
+    steps: 80,
     kernels: 40,
     choices: 25,
     attention: 25,
-    torch: 140,
-    ops: 30,
+    torch: 130,
+    ops: 45,
     families: 20,
-    curves: 25,
+    curves: 20,
     storm: 5,
-    sanitize: 20,
-    torch_large: 40,
+    sanitize: 15,
+    torch_large: 35,
 }
 
 

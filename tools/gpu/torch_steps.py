@@ -1,12 +1,14 @@
 """Times training steps of a model family in PyTorch on a GPU, as fast as its users
 get them.
 
-    torch_steps.py LINES PRECISION FAMILY:SIZE MEETING [SECONDS]
+    torch_steps.py LINES PRECISION FAMILY:SIZE MEETING SECONDS [WAYS]
 
 Appends lines of JSON to LINES, as soon as they are known: for each way, the
-milliseconds of a step and the memory, or why there are none. Ways are `eager`,
-`compiled` (torch.compile), `graphs` (the mode that captures CUDA graphs), and at
-last `tuned` (the mode that tries kernels for products, without graphs).
+milliseconds of a step and the memory, or why there are none. WAYS are those that
+are got ready together, and after a slash those that follow: by default
+`eager,compiled,graphs/tuned`, where `compiled` is torch.compile, `graphs` its mode
+that captures CUDA graphs, and `tuned` the one that tries kernels for products,
+without graphs.
 
 Compiling takes most of the time, and a processor each: so processes for several
 models get ready side by side, and meet in the folder MEETING before one after the
@@ -42,8 +44,7 @@ MODES = {
     "graphs": "reduce-overhead",
     "tuned": "max-autotune-no-cudagraphs",
 }
-# What is got ready together and then timed.
-PHASES = (("eager", "compiled", "graphs"), ("tuned",))
+WAYS = "eager,compiled,graphs/tuned"
 # In which compiling ends and graphs are captured.
 FIRST_STEPS, PROVISIONAL_STEPS = 4, 5
 
@@ -170,6 +171,8 @@ def get_ready(trainer, how, note):
         note(how, error=f"{type(error).__name__}: {str(error)[-300:]}")
         return None
     milliseconds = (time.perf_counter() - ready) * 1000 / PROVISIONAL_STEPS
+    # There is one GPU for all that get ready.
+    torch.cuda.empty_cache()
     known = {"start_seconds": ready - begin}
     known["bytes"] = torch.cuda.max_memory_allocated()
     note(how, ms=milliseconds, provisional=True, **known)
@@ -177,20 +180,22 @@ def get_ready(trainer, how, note):
 
 
 def main():
-    lines, precision, model, folder, *seconds = sys.argv[1:]
+    lines, precision, model, folder, seconds, *ways = sys.argv[1:]
     processes.end_with_parent()
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = False
     name, size = model.split(":")
-    meeting = Meeting(folder, float(seconds[0]) if seconds else 1e9)
+    meeting = Meeting(folder, float(seconds))
 
     def note(how, **result):
         key = {"model": f"{name}-{size}", "how": how, "precision": precision}
         report.append(lines, "torch", {**key, **result})
 
     trainer = Trainer(FAMILIES[name][size](), precision)
-    for phase, ways in enumerate(PHASES):
-        prepared = [(how, get_ready(trainer, how, note)) for how in ways]
+    for phase, names in enumerate((ways[0] if ways else WAYS).split("/")):
+        prepared = [
+            (how, get_ready(trainer, how, note)) for how in names.split(",")
+        ]
         meeting.wait(phase)
         with meeting.turn():
             for how, ready in prepared:

@@ -196,6 +196,12 @@ def test_a_step_has_a_roof(monkeypatch):
         3 * operations,
         "low",
     )
+    total = roof.predict({"steps": [copy, product], "buffers": buffers}, gpu)
+    assert (total["steps"], total["kernels"]) == (2, 2)
+    assert total["roof"] == 8 * 8192 * 4096 / gpu.bytes + operations / gpu.low
+    assert total["products"] == pytest.approx(operations / 600e12 + 1e-6)
+    parted = {**product, "outer": {"extents": [3, 2], "a": [1, 1], "b": [1, 1]}}
+    assert roof.calls_of({"op": "for", "count": 5, "steps": [parted, copy]}) == 35
     launch = {"op": "launch", "args": [2, 3]}
     assert roof.seconds_at_least(launch, buffers, gpu) == (
         (4 * 8192 * 4096 + 7) / gpu.bytes
