@@ -43,7 +43,7 @@ def archive(tmp_path_factory):
         shared = shared.parent
     with open(shared / "pack.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        archive = shared / "pack.tar.gz"
+        archive = shared / "pack.tar.xz"
         if not archive.exists():
             subprocess.run(
                 [
@@ -343,7 +343,7 @@ def test_a_case_that_ends_its_process_ends_no_other(tmp_path, monkeypatch):
         program=program,
         library="",
         device="",
-        lines="",
+        lines=tmp_path / "cases.jsonl",
         manifest={"ops": [{}] * 6},
         seconds_left=lambda: 60,
     )
