@@ -152,6 +152,7 @@ def markdown(header, results):
         yield from list_attention(results["attention"]["runs"])
     if results.get("choices", {}).get("runs"):
         yield from list_choices(results["choices"]["runs"])
+        yield from list_epilogues(results["choices"]["runs"])
     for run in results.get("kernels", {}).get("runs", []):
         if "rows" in run:
             yield from list_kernels(run)
@@ -247,6 +248,39 @@ def list_choices(runs):
                 times.index(min(times)),
             ]
             for _, run, times in rows[:MOST_PRODUCTS]
+        ],
+    )
+
+
+EPILOGUES = ("residual", "bias", "gelu_aux_bias", "dgelu", "dgelu_bgrad")
+EPILOGUES += ("bgrad_a", "bgrad_b")
+
+
+def list_epilogues(runs):
+    """Microseconds of the products that take longest, as they are and with what
+    could ride in them; what is no number is the library's answer."""
+    rows = [
+        (run["proposals_us"][0], run)
+        for run in runs
+        if run.get("proposals_us") and run["proposals_us"][0]
+    ]
+    rows.sort(key=lambda row: -row[0])
+    yield "## Epilogues of cuBLASLt"
+    yield ""
+    yield from table(
+        ["model", "product", "types", "alone, us", *EPILOGUES],
+        [
+            [
+                run["model"],
+                "x".join(str(run[name]) for name in ("batch", "m", "n", "k")),
+                " ".join(run[name] for name in "abc"),
+                number(alone),
+                *(
+                    time if isinstance(time, str) else number(time)
+                    for time in (run.get(f"{name}_us") for name in EPILOGUES)
+                ),
+            ]
+            for alone, run in rows[:MOST_PRODUCTS]
         ],
     )
 

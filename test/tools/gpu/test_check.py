@@ -142,6 +142,25 @@ def test_steps_and_kernels_are_timed(pack, tmp_path, monkeypatch):
     assert "## Kernels of gpt2-tiny" in page
 
 
+def test_a_step_is_predicted(pack):
+    """As what an artifact's plan would take on a GPU."""
+    process = subprocess.run(
+        [
+            *(sys.executable, pack / "roof.py", "--gpu", "H200"),
+            *("--library", BUILD / "lib" / "libmpc_runtime.so"),
+            pack / "artifacts" / "timed-gpt2-tiny.mpc",
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    title, _, row = process.stdout.splitlines()
+    assert title.startswith("Predicted for an H200, not measured")
+    name, kernels, *numbers = row.split()
+    assert name == "gpt2-tiny" and int(kernels) > 10
+    assert all(float(number) >= 0 for number in numbers)
+
+
 def test_choices_are_timed_on_the_emulated_gpu(tmp_path):
     """The emulated library proposes one algorithm and has few epilogues."""
     artifact, lines = tmp_path / "gpt2.mpc", tmp_path / "cases.jsonl"
