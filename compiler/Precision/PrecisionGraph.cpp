@@ -11,6 +11,7 @@
 #include "compiler/Precision/LossRegion.h"
 #include "compiler/Precision/PrecisionCost.h"
 #include "compiler/Support/ExitCode.h"
+#include "compiler/Support/NamePattern.h"
 #include "compiler/Support/NearestNames.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -281,6 +282,16 @@ std::string PrecisionGraph::listOps(StringRef op) const {
   return listNearestNames(op, names);
 }
 
+// True if the pattern is found in a name of the op. One without a name has the
+// empty one.
+static bool matchesNode(Operation *op, const NamePattern &pattern) {
+  const SmallVector<StringRef> names = getNodeNames(op);
+  return names.empty() ? pattern.match("")
+                       : llvm::any_of(names, [&](StringRef name) {
+                           return pattern.match(name);
+                         });
+}
+
 // Pins the nodes that the user's expressions match. Fixed nodes are passed
 // over; an expression that matches fixed nodes alone is an error, as is one
 // that matches none.
@@ -290,16 +301,14 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
   for (const std::string &expression : expressions) {
     // What the shell left of it may be no expression: a usage error, told
     // before anything is pinned by it.
-    llvm::Regex regex(expression);
-    std::string message;
-    if (!regex.isValid(message))
+    const NamePattern pattern(expression);
+    if (StringRef error = pattern.getError(); !error.empty())
       return withExitCode(module.emitError(), ExitCode::Usage)
-             << flag << ": invalid expression '" << expression
-             << "': " << message;
+             << flag << ": " << error;
     // Fixed nodes count as found, not as changed.
     bool found = false, changed = false;
     for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
-      if (!matchesNode(node.ops.front(), regex))
+      if (!matchesNode(node.ops.front(), pattern))
         continue;
       found = true;
       if (!node.isOpen || isHard(placed))

@@ -68,11 +68,8 @@ llvm::Error PrecisionPolicy::addRule(PolicyRule rule, std::string label) {
   ActiveRule active{std::move(rule), std::nullopt, std::move(label)};
   if (!active.rule.node.empty()) {
     active.node.emplace(active.rule.node);
-    std::string message;
-    if (!active.node->isValid(message))
-      return llvm::createStringError("%s: node: invalid expression '%s': %s",
-                                     active.label.c_str(),
-                                     active.rule.node.c_str(), message.c_str());
+    if (StringRef error = active.node->getError(); !error.empty())
+      return llvm::createStringError(active.label + ": node: " + error);
   }
   rules.push_back(std::move(active));
   return llvm::Error::success();

@@ -7,11 +7,11 @@
 
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Precision/PolicyTable.h"
+#include "compiler/Support/NamePattern.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/Regex.h"
 
 #include <optional>
 #include <string>
@@ -78,7 +78,7 @@ public:
 private:
   struct ActiveRule {
     PolicyRule rule;
-    std::optional<llvm::Regex> node;
+    std::optional<NamePattern> node;
     std::string label;
     bool matched = false;
   };

@@ -8,11 +8,11 @@
 #include "compiler/Dialect/MPC/FileNames.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Support/ExitCode.h"
+#include "compiler/Support/NamePattern.h"
 #include "compiler/Support/NearestNames.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/SmallVector.h"
-#include "llvm/Support/Regex.h"
 
 #include <string>
 #include <vector>
@@ -22,12 +22,13 @@ namespace mpc {
 /// The patterns of a flag; each must match something.
 class NamePatterns {
 public:
-  NamePatterns(llvm::StringRef flag, llvm::ArrayRef<std::string> patterns)
-      : flag(flag), patterns(patterns), matched(patterns.size(), false) {}
+  NamePatterns(llvm::StringRef flag, llvm::ArrayRef<std::string> texts)
+      : flag(flag), texts(texts), patterns(makeNamePatterns(texts)),
+        matched(texts.size(), false) {}
 
   bool isGiven() const { return !patterns.empty(); }
 
-  /// Whether any pattern matches; marks those that do.
+  /// True if any pattern matches; marks those that do.
   bool match(VariableOp variable) {
     llvm::StringRef name = variable.getSymName(), inFile;
     if (auto other = variable->getAttrOfType<mlir::StringAttr>(kFileNameAttr))
@@ -36,9 +37,7 @@ public:
       names.push_back(name.str());
     bool any = false;
     for (auto [index, pattern] : llvm::enumerate(patterns)) {
-      llvm::Regex expression(pattern);
-      if (expression.match(name) ||
-          (!inFile.empty() && expression.match(inFile)))
+      if (pattern.match(name) || (!inFile.empty() && pattern.match(inFile)))
         any = matched[index] = true;
     }
     return any;
@@ -46,23 +45,22 @@ public:
 
   /// Usage, reported, where a pattern is none or has matched nothing.
   llvm::LogicalResult verify(mlir::Location location) const {
-    for (auto [pattern, found] : llvm::zip(patterns, matched)) {
-      std::string reason;
-      if (!llvm::Regex(pattern).isValid(reason))
+    for (auto [text, pattern, found] : llvm::zip(texts, patterns, matched)) {
+      if (llvm::StringRef error = pattern.getError(); !error.empty())
         return withExitCode(mlir::emitError(location), ExitCode::Usage)
-               << flag << ": '" << pattern
-               << "' is not a regular expression: " << reason;
+               << flag << ": " << error;
       if (!found)
         return withExitCode(mlir::emitError(location), ExitCode::Usage)
-               << flag << ": no parameter's name matches '" << pattern
-               << "'; there are " << listNearestNames(pattern, names);
+               << flag << ": no parameter's name matches '" << text
+               << "'; there are " << listNearestNames(text, names);
     }
     return mlir::success();
   }
 
 private:
   llvm::StringRef flag;
-  llvm::ArrayRef<std::string> patterns;
+  llvm::ArrayRef<std::string> texts;
+  std::vector<NamePattern> patterns;
   llvm::SmallVector<bool> matched;
   /// What was matched against, to be listed where a pattern misses.
   std::vector<std::string> names;

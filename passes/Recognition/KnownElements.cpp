@@ -2,21 +2,19 @@
 #include "passes/Recognition/KnownElements.h"
 
 #include "compiler/Dialect/MPC/FunctionPorts.h"
-
-#include "llvm/Support/Regex.h"
+#include "compiler/Support/NamePattern.h"
 
 using namespace mlir;
 using namespace mpc;
 
 TrainedMarks::TrainedMarks(func::FuncOp function,
-                           ArrayRef<std::string> patterns)
+                           ArrayRef<std::string> expressions)
     : function(function) {
+  const std::vector<NamePattern> patterns = makeNamePatterns(expressions);
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     FlatSymbolRefAttr name =
         getArgumentPort(function.getArgument(i)).getState();
-    if (name && llvm::any_of(patterns, [&](const std::string &pattern) {
-          return llvm::Regex(pattern).match(name.getValue());
-        }))
+    if (name && matchesAny(patterns, name.getValue()))
       function.setArgAttr(i, kTrainedAttr,
                           UnitAttr::get(function.getContext()));
   }

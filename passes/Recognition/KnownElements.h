@@ -17,7 +17,7 @@ namespace mpc {
 class TrainedMarks {
 public:
   TrainedMarks(mlir::func::FuncOp function,
-               llvm::ArrayRef<std::string> patterns);
+               llvm::ArrayRef<std::string> expressions);
   TrainedMarks(const TrainedMarks &) = delete;
   TrainedMarks &operator=(const TrainedMarks &) = delete;
   ~TrainedMarks();

@@ -20,14 +20,6 @@ SmallVector<StringRef> mpc::getNodeNames(LocationAttr location) {
   return names;
 }
 
-bool mpc::matchesNode(Operation *op, const llvm::Regex &expression) {
-  SmallVector<StringRef> names = getNodeNames(op);
-  if (names.empty())
-    return expression.match("");
-  return llvm::any_of(names,
-                      [&](StringRef name) { return expression.match(name); });
-}
-
 Location mpc::namedLocation(MLIRContext *context, const Twine &name) {
   return NameLoc::get(StringAttr::get(context, name));
 }

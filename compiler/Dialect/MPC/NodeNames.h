@@ -7,8 +7,6 @@
 
 #include "compiler/Dialect/MPC/MPC.h"
 
-#include "llvm/Support/Regex.h"
-
 namespace mpc {
 
 /// All names, first the name of the node that made the op's first result:
@@ -22,10 +20,6 @@ llvm::SmallVector<llvm::StringRef> getNodeNames(mlir::LocationAttr location);
 /// The location of an op that a name stands for, of a node or of ours.
 mlir::Location namedLocation(mlir::MLIRContext *context,
                              const llvm::Twine &name);
-
-/// Whether the expression is found in one of them. An op without a name has the
-/// empty one.
-bool matchesNode(mlir::Operation *op, const llvm::Regex &expression);
 
 /// The location with a suffix after every name.
 mlir::Location addSuffix(mlir::Location location, llvm::StringRef suffix);

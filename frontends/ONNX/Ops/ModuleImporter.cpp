@@ -7,7 +7,6 @@
 #include "frontends/ONNX/Model/Names.h"
 
 #include "mlir/IR/Verifier.h"
-#include "llvm/Support/Regex.h"
 
 #include <cmath>
 
@@ -41,7 +40,9 @@ StringRef mpc::onnx_frontend::getONNXName(StringRef variableName) {
 
 ModuleImporter::ModuleImporter(const ImportOptions &options,
                                MLIRContext *context, Rebatch *rebatch)
-    : options(options), context(context), rebatch(rebatch) {
+    : options(options),
+      trainableScalars(makeNamePatterns(options.trainableScalars)),
+      context(context), rebatch(rebatch) {
   context->loadDialect<MPCDialect, func::FuncDialect>();
   module = ModuleOp::create(UnknownLoc::get(context));
 }
@@ -122,10 +123,7 @@ std::optional<Role>
 ModuleImporter::getParameterRole(StringRef name, RankedTensorType type) const {
   if (trainable.contains(name))
     return Role::Parameter;
-  bool selected =
-      llvm::any_of(options.trainableScalars, [&](const std::string &pattern) {
-        return llvm::Regex(pattern).match(name);
-      });
+  const bool selected = matchesAny(trainableScalars, name);
   const bool isConstant = type.getRank() == 0 || constants.contains(name);
   return !isConstant || selected ? std::optional(Role::Frozen) : std::nullopt;
 }

@@ -9,6 +9,7 @@
 #include "frontends/ONNX/Ops/Rebatch.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Support/NamePattern.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
 
@@ -89,6 +90,7 @@ private:
                      mlir::RankedTensorType type, mlir::ElementsAttr init);
 
   const ImportOptions &options;
+  std::vector<NamePattern> trainableScalars; ///< those of the options
   mlir::MLIRContext *context;
   Rebatch *rebatch;
   mlir::OwningOpRef<mlir::ModuleOp> module;

@@ -8,7 +8,7 @@
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed force-low=^w1$" 2>&1 | FileCheck %s --check-prefix=FIXED
 // FIXED: --force-low: expression '^w1$' matches only nodes whose precision is fixed
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed keep-fp32=[" 2>&1 | FileCheck %s --check-prefix=REGEX
-// REGEX: --keep-fp32: invalid expression '['
+// REGEX: --keep-fp32: '[' is not a regular expression: brackets
 
 // RUN: not mpc-opt %t/model.mlir -amp-assign-precision="mode=16-mixed policy=%t/missing.json" 2>&1 | FileCheck %s --check-prefix=MISSING
 // MISSING: missing.json: cannot read the policy file

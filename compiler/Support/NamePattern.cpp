@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Support/NamePattern.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+using llvm::StringRef;
+
+// A list of all nodes of a large model fits.
+static constexpr size_t kLongest = 65536;
+static constexpr size_t kMostGroups = 1000;
+static constexpr uint64_t kLongestWrittenOut = 100000;
+
+// The larger number of `{2}`, `{2,}` or `{2,5}`, which the text follows; 1 of
+// what is no such count.
+static uint64_t getCount(StringRef text) {
+  uint64_t least = 1, most = 1;
+  if (text.consumeInteger(10, least))
+    return 1;
+  if (!text.consume_front(",") || text.consumeInteger(10, most))
+    return std::max<uint64_t>(least, 1);
+  return std::max({least, most, uint64_t(1)});
+}
+
+// What is too much for llvm::Regex; empty if nothing is. Counts what is in
+// brackets too, and counts as if all repetitions were one in the other: a
+// scanner that is exact would have to read each oddity as LLVM does.
+static std::string findExcess(StringRef text) {
+  const auto tell = [](const llvm::Twine &found, const llvm::Twine &expected) {
+    return ("found " + found + ", expected " + expected).str();
+  };
+  if (text.size() > kLongest)
+    return tell(llvm::Twine(text.size()) + " bytes",
+                "at most " + llvm::Twine(kLongest));
+  if (size_t groups = text.count('('); groups > kMostGroups)
+    return tell(llvm::Twine(groups) + " opening parentheses",
+                "at most " + llvm::Twine(kMostGroups));
+  // POSIX has none in extended expressions.
+  for (size_t i = 0; i + 1 < text.size(); ++i) {
+    if (text[i] != '\\')
+      continue;
+    if (text[i + 1] >= '1' && text[i + 1] <= '9')
+      return tell("the back-reference " + text.substr(i, 2), "none");
+    ++i;
+  }
+  uint64_t writtenOut = std::max<uint64_t>(text.size(), 1);
+  for (size_t i = text.find('{'); i != StringRef::npos; i = text.find('{', i)) {
+    ++i;
+    writtenOut =
+        llvm::SaturatingMultiply(writtenOut, getCount(text.drop_front(i)));
+  }
+  if (writtenOut > kLongestWrittenOut)
+    return tell("repetitions ({2,5}) that write it out to " +
+                    llvm::Twine(writtenOut) + " characters",
+                "at most " + llvm::Twine(kLongestWrittenOut));
+  return "";
+}
+
+// The text, without the middle of one that fills more than a line.
+static std::string shorten(StringRef text) {
+  constexpr size_t kWhole = 100, kPart = 40;
+  if (text.size() <= kWhole)
+    return text.str();
+  return (text.take_front(kPart) + "..." + text.take_back(kPart)).str();
+}
+
+mpc::NamePattern::NamePattern(StringRef text) {
+  std::string reason = findExcess(text);
+  if (reason.empty()) {
+    expression.emplace(text);
+    if (expression->isValid(reason))
+      return;
+    expression.reset();
+  }
+  error = "'" + shorten(text) + "' is not a regular expression: " + reason;
+}
+
+std::vector<mpc::NamePattern>
+mpc::makeNamePatterns(llvm::ArrayRef<std::string> expressions) {
+  return std::vector<NamePattern>(expressions.begin(), expressions.end());
+}
+
+bool mpc::matchesAny(llvm::ArrayRef<NamePattern> patterns, StringRef name) {
+  return llvm::any_of(patterns, [&](const NamePattern &pattern) {
+    return pattern.match(name);
+  });
+}
