@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <new>
 
 namespace mpc::runtime::train {
 
@@ -361,7 +362,30 @@ std::string describe(const Array &array, const BadElement &bad, DType type) {
   return text;
 }
 
-StatusOr<Tensor> toTensor(const Array &array, DType type) {
+PackedArray::~PackedArray() = default;
+
+Status unpack(Array &array) {
+  if (!array.packed)
+    return Status();
+  try {
+    StatusOr<Array> whole = array.packed->unpack();
+    if (!whole.ok())
+      return whole.status();
+    array.data = whole->data;
+    array.owner = std::move(whole->owner);
+    array.packed = nullptr;
+    return Status();
+  } catch (const std::bad_alloc &) {
+    return Status(StatusCode::IO, locate(array) +
+                                      ": does not fit in memory; .npy and "
+                                      ".safetensors files are read in place");
+  }
+}
+
+StatusOr<Tensor> toTensor(const Array &given, DType type) {
+  Array array = given;
+  if (Status status = unpack(array); !status.ok())
+    return status;
   Tensor tensor = Tensor::zeros(type, array.shape);
   if (auto bad = convertElements(array, 0, array.size(), type, NonFinite::Allow,
                                  tensor.bytes.data()))

@@ -19,6 +19,7 @@
 namespace mpc::runtime::train {
 
 class ImageFolder;
+class PackedArray;
 
 // clang-format off
 enum class ElementType {
@@ -59,10 +60,25 @@ struct Array {
   /// Images in files, whose shape an input decides: until then the array has no
   /// elements.
   std::shared_ptr<const ImageFolder> images = nullptr;
+  /// Of a member of an archive, what inflates it: until `unpack` there are no
+  /// values.
+  std::shared_ptr<const PackedArray> packed = nullptr;
 
   int64_t size() const { return numElements(shape); }
   int64_t bytes() const { return size() * sizeOf(type); }
 };
+
+/// An array whose values are not in memory yet. Copies of it share them.
+class PackedArray {
+public:
+  virtual ~PackedArray();
+  /// The array with its values; InvalidInput where they are damaged.
+  virtual StatusOr<Array> unpack() const = 0;
+};
+
+/// Brings the values of an array into memory, where they are not. IO where they
+/// do not fit.
+Status unpack(Array &array);
 
 /// An array that owns a copy of the tensor's bytes.
 Array toArray(std::string name, const Tensor &tensor);

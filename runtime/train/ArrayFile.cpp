@@ -75,7 +75,8 @@ static StatusOr<std::vector<Array>> readMapped(const std::string &path,
     return std::vector<Array>{std::move(*array)};
   }
   if (looksLikeZip(file.data(), file.size()))
-    return parseNpz(file.data(), file.size(), path, limits.archiveBytes);
+    return parseNpz(file.data(), file.size(), *opened, path,
+                    limits.archiveBytes);
   if (looksLikeSafeTensors(file.data(), file.size()) ||
       std::filesystem::path(path).extension() == ".safetensors")
     return parseSafeTensors(file.data(), file.size(), *opened, path);
@@ -86,8 +87,8 @@ static StatusOr<std::vector<Array>> readMapped(const std::string &path,
       path + ": neither .npy, .npz nor .safetensors: " + guess(file.text()));
 }
 
-StatusOr<std::vector<Array>> readArrays(const std::string &path,
-                                        const ReadLimits &limits) {
+StatusOr<std::vector<Array>> readPackedArrays(const std::string &path,
+                                              const ReadLimits &limits) {
   try {
     StatusOr<std::vector<Array>> arrays = readMapped(path, limits);
     if (arrays.ok())
@@ -99,6 +100,15 @@ StatusOr<std::vector<Array>> readArrays(const std::string &path,
                   path + ": does not fit in memory; .npy and .safetensors "
                          "files are read in place");
   }
+}
+
+StatusOr<std::vector<Array>> readArrays(const std::string &path,
+                                        const ReadLimits &limits) {
+  StatusOr<std::vector<Array>> arrays = readPackedArrays(path, limits);
+  for (size_t i = 0; arrays.ok() && i < arrays->size(); ++i)
+    if (Status status = unpack((*arrays)[i]); !status.ok())
+      return status;
+  return arrays;
 }
 
 static std::string_view bytesOf(const Array &array) {

@@ -28,6 +28,10 @@ struct ReadLimits {
 StatusOr<std::vector<Array>> readArrays(const std::string &path,
                                         const ReadLimits &limits = {});
 
+/// The same, for those who use some of them: members of archives stay packed.
+StatusOr<std::vector<Array>> readPackedArrays(const std::string &path,
+                                              const ReadLimits &limits = {});
+
 /// Usage where writeArrays knows no such extension, or a file of it cannot have
 /// an array of one of the names: control characters in .npz, what .safetensors
 /// reserves.

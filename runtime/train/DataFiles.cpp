@@ -218,7 +218,7 @@ static StatusOr<std::vector<Array>> readFile(const Argument &argument,
   }
   StatusOr<std::vector<Array>> arrays =
       isCSV(argument.path) ? readCSV(argument.path, options.csvColumns)
-                           : readArrays(argument.path);
+                           : readPackedArrays(argument.path);
   // A name is given to one array.
   if (!arrays.ok() || argument.name.empty())
     return arrays;

@@ -26,7 +26,7 @@ expandPatterns(const std::vector<std::string> &arguments);
 
 /// The arrays of "F" and "NAME=F", the latter for a file of one array and for a
 /// folder of samples, in order. The samples of a folder "F" have no name.
-/// Arrays of one name are parts of one.
+/// Arrays of one name are parts of one. Those of archives stay packed.
 StatusOr<std::vector<Array>>
 readDataFiles(const std::vector<std::string> &files,
               const DataFileOptions &options = {});

@@ -190,7 +190,8 @@ static ColumnPreparation preparationFor(const Port &port,
 // Creation
 //===----------------------------------------------------------------------===//
 
-/// The arrays that feed `port`, by the rules of Dataset::create.
+/// The arrays that feed `port`, by the rules of Dataset::create. Some may be
+/// packed.
 static StatusOr<std::vector<Array>> findArrays(ArrayPool &pool,
                                                const Port &port,
                                                const FunctionPorts &ports,
@@ -320,6 +321,9 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
         findArrays(*pool, input ? *input : port, ports, options);
     if (!parts.ok())
       return parts.status();
+    for (Array &part : *parts)
+      if (Status status = unpack(part); !status.ok())
+        return status;
     if (Status status =
             dataset.addColumn(port, input, std::move(*parts), options);
         !status.ok())

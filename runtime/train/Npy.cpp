@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kMagic("\x93NUMPY", 6);
 /// NumPy's own limit is 10,000; nothing sensible comes near.
 constexpr size_t kMaxHeader = 65536;
+static_assert(kMaxNpyHeader == kMaxHeader + 12, "magic, version, length");
 
 struct Header {
   ElementType type = ElementType::F32;
@@ -229,12 +230,23 @@ bool looksLikeNpy(const std::byte *data, size_t size) {
          std::memcmp(data, kMagic.data(), kMagic.size()) == 0;
 }
 
-StatusOr<Array> parseNpy(const std::byte *data, size_t size,
-                         std::shared_ptr<const void> owner,
-                         const std::string &where) {
-  if (!looksLikeNpy(data, size))
+namespace {
+/// A header, and where the values begin behind it.
+struct Beginning {
+  Header header;
+  size_t values = 0;
+  int64_t bytes = 0; ///< of the values
+};
+} // namespace
+
+/// Reads the beginning of a file of `size` bytes, of which the first `present`
+/// are in memory.
+static StatusOr<Beginning> readBeginning(const std::byte *data, size_t present,
+                                         size_t size,
+                                         const std::string &where) {
+  if (!looksLikeNpy(data, present))
     return invalid(where, "not a .npy file: it does not begin with \\x93NUMPY");
-  if (size < kMagic.size() + 2)
+  if (present < kMagic.size() + 2)
     return invalid(where, "truncated .npy header");
   // Magic, version, and a length whose size depends on the version.
   const auto byteAt = [&](size_t i) { return size_t(data[i]); };
@@ -243,7 +255,7 @@ StatusOr<Array> parseNpy(const std::byte *data, size_t size,
     return invalid(where, "unknown .npy version " + std::to_string(version));
   const size_t lengthBytes = version == 1 ? 2 : 4;
   const size_t start = kMagic.size() + 2 + lengthBytes;
-  if (size < start)
+  if (present < start)
     return invalid(where, "truncated .npy header");
   size_t length = 0;
   for (size_t i = lengthBytes; i-- > 0;)
@@ -252,33 +264,57 @@ StatusOr<Array> parseNpy(const std::byte *data, size_t size,
     return invalid(where, "the header claims " + std::to_string(length) +
                               " bytes; at most " + std::to_string(kMaxHeader) +
                               " are read");
-  if (length > size - start)
+  if (length > present - start)
     return invalid(where, "truncated .npy header");
 
   // The header's dictionary must account for every byte behind it.
-  Header header;
+  Beginning beginning;
+  Header &header = beginning.header;
   const std::string_view text(reinterpret_cast<const char *>(data + start),
                               length);
   if (auto reason = HeaderParser(text).parse(header))
     return invalid(where, "bad .npy header: " + *reason);
   const std::optional<int64_t> bytes = byteSize(header);
-  const size_t present = size - start - length;
-  if (!bytes || uint64_t(*bytes) != present)
+  const size_t found = size - start - length;
+  if (!bytes || uint64_t(*bytes) != found)
     return invalid(where, "shape " + toString(header.shape) + " of " +
                               std::string(nameOf(header.type)) + " takes " +
                               (bytes ? std::to_string(*bytes) : "over 2^63") +
-                              " bytes, the file has " +
-                              std::to_string(present));
+                              " bytes, the file has " + std::to_string(found));
+  beginning.values = start + length;
+  beginning.bytes = *bytes;
+  return beginning;
+}
 
-  // The array is a view of the file, unless its order is not ours.
+static Array describe(const Header &header) {
   Array array;
   array.type = header.type;
   array.shape = header.shape;
-  array.data = data + start + length;
+  return array;
+}
+
+StatusOr<Array> parseNpyHeader(const std::byte *data, size_t present,
+                               size_t size, const std::string &where) {
+  StatusOr<Beginning> beginning = readBeginning(data, present, size, where);
+  if (!beginning.ok())
+    return beginning.status();
+  return describe(beginning->header);
+}
+
+StatusOr<Array> parseNpy(const std::byte *data, size_t size,
+                         std::shared_ptr<const void> owner,
+                         const std::string &where) {
+  StatusOr<Beginning> beginning = readBeginning(data, size, size, where);
+  if (!beginning.ok())
+    return beginning.status();
+  // The array is a view of the file, unless its order is not ours.
+  const Header &header = beginning->header;
+  Array array = describe(header);
+  array.data = data + beginning->values;
   array.owner = std::move(owner);
-  if (*bytes == 0 || (!header.fortranOrder && !header.bigEndian))
+  if (beginning->bytes == 0 || (!header.fortranOrder && !header.bigEndian))
     return array;
-  auto reordered = reorder(array.data, header, *bytes);
+  auto reordered = reorder(array.data, header, beginning->bytes);
   array.data = reordered.get();
   array.owner = std::move(reordered);
   return array;

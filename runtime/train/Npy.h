@@ -19,6 +19,14 @@ StatusOr<Array> parseNpy(const std::byte *data, size_t size,
                          std::shared_ptr<const void> owner,
                          const std::string &where);
 
+/// What parseNpy reads to know type and shape, at most.
+inline constexpr size_t kMaxNpyHeader = 65536 + 12;
+
+/// The array of a file of `size` bytes without its values, of which the first
+/// kMaxNpyHeader are in [data, data + present), or all there are.
+StatusOr<Array> parseNpyHeader(const std::byte *data, size_t present,
+                               size_t size, const std::string &where);
+
 /// Whether the bytes begin as a .npy file does.
 bool looksLikeNpy(const std::byte *data, size_t size);
 

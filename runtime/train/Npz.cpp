@@ -5,6 +5,7 @@
 
 #include "runtime/train/Npy.h"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <zip.h>
@@ -59,29 +60,83 @@ static StatusOr<ArchivePtr> openArchive(const std::byte *data, size_t size,
   return archive;
 }
 
-/// Inflates one member whole; libzip compares its checksum at the end.
-static StatusOr<Array> readMember(zip_t *archive, zip_uint64_t index,
-                                  uint64_t size, const std::string &where) {
-  MemberPtr member(zip_fopen_index(archive, index, 0));
-  if (!member)
-    return invalid(where,
-                   std::string("cannot be opened: ") + zip_strerror(archive));
-  // Not zeroed: what a lying archive does not deliver is never touched.
-  std::shared_ptr<std::byte[]> bytes(new std::byte[size_t(size)]);
-  uint64_t present = 0;
-  while (present < size) {
-    const zip_int64_t count =
-        zip_fread(member.get(), bytes.get() + present, size - present);
-    if (count <= 0)
-      break;
-    present += uint64_t(count);
+namespace {
+
+/// An archive as long as a member of it may be read.
+struct OpenArchive {
+  std::shared_ptr<const void> bytes; ///< outlives `zip`, which reads them
+  ArchivePtr zip;
+};
+
+/// A member that is inflated when its values are used.
+class Member : public PackedArray {
+public:
+  Member(std::shared_ptr<const OpenArchive> archive, zip_uint64_t index,
+         uint64_t size, std::string where)
+      : archive(std::move(archive)), index(index), size(size),
+        where(std::move(where)) {}
+
+  /// The array without values. Inflates its beginning alone.
+  StatusOr<Array> readHeader() const {
+    return read(std::min<uint64_t>(size, kMaxNpyHeader));
   }
+  StatusOr<Array> unpack() const override;
+
+private:
+  StatusOr<Array> read(uint64_t count) const;
+
+  std::shared_ptr<const OpenArchive> archive;
+  zip_uint64_t index;
+  uint64_t size;
+  std::string where;
+  /// What was inflated, as long as somebody uses it.
+  mutable Array inflated;
+  mutable std::weak_ptr<const void> values;
+};
+
+} // namespace
+
+/// The array of the first `count` bytes, with values if these are all.
+StatusOr<Array> Member::read(uint64_t count) const {
+  MemberPtr member(zip_fopen_index(archive->zip.get(), index, 0));
+  if (!member)
+    return invalid(where, std::string("cannot be opened: ") +
+                              zip_strerror(archive->zip.get()));
+  // Not zeroed: what a lying archive does not deliver is never touched.
+  std::shared_ptr<std::byte[]> bytes(new std::byte[size_t(count)]);
+  uint64_t present = 0;
+  while (present < count) {
+    const zip_int64_t some =
+        zip_fread(member.get(), bytes.get() + present, count - present);
+    if (some <= 0)
+      break;
+    present += uint64_t(some);
+  }
+  // libzip compares the checksum at the end.
   std::byte extra;
-  if (present != size || zip_fread(member.get(), &extra, 1) != 0)
+  if (present != count ||
+      (count == size && zip_fread(member.get(), &extra, 1) != 0))
     return invalid(where, "corrupt: its contents do not match the archive's "
                           "directory");
   const std::byte *data = bytes.get();
-  return parseNpy(data, size_t(size), std::move(bytes), where);
+  return count == size
+             ? parseNpy(data, size_t(size), std::move(bytes), where)
+             : parseNpyHeader(data, size_t(count), size_t(size), where);
+}
+
+StatusOr<Array> Member::unpack() const {
+  if (std::shared_ptr<const void> owner = values.lock()) {
+    Array array = inflated;
+    array.owner = std::move(owner);
+    return array;
+  }
+  StatusOr<Array> array = read(size);
+  if (!array.ok())
+    return array;
+  values = array->owner;
+  inflated = *array;
+  inflated.owner = nullptr;
+  return array;
 }
 
 namespace {
@@ -147,16 +202,19 @@ static StatusOr<Directory> readDirectory(zip_t *zip, size_t size,
 }
 
 StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
+                                      std::shared_ptr<const void> owner,
                                       const std::string &where,
                                       uint64_t maxBytes) {
   // To libzip an empty buffer is an empty archive.
   if (!looksLikeZip(data, size))
     return invalid(where, "not a zip archive");
-  StatusOr<ArchivePtr> archive = openArchive(data, size, where);
-  if (!archive.ok())
-    return archive.status();
+  StatusOr<ArchivePtr> zip = openArchive(data, size, where);
+  if (!zip.ok())
+    return zip.status();
+  auto archive = std::make_shared<const OpenArchive>(
+      OpenArchive{std::move(owner), std::move(*zip)});
   StatusOr<Directory> directory =
-      readDirectory(archive->get(), size, where, maxBytes);
+      readDirectory(archive->zip.get(), size, where, maxBytes);
   if (!directory.ok())
     return directory.status();
   // Told by its data.pkl: a pickle can run code when it is read.
@@ -171,10 +229,14 @@ StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
   // One array a member, named without its extension.
   std::vector<Array> arrays;
   for (const zip_stat_t &info : directory->members) {
-    StatusOr<Array> array = readMember(archive->get(), info.index, info.size,
-                                       where + ":" + info.name);
+    auto member = std::make_shared<const Member>(archive, info.index, info.size,
+                                                 where + ":" + info.name);
+    StatusOr<Array> array = member->readHeader();
     if (!array.ok())
       return array.status();
+    array->data = nullptr;
+    array->owner = nullptr;
+    array->packed = std::move(member);
     array->name.assign(info.name, std::strlen(info.name) - kExtension.size());
     arrays.push_back(std::move(*array));
   }

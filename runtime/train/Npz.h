@@ -16,11 +16,13 @@ namespace mpc::runtime::train {
 /// Whether the bytes begin as a zip archive does.
 bool looksLikeZip(const std::byte *data, size_t size);
 
-/// The members of the archive in [data, data + size), named without ".npy".
-/// They are inflated into memory, together at most `maxBytes`; an archive that
-/// claims more, or more than its compressed bytes can hold, is refused before
-/// anything is inflated.
+/// The members of the archive in [data, data + size), which `owner` keeps
+/// alive, named without ".npy". They stay packed: only headers are inflated,
+/// and the values of those that are used. An archive that claims more than
+/// `maxBytes` for all members, or more than its compressed bytes can hold, is
+/// refused before that.
 StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
+                                      std::shared_ptr<const void> owner,
                                       const std::string &where,
                                       uint64_t maxBytes);
 

@@ -6,7 +6,9 @@ SPDX-License-Identifier: Apache-2.0
 
 import json
 import shutil
+import struct
 import subprocess
+import zipfile
 
 import numpy as np
 import onnx
@@ -130,6 +132,27 @@ def test_a_shard_that_does_not_fit_is_named(tmp_path):
     )
     assert run.code == INVALID
     assert f"b.npz: x: is f32, in {tmp_path}/a.npz it is u8" in run.text
+
+
+@pytest.mark.parametrize("member", ["x", "unused"])
+def test_what_no_input_takes_is_not_inflated(member, tmp_path):
+    """Its values may be damaged, or be gigabytes of zeros."""
+    path = tmp_path / "a.npz"
+    np.savez(path, unused=np.zeros(100000, np.int32), **images())
+    with zipfile.ZipFile(path) as archive:
+        place = archive.getinfo(member + ".npy")
+    content = bytearray(path.read_bytes())
+    lengths = struct.unpack_from("<HH", content, place.header_offset + 26)
+    end = place.header_offset + 30 + sum(lengths) + place.compress_size
+    content[end - 1] ^= 1
+    path.write_bytes(content)
+    run = Run(tmp_path, image_model(tmp_path, 3, 6, 5), *CLASSES, "--data", path)
+    if member == "x":
+        assert run.code == INVALID
+        assert "a.npz:x.npy: corrupt" in run.text
+    else:
+        assert run.code == 0, run.text
+        assert "no input takes 'unused'" in run.text
 
 
 def test_normalize_is_what_torchvision_computes(tmp_path):

@@ -25,11 +25,13 @@ static Status malformed(llvm::StringRef name, const std::string &why) {
 }
 
 static StatusOr<Array> readFile(llvm::StringRef name, const std::string &file) {
-  StatusOr<std::vector<Array>> arrays = readArrays(file);
+  StatusOr<std::vector<Array>> arrays = readPackedArrays(file);
   if (!arrays.ok())
     return arrays.status();
   for (Array &array : *arrays)
     if (array.name == name || arrays->size() == 1) {
+      if (Status status = unpack(array); !status.ok())
+        return status;
       array.name = name.str();
       return array;
     }

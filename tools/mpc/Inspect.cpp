@@ -133,7 +133,7 @@ static ExitCode inspectArtifact(const std::string &file,
 
 static ExitCode inspectArrays(const std::string &file,
                               const InspectOptions &options) {
-  auto arrays = train::readArrays(file);
+  auto arrays = train::readPackedArrays(file);
   if (!arrays.ok())
     return reportError(arrays.status());
   if (options.isJSON) {

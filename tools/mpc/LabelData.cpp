@@ -157,8 +157,9 @@ static bool hasIgnoredLabels(const std::vector<Array> &arrays,
                              const std::string &targetArray) {
   constexpr int64_t chunk = 65536;
   std::vector<int64_t> values(chunk);
-  for (const Array &array : arrays) {
-    if (array.name != targetArray)
+  for (Array array : arrays) {
+    // What is damaged is for the data set to report.
+    if (array.name != targetArray || !unpack(array).ok())
       continue;
     for (int64_t begin = 0; begin < array.size(); begin += chunk) {
       const int64_t count = std::min(chunk, array.size() - begin);

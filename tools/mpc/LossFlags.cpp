@@ -123,16 +123,20 @@ static StatusOr<Array> readOne(const std::string &text) {
   if (!split.ok())
     return split.status();
   auto [name, path] = *split;
-  StatusOr<std::vector<Array>> arrays = train::readArrays(path.str());
+  StatusOr<std::vector<Array>> arrays = train::readPackedArrays(path.str());
   if (!arrays.ok())
     return arrays.status();
+  const auto whole = [](Array &array) -> StatusOr<Array> {
+    Status status = train::unpack(array);
+    return status.ok() ? StatusOr<Array>(array) : status;
+  };
   // The only array needs no name.
   if (name.empty() && arrays->size() == 1)
-    return arrays->front();
+    return whole(arrays->front());
   std::vector<std::string> names;
-  for (const Array &array : *arrays) {
+  for (Array &array : *arrays) {
     if (array.name == name)
-      return array;
+      return whole(array);
     names.push_back("'" + array.name + "'");
   }
   const std::string all = names.empty() ? "none" : llvm::join(names, ", ");

@@ -9,8 +9,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
-#include <cstring>
-
 using namespace mpc;
 using namespace mpc::tools;
 using namespace mpc::runtime;
@@ -216,12 +214,12 @@ mpc::tools::offerScalars(Driver &driver, const std::vector<Array> &arrays,
     if (!value.ok())
       continue; // said where the data are opened
     const auto other = llvm::find_if(held, isInput);
-    const bool isSame =
-        other == held.end() ||
-        (other->type == array->type && other->bytes() == array->bytes() &&
-         !memcmp(other->data, array->data, array->bytes()));
-    if (!isSame)
-      continue;
+    if (other != held.end()) {
+      auto heldValue = runtime::train::toTensor(*other, *type);
+      if (other->type != array->type || !heldValue.ok() ||
+          heldValue->bytes != value->bytes)
+        continue;
+    }
     driver.offerValue(input.name, *value);
     offered.push_back(input.name);
   }

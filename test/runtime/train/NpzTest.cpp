@@ -23,7 +23,12 @@ const std::vector<Array> &twoArrays() {
 
 StatusOr<std::vector<Array>> parseArchive(const std::string &bytes,
                                           uint64_t limit = 1 << 20) {
-  return parseNpz(bytesOf(bytes), bytes.size(), "a.npz", limit);
+  StatusOr<std::vector<Array>> arrays =
+      parseNpz(bytesOf(bytes), bytes.size(), nullptr, "a.npz", limit);
+  for (size_t i = 0; arrays.ok() && i < arrays->size(); ++i)
+    if (Status status = unpack((*arrays)[i]); !status.ok())
+      return status;
+  return arrays;
 }
 
 /// Writes an archive of raw members through libzip itself.
@@ -101,6 +106,38 @@ TEST(Npz, RefusesMoreThanTheLimitBeforeInflating) {
   EXPECT_LT(readFile(directory / "bomb.npz").size(), size_t(1) << 20);
   expectFailure(readArrays(directory / "bomb.npz", limits).status(),
                 StatusCode::InvalidInput, "more than 16777216 bytes");
+}
+
+TEST(Npz, InflatesWhatIsUsedAlone) {
+  TemporaryDirectory directory;
+  const std::vector<uint8_t> many(200000, 0x5a);
+  ASSERT_TRUE(
+      writeArrays(directory / "a.npz",
+                  {makeArray("used", ElementType::U8, {100, 2000}, many),
+                   makeArray("other", ElementType::U8, {200000}, many)})
+          .ok());
+  // The last value of the second member is damaged: nobody looks at it.
+  std::string bytes = readFile(directory / "a.npz");
+  bytes[bytes.rfind('\x5a')] = '\0';
+  writeFile(directory / "b.npz", bytes);
+  StatusOr<std::vector<Array>> arrays = readPackedArrays(directory / "b.npz");
+  ASSERT_TRUE(arrays.ok()) << arrays.status().message();
+  Array &used = arrays->at(0), &other = arrays->at(1);
+  EXPECT_EQ(used.data, nullptr);
+  EXPECT_EQ(used.shape, Shape({100, 2000}));
+  EXPECT_EQ(used.type, ElementType::U8);
+  // Copies share the values, also those that are left when another goes.
+  Array copy = used;
+  ASSERT_TRUE(unpack(used).ok());
+  ASSERT_TRUE(unpack(copy).ok());
+  EXPECT_EQ(used.data, copy.data);
+  EXPECT_EQ(used.data[199999], std::byte(0x5a));
+  expectFailure(unpack(other), StatusCode::InvalidInput,
+                "b.npz:other.npy: corrupt");
+  expectFailure(toTensor(other).status(), StatusCode::InvalidInput,
+                "b.npz:other.npy: corrupt");
+  expectFailure(readArrays(directory / "b.npz").status(),
+                StatusCode::InvalidInput, "b.npz:other.npy: corrupt");
 }
 
 TEST(Npz, CountsTheMembersTogether) {
