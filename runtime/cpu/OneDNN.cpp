@@ -43,8 +43,8 @@ void expectLibraryMemory() {
   munmap(pages, kLibraryBytes);
 }
 
-/// Asks for a page as the library does, and says why there is none.
-static Status probeExecutableMemory() {
+// Asks for a page as the library does.
+Status probeExecutableMemory() {
   const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void *page = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -152,6 +152,8 @@ Status WorkerPrimitive::run(int worker,
     return Status();
   if (status == dnnl_out_of_memory)
     throw std::bad_alloc();
+  if (Status memory = probeExecutableMemory(); !memory.ok())
+    return memory;
   return Status(StatusCode::Internal,
                 "oneDNN failed to execute a primitive (status " +
                     std::to_string(static_cast<int>(status)) + ")");

@@ -81,6 +81,10 @@ void expectLibraryMemory();
 /// executable: the library generates code.
 Status checkExecutableMemory();
 
+/// The same, asked anew: why the library could not generate its code. Throws
+/// std::bad_alloc where memory is short.
+Status probeExecutableMemory();
+
 /// Runs `body`, which may throw dnnl::error, and gives what went wrong. Throws
 /// std::bad_alloc where memory is short.
 template <typename Body>
@@ -97,6 +101,8 @@ Status catchDNNL(const char *what, Body body) {
     if (error.status == dnnl_out_of_memory)
       throw std::bad_alloc();
     expectLibraryMemory();
+    if (Status status = probeExecutableMemory(); !status.ok())
+      return status;
     return Status(StatusCode::Internal,
                   std::string("oneDNN cannot ") + what + ": " + error.what());
   }

@@ -23,7 +23,7 @@ pytestmark = [
     ),
 ]
 
-EIO, ENOSPC, IO, KILLED = 5, 28, 5, -9
+EIO, ENOMEM, ENOSPC, IO, KILLED = 5, 12, 28, 5, -9
 LOOKS = "stat,lstat,fstat,readlink"
 CHANGES = "open,write,fsync,rename,unlink,mkdir,symlink,rmdir,ftruncate"
 
@@ -191,3 +191,19 @@ def test_a_disk_that_is_full_for_a_moment_costs_a_line(model, tmp_path):
     assert run.code == IO
     assert "metrics have a gap here" in run.errors
     assert sorted(steps(tmp_path)) == [2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("call", ["mmap", "mprotect"])
+def test_memory_that_the_system_denies_is_an_error(call, model, tmp_path):
+    """oneDNN's generated code too: no crash, and nobody is told of a bug."""
+    probe = train(model, tmp_path, 1, fault=f"{call}:0:{ENOMEM}")
+    assert probe.code == 0 and probe.calls > 8, probe
+    failed = 0
+    for n in points(probe.calls, sample=True, some=12):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        run = train(model, folder, 1, fault=f"{call}:{n}:{ENOMEM}+")
+        assert run.code in (0, IO), (n, run)
+        failed += run.code == IO
+        assert run.code == 0 or "memory" in run.errors, (n, run)
+    assert failed, "no call decided anything"

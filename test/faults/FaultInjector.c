@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -105,6 +106,20 @@ ON_FILE(int, fsync, (int file), (file))
 ON_FILE(int, ftruncate, (int file, off_t size), (file, size))
 ON_FILE(int, flock, (int file, int how), (file, how))
 ON_FILE(int, fstat, (int file, struct stat *to), (file, to))
+
+// A library's own calls come here too, the C library's for malloc do not.
+void *mmap(void *at, size_t size, int protection, int flags, int file,
+           off_t offset) {
+  REAL(mmap);
+  return fails("mmap", NULL)
+             ? MAP_FAILED
+             : real(at, size, protection, flags, file, offset);
+}
+
+int mprotect(void *at, size_t size, int protection) {
+  REAL(mprotect);
+  return fails("mprotect", NULL) ? -1 : real(at, size, protection);
+}
 
 ssize_t readlink(const char *path, char *to, size_t size) {
   REAL(readlink);
