@@ -37,6 +37,8 @@ private:
   llvm::BitVector findDenyCarriers() const;
   void spreadDeny();
   void spreadWide(const llvm::BitVector &carriers);
+  void spreadHigh(SmallVector<unsigned> worklist, Reason reason,
+                  llvm::function_ref<bool(unsigned)> hands);
   void bridgeLow();
   void spreadLowUpstream();
 
@@ -127,27 +129,35 @@ llvm::BitVector GreedyPlacement::findDenyCarriers() const {
   return carriers;
 }
 
+// Paints high the open nodes that read those of the worklist, what reads these,
+// and so on, as far as `hands` says that a node hands it on.
+void GreedyPlacement::spreadHigh(SmallVector<unsigned> worklist, Reason reason,
+                                 llvm::function_ref<bool(unsigned)> hands) {
+  // First in, first out, so that paths are shortest ones.
+  for (unsigned next = 0; next < worklist.size(); ++next) {
+    unsigned source = worklist[next];
+    for (unsigned consumer : llvm::concat<const unsigned>(
+             nodes[source].consumers, nodes[source].wideConsumers)) {
+      if (!isOpen(consumer) || !hands(consumer))
+        continue;
+      PlacementPath path;
+      if (findsPaths)
+        path = placements[source].path;
+      path.add(consumer);
+      paint(consumer, Color::High, reason, std::move(path));
+      worklist.push_back(consumer);
+    }
+  }
+}
+
 void GreedyPlacement::spreadDeny() {
   llvm::BitVector carriers = findDenyCarriers();
   SmallVector<unsigned> worklist;
   for (unsigned i = 0; i < nodes.size(); ++i)
     if (colors[i] == Color::High && nodes[i].deniesReaders)
       worklist.push_back(i);
-  // First in, first out, so that paths are shortest ones.
-  for (unsigned next = 0; next < worklist.size(); ++next) {
-    unsigned source = worklist[next];
-    for (unsigned consumer : llvm::concat<const unsigned>(
-             nodes[source].consumers, nodes[source].wideConsumers)) {
-      if (!isOpen(consumer) || !carriers.test(consumer))
-        continue;
-      PlacementPath path;
-      if (findsPaths)
-        path = placements[source].path;
-      path.add(consumer);
-      paint(consumer, Color::High, Reason::AfterDenied, std::move(path));
-      worklist.push_back(consumer);
-    }
-  }
+  spreadHigh(std::move(worklist), Reason::AfterDenied,
+             [&](unsigned node) { return carriers.test(node); });
   spreadWide(carriers);
 }
 
@@ -163,21 +173,9 @@ void GreedyPlacement::spreadWide(const llvm::BitVector &carriers) {
     if (colors[i] == Color::High)
       worklist.push_back(i);
   }
-  for (unsigned next = 0; next < worklist.size(); ++next) {
-    unsigned source = worklist[next];
-    for (unsigned consumer : llvm::concat<const unsigned>(
-             nodes[source].consumers, nodes[source].wideConsumers)) {
-      if (!isOpen(consumer) || !carriers.test(consumer) ||
-          nodes[consumer].isBounded)
-        continue;
-      PlacementPath path;
-      if (findsPaths)
-        path = placements[source].path;
-      path.add(consumer);
-      paint(consumer, Color::High, Reason::WideOperand, std::move(path));
-      worklist.push_back(consumer);
-    }
-  }
+  spreadHigh(std::move(worklist), Reason::WideOperand, [&](unsigned node) {
+    return carriers.test(node) && !nodes[node].isBounded;
+  });
 }
 
 namespace {
