@@ -166,6 +166,17 @@ CASES = {
         BOXES,
         lambda a, m: np.abs(a[m] - GIVEN[MATCHES[m]]).sum() / max(1, m.sum()),
     ),
+    "labels_as_numbers": (
+        [
+            *select("a", "mask", "a_m"),
+            *select("labels", "mask", "t_m"),
+            node("CastLike", "t_m nought", "numbers"),
+            node("Unsqueeze", "numbers last", "column_m"),
+            node("Mul", "a_m column_m", "scaled"),
+            node("ReduceSum", "scaled", "loss", keepdims=0),
+        ],
+        lambda a, m: (a[m] * LABELS[m][:, None]).sum(),
+    ),
     "rows_times_a_matrix": (
         [
             *select("a", "mask", "a_m"),

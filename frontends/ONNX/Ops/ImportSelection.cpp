@@ -207,77 +207,16 @@ LogicalResult SelectedNode::importMask() {
 // The way of an op
 //===----------------------------------------------------------------------===//
 
-// Ops whose builders take each element by itself.
-static bool isElementwise(StringRef op) {
-  static const llvm::StringSet<> ops = {"Abs",
-                                        "Acos",
-                                        "Acosh",
-                                        "Add",
-                                        "And",
-                                        "Asin",
-                                        "Asinh",
-                                        "Atan",
-                                        "Atanh",
-                                        "BitwiseAnd",
-                                        "BitwiseNot",
-                                        "BitwiseOr",
-                                        "BitwiseXor",
-                                        "Cast",
-                                        "Ceil",
-                                        "Celu",
-                                        "Clip",
-                                        "Cos",
-                                        "Cosh",
-                                        "Div",
-                                        "Dropout",
-                                        "Elu",
-                                        "Equal",
-                                        "Erf",
-                                        "Exp",
-                                        "Floor",
-                                        "Gelu",
-                                        "Greater",
-                                        "GreaterOrEqual",
-                                        "HardSigmoid",
-                                        "HardSwish",
-                                        "Identity",
-                                        "IsInf",
-                                        "IsNaN",
-                                        "LeakyRelu",
-                                        "Less",
-                                        "LessOrEqual",
-                                        "Log",
-                                        "Max",
-                                        "Mean",
-                                        "Min",
-                                        "Mish",
-                                        "Mod",
-                                        "Mul",
-                                        "Neg",
-                                        "Not",
-                                        "Or",
-                                        "PRelu",
-                                        "Pow",
-                                        "Reciprocal",
-                                        "Relu",
-                                        "Round",
-                                        "Selu",
-                                        "Shrink",
-                                        "Sigmoid",
-                                        "Sign",
-                                        "Sin",
-                                        "Sinh",
-                                        "Softplus",
-                                        "Softsign",
-                                        "Sqrt",
-                                        "Sub",
-                                        "Sum",
-                                        "Swish",
-                                        "Tan",
-                                        "Tanh",
-                                        "ThresholdedRelu",
-                                        "Where",
-                                        "Xor"};
+// Ops whose builders take each element by itself: those of the table of such
+// ops, and some that other tables have for how they are imported.
+static bool actsOnElements(StringRef op) {
+  static const llvm::StringSet<> ops = [] {
+    llvm::StringSet<> names = {"Dropout", "Mean", "PRelu", "Sqrt", "Where"};
+    for (const OpEntry &entry : getElementwiseOps())
+      if (entry.domain.empty())
+        names.insert(entry.name);
+    return names;
+  }();
   return ops.contains(op);
 }
 
@@ -307,7 +246,7 @@ static bool takesRowNumbers(StringRef op) {
 }
 
 SelectedNode::Import SelectedNode::findImport(StringRef op) {
-  if (isElementwise(op))
+  if (actsOnElements(op))
     return &SelectedNode::importElementwise;
   if (isOfSamples(op))
     return &SelectedNode::importOfSamples;
