@@ -8,6 +8,7 @@
 
 #include "runtime/FloatBits.h"
 
+#include <cassert>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -279,6 +280,7 @@ static std::optional<BadElement> convertFrom(const Array &array, int64_t begin,
 std::optional<BadElement> convertElements(const Array &array, int64_t begin,
                                           int64_t count, DType type,
                                           NonFinite nonFinite, void *out) {
+  assert(!array.packed && "nobody has unpacked it");
   // Nothing can go wrong: no reason to look at the values.
   if (array.type == toElementType(type) && array.type != ElementType::Bool &&
       (!isFloat(array.type) || nonFinite == NonFinite::Allow)) {

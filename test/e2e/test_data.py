@@ -146,12 +146,16 @@ def test_what_no_input_takes_is_not_inflated(member, tmp_path):
     end = place.header_offset + 30 + sum(lengths) + place.compress_size
     content[end - 1] ^= 1
     path.write_bytes(content)
-    run = Run(tmp_path, image_model(tmp_path, 3, 6, 5), *CLASSES, "--data", path)
+    model = image_model(tmp_path, 3, 6, 5)
+    run = Run(tmp_path, model, *CLASSES, "--data", path)
+    evaluation = mpctest.mpc("run", model, "--data", path, *mpctest.TARGET)
     if member == "x":
-        assert run.code == INVALID
+        assert run.code == evaluation.returncode == INVALID
         assert "a.npz:x.npy: corrupt" in run.text
+        assert "a.npz:x.npy: corrupt" in evaluation.stderr
     else:
         assert run.code == 0, run.text
+        assert evaluation.returncode == 0, evaluation.stderr
         assert "no input takes 'unused'" in run.text
 
 

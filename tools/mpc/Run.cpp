@@ -293,15 +293,9 @@ static ExitCode runFunction(const RunCommand &command, const Driver &driver,
                                    std::move(*inputs.samples), command.session),
                         command.output, inputs.files);
   // Arrays run as they are, or in batches where they have more samples.
-  for (train::Array &array : inputs.arrays) {
-    const auto takes = [&](const FunctionValue &port) {
-      return port.name == array.name;
-    };
-    if (llvm::none_of(function.inputs, takes))
-      continue;
-    if (Status status = train::unpack(array); !status.ok())
+  for (const FunctionValue &port : function.inputs)
+    if (Status status = inputs.unpack(port.name); !status.ok())
       return reportError(status);
-  }
   StatusOr<std::optional<Batching>> batching =
       planBatches(artifact->plan(), function, inputs.arrays);
   if (!batching.ok())

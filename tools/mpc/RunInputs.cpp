@@ -30,6 +30,14 @@ const train::Array *RunInputs::find(llvm::StringRef name) const {
   return found == arrays.end() ? nullptr : &*found;
 }
 
+Status RunInputs::unpack(llvm::StringRef name) {
+  for (train::Array &array : arrays)
+    if (array.name == name)
+      if (Status status = train::unpack(array); !status.ok())
+        return status;
+  return Status();
+}
+
 //===----------------------------------------------------------------------===//
 // What a function takes
 //===----------------------------------------------------------------------===//
@@ -80,18 +88,20 @@ static Status checkInput(const train::Array &array, const train::Port &port,
              : train::checkIndices(port, array);
 }
 
-ExitCode mpc::tools::checkInputs(const RunInputs &inputs,
-                                 const std::string &function,
+ExitCode mpc::tools::checkInputs(RunInputs &inputs, const std::string &function,
                                  const train::FunctionPorts &ports,
                                  const std::vector<std::string> &known) {
   if (ExitCode code = checkNames(inputs, function, ports, known);
       code != ExitCode::Done)
     return code;
   for (const train::Port &port : ports.inputs) {
+    Status status = inputs.unpack(port.name);
+    if (!status.ok())
+      return reportError(status);
     const train::Array *array = inputs.find(port.name);
-    Status status = array ? checkInput(*array, port,
-                                       /*isOne=*/function != kForwardFunction)
-                          : missingInput(port.name);
+    status = array ? checkInput(*array, port,
+                                /*isOne=*/function != kForwardFunction)
+                   : missingInput(port.name);
     if (!status.ok())
       return reportError(status);
   }

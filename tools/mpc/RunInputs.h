@@ -23,6 +23,8 @@ namespace mpc::tools {
 /// What is run on.
 struct RunInputs {
   const runtime::train::Array *find(llvm::StringRef name) const;
+  /// Brings the values of that array into memory.
+  runtime::Status unpack(llvm::StringRef name);
 
   std::vector<runtime::train::Array> arrays;
   /// Names of those from files of data, which may hold more than the model
@@ -44,7 +46,7 @@ runtime::Status missingInput(const std::string &name);
 /// names, of which `known` are declared by the model, shapes of a function that
 /// runs once, and values. For finding out before the model is compiled; what is
 /// wrong is reported.
-ExitCode checkInputs(const RunInputs &inputs, const std::string &function,
+ExitCode checkInputs(RunInputs &inputs, const std::string &function,
                      const runtime::train::FunctionPorts &ports,
                      const std::vector<std::string> &known);
 
