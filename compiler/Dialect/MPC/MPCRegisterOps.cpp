@@ -1,7 +1,7 @@
 // Registration of the mpc ops: a list from which MLIR's templates make tables
-// of functions and interfaces for each op. That is much code that runs once at
-// the start or seldom, so it is compiled without optimisation
-// (mpc_compile_fast).
+// of functions and interfaces for each op. That is much code. Most of it runs
+// once at the start, but hooks for traits, verification and folding run for
+// every op of a model, so it is optimised as all else is.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
