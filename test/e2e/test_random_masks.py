@@ -154,6 +154,34 @@ def test_a_factor_of_the_program_stays(tmp_path):
     np.testing.assert_array_equal(y, 3 * x)
 
 
+@pytest.mark.parametrize("says_so", (False, True))
+def test_a_factor_that_is_a_parameter_is_trained(says_so, tmp_path):
+    """Its value is 1 today. The file says that it is one, or its name does."""
+    name = "alpha" if says_so else "block.alpha"
+    nodes = [
+        *(("RandomUniformLike", "x", "u"), ("Less", "u keep", "less")),
+        *(("CastLike", "less x", "b"), ("Mul", f"b {name}", "scaled")),
+        *(("Div", "scaled keep", "mask"), ("Mul", "x mask", "y")),
+        ("ReduceSum", "y", "loss"),
+    ]
+    model = mpctest.make_model(
+        [helper.make_node(op, i.split(), [o]) for op, i, o in nodes],
+        {"x": (np.float32, [4])},
+        {"loss": (np.float32, [1])},
+        {name: np.float32(1), "keep": np.float32(0.5)},
+    )
+    if says_so:
+        entry = model.graph.metadata_props.add()
+        entry.key = "pkg.torch.export.ExportedProgram.graph_signature"
+        entry.value = f"p_{name}: PARAMETER target='{name}'\nx: USER_INPUT"
+    _, weights = mpctest.train(
+        *(model, {"x": np.ones((8, 4), np.float32)}, tmp_path),
+        *("--loss", "output:loss", "--optimizer", "sgd", "--lr", "1"),
+        *("--max-steps", "2"),
+    )
+    assert weights[name] < 1
+
+
 @pytest.mark.parametrize(
     "name", ("noise-torchscript", "noise-dynamo", "unscaled-torchscript")
 )

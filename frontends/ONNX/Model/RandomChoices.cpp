@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/RandomChoices.h"
 
+#include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/HostTensor.h"
 
@@ -25,9 +26,15 @@ mpc::onnx_frontend::findNodeAttribute(const proto::NodeProto &node,
 RandomChoices::RandomChoices(Model &model, const NodeScope &scope)
     : model(model) {
   auto add = [&](const proto::GraphProto &graph) {
-    // A name of two graphs says nothing.
+    // A parameter has a value today, and another after a step. Dotted names are
+    // those of modules' parameters. A name of two graphs says nothing.
+    const ProgramNames names = readNames(graph);
     for (const proto::TensorProto &tensor : graph.initializer()) {
-      auto [entry, isNew] = tensors.try_emplace(tensor.name(), &tensor);
+      StringRef name = tensor.name();
+      const bool isLearned =
+          names.parameters.contains(name) || name.contains('.');
+      auto [entry, isNew] =
+          tensors.try_emplace(name, isLearned ? nullptr : &tensor);
       if (!isNew)
         entry->second = nullptr;
     }
