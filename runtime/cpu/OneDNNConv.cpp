@@ -312,8 +312,9 @@ forwardHint(const dnnl::memory::desc &x, const Geometry &geometry,
 }
 
 void OneDNNConv::makeInputGrad(int64_t count) {
-  // next_impl() reads it again.
-  const auto hint = forwardHint(xDesc(count), geometry, yDesc(count));
+  // The description refers to it when it goes on to the next routine.
+  const dnnl::convolution_forward::primitive_desc hint =
+      forwardHint(xDesc(count), geometry, yDesc(count));
   dnnl::convolution_backward_data::primitive_desc desc(
       dnnlEngine(), dnnl::algorithm::convolution_direct, xDesc(count), weights,
       yDesc(count), geometry.strides, geometry.dilations, geometry.padsBegin,
@@ -417,12 +418,16 @@ Status OneDNNConv::prepare() {
   return status;
 }
 
-/// True for gradients of wide filters, which the library leaves to loops over
-/// single elements, and of depthwise ones that are not of its own kind.
+/// True where the library has nothing better than loops over single elements or
+/// products of copies of the image for each tap, as for wide filters, for
+/// gradients between strides and dilations, and for depthwise ones that are not
+/// of its own kinds.
 bool OneDNNConv::isSlow() const {
-  return isWeightGrad() &&
-         (hasName(implementation, "ref") ||
-          (isDepthwise() && !hasName(implementation, "jit_dw")));
+  auto is = [this](const char *kind) { return hasName(implementation, kind); };
+  if (isWeightGrad())
+    return is("ref") || (isDepthwise() && !is("jit_dw"));
+  return is("ref") || is("x64:gemm") ||
+         (isDepthwise() && !is("jit_dw") && !is("brdgmm_dw"));
 }
 
 //===----------------------------------------------------------------------===//
@@ -540,9 +545,13 @@ prepareOneDNNConv(const ConvStep &step, ConvOperands operands,
   auto conv = std::make_unique<OneDNNConv>(step, std::move(operands), config);
   if (Status status = conv->prepare(); !status.ok())
     return status;
-  if (conv->isSlow())
-    if (auto direct = prepareDirectWeightGrad(step, conv->operands()))
+  if (conv->isSlow()) {
+    auto direct = step.kind == ConvKind::WeightGrad
+                      ? prepareDirectWeightGrad(step, conv->operands())
+                      : prepareDirectConv(step, conv->operands());
+    if (direct)
       return direct;
+  }
   return std::unique_ptr<Contraction>(std::move(conv));
 }
 

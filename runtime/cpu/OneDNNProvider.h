@@ -54,7 +54,7 @@ private:
 };
 
 // One file each: OneDNNMatMul.cpp, AMXDepthParts.cpp, AMXMatMul.cpp,
-// AMXConv.cpp, DirectWeightGrad.cpp and OneDNNConv.cpp.
+// AMXConv.cpp, DirectConv.cpp, DirectWeightGrad.cpp and OneDNNConv.cpp.
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
                     const OneDNNConfig &config);
@@ -79,6 +79,10 @@ std::unique_ptr<Contraction> prepareAMXConv(const ConvStep &step,
 /// too long.
 std::unique_ptr<Contraction>
 prepareDirectWeightGrad(const ConvStep &step, const ConvOperands &operands);
+/// Convolutions and gradients of images, each slice some rows of the result;
+/// null for other steps, and where rows with their padding are too long.
+std::unique_ptr<Contraction> prepareDirectConv(const ConvStep &step,
+                                               const ConvOperands &operands);
 /// By another routine where the library has nothing better than loops over
 /// single elements.
 StatusOr<std::unique_ptr<Contraction>>

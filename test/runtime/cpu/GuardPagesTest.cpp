@@ -238,6 +238,18 @@ TEST(GuardPages, WideAndDepthwiseFilters) {
   expectConvsWithin({2, 96, 96, 96, {28, 28}, {7, 7}, {2, 2}, {1, 1}, {3, 3}});
 }
 
+// Which the library has no routine of its own kinds for.
+TEST(GuardPages, ConvolutionsThatTheLibraryIsSlowAt) {
+  expectConvsWithin({2, 72, 72, 72, {28, 28}, {5, 5}, {2, 2}, {1, 1}, {2, 2}});
+  expectConvsWithin({2, 40, 40, 40, {90}, {31}, {1}, {1}, {15}});
+  expectConvsWithin({1, 24, 24, 48, {29, 29}, {3, 3}, {2, 2}, {2, 2}, {2, 2}});
+  expectConvsWithin({1, 1, 3, 8, {70, 70}, {63, 63}, {1, 1}, {1, 1}, {31, 31}});
+  expectConvsWithin({1, 1, 2, 2, {700}, {255}, {1}, {1}, {127}});
+  expectConvsWithin(
+      {1, 20, 20, 20, {4, 9, 10}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}});
+  expectConvsWithin({2, 17, 17, 17, {40, 33}, {9, 9}, {1, 1}, {3, 2}, {12, 8}});
+}
+
 TEST(GuardPages, ProductsOfRandomShapes) {
   const auto [first, last] = drawn();
   for (uint32_t seed = first; seed < last; ++seed)
