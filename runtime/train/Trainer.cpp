@@ -65,8 +65,10 @@ private:
     return identityOf(model.info(), data, options);
   }
   bool stopped() const { return stop && stop->load() != 0; }
+  /// Not before the first step of this process: of jobs that take as long to
+  /// compile, none would ever get on.
   bool isTimeOver() const {
-    return options.deadline &&
+    return options.deadline && progress.step > firstStep &&
            std::chrono::steady_clock::now() >= *options.deadline;
   }
   bool done() const {

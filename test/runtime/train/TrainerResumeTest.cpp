@@ -134,6 +134,19 @@ TEST_F(TrainerResume, ResumeOfAFinishedRunOnlyEvaluates) {
   EXPECT_FALSE(result->finalLoss.has_value());
 }
 
+TEST_F(TrainerResume, TimeThatWasOverBeforeLeavesOneStep) {
+  options.deadline = std::chrono::steady_clock::now();
+  options.checkpointDir = directory / "c";
+  options.resume = "auto";
+  for (int64_t steps : {1, 2}) {
+    ToyModel model;
+    StatusOr<TrainResult> result = run(model);
+    ASSERT_TRUE(result.ok()) << result.status().message();
+    EXPECT_EQ(result->steps, steps);
+    EXPECT_EQ(result->end, RunEnd::TimeLimit);
+  }
+}
+
 TEST_F(TrainerResume, DoesNotTouchAnEarlierRunsCheckpointsUnasked) {
   options.checkpointDir = directory / "c";
   ToyModel model;
