@@ -181,7 +181,7 @@ ZOO = {
         batch=1,
     ),
     "t5_encoder": Entry(
-        transformer("T5EncoderModel", "T5Config", hidden),
+        transformer("T5EncoderModel", "T5Config", hidden, dropout_rate=0.0),
         *(128, 16),
         vocabulary=32128,
         loss="mse",
