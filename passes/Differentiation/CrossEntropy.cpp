@@ -155,7 +155,9 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
            << " (classes on axis 1) or " << printShape(without(shape, last))
            << " (classes on axis " << last << ") for scores of shape "
            << printShape(shape) << ", found " << printShape(*labels)
-           << "; labels have their samples first; if an input has them on "
+           << "; labels have their samples first: turn others in the data, "
+              "such "
+              "as numpy.moveaxis(labels, 1, 0); if an input has them on "
               "another axis, name it with --batch-axis INPUT=AXIS";
   // Both do, or nothing is known, and weights show where the classes are:
   // labels of the data may not be there yet, or have the scores' shape.

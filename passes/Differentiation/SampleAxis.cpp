@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/SampleAxis.h"
 
+#include "compiler/Dialect/MPC/MPC.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -12,13 +14,65 @@ SampleAxes::SampleAxes(Block &block, ArrayRef<std::pair<Value, int64_t>> inputs,
     return;
   for (auto [input, axis] : inputs)
     axes[input].axis = axis;
-  // Operands come before their readers.
+  follow(block, batch);
+}
+
+// Operands come before their readers.
+void SampleAxes::follow(Block &block, int64_t batch) {
   for (Operation &op : block) {
+    if (isa<ScanOp>(op)) {
+      followScan(&op, batch);
+      continue;
+    }
     auto samples = llvm::map_to_vector(
         op.getOperands(), [&](Value operand) { return find(operand); });
     if (std::optional<SampleAxis> found = followSamples(&op, samples, batch))
       axes[op.getResult(0)] = *found;
   }
+}
+
+// True if that is new.
+bool SampleAxes::note(Value value, std::optional<SampleAxis> samples) {
+  return samples && axes.try_emplace(value, *samples).second;
+}
+
+// A recurrence over another axis than that of samples, such as one of time. The
+// state that it starts with may be zeros, which have no samples.
+void SampleAxes::followScan(Operation *op, int64_t batch) {
+  auto scan = cast<ScanOp>(op);
+  const unsigned carried = scan.getNumCarried();
+  for (auto [argument, value] :
+       llvm::zip_equal(scan.getCarriedArguments(), scan.getCarried()))
+    note(argument, find(value));
+  for (auto [argument, value] :
+       llvm::zip_equal(scan.getInvariantArguments(), scan.getInvariant()))
+    note(argument, find(value));
+  for (auto [argument, value] :
+       llvm::zip_equal(scan.getScannedArguments(), scan.getScanned()))
+    if (std::optional<SampleAxis> samples = find(value);
+        samples && samples->axis > 0)
+      note(argument, SampleAxis{samples->axis - 1, samples->outer});
+  // Once what is carried has samples, more of the body has.
+  auto yielded = scan.getYield()->getOperands();
+  for (bool isNew = true; isNew;) {
+    follow(scan.getBody().front(), batch);
+    isNew = false;
+    for (auto [argument, value] : llvm::zip_equal(scan.getCarriedArguments(),
+                                                  yielded.take_front(carried)))
+      isNew |= note(argument, find(value));
+  }
+  // A state that has them elsewhere from step to step has them nowhere.
+  for (auto [argument, value] :
+       llvm::zip_equal(scan.getCarriedArguments(), yielded.take_front(carried)))
+    if (!(find(argument) == find(value)))
+      return;
+  for (auto [value, last] :
+       llvm::zip_equal(yielded.take_front(carried), scan.getLast()))
+    note(last, find(value));
+  for (auto [value, stacked] :
+       llvm::zip_equal(yielded.drop_front(carried), scan.getStacked()))
+    if (std::optional<SampleAxis> samples = find(value))
+      note(stacked, SampleAxis{samples->axis + 1, samples->outer});
 }
 
 std::optional<SampleAxis> SampleAxes::find(Value value) const {

@@ -24,6 +24,10 @@ public:
   std::optional<SampleAxis> find(mlir::Value value) const;
 
 private:
+  void follow(mlir::Block &block, int64_t batch);
+  void followScan(mlir::Operation *op, int64_t batch);
+  bool note(mlir::Value value, std::optional<SampleAxis> samples);
+
   llvm::DenseMap<mlir::Value, SampleAxis> axes;
 };
 

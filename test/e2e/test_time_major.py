@@ -72,6 +72,56 @@ def test_time_major_scores_train_alike(is_flat, batch, tmp_path):
         np.testing.assert_allclose(second[3][name], first[3][name], rtol=1e-4)
 
 
+def make_recurrent(op, is_time_major, direction):
+    """A recurrent layer, as nn.LSTM is by default: time, then samples."""
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
+    ways = 2 if direction == "bidirectional" else 1
+    random = np.random.RandomState(1)
+    values = {
+        "w": random.normal(0, 0.5, (ways, gates * 8, 6)),
+        "r": random.normal(0, 0.5, (ways, gates * 8, 8)),
+        "out": random.normal(0, 0.5, (ways * 8, CLASSES)),
+    }
+    attributes = {"hidden_size": 8, "direction": direction}
+    nodes = [
+        helper.make_node(op, ["t", "w", "r"], ["ways"], **attributes),
+        helper.make_node("Transpose", ["ways"], ["apart"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["apart", "joined"], ["h"]),
+        helper.make_node("MatMul", ["h", "out"], ["s"]),
+    ]
+    ends = [("x", "t"), ("s", "y")]
+    for i, (source, result) in zip((0, len(nodes) + 1), ends):
+        swap = {} if is_time_major else {"perm": [1, 0, 2]}
+        name = "Identity" if is_time_major else "Transpose"
+        nodes.insert(i, helper.make_node(name, [source], [result], **swap))
+    return mpctest.make_model(
+        nodes,
+        {"x": (np.float32, [*((TIME, BATCH) if is_time_major else (BATCH, TIME)), 6])},
+        {"y": (np.float32, None)},
+        {
+            **{k: v.astype(np.float32) for k, v in values.items()},
+            "joined": np.array([0, 0, -1]),
+        },
+    )
+
+
+@pytest.mark.parametrize("direction", ("forward", "reverse"))
+@pytest.mark.parametrize("op", ("LSTM", "GRU", "RNN"))
+def test_recurrent_layers_have_time_first(op, direction, tmp_path):
+    first = train(
+        make_recurrent(op, False, direction), {"x": X, "target": TARGET}, tmp_path / "b"
+    )
+    moved = {"x": np.swapaxes(X, 0, 1).copy(), "target": TARGET}
+    second = train(
+        make_recurrent(op, True, direction),
+        *(moved, tmp_path / "t", "--batch-axis", "x=1"),
+    )
+    np.testing.assert_allclose(second[0], first[0], rtol=1e-5)
+    np.testing.assert_allclose(second[1], first[1], rtol=1e-5)
+    for name in ("w", "r", "out"):
+        np.testing.assert_allclose(second[3][name], first[3][name], atol=1e-5)
+
+
 def test_a_named_axis_is_that_of_the_scores(tmp_path):
     data = {"x": np.swapaxes(X, 0, 1).copy(), "target": TARGET}
     flags = ("--batch-axis", "x=1")
@@ -96,6 +146,7 @@ def test_the_message_names_the_flag_that_helps(tmp_path):
     )
     assert process.returncode == 3, process.stderr
     assert "--batch-axis INPUT=AXIS" in process.stderr
+    assert "numpy.moveaxis(labels, 1, 0)" in process.stderr
 
 
 ENDS = {
