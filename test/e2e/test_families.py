@@ -40,21 +40,29 @@ CHOSEN = {
 }
 
 
+def recipe(model):
+    """The flags that compile its training step, but for the precision; those of
+    the GPU check, too."""
+    case = LOSSES[model.split("-")[0]]
+    flags = ["--loss", case["loss"], "--optimizer", "sgd"]
+    flags += ["--batch-size", str(case["batch_size"])]
+    for key, axis in case["batch_axes"].items():
+        flags += ["--batch-axis", f"{key}={axis}"]
+    if model in CHOSEN:
+        flags += ["--train", CHOSEN[model]]
+    return flags
+
+
 def train(model, precision, folder, *flags):
     name = model.split("-")[0]
-    if model in CHOSEN:
-        flags += ("--train", CHOSEN[model])
     case = LOSSES[name]
-    axes = [f"{key}={axis}" for key, axis in case["batch_axes"].items()]
     path = PATHS[model]
     metrics, _ = mpctest.train(
         path,
         path.with_name(f"{name}.npz"),
         folder,
-        *("--loss", case["loss"], "--optimizer", "sgd", "--lr", case["lr"]),
-        *("--batch-size", case["batch_size"], "--max-steps", 5),
+        *(*recipe(model), "--lr", case["lr"], "--max-steps", 5),
         *("--precision", precision),
-        *(word for axis in axes for word in ("--batch-axis", axis)),
         *flags,
     )
     return mpctest.losses(metrics), case

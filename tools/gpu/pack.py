@@ -246,14 +246,10 @@ def add_families(pack, _):
 def pack_family(pack, model, precision):
     name = model.split("-")[0]
     case = test_families.LOSSES[name]
-    flags = ["--loss", case["loss"], "--optimizer", "sgd"]
-    flags += ["--batch-size", str(case["batch_size"])]
-    for key, axis in case["batch_axes"].items():
-        flags += ["--batch-axis", f"{key}={axis}"]
     artifact = pack.compile(
         test_families.PATHS[model],
         f"family-{model}-{precision}",
-        *("--precision", precision, *flags),
+        *("--precision", precision, *test_families.recipe(model)),
     )
     return {
         "model": model,
@@ -336,6 +332,24 @@ def add_sources(pack):
         shutil.copy(ROOT / "tools" / "models" / f"{name}.py", pack.folder)
 
 
+def add_library(pack, scratch):
+    """For a machine that cannot build the runtime from its sources."""
+    source, build = pack.folder / "source", scratch / "runtime-build"
+    for command in (
+        (
+            *("cmake", "-G", "Ninja", "-S", source, "-B", build),
+            *("-DMPC_RUNTIME_ONLY=ON", "-DMPC_UNITY=ON"),
+            f"-DCMAKE_CXX_FLAGS=-I{source / 'include'}",
+        ),
+        ("ninja", "-C", build),
+    ):
+        subprocess.run(
+            [str(word) for word in command], check=True, stdout=subprocess.DEVNULL
+        )
+    (pack.folder / "lib").mkdir()
+    shutil.copy(build / "lib" / LIBRARY.name, pack.folder / "lib")
+
+
 PARTS = {
     "timed": add_timed,
     "families": add_families,
@@ -377,7 +391,9 @@ def main():
         for part in options.parts.split(","):
             print(f"==> Packing {part}", file=sys.stderr, flush=True)
             PARTS[part](pack, pathlib.Path(scratch))
-    add_sources(pack)
+        add_sources(pack)
+        if options.target.startswith("sm_"):
+            add_library(pack, pathlib.Path(scratch))
     with open(folder / "manifest.json", "w", encoding="utf-8") as file:
         json.dump(pack.manifest, file, indent=1)
     if options.no_archive:

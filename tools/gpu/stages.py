@@ -57,17 +57,26 @@ import report
 
 HERE = pathlib.Path(__file__).resolve().parent
 RUNTIME_BUILD = HERE / "runtime-build"
+# The first that is there: what `build` made, or what was packed.
+LIBRARIES = [
+    folder / "lib" / "libmpc_runtime.so" for folder in (RUNTIME_BUILD, HERE)
+]
 
 
 class Checks:
     """Where things are, and until when the stage at hand may take."""
 
     def __init__(self, library, device, lines):
-        self.library, self.device, self.lines = library, device, lines
+        self.given, self.device, self.lines = library, device, lines
         self.program = HERE / "stages.py"
         self.deadline = float("inf")
         text = (HERE / "manifest.json").read_text(encoding="utf-8")
         self.manifest = json.loads(text)
+
+    @property
+    def library(self):
+        found = filter(pathlib.Path.exists, LIBRARIES)
+        return self.given or next(found, LIBRARIES[0])
 
     def open(self, artifact):
         runtime = mpc_runtime.Runtime(self.library)
@@ -108,7 +117,8 @@ def machine(checks):
 
 
 def build(checks):
-    """Takes the place of the library that was given, for the stages after."""
+    """The library of the stages after it, where none was given. Where this fails
+    they take the one that was packed."""
     flags = [f"-I{HERE / 'source' / 'include'}", os.environ.get("CXXFLAGS", "")]
     code, text = checks.output_of(
         *("cmake", "-G", "Ninja", "-S", HERE / "source", "-B", RUNTIME_BUILD),
@@ -323,7 +333,7 @@ def add_library_folders():
 # With their shares of the time.
 STAGES = {
     machine: 10,
-    build: 30,
+    build: 60,
     steps: 80,
     kernels: 40,
     choices: 25,
@@ -344,7 +354,7 @@ def parse_arguments():
     parser.add_argument(
         "--library",
         type=pathlib.Path,
-        default=RUNTIME_BUILD / "lib" / "libmpc_runtime.so",
+        help="in place of the one that `build` makes",
     )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=480)
@@ -373,6 +383,26 @@ def run_stage(checks, stage):
     if not result["ok"]:
         print(json.dumps(result)[:2000], flush=True)
     return result
+
+
+# What is shown of a case, beside the reports: a machine may give back nothing but
+# the end of what was printed.
+SHOWN = ("model", "how", "ms", "alone_ms", "start_seconds", "us", "predicted_us")
+SHOWN += ("same_bits", "forward_us", "deterministic_us", "accumulating_us", "error")
+FEW = 8
+
+
+def show_cases(stage, runs):
+    """All of large models, of others some that failed."""
+    if stage in ("choices", "ops", "families", "curves", "storm"):
+        runs = [run for run in runs if not run.get("ok", True)][:FEW]
+    for run in runs:
+        values = {
+            name: round(run[name], 2) if isinstance(run[name], float) else run[name]
+            for name in SHOWN
+            if name in run
+        }
+        print("  " + json.dumps(values)[:240], flush=True)
 
 
 def write_report(out):
@@ -413,6 +443,7 @@ def main():
         checks.deadline += STAGES[stage] * share
         result = run_stage(checks, stage)
         report.end(lines, stage.__name__, result)
+        show_cases(stage.__name__, report.read(lines, stage.__name__))
         write_report(options.out)
         failed = failed or not result["ok"]
     return 1 if failed else 0

@@ -12,8 +12,8 @@ without graphs.
 
 Compiling takes most of the time, and a processor each: so processes for several
 models get ready side by side, and meet in the folder MEETING before one after the
-other has the GPU for itself; after SECONDS nobody waits for those that are late. A
-time that was taken before is `provisional`.
+other has the GPU for itself; after SECONDS nobody waits for those that are late. A time
+that was taken beside others at work is `provisional`.
 
 Everything that is known to help is on: cudnn.benchmark, channels-last images, the
 next batch copied while a step runs, the fused optimizer, scaled dot product
@@ -203,6 +203,8 @@ def main():
                     step, known = ready
                     late = meeting.missing(phase)
                     taken = steps.milliseconds(lambda n, step=step: take(step, n))
+                    if late:
+                        known["provisional"] = True
                     note(how, ms=taken, others_at_work=late, **known)
 
 

@@ -89,6 +89,22 @@ def test_runtime_builds_from_what_is_packed(pack, tmp_path, monkeypatch):
     assert (pack / "runtime-build/lib/libmpc_runtime.so").exists()
 
 
+def test_the_library_is_what_was_built_or_else_packed(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "gpu"))
+    stages = importlib.import_module("stages")
+    built, packed = tmp_path / "built", tmp_path / "packed"
+    monkeypatch.setattr(stages, "LIBRARIES", [built, packed])
+    monkeypatch.setattr(stages, "HERE", tmp_path)
+    (tmp_path / "manifest.json").write_text("{}")
+    checks = stages.Checks(None, "cuda", None)
+    assert checks.library == built
+    packed.touch()
+    assert checks.library == packed
+    built.touch()
+    assert checks.library == built
+    assert stages.Checks("given", "cuda", None).library == "given"
+
+
 def test_results_are_few_files_and_stay_until_they_are_replaced(pack, tmp_path):
     """A machine may give back a handful of files, whenever it stops."""
     _, first = run_stages(pack, tmp_path, "storm")
