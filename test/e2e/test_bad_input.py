@@ -100,6 +100,22 @@ def more_dimensions_than_any_array_has(folder):
     return write_model(folder, helper.make_model(graph)), []
 
 
+@bad(INVALID, "model.onnx", "'v0' is never defined")
+def comment_that_has_a_graph(folder):
+    """What is left out was looked at afterwards."""
+    nodes = [helper.make_node("Relu", [f"v{i}"], [f"v{i + 1}"]) for i in range(64)]
+    relu = helper.make_node("Relu", ["x"], ["y"], name="relu", description="text")
+    body = helper.make_graph(nodes, "body", [], [])
+    relu.attribute[0].g.CopyFrom(body)
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"
+    ]
+    graph = helper.make_graph([relu], "g", values[:1], values[1:])
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    return write_model(folder, model), []
+
+
 @bad(INVALID, "model.onnx", "cycle", "relu1")
 def cycle(folder):
     model = mlp()

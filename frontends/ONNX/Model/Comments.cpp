@@ -36,7 +36,9 @@ struct Found {
 static bool isComment(const proto::AttributeProto &attribute) {
   bool isText = attribute.type() == proto::AttributeProto::STRING ||
                 attribute.type() == proto::AttributeProto::STRINGS;
-  return isText && attribute.ref_attr_name().empty() &&
+  // One that has a graph as well is kept: its nodes are looked at, too.
+  const bool hasGraph = attribute.has_g() || !attribute.graphs().empty();
+  return isText && !hasGraph && attribute.ref_attr_name().empty() &&
          !saysWhatToCompute(attribute.name());
 }
 
