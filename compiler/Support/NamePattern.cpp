@@ -23,8 +23,8 @@ static uint64_t getCount(StringRef text) {
   return std::max({least, most, uint64_t(1)});
 }
 
-// What is too much for llvm::Regex; empty if nothing is. Counts what is in
-// brackets too, and counts as if all repetitions were one in the other: a
+// The part that is too much for llvm::Regex; empty if nothing is. Counts what
+// is in brackets too, and counts as if all repetitions were one in the other: a
 // scanner that is exact would have to read each oddity as LLVM does.
 static std::string findExcess(StringRef text) {
   const auto tell = [](const llvm::Twine &found, const llvm::Twine &expected) {

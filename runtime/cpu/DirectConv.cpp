@@ -48,7 +48,7 @@ struct MetTap {
   int64_t source, weights;
 };
 
-/// What some pixels of the result are the sums of.
+/// The terms of some pixels of the result.
 struct PixelSums {
   const MetRow *rows;
   int64_t rowCount;
@@ -244,7 +244,7 @@ DirectConv::DirectConv(const ConvStep &step, const ConvOperands &operands)
   }
   perGroup = isGradient ? inPerGroup : outPerGroup;
   sumChannels = isGradient ? outPerGroup : inPerGroup;
-  // What leaves fewer lanes empty.
+  // The one that leaves fewer lanes empty.
   auto blocksOf = [](int64_t lanes) {
     return (lanes + kSumLanes - 1) / kSumLanes;
   };

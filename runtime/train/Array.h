@@ -60,7 +60,7 @@ struct Array {
   /// Images in files, whose shape an input decides: until then the array has no
   /// elements.
   std::shared_ptr<const ImageFolder> images = nullptr;
-  /// Of a member of an archive, what inflates it: until `unpack` there are no
+  /// Inflates a member of an archive: until `unpack` there are no
   /// values.
   std::shared_ptr<const PackedArray> packed = nullptr;
 

@@ -19,7 +19,7 @@ StatusOr<Array> parseNpy(const std::byte *data, size_t size,
                          std::shared_ptr<const void> owner,
                          const std::string &where);
 
-/// What parseNpy reads to know type and shape, at most.
+/// The bytes that parseNpy reads to know type and shape, at most.
 inline constexpr size_t kMaxNpyHeader = 65536 + 12;
 
 /// The array of a file of `size` bytes without its values, of which the first

@@ -89,7 +89,7 @@ private:
   zip_uint64_t index;
   uint64_t size;
   std::string where;
-  /// What was inflated, as long as somebody uses it.
+  /// Inflated bytes, as long as somebody uses them.
   mutable Array inflated;
   mutable std::weak_ptr<const void> values;
 };

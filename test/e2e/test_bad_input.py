@@ -102,7 +102,7 @@ def more_dimensions_than_any_array_has(folder):
 
 @bad(INVALID, "model.onnx", "'v0' is never defined")
 def comment_that_has_a_graph(folder):
-    """What is left out was looked at afterwards."""
+    """The rest was looked at afterwards."""
     nodes = [helper.make_node("Relu", [f"v{i}"], [f"v{i + 1}"]) for i in range(64)]
     relu = helper.make_node("Relu", ["x"], ["y"], name="relu", description="text")
     body = helper.make_graph(nodes, "body", [], [])

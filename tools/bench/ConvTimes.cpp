@@ -128,7 +128,7 @@ static Status runAllSlices(Contraction &contraction, const Memory &shared,
   return Status();
 }
 
-/// Of the processor: not while another program has it.
+/// The processor's time: not while another program has it.
 static double threadSeconds() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

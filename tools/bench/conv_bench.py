@@ -9,7 +9,7 @@ LIST is families (the convolutions of tools/models at full size), networks (thos
 of others), odd, or quick. PyTorch is timed in both of its memory formats, and the
 faster counts; with --against PROGRAM the mpc-conv-times of another build is, in
 its place. Contenders take turns on one CPU, one thread each, and their processor
-time counts. What mpc is slower at is timed in N rounds, of which the median
+time counts. Shapes that mpc is slower at are timed in N rounds, of which the median
 counts. With --max-ratio it ends with 1 if mpc takes longer than R times the
 others' time for any.
 

@@ -9,7 +9,7 @@ import pathlib
 import sys
 
 FAMILIES = "alexnet,lenet,mobilenet_v2,resnet50,unet,vit"
-# Of larger images one is enough.
+# One larger image is enough.
 MOST_ELEMENTS = 1 << 18
 
 
@@ -41,7 +41,7 @@ class Conv:
 
     @property
     def line(self):
-        """What mpc-conv-times reads behind the seconds."""
+        """The words that mpc-conv-times reads behind the seconds."""
         numbers = [len(self.kernel), self.batch, self.groups]
         numbers += [self.inputs, self.outputs, *self.spatial, *self.kernel]
         numbers += [*self.strides, *self.dilations, *self.pads]
@@ -72,7 +72,7 @@ def depthwise(channels, spatial, kernel, stride=1, **rest):
 
 
 def list_network_convs():
-    """Of torchvision, timm and others."""
+    """Shapes of torchvision, timm and others."""
     yield from [  # ResNeXt-50: 32 groups
         conv(128, 128, 56, 3, groups=32),
         conv(256, 256, 56, 3, 2, groups=32),
@@ -199,7 +199,7 @@ def list_odd_convs():
 
 
 def list_family_convs():
-    """Of the model families at full size, each once, found by running them
+    """Shapes of the model families at full size, each once, found by running them
     without memory."""
     import torch
     from torch import nn
@@ -246,7 +246,7 @@ def list_family_convs():
 
 
 def is_strided_product(conv):
-    """Of one tap, with strides: a product of pixels that are copied, which
+    """True for one tap with strides: a product of pixels that are copied, which
     mpc-conv-times does not do."""
     return set(conv.kernel) == {1} and set(conv.strides) != {1}
 
@@ -269,6 +269,6 @@ LISTS = {
 
 
 def list_convs(names):
-    """Of all lists with those names, each once."""
+    """The shapes of all lists with those names, each once."""
     convs = dict.fromkeys(c for name in names for c in LISTS[name]())
     return [c for c in convs if not is_strided_product(c)]

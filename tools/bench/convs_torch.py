@@ -29,7 +29,7 @@ def parse(line):
 
 
 def make(line, memory_format):
-    """What runs the convolution once, and the seconds that it may take."""
+    """A function that runs the convolution once, and the seconds that it may take."""
     parsed = parse(line)
     kind, dtype, seconds, batch, groups, inputs, outputs, shapes = parsed
     spatial, kernel, strides, dilations, pads = shapes

@@ -122,7 +122,7 @@ class DNN:
 
 
 class Tensor:
-    """Of a graph: what lies in a buffer has a name, other tensors are only
+    """The tensors of a graph: one in a buffer has a name, other tensors are only
     between nodes; a scalar comes with the call."""
 
     def __init__(self, dims, strides, kind, name=None, scalar=None):
@@ -294,7 +294,7 @@ class Plan:
         self.workspace, self.pack = size.value, None
 
     def bind(self, addresses, workspace):
-        """Which buffer each named tensor is."""
+        """The buffer of each named tensor."""
         dnn, self.pack = self.dnn, self.dnn.descriptor(PACK)
         self.scalars = {
             t.number: ctypes.c_float(t.scalar)
@@ -398,7 +398,7 @@ PLANS = {
 
 
 def build(dnn, shape):
-    """What can be planned, and a record of it."""
+    """The plans that can be built, and a record of them."""
     plans, record = {}, {"cudnn": dnn.version()}
     for name, make in PLANS.items():
         begin = time.perf_counter()
@@ -456,7 +456,7 @@ class Buffers:
         return bits
 
     def head(self, bits, which):
-        """Of one sequence: arrays [tokens, width] of float64."""
+        """One sequence: arrays [tokens, width] of float64."""
         batch, head = which
         b, h, s, d, _ = self.shape
         array = from_bf16(np.asarray(bits).reshape(b, s, -1, h, d)[batch, :, :, head])
@@ -486,7 +486,7 @@ def reference(buffers, which):
 
 
 def largest_error(buffers, name, count):
-    """Of the first and the last head, relative to the largest of their values."""
+    """Errors of the first and the last head, relative to the largest of their values."""
     bits, worst = buffers.read(name, count), 0.0
     for which in ((0, 0), (buffers.shape.batch - 1, buffers.shape.heads - 1)):
         expected = reference(buffers, which)[name]
@@ -522,7 +522,7 @@ def measure(gpu, plans, shape):
 
 
 def describe_gpu(version):
-    """What cuDNN asks about a GPU; sizes are an A100's or an H100's."""
+    """The facts that cuDNN asks about a GPU; sizes are an A100's or an H100's."""
     processors, shared = (132, 232448) if version >= 900 else (108, 166912)
     return {
         **{"cudaDeviceId": 0, "deviceName": "described", "driverVer": 13000},

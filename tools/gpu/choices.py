@@ -75,7 +75,7 @@ def created(library, name, *arguments):
 
 
 def created_of_kind(library, name, kind):
-    """Where the handle comes after what it is to be."""
+    """For functions whose handle comes after its value."""
     handle = ctypes.c_void_p()
     library.call(name, kind, ctypes.byref(handle))
     return handle

@@ -262,8 +262,8 @@ LARGEST_FED = 200 << 20
 
 
 def time_steps(checks, entry):
-    """What is known so far, again and again. A batch that is fed is copied while
-    the GPU waits; `mpc train` brings the next one while a step runs."""
+    """Yields the times known so far, again and again. A batch that is fed is copied
+    while the GPU waits; `mpc train` brings the next one while a step runs."""
     session, batch, start = open_model(checks, entry)
     with session:
 
@@ -354,7 +354,7 @@ def list_cases(manifest, kind):
 
 
 def is_variant(entry):
-    """Of a model that is timed in a more usual batch, too."""
+    """True for a model that is timed in a more usual batch, too."""
     return "_" in entry["size"]
 
 

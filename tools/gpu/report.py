@@ -14,7 +14,7 @@ import sys
 # A line of JSON for each case, and one for each stage that ended: what a run that
 # is cut short leaves.
 LINES = "cases.jsonl"
-# What tells cases of a stage apart; a later line of a case adds to those before.
+# The keys that tell cases of a stage apart; a later line of a case adds to those before.
 KEYS = ("name", "model", "precision", "contractions", "how", "step")
 
 

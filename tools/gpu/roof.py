@@ -26,7 +26,7 @@ GPUS = {
     "H100": GPU(2.85e12, 989e12, 494e12, 67e12),
     "A100": GPU(1.7e12, 312e12, 156e12, 19.5e12),
 }
-# What the libraries' products and convolutions in 16 bits reach of the Tensor
+# The share that the libraries' 16-bit products and convolutions reach of the Tensor
 # Cores' rate, on an H100 and an H200, where they are large.
 REACHED = 600 / 989
 # Between two kernels of a graph.
@@ -135,8 +135,8 @@ def calls_of(step):
 
 
 def predict(function, gpu):
-    """Of a function of a plan: steps, kernels, bytes, operations, the seconds of
-    its roof, and those that it likely takes, as a whole and by part."""
+    """Sums up a function of a plan: steps, kernels, bytes, operations, the seconds
+    of its roof, and those that it likely takes, as a whole and by part."""
     total = collections.Counter()
     reached = gpu._replace(low=gpu.low * REACHED, tf32=gpu.tf32 * REACHED)
     for step in function["steps"]:

@@ -279,7 +279,7 @@ def why_no_torch(checks):
     return None if code == 0 else (text.strip().splitlines() or ["no time"])[-1]
 
 
-# Of the time that a stage has for PyTorch, the part that its compilers may take.
+# The part of a stage's time for PyTorch that its compilers may take.
 READY_BY = 0.7
 
 
@@ -385,7 +385,7 @@ def run_stage(checks, stage):
     return result
 
 
-# What is shown of a case, beside the reports: a machine may give back nothing but
+# The keys of a case that are shown beside the reports: a machine may give back nothing but
 # the end of what was printed.
 SHOWN = ("model", "how", "ms", "alone_ms", "start_seconds", "us", "predicted_us")
 SHOWN += ("same_bits", "forward_us", "deterministic_us", "accumulating_us", "error")

@@ -62,7 +62,7 @@ class Scores(nn.Module):
 class Entry:
     make: typing.Callable[[], nn.Module]
     size: int
-    """Of the image or, with `vocabulary`, tokens."""
+    """The size of the image or, with `vocabulary`, the tokens."""
     small: int
     loss: str = "softmax_cross_entropy"
     batch: int = 2
@@ -236,7 +236,7 @@ def make_labels(entry, scores, random):
 
 
 def class_axis(scores):
-    """Of images the second, of tokens the last."""
+    """The second axis of images, the last of tokens."""
     return 2 if scores.dim() == 3 else 1
 
 
@@ -310,7 +310,7 @@ def prepare(entry, size, folder):
 
 
 def execute(command, log, **environment):
-    """What it wrote to standard output; nothing, and why, if it failed."""
+    """Its standard output; nothing, and why, if it failed."""
     process = subprocess.run(
         [str(word) for word in command],
         check=False,
@@ -376,7 +376,7 @@ def try_model(arguments, name):
     size = entry.small if arguments.small else entry.size
     folder = arguments.folder / f"{name}-{size}"
     if not (folder / "losses.json").exists():
-        # What PyTorch takes of memory goes with its process.
+        # PyTorch's memory goes with its process.
         command = [sys.executable, __file__, name, "--prepare"]
         command += ["--folder", str(arguments.folder)]
         command += ["--small"] * arguments.small

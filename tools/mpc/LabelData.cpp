@@ -158,7 +158,7 @@ static bool hasIgnoredLabels(const std::vector<Array> &arrays,
   constexpr int64_t chunk = 65536;
   std::vector<int64_t> values(chunk);
   for (Array array : arrays) {
-    // What is damaged is for the data set to report.
+    // The data set reports what is damaged.
     if (array.name != targetArray || !unpack(array).ok())
       continue;
     for (int64_t begin = 0; begin < array.size(); begin += chunk) {

@@ -381,7 +381,7 @@ bool RandomChoices::isOfSamples(const Choice &choice) const {
   };
   if (const proto::AttributeProto *shape = findNodeAttribute(source, "shape"))
     return isOfSamples(shape->ints());
-  // What has the shape, through changes of type.
+  // The value that has the shape, through changes of type.
   const proto::NodeProto *like = &source;
   constexpr unsigned kDeepest = 4;
   for (unsigned i = 0; i < kDeepest && like->input_size() > 0; ++i) {

@@ -50,7 +50,7 @@ public:
 
   /// Looks at a node; of those before it all is known.
   void visit(const proto::NodeProto &node);
-  /// What was found, once all nodes are visited.
+  /// The choices found, once all nodes are visited.
   std::vector<Found> takeFound();
 
 private:

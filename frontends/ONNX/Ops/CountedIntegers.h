@@ -31,7 +31,7 @@ private:
   ImportedValue *value = nullptr;
 };
 
-/// What an input holds of such numbers; null where that is nothing.
+/// Such numbers that an input holds; null where it holds none.
 std::shared_ptr<const CountedIntegers> findCounts(NodeImporter &node,
                                                   unsigned index);
 

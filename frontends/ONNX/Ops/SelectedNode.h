@@ -55,7 +55,7 @@ private:
   mlir::LogicalResult importShape();
   mlir::LogicalResult importMask();
 
-  // What is computed across rows (SelectedSums.cpp).
+  // Ops across rows (SelectedSums.cpp).
   mlir::LogicalResult importAlongAxis();
   mlir::LogicalResult importCumulative();
   mlir::LogicalResult importTopK();

@@ -1,4 +1,4 @@
-// What is computed across selected rows: those that are not selected change
+// Ops across selected rows: those that are not selected change
 // nothing.
 //
 // SPDX-License-Identifier: Apache-2.0

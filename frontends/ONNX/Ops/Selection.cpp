@@ -27,12 +27,12 @@ private:
   Value strip(Value value) const;
 
   FunctionImporter &function;
-  /// What has been compared, or is: of values that are read often, once.
+  /// Pairs that have been compared, or are: each once.
   DenseSet<std::pair<Value, Value>> seen;
 };
 } // namespace
 
-// What holds the same elements in the same order.
+// A value that holds the same elements in the same order.
 Value SameElements::strip(Value value) const {
   while (true) {
     Operation *op = value.getDefiningOp();

@@ -23,7 +23,7 @@ struct Selection {
   /// The ONNX name of the mask, and its shape.
   std::string source;
   llvm::SmallVector<int64_t> shape;
-  /// Of a mask of rows that are selected themselves: by which selection, and
+  /// If the mask is one of selected rows: their selection, and
   /// the axis that they lie along.
   SelectionPtr outer;
   int64_t outerAxis = 0;

@@ -9,7 +9,7 @@
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
-// What nodes compute, also by the names that the program's calls give it, and
+// Results of nodes, also by the names that the program's calls give it, and
 // the model's inputs.
 static llvm::StringSet<> findData(const proto::GraphProto &file) {
   llvm::StringSet<> data;

@@ -19,7 +19,7 @@ struct CPU {
   const char *name;
   const Leaf *leaves;
   size_t leafCount;
-  /// Of XCR0, the components that Linux saves: `(real & keep) | set`.
+  /// The components of XCR0 that Linux saves: `(real & keep) | set`.
   uint64_t keepState, setState;
 
   Registers cpuid(uint32_t leaf, uint32_t subleaf) const;

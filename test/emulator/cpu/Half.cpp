@@ -18,7 +18,7 @@ using mpc::runtime::floatToF16;
 
 namespace {
 
-/// How the elements of an operand are kept.
+/// The type of an operand's elements.
 enum class Kind { F16, F32, F64, I16, U16, I32, U32, I64, U64 };
 
 unsigned sizeOf(Kind kind) {

@@ -1,4 +1,4 @@
-// Where XSAVE keeps registers: 512 bytes as FXSAVE writes them, a header whose
+// XSAVE keeps registers so: 512 bytes as FXSAVE writes them, a header whose
 // first word says which components hold more than initial values, and the
 // components at the offsets that cpuid tells.
 //

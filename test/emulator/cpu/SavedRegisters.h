@@ -24,8 +24,9 @@ public:
   static void findLayout();
 
   explicit SavedRegisters(ucontext_t *context);
-  /// Of a frame made by hand: general registers in the order of a `gregset_t`,
-  /// and what XSAVE wrote. The instruction lies at `code`, and ran elsewhere.
+  /// Takes a frame made by hand: general registers in the order of a
+  /// `gregset_t`, and what XSAVE wrote. The instruction lies at `code`, and ran
+  /// elsewhere.
   SavedRegisters(greg_t *general, uint8_t *saved, const uint8_t *code)
       : gregs(general), saved(saved), code(code) {}
 

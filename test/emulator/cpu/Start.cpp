@@ -42,7 +42,7 @@ constexpr uint8_t kCPUID[] = {0x0f, 0xa2}, kXGETBV[] = {0x0f, 0x01, 0xd0},
 const CPU *emulated = nullptr;
 bool machineHasTiles = false;
 bool tilesGranted = false;
-// What the program does about SIGILL and SIGTRAP.
+// The program's own actions for SIGILL and SIGTRAP.
 struct sigaction programsIllegal, programsTrap;
 Site sites[kMaxSites];
 size_t siteCount = 0;
@@ -127,7 +127,7 @@ static void report(const SavedRegisters &registers) {
                code[7]);
 }
 
-// What ran once may fail later: tiles of other shapes.
+// An instruction that ran once may fail later: tiles of other shapes.
 static void runAgain(const Instruction &instruction,
                      SavedRegisters &registers) {
   if (run(instruction, registers))

@@ -19,7 +19,7 @@ struct Tile {
   alignas(64) uint8_t data[kRows][kRowBytes];
 };
 
-/// What LDTILECFG reads and STTILECFG writes.
+/// The bytes that LDTILECFG reads and STTILECFG writes.
 struct Configuration {
   uint8_t palette;
   uint8_t startRow;

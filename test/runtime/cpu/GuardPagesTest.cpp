@@ -4,7 +4,7 @@
 // Operands, results and scratch lie at the start and then at the end of pages
 // between two that the process may not access; what is left of a page holds a
 // pattern that must stay. Scratch memory holds other bytes each time, and the
-// results must have the same. What is freed is overwritten, so that nothing can
+// results must have the same. Freed memory is overwritten, so that nothing can
 // read it any longer. By default a few random shapes are drawn;
 // MPC_GUARDED_SHAPES=FIRST:LAST draws as many as one has time for.
 //
@@ -240,7 +240,7 @@ TEST(GuardPages, WideAndDepthwiseFilters) {
   expectConvsWithin({2, 96, 96, 96, {28, 28}, {7, 7}, {2, 2}, {1, 1}, {3, 3}});
 }
 
-// Which the library has no routine of its own kinds for.
+// The library has no routine of its own kinds for these.
 TEST(GuardPages, ConvolutionsThatTheLibraryIsSlowAt) {
   expectConvsWithin({2, 72, 72, 72, {28, 28}, {5, 5}, {2, 2}, {1, 1}, {2, 2}});
   expectConvsWithin({2, 40, 40, 40, {90}, {31}, {1}, {1}, {15}});

@@ -15,7 +15,7 @@
 
 namespace mpc::runtime::test {
 
-/// What is around data within a page.
+/// The bytes around data within a page.
 inline constexpr std::byte kPattern{0xa5};
 /// The alignment of addresses that a plan gives to buffers.
 inline constexpr size_t kBufferAlignment = 64;

@@ -1,4 +1,4 @@
-"""What the GPU check times of cuDNN's attention, without a GPU: the real library
+"""The GPU check's timing of cuDNN's attention, without a GPU: the real library
 builds its plans for one that is described, and what a plan gives is judged where
 NumPy stands for it.
 

@@ -1,4 +1,4 @@
-"""What the GPU check times of PyTorch, on the CPU of a machine that has PyTorch.
+"""The GPU check's timing of PyTorch, on the CPU of a machine that has PyTorch.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -23,7 +23,7 @@ CALLS = {
 
 
 def share(node, module):
-    """What the program has where both parameters are one."""
+    """The program's parameter where both are one."""
     (call,) = (entry for entry in node.metadata_props if entry.key == CALL)
     call.value = call.value.replace("p_embed_weight", "p_head_weight")
     call.value = call.value.replace("%embedding", "%lost")
