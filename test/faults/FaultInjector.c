@@ -8,7 +8,9 @@
 //   MPC_FAULT_COUNT  receives the number of calls when the process exits
 //
 // SPDX-License-Identifier: Apache-2.0
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

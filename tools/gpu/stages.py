@@ -117,7 +117,7 @@ def machine(checks):
 
 
 def build(checks):
-    """The library of the stages after it, where none was given. Where this fails
+    """The library of the stages after it, where none was given. If this fails
     they take the one that was packed."""
     flags = [f"-I{HERE / 'source' / 'include'}", os.environ.get("CXXFLAGS", "")]
     code, text = checks.output_of(
