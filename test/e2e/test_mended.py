@@ -20,13 +20,16 @@ DATA = {
 
 
 def finish(nodes, values, opsets=(("", 12),), outputs=1):
-    floats = {name: np.float32(value) for name, value in values.items()}
+    arrays = {name: np.asarray(value) for name, value in values.items()}
+    for name, value in arrays.items():
+        if value.dtype.kind == "f":
+            arrays[name] = value.astype(np.float32)
     graph = helper.make_graph(
         nodes,
         "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 1, 3, 3, 3])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 2])] * outputs,
-        [numpy_helper.from_array(value, name) for name, value in floats.items()],
+        [numpy_helper.from_array(value, name) for name, value in arrays.items()],
     )
     imports = [helper.make_opsetid(*opset) for opset in opsets]
     return helper.make_model(graph, opset_imports=imports, ir_version=7)
@@ -37,6 +40,30 @@ def conv(bias=(), **attributes):
         helper.make_node("Conv", ["x", "w", *bias], ["h"]),
         helper.make_node("ReduceMean", ["h"], ["y"], keepdims=0, **attributes),
     ]
+
+
+def named(*names):
+    """Two nodes, of these names."""
+    nodes = conv(axes=[2, 3, 4])
+    for node, name in zip(nodes, names):
+        node.name = name
+    return nodes
+
+
+def constant_bias():
+    shape = numpy_helper.from_array(np.array([2, 2]))
+    return [
+        helper.make_node("Constant", [], ["s"], value=shape),
+        helper.make_node("ConstantOfShape", ["s"], ["b"]),
+        *conv(["b"], **AXES),
+    ]
+
+
+def behind_conv(*nodes):
+    """`nodes` compute y from m, a mean [N, 2]."""
+    first = conv(axes=[2, 3, 4])
+    first[1].output[0] = "m"
+    return [*first, *(helper.make_node(*node[:3], **node[3]) for node in nodes)]
 
 
 def with_integer():
@@ -57,6 +84,49 @@ MODELS = {
     "integer": finish(with_integer(), WEIGHT),
     "opsets": finish(conv(**AXES), WEIGHT, opsets=(("", 11), ("", 12))),
     "outputs": finish(conv(**AXES), WEIGHT, outputs=2),
+    "names": finish(named("q", "q"), WEIGHT),
+    "constant bias": finish(constant_bias(), WEIGHT),
+    "attribute axes": finish(conv(**AXES), WEIGHT, opsets=[("", 18)]),
+    "input axes": finish(
+        [
+            helper.make_node("Conv", ["x", "w"], ["h"]),
+            helper.make_node("ReduceMean", ["h", "a"], ["y"], keepdims=0),
+        ],
+        {**WEIGHT, "a": np.array([2, 3, 4])},
+    ),
+    "squeeze": finish(
+        behind_conv(
+            ("Unsqueeze", ["m"], ["u"], {"axes": [1]}),
+            ("Squeeze", ["u"], ["y"], {"axes": [1]}),
+        ),
+        WEIGHT,
+        opsets=[("", 13)],
+    ),
+    "int32 shape": finish(
+        behind_conv(("Reshape", ["m", "s"], ["y"], {})),
+        {**WEIGHT, "s": np.array([-1, 2], np.int32)},
+    ),
+    "gelu": finish(behind_conv(("Gelu", ["m"], ["y"], {})), WEIGHT),
+    "tanh gelu": finish(
+        [
+            helper.make_node("Conv", ["x", "w"], ["h"]),
+            helper.make_node("Gelu", ["h"], ["g"], approximate="tanh"),
+            helper.make_node("ReduceMean", ["g"], ["y"], keepdims=0, **AXES),
+        ],
+        WEIGHT,
+        opsets=[("", 17)],
+    ),
+    "default attribute": finish(
+        conv(noop_with_empty_axes=0, **AXES), WEIGHT, opsets=[("", 13)]
+    ),
+    "stacked gemm": finish(
+        behind_conv(
+            ("Unsqueeze", ["m"], ["u"], {"axes": [1]}),
+            ("Gemm", ["u", "l", "c"], ["v"], {"alpha": 0.5, "transB": 1}),
+            ("Squeeze", ["v"], ["y"], {"axes": [1]}),
+        ),
+        {**WEIGHT, "l": RANDOM.randn(2, 2), "c": RANDOM.randn(2)},
+    ),
 }
 
 
@@ -70,14 +140,40 @@ def test_what_is_mended_is_written(name, tmp_path):
     (y,) = session.run(None, {"x": DATA["x"]})
     expected = mpctest.run(onnx.load(path), {"x": DATA["x"]}, tmp_path)["y"]
     np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
-    assert is_mended(name, onnx.load(path))
-    assert not is_mended(name, MODELS[name])
+    if name in SHAPES:
+        assert is_mended(name, onnx.load(path))
+        assert not is_mended(name, MODELS[name])
+    else:
+        with pytest.raises(Exception):
+            onnxruntime.InferenceSession(
+                MODELS[name].SerializeToString(), providers=["CPUExecutionProvider"]
+            )
+
+
+# Of these, ONNX Runtime need not refuse the model itself.
+SHAPES = ("zeros", "integer", "opsets", "outputs", "constant bias")
+
+
+def test_an_opset_is_raised_where_nothing_else_changes(tmp_path):
+    model = finish(
+        behind_conv(
+            ("Softmax", ["m"], ["s"], {}),
+            ("Gelu", ["s"], ["y"], {"approximate": "tanh"}),
+        ),
+        WEIGHT,
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    result = mpctest.mpc("check", path)
+    assert result.returncode != 0
+    assert "attribute 'approximate' is one since opset 20" in result.stdout
+    assert "node 'Softmax_s' (Softmax) would mean something else" in result.stdout
 
 
 def is_mended(name, model):
     nodes = model.graph.node
-    if name == "zeros":
-        return len(nodes[0].input) == 2
+    if name in ("zeros", "constant bias"):
+        return [len(n.input) for n in nodes if n.op_type == "Conv"] == [2]
     if name == "integer":
         attributes = [a for node in nodes[2:] for a in node.attribute]
         return all(a.type == onnx.AttributeProto.INTS for a in attributes)

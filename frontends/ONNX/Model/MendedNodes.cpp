@@ -3,6 +3,7 @@
 
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/HostTensor.h"
+#include "frontends/ONNX/Model/NodeScope.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
@@ -14,13 +15,14 @@ namespace {
 class Mender {
 public:
   Mender(Model &model, std::vector<std::string> &warnings)
-      : model(model), warnings(warnings) {}
+      : model(model), scope(model), warnings(warnings) {}
 
   void run();
 
 private:
   void keepLastOpsets();
   void keepFirstOutputs(proto::GraphProto &graph);
+  void separateNames(NodeScope::Nodes &nodes);
   void collect(const proto::GraphProto &graph);
   std::optional<int64_t> countZeros(StringRef value, int64_t channels);
   void mendBias(proto::NodeProto &node);
@@ -28,11 +30,12 @@ private:
   void packFloats(proto::NodeProto &node);
 
   Model &model;
+  NodeScope scope;
   std::vector<std::string> &warnings;
   /// Initializers and floats of Constant nodes; other nodes by their results.
   llvm::StringMap<const proto::TensorProto *> tensors;
   llvm::StringMap<const proto::NodeProto *> producers;
-  bool saysBias = true;
+  bool saysBias = true, saysName = true;
 };
 } // namespace
 
@@ -62,6 +65,26 @@ void Mender::keepFirstOutputs(proto::GraphProto &graph) {
                        "' is declared twice; the second declaration is left "
                        "out");
     outputs.DeleteSubrange(i, 1);
+  }
+}
+
+// ONNX Runtime refuses a graph two nodes of which have one name.
+void Mender::separateNames(NodeScope::Nodes &nodes) {
+  llvm::StringSet<> all, seen;
+  for (const proto::NodeProto &node : nodes)
+    all.insert(node.name());
+  for (proto::NodeProto &node : nodes) {
+    if (node.name().empty() || seen.insert(node.name()).second)
+      continue;
+    std::string name;
+    for (int i = 1; name.empty() || !all.insert(name).second; ++i)
+      name = node.name() + "_" + std::to_string(i);
+    if (saysName)
+      warnings.push_back("two nodes have the name '" + node.name() +
+                         "'; the second is taken as '" + name + "'");
+    saysName = false;
+    seen.insert(name);
+    node.set_name(name);
   }
 }
 
@@ -99,21 +122,20 @@ std::optional<int64_t> Mender::countZeros(StringRef value, int64_t channels) {
   const bool isFilled = !tensor && node &&
                         node->op_type() == "ConstantOfShape" &&
                         node->input_size() == 1 && node->attribute_size() == 0;
-  if (isFilled)
-    tensor = tensors.lookup(node->input(0));
-  if (!tensor || (!isFilled && hasElements(*tensor, channels)))
+  if (isFilled) {
+    int64_t count = 1;
+    const auto shape = scope.readIntegers(node->input(0));
+    for (int64_t extent : shape.value_or(llvm::SmallVector<int64_t>()))
+      if (llvm::MulOverflow(count, extent, count))
+        return std::nullopt;
+    return shape ? std::optional(count) : std::nullopt;
+  }
+  if (!tensor || hasElements(*tensor, channels))
     return std::nullopt;
   llvm::Expected<HostTensor> values = model.decode(*tensor, "tensor");
   // The import says what is wrong with it.
   if (!values)
     return llvm::consumeError(values.takeError()), std::nullopt;
-  if (isFilled) {
-    int64_t count = 1;
-    for (int64_t i = 0; !values->isFloat() && i < values->getNumElements(); ++i)
-      if (llvm::MulOverflow(count, values->getInteger(i), count))
-        return std::nullopt;
-    return values->isFloat() ? std::nullopt : std::optional(count);
-  }
   const int64_t count = values->getNumElements();
   const bool isZeros = values->isFloat() && values->isSplat() && count > 0 &&
                        values->getDouble(0) == 0;
@@ -192,11 +214,13 @@ void Mender::run() {
       packFloats(node);
   for (const proto::GraphProto *graph : graphs)
     collect(*graph);
-  for (proto::GraphProto *graph : graphs)
+  for (proto::GraphProto *graph : graphs) {
+    separateNames(*graph->mutable_node());
     for (proto::NodeProto &node : *graph->mutable_node()) {
       mendBias(node);
       mendLists(node);
     }
+  }
   for (proto::FunctionProto &function : *file.mutable_functions())
     for (proto::NodeProto &node : *function.mutable_node())
       mendLists(node);

@@ -10,6 +10,7 @@
 #include "frontends/ONNX/Model/DroppedLosses.h"
 #include "frontends/ONNX/Model/DroppedStops.h"
 #include "frontends/ONNX/Model/FileInput.h"
+#include "frontends/ONNX/Model/MendedForms.h"
 #include "frontends/ONNX/Model/MendedNodes.h"
 #include "frontends/ONNX/Model/MergedInitializers.h"
 #include "frontends/ONNX/Model/RandomMasks.h"
@@ -17,6 +18,7 @@
 #include "frontends/ONNX/Model/RepeatedInitializers.h"
 #include "frontends/ONNX/Model/ScopedWeights.h"
 #include "frontends/ONNX/Model/SplitInitializers.h"
+#include "frontends/ONNX/Model/StackedGemms.h"
 #include "frontends/ONNX/Model/TransposedWeights.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -52,6 +54,11 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
   dropComments(*model, model->warnings);
   restoreLosses(*model, model->warnings);
   mendNodes(*model, model->warnings);
+  if (llvm::Error error = mendForms(*model, model->warnings))
+    return error;
+  for (const proto::OperatorSetIdProto &import : model->model.opset_import())
+    model->opsets[normalizeDomain(import.domain())] = import.version();
+  splitStackedGemms(*model, model->warnings);
   for (std::string note :
        {replaceAtenNodes(*model), separateInitializers(*model),
         restoreWeights(*model), joinInitializers(*model), restoreBiases(*model),
