@@ -53,6 +53,14 @@ bool mpc::onnx_frontend::isModulesName(StringRef name) {
          });
 }
 
+bool mpc::onnx_frontend::isListElement(
+    StringRef name, llvm::function_ref<bool(StringRef)> isStored) {
+  auto [list, element] = name.rsplit('.');
+  // As an element of a list in a module that has a name.
+  return isNumber(element) && !list.contains('.') &&
+         isModulesName(("m." + name).str()) && isStored((list + ".0").str());
+}
+
 bool mpc::onnx_frontend::isNamedAsBuffer(StringRef name) {
   static const llvm::StringSet<> words = {
       "anchor",  "anchors", "buffer", "cache",    "cached", "cos",

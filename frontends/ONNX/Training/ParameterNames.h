@@ -6,6 +6,8 @@
 
 #include "frontends/ONNX/Model/Model.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 namespace mpc::onnx_frontend {
 
 /// True for names that a tool made up, such as "val_12", "onnx::Mul_57",
@@ -15,6 +17,12 @@ bool isNumbered(llvm::StringRef name);
 /// True for the dotted names that modules give their tensors, such as
 /// "layers.0.scale".
 bool isModulesName(llvm::StringRef name);
+
+/// True for the elements of a list of the outermost module, such as "w.0" and
+/// "w.1" of a ParameterList. Older tools number values likewise, from 1 on:
+/// `isStored` tells that there is a first element.
+bool isListElement(llvm::StringRef name,
+                   llvm::function_ref<bool(llvm::StringRef)> isStored);
 
 /// True if the last part of a name is what modules call their buffers, as in
 /// "norm.running_mean" and "rotary.inv_freq".

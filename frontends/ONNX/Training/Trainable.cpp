@@ -91,9 +91,11 @@ llvm::StringSet<> TrainableSearch::run() {
 
 // Values that a module has named.
 void TrainableSearch::findNamed() {
+  auto isStored = [&](StringRef name) { return graph.getInitializer(name); };
   for (const auto &entry : readers) {
     StringRef name = entry.first();
-    if (isModulesName(name) && isFloat(name) && !isBuffer(name))
+    if ((isModulesName(name) || isListElement(name, isStored)) &&
+        isFloat(name) && !isBuffer(name))
       weights.insert(name);
   }
 }
