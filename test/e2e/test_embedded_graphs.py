@@ -282,6 +282,17 @@ def test_optimizer_graph_alone_says_what_it_is(tmp_path):
     process = mpctest.mpc("train", tmp_path / "network.onnx", *weights, *data)
     assert process.returncode == 2
     assert "the optimizer graph that uses them is missing" in process.stderr
+    # No flag stands for that graph, and no message names one that nobody gave.
+    for command, flags, text in (
+        ("train", ("--optimizer", "adam"), "with --optimizer-model FILE in place"),
+        ("eval", (), "evaluate the model that it was made from, with --loss"),
+        ("run", (), "expected --function to be one of accumulate"),
+    ):
+        process = mpctest.mpc(
+            command, tmp_path / "network.onnx", *weights, *data, *flags
+        )
+        assert process.returncode != 0
+        assert text in process.stderr
 
 
 def test_gradient_of_other_labels_is_refused(tmp_path):

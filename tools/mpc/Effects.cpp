@@ -423,6 +423,12 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
                      "themselves what is training; leave the flag out");
   if (given.empty())
     return llvm::Error::success();
+  if (isArtifacts && !module.lookupSymbol(kUpdateFunction))
+    return makeUsage(given +
+                     ": the training graph adds up gradients for an optimizer "
+                     "graph, which is missing; name that with "
+                     "--optimizer-model FILE in place of the flag, or train "
+                     "the model that the graph was made from, with --loss");
   if (isArtifacts)
     return makeUsage(given + ": ONNX Runtime's training artifacts have an "
                              "optimizer of their own, which decides that; "

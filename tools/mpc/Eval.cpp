@@ -95,6 +95,13 @@ ExitCode EvalRun::check() {
   if (ExitCode code = readMetricFlags(command.metrics); code != ExitCode::Done)
     return code;
   CompileOptions &options = command.compile;
+  if (StatusOr<std::string> found = findCheckpoint(options.model.model);
+      found.ok())
+    return reportError(ExitCode::Usage,
+                       options.model.model +
+                           ": expected a model, found checkpoints; name the "
+                           "model, and one of them with --checkpoint " +
+                           *found);
   if (!isCompiled)
     if (ExitCode code = checkLossFlags(options); code != ExitCode::Done)
       return code;
@@ -169,8 +176,11 @@ ExitCode EvalRun::checkFunctions(const TraineeInfo &info) const {
                            ": a forward model needs a loss to be evaluated; "
                            "name one with --loss, " +
                            hintOfLoss(checkpoint));
-  return reportError(ExitCode::Unsupported,
-                     model + ": the model has no function to evaluate with");
+  return reportError(
+      ExitCode::Unsupported,
+      model + ": the training graph has no evaluation graph beside it; "
+              "evaluate the model that it was made from, with --loss, such as "
+              "mpc eval forward.onnx --loss cross_entropy --weights FILE");
 }
 
 ExitCode EvalRun::checkFit(const TraineeInfo &info) {

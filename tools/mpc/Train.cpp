@@ -315,7 +315,9 @@ ExitCode TrainRun::checkFit(const TraineeInfo &info,
         ExitCode::Usage,
         command.compile.model.model +
             ": the training graph adds up gradients, and the optimizer graph "
-            "that uses them is missing; name it with --optimizer-model FILE");
+            "that uses them is missing; name it with --optimizer-model FILE, "
+            "or "
+            "train the model that the graph was made from, with --loss");
   if (const FunctionPorts *forward = info.function(kForwardFunction))
     return reportError(ExitCode::Usage,
                        command.compile.model.model +

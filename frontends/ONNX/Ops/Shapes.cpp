@@ -213,6 +213,13 @@ Error ShapeBinder::checkBatchAxes(
         llvm::find_if(inputs, [&](const proto::ValueInfoProto *input) {
           return input->name() == name;
         });
+    // Buffers of gradients are inputs of the file, and no samples.
+    const bool isState = llvm::any_of(model.getProto().graph().input(),
+                                      [&](const proto::ValueInfoProto &input) {
+                                        return input.name() == name;
+                                      });
+    if (found == inputs.end() && isState && axis < 0)
+      continue;
     // A misspelt name lists what there is.
     if (found == inputs.end())
       return model.error(ErrorKind::Usage, "--batch-axis: there is no input '" +
