@@ -77,6 +77,20 @@ def with_integer():
     return nodes
 
 
+def with_function():
+    """Whose `axes` are those of a reduction."""
+    nodes = [helper.make_node("ReduceMean", ["a"], ["b"], keepdims=0)]
+    axes = nodes[0].attribute.add(name="axes", ref_attr_name="axes")
+    axes.type = onnx.AttributeProto.INTS
+    opsets = [helper.make_opsetid("", 18)]
+    function = helper.make_function("own", "Mean", ["a"], ["b"], nodes, opsets, ["axes"])
+    call = helper.make_node("Mean", ["h"], ["y"], domain="own", **AXES)
+    model = finish([conv()[0], call], WEIGHT, opsets=[("", 18), ("own", 1)])
+    model.functions.append(function)
+    model.ir_version = 8
+    return model
+
+
 WEIGHT = {"w": RANDOM.randn(2, 1, 2, 2, 2)}
 AXES = {"axes": [2, 3, 4]}
 MODELS = {
@@ -119,6 +133,7 @@ MODELS = {
     "default attribute": finish(
         conv(noop_with_empty_axes=0, **AXES), WEIGHT, opsets=[("", 13)]
     ),
+    "axes of a function": with_function(),
     "stacked gemm": finish(
         behind_conv(
             ("Unsqueeze", ["m"], ["u"], {"axes": [1]}),

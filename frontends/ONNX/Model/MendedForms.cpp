@@ -341,13 +341,27 @@ void FormMender::takeRuntimes(proto::NodeProto &node) {
 
 void FormMender::moveAttribute(proto::NodeProto &node, const Move &move,
                                Nodes &before) {
-  const int place = findPlace(node, move.attribute);
-  if (place < 0)
+  const auto found =
+      llvm::find_if(node.attribute(), [&](const AttributeProto &attribute) {
+        return attribute.name() == move.attribute;
+      });
+  if (found == node.attribute().end())
     return;
-  const AttributeProto &attribute = node.attribute(place);
+  const AttributeProto &attribute = *found;
+  const int place = found - node.attribute().begin();
   std::string name = getNodeName(node) + "_" + move.attribute.str();
   std::string value;
-  if (attribute.type() == AttributeProto::INTS)
+  if (!attribute.ref_attr_name().empty()) {
+    // A parameter of the function, which Constant takes since opset 12.
+    if (opset < 12 || attribute.type() != AttributeProto::INTS)
+      return;
+    value = scope.makeName(name);
+    proto::NodeProto &constant = before.emplace_back();
+    constant.set_op_type("Constant");
+    constant.add_output(value);
+    *constant.add_attribute() = attribute;
+    constant.mutable_attribute(0)->set_name("value_ints");
+  } else if (attribute.type() == AttributeProto::INTS)
     value = scope.addIntegers(
         before, name, {attribute.ints_size()},
         llvm::ArrayRef(attribute.ints().data(), attribute.ints_size()));
