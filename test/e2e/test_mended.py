@@ -66,6 +66,12 @@ def behind_conv(*nodes):
     return [*first, *(helper.make_node(*node[:3], **node[3]) for node in nodes)]
 
 
+def padded_conv():
+    nodes = conv(axes=[2, 3, 4])
+    nodes[0].input[0] = "z"
+    return nodes
+
+
 def with_integer():
     nodes = conv(axes=[2, 3, 4])
     nodes[0].attribute.append(helper.make_attribute("strides", [2, 2, 2]))
@@ -134,6 +140,11 @@ MODELS = {
         conv(noop_with_empty_axes=0, **AXES), WEIGHT, opsets=[("", 13)]
     ),
     "axes of a function": with_function(),
+    "input pads": finish(
+        [helper.make_node("Pad", ["x", "p", "v"], ["z"]), *padded_conv()],
+        {**WEIGHT, "p": np.array([0] * 7 + [1] * 3), "v": np.float32(3)},
+        opsets=[("", 10)],
+    ),
     "stacked gemm": finish(
         behind_conv(
             ("Unsqueeze", ["m"], ["u"], {"axes": [1]}),

@@ -382,11 +382,20 @@ void FormMender::moveAttribute(proto::NodeProto &node, const Move &move,
 }
 
 void FormMender::moveInput(proto::NodeProto &node, const Move &move) {
-  // The value of a Pad is a float, and goes with its other inputs.
-  const bool hasValue = node.op_type() == "Pad" && node.input_size() > 2;
-  if (node.input_size() <= move.input || hasValue ||
-      findPlace(node, move.attribute) >= 0)
+  if (node.input_size() <= move.input || findPlace(node, move.attribute) >= 0)
     return;
+  // A Pad's value is a float, and goes with its other inputs.
+  if (node.op_type() == "Pad" && node.input_size() > 2) {
+    const std::optional<double> number = scope.readNumber(node.input(2));
+    if (move.attribute != "pads" || node.input_size() > 3 || !number ||
+        !scope.readIntegers(node.input(1)))
+      return;
+    AttributeProto *value = node.add_attribute();
+    value->set_name("value");
+    value->set_type(AttributeProto::FLOAT);
+    value->set_f(static_cast<float>(*number));
+    node.mutable_input()->RemoveLast();
+  }
   const std::optional<llvm::SmallVector<int64_t>> values =
       scope.readIntegers(node.input(move.input));
   if (!values)

@@ -214,6 +214,19 @@ NodeScope::readIntegers(StringRef value) const {
   return std::nullopt;
 }
 
+std::optional<double> NodeScope::readNumber(StringRef value) const {
+  const proto::TensorProto *tensor = tensors.lookup(value);
+  if (!tensor)
+    return std::nullopt;
+  llvm::Expected<HostTensor> values = model.decode(*tensor, "tensor");
+  // The import says what is wrong with it.
+  if (!values)
+    return llvm::consumeError(values.takeError()), std::nullopt;
+  if (!values->isFloat() || values->getNumElements() != 1)
+    return std::nullopt;
+  return values->getDouble(0);
+}
+
 int32_t NodeScope::findElementType(StringRef value) const {
   static const llvm::StringSet<> counts = {"Shape",  "Size",   "NonZero",
                                            "ArgMax", "ArgMin", "Constant"};

@@ -51,6 +51,8 @@ public:
   /// The integers of an initializer or a Constant node.
   std::optional<llvm::SmallVector<int64_t>>
   readIntegers(llvm::StringRef value) const;
+  /// The one float of an initializer or a Constant node.
+  std::optional<double> readNumber(llvm::StringRef value) const;
   /// Its element type (TensorProto.DataType), 0 where that is unknown.
   int32_t findElementType(llvm::StringRef value) const;
   /// The number of its axes: of a value of nodes after `inferRanks`. Nothing
