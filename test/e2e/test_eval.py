@@ -60,6 +60,12 @@ def test_averages_of_a_checkpoint_are_evaluated(tmp_path):
     folder = tmp_path / "checkpoints"
     again = evaluate(model, tmp_path, *compiled, "--checkpoint", folder)
     assert figures(event) == figures(again)
+    # Checkpoints are no model; the message says where they go.
+    for place in (folder, *sorted(folder.glob("step-*"))[-1:]):
+        process = mpctest.mpc("eval", place, "--data", tmp_path / "held.npz")
+        assert process.returncode == 2
+        text = "expected a model, found checkpoints"
+        assert text in process.stderr and f"--checkpoint {folder}/step-" in process.stderr
 
 
 @pytest.mark.parametrize("kind", ("model", "artifact"))
