@@ -225,7 +225,7 @@ private:
 };
 } // namespace
 
-static std::string describe(const proto::NodeProto &node) {
+static std::string nameNode(const proto::NodeProto &node) {
   return "node '" + getNodeName(node) + "' (" + node.op_type() + ")";
 }
 
@@ -289,7 +289,7 @@ llvm::Error FormMender::raiseOpset() {
     for (const Addition *addition : findAdditions(node, opset))
       if (addition->since > needed && !isDefault(node, *addition)) {
         needed = addition->since;
-        reason = describe(node) + ": attribute '" + addition->attribute.str() +
+        reason = nameNode(node) + ": attribute '" + addition->attribute.str() +
                  "' is one since opset " + std::to_string(needed) +
                  ", and the opset is " + std::to_string(opset);
       }
@@ -299,7 +299,7 @@ llvm::Error FormMender::raiseOpset() {
   std::string changed;
   scope.forEach([&](const proto::NodeProto &node) {
     if (changed.empty() && changes(node, opset, needed))
-      changed = describe(node);
+      changed = nameNode(node);
   });
   if (!changed.empty() || opset < 7)
     return model.error(ErrorKind::InvalidInput,
@@ -317,7 +317,7 @@ llvm::Error FormMender::raiseOpset() {
 void FormMender::dropAdditions(proto::NodeProto &node) {
   for (const Addition *addition : findAdditions(node, opset)) {
     say(node, addition->attribute,
-        describe(node) + ": attribute '" + addition->attribute.str() +
+        nameNode(node) + ": attribute '" + addition->attribute.str() +
             "' is one since opset " + std::to_string(addition->since) +
             ", and says what holds without it; left out");
     node.mutable_attribute()->DeleteSubrange(
@@ -372,7 +372,7 @@ void FormMender::moveAttribute(proto::NodeProto &node, const Move &move,
   else
     return;
   say(node, move.attribute,
-      describe(node) + ": '" + move.attribute.str() +
+      nameNode(node) + ": '" + move.attribute.str() +
           "' is an attribute, expected an input since opset " +
           std::to_string(move.since) + "; taken as one");
   while (node.input_size() <= move.input)
@@ -401,7 +401,7 @@ void FormMender::moveInput(proto::NodeProto &node, const Move &move) {
   if (!values)
     return;
   say(node, move.attribute,
-      describe(node) + ": '" + move.attribute.str() +
+      nameNode(node) + ": '" + move.attribute.str() +
           "' is an input, expected an attribute before opset " +
           std::to_string(move.since) + "; taken as one");
   while (node.input_size() > move.input)
@@ -433,7 +433,7 @@ void FormMender::convert(proto::NodeProto &node, const IntegerInput &input,
   if (scope.findElementType(value) != other)
     return;
   say(node, "integers",
-      describe(node) + ": input '" + value + "' is of " +
+      nameNode(node) + ": input '" + value + "' is of " +
           (other == kInt32 ? "int32, expected int64"
                            : "int64, expected int32") +
           "; converted");

@@ -186,8 +186,8 @@ std::string NodeScope::addFloat(std::vector<proto::NodeProto> &nodes,
 // Values
 //===----------------------------------------------------------------------===//
 
-static const proto::AttributeProto *findAttribute(const proto::NodeProto &node,
-                                                  StringRef name) {
+static const proto::AttributeProto *
+lookUpAttribute(const proto::NodeProto &node, StringRef name) {
   for (const proto::AttributeProto &attribute : node.attribute())
     if (attribute.name() == name)
       return &attribute;
@@ -207,9 +207,9 @@ NodeScope::readIntegers(StringRef value) const {
   const proto::NodeProto *node = producers.lookup(value);
   if (!node || node->op_type() != "Constant")
     return std::nullopt;
-  if (const proto::AttributeProto *list = findAttribute(*node, "value_ints"))
+  if (const proto::AttributeProto *list = lookUpAttribute(*node, "value_ints"))
     return llvm::SmallVector<int64_t>(list->ints().begin(), list->ints().end());
-  if (const proto::AttributeProto *one = findAttribute(*node, "value_int"))
+  if (const proto::AttributeProto *one = lookUpAttribute(*node, "value_int"))
     return llvm::SmallVector<int64_t>{one->i()};
   return std::nullopt;
 }
@@ -248,18 +248,18 @@ int32_t NodeScope::findElementType(StringRef value) const {
       return 0;
     StringRef op = node->op_type();
     if (op == "Constant")
-      return findAttribute(*node, "value_int") ||
-                     findAttribute(*node, "value_ints")
+      return lookUpAttribute(*node, "value_int") ||
+                     lookUpAttribute(*node, "value_ints")
                  ? proto::TensorProto::INT64
                  : 0;
     if (counts.contains(op))
       return proto::TensorProto::INT64;
     if (op == "Cast") {
-      const proto::AttributeProto *to = findAttribute(*node, "to");
+      const proto::AttributeProto *to = lookUpAttribute(*node, "to");
       return to ? to->i() : 0;
     }
     if (op == "ConstantOfShape") {
-      const proto::AttributeProto *filling = findAttribute(*node, "value");
+      const proto::AttributeProto *filling = lookUpAttribute(*node, "value");
       return filling ? filling->t().data_type() : proto::TensorProto::FLOAT;
     }
     const int operand = op == "Where" || op == "CastLike" ? 1 : 0;
@@ -391,7 +391,7 @@ NodeScope::inferRank(const proto::NodeProto &node) const {
     return std::max(*first, *second);
   if (op == "Gather" && first && second)
     return *first + *second - 1;
-  const proto::AttributeProto *axes = findAttribute(node, "axes");
+  const proto::AttributeProto *axes = lookUpAttribute(node, "axes");
   std::optional<int64_t> count;
   if (axes)
     count = axes->ints_size();
@@ -404,7 +404,7 @@ NodeScope::inferRank(const proto::NodeProto &node) const {
     return *first - *count;
   if (!op.starts_with("Reduce") || !first)
     return std::nullopt;
-  const proto::AttributeProto *keeps = findAttribute(node, "keepdims");
+  const proto::AttributeProto *keeps = lookUpAttribute(node, "keepdims");
   if (!keeps || keeps->i() != 0)
     return first;
   return count ? std::optional(*first - *count) : std::nullopt;
