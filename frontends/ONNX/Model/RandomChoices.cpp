@@ -23,7 +23,7 @@ mpc::onnx_frontend::findNodeAttribute(const proto::NodeProto &node,
   return nullptr;
 }
 
-RandomChoices::RandomChoices(Model &model, const NodeScope &scope)
+RandomChoices::RandomChoices(Model &model, const DrawingScope &scope)
     : model(model) {
   auto add = [&](const proto::GraphProto &graph) {
     // A parameter has a value today, and another after a step. Dotted names are

@@ -14,7 +14,7 @@
 namespace mpc::onnx_frontend {
 
 /// The nodes of the model's graph, of a body or of a function.
-struct NodeScope {
+struct DrawingScope {
   google::protobuf::RepeatedPtrField<proto::NodeProto> *nodes;
   /// The graphs whose initializers they may read.
   std::vector<const proto::GraphProto *> graphs;
@@ -46,7 +46,7 @@ public:
     bool isBlock = false;
   };
 
-  RandomChoices(Model &model, const NodeScope &scope);
+  RandomChoices(Model &model, const DrawingScope &scope);
 
   /// Looks at a node; of those before it all is known.
   void visit(const proto::NodeProto &node);

@@ -17,7 +17,8 @@ namespace {
 /// Works on one graph.
 class MaskReplacer {
 public:
-  MaskReplacer(Model &model, const NodeScope &scope, llvm::StringSet<> &names)
+  MaskReplacer(Model &model, const DrawingScope &scope,
+               llvm::StringSet<> &names)
       : model(model), scope(scope), names(names) {}
 
   /// Returns the names of the random nodes that are gone; of values that are
@@ -33,7 +34,7 @@ private:
   bool replaceBlock(const proto::NodeProto &root, const Choice &choice);
 
   Model &model;
-  const NodeScope &scope;
+  const DrawingScope &scope;
   /// Names of values, and the nodes that are added before a root.
   llvm::StringSet<> &names;
   std::string prefix;
@@ -217,7 +218,7 @@ std::vector<std::string> MaskReplacer::run(llvm::StringSet<> &gone) {
 }
 
 // Most graphs draw nothing.
-static bool draws(const NodeScope &scope) {
+static bool draws(const DrawingScope &scope) {
   return llvm::any_of(*scope.nodes, [](const proto::NodeProto &node) {
     const StringRef op = node.op_type();
     return op == "Bernoulli" || op == "RandomUniform" ||
@@ -226,12 +227,12 @@ static bool draws(const NodeScope &scope) {
 }
 
 // The graphs and functions of the file that draw random numbers.
-static std::vector<NodeScope> findScopes(Model &model) {
+static std::vector<DrawingScope> findScopes(Model &model) {
   proto::ModelProto &file = model.getProto();
-  std::vector<NodeScope> scopes;
+  std::vector<DrawingScope> scopes;
   std::vector<proto::GraphProto *> graphs = findGraphs(file);
   for (proto::GraphProto *graph : graphs) {
-    NodeScope scope{graph->mutable_node(), {}, {}, model.getOpset("")};
+    DrawingScope scope{graph->mutable_node(), {}, {}, model.getOpset("")};
     if (!draws(scope))
       continue;
     scope.graphs.assign(graphs.begin(), graphs.end());
@@ -240,7 +241,7 @@ static std::vector<NodeScope> findScopes(Model &model) {
     scopes.push_back(std::move(scope));
   }
   for (proto::FunctionProto &function : *file.mutable_functions()) {
-    NodeScope scope{function.mutable_node(), {}, {}, model.getOpset("")};
+    DrawingScope scope{function.mutable_node(), {}, {}, model.getOpset("")};
     if (!draws(scope))
       continue;
     for (const proto::OperatorSetIdProto &import : function.opset_import())
@@ -274,13 +275,13 @@ static llvm::StringSet<> findNames(proto::ModelProto &file) {
 }
 
 std::string mpc::onnx_frontend::replaceRandomMasks(Model &model) {
-  std::vector<NodeScope> scopes = findScopes(model);
+  std::vector<DrawingScope> scopes = findScopes(model);
   if (scopes.empty())
     return {};
   proto::ModelProto &file = model.getProto();
   llvm::StringSet<> names = findNames(file), gone;
   std::vector<std::string> done;
-  for (const NodeScope &scope : scopes)
+  for (const DrawingScope &scope : scopes)
     for (std::string &name : MaskReplacer(model, scope, names).run(gone))
       done.push_back(std::move(name));
   if (done.empty())
