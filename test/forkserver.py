@@ -30,7 +30,7 @@ class ForkServer:
                 env={
                     **self.environment,
                     "LD_BIND_NOW": "1",
-                    "LD_PRELOAD": str(library),
+                    "LD_PRELOAD": f"{os.environ.get('LD_PRELOAD', '')}:{library}",
                     "MPC_FORK_SERVER": str(theirs.fileno()),
                 },
             )
@@ -44,7 +44,8 @@ class ForkServer:
         """Whether a call is one for the server: with nothing of its own but a
         folder and variables of mpc's, which no library reads when it is loaded."""
         return options.keys() <= {"cwd", "env"} and all(
-            name.startswith("MPC_") for name in self.changes(options.get("env"))
+            name.startswith("MPC_") and name != "MPC_EMULATOR_CPU"
+            for name in self.changes(options.get("env"))
         )
 
     def changes(self, env):
