@@ -198,6 +198,26 @@ def test_other_random_numbers_are_named(name, tmp_path):
     assert f"node '{node.name}'" in process.stderr
 
 
+@pytest.mark.parametrize("second", ("Less", "GreaterOrEqual"))
+def test_two_masks_of_the_same_numbers_stay(second, tmp_path):
+    """Together they are another mask than each, or never one."""
+    nodes = [
+        *(("RandomUniformLike", "x", "u"), ("Less", "u half", "less")),
+        *((second, "u half", "more"), ("CastLike", "less x", "b")),
+        *(("CastLike", "more x", "c"), ("Mul", "x b", "once")),
+        *(("Mul", "once c", "twice"), ("Div", "twice half", "y")),
+    ]
+    model = mpctest.make_model(
+        [helper.make_node(op, i.split(), [o]) for op, i, o in nodes],
+        {"x": (np.float32, [4096])},
+        {"y": (np.float32, [4096])},
+        {"half": np.float32(0.5)},
+    )
+    y = mpctest.run(model, {"x": np.ones(4096, np.float32)}, tmp_path)["y"]
+    isKept = (y != 0).mean()
+    assert isKept == 0 if second == "GreaterOrEqual" else 0.45 < isKept < 0.55
+
+
 def test_a_mask_that_others_read_stays(tmp_path):
     """A gradient that the graph computes has the mask of its own forward pass."""
     model, _ = make_alpha(0.25)

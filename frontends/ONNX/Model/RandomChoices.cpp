@@ -139,6 +139,7 @@ void RandomChoices::addMask(const proto::NodeProto &node, const Chain &chain,
   mask.p = p;
   mask.chain = chain;
   mask.chain.insert(&node);
+  mask.mask = &node;
   choices[node.output(0)] = std::move(mask);
 }
 
@@ -253,12 +254,14 @@ RandomChoices::compute(const proto::NodeProto &node, bool areWhole) const {
     std::optional<Choice> operand = find(input, areWhole);
     if (!operand)
       return std::nullopt;
-    // Each of several masks has a first node of its own.
+    // Random numbers may be compared with several bounds: each is a mask.
     if (!operand->chain.empty() && !result.chain.empty() &&
-        operand->chain.front() != result.chain.front())
+        operand->mask != result.mask)
       return std::nullopt;
-    if (!operand->chain.empty())
+    if (!operand->chain.empty()) {
+      result.mask = operand->mask;
       result.p = operand->p;
+    }
     result.chain.insert(operand->chain.begin(), operand->chain.end());
     operands.push_back(std::move(*operand));
   }

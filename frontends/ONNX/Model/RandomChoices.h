@@ -34,6 +34,8 @@ public:
     std::array<double, 2> scale = {0, 0}, bias = {0, 0};
     double p = 0;
     Chain chain;
+    /// The node that decides what b is.
+    const proto::NodeProto *mask = nullptr;
 
     bool isMask() const { return base.empty() && !chain.empty(); }
   };
