@@ -52,6 +52,7 @@ def allowed():
     table["runtime/train"] = ["runtime"]
     for tool in ("tools/mpc", "tools/mpc-opt", "tools/mpc-translate"):
         table[tool] = ABOVE_STAGES + RUNTIME
+    table["tools/bench"] = RUNTIME[:1]
     return table
 
 

@@ -2,8 +2,10 @@
 // or in columns, and what blocks have more than the matrix is zeros.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/OneDNNProvider.h"
 #include "runtime/cpu/PairedRows.h"
 #include "runtime/cpu/SlicedReorder.h"
+#include "test/runtime/ArtifactBuilder.h"
 
 #include <gtest/gtest.h>
 #include <vector>
@@ -71,6 +73,8 @@ TEST(PairedRows, PacksMatricesOfAnySize) {
 
 /// The library's name of the order, and its own reorder, say the same.
 TEST(PairedRows, AreWhatTheLibraryReads) {
+  // Its first use decides for the process which instructions it takes.
+  ASSERT_TRUE(OneDNNProvider::create(test::testFeatures()).ok());
   using dnnl::memory;
   constexpr int64_t kRows = 70, kColumns = 90;
   const memory::desc to({kRows, kColumns}, memory::data_type::bf16,
