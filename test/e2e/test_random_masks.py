@@ -166,8 +166,8 @@ def test_a_factor_that_is_a_parameter_is_trained(says_so, tmp_path):
     ]
     model = mpctest.make_model(
         [helper.make_node(op, i.split(), [o]) for op, i, o in nodes],
-        {"x": (np.float32, [4])},
-        {"loss": (np.float32, [1])},
+        {"x": (np.float32, [8, 4])},
+        {"loss": (np.float32, [1, 1])},
         {name: np.float32(1), "keep": np.float32(0.5)},
     )
     if says_so:
@@ -177,7 +177,7 @@ def test_a_factor_that_is_a_parameter_is_trained(says_so, tmp_path):
     _, weights = mpctest.train(
         *(model, {"x": np.ones((8, 4), np.float32)}, tmp_path),
         *("--loss", "output:loss", "--optimizer", "sgd", "--lr", "1"),
-        *("--max-steps", "2"),
+        *("--max-steps", "2", "--train", name),
     )
     assert weights[name] < 1
 
