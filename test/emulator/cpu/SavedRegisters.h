@@ -30,6 +30,9 @@ public:
   SavedRegisters(greg_t *general, uint8_t *saved, const uint8_t *code)
       : gregs(general), saved(saved), code(code) {}
 
+  /// Takes the instruction from a copy of it.
+  void readInstructionAt(const uint8_t *copy) { code = copy; }
+
   /// The bytes of the instruction, and the address that it runs at.
   const uint8_t *instruction() const { return code; }
   uint64_t address() const { return static_cast<uint64_t>(gregs[REG_RIP]); }

@@ -139,10 +139,14 @@ static void runAgain(const Instruction &instruction,
 static void handleIllegal(int signal, siginfo_t *info, void *context) {
   SavedRegisters registers(static_cast<ucontext_t *>(context));
   const uint8_t *address = registers.instruction();
-  if (answer(registers) || isReplaced(address))
+  if (answer(registers))
     return;
   if (!emulated->hasTiles())
     return passOn(signal, info, context);
+  InstructionBytes bytes;
+  if (!copyInstruction(address, bytes))
+    return;
+  registers.readInstructionAt(bytes.data());
   std::optional<Instruction> instruction = Instruction::decode(registers);
   if (!instruction || !run(*instruction, registers)) {
     report(registers);

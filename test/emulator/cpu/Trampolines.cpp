@@ -11,11 +11,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Trampolines.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <linux/membarrier.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 using namespace mpc::emulator;
@@ -41,7 +43,7 @@ struct Arena {
   size_t used;
 };
 
-constexpr size_t kArenaBytes = 1 << 20, kMaxArenas = 64;
+constexpr size_t kArenaBytes = 16 << 20, kMaxArenas = 64;
 // The first bytes hold the address of the trampoline.
 constexpr size_t kArenaHead = sizeof(Piece);
 constexpr int64_t kReach = int64_t{1} << 31;
@@ -261,6 +263,27 @@ static bool isJumpToPiece(const uint8_t *address) {
 
 bool mpc::emulator::isReplaced(const uint8_t *address) {
   return inWork == address || isJumpToPiece(address);
+}
+
+bool mpc::emulator::copyInstruction(const uint8_t *address,
+                                    InstructionBytes &bytes) {
+  while (replacing.test_and_set())
+    ;
+  const bool isThere = !isReplaced(address);
+  if (isThere) {
+    // It may end with its page, behind which there may be nothing.
+    const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    const size_t left = page - reinterpret_cast<uintptr_t>(address) % page;
+    const size_t here = std::min(left, bytes.size());
+    bytes = {};
+    std::memcpy(bytes.data(), address, here);
+    iovec rest{bytes.data() + here, bytes.size() - here};
+    iovec behind{const_cast<uint8_t *>(address) + here, rest.iov_len};
+    if (rest.iov_len > 0)
+      process_vm_readv(getpid(), &rest, 1, &behind, 1, 0);
+  }
+  replacing.clear();
+  return isThere;
 }
 
 void mpc::emulator::replaceByJump(const uint8_t *address,

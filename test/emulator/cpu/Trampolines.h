@@ -23,6 +23,13 @@ void prepareTrampolines(Emulation emulation);
 /// nothing happens, either.
 void replaceByJump(const uint8_t *address, const Instruction &instruction);
 
+/// The longest instruction of x86-64, and a byte.
+using InstructionBytes = std::array<uint8_t, 16>;
+
+/// The bytes of the instruction at `address`, all from before or after another
+/// thread replaced it. False if it is replaced: the thread just tries again.
+bool copyInstruction(const uint8_t *address, InstructionBytes &bytes);
+
 /// True if there is such a jump at `address`, or one is being written: a thread
 /// that a signal stopped there just tries again.
 bool isReplaced(const uint8_t *address);
