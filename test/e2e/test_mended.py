@@ -176,7 +176,7 @@ def test_what_is_mended_is_written(name, tmp_path):
             )
 
 
-# Of these, ONNX Runtime need not refuse the model itself.
+# ONNX Runtime need not refuse these models themselves.
 SHAPES = ("zeros", "integer", "opsets", "outputs", "constant bias")
 
 

@@ -219,7 +219,7 @@ private:
   /// One warning is enough for all nodes of an op.
   llvm::StringSet<> &said;
   std::vector<std::string> &warnings;
-  /// Of the model, in ONNX's own domain.
+  /// The model's functions in ONNX's own domain.
   llvm::StringSet<> functions;
   int64_t opset = 0;
 };

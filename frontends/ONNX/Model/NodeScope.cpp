@@ -8,7 +8,7 @@ using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
 //===----------------------------------------------------------------------===//
-// What there is
+// Nodes and facts of the scope
 //===----------------------------------------------------------------------===//
 
 NodeScope::NodeScope(Model &model)

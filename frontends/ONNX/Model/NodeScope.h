@@ -70,7 +70,7 @@ private:
   Model &model;
   Imports *imports;
   std::vector<Nodes *> lists;
-  /// Of initializers and Constant nodes. A name of two graphs says nothing.
+  /// Initializers and Constant nodes. A name of two graphs says nothing.
   llvm::StringMap<const proto::TensorProto *> tensors;
   llvm::StringMap<const proto::NodeProto *> producers;
   llvm::StringMap<const proto::TypeProto *> types;
