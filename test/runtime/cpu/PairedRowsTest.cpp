@@ -2,8 +2,8 @@
 // or in columns, and what blocks have more than the matrix is zeros.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cpu/OneDNNProvider.h"
 #include "runtime/cpu/PairedRows.h"
+#include "runtime/cpu/OneDNNProvider.h"
 #include "runtime/cpu/SlicedReorder.h"
 #include "test/runtime/ArtifactBuilder.h"
 
