@@ -221,30 +221,20 @@ static LogicalResult importCompress(NodeImporter &node) {
   if (failed(condition))
     return failure();
   Value x = node.operand(0);
-  // Along an axis, or of all elements in a row.
-  int64_t axis = 0;
-  if (node.hasAttribute("axis")) {
-    auto given = node.normalizeAxis(node.integer("axis", 0),
-                                    node.operandShape(0).size());
-    if (failed(given))
-      return failure();
-    axis = *given;
-  } else {
-    x = node.reshape(x, {node.operandType(0).getNumElements()});
-  }
-  if (!x)
+  auto axis = prepareCompress(node, x);
+  if (failed(axis))
     return failure();
-  // Which elements: a condition may be shorter than the axis.
+  // A condition may be shorter than the axis.
   SmallVector<int64_t> chosen;
   for (auto [i, holds] : llvm::enumerate(*condition))
     if (holds)
       chosen.push_back(i);
-  int64_t extent = NodeImporter::shapeOf(x)[axis];
+  int64_t extent = NodeImporter::shapeOf(x)[*axis];
   if (!chosen.empty() && chosen.back() >= extent)
     return node.invalid("the condition chooses element " +
                         Twine(chosen.back()) + " of an axis of " +
                         Twine(extent));
-  return node.define(0, take(node, x, axis, chosen));
+  return node.define(0, take(node, x, *axis, chosen));
 }
 
 // Of the first `length` elements of a sequence, element t is element length - 1

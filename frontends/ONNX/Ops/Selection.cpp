@@ -233,24 +233,28 @@ LogicalResult mpc::onnx_frontend::importNonZero(NodeImporter &node) {
   return defineNonZero(node, nullptr);
 }
 
+FailureOr<int64_t> mpc::onnx_frontend::prepareCompress(NodeImporter &node,
+                                                       Value &x) {
+  if (!x)
+    return failure();
+  if (node.hasAttribute("axis"))
+    return node.normalizeAxis(node.integer("axis", 0),
+                              node.operandShape(0).size());
+  x = node.reshape(x, {node.operandType(0).getNumElements()});
+  if (!x)
+    return failure();
+  return 0;
+}
+
 LogicalResult mpc::onnx_frontend::importDataCompress(NodeImporter &node) {
   Value x = node.operand(0), mask = node.operand(1);
   if (!x || !mask)
     return failure();
-  int64_t axis = 0;
-  if (node.hasAttribute("axis")) {
-    auto given = node.normalizeAxis(node.integer("axis", 0),
-                                    node.operandShape(0).size());
-    if (failed(given))
-      return failure();
-    axis = *given;
-  } else {
-    x = node.reshape(x, {node.operandType(0).getNumElements()});
-  }
-  if (!x)
+  auto axis = prepareCompress(node, x);
+  if (failed(axis))
     return failure();
   ArrayRef<int64_t> shape = node.operandShape(1);
-  int64_t extent = NodeImporter::shapeOf(x)[axis];
+  int64_t extent = NodeImporter::shapeOf(x)[*axis];
   if (!elementTypeOf(mask).isInteger(1) || shape.size() != 1 ||
       shape[0] > extent)
     return node.invalid("expected a boolean for each of at most " +
@@ -265,8 +269,8 @@ LogicalResult mpc::onnx_frontend::importDataCompress(NodeImporter &node) {
   SelectionPtr selection =
       findSelection(node, mask, {extent}, node.getInputName(1));
   if (!selection ||
-      failed(node.define(0, selectRows(node, *selection, axis, x))))
+      failed(node.define(0, selectRows(node, *selection, *axis, x))))
     return failure();
-  selectOutput(node, 0, selection, axis);
+  selectOutput(node, 0, selection, *axis);
   return success();
 }

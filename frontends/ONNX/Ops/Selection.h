@@ -91,6 +91,10 @@ mlir::LogicalResult importSelected(NodeImporter &node, const OpEntry &entry);
 mlir::LogicalResult defineNonZero(NodeImporter &node,
                                   const SelectedRows *outer);
 
+/// The axis along which Compress chooses elements of `x`; where it names none,
+/// `x` becomes a row of all its elements.
+mlir::FailureOr<int64_t> prepareCompress(NodeImporter &node, mlir::Value &x);
+
 /// NonZero of data, and Compress by a condition that is data.
 mlir::LogicalResult importNonZero(NodeImporter &node);
 mlir::LogicalResult importDataCompress(NodeImporter &node);
