@@ -18,31 +18,7 @@ class AMXConv : public OnTiles {
 protected:
   std::unique_ptr<Contraction> prepare(const Conv &conv, ConvKind kind,
                                        ConvOperands &operands) const {
-    const ConvCase &c = conv.c;
-    ConvStep step;
-    step.kind = kind;
-    step.batch = c.batch;
-    step.groups = c.groups;
-    step.inChannels = c.inChannels;
-    step.outChannels = c.outChannels;
-    step.inSpatial = c.inSpatial;
-    step.outSpatial = conv.outSpatial;
-    step.kernel = c.kernel;
-    step.strides = c.strides;
-    step.dilations = c.dilations;
-    step.padsBegin = c.padsBegin;
-    step.padsEnd = c.padsEnd;
-    return prepareAMXConv(step, operands, configOf(2));
-  }
-  ConvOperands operandsOf(const Conv &conv, ConvKind kind,
-                          const Tensor &result) const {
-    auto operand = [](const Tensor &tensor) {
-      return Operand{tensor.type, const_cast<std::byte *>(tensor.bytes.data())};
-    };
-    ConvOperands operands{
-        operand(conv.x), operand(conv.w), operand(conv.y), {}};
-    (kind == ConvKind::Forward ? operands.y : operands.x) = operand(result);
-    return operands;
+    return prepareAMXConv(stepOf(conv, kind), operands, configOf(2));
   }
   Tensor run(const Conv &conv, ConvKind kind) const {
     Tensor result = Tensor::zeros(

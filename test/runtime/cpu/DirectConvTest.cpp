@@ -12,36 +12,14 @@ using namespace mpc::runtime::test;
 
 namespace {
 
-ConvStep directStepOf(const Conv &conv, ConvKind kind) {
-  const ConvCase &c = conv.c;
-  ConvStep step;
-  step.kind = kind;
-  step.batch = c.batch;
-  step.groups = c.groups;
-  step.inChannels = c.inChannels;
-  step.outChannels = c.outChannels;
-  step.inSpatial = c.inSpatial;
-  step.outSpatial = conv.outSpatial;
-  step.kernel = c.kernel;
-  step.strides = c.strides;
-  step.dilations = c.dilations;
-  step.padsBegin = c.padsBegin;
-  step.padsEnd = c.padsEnd;
-  return step;
-}
-
 /// Runs a step directly; `epilogue`, if any, gets the result instead.
 Tensor runDirectly(const Conv &conv, ConvKind kind,
                    EpilogueCall epilogue = {}) {
   Tensor result = Tensor::zeros(
       conv.c.result, kind == ConvKind::Forward ? conv.yShape : conv.xShape);
-  auto operand = [](const Tensor &tensor) {
-    return Operand{tensor.type, const_cast<std::byte *>(tensor.bytes.data())};
-  };
-  ConvOperands operands{operand(conv.x), operand(conv.w), operand(conv.y),
-                        std::move(epilogue)};
-  (kind == ConvKind::Forward ? operands.y : operands.x) = operand(result);
-  auto made = prepareDirectConv(directStepOf(conv, kind), operands);
+  ConvOperands operands = operandsOf(conv, kind, result);
+  operands.epilogue = std::move(epilogue);
+  auto made = prepareDirectConv(stepOf(conv, kind), operands);
   EXPECT_TRUE(made);
   if (made)
     runAll(*made);
@@ -148,11 +126,9 @@ TEST(DirectConv, TakesNoGradientsOfFiltersAndNoRowsThatAreTooLong) {
   const Conv conv({1, 1, 8, 8, {9}, {2}, {1}, {1}, {0}, {0}});
   const Operand none;
   const ConvOperands operands{none, none, none, {}};
-  EXPECT_TRUE(
-      prepareDirectConv(directStepOf(conv, ConvKind::Forward), operands));
-  EXPECT_FALSE(
-      prepareDirectConv(directStepOf(conv, ConvKind::WeightGrad), operands));
-  ConvStep step = directStepOf(conv, ConvKind::Forward);
+  EXPECT_TRUE(prepareDirectConv(stepOf(conv, ConvKind::Forward), operands));
+  EXPECT_FALSE(prepareDirectConv(stepOf(conv, ConvKind::WeightGrad), operands));
+  ConvStep step = stepOf(conv, ConvKind::Forward);
   step.inSpatial = {int64_t(1) << 21};
   step.dilations = {int64_t(1) << 20};
   step.outSpatial = {int64_t(1) << 20};

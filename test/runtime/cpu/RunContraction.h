@@ -1,4 +1,5 @@
-// A matrix product given to a provider by hand, without an artifact.
+// Matrix products and convolutions given to a provider by hand, without an
+// artifact.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TEST_RUNTIME_CPU_RUNCONTRACTION_H
@@ -6,6 +7,7 @@
 
 #include "runtime/cpu/CPUFeatures.h"
 #include "runtime/cpu/OneDNNProvider.h"
+#include "test/runtime/ConvCase.h"
 #include "test/runtime/MatMulCase.h"
 
 #include <cstdlib>
@@ -36,11 +38,38 @@ inline MatMulStep stepOf(const MatMul &matmul) {
   return step;
 }
 
+inline ConvStep stepOf(const Conv &conv, ConvKind kind) {
+  const ConvCase &c = conv.c;
+  ConvStep step;
+  step.kind = kind;
+  step.batch = c.batch;
+  step.groups = c.groups;
+  step.inChannels = c.inChannels;
+  step.outChannels = c.outChannels;
+  step.inSpatial = c.inSpatial;
+  step.outSpatial = conv.outSpatial;
+  step.kernel = c.kernel;
+  step.strides = c.strides;
+  step.dilations = c.dilations;
+  step.padsBegin = c.padsBegin;
+  step.padsEnd = c.padsEnd;
+  return step;
+}
+
+inline Operand operandOf(const Tensor &tensor) {
+  return {tensor.type, const_cast<std::byte *>(tensor.bytes.data())};
+}
+
 inline MatMulOperands operandsOf(const MatMul &matmul, const Tensor &result) {
-  auto operand = [](const Tensor &tensor) {
-    return Operand{tensor.type, const_cast<std::byte *>(tensor.bytes.data())};
-  };
-  return {operand(matmul.a), operand(matmul.b), operand(result), {}};
+  return {operandOf(matmul.a), operandOf(matmul.b), operandOf(result), {}};
+}
+
+inline ConvOperands operandsOf(const Conv &conv, ConvKind kind,
+                               const Tensor &result) {
+  ConvOperands operands{
+      operandOf(conv.x), operandOf(conv.w), operandOf(conv.y), {}};
+  (kind == ConvKind::Forward ? operands.y : operands.x) = operandOf(result);
+  return operands;
 }
 
 /// Runs every slice of every phase, the last first and by two workers in turn:
