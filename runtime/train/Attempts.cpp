@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Attempts.h"
 
-#include "runtime/train/Permutation.h"
+#include "runtime/train/support/Permutation.h"
 
 #include <chrono>
 #include <numeric>

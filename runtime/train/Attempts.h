@@ -5,9 +5,9 @@
 #ifndef MPC_RUNTIME_TRAIN_ATTEMPTS_H
 #define MPC_RUNTIME_TRAIN_ATTEMPTS_H
 
-#include "runtime/train/Checkpoint.h"
 #include "runtime/train/StepRunner.h"
 #include "runtime/train/Trainer.h"
+#include "runtime/train/checkpoint/Checkpoint.h"
 
 namespace mpc::runtime::train {
 

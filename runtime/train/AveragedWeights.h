@@ -6,10 +6,10 @@
 #define MPC_RUNTIME_TRAIN_AVERAGEDWEIGHTS_H
 
 #include "runtime/Status.h"
-#include "runtime/train/Array.h"
-#include "runtime/train/CheckpointFiles.h"
-#include "runtime/train/Evaluator.h"
-#include "runtime/train/Trainee.h"
+#include "runtime/train/checkpoint/CheckpointFiles.h"
+#include "runtime/train/data/Array.h"
+#include "runtime/train/evaluate/Evaluator.h"
+#include "runtime/train/trainee/Trainee.h"
 
 #include <functional>
 #include <string>

@@ -7,10 +7,10 @@
 
 #include "runtime/Status.h"
 #include "runtime/Tensor.h"
-#include "runtime/train/Checkpoint.h"
-#include "runtime/train/Monitor.h"
-#include "runtime/train/Trainee.h"
 #include "runtime/train/Trainer.h"
+#include "runtime/train/checkpoint/Checkpoint.h"
+#include "runtime/train/evaluate/Monitor.h"
+#include "runtime/train/trainee/Trainee.h"
 
 #include <functional>
 #include <optional>

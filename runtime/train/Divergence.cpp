@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Divergence.h"
 
-#include "runtime/train/Text.h"
-#include "runtime/train/Weights.h"
+#include "runtime/train/checkpoint/Weights.h"
+#include "runtime/train/support/Text.h"
 
 #include <cmath>
 

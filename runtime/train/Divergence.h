@@ -5,8 +5,8 @@
 #define MPC_RUNTIME_TRAIN_DIVERGENCE_H
 
 #include "runtime/Status.h"
-#include "runtime/train/Checkpoint.h"
 #include "runtime/train/Trainer.h"
+#include "runtime/train/checkpoint/Checkpoint.h"
 
 #include <set>
 #include <string>

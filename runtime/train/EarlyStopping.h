@@ -5,7 +5,7 @@
 #define MPC_RUNTIME_TRAIN_EARLYSTOPPING_H
 
 #include "runtime/Status.h"
-#include "runtime/train/Monitor.h"
+#include "runtime/train/evaluate/Monitor.h"
 
 #include <cstdint>
 #include <string>

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/EvaluationRules.h"
 
-#include "runtime/train/EvalMetrics.h"
+#include "runtime/train/evaluate/EvalMetrics.h"
 
 #include <cstdio>
 

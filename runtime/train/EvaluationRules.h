@@ -6,8 +6,8 @@
 #define MPC_RUNTIME_TRAIN_EVALUATIONRULES_H
 
 #include "runtime/Status.h"
-#include "runtime/train/Monitor.h"
 #include "runtime/train/Trainer.h"
+#include "runtime/train/evaluate/Monitor.h"
 
 #include <functional>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/MetricsLog.h"
 
-#include "runtime/train/EventFile.h"
-#include "runtime/train/FileSystem.h"
+#include "runtime/train/record/EventFile.h"
+#include "runtime/train/support/FileSystem.h"
 
 #include <algorithm>
 

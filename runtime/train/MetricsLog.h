@@ -4,8 +4,8 @@
 #ifndef MPC_RUNTIME_TRAIN_METRICSLOG_H
 #define MPC_RUNTIME_TRAIN_METRICSLOG_H
 
-#include "runtime/train/Metrics.h"
 #include "runtime/train/Trainer.h"
+#include "runtime/train/record/Metrics.h"
 
 #include <memory>
 #include <vector>

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/NonFiniteSearch.h"
 
-#include "runtime/train/Text.h"
+#include "runtime/train/support/Text.h"
 
 #include <algorithm>
 #include <cmath>

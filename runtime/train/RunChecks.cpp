@@ -1,11 +1,11 @@
 // Whether a run can begin, before its model is compiled.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/train/Checkpoint.h"
-#include "runtime/train/EvalMetrics.h"
 #include "runtime/train/EvaluationRules.h"
 #include "runtime/train/RunIdentity.h"
 #include "runtime/train/Trainer.h"
+#include "runtime/train/checkpoint/Checkpoint.h"
+#include "runtime/train/evaluate/EvalMetrics.h"
 
 namespace mpc::runtime::train {
 

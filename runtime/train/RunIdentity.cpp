@@ -4,7 +4,7 @@
 #include "runtime/train/RunIdentity.h"
 
 #include "runtime/BoundedJSON.h"
-#include "runtime/train/Text.h"
+#include "runtime/train/support/Text.h"
 
 #include <algorithm>
 #include <cstdio>

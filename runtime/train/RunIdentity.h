@@ -5,8 +5,8 @@
 #ifndef MPC_RUNTIME_TRAIN_RUNIDENTITY_H
 #define MPC_RUNTIME_TRAIN_RUNIDENTITY_H
 
-#include "runtime/train/Checkpoint.h"
 #include "runtime/train/Trainer.h"
+#include "runtime/train/checkpoint/Checkpoint.h"
 
 namespace mpc::runtime::train {
 

@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/RunPaths.h"
 
-#include "runtime/train/FileSystem.h"
 #include "runtime/train/MetricsLog.h"
+#include "runtime/train/support/FileSystem.h"
 
 #include <filesystem>
 

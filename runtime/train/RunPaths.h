@@ -5,8 +5,8 @@
 #define MPC_RUNTIME_TRAIN_RUNPATHS_H
 
 #include "runtime/Status.h"
-#include "runtime/train/Checkpoint.h"
 #include "runtime/train/Trainer.h"
+#include "runtime/train/checkpoint/Checkpoint.h"
 
 #include <functional>
 #include <string>

@@ -5,8 +5,8 @@
 #define MPC_RUNTIME_TRAIN_RUNSTATISTICS_H
 
 #include "runtime/Status.h"
-#include "runtime/train/Metrics.h"
 #include "runtime/train/Trainer.h"
+#include "runtime/train/record/Metrics.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -6,7 +6,7 @@
 #define MPC_RUNTIME_TRAIN_SCHEDULE_H
 
 #include "runtime/Status.h"
-#include "runtime/train/Monitor.h"
+#include "runtime/train/evaluate/Monitor.h"
 
 #include <cstdint>
 #include <string>

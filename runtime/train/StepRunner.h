@@ -6,10 +6,10 @@
 #define MPC_RUNTIME_TRAIN_STEPRUNNER_H
 
 #include "runtime/Status.h"
-#include "runtime/train/BatchLoader.h"
-#include "runtime/train/Dataset.h"
-#include "runtime/train/Evaluator.h"
-#include "runtime/train/Trainee.h"
+#include "runtime/train/data/BatchLoader.h"
+#include "runtime/train/data/Dataset.h"
+#include "runtime/train/evaluate/Evaluator.h"
+#include "runtime/train/trainee/Trainee.h"
 
 #include <cstdint>
 #include <map>

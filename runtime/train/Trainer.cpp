@@ -7,16 +7,16 @@
 #include "runtime/train/Attempts.h"
 #include "runtime/train/AveragedWeights.h"
 #include "runtime/train/BestModel.h"
-#include "runtime/train/Checkpoint.h"
 #include "runtime/train/Divergence.h"
-#include "runtime/train/EvalMetrics.h"
 #include "runtime/train/EvaluationRules.h"
 #include "runtime/train/MetricsLog.h"
 #include "runtime/train/NonFiniteSearch.h"
 #include "runtime/train/RunIdentity.h"
 #include "runtime/train/RunPaths.h"
 #include "runtime/train/RunStatistics.h"
-#include "runtime/train/Text.h"
+#include "runtime/train/checkpoint/Checkpoint.h"
+#include "runtime/train/evaluate/EvalMetrics.h"
+#include "runtime/train/support/Text.h"
 
 #include <algorithm>
 #include <cmath>

@@ -11,12 +11,12 @@
 #define MPC_RUNTIME_TRAIN_TRAINER_H
 
 #include "runtime/Status.h"
-#include "runtime/train/Dataset.h"
 #include "runtime/train/EarlyStopping.h"
-#include "runtime/train/Evaluator.h"
-#include "runtime/train/Monitor.h"
 #include "runtime/train/Schedule.h"
-#include "runtime/train/Trainee.h"
+#include "runtime/train/data/Dataset.h"
+#include "runtime/train/evaluate/Evaluator.h"
+#include "runtime/train/evaluate/Monitor.h"
+#include "runtime/train/trainee/Trainee.h"
 
 #include <atomic>
 #include <chrono>

@@ -4,7 +4,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/mpc.h"
-#include "runtime/train/Threads.h"
+#include "runtime/train/support/Threads.h"
 #include "test/runtime/ArtifactBuilder.h"
 #include "test/runtime/ConvCase.h"
 #include "test/runtime/MatMulCase.h"

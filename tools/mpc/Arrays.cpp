@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Arrays.h"
 
-#include "runtime/train/ArrayFile.h"
-#include "runtime/train/FileSystem.h"
+#include "runtime/train/data/ArrayFile.h"
+#include "runtime/train/support/FileSystem.h"
 #include "tools/mpc/PrintableStream.h"
 
 #include "llvm/ADT/StringRef.h"

@@ -5,7 +5,7 @@
 #ifndef MPC_TOOLS_MPC_ARRAYS_H
 #define MPC_TOOLS_MPC_ARRAYS_H
 
-#include "runtime/train/Array.h"
+#include "runtime/train/data/Array.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -6,7 +6,7 @@
 
 #include "runtime/Plan.h"
 #include "runtime/Status.h"
-#include "runtime/train/Array.h"
+#include "runtime/train/data/Array.h"
 
 #include <map>
 #include <optional>

@@ -2,8 +2,8 @@
 #include "tools/mpc/DataFlags.h"
 
 #include "runtime/BoundedJSON.h"
-#include "runtime/train/CSV.h"
-#include "runtime/train/Text.h"
+#include "runtime/train/data/CSV.h"
+#include "runtime/train/support/Text.h"
 #include "tools/mpc/Notes.h"
 
 #include "llvm/ADT/STLExtras.h"

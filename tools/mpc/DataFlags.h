@@ -5,7 +5,7 @@
 #ifndef MPC_TOOLS_MPC_DATAFLAGS_H
 #define MPC_TOOLS_MPC_DATAFLAGS_H
 
-#include "runtime/train/Dataset.h"
+#include "runtime/train/data/Dataset.h"
 
 #include "llvm/ADT/StringRef.h"
 

@@ -20,7 +20,7 @@
 #include "compiler/Precision/DecisionReport.h"
 #include "frontends/ONNX/Model/Names.h"
 #include "frontends/ONNX/Model/Weights.h"
-#include "runtime/train/ArrayFile.h"
+#include "runtime/train/data/ArrayFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"

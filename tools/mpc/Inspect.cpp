@@ -3,10 +3,10 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Inspect.h"
-#include "runtime/train/ArrayFile.h"
-#include "runtime/train/CSV.h"
-#include "runtime/train/FileSystem.h"
-#include "runtime/train/Text.h"
+#include "runtime/train/data/ArrayFile.h"
+#include "runtime/train/data/CSV.h"
+#include "runtime/train/support/FileSystem.h"
+#include "runtime/train/support/Text.h"
 #include "tools/mpc/Commands.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/InspectJSON.h"

@@ -7,7 +7,7 @@
 
 #include "frontends/ONNX/Summary.h"
 #include "runtime/Plan.h"
-#include "runtime/train/Array.h"
+#include "runtime/train/data/Array.h"
 
 #include <nlohmann/json.hpp>
 #include <string>

@@ -2,7 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/BoundedJSON.h"
-#include "runtime/train/CheckpointFiles.h"
+#include "runtime/train/checkpoint/CheckpointFiles.h"
 #include "tools/mpc/Arrays.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Inspect.h"

@@ -2,7 +2,7 @@
 #include "tools/mpc/LabelData.h"
 
 #include "passes/Differentiation/LossSpec.h"
-#include "runtime/train/EvalMetrics.h"
+#include "runtime/train/evaluate/EvalMetrics.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LossFlags.h"
 #include "tools/mpc/Notes.h"

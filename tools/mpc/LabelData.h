@@ -5,8 +5,8 @@
 #define MPC_TOOLS_MPC_LABELDATA_H
 
 #include "compiler/Support/ExitCode.h"
-#include "runtime/train/Array.h"
-#include "runtime/train/Dataset.h"
+#include "runtime/train/data/Array.h"
+#include "runtime/train/data/Dataset.h"
 #include "tools/mpc/DeclaredShapes.h"
 #include "tools/mpc/Options.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/LoopFlags.h"
 
-#include "runtime/train/Duration.h"
+#include "runtime/train/support/Duration.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Validators.h"
 

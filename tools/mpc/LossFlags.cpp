@@ -2,8 +2,8 @@
 #include "tools/mpc/LossFlags.h"
 
 #include "passes/Differentiation/LossSpec.h"
-#include "runtime/train/ArrayFile.h"
-#include "runtime/train/FileSystem.h"
+#include "runtime/train/data/ArrayFile.h"
+#include "runtime/train/support/FileSystem.h"
 #include "tools/mpc/Driver.h"
 
 #include "llvm/ADT/StringExtras.h"

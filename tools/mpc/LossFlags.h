@@ -4,7 +4,7 @@
 #ifndef MPC_TOOLS_MPC_LOSSFLAGS_H
 #define MPC_TOOLS_MPC_LOSSFLAGS_H
 
-#include "runtime/train/Trainee.h"
+#include "runtime/train/trainee/Trainee.h"
 #include "tools/mpc/Options.h"
 
 #include "llvm/Support/JSON.h"

@@ -4,7 +4,7 @@
 #ifndef MPC_TOOLS_MPC_MODULEPORTS_H
 #define MPC_TOOLS_MPC_MODULEPORTS_H
 
-#include "runtime/train/Trainee.h"
+#include "runtime/train/trainee/Trainee.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

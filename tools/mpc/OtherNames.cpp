@@ -3,7 +3,7 @@
 
 #include "compiler/Support/NearestNames.h"
 #include "passes/Differentiation/LossSpec.h"
-#include "runtime/train/EvalMetrics.h"
+#include "runtime/train/evaluate/EvalMetrics.h"
 #include "tools/mpc/Arguments.h"
 
 #include "llvm/ADT/STLExtras.h"

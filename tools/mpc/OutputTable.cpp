@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/OutputTable.h"
 
-#include "runtime/train/CSV.h"
-#include "runtime/train/FileSystem.h"
+#include "runtime/train/data/CSV.h"
+#include "runtime/train/support/FileSystem.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"

@@ -5,8 +5,8 @@
 #define MPC_TOOLS_MPC_OUTPUTTABLE_H
 
 #include "runtime/Plan.h"
-#include "runtime/train/Array.h"
-#include "runtime/train/Trainee.h"
+#include "runtime/train/data/Array.h"
+#include "runtime/train/trainee/Trainee.h"
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Overwriting.h"
 
-#include "runtime/train/FileSystem.h"
+#include "runtime/train/support/FileSystem.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/LossFlags.h"
 

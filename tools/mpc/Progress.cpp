@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/Progress.h"
 
-#include "runtime/train/Text.h"
+#include "runtime/train/support/Text.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Format.h"

@@ -3,9 +3,9 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/LossSpec.h"
-#include "runtime/train/ArrayFile.h"
-#include "runtime/train/Dataset.h"
-#include "runtime/train/ImageFolder.h"
+#include "runtime/train/data/ArrayFile.h"
+#include "runtime/train/data/Dataset.h"
+#include "runtime/train/data/ImageFolder.h"
 #include "tools/mpc/Arrays.h"
 #include "tools/mpc/Batches.h"
 #include "tools/mpc/Commands.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/RunInputs.h"
 
-#include "runtime/train/Text.h"
+#include "runtime/train/support/Text.h"
 #include "tools/mpc/Arrays.h"
 #include "tools/mpc/DeclaredShapes.h"
 #include "tools/mpc/SampleBatch.h"

@@ -5,9 +5,9 @@
 #define MPC_TOOLS_MPC_RUNINPUTS_H
 
 #include "compiler/Support/ExitCode.h"
-#include "runtime/train/Array.h"
-#include "runtime/train/Dataset.h"
-#include "runtime/train/Trainee.h"
+#include "runtime/train/data/Array.h"
+#include "runtime/train/data/Dataset.h"
+#include "runtime/train/trainee/Trainee.h"
 #include "tools/mpc/DataFlags.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Options.h"

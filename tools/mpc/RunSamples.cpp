@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/RunSamples.h"
 
-#include "runtime/train/Dataset.h"
+#include "runtime/train/data/Dataset.h"
 #include "tools/mpc/Batches.h"
 #include "tools/mpc/Notes.h"
 

@@ -8,7 +8,7 @@
 #include "runtime/Artifact.h"
 #include "runtime/Session.h"
 #include "runtime/Status.h"
-#include "runtime/train/Dataset.h"
+#include "runtime/train/data/Dataset.h"
 
 #include <memory>
 #include <string>

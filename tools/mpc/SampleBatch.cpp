@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/SampleBatch.h"
 
-#include "runtime/train/DataFiles.h"
+#include "runtime/train/data/DataFiles.h"
 #include "tools/mpc/DeclaredShapes.h"
 #include "tools/mpc/LabelData.h"
 #include "tools/mpc/Notes.h"

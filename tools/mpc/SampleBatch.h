@@ -6,7 +6,7 @@
 #define MPC_TOOLS_MPC_SAMPLEBATCH_H
 
 #include "compiler/Support/ExitCode.h"
-#include "runtime/train/Array.h"
+#include "runtime/train/data/Array.h"
 #include "tools/mpc/DataFlags.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Options.h"

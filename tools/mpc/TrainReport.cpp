@@ -4,7 +4,7 @@
 #include "frontends/ONNX/Model/Error.h"
 #include "frontends/ONNX/Model/Names.h"
 #include "runtime/BoundedJSON.h"
-#include "runtime/train/Text.h"
+#include "runtime/train/support/Text.h"
 #include "tools/mpc/Notes.h"
 #include "tools/mpc/PrintableStream.h"
 #include "tools/mpc/Progress.h"

@@ -3,9 +3,9 @@
 
 #include "frontends/ONNX/Export/Export.h"
 #include "frontends/ONNX/Model/Names.h"
-#include "runtime/train/ArrayFile.h"
-#include "runtime/train/FileSystem.h"
-#include "runtime/train/Weights.h"
+#include "runtime/train/checkpoint/Weights.h"
+#include "runtime/train/data/ArrayFile.h"
+#include "runtime/train/support/FileSystem.h"
 #include "tools/mpc/Driver.h"
 #include "tools/mpc/Notes.h"
 #include "tools/mpc/Overwriting.h"

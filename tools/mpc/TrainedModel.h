@@ -6,7 +6,7 @@
 
 #include "compiler/Support/ExitCode.h"
 #include "frontends/ONNX/Export/Export.h"
-#include "runtime/train/Trainee.h"
+#include "runtime/train/trainee/Trainee.h"
 
 #include <memory>
 #include <string>

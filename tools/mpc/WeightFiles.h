@@ -6,7 +6,7 @@
 
 #include "frontends/ONNX/Model/ImportOptions.h"
 #include "frontends/ONNX/Model/Model.h"
-#include "runtime/train/Array.h"
+#include "runtime/train/data/Array.h"
 #include "tools/mpc/Options.h"
 
 #include "mlir/IR/BuiltinOps.h"

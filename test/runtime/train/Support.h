@@ -5,10 +5,10 @@
 #ifndef MPC_TEST_RUNTIME_TRAIN_SUPPORT_H
 #define MPC_TEST_RUNTIME_TRAIN_SUPPORT_H
 
-#include "runtime/train/Array.h"
-#include "runtime/train/Dataset.h"
-#include "runtime/train/Trainee.h"
 #include "runtime/train/Trainer.h"
+#include "runtime/train/data/Array.h"
+#include "runtime/train/data/Dataset.h"
+#include "runtime/train/trainee/Trainee.h"
 
 #include <functional>
 #include <gtest/gtest.h>

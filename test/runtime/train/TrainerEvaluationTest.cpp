@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TrainerFixture.h"
 
-#include "runtime/train/Checkpoint.h"
+#include "runtime/train/checkpoint/Checkpoint.h"
 
 #include <cerrno>
 #include <cmath>

@@ -6,8 +6,8 @@
 
 #include "Support.h"
 
-#include "runtime/train/FileSystem.h"
 #include "runtime/train/Trainer.h"
+#include "runtime/train/support/FileSystem.h"
 
 #include <nlohmann/json.hpp>
 #include <sstream>

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TrainerFixture.h"
 
-#include "runtime/train/Checkpoint.h"
+#include "runtime/train/checkpoint/Checkpoint.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/report/Chart.h"
 
-#include "runtime/train/Text.h"
+#include "runtime/train/support/Text.h"
 #include "tools/mpc/report/Axis.h"
 
 #include "llvm/ADT/STLExtras.h"

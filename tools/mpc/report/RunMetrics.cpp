@@ -2,7 +2,7 @@
 #include "tools/mpc/report/RunMetrics.h"
 
 #include "runtime/BoundedJSON.h"
-#include "runtime/train/Text.h"
+#include "runtime/train/support/Text.h"
 #include "tools/mpc/Effects.h"
 #include "tools/mpc/Notes.h"
 #include "tools/mpc/TrainReport.h"

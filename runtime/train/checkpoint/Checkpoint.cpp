@@ -1,0 +1,582 @@
+// The directory of checkpoints, and whether one fits a run.
+//
+// Restoring is in two parts, and only the second touches the model: first the
+// files must be what was written (else an older checkpoint may serve), then
+// what was written must fit this run (else nobody may guess).
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/checkpoint/Checkpoint.h"
+
+#include "runtime/BoundedJSON.h"
+#include "runtime/train/checkpoint/CheckpointFiles.h"
+#include "runtime/train/checkpoint/Weights.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace mpc::runtime::train {
+
+namespace fs = std::filesystem;
+
+static constexpr std::string_view kPrefix = "step-";
+static constexpr std::string_view kUnfinished = ".tmp";
+static constexpr char kBest[] = "/best";
+
+static bool isSaved(const Port &state) { return state.role != Role::Derived; }
+
+//===----------------------------------------------------------------------===//
+// Saving
+//===----------------------------------------------------------------------===//
+
+/// Numeric where a parameter or a running statistic is not finite, except for
+/// those that may be so.
+static Status checkFinite(const std::vector<Array> &arrays,
+                          const TraineeInfo &info,
+                          const std::set<std::string> &allowed) {
+  for (const Port &port : info.state) {
+    if (allowed.count(port.name) > 0)
+      continue;
+    const auto found =
+        std::find_if(arrays.begin(), arrays.end(), [&](const Array &array) {
+          return array.name == port.name;
+        });
+    if (found == arrays.end())
+      continue;
+    const std::string problem = describeNonFinite(port, found->data);
+    if (!problem.empty())
+      return Status(StatusCode::Numeric, problem);
+  }
+  return Status();
+}
+
+/// Whoever removed the directory gets it again: hours of training need it. The
+/// lock is taken anew then, since it went with the old one.
+Status CheckpointStore::followDirectory() {
+  if (Status status = makeDirectories(directory); !status.ok())
+    return status;
+  StatusOr<bool> isLocked = lock.holds(directory);
+  if (!isLocked.ok() || *isLocked)
+    return isLocked.status();
+  StatusOr<DirectoryLock> acquired = DirectoryLock::acquire(directory);
+  if (!acquired.ok())
+    return acquired.status();
+  // Those of another run would be pruned as if they were this one's.
+  StatusOr<std::vector<int64_t>> steps = list();
+  if (!steps.ok())
+    return steps.status();
+  if (!steps->empty())
+    return Status(StatusCode::IO,
+                  directory + ": is not the folder that this run began with, "
+                              "and has checkpoints; move it away");
+  lock = std::move(*acquired);
+  return Status();
+}
+
+/// Writes `step-N.tmp`, flushes it and renames it.
+Status CheckpointStore::write(Trainee &model, const Progress &progress,
+                              const RunIdentity &identity) {
+  StatusOr<std::vector<Array>> arrays = readStates(model, isSaved);
+  if (!arrays.ok())
+    return arrays.status();
+  if (Status status = checkFinite(*arrays, model.info(), nonFinite);
+      !status.ok())
+    return status;
+  const CheckpointContents contents{progress, identity, std::move(*arrays)};
+  StatusOr<std::unique_ptr<CheckpointImage>> image =
+      makeCheckpointImage(contents);
+  if (!image.ok())
+    return image.status();
+  if (Status status = followDirectory(); !status.ok())
+    return status;
+  const uint64_t bytes = (*image)->stateBytes;
+  if (Status status = requireSpace(directory, bytes + bytes / 5); !status.ok())
+    return status;
+
+  const std::string path = pathOf(progress.step);
+  const std::string unfinished = path + std::string(kUnfinished);
+  // Nothing is written where a link leads to.
+  StatusOr<FileKind> kind = kindOfLink(unfinished);
+  Status status = kind.status();
+  if (status.ok() && *kind == FileKind::Link)
+    status = removeDirectory(unfinished);
+  if (status.ok())
+    status = makeDirectories(unfinished);
+  if (status.ok())
+    status = writeCheckpointFiles(unfinished, **image);
+  // Of the same name there can only be one that was found damaged on resume.
+  if (status.ok()) {
+    kind = kindOfLink(path);
+    status = !kind.ok()                ? kind.status()
+             : *kind != FileKind::None ? removeDirectory(path)
+                                       : Status();
+  }
+  if (status.ok())
+    status = renamePath(unfinished, path);
+  if (status.ok())
+    return syncDirectory(directory);
+  // What remains of it is removed when the directory is opened again.
+  static_cast<void>(removeDirectory(unfinished));
+  return status;
+}
+
+Status CheckpointStore::save(Trainee &model, const Progress &progress,
+                             const RunIdentity &identity, int64_t keep,
+                             const Note &note) {
+  Status status = write(model, progress, identity);
+  while (isForWantOfSpace(status) && makeRoom(progress.step, keep))
+    status = write(model, progress, identity);
+  if (!status.ok())
+    return status;
+  if (Status pruned = prune(progress.step, keep); !pruned.ok() && note)
+    note("an old checkpoint stays: " + pruned.message());
+  return Status();
+}
+
+/// Renamed first, so that half of one is never taken for a checkpoint.
+Status CheckpointStore::remove(int64_t step) const {
+  const std::string path = pathOf(step);
+  const std::string doomed = path + std::string(kUnfinished);
+  Status status = renamePath(path, doomed);
+  return status.ok() ? removeDirectory(doomed) : status;
+}
+
+/// Removes the oldest checkpoint that the next one would replace, if a newer
+/// one is whole. False where there is none to spare.
+bool CheckpointStore::makeRoom(int64_t newest, int64_t keep) const {
+  StatusOr<std::vector<int64_t>> steps = list();
+  if (!steps.ok())
+    return false;
+  steps->erase(std::lower_bound(steps->begin(), steps->end(), newest),
+               steps->end());
+  StatusOr<std::vector<int64_t>> spare = spareOf(*steps, keep - 1);
+  if (!spare.ok() || spare->empty() || spare->front() == steps->back())
+    return false;
+  const bool spared = readCheckpointFiles(pathOf(steps->back())).ok();
+  return spared && remove(spare->front()).ok();
+}
+
+/// Of `steps`, in order, those that are not among the newest `keep` and not the
+/// best.
+StatusOr<std::vector<int64_t>>
+CheckpointStore::spareOf(std::vector<int64_t> steps, int64_t keep) const {
+  const int64_t kept = std::min(keep, int64_t(steps.size()));
+  steps.resize(steps.size() - size_t(std::max<int64_t>(0, kept)));
+  StatusOr<std::optional<int64_t>> marked = best();
+  if (!marked.ok())
+    return marked.status();
+  if (*marked)
+    steps.erase(std::remove(steps.begin(), steps.end(), **marked), steps.end());
+  return steps;
+}
+
+Status CheckpointStore::prune(int64_t newest, int64_t keep) const {
+  StatusOr<std::vector<int64_t>> steps = list();
+  if (!steps.ok())
+    return steps.status();
+  // Later ones are damaged leftovers of an earlier run: they do not count.
+  steps->erase(std::upper_bound(steps->begin(), steps->end(), newest),
+               steps->end());
+  StatusOr<std::vector<int64_t>> spare =
+      spareOf(*steps, std::max<int64_t>(1, keep));
+  if (!spare.ok())
+    return spare.status();
+  for (int64_t step : *spare)
+    if (Status status = remove(step); !status.ok())
+      return status;
+  return Status();
+}
+
+Status CheckpointStore::amend(const Progress &progress) const {
+  return amendCheckpointFiles(pathOf(progress.step), progress);
+}
+
+Status CheckpointStore::markBest(int64_t step, int64_t newest,
+                                 int64_t keep) const {
+  if (Status status = replaceLink(directory + kBest,
+                                  std::string(kPrefix) + std::to_string(step));
+      !status.ok())
+    return status;
+  return prune(newest, keep);
+}
+
+//===----------------------------------------------------------------------===//
+// The directory
+//===----------------------------------------------------------------------===//
+
+/// N of "step-N", written without leading zeros.
+static std::optional<int64_t> parseStep(std::string_view name) {
+  if (name.substr(0, kPrefix.size()) != kPrefix)
+    return std::nullopt;
+  const std::string_view digits = name.substr(kPrefix.size());
+  int64_t step = 0;
+  for (char c : digits)
+    if (c < '0' || c > '9' || __builtin_mul_overflow(step, 10, &step) ||
+        __builtin_add_overflow(step, c - '0', &step))
+      return std::nullopt;
+  if (std::to_string(step) != digits)
+    return std::nullopt;
+  return step;
+}
+
+/// The names of the directories in `directory`.
+static StatusOr<std::vector<std::string>>
+directoriesIn(const std::string &directory) {
+  StatusOr<std::vector<FolderEntry>> entries = listFolder(directory);
+  if (!entries.ok())
+    return entries.status();
+  std::vector<std::string> names;
+  for (const FolderEntry &entry : *entries)
+    if (entry.isFolder && !entry.isLink)
+      names.push_back(entry.name);
+  return names;
+}
+
+StatusOr<CheckpointStore> CheckpointStore::open(const std::string &directory) {
+  if (Status status = makeDirectories(directory); !status.ok())
+    return status;
+  StatusOr<DirectoryLock> lock = DirectoryLock::acquire(directory);
+  if (!lock.ok())
+    return lock.status();
+  StatusOr<std::vector<std::string>> names = directoriesIn(directory);
+  if (!names.ok())
+    return names.status();
+  for (const std::string &name : *names) {
+    const size_t end = name.size() - std::min(name.size(), kUnfinished.size());
+    // What cannot be removed is in nobody's way.
+    if (name.substr(end) == kUnfinished && parseStep(name.substr(0, end)))
+      static_cast<void>(removeDirectory(directory + "/" + name));
+  }
+  return CheckpointStore(directory, std::move(*lock));
+}
+
+std::string CheckpointStore::pathOf(int64_t step) const {
+  return directory + "/" + std::string(kPrefix) + std::to_string(step);
+}
+
+/// Whoever wrote the link, only the name of a checkpoint counts.
+StatusOr<std::optional<int64_t>> CheckpointStore::best() const {
+  StatusOr<std::optional<std::string>> target = readLink(directory + kBest);
+  if (!target.ok())
+    return target.status();
+  return *target ? parseStep(**target) : std::optional<int64_t>();
+}
+
+std::string siblingOf(const std::string &path, int64_t step) {
+  const fs::path folder = fs::path(path) / "..";
+  return (folder / (std::string(kPrefix) + std::to_string(step)))
+      .lexically_normal()
+      .string();
+}
+
+StatusOr<std::vector<int64_t>> listCheckpoints(const std::string &directory) {
+  StatusOr<std::vector<std::string>> names = directoriesIn(directory);
+  if (!names.ok())
+    return names.status();
+  std::vector<int64_t> steps;
+  for (const std::string &name : *names)
+    if (std::optional<int64_t> step = parseStep(name))
+      steps.push_back(*step);
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+StatusOr<std::vector<int64_t>> CheckpointStore::list() const {
+  return listCheckpoints(directory);
+}
+
+//===----------------------------------------------------------------------===//
+// Restoring
+//===----------------------------------------------------------------------===//
+
+/// "16x1x3x3 f32".
+static std::string formOf(const Shape &shape, std::string_view type) {
+  return toString(shape) + " " + std::string(type);
+}
+
+/// "a; b; 3 more": a few are enough to see what is wrong.
+static std::string listSome(const std::vector<std::string> &items) {
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, items.size()); ++i)
+    text += (i ? "; " : "") + items[i];
+  if (items.size() > kShown)
+    text += "; " + std::to_string(items.size() - kShown) + " more";
+  return text;
+}
+
+/// How the checkpoint's tensors differ from the model's state, one after
+/// another; empty where they do not.
+static std::string tensorDifferences(const CheckpointContents &contents,
+                                     const TraineeInfo &info) {
+  std::vector<std::string> differences;
+  size_t expected = 0;
+  // State of the model that the checkpoint lacks, or has in another form,
+  for (const Port &port : info.state) {
+    if (!isSaved(port))
+      continue;
+    ++expected;
+    const auto found = std::find_if(
+        contents.arrays.begin(), contents.arrays.end(),
+        [&](const Array &array) { return array.name == port.name; });
+    if (found == contents.arrays.end())
+      differences.push_back("'" + port.name + "' is missing");
+    else if (found->shape != port.shape ||
+             found->type != toElementType(port.type))
+      differences.push_back("'" + port.name + "' is " +
+                            formOf(found->shape, nameOf(found->type)) +
+                            ", the model wants " +
+                            formOf(port.shape, runtime::nameOf(port.type)));
+  }
+  // and tensors that the model does not know.
+  for (const Array &array : contents.arrays)
+    if (contents.arrays.size() > expected &&
+        std::none_of(info.state.begin(), info.state.end(),
+                     [&](const Port &port) {
+                       return isSaved(port) && port.name == array.name;
+                     }))
+      differences.push_back("'" + array.name + "' is not in the model");
+  return listSome(differences);
+}
+
+/// Of two recipes, JSON objects, the entries that differ, but for the digest of
+/// what was decided, which would tell nobody anything.
+static std::vector<std::string> recipeDifferences(const std::string &then,
+                                                  const std::string &now) {
+  // Both come from files: parsed with a limit on their depth.
+  const BoundedDocument thenRead(then), nowRead(now);
+  const nlohmann::json &before = thenRead.json, &after = nowRead.json;
+  if (!before.is_object() || !after.is_object())
+    return {"recipe was " + abbreviated(then) + ", now it is " +
+            abbreviated(now)};
+  // Keys of either, sorted.
+  std::set<std::string> keys;
+  for (const nlohmann::json *both : {&after, &before})
+    for (const auto &[key, unused] : both->items())
+      keys.insert(key);
+  // A recipe that has an entry that the other lacks differs, too.
+  std::vector<std::string> differences;
+  for (const std::string &key : keys) {
+    const nlohmann::json was = before.value(key, nlohmann::json());
+    const nlohmann::json is = after.value(key, nlohmann::json());
+    if (was != is && key != "decisions")
+      differences.push_back(abbreviated(key) + " was " +
+                            abbreviated(textOf(was)) + ", now it is " +
+                            abbreviated(textOf(is)));
+  }
+  return differences;
+}
+
+/// Whether the digests differ that fingerprints of data begin with, and not
+/// only how it is prepared.
+static bool isOtherData(const std::string &key, const std::string &then,
+                        const std::string &now) {
+  constexpr size_t digits = 16;
+  return key == "data" && then.substr(0, digits) != now.substr(0, digits);
+}
+
+/// A digest would tell nobody what the data was.
+static std::string dataDifference(const Progress &then) {
+  const auto files = then.settings.find("data");
+  return "the data is another, or split otherwise" +
+         (files == then.settings.end()
+              ? std::string()
+              : "; it was " + abbreviated(files->second));
+}
+
+/// The facts of the run that differ, each with both values.
+static std::vector<std::string>
+runDifferences(const CheckpointContents &contents,
+               const RunIdentity &identity) {
+  std::vector<std::string> differences;
+  bool differs = false;
+  // Only what this run has is compared; a checkpoint of a later version may
+  // have more.
+  for (const auto &[key, value] : identity) {
+    const auto found = contents.identity.find(key);
+    const std::string then =
+        found == contents.identity.end() ? "nothing" : found->second;
+    if (then == value)
+      continue;
+    differs = true;
+    if (key == "recipe")
+      for (std::string &difference : recipeDifferences(then, value))
+        differences.push_back(std::move(difference));
+    else
+      differences.push_back(isOtherData(key, then, value)
+                                ? dataDifference(contents.progress)
+                                : key + " was " + abbreviated(then) +
+                                      ", now it is " + value);
+  }
+  // What no flag and no file explains, such as another version of mpc.
+  if (differs && differences.empty())
+    differences.push_back("the graph or the types of its ops are others");
+  return differences;
+}
+
+static Status refuseRun(const std::string &problem, const std::string &path) {
+  if (problem.empty())
+    return Status();
+  return Status(StatusCode::Checkpoint,
+                path + ": checkpoint of another run: " + problem +
+                    "; a new run starts from its weights with --weights " +
+                    path + "/state.safetensors");
+}
+
+static Status checkFit(const CheckpointContents &contents,
+                       const TraineeInfo &info, const RunIdentity &identity,
+                       const std::string &path) {
+  std::string problem = listSome(runDifferences(contents, identity));
+  const std::string tensors = tensorDifferences(contents, info);
+  if (!tensors.empty())
+    problem += (problem.empty() ? "" : "; ") + ("tensors: " + tensors);
+  return refuseRun(problem, path);
+}
+
+/// Of a recipe, the members that `other` has too.
+static std::string membersOf(const std::string &recipe,
+                             const nlohmann::json &other) {
+  BoundedDocument part(recipe);
+  nlohmann::json &members = part.json;
+  if (!members.is_object() || !other.is_object())
+    return "{}";
+  for (auto member = members.begin(); member != members.end();) {
+    if (other.contains(member.key())) {
+      ++member;
+      continue;
+    }
+    clear(*member);
+    member = members.erase(member);
+  }
+  return textOf(members);
+}
+
+Status checkCheckpointRun(const std::string &path, RunIdentity identity) {
+  StatusOr<CheckpointContents> contents = readCheckpointHeader(path);
+  if (!contents.ok())
+    return Status();
+  // Both recipes in one form, of the members that are known.
+  const BoundedDocument document(identity["recipe"]);
+  const nlohmann::json &known = document.json;
+  identity["recipe"] = membersOf(identity["recipe"], known);
+  if (const auto recipe = contents->identity.find("recipe");
+      recipe != contents->identity.end())
+    recipe->second = membersOf(recipe->second, known);
+  return refuseRun(listSome(runDifferences(*contents, identity)), path);
+}
+
+static Status apply(const CheckpointContents &contents, Trainee &model) {
+  for (const Array &array : contents.arrays) {
+    StatusOr<Tensor> tensor = toTensor(array);
+    Status status =
+        tensor.ok() ? model.setState(array.name, *tensor) : tensor.status();
+    if (!status.ok())
+      return status;
+  }
+  return model.derive();
+}
+
+Status checkCheckpointPath(const std::string &path) {
+  StatusOr<FileKind> kind = kindOf(path);
+  if (!kind.ok())
+    return kind.status();
+  if (*kind != FileKind::Directory)
+    return Status(StatusCode::Checkpoint,
+                  path +
+                      ": missing, or no folder: expected the folder of a "
+                      "checkpoint, such as " +
+                      (fs::path(path) / "step-100").string());
+  for (const char *name : {"train.json", "state.safetensors"}) {
+    kind = kindOf((fs::path(path) / name).string());
+    if (!kind.ok())
+      return kind.status();
+    if (*kind == FileKind::None)
+      return Status(StatusCode::Checkpoint,
+                    path + ": no checkpoint: " + name +
+                        " is missing; name one of its folders step-N");
+  }
+  return Status();
+}
+
+StatusOr<std::string> findCheckpoint(const std::string &path) {
+  StatusOr<FileKind> folder = kindOf(path);
+  if (!folder.ok())
+    return folder.status();
+  StatusOr<FileKind> file = kindOf((fs::path(path) / "train.json").string());
+  if (!file.ok())
+    return file.status();
+  if (*folder == FileKind::Directory && *file == FileKind::None) {
+    StatusOr<std::vector<int64_t>> steps = listCheckpoints(path);
+    if (!steps.ok())
+      return steps.status();
+    if (!steps->empty())
+      return (fs::path(path) /
+              (std::string(kPrefix) + std::to_string(steps->back())))
+          .string();
+  }
+  Status status = checkCheckpointPath(path);
+  return status.ok() ? StatusOr<std::string>(path) : status;
+}
+
+StatusOr<std::vector<Array>> readCheckpoint(const std::string &path,
+                                            const TraineeInfo &info,
+                                            const RunIdentity &identity) {
+  StatusOr<CheckpointContents> contents = readCheckpointFiles(path);
+  if (!contents.ok())
+    return contents.status();
+  if (Status status = checkFit(*contents, info, identity, path); !status.ok())
+    return status;
+  return std::move(contents->arrays);
+}
+
+StatusOr<Progress> restoreCheckpoint(const std::string &path, Trainee &model,
+                                     const RunIdentity &identity) {
+  StatusOr<CheckpointContents> contents = readCheckpointFiles(path);
+  if (!contents.ok())
+    return contents.status();
+  if (Status status = checkFit(*contents, model.info(), identity, path);
+      !status.ok())
+    return status;
+  if (Status status = apply(*contents, model); !status.ok())
+    return status;
+  return contents->progress;
+}
+
+StatusOr<std::optional<Progress>>
+CheckpointStore::restoreNewest(Trainee &model, const RunIdentity &identity,
+                               const Note &note) const {
+  StatusOr<std::vector<int64_t>> steps = list();
+  if (!steps.ok())
+    return steps.status();
+  Status last;
+  // From the newest backwards: a damaged one is passed over, one of another run
+  // is not.
+  for (auto step = steps->rbegin(); step != steps->rend(); ++step) {
+    // Whole, and of these parameters; then it is restored.
+    StatusOr<CheckpointContents> contents = readCheckpointFiles(pathOf(*step));
+    if (contents.status().getCode() == StatusCode::IO)
+      return contents.status();
+    if (!contents.ok()) {
+      last = contents.status();
+      note(last.message() + "; trying the checkpoint before it");
+      continue;
+    }
+    if (Status status =
+            checkFit(*contents, model.info(), identity, pathOf(*step));
+        !status.ok())
+      return status;
+    if (Status status = apply(*contents, model); !status.ok())
+      return status;
+    return std::optional<Progress>(contents->progress);
+  }
+  // Without any checkpoint the run starts anew; with damaged ones alone it does
+  // not.
+  if (!steps->empty())
+    return Status(StatusCode::Checkpoint,
+                  directory + ": every checkpoint is damaged; the oldest: " +
+                      last.message());
+  return std::optional<Progress>();
+}
+
+} // namespace mpc::runtime::train

@@ -1,0 +1,342 @@
+// Serialising, sealing and verifying.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/checkpoint/CheckpointFiles.h"
+
+#include "runtime/BoundedJSON.h"
+#include "runtime/train/data/SafeTensors.h"
+#include "runtime/train/support/MappedFile.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <xxhash.h>
+
+namespace mpc::runtime::train {
+
+using nlohmann::json;
+
+static constexpr int64_t kFormat = 1;
+/// Room for millions of tensors.
+static constexpr size_t kLargestTrainFile = size_t(256) << 20;
+static constexpr char kStateFile[] = "/state.safetensors";
+static constexpr char kTrainFile[] = "/train.json";
+
+static Status damaged(const std::string &path, const std::string &what) {
+  return Status(StatusCode::Checkpoint, path + ": " + what);
+}
+
+static std::string hex(uint64_t digest) {
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016llx",
+                static_cast<unsigned long long>(digest));
+  return text;
+}
+
+static std::string digestOf(const void *bytes, size_t size) {
+  return hex(XXH3_64bits(bytes, size));
+}
+
+static std::string digestOf(const std::vector<std::string_view> &chunks) {
+  XXH3_state_t *state = XXH3_createState();
+  XXH3_64bits_reset(state);
+  for (std::string_view chunk : chunks)
+    XXH3_64bits_update(state, chunk.data(), chunk.size());
+  const uint64_t digest = XXH3_64bits_digest(state);
+  XXH3_freeState(state);
+  return hex(digest);
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+/// The members of an EvaluationState that watch a figure, by their names.
+template <typename State>
+static auto watchedIn(State &state) {
+  return std::array<std::pair<const char *, decltype(&state.best)>, 3>{
+      {{"best", &state.best},
+       {"early_stopping", &state.earlyStopping},
+       {"plateau", &state.plateau}}};
+}
+
+static json toJSON(const MonitorState &state) {
+  json object = {{"monitor", state.monitor}, {"waited", state.waited}};
+  if (state.best) {
+    object["best"] = *state.best;
+    object["best_step"] = state.bestStep;
+  }
+  return object;
+}
+
+/// Only what the run watches.
+static json toJSON(const EvaluationState &state) {
+  json object = {{"step", state.step}, {"reductions", state.reductions}};
+  for (const auto &[name, watched] : watchedIn(state))
+    if (!watched->monitor.empty())
+      object[name] = toJSON(*watched);
+  return object;
+}
+
+static json toJSON(const Progress &progress) {
+  return {{"step", progress.step},
+          {"micro_step", progress.microStep},
+          {"samples", progress.samples},
+          {"skipped", progress.skipped},
+          {"epoch", progress.epoch},
+          {"step_in_epoch", progress.stepInEpoch},
+          {"batch_in_step", progress.batchInStep},
+          {"loss_in_step", progress.lossInStep},
+          {"evaluations", toJSON(progress.evaluations)}};
+}
+
+/// train.json: the document's own digest is over its compact form without the
+/// digest, keys sorted.
+static std::string sealed(json document) {
+  const std::string content = textOf(document);
+  document["digest"] = digestOf(content.data(), content.size());
+  return textOf(document, 2) + "\n";
+}
+
+StatusOr<std::unique_ptr<CheckpointImage>>
+makeCheckpointImage(const CheckpointContents &contents) {
+  // The tensors as they are written: a header, then the bytes of each.
+  StatusOr<SafeTensorsLayout> layout =
+      layOutSafeTensors(contents.arrays, {{"format", "mpc"}});
+  if (!layout.ok())
+    return layout.status();
+  auto image = std::make_unique<CheckpointImage>();
+  image->header = std::move(layout->header);
+  image->chunks.push_back(image->header);
+  // A digest of each tensor, so that damage is told by name.
+  json tensors = json::object();
+  for (const Array *array : layout->order) {
+    const auto size = size_t(array->bytes());
+    image->chunks.emplace_back(reinterpret_cast<const char *>(array->data),
+                               size);
+    tensors[array->name] = digestOf(array->data, size);
+  }
+  for (std::string_view chunk : image->chunks)
+    image->stateBytes += chunk.size();
+  image->train = sealed({{"format", kFormat},
+                         {"progress", toJSON(contents.progress)},
+                         {"run", contents.identity},
+                         {"settings", contents.progress.settings},
+                         {"state", digestOf(image->chunks)},
+                         {"tensors", tensors}});
+  return image;
+}
+
+Status writeCheckpointFiles(const std::string &directory,
+                            const CheckpointImage &image) {
+  Status status = createFile(directory + kStateFile, image.chunks);
+  if (status.ok())
+    status = createFile(directory + kTrainFile, {image.train});
+  return status.ok() ? syncDirectory(directory) : status;
+}
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+/// A path that is no file is damage. A file that the system fails to read is
+/// none: it may be whole, and readable again in a minute.
+static StatusOr<std::shared_ptr<const MappedFile>>
+openFile(const std::string &path) {
+  StatusOr<FileKind> kind = kindOf(path);
+  if (!kind.ok())
+    return kind.status();
+  if (*kind == FileKind::None)
+    return damaged(path, "missing");
+  if (*kind != FileKind::Regular)
+    return damaged(path, "not a regular file");
+  return MappedFile::open(path);
+}
+
+/// The sealed document, with every field that is read later present and of the
+/// right kind.
+static StatusOr<json> openTrainFile(const std::string &path) {
+  // It must be of a size that this program can have written,
+  StatusOr<std::shared_ptr<const MappedFile>> file = openFile(path);
+  if (!file.ok())
+    return file.status();
+  if ((*file)->size() > kLargestTrainFile)
+    return damaged(path, "far larger than any that was written");
+  json document = parseBoundedJSON((*file)->text());
+  // be whole, by its digest,
+  if (!document.is_object() || !document.contains("digest"))
+    return damaged(path, "corrupt or truncated");
+  const json digest = document["digest"];
+  document.erase("digest");
+  const std::string content = textOf(document);
+  if (digest != digestOf(content.data(), content.size()))
+    return damaged(path, "corrupt: its digest does not match");
+  // and be of this format, with all that is read later.
+  if (document.value("format", json()) != kFormat)
+    return damaged(path, "written in format " +
+                             abbreviated(document["format"].dump()) +
+                             ", this version reads " + std::to_string(kFormat));
+  const bool complete = document.value("progress", json()).is_object() &&
+                        document.value("run", json()).is_object() &&
+                        document.value("state", json()).is_string() &&
+                        document.value("settings", json()).is_object() &&
+                        document.value("tensors", json()).is_object();
+  return complete ? StatusOr<json>(std::move(document))
+                  : damaged(path, "lacks a field");
+}
+
+/// False where the field is no count.
+static bool readCount(const json &fields, const char *name, int64_t &value) {
+  const auto field = fields.find(name);
+  // Far above any count, and safe to do arithmetic with.
+  constexpr uint64_t kLimit = uint64_t(1) << 53;
+  if (field == fields.end() || !field->is_number_unsigned() ||
+      field->get<uint64_t>() > kLimit)
+    return false;
+  value = field->get<int64_t>();
+  return true;
+}
+
+/// False where it is no state of a monitor.
+static bool readState(const json &fields, MonitorState &state) {
+  if (!fields.is_object() || !readCount(fields, "waited", state.waited) ||
+      !fields.value("monitor", json()).is_string())
+    return false;
+  state.monitor = fields["monitor"].get<std::string>();
+  const auto best = fields.find("best");
+  if (best == fields.end())
+    return true;
+  if (!best->is_number() || !readCount(fields, "best_step", state.bestStep))
+    return false;
+  state.best = best->get<double>();
+  return true;
+}
+
+/// False where it is none. Versions that decided nothing by evaluations wrote
+/// none.
+static bool readEvaluations(const json &progress, EvaluationState &state) {
+  const auto fields = progress.find("evaluations");
+  if (fields == progress.end())
+    return true;
+  if (!fields->is_object() || !readCount(*fields, "step", state.step) ||
+      !readCount(*fields, "reductions", state.reductions))
+    return false;
+  for (const auto &[name, watched] : watchedIn(state))
+    if (const auto found = fields->find(name);
+        found != fields->end() && !readState(*found, *watched))
+      return false;
+  return true;
+}
+
+static StatusOr<Progress> toProgress(const json &fields,
+                                     const std::string &path) {
+  Progress progress;
+  const std::pair<const char *, int64_t *> members[] = {
+      {"step", &progress.step},
+      {"micro_step", &progress.microStep},
+      {"samples", &progress.samples},
+      {"skipped", &progress.skipped},
+      {"epoch", &progress.epoch},
+      {"step_in_epoch", &progress.stepInEpoch},
+      {"batch_in_step", &progress.batchInStep},
+  };
+  for (const auto &[name, value] : members)
+    if (!readCount(fields, name, *value))
+      return damaged(path, std::string("has no valid '") + name + "'");
+  if (!readEvaluations(fields, progress.evaluations))
+    return damaged(path, "has no valid 'evaluations'");
+  // JSON has null where the sum was not finite.
+  const json loss = fields.value("loss_in_step", json());
+  progress.lossInStep = loss.is_number() ? loss.get<double>() : NAN;
+  return progress;
+}
+
+/// Compares each tensor's digest with the one in the checkpoint's list; the
+/// error names the first tensor that differs.
+static Status checkTensors(const std::vector<Array> &arrays,
+                           const json &digests, const std::string &path) {
+  for (const Array &array : arrays) {
+    const auto digest = digests.find(array.name);
+    if (digest == digests.end() ||
+        *digest != digestOf(array.data, size_t(array.bytes())))
+      return damaged(path, "tensor '" + array.name +
+                               "' is corrupt: its digest does not match");
+  }
+  if (arrays.size() != digests.size())
+    return damaged(path, "has " + std::to_string(arrays.size()) + " tensors, " +
+                             std::to_string(digests.size()) + " were written");
+  return Status();
+}
+
+Status amendCheckpointFiles(const std::string &directory,
+                            const Progress &progress) {
+  const std::string path = directory + kTrainFile;
+  StatusOr<json> document = openTrainFile(path);
+  if (!document.ok())
+    return document.status();
+  (*document)["progress"] = toJSON(progress);
+  const std::string text = sealed(std::move(*document));
+  return replaceFile(path, {text});
+}
+
+/// What train.json says of the run and its progress.
+static StatusOr<CheckpointContents> toContents(const json &document,
+                                               const std::string &path) {
+  StatusOr<Progress> progress = toProgress(document["progress"], path);
+  if (!progress.ok())
+    return progress.status();
+  CheckpointContents contents;
+  contents.progress = *progress;
+  const auto texts = [&](const char *name) {
+    std::map<std::string, std::string> values;
+    for (const auto &[key, value] : document[name].items())
+      if (value.is_string())
+        values[key] = value.get<std::string>();
+    return values;
+  };
+  contents.identity = texts("run");
+  contents.progress.settings = texts("settings");
+  return contents;
+}
+
+StatusOr<CheckpointContents>
+readCheckpointHeader(const std::string &directory) {
+  const std::string path = directory + kTrainFile;
+  StatusOr<json> document = openTrainFile(path);
+  if (!document.ok())
+    return document.status();
+  return toContents(*document, path);
+}
+
+StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory) {
+  const std::string trainPath = directory + kTrainFile;
+  const std::string statePath = directory + kStateFile;
+  // Progress and identity first, then the tensors that belong to them.
+  StatusOr<json> document = openTrainFile(trainPath);
+  if (!document.ok())
+    return document.status();
+  StatusOr<CheckpointContents> read = toContents(*document, trainPath);
+  if (!read.ok())
+    return read.status();
+  CheckpointContents contents = std::move(*read);
+
+  StatusOr<std::shared_ptr<const MappedFile>> file = openFile(statePath);
+  if (!file.ok())
+    return file.status();
+  const MappedFile &state = **file;
+  // Damage is told by tensor where it can be, else of the file.
+  StatusOr<std::vector<Array>> arrays =
+      parseSafeTensors(state.data(), state.size(), *file, statePath);
+  if (!arrays.ok())
+    return Status(StatusCode::Checkpoint, arrays.status().message());
+  if (Status status = checkTensors(*arrays, (*document)["tensors"], statePath);
+      !status.ok())
+    return status;
+  if ((*document)["state"] != digestOf(state.data(), state.size()))
+    return damaged(statePath, "corrupt: its digest does not match");
+  contents.arrays = std::move(*arrays);
+  return contents;
+}
+
+} // namespace mpc::runtime::train

@@ -1,0 +1,354 @@
+// A strict reader: what is not a number is never guessed at.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/data/CSV.h"
+
+#include "runtime/BoundedJSON.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <set>
+
+namespace mpc::runtime::train {
+
+bool isCSV(const std::string &path) {
+  std::string extension = std::filesystem::path(path).extension().string();
+  for (char &c : extension)
+    c = char(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+  return extension == ".csv";
+}
+
+namespace {
+
+/// Reads records one after the other; a quoted field may go over lines.
+class RecordReader {
+public:
+  explicit RecordReader(std::string_view text) : text(text) {
+    if (text.substr(0, 3) == "\xef\xbb\xbf") // a byte order mark
+      position = 3;
+  }
+
+  bool atEnd() const { return position == text.size(); }
+  /// The line on which the record that was read last begins, from 1.
+  int64_t line() const { return startLine; }
+  /// Whether that record has a field in quotes.
+  bool hasQuotes() const { return quoted; }
+
+  /// The fields of the next record; the reason for failure, or nothing.
+  std::optional<std::string> read(std::vector<std::string> &fields) {
+    fields.clear();
+    startLine = nextLine;
+    quoted = false;
+    for (;;) {
+      fields.emplace_back();
+      if (auto reason = readField(fields.back()))
+        return reason;
+      if (atEnd())
+        return std::nullopt;
+      if (text[position] == ',') {
+        ++position;
+        continue;
+      }
+      endLine();
+      return std::nullopt;
+    }
+  }
+
+private:
+  static bool isBreak(char c) { return c == '\n' || c == '\r'; }
+
+  std::optional<std::string> readField(std::string &field) {
+    if (!atEnd() && text[position] == '"')
+      return readQuoted(field);
+    const size_t begin = position;
+    while (!atEnd() && text[position] != ',' && !isBreak(text[position]))
+      ++position;
+    field = text.substr(begin, position - begin);
+    return std::nullopt;
+  }
+
+  std::optional<std::string> readQuoted(std::string &field) {
+    quoted = true;
+    for (++position; !atEnd(); ++position) {
+      const char c = text[position];
+      if (c != '"') {
+        nextLine += c == '\n';
+        field += c;
+        continue;
+      }
+      ++position;
+      if (atEnd() || text[position] == ',' || isBreak(text[position]))
+        return std::nullopt;
+      if (text[position] != '"')
+        return "text after a closing quote";
+      field += '"';
+    }
+    return "a quote that is not closed";
+  }
+
+  void endLine() {
+    if (text[position] == '\r' && position + 1 < text.size() &&
+        text[position + 1] == '\n')
+      ++position;
+    ++position;
+    ++nextLine;
+  }
+
+  std::string_view text;
+  size_t position = 0;
+  int64_t nextLine = 1, startLine = 1;
+  bool quoted = false;
+};
+
+/// A column while it is read.
+struct ColumnBuilder {
+  std::string name;
+  std::vector<double> values;
+  std::string fault;
+};
+
+} // namespace
+
+static std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos)
+    return "";
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+/// The value of a number that from_chars finds out of range: 0, or the least
+/// denormal, of what is as small as 1e-400; an infinity of 1e400.
+static double roundToRange(std::string_view text) {
+  const std::string number(text);
+  char *end = nullptr;
+  const double value = std::strtod(number.c_str(), &end);
+  // Where the program has a locale whose point is a comma, strtod stops early.
+  return end == number.c_str() + number.size()
+             ? value
+             : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// The value of a field that is a finite number; nothing for other fields.
+static std::optional<double> parseNumber(std::string_view text) {
+  if (!text.empty() && text[0] == '+' && text.substr(0, 2) != "+-")
+    text.remove_prefix(1);
+  double value = 0;
+  const char *end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (rest != end)
+    return std::nullopt;
+  if (error == std::errc::result_out_of_range)
+    value = roundToRange(text);
+  else if (error != std::errc())
+    return std::nullopt;
+  if (!std::isfinite(value))
+    return std::nullopt;
+  return value;
+}
+
+/// What is wrong with a field that is no number.
+static std::string describeField(std::string_view field) {
+  static const std::set<std::string, std::less<>> missing{
+      "", "na", "n/a", "nan", "null", "none", "#n/a", "?"};
+  std::string lower(field);
+  for (char &c : lower)
+    c = char(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+  if (missing.count(lower))
+    return "a value is missing; fill it in or leave the line out";
+  std::string shown(field.substr(0, 40));
+  if (shown.size() < field.size())
+    shown += "...";
+  return "'" + shown + "' is not a finite number; encode text as numbers";
+}
+
+/// Names the columns; the reason for failure, or nothing.
+static std::optional<std::string>
+nameColumns(const std::vector<std::string> &header,
+            std::vector<ColumnBuilder> &columns) {
+  std::set<std::string> seen;
+  for (size_t i = 0; i < header.size(); ++i) {
+    const std::string name(trimmed(header[i]));
+    if (name.empty() && i > 0)
+      return "column " + std::to_string(i + 1) + " has no name";
+    if (!seen.insert(name).second)
+      return "two columns are called '" + name + "'";
+    if (parseNumber(name))
+      return "the first line has the number " + name +
+             " where the name of a column is expected; add a line of names";
+    columns.push_back({name, {}, ""});
+  }
+  if (header.size() == 1 && header[0].find_first_of(";\t") != std::string::npos)
+    return "one column, '" + abbreviated(header[0]) +
+           "'; columns have commas between them, not semicolons or tabs";
+  return std::nullopt;
+}
+
+/// True if `text` is an integer that f64 cannot hold, such as 9007199254740993;
+/// `value` is what f64 has of it.
+static bool isRounded(double value, std::string_view text) {
+  if (text.find_first_of(".eE") != std::string_view::npos)
+    return false;
+  if (!text.empty() && text[0] == '+')
+    text.remove_prefix(1);
+  int64_t integer = 0;
+  const auto [rest, error] =
+      std::from_chars(text.data(), text.data() + text.size(), integer);
+  // Near 2^63 the double may be too large to convert back.
+  constexpr double limit = 9e18;
+  return error != std::errc() || std::abs(value) > limit ||
+         int64_t(value) != integer;
+}
+
+static void addField(ColumnBuilder &column, std::string_view field,
+                     int64_t line) {
+  if (!column.fault.empty())
+    return;
+  const std::string_view text = trimmed(field);
+  const std::optional<double> value = parseNumber(text);
+  if (value && !isRounded(*value, text)) {
+    column.values.push_back(*value);
+    return;
+  }
+  column.fault = "line " + std::to_string(line) + ", column '" + column.name +
+                 "': " +
+                 (value ? std::string(text) + " has no exact value in f64"
+                        : describeField(text));
+  column.values = {};
+}
+
+static Array toArray(ColumnBuilder &&column, const std::string &path) {
+  auto values = std::make_shared<std::vector<double>>(std::move(column.values));
+  Array array;
+  array.name = std::move(column.name);
+  array.source = path;
+  array.type = ElementType::F64;
+  array.shape = {int64_t(values->size())};
+  array.data = reinterpret_cast<const std::byte *>(values->data());
+  array.owner = std::move(values);
+  array.isColumn = true;
+  if (!column.fault.empty())
+    array.fault = path + ": " + column.fault;
+  return array;
+}
+
+StatusOr<std::vector<Array>> parseCSV(std::string_view text,
+                                      const std::string &path) {
+  RecordReader reader(text);
+  std::vector<std::string> fields;
+  std::vector<ColumnBuilder> columns;
+  const auto at = [&](const std::string &reason) {
+    return invalid(path,
+                   "line " + std::to_string(reader.line()) + ": " + reason);
+  };
+  if (reader.atEnd())
+    return invalid(path, "the file is empty");
+  // The first line names the columns.
+  if (auto reason = reader.read(fields))
+    return at(*reason);
+  if (auto reason = nameColumns(fields, columns))
+    return at(*reason);
+  // Lines without anything in them are no records, unless others of a single
+  // column follow: there they are missing values, as "" is.
+  int64_t blank = 0;
+  while (!reader.atEnd()) {
+    if (auto reason = reader.read(fields))
+      return at(*reason);
+    if (fields.size() == 1 && trimmed(fields[0]).empty() &&
+        !reader.hasQuotes()) {
+      blank = blank ? blank : reader.line();
+      continue;
+    }
+    if (blank && columns.size() == 1)
+      addField(columns[0], "", blank);
+    if (fields.size() != columns.size())
+      return at("has " + std::to_string(fields.size()) +
+                " values, the first line names " +
+                std::to_string(columns.size()) + " columns");
+    for (size_t i = 0; i < fields.size(); ++i)
+      addField(columns[i], fields[i], reader.line());
+  }
+  // Columns without a name, such as pandas' index, are left out.
+  std::vector<Array> arrays;
+  for (ColumnBuilder &column : columns)
+    if (!column.name.empty())
+      arrays.push_back(toArray(std::move(column), path));
+  return arrays;
+}
+
+//===----------------------------------------------------------------------===//
+// Choice
+//===----------------------------------------------------------------------===//
+
+static std::string listNames(const std::vector<Array> &columns) {
+  constexpr size_t most = 20;
+  std::string text;
+  for (size_t i = 0; i < std::min(columns.size(), most); ++i)
+    text += (i ? ", '" : "'") + columns[i].name + "'";
+  return columns.size() > most ? text + ", ..." : text;
+}
+
+StatusOr<std::vector<Array>> chooseColumns(const std::vector<Array> &columns,
+                                           std::string_view names) {
+  const auto find = [&](std::string_view name) {
+    return std::find_if(columns.begin(), columns.end(),
+                        [&](const Array &array) { return array.name == name; });
+  };
+  // NAME or FIRST:LAST, with commas between them.
+  std::vector<Array> chosen;
+  for (;;) {
+    const size_t comma = std::min(names.find(','), names.size());
+    const std::string_view part = names.substr(0, comma);
+    // A name that has a colon itself comes before a range.
+    const size_t colon = find(part) == columns.end()
+                             ? std::min(part.find(':'), part.size())
+                             : part.size();
+    // Both ends of a range, in the order of the file.
+    const auto first = find(part.substr(0, colon));
+    const auto last =
+        colon == part.size() ? first : find(part.substr(colon + 1));
+    if (first == columns.end() || last == columns.end())
+      return invalid("no column is called '" +
+                     std::string(first == columns.end()
+                                     ? part.substr(0, colon)
+                                     : part.substr(colon + 1)) +
+                     "'; the file has " + listNames(columns));
+    if (last < first)
+      return invalid("column '" + last->name + "' is before '" + first->name +
+                     "'");
+    chosen.insert(chosen.end(), first, last + 1);
+    if (comma == names.size())
+      return chosen;
+    names.remove_prefix(comma + 1);
+  }
+}
+
+StatusOr<Array> stackColumns(const std::vector<Array> &columns,
+                             const std::string &name) {
+  // A column with a value that is no number says so when it is used, not
+  // before.
+  for (const Array &column : columns)
+    if (!column.fault.empty())
+      return invalid(column.fault);
+  const int64_t rows = columns[0].shape[0];
+  const int64_t width = int64_t(columns.size());
+  // Columns lie apart; samples are rows.
+  auto values = std::make_shared<std::vector<double>>(size_t(rows * width));
+  for (int64_t i = 0; i < width; ++i) {
+    const auto *from =
+        reinterpret_cast<const double *>(columns[size_t(i)].data);
+    for (int64_t row = 0; row < rows; ++row)
+      (*values)[size_t(row * width + i)] = from[row];
+  }
+  Array array = columns[0];
+  array.name = name;
+  array.shape = {rows, width};
+  array.data = reinterpret_cast<const std::byte *>(values->data());
+  array.owner = std::move(values);
+  return array;
+}
+
+} // namespace mpc::runtime::train

@@ -1,0 +1,584 @@
+// Matching files to an input, gathering samples.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/data/Column.h"
+
+#include "runtime/train/data/ArrayFolder.h"
+#include "runtime/train/support/Threads.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+#include <xxhash.h>
+
+namespace mpc::runtime::train {
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+/// "[N,1,28,28] f32", with N for the axis of samples; -1: there is none.
+static std::string brackets(const Shape &shape, int64_t batchAxis,
+                            std::string_view type) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? "," : "") +
+            (int64_t(i) == batchAxis ? "N" : std::to_string(shape[i]));
+  return text + "]" + (type.empty() ? "" : " ") + std::string(type);
+}
+
+static int64_t rowSize(const Shape &shape) {
+  return numElements(Shape(shape.begin() + 1, shape.end()));
+}
+
+static bool isInteger(DType type) { return !runtime::isFloat(type); }
+
+static bool fits(const Port &port, const Shape &shape) {
+  bool result = shape.size() == port.shape.size();
+  for (size_t i = 0; result && i < shape.size(); ++i)
+    result = int64_t(i) == port.batchAxis || shape[i] == port.shape[i];
+  return result;
+}
+
+/// The shape with its last axis as the second.
+static Shape channelsFirst(Shape shape) {
+  if (shape.size() > 2)
+    std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+  return shape;
+}
+
+/// Whether the array is what the port takes with its second axis as the last.
+static bool isChannelsLast(const Port &port, const Array &array) {
+  return port.batchAxis == 0 && array.shape.size() >= 3 &&
+         fits(port, channelsFirst(array.shape));
+}
+
+/// Whether the axes of an array have to be turned: where the user says so, or
+/// where an image's channels can be nowhere else.
+static bool isTurned(const Port &port, const Array &array,
+                     const ColumnPreparation &prepared) {
+  if (!isChannelsLast(port, array))
+    return false;
+  if (prepared.layout)
+    return prepared.layout->channelsLast;
+  const bool isInput = port.role == Role::Data || prepared.isInput;
+  return isInput && array.shape.size() >= 4 && !fits(port, array.shape);
+}
+
+/// Images that fit but for the number of their channels.
+static std::string channelHelp(const Port &port, const Array &array) {
+  if (port.role != Role::Data || port.shape.size() != 4)
+    return "";
+  for (const Shape &found : {array.shape, channelsFirst(array.shape)})
+    if (found[2] == port.shape[2] && found[3] == port.shape[3])
+      return "; help: these are images of " + std::to_string(found[1]) +
+             " channels, and the model takes " + std::to_string(port.shape[1]) +
+             (found == array.shape ? "" : ", before height and width");
+  return "";
+}
+
+/// What to do about an array whose shape does not fit.
+static std::string shapeHelp(const Port &port, const Array &array) {
+  if (port.batchAxis != 0)
+    return "";
+  if (isChannelsLast(port, array))
+    return "; help: channels come before space in ONNX, save numpy.moveaxis(" +
+           array.name + ", -1, 1)" +
+           (port.role == Role::Data
+                ? " or say --input-layout " + port.name + "=channels-last"
+                : "");
+  const bool isClass = port.role == Role::Label && isInteger(port.type);
+  if (isClass && array.shape.size() == port.shape.size() + 1 &&
+      array.shape.back() > 1)
+    return "; help: labels are class numbers, save " + array.name +
+           ".argmax(-1)";
+  // One number a sample, where the loss compares with every output.
+  const int64_t rows = array.shape.empty() ? 0 : array.shape[0];
+  if (port.role == Role::Label && !isInteger(port.type) &&
+      (array.isColumn || !isFloat(array.type)) && array.size() == rows &&
+      rows > 0 && rowSize(port.shape) > 1)
+    return "; help: labels that are class numbers are for --loss cross_entropy";
+  // One long row of tokens, as text is after a tokenizer.
+  if (array.shape.size() == 1 && port.shape.size() == 2 && !isFloat(array.type))
+    return "; help: a row of " + std::to_string(array.size()) +
+           " numbers is cut into samples of " + std::to_string(port.shape[1]) +
+           " first, such as " + array.name + "[:len(" + array.name + ") // " +
+           std::to_string(port.shape[1]) + " * " +
+           std::to_string(port.shape[1]) + "].reshape(-1, " +
+           std::to_string(port.shape[1]) + "); docs/data.md has both halves";
+  // Of equal rank, a reshape would mix up what the axes mean.
+  if (array.shape.size() == port.shape.size())
+    return channelHelp(port, array);
+  const int64_t wanted = rowSize(port.shape);
+  if (array.shape.empty() || array.shape[0] == 0 || wanted == 0 ||
+      array.size() / array.shape[0] != wanted)
+    return "";
+  std::string text =
+      "; help: the elements fit, save " + array.name + ".reshape(-1";
+  for (size_t i = 1; i < port.shape.size(); ++i)
+    text += "," + std::to_string(port.shape[i]);
+  return text + ")";
+}
+
+Status wrongShape(const Port &port, const Array &array) {
+  return invalid(
+      locate(array) + ": got " + brackets(array.shape, -1, nameOf(array.type)) +
+      ", the model wants " +
+      brackets(port.shape, port.batchAxis, runtime::nameOf(port.type)) +
+      " for its input '" + port.name + "'" + shapeHelp(port, array));
+}
+
+/// Columns of a table have no shape of their own: they take the input's, where
+/// it has as many elements.
+static void shapeColumns(const Port &port, Array &array) {
+  if (port.batchAxis != 0 || array.shape.empty() ||
+      rowSize(array.shape) != rowSize(port.shape))
+    return;
+  const int64_t rows = array.shape[0];
+  array.shape = port.shape;
+  array.shape[0] = rows;
+}
+
+//===----------------------------------------------------------------------===//
+// Creation
+//===----------------------------------------------------------------------===//
+
+Shape Column::sampleShape() const {
+  return Shape(input.shape.begin() + 1, input.shape.end());
+}
+
+/// Whether files of two types are one array: each is converted by itself, so
+/// f32 joins f64 and labels of i32 join those of i64. What would mean something
+/// else is refused: a float and an integer, and of images u8 and u16, whose
+/// values go to 255 or 65535.
+static bool isJoined(ElementType first, ElementType second, const Port &port) {
+  if (first == second)
+    return true;
+  const auto isPixel = [](ElementType type) {
+    return type == ElementType::U8 || type == ElementType::U16;
+  };
+  const bool arePixels = port.role == Role::Data &&
+                         runtime::isFloat(port.type) &&
+                         (isPixel(first) || isPixel(second));
+  return isFloat(first) == isFloat(second) && !arePixels;
+}
+
+Status Column::addPart(Array part) {
+  if (!part.fault.empty())
+    return invalid(part.fault);
+  if (part.isColumn)
+    shapeColumns(input, part);
+  // Files of one sample say nothing of axes of 1, and labels of one number each
+  // are as often [N] as [N,1].
+  const bool mayLackOnes = part.isOfSamples || input.role == Role::Label;
+  if (mayLackOnes && input.batchAxis == 0 && !part.shape.empty())
+    addOnes(input.shape, part.shape);
+  // The first file says whether channels are last; all must fit the model and
+  // each other.
+  if (parts.empty())
+    turned = isTurned(input, part, prepared);
+  const Shape shape = turned ? channelsFirst(part.shape) : part.shape;
+  if (!fits(input, shape))
+    return wrongShape(input, part);
+  if (!parts.empty() && !isJoined(part.type, parts[0].type, input))
+    return invalid(locate(part), "is " + std::string(nameOf(part.type)) +
+                                     ", in " + parts[0].source + " it is " +
+                                     std::string(nameOf(parts[0].type)));
+  // starts[i] is the number of the first sample of file i.
+  if (isBatched()) {
+    const size_t axis = size_t(input.batchAxis);
+    if (shape[axis] == 0)
+      return invalid(locate(part), "has no samples");
+    outer = numElements(Shape(shape.begin(), shape.begin() + axis));
+    rowElements = numElements(Shape(shape.begin() + axis + 1, shape.end()));
+    starts.push_back(starts.back() + shape[axis]);
+  }
+  parts.push_back(std::move(part));
+  return Status();
+}
+
+Status Column::addImages(Array part) {
+  // Which axes of the input are the image's; samples must lie along the first
+  // one.
+  if (input.batchAxis == 0)
+    layout = isMasks() ? ImageLayout::ofMask(sampleShape())
+                       : ImageLayout::of(sampleShape());
+  if (!layout && isMasks())
+    return invalid(part.source, "masks are for labels [N,H,W] or [N,1,H,W]; "
+                                "the model's are " +
+                                    brackets(input.shape, input.batchAxis,
+                                             runtime::nameOf(input.type)));
+  if (!layout)
+    return invalid(part.source,
+                   "images are for inputs [N,1,H,W] or [N,3,H,W]; the model's "
+                   "'" +
+                       input.name + "' is " +
+                       brackets(input.shape, input.batchAxis,
+                                runtime::nameOf(input.type)));
+  // The same folders in every part, so that label 3 is one class.
+  if (!parts.empty() && part.images->classes() != parts[0].images->classes())
+    return invalid(part.source, "has other labels than " + parts[0].source);
+  // The images are counted; they are decoded later.
+  rowElements = layout->elements();
+  starts.push_back(starts.back() + part.images->size());
+  parts.push_back(std::move(part));
+  return Status();
+}
+
+/// Decodes images for good where that takes little memory.
+Status Column::decodeImages() {
+  // Images of many files stay files, of which headers are checked; of masks all
+  // values are.
+  if (!isMasks() && samples() > prepared.decodedBytes / rowElements) {
+    for (const Array &part : parts)
+      if (Status status = part.images->checkHeaders(); !status.ok())
+        return status;
+    return Status();
+  }
+  // Others are decoded once, all of a folder at a time.
+  for (Array &part : parts) {
+    const int64_t count = part.images->size();
+    std::shared_ptr<std::byte[]> pixels(
+        new (std::nothrow) std::byte[size_t(count * rowElements)]);
+    if (!pixels)
+      return Status(StatusCode::IO, part.source + ": does not fit in memory");
+    std::vector<ImageRequest> requests;
+    for (int64_t row = 0; row < count; ++row)
+      requests.push_back(
+          {part.images.get(), row,
+           reinterpret_cast<uint8_t *>(pixels.get() + row * rowElements),
+           isMasks()});
+    if (Status status = readImages(requests, *layout); !status.ok())
+      return status;
+    // From here on the part is an array as others are.
+    part.shape = input.shape;
+    part.shape[0] = count;
+    part.data = pixels.get();
+    part.owner = std::move(pixels);
+    part.images = nullptr;
+  }
+  return Status();
+}
+
+/// Counts the numbers in masks. Where there are 0 and 255 alone, which editors
+/// show as black and white, they become 0 and 1.
+std::string Column::countMasks() {
+  // Which of the 256 numbers occur.
+  std::array<bool, 256> found{};
+  for (const Array &part : parts)
+    for (int64_t i = 0; i < part.size(); ++i)
+      found[size_t(part.data[i])] = true;
+  std::string text;
+  for (size_t value = 0; value < found.size(); ++value)
+    if (found[value])
+      text += (text.empty() ? "" : ", ") + std::to_string(value);
+  const int64_t values = std::count(found.begin(), found.end(), true);
+  // White alone is foreground everywhere, and 255 may be the label that is
+  // ignored.
+  const bool isBlackAndWhite =
+      found[255] && values == (found[0] ? 2 : 1) && prepared.ignored != 255;
+  if (!isBlackAndWhite)
+    return text;
+  // Memory of this column's own: decodeImages has just filled it.
+  for (Array &part : parts) {
+    auto *numbers = const_cast<std::byte *>(part.data);
+    std::transform(
+        numbers, numbers + part.size(), numbers,
+        [](std::byte value) { return std::byte(value != std::byte(0)); });
+  }
+  return text + ", which are taken as 0 and 1";
+}
+
+Status Column::setPreparation() {
+  const auto usage = [&](const std::string &flag, const std::string &text) {
+    return Status(StatusCode::Usage, flag + ": input '" + input.name + "' is " +
+                                         brackets(input.shape, input.batchAxis,
+                                                  runtime::nameOf(input.type)) +
+                                         "; " + text);
+  };
+  // Channels are before or after space, which a row of features has none of.
+  if (prepared.layout && (input.batchAxis != 0 || input.shape.size() < 3))
+    return usage("--input-layout", "it is for inputs [N,C,...] with axes after "
+                                   "the channels, and has no effect");
+  // Normalization has a number for each channel, along one axis.
+  if (prepared.normalization) {
+    const size_t channels = std::max(prepared.normalization->mean.size(),
+                                     prepared.normalization->deviation.size());
+    if (isInteger(input.type) || input.batchAxis != 0)
+      return usage("--normalize", "it is for inputs of floating point with "
+                                  "samples along the first axis");
+    const std::optional<size_t> axis = findChannelAxis(sampleShape(), channels);
+    if (!axis)
+      return usage("--normalize", std::to_string(channels) +
+                                      " numbers are not one for each channel");
+    channelAxis = *axis;
+  }
+  // Augmentation moves pixels: what is an image must be known.
+  if (prepared.augmentation.steps.empty())
+    return Status();
+  const Shape sample = sampleShape();
+  layout = ImageLayout::of(sample).value_or(
+      ImageLayout{sample[0], sample[1], sample[2], false});
+  for (const Augmentation::Step &step : prepared.augmentation.steps)
+    if (step.padding >= std::min(layout->height, layout->width))
+      return usage("--augment", "a padding of " + std::to_string(step.padding) +
+                                    " is as large as the image");
+  return Status();
+}
+
+/// What of the column might surprise.
+static void addNotes(const Column &column, bool turned, bool normalized,
+                     std::vector<std::string> &notes) {
+  const Array &array = column.array();
+  const Port &port = column.port();
+  // Labels by folder: which number is which class.
+  if (!array.classes.empty())
+    notes.push_back(array.source + ": " + std::to_string(array.shape[0]) +
+                    " samples of " + describeLabels(array.classes));
+  if (turned)
+    notes.push_back(locate(array) + ": channels are last, " +
+                    brackets(array.shape, 0, "") + ", and turned to the " +
+                    "model's " + brackets(port.shape, 0, ""));
+  // Bytes that are not divided are a hundred times as large as most models
+  // expect.
+  if (array.type == ElementType::U8 && port.role == Role::Data &&
+      !isInteger(port.type) && !normalized)
+    notes.push_back(locate(array) +
+                    ": u8 is taken as it is, 0..255; --normalize 0:1 divides "
+                    "it by 255, as torchvision's ToTensor does");
+  // Numbers of 16 bits are larger still.
+  if (array.type == ElementType::U16 && normalized)
+    notes.push_back(locate(array) +
+                    ": u16 is not divided first, as u8 is; --normalize 0:65535 "
+                    "makes it 0..1");
+}
+
+StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
+                                const ColumnPreparation &preparation,
+                                std::vector<std::string> &notes) {
+  Column column;
+  column.input = port;
+  column.prepared = preparation;
+  if (!column.isBatched() && parts.size() > 1)
+    return invalid(locate(parts[1]), "is the same for every batch, and in " +
+                                         parts[0].source + " as well");
+  const bool isImages = parts[0].images != nullptr;
+  // Files of one kind, which fit each other,
+  for (Array &part : parts) {
+    if ((part.images != nullptr) != isImages)
+      return invalid(locate(part), "images and arrays cannot be joined");
+    if (isImages && !column.isMasks())
+      notes.push_back(part.source + ": " + part.images->description());
+    Status status = isImages ? column.addImages(std::move(part))
+                             : column.addPart(std::move(part));
+    if (!status.ok())
+      return status;
+  }
+  // and flags that fit them.
+  if (Status status = column.setPreparation(); !status.ok())
+    return status;
+  if (isImages)
+    if (Status status = column.decodeImages(); !status.ok())
+      return status;
+  if (isImages && column.isMasks())
+    notes.push_back(column.array().source + ": " +
+                    std::to_string(column.samples()) +
+                    " masks of the numbers " + column.countMasks());
+  addNotes(column, column.turned, preparation.normalization.has_value(), notes);
+  return column;
+}
+
+//===----------------------------------------------------------------------===//
+// Digests
+//===----------------------------------------------------------------------===//
+
+uint64_t Column::digest(uint64_t seed) const {
+  const Array &array = parts[0];
+  Shape shape = array.shape;
+  if (isBatched() && !isDecodedLater())
+    shape[size_t(input.batchAxis)] = samples();
+  std::string head = array.name + '\0' + std::string(nameOf(array.type));
+  for (int64_t extent : shape)
+    head += ',' + std::to_string(extent);
+  uint64_t digest = XXH3_64bits_withSeed(head.data(), head.size(), seed);
+  if (isDecodedLater()) {
+    for (const Array &part : parts)
+      digest = part.images->digest(digest);
+    return digest;
+  }
+  // Of files in several types, which has which.
+  for (const Array &part : parts)
+    if (part.type != array.type) {
+      const std::string type(nameOf(part.type));
+      digest = XXH3_64bits_withSeed(type.data(), type.size(), digest);
+    }
+  // As if the samples were in one file.
+  XXH3_state_t state;
+  XXH3_INITSTATE(&state);
+  XXH3_64bits_reset_withSeed(&state, digest);
+  for (int64_t o = 0; o < outer; ++o)
+    for (const Array &part : parts) {
+      const int64_t bytes = part.bytes() / outer;
+      XXH3_64bits_update(&state, part.data + o * bytes, size_t(bytes));
+    }
+  return XXH3_64bits_digest(&state);
+}
+
+//===----------------------------------------------------------------------===//
+// Samples
+//===----------------------------------------------------------------------===//
+
+Column::Place Column::placeOf(int64_t row) const {
+  const auto next = std::upper_bound(starts.begin(), starts.end(), row);
+  const size_t part = size_t(next - starts.begin()) - 1;
+  return {&parts[part], row - starts[part]};
+}
+
+bool Column::isPlain() const {
+  return !turned && !isDecodedLater() && !prepared.normalization &&
+         prepared.augmentation.steps.empty();
+}
+
+Status Column::fill(const int64_t *rows, int64_t count, AugmentedEpoch epoch,
+                    std::byte *to) const {
+  if (isPlain())
+    return fillPlain(rows, count, to);
+  try {
+    return fillPrepared(rows, count, epoch, to);
+  } catch (const std::bad_alloc &) {
+    return Status(StatusCode::IO, "out of memory; try a smaller --batch-size");
+  }
+}
+
+/// Copies or converts, nothing else.
+Status Column::fillPlain(const int64_t *rows, int64_t count,
+                         std::byte *to) const {
+  const DType type = input.type;
+  const auto convert = [&](const Array &part, int64_t element, int64_t size,
+                           std::byte *place) {
+    auto bad =
+        convertElements(part, element, size, type, NonFinite::Allow, place);
+    return bad ? invalid(describe(part, *bad, type)) : Status();
+  };
+  // The same for all batches, or row by row.
+  if (!isBatched())
+    return convert(parts[0], 0, parts[0].size(), to);
+  const int64_t bytes = rowElements * runtime::sizeOf(type);
+  return onRows(outer * count, bytes, [&](int64_t begin, int64_t end) {
+    Status status;
+    for (int64_t i = begin; i < end && status.ok(); ++i) {
+      const auto [part, row] = placeOf(rows[i % count]);
+      const int64_t inPart = part->shape[size_t(input.batchAxis)];
+      status = convert(*part, (i / count * inPart + row) * rowElements,
+                       rowElements, to + i * bytes);
+    }
+    return status;
+  });
+}
+
+Status Column::fillPrepared(const int64_t *rows, int64_t count,
+                            AugmentedEpoch epoch, std::byte *to) const {
+  Array images;
+  std::vector<uint8_t> pixels;
+  // Images that are not decoded yet are, for this batch alone.
+  if (isDecodedLater()) {
+    pixels.resize(size_t(count * rowElements));
+    std::vector<ImageRequest> requests;
+    for (int64_t i = 0; i < count; ++i) {
+      const auto [part, row] = placeOf(rows[i]);
+      requests.push_back(
+          {part->images.get(), row, pixels.data() + i * rowElements});
+    }
+    if (Status status = readImages(requests, *layout); !status.ok())
+      return status;
+    images.type = ElementType::U8;
+    images.shape = {count, rowElements};
+    images.data = reinterpret_cast<const std::byte *>(pixels.data());
+  }
+  // Then each row is normalized and moved.
+  const int64_t bytes = rowElements * runtime::sizeOf(input.type);
+  return onRows(count, bytes, [&](int64_t begin, int64_t end) {
+    Status status;
+    for (int64_t i = begin; i < end && status.ok(); ++i) {
+      const auto [part, row] = placeOf(rows[i]);
+      status = isDecodedLater() ? prepare(images, i * rowElements, rows[i],
+                                          epoch, to + i * bytes)
+                                : prepare(*part, row * rowElements, rows[i],
+                                          epoch, to + i * bytes);
+    }
+    return status;
+  });
+}
+
+/// Writes one sample, whose elements are at `begin` of `from`.
+Status Column::prepare(const Array &from, int64_t begin, int64_t row,
+                       AugmentedEpoch epoch, std::byte *to) const {
+  const Shape shape = sampleShape();
+  const std::optional<Normalization> &normalization = prepared.normalization;
+  // Arithmetic is in f32, as torchvision's is, or in f64.
+  const DType type = !normalization             ? input.type
+                     : input.type == DType::F64 ? DType::F64
+                                                : DType::F32;
+  const int64_t width = runtime::sizeOf(type);
+  std::vector<std::byte> sample(size_t(rowElements * width));
+  if (auto bad = convertElements(from, begin, rowElements, type,
+                                 NonFinite::Allow, sample.data()))
+    return invalid(describe(from, *bad, type));
+  if (turned) {
+    std::vector<std::byte> ordered(sample.size());
+    turnChannels(sample.data(), shape, width, ordered.data());
+    sample.swap(ordered);
+  }
+  // Drawn for this sample in this epoch, wherever it is in the order.
+  if (epoch && !prepared.augmentation.steps.empty())
+    augmentImage(
+        sample.data(), *layout, width, prepared.augmentation,
+        Generator(prepared.augmentation.seed, Stream::Augmentation,
+                  uint64_t(*epoch) * uint64_t(samples()) + uint64_t(row)));
+  // Bytes are divided by 255 first, as --normalize is given for 0..1.
+  const bool isU8 = from.type == ElementType::U8;
+  if (normalization && type == DType::F64)
+    normalizeSample(reinterpret_cast<double *>(sample.data()), shape,
+                    channelAxis, isU8, *normalization);
+  else if (normalization)
+    normalizeSample(reinterpret_cast<float *>(sample.data()), shape,
+                    channelAxis, isU8, *normalization);
+  // Then in the input's type, where a number may turn out too large.
+  Array ready;
+  ready.name = from.name;
+  ready.source = from.source;
+  ready.type = toElementType(type);
+  ready.shape = shape;
+  ready.data = sample.data();
+  auto bad =
+      convertElements(ready, 0, rowElements, input.type, NonFinite::Allow, to);
+  return bad ? invalid(describe(ready, *bad, input.type)) : Status();
+}
+
+void Column::read(const int64_t *rows, int64_t count, DType type,
+                  void *to) const {
+  // What is prepared is compared as it is then.
+  if (!isPlain() && isBatched()) {
+    std::vector<std::byte> bytes(
+        size_t(count * rowElements * runtime::sizeOf(input.type)));
+    if (!fill(rows, count, std::nullopt, bytes.data()).ok())
+      return;
+    Array ready;
+    ready.type = toElementType(input.type);
+    ready.shape = {count, rowElements};
+    ready.data = bytes.data();
+    convertElements(ready, 0, ready.size(), type, NonFinite::Allow, to);
+    return;
+  }
+  // Plain values are converted where they lie.
+  auto *out = static_cast<std::byte *>(to);
+  const int64_t bytes = rowElements * runtime::sizeOf(type);
+  for (int64_t i = 0; i < count; ++i, out += bytes) {
+    const auto [part, row] = placeOf(rows[i]);
+    convertElements(*part, row * rowElements, rowElements, type,
+                    NonFinite::Reject, out);
+  }
+}
+
+} // namespace mpc::runtime::train

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/data/DataFiles.h"
+
+#include "runtime/train/data/ArrayFile.h"
+#include "runtime/train/data/ArrayFolder.h"
+#include "runtime/train/data/CSV.h"
+#include "runtime/train/data/Dataset.h"
+#include "runtime/train/data/ImageFolder.h"
+#include "runtime/train/support/FileSystem.h"
+#include "runtime/train/support/MappedFile.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <glob.h>
+#include <new>
+#include <set>
+#include <unistd.h>
+
+namespace mpc::runtime::train {
+
+namespace {
+/// "NAME=PATH", or a path alone.
+struct Argument {
+  std::string name, path;
+};
+} // namespace
+
+/// The name and the path of "NAME=FILE", unless that is itself a file. `mpc run
+/// --input` has an @ before FILE.
+static StatusOr<Argument> parseArgument(const std::string &argument) {
+  const size_t equals = argument.find('=');
+  StatusOr<bool> isWhole =
+      equals == std::string::npos ? true : exists(argument);
+  if (!isWhole.ok())
+    return isWhole.status();
+  if (*isWhole)
+    return Argument{"", argument};
+  std::string path = argument.substr(equals + 1);
+  if (path.size() > 1 && path[0] == '@') {
+    StatusOr<bool> isName = exists(path);
+    if (!isName.ok())
+      return isName.status();
+    path.erase(0, *isName ? 0 : 1);
+  }
+  return Argument{argument.substr(0, equals), path};
+}
+
+static StatusOr<bool> isPattern(const std::string &path) {
+  if (path.find_first_of("*?[") == std::string::npos)
+    return false;
+  StatusOr<bool> isName = exists(path);
+  return isName.ok() ? StatusOr<bool>(!*isName) : isName;
+}
+
+StatusOr<std::vector<std::string>>
+expandPatterns(const std::vector<std::string> &arguments) {
+  std::vector<std::string> files;
+  for (const std::string &argument : arguments) {
+    StatusOr<Argument> parsed = parseArgument(argument);
+    if (!parsed.ok())
+      return parsed.status();
+    const auto &[name, path] = *parsed;
+    StatusOr<bool> matches = isPattern(path);
+    if (!matches.ok())
+      return matches.status();
+    if (!*matches) {
+      files.push_back(argument);
+      continue;
+    }
+    // All files that fit, under the name in front of the pattern.
+    glob_t found;
+    const int failed = glob(path.c_str(), GLOB_ERR, nullptr, &found);
+    for (size_t i = 0; !failed && i < found.gl_pathc; ++i)
+      files.push_back((name.empty() ? "" : name + "=") + found.gl_pathv[i]);
+    globfree(&found);
+    if (failed == GLOB_ABORTED)
+      return Status(StatusCode::IO, path + ": a folder cannot be read");
+    if (failed)
+      return Status(StatusCode::IO, path + ": no file has such a name");
+  }
+  return files;
+}
+
+Status Dataset::checkFiles(const std::vector<std::string> &files) {
+  StatusOr<std::vector<std::string>> expanded = expandPatterns(files);
+  if (!expanded.ok())
+    return expanded.status();
+  for (const std::string &argument : *expanded) {
+    StatusOr<Argument> parsed = parseArgument(argument);
+    if (!parsed.ok())
+      return parsed.status();
+    const std::string &path = parsed->path;
+    if (access(path.c_str(), R_OK) != 0)
+      return Status(StatusCode::IO,
+                    path + ": cannot open: " + std::strerror(errno));
+  }
+  return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// Tables
+//===----------------------------------------------------------------------===//
+
+/// Joins the columns that --csv-columns names; others stay by themselves.
+static StatusOr<std::vector<Array>>
+groupColumns(const std::vector<Array> &columns, const std::string &path,
+             const std::vector<std::string> &groups) {
+  std::vector<Array> arrays;
+  std::set<std::string> used;
+  // NAME=COLUMNS each; a column may be in several groups.
+  for (const std::string &group : groups) {
+    const size_t equals = group.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return Status(StatusCode::Usage,
+                    "--csv-columns " + group +
+                        ": expected NAME=COLUMNS, such as x=a,b or x=a:d");
+    const auto where = [&](const Status &status) {
+      return invalid(path, "--csv-columns " + group + ": " + status.message());
+    };
+    // Each group is one array, [rows, columns].
+    StatusOr<std::vector<Array>> chosen =
+        chooseColumns(columns, std::string_view(group).substr(equals + 1));
+    if (!chosen.ok())
+      return where(chosen.status());
+    for (const Array &column : *chosen)
+      used.insert(column.name);
+    StatusOr<Array> array = stackColumns(*chosen, group.substr(0, equals));
+    if (!array.ok())
+      return array.status();
+    arrays.push_back(std::move(*array));
+  }
+  // Columns that no group has taken.
+  for (const Array &column : columns)
+    if (!used.count(column.name))
+      arrays.push_back(column);
+  return arrays;
+}
+
+static StatusOr<std::vector<Array>>
+readCSV(const std::string &path, const std::vector<std::string> &groups) {
+  StatusOr<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
+  if (!file.ok())
+    return file.status();
+  try {
+    StatusOr<std::vector<Array>> columns = parseCSV((*file)->text(), path);
+    if (!columns.ok())
+      return columns.status();
+    return groupColumns(*columns, path, groups);
+  } catch (const std::bad_alloc &) {
+    return Status(StatusCode::IO,
+                  path + ": does not fit in memory; .npy and .safetensors "
+                         "files are read in place");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+/// A folder of the folders images/ and masks/ and no others, rather than of two
+/// labels that are called so.
+static StatusOr<bool> hasMasks(const std::string &folder) {
+  StatusOr<std::vector<FolderEntry>> entries = listFolder(folder);
+  if (!entries.ok())
+    return entries.status();
+  std::vector<std::string> folders;
+  for (const FolderEntry &entry : *entries)
+    if (entry.isFolder)
+      folders.push_back(entry.name);
+  return folders == std::vector<std::string>{"images", "masks"};
+}
+
+static StatusOr<std::vector<Array>> readImageFolder(const Argument &argument,
+                                                    const std::string &labels) {
+  // Masks are labels; images beside masks have no others.
+  const auto read = [&](const std::string &path, const std::string &name) {
+    auto folder = ImageFolder::openUnlabelled(path);
+    return folder.ok() ? StatusOr(toArrays(*folder, path, name, labels))
+                       : StatusOr<std::vector<Array>>(folder.status());
+  };
+  if (argument.name == labels)
+    return read(argument.path, labels);
+  StatusOr<bool> isPair = hasMasks(argument.path);
+  if (!isPair.ok())
+    return isPair.status();
+  if (*isPair) {
+    const std::filesystem::path root = argument.path;
+    auto arrays = read((root / "images").string(), argument.name);
+    auto masks = read((root / "masks").string(), labels);
+    if (!arrays.ok() || !masks.ok())
+      return arrays.ok() ? masks.status() : arrays.status();
+    arrays->push_back(std::move(masks->front()));
+    return arrays;
+  }
+  // Folders of classes: their numbers are the labels.
+  StatusOr<std::shared_ptr<const ImageFolder>> folder =
+      ImageFolder::open(argument.path);
+  if (!folder.ok())
+    return folder.status();
+  return toArrays(*folder, argument.path, argument.name, labels);
+}
+
+static StatusOr<std::vector<Array>> readFile(const Argument &argument,
+                                             const DataFileOptions &options) {
+  // A folder of samples or images, a table, or arrays.
+  StatusOr<FileKind> kind = kindOf(argument.path);
+  if (!kind.ok())
+    return kind.status();
+  if (*kind == FileKind::Directory) {
+    StatusOr<bool> hasArrays = isArrayFolder(argument.path);
+    if (!hasArrays.ok())
+      return hasArrays.status();
+    return *hasArrays ? readArrayFolder(argument.path, argument.name,
+                                        options.targetArray)
+                      : readImageFolder(argument, options.targetArray);
+  }
+  StatusOr<std::vector<Array>> arrays =
+      isCSV(argument.path) ? readCSV(argument.path, options.csvColumns)
+                           : readPackedArrays(argument.path);
+  // A name is given to one array.
+  if (!arrays.ok() || argument.name.empty())
+    return arrays;
+  if (arrays->size() != 1)
+    return invalid(argument.name + "=" + argument.path +
+                   ": a name is for a file of one array, this one has " +
+                   std::to_string(arrays->size()) +
+                   (isCSV(argument.path)
+                        ? " columns; choose some with --csv-columns " +
+                              argument.name + "=..."
+                        : "; without the name in front, each goes to the input "
+                          "that it is called as"));
+  arrays->front().name = argument.name;
+  return arrays;
+}
+
+/// Every image has its mask, where there are folders of both.
+static Status checkMasks(const std::vector<Array> &arrays,
+                         const std::string &labels) {
+  std::vector<const ImageFolder *> images, masks;
+  for (const Array &array : arrays)
+    if (array.images)
+      (array.name == labels ? masks : images).push_back(array.images.get());
+  return images.empty() || masks.empty() ? Status() : checkPairs(images, masks);
+}
+
+StatusOr<std::vector<Array>>
+readDataFiles(const std::vector<std::string> &files,
+              const DataFileOptions &options) {
+  StatusOr<std::vector<std::string>> expanded = expandPatterns(files);
+  if (!expanded.ok())
+    return expanded.status();
+  std::vector<Array> all;
+  for (const std::string &file : *expanded) {
+    StatusOr<Argument> argument = parseArgument(file);
+    if (!argument.ok())
+      return argument.status();
+    StatusOr<std::vector<Array>> arrays = readFile(*argument, options);
+    if (!arrays.ok())
+      return arrays.status();
+    std::move(arrays->begin(), arrays->end(), std::back_inserter(all));
+  }
+  if (Status status = checkMasks(all, options.targetArray); !status.ok())
+    return status;
+  return all;
+}
+
+int64_t countSamples(const std::vector<Array> &arrays, const std::string &name,
+                     size_t axis) {
+  int64_t count = 0, ofColumns = 0;
+  std::set<std::string> tables;
+  for (const Array &array : arrays) {
+    const int64_t samples = array.images                ? array.images->size()
+                            : axis < array.shape.size() ? array.shape[axis]
+                                                        : 0;
+    if (array.name == name)
+      count += samples;
+    // Which columns an input takes is found out later; all are as long.
+    if (array.isColumn && array.fault.empty() &&
+        tables.insert(array.source).second)
+      ofColumns += samples;
+  }
+  return count > 0 ? count : ofColumns;
+}
+
+/// The names of labels that are folders; none where they are not.
+static const std::vector<std::string> &labelsOf(const Array &array) {
+  return array.images ? array.images->classes() : array.classes;
+}
+
+Status checkSameLabels(const std::vector<Array> &first,
+                       const std::vector<Array> &second) {
+  for (const Array &a : first)
+    for (const Array &b : second)
+      if (a.name == b.name && labelsOf(a) != labelsOf(b) &&
+          !labelsOf(a).empty() && !labelsOf(b).empty())
+        return invalid(b.source, "has other labels than " + a.source +
+                                     "; every label needs a folder in both");
+  return Status();
+}
+
+} // namespace mpc::runtime::train

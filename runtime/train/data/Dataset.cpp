@@ -1,0 +1,499 @@
+// Matching arrays to inputs, checking them once, gathering batches.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/data/Dataset.h"
+
+#include "runtime/BoundedJSON.h"
+#include "runtime/train/data/ArrayPool.h"
+#include "runtime/train/data/Split.h"
+#include "runtime/train/support/Text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <xxhash.h>
+
+namespace mpc::runtime::train {
+
+bool isSampled(const Port &port) {
+  return port.role == Role::Data || port.role == Role::Label;
+}
+
+static bool holdsIntegers(DType type) { return !isFloat(toElementType(type)); }
+
+static bool isBatched(const Port &port) { return port.batchAxis >= 0; }
+
+static std::optional<int64_t> integerOf(const nlohmann::json &object,
+                                        const char *key) {
+  if (!object.is_object() || !object.contains(key) ||
+      !object[key].is_number_integer())
+    return std::nullopt;
+  return object[key].get<int64_t>();
+}
+
+std::string targetOf(const TraineeInfo &info) {
+  const FunctionPorts *ports = info.function(kEvalFunction);
+  const std::string beside = info.lossTarget + kLabelSuffix;
+  if (!info.lossTarget.empty())
+    return ports && ports->inputCalled(beside) ? beside : info.lossTarget;
+  const Port *label = ports ? ports->input(Role::Label) : nullptr;
+  return label ? label->name : "";
+}
+
+DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
+  DatasetOptions options;
+  options.target = targetOf(info);
+  // What the recipe says of labels, of all or by the name of each.
+  const BoundedDocument document(info.recipe);
+  const nlohmann::json &recipe = document.json;
+  options.classes = integerOf(recipe, "classes");
+  options.ignoreIndex = integerOf(recipe, "ignore_index");
+  if (recipe.is_object() && recipe.contains("labels") &&
+      recipe["labels"].is_object())
+    for (const auto &[name, range] : recipe["labels"].items())
+      options.ranges[name] = {integerOf(range, "classes"),
+                              integerOf(range, "ignore_index")};
+  // Targets of binary losses, by the name of each.
+  if (recipe.is_object() && recipe.contains("probabilities") &&
+      recipe["probabilities"].is_object())
+    for (const auto &[name, loss] : recipe["probabilities"].items())
+      if (loss.is_string()) {
+        LabelRange range = options.rangeOf(name);
+        range.probabilitiesOf = loss.get<std::string>();
+        options.ranges[name] = std::move(range);
+      }
+  // Else a loss of classes has as many classes as the prediction has scores.
+  if (options.classes || !options.ranges.empty() ||
+      (info.loss != "softmax_cross_entropy" && info.loss != "nll"))
+    return options;
+  for (const char *name : {kEvalFunction, kStepFunction, kAccumulateFunction}) {
+    const FunctionPorts *ports = info.function(name);
+    const Port *prediction = ports ? ports->output(Role::Prediction) : nullptr;
+    if (prediction && prediction->shape.size() >= 2) {
+      options.classes = prediction->shape[1];
+      break;
+    }
+  }
+  return options;
+}
+
+//===----------------------------------------------------------------------===//
+// Preparation
+//===----------------------------------------------------------------------===//
+
+static int64_t countData(const FunctionPorts &ports) {
+  return std::count_if(
+      ports.inputs.begin(), ports.inputs.end(),
+      [](const Port &port) { return port.role == Role::Data; });
+}
+
+static bool isImage(const Port &port) {
+  return port.role == Role::Data && port.batchAxis == 0 &&
+         port.shape.size() == 4;
+}
+
+/// The input whose array these labels have too; null where they have their own.
+static const Port *findLabelledInput(const FunctionPorts &ports,
+                                     const Port &label) {
+  for (const Port &port : ports.inputs)
+    if (label.role == Role::Label && port.role == Role::Data &&
+        label.name == port.name + kLabelSuffix)
+      return &port;
+  return nullptr;
+}
+
+/// The value of a flag such as --normalize for an input: the first that names
+/// it or names no input. Nothing for ports that are not data.
+template <typename T>
+static std::optional<T> valueFor(const std::vector<T> &values,
+                                 const Port &port) {
+  for (const T &value : values)
+    if (port.role == Role::Data &&
+        (value.input.empty() || value.input == port.name))
+      return value;
+  return std::nullopt;
+}
+
+/// Usage where a value of the flag is for no input, or for which is not said.
+template <typename T>
+static Status checkInputs(const char *flag, const std::vector<T> &values,
+                          const FunctionPorts &ports) {
+  // Without a name the one input is meant, if there is one.
+  for (const T &value : values) {
+    const Port *port = ports.inputCalled(value.input);
+    if (value.input.empty() ? countData(ports) == 1
+                            : port && port->role == Role::Data)
+      continue;
+    // Else the inputs to choose from.
+    std::string names;
+    for (const Port &input : ports.inputs)
+      if (input.role == Role::Data)
+        names += (names.empty() ? "'" : ", '") + input.name + "'";
+    return Status(StatusCode::Usage,
+                  std::string(flag) + ": " +
+                      (value.input.empty()
+                           ? "say for which input, NAME=...: "
+                           : "no input is called '" + value.input + "' but ") +
+                      names);
+  }
+  return Status();
+}
+
+/// Usage where --augment has nothing to change, or would change an image and
+/// not the labels that lie on its pixels.
+static Status checkAugmentation(const FunctionPorts &ports) {
+  const auto image =
+      std::find_if(ports.inputs.begin(), ports.inputs.end(), isImage);
+  if (image == ports.inputs.end())
+    return Status(StatusCode::Usage, "--augment is for images, and the model "
+                                     "has no input [N,C,H,W]");
+  const ImageLayout layout =
+      ImageLayout::of(Shape(image->shape.begin() + 1, image->shape.end()))
+          .value_or(ImageLayout{0, image->shape[2], image->shape[3], false});
+  const Shape space{layout.height, layout.width};
+  for (const Port &port : ports.inputs)
+    if (port.role == Role::Label &&
+        std::search(port.shape.begin(), port.shape.end(), space.begin(),
+                    space.end()) != port.shape.end())
+      return Status(StatusCode::Usage,
+                    "--augment would move the images and not the labels '" +
+                        port.name + "' of their pixels");
+  return Status();
+}
+
+static Status checkPreparation(const Preparation &preparation,
+                               const FunctionPorts &ports) {
+  Status status = checkInputs("--normalize", preparation.normalize, ports);
+  if (status.ok())
+    status = checkInputs("--input-layout", preparation.layouts, ports);
+  if (status.ok() && !preparation.augment.steps.empty())
+    status = checkAugmentation(ports);
+  return status;
+}
+
+static ColumnPreparation preparationFor(const Port &port,
+                                        const Preparation &preparation) {
+  ColumnPreparation result;
+  result.normalization = valueFor(preparation.normalize, port);
+  result.layout = valueFor(preparation.layouts, port);
+  result.decodedBytes = preparation.decodedBytes;
+  result.allowsNaN = preparation.allowsNaN && port.role == Role::Data;
+  if (isImage(port))
+    result.augmentation = preparation.augment;
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Creation
+//===----------------------------------------------------------------------===//
+
+/// The arrays that feed `port`, by the rules of Dataset::create. Some may be
+/// packed.
+static StatusOr<std::vector<Array>> findArrays(ArrayPool &pool,
+                                               const Port &port,
+                                               const FunctionPorts &ports,
+                                               const DatasetOptions &options) {
+  std::vector<Array> found = pool.take(port.name);
+  const bool byTarget =
+      port.role == Role::Label &&
+      std::count_if(ports.inputs.begin(), ports.inputs.end(),
+                    [](const Port &p) { return p.role == Role::Label; }) == 1;
+  if (found.empty() && byTarget)
+    found = pool.take(options.targetArray);
+  if (!found.empty())
+    return found;
+  const auto isMissing = [&](const Port &other) {
+    return other.role == Role::Data && !pool.has(other.name);
+  };
+  // Which columns are for which of several inputs only the user knows.
+  const bool isOnlyMissing =
+      port.role == Role::Data &&
+      std::count_if(ports.inputs.begin(), ports.inputs.end(), isMissing) == 1;
+  if (isOnlyMissing && port.batchAxis == 0 && pool.hasColumns()) {
+    std::vector<std::string> others{options.targetArray};
+    for (const Port &input : ports.inputs)
+      others.push_back(input.name);
+    const Shape sample(port.shape.begin() + 1, port.shape.end());
+    return pool.takeColumns(port.name, numElements(sample), others);
+  }
+  return pool.missing(port, byTarget ? std::optional(options.targetArray)
+                                     : std::nullopt);
+}
+
+/// Takes the arrays that feed `port`, once they are known to fit the others.
+Status Dataset::addColumn(const Port &port, const Port *input,
+                          std::vector<Array> parts,
+                          const DatasetOptions &options) {
+  // Labels that are an input's array are prepared as that is.
+  ColumnPreparation preparation =
+      preparationFor(input ? *input : port, options.preparation);
+  preparation.isInput = input != nullptr;
+  preparation.ignored = options.rangeOf(port.name).ignoreIndex;
+  StatusOr<Column> column =
+      Column::create(port, std::move(parts), preparation, noted);
+  if (!column.ok())
+    return column.status();
+  // The first column says how many samples there are.
+  if (column->isBatched()) {
+    const int64_t samples = column->samples();
+    if (first.empty()) {
+      first = column->array().name;
+      order.resize(size_t(samples));
+      std::iota(order.begin(), order.end(), int64_t(0));
+    }
+    if (samples != size())
+      return invalid(locate(column->array()) + ": has " +
+                     counted(samples, "sample") + ", " + first + " has " +
+                     std::to_string(size()));
+  }
+  // Labels are in range, and all of it counts in the fingerprint.
+  bool counts = false;
+  if (Status status = column->check(options.rangeOf(port.name), counts);
+      !status.ok())
+    return status;
+  if (port.role == Role::Label)
+    (counts ? hasTargets : ignoresTargets) = true;
+  digest = column->digest(digest);
+  columns.push_back(std::move(*column));
+  return Status();
+}
+
+/// The batch size that the inputs were compiled for.
+static StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
+  int64_t batch = 0;
+  for (const Port &port : ports.inputs) {
+    if (!isSampled(port) || !isBatched(port))
+      continue;
+    // All inputs have one batch size.
+    const size_t axis = size_t(port.batchAxis);
+    if (axis >= port.shape.size() || port.shape[axis] <= 0)
+      return Status(StatusCode::Unsupported,
+                    "input '" + port.name + "' has no batch dimension");
+    if (batch == 0)
+      batch = port.shape[axis];
+    if (port.shape[axis] != batch)
+      return Status(StatusCode::Unsupported,
+                    "input '" + port.name + "' has a batch of " +
+                        std::to_string(port.shape[axis]) + ", the others of " +
+                        std::to_string(batch) +
+                        (port.role == Role::Label
+                             ? "; labels have their samples on the first axis; "
+                               "help: where an input has them along another, "
+                               "say which with --batch-axis"
+                             : "; help: where samples are along another axis, "
+                               "say which with --batch-axis NAME=AXIS, and "
+                               "NAME=none where it is the same for all"));
+  }
+  if (batch == 0)
+    return Status(StatusCode::Unsupported, "the model takes no data");
+  return batch;
+}
+
+StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
+                                  const FunctionPorts &ports,
+                                  const DatasetOptions &options) {
+  // Whether the data can feed this model at all.
+  StatusOr<ArrayPool> pool = ArrayPool::create(std::move(arrays));
+  if (!pool.ok())
+    return pool.status();
+  StatusOr<int64_t> batch = findBatchSize(ports);
+  if (!batch.ok())
+    return batch.status();
+  if (Status status = checkPreparation(options.preparation, ports);
+      !status.ok())
+    return status;
+
+  Dataset dataset;
+  dataset.batch = *batch;
+  dataset.target = options.target;
+  dataset.prepared = options.preparation.text;
+  // A column for each input that samples have.
+  for (const Port &port : ports.inputs) {
+    if (!isSampled(port))
+      continue;
+    // Labels that are called after an input, as an autoencoder's are, have that
+    // input's array.
+    const Port *input = findLabelledInput(ports, port);
+    StatusOr<std::vector<Array>> parts =
+        findArrays(*pool, input ? *input : port, ports, options);
+    if (!parts.ok())
+      return parts.status();
+    for (Array &part : *parts)
+      if (Status status = unpack(part); !status.ok())
+        return status;
+    if (Status status =
+            dataset.addColumn(port, input, std::move(*parts), options);
+        !status.ok())
+      return status;
+  }
+  // Batches of nothing but ignored labels have no loss.
+  if (dataset.ignoresTargets && !dataset.hasTargets)
+    return invalid(dataset.source() + ": every label is the one that the loss "
+                                      "ignores: no sample counts");
+  for (const std::string &note : pool->describeUnused())
+    dataset.noted.push_back(note);
+  return dataset;
+}
+
+StatusOr<Dataset> Dataset::open(const std::vector<std::string> &files,
+                                const FunctionPorts &ports,
+                                const DatasetOptions &options) {
+  DataFileOptions fileOptions;
+  fileOptions.targetArray = options.targetArray;
+  StatusOr<std::vector<Array>> all = readDataFiles(files, fileOptions);
+  if (!all.ok())
+    return all.status();
+  return create(std::move(*all), ports, options);
+}
+
+StatusOr<std::pair<Dataset, Dataset>> Dataset::split(double fraction,
+                                                     uint64_t seed) const {
+  const int64_t held = std::llround(fraction * double(size()));
+  if (!(fraction > 0 && fraction < 1) || held == 0 || held == size())
+    return invalid(source() + ": holding back " + std::to_string(fraction) +
+                   " of " + counted(size(), "sample") +
+                   " leaves nothing to train on or to evaluate");
+  std::vector<int64_t> all(static_cast<size_t>(size()));
+  std::iota(all.begin(), all.end(), int64_t(0));
+  // Classes of samples; those of pixels or tokens are none.
+  std::vector<int64_t> classes = labels(all.data(), size(), target);
+  if (classes.size() != all.size())
+    classes.clear();
+  const std::vector<bool> isHeld = chooseHeld(size(), held, seed, classes);
+  std::pair<Dataset, Dataset> parts(*this, *this);
+  parts.first.order.clear();
+  parts.second.order.clear();
+  for (int64_t position : all)
+    (isHeld[size_t(position)] ? parts.second : parts.first)
+        .order.push_back(order[size_t(position)]);
+  return parts;
+}
+
+std::string Dataset::source() const {
+  const std::string &file = columns[0].array().source;
+  return file.empty() ? "the data" : file;
+}
+
+std::string Dataset::fingerprint() const {
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016llx",
+                static_cast<unsigned long long>(XXH3_64bits_withSeed(
+                    order.data(), order.size() * sizeof(order[0]), digest)));
+  return text + prepared;
+}
+
+//===----------------------------------------------------------------------===//
+// Batches
+//===----------------------------------------------------------------------===//
+
+std::vector<int64_t> Dataset::rowsOf(const int64_t *positions,
+                                     int64_t count) const {
+  std::vector<int64_t> rows(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i)
+    rows[size_t(i)] = order[size_t(positions[i])];
+  return rows;
+}
+
+Status setInputs(Trainee &model, std::string_view function,
+                 const GatheredBatch &batch) {
+  for (const GatheredInput &input : batch)
+    if (Status status =
+            model.setInput(function, input.name, input.bytes.get(), input.size);
+        !status.ok())
+      return status;
+  return Status();
+}
+
+bool Dataset::isDecodedLater() const {
+  return std::any_of(columns.begin(), columns.end(), [](const Column &column) {
+    return column.isDecodedLater();
+  });
+}
+
+Status Dataset::gather(const FunctionPorts &ports, const int64_t *positions,
+                       AugmentedEpoch epoch, const MemoryFor &memoryFor) const {
+  // The rows of the batch, in the order of the epoch.
+  const std::vector<int64_t> rows = rowsOf(positions, batch);
+  // Each input from the column that was prepared for it.
+  for (const Port &port : ports.inputs) {
+    if (!isSampled(port))
+      continue;
+    const auto column =
+        std::find_if(columns.begin(), columns.end(), [&](const Column &c) {
+          return c.port().name == port.name && c.port().type == port.type &&
+                 c.port().shape == port.shape;
+        });
+    if (column == columns.end())
+      return Status(StatusCode::Unsupported,
+                    "a function takes '" + port.name +
+                        "' in another form than the data was prepared for");
+    StatusOr<std::byte *> memory = memoryFor(
+        port, size_t(numElements(port.shape) * runtime::sizeOf(port.type)));
+    if (!memory.ok())
+      return memory.status();
+    if (Status status = column->fill(rows.data(), batch, epoch, *memory);
+        !status.ok())
+      return status;
+  }
+  return Status();
+}
+
+StatusOr<GatheredBatch> Dataset::gather(const FunctionPorts &ports,
+                                        const int64_t *positions,
+                                        AugmentedEpoch epoch) const {
+  GatheredBatch gathered;
+  // Memory that nothing else uses: another batch may be gathered meanwhile.
+  const auto allocate = [&](const Port &port,
+                            size_t size) -> StatusOr<std::byte *> {
+    GatheredInput input{port.name, nullptr, size};
+    input.bytes.reset(new std::byte[size]);
+    gathered.push_back(std::move(input));
+    return gathered.back().bytes.get();
+  };
+  Status status = gather(ports, positions, epoch, allocate);
+  if (!status.ok())
+    return status;
+  return gathered;
+}
+
+Status Dataset::bind(Trainee &model, std::string_view function,
+                     const int64_t *positions, AugmentedEpoch epoch) const {
+  const FunctionPorts *ports = model.info().function(function);
+  if (!ports)
+    return Status(StatusCode::Unsupported, "the artifact has no function '" +
+                                               std::string(function) + "'");
+  StatusOr<GatheredBatch> gathered = gather(*ports, positions, epoch);
+  return gathered.ok() ? setInputs(model, function, *gathered)
+                       : gathered.status();
+}
+
+template <typename T>
+std::vector<T> Dataset::labelRows(const std::string &input, bool integers,
+                                  DType type, const int64_t *positions,
+                                  int64_t count) const {
+  const auto column =
+      std::find_if(columns.begin(), columns.end(), [&](const Column &c) {
+        return c.port().role == Role::Label && c.port().name == input &&
+               holdsIntegers(c.port().type) == integers;
+      });
+  if (column == columns.end())
+    return {};
+  std::vector<T> values(size_t(count * column->elementsOfSample()));
+  column->read(rowsOf(positions, count).data(), count, type, values.data());
+  return values;
+}
+
+std::vector<int64_t> Dataset::labels(const int64_t *positions, int64_t count,
+                                     const std::string &input) const {
+  return labelRows<int64_t>(input, true, DType::I64, positions, count);
+}
+
+std::vector<double> Dataset::targets(const int64_t *positions, int64_t count,
+                                     const std::string &input) const {
+  return labelRows<double>(input, false, DType::F64, positions, count);
+}
+
+} // namespace mpc::runtime::train

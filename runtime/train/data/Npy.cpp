@@ -1,0 +1,347 @@
+// Strict reading of .npy: the header is matched against the one form NumPy
+// writes (a dictionary of descr, fortran_order and shape), never evaluated.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/data/Npy.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <set>
+
+namespace mpc::runtime::train {
+
+namespace {
+
+constexpr std::string_view kMagic("\x93NUMPY", 6);
+/// NumPy's own limit is 10,000; nothing sensible comes near.
+constexpr size_t kMaxHeader = 65536;
+static_assert(kMaxNpyHeader == kMaxHeader + 12, "magic, version, length");
+
+struct Header {
+  ElementType type = ElementType::F32;
+  bool bigEndian = false;
+  bool fortranOrder = false;
+  Shape shape;
+};
+
+/// Matches the header's literal from left to right.
+class HeaderParser {
+public:
+  explicit HeaderParser(std::string_view text) : text(text) {}
+
+  /// The reason for failure, or nothing.
+  std::optional<std::string> parse(Header &header) {
+    // A dictionary of Python, of which a fraction is allowed: {'descr': '<f4',
+    // 'fortran_order': False, 'shape': (3, 4)}.
+    if (!accept('{'))
+      return "expected '{' at the start of the header";
+    // Key by key, each once, and nothing behind the end.
+    std::set<std::string> seen;
+    while (!accept('}')) {
+      std::string key;
+      if (!string(key) || !accept(':'))
+        return "expected a quoted key and ':'";
+      if (!seen.insert(key).second)
+        return "key '" + key + "' stands twice";
+      if (auto reason = value(key, header))
+        return reason;
+      if (accept(','))
+        continue;
+      if (accept('}'))
+        break;
+      return "expected ',' or '}' after '" + key + "'";
+    }
+    // Other keys were refused, so that three are these three.
+    if (seen.size() != 3)
+      return "expected the keys descr, fortran_order and shape";
+    skipSpace();
+    if (!text.empty())
+      return "text after the dictionary";
+    return std::nullopt;
+  }
+
+private:
+  std::optional<std::string> value(const std::string &key, Header &header) {
+    if (key == "descr")
+      return descr(header);
+    if (key == "fortran_order") {
+      if (word("True"))
+        header.fortranOrder = true;
+      else if (!word("False"))
+        return "fortran_order is neither True nor False";
+      return std::nullopt;
+    }
+    if (key == "shape")
+      return shape(header.shape);
+    return "unknown key '" + key + "'";
+  }
+
+  std::optional<std::string> descr(Header &header) {
+    std::string code;
+    if (!string(code))
+      return "structured element types are not read";
+    static const struct {
+      std::string_view code;
+      ElementType type;
+    } table[] = {
+        {"b1", ElementType::Bool}, {"u1", ElementType::U8},
+        {"i1", ElementType::I8},   {"u2", ElementType::U16},
+        {"i2", ElementType::I16},  {"u4", ElementType::U32},
+        {"i4", ElementType::I32},  {"u8", ElementType::U64},
+        {"i8", ElementType::I64},  {"f2", ElementType::F16},
+        {"f4", ElementType::F32},  {"f8", ElementType::F64},
+    };
+    if (code.find('O') != std::string::npos)
+      return "object arrays (pickled Python) are not read";
+    // Byte order, kind and size: "<f4".
+    const char order = code.empty() ? '\0' : code[0];
+    for (const auto &entry : table) {
+      if (code.size() != 3 || code.compare(1, 2, entry.code) != 0)
+        continue;
+      if (order != '<' && order != '>' && order != '=' && order != '|')
+        break;
+      header.type = entry.type;
+      header.bigEndian = order == '>';
+      return std::nullopt;
+    }
+    const bool isText = code.find('U') != std::string::npos ||
+                        code.find('S') != std::string::npos;
+    return "element type '" + code +
+           "' is not one of bool, u1..u8, i1..i8, f2, f4, f8" +
+           (isText ? "; help: this is text; numpy.unique(labels, "
+                     "return_inverse=True)[1] are numbers"
+                   : "");
+  }
+
+  std::optional<std::string> shape(Shape &shape) {
+    if (!accept('('))
+      return "expected '(' before the shape";
+    bool comma = true;
+    while (!accept(')')) {
+      int64_t extent;
+      if (!comma || !number(extent))
+        return "the shape is not a tuple of non-negative integers";
+      if (shape.size() == kMaxRank)
+        return "more than " + std::to_string(kMaxRank) + " dimensions";
+      shape.push_back(extent);
+      comma = accept(',');
+    }
+    if (shape.size() == 1 && !comma)
+      return "the shape is not a tuple";
+    return std::nullopt;
+  }
+
+  bool number(int64_t &value) {
+    skipSpace();
+    size_t digits = 0;
+    value = 0;
+    for (; digits < text.size() && text[digits] >= '0' && text[digits] <= '9';
+         ++digits)
+      if (__builtin_mul_overflow(value, int64_t(10), &value) ||
+          __builtin_add_overflow(value, int64_t(text[digits] - '0'), &value))
+        return false;
+    text.remove_prefix(digits);
+    return digits > 0;
+  }
+
+  bool string(std::string &value) {
+    skipSpace();
+    if (text.empty() || (text[0] != '\'' && text[0] != '"'))
+      return false;
+    const size_t end = text.find(text[0], 1);
+    if (end == std::string_view::npos)
+      return false;
+    value = text.substr(1, end - 1);
+    text.remove_prefix(end + 1);
+    return value.find('\\') == std::string::npos;
+  }
+
+  bool word(std::string_view expected) {
+    skipSpace();
+    if (text.substr(0, expected.size()) != expected)
+      return false;
+    text.remove_prefix(expected.size());
+    return true;
+  }
+
+  bool accept(char c) {
+    skipSpace();
+    if (text.empty() || text[0] != c)
+      return false;
+    text.remove_prefix(1);
+    return true;
+  }
+
+  void skipSpace() {
+    const size_t start = text.find_first_not_of(" \t\r\n");
+    text.remove_prefix(std::min(start, text.size()));
+  }
+
+  std::string_view text;
+};
+
+} // namespace
+
+/// The size in bytes, or nothing where it does not fit in 63 bits.
+static std::optional<int64_t> byteSize(const Header &header) {
+  int64_t bytes = sizeOf(header.type);
+  for (int64_t extent : header.shape)
+    if (__builtin_mul_overflow(bytes, extent, &bytes))
+      return std::nullopt;
+  return bytes;
+}
+
+/// Brings big-endian or Fortran-ordered elements into our order; the result has
+/// the size of the input, which is in memory already.
+static std::shared_ptr<const std::byte[]>
+reorder(const std::byte *from, const Header &header, int64_t bytes) {
+  const int64_t width = sizeOf(header.type);
+  std::shared_ptr<std::byte[]> to(new std::byte[size_t(bytes)]);
+  // How far apart the elements are in the file, by axis of ours.
+  const size_t rank = header.shape.size();
+  std::vector<int64_t> strides(rank), index(rank);
+  int64_t stride = 1;
+  for (size_t i = 0; i < rank; ++i) {
+    const size_t axis = header.fortranOrder ? i : rank - 1 - i;
+    strides[axis] = stride;
+    stride *= header.shape[axis];
+  }
+  // Count through the elements in our order; `offset` follows in the file's.
+  int64_t offset = 0;
+  for (int64_t element = 0; element * width < bytes; ++element) {
+    std::byte *out = to.get() + element * width;
+    std::memcpy(out, from + offset * width, size_t(width));
+    if (header.bigEndian)
+      std::reverse(out, out + width);
+    for (size_t axis = rank; axis-- > 0;) {
+      offset += strides[axis];
+      if (++index[axis] < header.shape[axis])
+        break;
+      offset -= strides[axis] * header.shape[axis];
+      index[axis] = 0;
+    }
+  }
+  return to;
+}
+
+bool looksLikeNpy(const std::byte *data, size_t size) {
+  return size >= kMagic.size() &&
+         std::memcmp(data, kMagic.data(), kMagic.size()) == 0;
+}
+
+namespace {
+/// A header, and where the values begin behind it.
+struct Beginning {
+  Header header;
+  size_t values = 0;
+  int64_t bytes = 0; ///< of the values
+};
+} // namespace
+
+/// Reads the beginning of a file of `size` bytes, of which the first `present`
+/// are in memory.
+static StatusOr<Beginning> readBeginning(const std::byte *data, size_t present,
+                                         size_t size,
+                                         const std::string &where) {
+  if (!looksLikeNpy(data, present))
+    return invalid(where, "not a .npy file: it does not begin with \\x93NUMPY");
+  if (present < kMagic.size() + 2)
+    return invalid(where, "truncated .npy header");
+  // Magic, version, and a length whose size depends on the version.
+  const auto byteAt = [&](size_t i) { return size_t(data[i]); };
+  const size_t version = byteAt(6);
+  if (version < 1 || version > 3)
+    return invalid(where, "unknown .npy version " + std::to_string(version));
+  const size_t lengthBytes = version == 1 ? 2 : 4;
+  const size_t start = kMagic.size() + 2 + lengthBytes;
+  if (present < start)
+    return invalid(where, "truncated .npy header");
+  size_t length = 0;
+  for (size_t i = lengthBytes; i-- > 0;)
+    length = length << 8 | byteAt(kMagic.size() + 2 + i);
+  if (length > kMaxHeader)
+    return invalid(where, "the header claims " + std::to_string(length) +
+                              " bytes; at most " + std::to_string(kMaxHeader) +
+                              " are read");
+  if (length > present - start)
+    return invalid(where, "truncated .npy header");
+
+  // The header's dictionary must account for every byte behind it.
+  Beginning beginning;
+  Header &header = beginning.header;
+  const std::string_view text(reinterpret_cast<const char *>(data + start),
+                              length);
+  if (auto reason = HeaderParser(text).parse(header))
+    return invalid(where, "bad .npy header: " + *reason);
+  const std::optional<int64_t> bytes = byteSize(header);
+  const size_t found = size - start - length;
+  if (!bytes || uint64_t(*bytes) != found)
+    return invalid(where, "shape " + toString(header.shape) + " of " +
+                              std::string(nameOf(header.type)) + " takes " +
+                              (bytes ? std::to_string(*bytes) : "over 2^63") +
+                              " bytes, the file has " + std::to_string(found));
+  beginning.values = start + length;
+  beginning.bytes = *bytes;
+  return beginning;
+}
+
+static Array describe(const Header &header) {
+  Array array;
+  array.type = header.type;
+  array.shape = header.shape;
+  return array;
+}
+
+StatusOr<Array> parseNpyHeader(const std::byte *data, size_t present,
+                               size_t size, const std::string &where) {
+  StatusOr<Beginning> beginning = readBeginning(data, present, size, where);
+  if (!beginning.ok())
+    return beginning.status();
+  return describe(beginning->header);
+}
+
+StatusOr<Array> parseNpy(const std::byte *data, size_t size,
+                         std::shared_ptr<const void> owner,
+                         const std::string &where) {
+  StatusOr<Beginning> beginning = readBeginning(data, size, size, where);
+  if (!beginning.ok())
+    return beginning.status();
+  // The array is a view of the file, unless its order is not ours.
+  const Header &header = beginning->header;
+  Array array = describe(header);
+  array.data = data + beginning->values;
+  array.owner = std::move(owner);
+  if (beginning->bytes == 0 || (!header.fortranOrder && !header.bigEndian))
+    return array;
+  auto reordered = reorder(array.data, header, beginning->bytes);
+  array.data = reordered.get();
+  array.owner = std::move(reordered);
+  return array;
+}
+
+StatusOr<std::string> npyHeader(const Array &array) {
+  static const std::string_view codes[] = {"|b1", "|u1", "|i1", "<u2", "<i2",
+                                           "<u4", "<i4", "<u8", "<i8", "<f2",
+                                           "",    "<f4", "<f8"};
+  const std::string_view code = codes[size_t(array.type)];
+  if (code.empty())
+    return Status(StatusCode::Unsupported,
+                  array.name + ": NumPy has no type for bf16; write a "
+                               ".safetensors file");
+  std::string literal = "{'descr': '" + std::string(code) +
+                        "', 'fortran_order': False, 'shape': (";
+  for (size_t i = 0; i < array.shape.size(); ++i)
+    literal += (i ? ", " : "") + std::to_string(array.shape[i]);
+  literal += array.shape.size() == 1 ? ",), }" : "), }";
+  // The elements start at a multiple of 64; the header ends in a new line.
+  const size_t fixed = kMagic.size() + 2 + 2;
+  literal.append(63 - (fixed + literal.size()) % 64, ' ');
+  literal += '\n';
+  std::string header(kMagic);
+  header +=
+      {'\x01', '\x00', char(literal.size() & 0xff), char(literal.size() >> 8)};
+  return header + literal;
+}
+
+} // namespace mpc::runtime::train

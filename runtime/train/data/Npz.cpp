@@ -1,0 +1,301 @@
+// Archives of arrays by way of libzip, with limits set before it inflates.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/data/Npz.h"
+
+#include "runtime/train/data/Npy.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <zip.h>
+
+namespace mpc::runtime::train {
+
+namespace {
+struct ArchiveCloser {
+  void operator()(zip_t *archive) const { zip_discard(archive); }
+};
+using ArchivePtr = std::unique_ptr<zip_t, ArchiveCloser>;
+
+struct MemberCloser {
+  void operator()(zip_file_t *member) const { zip_fclose(member); }
+};
+using MemberPtr = std::unique_ptr<zip_file_t, MemberCloser>;
+} // namespace
+
+static constexpr zip_int64_t kMaxMembers = 65536;
+/// Deflate cannot do better than 1032 : 1.
+static constexpr uint64_t kMaxRatio = 1032;
+static constexpr std::string_view kExtension = ".npy";
+
+static bool endsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() &&
+         text.substr(text.size() - end.size()) == end;
+}
+
+bool looksLikeZip(const std::byte *data, size_t size) {
+  return size >= 4 && (std::memcmp(data, "PK\x03\x04", 4) == 0 ||
+                       std::memcmp(data, "PK\x05\x06", 4) == 0);
+}
+
+static StatusOr<ArchivePtr> openArchive(const std::byte *data, size_t size,
+                                        const std::string &where) {
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t *source =
+      zip_source_buffer_create(data, size, /*freep=*/0, &error);
+  ArchivePtr archive(source ? zip_open_from_source(source, ZIP_RDONLY, &error)
+                            : nullptr);
+  Status status;
+  if (!archive) {
+    if (source)
+      zip_source_free(source);
+    status = invalid(where, std::string("not a readable zip archive: ") +
+                                zip_error_strerror(&error));
+  }
+  zip_error_fini(&error);
+  if (!status.ok())
+    return status;
+  return archive;
+}
+
+namespace {
+
+/// An archive as long as a member of it may be read.
+struct OpenArchive {
+  std::shared_ptr<const void> bytes; ///< outlives `zip`, which reads them
+  ArchivePtr zip;
+};
+
+/// A member that is inflated when its values are used.
+class Member : public PackedArray {
+public:
+  Member(std::shared_ptr<const OpenArchive> archive, zip_uint64_t index,
+         uint64_t size, std::string where)
+      : archive(std::move(archive)), index(index), size(size),
+        where(std::move(where)) {}
+
+  /// The array without values. Inflates its beginning alone.
+  StatusOr<Array> readHeader() const {
+    return read(std::min<uint64_t>(size, kMaxNpyHeader));
+  }
+  StatusOr<Array> unpack() const override;
+
+private:
+  StatusOr<Array> read(uint64_t count) const;
+
+  std::shared_ptr<const OpenArchive> archive;
+  zip_uint64_t index;
+  uint64_t size;
+  std::string where;
+  /// Inflated bytes, as long as somebody uses them.
+  mutable Array inflated;
+  mutable std::weak_ptr<const void> values;
+};
+
+} // namespace
+
+/// The array of the first `count` bytes, with values if these are all.
+StatusOr<Array> Member::read(uint64_t count) const {
+  MemberPtr member(zip_fopen_index(archive->zip.get(), index, 0));
+  if (!member)
+    return invalid(where, std::string("cannot be opened: ") +
+                              zip_strerror(archive->zip.get()));
+  // Not zeroed: what a lying archive does not deliver is never touched.
+  std::shared_ptr<std::byte[]> bytes(new std::byte[size_t(count)]);
+  uint64_t present = 0;
+  while (present < count) {
+    const zip_int64_t some =
+        zip_fread(member.get(), bytes.get() + present, count - present);
+    if (some <= 0)
+      break;
+    present += uint64_t(some);
+  }
+  // libzip compares the checksum at the end.
+  std::byte extra;
+  if (present != count ||
+      (count == size && zip_fread(member.get(), &extra, 1) != 0))
+    return invalid(where, "corrupt: its contents do not match the archive's "
+                          "directory");
+  const std::byte *data = bytes.get();
+  return count == size
+             ? parseNpy(data, size_t(size), std::move(bytes), where)
+             : parseNpyHeader(data, size_t(count), size_t(size), where);
+}
+
+StatusOr<Array> Member::unpack() const {
+  if (std::shared_ptr<const void> owner = values.lock()) {
+    Array array = inflated;
+    array.owner = std::move(owner);
+    return array;
+  }
+  StatusOr<Array> array = read(size);
+  if (!array.ok())
+    return array;
+  values = array->owner;
+  inflated = *array;
+  inflated.owner = nullptr;
+  return array;
+}
+
+namespace {
+
+/// What the directory of an archive says of its arrays.
+struct Directory {
+  std::vector<zip_stat_t> members;
+  zip_int64_t entries = 0; ///< the members, and all that are none
+  bool isPyTorch = false;
+};
+
+} // namespace
+
+/// Checks what an archive of `size` bytes claims of a member, and that together
+/// with the `total` of those before it takes at most `maxBytes`.
+static Status checkMember(const zip_stat_t &info, size_t size,
+                          const std::string &where, uint64_t maxBytes,
+                          uint64_t &total) {
+  const std::string member = where + ":" + info.name;
+  if (info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE)
+    return Status(StatusCode::Unsupported,
+                  member + ": compressed by a method other than deflate");
+  if (info.comp_size > size || info.size / kMaxRatio > info.comp_size)
+    return invalid(member, "claims more bytes than the archive can hold");
+  if (info.size > maxBytes || (total += info.size) > maxBytes)
+    return invalid(where, "takes more than " + std::to_string(maxBytes) +
+                              " bytes in memory; .npy files are read in "
+                              "place, without that limit");
+  return Status();
+}
+
+/// The members that are arrays. None is read yet.
+static StatusOr<Directory> readDirectory(zip_t *zip, size_t size,
+                                         const std::string &where,
+                                         uint64_t maxBytes) {
+  Directory directory;
+  directory.entries = zip_get_num_entries(zip, 0);
+  if (directory.entries > kMaxMembers)
+    return invalid(where,
+                   "more than " + std::to_string(kMaxMembers) + " members");
+  // Each member, with what makes the file PyTorch's, and its claims checked.
+  std::set<std::string> names;
+  uint64_t total = 0;
+  for (zip_int64_t i = 0; i < directory.entries; ++i) {
+    zip_stat_t info;
+    if (zip_stat_index(zip, zip_uint64_t(i), 0, &info) != 0 ||
+        (~info.valid & (ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
+                        ZIP_STAT_COMP_METHOD)))
+      return invalid(where, "corrupt archive directory");
+    // Anything but .npy is passed over; of torch.save's files that is all.
+    const std::string_view name = info.name;
+    directory.isPyTorch |= endsWith(name, "/data.pkl");
+    if (!endsWith(name, kExtension))
+      continue;
+    if (!names.insert(info.name).second)
+      return invalid(where + ":" + info.name, "stands twice in the archive");
+    if (Status status = checkMember(info, size, where, maxBytes, total);
+        !status.ok())
+      return status;
+    directory.members.push_back(info);
+  }
+  return directory;
+}
+
+StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
+                                      std::shared_ptr<const void> owner,
+                                      const std::string &where,
+                                      uint64_t maxBytes) {
+  // To libzip an empty buffer is an empty archive.
+  if (!looksLikeZip(data, size))
+    return invalid(where, "not a zip archive");
+  StatusOr<ArchivePtr> zip = openArchive(data, size, where);
+  if (!zip.ok())
+    return zip.status();
+  auto archive = std::make_shared<const OpenArchive>(
+      OpenArchive{std::move(owner), std::move(*zip)});
+  StatusOr<Directory> directory =
+      readDirectory(archive->zip.get(), size, where, maxBytes);
+  if (!directory.ok())
+    return directory.status();
+  // Told by its data.pkl: a pickle can run code when it is read.
+  if (directory->members.empty() && directory->isPyTorch)
+    return invalid(where,
+                   "a file of torch.save, a Python pickle, which is "
+                   "never read; save it with safetensors.torch.save_file("
+                   "model.state_dict(), \"weights.safetensors\")");
+  if (directory->members.empty() && directory->entries > 0)
+    return invalid(where, "a zip archive without arrays (.npy)");
+
+  // One array a member, named without its extension.
+  std::vector<Array> arrays;
+  for (const zip_stat_t &info : directory->members) {
+    auto member = std::make_shared<const Member>(archive, info.index, info.size,
+                                                 where + ":" + info.name);
+    StatusOr<Array> array = member->readHeader();
+    if (!array.ok())
+      return array.status();
+    array->data = nullptr;
+    array->owner = nullptr;
+    array->packed = std::move(member);
+    array->name.assign(info.name, std::strlen(info.name) - kExtension.size());
+    arrays.push_back(std::move(*array));
+  }
+  return arrays;
+}
+
+StatusOr<std::string> packNpz(const std::vector<Array> &arrays) {
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t *target = zip_source_buffer_create(nullptr, 0, 0, &error);
+  ArchivePtr archive(target ? zip_open_from_source(target, ZIP_TRUNCATE, &error)
+                            : nullptr);
+  const Status failed(StatusCode::Internal, "cannot build a zip archive");
+  if (!archive)
+    return failed;
+  zip_source_keep(target); // outlives the archive, whose bytes it holds
+  std::unique_ptr<zip_source_t, void (*)(zip_source_t *)> keep(target,
+                                                               zip_source_free);
+  std::vector<std::string> members; // alive until the archive is closed
+  for (const Array &array : arrays) {
+    StatusOr<std::string> member = npyHeader(array);
+    if (!member.ok())
+      return member.status();
+    member->append(reinterpret_cast<const char *>(array.data),
+                   size_t(array.bytes()));
+    members.push_back(std::move(*member));
+  }
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    zip_source_t *source = zip_source_buffer(archive.get(), members[i].data(),
+                                             members[i].size(), /*freep=*/0);
+    const std::string name = arrays[i].name + std::string(kExtension);
+    const zip_int64_t index = source ? zip_file_add(archive.get(), name.c_str(),
+                                                    source, ZIP_FL_ENC_UTF_8)
+                                     : -1;
+    if (index < 0) {
+      zip_source_free(source);
+      return Status(StatusCode::Usage,
+                    "cannot add '" + name +
+                        "' to a zip archive: " + zip_strerror(archive.get()));
+    }
+    // A fixed date: equal arrays give equal files.
+    if (zip_set_file_compression(archive.get(), zip_uint64_t(index),
+                                 ZIP_CM_STORE, 0) != 0 ||
+        zip_file_set_dostime(archive.get(), zip_uint64_t(index), 0, 0x21, 0))
+      return failed;
+  }
+  if (zip_close(archive.get()) != 0)
+    return failed;
+  archive.release(); // closing freed it
+
+  zip_stat_t info;
+  if (zip_source_stat(target, &info) != 0 || zip_source_open(target) != 0)
+    return failed;
+  std::string bytes(size_t(info.size), '\0');
+  const zip_int64_t read = zip_source_read(target, bytes.data(), bytes.size());
+  zip_source_close(target);
+  if (read != zip_int64_t(bytes.size()))
+    return failed;
+  return bytes;
+}
+
+} // namespace mpc::runtime::train

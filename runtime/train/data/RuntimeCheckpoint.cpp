@@ -1,0 +1,195 @@
+// Reading the flatbuffer of a checkpoint: tables whose fields are found through
+// offsets, each of which is checked against the file before it is followed.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/data/RuntimeCheckpoint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+namespace mpc::runtime::train {
+
+// Fields of the tables that are read, in the order of the schema.
+enum CheckpointField { kVersion, kModuleState };
+enum ModuleStateField { kTrained, kFrozen, kIsNominal, kHasExternalData };
+enum TensorField { kName, kDocString, kDims, kDataType, kRawData };
+
+// Numbers of ONNX's element types.
+static constexpr std::pair<int32_t, ElementType> kElementTypes[] = {
+    {1, ElementType::F32},   {2, ElementType::U8},   {3, ElementType::I8},
+    {4, ElementType::U16},   {5, ElementType::I16},  {6, ElementType::I32},
+    {7, ElementType::I64},   {9, ElementType::Bool}, {10, ElementType::F16},
+    {11, ElementType::F64},  {12, ElementType::U32}, {13, ElementType::U64},
+    {16, ElementType::BF16},
+};
+
+bool looksLikeRuntimeCheckpoint(const std::byte *data, size_t size) {
+  return size >= 8 && std::memcmp(data + 4, "ODTC", 4) == 0;
+}
+
+namespace {
+/// A vector of `count` elements, the first at byte `begin`.
+struct Elements {
+  size_t begin = 0, count = 0;
+};
+
+/// Reads within the file; what does not fit sets `isDamaged` and gives 0.
+class Reader {
+public:
+  Reader(const std::byte *data, size_t size) : data(data), size(size) {}
+
+  bool isDamaged = false;
+
+  template <typename T>
+  T read(size_t at) {
+    T value{};
+    if (at > size || size - at < sizeof(T))
+      isDamaged = true;
+    else
+      std::memcpy(&value, data + at, sizeof(T));
+    return value;
+  }
+
+  /// Where the offset at byte `at` leads.
+  size_t follow(size_t at) { return at + read<uint32_t>(at); }
+
+  /// Where field `index` of the table at `table` is; 0 where it has none.
+  size_t findField(size_t table, unsigned index) {
+    const int64_t fields = int64_t(table) - read<int32_t>(table);
+    if (fields < 0) {
+      isDamaged = true;
+      return 0;
+    }
+    const size_t entry = 4 + 2 * size_t(index);
+    if (entry + 2 > read<uint16_t>(fields))
+      return 0;
+    const uint16_t offset = read<uint16_t>(size_t(fields) + entry);
+    return offset == 0 ? 0 : table + offset;
+  }
+
+  /// A field that is a vector of elements of `width` bytes.
+  Elements findVector(size_t table, unsigned index, size_t width) {
+    const size_t field = findField(table, index);
+    if (field == 0)
+      return {};
+    const size_t vector = follow(field);
+    const Elements found{vector + 4, read<uint32_t>(vector)};
+    if (!isDamaged && found.count > (size - found.begin) / width)
+      isDamaged = true;
+    return isDamaged ? Elements() : found;
+  }
+
+private:
+  const std::byte *data;
+  size_t size;
+};
+} // namespace
+
+/// Bytes that a parameter's name may have.
+static constexpr size_t kMaxNameBytes = 4096;
+
+// The tensor whose table is at `table`, in place.
+static StatusOr<Array> readTensor(Reader &reader, size_t table,
+                                  const std::byte *data,
+                                  const std::string &where) {
+  Array array;
+  const Elements name = reader.findVector(table, kName, 1);
+  // Vectors may lie over each other: what each tensor copies has a limit.
+  if (name.count > kMaxNameBytes)
+    return invalid(where, "a parameter's name of " +
+                              std::to_string(name.count) + " bytes");
+  array.name.assign(reinterpret_cast<const char *>(data + name.begin),
+                    name.count);
+  const std::string what = "parameter '" + array.name + "'";
+
+  // The type, by its number,
+  const size_t typeField = reader.findField(table, kDataType);
+  const int32_t number = typeField == 0 ? 0 : reader.read<int32_t>(typeField);
+  const auto *type =
+      std::find_if(std::begin(kElementTypes), std::end(kElementTypes),
+                   [&](const auto &known) { return known.first == number; });
+  if (!reader.isDamaged && type == std::end(kElementTypes))
+    return Status(StatusCode::Unsupported,
+                  where + ": " + what + " has element type " +
+                      std::to_string(number) + " of ONNX");
+
+  // a shape whose bytes can be counted,
+  const Elements dims = reader.findVector(table, kDims, sizeof(int64_t));
+  const Elements bytes = reader.findVector(table, kRawData, 1);
+  if (reader.isDamaged)
+    return array;
+  if (dims.count > kMaxRank)
+    return invalid(where,
+                   what + " has " + std::to_string(dims.count) + " dimensions");
+  array.type = type->second;
+  int64_t expected = sizeOf(array.type);
+  for (size_t i = 0; i < dims.count; ++i) {
+    const auto extent = reader.read<int64_t>(dims.begin + i * sizeof(int64_t));
+    if (extent < 0 || __builtin_mul_overflow(expected, extent, &expected))
+      return invalid(where, what + " has an impossible shape");
+    array.shape.push_back(extent);
+  }
+
+  // and as many bytes.
+  if (bytes.count != size_t(expected))
+    return invalid(where, what + " of " + toString(array.shape) + " " +
+                              std::string(nameOf(array.type)) + " takes " +
+                              std::to_string(expected) + " bytes, it has " +
+                              std::to_string(bytes.count));
+  array.data = data + bytes.begin;
+  return array;
+}
+
+StatusOr<std::vector<Array>>
+parseRuntimeCheckpoint(const std::byte *data, size_t size,
+                       const std::shared_ptr<const void> &owner,
+                       const std::string &where) {
+  // A flatbuffer, whose offsets a damaged file may send anywhere: the reader
+  // notes it, and nothing is taken.
+  Reader reader(data, size);
+  const Status damaged = invalid(
+      where, "damaged or truncated: an offset of the checkpoint leads out of "
+             "its " +
+                 std::to_string(size) + " bytes");
+  const size_t moduleField = reader.findField(reader.follow(0), kModuleState);
+  if (reader.isDamaged)
+    return damaged;
+  if (moduleField == 0)
+    return invalid(where, "the checkpoint has no parameters");
+  // Kinds of checkpoints without values in this file.
+  const size_t module = reader.follow(moduleField);
+  for (unsigned index : {kIsNominal, kHasExternalData}) {
+    const size_t field = reader.findField(module, index);
+    if (field != 0 && reader.read<uint8_t>(field) != 0)
+      return Status(StatusCode::Unsupported,
+                    where + (index == kIsNominal
+                                 ? ": a nominal checkpoint, which has no values"
+                                 : ": the checkpoint has its values in another "
+                                   "file"));
+  }
+
+  // Trained parameters, then frozen ones, under names of their own.
+  std::vector<Array> arrays;
+  std::set<std::string> names;
+  for (unsigned index : {kTrained, kFrozen}) {
+    const Elements tables = reader.findVector(module, index, 4);
+    for (size_t i = 0; i < tables.count && !reader.isDamaged; ++i) {
+      StatusOr<Array> array =
+          readTensor(reader, reader.follow(tables.begin + 4 * i), data, where);
+      if (reader.isDamaged)
+        return damaged;
+      if (!array.ok())
+        return array.status();
+      if (!names.insert(array->name).second)
+        return invalid(where, "parameter '" + array->name + "' stands twice");
+      array->owner = owner;
+      arrays.push_back(std::move(*array));
+    }
+  }
+  if (reader.isDamaged)
+    return damaged;
+  return arrays;
+}
+
+} // namespace mpc::runtime::train

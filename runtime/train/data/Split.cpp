@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/data/Split.h"
+
+#include "runtime/train/support/Permutation.h"
+
+#include <algorithm>
+#include <map>
+
+namespace mpc::runtime::train {
+
+namespace {
+/// A class, how many samples it has and how many it gives.
+struct Share {
+  int64_t label = 0;
+  int64_t count = 0;
+  int64_t held = 0;
+  int64_t remainder = 0; ///< of its exact share, times all samples
+};
+} // namespace
+
+/// How many samples each class gives. `shuffled` decides between equal
+/// remainders.
+static std::map<int64_t, int64_t>
+shareOut(int64_t held, const std::vector<int64_t> &shuffled,
+         const std::vector<int64_t> &classes) {
+  // Count the samples of each class.
+  std::vector<Share> shares;
+  std::map<int64_t, size_t> places;
+  for (int64_t sample : shuffled) {
+    const int64_t label = classes[size_t(sample)];
+    const auto [place, isNew] = places.emplace(label, shares.size());
+    if (isNew)
+      shares.push_back({label, 0, 0, 0});
+    ++shares[place->second].count;
+  }
+  // Whole samples of each, in proportion; products of counts need 128 bits.
+  int64_t left = held;
+  const auto total = static_cast<__int128>(classes.size());
+  for (Share &share : shares) {
+    const __int128 exact = static_cast<__int128>(share.count) * held;
+    share.held = int64_t(exact / total);
+    share.remainder = int64_t(exact % total);
+    left -= share.held;
+  }
+  // What is left over goes to the largest remainders.
+  std::stable_sort(
+      shares.begin(), shares.end(),
+      [](const Share &a, const Share &b) { return a.remainder > b.remainder; });
+  std::map<int64_t, int64_t> result;
+  for (const Share &share : shares)
+    result[share.label] = share.held + (left-- > 0);
+  return result;
+}
+
+std::vector<bool> chooseHeld(int64_t count, int64_t held, uint64_t seed,
+                             const std::vector<int64_t> &classes) {
+  const std::vector<int64_t> shuffled =
+      permutation(count, seed, Stream::Split, 0);
+  std::vector<bool> isHeld(static_cast<size_t>(count));
+  std::map<int64_t, int64_t> left;
+  if (!classes.empty())
+    left = shareOut(held, shuffled, classes);
+  for (int64_t sample : shuffled) {
+    int64_t &remaining = classes.empty() ? held : left[classes[size_t(sample)]];
+    if (remaining == 0)
+      continue;
+    isHeld[size_t(sample)] = true;
+    --remaining;
+  }
+  return isHeld;
+}
+
+} // namespace mpc::runtime::train

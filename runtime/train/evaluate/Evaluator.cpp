@@ -1,0 +1,457 @@
+// Loss and accuracy over all samples, padding counted out.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/evaluate/Evaluator.h"
+
+#include "runtime/train/data/BatchLoader.h"
+#include "runtime/train/evaluate/EvalMetrics.h"
+#include "runtime/train/record/Metrics.h"
+#include "runtime/train/support/Text.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mpc::runtime::train {
+
+namespace {
+
+/// A loss that evaluation adds up on its own: of each sample, divided in the
+/// end by the samples, or by the weights of each.
+struct LossTerm {
+  const Port *losses = nullptr;
+  const Port *weights = nullptr;
+  double sum = 0;
+  double count = 0; ///< what the sum of losses is divided by
+};
+
+} // namespace
+
+void countCorrect(const Tensor &correct, const std::vector<int64_t> &labels,
+                  const std::optional<int64_t> &ignored, LabelCount &totals) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (ignored && labels[i] == *ignored)
+      continue;
+    totals.correct += correct.as<double>()[i] != 0;
+    ++totals.labels;
+  }
+}
+
+std::optional<int64_t> findIgnoredLabel(const TraineeInfo &info) {
+  return datasetOptionsFor(info).rangeOf(targetOf(info)).ignoreIndex;
+}
+
+/// Adds the losses of the first `count` samples. Where there is a loss for each
+/// label, those of ignored labels are no terms of the mean.
+static void addLosses(const Tensor &losses, int64_t count, int64_t batch,
+                      const std::vector<int64_t> &labels,
+                      const std::optional<int64_t> &ignored, LossTerm &term) {
+  const int64_t terms = losses.size() / batch * count;
+  const bool perLabel = int64_t(labels.size()) == terms;
+  for (int64_t i = 0; i < terms; ++i) {
+    if (perLabel && ignored && labels[size_t(i)] == *ignored)
+      continue;
+    term.sum += losses.as<double>()[i];
+    ++term.count;
+  }
+}
+
+/// Adds the losses of the first `count` samples, each of which is `weights` of
+/// the mean.
+static void addWeighted(const Tensor &losses, const Tensor &weights,
+                        int64_t count, LossTerm &term) {
+  for (int64_t i = 0; i < count; ++i) {
+    term.sum += losses.as<double>()[i];
+    term.count += weights.as<double>()[i];
+  }
+}
+
+/// An output as doubles.
+static StatusOr<Tensor> readOutput(Trainee &model, const Port &port) {
+  StatusOr<Tensor> value = model.output(kEvalFunction, port.name);
+  if (!value.ok())
+    return value;
+  return convert(*value, DType::F64);
+}
+
+/// The losses of samples, each with its weights where it has some:
+/// "sample_loss_1" with "sample_weight_1".
+static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
+                                                 int64_t batch) {
+  constexpr std::string_view prefix = "sample_loss";
+  std::vector<LossTerm> terms;
+  for (const Port &port : ports.outputs) {
+    if (port.role != Role::SampleLoss)
+      continue;
+    // A loss for each sample of the batch,
+    if (port.shape.empty() || port.shape[0] != batch)
+      return Status(StatusCode::Unsupported,
+                    "output '" + port.name + "' of shape " +
+                        toString(port.shape) + " is not a loss for each of " +
+                        counted(batch, "sample"));
+    LossTerm term;
+    term.losses = &port;
+    // and the weights that go with it by name.
+    for (const Port &other : ports.outputs)
+      if (other.role == Role::SampleWeight &&
+          port.name.compare(0, prefix.size(), prefix) == 0 &&
+          other.name == "sample_weight" + port.name.substr(prefix.size()))
+        term.weights = &other;
+    if (term.weights &&
+        (port.shape != Shape{batch} || term.weights->shape != port.shape))
+      return Status(StatusCode::Unsupported,
+                    "output '" + term.weights->name + "' of shape " +
+                        toString(term.weights->shape) +
+                        " is not a weight for each sample's loss");
+    terms.push_back(term);
+  }
+  return terms;
+}
+
+/// Adds what the first `count` samples of the batch that ran are to the loss.
+static Status addTerm(Trainee &model, LossTerm &term, int64_t count,
+                      int64_t batch, const std::vector<int64_t> &labels,
+                      const std::optional<int64_t> &ignored) {
+  StatusOr<Tensor> losses = readOutput(model, *term.losses);
+  if (!losses.ok())
+    return losses.status();
+  if (!term.weights) {
+    addLosses(*losses, count, batch, labels, ignored, term);
+    return Status();
+  }
+  StatusOr<Tensor> weights = readOutput(model, *term.weights);
+  if (!weights.ok())
+    return weights.status();
+  addWeighted(*losses, *weights, count, term);
+  return Status();
+}
+
+/// Adds the loss of a batch to `term` where the function reports its mean, and
+/// not the loss of each sample.
+static Status addMean(Trainee &model, const Port &mean, int64_t count,
+                      LossTerm &term) {
+  StatusOr<Tensor> loss = readOutput(model, mean);
+  if (!loss.ok())
+    return loss.status();
+  const int64_t samples = model.info().sumsLoss ? 1 : count;
+  term.sum += *loss->as<double>() * double(samples);
+  term.count += double(count);
+  return Status();
+}
+
+/// The loss of the whole data set: the sum of the losses, each a mean or a sum
+/// of its samples. A loss in which no sample counts adds nothing.
+static double lossOf(const std::vector<LossTerm> &terms, bool isSum) {
+  double loss = 0;
+  for (const LossTerm &term : terms)
+    if (term.count != 0)
+      loss += isSum ? term.sum : term.sum / term.count;
+  return loss;
+}
+
+/// Runs the batch of the samples at `positions`.
+static Status runBatch(Trainee &model, const Dataset &data,
+                       const std::vector<int64_t> &positions) {
+  Status status = data.bind(model, kEvalFunction, positions.data());
+  return status.ok() ? model.run(kEvalFunction) : status;
+}
+
+/// The losses and weights of the first `count` samples of the batch that ran.
+static StatusOr<std::vector<double>>
+readTerms(Trainee &model, const std::vector<LossTerm> &terms, int64_t count,
+          int64_t batch) {
+  std::vector<double> values;
+  for (const LossTerm &term : terms)
+    for (const Port *port : {term.losses, term.weights}) {
+      if (!port)
+        continue;
+      StatusOr<Tensor> value = readOutput(model, *port);
+      if (!value.ok())
+        return value.status();
+      const double *first = value->as<double>();
+      values.insert(values.end(), first, first + value->size() / batch * count);
+    }
+  return values;
+}
+
+/// Runs the last samples, `count` of which from `begin` on fill no batch,
+/// beside others and then beside copies of the last one. False where their
+/// losses are not the same: what fills up the batch would count.
+static StatusOr<bool> runFilled(Trainee &model, const Dataset &data,
+                                const std::vector<LossTerm> &terms,
+                                int64_t begin, int64_t count) {
+  const int64_t batch = data.batchSize();
+  // Once with other samples in the rest of the batch, once with copies of the
+  // last one.
+  std::vector<int64_t> positions(static_cast<size_t>(batch));
+  std::vector<double> values[2];
+  for (const bool ofLast : {false, true}) {
+    for (int64_t i = 0; i < batch; ++i)
+      positions[size_t(i)] =
+          ofLast ? begin + std::min(i, count - 1) : (begin + i) % data.size();
+    if (Status status = runBatch(model, data, positions); !status.ok())
+      return status;
+    // Losses and weights of the first `count` samples.
+    StatusOr<std::vector<double>> read = readTerms(model, terms, count, batch);
+    if (!read.ok())
+      return read.status();
+    values[ofLast] = std::move(*read);
+  }
+  // Bit by bit: a normalization over the batch shows in the last digits.
+  return std::memcmp(values[0].data(), values[1].data(),
+                     values[0].size() * sizeof(double)) == 0;
+}
+
+using EvalMetrics = std::vector<std::unique_ptr<EvalMetric>>;
+
+namespace {
+
+/// One evaluation: what of the function's outputs is read after every batch,
+/// and what of these has been added up.
+class Evaluation {
+public:
+  static StatusOr<Evaluation> create(Trainee &model, const Dataset &data,
+                                     const std::vector<std::string> &metrics);
+
+  /// Runs the samples from `begin` on, a batch or the rest, and adds their
+  /// losses and metrics. False for a rest that cannot be told from the padding.
+  StatusOr<bool> addBatch(int64_t begin);
+  /// The result of all batches.
+  StatusOr<EvalResult> finish();
+
+  EvalResult result;
+
+private:
+  Evaluation(Trainee &model, const Dataset &data, const FunctionPorts &ports)
+      : model(&model), data(&data), ports(&ports), batch(data.batchSize()),
+        positions(static_cast<size_t>(batch)) {}
+
+  StatusOr<bool> run(int64_t begin, int64_t count);
+  Status runWhole(int64_t begin);
+  Status addLoss(int64_t count, const std::vector<int64_t> &labels);
+  Status addMetrics(int64_t count, const std::vector<int64_t> &labels);
+  Status addCorrect(const std::vector<int64_t> &labels);
+
+  Trainee *model;
+  const Dataset *data;
+  const FunctionPorts *ports;
+  int64_t batch;
+  std::vector<int64_t> positions; ///< of the batch's samples
+  BatchLoader loader;
+
+  /// The loss of all samples by that of each, or else by the means of batches.
+  std::vector<LossTerm> terms;
+  const Port *mean = nullptr;
+  /// Where it has a 1 or a 0 for each of the labels.
+  const Port *correct = nullptr;
+  std::string target;
+  std::optional<int64_t> ignored, ignoredLoss;
+
+  EvalMetrics metrics;
+  LabelCount counted;
+};
+
+} // namespace
+
+StatusOr<Evaluation>
+Evaluation::create(Trainee &model, const Dataset &data,
+                   const std::vector<std::string> &metrics) {
+  const TraineeInfo &info = model.info();
+  const FunctionPorts *ports = info.function(kEvalFunction);
+  if (!ports)
+    return Status(StatusCode::Unsupported,
+                  "the artifact has no function 'eval'");
+  Evaluation evaluation(model, data, *ports);
+  // Losses of samples count padding out; the mean of a batch cannot.
+  StatusOr<std::vector<LossTerm>> terms = findTerms(*ports, evaluation.batch);
+  if (!terms.ok())
+    return terms.status();
+  evaluation.terms = std::move(*terms);
+  if (evaluation.terms.empty()) {
+    evaluation.mean = ports->output(Role::Loss);
+    if (!evaluation.mean)
+      return Status(StatusCode::Unsupported,
+                    "the artifact's function 'eval' reports no loss");
+    evaluation.terms.emplace_back();
+  }
+  // Of a sum of losses, an ignored label of one is not left out of the others.
+  evaluation.target = targetOf(info);
+  evaluation.ignored = findIgnoredLabel(info);
+  if (info.lossTarget.empty())
+    evaluation.ignoredLoss = evaluation.ignored;
+  // What is right or wrong counts where there is one answer a label.
+  const Port *correct = ports->output(Role::Correct);
+  const Port *label = ports->inputCalled(evaluation.target);
+  if (correct && label &&
+      numElements(correct->shape) == numElements(label->shape))
+    evaluation.correct = correct;
+  evaluation.metrics = makeEvalMetrics(info, metrics);
+  evaluation.loader.open(model, kEvalFunction);
+  return evaluation;
+}
+
+/// Runs the whole batch from `begin` on, and makes the next one ready
+/// meanwhile.
+Status Evaluation::runWhole(int64_t begin) {
+  const auto next = [&] {
+    BatchSamples samples;
+    if (begin + 2 * batch <= data->size())
+      for (int64_t i = 0; i < batch; ++i)
+        samples.positions.push_back(begin + batch + i);
+    return samples;
+  };
+  Status status = loader.bind(*data, *model, kEvalFunction, positions.data(),
+                              /*epoch=*/std::nullopt);
+  if (!status.ok())
+    return status;
+  loader.prepare(*data, *model, kEvalFunction, next);
+  status = model->run(kEvalFunction);
+  if (status.ok())
+    loader.stage(*data, *model, kEvalFunction, next);
+  return status;
+}
+
+/// Runs the batch of `count` samples from `begin` on; a short one is filled up
+/// with copies of its last sample. False where the copies would count in the
+/// loss.
+StatusOr<bool> Evaluation::run(int64_t begin, int64_t count) {
+  for (int64_t i = 0; i < batch; ++i)
+    positions[size_t(i)] = begin + std::min(i, count - 1);
+  if (count < batch)
+    return runFilled(*model, *data, terms, begin, count);
+  Status status = runWhole(begin);
+  return status.ok() ? StatusOr<bool>(true) : StatusOr<bool>(status);
+}
+
+Status Evaluation::addLoss(int64_t count, const std::vector<int64_t> &labels) {
+  if (mean)
+    return addMean(*model, *mean, count, terms.front());
+  for (LossTerm &term : terms)
+    if (Status status =
+            addTerm(*model, term, count, batch, labels, ignoredLoss);
+        !status.ok())
+      return status;
+  return Status();
+}
+
+Status Evaluation::addMetrics(int64_t count,
+                              const std::vector<int64_t> &labels) {
+  if (metrics.empty())
+    return Status();
+  StatusOr<Tensor> prediction =
+      model->output(kEvalFunction, ports->output(Role::Prediction)->name);
+  if (prediction.ok() && prediction->type != DType::F64 &&
+      prediction->type != DType::F32)
+    prediction = convert(*prediction, DType::F32);
+  if (!prediction.ok())
+    return prediction.status();
+  const std::vector<double> targets =
+      data->targets(positions.data(), count, target);
+  for (const std::unique_ptr<EvalMetric> &metric : metrics)
+    metric->add({*prediction, labels, targets, ignored});
+  return Status();
+}
+
+Status Evaluation::addCorrect(const std::vector<int64_t> &labels) {
+  if (!correct)
+    return Status();
+  StatusOr<Tensor> isCorrect = readOutput(*model, *correct);
+  if (!isCorrect.ok())
+    return isCorrect.status();
+  countCorrect(*isCorrect, labels, ignored, counted);
+  return Status();
+}
+
+StatusOr<bool> Evaluation::addBatch(int64_t begin) {
+  const int64_t count = std::min(batch, data->size() - begin);
+  // A rest is left out where its samples cannot be told from what fills it up.
+  if (count < batch && mean) {
+    result.leftOut = count;
+    return false;
+  }
+  StatusOr<bool> isAlone = run(begin, count);
+  if (!isAlone.ok())
+    return isAlone;
+  if (!*isAlone) {
+    result.leftOut = count;
+    result.areDependent = true;
+    return false;
+  }
+  // Add the loss, the metrics and the number of correct predictions of the
+  // batch.
+  result.samples += count;
+  const std::vector<int64_t> labels =
+      data->labels(positions.data(), count, target);
+  if (Status status = addLoss(count, labels); !status.ok())
+    return status;
+  if (Status status = addMetrics(count, labels); !status.ok())
+    return status;
+  if (Status status = addCorrect(labels); !status.ok())
+    return status;
+  return true;
+}
+
+StatusOr<EvalResult> Evaluation::finish() {
+  // A model with statistics of the batch needs whole batches.
+  if (result.areDependent && result.samples == 0)
+    return Status(StatusCode::Unsupported,
+                  "the samples of a batch depend on each other, and " +
+                      train::counted(data->size(), "sample") +
+                      " fill no batch of " + std::to_string(batch) +
+                      "; choose a --batch-size that divides them");
+  // Labels that are ignored have no loss.
+  if (std::all_of(terms.begin(), terms.end(),
+                  [](const LossTerm &term) { return term.count == 0; }))
+    return Status(StatusCode::InvalidInput,
+                  "the evaluation data has no sample that counts");
+  // Sums over all batches, divided once: batches of different sizes count by
+  // their samples.
+  result.loss = lossOf(terms, model->info().sumsLoss);
+  if (counted.labels > 0)
+    result.accuracy = double(counted.correct) / double(counted.labels);
+  for (const std::unique_ptr<EvalMetric> &metric : metrics)
+    if (metric->name == "accuracy")
+      result.accuracy = metric->value();
+    else
+      result.metrics.emplace_back(metric->name, metric->value());
+  return result;
+}
+
+StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
+                              const std::atomic<int> *stop,
+                              const std::vector<std::string> &metricNames,
+                              const std::function<void(int64_t)> &progress) {
+  StatusOr<Evaluation> evaluation =
+      Evaluation::create(model, data, metricNames);
+  if (!evaluation.ok())
+    return evaluation.status();
+  for (int64_t begin = 0; begin < data.size(); begin += data.batchSize()) {
+    // A signal is heeded between batches.
+    if (stop && stop->load() != 0) {
+      evaluation->result.stopped = true;
+      return evaluation->result;
+    }
+    StatusOr<bool> isCounted = evaluation->addBatch(begin);
+    if (!isCounted.ok())
+      return isCounted.status();
+    // Samples that fill no batch may have to be left out.
+    if (!*isCounted)
+      break;
+    if (progress)
+      progress(evaluation->result.samples);
+  }
+  return evaluation->finish();
+}
+
+std::string whyLeftOut(const EvalResult &result) {
+  return result.areDependent ? "the samples of a batch depend on each other"
+                             : "the model has no loss per sample";
+}
+
+void addEvaluation(MetricsLine &line, const EvalResult &result) {
+  line.add("eval_loss", result.loss).add("eval_accuracy", result.accuracy);
+  for (const auto &[name, value] : result.metrics)
+    line.add("eval_" + name, value);
+  line.add("eval_samples", result.samples);
+}
+
+} // namespace mpc::runtime::train

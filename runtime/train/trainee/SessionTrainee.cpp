@@ -1,0 +1,147 @@
+// A session seen as a trainee: the plan's names, roles and types as ports.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/train/trainee/Trainee.h"
+
+#include "runtime/BoundedJSON.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <xxhash.h>
+
+namespace mpc::runtime::train {
+
+namespace {
+
+class SessionTrainee : public Trainee {
+public:
+  SessionTrainee(Session &session, TraineeInfo info)
+      : session(session), description(std::move(info)) {}
+
+  const TraineeInfo &info() const override { return description; }
+  Status setInput(std::string_view function, std::string_view name,
+                  const void *bytes, size_t size) override {
+    return session.setInput(function, name, bytes, size);
+  }
+  StatusOr<std::byte *> stagingMemory(std::string_view function,
+                                      std::string_view name) override {
+    return session.stagingMemory(function, name);
+  }
+  Status stage(std::string_view function, std::string_view name) override {
+    return session.stage(function, name);
+  }
+  void endStaging(std::string_view function) override {
+    session.endStaging(function);
+  }
+  Status run(std::string_view function) override {
+    return session.run(function);
+  }
+  StatusOr<Tensor> output(std::string_view function,
+                          std::string_view name) override {
+    return session.output(function, name);
+  }
+  StatusOr<std::vector<Tensor>>
+  outputs(std::string_view function,
+          const std::vector<std::string_view> &names) override {
+    return session.outputs(function, names);
+  }
+  StatusOr<Tensor> state(std::string_view name) override {
+    return session.state(name);
+  }
+  StatusOr<const std::byte *> stateInPlace(std::string_view name) override {
+    return session.stateInPlace(name);
+  }
+  Status setState(std::string_view name, const Tensor &value) override {
+    return session.setState(name, value);
+  }
+  Status derive() override { return session.derive(); }
+  StatusOr<std::optional<NonFiniteOrigin>>
+  trace(std::string_view function) override {
+    return session.trace(function);
+  }
+  Status reset() override { return session.reset(); }
+  size_t memoryBytes() const override { return session.memoryBytes(); }
+
+private:
+  Session &session;
+  TraineeInfo description;
+};
+
+} // namespace
+
+static std::vector<Port> portsOf(const Function &function,
+                                 const std::vector<FunctionValue> &values) {
+  std::vector<Port> ports;
+  for (const FunctionValue &value : values) {
+    const Buffer &buffer = function.buffers[value.buffer];
+    ports.push_back({value.name, value.role, buffer.type, buffer.shape,
+                     value.indices, value.batchAxis});
+  }
+  return ports;
+}
+
+Status readRecipe(TraineeInfo &info) {
+  const Status malformed(StatusCode::InvalidInput,
+                         "the artifact's recipe is malformed");
+  const BoundedDocument document(info.recipe);
+  const nlohmann::json &recipe = document.json;
+  if (!recipe.is_object())
+    return malformed;
+  if (recipe.contains("loss") && recipe["loss"].is_string())
+    info.loss = recipe["loss"].get<std::string>();
+  // "softmax_cross_entropy@logits" says of which output.
+  info.loss.erase(std::min(info.loss.find('@'), info.loss.size()));
+  if (recipe.contains("target") && recipe["target"].is_string())
+    info.lossTarget = recipe["target"].get<std::string>();
+  info.sumsLoss = recipe.value("reduction", nlohmann::json()) == "sum";
+  info.dynamicLossScale =
+      recipe.value("loss_scale", nlohmann::json()) == "dynamic";
+  if (!recipe.contains("accumulate"))
+    return Status();
+  if (!recipe["accumulate"].is_number_integer())
+    return malformed;
+  info.accumulate = recipe["accumulate"].get<int64_t>();
+  constexpr int64_t kMost = int64_t(1) << 30;
+  return info.accumulate >= 1 && info.accumulate <= kMost ? Status()
+                                                          : malformed;
+}
+
+StatusOr<TraineeInfo> describeArtifact(const Artifact &artifact) {
+  const Plan &plan = artifact.plan();
+  // What the artifact says of itself,
+  TraineeInfo info;
+  info.producer = plan.producer;
+  info.modelHash = plan.modelHash;
+  info.precision = plan.precision;
+  info.target = plan.target.cpu;
+  info.recipe = plan.recipe;
+  info.stateBytes = plan.stateBytes();
+  info.activationBytes = plan.activationBytes();
+  // a hash that tells plans of one model apart,
+  const std::string_view text = artifact.planText();
+  char hash[17];
+  std::snprintf(
+      hash, sizeof(hash), "%016llx",
+      static_cast<unsigned long long>(XXH3_64bits(text.data(), text.size())));
+  info.planHash = hash;
+  if (Status status = readRecipe(info); !status.ok())
+    return status;
+  // and what there is to set and to read.
+  for (const StateVariable &state : plan.state)
+    info.state.push_back({state.name, state.role, state.type, state.shape});
+  for (const auto &[name, function] : plan.functions)
+    info.functions[name] = {portsOf(function, function.inputs),
+                            portsOf(function, function.outputs)};
+  return info;
+}
+
+StatusOr<std::unique_ptr<Trainee>> makeTrainee(Session &session) {
+  StatusOr<TraineeInfo> info = describeArtifact(session.artifact());
+  if (!info.ok())
+    return info.status();
+  return std::unique_ptr<Trainee>(
+      std::make_unique<SessionTrainee>(session, std::move(*info)));
+}
+
+} // namespace mpc::runtime::train
