@@ -2,7 +2,7 @@
 #include "compiler/Artifact/PlanToJSON.h"
 
 #include "compiler/Artifact/KernelsToJSON.h"
-#include "compiler/Dialect/MPC/IndexBoxes.h"
+#include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/Plan/Plan.h"
 

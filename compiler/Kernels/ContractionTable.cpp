@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/ContractionTable.h"
 
-#include "compiler/Dialect/MPC/FilterLayout.h"
 #include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/Shapes/FilterLayout.h"
 #include "compiler/Kernels/KernelSpace.h"
 #include "compiler/Kernels/ProductBlocks.h"
 #include "compiler/Kernels/TensorCoreTiling.h"

@@ -35,7 +35,7 @@ bool hasOneTap(mlir::Operation *convolution);
 bool hasWideWeightGradient(mlir::Operation *gradient, const TargetInfo &target);
 
 /// Whether the library that convolves on `target` takes filters with their
-/// input channels last; see compiler/Dialect/MPC/FilterLayout.h.
+/// input channels last; see compiler/Dialect/MPC/Shapes/FilterLayout.h.
 bool takesInputChannelsLast(const TargetInfo &target);
 
 } // namespace mpc

@@ -4,17 +4,18 @@
 #include "frontends/ONNX/Import.h"
 
 #include "compiler/Dialect/MPC/FileNames.h"
+#include "frontends/ONNX/Importer/Importer.h"
+#include "frontends/ONNX/Importer/Shapes.h"
 #include "frontends/ONNX/Model/Functions.h"
 #include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Model/Names.h"
 #include "frontends/ONNX/Model/Weights.h"
-#include "frontends/ONNX/Ops/Importer.h"
-#include "frontends/ONNX/Ops/Shapes.h"
+#include "frontends/ONNX/Repair/Origins.h"
+#include "frontends/ONNX/Repair/Repair.h"
 #include "frontends/ONNX/Summary.h"
 #include "frontends/ONNX/Training/Artifacts.h"
 #include "frontends/ONNX/Training/FoldedParameters.h"
 #include "frontends/ONNX/Training/LostLayers.h"
-#include "frontends/ONNX/Training/Origins.h"
 #include "frontends/ONNX/Training/SharedParameters.h"
 #include "frontends/ONNX/Training/StepGraph.h"
 #include "frontends/ONNX/Training/StepValues.h"
@@ -333,7 +334,7 @@ static std::string getModelPath(StringRef path) {
 
 Expected<std::shared_ptr<Model>>
 mpc::onnx_frontend::readModel(StringRef path, MLIRContext *context) {
-  auto model = Model::read(getModelPath(path), context);
+  auto model = readRepaired(getModelPath(path), context);
   if (model)
     if (Error error = inlineFunctions(**model))
       return error;
@@ -459,7 +460,7 @@ mpc::onnx_frontend::importModel(const Model &model,
 
 Expected<TensorMap> mpc::onnx_frontend::readWeights(StringRef path,
                                                     MLIRContext *context) {
-  auto model = Model::read(path, context);
+  auto model = readRepaired(path, context);
   if (!model)
     return model.takeError();
   TensorMap weights;

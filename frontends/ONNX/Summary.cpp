@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Summary.h"
 
+#include "frontends/ONNX/Importer/Shapes.h"
 #include "frontends/ONNX/Model/Error.h"
 #include "frontends/ONNX/Model/Graph.h"
-#include "frontends/ONNX/Ops/Shapes.h"
+#include "frontends/ONNX/Repair/Origins.h"
 #include "frontends/ONNX/Training/Artifacts.h"
 #include "frontends/ONNX/Training/OptimizerNodes.h"
-#include "frontends/ONNX/Training/Origins.h"
 #include "frontends/ONNX/Training/StepGraph.h"
 #include "frontends/ONNX/Training/Trainable.h"
 

@@ -3,8 +3,8 @@
 // multiplies those many times faster, unless a buffer has too many elements.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Codegen/Kernels/NVVMOps.h"
-#include "passes/Codegen/Kernels/ThreadBlock.h"
+#include "passes/Codegen/Kernels/Loops/NVVMOps.h"
+#include "passes/Codegen/Kernels/Loops/ThreadBlock.h"
 #include "passes/Codegen/Passes.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"

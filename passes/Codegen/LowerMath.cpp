@@ -3,8 +3,8 @@
 // where there is no libm.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/Codegen/Kernels/ExpandConversions.h"
-#include "passes/Codegen/Kernels/SoftwareMath.h"
+#include "passes/Codegen/Kernels/Elementwise/ExpandConversions.h"
+#include "passes/Codegen/Kernels/Math/SoftwareMath.h"
 #include "passes/Codegen/Passes.h"
 
 #include "compiler/Dialect/MPC/Target.h"

@@ -8,8 +8,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Passes.h"
 
+#include "compiler/Dialect/MPC/Facts/SampleLoss.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
-#include "compiler/Dialect/MPC/SampleLoss.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Differentiation/InferenceMode.h"
 #include "passes/Differentiation/LossBuilder.h"

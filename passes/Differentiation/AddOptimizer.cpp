@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Passes.h"
 
+#include "compiler/Dialect/MPC/Facts/VariableTable.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
-#include "compiler/Dialect/MPC/VariableTable.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Differentiation/GradientRules.h"
 #include "passes/Differentiation/Optimizers.h"

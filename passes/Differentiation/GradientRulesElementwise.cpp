@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/GradientRules.h"
 
-#include "compiler/Dialect/MPC/ConstantNumber.h"
+#include "compiler/Dialect/MPC/Fold/ConstantNumber.h"
 #include "compiler/Dialect/MPC/Formulas.h"
 
 using namespace mlir;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/LossBuilder.h"
 
-#include "compiler/Dialect/MPC/SampleLoss.h"
+#include "compiler/Dialect/MPC/Facts/SampleLoss.h"
 #include "compiler/Support/ExitCode.h"
 #include "passes/Differentiation/SampleAxis.h"
 #include "runtime/Names.h"

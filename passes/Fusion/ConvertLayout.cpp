@@ -13,8 +13,8 @@
 #include "passes/Fusion/Movement.h"
 #include "passes/Fusion/Passes.h"
 
-#include "compiler/Dialect/MPC/FilterLayout.h"
 #include "compiler/Dialect/MPC/FunctionPorts.h"
+#include "compiler/Dialect/MPC/Shapes/FilterLayout.h"
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/ContractionTable.h"
 #include "compiler/Kernels/KernelSpace.h"

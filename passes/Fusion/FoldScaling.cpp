@@ -7,7 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 
-#include "compiler/Dialect/MPC/ConstantNumber.h"
+#include "compiler/Dialect/MPC/Fold/ConstantNumber.h"
 
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"

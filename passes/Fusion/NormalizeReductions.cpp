@@ -7,8 +7,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
 
-#include "compiler/Dialect/MPC/ConstantElements.h"
-#include "compiler/Dialect/MPC/IntegerFormulas.h"
+#include "compiler/Dialect/MPC/Fold/ConstantElements.h"
+#include "compiler/Dialect/MPC/Fold/IntegerFormulas.h"
 #include "compiler/Dialect/MPC/Target.h"
 #include "compiler/Kernels/ColumnBands.h"
 
@@ -188,7 +188,7 @@ static DenseElementsAttr getFirstInteger(Operation *op, RankedTensorType type) {
 #define MPC_INTEGER_REDUCE(OP, FIRST, STEP)                                    \
   if (auto reduction = dyn_cast<OP##Op>(op))                                   \
     return makeElements(type, llvm::APInt(integers::getFirst(reduction, like)));
-#include "compiler/Dialect/MPC/IntegerFormulas.def"
+#include "compiler/Dialect/MPC/Fold/IntegerFormulas.def"
   llvm_unreachable("no reduction of integers");
 }
 

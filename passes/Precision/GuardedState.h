@@ -5,7 +5,7 @@
 #ifndef MPC_PASSES_PRECISION_GUARDEDSTATE_H
 #define MPC_PASSES_PRECISION_GUARDEDSTATE_H
 
-#include "compiler/Dialect/MPC/VariableTable.h"
+#include "compiler/Dialect/MPC/Facts/VariableTable.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 

@@ -8,8 +8,8 @@
 #include "passes/Precision/OperandTypes.h"
 #include "passes/Precision/Passes.h"
 
+#include "compiler/Dialect/MPC/Facts/VariableTable.h"
 #include "compiler/Dialect/MPC/FunctionPorts.h"
-#include "compiler/Dialect/MPC/VariableTable.h"
 #include "compiler/Support/ExitCode.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"

@@ -5,7 +5,7 @@
 #define MPC_PASSES_PRECISION_LOSSSCALEANALYSIS_H
 
 #include "compiler/Dialect/AMP/AMP.h"
-#include "compiler/Dialect/MPC/VariableTable.h"
+#include "compiler/Dialect/MPC/Facts/VariableTable.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/STLFunctionalExtras.h"

@@ -5,7 +5,7 @@
 #define MPC_PASSES_PRECISION_ROUNDEDVALUES_H
 
 #include "compiler/Dialect/AMP/AMP.h"
-#include "compiler/Dialect/MPC/VariableTable.h"
+#include "compiler/Dialect/MPC/Facts/VariableTable.h"
 
 namespace mpc::amp {
 

@@ -4,7 +4,7 @@
 #ifndef MPC_PASSES_PRECISION_UPDATEGUARDS_H
 #define MPC_PASSES_PRECISION_UPDATEGUARDS_H
 
-#include "compiler/Dialect/MPC/VariableTable.h"
+#include "compiler/Dialect/MPC/Facts/VariableTable.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/STLFunctionalExtras.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Match.h"
 
-#include "compiler/Dialect/MPC/ConstantNumber.h"
+#include "compiler/Dialect/MPC/Fold/ConstantNumber.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
 

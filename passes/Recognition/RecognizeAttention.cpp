@@ -14,7 +14,7 @@
 #include "passes/Recognition/Passes.h"
 #include "passes/Recognition/RepeatedHeads.h"
 
-#include "compiler/Dialect/MPC/ConstantNumber.h"
+#include "compiler/Dialect/MPC/Fold/ConstantNumber.h"
 
 #include <cmath>
 

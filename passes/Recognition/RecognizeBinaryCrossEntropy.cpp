@@ -12,7 +12,7 @@
 #include "passes/Recognition/Passes.h"
 #include "passes/Recognition/Polynomial.h"
 
-#include "compiler/Dialect/MPC/ConstantNumber.h"
+#include "compiler/Dialect/MPC/Fold/ConstantNumber.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_RECOGNIZEBINARYCROSSENTROPYPASS

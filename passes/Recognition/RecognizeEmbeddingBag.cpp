@@ -7,7 +7,7 @@
 #include "passes/Recognition/Match.h"
 #include "passes/Recognition/Passes.h"
 
-#include "compiler/Dialect/MPC/ConstantNumber.h"
+#include "compiler/Dialect/MPC/Fold/ConstantNumber.h"
 
 namespace mpc {
 #define GEN_PASS_DEF_RECOGNIZEEMBEDDINGBAGPASS

@@ -10,7 +10,7 @@
 #include "passes/Recognition/Match.h"
 #include "passes/Recognition/Passes.h"
 
-#include "compiler/Dialect/MPC/ConstantNumber.h"
+#include "compiler/Dialect/MPC/Fold/ConstantNumber.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Recognition/Staircase.h"
 
-#include "compiler/Dialect/MPC/ConstantElements.h"
+#include "compiler/Dialect/MPC/Fold/ConstantElements.h"
 #include "compiler/Interfaces/IndexedOpInterface.h"
 #include "compiler/Interfaces/RegionOpInterface.h"
 #include "passes/Recognition/KnownElements.h"

@@ -5,7 +5,7 @@
 #include "runtime/cpu/CPUExecutable.h"
 #include "runtime/cpu/CPUFeatures.h"
 #include "runtime/cpu/Cores.h"
-#include "runtime/cpu/OneDNNProvider.h"
+#include "runtime/cpu/onednn/OneDNNProvider.h"
 
 #include <cstdlib>
 #include <cstring>

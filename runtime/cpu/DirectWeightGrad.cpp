@@ -10,8 +10,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/CPUFeatures.h"
 #include "runtime/cpu/Convert.h"
-#include "runtime/cpu/OneDNN.h"
-#include "runtime/cpu/OneDNNProvider.h"
+#include "runtime/cpu/onednn/OneDNN.h"
+#include "runtime/cpu/onednn/OneDNNProvider.h"
 
 #include <algorithm>
 #include <cstring>

@@ -4,10 +4,15 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import os
+import pathlib
+import sys
 
 import pytest
 
 import mpctest
+
+# Tests of one folder use models of another.
+sys.path += [str(room) for room in pathlib.Path(__file__).parent.iterdir() if room.is_dir()]
 
 # They preload libraries of their own, or limit and look at what programs load.
 PRELOADING = ("test_cpu_classes", "test_faults", "test_install", "test_memory")

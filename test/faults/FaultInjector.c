@@ -1,5 +1,5 @@
 // Makes one call of the system fail, or kills the process before it: preloaded
-// into mpc by test/e2e/test_faults.py.
+// into mpc by test/e2e/commands/test_faults.py.
 //
 //   MPC_FAULT        CALL,CALL:N:WHAT: of these calls, counted together from 1,
 //                    the N-th fails with the errno WHAT; with `kill` the process

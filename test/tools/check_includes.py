@@ -20,9 +20,13 @@ COMPILER = (
     "compiler/Kernels compiler/Regions compiler/Precision compiler/Artifact"
 ).split()
 DIALECTS = ["compiler/Dialect/MPC", "compiler/Dialect/AMP"]
-ONNX = [f"frontends/ONNX/{room}" for room in ("Model", "Ops", "Training")]
+ONNX = [f"frontends/ONNX/{room}" for room in ("Model", "Repair", "Importer", "Ops", "Training")]
 CODEGEN = [f"passes/Codegen/{room}" for room in ("Kernels", "TensorCore")]
 RUNTIME = ["runtime/cpu", "runtime/cuda", "runtime/train"]
+FLOORS = [
+    f"runtime/train/{floor}"
+    for floor in ("support", "trainee", "data", "record", "evaluate", "checkpoint")
+]
 ABOVE_STAGES = ["compiler", "passes", "frontends", "runtime"]
 
 
@@ -44,12 +48,14 @@ def allowed():
     table["passes"] = COMPILER + stages
     for i, room in enumerate(ONNX):
         table[room] = COMPILER[:4] + ONNX[:i]
-    table["frontends/ONNX/Export"] = COMPILER[:4] + ONNX[:1]
+    table["frontends/ONNX/Export"] = COMPILER[:4] + ONNX[:2]
     table["frontends/ONNX"] = COMPILER[:4] + ONNX
     table["runtime"] = RUNTIME[:2]
     for device in RUNTIME[:2]:
         table[device] = ["runtime"]
-    table["runtime/train"] = ["runtime"]
+    for i, floor in enumerate(FLOORS):
+        table[floor] = ["runtime"] + FLOORS[:i]
+    table["runtime/train"] = ["runtime"] + FLOORS
     for tool in ("tools/mpc", "tools/mpc-opt", "tools/mpc-translate"):
         table[tool] = ABOVE_STAGES + RUNTIME
     table["tools/bench"] = RUNTIME[:1]

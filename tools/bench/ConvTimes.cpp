@@ -15,7 +15,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/CPUFeatures.h"
 #include "runtime/cpu/Convert.h"
-#include "runtime/cpu/OneDNNProvider.h"
+#include "runtime/cpu/onednn/OneDNNProvider.h"
 
 #include <cstdlib>
 #include <ctime>

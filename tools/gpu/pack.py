@@ -25,7 +25,7 @@ import onnx
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path += [str(ROOT / "test" / name) for name in ("", "numerics", "e2e")]
+sys.path += [str(ROOT / "test" / name) for name in ("", "numerics", "e2e/exporters")]
 
 import mpc_runtime  # noqa: E402  (found through the path above)
 import steps  # noqa: E402
@@ -233,7 +233,7 @@ def add_curves(pack, scratch):
 
 
 def add_families(pack, _):
-    """The steps that test/e2e/test_families.py trains: every model of its two
+    """The steps that test/e2e/exporters/test_families.py trains: every model of its two
     folders in every precision, with the losses that PyTorch has of it."""
     for name in test_families.LOSSES:
         (data,) = (ROOT / "test" / "data").glob(f"*/{name}.npz")

@@ -4,7 +4,7 @@
 #include "compiler/Dialect/AMP/AMP.h"
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Dialect/Plan/Plan.h"
-#include "passes/Codegen/Kernels/NVVMOps.h"
+#include "passes/Codegen/Kernels/Loops/NVVMOps.h"
 #include "passes/Pipeline.h"
 #include "tools/mpc-opt/Help.h"
 

@@ -7,7 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Export/Export.h"
 #include "frontends/ONNX/Import.h"
-#include "frontends/ONNX/Ops/SupportedOps.h"
+#include "frontends/ONNX/Importer/SupportedOps.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"

@@ -1,14 +1,14 @@
 // mpc: compiles and trains ONNX models in mixed precision.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/mpc/CommandLine.h"
-#include "tools/mpc/Commands.h"
-#include "tools/mpc/Configuration.h"
-#include "tools/mpc/Driver.h"
-#include "tools/mpc/Effects.h"
-#include "tools/mpc/Interruption.h"
-#include "tools/mpc/OtherNames.h"
-#include "tools/mpc/OutOfMemory.h"
+#include "tools/mpc/commands/Commands.h"
+#include "tools/mpc/flags/CommandLine.h"
+#include "tools/mpc/flags/Configuration.h"
+#include "tools/mpc/flags/Effects.h"
+#include "tools/mpc/flags/OtherNames.h"
+#include "tools/mpc/model/Driver.h"
+#include "tools/mpc/model/Interruption.h"
+#include "tools/mpc/model/OutOfMemory.h"
 
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/PrettyStackTrace.h"

@@ -1,8 +1,8 @@
 // Formulas of elementwise functions, written once as templates (Formulas.def)
 // and evaluated over whatever number is asked for: doubles here, vectors in
-// generated code (passes/Codegen/Kernels/EmitFormulas.cpp), and dual numbers of
-// either for derivatives. For example, with x = Dual{3, 1}, x * x is Dual{9,
-// 6}: nine, and the slope of the square at three.
+// generated code (passes/Codegen/Kernels/Elementwise/EmitFormulas.cpp), and
+// dual numbers of either for derivatives. For example, with x = Dual{3, 1}, x *
+// x is Dual{9, 6}: nine, and the slope of the square at three.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FORMULAS_H

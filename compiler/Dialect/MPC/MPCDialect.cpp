@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 
+#include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
 #include "compiler/Dialect/MPC/FileNames.h"
-#include "compiler/Dialect/MPC/IndexBoxes.h"
 #include "compiler/Dialect/MPC/NodeNames.h"
 #include "compiler/Dialect/MPC/OpModels.h"
 #include "compiler/Dialect/MPC/RunningVariance.h"

@@ -2,8 +2,8 @@
 // their shapes, and the axes along which their operands are read.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/Dialect/MPC/IndexBoxes.h"
-#include "compiler/Dialect/MPC/ShapeInference.h"
+#include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
+#include "compiler/Dialect/MPC/Shapes/ShapeInference.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -2,7 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
-#include "compiler/Dialect/MPC/ShapeInference.h"
+#include "compiler/Dialect/MPC/Shapes/ShapeInference.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/DialectResourceBlobManager.h"

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/Plan/Plan.h"
 
-#include "compiler/Dialect/MPC/IndexBoxes.h"
+#include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
 #include "compiler/Dialect/Plan/ProductBounds.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

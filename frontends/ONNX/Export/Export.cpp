@@ -12,6 +12,7 @@
 #include "frontends/ONNX/Model/Graph.h"
 #include "frontends/ONNX/Model/Metadata.h"
 #include "frontends/ONNX/Model/Names.h"
+#include "frontends/ONNX/Repair/Repair.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
@@ -508,7 +509,7 @@ Error ExportModel::check(std::shared_ptr<Model> model, const ShapeMap &shapes) {
 Expected<std::unique_ptr<ExportModel>> ExportModel::read(StringRef source,
                                                          const ShapeMap &shapes,
                                                          MLIRContext *context) {
-  auto model = Model::read(source, context);
+  auto model = readRepaired(source, context);
   if (!model)
     return model.takeError();
   return create(std::move(*model), shapes, context);

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/HostTensor.h"
 
-#include "compiler/Dialect/MPC/ConstantElements.h"
+#include "compiler/Dialect/MPC/Fold/ConstantElements.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/BuiltinDialect.h"

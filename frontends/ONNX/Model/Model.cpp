@@ -3,23 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Model.h"
 
-#include "frontends/ONNX/Model/AtenNodes.h"
-#include "frontends/ONNX/Model/Comments.h"
-#include "frontends/ONNX/Model/DroppedAbsolutes.h"
-#include "frontends/ONNX/Model/DroppedBiases.h"
-#include "frontends/ONNX/Model/DroppedLosses.h"
-#include "frontends/ONNX/Model/DroppedStops.h"
 #include "frontends/ONNX/Model/FileInput.h"
-#include "frontends/ONNX/Model/MendedForms.h"
-#include "frontends/ONNX/Model/MendedNodes.h"
-#include "frontends/ONNX/Model/MergedInitializers.h"
-#include "frontends/ONNX/Model/RandomMasks.h"
-#include "frontends/ONNX/Model/RepeatedElements.h"
-#include "frontends/ONNX/Model/RepeatedInitializers.h"
-#include "frontends/ONNX/Model/ScopedWeights.h"
-#include "frontends/ONNX/Model/SplitInitializers.h"
-#include "frontends/ONNX/Model/StackedGemms.h"
-#include "frontends/ONNX/Model/TransposedWeights.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
@@ -49,25 +33,12 @@ llvm::Expected<std::shared_ptr<Model>> Model::read(StringRef path,
     return error;
   if (llvm::Error error = model->checkHeader())
     return error;
-  if (llvm::Error error = dropRepeatedInitializers(*model, model->warnings))
-    return error;
-  dropComments(*model, model->warnings);
-  restoreLosses(*model, model->warnings);
-  mendNodes(*model, model->warnings);
-  if (llvm::Error error = mendForms(*model, model->warnings))
-    return error;
-  for (const proto::OperatorSetIdProto &import : model->model.opset_import())
-    model->opsets[normalizeDomain(import.domain())] = import.version();
-  splitStackedGemms(*model, model->warnings);
-  for (std::string note :
-       {replaceAtenNodes(*model), separateInitializers(*model),
-        restoreWeights(*model), joinInitializers(*model), restoreBiases(*model),
-        restoreStops(*model, model->warnings), joinRepeats(*model),
-        nameScopedWeights(*model), restoreAbsolutes(*model),
-        replaceRandomMasks(*model)})
-    if (!note.empty())
-      model->notes.push_back(std::move(note));
   return model;
+}
+
+void Model::readOpsets() {
+  for (const proto::OperatorSetIdProto &import : model.opset_import())
+    opsets[normalizeDomain(import.domain())] = import.version();
 }
 
 // What a file that is not ONNX looks like, from its first bytes.

@@ -83,6 +83,12 @@ public:
   llvm::ArrayRef<std::string> getWarnings() const { return warnings; }
   /// Likewise for `note`.
   llvm::ArrayRef<std::string> getNotes() const { return notes; }
+  /// For the repairs of the file's graph (Repair/Repair.h), which say what they
+  /// did.
+  std::vector<std::string> &getWarnings() { return warnings; }
+  std::vector<std::string> &getNotes() { return notes; }
+  /// Reads the versions of the imports anew, after a repair has changed them.
+  void readOpsets();
 
   /// A finding about this file.
   llvm::Error error(ErrorKind kind, const llvm::Twine &message) const {

@@ -5,7 +5,7 @@
 #include "frontends/ONNX/Model/Limits.h"
 #include "frontends/ONNX/Model/Model.h"
 
-#include "compiler/Dialect/MPC/ConstantElements.h"
+#include "compiler/Dialect/MPC/Fold/ConstantElements.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"

@@ -10,8 +10,9 @@
 #include "frontends/ONNX/Training/Artifacts.h"
 
 #include "compiler/Support/NearestNames.h"
+#include "frontends/ONNX/Importer/Shapes.h"
 #include "frontends/ONNX/Model/Weights.h"
-#include "frontends/ONNX/Ops/Shapes.h"
+#include "frontends/ONNX/Repair/Repair.h"
 #include "frontends/ONNX/Training/OptimizerGraph.h"
 #include "frontends/ONNX/Training/StepFunctions.h"
 #include "frontends/ONNX/Training/StepValues.h"
@@ -362,7 +363,7 @@ Error ArtifactImporter::importAccumulate() {
 
 Error ArtifactImporter::importEval(StringRef path) {
   // The evaluation graph is a file of its own, with the same parameters.
-  auto model = Model::read(path, training.getContext());
+  auto model = readRepaired(path, training.getContext());
   if (!model)
     return model.takeError();
   Expected<Graph> graph =

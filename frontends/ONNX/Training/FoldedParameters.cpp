@@ -4,7 +4,7 @@
 #include "frontends/ONNX/Model/ExportedProgram.h"
 #include "frontends/ONNX/Model/HostTensor.h"
 #include "frontends/ONNX/Model/Metadata.h"
-#include "frontends/ONNX/Training/Origins.h"
+#include "frontends/ONNX/Repair/Origins.h"
 
 using namespace mlir;
 using namespace mpc;

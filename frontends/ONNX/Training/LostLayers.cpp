@@ -2,8 +2,8 @@
 #include "frontends/ONNX/Training/LostLayers.h"
 
 #include "frontends/ONNX/Model/ExportedProgram.h"
-#include "frontends/ONNX/Model/LostPadding.h"
 #include "frontends/ONNX/Model/Metadata.h"
+#include "frontends/ONNX/Repair/LostPadding.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"

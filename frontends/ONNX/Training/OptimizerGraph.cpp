@@ -7,9 +7,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/OptimizerGraph.h"
 
+#include "frontends/ONNX/Repair/Repair.h"
 #include "frontends/ONNX/Training/TensorOptimizer.h"
 
-#include "compiler/Dialect/MPC/SampleLoss.h"
+#include "compiler/Dialect/MPC/Facts/SampleLoss.h"
 
 using namespace mlir;
 using namespace mpc;
@@ -304,7 +305,7 @@ Error mpc::onnx_frontend::importOptimizerGraph(
 Error mpc::onnx_frontend::importOptimizerFile(
     ModuleImporter &module, StringRef path,
     ArrayRef<Accumulation> accumulations) {
-  auto model = Model::read(path, module.getContext());
+  auto model = readRepaired(path, module.getContext());
   if (!model)
     return model.takeError();
   Expected<Graph> graph =

@@ -4,7 +4,7 @@
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_SHAREDPARAMETERS_H
 #define MPC_FRONTENDS_ONNX_TRAINING_SHAREDPARAMETERS_H
 
-#include "frontends/ONNX/Ops/Importer.h"
+#include "frontends/ONNX/Importer/Importer.h"
 
 namespace mpc::onnx_frontend {
 

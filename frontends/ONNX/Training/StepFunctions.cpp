@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/StepFunctions.h"
 
+#include "frontends/ONNX/Importer/Shapes.h"
 #include "frontends/ONNX/Model/Weights.h"
-#include "frontends/ONNX/Ops/Shapes.h"
 
 using namespace mlir;
 using namespace mpc;

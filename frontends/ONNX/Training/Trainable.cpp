@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/Trainable.h"
 
-#include "frontends/ONNX/Training/Origins.h"
+#include "frontends/ONNX/Repair/Origins.h"
 #include "frontends/ONNX/Training/ParameterNames.h"
 #include "frontends/ONNX/Training/TrainableSearch.h"
 #include "frontends/ONNX/Training/WeightedOps.h"

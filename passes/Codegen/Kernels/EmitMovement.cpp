@@ -8,8 +8,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Kernels/KernelSpace.h"
-#include "passes/Codegen/Kernels/Lanes.h"
-#include "passes/Codegen/Kernels/ThreadBlock.h"
+#include "passes/Codegen/Kernels/Loops/Lanes.h"
+#include "passes/Codegen/Kernels/Loops/ThreadBlock.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/MathExtras.h"

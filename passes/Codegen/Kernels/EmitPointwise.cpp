@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/KernelSpace.h"
 #include "passes/Codegen/Kernels/FragmentEmitter.h"
-#include "passes/Codegen/Kernels/Loops.h"
+#include "passes/Codegen/Kernels/Loops/Loops.h"
 
 using namespace mlir;
 using namespace mpc;

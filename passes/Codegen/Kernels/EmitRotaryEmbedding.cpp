@@ -10,7 +10,7 @@
 #include "passes/Codegen/Kernels/EmitRotaryEmbedding.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
-#include "passes/Codegen/Kernels/Loops.h"
+#include "passes/Codegen/Kernels/Loops/Loops.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 

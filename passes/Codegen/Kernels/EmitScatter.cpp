@@ -16,9 +16,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Kernels/KernelSpace.h"
-#include "passes/Codegen/Kernels/BlockSearch.h"
 #include "passes/Codegen/Kernels/FragmentEmitter.h"
-#include "passes/Codegen/Kernels/Indices.h"
+#include "passes/Codegen/Kernels/Loops/BlockSearch.h"
+#include "passes/Codegen/Kernels/Loops/Indices.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

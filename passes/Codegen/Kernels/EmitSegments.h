@@ -4,7 +4,7 @@
 #ifndef MPC_PASSES_CODEGEN_KERNELS_EMITSEGMENTS_H
 #define MPC_PASSES_CODEGEN_KERNELS_EMITSEGMENTS_H
 
-#include "passes/Codegen/Kernels/KernelContext.h"
+#include "passes/Codegen/Kernels/Loops/KernelContext.h"
 
 namespace mpc::codegen {
 

@@ -2,11 +2,11 @@
 #include "passes/Codegen/Kernels/FragmentEmitter.h"
 
 #include "compiler/Dialect/MPC/MPC.h"
-#include "passes/Codegen/Kernels/Accumulators.h"
-#include "passes/Codegen/Kernels/ElementwiseTable.h"
+#include "passes/Codegen/Kernels/Elementwise/ElementwiseTable.h"
 #include "passes/Codegen/Kernels/EmitRotaryEmbedding.h"
-#include "passes/Codegen/Kernels/Indices.h"
-#include "passes/Codegen/Kernels/Loops.h"
+#include "passes/Codegen/Kernels/Loops/Indices.h"
+#include "passes/Codegen/Kernels/Loops/Loops.h"
+#include "passes/Codegen/Kernels/Reduction/Accumulators.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -9,10 +9,10 @@
 #ifndef MPC_PASSES_CODEGEN_KERNELS_FRAGMENTEMITTER_H
 #define MPC_PASSES_CODEGEN_KERNELS_FRAGMENTEMITTER_H
 
-#include "passes/Codegen/Kernels/ElementwiseTable.h"
-#include "passes/Codegen/Kernels/KernelBody.h"
-#include "passes/Codegen/Kernels/KernelContext.h"
-#include "passes/Codegen/Kernels/Lanes.h"
+#include "passes/Codegen/Kernels/Elementwise/ElementwiseTable.h"
+#include "passes/Codegen/Kernels/Loops/KernelBody.h"
+#include "passes/Codegen/Kernels/Loops/KernelContext.h"
+#include "passes/Codegen/Kernels/Loops/Lanes.h"
 
 namespace mpc::codegen {
 

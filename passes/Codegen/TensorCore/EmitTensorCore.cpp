@@ -10,11 +10,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
 #include "compiler/Kernels/KernelHero.h"
-#include "passes/Codegen/Kernels/ContractionHero.h"
+#include "passes/Codegen/Kernels/Contraction/ContractionHero.h"
 #include "passes/Codegen/Kernels/FragmentEmitter.h"
-#include "passes/Codegen/Kernels/NVVMOps.h"
-#include "passes/Codegen/Kernels/ThreadBlock.h"
-#include "passes/Codegen/Kernels/Window.h"
+#include "passes/Codegen/Kernels/Loops/NVVMOps.h"
+#include "passes/Codegen/Kernels/Loops/ThreadBlock.h"
+#include "passes/Codegen/Kernels/Loops/Window.h"
 #include "passes/Codegen/TensorCore/TensorCoreLoop.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/TensorCore/TensorCoreLoop.h"
 
-#include "passes/Codegen/Kernels/Loops.h"
-#include "passes/Codegen/Kernels/NVVMOps.h"
+#include "passes/Codegen/Kernels/Loops/Loops.h"
+#include "passes/Codegen/Kernels/Loops/NVVMOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

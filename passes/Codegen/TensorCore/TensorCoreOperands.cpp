@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/TensorCore/TensorCoreOperands.h"
 
-#include "passes/Codegen/Kernels/KernelContext.h"
-#include "passes/Codegen/Kernels/Loops.h"
-#include "passes/Codegen/Kernels/NVVMOps.h"
+#include "passes/Codegen/Kernels/Loops/KernelContext.h"
+#include "passes/Codegen/Kernels/Loops/Loops.h"
+#include "passes/Codegen/Kernels/Loops/NVVMOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

@@ -1,7 +1,7 @@
 // The message names what forbids executable memory.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cpu/OneDNN.h"
+#include "runtime/cpu/onednn/OneDNN.h"
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>

@@ -10,7 +10,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/CPUFeatures.h"
-#include "runtime/cpu/OneDNNProvider.h"
+#include "runtime/cpu/onednn/OneDNNProvider.h"
 #include "test/runtime/ConvCase.h"
 #include "test/runtime/cpu/GuardedMemory.h"
 #include "test/runtime/cpu/RunContraction.h"

@@ -2,7 +2,7 @@
 // reference takes an order that no fast implementation of a small CPU has.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cpu/OneDNNProvider.h"
+#include "runtime/cpu/onednn/OneDNNProvider.h"
 #include "test/runtime/ArtifactBuilder.h"
 #include "test/runtime/cpu/RunContraction.h"
 

@@ -3,8 +3,8 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/PairedRows.h"
-#include "runtime/cpu/OneDNNProvider.h"
-#include "runtime/cpu/SlicedReorder.h"
+#include "runtime/cpu/onednn/OneDNNProvider.h"
+#include "runtime/cpu/onednn/SlicedReorder.h"
 #include "test/runtime/ArtifactBuilder.h"
 
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #define MPC_TEST_RUNTIME_CPU_RUNCONTRACTION_H
 
 #include "runtime/cpu/CPUFeatures.h"
-#include "runtime/cpu/OneDNNProvider.h"
+#include "runtime/cpu/onednn/OneDNNProvider.h"
 #include "test/runtime/ConvCase.h"
 #include "test/runtime/MatMulCase.h"
 

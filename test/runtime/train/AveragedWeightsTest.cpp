@@ -1,7 +1,7 @@
 // Averages in place of parameters, and the parameters afterwards.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/AveragedWeights.h"
 

@@ -1,7 +1,7 @@
 // Learning rates by step.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/Schedule.h"
 

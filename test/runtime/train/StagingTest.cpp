@@ -2,7 +2,7 @@
 // things happen, and that nothing changes by it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "TrainerFixture.h"
+#include "test/runtime/train/TrainerFixture.h"
 
 #include <algorithm>
 #include <cmath>

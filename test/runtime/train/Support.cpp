@@ -1,7 +1,7 @@
 // The toy model and the other helpers.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include <algorithm>
 #include <cmath>

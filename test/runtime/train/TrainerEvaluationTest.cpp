@@ -2,7 +2,7 @@
 // learning rate of a plateau; in one run and in one that was broken off.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "TrainerFixture.h"
+#include "test/runtime/train/TrainerFixture.h"
 
 #include "runtime/train/checkpoint/Checkpoint.h"
 

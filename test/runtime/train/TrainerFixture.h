@@ -4,7 +4,7 @@
 #ifndef MPC_TEST_RUNTIME_TRAIN_TRAINERFIXTURE_H
 #define MPC_TEST_RUNTIME_TRAIN_TRAINERFIXTURE_H
 
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/Trainer.h"
 #include "runtime/train/support/FileSystem.h"

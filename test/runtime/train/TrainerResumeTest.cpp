@@ -1,7 +1,7 @@
 // What the loop saves, when, and exact resumption.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "TrainerFixture.h"
+#include "test/runtime/train/TrainerFixture.h"
 
 #include "runtime/train/checkpoint/Checkpoint.h"
 

@@ -1,7 +1,7 @@
 // The loop: its arithmetic, its metrics, its ends.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "TrainerFixture.h"
+#include "test/runtime/train/TrainerFixture.h"
 
 #include "runtime/train/RunStatistics.h"
 

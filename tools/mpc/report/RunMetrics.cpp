@@ -3,9 +3,9 @@
 
 #include "runtime/BoundedJSON.h"
 #include "runtime/train/support/Text.h"
-#include "tools/mpc/Effects.h"
-#include "tools/mpc/Notes.h"
-#include "tools/mpc/TrainReport.h"
+#include "tools/mpc/flags/Effects.h"
+#include "tools/mpc/print/Notes.h"
+#include "tools/mpc/print/TrainReport.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/ADT/StringSwitch.h"

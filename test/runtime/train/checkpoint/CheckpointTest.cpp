@@ -2,7 +2,7 @@
 // damaged or foreign is ever restored.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/checkpoint/Checkpoint.h"
 #include "runtime/train/checkpoint/CheckpointFiles.h"

@@ -1,7 +1,7 @@
 // Weights find their variables by name.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/checkpoint/Weights.h"
 

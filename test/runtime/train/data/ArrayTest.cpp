@@ -1,7 +1,7 @@
 // Conversion between element types: exact where it says so, located where not.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include <cmath>
 #include <limits>

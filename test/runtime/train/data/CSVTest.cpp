@@ -1,7 +1,7 @@
 // Tables: what is a number, and where it says that something is none.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/data/CSV.h"
 

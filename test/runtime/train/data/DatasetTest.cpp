@@ -1,7 +1,7 @@
 // Data matched to a model: what is accepted, and how the rest is refused.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/data/ArrayFile.h"
 

@@ -1,8 +1,8 @@
 // Images, whole and broken. What Pillow makes of real files is compared in
-// test/e2e/test_data.py.
+// test/e2e/commands/test_data.py.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/data/Image.h"
 #include "runtime/train/data/ImageFolder.h"

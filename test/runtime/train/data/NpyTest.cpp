@@ -1,7 +1,7 @@
 // Reading .npy strictly.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/data/ArrayFile.h"
 #include "runtime/train/data/Npy.h"

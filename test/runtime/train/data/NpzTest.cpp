@@ -1,7 +1,7 @@
 // Archives of arrays, honest and not.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/TemporaryFile.h"
 #include "runtime/train/data/ArrayFile.h"

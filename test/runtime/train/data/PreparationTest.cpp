@@ -1,7 +1,7 @@
 // What is done to samples, by the numbers, and how flags say it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/data/Dataset.h"
 #include "runtime/train/data/Preparation.h"

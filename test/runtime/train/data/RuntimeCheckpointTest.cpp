@@ -1,7 +1,7 @@
 // Checkpoints of ONNX Runtime, and ones that are damaged.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/data/ArrayFile.h"
 #include "runtime/train/data/RuntimeCheckpoint.h"

@@ -1,7 +1,7 @@
 // The rules of safetensors, each with a file that breaks it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/data/ArrayFile.h"
 #include "runtime/train/data/SafeTensors.h"

@@ -1,7 +1,7 @@
 // Evaluation counts every sample once, whatever the batch.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/evaluate/EvalMetrics.h"
 #include "runtime/train/evaluate/Evaluator.h"

@@ -2,7 +2,7 @@
 // written with them.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/EarlyStopping.h"
 #include "runtime/train/evaluate/Evaluator.h"

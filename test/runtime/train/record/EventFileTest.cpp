@@ -1,8 +1,9 @@
 // Event files, byte by byte. That TensorBoard's format is what they have is
-// tested where a file of a whole run is decoded (test/e2e/test_logging.py).
+// tested where a file of a whole run is decoded
+// (test/e2e/commands/test_logging.py).
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/record/EventFile.h"
 

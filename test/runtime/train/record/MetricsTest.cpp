@@ -1,7 +1,7 @@
 // The text of the metrics file.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/record/Metrics.h"
 

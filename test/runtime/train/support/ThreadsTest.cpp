@@ -1,7 +1,7 @@
 // Work that threads share, and batches that are large enough for it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/support/Threads.h"
 

@@ -1,7 +1,7 @@
 // The loop over a real session and a real, if small, artifact.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "Support.h"
+#include "test/runtime/train/Support.h"
 
 #include "runtime/train/Trainer.h"
 #include "test/runtime/ArtifactBuilder.h"

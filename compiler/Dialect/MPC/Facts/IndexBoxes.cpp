@@ -1,0 +1,288 @@
+// Boxes of indices, followed from an op's result to its operands.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+
+using Origins = std::optional<IndexOrigins>;
+
+IndexBox IndexBox::whole(ArrayRef<int64_t> shape, int64_t size) {
+  return {SmallVector<int64_t>(shape.size(), 0), llvm::to_vector(shape), size};
+}
+
+bool mpc::isEmpty(const IndexBox &box) {
+  return llvm::any_of(llvm::zip_equal(box.begin, box.end), [](auto axis) {
+    return std::get<0>(axis) >= std::get<1>(axis);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// From result to operand
+//===----------------------------------------------------------------------===//
+
+/// The places [begin, end) of a box among all elements in row-major order, if
+/// there is none between them that is not of the box: its outer axes have one
+/// element each, its inner ones all of the tensor's.
+static std::optional<std::pair<int64_t, int64_t>>
+flatten(const IndexBox &box, ArrayRef<int64_t> shape) {
+  int64_t begin = 0, end = 0;
+  bool isPartial = false;
+  for (auto [low, high, extent] : llvm::zip_equal(box.begin, box.end, shape)) {
+    if (isPartial && (low != 0 || high != extent))
+      return std::nullopt;
+    isPartial |= high - low != 1;
+    begin = begin * extent + low;
+    end = end * extent + high - 1;
+  }
+  return std::pair(begin, end + 1);
+}
+
+/// The box of a tensor that lies at [begin, end) in row-major order, if it is a
+/// box.
+static std::optional<IndexBox>
+unflatten(int64_t begin, int64_t end, ArrayRef<int64_t> shape, int64_t size) {
+  IndexBox box = IndexBox::whole(shape, size);
+  int64_t inner = 1;
+  for (int64_t extent : shape)
+    inner *= extent;
+  for (auto [axis, extent] : llvm::enumerate(shape)) {
+    inner /= extent;
+    const int64_t first = begin / inner, last = (end - 1) / inner;
+    box.begin[axis] = first;
+    box.end[axis] = last + 1;
+    if (first != last) {
+      // Of several, all that is further in.
+      if (begin % inner != 0 || end % inner != 0)
+        return std::nullopt;
+      return box;
+    }
+    begin -= first * inner;
+    end -= first * inner;
+  }
+  return box;
+}
+
+/// A reshape keeps the order of elements. The axes that both shapes start with
+/// and those that both end with stay as they are; what is between is looked at
+/// in row-major order.
+static Origins throughReshape(ReshapeOp op, const IndexBox &box) {
+  ArrayRef<int64_t> from = shapeOf(op.getInput()), to = shapeOf(op.getOutput());
+  // Axes at either end that both shapes have.
+  const size_t most = std::min(from.size(), to.size());
+  size_t head = 0, tail = 0;
+  while (head < most && from[head] == to[head])
+    ++head;
+  while (tail < most - head &&
+         from[from.size() - 1 - tail] == to[to.size() - 1 - tail])
+    ++tail;
+  auto middle = [&](ArrayRef<int64_t> of) {
+    return of.drop_front(head).drop_back(tail);
+  };
+  // The box between them, as places in row-major order and back.
+  const IndexBox inside{llvm::to_vector(middle(box.begin)),
+                        llvm::to_vector(middle(box.end)), box.size};
+  const auto places = flatten(inside, middle(to));
+  if (!places)
+    return std::nullopt;
+  std::optional<IndexBox> origin =
+      unflatten(places->first, places->second, middle(from), box.size);
+  if (!origin)
+    return std::nullopt;
+  // The axes at the ends are as they were.
+  auto surround = [&](SmallVector<int64_t> &of, ArrayRef<int64_t> by) {
+    of.insert(of.begin(), by.begin(), by.begin() + head);
+    llvm::append_range(of, by.take_back(tail));
+  };
+  surround(origin->begin, box.begin);
+  surround(origin->end, box.end);
+  return IndexOrigins{{op.getInput(), *origin}};
+}
+
+static Origins throughTranspose(TransposeOp op, const IndexBox &box) {
+  IndexBox origin = box;
+  for (auto [axis, operandAxis] : llvm::enumerate(op.getPerm())) {
+    origin.begin[operandAxis] = box.begin[axis];
+    origin.end[operandAxis] = box.end[axis];
+  }
+  return IndexOrigins{{op.getInput(), origin}};
+}
+
+static Origins throughExpand(ExpandOp op, const IndexBox &box) {
+  ArrayRef<int64_t> shape = shapeOf(op.getInput());
+  IndexBox origin{llvm::to_vector(ArrayRef(box.begin).take_back(shape.size())),
+                  llvm::to_vector(ArrayRef(box.end).take_back(shape.size())),
+                  box.size};
+  for (auto [axis, extent] : llvm::enumerate(shape))
+    if (extent == 1)
+      origin.begin[axis] = 0, origin.end[axis] = 1;
+  return IndexOrigins{{op.getInput(), origin}};
+}
+
+/// Of every so many elements, those between are not of the box.
+static Origins throughSlice(SliceOp op, const IndexBox &box) {
+  SmallVector<int64_t> strides =
+      fillStrides(op.getStrides(), op.getSizes().size());
+  IndexBox origin = box;
+  for (size_t axis = 0; axis < strides.size(); ++axis) {
+    const int64_t count = box.end[axis] - box.begin[axis];
+    const int64_t stride = strides[axis], offset = op.getOffsets()[axis];
+    if (std::abs(stride) != 1 && count != 1)
+      return std::nullopt;
+    const int64_t first = offset + box.begin[axis] * stride;
+    origin.begin[axis] = stride > 0 ? first : first - (count - 1);
+    origin.end[axis] = origin.begin[axis] + count;
+  }
+  return IndexOrigins{{op.getInput(), origin}};
+}
+
+static Origins throughConcat(ConcatOp op, const IndexBox &box) {
+  IndexOrigins origins;
+  const int64_t axis = op.getAxis();
+  int64_t offset = 0;
+  for (Value input : op.getInputs()) {
+    const int64_t extent = shapeOf(input)[axis];
+    IndexBox origin = box;
+    origin.begin[axis] = std::max<int64_t>(box.begin[axis] - offset, 0);
+    origin.end[axis] = std::min(box.end[axis] - offset, extent);
+    if (!isEmpty(origin))
+      origins.emplace_back(input, origin);
+    offset += extent;
+  }
+  return origins;
+}
+
+static Origins findPlaces(Operation *op, const IndexBox &box) {
+  if (isEmpty(box))
+    return IndexOrigins();
+  if (auto reshape = dyn_cast<ReshapeOp>(op))
+    return throughReshape(reshape, box);
+  if (auto transpose = dyn_cast<TransposeOp>(op))
+    return throughTranspose(transpose, box);
+  if (auto expand = dyn_cast<ExpandOp>(op))
+    return throughExpand(expand, box);
+  if (auto slice = dyn_cast<SliceOp>(op))
+    return throughSlice(slice, box);
+  if (auto concat = dyn_cast<ConcatOp>(op))
+    return throughConcat(concat, box);
+  // A cast that keeps every value.
+  if (auto cast = dyn_cast<mpc::CastOp>(op))
+    if (elementOf(cast.getInput()).isInteger(32) &&
+        elementOf(cast.getOutput()).isInteger(64))
+      return IndexOrigins{{cast.getInput(), box}};
+  return std::nullopt;
+}
+
+Origins mpc::findOrigins(Operation *op, const IndexBox &box) {
+  Origins origins = findPlaces(op, box);
+  if (origins)
+    for (auto &[operand, origin] : *origins) {
+      origin.isLabel = box.isLabel;
+      origin.ignored = box.ignored;
+    }
+  return origins;
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+constexpr llvm::StringLiteral kBegin = "begin", kEnd = "end", kSize = "size",
+                              kLabel = "label", kIgnored = "ignored";
+
+static IndexBox toBox(Attribute attribute) {
+  auto box = cast<DictionaryAttr>(attribute);
+  IndexBox result{
+      llvm::to_vector(box.getAs<DenseI64ArrayAttr>(kBegin).asArrayRef()),
+      llvm::to_vector(box.getAs<DenseI64ArrayAttr>(kEnd).asArrayRef()),
+      box.getAs<IntegerAttr>(kSize).getInt(), box.contains(kLabel)};
+  if (auto ignored = box.getAs<IntegerAttr>(kIgnored))
+    result.ignored = ignored.getInt();
+  return result;
+}
+
+static Attribute toAttribute(const IndexBox &box, Builder &builder) {
+  NamedAttrList entries;
+  entries.append(kBegin, builder.getDenseI64ArrayAttr(box.begin));
+  entries.append(kEnd, builder.getDenseI64ArrayAttr(box.end));
+  entries.append(kSize, builder.getI64IntegerAttr(box.size));
+  if (box.isLabel)
+    entries.append(kLabel, builder.getUnitAttr());
+  if (box.ignored)
+    entries.append(kIgnored, builder.getI64IntegerAttr(*box.ignored));
+  return entries.getDictionary(builder.getContext());
+}
+
+/// Joins `next` to `box` if both hold integers of one range and are neighbours:
+/// [0, 2) x [0, 8) and [2, 5) x [0, 8) are [0, 5) x [0, 8). Equal boxes join
+/// too. Whether they did.
+static bool absorb(IndexBox &box, const IndexBox &next) {
+  if (box.size != next.size || box.isLabel != next.isLabel ||
+      box.ignored != next.ignored)
+    return false;
+  std::optional<size_t> differing;
+  for (size_t axis = 0; axis < box.begin.size(); ++axis) {
+    if (box.begin[axis] == next.begin[axis] && box.end[axis] == next.end[axis])
+      continue;
+    if (differing || box.end[axis] != next.begin[axis])
+      return false;
+    differing = axis;
+  }
+  if (differing)
+    box.end[*differing] = next.end[*differing];
+  return true;
+}
+
+ArrayAttr mpc::addBox(ArrayAttr list, const IndexBox &box, Builder &builder) {
+  SmallVector<Attribute> boxes;
+  if (list)
+    llvm::append_range(boxes, list);
+  if (!boxes.empty()) {
+    IndexBox last = toBox(boxes.back());
+    if (absorb(last, box)) {
+      boxes.back() = toAttribute(last, builder);
+      return builder.getArrayAttr(boxes);
+    }
+  }
+  boxes.push_back(toAttribute(box, builder));
+  return builder.getArrayAttr(boxes);
+}
+
+static bool isBox(Attribute attribute, ArrayRef<int64_t> shape) {
+  auto box = dyn_cast<DictionaryAttr>(attribute);
+  if (!box)
+    return false;
+  // Nothing but what a box has.
+  const bool isLabel = box.contains(kLabel), ignores = box.contains(kIgnored);
+  auto ignored = box.getAs<IntegerAttr>(kIgnored);
+  if (box.size() != 3u + isLabel + ignores ||
+      (isLabel && !box.getAs<UnitAttr>(kLabel)) ||
+      (ignores && (!isLabel || !ignored || !ignored.getType().isInteger(64))))
+    return false;
+  auto begin = box.getAs<DenseI64ArrayAttr>(kBegin);
+  auto end = box.getAs<DenseI64ArrayAttr>(kEnd);
+  auto size = box.getAs<IntegerAttr>(kSize);
+  if (!begin || !end || !size || !size.getType().isInteger(64) ||
+      size.getInt() < 0 || begin.size() != int64_t(shape.size()) ||
+      end.size() != int64_t(shape.size()))
+    return false;
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    if (begin[axis] < 0 || begin[axis] > end[axis] || end[axis] > shape[axis])
+      return false;
+  return true;
+}
+
+bool mpc::isIndices(Attribute attribute, ShapedType type) {
+  auto list = dyn_cast<ArrayAttr>(attribute);
+  return list && type && type.hasStaticShape() &&
+         isa<IntegerType>(type.getElementType()) &&
+         llvm::all_of(
+             list, [&](Attribute box) { return isBox(box, type.getShape()); });
+}
+
+SmallVector<IndexBox> mpc::getBoxes(ArrayAttr list) {
+  return llvm::map_to_vector(list, toBox);
+}

@@ -1,0 +1,287 @@
+// Folders of ops on constants: integers and booleans by the formulas of
+// IntegerFormulas.def, floats by those of FloatFormulas.h, and what selects or
+// converts elements. They are the only place where constants are computed.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/Fold/ConstantElements.h"
+#include "compiler/Dialect/MPC/Fold/FloatFormulas.h"
+#include "compiler/Dialect/MPC/Fold/IntegerFormulas.h"
+
+using namespace mlir;
+using namespace mpc;
+using llvm::APFloat;
+using llvm::APInt;
+using llvm::APSInt;
+
+//===----------------------------------------------------------------------===//
+// Element by element
+//===----------------------------------------------------------------------===//
+
+// The operands' elements; nothing where one is not constant, or all together
+// too many.
+static std::optional<SmallVector<ConstantElements>>
+readAll(RankedTensorType result, ArrayRef<Attribute> operands) {
+  // Elements are copied, so first of all it must be worth it.
+  if (llvm::is_contained(operands, Attribute()))
+    return std::nullopt;
+  SmallVector<ConstantElements> read;
+  for (Attribute operand : operands) {
+    auto elements = ConstantElements::read(operand);
+    if (!elements)
+      return std::nullopt;
+    read.push_back(std::move(*elements));
+  }
+  bool isSplat = llvm::all_of(
+      read, [](const ConstantElements &each) { return each.isSplat(); });
+  if (!isSplat && result.getNumElements() > kMostFoldedResults)
+    return std::nullopt;
+  return read;
+}
+
+// The tensor of `type` whose element at an index `compute` gives, from the
+// positions of the operands' elements that are broadcast there.
+static OpFoldResult
+mapElements(RankedTensorType type, ArrayRef<ConstantElements> operands,
+            llvm::function_ref<APInt(ArrayRef<int64_t>)> compute) {
+  if (type.getNumElements() == 0)
+    return DenseElementsAttr::get(type, ArrayRef<Attribute>());
+  SmallVector<int64_t> positions(operands.size(), 0);
+  bool isSplat = llvm::all_of(
+      operands, [](const ConstantElements &each) { return each.isSplat(); });
+  if (isSplat)
+    return makeElements(type, compute(positions));
+  SmallVector<APInt> results;
+  forEachIndex(type.getShape(), [&](ArrayRef<int64_t> index) {
+    for (auto [position, operand] : llvm::zip(positions, operands))
+      position = getPosition(index, operand.getType().getShape());
+    results.push_back(compute(positions));
+  });
+  return makeElements(type, results);
+}
+
+static bool isIntegral(Value value) {
+  return isa<IntegerType>(elementOf(value));
+}
+
+static APInt toBits(const APSInt &value) { return value; }
+static APInt toBits(const APFloat &value) { return value.bitcastToAPInt(); }
+static APInt toBits(bool value) { return APInt(1, value); }
+
+// The type that FloatFormulas.h has for an op of so many floats, if any.
+template <typename OpTy, typename... Floats>
+using FloatResult =
+    decltype(floats::evaluate(std::declval<OpTy>(), std::declval<Floats>()...));
+
+// Whether operands and result are one type of floats: others, as a sum of bf16
+// numbers that is an f32, are for the kernel to round.
+static bool isOfOneType(Operation *op) {
+  Type element = elementOf(op->getOperand(0));
+  Type result = elementOf(op->getResult(0));
+  return isa<FloatType>(element) &&
+         (result == element || result.isInteger(1)) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           return elementOf(operand) == element;
+         });
+}
+
+template <typename OpTy>
+static OpFoldResult foldFloats(OpTy op, Attribute input) {
+  auto read = isOfOneType(op) ? readAll(op.getType(), {input}) : std::nullopt;
+  if (!read)
+    return {};
+  return mapElements(op.getType(), *read, [&](ArrayRef<int64_t> at) {
+    return toBits(floats::evaluate(op, (*read)[0].getFloat(at[0])));
+  });
+}
+
+template <typename OpTy>
+static OpFoldResult foldFloats(OpTy op, Attribute lhs, Attribute rhs) {
+  auto read =
+      isOfOneType(op) ? readAll(op.getType(), {lhs, rhs}) : std::nullopt;
+  if (!read)
+    return {};
+  return mapElements(op.getType(), *read, [&](ArrayRef<int64_t> at) {
+    return toBits(floats::evaluate(op, (*read)[0].getFloat(at[0]),
+                                   (*read)[1].getFloat(at[1])));
+  });
+}
+
+template <typename OpTy>
+static OpFoldResult foldUnary(OpTy op, Attribute input) {
+  if constexpr (llvm::is_detected<FloatResult, OpTy, APFloat>::value)
+    if (!isIntegral(op.getInput()))
+      return foldFloats(op, input);
+  auto read =
+      isIntegral(op.getInput()) ? readAll(op.getType(), {input}) : std::nullopt;
+  if (!read)
+    return {};
+  return mapElements(op.getType(), *read, [&](ArrayRef<int64_t> at) {
+    return integers::evaluate(op, (*read)[0].getInteger(at[0]));
+  });
+}
+
+template <typename OpTy>
+static OpFoldResult foldBinary(OpTy op, Attribute lhs, Attribute rhs) {
+  if constexpr (llvm::is_detected<FloatResult, OpTy, APFloat, APFloat>::value)
+    if (!isIntegral(op.getLhs()))
+      return foldFloats(op, lhs, rhs);
+  auto read = isIntegral(op.getLhs()) ? readAll(op.getType(), {lhs, rhs})
+                                      : std::nullopt;
+  if (!read)
+    return {};
+  return mapElements(op.getType(), *read, [&](ArrayRef<int64_t> at) {
+    return toBits(integers::evaluate(op, (*read)[0].getInteger(at[0]),
+                                     (*read)[1].getInteger(at[1])));
+  });
+}
+
+#define MPC_INTEGER_UNARY(OP, FORMULA)                                         \
+  OpFoldResult OP##Op::fold(FoldAdaptor adaptor) {                             \
+    return foldUnary(*this, adaptor.getInput());                               \
+  }
+#define MPC_INTEGER_BINARY(OP, FORMULA)                                        \
+  OpFoldResult OP##Op::fold(FoldAdaptor adaptor) {                             \
+    return foldBinary(*this, adaptor.getLhs(), adaptor.getRhs());              \
+  }
+#define MPC_INTEGER_COMPARE(OP, FORMULA) MPC_INTEGER_BINARY(OP, FORMULA)
+#include "compiler/Dialect/MPC/Fold/IntegerFormulas.def"
+
+#define MPC_FOLD_FLOATS(OP)                                                    \
+  OpFoldResult OP##Op::fold(FoldAdaptor adaptor) {                             \
+    return foldFloats(*this, adaptor.getInput());                              \
+  }
+MPC_FOLD_FLOATS(Relu)
+MPC_FOLD_FLOATS(Sqrt)
+MPC_FOLD_FLOATS(Reciprocal)
+MPC_FOLD_FLOATS(Ceil)
+MPC_FOLD_FLOATS(Floor)
+MPC_FOLD_FLOATS(Round)
+#undef MPC_FOLD_FLOATS
+
+OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
+  // Both are one value, which no broadcast changes.
+  if (getOnTrue() == getOnFalse() && getOnTrue().getType() == getType())
+    return getOnTrue();
+  auto read = readAll(getType(), {adaptor.getCondition(), adaptor.getOnTrue(),
+                                  adaptor.getOnFalse()});
+  bool isChoice = elementOf(getOnTrue()) == getType().getElementType() &&
+                  elementOf(getOnFalse()) == getType().getElementType();
+  if (!read || !isChoice)
+    return {};
+  return mapElements(getType(), *read, [&](ArrayRef<int64_t> at) {
+    unsigned chosen = (*read)[0].getBits(at[0]).isZero() ? 2 : 1;
+    return (*read)[chosen].getBits(at[chosen]);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Conversions
+//===----------------------------------------------------------------------===//
+
+// What generated code makes of a float: see the op's description.
+static APInt truncate(const APFloat &value, Type to) {
+  bool isWide = to.isUnsignedInteger(64) && !value.isNegative();
+  APSInt whole(64, /*isUnsigned=*/isWide);
+  bool isExact;
+  if (value.convertToInteger(whole, APFloat::rmTowardZero, &isExact) &
+      APFloat::opInvalidOp)
+    whole = APSInt(APInt::getSignedMinValue(64));
+  return whole.trunc(to.getIntOrFloatBitWidth());
+}
+
+// Numbers are computed in f32, or in f64 for a f64, and rounded from there.
+static APInt toFloatBits(const APSInt &value, FloatType to) {
+  APFloat result(to.isF64() ? APFloat::IEEEdouble() : APFloat::IEEEsingle());
+  result.convertFromAPInt(value, value.isSigned(),
+                          APFloat::rmNearestTiesToEven);
+  bool losesInfo;
+  result.convert(to.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                 &losesInfo);
+  return result.bitcastToAPInt();
+}
+
+static APInt convertElement(const ConstantElements &from, int64_t at, Type to) {
+  auto toFloat = dyn_cast<FloatType>(to);
+  // From integers: to floats, to "not zero", or cut off as C does.
+  if (isa<IntegerType>(from.getElementType())) {
+    APSInt value = from.getInteger(at);
+    if (toFloat)
+      return toFloatBits(value, toFloat);
+    return to.isInteger(1)
+               ? APInt(1, !value.isZero())
+               : APInt(value.extOrTrunc(to.getIntOrFloatBitWidth()));
+  }
+  // From floats: to "not zero", to integers, or rounded.
+  APFloat value = from.getFloat(at);
+  if (to.isInteger(1))
+    return APInt(1, !value.isZero());
+  if (!toFloat)
+    return truncate(value, to);
+  bool losesInfo;
+  value.convert(toFloat.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                &losesInfo);
+  return value.bitcastToAPInt();
+}
+
+/// Folds `op`, a conversion of each element on its own, where its input is
+/// known: `convert(input, index)` gives the bits of a result.
+template <typename OpTy, typename Convert>
+static OpFoldResult foldConversion(OpTy op, Attribute input, Convert convert) {
+  if (op.getInput().getType() == op.getType())
+    return op.getInput();
+  auto read = readAll(op.getType(), {input});
+  if (!read)
+    return {};
+  return mapElements(op.getType(), *read, [&](ArrayRef<int64_t> at) {
+    return convert(read->front(), at[0]);
+  });
+}
+
+OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
+  return foldConversion(
+      *this, adaptor.getInput(), [&](const auto &input, int64_t at) {
+        return convertElement(input, at, getType().getElementType());
+      });
+}
+
+OpFoldResult BitCastOp::fold(FoldAdaptor adaptor) {
+  return foldConversion(
+      *this, adaptor.getInput(),
+      [](const auto &input, int64_t at) { return input.getBits(at); });
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+template <typename OpTy>
+static OpFoldResult foldReduction(OpTy op, Attribute input) {
+  if (!isIntegral(op.getInput()) || op.getParts())
+    return {};
+  auto read = ConstantElements::read(input);
+  if (!read || read->getType().getNumElements() > kMostFoldedElements)
+    return {};
+  // The result has size 1 along the reduced axes; each element of the input is
+  // added at its place in it.
+  ArrayRef<int64_t> shape = read->getType().getShape();
+  SmallVector<int64_t> kept(shape);
+  for (int64_t axis : op.getAxes())
+    kept[axis] = 1;
+  Type element = read->getElementType();
+  APSInt zero(element.getIntOrFloatBitWidth(), isUnsignedElement(element));
+  SmallVector<APSInt> results(ShapedType::getNumElements(kept),
+                              integers::getFirst(op, zero));
+  forEachIndex(shape, [&](ArrayRef<int64_t> index) {
+    APSInt &result = results[getPosition(index, kept)];
+    result = integers::evaluate(op, result,
+                                read->getInteger(getPosition(index, shape)));
+  });
+  return makeElements(op.getType(),
+                      SmallVector<APInt>(results.begin(), results.end()));
+}
+
+#define MPC_INTEGER_REDUCE(OP, FIRST, STEP)                                    \
+  OpFoldResult OP##Op::fold(FoldAdaptor adaptor) {                             \
+    return foldReduction(*this, adaptor.getInput());                           \
+  }
+#include "compiler/Dialect/MPC/Fold/IntegerFormulas.def"

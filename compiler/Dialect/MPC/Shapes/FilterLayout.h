@@ -1,0 +1,20 @@
+// In which order a convolution's filter lies in memory.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_COMPILER_DIALECT_MPC_SHAPES_FILTERLAYOUT_H
+#define MPC_COMPILER_DIALECT_MPC_SHAPES_FILTERLAYOUT_H
+
+#include "compiler/Dialect/MPC/MPC.h"
+
+namespace mpc {
+
+/// Whether the filter of an op of the convolution family has its input channels
+/// last.
+inline bool hasInputChannelsLast(mlir::Operation *op) {
+  auto layout = op->getAttrOfType<FilterLayoutAttr>("filter_layout");
+  return layout && layout.getValue() == FilterLayout::OHWI;
+}
+
+} // namespace mpc
+
+#endif // MPC_COMPILER_DIALECT_MPC_SHAPES_FILTERLAYOUT_H

@@ -1,0 +1,647 @@
+// Functions: arguments, results, and the walk over the nodes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/CountedIntegers.h"
+#include "frontends/ONNX/Importer/Importer.h"
+
+#include "compiler/Dialect/MPC/NodeNames.h"
+#include "frontends/ONNX/Model/Metadata.h"
+#include "frontends/ONNX/Model/Weights.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+FunctionImporter::FunctionImporter(ModuleImporter &module, const Graph &graph,
+                                   StringRef name)
+    : module(module), graph(graph), builder(module.getContext()) {
+  ports = FunctionEditor::create(
+      module.getModule(), namedLocation(module.getContext(), name), name);
+  body = &ports->getBody();
+  builder = ports->builder();
+}
+
+FunctionImporter::FunctionImporter(FunctionImporter &parent, const Graph &graph)
+    : defaultPhase(parent.defaultPhase), module(parent.module), graph(graph),
+      parent(&parent), inlined(true), builder(parent.builder),
+      body(parent.body) {}
+
+FunctionImporter::FunctionImporter(FunctionImporter &parent, const Graph &graph,
+                                   Block *body)
+    : defaultPhase(parent.defaultPhase), module(parent.module), graph(graph),
+      parent(&parent), builder(parent.getModule().getContext()), body(body) {
+  builder.setInsertionPointToEnd(body);
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments and results
+//===----------------------------------------------------------------------===//
+
+Value FunctionImporter::addInput(StringRef name, RankedTensorType type,
+                                 Role role) {
+  Value value = ports->addInput(name, role, type);
+  if (int64_t axis = module.getBatchAxis(name, type);
+      role == Role::Data && axis != 0)
+    ports->setAttr(value, kBatchAxisAttr, builder.getI64IntegerAttr(axis));
+  values[name].value = value;
+  return value;
+}
+
+// Sums and masters are float32 at least, whatever the precision.
+static bool isTooNarrow(VariableOp variable) {
+  auto type = dyn_cast<FloatType>(variable.getTensorType().getElementType());
+  return type && type.getWidth() < 32 && variable.getRole() != Role::Frozen;
+}
+
+Value FunctionImporter::getState(VariableOp variable) {
+  assert(!isLoop() && "state is captured by name, counters are refused");
+  Value &value = states[variable.getSymName()];
+  if (value)
+    return value;
+  // A body reads the state of the function around it.
+  if (parent)
+    return value = captureValue(parent->getState(variable));
+  if (isTooNarrow(variable)) {
+    std::string text;
+    llvm::raw_string_ostream(text)
+        << "'" << variable.getSymName() << "' is of type "
+        << variable.getTensorType().getElementType()
+        << ", but what may be trained is expected in f32 or f64; convert the "
+           "model to float32 and choose with --precision what it computes in";
+    module.report(getModel().error(ErrorKind::Unsupported, text));
+  }
+  return value = ports->state(variable);
+}
+
+void FunctionImporter::addOutput(StringRef name, Value value, Role role) {
+  ports->addOutput(name, role, value);
+}
+
+Value FunctionImporter::getOutput(Role role) const {
+  return ports->outputOfRole(role);
+}
+
+std::optional<int64_t> FunctionImporter::getBatchSize() const {
+  std::optional<int64_t> batch;
+  for (Value argument : body->getArguments()) {
+    const PortAttrs port = ports->port(argument);
+    const int64_t axis = port.getBatchAxis();
+    if (!port.getInput() || axis == kNoBatchAxis)
+      continue;
+    ArrayRef<int64_t> shape = shapeOf(argument);
+    if (shape.empty() || (batch && *batch != shape[axis]))
+      return std::nullopt;
+    batch = shape[axis];
+  }
+  return batch;
+}
+
+Value FunctionImporter::getUpdate(VariableOp variable) const {
+  return ports->update(variable);
+}
+
+LogicalResult FunctionImporter::addUpdate(VariableOp variable, Value value) {
+  assert(runsOnce() && "a body gives new values as results");
+  if (parent)
+    return parent->addUpdate(variable, value);
+  if (getUpdate(variable))
+    return failure();
+  // A statistic that the model has in 16 bits.
+  auto type = cast<RankedTensorType>(value.getType());
+  if (isa<FloatType>(type.getElementType()) &&
+      type.clone(builder.getF32Type()) == variable.getType() &&
+      type != variable.getType())
+    value = mpc::CastOp::create(builder, variable.getLoc(), variable.getType(),
+                                value);
+  ports->addUpdate(variable, value);
+  return success();
+}
+
+void FunctionImporter::removeUpdate(VariableOp variable) {
+  ports->dropUpdate(variable);
+}
+
+void FunctionImporter::markLabel(Value value) {
+  if (parent && inlined)
+    return parent->markLabel(value);
+  if (ports && ports->port(value).getInput())
+    ports->setInputRole(value, Role::Label);
+}
+
+void FunctionImporter::noteRange(Value value, IntegerRange range) {
+  if (parent && inlined)
+    return parent->noteRange(value, range);
+  if (value)
+    ranges[value] = range;
+}
+
+bool FunctionImporter::isInRange(Value value, const IndexBox &box) const {
+  if (parent && inlined)
+    return parent->isInRange(value, box);
+  return IntegerRange{box.isLabel ? 0 : -box.size, box.size - 1}.contains(
+      findRange(value, ranges));
+}
+
+// One check of a value, however many nodes read it.
+void FunctionImporter::addCheck(Location location, Value value,
+                                const IndexBox &box) {
+  ArrayAttr boxes = addBox(ArrayAttr(), box, builder);
+  for (Operation *user : value.getUsers())
+    if (auto check = dyn_cast<CheckIndicesOp>(user);
+        check && check.getIndices() == boxes)
+      return;
+  CheckIndicesOp::create(builder, location, value, boxes);
+}
+
+void FunctionImporter::markIndices(Location location, Value value,
+                                   const IndexBox &box) {
+  // What the integers are moved from, by ops one behind the other.
+  IndexOrigins worklist = {{value, box}};
+  while (!worklist.empty()) {
+    auto [current, part] = worklist.pop_back_val();
+    if (isEmpty(part) || isInRange(current, part))
+      continue;
+    Operation *op = current.getDefiningOp();
+    if (!op) {
+      markArgument(location, current, part);
+    } else if (std::optional<IndexOrigins> origins = findOrigins(op, part)) {
+      // The first of a concatenation first.
+      worklist.append(origins->rbegin(), origins->rend());
+    } else {
+      addCheck(location, current, part);
+    }
+  }
+}
+
+void FunctionImporter::markArgument(Location location, Value value,
+                                    const IndexBox &box) {
+  // A branch may be there for the case that an index names no element: it is
+  // looked at where the branch is taken.
+  auto argument = cast<BlockArgument>(value);
+  if (parent && isConditional)
+    return addCheck(location, value, box);
+  if (parent) {
+    IndexBox outer = box;
+    if (argument.getOwner() == body && !inlined)
+      value = outerValues[argument.getArgNumber()];
+    // What an iteration of a loop has made, and its caller does not have.
+    if (!value)
+      return addCheck(location, argument, box);
+    // Each iteration reads a slice of the outer value: the box covers all.
+    if (value.getType() != argument.getType()) {
+      outer.begin.insert(outer.begin.begin(), 0);
+      outer.end.insert(outer.end.begin(), shapeOf(value).front());
+    }
+    return parent->markIndices(location, value, outer);
+  }
+  const PortAttrs port = ports->port(value);
+  if (port.getInput())
+    ports->setAttr(value, kIndicesAttr,
+                   addBox(port.get<ArrayAttr>(kIndicesAttr), box, builder));
+  else
+    addCheck(location, value, box);
+}
+
+void FunctionImporter::bind(StringRef name, Value value) {
+  values[name].value = value;
+}
+
+void FunctionImporter::bindState(StringRef name, VariableOp variable) {
+  ImportedValue &entry = values[name];
+  entry.variable = variable;
+  entry.constant.reset();
+}
+
+void FunctionImporter::bindConstant(StringRef name, HostTensor constant) {
+  values[name].constant = std::move(constant);
+}
+
+func::FuncOp FunctionImporter::finish() {
+  // What a caller asked for first, then new state.
+  ports->putOutputsFirst();
+  // What was folded, or is known of shapes alone, is read by no op.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))
+    if (isa<ConstantOp>(op) && op.use_empty())
+      op.erase();
+  ports->finish();
+  return cast<func::FuncOp>(ports->get().getOperation());
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+ImportedValue &FunctionImporter::lookup(StringRef name) {
+  // What was looked up before has one of these.
+  ImportedValue &entry = values[name];
+  if (entry.value || entry.variable || entry.constant || entry.failed ||
+      entry.sequence)
+    return entry;
+  // A body reads values of the graph around it by name.
+  const proto::TensorProto *tensor = graph.getInitializer(name);
+  if (!tensor) {
+    if (parent && !graph.defines(name))
+      capture(name, entry);
+    return entry;
+  }
+  auto decoded =
+      getModel().decodeInitializer(*tensor, module.getOptions().readsValues);
+  if (!decoded) {
+    entry.failed = true;
+    module.report(decoded.takeError());
+    return entry;
+  }
+  entry.constant = *decoded;
+  // A weights file may have another value for it; names of a body's own are no
+  // names of the model.
+  auto given = module.getOptions().weights.find(name);
+  if (given != module.getOptions().weights.end() && !isBody()) {
+    auto value = fitWeight(getModel(), "initializer", name, given->second,
+                           decoded->type);
+    if (!value) {
+      entry.failed = true;
+      module.report(value.takeError());
+      return entry;
+    }
+    entry.constant = *value;
+  }
+  // Floats of the whole graph may be trained; a body's are constants.
+  if (!decoded->isFloat() || isBody())
+    return entry;
+  entry.stateRole = module.getParameterRole(name, decoded->type);
+  // A number that is given another value is written with the trained model.
+  const bool isReplaced = entry.constant->data != decoded->data;
+  if (!entry.stateRole && isReplaced)
+    entry.stateRole = Role::Frozen;
+  // A running statistic is that for other ops too, which may come first.
+  if (entry.stateRole != Role::Parameter && statistics.contains(name))
+    entry.stateRole = Role::Statistic;
+  return entry;
+}
+
+// Takes a value of the parent: constants as such, so that shapes stay known,
+// others as an argument of a block of its own.
+void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
+  const ImportedValue &outer = parent->lookup(name);
+  entry.failed = outer.failed;
+  entry.reservedFor = outer.reservedFor;
+  if (outer.constant && !outer.stateRole) {
+    entry.constant = outer.constant;
+    return;
+  }
+  if (outer.sequence) {
+    entry.sequence = outer.sequence;
+    for (ImportedValue &element : *entry.sequence)
+      if (element.value)
+        element.value = captureValue(element.value);
+    return;
+  }
+  if (!outer.value && !outer.variable && !outer.constant)
+    return;
+  if (outer.selected)
+    return captureSelected(outer, entry);
+  // Anything else becomes an argument of the body.
+  Value value = parent->materialize(name, "");
+  if (!value) {
+    entry.failed = true;
+    return;
+  }
+  entry.value = captureValue(value);
+}
+
+// Rows that are selected stay so.
+void FunctionImporter::captureSelected(const ImportedValue &outer,
+                                       ImportedValue &entry) {
+  entry.value = captureValue(outer.value);
+  entry.selected = outer.selected;
+  if (inlined)
+    return;
+  std::shared_ptr<const Selection> &inner =
+      captured[outer.selected->selection.get()];
+  if (!inner) {
+    auto copy = std::make_shared<Selection>(*outer.selected->selection);
+    copy->mask = captureValue(copy->mask);
+    copy->first = captureValue(copy->first);
+    copy->any = captureValue(copy->any);
+    inner = std::move(copy);
+    selections.push_back(inner);
+  }
+  entry.selected->selection = inner;
+}
+
+Value FunctionImporter::getOuterValue(Value value) const {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument || !parent || inlined || argument.getOwner() != body ||
+      argument.getArgNumber() >= outerValues.size())
+    return {};
+  return outerValues[argument.getArgNumber()];
+}
+
+// What stands for a value of the parent.
+Value FunctionImporter::captureValue(Value value) {
+  if (inlined)
+    return value;
+  outerValues.push_back(value);
+  return body->addArgument(value.getType(), value.getLoc());
+}
+
+// The state that starts as an initializer. Sums of updates need float32 at
+// least, so 16-bit values are state in float32 and rounded where they are read,
+// which changes none of them.
+static Value createState(FunctionImporter &function, StringRef name,
+                         const ImportedValue &entry) {
+  ModuleImporter &module = function.getModule();
+  RankedTensorType type = entry.constant->type;
+  auto element = dyn_cast<FloatType>(type.getElementType());
+  bool isNarrow = element && element.getWidth() < 32;
+  if (!isNarrow)
+    return function.getState(
+        module.getVariable(name, *entry.stateRole, type, &*entry.constant));
+  VariableOp variable = module.findVariable(name);
+  OpBuilder &builder = function.getBuilder();
+  if (!variable) {
+    HostTensor wide = *convertFloats(*entry.constant, builder.getF32Type());
+    variable = module.getVariable(name, *entry.stateRole, wide.type, &wide);
+  }
+  return mpc::CastOp::create(builder, variable.getLoc(), type,
+                             function.getState(variable));
+}
+
+// Bounds of fewer bits than the type's may lie before a DequantizeLinear.
+static bool mayRead(const ImportedValue &entry, StringRef reader) {
+  return entry.reservedFor.empty() || entry.reservedFor == reader ||
+         (entry.reservedFor == kDequantizeLinear && reader == "Clip");
+}
+
+Value FunctionImporter::materialize(StringRef name, StringRef reader) {
+  ImportedValue &entry = lookup(name);
+  if (!mayRead(entry, reader)) {
+    bool isInteger = entry.reservedFor == kDequantizeLinear;
+    module.report(getModel().error(
+        ErrorKind::Unsupported,
+        "value '" + name + "' is supported as an input of " +
+            entry.reservedFor + " only, found " +
+            (reader.empty() ? StringRef("a graph output") : reader) +
+            (isInteger ? "; integers have no gradient: train the model before "
+                         "its products are quantized, or end it before '" +
+                             name.str() + "'"
+                       : "")));
+    return {};
+  }
+  if (entry.selected && !readsSelected) {
+    const std::string source = getSourceName(*entry.selected);
+    demand(source);
+    module.report(getModel().error(
+        ErrorKind::Unsupported,
+        "value '" + name + "' has as many rows as the data in '" + source +
+            "' selects, which " +
+            (reader.empty() ? StringRef("a graph output or a body") : reader) +
+            " cannot read; sums, means and losses of it are supported, and "
+            "scattering it to where it came from"));
+    return {};
+  }
+  // Made already, or another name for something.
+  if (entry.value || entry.failed)
+    return entry.value;
+  if (!entry.aliasOf.empty())
+    return entry.value = materialize(entry.aliasOf, reader);
+  if (entry.variable)
+    return entry.value = getState(entry.variable);
+  // A list of tensors is no tensor, and only ops for lists read it.
+  if (entry.sequence) {
+    module.report(getModel().error(
+        ErrorKind::Unsupported,
+        "value '" + name + "' is a sequence of tensors, which " +
+            (reader.empty() ? StringRef("a graph output") : reader) +
+            " cannot read"));
+    return {};
+  }
+  if (!entry.constant) {
+    // Checked graphs define every name; this one's node was not imported.
+    entry.failed = true;
+    module.report(getModel().error(ErrorKind::Unsupported,
+                                   "value '" + name +
+                                       "' is not available in this function"));
+    return {};
+  }
+  // A parameter is an argument of the step, all else a constant in it.
+  if (entry.stateRole)
+    return entry.value = createState(*this, name, entry);
+  auto loc = NameLoc::get(builder.getStringAttr(name));
+  ElementsAttr elements = module.toAttribute(*entry.constant, name);
+  return entry.value =
+             ConstantOp::create(builder, loc, entry.constant->type, elements);
+}
+
+int64_t FunctionImporter::getRandomId(StringRef name) {
+  if (parent)
+    return parent->getRandomId((name + scope).str());
+  return randomIds.try_emplace(name, randomIds.size()).first->second;
+}
+
+std::optional<int64_t> FunctionImporter::findRandomId(StringRef name) const {
+  auto it = randomIds.find(name);
+  return it == randomIds.end() ? std::nullopt : std::optional(it->second);
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+// Whether the elements of a node's inputs do not matter to its outputs.
+static bool readsShape(const proto::NodeProto &node) {
+  return node.op_type() == "Shape" || node.op_type() == "Size";
+}
+
+void FunctionImporter::demand(StringRef name) {
+  const ImportOptions &options = module.getOptions();
+  if (!options.demanded || options.offered.empty())
+    return;
+  if (producers.empty())
+    for (const proto::NodeProto *node : graph.getNodes())
+      for (const std::string &output : node->output())
+        producers[output] = node;
+  // However many ask, every value is looked at once.
+  SmallVector<StringRef> worklist = {name};
+  while (!worklist.empty()) {
+    StringRef next = worklist.pop_back_val();
+    if (next.empty() || !asked.insert(next).second)
+      continue;
+    if (options.offered.contains(next))
+      options.demanded->insert(next);
+    const proto::NodeProto *producer = producers.lookup(next);
+    if (producer && !readsShape(*producer))
+      llvm::append_range(worklist, getReadValues(*producer));
+    if (parent && !graph.defines(next))
+      parent->demand(next);
+  }
+}
+
+// The values that depend on elements of the graph's inputs: an op without a
+// builder, such as NonZero, cannot read them. Shape and Size read no elements,
+// and inputs that are offered can become constants.
+llvm::StringSet<>
+FunctionImporter::findData(ArrayRef<const proto::NodeProto *> nodes) {
+  llvm::StringSet<> data;
+  for (const proto::ValueInfoProto *input : graph.getInputs())
+    if (!lookup(input->name()).constant &&
+        !module.getOptions().offered.contains(input->name()))
+      data.insert(input->name());
+  for (const proto::NodeProto *node : nodes) {
+    if (readsShape(*node))
+      continue;
+    if (llvm::any_of(node->input(), [&](const std::string &input) {
+          return data.contains(input);
+        }))
+      data.insert(node->output().begin(), node->output().end());
+  }
+  return data;
+}
+
+// Every op that has no entry, or none for data, once, with its count, why, and
+// its first node.
+llvm::Error
+FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
+  const Model &model = getModel();
+  // Ops that are known may still not take data.
+  llvm::StringSet<> data = findData(nodes);
+  std::map<std::string, SmallVector<const proto::NodeProto *>> missing;
+  for (const proto::NodeProto *node : nodes) {
+    StringRef domain = normalizeDomain(node->domain());
+    std::string name = getOpName(*node);
+    const OpEntry *entry = findEntry(*node, model);
+    if (entry) {
+      if (!entry->build && !readsShape(*node) &&
+          llvm::any_of(node->input(), [&](const std::string &input) {
+            return data.contains(input);
+          }))
+        missing[name + " (of data)"].push_back(node);
+      continue;
+    }
+    // Of unknown ones, say whether another opset has them.
+    int64_t opset = model.getOpset(*node);
+    if (opset == 0)
+      name += " (domain not imported)";
+    else if (isKnownOp(domain, node->op_type()))
+      name += describeOpsets(domain, node->op_type(), opset);
+    missing[name].push_back(node);
+  }
+  if (missing.empty())
+    return llvm::Error::success();
+  for (const auto &[name, found] : missing)
+    refused.insert(found.begin(), found.end());
+  // One line for each, with its first node.
+  std::string list;
+  for (const auto &[name, found] : missing)
+    list += (list.empty() ? "" : ", ") + name + " x" +
+            std::to_string(found.size()) + " (node '" +
+            getNodeName(*found.front()) + "')" + describeRemedy(*found.front());
+  return model.error(ErrorKind::Unsupported, "ops not supported: " + list);
+}
+
+void FunctionImporter::findSettings(const proto::NodeProto &node) {
+  if (node.op_type() != "Resize" && node.op_type() != "Upsample")
+    return;
+  SmallVector<StringRef> worklist;
+  for (int index = 1; index < node.input_size(); ++index)
+    worklist.push_back(node.input(index));
+  while (!worklist.empty()) {
+    StringRef name = worklist.pop_back_val();
+    if (name.empty() || !settings.insert(name).second)
+      continue;
+    // Shape reads no elements, so what they are computed from is no setting.
+    const proto::NodeProto *producer = graph.getProducer(name);
+    if (producer && producer->op_type() != "Shape")
+      worklist.append(producer->input().begin(), producer->input().end());
+  }
+}
+
+void FunctionImporter::importNodes(ArrayRef<const proto::NodeProto *> nodes) {
+  // What does not depend on such an op is looked at, too.
+  if (llvm::Error error = reportUnsupported(nodes))
+    module.report(std::move(error));
+  for (const proto::NodeProto *node : nodes)
+    if (node->op_type() == "BatchNormalization" && node->input_size() == 5)
+      for (int index : {3, 4})
+        statistics.try_emplace(node->input(index), findLayer(*node));
+  for (const proto::NodeProto *node : nodes)
+    findSettings(*node);
+  for (const proto::NodeProto *node : nodes)
+    importNode(*node);
+}
+
+// Why an op that computes shapes alone could not.
+static LogicalResult refuseData(NodeImporter &node) {
+  std::string reason = "the result is too large, or of a type without a kernel";
+  for (unsigned i = 0; i < node.getNumInputs(); ++i)
+    if (node.hasInput(i) && (!node.constant(i) || node.isState(i))) {
+      node.demand(i);
+      reason = ("'" + node.getInputName(i) + "' " +
+                (node.constant(i) ? "is a parameter" : "depends on data"))
+                   .str();
+    }
+  return node.unsupported("supported only to compute shapes, from values known "
+                          "at import; " +
+                          reason);
+}
+
+void FunctionImporter::importNode(const proto::NodeProto &node) {
+  auto fail = [&] {
+    // Readers are passed over, so what was defined before is not to be had.
+    for (const std::string &output : node.output())
+      if (!output.empty()) {
+        values[output] = {};
+        values[output].failed = true;
+      }
+  };
+  // A node that was reported as unsupported, or that reads one, adds no second
+  // error.
+  if (refused.contains(&node))
+    return fail();
+  for (const std::string &input : node.input())
+    if (!input.empty() && lookup(input).failed)
+      return fail();
+  // A loop in a loop in a loop unrolls to any number of nodes.
+  if (parent && !module.countBodyNode()) {
+    module.report(getModel().error(ErrorKind::Unsupported,
+                                   "node '" + getNodeName(node) +
+                                       "': the iterations of the model's loops "
+                                       "have more than " +
+                                       Twine(ModuleImporter::kMostBodyNodes) +
+                                       " nodes"));
+    return fail();
+  }
+  // `onnx.Gelu`, say, which is Microsoft's: taken as meant, and told once.
+  const OpEntry *entry = findEntry(node, getModel());
+  if (std::string meaning = describeMisplaced(node, *entry);
+      !meaning.empty() && module.isFirst(node.op_type()))
+    module.warn("node '" + getNodeName(node) + "': ONNX has no op '" +
+                node.op_type() + "'; taken as " + meaning);
+  // The node's inputs, then its values if all are known, else its ops.
+  NodeImporter importer(*this, node);
+  if (failed(checkArity(importer, *entry)))
+    return fail();
+  bool isSelected = readsSelectedRows(importer);
+  FailureOr<bool> folded = isSelected ? false : foldNode(importer);
+  if (failed(folded))
+    return fail();
+  if (isSelected) {
+    if (failed(importSelected(importer, *entry)))
+      return fail();
+  } else if (!*folded) {
+    FailureOr<bool> counted = importCounted(importer, *entry);
+    if (failed(counted) ||
+        (!*counted &&
+         failed(entry->build ? entry->build(importer) : refuseData(importer))))
+      return fail();
+  }
+  if (!*folded)
+    passOnCounts(importer, *entry);
+  // In an import for another batch the shapes of its results are compared.
+  Rebatch *rebatch = module.getRebatch();
+  if (failed(importer.finish()) ||
+      (rebatch && failed(rebatch->follow(importer))))
+    fail();
+}

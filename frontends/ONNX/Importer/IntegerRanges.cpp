@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/IntegerRanges.h"
+
+#include "compiler/Dialect/MPC/Fold/ConstantElements.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+/// Values that one question looks at, at most.
+static constexpr size_t kMostValues = 256;
+
+// All integers of a type that fit in 64 bits with a sign.
+static IntegerRange typeRange(Type type) {
+  auto integer = cast<IntegerType>(type);
+  unsigned width = integer.getWidth();
+  constexpr IntegerRange all{std::numeric_limits<int64_t>::min(),
+                             std::numeric_limits<int64_t>::max()};
+  if (width >= 64)
+    return all;
+  if (isUnsignedElement(integer))
+    return {0, (int64_t(1) << width) - 1};
+  return {-(int64_t(1) << (width - 1)), (int64_t(1) << (width - 1)) - 1};
+}
+
+namespace {
+class RangeFinder {
+public:
+  explicit RangeFinder(const KnownRanges &known) : known(known) {}
+
+  IntegerRange find(Value value);
+
+private:
+  std::optional<IntegerRange> compute(Operation *op);
+
+  const KnownRanges &known;
+  llvm::DenseMap<Value, IntegerRange> found;
+};
+} // namespace
+
+// Of 64-bit unsigned integers, whose order is another one, nothing.
+static std::optional<IntegerRange> readConstant(ConstantOp op) {
+  std::optional<ConstantElements> elements =
+      ConstantElements::read(op.getValue());
+  if (!elements || elements->getType().getNumElements() == 0)
+    return std::nullopt;
+  int64_t count =
+      elements->isSplat() ? 1 : elements->getType().getNumElements();
+  std::optional<IntegerRange> range;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t element = elements->getInteger(i).getExtValue();
+    range = range ? unite(*range, {element, element})
+                  : IntegerRange{element, element};
+  }
+  return range;
+}
+
+std::optional<IntegerRange> RangeFinder::compute(Operation *op) {
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    return readConstant(constant);
+  return inferIntegerRange(
+      op, [&](unsigned operand) { return find(op->getOperand(operand)); });
+}
+
+IntegerRange RangeFinder::find(Value value) {
+  const IntegerRange all = typeRange(elementOf(value));
+  if (auto given = known.find(value); given != known.end())
+    return given->second;
+  Operation *op = value.getDefiningOp();
+  if (!op || found.size() >= kMostValues)
+    return all;
+  // A value of its own operands, which there is none of in a valid graph, has
+  // any.
+  auto [entry, isNew] = found.try_emplace(value, all);
+  if (!isNew)
+    return entry->second;
+  std::optional<IntegerRange> range = compute(op);
+  // What leaves the type wraps around.
+  if (range && all.contains(*range))
+    found[value] = *range;
+  return found[value];
+}
+
+IntegerRange mpc::onnx_frontend::findRange(Value value,
+                                           const KnownRanges &known) {
+  return RangeFinder(known).find(value);
+}

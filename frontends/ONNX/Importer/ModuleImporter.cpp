@@ -1,0 +1,169 @@
+// The module: variables, and what happens when everything was imported.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/Importer.h"
+
+#include "compiler/Dialect/MPC/Fold/ConstantElements.h"
+#include "frontends/ONNX/Model/Names.h"
+
+#include "mlir/IR/Verifier.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+// Symbols that functions of the module have, now or after a later stage.
+static bool isReservedSymbol(StringRef name) {
+  return name.starts_with(kOwnPrefix) || llvm::is_contained(kFunctions, name);
+}
+
+// Whether the name is a reserved one behind any number of escapes: "step",
+// "onnx:step", but not "onnx::MatMul_57", which an exporter makes up.
+static bool isReservedOrEscaped(StringRef name) {
+  while (name.consume_front(kEscape)) {
+  }
+  return isReservedSymbol(name);
+}
+
+std::string mpc::onnx_frontend::getVariableName(StringRef onnxName) {
+  return isReservedOrEscaped(onnxName) ? (kEscape + onnxName).str()
+                                       : onnxName.str();
+}
+
+StringRef mpc::onnx_frontend::getONNXName(StringRef variableName) {
+  if (isReservedOrEscaped(variableName))
+    variableName.consume_front(kEscape);
+  return variableName;
+}
+
+ModuleImporter::ModuleImporter(const ImportOptions &options,
+                               MLIRContext *context, Rebatch *rebatch)
+    : options(options),
+      trainableScalars(makeNamePatterns(options.trainableScalars)),
+      context(context), rebatch(rebatch) {
+  context->loadDialect<MPCDialect, func::FuncDialect>();
+  module = ModuleOp::create(UnknownLoc::get(context));
+}
+
+// Variables stand before functions, in the order of their first use.
+VariableOp ModuleImporter::declare(StringRef symbol, Role role,
+                                   RankedTensorType type, ElementsAttr init) {
+  auto builder = OpBuilder::atBlockBegin(module->getBody());
+  if (lastVariable)
+    builder.setInsertionPointAfter(lastVariable);
+  auto loc = NameLoc::get(builder.getStringAttr(symbol));
+  lastVariable = VariableOp::create(
+      builder, loc, builder.getStringAttr(symbol), TypeAttr::get(type),
+      RoleAttr::get(context, role), init, FloatAttr(), StringAttr());
+  return lastVariable;
+}
+
+// The place of the first element that is no number, such as "nan at [2,3]";
+// empty where all are.
+static std::string findNonFinite(const HostTensor &tensor) {
+  std::optional<int64_t> index = tensor.findNonFinite();
+  if (!index)
+    return {};
+  std::string place;
+  int64_t rest = *index;
+  for (int64_t extent : llvm::reverse(tensor.getShape())) {
+    place = std::to_string(rest % extent) + (place.empty() ? "" : ",") + place;
+    rest /= extent;
+  }
+  double value = tensor.getDouble(*index);
+  const char *what = std::isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
+  return std::string(what) + " at [" + place + "]";
+}
+
+VariableOp ModuleImporter::getVariable(StringRef name, Role role,
+                                       RankedTensorType type,
+                                       const HostTensor *init) {
+  VariableOp &variable = variables[name];
+  if (variable)
+    return variable;
+  std::string found;
+  if (init && readsValues())
+    found = findNonFinite(*init);
+  // Infinities of what is not trained are masks of attention scores.
+  bool isMask = role == Role::Frozen && StringRef(found).contains("inf");
+  if (!found.empty() && !isMask)
+    warn("initial value of '" + name + "' holds " + found);
+  std::string symbol = getVariableName(name);
+  variable = declare(symbol, role, type,
+                     init ? toAttribute(*init, symbol) : ElementsAttr());
+  return variable;
+}
+
+bool ModuleImporter::readsValues() const {
+  return options.readsValues && !(rebatch && rebatch->isRecording());
+}
+
+ElementsAttr ModuleImporter::toAttribute(const HostTensor &tensor,
+                                         StringRef name) const {
+  bool isSmall = tensor.getNumElements() <= kMostFoldedElements;
+  if (readsValues() || isSmall)
+    return tensor.toAttribute(name);
+  Attribute zero = Builder(context).getZeroAttr(tensor.type.getElementType());
+  return DenseElementsAttr::get(tensor.type, zero);
+}
+
+int64_t ModuleImporter::getBatchAxis(StringRef name,
+                                     RankedTensorType type) const {
+  if (auto given = options.batchAxes.find(name.str());
+      given != options.batchAxes.end())
+    return given->second;
+  return type.getRank() == 0 ? kNoBatchAxis : 0;
+}
+
+// What is not trained by default is state all the same, so that it can be
+// selected; a scalar, or a number that an exporter computed, only once it is.
+std::optional<Role>
+ModuleImporter::getParameterRole(StringRef name, RankedTensorType type) const {
+  if (trainable.contains(name))
+    return Role::Parameter;
+  const bool selected = matchesAny(trainableScalars, name);
+  const bool isConstant = type.getRank() == 0 || constants.contains(name);
+  return !isConstant || selected ? std::optional(Role::Frozen) : std::nullopt;
+}
+
+VariableOp ModuleImporter::getCounter(StringRef name) {
+  // Not an ONNX value: its reserved name stays as it is.
+  VariableOp &variable = counters[name];
+  if (!variable)
+    variable = declare(name, Role::Counter,
+                       RankedTensorType::get({}, IntegerType::get(context, 64)),
+                       ElementsAttr());
+  return variable;
+}
+
+bool ModuleImporter::succeeds(llvm::function_ref<void()> attempt) {
+  llvm::Error before = std::move(errors);
+  bool failedBefore = failed;
+  errors = llvm::Error::success();
+  failed = false;
+  attempt();
+  bool succeeded = !failed;
+  llvm::consumeError(std::move(errors));
+  errors = std::move(before);
+  failed = failedBefore;
+  return succeeded;
+}
+
+llvm::Expected<OwningOpRef<ModuleOp>> ModuleImporter::finish() {
+  if (failed)
+    return std::move(errors);
+  std::string message;
+  ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
+    if (message.empty())
+      message = diagnostic.str();
+    return success();
+  });
+  llvm::cantFail(std::move(errors));
+  // Every op was verified as it was made: a failure here is ours.
+  if (mlir::failed(verify(*module)))
+    return makeError(ErrorKind::Internal,
+                     "internal error of the importer: " + message);
+  return std::move(module);
+}

@@ -1,0 +1,36 @@
+// The table of ops as Markdown.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/SupportedOps.h"
+
+#include "frontends/ONNX/Importer/Importer.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mpc::onnx_frontend;
+
+void mpc::onnx_frontend::printSupportedOps(llvm::raw_ostream &os) {
+  // Domain, then op, then the opset it is read from: the oldest entry's.
+  struct Support {
+    int64_t since;
+    bool ofData;
+  };
+  std::map<std::pair<StringRef, StringRef>, Support> ops;
+  for (const OpEntry &entry : getAllOps()) {
+    Support support = {std::max(entry.since, getOldestOpset(entry.domain)),
+                       entry.build != nullptr};
+    auto [it, isNew] = ops.try_emplace({entry.domain, entry.name}, support);
+    it->second.since = std::min(it->second.since, support.since);
+  }
+  // These update sequences, which are no values: they have no entry.
+  for (StringRef name :
+       {"AdamWOptimizer", "InPlaceAccumulator", "InPlaceAccumulatorV2",
+        "InplaceClipGradNorm", "SGDOptimizerV2"})
+    ops.try_emplace({kMicrosoft, name}, Support{1, true});
+  os << "| domain | op | from opset | of |\n|---|---|---|---|\n";
+  for (const auto &[key, support] : ops)
+    os << "| " << (key.first.empty() ? "ai.onnx" : key.first) << " | "
+       << key.second << " | " << support.since << " | "
+       << (support.ofData ? "data" : "shapes") << " |\n";
+}

@@ -1,0 +1,472 @@
+// Ops without an op of their own in the IR: LRN, Tile, ConvTranspose and the
+// like are assembled from others, which have gradients, precision and code.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/ShapeArguments.h"
+#include "frontends/ONNX/Ops/Math/Norms.h"
+#include "frontends/ONNX/Ops/NN/Window.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// Elementwise
+//===----------------------------------------------------------------------===//
+
+static LogicalResult importMean(NodeImporter &node) {
+  Value sum = node.operand(0);
+  for (unsigned i = 1; i < node.getNumInputs(); ++i)
+    sum = node.emit<AddOp>({sum, node.operand(i)});
+  if (!sum)
+    return failure();
+  Value share = node.scalarConstant(1.0 / node.getNumInputs(),
+                                    NodeImporter::typeOf(sum).getElementType());
+  return node.define(0, node.emit<MulOp>({sum, share}));
+}
+
+// x where it is positive, else slope * x: at 0 the gradient is the slope, as in
+// PyTorch.
+static LogicalResult assemblePRelu(NodeImporter &node, Value slope) {
+  Value x = node.operand(0);
+  auto shape =
+      broadcastShapes(NodeImporter::shapeOf(x), NodeImporter::shapeOf(slope));
+  if (failed(shape) || ArrayRef<int64_t>(*shape) != NodeImporter::shapeOf(x))
+    return node.invalid("the slope does not broadcast to the input");
+  Value zero =
+      numberConstant(node, 0, NodeImporter::typeOf(x).getElementType());
+  Value isPositive = node.emit<LessOp>({zero, x});
+  Value scaled = node.emit<MulOp>({x, slope});
+  return node.define(0, node.emit<SelectOp>({isPositive, x, scaled}));
+}
+
+static LogicalResult importPRelu(NodeImporter &node) {
+  return assemblePRelu(node, node.operand(1));
+}
+
+// Before opset 7: one slope, or one per channel.
+static LogicalResult importChannelPRelu(NodeImporter &node) {
+  SmallVector<int64_t> shape(node.operandShape(1));
+  if (shape.size() == 1 && node.operandShape(0).size() > 2)
+    shape.append(node.operandShape(0).size() - 2, 1);
+  return assemblePRelu(node, node.reshape(node.operand(1), shape));
+}
+
+//===----------------------------------------------------------------------===//
+// Movement
+//===----------------------------------------------------------------------===//
+
+// Puts an axis of copies in front of every axis, expands the axes of copies,
+// and joins each with its own. For example, [4, 6] in copies of [2, 1] is [1,
+// 4, 1, 6], then [2, 4, 1, 6], then [8, 6].
+static LogicalResult importTile(NodeImporter &node) {
+  auto copies = node.integers(1, "the number of copies");
+  if (failed(copies))
+    return failure();
+  auto type = node.operandType(0);
+  if (copies->size() != static_cast<size_t>(type.getRank()))
+    return node.invalid("expected a number of copies for each of " +
+                        Twine(type.getRank()) + " axes, found " +
+                        Twine(copies->size()));
+  // The three shapes, axis by axis.
+  SmallVector<int64_t> apart, spread, joined;
+  for (auto [extent, count] : llvm::zip(type.getShape(), *copies)) {
+    if (count < 0 || llvm::MulOverflow(extent, count, joined.emplace_back()))
+      return node.invalid("the number of copies is " + Twine(count));
+    apart.append({1, extent});
+    spread.append({count, extent});
+  }
+  if (!getCheckedBytes(joined, type.getElementType()))
+    return node.invalid("the copies are too many");
+  Value expanded =
+      node.emit<ExpandOp>({node.reshape(node.operand(0), apart)}, {},
+                          RankedTensorType::get(spread, type.getElementType()));
+  return node.define(0, expanded ? node.reshape(expanded, joined) : Value());
+}
+
+// The block size of DepthToSpace and SpaceToDepth, and the image's extents.
+static FailureOr<int64_t> readBlock(NodeImporter &node) {
+  int64_t block = node.integer("blocksize", 0);
+  if (node.operandShape(0).size() != 4)
+    return node.invalid("expected an input of rank 4, found rank " +
+                        Twine(node.operandShape(0).size()));
+  if (block < 1)
+    return node.invalid("expected attribute 'blocksize' of at least 1, found " +
+                        Twine(block));
+  return block;
+}
+
+// Whether the place in a block comes before the channel among those in depth.
+static FailureOr<bool> readDepthFirst(NodeImporter &node) {
+  std::string mode = node.string("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD")
+    return node.invalid("expected attribute 'mode' to be DCR or CRD, found '" +
+                        mode + "'");
+  return mode == "DCR";
+}
+
+static LogicalResult importDepthToSpace(NodeImporter &node) {
+  FailureOr<int64_t> read = readBlock(node);
+  FailureOr<bool> depthFirst = readDepthFirst(node);
+  if (failed(read) || failed(depthFirst))
+    return failure();
+  int64_t b = *read, area;
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  if (llvm::MulOverflow(b, b, area) || shape[1] % area != 0)
+    return node.invalid("blocks of " + Twine(b) + " x " + Twine(b) +
+                        " do not divide " + Twine(shape[1]) + " channels");
+  int64_t n = shape[0], c = shape[1] / area, h = shape[2], w = shape[3];
+  // To (n, c, h, b, w, b).
+  bool isDepthFirst = *depthFirst;
+  Value apart = node.reshape(
+      node.operand(0), isDepthFirst ? ArrayRef<int64_t>{n, b, b, c, h, w}
+                                    : ArrayRef<int64_t>{n, c, b, b, h, w});
+  Value moved = transpose(node, apart,
+                          isDepthFirst ? ArrayRef<int64_t>{0, 3, 4, 1, 5, 2}
+                                       : ArrayRef<int64_t>{0, 1, 4, 2, 5, 3});
+  return node.define(0, moved ? node.reshape(moved, {n, c, h * b, w * b})
+                              : Value());
+}
+
+static LogicalResult importSpaceToDepth(NodeImporter &node) {
+  FailureOr<int64_t> read = readBlock(node);
+  FailureOr<bool> depthFirst = readDepthFirst(node);
+  if (failed(read) || failed(depthFirst))
+    return failure();
+  int64_t b = *read;
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  if (shape[2] % b != 0 || shape[3] % b != 0)
+    return node.invalid("blocks of " + Twine(b) + " x " + Twine(b) +
+                        " do not divide an image of " + Twine(shape[2]) +
+                        " x " + Twine(shape[3]));
+  int64_t n = shape[0], c = shape[1], h = shape[2] / b, w = shape[3] / b;
+  Value apart = node.reshape(node.operand(0), {n, c, h, b, w, b});
+  Value moved = transpose(node, apart,
+                          *depthFirst ? ArrayRef<int64_t>{0, 3, 5, 1, 2, 4}
+                                      : ArrayRef<int64_t>{0, 1, 3, 5, 2, 4});
+  return node.define(0, moved ? node.reshape(moved, {n, b * b * c, h, w})
+                              : Value());
+}
+
+//===----------------------------------------------------------------------===//
+// Distances
+//===----------------------------------------------------------------------===//
+
+// com.microsoft: the distance of each row of input 0, [m, size], from each row
+// of input 1, [n, size], as [m, n]. From differences and not from products,
+// which cancel for rows that are close. The gradient of a distance of 0 is 0,
+// as in PyTorch, so that no square root of 0 is in it.
+static LogicalResult importCDist(NodeImporter &node) {
+  std::string metric = node.string("metric", "sqeuclidean");
+  if (metric != "sqeuclidean" && metric != "euclidean")
+    return node.unsupported("attribute 'metric' is '" + metric +
+                            "', expected 'sqeuclidean' or 'euclidean'");
+  SmallVector<int64_t> a(node.operandShape(0)), b(node.operandShape(1));
+  if (a.size() != 2 || b.size() != 2 || a[1] != b[1])
+    return node.invalid("expected two matrices of rows of one size");
+  // Every row of one beside every row of the other: [m, n, size].
+  Value difference =
+      node.emit<SubOp>({node.reshape(node.operand(0), {a[0], 1, a[1]}),
+                        node.reshape(node.operand(1), {1, b[0], b[1]})});
+  const int64_t last[] = {2};
+  Value squares =
+      node.emit<ReduceSumOp>({node.emit<MulOp>({difference, difference})},
+                             {node.attribute("axes", ArrayRef<int64_t>(last))});
+  if (!squares || metric == "sqeuclidean")
+    return node.define(0, squares);
+  Type element = NodeImporter::typeOf(squares).getElementType();
+  Value zero = numberConstant(node, 0, element);
+  Value isZero = node.emit<EqualOp>({squares, zero});
+  Value positive =
+      node.emit<SelectOp>({isZero, numberConstant(node, 1, element), squares});
+  return node.define(
+      0, node.emit<SelectOp>({isZero, zero, node.emit<SqrtOp>({positive})}));
+}
+
+//===----------------------------------------------------------------------===//
+// Windows
+//===----------------------------------------------------------------------===//
+
+static LogicalResult importGlobalMaxPool(NodeImporter &node) {
+  int64_t rank = node.operandShape(0).size();
+  if (rank < 3)
+    return node.invalid("expected an input with spatial axes, found rank " +
+                        Twine(rank));
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(2, rank));
+  return node.define(0, node.emit<ReduceMaxOp>(
+                            {node.operand(0)},
+                            {node.attribute("axes", ArrayRef<int64_t>(axes)),
+                             node.attribute("keepdims", true)}));
+}
+
+// x / (bias + alpha / size * sum(x^2 over neighbouring channels))^beta.
+// Channels become the one axis that a pooling window runs along; what is
+// outside counts as 0, and a window need not reach farther than that.
+static LogicalResult importLRN(NodeImporter &node) {
+  Value x = node.operand(0);
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(x));
+  Type element = NodeImporter::typeOf(x).getElementType();
+  int64_t size = node.integer("size", 0);
+  if (shape.size() < 2 || size < 1)
+    return node.invalid("expected an input of at least rank 2 and an attribute "
+                        "'size' of at least 1, found " +
+                        Twine(size));
+  // Channels become one spatial axis of a pooling.
+  int64_t pixels =
+      ShapedType::getNumElements(ArrayRef<int64_t>(shape).drop_front(2));
+  Value squares = node.emit<MulOp>({x, x});
+  if (!squares)
+    return failure();
+  // A window need not be wider than the channels on either side.
+  int64_t farthest = std::max<int64_t>(shape[1], 1) - 1;
+  int64_t before = std::min((size - 1) / 2, farthest);
+  int64_t after = std::min(size / 2, farthest);
+  int64_t window = before + 1 + after;
+  Value mean = node.emit<AveragePoolOp>(
+      {node.reshape(squares, {shape[0], 1, shape[1], pixels})},
+      {node.attribute("kernel", ArrayRef<int64_t>{window, 1}),
+       node.attribute("strides", ArrayRef<int64_t>{1, 1}),
+       node.attribute("pads", ArrayRef<int64_t>{before, 0, after, 0}),
+       node.attribute("ceil_mode", false),
+       node.attribute("count_include_pad", true)});
+  if (!mean)
+    return failure();
+  // The mean is over the window; the op divides by `size`.
+  auto scalar = [&](StringRef name, double byDefault, double factor = 1.0) {
+    return node.scalarConstant(factor * node.real(name, byDefault), element);
+  };
+  double share = static_cast<double>(window) / size;
+  Value scaled = node.emit<MulOp>(
+      {node.reshape(mean, shape), scalar("alpha", 0.0001, share)});
+  Value base = node.emit<AddOp>({scaled, scalar("bias", 1.0)});
+  Value power = node.emit<PowOp>({base, scalar("beta", 0.75)});
+  return node.define(0, node.emit<DivOp>({x, power}));
+}
+
+//===----------------------------------------------------------------------===//
+// Determinants
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Which products the minors of the first rows are made of: minor i, of the
+/// columns in set i, is the sum over the columns c of the set of sign times the
+/// element of the last row in column c times the minor of the others.
+struct Minors {
+  int64_t sets = 0, terms = 0;
+  SmallVector<int64_t> columns, others; ///< (sets, terms) each
+  SmallVector<double> signs;
+};
+} // namespace
+
+// The minors of `size` rows, by the sets of as many of `n` columns.
+static Minors listMinors(int64_t n, int64_t size) {
+  // Sets of columns are bit masks; each has a number.
+  auto numberSets = [&](int64_t elements) {
+    llvm::DenseMap<uint32_t, int64_t> numbers;
+    for (uint32_t set = 0; set < uint32_t(1) << n; ++set)
+      if (llvm::popcount(set) == elements)
+        numbers.try_emplace(set, numbers.size());
+    return numbers;
+  };
+  Minors minors;
+  minors.terms = size;
+  // A minor is a sum over its columns: element times the minor of the others,
+  // with alternating signs.
+  auto smaller = numberSets(size - 1);
+  for (uint32_t set = 0; set < uint32_t(1) << n; ++set) {
+    if (llvm::popcount(set) != size)
+      continue;
+    ++minors.sets;
+    double sign = size % 2 ? 1 : -1;
+    for (int64_t column = 0; column < n; ++column) {
+      uint32_t bit = uint32_t(1) << column;
+      if (!(set & bit))
+        continue;
+      minors.columns.push_back(column);
+      minors.others.push_back(smaller.lookup(set & ~bit));
+      minors.signs.push_back(sign);
+      sign = -sign;
+    }
+  }
+  return minors;
+}
+
+// The determinants of (count, n, n) by Laplace's expansion, row by row with
+// every minor once: a polynomial, so that gradients of singular matrices are
+// right too.
+static Value determinants(NodeImporter &node, Value x) {
+  int64_t count = NodeImporter::shapeOf(x)[0], n = NodeImporter::shapeOf(x)[1];
+  Type element = elementTypeOf(x);
+  // The minors of no rows are 1.
+  Value minors = expand(node, numberConstant(node, 1, element), {count, 1});
+  for (int64_t size = 1; size <= n && minors; ++size) {
+    // All minors of one row more, as sums of products.
+    Minors next = listMinors(n, size);
+    SmallVector<int64_t> shape = {next.sets, next.terms};
+    Value row = slice(node, x, {0, size - 1, 0}, {count, 1, n});
+    if (!row)
+      return {};
+    Value factors = gather(node, node.reshape(row, {count, n}),
+                           integerConstant(node, shape, next.columns), 1);
+    Value others =
+        gather(node, minors, integerConstant(node, shape, next.others), 1);
+    Value terms =
+        node.emit<MulOp>({node.emit<MulOp>({factors, others}),
+                          floatConstant(node, element, shape, next.signs)});
+    minors = reduce<ReduceSumOp>(node, terms, {2}, /*keepDims=*/false);
+  }
+  return minors;
+}
+
+static LogicalResult importDet(NodeImporter &node) {
+  constexpr int64_t kLargest = 10; // 5120 products, twice as many for 11
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  if (shape.size() < 2 || shape.back() != shape[shape.size() - 2])
+    return node.invalid("expected square matrices");
+  int64_t n = shape.back();
+  if (n > kLargest)
+    return node.unsupported("determinants of " + Twine(n) + " x " + Twine(n) +
+                            " are not supported, expected " + Twine(kLargest) +
+                            " at most");
+  ArrayRef<int64_t> batch = shape.drop_back(2);
+  int64_t count = ShapedType::getNumElements(batch);
+  return defineInF32(node, [&](Value x) -> Value {
+    Value result = determinants(node, node.reshape(x, {count, n, n}));
+    return result ? node.reshape(result, batch) : Value();
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Transposed convolution
+//===----------------------------------------------------------------------===//
+
+// The spatial extents of the result. Where the node says them, or auto_pad
+// does, `window` gets the paddings that lead there.
+static FailureOr<SmallVector<int64_t>>
+readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
+                      Window &window) {
+  size_t rank = input.size();
+  // How far the result is to reach: by padding, or by an extent that is named.
+  std::string autoPad = node.string("auto_pad", "NOTSET");
+  auto padding = node.integerList("output_padding");
+  auto wanted = node.integerList("output_shape");
+  for (const auto &list : {padding, wanted})
+    if (list && (list->size() != rank || llvm::any_of(*list, [](int64_t value) {
+                   return value < 0 || value > (int64_t(1) << 30);
+                 })))
+      return node.invalid("expected attributes 'output_padding' and "
+                          "'output_shape' to have a sane value for each "
+                          "spatial axis");
+  bool isUpper = autoPad == "SAME_UPPER";
+  SmallVector<int64_t> extents;
+  // What all windows together cover.
+  for (size_t i = 0; i < rank; ++i) {
+    int64_t covered = window.strides[i] * (input[i] - 1) +
+                      (padding ? (*padding)[i] : 0) +
+                      (window.kernel[i] - 1) * window.dilations[i] + 1;
+    if (!wanted && !isUpper && autoPad != "SAME_LOWER") {
+      extents.push_back(covered - window.pads[i] - window.pads[rank + i]);
+    } else {
+      extents.push_back(wanted ? (*wanted)[i] : input[i] * window.strides[i]);
+      // What lies behind the last window is zero.
+      int64_t total = std::max<int64_t>(covered - extents.back(), 0);
+      window.pads[i] = isUpper ? total / 2 : total - total / 2;
+      window.pads[rank + i] = total - window.pads[i];
+    }
+    if (extents.back() < 1)
+      return node.invalid("the result would have no elements");
+  }
+  return extents;
+}
+
+// The gradient of a convolution with respect to its input, of shape `result`.
+// That convolution leaves out less than a stride behind its last window: a
+// result that is longer has less padding there, and then zeros.
+static Value emitTransposed(NodeImporter &node, Value input, Value weight,
+                            Window window, int64_t group,
+                            ArrayRef<int64_t> result) {
+  SmallVector<int64_t> reached(result);
+  size_t rank = window.kernel.size();
+  for (size_t i = 0; i < rank; ++i) {
+    // As far as the last window and the rest of its stride lead.
+    int64_t covered = window.strides[i] * NodeImporter::shapeOf(input)[i + 2] +
+                      (window.kernel[i] - 1) * window.dilations[i];
+    int64_t &behind = window.pads[rank + i];
+    int64_t over =
+        std::max<int64_t>(result[i + 2] + window.pads[i] + behind - covered, 0);
+    int64_t unpadded = std::min(over, behind);
+    behind -= unpadded;
+    reached[i + 2] -= over - unpadded;
+  }
+  if (llvm::any_of(ArrayRef(reached).drop_front(2),
+                   [](int64_t extent) { return extent < 1; })) {
+    (void)node.invalid("no window reaches the result");
+    return Value();
+  }
+  Value output = node.emit<ConvInputGradOp>(
+      {input, weight}, window.convAttributes(node, group),
+      NodeImporter::typeOf(input).clone(reached));
+  if (!output || ArrayRef(reached) == result)
+    return output;
+  SmallVector<int64_t> offsets(result.size(), 0);
+  return node.emit<PadOp>(
+      {output}, {node.attribute("offsets", ArrayRef<int64_t>(offsets)),
+                 node.attribute("shape", result)});
+}
+
+// A transposed convolution is the gradient of a convolution with respect to its
+// input; weights have the same order.
+static LogicalResult importConvTranspose(NodeImporter &node) {
+  // Kernel, strides and pads mean what they mean in that convolution.
+  Value input = node.operand(0), weight = node.operand(1);
+  ArrayRef<int64_t> shape = NodeImporter::shapeOf(input);
+  ArrayRef<int64_t> filters = NodeImporter::shapeOf(weight);
+  int64_t group = node.integer("group", 1);
+  if (filters.size() < 3 || filters.size() != shape.size() || group < 1 ||
+      filters[0] != shape[1])
+    return node.invalid("expected an input of shape (N, C, d...) and a weight "
+                        "of shape (C, M/group, k...)");
+  auto window = readWindow(node, shape, filters.drop_front(2));
+  if (failed(window))
+    return failure();
+  auto extents = readTransposedExtents(node, shape.drop_front(2), *window);
+  if (failed(extents))
+    return failure();
+  // The result's size follows from window and strides, or is given.
+  SmallVector<int64_t> result = {shape[0]};
+  if (llvm::MulOverflow(filters[1], group, result.emplace_back()))
+    return node.invalid("attribute 'group' is " + Twine(group));
+  result.append(*extents);
+  Type element = NodeImporter::typeOf(input).getElementType();
+  if (!getCheckedBytes(result, element))
+    return node.invalid("the result is too large");
+  Value output = emitTransposed(node, input, weight, *window, group, result);
+  // A bias for each channel.
+  if (output && node.hasInput(2)) {
+    SmallVector<int64_t> perChannel(result.size() - 1, 1);
+    perChannel[0] = result[1];
+    if (node.operandShape(2) != ArrayRef<int64_t>(result[1]))
+      return node.invalid("expected a bias of " + Twine(result[1]) +
+                          " elements");
+    output =
+        node.emit<AddOp>({output, node.reshape(node.operand(2), perChannel)});
+  }
+  return node.define(0, output);
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getAssembledOps() {
+  static const OpEntry entries[] = {
+      {"", "ConvTranspose", 1, kNoEnd, 2, 3, 1, importConvTranspose},
+      {kMicrosoft, "CDist", 1, kNoEnd, 2, 2, 1, importCDist},
+      {"", "Det", 11, kNoEnd, 1, 1, 1, importDet},
+      {"", "DepthToSpace", 1, kNoEnd, 1, 1, 1, importDepthToSpace},
+      {"", "GlobalMaxPool", 1, kNoEnd, 1, 1, 1, importGlobalMaxPool},
+      {"", "LRN", 1, kNoEnd, 1, 1, 1, importLRN},
+      {"", "Mean", 6, kNoEnd, 1, kAnyNumber, 1, importMean},
+      {"", "PRelu", 6, 6, 2, 2, 1, importChannelPRelu},
+      {"", "PRelu", 7, kNoEnd, 2, 2, 1, importPRelu},
+      {"", "SpaceToDepth", 1, kNoEnd, 1, 1, 1, importSpaceToDepth},
+      {"", "Tile", 6, kNoEnd, 2, 2, 1, importTile},
+  };
+  return entries;
+}

@@ -1,0 +1,365 @@
+// Einsum: an equation such as "bij,bjk->bik" names the axes of every operand.
+// Operands are contracted two at a time, from the left: a product of matrices
+// where axes are summed, an elementwise one where none is.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/Assemble.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+namespace {
+/// A letter of the equation; axes that an ellipsis stands for have numbers from
+/// kEllipsis on, counted from the last one.
+using Label = int;
+using Labels = SmallVector<Label>;
+constexpr Label kEllipsis = 256;
+
+/// A value whose axes have labels, no two the same.
+struct Term {
+  Value value;
+  Labels labels;
+
+  ArrayRef<int64_t> getShape() const { return NodeImporter::shapeOf(value); }
+  std::optional<int64_t> find(Label label) const {
+    auto it = llvm::find(labels, label);
+    return it == labels.end() ? std::nullopt
+                              : std::optional<int64_t>(it - labels.begin());
+  }
+  int64_t getExtent(Label label) const { return getShape()[*find(label)]; }
+};
+
+class Einsum {
+public:
+  explicit Einsum(NodeImporter &node) : node(node) {}
+  LogicalResult run();
+
+private:
+  LogicalResult parse();
+  FailureOr<Labels> parseTerm(StringRef text, int64_t ellipsisAxes);
+  FailureOr<Term> readOperand(unsigned index, StringRef text);
+  LogicalResult deduceOutput();
+  Term takeDiagonals(Term term);
+  LogicalResult dropBroadcast(Term &a, Term &b);
+  Term sumOut(Term term, llvm::function_ref<bool(Label)> isKept);
+  Term arrange(Term term, ArrayRef<Label> order);
+  Term contract(Term a, Term b, llvm::function_ref<bool(Label)> isKept);
+  Term multiply(const Term &a, const Term &b);
+  Term multiplyMatrices(const Term &a, const Term &b, ArrayRef<Label> batch,
+                        ArrayRef<Label> summed);
+
+  NodeImporter &node;
+  std::vector<Term> terms;
+  Labels output;
+  /// The most axes that an ellipsis of an operand stands for.
+  int64_t ellipsisAxes = 0;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The equation
+//===----------------------------------------------------------------------===//
+
+FailureOr<Labels> Einsum::parseTerm(StringRef text, int64_t axes) {
+  Labels labels;
+  bool hasEllipsis = false;
+  while (!text.empty()) {
+    // An ellipsis stands for the axes that no letter names, counted from the
+    // end.
+    if (text.consume_front("...")) {
+      if (hasEllipsis)
+        return node.invalid("the equation has two ellipses in one term");
+      hasEllipsis = true;
+      for (int64_t i = axes; i-- > 0;)
+        labels.push_back(kEllipsis + i);
+      continue;
+    }
+    if (!llvm::isAlpha(text.front()))
+      return node.invalid("the equation has '" + text.take_front(1) +
+                          "' where a letter is expected");
+    labels.push_back(text.front());
+    text = text.drop_front();
+  }
+  return labels;
+}
+
+FailureOr<Term> Einsum::readOperand(unsigned index, StringRef text) {
+  Value value = node.operand(index);
+  int64_t rank = NodeImporter::shapeOf(value).size();
+  // What letters leave of the rank, the ellipsis stands for.
+  int64_t letters = llvm::count_if(text, llvm::isAlpha);
+  int64_t axes = text.contains("...") ? rank - letters : 0;
+  FailureOr<Labels> labels = parseTerm(text, std::max<int64_t>(axes, 0));
+  if (failed(labels))
+    return failure();
+  if (static_cast<int64_t>(labels->size()) != rank)
+    return node.invalid("term '" + text +
+                        "' of the equation does not name the " + Twine(rank) +
+                        " axes of input " + Twine(index));
+  ellipsisAxes = std::max(ellipsisAxes, axes);
+  return Term{value, *labels};
+}
+
+// Without "->", the axes of ellipses and the letters that stand once, sorted.
+LogicalResult Einsum::deduceOutput() {
+  std::map<Label, int> counts;
+  for (const Term &term : terms)
+    for (Label label : term.labels)
+      ++counts[label];
+  for (int64_t i = ellipsisAxes; i-- > 0;)
+    output.push_back(kEllipsis + i);
+  for (auto [label, count] : counts)
+    if (label < kEllipsis && count == 1)
+      output.push_back(label);
+  return success();
+}
+
+LogicalResult Einsum::parse() {
+  // Terms for the inputs, and perhaps one for the result.
+  std::string equation = node.string("equation", "");
+  llvm::erase(equation, ' ');
+  auto [left, right] = StringRef(equation).split("->");
+  SmallVector<StringRef> texts;
+  left.split(texts, ',');
+  if (texts.size() != node.getNumInputs())
+    return node.invalid("the equation has " + Twine(texts.size()) +
+                        " terms for " + Twine(node.getNumInputs()) + " inputs");
+  for (auto [index, text] : llvm::enumerate(texts)) {
+    FailureOr<Term> term = readOperand(index, text);
+    if (failed(term))
+      return failure();
+    terms.push_back(*term);
+  }
+  // Without it, the result has the letters that stand once, in their order.
+  if (!StringRef(equation).contains("->"))
+    return deduceOutput();
+  FailureOr<Labels> labels = parseTerm(right, ellipsisAxes);
+  if (failed(labels))
+    return failure();
+  output = *labels;
+  if (ellipsisAxes > 0 && !right.contains("..."))
+    return node.invalid("the result has no ellipsis, but inputs have");
+  // Axes of the result are axes of inputs, each once.
+  llvm::SmallDenseSet<Label> seen;
+  for (Label label : output) {
+    bool isKnown =
+        llvm::any_of(terms, [&](const Term &term) { return term.find(label); });
+    if (!isKnown || !seen.insert(label).second)
+      return node.invalid("axes of the result must be those of inputs, each "
+                          "once");
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// One operand
+//===----------------------------------------------------------------------===//
+
+// "ii" becomes "i": the two axes are joined to one of n * n elements, of which
+// the diagonal is every (n + 1)th.
+Term Einsum::takeDiagonals(Term term) {
+  // The first label that stands twice, and where it stands again.
+  for (size_t first = 0; first < term.labels.size(); ++first) {
+    size_t second = first + 1;
+    while (second < term.labels.size() &&
+           term.labels[second] != term.labels[first])
+      ++second;
+    if (second == term.labels.size())
+      continue;
+    // Both axes have one extent, n.
+    SmallVector<int64_t> shape(term.getShape());
+    int64_t extent = shape[first];
+    if (shape[second] != extent) {
+      (void)node.invalid("one label names axes of " + Twine(extent) + " and " +
+                         Twine(shape[second]) + " elements");
+      return {};
+    }
+    if (!canList(node, extent))
+      return {};
+    // The second axis moves beside the first one, so that a reshape joins both.
+    auto perm = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
+    perm.erase(perm.begin() + second);
+    perm.insert(perm.begin() + first + 1, second);
+    shape.erase(shape.begin() + second);
+    shape[first] = extent * extent;
+    // Of n = 3 the places 0, 4 and 8.
+    SmallVector<int64_t> places;
+    for (int64_t i = 0; i < extent; ++i)
+      places.push_back(i * (extent + 1));
+    Value joined = node.reshape(transpose(node, term.value, perm), shape);
+    term.value = take(node, joined, first, places);
+    term.labels.erase(term.labels.begin() + second);
+    if (!term.value)
+      return {};
+    --first; // the label may stand a third time
+  }
+  return term;
+}
+
+// Sums over the labels that are not kept.
+Term Einsum::sumOut(Term term, llvm::function_ref<bool(Label)> isKept) {
+  SmallVector<int64_t> axes;
+  Labels kept;
+  for (auto [axis, label] : llvm::enumerate(term.labels)) {
+    if (isKept(label))
+      kept.push_back(label);
+    else
+      axes.push_back(axis);
+  }
+  if (axes.empty())
+    return term;
+  return {reduce<ReduceSumOp>(node, term.value, axes, /*keepDims=*/false),
+          kept};
+}
+
+// Transposes the term to `order`. A label that the term lacks becomes an axis
+// of one element.
+Term Einsum::arrange(Term term, ArrayRef<Label> order) {
+  SmallVector<int64_t> perm, shape;
+  for (Label label : order) {
+    std::optional<int64_t> axis = term.find(label);
+    if (axis)
+      perm.push_back(*axis);
+    shape.push_back(axis ? term.getShape()[*axis] : 1);
+  }
+  return {node.reshape(transpose(node, term.value, perm), shape),
+          Labels(order)};
+}
+
+//===----------------------------------------------------------------------===//
+// Two operands
+//===----------------------------------------------------------------------===//
+
+// Axes of one element where the other operand has more are left out.
+LogicalResult Einsum::dropBroadcast(Term &a, Term &b) {
+  for (Label label : Labels(a.labels)) {
+    if (!b.find(label) || a.getExtent(label) == b.getExtent(label))
+      continue;
+    Term &single = a.getExtent(label) == 1 ? a : b;
+    if (single.getExtent(label) != 1)
+      return node.invalid("one label names axes of " +
+                          Twine(a.getExtent(label)) + " and " +
+                          Twine(b.getExtent(label)) + " elements");
+    SmallVector<int64_t> shape(single.getShape());
+    int64_t axis = *single.find(label);
+    shape.erase(shape.begin() + axis);
+    single.labels.erase(single.labels.begin() + axis);
+    single.value = node.reshape(single.value, shape);
+    if (!single.value)
+      return failure();
+  }
+  return success();
+}
+
+Term Einsum::multiply(const Term &a, const Term &b) {
+  Labels order = a.labels;
+  for (Label label : b.labels)
+    if (!a.find(label))
+      order.push_back(label);
+  return {node.emit<MulOp>({arrange(a, order).value, arrange(b, order).value}),
+          order};
+}
+
+// (batch, rows, summed) times (batch, summed, columns).
+Term Einsum::multiplyMatrices(const Term &a, const Term &b,
+                              ArrayRef<Label> batch, ArrayRef<Label> summed) {
+  auto isShared = [&](Label label) {
+    return llvm::is_contained(batch, label) ||
+           llvm::is_contained(summed, label);
+  };
+  // Axes that either operand has alone are its rows or columns.
+  Labels rows, columns, result(batch);
+  llvm::copy_if(a.labels, std::back_inserter(rows),
+                [&](Label label) { return !isShared(label); });
+  llvm::copy_if(b.labels, std::back_inserter(columns),
+                [&](Label label) { return !isShared(label); });
+  // Each operand as (batch, rows, columns), several axes to one.
+  auto matrices = [&](const Term &term, ArrayRef<Label> first,
+                      ArrayRef<Label> second) {
+    Labels order(batch);
+    SmallVector<int64_t> shape;
+    auto count = [&](ArrayRef<Label> group) {
+      shape.push_back(1);
+      for (Label label : group)
+        shape.back() *= term.getExtent(label);
+    };
+    if (!batch.empty())
+      count(batch);
+    count(first);
+    count(second);
+    llvm::append_range(order, first);
+    llvm::append_range(order, second);
+    return node.reshape(arrange(term, order).value, shape);
+  };
+  // The sums run along the axis that both have in common.
+  Value product = node.emit<MatMulOp>(
+      {matrices(a, rows, summed), matrices(b, summed, columns)});
+  llvm::append_range(result, rows);
+  llvm::append_range(result, columns);
+  // Back to an axis for each label.
+  SmallVector<int64_t> shape;
+  for (Label label : result)
+    shape.push_back(a.find(label) ? a.getExtent(label) : b.getExtent(label));
+  return {node.reshape(product, shape), result};
+}
+
+Term Einsum::contract(Term a, Term b, llvm::function_ref<bool(Label)> isKept) {
+  if (failed(dropBroadcast(a, b)))
+    return {};
+  a = sumOut(a, [&](Label label) { return isKept(label) || b.find(label); });
+  b = sumOut(b, [&](Label label) { return isKept(label) || a.find(label); });
+  if (!a.value || !b.value)
+    return {};
+  Labels batch, summed;
+  for (Label label : a.labels)
+    if (b.find(label))
+      (isKept(label) ? batch : summed).push_back(label);
+  size_t shared = batch.size() + summed.size();
+  bool areVectors = a.labels.size() == shared && b.labels.size() == shared;
+  bool isFloat = isa<FloatType>(NodeImporter::typeOf(a.value).getElementType());
+  // Products of integers are summed in their type.
+  if (summed.empty() || areVectors || !isFloat) {
+    Term product = multiply(a, b);
+    return product.value ? sumOut(product, isKept) : Term();
+  }
+  return multiplyMatrices(a, b, batch, summed);
+}
+
+LogicalResult Einsum::run() {
+  if (failed(parse()))
+    return failure();
+  // A label that stands twice in a term is its diagonal.
+  for (Term &term : terms)
+    if (term = takeDiagonals(term); !term.value)
+      return failure();
+  // From left to right, summing over what nothing further reads.
+  Term result = terms.front();
+  for (size_t next = 1; next < terms.size(); ++next) {
+    auto isKept = [&](Label label) {
+      return llvm::is_contained(output, label) ||
+             llvm::any_of(ArrayRef(terms).drop_front(next + 1),
+                          [&](const Term &term) { return term.find(label); });
+    };
+    result = contract(result, terms[next], isKept);
+    if (!result.value)
+      return failure();
+  }
+  result = sumOut(
+      result, [&](Label label) { return llvm::is_contained(output, label); });
+  return result.value ? node.define(0, arrange(result, output).value)
+                      : failure();
+}
+
+static LogicalResult importEinsum(NodeImporter &node) {
+  return Einsum(node).run();
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getEinsumOps() {
+  static const OpEntry entries[] = {
+      {"", "Einsum", 12, kNoEnd, 1, kAnyNumber, 1, importEinsum},
+  };
+  return entries;
+}

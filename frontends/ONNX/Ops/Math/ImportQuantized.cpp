@@ -1,0 +1,599 @@
+// Quantization, and products of quantized numbers. Integers are multiplied and
+// added as f64, which holds sums of 2^35 products of 8-bit numbers exactly and
+// which precision leaves as it is; i32 takes the low bits of a sum, as where it
+// wraps.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/NN/Sampling.h"
+#include "frontends/ONNX/Ops/NN/Window.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// Scales and zero points
+//===----------------------------------------------------------------------===//
+
+// A float as f32, in which scales are applied; f64 is none of ONNX's here.
+static Value toSingle(NodeImporter &node, Value value) {
+  return castTo(node, value, node.attributes().getF32Type());
+}
+
+static Value toWhole(NodeImporter &node, Value value) {
+  return castTo(node, value, node.attributes().getI64Type());
+}
+
+// The least and the greatest number of a type.
+static std::pair<int64_t, int64_t> getBounds(Type type) {
+  auto integer = cast<IntegerType>(type);
+  int64_t count = int64_t(1) << integer.getWidth();
+  int64_t low = integer.isUnsigned() ? 0 : -count / 2;
+  return {low, low + count - 1};
+}
+
+// Integers rounded to nearest, ties to even, plus the zero point (i64, or
+// null), as `type`, which all results fit after they are clamped to it.
+static Value saturate(NodeImporter &node, Value quotient, Value zeroPoint,
+                      Type type) {
+  constexpr double kFar = int64_t(1) << 40; // beyond all types, and f64 exact
+  auto [low, high] = getBounds(type);
+  Value rounded =
+      roundPlace(node, clampPlace(node, toPlace(node, quotient), -kFar, kFar));
+  if (zeroPoint)
+    rounded = node.emit<AddOp>({rounded, toWhole(node, zeroPoint)});
+  Value raised =
+      node.emit<MaximumOp>({rounded, integerConstant(node, {}, low)});
+  Value clamped =
+      node.emit<MinimumOp>({raised, integerConstant(node, {}, high)});
+  return castTo(node, clamped, type);
+}
+
+static bool isOne(ArrayRef<int64_t> shape) {
+  return shape.size() <= 1 && ShapedType::getNumElements(shape) == 1;
+}
+
+// A scale or zero point, so that it broadcasts to `shape`: one for all, one for
+// each element of `axis`, or one for each block of `block` of them.
+static FailureOr<Value> spreadScale(NodeImporter &node, unsigned input,
+                                    ArrayRef<int64_t> shape, int64_t axis,
+                                    int64_t block) {
+  SmallVector<int64_t> own(node.operandShape(input));
+  Value value = node.operand(input);
+  if (block == 0 && isOne(own))
+    return node.reshape(value, {});
+  std::string name = node.getInputName(input).str();
+  int64_t rank = shape.size();
+  if (rank == 0)
+    return node.invalid("expected one number as '" + name + "'");
+  // The axis of a vector need not be said.
+  FailureOr<int64_t> along = 0;
+  if (rank > 1)
+    along = node.normalizeAxis(axis, rank);
+  if (failed(along))
+    return failure();
+  SmallVector<int64_t> spread(rank, 1);
+  if (block == 0) {
+    spread[*along] = shape[*along];
+    if (own != ArrayRef<int64_t>(shape[*along]))
+      return node.invalid("expected '" + name + "' to be one number or " +
+                          Twine(shape[*along]) + ", one for each of axis " +
+                          Twine(*along));
+    return node.reshape(value, spread);
+  }
+  // Each number `block` times, the last one perhaps less often.
+  spread.assign(shape.begin(), shape.end());
+  spread[*along] = llvm::divideCeil(shape[*along], block);
+  if (own != spread)
+    return node.invalid(
+        "expected '" + name + "' to have the shape of the input but for axis " +
+        Twine(*along) + ", one for each block of " + Twine(block));
+  SmallVector<int64_t> copies(spread), whole(spread), origin(rank, 0);
+  spread.insert(spread.begin() + *along + 1, 1);
+  copies.insert(copies.begin() + *along + 1, block);
+  whole[*along] *= block;
+  Value repeated =
+      node.reshape(expand(node, node.reshape(value, spread), copies), whole);
+  return slice(node, repeated, origin, shape);
+}
+
+namespace {
+/// The scale of a node, and its zero point or null, as they broadcast to the
+/// first input.
+struct Quantization {
+  Value scale, zeroPoint;
+};
+} // namespace
+
+// The opset whose attributes a QuantizeLinear or DequantizeLinear may have.
+// ONNX Runtime has 16 bits in nodes of its own domain for files of before.
+static int64_t getQuantizationOpset(NodeImporter &node) {
+  constexpr int64_t kMicrosoft = 21;
+  return node.getNode().domain().empty() ? node.getOpset() : kMicrosoft;
+}
+
+static FailureOr<Quantization> readQuantization(NodeImporter &node) {
+  // Scales are of all, of an axis, or of blocks along it, by opset.
+  SmallVector<int64_t> shape(node.operandShape(0));
+  const int64_t opset = getQuantizationOpset(node);
+  int64_t axis = opset >= 13 ? node.integer("axis", 1) : 1;
+  int64_t block = opset >= 21 ? node.integer("block_size", 0) : 0;
+  constexpr int64_t kMost = int64_t(1) << 30;
+  if (block < 0 || block > kMost)
+    return node.invalid("expected attribute 'block_size' from 0 to " +
+                        Twine(kMost) + ", found " + Twine(block));
+  if (!isa<FloatType>(node.operandType(1).getElementType()))
+    return node.unsupported("expected floats as scale, found integers");
+  auto scale = spreadScale(node, 1, shape, axis, block);
+  if (failed(scale))
+    return failure();
+  // Zero points go along with them. ONNX Runtime writes a scale of [1] with a
+  // zero point of rank 0.
+  if (!node.hasInput(2))
+    return Quantization{*scale, Value()};
+  bool areOne = isOne(node.operandShape(1)) && isOne(node.operandShape(2));
+  if (node.operandShape(2) != node.operandShape(1) && !areOne)
+    return node.invalid("expected a zero point of the scale's shape");
+  auto zeroPoint = spreadScale(node, 2, shape, axis, block);
+  if (failed(zeroPoint))
+    return failure();
+  return Quantization{*scale, *zeroPoint};
+}
+
+// What is rounded has no slope. Training would leave everything before it as it
+// is, without a word.
+static LogicalResult refuseTraining(NodeImporter &node) {
+  if (node.getMode() != ImportMode::Training)
+    return success();
+  return node.unsupported(
+      "has no gradient; train the model before it is quantized, or end it "
+      "before this node");
+}
+
+//===----------------------------------------------------------------------===//
+// Conversions
+//===----------------------------------------------------------------------===//
+
+static bool isQuantized(Type type, unsigned mostBits) {
+  auto integer = dyn_cast<IntegerType>(type);
+  return integer && integer.getWidth() >= 8 && integer.getWidth() <= mostBits;
+}
+
+// The type of the zero point, or the one that is asked for; both must agree.
+static FailureOr<Type> readQuantizedType(NodeImporter &node) {
+  Type byDefault =
+      IntegerType::get(node.getContext(), 8, IntegerType::Unsigned);
+  if (node.hasInput(2))
+    byDefault = node.operandType(2).getElementType();
+  FailureOr<Type> type = byDefault;
+  if (getQuantizationOpset(node) >= 21)
+    type = node.elementType("output_dtype", byDefault);
+  if (failed(type))
+    return failure();
+  if (node.hasInput(2) && *type != byDefault)
+    return node.invalid(
+        "attribute 'output_dtype' is not the zero point's type");
+  if (!isQuantized(*type, 16))
+    return node.unsupported("expected a result of 8 or 16 bits");
+  return *type;
+}
+
+// Whether integers of a node, which have no gradient, are of floats that have
+// one: then only DequantizeLinear may read them, which gives it back.
+static bool dropsGradient(NodeImporter &node) {
+  return node.getMode() == ImportMode::Training &&
+         isa<FloatType>(node.operandType(0).getElementType());
+}
+
+static LogicalResult importQuantizeLinear(NodeImporter &node) {
+  FailureOr<Type> type = readQuantizedType(node);
+  FailureOr<Quantization> quantization = readQuantization(node);
+  if (failed(type) || failed(quantization))
+    return failure();
+  if (getQuantizationOpset(node) >= 19)
+    (void)node.integer("saturate", 1); // of 8-bit floats
+  // The quotient is one of the scale's type, or of another that is asked for.
+  FailureOr<Type> precision = node.operandType(1).getElementType();
+  if (getQuantizationOpset(node) >= 23)
+    precision = node.elementType("precision", *precision);
+  if (failed(precision))
+    return failure();
+  if (!isa<FloatType>(*precision))
+    return node.invalid(
+        "expected attribute 'precision' to be a type of floats");
+  Value quotient = node.emit<DivOp>(
+      {toSingle(node, node.operand(0)), toSingle(node, quantization->scale)});
+  Value integers = saturate(node, castTo(node, quotient, *precision),
+                            quantization->zeroPoint, *type);
+  return dropsGradient(node) ? node.defineSaved(0, integers, kDequantizeLinear)
+                             : node.define(0, integers);
+}
+
+//===----------------------------------------------------------------------===//
+// Fake quantisation
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The node that a DequantizeLinear takes back, perhaps behind bounds that are
+/// narrower than the type: PyTorch has 7 bits as a Clip of 8.
+struct Quantizer {
+  const proto::NodeProto *node;
+  int64_t low, high;
+};
+} // namespace
+
+// The bound of an integer Clip: nothing where it is not known, `byDefault`
+// where there is none.
+static std::optional<int64_t> readBound(FunctionImporter &function,
+                                        const proto::NodeProto &clip, int input,
+                                        int64_t byDefault) {
+  if (input >= clip.input_size() || clip.input(input).empty())
+    return byDefault;
+  std::optional<HostTensor> bound = function.lookup(clip.input(input)).constant;
+  if (!bound || bound->isFloat() || bound->getNumElements() != 1)
+    return std::nullopt;
+  return bound->getInteger(0);
+}
+
+static std::optional<Quantizer> findQuantizer(NodeImporter &node) {
+  FunctionImporter &function = node.getFunction();
+  auto [low, high] = getBounds(node.operandType(0).getElementType());
+  const proto::NodeProto *producer =
+      function.getGraph().getProducer(node.getInputName(0));
+  // Of bounds the outer ones hold, which come last.
+  while (producer && producer->op_type() == "Clip" && producer->input_size()) {
+    auto least = readBound(function, *producer, 1, low);
+    auto most = readBound(function, *producer, 2, high);
+    if (!least || !most || std::max(low, *least) >= std::min(high, *most))
+      return std::nullopt;
+    low = std::max(low, *least);
+    high = std::min(high, *most);
+    producer = function.getGraph().getProducer(producer->input(0));
+  }
+  if (!producer || producer->op_type() != "QuantizeLinear")
+    return std::nullopt;
+  return Quantizer{producer, low, high};
+}
+
+// Whether both nodes have the same input `index`, by name or by its elements,
+// unless those may be trained; no zero point is one of zeros.
+static bool haveSameInput(NodeImporter &node, NodeImporter &other,
+                          unsigned index) {
+  if (node.hasInput(index) && other.hasInput(index) &&
+      node.getInputName(index) == other.getInputName(index))
+    return true;
+  std::optional<HostTensor> mine = node.constant(index),
+                            theirs = other.constant(index);
+  auto isZero = [](const HostTensor &tensor) {
+    return llvm::all_of(tensor.data, [](char byte) { return byte == 0; });
+  };
+  if (!node.hasInput(index) || !other.hasInput(index))
+    return (mine ? isZero(*mine) : !node.hasInput(index)) &&
+           (theirs ? isZero(*theirs) : !other.hasInput(index));
+  return mine && theirs && !node.isState(index) && !other.isState(index) &&
+         mine->type == theirs->type && mine->data == theirs->data;
+}
+
+// Whether `node` multiplies by the scales that `quantizer` divides by.
+static bool takesBack(NodeImporter &node, NodeImporter &quantizer) {
+  auto hasSame = [&](StringRef attribute, int64_t byDefault) {
+    return node.integer(attribute, byDefault) ==
+           quantizer.integer(attribute, byDefault);
+  };
+  return haveSameInput(node, quantizer, 1) &&
+         haveSameInput(node, quantizer, 2) &&
+         (isOne(node.operandShape(1)) ||
+          (hasSame("axis", 1) && hasSame("block_size", 0)));
+}
+
+// What QuantizeLinear and DequantizeLinear do to floats, as one op, whose
+// gradient passes straight through the rounding. Null where the node is no such
+// DequantizeLinear, or where the model is not trained and has quotients of
+// another type than f32, in which the op computes.
+static Value importFakeQuantization(NodeImporter &node,
+                                    const Quantization &quantization) {
+  // The QuantizeLinear in front, of floats and with the same parameters.
+  std::optional<Quantizer> found = findQuantizer(node);
+  if (!found)
+    return {};
+  NodeImporter quantizer(node.getFunction(), *found->node);
+  if (!isa<FloatType>(quantizer.operandType(0).getElementType()) ||
+      !takesBack(node, quantizer))
+    return {};
+  // Its quotients are f32, or the model is trained.
+  Type single = node.attributes().getF32Type();
+  constexpr int64_t kAsScale = proto::TensorProto::UNDEFINED,
+                    kSingle = proto::TensorProto::FLOAT;
+  int64_t precision = quantizer.integer("precision", kAsScale);
+  bool isSingle =
+      precision == kSingle ||
+      (precision == kAsScale && node.operandType(1).getElementType() == single);
+  if (!isSingle && !dropsGradient(quantizer))
+    return {};
+  // One op in f32, with zero as its zero point where there is none.
+  Value zeroPoint = quantization.zeroPoint
+                        ? castTo(node, quantization.zeroPoint, single)
+                        : numberConstant(node, 0, single);
+  return node.emit<FakeQuantizeOp>(
+      {toSingle(node, quantizer.operand(0)), toSingle(node, quantization.scale),
+       zeroPoint},
+      {node.attribute("low", found->low), node.attribute("high", found->high)});
+}
+
+static LogicalResult importDequantizeLinear(NodeImporter &node) {
+  Type type = node.operandType(0).getElementType();
+  if (!isQuantized(type, 32))
+    return node.unsupported("expected integers of 8 to 32 bits");
+  FailureOr<Quantization> quantization = readQuantization(node);
+  if (failed(quantization))
+    return failure();
+  // The type of the scale, unless an attribute names another.
+  FailureOr<Type> result = node.operandType(1).getElementType();
+  if (getQuantizationOpset(node) >= 23)
+    result = node.elementType("output_dtype", *result);
+  if (failed(result))
+    return failure();
+  if (!isa<FloatType>(*result))
+    return node.invalid("expected attribute 'output_dtype' to be a type of "
+                        "floats");
+  // Behind a QuantizeLinear of floats the two are one fake quantisation.
+  if (Value fake = importFakeQuantization(node, *quantization))
+    return node.define(0, castTo(node, fake, *result));
+  if (node.hasFailed())
+    return failure();
+  if (!node.getReader(0).empty())
+    return node.unsupported(
+        "has no gradient: expected the scale and zero point of the "
+        "QuantizeLinear whose integers it reads, and between the two at most "
+        "Clips that leave several integers; train the model before it is "
+        "quantized, or end it before these nodes");
+  // (x - zero) * scale, the difference without rounding.
+  Value x = node.operand(0);
+  if (quantization->zeroPoint) {
+    if (elementTypeOf(quantization->zeroPoint) != type)
+      return node.invalid("expected a zero point of the input's type");
+    x = node.emit<SubOp>(
+        {toWhole(node, x), toWhole(node, quantization->zeroPoint)});
+  }
+  Value scaled = node.emit<MulOp>(
+      {toSingle(node, x), toSingle(node, quantization->scale)});
+  return node.define(0, castTo(node, scaled, *result));
+}
+
+// By the range of the elements, which 0 belongs to.
+static LogicalResult importDynamicQuantizeLinear(NodeImporter &node) {
+  if (failed(refuseTraining(node)))
+    return failure();
+  auto type = node.operandType(0);
+  if (!type.getElementType().isF32() || type.getNumElements() == 0)
+    return node.invalid("expected an input of elements of f32");
+  Value x = node.operand(0);
+  Value zero = numberConstant(node, 0, type.getElementType());
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  auto highest = [&](Value of) {
+    Value most = axes.empty() ? of : reduce<ReduceMaxOp>(node, of, axes, false);
+    return node.emit<MaximumOp>({most, zero});
+  };
+  Value high = highest(x), belowZero = highest(node.emit<NegOp>({x}));
+  Value range = node.emit<AddOp>({high, belowZero});
+  Value step = node.emit<DivOp>(
+      {range, numberConstant(node, 255, type.getElementType())});
+  // Zeros alone have any scale.
+  Value scale = node.emit<SelectOp>(
+      {node.emit<EqualOp>({step, zero}),
+       numberConstant(node, 1, type.getElementType()), step});
+  Type byte = IntegerType::get(node.getContext(), 8, IntegerType::Unsigned);
+  Value zeroPoint =
+      saturate(node, node.emit<DivOp>({belowZero, scale}), Value(), byte);
+  Value quantized =
+      saturate(node, node.emit<DivOp>({x, scale}), zeroPoint, byte);
+  if (failed(node.define(0, quantized)) || failed(node.define(1, scale)))
+    return failure();
+  return node.define(2, zeroPoint);
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+// Input `input`, a scale or zero point of matrices of `shape`, in a form that
+// broadcasts to them: one number, one for each line along `axis` (-2: rows, -1:
+// columns), or a tensor of rank of `shape` that broadcasts already.
+static FailureOr<Value> spreadOverLines(NodeImporter &node, unsigned input,
+                                        ArrayRef<int64_t> shape, int64_t axis) {
+  ArrayRef<int64_t> own = node.operandShape(input);
+  if (own.size() <= 1)
+    return spreadScale(node, input, shape, axis, 0);
+  // (..., M, 1) of rows, (..., 1, N) of columns.
+  auto whole = broadcastShapes(own, shape);
+  bool isOfLines = axis < 0 && own.size() == shape.size() &&
+                   own[own.size() + (axis == -2 ? -1 : -2)] == 1;
+  if (!isOfLines || failed(whole) || ArrayRef<int64_t>(*whole) != shape)
+    return node.invalid("expected '" + node.getInputName(input) +
+                        "' to be one number for each line of the matrices");
+  return node.operand(input);
+}
+
+// Input `input` less its zero point, as f64.
+static FailureOr<Value> readCentered(NodeImporter &node, unsigned input,
+                                     unsigned zeroPoint,
+                                     ArrayRef<int64_t> shape, int64_t axis) {
+  auto type = node.operandType(input);
+  if (!isQuantized(type.getElementType(), 8))
+    return node.invalid("expected '" + node.getInputName(input) +
+                        "' to be integers of 8 bits");
+  Value x = toPlace(node, node.reshape(node.operand(input), shape));
+  if (!node.hasInput(zeroPoint))
+    return x;
+  if (node.operandType(zeroPoint).getElementType() != type.getElementType())
+    return node.invalid("expected a zero point of the type of '" +
+                        node.getInputName(input) + "'");
+  auto offset = spreadOverLines(node, zeroPoint, shape, axis);
+  if (failed(offset))
+    return failure();
+  return node.emit<SubOp>({x, toPlace(node, *offset)});
+}
+
+namespace {
+/// A product of matrices of integers: what of its operands and result has one
+/// axis gets a second one on the way.
+struct IntegerProduct {
+  SmallVector<int64_t> a, b;
+  bool isRow, isColumn;
+};
+} // namespace
+
+static FailureOr<IntegerProduct> readProduct(NodeImporter &node,
+                                             unsigned inputB) {
+  IntegerProduct product;
+  product.a.assign(node.operandShape(0).begin(), node.operandShape(0).end());
+  product.b.assign(node.operandShape(inputB).begin(),
+                   node.operandShape(inputB).end());
+  if (product.a.empty() || product.b.empty())
+    return node.invalid("expected operands of rank 1 and more");
+  product.isRow = product.a.size() == 1;
+  product.isColumn = product.b.size() == 1;
+  if (product.isRow)
+    product.a.insert(product.a.begin(), 1);
+  if (product.isColumn)
+    product.b.push_back(1);
+  return product;
+}
+
+static Value dropLines(NodeImporter &node, Value value,
+                       const IntegerProduct &product) {
+  if (!value)
+    return {};
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
+  if (product.isRow)
+    shape.erase(shape.end() - 2);
+  if (product.isColumn)
+    shape.pop_back();
+  return node.reshape(value, shape);
+}
+
+static LogicalResult importMatMulInteger(NodeImporter &node) {
+  FailureOr<IntegerProduct> product = readProduct(node, 1);
+  if (failed(product))
+    return failure();
+  auto a = readCentered(node, 0, 2, product->a, -2);
+  auto b = readCentered(node, 1, 3, product->b, -1);
+  if (failed(a) || failed(b))
+    return failure();
+  Value sums = toWhole(node, node.emit<MatMulOp>({*a, *b}));
+  return node.define(0, castTo(node, dropLines(node, sums, *product),
+                               node.attributes().getI32Type()));
+}
+
+// `sums` (f64) times the operands' scales, over the result's: `scale` is the
+// first input of (y_scale, y_zero_point), which are one number each.
+static Value rescale(NodeImporter &node, Value sums, Value scaleA, Value scaleB,
+                     unsigned scale) {
+  for (unsigned input : {scale, scale + 1})
+    if (node.operandType(input).getNumElements() != 1) {
+      (void)node.unsupported("expected one number as '" +
+                             node.getInputName(input) + "'");
+      return {};
+    }
+  Type type = node.operandType(scale + 1).getElementType();
+  if (!isQuantized(type, 8)) {
+    (void)node.invalid("expected a zero point of 8 bits as '" +
+                       node.getInputName(scale + 1) + "'");
+    return {};
+  }
+  // scale_a * scale_b / scale_y
+  Value scales =
+      node.emit<MulOp>({toSingle(node, scaleA), toSingle(node, scaleB)});
+  Value factor = node.emit<DivOp>(
+      {scales, toSingle(node, node.reshape(node.operand(scale), {}))});
+  Value scaled = node.emit<MulOp>({toSingle(node, sums), factor});
+  return saturate(node, scaled, node.reshape(node.operand(scale + 1), {}),
+                  type);
+}
+
+static LogicalResult importQLinearMatMul(NodeImporter &node) {
+  FailureOr<IntegerProduct> product = readProduct(node, 3);
+  if (failed(product))
+    return failure();
+  auto a = readCentered(node, 0, 2, product->a, -2);
+  auto b = readCentered(node, 3, 5, product->b, -1);
+  auto scaleA = spreadOverLines(node, 1, product->a, -2);
+  auto scaleB = spreadOverLines(node, 4, product->b, -1);
+  if (failed(a) || failed(b) || failed(scaleA) || failed(scaleB))
+    return failure();
+  Value sums = node.emit<MatMulOp>({*a, *b});
+  return node.define(
+      0, dropLines(node, rescale(node, sums, *scaleA, *scaleB, 6), *product));
+}
+
+//===----------------------------------------------------------------------===//
+// Convolutions
+//===----------------------------------------------------------------------===//
+
+// The sums of a convolution, as f64. What is outside is the zero point.
+static FailureOr<Value> convolve(NodeImporter &node, unsigned inputW,
+                                 unsigned zeroPointX, unsigned zeroPointW) {
+  ArrayRef<int64_t> shape = node.operandShape(0);
+  ArrayRef<int64_t> filters = node.operandShape(inputW);
+  if (shape.size() < 3 || filters.size() != shape.size())
+    return node.invalid("expected an input of shape (N, C, d...) and a weight "
+                        "of shape (M, C/group, k...)");
+  if (node.hasInput(zeroPointX) &&
+      node.operandType(zeroPointX).getNumElements() != 1)
+    return node.invalid("expected one zero point of the input");
+  auto x = readCentered(node, 0, zeroPointX, shape, 1);
+  auto w = readCentered(node, inputW, zeroPointW, filters, 0);
+  int64_t group = node.integer("group", 1);
+  auto window = readWindow(node, shape, filters.drop_front(2));
+  if (failed(x) || failed(w) || failed(window))
+    return failure();
+  return node.emit<ConvOp>({*x, *w}, window->convAttributes(node, group));
+}
+
+static LogicalResult importConvInteger(NodeImporter &node) {
+  auto sums = convolve(node, 1, 2, 3);
+  if (failed(sums))
+    return failure();
+  return node.define(
+      0, castTo(node, toWhole(node, *sums), node.attributes().getI32Type()));
+}
+
+static LogicalResult importQLinearConv(NodeImporter &node) {
+  auto sums = convolve(node, 3, 2, 5);
+  if (failed(sums) || !*sums)
+    return failure();
+  // Numbers of filters are along axis 1 of the result.
+  ArrayRef<int64_t> result = NodeImporter::shapeOf(*sums);
+  Value total = *sums;
+  if (node.hasInput(8)) {
+    auto bias = spreadScale(node, 8, result, 1, 0);
+    if (failed(bias))
+      return failure();
+    total = node.emit<AddOp>({total, toPlace(node, *bias)});
+  }
+  if (node.operandType(1).getNumElements() != 1)
+    return node.invalid("expected one scale of the input");
+  auto scaleW = spreadScale(node, 4, result, 1, 0);
+  if (failed(scaleW))
+    return failure();
+  return node.define(
+      0, rescale(node, total, node.reshape(node.operand(1), {}), *scaleW, 6));
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getQuantizedOps() {
+  static const OpEntry entries[] = {
+      {"", "ConvInteger", 10, kNoEnd, 2, 4, 1, importConvInteger},
+      {"", "DequantizeLinear", 10, kNoEnd, 2, 3, 1, importDequantizeLinear},
+      {"", "DynamicQuantizeLinear", 11, kNoEnd, 1, 1, 3,
+       importDynamicQuantizeLinear},
+      {"", "MatMulInteger", 10, kNoEnd, 2, 4, 1, importMatMulInteger},
+      {"com.microsoft", "DequantizeLinear", 1, kNoEnd, 2, 3, 1,
+       importDequantizeLinear},
+      {"com.microsoft", "QuantizeLinear", 1, kNoEnd, 2, 3, 1,
+       importQuantizeLinear},
+      {"", "QLinearConv", 10, kNoEnd, 8, 9, 1, importQLinearConv},
+      {"", "QLinearMatMul", 10, kNoEnd, 8, 8, 1, importQLinearMatMul},
+      {"", "QuantizeLinear", 10, kNoEnd, 2, 3, 1, importQuantizeLinear},
+  };
+  return entries;
+}

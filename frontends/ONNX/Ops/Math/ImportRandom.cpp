@@ -1,0 +1,373 @@
+// Dropout and random numbers: whose are the same for the same seed, and others
+// in every node and step.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/Assemble.h"
+#include "frontends/ONNX/Importer/ShapeArguments.h"
+
+#include "llvm/ADT/bit.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// Streams
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What the generator counts with, but for the elements.
+struct Stream {
+  Value seed, microStep;
+  int64_t id;
+};
+} // namespace
+
+// The stream of a node's random numbers, by a name that no other stream of the
+// model has. The seed is the run's, or one that the node has.
+static FailureOr<Stream> openStream(NodeImporter &node, const Twine &name,
+                                    std::optional<float> ownSeed) {
+  FunctionImporter &function = node.getFunction();
+  ModuleImporter &module = function.getModule();
+  if (function.isLoop())
+    return node.unsupported("a loop would draw the same random numbers in each "
+                            "iteration; draw them before or behind the loop");
+  Stream stream;
+  stream.id = function.getRandomId(name.str());
+  stream.seed =
+      ownSeed ? integerConstant(node, {}, llvm::bit_cast<int32_t>(*ownSeed))
+              : function.getState(module.getCounter(kSeedVariable));
+  stream.microStep = function.getState(module.getCounter(kMicroStepVariable));
+  return stream;
+}
+
+//===----------------------------------------------------------------------===//
+// Dropout
+//===----------------------------------------------------------------------===//
+
+// `value` after a dropout; what stands for its mask in output 1, which is
+// recomputed from the id and never stored, is this too, which has its shape.
+// Ops called `reader` take it.
+static Value dropOut(NodeImporter &node, Value value, double ratio,
+                     StringRef reader) {
+  if (!value)
+    return {};
+  auto stream = openStream(node, node.getOutputName(node.hasOutput(1) ? 1 : 0),
+                           /*ownSeed=*/{});
+  if (failed(stream))
+    return {};
+  auto op = node.create<DropoutOp>(
+      {value, stream->seed, stream->microStep},
+      {node.attribute("ratio", ratio), node.attribute("id", stream->id)});
+  if (!op || failed(node.defineSaved(1, op.getOutput(), reader)))
+    return {};
+  return op.getOutput();
+}
+
+// The mask of a dropout that drops nothing is all true.
+static LogicalResult defineWholeMask(NodeImporter &node) {
+  if (!node.hasOutput(1))
+    return success();
+  auto [kept, data] = HostTensor::allocate(
+      RankedTensorType::get({}, node.attributes().getI1Type()));
+  *data = 1;
+  return defineSplat(node, 1, node.operandShape(0), kept);
+}
+
+// Output 0 is `value` after a dropout, plus `residual` where there is one.
+static LogicalResult defineDropout(NodeImporter &node, Value value,
+                                   double ratio, Value residual,
+                                   StringRef reader) {
+  if (!value || (ratio == 0.0 && failed(defineWholeMask(node))))
+    return failure();
+  if (ratio != 0.0)
+    value = dropOut(node, value, ratio, reader);
+  if (value && residual)
+    value = node.emit<AddOp>({value, residual});
+  return node.define(0, value);
+}
+
+// Up to opset 11 the ratio is an attribute and the op inference only.
+static LogicalResult importDropoutAttributes(NodeImporter &node) {
+  double ratio = node.real("ratio", 0.5);
+  bool training = node.getMode() == ImportMode::Training;
+  // Before opset 7 the op may say that it drops, too.
+  if (node.getOpset() < 7 && node.hasAttribute("is_test"))
+    training |= node.integer("is_test", 0) == 0 &&
+                node.getMode() == ImportMode::AsExported;
+  return defineDropout(node, node.operand(0), training ? ratio : 0.0, {},
+                       "DropoutGrad");
+}
+
+// The share that is dropped, from the optional inputs `ratioIndex` and
+// `modeIndex`: none where nothing is trained.
+static FailureOr<double> readRatio(NodeImporter &node, unsigned ratioIndex,
+                                   unsigned modeIndex) {
+  node.ignore("seed"); // mpc's seed is the run's
+  bool training = node.getMode() == ImportMode::Training;
+  // The mode of the import decides, or the input of the model.
+  if (node.getMode() == ImportMode::AsExported && node.hasInput(modeIndex)) {
+    auto mode = node.integers(modeIndex, "training_mode");
+    if (failed(mode))
+      return failure();
+    if (mode->size() != 1)
+      return node.invalid("expected one element in training_mode");
+    training = mode->front() != 0;
+  }
+  if (!node.hasInput(ratioIndex))
+    return training ? 0.5 : 0.0;
+  FailureOr<double> given = node.scalar(ratioIndex, "ratio");
+  return failed(given) || training ? given : FailureOr<double>(0.0);
+}
+
+static LogicalResult importDropout(NodeImporter &node) {
+  FailureOr<double> ratio = readRatio(node, 1, 2);
+  if (failed(ratio))
+    return failure();
+  return defineDropout(node, node.operand(0), *ratio, {},
+                       node.getOpType() == "BitmaskDropout"
+                           ? "BitmaskDropoutGrad"
+                           : "DropoutGrad");
+}
+
+// (data, bias, residual, ratio, training_mode) -> residual + what is left of
+// data + bias, and the mask.
+static LogicalResult importBiasDropout(NodeImporter &node) {
+  FailureOr<double> ratio = readRatio(node, 3, 4);
+  if (failed(ratio))
+    return failure();
+  Value sum = node.emit<AddOp>({node.operand(0), node.operand(1)});
+  Value residual = node.hasInput(2) ? node.operand(2) : Value();
+  return defineDropout(node, sum, *ratio, residual,
+                       node.getOpType() == "BitmaskBiasDropout"
+                           ? "BitmaskDropoutGrad"
+                           : "DropoutGrad");
+}
+
+// Softmax(data + bias), which is output 2, over all axes from `axis` on as if
+// they were one, and what a dropout with ratio (input 2) leaves of it.
+static LogicalResult importBiasSoftmax(NodeImporter &node) {
+  // The bias repeats itself as in the sum that this was.
+  node.ignore("is_inner_broadcast");
+  bool drops = node.getOpType() == "BiasSoftmaxDropout";
+  FailureOr<double> ratio = drops ? readRatio(node, 2, 3) : 0.0;
+  Value sum = node.emit<AddOp>({node.operand(0), node.operand(1)});
+  if (failed(ratio) || !sum)
+    return failure();
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(sum));
+  auto axis = node.normalizeAxis(node.integer("axis", 1), shape.size());
+  if (failed(axis))
+    return failure();
+  // One softmax over [4, 3, 5] from axis 1 on is one of [4, 15] along its rows.
+  ArrayRef<int64_t> all = shape;
+  Value rows =
+      node.reshape(sum, {ShapedType::getNumElements(all.take_front(*axis)),
+                         ShapedType::getNumElements(all.drop_front(*axis))});
+  if (!rows)
+    return failure();
+  Value softmax = node.reshape(
+      node.emit<SoftmaxOp>({rows}, {node.attribute("axis", int64_t(1))}),
+      shape);
+  // Without a dropout the softmax is all.
+  if (!softmax || (drops && failed(node.define(2, softmax))))
+    return failure();
+  if (!drops)
+    return node.define(0, softmax);
+  return defineDropout(node, softmax, *ratio, {}, "SoftmaxDropoutGrad");
+}
+
+//===----------------------------------------------------------------------===//
+// Distributions
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Draws the random numbers of a node, from attribute 'seed' if it has one,
+/// else from the run's seed.
+class Generator {
+public:
+  Generator(NodeImporter &node) : node(node) {
+    if (node.hasAttribute("seed"))
+      seed = static_cast<float>(node.real("seed", 0));
+    // A mask that drops as Dropout does is one by now (Model/RandomMasks).
+    if (node.getMode() != ImportMode::AsExported)
+      node.getFunction().getModule().warn(
+          node.describe() + ": draws random numbers in evaluation, too, and so "
+                            "does the written model");
+  }
+
+  /// In [0, 1); null, with a finding, where there can be none.
+  Value uniform(ArrayRef<int64_t> shape, Type element, StringRef part = "");
+  /// Of mean 0 and deviation 1, by Box and Muller's transform.
+  Value normal(ArrayRef<int64_t> shape, Type element);
+
+private:
+  NodeImporter &node;
+  std::optional<float> seed;
+};
+} // namespace
+
+Value Generator::uniform(ArrayRef<int64_t> shape, Type element,
+                         StringRef part) {
+  auto stream = openStream(node, node.getOutputName(0) + part, seed);
+  if (failed(stream))
+    return {};
+  return node.emit<RandomUniformOp>({stream->seed, stream->microStep},
+                                    {node.attribute("id", stream->id)},
+                                    RankedTensorType::get(shape, element));
+}
+
+// sqrt(-2 log(1 - u)) cos(2 pi v): 1 - u is exact, and not 0.
+Value Generator::normal(ArrayRef<int64_t> shape, Type element) {
+  auto number = [&](double value) {
+    return numberConstant(node, value, element);
+  };
+  Value u = uniform(shape, element);
+  Value logarithm = node.emit<LogOp>({node.emit<SubOp>({number(1), u})});
+  Value radius = node.emit<SqrtOp>({node.emit<MulOp>({logarithm, number(-2)})});
+  Value v = uniform(shape, element, "#angle");
+  Value turn = node.emit<MulOp>({v, number(6.283185307179586)});
+  return node.emit<MulOp>({radius, node.emit<CosOp>({turn})});
+}
+
+// Attribute 'dtype', of floats.
+static FailureOr<FloatType> readFloatType(NodeImporter &node, Type byDefault) {
+  FailureOr<Type> element = node.elementType("dtype", byDefault);
+  if (failed(element))
+    return failure();
+  if (auto type = dyn_cast<FloatType>(*element))
+    return type;
+  return node.invalid("expected a type of floats for random numbers; "
+                      "attribute 'dtype' chooses one");
+}
+
+// What is between a 16-bit result and its random numbers is computed in f32.
+static FloatType widen(NodeImporter &node, FloatType type) {
+  return type.getWidth() < 32 ? node.attributes().getF32Type() : type;
+}
+
+static LogicalResult defineUniform(NodeImporter &node, ArrayRef<int64_t> shape,
+                                   FloatType type) {
+  double low = node.real("low", 0), high = node.real("high", 1);
+  FloatType wide = widen(node, type);
+  // Drawn in the type of the result: 0.9999 of f32 would be 1 in it.
+  Value u = castTo(node, Generator(node).uniform(shape, type), wide);
+  Value scaled = node.emit<MulOp>({u, numberConstant(node, high - low, wide)});
+  Value moved = node.emit<AddOp>({scaled, numberConstant(node, low, wide)});
+  return node.define(0, castTo(node, moved, type));
+}
+
+static LogicalResult defineNormal(NodeImporter &node, ArrayRef<int64_t> shape,
+                                  FloatType type) {
+  double mean = node.real("mean", 0), scale = node.real("scale", 1);
+  FloatType wide = widen(node, type);
+  Value scaled = node.emit<MulOp>(
+      {Generator(node).normal(shape, wide), numberConstant(node, scale, wide)});
+  Value moved = node.emit<AddOp>({scaled, numberConstant(node, mean, wide)});
+  return node.define(0, castTo(node, moved, type));
+}
+
+// Of a shape that an attribute gives.
+template <LogicalResult (*defineNumbers)(NodeImporter &, ArrayRef<int64_t>,
+                                         FloatType)>
+static LogicalResult importRandom(NodeImporter &node) {
+  auto shape = node.integerList("shape");
+  if (!shape)
+    return node.invalid("attribute 'shape' is missing");
+  auto type = readFloatType(node, node.attributes().getF32Type());
+  if (failed(type))
+    return failure();
+  if (!getCheckedBytes(*shape, *type))
+    return node.invalid("the shape has a negative extent or overflows");
+  return defineNumbers(node, *shape, *type);
+}
+
+// Of the shape of an input, and of its type where no attribute gives one.
+template <LogicalResult (*defineNumbers)(NodeImporter &, ArrayRef<int64_t>,
+                                         FloatType)>
+static LogicalResult importRandomLike(NodeImporter &node) {
+  auto type = readFloatType(node, node.operandType(0).getElementType());
+  return failed(type) ? failure()
+                      : defineNumbers(node, node.operandShape(0), *type);
+}
+
+// 1 with the probability that the input gives, else 0.
+static LogicalResult importBernoulli(NodeImporter &node) {
+  RankedTensorType input = node.operandType(0);
+  auto type = dyn_cast<FloatType>(input.getElementType());
+  if (!type)
+    return node.invalid("expected probabilities that are floats");
+  FailureOr<Type> element = node.elementType("dtype", type);
+  if (failed(element))
+    return failure();
+  FloatType wide = widen(node, type);
+  Value u = Generator(node).uniform(input.getShape(), wide);
+  Value isOne = node.emit<LessOp>({u, castTo(node, node.operand(0), wide)});
+  return node.define(0, castTo(node, isOne, *element));
+}
+
+// Classes by their unnormalised log-probabilities: as many cumulative sums of
+// the probabilities as are not above a random part of the whole.
+static LogicalResult importMultinomial(NodeImporter &node) {
+  RankedTensorType input = node.operandType(0);
+  auto type = dyn_cast<FloatType>(input.getElementType());
+  int64_t samples = node.integer("sample_size", 1);
+  FailureOr<Type> element =
+      node.elementType("dtype", node.attributes().getI32Type());
+  if (failed(element))
+    return failure();
+  if (!type || input.getRank() != 2 || input.getDimSize(1) < 1)
+    return node.invalid("expected floats of shape (batch_size, class_size), "
+                        "with classes");
+  if (!element->isInteger(32) && !element->isInteger(64))
+    return node.invalid("expected attribute 'dtype' to be int32 or int64");
+  int64_t batch = input.getDimSize(0), classes = input.getDimSize(1);
+  if (samples < 1 || !getCheckedBytes({batch, samples, classes}, type))
+    return node.invalid("attribute 'sample_size' is " + Twine(samples));
+
+  // Probabilities, up to a factor: exp(x - max).
+  FloatType wide = widen(node, type);
+  Value x = castTo(node, node.operand(0), wide);
+  Value largest = reduce<ReduceMaxOp>(node, x, {1});
+  Value shares = node.emit<ExpOp>({node.emit<SubOp>({x, largest})});
+  // Their cumulative sums, and the whole.
+  Value sums =
+      node.emit<CumSumOp>({shares}, {node.attribute("axis", int64_t(1)),
+                                     node.attribute("exclusive", false),
+                                     node.attribute("reverse", false)});
+  if (!sums)
+    return failure();
+  Value whole = slice(node, sums, {0, classes - 1}, {batch, 1});
+  // A random part of the whole; the class is how many sums it has passed.
+  Value u = Generator(node).uniform({batch, samples}, wide);
+  Value part = node.emit<MulOp>({u, whole});
+  if (!part)
+    return failure();
+  Value isPassed =
+      node.emit<LessOrEqualOp>({node.reshape(sums, {batch, 1, classes}),
+                                node.reshape(part, {batch, samples, 1})});
+  Value counts = castTo(node, isPassed, *element);
+  return node.define(0, reduce<ReduceSumOp>(node, counts, {2},
+                                            /*keepDims=*/false));
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getRandomOps() {
+  static const OpEntry entries[] = {
+      // Domain, name, first and last opset, least and most inputs, outputs.
+      {"", "Bernoulli", 15, kNoEnd, 1, 1, 1, importBernoulli},
+      {"", "Dropout", 6, 11, 1, 1, 2, importDropoutAttributes},
+      {"", "Dropout", 12, kNoEnd, 1, 3, 2, importDropout},
+      {"", "Multinomial", 7, kNoEnd, 1, 1, 1, importMultinomial},
+      {"", "RandomNormal", 1, kNoEnd, 0, 0, 1, importRandom<defineNormal>},
+      {"", "RandomNormalLike", 1, kNoEnd, 1, 1, 1,
+       importRandomLike<defineNormal>},
+      {"", "RandomUniform", 1, kNoEnd, 0, 0, 1, importRandom<defineUniform>},
+      {"", "RandomUniformLike", 1, kNoEnd, 1, 1, 1,
+       importRandomLike<defineUniform>},
+      {kMicrosoft, "BiasDropout", 1, kNoEnd, 2, 5, 2, importBiasDropout},
+      {kMicrosoft, "BiasSoftmax", 1, kNoEnd, 2, 2, 1, importBiasSoftmax},
+      {kMicrosoft, "BiasSoftmaxDropout", 1, kNoEnd, 2, 3, 3, importBiasSoftmax},
+      {kMicrosoft, "BitmaskBiasDropout", 1, kNoEnd, 2, 5, 2, importBiasDropout},
+      {kMicrosoft, "BitmaskDropout", 1, kNoEnd, 1, 3, 2, importDropout},
+  };
+  return entries;
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/NN/BatchStatistics.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+// The axis of `to` that a reshape makes of `axis` of `from`: of the same
+// extent, and behind as many elements. Nothing where there is none.
+static std::optional<int64_t>
+followReshape(ArrayRef<int64_t> from, ArrayRef<int64_t> to, int64_t axis) {
+  const int64_t before = ShapedType::getNumElements(from.take_front(axis));
+  int64_t passed = 1;
+  for (auto [index, extent] : llvm::enumerate(to)) {
+    if (passed == before && extent == from[axis])
+      return index;
+    passed *= extent;
+  }
+  return std::nullopt;
+}
+
+// The axis of `view` that is axis 1 of `x`; nothing where `view` is no view of
+// all of `x`, or has no such axis any more.
+static std::optional<int64_t> followChannels(Value view, Value x) {
+  // The views from `x` to `view`, the last one first.
+  SmallVector<Operation *> path;
+  while (view != x) {
+    Operation *op = view.getDefiningOp();
+    if (!isa_and_nonnull<ReshapeOp, TransposeOp>(op))
+      return std::nullopt;
+    path.push_back(op);
+    view = op->getOperand(0);
+  }
+  // The way of axis 1 through them.
+  std::optional<int64_t> axis = 1;
+  for (Operation *op : llvm::reverse(path)) {
+    if (auto transpose = dyn_cast<TransposeOp>(op))
+      axis =
+          llvm::find(transpose.getPerm(), *axis) - transpose.getPerm().begin();
+    else
+      axis = followReshape(shapeOf(op->getOperand(0)),
+                           shapeOf(op->getResult(0)), *axis);
+    if (!axis)
+      return std::nullopt;
+  }
+  return axis;
+}
+
+// Whether the mean is over all elements but along `axis`.
+static bool leavesAxis(ReduceMeanOp mean, int64_t axis) {
+  for (auto [index, extent] : llvm::enumerate(shapeOf(mean.getInput()))) {
+    const bool isReduced = llvm::is_contained(mean.getAxes(), int64_t(index));
+    if (extent > 1 && isReduced == (int64_t(index) == axis))
+      return false;
+  }
+  return !mean.getParts();
+}
+
+// Whether `mean` is broadcast to `x` along all axes but `axis` of it.
+static bool isAlongAxis(Value mean, Value x, int64_t axis) {
+  ArrayRef<int64_t> shape = shapeOf(mean), whole = shapeOf(x);
+  if (shape.size() > whole.size())
+    return false;
+  const int64_t missing = whole.size() - shape.size();
+  for (auto [index, extent] : llvm::enumerate(shape))
+    if (extent > 1 && int64_t(index) + missing != axis)
+      return false;
+  return true;
+}
+
+bool mpc::onnx_frontend::isMeanOfChannels(Value mean, Value x) {
+  auto reduction = skipReshapes(mean).getDefiningOp<ReduceMeanOp>();
+  if (!reduction || shapeOf(x).size() < 2)
+    return false;
+  std::optional<int64_t> axis = followChannels(reduction.getInput(), x);
+  return axis && leavesAxis(reduction, *axis);
+}
+
+bool mpc::onnx_frontend::isVarianceOfChannels(Value variance, Value x) {
+  auto reduction = skipReshapes(variance).getDefiningOp<ReduceMeanOp>();
+  if (!reduction || shapeOf(x).size() < 2)
+    return false;
+  // The square of a distance from the mean,
+  auto square = reduction.getInput().getDefiningOp<MulOp>();
+  if (!square || square.getLhs() != square.getRhs())
+    return false;
+  auto distance = square.getLhs().getDefiningOp<SubOp>();
+  if (!distance || shapeOf(distance.getLhs()) != shapeOf(distance.getOutput()))
+    return false;
+  // of every element of x, in each channel from the mean of it.
+  std::optional<int64_t> axis = followChannels(distance.getLhs(), x);
+  return axis && leavesAxis(reduction, *axis) &&
+         isAlongAxis(distance.getRhs(), distance.getLhs(), *axis) &&
+         isMeanOfChannels(distance.getRhs(), x);
+}
+
+bool mpc::onnx_frontend::isComputed(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (isa_and_nonnull<CastOp, ReshapeOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  return op && !isa<ConstantOp>(op);
+}

@@ -1,0 +1,187 @@
+// FlexAttention: an attention whose scores and weights graphs of the model may
+// change.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/Bodies.h"
+#include "frontends/ONNX/Ops/NN/AttentionHeads.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+namespace {
+/// One node: modify(softmax(modify(Q * K^T * scale))) * V for each head. A head
+/// of keys and values may serve several of queries.
+class FlexAttention {
+public:
+  explicit FlexAttention(NodeImporter &node) : node(node) {}
+
+  LogicalResult import();
+
+private:
+  LogicalResult readShapes();
+  Value share(Value value);
+  Value whole(Value value);
+  Value score();
+  Value modify(StringRef graph, Value value);
+  Value buildOneOp();
+  Value buildParts();
+
+  NodeImporter &node;
+  int64_t batch = 0, heads = 0, queries = 0; ///< of queries
+  int64_t keyHeads = 0, keys = 0;
+  double scale = 1;
+  Type compute; ///< of scores and weights
+};
+} // namespace
+
+enum FlexAttentionInput { kQuery, kKey, kValue };
+
+LogicalResult FlexAttention::readShapes() {
+  for (unsigned index : {kQuery, kKey, kValue})
+    if (node.operandShape(index).size() != 4)
+      return node.invalid("expected query, key and value of rank 4");
+  ArrayRef<int64_t> query = node.operandShape(kQuery);
+  ArrayRef<int64_t> key = node.operandShape(kKey);
+  ArrayRef<int64_t> value = node.operandShape(kValue);
+  batch = query[0], heads = query[1], queries = query[2];
+  keyHeads = key[1], keys = key[2];
+  // Keys and values belong together, and keys to queries.
+  if (key[0] != batch || value.take_front(3) != key.take_front(3) ||
+      key[3] != query[3])
+    return node.invalid("query, key and value do not fit each other");
+  if (keyHeads == 0 || heads % keyHeads != 0)
+    return node.invalid(Twine(keyHeads) + " heads of keys do not divide " +
+                        Twine(heads) + " of queries");
+  Type element = node.operandType(kQuery).getElementType();
+  for (unsigned index : {kKey, kValue})
+    if (node.operandType(index).getElementType() != element)
+      return node.refuseTypes(element,
+                              node.operandType(index).getElementType());
+  // 16-bit floats are computed with in float32 unless the model says otherwise.
+  Type wide = element.isF64() ? element : Type(node.attributes().getF32Type());
+  FailureOr<Type> type = node.elementType("softmax_precision", wide);
+  if (failed(type))
+    return failure();
+  if (!isa<FloatType>(element) || !isa<FloatType>(*type))
+    return node.invalid("expected floats");
+  compute = *type;
+  scale = node.real("scale", 1 / std::sqrt(static_cast<double>(query[3])));
+  return success();
+}
+
+/// [batch, heads, ...] with the query heads that share a head of keys on an
+/// axis of their own, behind that of the heads of keys.
+Value FlexAttention::share(Value value) {
+  if (!value || heads == keyHeads)
+    return value;
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
+  shape.insert(shape.begin() + 2, shape[1] / keyHeads);
+  shape[1] = keyHeads;
+  return node.reshape(value, shape);
+}
+
+/// The same as [batch, heads, queries, ...] again.
+Value FlexAttention::whole(Value value) {
+  if (!value)
+    return {};
+  return node.reshape(
+      value, {batch, heads, queries, NodeImporter::shapeOf(value).back()});
+}
+
+/// The scaled products of queries and keys. Each factor takes the root of the
+/// scale: no product needs a wider range than the scaled one has.
+Value FlexAttention::score() {
+  double root = std::sqrt(std::abs(scale));
+  auto scaled = [&](unsigned index, double factor) {
+    Value x = node.operand(index);
+    return x ? node.emit<MulOp>(
+                   {x, numberConstant(node, factor, elementTypeOf(x))})
+             : Value();
+  };
+  Value left = scaled(kQuery, std::copysign(root, scale));
+  Value right = scaled(kKey, root);
+  if (!left || !right)
+    return {};
+  right = transpose(node, right, {0, 1, 3, 2});
+  Value scores = node.emit<MatMulOp>({share(left), share(right)});
+  return scores ? castTo(node, whole(scores), compute) : Value();
+}
+
+/// `value` as the graph in attribute `name` changes it, where there is one.
+Value FlexAttention::modify(StringRef name, Value value) {
+  if (!value || !node.hasAttribute(name))
+    return value;
+  std::optional<Graph> graph = readBody(node, name);
+  if (!graph || failed(checkCounts(node, *graph, 1, 1)))
+    return {};
+  // Its nodes come in the place of this one, each graph's in a scope.
+  FunctionImporter body(node.getFunction(), *graph);
+  body.defaultPhase = node.getPhase();
+  body.scope = (findOutput(node) + "#" + name).str();
+  body.bind(graph->getInputs().front()->name(), value);
+  body.importNodes(findNodes(*graph));
+  if (body.getModule().hasFailed())
+    return {};
+  Value result = body.materialize(graph->getOutputs().front()->name(), "");
+  if (result && result.getType() != value.getType()) {
+    std::string text;
+    llvm::raw_string_ostream(text)
+        << "expected '" << name << "' to give " << value.getType()
+        << ", as it is given, found " << result.getType();
+    (void)node.invalid(text);
+    return {};
+  }
+  return result;
+}
+
+/// An mpc.attention, of a node without graphs. It computes in float32 at least.
+Value FlexAttention::buildOneOp() {
+  AttentionOperands operands = {share(node.operand(kQuery)),
+                                share(node.operand(kKey)),
+                                share(node.operand(kValue)), Value(), Value()};
+  return whole(
+      attend(node, operands,
+             {node.attribute("scale", scale), node.attribute("softcap", 0.0)}));
+}
+
+Value FlexAttention::buildParts() {
+  Value scores = modify("score_mod", score());
+  if (!scores)
+    return {};
+  Value weights =
+      node.emit<SoftmaxOp>({scores}, {node.attribute("axis", int64_t(3))});
+  weights = modify("prob_mod", weights);
+  if (!weights)
+    return {};
+  Value values = castTo(node, node.operand(kValue), compute);
+  if (!values)
+    return {};
+  Value mixed = node.emit<MatMulOp>({share(weights), share(values)});
+  return whole(castTo(node, mixed, node.operandType(kValue).getElementType()));
+}
+
+LogicalResult FlexAttention::import() {
+  if (failed(readShapes()))
+    return failure();
+  bool isModified =
+      node.hasAttribute("score_mod") || node.hasAttribute("prob_mod");
+  // One op computes in float32, and in float64 alone where all is that.
+  Type element = node.operandType(kQuery).getElementType();
+  bool isOneOp = !isModified && (compute.isF32() || compute == element) &&
+                 !(element.isF64() && compute.isF32());
+  return node.define(0, isOneOp ? buildOneOp() : buildParts());
+}
+
+static LogicalResult importFlexAttention(NodeImporter &node) {
+  return FlexAttention(node).import();
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getFlexAttentionOps() {
+  static const OpEntry entries[] = {
+      {kPreview, "FlexAttention", 1, kNoEnd, 3, 3, 1, importFlexAttention},
+  };
+  return entries;
+}

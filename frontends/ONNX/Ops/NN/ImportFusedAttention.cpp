@@ -1,0 +1,347 @@
+// Attention and MultiHeadAttention of com.microsoft: with the projections, with
+// queries, keys and values packed in one tensor, behind past ones.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/NN/AttentionHeads.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+namespace {
+/// What both attentions share: heads of [batch, tokens, heads * size].
+class FusedAttention {
+public:
+  explicit FusedAttention(NodeImporter &node)
+      : node(node), heads(node.integer("num_heads", 0)) {}
+
+  LogicalResult importProjected();
+  LogicalResult appendPackedPast(unsigned index);
+  LogicalResult definePresent(unsigned index);
+  LogicalResult importApart();
+
+private:
+  LogicalResult unpack();
+  LogicalResult addBias();
+  LogicalResult separateHeads(Value &x);
+  LogicalResult appendPast(Value pastKey, Value pastValue);
+  LogicalResult readKeyMask(unsigned index);
+  LogicalResult mix(unsigned mask, unsigned extra);
+
+  NodeImporter &node;
+  int64_t heads;
+  Value query, key, value;
+  /// How many keys lie in front of those of the node's own tokens.
+  int64_t pastTokens = 0;
+  /// What is added to the scores.
+  Value bias;
+};
+} // namespace
+
+// [batch, tokens, heads * size] as [batch, heads, tokens, size].
+LogicalResult FusedAttention::separateHeads(Value &x) {
+  if (!x)
+    return failure();
+  if (NodeImporter::shapeOf(x).size() != 3)
+    return node.invalid("expected queries, keys and values of [batch, tokens, "
+                        "size]");
+  FailureOr<Value> apart = splitHeads(node, x, heads);
+  if (failed(apart))
+    return failure();
+  x = transpose(node, *apart, {0, 2, 1, 3});
+  return success(x != nullptr);
+}
+
+// Keys and values of earlier tokens, [batch, heads, tokens, size], go in front.
+LogicalResult FusedAttention::appendPast(Value pastKey, Value pastValue) {
+  for (auto [now, past] :
+       {std::pair(&key, pastKey), std::pair(&value, pastValue)}) {
+    if (!past || !*now)
+      return failure();
+    SmallVector<int64_t> expected(NodeImporter::shapeOf(*now));
+    ArrayRef<int64_t> found = NodeImporter::shapeOf(past);
+    if (found.size() == 4)
+      expected[2] = found[2];
+    if (found != ArrayRef<int64_t>(expected))
+      return node.invalid("past keys and values do not fit those of the node");
+    pastTokens = found[2];
+    *now = concatenate(node, {past, *now}, 2);
+  }
+  return success(key && value);
+}
+
+// Masks of integers: of each key, of each pair, or where keys end and start.
+// What is hidden gets a number added.
+LogicalResult FusedAttention::readKeyMask(unsigned index) {
+  // Without a mask it has no effect.
+  double hidden = node.real("mask_filter_value", -10000.0);
+  if (!node.hasInput(index))
+    return success();
+  int64_t batch = NodeImporter::shapeOf(query)[0];
+  int64_t queries = NodeImporter::shapeOf(query)[2];
+  int64_t keys = NodeImporter::shapeOf(key)[2];
+  ArrayRef<int64_t> shape = node.operandShape(index);
+  Type integer = node.attributes().getI64Type();
+  Value given = castTo(node, node.operand(index), integer), isSeen;
+  Value zero = integerConstant(node, {}, 0);
+  // Of each sample one number, from `offset` on.
+  auto perSample = [&](int64_t offset) {
+    return node.reshape(slice(node, given, {offset}, {batch}),
+                        {batch, 1, 1, 1});
+  };
+  Value places = iota(node, 4, 3, keys);
+  bool isOfSamples = shape.size() == 1;
+  if (shape == ArrayRef<int64_t>({batch, keys}))
+    isSeen =
+        node.emit<LessOp>({zero, node.reshape(given, {batch, 1, 1, keys})});
+  else if (shape == ArrayRef<int64_t>({batch, queries, keys}))
+    isSeen = node.emit<LessOp>(
+        {zero, node.reshape(given, {batch, 1, queries, keys})});
+  // Lengths, or lengths with where the tokens of each sample lie.
+  else if (isOfSamples && (shape[0] == batch || shape[0] == 3 * batch + 2))
+    isSeen = node.emit<LessOp>({places, perSample(0)});
+  else if (isOfSamples && shape[0] == 2 * batch)
+    isSeen = node.emit<AndOp>(
+        {node.emit<LessOp>({places, perSample(0)}),
+         node.emit<LessOrEqualOp>({perSample(batch), places})});
+  else
+    return node.unsupported("expected a mask of [batch], [2 * batch], [3 * "
+                            "batch + 2], [batch, keys] or [batch, queries, "
+                            "keys]");
+  Type element = elementTypeOf(query);
+  bias = node.emit<SelectOp>({isSeen, numberConstant(node, 0, element),
+                              numberConstant(node, hidden, element)});
+  return success(bias != nullptr);
+}
+
+// softmax(scale * query key^T + masks) value, all heads joined again.
+LogicalResult FusedAttention::mix(unsigned mask, unsigned extra) {
+  if (!query || !key || !value)
+    return failure();
+  SmallVector<int64_t> q(NodeImporter::shapeOf(query));
+  SmallVector<int64_t> k(NodeImporter::shapeOf(key));
+  SmallVector<int64_t> v(NodeImporter::shapeOf(value));
+  if (k[0] != q[0] || v[0] != q[0] || k[1] != q[1] || v[1] != q[1] ||
+      v[2] != k[2] || k[3] != q[3])
+    return node.invalid("query, key and value do not fit each other");
+  if (failed(readKeyMask(mask)))
+    return failure();
+  if (node.hasInput(extra))
+    bias = bias ? node.emit<AddOp>({bias, node.operand(extra)})
+                : node.operand(extra);
+  double scale = node.real("scale", 0.0);
+  if (scale == 0)
+    scale = 1 / std::sqrt(static_cast<double>(q[3]));
+  SmallVector<NamedAttribute> attributes = {node.attribute("scale", scale)};
+  // A query sees the past, itself and the tokens between.
+  if (node.integer("unidirectional", 0) != 0) {
+    if (k[2] != pastTokens + q[2])
+      return node.unsupported(
+          "attribute 'unidirectional' is of as many keys as queries behind the "
+          "past, found " +
+          Twine(k[2] - pastTokens) + " keys and " + Twine(q[2]) +
+          " queries; hide keys by a mask instead");
+    attributes.push_back(node.attribute("causal_offset", pastTokens));
+  }
+  Value mixed = attend(node, {query, key, value, bias, Value()}, attributes);
+  return node.define(0, joinHeads(node, mixed));
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+// Input `index`, [2, batch, heads, tokens, size], is the keys of the past and
+// behind them its values.
+LogicalResult FusedAttention::appendPackedPast(unsigned index) {
+  SmallVector<int64_t> shape(node.operandShape(index));
+  if (shape.size() != 5 || shape[0] != 2)
+    return node.invalid("expected a past of [2, batch, heads, tokens, size]");
+  SmallVector<int64_t> own(ArrayRef<int64_t>(shape).drop_front());
+  Value past[2];
+  for (int64_t i = 0; i < 2; ++i) {
+    SmallVector<int64_t> offsets = {i, 0, 0, 0, 0}, one(shape);
+    one[0] = 1;
+    past[i] = node.reshape(slice(node, node.operand(index), offsets, one), own);
+  }
+  return appendPast(past[0], past[1]);
+}
+
+// Output `index` holds keys and values in that form.
+LogicalResult FusedAttention::definePresent(unsigned index) {
+  if (NodeImporter::typeOf(key) != NodeImporter::typeOf(value))
+    return node.invalid("output 1 holds keys and values, which have not one "
+                        "shape");
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(key));
+  shape.insert(shape.begin(), 1);
+  Value both = concatenate(
+      node, {node.reshape(key, shape), node.reshape(value, shape)}, 0);
+  return node.define(index, both);
+}
+
+// (x, weights, bias, mask, past, bias of scores): the projections are in it.
+LogicalResult FusedAttention::importProjected() {
+  if (node.hasInput(6) || node.integer("past_present_share_buffer", 0) != 0)
+    return node.unsupported("input 'past_sequence_length' and attribute "
+                            "'past_present_share_buffer' are not supported; "
+                            "give a past of the length that it has");
+  if (node.integer("do_rotary", 0) != 0)
+    return node.unsupported("attribute 'do_rotary' is not supported; use "
+                            "RotaryEmbedding and MultiHeadAttention");
+  // How many columns of the weights are queries, keys and values: a third
+  // each where no attribute says otherwise.
+  SmallVector<int64_t> x(node.operandShape(0)), w(node.operandShape(1));
+  if (x.size() != 3 || w.size() != 2 || w[0] != x[2])
+    return node.invalid("expected an input of [batch, tokens, size] and "
+                        "weights of [size, all heads]");
+  SmallVector<int64_t> sizes = {w[1] / 3, w[1] / 3, w[1] / 3};
+  if (auto given = node.integerList("qkv_hidden_sizes"))
+    sizes = *given;
+  if (sizes.size() != 3 || sizes[0] < 1 || sizes[1] < 1 || sizes[2] < 1 ||
+      sizes[0] + sizes[1] + sizes[2] != w[1])
+    return node.invalid("weights of " + Twine(w[1]) +
+                        " columns are no queries, keys and values");
+  // One product projects to all three, which then are its columns.
+  Value all = node.emit<MatMulOp>({node.operand(0), node.operand(1)});
+  if (node.hasInput(2))
+    all = node.emit<AddOp>({all, node.operand(2)});
+  if (!all)
+    return failure();
+  int64_t offset = 0;
+  for (auto [part, size] :
+       llvm::zip_equal(SmallVector<Value *>{&query, &key, &value}, sizes)) {
+    *part = slice(node, all, {0, 0, offset}, {x[0], x[1], size});
+    offset += size;
+    if (failed(separateHeads(*part)))
+      return failure();
+  }
+  // Keys and values of the past stand before those of these tokens.
+  if (node.hasInput(4) && failed(appendPackedPast(4)))
+    return failure();
+  // Output 1, "present": past and new keys and values, the next call's past.
+  if (node.hasOutput(1) && failed(definePresent(1)))
+    return failure();
+  return mix(3, 5);
+}
+
+//===----------------------------------------------------------------------===//
+// MultiHeadAttention
+//===----------------------------------------------------------------------===//
+
+// Queries, keys and values as [batch, tokens, heads * size] each, from one
+// tensor [batch, tokens, heads, 3, size], from keys and values as
+// [batch, tokens, heads, 2, size], or as they are.
+LogicalResult FusedAttention::unpack() {
+  auto take = [&](unsigned index, int64_t which) {
+    SmallVector<int64_t> shape(node.operandShape(index)), offsets(5, 0);
+    offsets[3] = which;
+    shape[3] = 1;
+    Value part = slice(node, node.operand(index), offsets, shape);
+    return part ? node.reshape(part, {shape[0], shape[1], shape[2] * shape[4]})
+                : Value();
+  };
+  auto isPacked = [&](unsigned index, int64_t count) {
+    ArrayRef<int64_t> shape = node.operandShape(index);
+    return shape.size() == 5 && shape[3] == count && shape[2] == heads;
+  };
+  // All three in input 0, keys and values in input 1, or an input each.
+  query = node.operand(0);
+  if (!node.hasInput(1)) {
+    if (node.hasInput(2) || !isPacked(0, 3))
+      return node.invalid("expected keys and values, or packed queries, keys "
+                          "and values of [batch, tokens, heads, 3, size]");
+    query = take(0, 0), key = take(0, 1), value = take(0, 2);
+  } else if (!node.hasInput(2)) {
+    if (!isPacked(1, 2))
+      return node.invalid("expected values, or packed keys and values of "
+                          "[batch, tokens, heads, 2, size]");
+    key = take(1, 0), value = take(1, 1);
+  } else {
+    key = node.operand(1), value = node.operand(2);
+  }
+  return success(query && key && value);
+}
+
+// Input 3: a number for each element of queries, keys and values, one behind
+// the other. Keys and values that have heads already have theirs.
+LogicalResult FusedAttention::addBias() {
+  if (!node.hasInput(3))
+    return success();
+  if (node.operandShape(3).size() != 1)
+    return node.invalid("expected a bias of queries, keys and values");
+  // Each takes its own piece of the bias, in the order query, key, value.
+  int64_t offset = 0, all = node.operandShape(3)[0];
+  bool isAll = true;
+  for (Value *part : {&query, &key, &value}) {
+    ArrayRef<int64_t> shape = NodeImporter::shapeOf(*part);
+    isAll &= shape.size() == 3;
+    if (shape.size() != 3)
+      continue;
+    if (offset + shape[2] > all)
+      return node.invalid("expected a bias of queries, keys and values");
+    int64_t size = shape[2];
+    *part = node.emit<AddOp>(
+        {*part, slice(node, node.operand(3), {offset}, {size})});
+    offset += size;
+    if (!*part)
+      return failure();
+  }
+  // Behind the last piece there is nothing that anybody would add.
+  if (isAll && offset != all)
+    return node.invalid("expected a bias of queries, keys and values");
+  return success();
+}
+
+// (query, key, value, bias, mask of keys, bias of scores, past)
+LogicalResult FusedAttention::importApart() {
+  // Inputs of decoders that grow a cache in place, which a training step has
+  // none of.
+  for (unsigned input : {8u, 9u})
+    if (node.hasInput(input))
+      return node.unsupported("inputs 'past_sequence_length' and "
+                              "'cache_indirection' are not supported; give a "
+                              "past of the length that it has");
+  if (node.hasOutput(3))
+    return node.unsupported("output 3, the scores, is not supported");
+  if (node.hasInput(6) != node.hasInput(7))
+    return node.invalid("expected both past_key and past_value or neither");
+  // In this order: biases lie along [batch, tokens, heads * size], before heads
+  // are apart.
+  if (failed(unpack()) || failed(addBias()))
+    return failure();
+  for (Value *part : {&query, &key, &value}) {
+    bool hasHeads = part != &query && NodeImporter::shapeOf(*part).size() == 4;
+    if (!hasHeads && failed(separateHeads(*part)))
+      return failure();
+  }
+  // The past comes in front of the new keys and values; both together are
+  // outputs too.
+  if (node.hasInput(6) && failed(appendPast(node.operand(6), node.operand(7))))
+    return failure();
+  if (failed(node.define(1, key)) || failed(node.define(2, value)))
+    return failure();
+  return mix(4, 5);
+}
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+static LogicalResult importPackedAttention(NodeImporter &node) {
+  return FusedAttention(node).importProjected();
+}
+
+static LogicalResult importMultiHeadAttention(NodeImporter &node) {
+  return FusedAttention(node).importApart();
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getFusedAttentionOps() {
+  static const OpEntry entries[] = {
+      {kMicrosoft, "Attention", 1, kNoEnd, 2, 7, 2, importPackedAttention},
+      {kMicrosoft, "MultiHeadAttention", 1, kNoEnd, 1, 10, 4,
+       importMultiHeadAttention},
+  };
+  return entries;
+}

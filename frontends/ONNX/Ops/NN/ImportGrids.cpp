@@ -1,0 +1,324 @@
+// Images moved, cut and read along grids: CenterCropPad, AffineGrid,
+// GridSample.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/NN/Sampling.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// CenterCropPad
+//===----------------------------------------------------------------------===//
+
+// Axes that are too long lose as much at both ends, those that are too short
+// gain zeros; of an odd difference the larger half is at the end.
+static LogicalResult importCenterCropPad(NodeImporter &node) {
+  auto type = node.operandType(0);
+  auto wanted = node.integers(1, "the shape");
+  if (failed(wanted))
+    return failure();
+  // All axes, or those that are given.
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  if (auto given = node.integerList("axes")) {
+    if (failed(node.normalizeAxes(*given, type.getRank())))
+      return failure();
+    axes = *given;
+  }
+  if (wanted->size() != axes.size())
+    return node.invalid("expected " + Twine(axes.size()) +
+                        " extents, one per axis, found " +
+                        Twine(wanted->size()));
+  // For each axis: how many elements stay, the first of them in the input, and
+  // its place in the result.
+  SmallVector<int64_t> shape(type.getShape()), cut(shape);
+  SmallVector<int64_t> from(shape.size(), 0), to(shape.size(), 0);
+  for (auto [given, extent] : llvm::zip(axes, *wanted)) {
+    int64_t axis = given < 0 ? given + type.getRank() : given;
+    if (extent < 0)
+      return node.invalid("expected extents of 0 and more, found " +
+                          Twine(extent));
+    int64_t own = shape[axis];
+    cut[axis] = std::min(own, extent);
+    from[axis] = (own - cut[axis]) / 2;
+    to[axis] = (extent - cut[axis]) / 2;
+    shape[axis] = extent;
+  }
+  // First what stays is cut out, then zeros are put around it.
+  if (!getCheckedBytes(shape, type.getElementType()))
+    return node.invalid("the result is too large");
+  Value value = slice(node, node.operand(0), from, cut);
+  if (shape != cut)
+    value = node.emit<PadOp>(
+        {value}, {node.attribute("offsets", ArrayRef<int64_t>(to)),
+                  node.attribute("shape", ArrayRef<int64_t>(shape))});
+  return node.define(0, value);
+}
+
+//===----------------------------------------------------------------------===//
+// AffineGrid
+//===----------------------------------------------------------------------===//
+
+// Where the elements of an axis lie between -1 and 1: the centers of as many
+// equal parts, or points of which the first and the last are the ends. One
+// point alone is in the middle, as in PyTorch.
+static SmallVector<double> spreadEvenly(int64_t size, bool alignCorners) {
+  SmallVector<double> places;
+  for (int64_t i = 0; i < size; ++i)
+    places.push_back(alignCorners ? (size > 1 ? 2.0 * i / (size - 1) - 1 : 0)
+                                  : (2.0 * i + 1) / size - 1);
+  return places;
+}
+
+// Each place (x, y, 1) times the matrix, whose columns are multiplied one by
+// one: a product of matrices would round places to the type of products. x runs
+// along the last axis.
+static LogicalResult importAffineGrid(NodeImporter &node) {
+  auto type = node.operandType(0);
+  auto size = node.integers(1, "the size");
+  if (failed(size))
+    return failure();
+  // The result has a place, of two or three coordinates, for each element of
+  // the grid.
+  bool alignCorners = node.integer("align_corners", 0) != 0;
+  int64_t rank = static_cast<int64_t>(size->size()) - 2;
+  if (rank != 2 && rank != 3)
+    return node.invalid("expected a size of 4 or 5 elements, found " +
+                        Twine(size->size()));
+  if (type.getShape() != ArrayRef<int64_t>({size->front(), rank, rank + 1}))
+    return node.invalid("expected matrices of shape (" + Twine(size->front()) +
+                        ", " + Twine(rank) + ", " + Twine(rank + 1) + ")");
+  SmallVector<int64_t> result = {size->front()};
+  result.append(size->begin() + 2, size->end());
+  result.push_back(rank);
+  if (!getCheckedBytes(result, type.getElementType()))
+    return node.invalid("the size has a negative extent or is too large");
+  // Places are computed in fp32 and more: halves have 11 bits for 1,000
+  // columns.
+  Type wide = type.getElementType().isF64() ? type.getElementType()
+                                            : node.attributes().getF32Type();
+  Value theta = castTo(node, node.operand(0), wide);
+  // Column `column` of all matrices, the same at all places.
+  auto takeColumn = [&](int64_t column) {
+    SmallVector<int64_t> apart(rank + 2, 1);
+    apart.front() = size->front();
+    apart.back() = rank;
+    return node.reshape(
+        slice(node, theta, {0, 0, column}, {size->front(), rank, 1}), apart);
+  };
+  // The last column is added as it is; each other one times the places along
+  // its axis.
+  Value sum = takeColumn(rank);
+  for (int64_t column = 0; column < rank; ++column) {
+    int64_t axis = rank - column, extent = result[axis];
+    if (!canList(node, extent))
+      return failure();
+    SmallVector<int64_t> along(rank + 2, 1);
+    along[axis] = extent;
+    Value places =
+        floatConstant(node, wide, along, spreadEvenly(extent, alignCorners));
+    sum =
+        node.emit<AddOp>({node.emit<MulOp>({takeColumn(column), places}), sum});
+  }
+  return node.define(0, castTo(node, sum, type.getElementType()));
+}
+
+//===----------------------------------------------------------------------===//
+// GridSample
+//===----------------------------------------------------------------------===//
+
+namespace {
+enum class GridMode { Nearest, Linear, Cubic };
+enum class GridPadding { Zeros, Border, Reflection };
+
+struct GridSampling {
+  GridMode mode;
+  GridPadding padding;
+  bool alignCorners;
+};
+} // namespace
+
+static FailureOr<GridSampling> readGridSampling(NodeImporter &node) {
+  GridSampling sampling;
+  // Opset 20 renames the modes.
+  std::string mode = node.string("mode", "linear");
+  if (mode == "nearest")
+    sampling.mode = GridMode::Nearest;
+  else if (mode == "linear" || mode == "bilinear")
+    sampling.mode = GridMode::Linear;
+  else if (mode == "cubic" || mode == "bicubic")
+    sampling.mode = GridMode::Cubic;
+  else
+    return node.invalid("expected attribute 'mode' to be linear, nearest or "
+                        "cubic, found '" +
+                        mode + "'");
+  // What is read outside: zeros, the edge, or the image mirrored there.
+  std::string padding = node.string("padding_mode", "zeros");
+  if (padding == "zeros")
+    sampling.padding = GridPadding::Zeros;
+  else if (padding == "border")
+    sampling.padding = GridPadding::Border;
+  else if (padding == "reflection")
+    sampling.padding = GridPadding::Reflection;
+  else
+    return node.invalid("expected attribute 'padding_mode' to be zeros, border "
+                        "or reflection, found '" +
+                        padding + "'");
+  sampling.alignCorners = node.integer("align_corners", 0) != 0;
+  return sampling;
+}
+
+// x, thrown back at `low` and `high` as often as it takes.
+static Value reflectPlace(NodeImporter &node, Value x, double low,
+                          double high) {
+  Type type = node.attributes().getF64Type();
+  double range = high - low;
+  if (range <= 0) // an axis of one element
+    return scalePlace(node, x, 0, low);
+  Value distance = node.emit<AbsOp>({scalePlace(node, x, 1, -low)});
+  Value there =
+      node.emit<ModOp>({distance, numberConstant(node, 2 * range, type)},
+                       {node.attribute("fmod", true)});
+  Value back = scalePlace(node, there, -1, 2 * range);
+  Value isBack = node.emit<LessOp>({numberConstant(node, range, type), there});
+  return scalePlace(node, node.emit<SelectOp>({isBack, back, there}), 1, low);
+}
+
+// Elements up to two outside, thrown back once; where the axis is shorter than
+// that, what would be outside again has no weight.
+static Value reflectElement(NodeImporter &node, Value at, int64_t size,
+                            bool alignCorners) {
+  // The edge itself is no element's center, and is there twice, or it is one.
+  int64_t twice = alignCorners ? 0 : 1;
+  auto number = [&](int64_t value) { return integerConstant(node, {}, value); };
+  Value zero = number(0), last = number(size - 1);
+  Value fromLow = node.emit<SubOp>({number(-twice), at});
+  at = node.emit<SelectOp>({node.emit<LessOp>({at, zero}), fromLow, at});
+  Value fromHigh = node.emit<SubOp>({number(2 * (size - 1) + twice), at});
+  return node.emit<SelectOp>({node.emit<LessOp>({last, at}), fromHigh, at});
+}
+
+// Keys' cubic with a = -3/4, at the distances 1 + rest, rest, 1 - rest and
+// 2 - rest of the four elements around a place.
+static SmallVector<Tap> cubicTaps(NodeImporter &node, Value x) {
+  constexpr double kA = -0.75;
+  auto [below, rest] = splitPlace(node, x);
+  auto polynomial = [&, rest = rest](bool mirrored,
+                                     ArrayRef<double> coefficients) {
+    Value t = mirrored ? scalePlace(node, rest, -1, 1) : rest, sum;
+    for (double coefficient : coefficients) {
+      Value constant =
+          numberConstant(node, coefficient, node.attributes().getF64Type());
+      sum = sum ? node.emit<AddOp>({node.emit<MulOp>({sum, t}), constant})
+                : constant;
+    }
+    return sum;
+  };
+  // ((a + 2) t - (a + 3)) t^2 + 1 up to a distance of 1, and beyond
+  // a t^3 - 5a t^2 + 8a t - 4a at t + 1, which is (a t - 2a) t^2 + a t.
+  double near[] = {kA + 2, -(kA + 3), 0, 1};
+  double far[] = {kA, -2 * kA, kA, 0};
+  auto element = [&, below = below](int64_t offset) {
+    return node.emit<AddOp>({below, integerConstant(node, {}, offset)});
+  };
+  return {{element(-1), polynomial(false, far)},
+          {below, polynomial(false, near)},
+          {element(1), polynomial(true, near)},
+          {element(2), polynomial(true, far)}};
+}
+
+// What is read along an axis of `size` at the coordinates `at`, from -1 to 1.
+static SampledAxis sampleAxis(NodeImporter &node, Value at, int64_t size,
+                              const GridSampling &sampling) {
+  // Beyond this f64 has no places between integers.
+  constexpr double kFarthest = int64_t(1) << 52;
+  // -1 and 1 are the centers of the outermost elements, or their outer edges.
+  bool aligned = sampling.alignCorners;
+  bool reflects = sampling.padding == GridPadding::Reflection;
+  double low = aligned ? 0 : -0.5, high = aligned ? size - 1 : size - 0.5;
+  double half = (high - low) / 2;
+  Value x = scalePlace(node, at, half, low + half);
+  // Three elements outside there is nothing else farther outside.
+  x = reflects ? clampPlace(node, x, -kFarthest, kFarthest)
+               : clampPlace(node, x, -3, size + 3);
+  // What a tap outside reads is decided tap by tap.
+  SampledAxis axis = {size, {}, Outside::Edge};
+  if (sampling.padding == GridPadding::Zeros)
+    axis.outside = Outside::Zero;
+  // The nearest element alone, and mirrored if it is outside.
+  if (sampling.mode == GridMode::Nearest) {
+    Value nearest = roundPlace(node, x);
+    if (reflects)
+      nearest =
+          castTo(node, reflectPlace(node, toPlace(node, nearest), low, high),
+                 node.attributes().getI64Type());
+    axis.taps = {{nearest, Value()}};
+    return axis;
+  }
+  // Two elements around the place, or four.
+  if (reflects)
+    x = reflectPlace(node, x, low, high);
+  axis.taps = sampling.mode == GridMode::Linear ? linearTaps(node, x)
+                                                : cubicTaps(node, x);
+  if (reflects)
+    for (Tap &tap : axis.taps)
+      tap.place = reflectElement(node, tap.place, size, aligned);
+  return axis;
+}
+
+// X of shape (N, C, D1, ..., Dr) at a grid of shape (N, E1, ..., Er, r), whose
+// last axis names places from the last axis of X to the first.
+static LogicalResult importGridSample(NodeImporter &node) {
+  auto type = node.operandType(0), gridType = node.operandType(1);
+  int64_t rank = type.getRank() - 2;
+  FailureOr<GridSampling> sampling = readGridSampling(node);
+  if (failed(sampling))
+    return failure();
+  // Of three axes 64 elements are read at each place where the mode is cubic.
+  if (rank < 1 || rank > 3)
+    return node.unsupported("expected an input of rank 3 to 5, found rank " +
+                            Twine(type.getRank()));
+  // PyTorch's exporter writes volumes in any opset; other runtimes refuse them.
+  ModuleImporter &module = node.getFunction().getModule();
+  if (node.getOpset() < 20 && rank != 2 && module.isFirst("grids of volumes"))
+    module.warn(node.describe() + ": ONNX has an input of rank " +
+                Twine(type.getRank()) + " from opset 20 on; taken as there");
+  if (gridType.getRank() != rank + 2 ||
+      gridType.getDimSize(0) != type.getDimSize(0) ||
+      gridType.getDimSize(rank + 1) != rank ||
+      !isa<FloatType>(gridType.getElementType()))
+    return node.invalid("expected a grid of floats of shape (" +
+                        Twine(type.getDimSize(0)) + ", ..., " + Twine(rank) +
+                        ") and rank " + Twine(rank + 2));
+  if (llvm::is_contained(type.getShape().drop_front(2), 0))
+    return node.invalid("the input has no elements to read");
+  if (sampling->mode != GridMode::Nearest &&
+      !isa<FloatType>(type.getElementType()))
+    return node.unsupported("expected floats to interpolate, found integers");
+  // All places of a sample in one line.
+  SmallVector<int64_t> result(type.getShape().take_front(2));
+  llvm::append_range(result, gridType.getShape().slice(1, rank));
+  int64_t batch = type.getDimSize(0);
+  int64_t places =
+      ShapedType::getNumElements(gridType.getShape().slice(1, rank));
+  Value grid = node.reshape(node.operand(1), {batch, places, rank});
+  // Axis by axis, what is read there.
+  SmallVector<SampledAxis> axes;
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    Value at = slice(node, grid, {0, 0, rank - 1 - axis}, {batch, places, 1});
+    at = toPlace(node, node.reshape(at, {batch, places}));
+    axes.push_back(sampleAxis(node, at, type.getDimSize(axis + 2), *sampling));
+  }
+  Value value = sumTaps(node, node.operand(0), /*batchDims=*/1, axes);
+  return node.define(0, node.reshape(value, result));
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getGridOps() {
+  static const OpEntry entries[] = {
+      {"", "AffineGrid", 20, kNoEnd, 2, 2, 1, importAffineGrid},
+      {"", "CenterCropPad", 18, kNoEnd, 2, 2, 1, importCenterCropPad},
+      {"", "GridSample", 16, kNoEnd, 2, 2, 1, importGridSample},
+  };
+  return entries;
+}

@@ -1,0 +1,437 @@
+// GroupQueryAttention of com.microsoft: causal attention of which several query
+// heads share one of keys, with rotary embeddings in it, as ONNX Runtime's
+// tools make it of language models.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/NN/AttentionHeads.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+namespace {
+/// One node. Its keys are the past's, where it has one, followed by those of
+/// the new tokens, even where the past is only partly filled. So masks compare
+/// the positions of tokens in the text, not the places of keys in the tensor.
+class GroupQuery {
+public:
+  explicit GroupQuery(NodeImporter &node) : node(node) {}
+  LogicalResult build();
+
+private:
+  LogicalResult checkSupported();
+  LogicalResult readHeads();
+  LogicalResult readLengths();
+  LogicalResult readPast();
+  FailureOr<Value> readPositions();
+  FailureOr<Value> readAngles(unsigned index, Value positions);
+  LogicalResult rotate();
+  LogicalResult arrangeHeads();
+  void prepend(Value &tensor, int64_t axis, Value front);
+  LogicalResult addSinkBias();
+  LogicalResult addSink();
+  Value seePast();
+  Value seeNew();
+  LogicalResult mask();
+  LogicalResult readBias();
+  LogicalResult mix();
+
+  Value number(int64_t value) { return integerConstant(node, {}, value); }
+
+  NodeImporter &node;
+  Value query, key, value, pastKey, pastValue;
+  Value seen, bias;
+  int64_t batch = 0, tokens = 0, size = 0;
+  int64_t heads = 0, keyHeads = 0;
+  /// How many tokens the past has room for.
+  int64_t past = 0;
+  /// Of each sample, [batch, 1, 1, 1], how many tokens there are with the past
+  /// ones, and how many of the past are filled.
+  Value total, filled;
+  /// Whether all samples have all tokens, and the past is full.
+  bool isFull = false;
+  /// Whether a key that is none of the text's is in front of all.
+  bool hasSink = false;
+};
+} // namespace
+
+LogicalResult GroupQuery::checkSupported() {
+  if (node.hasInput(11) &&
+      node.operandType(11).getNumElements() != node.integer("num_heads", 0))
+    return node.invalid("expected input 'head_sink' to be one number a head");
+  hasSink = node.integer("smooth_softmax", 0) > 0 || node.hasInput(11);
+  if (node.hasOutput(3) || node.integer("qk_output", 0) != 0)
+    return node.unsupported("output 3, the scores, and attribute 'qk_output' "
+                            "are not supported");
+  return success();
+}
+
+// Queries, keys and values as [batch, tokens, heads, size], from three tensors
+// or, where all are in the first, from that.
+LogicalResult GroupQuery::readHeads() {
+  // Several heads of queries share one of keys and values.
+  heads = node.integer("num_heads", 0);
+  keyHeads = node.integer("kv_num_heads", 0);
+  if (heads < 1 || keyHeads < 1 || heads % keyHeads != 0)
+    return node.invalid("expected attributes 'num_heads' and 'kv_num_heads', "
+                        "which divides it, found " +
+                        Twine(heads) + " and " + Twine(keyHeads));
+  if (node.hasInput(1) != node.hasInput(2))
+    return node.invalid("expected both key and value or neither");
+  bool isPacked = !node.hasInput(1);
+  // The first input has the queries, or all three one behind the other.
+  SmallVector<int64_t> shape(node.operandShape(0));
+  int64_t all = isPacked ? heads + 2 * keyHeads : heads;
+  if (shape.size() != 3 || shape[2] == 0 || shape[2] % all != 0)
+    return node.invalid("expected queries of [batch, tokens, " + Twine(all) +
+                        " heads * size]");
+  batch = shape[0], tokens = shape[1], size = shape[2] / all;
+  // Take each from its input, or from its columns of the first one.
+  int64_t offset = 0;
+  for (auto [index, part] :
+       llvm::enumerate(SmallVector<Value *>{&query, &key, &value})) {
+    int64_t count = index == 0 ? heads : keyHeads;
+    SmallVector<int64_t> own = {batch, tokens, count * size};
+    Value whole = isPacked ? slice(node, node.operand(0), {0, 0, offset}, own)
+                           : node.operand(index);
+    if (!whole)
+      return failure();
+    if (NodeImporter::shapeOf(whole) != ArrayRef<int64_t>(own))
+      return node.invalid("expected keys and values of [" + Twine(batch) +
+                          ", " + Twine(tokens) + ", " + Twine(count * size) +
+                          "]");
+    *part = node.reshape(whole, {batch, tokens, count, size});
+    offset += count * size;
+  }
+  return success(query && key && value);
+}
+
+LogicalResult GroupQuery::readPast() {
+  if (node.hasInput(3) != node.hasInput(4))
+    return node.invalid("expected both past_key and past_value or neither");
+  if (!node.hasInput(3))
+    return success();
+  SmallVector<int64_t> shape(node.operandShape(3));
+  if (shape.size() == 4)
+    past = shape[2];
+  if (ArrayRef<int64_t>(shape) !=
+          ArrayRef<int64_t>({batch, keyHeads, past, size}) ||
+      node.operandShape(4) != ArrayRef<int64_t>(shape))
+    return node.invalid("expected past_key and past_value of [" + Twine(batch) +
+                        ", " + Twine(keyHeads) + ", past tokens, " +
+                        Twine(size) + "]");
+  if (past > 0)
+    pastKey = node.operand(3), pastValue = node.operand(4);
+  return success();
+}
+
+// Input 'seqlens_k' is one less than the tokens of each sample. What 'tokens'
+// does not account for is in the past.
+LogicalResult GroupQuery::readLengths() {
+  if (!node.hasInput(5))
+    return node.invalid("expected input 'seqlens_k'");
+  if (node.operandType(5).getNumElements() != batch)
+    return node.invalid("expected seqlens_k of " + Twine(batch) + " numbers");
+  if (std::optional<HostTensor> known = node.constant(5);
+      known && !node.isState(5))
+    isFull = llvm::all_of(known->getIntegers(), [&](int64_t length) {
+      return length + 1 == past + tokens;
+    });
+  Value lengths = castTo(node, node.reshape(node.operand(5), {batch, 1, 1, 1}),
+                         node.attributes().getI64Type());
+  total = node.emit<AddOp>({lengths, number(1)});
+  filled = node.emit<MaximumOp>(
+      {node.emit<SubOp>({total, number(tokens)}), number(0)});
+  return success(total && filled);
+}
+
+//===----------------------------------------------------------------------===//
+// Rotary embeddings
+//===----------------------------------------------------------------------===//
+
+// Where each token is in its text, [batch or 1, tokens]. A text without a past
+// starts at the first number of 'position_ids', as ONNX Runtime has it.
+FailureOr<Value> GroupQuery::readPositions() {
+  // Without a past token i is at place i.
+  Value places = iota(node, 2, 1, tokens);
+  if (node.hasInput(9)) {
+    SmallVector<int64_t> ids = {batch, tokens};
+    if (node.operandShape(9) != ArrayRef<int64_t>(ids))
+      return node.invalid("expected position_ids of [batch, tokens]");
+    // A place picks a row of the tables of angles.
+    if (failed(checkIndices(node, 9, node.operandShape(7).front())))
+      return failure();
+    Value given = castTo(node, node.operand(9), node.attributes().getI64Type());
+    if (past > 0)
+      return given;
+    Value first = slice(node, given, {0, 0}, {1, 1});
+    return node.emit<AddOp>({places, first});
+  }
+  // With one, tokens follow it: of a full past after `past` places, else after
+  // as many as each text has filled.
+  if (past == 0)
+    return places;
+  if (isFull)
+    return node.emit<AddOp>({places, number(past)});
+  return node.emit<AddOp>({places, node.reshape(filled, {batch, 1})});
+}
+
+// Rows of a table, [batch or 1, tokens, 1, pairs].
+FailureOr<Value> GroupQuery::readAngles(unsigned index, Value positions) {
+  ArrayRef<int64_t> table = node.operandShape(index);
+  if (table.size() != 2)
+    return node.invalid("expected cos_cache and sin_cache of [positions, "
+                        "pairs]");
+  int64_t pairs = table[1];
+  if (tokens + (isFull ? past : 0) > table[0])
+    return node.invalid("there are angles of " + Twine(table[0]) +
+                        " positions, fewer than the " +
+                        Twine(tokens + (isFull ? past : 0)) + " tokens");
+  int64_t count = NodeImporter::shapeOf(positions)[0];
+  markIndices(node, positions, table[0]);
+  Value rows = gather(node, node.operand(index), positions, /*axis=*/0);
+  return rows ? node.reshape(rows, {count, tokens, 1, pairs}) : Value();
+}
+
+LogicalResult GroupQuery::rotate() {
+  bool isInterleaved = node.integer("rotary_interleaved", 0) != 0;
+  // Read whether it is used or not, so that it does not count as unknown.
+  if (node.integer("do_rotary", 0) == 0)
+    return success();
+  if (!node.hasInput(7) || !node.hasInput(8))
+    return node.invalid("expected cos_cache and sin_cache beside attribute "
+                        "'do_rotary'");
+  // Both tables have a row per place and a column per pair of elements.
+  if (node.operandShape(7) != node.operandShape(8))
+    return node.invalid("expected cos_cache and sin_cache of one shape");
+  FailureOr<Value> positions = readPositions();
+  if (failed(positions) || !*positions)
+    return failure();
+  FailureOr<Value> cosine = readAngles(7, *positions);
+  FailureOr<Value> sine = readAngles(8, *positions);
+  if (failed(cosine) || failed(sine))
+    return failure();
+  // Queries and keys turn by the same angles; values do not.
+  SmallVector<NamedAttribute> attributes;
+  if (isInterleaved)
+    attributes.emplace_back("interleaved", node.attributes().getUnitAttr());
+  for (Value *part : {&query, &key})
+    *part = node.emit<RotaryEmbeddingOp>({*part, *cosine, *sine}, attributes);
+  return success(query && key);
+}
+
+//===----------------------------------------------------------------------===//
+// Masks
+//===----------------------------------------------------------------------===//
+
+// [batch, 1, tokens, past]: what is filled, and in the window, which counts the
+// query's own token.
+Value GroupQuery::seePast() {
+  Value places = iota(node, 4, 3, past);
+  Value isSeen = node.emit<LessOp>({places, filled});
+  if (int64_t window = node.integer("local_window_size", -1); window > 0) {
+    Value last = node.emit<AddOp>({filled, iota(node, 4, 2, tokens)});
+    Value first = node.emit<SubOp>({last, number(window - 1)});
+    isSeen =
+        node.emit<AndOp>({isSeen, node.emit<LessOrEqualOp>({first, places})});
+  }
+  return isSeen ? expand(node, isSeen, {batch, 1, tokens, past}) : Value();
+}
+
+// [batch, 1, tokens, tokens]: up to the query's own, in the window, and no
+// padding.
+Value GroupQuery::seeNew() {
+  Value keys = iota(node, 4, 3, tokens), queries = iota(node, 4, 2, tokens);
+  Value isSeen = node.emit<LessOrEqualOp>({keys, queries});
+  if (int64_t window = node.integer("local_window_size", -1); window > 0) {
+    Value first = node.emit<SubOp>({queries, number(window - 1)});
+    isSeen =
+        node.emit<AndOp>({isSeen, node.emit<LessOrEqualOp>({first, keys})});
+  }
+  if (!isFull) {
+    Value own = node.emit<SubOp>({total, filled});
+    isSeen = node.emit<AndOp>({isSeen, node.emit<LessOp>({keys, own})});
+  }
+  return isSeen;
+}
+
+// Nothing where the order of keys says it all.
+LogicalResult GroupQuery::mask() {
+  int64_t window = node.integer("local_window_size", -1);
+  if (window == 0 || window < -1)
+    return node.invalid("expected attribute 'local_window_size' of 1 or more, "
+                        "or -1 for none, found " +
+                        Twine(window));
+  if (isFull && window < 0)
+    return success();
+  seen = seeNew();
+  if (seen && past > 0)
+    seen = concatenate(
+        node, {seePast(), expand(node, seen, {batch, 1, tokens, tokens})}, 3);
+  if (!seen)
+    return failure();
+  if (heads != keyHeads) {
+    SmallVector<int64_t> shape(NodeImporter::shapeOf(seen));
+    shape.insert(shape.begin() + 1, 1);
+    seen = node.reshape(seen, shape);
+  }
+  return success(seen != nullptr);
+}
+
+// Input 'attention_bias', along the scores.
+LogicalResult GroupQuery::readBias() {
+  if (!node.hasInput(10))
+    return success();
+  // Where a past is not full, column j of the bias is not place j of a text.
+  if (past > 0 && !isFull)
+    return node.unsupported("an attention_bias beside a past that need not be "
+                            "full is not supported; make seqlens_k a constant");
+  // Samples and heads may share one bias.
+  SmallVector<int64_t> shape(node.operandShape(10));
+  bool fits = shape.size() == 4 && (shape[0] == 1 || shape[0] == batch) &&
+              (shape[1] == 1 || shape[1] == heads) && shape[2] == tokens &&
+              shape[3] == past + tokens;
+  if (!fits)
+    return node.invalid("expected an attention_bias of [batch or 1, heads or "
+                        "1, " +
+                        Twine(tokens) + ", " + Twine(past + tokens) + "]");
+  // Heads of queries in groups, as the scores have them:
+  // [batch, key heads, heads of a group, tokens, all].
+  bool isOfAll = shape[1] == 1;
+  if (heads != keyHeads) {
+    shape[1] = isOfAll ? 1 : keyHeads;
+    shape.insert(shape.begin() + 2, isOfAll ? 1 : heads / keyHeads);
+  }
+  bias = node.reshape(node.operand(10), shape);
+  return success(bias != nullptr);
+}
+
+//===----------------------------------------------------------------------===//
+// The whole
+//===----------------------------------------------------------------------===//
+
+// [batch, heads, tokens, size], with the past in front of keys and values,
+// which are outputs 1 and 2 then.
+LogicalResult GroupQuery::arrangeHeads() {
+  // Heads come in front of tokens, for products that run over all heads at
+  // once.
+  for (Value *part : {&query, &key, &value})
+    *part = transpose(node, *part, {0, 2, 1, 3});
+  if (past > 0) {
+    key = concatenate(node, {pastKey, key}, 2);
+    value = concatenate(node, {pastValue, value}, 2);
+  }
+  if (!query || !key || !value)
+    return failure();
+  // What ONNX Runtime gives here is the whole cache, with holes behind texts
+  // that are shorter.
+  if (past > 0 && !isFull && (node.hasOutput(1) || node.hasOutput(2)))
+    return node.unsupported("outputs 1 and 2 behind a past that need not be "
+                            "full are not supported; make seqlens_k a "
+                            "constant");
+  if (failed(node.define(1, key)) || failed(node.define(2, value)))
+    return failure();
+  // Groups of heads of queries share one head of keys: an axis of size 1
+  // broadcasts.
+  if (heads == keyHeads)
+    return success();
+  int64_t all = past + tokens;
+  query =
+      node.reshape(query, {batch, keyHeads, heads / keyHeads, tokens, size});
+  key = node.reshape(key, {batch, keyHeads, 1, all, size});
+  value = node.reshape(value, {batch, keyHeads, 1, all, size});
+  return success(query && key && value);
+}
+
+//===----------------------------------------------------------------------===//
+// Sinks
+//===----------------------------------------------------------------------===//
+
+// Puts one more element, `front`, before the first along `axis`, counted from
+// the end.
+void GroupQuery::prepend(Value &tensor, int64_t axis, Value front) {
+  if (!tensor || !front)
+    return;
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(tensor));
+  axis += shape.size();
+  shape[axis] = 1;
+  tensor = concatenate(node, {expand(node, front, shape), tensor}, axis);
+}
+
+// The score of the sink: that of its head, or 0.
+LogicalResult GroupQuery::addSinkBias() {
+  Value zero = numberConstant(node, 0, elementTypeOf(query));
+  if (!node.hasInput(11)) {
+    prepend(bias, -1, zero);
+    return success();
+  }
+  // [1, heads, 1, 1], or with the heads of a key in an axis of their own.
+  SmallVector<int64_t> shape = {1, heads, 1, 1};
+  if (heads != keyHeads)
+    shape = {1, keyHeads, heads / keyHeads, 1, 1};
+  Value sink = node.reshape(node.operand(11), shape);
+  SmallVector<int64_t> whole(bias ? NodeImporter::shapeOf(bias)
+                                  : ArrayRef<int64_t>(shape));
+  std::copy(shape.begin() + 1, shape.end() - 2, whole.begin() + 1);
+  whole[whole.size() - 2] = tokens;
+  whole.back() = past + tokens;
+  bias = expand(node, bias ? bias : zero, whole);
+  prepend(bias, -1, sink);
+  return success(bias != nullptr);
+}
+
+// A sink is one more key, which every query sees: its share of the softmax goes
+// to a value of zeros. A key of zeros has score 0, to which the sink is added
+// as a bias.
+LogicalResult GroupQuery::addSink() {
+  if (!hasSink)
+    return success();
+  Value zero = numberConstant(node, 0, elementTypeOf(query));
+  prepend(key, -2, zero);
+  prepend(value, -2, zero);
+  prepend(seen, -1, numberConstant(node, 1, node.attributes().getI1Type()));
+  return success(succeeded(addSinkBias()) && key && value);
+}
+
+//===----------------------------------------------------------------------===//
+// The product
+//===----------------------------------------------------------------------===//
+
+LogicalResult GroupQuery::mix() {
+  double scale = node.real("scale", 0.0);
+  if (scale == 0)
+    scale = 1 / std::sqrt(static_cast<double>(size));
+  SmallVector<NamedAttribute> attributes = {
+      node.attribute("scale", scale),
+      node.attribute("softcap", std::max(0.0, node.real("softcap", 0.0)))};
+  // A query of padding may see no key in its window.
+  if (seen)
+    attributes.emplace_back("zero_empty_rows", node.attributes().getUnitAttr());
+  else
+    attributes.push_back(node.attribute("causal_offset", past + hasSink));
+  Value mixed = attend(node, {query, key, value, bias, seen}, attributes);
+  mixed = node.reshape(mixed, {batch, heads, tokens, size});
+  return node.define(0, joinHeads(node, mixed));
+}
+
+LogicalResult GroupQuery::build() {
+  if (failed(checkSupported()) || failed(readHeads()) || failed(readPast()) ||
+      failed(readLengths()) || failed(rotate()) || failed(mask()) ||
+      failed(readBias()) || failed(arrangeHeads()) || failed(addSink()))
+    return failure();
+  return mix();
+}
+
+static LogicalResult importGroupQueryAttention(NodeImporter &node) {
+  return GroupQuery(node).build();
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getGroupQueryOps() {
+  static const OpEntry entries[] = {
+      {kMicrosoft, "GroupQueryAttention", 1, kNoEnd, 1, 12, 4,
+       importGroupQueryAttention},
+  };
+  return entries;
+}

@@ -1,0 +1,410 @@
+// BatchNormalization and the softmax family.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/Assemble.h"
+#include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/Metadata.h"
+#include "frontends/ONNX/Ops/NN/BatchStatistics.h"
+
+#include "compiler/Dialect/MPC/RunningVariance.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// BatchNormalization
+//===----------------------------------------------------------------------===//
+
+// The name of input `index`, or of the state that it is an Identity of.
+static StringRef getStateName(NodeImporter &node, unsigned index) {
+  StringRef name = node.getInputName(index);
+  StringRef origin = node.getFunction().lookup(name).aliasOf;
+  return origin.empty() ? name : origin;
+}
+
+// The variable that has this name, if it is one.
+static VariableOp findState(NodeImporter &node, unsigned index) {
+  return node.getFunction().getModule().findVariable(getStateName(node, index));
+}
+
+// Whether a BatchNormalization with this scale and bias reads `statistic`.
+static bool isReadBySameLayer(Value statistic, Value scale, Value bias) {
+  return llvm::any_of(statistic.getUsers(), [&](Operation *user) {
+    return isa<BatchNormOp, BatchNormInferenceOp>(user) &&
+           user->getOperand(1) == scale && user->getOperand(2) == bias;
+  });
+}
+
+// Whether the exporter says that the node calls the layer whose statistic has
+// this name. Scale and bias do not tell it of a layer without them
+// (affine=False): they are constants of each call.
+static bool isCallOfLayer(NodeImporter &node, StringRef statistic) {
+  StringRef layer = findLayer(node.getNode());
+  return !layer.empty() &&
+         node.getFunction().getLayerOfStatistic(statistic) == layer;
+}
+
+// Whether calls of normalizations have made `value` of `statistic`, as
+// PyTorch's newer exporter writes it of any function's calls: each result is an
+// Identity, whose call reads what the Identity is of. Of equal statistics that
+// it has merged, the call reads another.
+static bool isUpdateInProgram(NodeImporter &node, StringRef value,
+                              StringRef statistic) {
+  const Graph &graph = node.getFunction().getGraph();
+  const auto signature = readSignature(graph.getModel().getProto().graph());
+  while (value != statistic) {
+    const proto::NodeProto *identity = graph.getProducer(value);
+    if (!identity || identity->op_type() != "Identity")
+      return false;
+    const ProgramCall call = readCall(*identity);
+    value = identity->input(0);
+    // Parameters and buffers have names of their own in calls.
+    const bool isRead = llvm::is_contained(call.results, value) ||
+                        llvm::any_of(call.sources, [&](StringRef source) {
+                          return signature.lookup(source) == value;
+                        });
+    if (!call.target.contains("batch_norm") || !isRead)
+      return false;
+  }
+  return true;
+}
+
+// Whether the program gives the very statistic to this call that it gave to one
+// before, also where scale and bias are constants of each or others. PyTorch's
+// newer exporter names it beside the node; the older one, in training mode,
+// which has three outputs, merges nothing. Where scale or bias are weights,
+// another tool may have merged what two layers start with.
+static bool isGivenAgain(NodeImporter &node, unsigned index) {
+  StringRef name = node.getInputName(index);
+  const proto::ModelProto &file = node.getFunction().getModel().getProto();
+  const ProgramCall call = readCall(node.getNode());
+  const bool hasWeights =
+      llvm::any_of(ArrayRef<unsigned>{1, 2}, [&](unsigned i) {
+        const ImportedValue &value =
+            node.getFunction().lookup(node.getInputName(i));
+        return value.stateRole == Role::Parameter;
+      });
+  if (call.target.empty())
+    return file.producer_name() == "pytorch" && node.hasOutput(2) &&
+           !hasWeights;
+  const std::optional<StringRef> source = call.findSource(index);
+  return source && readSignature(file.graph()).lookup(*source) == name;
+}
+
+// Input, scale, bias, mean and variance; an initializer read as one of the last
+// two is state of that role. Exporters merge initializers that are equal, as
+// all statistics are before training, and give each reader an Identity of the
+// one; statistics are each layer's own nevertheless. A second call of one
+// layer reads Identities of statistics too, but scale and bias by their names,
+// or names the layer, or the first call: those statistics are the layer's.
+static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
+  const Value scale = node.operand(1), bias = node.operand(2);
+  const bool isNamed = llvm::all_of(ArrayRef<unsigned>{1, 2}, [&](unsigned i) {
+    return node.getFunction().lookup(node.getInputName(i)).aliasOf.empty();
+  });
+  for (unsigned index : {3, 4}) {
+    ImportedValue &entry = node.getFunction().lookup(node.getInputName(index));
+    if (entry.value || !entry.constant || !entry.stateRole)
+      continue;
+    // Constants may be one for several layers, which say nothing then.
+    const Value origin =
+        entry.statisticOf.empty()
+            ? Value()
+            : node.getFunction().lookup(entry.statisticOf).value;
+    bool isOneLayer = isNamed && isa<BlockArgument>(scale) && origin &&
+                      isReadBySameLayer(origin, scale, bias);
+    if (isOneLayer ||
+        (origin && (isCallOfLayer(node, entry.statisticOf) ||
+                    isUpdateInProgram(node, node.getInputName(index),
+                                      entry.statisticOf)))) {
+      entry.aliasOf = entry.statisticOf;
+      continue;
+    }
+    entry.stateRole = Role::Statistic;
+    entry.aliasOf.clear();
+  }
+  return node.operands();
+}
+
+// The new value of a statistic that an earlier node has made; null without one.
+static Value findUpdate(NodeImporter &node, unsigned index) {
+  VariableOp variable = findState(node, index);
+  Value update = variable ? node.getFunction().getUpdate(variable) : Value();
+  // A statistic that the model has in 16 bits is kept in 32.
+  if (update)
+    if (auto cast = update.getDefiningOp<CastOp>())
+      return cast.getInput();
+  return update;
+}
+
+// A layer that is called several times, as those of a siamese network, goes on
+// from what its call before has made of the statistics.
+static SmallVector<Value> readTrainingOperands(NodeImporter &node) {
+  SmallVector<Value> operands = readBatchNormOperands(node);
+  for (unsigned index : {3, 4}) {
+    Value update = findUpdate(node, index);
+    auto before = update ? update.getDefiningOp<BatchNormOp>() : BatchNormOp();
+    if (!before)
+      continue;
+    bool isOneLayer = before->getOperand(1) == operands[1] &&
+                      before->getOperand(2) == operands[2];
+    // Reads an Identity that readBatchNormOperands() took for the statistic.
+    StringRef name = getStateName(node, index);
+    const bool isUpdate = name != node.getInputName(index);
+    if (isOneLayer || isUpdate || isCallOfLayer(node, name) ||
+        isGivenAgain(node, index))
+      operands[index] = update;
+  }
+  return operands;
+}
+
+static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
+                                     Value oldValue, Value newValue) {
+  // A body that runs many times, or not at all, would leave open which value is
+  // the next.
+  if (!node.getFunction().runsOnce())
+    return node.unsupported("running statistics are not updated within a loop "
+                            "or a branch; --as-exported keeps them as they "
+                            "are");
+  // A statistic is a variable of its own, which this node alone updates.
+  VariableOp variable = findState(node, index);
+  bool isTraining = node.getMode() == ImportMode::Training;
+  if (!variable && isTraining && node.operand(index).getDefiningOp())
+    // A value that is computed anew in every step cannot be kept for the next
+    // one.
+    return node.unsupported(
+        "expected running statistics that are initializers, found '" +
+        node.getInputName(index) +
+        "', which is computed, and not as the statistic of the batch; where an "
+        "exporter computed what it is of in advance, export with "
+        "do_constant_folding=False");
+  if (!variable)
+    return success();
+  if (variable.getRole() != Role::Statistic)
+    return node.unsupported("'" + node.getInputName(index) +
+                            "' is read as a running statistic here and as "
+                            "something else elsewhere");
+  // Two layers with one module's weights update its statistics one after the
+  // other: the later update stands.
+  if (oldValue == findUpdate(node, index))
+    node.getFunction().removeUpdate(variable);
+  if (failed(node.getFunction().addUpdate(variable, newValue)))
+    return node.unsupported("running statistic '" + node.getInputName(index) +
+                            "' is that of another BatchNormalization too, "
+                            "which has another scale or bias, and the file "
+                            "does not say that both are calls of one layer");
+  return success();
+}
+
+static bool isVarianceUnbiased(NodeImporter &node) {
+  switch (node.getFunction().getModule().getOptions().runningVariance) {
+  case RunningVariance::Unbiased:
+    return true;
+  case RunningVariance::Population:
+    return false;
+  case RunningVariance::Auto:
+    return node.getFunction().getModel().isFromUnbiasedProducer();
+  }
+  llvm_unreachable("all kinds are above");
+}
+
+static LogicalResult importTrainingBatchNorm(NodeImporter &node, double epsilon,
+                                             double momentum,
+                                             StringRef savedReader) {
+  // One op with the output, the batch's mean and deviation, and the next
+  // running statistics.
+  auto op = node.create<BatchNormOp>(readTrainingOperands(node),
+                                     {node.attribute("epsilon", epsilon),
+                                      node.attribute("momentum", momentum)});
+  // Running statistics are state, replaced in every step.
+  if (!op ||
+      failed(updateStatistic(node, 3, op->getOperand(3),
+                             op.getNewRunningMean())) ||
+      failed(
+          updateStatistic(node, 4, op->getOperand(4), op.getNewRunningVar())))
+    return failure();
+  // ONNX keeps the biased variance, PyTorch the unbiased one: n / (n - 1) times
+  // as large.
+  if (isVarianceUnbiased(node))
+    op->setAttr(kUnbiasedRunningVarAttr, node.attributes().getUnitAttr());
+  // Outputs 3 and 4 are what a BatchNormalizationGrad in the same file reads.
+  (void)node.define(0, op.getOutput());
+  (void)node.define(1, op.getNewRunningMean());
+  (void)node.define(2, op.getNewRunningVar());
+  (void)node.defineSaved(3, op.getMean(), savedReader);
+  return node.defineSaved(4, op.getInvStd(), savedReader);
+}
+
+//===----------------------------------------------------------------------===//
+// Without running statistics
+//===----------------------------------------------------------------------===//
+
+static bool hasComputedStatistics(NodeImporter &node) {
+  return isComputed(node.operand(3)) || isComputed(node.operand(4));
+}
+
+// Operand `index`, one number for each channel, in `type` and along axis 1 of
+// the input.
+static Value readAlongChannels(NodeImporter &node, unsigned index, Type type) {
+  SmallVector<int64_t> shape(node.operandShape(0).size(), 1);
+  shape[1] = node.operandShape(index)[0];
+  return node.reshape(castTo(node, node.operand(index), type), shape);
+}
+
+// One number for each channel, as the shapes of operands 1 to 4 are.
+static LogicalResult checkChannels(NodeImporter &node) {
+  if (node.operandShape(0).size() < 2)
+    return node.invalid("expected an input of rank 2 and more");
+  for (unsigned index : {1, 2, 3, 4})
+    if (node.operandShape(index) != node.operandShape(0).slice(1, 1))
+      return node.invalid("expected input " + Twine(index) + " of shape [" +
+                          Twine(node.operandShape(0)[1]) + "]");
+  return success();
+}
+
+// The next running statistics, outputs 1 and 2, where the given ones are no
+// state: the given ones. Those of a batch, averaged with themselves, are what
+// they were; and evaluation changes none.
+static LogicalResult keepStatistics(NodeImporter &node) {
+  (void)node.define(1, node.operand(3));
+  return node.define(2, node.operand(4));
+}
+
+// Normalises by the mean and the variance of the batch that the graph computes,
+// as PyTorch's exporters write a layer that keeps no running statistics, and
+// weights that are standardised: in training and evaluation alike.
+static LogicalResult importBatchStatistics(NodeImporter &node, double epsilon) {
+  if (failed(checkChannels(node)))
+    return failure();
+  Value x = node.operand(0);
+  Type element = elementTypeOf(x), f32 = node.attributes().getF32Type();
+  Type compute = element.getIntOrFloatBitWidth() < 32 ? f32 : element;
+  // All axes but that of channels.
+  SmallVector<int64_t> axes = {0};
+  llvm::append_range(axes,
+                     llvm::seq<int64_t>(2, NodeImporter::typeOf(x).getRank()));
+  auto op = node.create<LayerNormOp>(
+      {castTo(node, x, compute), readAlongChannels(node, 1, compute),
+       readAlongChannels(node, 2, compute)},
+      {node.attribute("axes", axes), node.attribute("epsilon", epsilon)});
+  if (!op || failed(keepStatistics(node)))
+    return failure();
+  return node.define(0, castTo(node, op.getOutput(), element));
+}
+
+// (x - mean) / sqrt(var + epsilon) * scale + bias, op by op: other statistics
+// that the graph computes have a gradient, which batch_norm_inference does not
+// give.
+static LogicalResult importGivenStatistics(NodeImporter &node, double epsilon) {
+  if (failed(checkChannels(node)))
+    return failure();
+  // In f32 at least.
+  Value x = node.operand(0);
+  Type element = elementTypeOf(x), f32 = node.attributes().getF32Type();
+  Type compute = element.getIntOrFloatBitWidth() < 32 ? f32 : element;
+  auto read = [&](unsigned index) {
+    return readAlongChannels(node, index, compute);
+  };
+  // (x - mean) * (1 / sqrt(variance + epsilon) * scale) + bias
+  Value variance =
+      node.emit<AddOp>({read(4), numberConstant(node, epsilon, compute)});
+  Value invStd = node.emit<ReciprocalOp>({node.emit<SqrtOp>({variance})});
+  Value centred = node.emit<SubOp>({castTo(node, x, compute), read(3)});
+  Value factor = node.emit<MulOp>({invStd, read(1)});
+  Value scaled = node.emit<MulOp>({centred, factor});
+  Value output = node.emit<AddOp>({scaled, read(2)});
+  if (failed(keepStatistics(node)))
+    return failure();
+  return node.define(0, castTo(node, output, element));
+}
+
+//===----------------------------------------------------------------------===//
+// In every mode
+//===----------------------------------------------------------------------===//
+
+static LogicalResult importBatchNorm(NodeImporter &node) {
+  double epsilon = node.real("epsilon", 1e-5);
+  double momentum = node.real("momentum", 0.9);
+  if (node.getOpset() < 9 && node.integer("spatial", 1) == 0)
+    return node.unsupported("attribute 'spatial' of 0 is not supported");
+  // Before opset 14 the outputs say whether this is training, and before opset
+  // 7 an attribute, where it is there.
+  bool exportedForTraining = node.hasOutput(1);
+  if (node.getOpset() >= 14)
+    exportedForTraining = node.integer("training_mode", 0) != 0;
+  else if (node.getOpset() < 7 && node.hasAttribute("is_test"))
+    exportedForTraining = node.integer("is_test", 0) == 0;
+  // What the graph computes is no state.
+  SmallVector<Value> operands = readBatchNormOperands(node);
+  if (isMeanOfChannels(operands[3], operands[0]) &&
+      isVarianceOfChannels(operands[4], operands[0]))
+    return importBatchStatistics(node, epsilon);
+  if (node.getMode() == ImportMode::Training ||
+      (node.getMode() == ImportMode::AsExported && exportedForTraining))
+    return importTrainingBatchNorm(node, epsilon, momentum,
+                                   "BatchNormalizationGrad");
+  if (hasComputedStatistics(node))
+    return importGivenStatistics(node, epsilon);
+  auto op = node.create<BatchNormInferenceOp>(
+      operands, {node.attribute("epsilon", epsilon)});
+  if (!op)
+    return failure();
+  // The running statistics stay what they are. What is saved for a gradient
+  // stays undefined: reading it is a finding.
+  (void)node.define(1, op.getMean());
+  (void)node.define(2, op.getVar());
+  return node.define(0, op.getOutput());
+}
+
+// com.microsoft: always training, with what the gradient needs as outputs.
+static LogicalResult importBatchNormInternal(NodeImporter &node) {
+  node.ignore("training_mode");
+  return importTrainingBatchNorm(node, node.real("epsilon", 1e-5),
+                                 node.real("momentum", 0.9),
+                                 "BatchNormalizationGrad");
+}
+
+//===----------------------------------------------------------------------===//
+// Softmax
+//===----------------------------------------------------------------------===//
+
+template <typename OpT>
+static LogicalResult importSoftmax(NodeImporter &node) {
+  auto axis =
+      node.normalizeAxis(node.integer("axis", -1), node.operandShape(0).size());
+  if (failed(axis))
+    return failure();
+  auto op =
+      node.create<OpT>({node.operand(0)}, {node.attribute("axis", *axis)});
+  return op ? node.define(0, op.getOutput()) : failure();
+}
+
+// Before opset 13: over all axes from `axis` on, as if they were one.
+template <typename OpT>
+static LogicalResult importFlattenedSoftmax(NodeImporter &node) {
+  SmallVector<int64_t> shape(node.operandShape(0));
+  auto axis = node.normalizeAxis(node.integer("axis", 1), shape.size());
+  if (failed(axis))
+    return failure();
+  int64_t rows = 1, columns = 1;
+  for (auto [i, extent] : llvm::enumerate(shape))
+    (static_cast<int64_t>(i) < *axis ? rows : columns) *= extent;
+  auto op = node.create<OpT>({node.reshape(node.operand(0), {rows, columns})},
+                             {node.attribute("axis", int64_t(1))});
+  return op ? node.define(0, node.reshape(op.getOutput(), shape)) : failure();
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getNormalizationOps() {
+  static const OpEntry entries[] = {
+      {"", "BatchNormalization", 6, 13, 5, 5, 5, importBatchNorm},
+      {"", "BatchNormalization", 14, kNoEnd, 5, 5, 3, importBatchNorm},
+      {"", "LogSoftmax", 1, 12, 1, 1, 1, importFlattenedSoftmax<LogSoftmaxOp>},
+      {"", "LogSoftmax", 13, kNoEnd, 1, 1, 1, importSoftmax<LogSoftmaxOp>},
+      {"", "Softmax", 1, 12, 1, 1, 1, importFlattenedSoftmax<SoftmaxOp>},
+      {"", "Softmax", 13, kNoEnd, 1, 1, 1, importSoftmax<SoftmaxOp>},
+      {kMicrosoft, "BatchNormInternal", 1, kNoEnd, 5, 5, 5,
+       importBatchNormInternal},
+  };
+  return entries;
+}

@@ -1,0 +1,515 @@
+// Resize and Upsample: axis by axis, each a choice of elements (nearest) or a
+// product with a matrix of weights that is known at import (linear, cubic). A
+// result has few of its weights other than 0, but a product is what machines do
+// fast, and its gradient is one too.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/Assemble.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// One axis
+//===----------------------------------------------------------------------===//
+
+namespace {
+enum class Filter { Nearest, Linear, Cubic };
+
+/// What the node says of all axes.
+struct Sampling {
+  Filter filter = Filter::Nearest;
+  std::string coordinates = "half_pixel", nearest = "round_prefer_floor";
+  double cubicA = -0.75, extrapolation = 0.0;
+  bool antialias = false, excludeOutside = false;
+
+  bool crops() const { return coordinates == "tf_crop_and_resize"; }
+};
+
+/// An axis of `in` elements that becomes one of `out`. `scale` is their ratio
+/// before the result's extent is rounded; a crop is of [start, end] in shares.
+struct ResizedAxis {
+  int64_t axis, in, out;
+  double scale, start = 0.0, end = 1.0;
+
+  template <typename Real>
+  Real locate(const Sampling &sampling, int64_t position) const;
+  bool isInside(double x) const { return x >= 0 && x <= in - 1; }
+  int64_t findNearest(const Sampling &sampling, int64_t position) const;
+  SmallVector<double> weigh(const Sampling &sampling, int64_t position) const;
+};
+} // namespace
+
+// Where in the input the center of element `position` of the result lies.
+template <typename Real>
+Real ResizedAxis::locate(const Sampling &sampling, int64_t position) const {
+  // Each mode of coordinates as ONNX gives it.
+  StringRef mode = sampling.coordinates;
+  Real scale = this->scale, length = in, resized = scale * length, x = position;
+  constexpr Real kHalf = 0.5;
+  if (mode == "asymmetric")
+    return x / scale;
+  if (mode == "align_corners")
+    return resized == 1 ? 0 : x * (length - 1) / (resized - 1);
+  if (sampling.crops()) {
+    Real first = start, last = end;
+    return resized == 1 ? kHalf * (first + last) * (length - 1)
+                        : first * (length - 1) +
+                              x * (last - first) * (length - 1) / (resized - 1);
+  }
+  if (mode == "tf_half_pixel_for_nn")
+    return (x + kHalf) / scale;
+  if (mode == "pytorch_half_pixel" && resized <= 1)
+    return 0;
+  // half_pixel, and what differs from it by a shift.
+  Real center = (x + kHalf) / scale - kHalf;
+  if (mode == "half_pixel_symmetric")
+    center += length / 2 * (1 - out / resized);
+  return center;
+}
+
+// In float, as other runtimes do: element 3 of a result that is 0.6 times as
+// large is element 5, not 4 for 0.6 being a little more than 0.6 in float.
+int64_t ResizedAxis::findNearest(const Sampling &sampling,
+                                 int64_t position) const {
+  float x = locate<float>(sampling, position);
+  float nearest = llvm::StringSwitch<float>(sampling.nearest)
+                      .Case("floor", std::floor(x))
+                      .Case("ceil", std::ceil(x))
+                      .Case("round_prefer_ceil", std::floor(x + 0.5f))
+                      .Default(std::ceil(x - 0.5f));
+  return std::clamp<double>(nearest, 0, in - 1);
+}
+
+// The filter at a distance: a triangle, or Keys' cubic.
+static double filterAt(const Sampling &sampling, double distance) {
+  double x = std::abs(distance), a = sampling.cubicA;
+  if (sampling.filter == Filter::Linear)
+    return std::max(1.0 - x, 0.0);
+  if (x <= 1)
+    return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0.0;
+}
+
+// The weights of all elements of the input in one of the result. Where fewer
+// are wanted than there are, antialiasing widens the filter so that all of them
+// count. What lies outside is the element at the edge, or left out.
+SmallVector<double> ResizedAxis::weigh(const Sampling &sampling,
+                                       int64_t position) const {
+  SmallVector<double> weights(in, 0.0);
+  // A copy of one element has a single weight.
+  if (sampling.filter == Filter::Nearest) {
+    weights[findNearest(sampling, position)] = 1.0;
+    return weights;
+  }
+  // The filter reaches 1 element (linear) or 2 (cubic) to each side of the
+  // place, and more where it is widened.
+  auto x = locate<double>(sampling, position);
+  double narrow = sampling.antialias ? std::min(scale, 1.0) : 1.0;
+  double radius = (sampling.filter == Filter::Cubic ? 2 : 1) / narrow;
+  double sum = 0.0;
+  auto last = static_cast<int64_t>(std::ceil(x + radius));
+  // Weights outside fall on the element at the edge, unless they are left out.
+  for (auto i = static_cast<int64_t>(std::floor(x - radius)); i <= last; ++i) {
+    if (sampling.excludeOutside && (i < 0 || i >= in))
+      continue;
+    double weight = filterAt(sampling, (i - x) * narrow);
+    weights[std::clamp<int64_t>(i, 0, in - 1)] += weight;
+    sum += weight;
+  }
+  // What is left out, or what a widened filter sums to, is made up for: weights
+  // sum to 1.
+  if (sum != 0 && (sampling.antialias || sampling.excludeOutside))
+    for (double &weight : weights)
+      weight /= sum;
+  return weights;
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes and inputs
+//===----------------------------------------------------------------------===//
+
+static bool isOneOf(StringRef word, ArrayRef<StringRef> words) {
+  return llvm::is_contained(words, word);
+}
+
+static FailureOr<Filter> readFilter(NodeImporter &node) {
+  std::string mode = node.string("mode", "nearest");
+  if (mode == "nearest")
+    return Filter::Nearest;
+  if (mode == "linear" || mode == "bilinear")
+    return Filter::Linear;
+  if (mode == "cubic")
+    return Filter::Cubic;
+  return node.invalid("expected attribute 'mode' to be nearest, linear or "
+                      "cubic, found '" +
+                      mode + "'");
+}
+
+static FailureOr<Sampling> readSampling(NodeImporter &node) {
+  Sampling sampling;
+  FailureOr<Filter> filter = readFilter(node);
+  if (failed(filter))
+    return failure();
+  sampling.filter = *filter;
+  // Attributes, then combinations that there are not.
+  sampling.coordinates =
+      node.string("coordinate_transformation_mode", sampling.coordinates);
+  sampling.nearest = node.string("nearest_mode", sampling.nearest);
+  sampling.cubicA = node.real("cubic_coeff_a", sampling.cubicA);
+  sampling.extrapolation = node.real("extrapolation_value", 0.0);
+  sampling.antialias = node.integer("antialias", 0) != 0;
+  sampling.excludeOutside = node.integer("exclude_outside", 0) != 0;
+  if (!isOneOf(sampling.coordinates,
+               {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
+                "align_corners", "asymmetric", "tf_half_pixel_for_nn",
+                "tf_crop_and_resize"}))
+    return node.invalid("attribute 'coordinate_transformation_mode' is '" +
+                        sampling.coordinates + "'");
+  if (!isOneOf(sampling.nearest,
+               {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}))
+    return node.invalid("attribute 'nearest_mode' is '" + sampling.nearest +
+                        "'");
+  if (sampling.antialias && sampling.filter == Filter::Nearest)
+    return node.invalid("mode 'nearest' has no antialiasing");
+  return sampling;
+}
+
+// The elements of an input of floats that must be known.
+static FailureOr<SmallVector<double>>
+readFloats(NodeImporter &node, unsigned index, StringRef what) {
+  std::optional<HostTensor> tensor = node.constant(index);
+  if (!tensor) {
+    node.demand(index);
+    return node.unsupported("expected " + what + " (input '" +
+                            node.getInputName(index) +
+                            "') to be known at import; it depends on data");
+  }
+  SmallVector<double> values;
+  for (int64_t i = 0; i < tensor->getNumElements(); ++i)
+    values.push_back(tensor->getDouble(i));
+  return values;
+}
+
+// Whether an optional input is there; an empty tensor says that it is not.
+static bool isGiven(NodeImporter &node, unsigned index) {
+  return node.hasInput(index) && node.operandType(index).getNumElements() > 0;
+}
+
+// The largest extent that is no mistake.
+static constexpr double kLargestExtent = int64_t(1) << 30;
+
+// Extents from scales, one for each of `axes`.
+static LogicalResult scaleAxes(NodeImporter &node,
+                               MutableArrayRef<ResizedAxis> axes,
+                               ArrayRef<double> scales) {
+  if (scales.size() != axes.size())
+    return node.invalid("expected " + Twine(axes.size()) +
+                        " scales, one per axis, found " + Twine(scales.size()));
+  for (auto [axis, scale] : llvm::zip(axes, scales)) {
+    if (!(scale > 0) || !(scale * axis.in < kLargestExtent))
+      return node.invalid("a scale is not in a sane range");
+    axis.scale = scale;
+    // In float, as ONNX infers shapes: 10 * 0.7f is 7, where 0.7f alone is a
+    // little less than 0.7.
+    float extent = static_cast<float>(axis.in) * static_cast<float>(scale);
+    axis.out = static_cast<int64_t>(std::floor(extent));
+  }
+  return success();
+}
+
+// Extents that are given; with a policy they are bounds, and all axes have one
+// scale.
+static LogicalResult sizeAxes(NodeImporter &node,
+                              MutableArrayRef<ResizedAxis> axes) {
+  auto sizes = node.integers(3, "sizes");
+  if (failed(sizes))
+    return failure();
+  if (sizes->size() != axes.size())
+    return node.invalid("expected " + Twine(axes.size()) +
+                        " sizes, one per axis, found " + Twine(sizes->size()));
+  // A scale for each axis,
+  for (auto [axis, size] : llvm::zip(axes, *sizes)) {
+    if (size < 1 || size > kLargestExtent || axis.in < 1)
+      return node.invalid("a size is not in a sane range");
+    axis.out = size;
+    axis.scale = static_cast<double>(size) / axis.in;
+  }
+  // or one for all: the least or the greatest of them.
+  std::string policy = node.string("keep_aspect_ratio_policy", "stretch");
+  if (policy == "stretch" || axes.empty())
+    return success();
+  if (policy != "not_larger" && policy != "not_smaller")
+    return node.invalid("attribute 'keep_aspect_ratio_policy' is '" + policy +
+                        "'");
+  double common = axes.front().scale;
+  for (const ResizedAxis &axis : axes)
+    common = policy == "not_larger" ? std::min(common, axis.scale)
+                                    : std::max(common, axis.scale);
+  for (ResizedAxis &axis : axes) {
+    axis.scale = common;
+    axis.out = static_cast<int64_t>(std::floor(common * axis.in + 0.5));
+  }
+  return success();
+}
+
+// The region of interest: all starts, then all ends.
+static LogicalResult cropAxes(NodeImporter &node,
+                              MutableArrayRef<ResizedAxis> axes) {
+  if (!isGiven(node, 1))
+    return node.invalid("tf_crop_and_resize needs a region of interest");
+  auto region = readFloats(node, 1, "the region of interest");
+  if (failed(region))
+    return failure();
+  if (region->size() != 2 * axes.size())
+    return node.invalid("expected " + Twine(2 * axes.size()) +
+                        " values as region of interest, found " +
+                        Twine(region->size()));
+  // Also not where it is no number.
+  if (!llvm::all_of(*region, [](double share) {
+        return std::abs(share) <= kLargestExtent;
+      }))
+    return node.invalid("the region of interest is not in a sane range");
+  for (auto [i, axis] : llvm::enumerate(axes)) {
+    axis.start = (*region)[i];
+    axis.end = (*region)[axes.size() + i];
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The result
+//===----------------------------------------------------------------------===//
+
+// The product along an axis with its matrix of weights: from the left with the
+// matrices that this axis and those behind it make, from the right where it is
+// the last one.
+static Value interpolate(NodeImporter &node, Value value,
+                         const ResizedAxis &axis, const Sampling &sampling,
+                         bool back = false) {
+  constexpr int64_t kMostWeights = int64_t(1) << 26;
+  Type element = NodeImporter::typeOf(value).getElementType();
+  if (!isa<FloatType>(element)) {
+    (void)node.unsupported("expected floats to interpolate, found integers");
+    return {};
+  }
+  // The matrix is in the artifact: it has a limit.
+  if (axis.in > kMostWeights / axis.out) {
+    (void)node.unsupported("an axis of " + Twine(axis.in) +
+                           " elements is too "
+                           "long to be interpolated to " +
+                           Twine(axis.out));
+    return {};
+  }
+  SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
+  bool isLast = axis.axis + 1 == static_cast<int64_t>(shape.size());
+  // A column, or a row, of weights for each element of the result; a gradient
+  // multiplies with the transposed matrix.
+  SmallVector<double> weights(axis.in * axis.out);
+  for (int64_t to = 0; to < axis.out; ++to)
+    for (auto [from, weight] : llvm::enumerate(axis.weigh(sampling, to)))
+      weights[isLast != back ? from * axis.out + to : to * axis.in + from] =
+          weight;
+  ArrayRef<int64_t> all = shape;
+  int64_t outer = ShapedType::getNumElements(all.take_front(axis.axis));
+  int64_t inner = ShapedType::getNumElements(all.drop_front(axis.axis + 1));
+  int64_t from = back ? axis.out : axis.in, to = back ? axis.in : axis.out;
+  shape[axis.axis] = to;
+  // From the right along the last axis, else from the left.
+  Value product;
+  if (isLast) {
+    Value matrix = floatConstant(node, element, {from, to}, weights);
+    product = node.emit<MatMulOp>({node.reshape(value, {outer, from}), matrix});
+  } else {
+    Value matrix = floatConstant(node, element, {to, from}, weights);
+    product = node.emit<MatMulOp>(
+        {matrix, node.reshape(value, {outer, from, inner})});
+  }
+  return node.reshape(product, shape);
+}
+
+// What a crop takes from outside of the input is one value.
+static Value extrapolate(NodeImporter &node, Value value,
+                         const ResizedAxis &axis, const Sampling &sampling) {
+  if (!value)
+    return {};
+  auto type = NodeImporter::typeOf(value);
+  SmallVector<int64_t> inside;
+  for (int64_t to = 0; to < axis.out; ++to)
+    inside.push_back(axis.isInside(axis.locate<double>(sampling, to)));
+  if (llvm::all_of(inside, [](int64_t is) { return is; }))
+    return value;
+  SmallVector<int64_t> shape(type.getRank(), 1);
+  shape[axis.axis] = axis.out;
+  Value isInside = castTo(node, integerConstant(node, shape, inside),
+                          node.attributes().getI1Type());
+  return node.emit<SelectOp>(
+      {isInside, value,
+       numberConstant(node, sampling.extrapolation, type.getElementType())});
+}
+
+static Value resizeAxis(NodeImporter &node, Value value,
+                        const ResizedAxis &axis, const Sampling &sampling) {
+  bool movesAll =
+      sampling.crops() || sampling.coordinates == "tf_half_pixel_for_nn";
+  if (!value || (axis.in == axis.out && axis.scale == 1.0 && !movesAll))
+    return value;
+  if (sampling.filter == Filter::Nearest) {
+    if (!canList(node, axis.out))
+      return {};
+    SmallVector<int64_t> places;
+    for (int64_t to = 0; to < axis.out; ++to)
+      places.push_back(axis.findNearest(sampling, to));
+    value = take(node, value, axis.axis, places);
+  } else {
+    value = interpolate(node, value, axis, sampling);
+  }
+  return sampling.crops() ? extrapolate(node, value, axis, sampling) : value;
+}
+
+static LogicalResult resize(NodeImporter &node, ArrayRef<ResizedAxis> axes,
+                            const Sampling &sampling) {
+  SmallVector<int64_t> shape(node.operandShape(0));
+  for (const ResizedAxis &axis : axes) {
+    if (axis.in < 1 || axis.out < 1)
+      return node.invalid("axis " + Twine(axis.axis) + " of " + Twine(axis.in) +
+                          " elements would have " + Twine(axis.out));
+    shape[axis.axis] = axis.out;
+  }
+  if (!getCheckedBytes(shape, node.operandType(0).getElementType()))
+    return node.invalid("the result is too large");
+  Value value = node.operand(0);
+  for (const ResizedAxis &axis : axes)
+    value = resizeAxis(node, value, axis, sampling);
+  return node.define(0, value);
+}
+
+// The axes of input `index` with these numbers, as long after resizing as
+// before: builders set what they change.
+static SmallVector<ResizedAxis>
+axesOf(NodeImporter &node, ArrayRef<int64_t> numbers, unsigned index = 0) {
+  SmallVector<ResizedAxis> axes;
+  for (int64_t axis : numbers) {
+    int64_t extent = node.operandShape(index)[axis];
+    axes.push_back({axis, extent, extent, 1.0});
+  }
+  return axes;
+}
+
+// Opset 11 on: scales or sizes, of all axes or of those in `axes`.
+static LogicalResult importResize(NodeImporter &node) {
+  int64_t rank = node.operandShape(0).size();
+  FailureOr<Sampling> sampling = readSampling(node);
+  if (failed(sampling))
+    return failure();
+  auto numbers = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  if (auto given = node.integerList("axes")) {
+    if (failed(node.normalizeAxes(*given, rank)))
+      return failure();
+    // In the order of scales and sizes.
+    numbers.clear();
+    for (int64_t axis : *given)
+      numbers.push_back(axis < 0 ? axis + rank : axis);
+  }
+  SmallVector<ResizedAxis> axes = axesOf(node, numbers);
+  if (isGiven(node, 2) == isGiven(node, 3))
+    return node.invalid("expected either scales or sizes");
+  if (isGiven(node, 3)) {
+    if (failed(sizeAxes(node, axes)))
+      return failure();
+  } else {
+    node.ignore("keep_aspect_ratio_policy"); // of sizes
+    auto scales = readFloats(node, 2, "the scales");
+    if (failed(scales) || failed(scaleAxes(node, axes, *scales)))
+      return failure();
+  }
+  if (sampling->crops() && failed(cropAxes(node, axes)))
+    return failure();
+  return resize(node, axes, *sampling);
+}
+
+// Resize of opset 10, and Upsample, whose scales are an attribute at first, and
+// before opset 7 one for each axis of an image.
+static LogicalResult importUpsample(NodeImporter &node) {
+  Sampling sampling;
+  sampling.coordinates = "asymmetric";
+  sampling.nearest = "floor";
+  FailureOr<Filter> filter = readFilter(node);
+  if (failed(filter))
+    return failure();
+  sampling.filter = *filter;
+  // Scales are an input since opset 9.
+  SmallVector<double> scales;
+  using Attribute = proto::AttributeProto;
+  if (node.hasInput(1)) {
+    auto given = readFloats(node, 1, "the scales");
+    if (failed(given))
+      return failure();
+    scales = *given;
+  } else if (const auto *list = node.find("scales", Attribute::FLOATS)) {
+    scales.assign(list->floats().begin(), list->floats().end());
+  } else if (node.hasAttribute("height_scale") ||
+             node.hasAttribute("width_scale")) {
+    scales = {1, 1, node.real("height_scale", 1), node.real("width_scale", 1)};
+  }
+  // All axes of the input have a scale.
+  auto numbers =
+      llvm::to_vector(llvm::seq<int64_t>(0, node.operandShape(0).size()));
+  SmallVector<ResizedAxis> axes = axesOf(node, numbers);
+  if (failed(scaleAxes(node, axes, scales)))
+    return failure();
+  return resize(node, axes, sampling);
+}
+
+// (dY, X, roi, scales) -> dX, with the attributes of the Resize: along each
+// axis the transposed weights. Without scales the extents say them.
+static LogicalResult importResizeGrad(NodeImporter &node) {
+  FailureOr<Sampling> sampling = readSampling(node);
+  if (failed(sampling))
+    return failure();
+  if (sampling->crops())
+    return node.unsupported("the gradient of a crop");
+  ArrayRef<int64_t> large = node.operandShape(0), small = node.operandShape(1);
+  if (large.size() != small.size() || llvm::is_contained(large, 0) ||
+      llvm::is_contained(small, 0))
+    return node.invalid("expected inputs of one rank, none of them empty");
+  auto numbers = llvm::to_vector(llvm::seq<int64_t>(0, small.size()));
+  SmallVector<ResizedAxis> axes = axesOf(node, numbers, 1);
+  if (isGiven(node, 3)) {
+    auto scales = readFloats(node, 3, "the scales");
+    if (failed(scales) || failed(scaleAxes(node, axes, *scales)))
+      return failure();
+  }
+  // Axis by axis back to the shape of X.
+  Value value = node.operand(0);
+  for (ResizedAxis &axis : axes) {
+    if (isGiven(node, 3) && axis.out != large[axis.axis])
+      return node.invalid("the scales do not lead from X to dY");
+    axis.out = large[axis.axis];
+    if (!isGiven(node, 3))
+      axis.scale = static_cast<double>(axis.out) / axis.in;
+    if (axis.in == axis.out && axis.scale == 1.0)
+      continue;
+    value = interpolate(node, value, axis, *sampling, /*back=*/true);
+    if (!value)
+      return failure();
+  }
+  return node.define(0, value);
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getResizeOps() {
+  static const OpEntry entries[] = {
+      {kMicrosoft, "ResizeGrad", 1, kNoEnd, 2, 4, 1, importResizeGrad},
+      {"", "Resize", 10, 10, 2, 2, 1, importUpsample},
+      {"", "Resize", 11, kNoEnd, 1, 4, 1, importResize},
+      {"", "Upsample", 6, 6, 1, 1, 1, importUpsample},
+      {"", "Upsample", 7, 8, 1, 1, 1, importUpsample},
+      {"", "Upsample", 9, kNoEnd, 2, 2, 1, importUpsample},
+  };
+  return entries;
+}

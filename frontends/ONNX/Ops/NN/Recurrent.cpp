@@ -1,0 +1,482 @@
+// What LSTM, GRU and RNN have in common.
+//
+// What the gates take from the input is one product for all steps, before the
+// loop. Padded steps, which sequence_lens tells, change no state and give
+// zeros.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/NN/Recurrent.h"
+
+#include "frontends/ONNX/Importer/Assemble.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+using AttributeProto = proto::AttributeProto;
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+// LSTMTraining and GRUTraining, whose gates and states LSTMGrad and GRUGrad
+// read.
+bool RecurrentImporter::isTraining() const {
+  return node.getOpType().ends_with("Training");
+}
+
+LogicalResult RecurrentImporter::readAttributes() {
+  batchFirst = node.integer("layout", 0) != 0;
+  inputForget = node.integer("input_forget", 0) != 0;
+  linearBeforeReset = node.integer("linear_before_reset", 0) != 0;
+  if (node.hasAttribute("clip"))
+    clip = node.real("clip", 0.0);
+  if (clip && !(*clip >= 0))
+    return node.invalid("expected attribute 'clip' of at least 0");
+  direction = node.string("direction", "forward");
+  if (direction != "forward" && direction != "reverse" &&
+      direction != "bidirectional")
+    return node.invalid("expected attribute 'direction' to be 'forward', "
+                        "'reverse' or 'bidirectional', found '" +
+                        direction + "'");
+  directions = direction == "bidirectional" ? 2 : 1;
+  if (failed(readActivations()))
+    return failure();
+  // What the gradient ops know how to differentiate.
+  if (isTraining() &&
+      (batchFirst || inputForget || clip || direction != "forward" ||
+       node.hasInput(4) || node.hasAttribute("activations")))
+    return node.unsupported(
+        "expected the forward direction, the functions by default and no "
+        "clip, input_forget, layout or sequence_lens; export the forward "
+        "model instead, which may have them");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Functions of gates
+//===----------------------------------------------------------------------===//
+
+template <typename OpT>
+static Value buildPlain(RecurrentImporter &importer, const GateFunction &,
+                        Value x) {
+  return importer.getNode().emit<OpT>({x});
+}
+
+template <typename OpT>
+static Value buildWithAlpha(RecurrentImporter &importer,
+                            const GateFunction &function, Value x) {
+  NodeImporter &node = importer.getNode();
+  return node.emit<OpT>({x}, {node.attribute("alpha", *function.alpha)});
+}
+
+static Value buildHardSigmoid(RecurrentImporter &importer,
+                              const GateFunction &function, Value x) {
+  NodeImporter &node = importer.getNode();
+  return node.emit<HardSigmoidOp>({x},
+                                  {node.attribute("alpha", *function.alpha),
+                                   node.attribute("beta", *function.beta)});
+}
+
+// alpha x + beta
+static Value buildAffine(RecurrentImporter &importer,
+                         const GateFunction &function, Value x) {
+  NodeImporter &node = importer.getNode();
+  Value factor = node.scalarConstant(*function.alpha, elementOf(x));
+  Value summand = node.scalarConstant(*function.beta, elementOf(x));
+  return importer.add(importer.mul(x, factor), summand);
+}
+
+// alpha tanh(beta x)
+static Value buildScaledTanh(RecurrentImporter &importer,
+                             const GateFunction &function, Value x) {
+  NodeImporter &node = importer.getNode();
+  Value inner = node.scalarConstant(*function.beta, elementOf(x));
+  Value outer = node.scalarConstant(*function.alpha, elementOf(x));
+  return importer.mul(node.emit<TanhOp>({importer.mul(x, inner)}), outer);
+}
+
+// The function of a name, a line each: the defaults of its parameters, and how
+// it is built.
+static std::optional<GateFunction> findActivation(StringRef name) {
+  static const GateFunction known[] = {
+      {"Affine", 1.0, 0.0, buildAffine},
+      {"Elu", 1.0, {}, buildWithAlpha<EluOp>},
+      {"HardSigmoid", 0.2, 0.5, buildHardSigmoid},
+      {"LeakyRelu", 0.01, {}, buildWithAlpha<LeakyReluOp>},
+      {"Relu", {}, {}, buildPlain<ReluOp>},
+      {"ScaledTanh", 1.0, 1.0, buildScaledTanh},
+      {"Sigmoid", {}, {}, buildPlain<SigmoidOp>},
+      {"Softplus", {}, {}, buildPlain<SoftplusOp>},
+      {"Softsign", {}, {}, buildPlain<SoftsignOp>},
+      {"Tanh", {}, {}, buildPlain<TanhOp>},
+      {"ThresholdedRelu", 1.0, {}, buildWithAlpha<ThresholdedReluOp>}};
+  for (const GateFunction &activation : known)
+    if (name.equals_insensitive(activation.name))
+      return activation;
+  return std::nullopt;
+}
+
+// Reads the activations: names, and lists of parameters. Each function that has
+// a parameter takes the next one of the list.
+LogicalResult RecurrentImporter::readActivations() {
+  // Names for all directions, defaults where none are given.
+  SmallVector<std::string> names;
+  for (int64_t i = 0; i < directions; ++i)
+    for (StringRef name : cell.activations)
+      names.push_back(name.str());
+  if (node.hasAttribute("activations"))
+    if (const auto *given = node.find("activations", AttributeProto::STRINGS))
+      names.assign(given->strings().begin(), given->strings().end());
+  if (names.size() != cell.activations.size() * directions)
+    return node.invalid("expected " +
+                        Twine(cell.activations.size() * directions) +
+                        " activations, found " + Twine(names.size()));
+  // Parameters are lists that functions take from, in order.
+  auto readFloats = [&](StringRef name) {
+    SmallVector<double> values;
+    if (node.hasAttribute(name))
+      if (const auto *given = node.find(name, AttributeProto::FLOATS))
+        values.assign(given->floats().begin(), given->floats().end());
+    return values;
+  };
+  SmallVector<double> alphas = readFloats("activation_alpha");
+  SmallVector<double> betas = readFloats("activation_beta");
+  size_t nextAlpha = 0, nextBeta = 0;
+  // A function that has no parameter leaves the lists as they are.
+  for (const std::string &name : names) {
+    std::optional<GateFunction> activation = findActivation(name);
+    if (!activation)
+      return node.unsupported("activation '" + name + "' is not known");
+    if (activation->alpha && nextAlpha < alphas.size())
+      activation->alpha = alphas[nextAlpha++];
+    if (activation->beta && nextBeta < betas.size())
+      activation->beta = betas[nextBeta++];
+    activations.push_back(*activation);
+  }
+  return success();
+}
+
+Value RecurrentImporter::activate(unsigned index, Value x) {
+  if (x && clip)
+    x = node.emit<ClipOp>(
+        {x}, {node.attribute("min", -*clip), node.attribute("max", *clip)});
+  return activateState(index, x);
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+// Elements [offset, offset + size) along `axis`.
+static Value sliceAxis(NodeImporter &node, Value value, int64_t axis,
+                       int64_t offset, int64_t size) {
+  if (!value)
+    return {};
+  SmallVector<int64_t> sizes(shapeOf(value)), offsets(sizes.size(), 0);
+  if (sizes[axis] == size)
+    return value;
+  offsets[axis] = offset;
+  sizes[axis] = size;
+  return node.emit<SliceOp>(
+      {value}, {node.attribute("offsets", ArrayRef<int64_t>(offsets)),
+                node.attribute("sizes", ArrayRef<int64_t>(sizes))});
+}
+
+Value RecurrentImporter::gates(Value value, unsigned first, unsigned count,
+                               int64_t axis) {
+  return sliceAxis(node, value, axis, first * hidden, count * hidden);
+}
+
+// The part of input `input` for direction `index`, without the axis of
+// directions; null if the node has no such input.
+Value RecurrentImporter::part(unsigned input, unsigned index) {
+  if (!node.hasInput(input))
+    return {};
+  Value value = sliceAxis(node, node.operand(input), 0, index, 1);
+  return value ? node.reshape(value, shapeOf(value).drop_front()) : Value();
+}
+
+// All inputs but sequence_lens have the type of X.
+LogicalResult RecurrentImporter::readTypes() {
+  element = node.operandType(0).getElementType();
+  if (!isa<FloatType>(element))
+    return node.invalid("expected floats");
+  for (unsigned index : {1, 2, 3, 5, 6, 7})
+    if (node.hasInput(index) &&
+        node.operandType(index).getElementType() != element)
+      return node.invalid("expected input " + Twine(index) +
+                          " to have the element type of X");
+  return success();
+}
+
+// The shapes of all inputs, against each other.
+LogicalResult RecurrentImporter::readShapes() {
+  auto shape = node.operandShape(0), w = node.operandShape(1);
+  if (shape.size() != 3 || w.size() != 3)
+    return node.invalid("expected X and W of three axes");
+  // Sizes from X and W.
+  length = shape[batchFirst ? 1 : 0];
+  batch = shape[batchFirst ? 0 : 1];
+  inputSize = shape[2];
+  hidden = w[1] / cell.gates;
+  if (int64_t size = node.integer("hidden_size", hidden); size != hidden)
+    return node.invalid("hidden_size is " + Twine(size) + ", but W has " +
+                        Twine(w[1]) + " rows for " + Twine(cell.gates) +
+                        " gates");
+  if (hidden < 1 || w[1] % cell.gates != 0)
+    return node.invalid("expected W to have rows for " + Twine(cell.gates) +
+                        " gates, found " + Twine(w[1]));
+  if (length < 1 || batch < 1 || inputSize < 1)
+    return node.unsupported("expected an element of each axis of X at least");
+  int64_t gates = cell.gates * hidden;
+  // A projection, which PyTorch's exporter writes so and ONNX has not.
+  bool isProjected = node.hasInput(5) && node.hasInput(6) &&
+                     node.operandShape(5).size() == 3 &&
+                     node.operandShape(6).size() == 3 &&
+                     node.operandShape(5).back() < node.operandShape(6).back();
+  if (isProjected)
+    return node.unsupported(
+        "initial_h has " + Twine(node.operandShape(5).back()) +
+        " elements for each sample and initial_c " +
+        Twine(node.operandShape(6).back()) +
+        ": an LSTM with a projection (proj_size of torch.nn.LSTM), whose "
+        "weights ONNX's LSTM has no input for; export it without proj_size, "
+        "with a torch.nn.Linear behind it, or write its steps as a loop");
+  // Shapes of all inputs follow.
+  SmallVector<int64_t> state = {batchFirst ? batch : directions,
+                                batchFirst ? directions : batch, hidden};
+  const std::pair<unsigned, SmallVector<int64_t>> expected[] = {
+      {1, {directions, gates, inputSize}},
+      {2, {directions, gates, hidden}},
+      {3, {directions, 2 * gates}},
+      {4, {batch}},
+      {5, state},
+      {6, state},
+      {7, {directions, 3 * hidden}}};
+  // Initial states of zeros may still have the batch of the export.
+  for (const auto &[index, wanted] : expected)
+    if (node.hasInput(index) && node.operandShape(index) != ArrayRef(wanted) &&
+        !isZeroOfExportedBatch(index)) {
+      std::string text;
+      llvm::raw_string_ostream os(text);
+      os << "expected input " << index << " of shape [";
+      llvm::interleaveComma(wanted, os);
+      os << "], found [";
+      llvm::interleaveComma(node.operandShape(index), os);
+      os << "]";
+      return node.invalid(text);
+    }
+  return success();
+}
+
+// Whether an initial state is zeros for the batch that the model was exported
+// with: zeros for this one stand for it.
+bool RecurrentImporter::isZeroOfExportedBatch(unsigned index) {
+  std::optional<HostTensor> state =
+      index == 5 || index == 6 ? node.constant(index) : std::nullopt;
+  if (!state || !state->isFloat() ||
+      !node.getFunction().getModule().getRebatch())
+    return false;
+  return llvm::all_of(llvm::seq<int64_t>(0, state->getNumElements()),
+                      [&](int64_t i) { return state->getDouble(i) == 0; });
+}
+
+// [batch, hidden], zeros where the model gives none.
+Value RecurrentImporter::initialState(unsigned input, unsigned index) {
+  if (node.hasInput(input) && !isZeroOfExportedBatch(input)) {
+    Value value =
+        sliceAxis(node, node.operand(input), batchFirst ? 1 : 0, index, 1);
+    return node.reshape(value, {batch, hidden});
+  }
+  auto type = RankedTensorType::get({batch, hidden}, element);
+  Attribute zeros =
+      DenseElementsAttr::get(type, node.attributes().getZeroAttr(element));
+  return node.create<ConstantOp>({}, {node.attribute("value", zeros)}, type);
+}
+
+// What the gates take from the input, of all steps: [length, batch, gates].
+Value RecurrentImporter::projectInput(unsigned index) {
+  int64_t gates = cell.gates * hidden;
+  Value rows = node.reshape(input, {length * batch, inputSize});
+  Value product = node.emit<GemmOp>({rows, part(1, index)},
+                                    {node.attribute("transB", true)});
+  if (Value bias = part(3, index)) {
+    Value sum = sliceAxis(node, bias, 0, 0, gates);
+    // The bias of recurrence too, but for what a reset gate takes part in.
+    unsigned shared = linearBeforeReset ? cell.gates - 1 : cell.gates;
+    Value more = sliceAxis(node, bias, 0, gates, shared * hidden);
+    if (linearBeforeReset) {
+      Value rest = sliceAxis(node, sum, 0, shared * hidden, hidden);
+      Value first = add(sliceAxis(node, sum, 0, 0, shared * hidden), more);
+      sum = first && rest
+                ? node.emit<ConcatOp>({first, rest},
+                                      {node.attribute("axis", int64_t(0))})
+                : Value();
+    } else {
+      sum = add(sum, more);
+    }
+    product = add(product, sum);
+  }
+  return product ? node.reshape(product, {length, batch, gates}) : Value();
+}
+
+// Whether step t is one of sequence b: [length, batch, 1].
+Value RecurrentImporter::createMask() {
+  if (!node.hasInput(4))
+    return {};
+  auto integer = node.attributes().getI32Type();
+  auto type = RankedTensorType::get({length, 1, 1}, integer);
+  Attribute numbers = DenseIntElementsAttr::get(
+      type, llvm::to_vector(llvm::seq<int32_t>(0, length)));
+  Value steps =
+      node.create<ConstantOp>({}, {node.attribute("value", numbers)}, type);
+  Value lengths = node.reshape(node.operand(4), {1, batch, 1});
+  return steps && lengths ? node.emit<LessOp>({steps, lengths}) : Value();
+}
+
+Value RecurrentImporter::select(Value mask, Value onTrue, Value onFalse) {
+  if (!mask || !onTrue || !onFalse)
+    return onTrue;
+  return node.emit<SelectOp>({mask, onTrue, onFalse});
+}
+
+//===----------------------------------------------------------------------===//
+// A direction
+//===----------------------------------------------------------------------===//
+
+// The loop of the current direction, given what it carries, scans (the gates'
+// input, and a mask where there is one) and reads in each iteration, which may
+// be null. Adds its results.
+LogicalResult RecurrentImporter::addLoop(ArrayRef<Value> carried,
+                                         ArrayRef<Value> scanned,
+                                         ArrayRef<Value> prepared,
+                                         bool isReversed) {
+  // What each iteration reads whole.
+  SmallVector<Value> invariant;
+  llvm::copy_if(prepared, std::back_inserter(invariant),
+                [](Value value) { return value != nullptr; });
+  OpBuilder &builder = node.getFunction().getBuilder();
+  // What it gives: states, and for the gradient gates too.
+  // The sequence of hidden states; a gradient op reads cell states and gates as
+  // well.
+  auto sequence = RankedTensorType::get({length, batch, hidden}, element);
+  SmallVector<Type> stacked = {sequence};
+  if (isTraining()) {
+    stacked.append(cell.states - 1, sequence);
+    stacked.push_back(sequence.clone({length, batch, cell.gates * hidden}));
+  }
+  auto scan = ScanOp::create(builder, node.getLocation(), length, carried,
+                             scanned, invariant, stacked,
+                             SmallVector<bool>(scanned.size(), isReversed),
+                             SmallVector<bool>(stacked.size(), isReversed));
+  if (std::optional<Phase> phase = node.getPhase())
+    setPhase(scan, *phase);
+
+  // The body's arguments: what the last step left, this step's input, and what
+  // all steps read.
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(&scan.getBody().front());
+  SmallVector<Value> old(scan.getCarriedArguments()), arguments;
+  const auto *next = scan.getInvariantArguments().begin();
+  for (Value value : prepared)
+    arguments.push_back(value ? Value(*next++) : Value());
+  ArrayRef<BlockArgument> parts = scan.getScannedArguments();
+  Value mask = parts.size() > 1 ? Value(parts[1]) : Value();
+  // One step; where the mask says that a sequence has ended, the old state
+  // stays and the output is 0.
+  RecurrentStep step = cell.step(*this, parts[0], old, arguments);
+  SmallVector<Value> yielded = step.states;
+  for (auto [state, before] : llvm::zip(yielded, old))
+    state = select(mask, state, before);
+  Value zero = node.scalarConstant(0.0, element);
+  yielded.push_back(select(mask, yielded.front(), zero));
+  if (isTraining()) {
+    llvm::append_range(yielded, ArrayRef(step.states).drop_front());
+    yielded.push_back(concatenate(node, step.gates, 1));
+  }
+  if (node.hasFailed() || llvm::is_contained(yielded, Value()))
+    return failure();
+  YieldOp::create(builder, node.getLocation(), yielded);
+  // After the last step states are results, as are their sequences.
+  last.emplace_back(scan.getLast());
+  sequences.push_back(scan.getStacked().front());
+  llvm::append_range(saved, scan.getStacked().drop_front());
+  return success();
+}
+
+LogicalResult RecurrentImporter::importDirection(unsigned index) {
+  current = index;
+  int64_t rows = cell.gates * hidden;
+  Value bias = part(3, index);
+  SmallVector<Value> carried, scanned = {projectInput(index)};
+  for (unsigned state = 0; state < cell.states; ++state)
+    carried.push_back(initialState(5 + state, index));
+  if (node.hasInput(4))
+    scanned.push_back(createMask());
+  SmallVector<Value> prepared = cell.prepare(
+      *this, part(2, index),
+      bias ? sliceAxis(node, bias, 0, rows, rows) : Value(), part(7, index));
+  for (ArrayRef<Value> values : {ArrayRef(carried), ArrayRef(scanned)})
+    if (node.hasFailed() || llvm::is_contained(values, Value()))
+      return failure();
+  return addLoop(carried, scanned, prepared,
+                 direction == "reverse" || index == 1);
+}
+
+//===----------------------------------------------------------------------===//
+// The node
+//===----------------------------------------------------------------------===//
+
+// The values of all directions, along a new axis `axis`.
+Value RecurrentImporter::stackDirections(ArrayRef<Value> values, int64_t axis) {
+  SmallVector<Value> parts;
+  for (Value value : values) {
+    SmallVector<int64_t> shape(shapeOf(value));
+    shape.insert(shape.begin() + axis, 1);
+    parts.push_back(node.reshape(value, shape));
+  }
+  if (parts.size() == 1)
+    return parts.front();
+  return node.emit<ConcatOp>(parts, {node.attribute("axis", axis)});
+}
+
+LogicalResult RecurrentImporter::defineOutputs() {
+  // The sequence, in the layout of the node,
+  SmallVector<Value> all = sequences;
+  if (batchFirst)
+    for (Value &value : all)
+      value = node.emit<TransposeOp>(
+          {value}, {node.attribute("perm", ArrayRef<int64_t>{1, 0, 2})});
+  LogicalResult result =
+      node.define(0, stackDirections(all, batchFirst ? 2 : 1));
+  // the last states,
+  for (unsigned state = 0; state < cell.states; ++state) {
+    SmallVector<Value> values;
+    for (ArrayRef<Value> states : last)
+      values.push_back(states[state]);
+    if (failed(node.define(1 + state,
+                           stackDirections(values, batchFirst ? 1 : 0))))
+      result = failure();
+  }
+  // and what the gradient reads.
+  for (auto [i, value] : llvm::enumerate(saved))
+    if (failed(node.define(1 + cell.states + i, stackDirections(value, 1))))
+      result = failure();
+  return result;
+}
+
+LogicalResult RecurrentImporter::import() {
+  if (failed(readTypes()) || failed(readAttributes()) || failed(readShapes()))
+    return failure();
+  // Which outputs there are, the node says by having them.
+  if (node.getOpset() < 7)
+    node.ignore("output_sequence");
+  input = node.operand(0);
+  if (batchFirst)
+    input = node.emit<TransposeOp>(
+        {input}, {node.attribute("perm", ArrayRef<int64_t>{1, 0, 2})});
+  for (int64_t index = 0; index < directions; ++index)
+    if (!input || failed(importDirection(index)))
+      return failure();
+  return defineOutputs();
+}

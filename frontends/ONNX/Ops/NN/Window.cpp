@@ -1,0 +1,117 @@
+// Reading of window attributes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Ops/NN/Window.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+// Keeps sums and products of window attributes far from overflow.
+static constexpr int64_t kLargest = int64_t(1) << 30;
+// Those of a convolution, which libraries do: a step of a few pixels that are
+// 2^24 apart took oneDNN more than a minute, and some of 2^30 it refuses.
+static constexpr int64_t kLargestOfConv = int64_t(1) << 20;
+
+namespace {
+/// The values that an attribute may have, both ends with them.
+struct AttributeRange {
+  int64_t smallest, largest;
+};
+} // namespace
+
+// A list with one value per spatial axis (or two, for pads) in a sane range.
+static FailureOr<SmallVector<int64_t>> readList(NodeImporter &node,
+                                                StringRef name, size_t count,
+                                                AttributeRange range) {
+  auto list = node.integerList(name);
+  if (!list)
+    return SmallVector<int64_t>(count, range.smallest);
+  if (list->size() != count)
+    return node.invalid("attribute '" + name + "' has " + Twine(list->size()) +
+                        " values, expected " + Twine(count));
+  for (int64_t value : *list)
+    if (value < range.smallest || value > range.largest)
+      return node.invalid("attribute '" + name + "' holds " + Twine(value) +
+                          (value < range.smallest
+                               ? ", expected at least " + Twine(range.smallest)
+                               : ", expected at most " + Twine(range.largest)));
+  return *list;
+}
+
+// ONNX's SAME: as many positions as strides fit into the input.
+static void padSame(Window &window, ArrayRef<int64_t> spatial, bool upper) {
+  size_t rank = spatial.size();
+  for (size_t d = 0; d < rank; ++d) {
+    int64_t stride = window.strides[d];
+    int64_t count = (spatial[d] + stride - 1) / stride;
+    int64_t extent = (window.kernel[d] - 1) * window.dilations[d] + 1;
+    int64_t total =
+        std::max<int64_t>((count - 1) * stride + extent - spatial[d], 0);
+    int64_t smaller = total / 2;
+    window.pads[d] = upper ? smaller : total - smaller;
+    window.pads[rank + d] = total - window.pads[d];
+  }
+}
+
+FailureOr<Window> mpc::onnx_frontend::readWindow(NodeImporter &node,
+                                                 ArrayRef<int64_t> inputShape,
+                                                 ArrayRef<int64_t> kernel) {
+  if (inputShape.size() < 3)
+    return node.invalid("expected an input with spatial axes, found rank " +
+                        Twine(inputShape.size()));
+  ArrayRef<int64_t> spatial = inputShape.drop_front(2);
+  size_t rank = spatial.size();
+  Window window;
+  // The kernel's shape is that of the weight, or an attribute.
+  bool given = node.hasAttribute("kernel_shape");
+  if (!given && kernel.empty())
+    return node.invalid("attribute 'kernel_shape' is missing");
+  const int64_t largest = kernel.empty() ? kLargest : kLargestOfConv;
+  auto kernelShape = readList(node, "kernel_shape", rank, {1, kLargest});
+  auto strides = readList(node, "strides", rank, {1, largest});
+  auto dilations = readList(node, "dilations", rank, {1, largest});
+  auto pads = readList(node, "pads", 2 * rank, {0, largest});
+  if (failed(kernelShape) || failed(strides) || failed(dilations) ||
+      failed(pads))
+    return failure();
+  window.kernel = given ? *kernelShape : SmallVector<int64_t>(kernel);
+  if (!kernel.empty() && ArrayRef<int64_t>(window.kernel) != kernel)
+    return node.invalid("attribute 'kernel_shape' is not the weight's shape");
+  window.strides = *strides;
+  window.dilations = *dilations;
+  window.pads = *pads;
+
+  // Padding is given, or follows from the sizes.
+  std::string autoPad = node.string("auto_pad", "NOTSET");
+  if (autoPad == "SAME_UPPER" || autoPad == "SAME_LOWER")
+    padSame(window, spatial, autoPad == "SAME_UPPER");
+  else if (autoPad == "VALID")
+    window.pads.assign(2 * rank, 0);
+  else if (autoPad != "NOTSET")
+    return node.invalid("attribute 'auto_pad' is '" + autoPad + "'");
+  return window;
+}
+
+SmallVector<NamedAttribute> Window::convAttributes(NodeImporter &node,
+                                                   int64_t group) const {
+  return {node.attribute("strides", strides), node.attribute("pads", pads),
+          node.attribute("dilations", dilations),
+          node.attribute("group", group)};
+}
+
+SmallVector<NamedAttribute> Window::poolAttributes(NodeImporter &node,
+                                                   bool ceilMode) const {
+  return {node.attribute("kernel", kernel), node.attribute("strides", strides),
+          node.attribute("pads", pads), node.attribute("ceil_mode", ceilMode)};
+}
+
+SmallVector<NamedAttribute> Window::meanAttributes(NodeImporter &node,
+                                                   bool ceilMode,
+                                                   bool countsPadding) const {
+  auto attributes = poolAttributes(node, ceilMode);
+  if (llvm::any_of(dilations, [](int64_t d) { return d != 1; }))
+    attributes.push_back(node.attribute("dilations", dilations));
+  attributes.push_back(node.attribute("count_include_pad", countsPadding));
+  return attributes;
+}

@@ -1,0 +1,189 @@
+// Ops that lay parts over a whole: Col2Im adds the columns of a convolution to
+// its image, TensorScatter writes new positions into a cache.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/Assemble.h"
+#include "frontends/ONNX/Importer/FoldElements.h"
+#include "frontends/ONNX/Ops/NN/Window.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+// For every element of every block the number of the element of the image it is
+// added to, or one behind the last where the block is outside.
+static SmallVector<int64_t> listBlockElements(const Window &window,
+                                              ArrayRef<int64_t> image,
+                                              ArrayRef<int64_t> blocks) {
+  int64_t total = ShapedType::getNumElements(image);
+  int64_t taps = ShapedType::getNumElements(window.kernel);
+  int64_t count = ShapedType::getNumElements(blocks);
+  SmallVector<int64_t> numbers;
+  numbers.reserve(taps * count);
+  // Every element of a block at each place, counted in the image.
+  forEachIndex(window.kernel, [&](ArrayRef<int64_t> tap) {
+    forEachIndex(blocks, [&](ArrayRef<int64_t> block) {
+      int64_t number = 0;
+      bool exists = true;
+      for (size_t d = 0; d < image.size(); ++d) {
+        int64_t place = block[d] * window.strides[d] - window.pads[d] +
+                        tap[d] * window.dilations[d];
+        exists &= place >= 0 && place < image[d];
+        number = number * image[d] + place;
+      }
+      numbers.push_back(exists ? number : total);
+    });
+  });
+  return numbers;
+}
+
+// How many positions a block has along each axis of an image, as a convolution
+// with that window has; 0 where it does not fit.
+static SmallVector<int64_t> countBlocks(const Window &window,
+                                        ArrayRef<int64_t> image) {
+  SmallVector<int64_t> blocks;
+  size_t rank = image.size();
+  for (size_t d = 0; d < rank; ++d) {
+    int64_t free = image[d] + window.pads[d] + window.pads[rank + d] -
+                   (window.kernel[d] - 1) * window.dilations[d] - 1;
+    blocks.push_back(free < 0 ? 0 : free / window.strides[d] + 1);
+  }
+  return blocks;
+}
+
+// Adds every element of columns (N, C * block, L) to the element of the image
+// that it was, or would have been, copied from.
+static LogicalResult importCol2Im(NodeImporter &node) {
+  auto type = node.operandType(0);
+  auto image = node.integers(1, "the shape of the image");
+  auto block = node.integers(2, "the shape of a block");
+  if (failed(image) || failed(block))
+    return failure();
+  // ONNX's Conv has them, Col2Im has inputs for them.
+  if (node.hasAttribute("kernel_shape") || node.hasAttribute("auto_pad"))
+    return node.invalid("attributes 'kernel_shape' and 'auto_pad' are none of "
+                        "Col2Im");
+  constexpr int64_t kMost = int64_t(1) << 24; // as many as can be listed
+  auto isSane = [&](ArrayRef<int64_t> extents) {
+    return getCheckedBytes(extents, node.attributes().getI64Type()) &&
+           ShapedType::getNumElements(extents) <= kMost &&
+           !llvm::is_contained(extents, 0);
+  };
+  if (type.getRank() != 3 || image->empty() || image->size() != block->size() ||
+      !isSane(*image) || !isSane(*block))
+    return node.invalid("expected an input of rank 3, and an image and a block "
+                        "of one rank, of 1 to " +
+                        Twine(kMost) + " elements");
+  // The image as a convolution sees it.
+  SmallVector<int64_t> whole = {type.getDimSize(0), 1};
+  whole.append(*image);
+  auto window = readWindow(node, whole, *block);
+  if (failed(window))
+    return failure();
+  SmallVector<int64_t> blocks = countBlocks(*window, *image);
+  if (!isSane(blocks))
+    return node.invalid("the image has room for no block, or for too many");
+  // A column for each position, with an element for each tap.
+  int64_t taps = ShapedType::getNumElements(*block);
+  int64_t count = ShapedType::getNumElements(blocks);
+  if (type.getDimSize(1) % taps != 0 || type.getDimSize(2) != count)
+    return node.invalid("expected columns of a multiple of " + Twine(taps) +
+                        " elements for " + Twine(count) + " blocks");
+  if (!canList(node, taps * count))
+    return failure();
+  // The image as one axis: adding to element (y, x) is adding to number y *
+  // width + x.
+  SmallVector<int64_t> numbers = listBlockElements(*window, *image, blocks);
+  SmallVector<int64_t> result = {type.getDimSize(0), type.getDimSize(1) / taps};
+  auto line = RankedTensorType::get(
+      {result[0], result[1], ShapedType::getNumElements(*image)},
+      type.getElementType());
+  Value zeros = node.emit<ConstantOp>(
+      {}, {node.attribute("value", node.attributes().getZeroAttr(line))}, line);
+  Value sums = node.emit<ScatterOp>(
+      {zeros, integerConstant(node, {taps * count}, numbers),
+       node.reshape(node.operand(0), {result[0], result[1], taps * count})},
+      {node.attribute("axis", int64_t(2)),
+       node.attribute("reduction",
+                      ScatterReductionAttr::get(node.getContext(),
+                                                ScatterReduction::Add))});
+  result.append(*image);
+  return node.define(0, node.reshape(sums, result));
+}
+
+// Where the updates of a cache go: for every sample the place of its first one,
+// and from there on, round again where the cache is a ring.
+static Value placeUpdates(NodeImporter &node, int64_t batch, int64_t length,
+                          int64_t size, bool isRing) {
+  Value first = node.reshape(
+      castTo(node, node.operand(2), node.attributes().getI64Type()),
+      {batch, 1});
+  Value place = node.emit<AddOp>({first, iota(node, 2, 1, length)});
+  Value extent = integerConstant(node, {}, size);
+  if (isRing)
+    return node.emit<ModOp>({place, extent});
+  // Before the first place there is none, as there is none behind the last.
+  Value isBefore = node.emit<LessOp>({place, integerConstant(node, {}, 0)});
+  Value placed = node.emit<SelectOp>({isBefore, extent, place});
+  markIndices(node, placed, size);
+  return placed;
+}
+
+static LogicalResult importTensorScatter(NodeImporter &node) {
+  ArrayRef<int64_t> cache = node.operandShape(0), update = node.operandShape(1);
+  auto axis = node.normalizeAxis(node.integer("axis", -2), cache.size());
+  std::string mode = node.string("mode", "linear");
+  if (failed(axis))
+    return failure();
+  if (mode != "linear" && mode != "circular")
+    return node.invalid("expected attribute 'mode' to be linear or circular, "
+                        "found '" +
+                        mode + "'");
+  SmallVector<int64_t> expected(cache);
+  if (update.size() == cache.size())
+    expected[*axis] = update[*axis];
+  if (*axis == 0 || ArrayRef<int64_t>(expected) != update ||
+      update[*axis] > cache[*axis])
+    return node.invalid("expected an update of the cache's shape but for an "
+                        "axis other than 0, along which it is no longer");
+  // Places that are known are compared here, others when they are bound.
+  int64_t batch = cache[0], length = update[*axis], size = cache[*axis];
+  // Without places, from the first one on.
+  if (!node.hasInput(2))
+    return node.define(0, replaceBox(node, node.operand(0), node.operand(1)));
+  if (node.operandShape(2) != ArrayRef<int64_t>(batch))
+    return node.invalid("expected " + Twine(batch) + " places, one per sample");
+  bool isRing = mode == "circular";
+  std::optional<HostTensor> known = node.constant(2);
+  if (!isRing && known && !known->isFloat() && !node.isState(2)) {
+    for (int64_t first : known->getIntegers())
+      if (first < 0 || first > size - length)
+        return node.invalid("an update of " + Twine(length) + " at place " +
+                            Twine(first) + " is not within a cache of " +
+                            Twine(size));
+  } else if (!isRing && failed(markIndices(node, 2, size))) {
+    return failure();
+  }
+  // No element is written.
+  if (size == 0 || length == 0)
+    return node.define(0, node.operand(0));
+  // Axis 0 is the batch: every sample has places of its own.
+  return node.define(
+      0, node.emit<ScatterOp>(
+             {node.operand(0), placeUpdates(node, batch, length, size, isRing),
+              node.operand(1)},
+             {node.attribute("axis", *axis),
+              node.attribute("batch_dims", int64_t(1)),
+              node.attribute("reduction",
+                             ScatterReductionAttr::get(node.getContext(),
+                                                       ScatterReduction::None)),
+              node.attribute("unique_indices", true)}));
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getOverlayOps() {
+  static const OpEntry entries[] = {
+      {"", "Col2Im", 18, kNoEnd, 3, 3, 1, importCol2Im},
+      {"", "TensorScatter", 24, kNoEnd, 2, 3, 1, importTensorScatter},
+  };
+  return entries;
+}

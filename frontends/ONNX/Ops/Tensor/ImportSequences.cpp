@@ -1,0 +1,232 @@
+// Sequences of tensors whose length and positions are known at import, of which
+// nothing is left in the function: SequenceAt(SplitToSequence(x), 1) is a
+// slice.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/Assemble.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+using Sequence = std::vector<ImportedValue>;
+
+//===----------------------------------------------------------------------===//
+// Whole sequences
+//===----------------------------------------------------------------------===//
+
+static LogicalResult importSequenceEmpty(NodeImporter &node) {
+  node.ignore("dtype"); // of tensors that are not there
+  return node.define(0, Sequence());
+}
+
+static LogicalResult importSequenceConstruct(NodeImporter &node) {
+  Sequence sequence;
+  for (unsigned i = 0; i < node.getNumInputs(); ++i)
+    sequence.push_back(node.element(i));
+  return node.define(0, std::move(sequence));
+}
+
+static LogicalResult importSequenceLength(NodeImporter &node) {
+  FailureOr<Sequence> sequence = node.sequence(0);
+  if (failed(sequence))
+    return failure();
+  return node.define(
+      0, integerConstant(node, {}, static_cast<int64_t>(sequence->size())));
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors of a sequence
+//===----------------------------------------------------------------------===//
+
+// The position that input `index` is, of 0 to `last`; negative ones count from
+// `length`. The last one where the input is absent.
+static FailureOr<int64_t> readPosition(NodeImporter &node, unsigned index,
+                                       int64_t length, int64_t last) {
+  if (!node.hasInput(index))
+    return last;
+  auto given = node.integers(index, "the position");
+  if (failed(given))
+    return failure();
+  if (given->size() != 1)
+    return node.invalid("expected one position, found " + Twine(given->size()));
+  int64_t position = given->front() + (given->front() < 0 ? length : 0);
+  if (position < 0 || position > last)
+    return node.invalid("position " + Twine(given->front()) +
+                        " is outside a sequence of " + Twine(length));
+  return position;
+}
+
+namespace {
+/// A sequence and a position in it.
+struct Placed {
+  Sequence sequence;
+  int64_t position;
+};
+} // namespace
+
+// Reads input 0, a sequence, and input `index`, a position in it: one of an
+// element or, where `mayAppend`, the position behind the last element.
+static FailureOr<Placed> readPlaced(NodeImporter &node, unsigned index,
+                                    bool mayAppend = false) {
+  FailureOr<Sequence> sequence = node.sequence(0);
+  if (failed(sequence))
+    return failure();
+  int64_t length = sequence->size();
+  auto position =
+      readPosition(node, index, length, mayAppend ? length : length - 1);
+  if (failed(position))
+    return failure();
+  return Placed{std::move(*sequence), *position};
+}
+
+static LogicalResult importSequenceAt(NodeImporter &node) {
+  FailureOr<Placed> placed = readPlaced(node, 1);
+  if (failed(placed))
+    return failure();
+  const ImportedValue &element = placed->sequence[placed->position];
+  return element.value ? node.define(0, element.value)
+                       : node.define(0, *element.constant);
+}
+
+static LogicalResult importSequenceInsert(NodeImporter &node) {
+  FailureOr<Placed> placed = readPlaced(node, 2, /*mayAppend=*/true);
+  if (failed(placed))
+    return failure();
+  auto &[sequence, position] = *placed;
+  sequence.insert(sequence.begin() + position, node.element(1));
+  return node.define(0, std::move(sequence));
+}
+
+static LogicalResult importSequenceErase(NodeImporter &node) {
+  FailureOr<Placed> placed = readPlaced(node, 1);
+  if (failed(placed))
+    return failure();
+  auto &[sequence, position] = *placed;
+  if (sequence.empty())
+    return node.invalid("the sequence is empty");
+  sequence.erase(sequence.begin() + position);
+  return node.define(0, std::move(sequence));
+}
+
+//===----------------------------------------------------------------------===//
+// To a tensor and back
+//===----------------------------------------------------------------------===//
+
+// The lengths of the parts of an axis of `extent`: those of input 'split', or
+// as many of that length as there are, the last one shorter; without the input
+// 1.
+static FailureOr<SmallVector<int64_t>> readLengths(NodeImporter &node,
+                                                   int64_t extent) {
+  SmallVector<int64_t> lengths;
+  bool isScalar = !node.hasInput(1) || node.operandShape(1).empty();
+  if (node.hasInput(1)) {
+    auto given = node.integers(1, "split");
+    if (failed(given))
+      return failure();
+    lengths = *given;
+  } else {
+    lengths.push_back(1);
+  }
+  // One number is the length of all parts but the last.
+  if (isScalar) {
+    int64_t length = lengths.pop_back_val();
+    if (length < 1)
+      return node.invalid("expected parts of at least 1 element, found " +
+                          Twine(length));
+    // Each part is an op of its own: an axis of 2^40 elements has none to give.
+    constexpr int64_t kMostParts = int64_t(1) << 16;
+    if ((extent - 1) / length >= kMostParts)
+      return node.unsupported("an axis of " + Twine(extent) +
+                              " elements has too many parts, expected " +
+                              Twine(kMostParts) + " at most");
+    for (int64_t left = extent; left > 0; left -= length)
+      lengths.push_back(std::min(length, left));
+  }
+  // However they are given, they add up to the axis.
+  int64_t left = extent;
+  for (int64_t length : lengths) {
+    if (length < 0 || length > left)
+      return node.invalid("the parts do not add up to the " + Twine(extent) +
+                          " elements of the axis");
+    left -= length;
+  }
+  if (left != 0)
+    return node.invalid("the parts do not add up to the " + Twine(extent) +
+                        " elements of the axis");
+  return lengths;
+}
+
+static LogicalResult importSplitToSequence(NodeImporter &node) {
+  SmallVector<int64_t> sizes(node.operandShape(0));
+  auto axis = node.normalizeAxis(node.integer("axis", 0), sizes.size());
+  if (failed(axis))
+    return failure();
+  int64_t extent = sizes[*axis];
+  auto lengths = readLengths(node, extent);
+  if (failed(lengths) || !canList(node, lengths->size()))
+    return failure();
+  // Parts of one element may lose the axis.
+  bool dropsAxis = node.integer("keepdims", 1) == 0 && !node.hasInput(1);
+  SmallVector<int64_t> offsets(sizes.size(), 0), dropped(sizes);
+  dropped.erase(dropped.begin() + *axis);
+  Sequence sequence;
+  for (int64_t length : *lengths) {
+    sizes[*axis] = length;
+    Value part = slice(node, node.operand(0), offsets, sizes);
+    if (dropsAxis)
+      part = node.reshape(part, dropped);
+    if (!part)
+      return failure();
+    sequence.emplace_back().value = part;
+    offsets[*axis] += length;
+  }
+  return node.define(0, std::move(sequence));
+}
+
+static LogicalResult importConcatFromSequence(NodeImporter &node) {
+  FailureOr<Sequence> sequence = node.sequence(0);
+  if (failed(sequence))
+    return failure();
+  if (sequence->empty())
+    return node.invalid("expected a sequence of at least one tensor");
+  bool isNew = node.integer("new_axis", 0) != 0;
+  // The tensors, as values.
+  SmallVector<Value> parts;
+  for (const ImportedValue &element : *sequence) {
+    Value part =
+        element.value ? element.value : createConstant(node, *element.constant);
+    if (!part)
+      return failure();
+    parts.push_back(part);
+  }
+  // Along an axis of theirs, or along a new one.
+  int64_t rank = NodeImporter::shapeOf(parts.front()).size();
+  auto axis = node.normalizeAxis(node.integer("axis", 0), rank + isNew);
+  if (failed(axis))
+    return failure();
+  for (Value &part : parts) {
+    SmallVector<int64_t> shape(NodeImporter::shapeOf(part));
+    if (static_cast<int64_t>(shape.size()) != rank)
+      return node.invalid("the tensors of the sequence differ in rank");
+    if (isNew)
+      shape.insert(shape.begin() + *axis, 1);
+    part = node.reshape(part, shape);
+  }
+  return node.define(0, concatenate(node, parts, *axis));
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getSequenceOps() {
+  static const OpEntry entries[] = {
+      {"", "ConcatFromSequence", 11, kNoEnd, 1, 1, 1, importConcatFromSequence},
+      {"", "SequenceAt", 11, kNoEnd, 2, 2, 1, importSequenceAt},
+      {"", "SequenceConstruct", 11, kNoEnd, 1, kAnyNumber, 1,
+       importSequenceConstruct},
+      {"", "SequenceEmpty", 11, kNoEnd, 0, 0, 1, importSequenceEmpty},
+      {"", "SequenceErase", 11, kNoEnd, 1, 2, 1, importSequenceErase},
+      {"", "SequenceInsert", 11, kNoEnd, 2, 3, 1, importSequenceInsert},
+      {"", "SequenceLength", 11, kNoEnd, 1, 1, 1, importSequenceLength},
+      {"", "SplitToSequence", 11, kNoEnd, 1, 2, 1, importSplitToSequence},
+  };
+  return entries;
+}

@@ -1,0 +1,462 @@
+// Gradient ops of com.microsoft, as ONNX Runtime's gradient builder writes
+// them.
+//
+// What such an op knows of its forward op only by convention (the geometry of a
+// pooling, the random numbers of a dropout) is taken from the op that made the
+// saved value, which is still there.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/Assemble.h"
+#include "frontends/ONNX/Ops/NN/Window.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// Elementwise
+//===----------------------------------------------------------------------===//
+
+template <typename OpT>
+static LogicalResult importElementwiseGrad(NodeImporter &node) {
+  auto op = node.create<OpT>({node.operand(0), node.operand(1)});
+  return op ? node.define(0, op.getDInput()) : failure();
+}
+
+// dY times the slope at X of the formula `Of` names, with parameter `a`.
+static LogicalResult defineFormulaGrad(NodeImporter &node, Value x,
+                                       StringRef of, double a = 0.0) {
+  return node.define(0, node.emit<FormulaGradOp>({node.operand(0), x},
+                                                 {node.attribute("of", of),
+                                                  node.attribute("a", a)}));
+}
+
+static LogicalResult importGeluGrad(NodeImporter &node) {
+  node.ignore("approximate"); // of the op's name
+  return defineFormulaGrad(node, node.operand(1), "gelu");
+}
+
+static LogicalResult importFastGeluGrad(NodeImporter &node) {
+  return defineFormulaGrad(node, node.operand(1), "gelu_tanh");
+}
+
+static LogicalResult importQuickGeluGrad(NodeImporter &node) {
+  return defineFormulaGrad(node, node.operand(1), "swish",
+                           node.real("alpha", 1.702f));
+}
+
+// Of the sum of inputs 1 and 2; the bias has a gradient of its own.
+static LogicalResult importBiasGeluGrad(NodeImporter &node) {
+  bool isExact = node.getOpType() == "BiasGeluGrad_dX";
+  Value x = node.emit<AddOp>({node.operand(1), node.operand(2)});
+  return x ? defineFormulaGrad(node, x, isExact ? "gelu" : "gelu_tanh")
+           : failure();
+}
+
+// Its second input is the output, which has the sign of the input for slopes
+// above 0 alone.
+static LogicalResult importLeakyReluGrad(NodeImporter &node) {
+  double alpha = node.real("alpha", 0.01f);
+  if (!(alpha > 0))
+    return node.unsupported("expected attribute 'alpha' above 0");
+  return defineFormulaGrad(node, node.operand(1), "leaky_relu", alpha);
+}
+
+// `value` summed to the shape of input `index`, which was broadcast.
+static Value sumTo(NodeImporter &node, Value value, unsigned index) {
+  auto type = node.operandType(index);
+  if (!value || NodeImporter::shapeOf(value) == type.getShape())
+    return value;
+  auto op = node.create<SumToSizeOp>({value}, {}, type);
+  return op ? op.getOutput() : Value();
+}
+
+// dA = dY / B; dB = -dY * A / (B * B).
+static LogicalResult importDivGrad(NodeImporter &node) {
+  Value dy = node.operand(0), a = node.operand(1), b = node.operand(2);
+  // dA is a part of dB, so it comes first.
+  node.setSuffix("#da");
+  auto da = node.create<DivOp>({dy, b});
+  if (!da)
+    return failure();
+  if (node.hasOutput(0) &&
+      failed(node.define(0, sumTo(node, da.getOutput(), 1))))
+    return failure();
+  if (!node.hasOutput(1))
+    return success();
+  // -dA * A / B
+  node.setSuffix("#db");
+  auto product = node.create<MulOp>({da.getOutput(), a});
+  auto quotient =
+      product ? node.create<DivOp>({product.getOutput(), b}) : DivOp();
+  auto negated =
+      quotient ? node.create<NegOp>({quotient.getOutput()}) : NegOp();
+  return negated ? node.define(1, sumTo(node, negated.getOutput(), 2))
+                 : failure();
+}
+
+// The gradient of a dropout whose mask is input 1. That is recomputed: the same
+// dropout, by its id, on the gradient.
+static Value dropGradient(NodeImporter &node) {
+  FunctionImporter &function = node.getFunction();
+  Value dy = node.operand(0);
+  auto id = function.findRandomId(node.getInputName(1));
+  if (!id && node.constant(1)) // the forward op was an identity
+    return dy;
+  auto forward = node.operand(1).getDefiningOp<DropoutOp>();
+  if (!id || !forward) {
+    (void)node.unsupported("input 'mask' does not come from a Dropout");
+    return {};
+  }
+  return node.emit<DropoutOp>(
+      {dy, forward.getSeed(), forward.getMicroStep()},
+      {node.attribute("ratio", forward.getRatio().convertToDouble()),
+       node.attribute("id", *id)});
+}
+
+static LogicalResult importDropoutGrad(NodeImporter &node) {
+  return node.define(0, dropGradient(node));
+}
+
+// Scale: input * scale, or input / scale. The scale is a number of elements
+// more often than a float.
+static LogicalResult importScale(NodeImporter &node) {
+  bool down = node.integer("scale_down", 0) != 0;
+  Value input = node.operand(0), scale;
+  // A number that is known has the type of the input.
+  auto known = node.constant(1);
+  if (known && known->getNumElements() == 1)
+    scale = node.scalarConstant(known->getDouble(0),
+                                node.operandType(0).getElementType());
+  else
+    scale = node.operand(1);
+  if (node.hasFailed())
+    return failure();
+  Value result;
+  if (down) {
+    if (auto op = node.create<DivOp>({input, scale}))
+      result = op.getOutput();
+  } else if (auto op = node.create<MulOp>({input, scale})) {
+    result = op.getOutput();
+  }
+  return node.define(0, result);
+}
+
+//===----------------------------------------------------------------------===//
+// Softmax
+//===----------------------------------------------------------------------===//
+
+template <typename OpT>
+static LogicalResult importSoftmaxGrad(NodeImporter &node) {
+  auto axis =
+      node.normalizeAxis(node.integer("axis", -1), node.operandShape(0).size());
+  if (failed(axis))
+    return failure();
+  auto op = node.create<OpT>({node.operand(0), node.operand(1)},
+                             {node.attribute("axis", *axis)});
+  return op ? node.define(0, op.getDInput()) : failure();
+}
+
+// Before opset 13: over all axes from `axis` on, as if they were one.
+template <typename OpT>
+static LogicalResult defineFlattenedSoftmaxGrad(NodeImporter &node, Value dy,
+                                                unsigned yIndex) {
+  SmallVector<int64_t> shape(node.operandShape(0));
+  auto axis = node.normalizeAxis(node.integer("axis", 1), shape.size());
+  if (failed(axis) || !dy)
+    return failure();
+  if (node.operandShape(yIndex) != ArrayRef<int64_t>(shape))
+    return node.invalid("expected inputs of equal shapes");
+  int64_t rows = 1, columns = 1;
+  for (auto [i, extent] : llvm::enumerate(shape))
+    (static_cast<int64_t>(i) < *axis ? rows : columns) *= extent;
+  auto op =
+      node.create<OpT>({node.reshape(dy, {rows, columns}),
+                        node.reshape(node.operand(yIndex), {rows, columns})},
+                       {node.attribute("axis", int64_t(1))});
+  return op ? node.define(0, node.reshape(op.getDInput(), shape)) : failure();
+}
+
+template <typename OpT>
+static LogicalResult importFlattenedSoftmaxGrad(NodeImporter &node) {
+  return defineFlattenedSoftmaxGrad<OpT>(node, node.operand(0), 1);
+}
+
+// (dY, mask, Y, ratio): of a softmax Y behind which a dropout was.
+static LogicalResult importSoftmaxDropoutGrad(NodeImporter &node) {
+  return defineFlattenedSoftmaxGrad<SoftmaxGradOp>(node, dropGradient(node), 2);
+}
+
+//===----------------------------------------------------------------------===//
+// Windows
+//===----------------------------------------------------------------------===//
+
+static LogicalResult defineInputGrad(NodeImporter &node,
+                                     ArrayRef<NamedAttribute> window) {
+  if (!node.hasOutput(0))
+    return success();
+  node.setSuffix("#dx");
+  auto op = node.create<ConvInputGradOp>({node.operand(0), node.operand(2)},
+                                         window, node.operandType(1));
+  return op ? node.define(0, op.getDInput()) : failure();
+}
+
+static LogicalResult defineWeightGrad(NodeImporter &node,
+                                      ArrayRef<NamedAttribute> window) {
+  if (!node.hasOutput(1))
+    return success();
+  node.setSuffix("#dw");
+  auto op = node.create<ConvWeightGradOp>({node.operand(1), node.operand(0)},
+                                          window, node.operandType(2));
+  return op ? node.define(1, op.getDWeight()) : failure();
+}
+
+static LogicalResult defineBiasGrad(NodeImporter &node) {
+  if (!node.hasOutput(2))
+    return success();
+  node.setSuffix("#db");
+  SmallVector<int64_t> axes = {0};
+  for (int64_t axis = 2, e = node.operandShape(0).size(); axis < e; ++axis)
+    axes.push_back(axis);
+  auto op = node.create<ReduceSumOp>(
+      {node.operand(0)}, {node.attribute("axes", ArrayRef<int64_t>(axes)),
+                          node.attribute("keepdims", false)});
+  return op ? node.define(2, op.getOutput()) : failure();
+}
+
+static LogicalResult importConvGrad(NodeImporter &node) {
+  ArrayRef<int64_t> weight = node.operandShape(2);
+  if (weight.size() < 3)
+    return node.invalid("expected a weight of rank 3 or more");
+  auto window = readWindow(node, node.operandShape(1), weight.drop_front(2));
+  if (failed(window))
+    return failure();
+  auto attributes = window->convAttributes(node, node.integer("group", 1));
+  if (failed(defineInputGrad(node, attributes)) ||
+      failed(defineWeightGrad(node, attributes)))
+    return failure();
+  return defineBiasGrad(node);
+}
+
+// ConvTransposeGrad(dY, X, W): the forward op is the gradient of a convolution
+// of dY's shape with respect to its input, so its own are that convolution and
+// the gradient of its weight.
+static LogicalResult importConvTransposeGrad(NodeImporter &node) {
+  ArrayRef<int64_t> weight = node.operandShape(2);
+  if (weight.size() < 3)
+    return node.invalid("expected a weight of rank 3 or more");
+  if (node.hasAttribute("output_shape") ||
+      node.string("auto_pad", "NOTSET") != "NOTSET")
+    return node.unsupported("attributes 'output_shape' and 'auto_pad' are not "
+                            "supported; expected 'pads'");
+  node.ignore("output_padding"); // dY has it
+  auto window = readWindow(node, node.operandShape(0), weight.drop_front(2));
+  if (failed(window))
+    return failure();
+  auto attributes = window->convAttributes(node, node.integer("group", 1));
+  if (node.hasOutput(0)) {
+    node.setSuffix("#dx");
+    auto op =
+        node.create<ConvOp>({node.operand(0), node.operand(2)}, attributes);
+    if (!op)
+      return failure();
+    // Where the output was padded, windows may lie in the padding alone.
+    Value dx = op.getOutput();
+    ArrayRef<int64_t> shape = node.operandShape(1);
+    if (NodeImporter::shapeOf(dx) != shape)
+      dx = slice(node, dx, SmallVector<int64_t>(shape.size(), 0), shape);
+    if (failed(node.define(0, dx)))
+      return failure();
+  }
+  if (node.hasOutput(1)) {
+    node.setSuffix("#dw");
+    auto op = node.create<ConvWeightGradOp>({node.operand(0), node.operand(1)},
+                                            attributes, node.operandType(2));
+    if (!op || failed(node.define(1, op.getDWeight())))
+      return failure();
+  }
+  return defineBiasGrad(node);
+}
+
+// Window attributes the op repeats from its forward op.
+static void ignoreWindow(NodeImporter &node) {
+  for (StringRef name : {"kernel_shape", "strides", "pads", "dilations",
+                         "auto_pad", "ceil_mode", "storage_order"})
+    node.ignore(name);
+}
+
+static LogicalResult importMaxPoolGrad(NodeImporter &node) {
+  ignoreWindow(node);
+  Value indices = node.getSaved(1);
+  if (!indices)
+    return node.unsupported("input 'Indices' does not come from a MaxPool");
+  auto forward = indices.getDefiningOp<MaxPoolOp>();
+  auto op = node.create<MaxPoolGradOp>(
+      {node.operand(0), indices},
+      {node.attribute("kernel", forward.getKernel()),
+       node.attribute("strides", forward.getStrides()),
+       node.attribute("pads", forward.getPads()),
+       node.attribute("dilations", forward.getDilations()),
+       node.attribute("ceil_mode", forward.getCeilMode())},
+      cast<RankedTensorType>(forward.getInput().getType()));
+  return op ? node.define(0, op.getDInput()) : failure();
+}
+
+// The op does not say what shape it restores; by convention it makes X_grad for
+// the forward op's input X.
+static LogicalResult importAveragePoolGrad(NodeImporter &node) {
+  StringRef name = node.getOutputName(0);
+  if (!name.consume_back("_grad") || !node.getFunction().lookup(name).value)
+    return node.unsupported("cannot tell the shape of the gradient: expected "
+                            "an output named after the pooled value, X_grad");
+  auto type = NodeImporter::typeOf(node.getFunction().lookup(name).value);
+  auto window = readWindow(node, type.getShape(), {});
+  if (failed(window))
+    return failure();
+  auto attributes =
+      window->meanAttributes(node, node.integer("ceil_mode", 0) != 0,
+                             node.integer("count_include_pad", 0) != 0);
+  node.ignore("storage_order");
+  auto op = node.create<AveragePoolGradOp>({node.operand(0)}, attributes, type);
+  return op ? node.define(0, op.getDInput()) : failure();
+}
+
+// The shape of the pooled value: input 1, which it is or has as integers; what
+// attribute 'kernel_shape' says; or by the name of the output, X_grad.
+static FailureOr<SmallVector<int64_t>>
+readPooledShape(NodeImporter &node,
+                const std::optional<SmallVector<int64_t>> &kernel) {
+  if (node.hasInput(1)) {
+    if (isa<FloatType>(node.operandType(1).getElementType()))
+      return SmallVector<int64_t>(node.operandShape(1));
+    return node.integers(1, "the shape");
+  }
+  if (kernel) {
+    SmallVector<int64_t> shape(node.operandShape(0));
+    if (shape.size() != kernel->size() + 2)
+      return node.invalid("expected a gradient of shape (N, C, 1, ...) with as "
+                          "many axes behind C as 'kernel_shape' has");
+    llvm::copy(*kernel, shape.begin() + 2);
+    return shape;
+  }
+  StringRef name = node.getOutputName(0);
+  if (!name.consume_back("_grad") || !node.getFunction().lookup(name).value)
+    return node.unsupported("cannot tell the shape of the gradient: expected "
+                            "it as an input, attribute 'kernel_shape', or an "
+                            "output named after the pooled value, X_grad");
+  return SmallVector<int64_t>(
+      NodeImporter::shapeOf(node.getFunction().lookup(name).value));
+}
+
+static LogicalResult importGlobalAveragePoolGrad(NodeImporter &node) {
+  auto kernel = node.integerList("kernel_shape");
+  auto shape = readPooledShape(node, kernel);
+  if (failed(shape))
+    return failure();
+  if (kernel && shape->size() > 2 &&
+      ArrayRef<int64_t>(*shape).drop_front(2) != ArrayRef<int64_t>(*kernel))
+    return node.invalid("attribute 'kernel_shape' is not the pooled value's");
+  SmallVector<int64_t> pooled(*shape);
+  for (size_t i = 2; i < pooled.size(); ++i)
+    pooled[i] = 1;
+  if (shape->size() < 3 || node.operandShape(0) != ArrayRef<int64_t>(pooled))
+    return node.invalid(
+        "expected a gradient of shape (N, C, 1, ...) of a value "
+        "of shape (N, C, d, ...)");
+  Type element = node.operandType(0).getElementType();
+  if (!getCheckedBytes(*shape, element))
+    return node.invalid("the result is too large");
+  return node.define(
+      0, node.emit<GlobalAveragePoolGradOp>(
+             {node.operand(0)}, {}, RankedTensorType::get(*shape, element)));
+}
+
+static LogicalResult importBatchNormGrad(NodeImporter &node) {
+  node.ignore("epsilon"); // part of the saved inverse deviation
+  node.ignore("momentum");
+  node.ignore("training_mode");
+  auto op = node.create<BatchNormGradOp>(node.operands());
+  if (!op)
+    return failure();
+  (void)node.define(0, op.getDInput());
+  (void)node.define(1, op.getDScale());
+  return node.define(2, op.getDBias());
+}
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+// The axes over which the gradients of two broadcast operands are summed.
+static LogicalResult importBroadcastGradientArgs(NodeImporter &node) {
+  auto a = node.integers(0, "a_shape"), b = node.integers(1, "b_shape");
+  if (failed(a) || failed(b))
+    return failure();
+  // Shapes with as many axes, 1 where one lacks them.
+  int64_t rank = std::max(a->size(), b->size());
+  int64_t missingA = rank - a->size(), missingB = rank - b->size();
+  a->insert(a->begin(), missingA, 1);
+  b->insert(b->begin(), missingB, 1);
+  // Axes that one side lacks or repeats.
+  SmallVector<int64_t> axes[2];
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    bool differ = (*a)[axis] != (*b)[axis];
+    if (axis < missingA || (differ && (*a)[axis] == 1))
+      axes[0].push_back(axis);
+    if (axis < missingB || (differ && (*b)[axis] == 1))
+      axes[1].push_back(axis);
+  }
+  for (unsigned i : {0, 1})
+    (void)node.define(i, HostTensor::fromIntegers(
+                             node.getContext(),
+                             {static_cast<int64_t>(axes[i].size())}, axes[i]));
+  return success();
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getGradientOps() {
+  static const OpEntry entries[] = {
+      // Two schemas stand in the default domain; files have both spellings.
+      {"", "AveragePoolGrad", 1, kNoEnd, 1, 1, 1, importAveragePoolGrad},
+      {"", "GlobalAveragePoolGrad", 1, kNoEnd, 1, 2, 1,
+       importGlobalAveragePoolGrad},
+      {"", "MaxPoolGrad", 1, kNoEnd, 2, 2, 1, importMaxPoolGrad},
+      {kMicrosoft, "AveragePoolGrad", 1, kNoEnd, 1, 1, 1,
+       importAveragePoolGrad},
+      {kMicrosoft, "BatchNormalizationGrad", 1, kNoEnd, 5, 5, 3,
+       importBatchNormGrad},
+      {kMicrosoft, "BroadcastGradientArgs", 1, kNoEnd, 2, 2, 2,
+       importBroadcastGradientArgs},
+      {kMicrosoft, "BiasFastGeluGrad_dX", 1, kNoEnd, 3, 3, 1,
+       importBiasGeluGrad},
+      {kMicrosoft, "BiasGeluGrad_dX", 1, kNoEnd, 3, 3, 1, importBiasGeluGrad},
+      {kMicrosoft, "BitmaskDropoutGrad", 1, kNoEnd, 2, 4, 1, importDropoutGrad},
+      {kMicrosoft, "ConvTransposeGrad", 1, kNoEnd, 3, 3, 3,
+       importConvTransposeGrad},
+      {kMicrosoft, "FastGeluGrad", 1, kNoEnd, 2, 2, 1, importFastGeluGrad},
+      {kMicrosoft, "GeluGrad", 1, kNoEnd, 2, 2, 1, importGeluGrad},
+      {kMicrosoft, "LeakyReluGrad", 1, kNoEnd, 2, 2, 1, importLeakyReluGrad},
+      {kMicrosoft, "QuickGeluGrad", 1, kNoEnd, 2, 2, 1, importQuickGeluGrad},
+      {kMicrosoft, "ConvGrad", 1, kNoEnd, 3, 3, 3, importConvGrad},
+      {kMicrosoft, "DivGrad", 1, kNoEnd, 3, 3, 2, importDivGrad},
+      {kMicrosoft, "DropoutGrad", 1, kNoEnd, 2, 4, 1, importDropoutGrad},
+      {kMicrosoft, "LogSoftmaxGrad", 1, kNoEnd, 2, 2, 1,
+       importFlattenedSoftmaxGrad<LogSoftmaxGradOp>},
+      {kMicrosoft, "LogSoftmaxGrad_13", 1, kNoEnd, 2, 2, 1,
+       importSoftmaxGrad<LogSoftmaxGradOp>},
+      {kMicrosoft, "MaxPoolGrad", 1, kNoEnd, 2, 2, 1, importMaxPoolGrad},
+      {kMicrosoft, "ReluGrad", 1, kNoEnd, 2, 2, 1,
+       importElementwiseGrad<ReluGradOp>},
+      {kMicrosoft, "Scale", 1, kNoEnd, 2, 2, 1, importScale},
+      {kMicrosoft, "SigmoidGrad", 1, kNoEnd, 2, 2, 1,
+       importElementwiseGrad<SigmoidGradOp>},
+      {kMicrosoft, "SoftmaxGrad", 1, kNoEnd, 2, 2, 1,
+       importFlattenedSoftmaxGrad<SoftmaxGradOp>},
+      {kMicrosoft, "SoftmaxGrad_13", 1, kNoEnd, 2, 2, 1,
+       importSoftmaxGrad<SoftmaxGradOp>},
+      {kMicrosoft, "SoftmaxDropoutGrad", 1, kNoEnd, 3, 4, 1,
+       importSoftmaxDropoutGrad},
+      {kMicrosoft, "TanhGrad", 1, kNoEnd, 2, 2, 1,
+       importElementwiseGrad<TanhGradOp>},
+  };
+  return entries;
+}

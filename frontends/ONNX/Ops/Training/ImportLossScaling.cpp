@@ -1,0 +1,190 @@
+// Ops that ONNX Runtime's trainer puts between gradients and the update:
+// MixedPrecisionScale scales them, IsAllFinite tests them, ReduceAllL2 takes
+// their norm. Also Group and PassThrough, which only order nodes, and YieldOp,
+// which hands outputs to the program that runs the graph.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/Assemble.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+// Whether any element of booleans holds, as a boolean of rank 0.
+static Value reduceAny(NodeImporter &node, Value x) {
+  if (!x || NodeImporter::shapeOf(x).empty())
+    return x;
+  Type integer = node.attributes().getI64Type();
+  auto axes =
+      llvm::to_vector(llvm::seq<int64_t>(0, NodeImporter::typeOf(x).getRank()));
+  Value any = reduce<ReduceMaxOp>(node, castTo(node, x, integer), axes,
+                                  /*keepDims=*/false);
+  return castTo(node, any, node.attributes().getI1Type());
+}
+
+// Which elements are infinite or NaN; either alone where an attribute says so.
+static Value findNonFinite(NodeImporter &node, Value x) {
+  bool isInfinityOnly = node.integer("isinf_only", 0) != 0;
+  bool isNaNOnly = node.integer("isnan_only", 0) != 0;
+  if (isInfinityOnly && isNaNOnly) {
+    (void)node.invalid("both isinf_only and isnan_only are set");
+    return {};
+  }
+  if (isInfinityOnly)
+    return node.emit<IsInfOp>({x});
+  if (isNaNOnly)
+    return node.emit<IsNaNOp>({x});
+  return node.emit<OrOp>({node.emit<IsInfOp>({x}), node.emit<IsNaNOp>({x})});
+}
+
+static LogicalResult importIsFinite(NodeImporter &node) {
+  return node.define(0,
+                     node.emit<NotOp>({findNonFinite(node, node.operand(0))}));
+}
+
+// Of all elements of all inputs.
+static LogicalResult importIsAllFinite(NodeImporter &node) {
+  Value any;
+  for (Value x : node.operands()) {
+    Value found = reduceAny(node, findNonFinite(node, x));
+    if (!found)
+      return failure();
+    any = any ? node.emit<OrOp>({any, found}) : found;
+  }
+  return node.define(0, node.emit<NotOp>({any}));
+}
+
+static LogicalResult importAll(NodeImporter &node) {
+  if (!elementTypeOf(node.operand(0)).isInteger(1))
+    return node.invalid("expected booleans");
+  Value any = reduceAny(node, node.emit<NotOp>({node.operand(0)}));
+  return node.define(0, node.emit<NotOp>({any}));
+}
+
+// (s, x...) -> s * x..., in the type that attribute 'to' names.
+static LogicalResult importMixedPrecisionScale(NodeImporter &node) {
+  if (node.integer("fuse_outputs", 0) != 0)
+    return node.unsupported("attribute 'fuse_outputs' makes one tensor of all "
+                            "outputs; export the graph without it");
+  unsigned count = node.getNumInputs() - 1;
+  if (node.getNode().output_size() != static_cast<int>(count))
+    return node.invalid("expected " + Twine(count) + " outputs, found " +
+                        Twine(node.getNode().output_size()));
+  if (!node.hasAttribute("to"))
+    return node.invalid("attribute 'to' is missing");
+  LogicalResult result = success();
+  for (unsigned i = 0; i < count; ++i) {
+    Value x = node.operand(1 + i);
+    FailureOr<Type> type = node.elementType("to", elementTypeOf(x));
+    if (failed(type))
+      return failure();
+    // Scalars of the trainer have one axis.
+    Value scale = castTo(node, node.reshape(node.operand(0), {}), *type);
+    Value scaled = node.emit<MulOp>({castTo(node, x, *type), scale});
+    if (failed(node.define(i, scaled)))
+      result = failure();
+  }
+  return result;
+}
+
+// The root of the sum of the squares of all elements of all inputs.
+static LogicalResult importReduceAllL2(NodeImporter &node) {
+  Value sum;
+  for (Value x : node.operands()) {
+    Type wide = elementTypeOf(x).isF64() ? elementTypeOf(x)
+                                         : Type(node.attributes().getF32Type());
+    x = castTo(node, x, wide);
+    Value square = node.emit<MulOp>({x, x});
+    if (!square)
+      return failure();
+    if (int64_t rank = NodeImporter::typeOf(square).getRank(); rank > 0)
+      square = reduce<ReduceSumOp>(node, square,
+                                   llvm::to_vector(llvm::seq<int64_t>(0, rank)),
+                                   /*keepDims=*/false);
+    sum = sum ? node.emit<AddOp>({sum, square}) : square;
+  }
+  return node.define(0, node.emit<SqrtOp>({sum}));
+}
+
+// Group waits for its inputs. In mpc's graph values are there when they are
+// read, so its output is the constant true.
+static LogicalResult importGroup(NodeImporter &node) {
+  auto [done, bytes] = HostTensor::allocate(
+      RankedTensorType::get({}, node.attributes().getI1Type()));
+  *bytes = 1;
+  return node.define(0, done);
+}
+
+// Outputs are the inputs. As an edge that has them wait for all of them it
+// means nothing here.
+static LogicalResult importPassThrough(NodeImporter &node) {
+  if (node.getNode().output_size() > static_cast<int>(node.getNumInputs()))
+    return node.invalid("expected no more outputs than inputs");
+  for (unsigned i = 0, count = node.getNode().output_size(); i < count; ++i)
+    if (node.hasOutput(i) && failed(node.define(i, node.operand(i))))
+      return failure();
+  return success();
+}
+
+// (old gradient, signal) -> zeros, once the signal is there.
+static LogicalResult importZeroGradient(NodeImporter &node) {
+  RankedTensorType type = node.operandType(0);
+  if (!isa<FloatType>(type.getElementType()))
+    return node.invalid("expected floats");
+  (void)node.operand(1);
+  Value zero = numberConstant(node, 0, type.getElementType());
+  return node.define(0, expand(node, zero, type.getShape()));
+}
+
+// Gives values to the program around, and takes their gradients from it. That
+// of a loss is known; others are not.
+static LogicalResult importYieldOp(NodeImporter &node) {
+  for (StringRef name : {"full_shape_outputs", "name"})
+    node.ignore(name);
+  SmallVector<int64_t> without = node.integerList("non_differentiable_outputs")
+                                     .value_or(SmallVector<int64_t>());
+  // Each differentiable output has a gradient as the node's next output.
+  int next = 0, outputs = node.getNode().output_size();
+  for (unsigned i = 0; i < node.getNumInputs() && next < outputs; ++i) {
+    if (llvm::is_contained(without, i))
+      continue;
+    RankedTensorType type = node.operandType(i);
+    // d(loss) / d(loss) is 1 for one number; of any other value the program
+    // around knows the gradient.
+    bool isLoss =
+        type.getNumElements() == 1 && isa<FloatType>(type.getElementType());
+    if (!isLoss)
+      return node.unsupported(
+          "the gradient of '" + node.getInputName(i) +
+          "' comes from outside of the graph; choose a loss of it, such as "
+          "--loss mse@" +
+          node.getInputName(i));
+    // The seed is where the backward pass begins, and where loss scaling goes
+    // in.
+    node.setPhase(Phase::Backward);
+    auto seed = node.create<GradientSeedOp>({}, {}, type);
+    if (!seed || failed(node.define(next++, seed.getOutput())))
+      return failure();
+  }
+  return success();
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getLossScalingOps() {
+  static const OpEntry entries[] = {
+      {kMicrosoft, "All", 1, kNoEnd, 1, 1, 1, importAll},
+      {kMicrosoft, "Group", 1, kNoEnd, 1, kAnyNumber, 1, importGroup},
+      {kMicrosoft, "IsAllFinite", 1, kNoEnd, 1, kAnyNumber, 1,
+       importIsAllFinite},
+      {kMicrosoft, "IsFinite", 1, kNoEnd, 1, 1, 1, importIsFinite},
+      {kMicrosoft, "MixedPrecisionScale", 1, kNoEnd, 2, kAnyNumber, kAnyNumber,
+       importMixedPrecisionScale},
+      {kMicrosoft, "PassThrough", 1, kNoEnd, 1, kAnyNumber, kAnyNumber,
+       importPassThrough},
+      {kMicrosoft, "ReduceAllL2", 1, kNoEnd, 1, kAnyNumber, 1,
+       importReduceAllL2},
+      {kMicrosoft, "YieldOp", 1, kNoEnd, 1, kAnyNumber, kAnyNumber,
+       importYieldOp},
+      {kMicrosoft, "ZeroGradient", 1, kNoEnd, 2, 2, 1, importZeroGradient},
+  };
+  return entries;
+}

@@ -1,0 +1,312 @@
+// Losses over class labels and of squares, and their gradients.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/Assemble.h"
+#include "frontends/ONNX/Ops/Training/LossAttributes.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+static FailureOr<LossReduction> readLossReduction(NodeImporter &node) {
+  std::string word = node.string("reduction", "mean");
+  if (auto reduction = symbolizeLossReduction(word))
+    return *reduction;
+  return node.invalid("attribute 'reduction' is '" + word +
+                      "', expected mean, sum or none");
+}
+
+SmallVector<NamedAttribute>
+mpc::onnx_frontend::readLossAttributes(NodeImporter &node) {
+  LossReduction reduction =
+      readLossReduction(node).value_or(LossReduction::Mean);
+  SmallVector<NamedAttribute> attributes = {node.attribute(
+      "reduction", LossReductionAttr::get(node.getContext(), reduction))};
+  if (node.hasAttribute("ignore_index"))
+    attributes.push_back(
+        node.attribute("ignore_index", node.integer("ignore_index", 0)));
+  return attributes;
+}
+
+// Labels name classes, or are the ignored one.
+static void markLabels(NodeImporter &node,
+                       ArrayRef<NamedAttribute> attributes) {
+  Value labels = node.operand(1);
+  ArrayRef<int64_t> scores = node.operandShape(0);
+  if (!labels || scores.size() < 2)
+    return;
+  node.getFunction().markLabel(labels);
+  IndexBox box = IndexBox::whole(NodeImporter::shapeOf(labels), scores[1]);
+  box.isLabel = true;
+  for (NamedAttribute attribute : attributes)
+    if (attribute.getName() == "ignore_index")
+      box.ignored = cast<IntegerAttr>(attribute.getValue()).getInt();
+  node.getFunction().markIndices(node.getLocation(), labels, box);
+}
+
+static LogicalResult importSoftmaxCrossEntropyLoss(NodeImporter &node) {
+  node.setPhase(Phase::Loss);
+  Value labels = node.operand(1);
+  SmallVector<NamedAttribute> attributes = readLossAttributes(node);
+  markLabels(node, attributes);
+  auto op = node.create<SoftmaxCrossEntropyLossOp>(
+      {node.operand(0), labels, node.operand(2)}, attributes);
+  if (!op)
+    return failure();
+  (void)node.define(0, op.getLoss());
+  return node.define(1, op.getLogProb());
+}
+
+static LogicalResult importNLLLoss(NodeImporter &node) {
+  node.setPhase(Phase::Loss);
+  Value labels = node.operand(1);
+  SmallVector<NamedAttribute> attributes = readLossAttributes(node);
+  markLabels(node, attributes);
+  auto op = node.create<NLLLossOp>({node.operand(0), labels, node.operand(2)},
+                                   attributes);
+  return op ? node.define(0, op.getLoss()) : failure();
+}
+
+// MSELoss(x, target): of no standard, as PyTorch's.
+static LogicalResult importMSELoss(NodeImporter &node) {
+  node.setPhase(Phase::Loss);
+  FailureOr<LossReduction> reduction = readLossReduction(node);
+  if (failed(reduction))
+    return failure();
+  if (node.operandShape(0) != node.operandShape(1))
+    return node.invalid("expected inputs of equal shapes");
+  Value difference = node.emit<SubOp>({node.operand(0), node.operand(1)});
+  Value square = node.emit<MulOp>({difference, difference});
+  if (!square || *reduction == LossReduction::None)
+    return node.define(0, square);
+  auto axes =
+      llvm::to_vector(llvm::seq<int64_t>(0, node.operandShape(0).size()));
+  return node.define(0, *reduction == LossReduction::Mean
+                            ? reduce<ReduceMeanOp>(node, square, axes, false)
+                            : reduce<ReduceSumOp>(node, square, axes, false));
+}
+
+// com.microsoft, (scores, labels, weights, ignore_index): null after an error.
+template <typename OpT>
+static OpT createInternalLoss(NodeImporter &node) {
+  node.setPhase(Phase::Loss);
+  auto attributes = readInternalLossAttributes(node, 3);
+  if (failed(attributes))
+    return {};
+  Value labels = node.operand(1);
+  markLabels(node, *attributes);
+  return node.create<OpT>({node.operand(0), labels, node.operand(2)},
+                          *attributes);
+}
+
+static LogicalResult importSoftmaxCrossEntropyLossInternal(NodeImporter &node) {
+  auto op = createInternalLoss<SoftmaxCrossEntropyLossOp>(node);
+  if (!op)
+    return failure();
+  (void)node.define(0, op.getLoss());
+  return node.define(1, op.getLogProb());
+}
+
+static LogicalResult importInternalNLLLoss(NodeImporter &node) {
+  auto op = createInternalLoss<NLLLossOp>(node);
+  return op ? node.define(0, op.getLoss()) : failure();
+}
+
+// output_type, where it is given, must be the type the loss has anyway.
+static LogicalResult checkOutputType(NodeImporter &node) {
+  Type input = node.operandType(0).getElementType();
+  FailureOr<Type> type = node.elementType("output_type", input);
+  if (failed(type))
+    return failure();
+  if (*type != input)
+    return node.unsupported(
+        "attribute 'output_type' other than the input's type is not supported");
+  return success();
+}
+
+FailureOr<SmallVector<NamedAttribute>>
+mpc::onnx_frontend::readInternalLossAttributes(NodeImporter &node,
+                                               unsigned ignoreIndex) {
+  if (failed(checkOutputType(node)))
+    return failure();
+  SmallVector<NamedAttribute> attributes = readLossAttributes(node);
+  if (!node.hasInput(ignoreIndex))
+    return attributes;
+  auto index = node.integers(ignoreIndex, "ignore_index");
+  if (failed(index))
+    return failure();
+  if (index->size() != 1)
+    return node.invalid("expected one ignore_index");
+  attributes.push_back(node.attribute("ignore_index", index->front()));
+  return attributes;
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+static LogicalResult defineLossGrad(NodeImporter &node,
+                                    ArrayRef<Value> operands,
+                                    ArrayRef<NamedAttribute> attributes) {
+  auto op = node.create<SoftmaxCrossEntropyLossGradOp>(operands, attributes);
+  return op ? node.define(0, op.getDScores()) : failure();
+}
+
+// The gradient of the loss itself, which tools leave out that know it is 1.
+static Value createSeed(NodeImporter &node, Type element) {
+  node.setPhase(Phase::Backward);
+  auto seed =
+      node.create<GradientSeedOp>({}, {}, RankedTensorType::get({}, element));
+  return seed ? seed.getOutput() : Value();
+}
+
+static StringRef getInputOf(const proto::NodeProto &node, int index) {
+  return index < node.input_size() ? StringRef(node.input(index)) : StringRef();
+}
+
+static std::string getReduction(const proto::NodeProto &node) {
+  for (const proto::AttributeProto &attribute : node.attribute())
+    if (attribute.name() == "reduction")
+      return attribute.s();
+  return "mean";
+}
+
+// Without the gradient of the loss there is nothing to multiply by, so that the
+// two nodes must agree.
+static LogicalResult checkReductions(NodeImporter &node,
+                                     const proto::NodeProto *loss) {
+  std::string reduction = getReduction(node.getNode());
+  if (reduction == "none")
+    return node.unsupported(
+        "the gradient of each sample's loss is absent; expected 'reduction' "
+        "mean or sum, or the gradient as input 0");
+  if (loss && getReduction(*loss) != reduction)
+    return node.invalid("attribute 'reduction' is " + reduction + ", but " +
+                        getReduction(*loss) + " in node '" +
+                        getNodeName(*loss) + "', whose gradient this is");
+  return success();
+}
+
+// (log_prob, labels), of tools that leave out the gradient of the loss, which
+// is 1. What input 0 is tells its producer.
+static LogicalResult checkSeedless(NodeImporter &node) {
+  StringRef logProb = node.getInputName(0), labels = node.getInputName(1);
+  if (isa<FloatType>(node.operandType(1).getElementType()))
+    return node.invalid("expected log-probabilities and labels as its two "
+                        "inputs, found floats as '" +
+                        labels + "'");
+  const Graph &graph = node.getFunction().getGraph();
+  const proto::NodeProto *producer = graph.getProducer(logProb);
+  if (!producer || producer->op_type() == "LogSoftmax")
+    return checkReductions(node, nullptr);
+  std::string by = "'" + getNodeName(*producer) + "'";
+  bool isLoss = producer->op_type() == "SoftmaxCrossEntropyLoss";
+  if (!isLoss || producer->output_size() < 2 || producer->output(1) != logProb)
+    return node.invalid(
+        "expected log-probabilities and labels as its two "
+        "inputs, found as '" +
+        logProb + "' " +
+        (isLoss ? "the loss of node " + by
+                : "what node " + by + " (" + getOpName(*producer) + ") makes"));
+  if (getInputOf(*producer, 1) != labels)
+    return node.invalid("expected the labels '" + getInputOf(*producer, 1) +
+                        "' of node " + by + ", found '" + labels + "'");
+  if (!getInputOf(*producer, 2).empty())
+    return node.unsupported("node " + by +
+                            " weighs the classes, and its gradient has no "
+                            "weights; expected dY, log_prob, labels, weights");
+  return checkReductions(node, producer);
+}
+
+static LogicalResult importLossGrad(NodeImporter &node) {
+  if (node.getNumInputs() > 2)
+    return defineLossGrad(
+        node,
+        {node.operand(0), node.operand(1), node.operand(2), node.operand(3)},
+        readLossAttributes(node));
+  if (failed(checkSeedless(node)))
+    return failure();
+  Value logProb = node.operand(0);
+  Value seed = createSeed(node, elementTypeOf(logProb));
+  if (!seed)
+    return failure();
+  return defineLossGrad(node, {seed, logProb, node.operand(1), Value()},
+                        readLossAttributes(node));
+}
+
+// ignore_index is an input here.
+static LogicalResult importInternalLossGrad(NodeImporter &node) {
+  auto attributes = readInternalLossAttributes(node, 4);
+  if (failed(attributes))
+    return failure();
+  return defineLossGrad(
+      node,
+      {node.operand(0), node.operand(1), node.operand(2), node.operand(3)},
+      *attributes);
+}
+
+// The MSELoss of the same two values; null where there is none.
+static const proto::NodeProto *findMSELoss(NodeImporter &node) {
+  StringRef own[] = {node.getInputName(0), node.getInputName(1)};
+  for (const proto::NodeProto *other :
+       node.getFunction().getGraph().getNodes()) {
+    StringRef first = getInputOf(*other, 0), second = getInputOf(*other, 1);
+    if (other->op_type() == "MSELoss" &&
+        ((first == own[0] && second == own[1]) ||
+         (first == own[1] && second == own[0])))
+      return other;
+  }
+  return nullptr;
+}
+
+// MSELossGrad(x, target), of no standard: the gradient of x, for a loss whose
+// own is 1.
+static LogicalResult importMSELossGrad(NodeImporter &node) {
+  FailureOr<LossReduction> reduction = readLossReduction(node);
+  if (failed(reduction))
+    return failure();
+  if (node.operandShape(0) != node.operandShape(1))
+    return node.invalid("expected inputs of equal shapes");
+  const proto::NodeProto *loss = findMSELoss(node);
+  if (loss && getInputOf(*loss, 0) != node.getInputName(0))
+    return node.invalid("expected a prediction and its target, found '" +
+                        node.getInputName(0) + "' and '" +
+                        node.getInputName(1) +
+                        "', which are the target and the prediction of node '" +
+                        getNodeName(*loss) + "'");
+  if (failed(checkReductions(node, loss)))
+    return failure();
+  Value x = node.operand(0);
+  Type element = elementTypeOf(x);
+  Value seed = createSeed(node, element);
+  if (!seed)
+    return failure();
+  double factor = *reduction == LossReduction::Mean
+                      ? 2.0 / NodeImporter::typeOf(x).getNumElements()
+                      : 2.0;
+  Value scaled =
+      node.emit<MulOp>({seed, numberConstant(node, factor, element)});
+  Value difference = node.emit<SubOp>({x, node.operand(1)});
+  return node.define(0, node.emit<MulOp>({difference, scaled}));
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getLossOps() {
+  static const OpEntry entries[] = {
+      {"", "MSELoss", 1, kNoEnd, 2, 2, 1, importMSELoss},
+      {"", "MSELossGrad", 1, kNoEnd, 2, 2, 1, importMSELossGrad},
+      {"", "NegativeLogLikelihoodLoss", 12, kNoEnd, 2, 3, 1, importNLLLoss},
+      {"", "SoftmaxCrossEntropyLoss", 12, kNoEnd, 2, 3, 2,
+       importSoftmaxCrossEntropyLoss},
+      {kMicrosoft, "NegativeLogLikelihoodLossInternal", 1, kNoEnd, 2, 4, 1,
+       importInternalNLLLoss},
+      {kMicrosoft, "NegativeLogLikelihoodLossInternal2", 1, kNoEnd, 2, 4, 1,
+       importInternalNLLLoss},
+      {kMicrosoft, "SoftmaxCrossEntropyLossGrad", 1, kNoEnd, 2, 4, 1,
+       importLossGrad},
+      {kMicrosoft, "SoftmaxCrossEntropyLossInternal", 1, kNoEnd, 2, 4, 2,
+       importSoftmaxCrossEntropyLossInternal},
+      {kMicrosoft, "SoftmaxCrossEntropyLossInternalGrad", 1, kNoEnd, 3, 5, 1,
+       importInternalLossGrad},
+  };
+  return entries;
+}

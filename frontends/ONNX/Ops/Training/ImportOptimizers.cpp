@@ -1,0 +1,360 @@
+// Optimizers of single tensors outside ai.onnx.preview.training: those of ONNX
+// Runtime's older training graphs, and SGD as compilers for small devices write
+// it, without a domain.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/Assemble.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+// What the update adds to a tensor, as output `index`, where it is asked for.
+static LogicalResult defineChange(NodeImporter &node, unsigned index,
+                                  Value updated, Value before) {
+  if (!node.hasOutput(index))
+    return success();
+  node.setSuffix("#change");
+  return node.define(index, node.emit<SubOp>({updated, before}));
+}
+
+// SGDOptimizer(rate, w, g) -> w - rate * g, and the difference.
+static LogicalResult importSGDOptimizer(NodeImporter &node) {
+  Value rate = node.reshape(node.operand(0), {}), w = node.operand(1);
+  auto op = rate ? node.create<SGDOp>({w, node.operand(2), rate}) : SGDOp();
+  if (!op || failed(node.define(0, op.getNewParam())))
+    return failure();
+  return defineChange(node, 1, op.getNewParam(), w);
+}
+
+// The attribute of that name among several spellings of one; nothing where the
+// node has none.
+static std::optional<double> readRate(NodeImporter &node) {
+  for (StringRef name : {"lr", "learning_rate"})
+    if (node.hasAttribute(name))
+      return node.real(name, 0.0);
+  return std::nullopt;
+}
+
+// SGD(w, g[, rate]) -> w - rate * g; the rate is attribute 'lr' where it is no
+// input.
+static LogicalResult importPlainSGD(NodeImporter &node) {
+  Value w = node.operand(0), g = node.operand(1), rate;
+  std::optional<double> given = readRate(node);
+  // The rate is an input or an attribute, not both.
+  if (node.hasInput(2)) {
+    if (given)
+      return node.invalid("the learning rate is an input and an attribute");
+    rate = node.reshape(node.operand(2), {});
+  } else if (given) {
+    rate =
+        node.scalarConstant(*given, NodeImporter::typeOf(w).getElementType());
+  } else {
+    return node.invalid("expected a learning rate: input 2, or attribute 'lr'");
+  }
+  auto op =
+      rate ? node.create<SGDOp>(
+                 {w, g, rate}, {node.attribute("weight_decay",
+                                               node.real("weight_decay", 0.0))})
+           : SGDOp();
+  return op ? node.define(0, op.getNewParam()) : failure();
+}
+
+namespace {
+/// What ONNX Runtime's trainer may say of the gradients of an update: inputs
+/// that may be absent.
+struct GradientInputs {
+  unsigned lossScale, norm, signal;
+};
+} // namespace
+
+static Value readScalar(NodeImporter &node, unsigned index) {
+  return node.hasInput(index) ? node.reshape(node.operand(index), {}) : Value();
+}
+
+static bool isOne(NodeImporter &node, unsigned index) {
+  std::optional<HostTensor> known = node.constant(index);
+  return known && !node.isState(index) && known->isFloat() &&
+         known->getNumElements() == 1 && known->getDouble(0) == 1.0;
+}
+
+// What gradients that are scaled by the loss scale are divided by: that scale,
+// or their norm over the greatest that is let through. Null: nothing.
+static Value readDivisor(NodeImporter &node, const GradientInputs &inputs,
+                         double maxNorm, Type element) {
+  bool isScaled =
+      node.hasInput(inputs.lossScale) && !isOne(node, inputs.lossScale);
+  Value scale = isScaled
+                    ? castTo(node, readScalar(node, inputs.lossScale), element)
+                    : numberConstant(node, 1, element);
+  if (!node.hasInput(inputs.norm))
+    return isScaled ? scale : Value();
+  Value most = numberConstant(node, maxNorm, element);
+  Value norm = castTo(node, readScalar(node, inputs.norm), element);
+  Value isAbove = node.emit<LessOp>({node.emit<MulOp>({scale, most}), norm});
+  return node.emit<SelectOp>({isAbove, node.emit<DivOp>({norm, most}), scale});
+}
+
+// The gradient that an update goes by, of the parameter's type.
+static Value readGradient(NodeImporter &node, unsigned index,
+                          const GradientInputs &inputs, double maxNorm,
+                          Type element) {
+  Value gradient = node.operand(index);
+  Value divisor = readDivisor(node, inputs, maxNorm, element);
+  if (!divisor)
+    return gradient;
+  return node.emit<DivOp>({castTo(node, gradient, element), divisor});
+}
+
+// A copy of the parameter in 16 bits beside the one in 32.
+static LogicalResult refuseLowCopy(NodeImporter &node, unsigned input) {
+  if (!node.hasInput(input))
+    return success();
+  return node.unsupported("input 'mixed_precision_weights' is not supported; "
+                          "export the graph in float32 and choose with "
+                          "--precision what it computes in");
+}
+
+// Output 0, the number of the next update; the same where this one is not made.
+static LogicalResult defineCount(NodeImporter &node, Value step, Value signal) {
+  if (!node.hasOutput(0))
+    return success();
+  auto next = node.create<IncrementOp>({step, signal});
+  return next ? node.define(0, next.getOutput()) : failure();
+}
+
+// AdamOptimizer(rate, t, w, g, m, v) -> t + 1, m', v', w', and the difference.
+// weight_decay_mode 0 is PyTorch's AdamW, 1 that of Hugging Face's
+// transformers.
+static LogicalResult importAdamOptimizer(NodeImporter &node) {
+  constexpr GradientInputs inputs = {7, 8, 9};
+  if (failed(refuseLowCopy(node, 6)))
+    return failure();
+  int64_t mode = node.integer("weight_decay_mode", 0);
+  if (mode != 0 && mode != 1)
+    return node.invalid("weight_decay_mode is " + Twine(mode) +
+                        ", expected 0 or 1");
+  bool correct = node.integer("do_bias_correction", 1) != 0;
+  // Two conventions, of PyTorch and of transformers.
+  SmallVector<NamedAttribute> attributes = {
+      node.attribute("beta1", node.real("alpha", 0.9f)),
+      node.attribute("beta2", node.real("beta", 0.999f)),
+      node.attribute("epsilon", node.real("epsilon", 1e-8f)),
+      node.attribute("weight_decay", node.real("lambda", 0.0)),
+      node.attribute("decay_mode", mode == 0 ? DecayMode::Decoupled
+                                             : DecayMode::DecoupledAfter),
+      node.attribute("bias_correction", !correct ? BiasCorrection::None
+                                        : mode == 0
+                                            ? BiasCorrection::Torch
+                                            : BiasCorrection::StepSize)};
+  // Operands: rate and count are scalars, whatever shape tools give them.
+  Value rate = node.reshape(node.operand(0), {}), w = node.operand(2);
+  Value step = node.operand(1);
+  Value count = node.reshape(step, {});
+  Value gradient = readGradient(
+      node, 3, inputs, node.real("max_norm_clip", 1.0), elementTypeOf(w));
+  // Steps in which gradients overflowed change nothing, moments and count
+  // included.
+  Value signal = readScalar(node, inputs.signal);
+  if (!rate || !count || !gradient)
+    return failure();
+  auto op = node.create<AdamOp>(
+      {w, gradient, node.operand(4), node.operand(5), rate, count, signal},
+      attributes);
+  if (!op)
+    return failure();
+  // New moments and weight; the count and the difference follow.
+  (void)node.define(1, op.getNewM());
+  (void)node.define(2, op.getNewV());
+  (void)node.define(3, op.getNewParam());
+  if (node.hasOutput(5))
+    return node.unsupported("output 'new_mixed_precision_weights' is not "
+                            "supported");
+  node.setSuffix("#count");
+  if (failed(defineCount(node, step, signal)))
+    return failure();
+  return defineChange(node, 4, op.getNewParam(), w);
+}
+
+//===----------------------------------------------------------------------===//
+// Lamb
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// One LambOptimizer: update_signal, loss_scale, gradient_norm, rate, step, and
+/// for each parameter w, g, m, v and a copy in 16 bits. The step of a parameter
+/// is as long as its norm says, and goes where Adam's does.
+class LambImporter {
+public:
+  explicit LambImporter(NodeImporter &node) : node(node) {}
+  LogicalResult import();
+
+private:
+  static constexpr unsigned kFirst = 5, kGroup = 5;
+
+  double readOf(StringRef name, unsigned group, double byDefault);
+  Value correct(Value moment, double decay);
+  Value sumSquares(Value x);
+  Value findRatio(Value w, Value direction);
+  Value keepUnlessSignal(Value updated, Value before);
+  LogicalResult importGroup(unsigned group);
+
+  NodeImporter &node;
+  Value rate, step, signal;
+};
+} // namespace
+
+// The value for one parameter of a list that may be shorter than they are many.
+double LambImporter::readOf(StringRef name, unsigned group, double byDefault) {
+  if (!node.hasAttribute(name))
+    return byDefault;
+  const auto *list = node.find(name, proto::AttributeProto::FLOATS);
+  return list && static_cast<int>(group) < list->floats_size()
+             ? list->floats(group)
+             : byDefault;
+}
+
+// moment / (1 - decay^step), without a correction at step 0.
+Value LambImporter::correct(Value moment, double decay) {
+  if (!step || node.integer("do_bias_correction", 1) == 0)
+    return moment;
+  Type element = elementTypeOf(moment);
+  Value one = numberConstant(node, 1, element);
+  Value count = castTo(node, step, element);
+  Value power = node.emit<PowOp>({numberConstant(node, decay, element), count});
+  Value isCounted =
+      node.emit<LessOp>({numberConstant(node, 0, element), count});
+  Value divisor =
+      node.emit<SelectOp>({isCounted, node.emit<SubOp>({one, power}), one});
+  return node.emit<DivOp>({moment, divisor});
+}
+
+Value LambImporter::sumSquares(Value x) {
+  Value square = node.emit<MulOp>({x, x});
+  if (!square || NodeImporter::shapeOf(square).empty())
+    return square;
+  auto axes = llvm::to_vector(
+      llvm::seq<int64_t>(0, NodeImporter::typeOf(square).getRank()));
+  return reduce<ReduceSumOp>(node, square, axes, /*keepDims=*/false);
+}
+
+// |w| / |direction| within its bounds; 1 where either is 0.
+Value LambImporter::findRatio(Value w, Value direction) {
+  // Squares of both norms.
+  Value ofW = sumSquares(w), ofDirection = sumSquares(direction);
+  if (!ofW || !ofDirection)
+    return {};
+  Type element = elementTypeOf(w);
+  Value zero = numberConstant(node, 0, element);
+  Value one = numberConstant(node, 1, element);
+  Value isNone = node.emit<OrOp>({node.emit<EqualOp>({ofW, zero}),
+                                  node.emit<EqualOp>({ofDirection, zero})});
+  // 1 divides where the ratio will not be taken.
+  Value divisor = node.emit<SelectOp>({isNone, one, ofDirection});
+  Value ratio = node.emit<SqrtOp>({node.emit<DivOp>({ofW, divisor})});
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double most = node.real("ratio_max", kInfinity);
+  double least = node.real("ratio_min", -kInfinity);
+  // The bounds, if there are any.
+  if (most < kInfinity)
+    ratio = node.emit<MinimumOp>({ratio, numberConstant(node, most, element)});
+  if (least > -kInfinity)
+    ratio = node.emit<MaximumOp>({ratio, numberConstant(node, least, element)});
+  return node.emit<SelectOp>({isNone, one, ratio});
+}
+
+Value LambImporter::keepUnlessSignal(Value updated, Value before) {
+  return signal ? node.emit<SelectOp>({signal, updated, before}) : updated;
+}
+
+LogicalResult LambImporter::importGroup(unsigned group) {
+  // What belongs to a group must be there.
+  unsigned first = kFirst + kGroup * group, output = 1 + kGroup * group;
+  for (unsigned i = 0; i < 4; ++i)
+    if (!node.hasInput(first + i))
+      return node.invalid("input " + Twine(first + i) + " is absent");
+  if (failed(refuseLowCopy(node, first + 4)))
+    return failure();
+  node.setSuffix(("#" + node.getInputName(first)).str());
+  Value w = node.operand(first);
+  Type element = elementTypeOf(w);
+  auto number = [&](double value) {
+    return numberConstant(node, value, element);
+  };
+  // The gradient, clipped,
+  Value g = castTo(node,
+                   readGradient(node, first + 1, {1, 2, 0},
+                                readOf("max_norm_clip", group, 1.0), element),
+                   element);
+  Value m = node.operand(first + 2), v = node.operand(first + 3);
+  auto average = [&](Value kept, double decay, Value added) {
+    return node.emit<AddOp>({node.emit<MulOp>({kept, number(decay)}),
+                             node.emit<MulOp>({added, number(1 - decay)})});
+  };
+  // its moving averages,
+  double alpha = readOf("alpha", group, 0.9f);
+  double beta = readOf("beta", group, 0.999f);
+  Value newM = average(m, alpha, g);
+  Value newV = average(v, beta, node.emit<MulOp>({g, g}));
+  // the direction of the step, with weight decay,
+  Value root = node.emit<AddOp>({node.emit<SqrtOp>({correct(newV, beta)}),
+                                 number(readOf("epsilon", group, 1e-6f))});
+  Value direction = node.emit<DivOp>({correct(newM, alpha), root});
+  if (double decay = readOf("lambda", group, 0.0); decay != 0)
+    direction =
+        node.emit<AddOp>({direction, node.emit<MulOp>({w, number(decay)})});
+  // and the step.
+  Value length = node.emit<MulOp>({rate, findRatio(w, direction)});
+  Value newW = node.emit<SubOp>({w, node.emit<MulOp>({length, direction})});
+  // The skipped update keeps the old values.
+  Value results[] = {keepUnlessSignal(newW, w), Value(),
+                     keepUnlessSignal(newM, m), keepUnlessSignal(newV, v)};
+  for (unsigned i : {0, 2, 3})
+    if (!results[i] || (node.hasOutput(output + i) &&
+                        failed(node.define(output + i, results[i]))))
+      return failure();
+  if (node.hasOutput(output + 4))
+    return node.unsupported("output " + Twine(output + 4) +
+                            ", a copy in 16 bits, is not supported");
+  return defineChange(node, output + 1, results[0], w);
+}
+
+LogicalResult LambImporter::import() {
+  unsigned inputs = node.getNumInputs();
+  if (inputs <= kFirst || !node.hasInput(3))
+    return node.invalid("expected a learning rate and a parameter");
+  rate = readScalar(node, 3), step = readScalar(node, 4);
+  signal = readScalar(node, 0);
+  if (!rate)
+    return failure();
+  rate = castTo(node, rate, elementTypeOf(node.operand(kFirst)));
+  for (unsigned group = 0; kFirst + kGroup * group < inputs; ++group)
+    if (failed(importGroup(group)))
+      return failure();
+  if (!node.hasInput(4))
+    return node.hasOutput(0)
+               ? node.invalid("output 0 counts input 4, which is absent")
+               : success();
+  node.setSuffix("#count");
+  return defineCount(node, node.operand(4), signal);
+}
+
+/// As many as ONNX Runtime's schema has: some of them may be absent.
+static constexpr unsigned kMostLambInputs = 5 + 1024 * 5;
+
+static LogicalResult importLambOptimizer(NodeImporter &node) {
+  return LambImporter(node).import();
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getOptimizerOps() {
+  static const OpEntry entries[] = {
+      {"", "SGD", 1, kNoEnd, 2, 3, 1, importPlainSGD},
+      {kMicrosoft, "AdamOptimizer", 1, kNoEnd, 6, 10, 6, importAdamOptimizer},
+      {kMicrosoft, "LambOptimizer", 1, kNoEnd, 0, kMostLambInputs, kAnyNumber,
+       importLambOptimizer},
+      {kMicrosoft, "SGDOptimizer", 1, kNoEnd, 3, 3, 2, importSGDOptimizer},
+  };
+  return entries;
+}

@@ -1,0 +1,440 @@
+// LSTMGrad and GRUGrad of ONNX Runtime, of what LSTMTraining and GRUTraining
+// save: one scan over the steps in reverse order, which gives the gradients of
+// what the gates' functions are applied to. The gradients of weights and of the
+// input are products over all steps, behind the loop.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/Assemble.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+namespace {
+/// What both ops have in common: a node of `gates` gates whose saved hidden
+/// states are input `states`, and the values that its loop reads.
+class RecurrentGrad {
+public:
+  RecurrentGrad(NodeImporter &node, unsigned gates, unsigned states)
+      : node(node), gates(gates), states(states) {}
+
+  /// Reads the inputs that all gradients of recurrent ops have, and checks the
+  /// shapes of all inputs. `others` gives the shapes of inputs that only one of
+  /// these ops has.
+  LogicalResult
+  read(ArrayRef<std::pair<unsigned, SmallVector<int64_t>>> others);
+
+  //===--- Inputs ---===//
+  /// Input `index` without its axis of directions.
+  Value steps(unsigned index, int64_t width);
+  Value state(unsigned index);
+  Value matrix(unsigned index);
+  /// The values before each step: those after it, one step later.
+  Value before(Value steps, Value first);
+  Value zeros(ArrayRef<int64_t> shape);
+
+  //===--- Arithmetic ---===//
+  Value add(Value a, Value b) { return node.emit<AddOp>({a, b}); }
+  Value sub(Value a, Value b) { return node.emit<SubOp>({a, b}); }
+  Value mul(Value a, Value b) { return node.emit<MulOp>({a, b}); }
+  Value times(Value a, Value b, bool transposesA = false,
+              bool transposesB = false) {
+    return node.emit<GemmOp>({a, b}, {node.attribute("transA", transposesA),
+                                      node.attribute("transB", transposesB)});
+  }
+  Value sigmoidGrad(Value dy, Value y) {
+    return node.emit<SigmoidGradOp>({dy, y});
+  }
+  Value tanhGrad(Value dy, Value y) { return node.emit<TanhGradOp>({dy, y}); }
+  /// Part `index` of the last axis, which has several of the hidden size.
+  Value gate(Value value, unsigned index, unsigned count = 1);
+  /// [steps, batch, width] as rows.
+  Value rows(Value steps);
+  /// Of rows: their sum.
+  Value sum(Value rows) { return reduce<ReduceSumOp>(node, rows, {0}, false); }
+
+  //===--- The loop ---===//
+  /// A loop in reverse order that carries gradients of states, and gives one
+  /// value of every step; `body` makes the new ones and that value of the
+  /// carried ones, the parts of `scanned` and `invariant`.
+  using Body = llvm::function_ref<SmallVector<Value>(
+      ArrayRef<Value> carried, ArrayRef<Value> parts, ArrayRef<Value> rest)>;
+  LogicalResult loop(ArrayRef<Value> carried, ArrayRef<Value> scanned,
+                     ArrayRef<Value> invariant, Body body);
+
+  //===--- Outputs ---===//
+  LogicalResult define(unsigned index, Value value, ArrayRef<int64_t> shape);
+  /// dX, dW and dR, of the gradients `input` of what the gates take from the
+  /// input, and dR itself.
+  LogicalResult defineProducts(Value input, Value recurrence);
+
+  NodeImporter &node;
+  unsigned gates, states;
+  int64_t length = 0, batch = 0, inputSize = 0, hidden = 0;
+  Value x, w, r, hBefore;
+  SmallVector<Value> last; ///< what the loop carried, after its last iteration
+  Value perStep;           ///< what it gave of every step
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+LogicalResult RecurrentGrad::read(
+    ArrayRef<std::pair<unsigned, SmallVector<int64_t>>> others) {
+  // The gradients are of the plain cell, as ONNX Runtime's graphs have it.
+  if (node.string("direction", "forward") != "forward" ||
+      node.hasAttribute("activations") || node.hasAttribute("clip") ||
+      node.integer("input_forget", 0) != 0 || node.hasInput(4))
+    return node.unsupported("expected the forward direction, the functions by "
+                            "default and no clip, input_forget or "
+                            "sequence_lens");
+  // One type throughout.
+  for (unsigned index = 0; index < node.getNumInputs(); ++index)
+    if (node.hasInput(index) && node.operandType(index).getElementType() !=
+                                    node.operandType(0).getElementType())
+      return node.invalid("expected input " + Twine(index) +
+                          " to have the element type of X");
+  // Shapes follow from those of X and R.
+  if (node.operandShape(0).size() != 3 || node.operandShape(2).size() != 3)
+    return node.invalid("expected X and R of three axes");
+  length = node.operandShape(0)[0], batch = node.operandShape(0)[1];
+  inputSize = node.operandShape(0)[2], hidden = node.operandShape(2)[2];
+  if (node.integer("hidden_size", hidden) != hidden)
+    return node.invalid("expected hidden_size " + Twine(hidden) +
+                        ", as R has it");
+  if (length < 1 || batch < 1 || inputSize < 1 || hidden < 1)
+    return node.unsupported("expected an element of each axis of X at least");
+  // Gates lie one behind the other along one axis, biases of both products too.
+  int64_t width = gates * hidden;
+  std::vector<std::pair<unsigned, SmallVector<int64_t>>> expected = {
+      {1, {1, width, inputSize}},
+      {2, {1, width, hidden}},
+      {3, {1, 2 * width}},
+      {5, {1, batch, hidden}},
+      {states, {length, 1, batch, hidden}}};
+  llvm::append_range(expected, others);
+  for (const auto &[index, shape] : expected)
+    if (node.hasInput(index) && node.operandShape(index) != ArrayRef(shape)) {
+      std::string text;
+      llvm::raw_string_ostream os(text);
+      os << "expected input " << index << " of shape [";
+      llvm::interleaveComma(shape, os);
+      os << "], found [";
+      llvm::interleaveComma(node.operandShape(index), os);
+      os << "]";
+      return node.invalid(text);
+    }
+  // The operands as one direction's matrices, and states before each step: the
+  // initial one, then all but the last.
+  x = node.operand(0);
+  w = matrix(1), r = matrix(2);
+  hBefore = before(steps(states, hidden), state(5));
+  return success();
+}
+
+Value RecurrentGrad::zeros(ArrayRef<int64_t> shape) {
+  auto type = RankedTensorType::get(shape, elementTypeOf(x));
+  Attribute zeros = DenseElementsAttr::get(
+      type, node.attributes().getZeroAttr(type.getElementType()));
+  return node.create<ConstantOp>({}, {node.attribute("value", zeros)}, type);
+}
+
+Value RecurrentGrad::steps(unsigned index, int64_t width) {
+  return node.hasInput(index)
+             ? node.reshape(node.operand(index), {length, batch, width})
+             : zeros({length, batch, width});
+}
+
+Value RecurrentGrad::state(unsigned index) {
+  return node.hasInput(index)
+             ? node.reshape(node.operand(index), {batch, hidden})
+             : zeros({batch, hidden});
+}
+
+Value RecurrentGrad::matrix(unsigned index) {
+  Value value = node.operand(index);
+  return node.reshape(value, node.operandShape(index).drop_front());
+}
+
+Value RecurrentGrad::before(Value steps, Value first) {
+  first = node.reshape(first, {1, batch, hidden});
+  if (length == 1)
+    return first;
+  Value rest = slice(node, steps, {0, 0, 0}, {length - 1, batch, hidden});
+  return concatenate(node, {first, rest}, 0);
+}
+
+Value RecurrentGrad::gate(Value value, unsigned index, unsigned count) {
+  if (!value)
+    return {};
+  SmallVector<int64_t> sizes(NodeImporter::shapeOf(value));
+  SmallVector<int64_t> offsets(sizes.size(), 0);
+  offsets.back() = index * hidden;
+  sizes.back() = count * hidden;
+  return slice(node, value, offsets, sizes);
+}
+
+Value RecurrentGrad::rows(Value steps) {
+  return steps ? node.reshape(steps, {length * batch,
+                                      NodeImporter::shapeOf(steps).back()})
+               : Value();
+}
+
+//===----------------------------------------------------------------------===//
+// The loop and the outputs
+//===----------------------------------------------------------------------===//
+
+LogicalResult RecurrentGrad::loop(ArrayRef<Value> carried,
+                                  ArrayRef<Value> scanned,
+                                  ArrayRef<Value> invariant, Body body) {
+  // An operand that failed leaves no loop behind.
+  for (ArrayRef<Value> values : {carried, scanned, invariant})
+    if (node.hasFailed() || llvm::is_contained(values, Value()))
+      return failure();
+  // Backwards in time: every scanned operand and the result are reversed.
+  OpBuilder &builder = node.getFunction().getBuilder();
+  auto all = RankedTensorType::get({length, batch, gates * hidden},
+                                   elementTypeOf(carried.front()));
+  auto scan = ScanOp::create(builder, node.getLocation(), length, carried,
+                             scanned, invariant, TypeRange(all),
+                             SmallVector<bool>(scanned.size(), true), true);
+  if (std::optional<Phase> phase = node.getPhase())
+    setPhase(scan, *phase);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(&scan.getBody().front());
+  // One step back, on the body's arguments.
+  SmallVector<Value> yielded =
+      body(SmallVector<Value>(scan.getCarriedArguments()),
+           SmallVector<Value>(scan.getScannedArguments()),
+           SmallVector<Value>(scan.getInvariantArguments()));
+  if (node.hasFailed() || llvm::is_contained(yielded, Value()))
+    return failure();
+  YieldOp::create(builder, node.getLocation(), yielded);
+  // Gradients of the initial states, and of the gates' sums of every step.
+  last.assign(scan.getLast().begin(), scan.getLast().end());
+  perStep = scan.getStacked().front();
+  return success();
+}
+
+LogicalResult RecurrentGrad::define(unsigned index, Value value,
+                                    ArrayRef<int64_t> shape) {
+  if (!node.hasOutput(index))
+    return success();
+  return value ? node.define(index, node.reshape(value, shape)) : failure();
+}
+
+LogicalResult RecurrentGrad::defineProducts(Value input, Value recurrence) {
+  int64_t width = gates * hidden;
+  if (failed(define(0, times(input, w), {length, batch, inputSize})))
+    return failure();
+  Value dw = times(input, rows(x), /*transposesA=*/true);
+  if (failed(define(1, dw, {1, width, inputSize})))
+    return failure();
+  return define(2, recurrence, {1, width, hidden});
+}
+
+/// The shape of all hidden states, the first of the inputs that were saved.
+static FailureOr<SmallVector<int64_t>> savedStates(NodeImporter &node,
+                                                   ArrayRef<unsigned> saved) {
+  for (unsigned index : saved)
+    if (!node.hasInput(index))
+      return node.invalid("expected input " + Twine(index) +
+                          ", which its forward op saves");
+  ArrayRef<int64_t> shape = node.operandShape(saved.front());
+  if (shape.size() != 4)
+    return node.invalid("expected all hidden states of four axes");
+  return SmallVector<int64_t>(shape);
+}
+
+//===----------------------------------------------------------------------===//
+// LSTMGrad
+//===----------------------------------------------------------------------===//
+
+// One step back through an LSTM cell. `carried`: the gradients of h and c;
+// `parts`: the gates, c, c of the step before and the gradient of h from the
+// outputs; `rest`: R, and the peepholes where there are any. The gradients of h
+// and c of the step before, and those of all gates.
+static SmallVector<Value> stepLSTM(NodeImporter &node, RecurrentGrad &grad,
+                                   ArrayRef<Value> carried,
+                                   ArrayRef<Value> parts,
+                                   ArrayRef<Value> rest) {
+  Value c = parts[1], cBefore = parts[2];
+  auto gate = [&](unsigned index) { return grad.gate(parts[0], index); };
+  auto peephole = [&](unsigned index, Value da) {
+    return grad.mul(da, grad.gate(rest[1], index));
+  };
+  // h = o * tanh(c)
+  Value dh = grad.add(carried[0], parts[3]);
+  Value tanh = node.emit<TanhOp>({c});
+  Value out = grad.sigmoidGrad(grad.mul(dh, tanh), gate(1));
+  Value dc = grad.add(carried[1], grad.tanhGrad(grad.mul(dh, gate(1)), tanh));
+  if (rest.size() > 1)
+    dc = grad.add(dc, peephole(1, out));
+  // c = f * cBefore + i * g
+  Value in = grad.sigmoidGrad(grad.mul(dc, gate(3)), gate(0));
+  Value forget = grad.sigmoidGrad(grad.mul(dc, cBefore), gate(2));
+  Value candidate = grad.tanhGrad(grad.mul(dc, gate(0)), gate(3));
+  Value dcBefore = grad.mul(dc, gate(2));
+  if (rest.size() > 1)
+    dcBefore =
+        grad.add(dcBefore, grad.add(peephole(0, in), peephole(2, forget)));
+  Value all = concatenate(node, {in, out, forget, candidate}, 1);
+  return {grad.times(all, rest[0]), dcBefore, all};
+}
+
+// Inputs: X, W, R, B, sequence_lens, initial_h, initial_c, P, all hidden
+// states, all cell states, gates (input, output, forget, cell), and the
+// gradients of all hidden states, of the last one and of the last cell state.
+static LogicalResult importLSTMGrad(NodeImporter &node) {
+  RecurrentGrad grad(node, 4, 8);
+  FailureOr<SmallVector<int64_t>> all = savedStates(node, {8, 9, 10});
+  if (failed(all))
+    // The saved states say how long the sequence is.
+    return failure();
+  SmallVector<int64_t> hAll = *all;
+  int64_t length = hAll[0], batch = hAll[2], hidden = hAll[3];
+  SmallVector<int64_t> state = {1, batch, hidden};
+  if (failed(grad.read({{6, state},
+                        {7, {1, 3 * hidden}},
+                        {9, hAll},
+                        {10, {length, 1, batch, 4 * hidden}},
+                        {11, hAll},
+                        {12, state},
+                        {13, state}})))
+    return failure();
+  // What the forward pass saved, step by step.
+  Value c = grad.steps(9, hidden), gates = grad.steps(10, 4 * hidden);
+  Value cBefore = grad.before(c, grad.state(6));
+  SmallVector<Value> invariant = {grad.r};
+  if (node.hasInput(7))
+    invariant.push_back(node.reshape(node.operand(7), {3 * hidden}));
+  // Step by step the gradient of the gates, then all products at once.
+  auto step = [&](ArrayRef<Value> carried, ArrayRef<Value> parts,
+                  ArrayRef<Value> rest) {
+    return stepLSTM(node, grad, carried, parts, rest);
+  };
+  if (failed(grad.loop({grad.state(12), grad.state(13)},
+                       {gates, c, cBefore, grad.steps(11, hidden)}, invariant,
+                       step)))
+    return failure();
+  // Gradients of weights are products over all steps.
+  Value sums = grad.rows(grad.perStep);
+  Value dr = grad.times(sums, grad.rows(grad.hBefore), /*transposesA=*/true);
+  if (failed(grad.defineProducts(sums, dr)))
+    return failure();
+  // Both biases are added to the same sums.
+  Value db = grad.sum(sums);
+  if (failed(grad.define(3, concatenate(node, {db, db}, 0), {1, 8 * hidden})) ||
+      failed(grad.define(4, grad.last[0], state)) ||
+      failed(grad.define(5, grad.last[1], state)))
+    return failure();
+  // A peephole's weight meets the cell that its gate saw: c of this step for
+  // the output gate, c before it for the others.
+  if (!node.hasOutput(6))
+    return success();
+  auto peephole = [&](unsigned index, Value cells) {
+    return grad.sum(grad.mul(grad.gate(sums, index), grad.rows(cells)));
+  };
+  Value dp = concatenate(
+      node, {peephole(0, cBefore), peephole(1, c), peephole(2, cBefore)}, 0);
+  return grad.define(6, dp, {1, 3 * hidden});
+}
+
+//===----------------------------------------------------------------------===//
+// GRUGrad
+//===----------------------------------------------------------------------===//
+
+// One step back through a GRU cell. `carried`: the gradient of h; `parts`: the
+// gates, h of the step before, what the reset gate multiplies, and the gradient
+// of h from the outputs; `rest`: R of the update and reset gates, and of the
+// hidden one. The gradient of h of the step before, and those of all gates.
+static SmallVector<Value> stepGRU(NodeImporter &node, RecurrentGrad &grad,
+                                  bool resetsProduct, ArrayRef<Value> carried,
+                                  ArrayRef<Value> parts, ArrayRef<Value> rest) {
+  Value update = grad.gate(parts[0], 0), r = grad.gate(parts[0], 1);
+  Value candidate = grad.gate(parts[0], 2), h = parts[1];
+  // h' = (1 - z) * g + z * h
+  Value dh = grad.add(carried[0], parts[3]);
+  Value dUpdate =
+      grad.sigmoidGrad(grad.mul(dh, grad.sub(h, candidate)), update);
+  Value kept = grad.mul(dh, update);
+  Value dHidden = grad.tanhGrad(grad.sub(dh, kept), candidate);
+  // g = tanh(.. + r * (h R^T + b)), or tanh(.. + (r * h) R^T)
+  Value dProduct =
+      resetsProduct ? grad.mul(dHidden, r) : grad.times(dHidden, rest[1]);
+  Value dReset = grad.sigmoidGrad(
+      grad.mul(resetsProduct ? dHidden : dProduct, parts[2]), r);
+  Value through =
+      resetsProduct ? grad.times(dProduct, rest[1]) : grad.mul(dProduct, r);
+  Value both = concatenate(node, {dUpdate, dReset}, 1);
+  Value dBefore = grad.add(grad.add(kept, through), grad.times(both, rest[0]));
+  return {dBefore, concatenate(node, {both, dHidden}, 1)};
+}
+
+// Inputs: X, W, R, B, sequence_lens, initial_h, all hidden states, gates
+// (update, reset, hidden), and the gradients of all hidden states and of the
+// last one.
+static LogicalResult importGRUGrad(NodeImporter &node) {
+  RecurrentGrad grad(node, 3, 6);
+  bool resetsProduct = node.integer("linear_before_reset", 0) != 0;
+  FailureOr<SmallVector<int64_t>> all = savedStates(node, {6, 7});
+  if (failed(all))
+    return failure();
+  SmallVector<int64_t> hAll = *all;
+  int64_t length = hAll[0], batch = hAll[2], hidden = hAll[3];
+  SmallVector<int64_t> state = {1, batch, hidden};
+  if (failed(grad.read(
+          {{7, {length, 1, batch, 3 * hidden}}, {8, hAll}, {9, state}})))
+    return failure();
+  Value gates = grad.steps(7, 3 * hidden), h = grad.hBefore;
+  // Weights of recurrence of the update and the reset gate, and of the hidden
+  // one, whose product the reset gate takes part in.
+  Value rGates = slice(node, grad.r, {0, 0}, {2 * hidden, hidden});
+  Value rHidden = slice(node, grad.r, {2 * hidden, 0}, {hidden, hidden});
+  // What the reset gate multiplies, of all steps: h R^T + b, or h.
+  Value reset = h;
+  if (resetsProduct) {
+    reset = grad.times(grad.rows(h), rHidden, false, /*transposesB=*/true);
+    if (node.hasInput(3))
+      reset =
+          grad.add(reset, slice(node, grad.matrix(3), {5 * hidden}, {hidden}));
+    reset = reset ? node.reshape(reset, {length, batch, hidden}) : Value();
+  }
+  auto step = [&](ArrayRef<Value> carried, ArrayRef<Value> parts,
+                  ArrayRef<Value> rest) {
+    return stepGRU(node, grad, resetsProduct, carried, parts, rest);
+  };
+  if (failed(grad.loop({grad.state(9)},
+                       {gates, h, reset, grad.steps(8, hidden)},
+                       {rGates, rHidden}, step)))
+    return failure();
+  // The weights of the hidden gate have the gradient dHidden^T * from: the
+  // gradient of the gate's recurrent product, and the operand of that product.
+  Value sums = grad.rows(grad.perStep), before = grad.rows(h);
+  Value resets = grad.rows(grad.gate(gates, 1));
+  Value dHidden = grad.gate(sums, 2), from = grad.mul(resets, before);
+  if (resetsProduct)
+    dHidden = grad.mul(dHidden, resets), from = before;
+  Value dr = concatenate(
+      node,
+      {grad.times(grad.gate(sums, 0, 2), before, /*transposesA=*/true),
+       grad.times(dHidden, from, /*transposesA=*/true)},
+      0);
+  if (failed(grad.defineProducts(sums, dr)))
+    return failure();
+  Value db = grad.sum(sums), dbHidden = grad.sum(dHidden);
+  Value biases = concatenate(node, {db, grad.gate(db, 0, 2), dbHidden}, 0);
+  if (failed(grad.define(3, biases, {1, 6 * hidden})))
+    return failure();
+  return grad.define(4, grad.last[0], state);
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getRecurrentGradOps() {
+  static const OpEntry entries[] = {
+      {kMicrosoft, "GRUGrad", 1, kNoEnd, 3, 10, 5, importGRUGrad},
+      {kMicrosoft, "LSTMGrad", 1, kNoEnd, 3, 14, 7, importLSTMGrad},
+  };
+  return entries;
+}

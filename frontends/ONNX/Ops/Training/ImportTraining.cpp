@@ -1,0 +1,234 @@
+// Ops of ai.onnx.preview.training: Gradient and the optimizers.
+//
+// An optimizer node updates any number of tensors; here every tensor has an op
+// of its own, named node#tensor.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Importer/Importer.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// Gradient
+//===----------------------------------------------------------------------===//
+
+static std::vector<std::string> readNames(NodeImporter &node, StringRef name) {
+  const auto *attribute = node.find(name, proto::AttributeProto::STRINGS);
+  if (!attribute)
+    return {};
+  return {attribute->strings().begin(), attribute->strings().end()};
+}
+
+// Only the derivative at the values the graph computed is supported: every
+// input is the tensor that xs or zs names.
+static LogicalResult checkNamedInputs(NodeImporter &node,
+                                      ArrayRef<std::string> names) {
+  if (names.size() != node.getNumInputs())
+    return node.invalid("expected one input per name in xs and zs, " +
+                        Twine(names.size()) + ", found " +
+                        Twine(node.getNumInputs()));
+  for (auto [i, name] : llvm::enumerate(names))
+    if (node.getInputName(i) != name)
+      return node.unsupported("input " + Twine(i) + " is '" +
+                              node.getInputName(i) + "', expected '" + name +
+                              "' as xs and zs say; gradients at other values "
+                              "than the graph's are not supported");
+  return success();
+}
+
+static bool isFloatTensor(Value value) {
+  return isa<FloatType>(NodeImporter::typeOf(value).getElementType());
+}
+
+static LogicalResult importGradient(NodeImporter &node) {
+  // Names: the xs are differentiated by, the zs are only read.
+  std::vector<std::string> xs = readNames(node, "xs"), all = xs;
+  for (const std::string &z : readNames(node, "zs"))
+    all.push_back(z);
+  std::string y = node.string("y", "");
+  if (xs.empty() || y.empty())
+    return node.invalid("attributes 'xs' and 'y' are missing");
+  if (failed(checkNamedInputs(node, all)))
+    return failure();
+  // One gradient for each x.
+  if (node.getNode().output_size() != static_cast<int>(xs.size()))
+    return node.invalid("expected one output per name in xs, " +
+                        Twine(xs.size()) + ", found " +
+                        Twine(node.getNode().output_size()));
+  // y is a value of the graph by name, and no input of the node.
+  FunctionImporter &function = node.getFunction();
+  Value target = function.materialize(y, node.getOpType());
+  if (!target)
+    return failure();
+  SmallVector<Value> sources;
+  for (unsigned i = 0; i < xs.size(); ++i)
+    sources.push_back(node.operand(i));
+  if (node.hasFailed())
+    return failure();
+  if (!isFloatTensor(target) || !llvm::all_of(sources, isFloatTensor))
+    return node.invalid("expected floats as xs and y");
+  // The op stands for the derivatives, which the pass `mpc-expand-gradients`
+  // writes out.
+  OpBuilder &builder = function.getBuilder();
+  auto loc = NameLoc::get(builder.getStringAttr(getNodeName(node.getNode())));
+  auto op = GradientOp::create(builder, loc, ValueRange(sources).getTypes(),
+                               target, sources);
+  for (unsigned i = 0; i < xs.size(); ++i)
+    (void)node.define(i, op.getResult(i));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Optimizers
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The inputs of an optimizer: R, T, and `count` tensors in groups.
+struct OptimizerInputs {
+  Value rate, step;
+  int64_t count;
+
+  /// Tensor `i` of a group: 0 the parameters, 1 their gradients, then state.
+  Value tensor(NodeImporter &node, unsigned group, int64_t i) const {
+    return node.operand(2 + group * count + i);
+  }
+};
+} // namespace
+
+static FailureOr<OptimizerInputs> readInputs(NodeImporter &node,
+                                             unsigned groups) {
+  unsigned tensors = node.getNumInputs() - 2;
+  int64_t count = tensors / groups;
+  if (tensors % groups != 0 || count == 0)
+    return node.invalid("expected R, T and a multiple of " + Twine(groups) +
+                        " tensors, found " + Twine(tensors) + " tensors");
+  unsigned outputs = node.getNode().output_size();
+  if (outputs != (groups - 1) * count)
+    return node.invalid("expected " + Twine((groups - 1) * count) +
+                        " outputs, found " + Twine(outputs));
+  // Scalars of other tools have one axis.
+  Value rate = node.reshape(node.operand(0), {});
+  Value step = node.reshape(node.operand(1), {});
+  if (!rate || !step)
+    return failure();
+  return OptimizerInputs{rate, step, count};
+}
+
+// Creates one OpT for each parameter, from parameter, gradient and one state
+// (the momentum, or Adagrad's sum); the op gives the new parameter and the new
+// state.
+template <typename OpT>
+static LogicalResult updateEach(NodeImporter &node,
+                                const OptimizerInputs &inputs,
+                                ArrayRef<NamedAttribute> attributes) {
+  for (int64_t i = 0; i < inputs.count; ++i) {
+    node.setSuffix(("#" + node.getInputName(2 + i)).str());
+    auto op =
+        node.create<OpT>({inputs.tensor(node, 0, i), inputs.tensor(node, 1, i),
+                          inputs.tensor(node, 2, i), inputs.rate, inputs.step},
+                         attributes);
+    if (!op)
+      return failure();
+    (void)node.define(i, op->getResult(0));
+    (void)node.define(inputs.count + i, op->getResult(1));
+  }
+  return success();
+}
+
+static LogicalResult importAdam(NodeImporter &node) {
+  // A rate, a count, and for each tensor its value, gradient and two moments.
+  auto inputs = readInputs(node, 4);
+  if (failed(inputs))
+    return failure();
+  // `alpha` and `beta` are what papers call beta1 and beta2.
+  SmallVector<NamedAttribute> attributes = {
+      node.attribute("beta1", node.real("alpha", 0.9f)),
+      node.attribute("beta2", node.real("beta", 0.999f)),
+      node.attribute("epsilon", node.real("epsilon", 1e-6f)),
+      node.attribute("weight_decay", node.real("norm_coefficient", 0.0)),
+      node.attribute("decay_mode", DecayMode::L2),
+      node.attribute("bias_correction", BiasCorrection::StepSize)};
+  double post = node.real("norm_coefficient_post", 0.0);
+  // Tensors are independent of each other, each with a name of its own for
+  // messages.
+  for (int64_t i = 0; i < inputs->count; ++i) {
+    node.setSuffix(("#" + node.getInputName(2 + i)).str());
+    Value gradient = inputs->tensor(node, 1, i);
+    auto op = node.create<AdamOp>(
+        {inputs->tensor(node, 0, i), gradient, inputs->tensor(node, 2, i),
+         inputs->tensor(node, 3, i), inputs->rate, inputs->step},
+        attributes);
+    if (!op)
+      return failure();
+    Value parameter = op.getNewParam();
+    if (post != 0.0) {
+      // (1 - post) * p is a step of size 1 with nothing but weight decay; as an
+      // optimizer op it is skipped together with the other.
+      Type element = NodeImporter::typeOf(parameter).getElementType();
+      auto type = NodeImporter::typeOf(parameter);
+      auto zero = node.create<ConstantOp>(
+          {},
+          {node.attribute("value",
+                          DenseElementsAttr::get(
+                              type, node.attributes().getZeroAttr(element)))},
+          type);
+      auto decay = node.create<SGDOp>(
+          {parameter, zero.getOutput(), node.scalarConstant(1.0, element)},
+          {node.attribute("weight_decay", post)});
+      if (!decay)
+        return failure();
+      parameter = decay.getNewParam();
+    }
+    // New values, then new first moments, then new second ones.
+    (void)node.define(i, parameter);
+    (void)node.define(inputs->count + i, op.getNewM());
+    (void)node.define(2 * inputs->count + i, op.getNewV());
+  }
+  return success();
+}
+
+static LogicalResult importMomentum(NodeImporter &node) {
+  auto inputs = readInputs(node, 3);
+  if (failed(inputs))
+    return failure();
+  // What has no default in ONNX must be there.
+  for (StringRef name : {"alpha", "beta", "norm_coefficient", "mode"})
+    if (!node.hasAttribute(name))
+      return node.invalid("attribute '" + name + "' is missing");
+  std::string mode = node.string("mode", "");
+  if (mode != "standard" && mode != "nesterov")
+    return node.invalid("mode is '" + mode +
+                        "', expected 'standard' or 'nesterov'");
+  SmallVector<NamedAttribute> attributes = {
+      node.attribute("momentum", node.real("alpha", 0.0)),
+      node.attribute("beta", node.real("beta", 1.0)),
+      node.attribute("weight_decay", node.real("norm_coefficient", 0.0)),
+      node.attribute("nesterov", mode == "nesterov")};
+  return updateEach<MomentumOp>(node, *inputs, attributes);
+}
+
+static LogicalResult importAdagrad(NodeImporter &node) {
+  auto inputs = readInputs(node, 3);
+  if (failed(inputs))
+    return failure();
+  SmallVector<NamedAttribute> attributes = {
+      node.attribute("epsilon", node.real("epsilon", 1e-6f)),
+      node.attribute("lr_decay", node.real("decay_factor", 0.0)),
+      node.attribute("weight_decay", node.real("norm_coefficient", 0.0))};
+  return updateEach<AdagradOp>(node, *inputs, attributes);
+}
+
+ArrayRef<OpEntry> mpc::onnx_frontend::getTrainingOps() {
+  static const OpEntry entries[] = {
+      {kTraining, "Adagrad", 1, kNoEnd, 2, kAnyNumber, kAnyNumber,
+       importAdagrad},
+      {kTraining, "Adam", 1, kNoEnd, 2, kAnyNumber, kAnyNumber, importAdam},
+      {kTraining, "Gradient", 1, kNoEnd, 1, kAnyNumber, kAnyNumber,
+       importGradient},
+      {kTraining, "Momentum", 1, kNoEnd, 2, kAnyNumber, kAnyNumber,
+       importMomentum},
+  };
+  return entries;
+}

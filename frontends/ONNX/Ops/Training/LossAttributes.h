@@ -1,0 +1,20 @@
+// Attributes that losses and their gradients share.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_FRONTENDS_ONNX_OPS_TRAINING_LOSSATTRIBUTES_H
+#define MPC_FRONTENDS_ONNX_OPS_TRAINING_LOSSATTRIBUTES_H
+
+#include "frontends/ONNX/Importer/Importer.h"
+
+namespace mpc::onnx_frontend {
+
+/// reduction and ignore_index.
+llvm::SmallVector<mlir::NamedAttribute> readLossAttributes(NodeImporter &node);
+
+/// The same where ignore_index is the optional input of that number.
+mlir::FailureOr<llvm::SmallVector<mlir::NamedAttribute>>
+readInternalLossAttributes(NodeImporter &node, unsigned ignoreIndex);
+
+} // namespace mpc::onnx_frontend
+
+#endif // MPC_FRONTENDS_ONNX_OPS_TRAINING_LOSSATTRIBUTES_H

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Repair/AtenNodes.h"
+
+#include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Model/HostTensor.h"
+
+#include <map>
+
+using namespace mpc::onnx_frontend;
+using llvm::ArrayRef;
+using llvm::SmallVector;
+using llvm::StringRef;
+
+StringRef mpc::onnx_frontend::getAtenOperator(const proto::NodeProto &node) {
+  if (node.op_type() != "ATen")
+    return {};
+  for (const proto::AttributeProto &attribute : node.attribute())
+    if (attribute.name() == "operator") {
+      StringRef name = attribute.s();
+      name.consume_front("aten::");
+      return name;
+    }
+  return {};
+}
+
+namespace {
+class AtenReplacer {
+public:
+  explicit AtenReplacer(Model &model)
+      : model(model), graph(*model.getProto().mutable_graph()) {}
+
+  std::string run();
+
+private:
+  void collect(const proto::GraphProto &part);
+  std::optional<SmallVector<int64_t>> readIntegers(const proto::NodeProto &node,
+                                                   int input);
+  std::optional<int64_t> readInteger(const proto::NodeProto &node, int input);
+  bool replace(proto::NodeProto &node, StringRef called);
+  bool replaceEmbedding(proto::NodeProto &node);
+  bool replaceMaxPool(proto::NodeProto &node);
+  bool replaceMaxPoolGrad(proto::NodeProto &node);
+  bool replaceMean(proto::NodeProto &node);
+  bool replaceMeanGrad(proto::NodeProto &node);
+
+  Model &model;
+  proto::GraphProto &graph;
+  /// Constants of all graphs by name.
+  llvm::StringMap<const proto::TensorProto *> tensors;
+  /// What was replaced, with how often.
+  std::map<std::string, int> done;
+};
+} // namespace
+
+// Makes an op of ONNX of the node, which keeps its name and outputs.
+static void setOp(proto::NodeProto &node, StringRef op,
+                  std::vector<std::string> inputs) {
+  node.clear_domain();
+  node.set_op_type(op.str());
+  node.clear_attribute();
+  node.clear_input();
+  for (std::string &input : inputs)
+    node.add_input(std::move(input));
+}
+
+static void addIntegers(proto::NodeProto &node, StringRef name,
+                        ArrayRef<int64_t> values) {
+  proto::AttributeProto &attribute = *node.add_attribute();
+  attribute.set_name(name.str());
+  attribute.set_type(proto::AttributeProto::INTS);
+  for (int64_t value : values)
+    attribute.add_ints(value);
+}
+
+void AtenReplacer::collect(const proto::GraphProto &part) {
+  for (const proto::TensorProto &tensor : part.initializer())
+    tensors.try_emplace(tensor.name(), &tensor);
+  for (const proto::NodeProto &node : part.node())
+    if (node.op_type() == "Constant" && node.output_size() == 1)
+      for (const proto::AttributeProto &attribute : node.attribute())
+        if (attribute.name() == "value" && attribute.has_t())
+          tensors.try_emplace(node.output(0), &attribute.t());
+}
+
+// The integers or booleans of an input that is a constant; one stands for both
+// axes of an image where a call takes two.
+std::optional<SmallVector<int64_t>>
+AtenReplacer::readIntegers(const proto::NodeProto &node, int input) {
+  const proto::TensorProto *tensor = tensors.lookup(node.input(input));
+  using Tensor = proto::TensorProto;
+  if (!tensor || (tensor->data_type() != Tensor::INT64 &&
+                  tensor->data_type() != Tensor::INT32 &&
+                  tensor->data_type() != Tensor::BOOL))
+    return std::nullopt;
+  llvm::Expected<HostTensor> values = model.decode(*tensor, "constant");
+  if (!values) {
+    // The import says what is wrong with it.
+    llvm::consumeError(values.takeError());
+    return std::nullopt;
+  }
+  if (values->getNumElements() > 2)
+    return std::nullopt;
+  return values->getIntegers();
+}
+
+std::optional<int64_t> AtenReplacer::readInteger(const proto::NodeProto &node,
+                                                 int input) {
+  auto values = readIntegers(node, input);
+  if (!values || values->size() != 1)
+    return std::nullopt;
+  return values->front();
+}
+
+// embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse).
+bool AtenReplacer::replaceEmbedding(proto::NodeProto &node) {
+  if (node.input_size() < 2 || node.input_size() > 5)
+    return false;
+  int64_t padding = -1;
+  if (node.input_size() > 2) {
+    std::optional<int64_t> given = readInteger(node, 2);
+    if (!given)
+      return false;
+    padding = *given;
+  }
+  // Gradients divided by how often a row is read are another op.
+  if (node.input_size() > 3 && readInteger(node, 3) != 0)
+    return false;
+  setOp(node, "Gather", {node.input(0), node.input(1)});
+  // As today's exporter writes it: the row of padding is not trained, and where
+  // there is none, none is guessed.
+  auto *entry = node.add_metadata_props();
+  entry->set_key(kProgramCall.str());
+  entry->set_value("%embedding : [num_users=1] = call_function[target=" +
+                   kEmbeddingTarget.str() +
+                   "default](args = (%weight, %indices, " +
+                   std::to_string(padding) + "), kwargs = {})");
+  return true;
+}
+
+// max_pool2d_with_indices(x, kernel_size, stride, padding, dilation,
+// ceil_mode).
+bool AtenReplacer::replaceMaxPool(proto::NodeProto &node) {
+  if (node.input_size() != 6)
+    return false;
+  std::optional<SmallVector<int64_t>> window[4];
+  for (int i = 0; i < 4; ++i) {
+    window[i] = readIntegers(node, 1 + i);
+    if (!window[i])
+      return false;
+    if (window[i]->size() == 1)
+      window[i]->push_back(window[i]->front());
+  }
+  auto &[kernel, strides, padding, dilations] = window;
+  std::optional<int64_t> roundsUp = readInteger(node, 5);
+  // Without a stride it is the window's size.
+  if (strides->empty())
+    strides = kernel;
+  if (!roundsUp || kernel->size() != 2 || strides->size() != 2 ||
+      padding->size() != 2 || dilations->size() != 2)
+    return false;
+  setOp(node, "MaxPool", {node.input(0)});
+  addIntegers(node, "kernel_shape", *kernel);
+  addIntegers(node, "strides", *strides);
+  addIntegers(node, "dilations", *dilations);
+  addIntegers(node, "pads",
+              {(*padding)[0], (*padding)[1], (*padding)[0], (*padding)[1]});
+  proto::AttributeProto &attribute = *node.add_attribute();
+  attribute.set_name("ceil_mode");
+  attribute.set_type(proto::AttributeProto::INT);
+  attribute.set_i(*roundsUp);
+  return true;
+}
+
+// max_pool2d_with_indices_backward(gradient, x, kernel_size, stride, padding,
+// dilation, ceil_mode, indices), which are the settings of the forward call.
+bool AtenReplacer::replaceMaxPoolGrad(proto::NodeProto &node) {
+  if (node.input_size() != 8)
+    return false;
+  setOp(node, "MaxPoolGrad", {node.input(0), node.input(7)});
+  return true;
+}
+
+// _adaptive_avg_pool2d(x, output_size).
+bool AtenReplacer::replaceMean(proto::NodeProto &node) {
+  if (node.input_size() != 2)
+    return false;
+  auto size = readIntegers(node, 1);
+  if (!size || size->empty() ||
+      llvm::any_of(*size, [](int64_t extent) { return extent != 1; }))
+    return false;
+  setOp(node, "GlobalAveragePool", {node.input(0)});
+  return true;
+}
+
+// _adaptive_avg_pool2d_backward(gradient, x); the import refuses a gradient of
+// more than one pixel.
+bool AtenReplacer::replaceMeanGrad(proto::NodeProto &node) {
+  if (node.input_size() != 2)
+    return false;
+  setOp(node, "GlobalAveragePoolGrad", {node.input(0), node.input(1)});
+  return true;
+}
+
+bool AtenReplacer::replace(proto::NodeProto &node, StringRef called) {
+  if (called == "embedding")
+    return replaceEmbedding(node);
+  if (called == "max_pool2d_with_indices")
+    return replaceMaxPool(node);
+  if (called == "max_pool2d_with_indices_backward")
+    return replaceMaxPoolGrad(node);
+  if (called == "_adaptive_avg_pool2d")
+    return replaceMean(node);
+  if (called == "_adaptive_avg_pool2d_backward")
+    return replaceMeanGrad(node);
+  return false;
+}
+
+std::string AtenReplacer::run() {
+  // Most files have none, and are left as they are.
+  std::vector<proto::GraphProto *> parts = findGraphs(graph);
+  bool hasCalls = llvm::any_of(parts, [](const proto::GraphProto *part) {
+    return llvm::any_of(part->node(), [](const proto::NodeProto &node) {
+      return !getAtenOperator(node).empty();
+    });
+  });
+  if (!hasCalls)
+    return {};
+  // What all parts of the graph define is known before the first call is
+  // replaced.
+  for (const proto::GraphProto *part : parts)
+    collect(*part);
+  for (proto::GraphProto *part : parts)
+    for (proto::NodeProto &node : *part->mutable_node())
+      if (std::string called = getAtenOperator(node).str(); !called.empty())
+        if (replace(node, called))
+          ++done[called];
+  if (done.empty())
+    return {};
+  // One note for the whole file: the calls and how often there are.
+  std::string list;
+  for (const auto &[called, count] : done)
+    list += (list.empty() ? "" : ", ") + called + " x" + std::to_string(count);
+  return "calls of PyTorch's operators (ATen) are taken for the ops of ONNX "
+         "that do the same: " +
+         list;
+}
+
+std::string mpc::onnx_frontend::replaceAtenNodes(Model &model) {
+  return AtenReplacer(model).run();
+}

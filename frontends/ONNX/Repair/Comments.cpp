@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Repair/Comments.h"
+
+#include "frontends/ONNX/Model/Graph.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace mpc::onnx_frontend;
+using llvm::StringRef;
+
+// Attributes of operators that are text or lists of it.
+static bool saysWhatToCompute(StringRef name) {
+  static const llvm::StringSet<> known = {
+      // ai.onnx and ai.onnx.preview.training
+      "activations", "approximate", "auto_pad", "case_change_action",
+      "coordinate_transformation_mode", "delimiter", "direction", "equation",
+      "keep_aspect_ratio_policy", "locale", "map_form", "mode", "nearest_mode",
+      "norm", "padding_mode", "pattern", "pixel_format", "pool_strings",
+      "reduction", "round_mode", "stopwords", "string_vocabulary", "to",
+      "value_string", "value_strings", "xs", "y", "zs",
+      // com.microsoft
+      "activation", "activation_type", "func_name", "k_quant_type", "metric",
+      "name", "norm_type", "operator", "overload_name", "pad_value",
+      "quant_type", "separators", "tokenexp", "update_rule", "v_quant_type"};
+  return known.contains(name);
+}
+
+namespace {
+/// A name of comments: where it is first, and in how many nodes.
+struct Found {
+  std::string first;
+  unsigned nodes = 0;
+};
+} // namespace
+
+static bool isComment(const proto::AttributeProto &attribute) {
+  bool isText = attribute.type() == proto::AttributeProto::STRING ||
+                attribute.type() == proto::AttributeProto::STRINGS;
+  // One that has a graph as well is kept: its nodes are looked at, too.
+  const bool hasGraph = attribute.has_g() || !attribute.graphs().empty();
+  return isText && !hasGraph && attribute.ref_attr_name().empty() &&
+         !saysWhatToCompute(attribute.name());
+}
+
+static void dropFrom(proto::NodeProto &node,
+                     llvm::MapVector<StringRef, Found> &comments,
+                     llvm::StringSet<> &names) {
+  auto &attributes = *node.mutable_attribute();
+  for (const proto::AttributeProto &attribute : attributes) {
+    if (!isComment(attribute))
+      continue;
+    StringRef name = names.insert(attribute.name()).first->getKey();
+    Found &found = comments[name];
+    if (++found.nodes == 1)
+      found.first =
+          "node '" + getNodeName(node) + "' (" + getOpName(node) + ")";
+  }
+  attributes.erase(
+      std::remove_if(attributes.begin(), attributes.end(), isComment),
+      attributes.end());
+}
+
+void mpc::onnx_frontend::dropComments(Model &model,
+                                      std::vector<std::string> &warnings) {
+  proto::ModelProto &file = model.getProto();
+  // A function gives its attributes names of its own.
+  llvm::StringSet<> functions;
+  for (const proto::FunctionProto &function : file.functions())
+    functions.insert(
+        (normalizeDomain(function.domain()) + ":" + function.name()).str());
+  llvm::MapVector<StringRef, Found> comments;
+  llvm::StringSet<> names;
+  auto dropFromAll = [&](auto &nodes) {
+    for (proto::NodeProto &node : nodes) {
+      StringRef domain = normalizeDomain(node.domain());
+      if ((domain.empty() || domain == "com.microsoft") &&
+          !functions.contains((domain + ":" + node.op_type()).str()))
+        dropFrom(node, comments, names);
+    }
+  };
+  for (proto::GraphProto *graph : findGraphs(file))
+    dropFromAll(*graph->mutable_node());
+  for (proto::FunctionProto &function : *file.mutable_functions())
+    dropFromAll(*function.mutable_node());
+  for (const auto &[name, found] : comments) {
+    std::string others;
+    if (found.nodes > 1)
+      others = ", as in " + std::to_string(found.nodes - 1) + " other node" +
+               (found.nodes > 2 ? "s" : "");
+    warnings.push_back(found.first + ": attribute '" + name.str() +
+                       "' is none that ONNX has; taken as a comment and left "
+                       "out" +
+                       others);
+  }
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Repair/DroppedAbsolutes.h"
+
+#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Model/HostTensor.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <cmath>
+
+using namespace mpc::onnx_frontend;
+using llvm::StringRef;
+
+namespace {
+/// The names of all graphs of a model, and what was done in them.
+struct Restored {
+  llvm::StringSet<> names;
+  std::vector<std::string> done;
+};
+
+/// Of one graph. The body of an If or a Loop reads values of `outer`, too.
+class AbsoluteRestorer {
+public:
+  AbsoluteRestorer(Model &model, proto::GraphProto &graph, Restored &restored,
+                   const AbsoluteRestorer *outer = nullptr);
+
+  /// In the graph, and in the bodies of its nodes.
+  void run();
+
+private:
+  proto::NodeProto *findProducer(StringRef value, StringRef op = "") const;
+  const proto::TensorProto *findTensor(StringRef value) const;
+  std::optional<double> readNumber(StringRef value, unsigned depth = 0) const;
+  std::optional<double> read(const proto::TensorProto &tensor) const;
+  bool isVector(StringRef value) const;
+  proto::NodeProto *findPower(const proto::NodeProto &root) const;
+  void insertAbs(proto::NodeProto &power);
+  bool makeLargest(proto::NodeProto &power, proto::NodeProto &root);
+
+  Model &model;
+  proto::GraphProto &graph;
+  Restored &restored;
+  const AbsoluteRestorer *outer;
+  /// What values are computed by.
+  llvm::StringMap<proto::NodeProto *> producers;
+  llvm::StringMap<const proto::TensorProto *> tensors;
+};
+} // namespace
+
+bool mpc::onnx_frontend::isRootOfDistance(double power, double root,
+                                          bool isVector) {
+  // The inverse of a float32 is as exact as that.
+  constexpr double kLargestEps = 0.01, kRoundoff = 1.2e-7;
+  const double eps = 1 / root - power, roundoff = kRoundoff * power;
+  return power > 0 && eps < kLargestEps &&
+         eps > (isVector ? -roundoff : roundoff);
+}
+
+AbsoluteRestorer::AbsoluteRestorer(Model &model, proto::GraphProto &graph,
+                                   Restored &restored,
+                                   const AbsoluteRestorer *outer)
+    : model(model), graph(graph), restored(restored), outer(outer) {
+  for (const proto::TensorProto &tensor : graph.initializer())
+    tensors.try_emplace(tensor.name(), &tensor);
+  for (proto::NodeProto &node : *graph.mutable_node())
+    for (const std::string &output : node.output())
+      producers.try_emplace(output, &node);
+}
+
+// The node of that kind which computes `value`, or null.
+proto::NodeProto *AbsoluteRestorer::findProducer(StringRef value,
+                                                 StringRef op) const {
+  proto::NodeProto *node = producers.lookup(value);
+  if (!node)
+    return outer && !tensors.contains(value) ? outer->findProducer(value, op)
+                                             : nullptr;
+  const bool isOp = op.empty() || node->op_type() == op;
+  return isOp ? node : nullptr;
+}
+
+const proto::TensorProto *AbsoluteRestorer::findTensor(StringRef value) const {
+  if (const proto::TensorProto *tensor = tensors.lookup(value))
+    return tensor;
+  // The value of a Constant node, or of a graph around this one.
+  const proto::NodeProto *node = producers.lookup(value);
+  if (!node)
+    return outer ? outer->findTensor(value) : nullptr;
+  const bool isConstant = node->op_type() == "Constant" &&
+                          node->attribute_size() == 1 &&
+                          node->attribute(0).has_t();
+  return isConstant ? &node->attribute(0).t() : nullptr;
+}
+
+std::optional<double>
+AbsoluteRestorer::read(const proto::TensorProto &tensor) const {
+  llvm::Expected<HostTensor> number = model.decode(tensor, "value");
+  if (number && number->getNumElements() == 1 && number->isFloat())
+    return number->getDouble(0);
+  // The import says what is wrong with it.
+  llvm::consumeError(number.takeError());
+  return std::nullopt;
+}
+
+// The number that a value is: of a tensor, or a sum or quotient of such, as in
+// 1 / (1 + 1e-6).
+std::optional<double> AbsoluteRestorer::readNumber(StringRef value,
+                                                   unsigned depth) const {
+  if (const proto::TensorProto *tensor = findTensor(value))
+    return read(*tensor);
+  // Deeper than 1 / (p + 1e-6) nothing is looked for.
+  constexpr unsigned kDeepest = 3;
+  const proto::NodeProto *node = findProducer(value);
+  const bool isSum = node && node->op_type() == "Add";
+  if (!node || depth == kDeepest || node->input_size() != 2 ||
+      !(isSum || node->op_type() == "Div"))
+    return std::nullopt;
+  auto left = readNumber(node->input(0), depth + 1);
+  auto right = readNumber(node->input(1), depth + 1);
+  if (!left || !right)
+    return std::nullopt;
+  return isSum ? *left + *right : *left / *right;
+}
+
+// Whether a number has a shape of [1]: of a tensor, or a quotient, which the
+// exporter makes of such a 1.
+bool AbsoluteRestorer::isVector(StringRef value) const {
+  if (const proto::TensorProto *tensor = findTensor(value))
+    return tensor->dims_size() == 1;
+  const proto::NodeProto *node = findProducer(value, "Div");
+  return node && node->input_size() == 2 && isVector(node->input(0));
+}
+
+// The power whose sum `root` is the root of, of differences and to what is no
+// even number; null where it is none.
+proto::NodeProto *
+AbsoluteRestorer::findPower(const proto::NodeProto &root) const {
+  if (root.op_type() != "Pow" || root.input_size() != 2)
+    return nullptr;
+  // From the root back to the differences.
+  const proto::NodeProto *sum = findProducer(root.input(0), "ReduceSum");
+  proto::NodeProto *power = sum && sum->input_size() > 0
+                                ? findProducer(sum->input(0), "Pow")
+                                : nullptr;
+  if (!power || power->input_size() != 2 ||
+      !findProducer(power->input(0), "Sub"))
+    return nullptr;
+  const std::optional<double> exponent = readNumber(power->input(1)),
+                              inverse = readNumber(root.input(1));
+  if (!exponent || !inverse)
+    return nullptr;
+  // The largest difference, as 1 / infinity.
+  if (std::isinf(*exponent))
+    return *exponent > 0 && *inverse == 0 ? power : nullptr;
+  // Of an even power the signs do not matter.
+  const bool isDistance =
+      std::fmod(*exponent, 2) != 0 &&
+      isRootOfDistance(*exponent, *inverse, isVector(root.input(1)));
+  return isDistance ? power : nullptr;
+}
+
+// Puts an Abs before the node.
+void AbsoluteRestorer::insertAbs(proto::NodeProto &power) {
+  std::string unique = power.input(0) + "_absolute";
+  while (!restored.names.insert(unique).second)
+    unique += "_";
+  proto::NodeProto &abs = *graph.add_node();
+  abs.set_op_type("Abs");
+  abs.set_name(power.name() + "_absolute");
+  abs.add_input(power.input(0));
+  abs.add_output(unique);
+  power.set_input(0, unique);
+  // From the end of the list until it has passed the power.
+  int i = graph.node_size() - 1;
+  do
+    graph.mutable_node()->SwapElements(i, i - 1);
+  while (&graph.node(i--) != &power);
+}
+
+// sum(x^inf)^0 is 1 or no number; what is meant is the largest absolute value.
+// False where the axes of the sum are not known.
+bool AbsoluteRestorer::makeLargest(proto::NodeProto &power,
+                                   proto::NodeProto &root) {
+  proto::NodeProto &sum = *findProducer(root.input(0), "ReduceSum");
+  // Before opset 18 ReduceMax has its axes as an attribute.
+  constexpr int64_t kFirstWithAxes = 18;
+  if (model.getOpset(sum) < kFirstWithAxes && sum.input_size() > 1) {
+    const proto::TensorProto *tensor = findTensor(sum.input(1));
+    if (!tensor)
+      return false;
+    llvm::Expected<HostTensor> axes = model.decode(*tensor, "axes");
+    if (!axes) {
+      llvm::consumeError(axes.takeError());
+      return false;
+    }
+    auto &attributes = *sum.mutable_attribute();
+    for (int i = attributes.size() - 1; i >= 0; --i)
+      if (attributes.Get(i).name() == "noop_with_empty_axes")
+        attributes.DeleteSubrange(i, 1);
+    proto::AttributeProto &attribute = *attributes.Add();
+    attribute.set_name("axes");
+    attribute.set_type(proto::AttributeProto::INTS);
+    for (int64_t axis : axes->getIntegers())
+      attribute.add_ints(axis);
+    sum.mutable_input()->DeleteSubrange(1, 1);
+  }
+  power.set_op_type("Abs");
+  power.mutable_input()->DeleteSubrange(1, 1);
+  sum.set_op_type("ReduceMax");
+  root.set_op_type("Identity");
+  root.mutable_input()->DeleteSubrange(1, 1);
+  return true;
+}
+
+void AbsoluteRestorer::run() {
+  // Pairs of a power and its root; each power once.
+  llvm::SmallVector<std::pair<proto::NodeProto *, proto::NodeProto *>> found;
+  llvm::SmallPtrSet<proto::NodeProto *, 4> seen;
+  for (proto::NodeProto &node : *graph.mutable_node()) {
+    if (proto::NodeProto *power = findPower(node);
+        power && producers.lookup(power->output(0)) == power &&
+        seen.insert(power).second)
+      found.emplace_back(power, &node);
+    for (proto::AttributeProto &attribute : *node.mutable_attribute())
+      if (attribute.has_g())
+        AbsoluteRestorer(model, *attribute.mutable_g(), restored, this).run();
+  }
+  for (auto [power, root] : found) {
+    const bool isLargest = std::isinf(*readNumber(power->input(1)));
+    if (isLargest && !makeLargest(*power, *root))
+      continue;
+    if (!isLargest)
+      insertAbs(*power);
+    restored.done.push_back("'" + power->name() + "'");
+  }
+}
+
+// The names of a graph's values, and of those of its bodies.
+static void collectNames(const proto::GraphProto &graph,
+                         llvm::StringSet<> &names) {
+  for (const proto::TensorProto &tensor : graph.initializer())
+    names.insert(tensor.name());
+  for (const proto::ValueInfoProto &input : graph.input())
+    names.insert(input.name());
+  for (const proto::NodeProto &node : graph.node()) {
+    names.insert(node.output().begin(), node.output().end());
+    for (const proto::AttributeProto &attribute : node.attribute())
+      if (attribute.has_g())
+        collectNames(attribute.g(), names);
+  }
+}
+
+std::string mpc::onnx_frontend::restoreAbsolutes(Model &model) {
+  if (model.getProto().producer_name() != "pytorch")
+    return {};
+  Restored restored;
+  proto::GraphProto &graph = *model.getProto().mutable_graph();
+  collectNames(graph, restored.names);
+  AbsoluteRestorer(model, graph, restored).run();
+  if (restored.done.empty())
+    return {};
+  return "the exporter left out the absolute values of which distances are, "
+         "which are there again, before " +
+         listFirst(restored.done, 2);
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Repair/DroppedLosses.h"
+
+#include "frontends/ONNX/Model/Graph.h"
+
+using namespace mpc::onnx_frontend;
+using llvm::StringRef;
+
+// Log-probabilities that gradients of losses read: input 0 of two, else input
+// 1.
+static llvm::StringSet<> findLogProbabilities(const proto::GraphProto &graph) {
+  llvm::StringSet<> found;
+  for (const proto::NodeProto &node : graph.node())
+    if (node.op_type() == "SoftmaxCrossEntropyLossGrad" &&
+        node.input_size() >= 2)
+      found.insert(node.input(node.input_size() == 2 ? 0 : 1));
+  return found;
+}
+
+// The declared type of a value; null where the file has none.
+static const proto::TypeProto::Tensor *findType(const proto::GraphProto &graph,
+                                                StringRef name) {
+  for (const auto *values :
+       {&graph.value_info(), &graph.output(), &graph.input()})
+    for (const proto::ValueInfoProto &value : *values)
+      if (value.name() == name && value.type().has_tensor_type())
+        return &value.type().tensor_type();
+  return nullptr;
+}
+
+static llvm::StringSet<> findNames(const proto::GraphProto &graph) {
+  llvm::StringSet<> names;
+  for (const proto::NodeProto &node : graph.node())
+    names.insert(node.output().begin(), node.output().end());
+  for (const proto::TensorProto &tensor : graph.initializer())
+    names.insert(tensor.name());
+  for (const proto::ValueInfoProto &input : graph.input())
+    names.insert(input.name());
+  return names;
+}
+
+static void putBack(proto::GraphProto &graph, proto::NodeProto &node,
+                    const std::string &loss) {
+  std::string logProb = node.output(0);
+  const proto::TypeProto::Tensor *type = findType(graph, logProb);
+  const int elementType =
+      type ? type->elem_type() : int(proto::TensorProto::FLOAT);
+  node.clear_output();
+  node.add_output(loss);
+  node.add_output(logProb);
+  proto::ValueInfoProto &output = *graph.add_output();
+  output.set_name(loss);
+  auto &declared = *output.mutable_type()->mutable_tensor_type();
+  declared.set_elem_type(elementType);
+  declared.mutable_shape();
+}
+
+void mpc::onnx_frontend::restoreLosses(Model &model,
+                                       std::vector<std::string> &warnings) {
+  proto::GraphProto &graph = *model.getProto().mutable_graph();
+  const llvm::StringSet<> logProbabilities = findLogProbabilities(graph);
+  if (logProbabilities.empty())
+    return;
+  llvm::StringSet<> names = findNames(graph);
+  for (proto::NodeProto &node : *graph.mutable_node()) {
+    if (node.op_type() != "SoftmaxCrossEntropyLoss" ||
+        node.output_size() != 1 || !logProbabilities.contains(node.output(0)))
+      continue;
+    // A scalar is the loss, whatever reads it.
+    const proto::TypeProto::Tensor *type = findType(graph, node.output(0));
+    if (type && type->has_shape() && type->shape().dim_size() == 0)
+      continue;
+    std::string name = getNodeName(node), loss = "loss";
+    for (unsigned i = 1; !names.insert(loss).second; ++i)
+      loss = "loss_" + std::to_string(i);
+    putBack(graph, node, loss);
+    warnings.push_back("node '" + name + "' (" + getOpName(node) +
+                       "): the only output is read as log-probabilities, which "
+                       "are the second; put the loss before it, as output '" +
+                       loss + "' of the graph");
+  }
+}

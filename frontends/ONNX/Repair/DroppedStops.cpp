@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Repair/DroppedStops.h"
+
+#include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Model/Metadata.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mpc::onnx_frontend;
+using llvm::ArrayRef;
+using llvm::SmallVector;
+using llvm::StringRef;
+
+// "detach" and "detach_12", as the exporter numbers the results of a call.
+static bool isDetached(StringRef name) {
+  return name.consume_front("detach") &&
+         (name.empty() ||
+          (name.consume_front("_") && llvm::all_of(name, llvm::isDigit)));
+}
+
+namespace {
+/// The nodes of a graph that come from one call, and the results of detach
+/// among its arguments that no node gives.
+struct LostReads {
+  ProgramCall call;
+  SmallVector<int> nodes;
+  SmallVector<StringRef, 2> lost;
+};
+
+class StopRestorer {
+public:
+  StopRestorer(Model &model, std::vector<std::string> &warnings)
+      : graph(*model.getProto().mutable_graph()), warnings(warnings) {}
+
+  std::string run();
+
+private:
+  void collect(const std::vector<proto::GraphProto *> &parts);
+  void restore(proto::GraphProto &part);
+  bool restore(proto::GraphProto &part, const LostReads &reads, StringRef lost);
+  SmallVector<std::string *> findByArgument(proto::GraphProto &part,
+                                            const LostReads &reads,
+                                            StringRef lost);
+  SmallVector<std::string *> findByName(proto::GraphProto &part,
+                                        const LostReads &reads, StringRef lost);
+  void insertNodes(proto::GraphProto &part);
+
+  proto::GraphProto &graph;
+  std::vector<std::string> &warnings;
+  /// All that the file has a name for, and the calls that its nodes come from.
+  llvm::StringSet<> defined;
+  /// What the initializers are in the program: "p_fc_weight".
+  llvm::StringMap<StringRef> sources;
+  /// Identities to insert, by the index of the node before which they come.
+  llvm::MapVector<int, SmallVector<proto::NodeProto *, 1>> insertions;
+  /// The value that each of them is of, and the graph it is in.
+  llvm::StringMap<std::pair<std::string, const proto::GraphProto *>> restored;
+  std::vector<std::string> done;
+};
+} // namespace
+
+void StopRestorer::collect(const std::vector<proto::GraphProto *> &parts) {
+  for (const proto::GraphProto *part : parts) {
+    for (const proto::NodeProto &node : part->node()) {
+      defined.insert(node.output().begin(), node.output().end());
+      if (StringRef name = readCall(node).name; !name.empty())
+        defined.insert(name);
+    }
+    for (const proto::TensorProto &tensor : part->initializer())
+      defined.insert(tensor.name());
+    for (const proto::ValueInfoProto &input : part->input())
+      defined.insert(input.name());
+  }
+  for (const proto::ValueInfoProto &value : graph.value_info())
+    if (StringRef source = findMetadata(value, kOriginalName); !source.empty())
+      sources[value.name()] = source;
+}
+
+// Operands that are the argument by the table of calls, such as the second one
+// of Mul for mul(%x, %detach).
+SmallVector<std::string *> StopRestorer::findByArgument(proto::GraphProto &part,
+                                                        const LostReads &reads,
+                                                        StringRef lost) {
+  SmallVector<std::string *> operands;
+  for (int index : reads.nodes) {
+    proto::NodeProto &node = *part.mutable_node(index);
+    for (int i = 0; i < node.input_size(); ++i) {
+      std::optional<int> argument = findArgument(reads.call, node.op_type(), i);
+      if (!argument || *argument < 0 ||
+          *argument >= static_cast<int>(reads.call.arguments.size()))
+        continue;
+      StringRef text = reads.call.arguments[*argument];
+      if (text.consume_front("%") && text == lost)
+        operands.push_back(node.mutable_input(i));
+    }
+  }
+  return operands;
+}
+
+// Operands that are the one value which the nodes of the call read and which
+// none of its other arguments is.
+SmallVector<std::string *> StopRestorer::findByName(proto::GraphProto &part,
+                                                    const LostReads &reads,
+                                                    StringRef lost) {
+  // The arguments that are known by name, one apart.
+  llvm::StringSet<> known;
+  for (const auto *names : {&reads.call.sources, &reads.call.results})
+    for (StringRef name : *names)
+      if (name != lost)
+        known.insert(name);
+  llvm::StringSet<> results;
+  for (int index : reads.nodes)
+    results.insert(part.node(index).output().begin(),
+                   part.node(index).output().end());
+  // What is left of the operands: neither those, nor the exporter's constants.
+  SmallVector<std::string *> operands;
+  llvm::StringSet<> left, met;
+  for (int index : reads.nodes)
+    for (std::string &input : *part.mutable_node(index)->mutable_input()) {
+      StringRef source = sources.lookup(input);
+      if (known.contains(input) || (!source.empty() && known.contains(source)))
+        met.insert(source.empty() ? StringRef(input) : source);
+      else if (!input.empty() && !results.contains(input) &&
+               !isExportersName(input)) {
+        left.insert(input);
+        operands.push_back(&input);
+      }
+    }
+  bool isOnly = left.size() == 1 && met.size() == known.size();
+  return isOnly ? operands : SmallVector<std::string *>();
+}
+
+// Gives the operands an Identity; false where they are not known.
+bool StopRestorer::restore(proto::GraphProto &part, const LostReads &reads,
+                           StringRef lost) {
+  SmallVector<std::string *> operands = findByArgument(part, reads, lost);
+  if (operands.empty())
+    operands = findByName(part, reads, lost);
+  if (operands.empty())
+    return false;
+  const std::string value = *operands.front();
+  // All operands must read one value: else the file says two things.
+  for (const std::string *operand : operands)
+    if (*operand != value)
+      return false;
+  // One that another call has read is there already.
+  const std::pair<std::string, const proto::GraphProto *> origin(value, &part);
+  bool isNew = restored.try_emplace(lost, origin).second;
+  if (restored.lookup(lost) != origin)
+    return false;
+  // The call as the exporter would have written it, metadata included.
+  if (isNew) {
+    auto *node = new proto::NodeProto();
+    node->set_op_type("Identity");
+    node->set_name(("node_" + lost).str());
+    node->add_input(value);
+    node->add_output(lost.str());
+    auto *entry = node->add_metadata_props();
+    entry->set_key(kProgramCall.str());
+    entry->set_value(("%" + lost + " : [num_users=1] = call_function[target=" +
+                      kDetachTarget + "default](args = (%" + value +
+                      ",), kwargs = {})")
+                         .str());
+    insertions[reads.nodes.front()].push_back(node);
+    done.push_back("'" + lost.str() + "' of '" + value + "'");
+  }
+  // Readers get the name of the stopped value.
+  for (std::string *operand : operands)
+    *operand = lost.str();
+  return true;
+}
+
+// Inserts each new node in front of the first node that reads its output.
+void StopRestorer::insertNodes(proto::GraphProto &part) {
+  if (insertions.empty())
+    return;
+  std::vector<proto::NodeProto *> nodes(part.node_size());
+  part.mutable_node()->ExtractSubrange(0, part.node_size(), nodes.data());
+  for (auto [index, node] : llvm::enumerate(nodes)) {
+    if (auto found = insertions.find(index); found != insertions.end())
+      for (proto::NodeProto *added : found->second)
+        part.mutable_node()->AddAllocated(added);
+    part.mutable_node()->AddAllocated(node);
+  }
+  insertions.clear();
+}
+
+void StopRestorer::restore(proto::GraphProto &part) {
+  // Calls that read what no node gives.
+  llvm::MapVector<StringRef, LostReads> calls;
+  // By the program's call, of which several nodes may have come.
+  for (auto [index, node] : llvm::enumerate(part.node())) {
+    ProgramCall call = readCall(node);
+    bool isLost = llvm::any_of(call.results, [&](StringRef name) {
+      return isDetached(name) && !defined.contains(name);
+    });
+    if (!isLost)
+      continue;
+    LostReads &reads = calls[call.name];
+    if (reads.nodes.empty())
+      reads.call = std::move(call);
+    reads.nodes.push_back(index);
+  }
+  // Each lost value of a call is found again, or told.
+  for (auto &[name, reads] : calls) {
+    llvm::SmallSetVector<StringRef, 2> lost;
+    for (StringRef result : reads.call.results)
+      if (isDetached(result) && !defined.contains(result))
+        lost.insert(result);
+    for (StringRef each : lost)
+      if (!restore(part, reads, each))
+        warnings.push_back(
+            "node '" + part.node(reads.nodes.front()).name() +
+            "': the program stops derivatives here by x.detach(), which "
+            "PyTorch's exporter has left out and which is not found again: "
+            "they are followed; torch.onnx.export(..., optimize=False) keeps "
+            "it");
+  }
+  insertNodes(part);
+}
+
+std::string StopRestorer::run() {
+  std::vector<proto::GraphProto *> parts;
+  llvm::append_range(parts, findGraphs(graph));
+  collect(parts);
+  for (proto::GraphProto *part : parts)
+    restore(*part);
+  if (done.empty())
+    return {};
+  return "the exporter left out where derivatives stop (x.detach()), which is "
+         "there again: " +
+         listFirst(done, 1);
+}
+
+std::string
+mpc::onnx_frontend::restoreStops(Model &model,
+                                 std::vector<std::string> &warnings) {
+  return StopRestorer(model, warnings).run();
+}

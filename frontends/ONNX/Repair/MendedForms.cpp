@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Repair/MendedForms.h"
+
+#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Model/NodeScope.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mpc::onnx_frontend;
+using llvm::StringRef;
+using AttributeProto = proto::AttributeProto;
+
+//===----------------------------------------------------------------------===//
+// The opsets' differences
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// An attribute that is an input since some opset.
+struct Move {
+  StringRef op, attribute;
+  int input;
+  int64_t since;
+};
+
+/// An attribute that an op has since some opset, and the integer that it has
+/// where it is left out.
+struct Addition {
+  StringRef op, attribute;
+  int64_t since;
+  std::optional<int64_t> byDefault;
+};
+
+/// An op whose nodes mean something else, or nothing, since some opset.
+struct Change {
+  StringRef op;
+  int64_t since;
+};
+
+/// An input of integers of one type.
+struct IntegerInput {
+  StringRef op;
+  int input;
+  int32_t type;
+};
+} // namespace
+
+static constexpr int32_t kInt64 = proto::TensorProto::INT64;
+static constexpr int32_t kInt32 = proto::TensorProto::INT32;
+
+static const Move kMoves[] = {
+    {"Pad", "pads", 1, 11},          {"Pad", "value", 2, 11},
+    {"ReduceL1", "axes", 1, 18},     {"ReduceL2", "axes", 1, 18},
+    {"ReduceLogSum", "axes", 1, 18}, {"ReduceLogSumExp", "axes", 1, 18},
+    {"ReduceMax", "axes", 1, 18},    {"ReduceMean", "axes", 1, 18},
+    {"ReduceMin", "axes", 1, 18},    {"ReduceProd", "axes", 1, 18},
+    {"ReduceSum", "axes", 1, 13},    {"ReduceSumSquare", "axes", 1, 18},
+    {"Split", "split", 1, 13},       {"Squeeze", "axes", 1, 13},
+    {"Unsqueeze", "axes", 1, 13},
+};
+
+static const Addition kAdditions[] = {
+    {"AveragePool", "ceil_mode", 10, 0},
+    {"AveragePool", "count_include_pad", 7, 0},
+    {"AveragePool", "dilations", 19, std::nullopt},
+    {"Cast", "round_mode", 24, std::nullopt},
+    {"Cast", "saturate", 19, 1},
+    {"CastLike", "saturate", 19, 1},
+    {"DepthToSpace", "mode", 11, std::nullopt},
+    {"DequantizeLinear", "axis", 13, std::nullopt},
+    {"GRU", "layout", 14, 0},
+    {"GatherND", "batch_dims", 12, 0},
+    {"Gelu", "approximate", 20, std::nullopt},
+    {"LSTM", "layout", 14, 0},
+    {"LpPool", "ceil_mode", 18, 0},
+    {"LpPool", "dilations", 18, std::nullopt},
+    {"MaxPool", "ceil_mode", 10, 0},
+    {"MaxPool", "dilations", 10, std::nullopt},
+    {"MaxPool", "storage_order", 8, 0},
+    {"QuantizeLinear", "axis", 13, std::nullopt},
+    {"RNN", "layout", 14, 0},
+    {"ReduceL1", "noop_with_empty_axes", 18, 0},
+    {"ReduceL2", "noop_with_empty_axes", 18, 0},
+    {"ReduceLogSum", "noop_with_empty_axes", 18, 0},
+    {"ReduceLogSumExp", "noop_with_empty_axes", 18, 0},
+    {"ReduceMax", "noop_with_empty_axes", 18, 0},
+    {"ReduceMean", "noop_with_empty_axes", 18, 0},
+    {"ReduceMin", "noop_with_empty_axes", 18, 0},
+    {"ReduceProd", "noop_with_empty_axes", 18, 0},
+    {"ReduceSum", "noop_with_empty_axes", 13, 0},
+    {"ReduceSumSquare", "noop_with_empty_axes", 18, 0},
+    {"Reshape", "allowzero", 14, 0},
+    {"Resize", "antialias", 18, 0},
+    {"Resize", "axes", 18, std::nullopt},
+    {"Resize", "keep_aspect_ratio_policy", 18, std::nullopt},
+    {"Shape", "end", 15, std::nullopt},
+    {"Shape", "start", 15, 0},
+    {"Split", "num_outputs", 18, std::nullopt},
+};
+
+// Without what the importer, too, reads alike in all opsets, and `kMoves`.
+static const Change kChanges[] = {
+    {"BatchNormalization", 9},
+    {"BatchNormalization", 14},
+    {"Clip", 11},
+    {"DFT", 20},
+    {"Dropout", 10},
+    {"Dropout", 12},
+    {"GridSample", 20},
+    {"GroupNormalization", 21},
+    {"Hardmax", 13},
+    {"LogSoftmax", 13},
+    {"Resize", 11},
+    {"RoiAlign", 16},
+    {"Scan", 9},
+    {"Scatter", 11},
+    {"Slice", 10},
+    {"Softmax", 13},
+    {"TopK", 10},
+    {"Upsample", 9},
+    {"Upsample", 10},
+};
+
+static const IntegerInput kIntegerInputs[] = {
+    {"AffineGrid", 1, kInt64},
+    {"Attention", 6, kInt64},
+    {"Col2Im", 1, kInt64},
+    {"Col2Im", 2, kInt64},
+    {"ConstantOfShape", 0, kInt64},
+    {"DFT", 2, kInt64},
+    {"Expand", 1, kInt64},
+    {"GRU", 4, kInt32},
+    {"GatherND", 1, kInt64},
+    {"LSTM", 4, kInt32},
+    {"Loop", 0, kInt64},
+    {"MaxUnpool", 1, kInt64},
+    {"MaxUnpool", 2, kInt64},
+    {"NonMaxSuppression", 2, kInt64},
+    {"Pad", 1, kInt64},
+    {"RNN", 4, kInt32},
+    {"ReduceL1", 1, kInt64},
+    {"ReduceL2", 1, kInt64},
+    {"ReduceLogSum", 1, kInt64},
+    {"ReduceLogSumExp", 1, kInt64},
+    {"ReduceMax", 1, kInt64},
+    {"ReduceMean", 1, kInt64},
+    {"ReduceMin", 1, kInt64},
+    {"ReduceProd", 1, kInt64},
+    {"ReduceSum", 1, kInt64},
+    {"ReduceSumSquare", 1, kInt64},
+    {"Reshape", 1, kInt64},
+    {"Resize", 3, kInt64},
+    {"ReverseSequence", 1, kInt64},
+    {"RoiAlign", 2, kInt64},
+    {"RotaryEmbedding", 3, kInt64},
+    {"ScatterND", 1, kInt64},
+    {"Split", 1, kInt64},
+    {"Squeeze", 1, kInt64},
+    {"TensorScatter", 2, kInt64},
+    {"Tile", 1, kInt64},
+    {"TopK", 1, kInt64},
+    {"Trilu", 1, kInt64},
+    {"Unsqueeze", 1, kInt64},
+};
+
+// Ops of ONNX Runtime, and the opset that ONNX has an op of the name since.
+static const Change kRuntimesOps[] = {
+    {"Attention", 23},
+    {"BiasGelu", INT64_MAX},
+    {"BiasSplitGelu", INT64_MAX},
+    {"EmbedLayerNormalization", INT64_MAX},
+    {"FastGelu", INT64_MAX},
+    {"FusedConv", INT64_MAX},
+    {"FusedGemm", INT64_MAX},
+    {"FusedMatMul", INT64_MAX},
+    {"Gelu", 20},
+    {"GroupQueryAttention", INT64_MAX},
+    {"MultiHeadAttention", INT64_MAX},
+    {"QuickGelu", INT64_MAX},
+    {"RotaryEmbedding", 23},
+    {"SkipLayerNormalization", INT64_MAX},
+    {"SkipSimplifiedLayerNormalization", INT64_MAX},
+    {"TransposeMatMul", INT64_MAX},
+};
+
+//===----------------------------------------------------------------------===//
+// Mending
+//===----------------------------------------------------------------------===//
+
+namespace {
+class FormMender {
+public:
+  FormMender(const Model &model, NodeScope scope, llvm::StringSet<> &said,
+             std::vector<std::string> &warnings)
+      : model(model), scope(std::move(scope)), said(said), warnings(warnings) {
+    for (const proto::FunctionProto &function : model.getProto().functions())
+      if (normalizeDomain(function.domain()).empty())
+        functions.insert(function.name());
+  }
+
+  llvm::Error run();
+
+private:
+  using Nodes = std::vector<proto::NodeProto>;
+
+  void say(const proto::NodeProto &node, StringRef about,
+           const std::string &message);
+  llvm::Error raiseOpset();
+  void dropAdditions(proto::NodeProto &node);
+  void takeRuntimes(proto::NodeProto &node);
+  void moveAttribute(proto::NodeProto &node, const Move &move, Nodes &before);
+  void moveInput(proto::NodeProto &node, const Move &move);
+  void countParts(proto::NodeProto &node);
+  void convert(proto::NodeProto &node, const IntegerInput &input,
+               Nodes &before);
+  void mend(proto::NodeProto &node, Nodes &before);
+
+  const Model &model;
+  NodeScope scope;
+  /// One warning is enough for all nodes of an op.
+  llvm::StringSet<> &said;
+  std::vector<std::string> &warnings;
+  /// The model's functions in ONNX's own domain.
+  llvm::StringSet<> functions;
+  int64_t opset = 0;
+};
+} // namespace
+
+static std::string nameNode(const proto::NodeProto &node) {
+  return "node '" + getNodeName(node) + "' (" + node.op_type() + ")";
+}
+
+// The place of an attribute, -1 where it is absent or a function's parameter.
+static int findPlace(const proto::NodeProto &node, StringRef name) {
+  for (int i = 0; i < node.attribute_size(); ++i)
+    if (node.attribute(i).name() == name &&
+        node.attribute(i).ref_attr_name().empty())
+      return i;
+  return -1;
+}
+
+void FormMender::say(const proto::NodeProto &node, StringRef about,
+                     const std::string &message) {
+  if (said.insert(node.op_type() + ":" + about.str()).second)
+    warnings.push_back(message);
+}
+
+// True for an attribute that says what holds without it.
+static bool isDefault(const proto::NodeProto &node, const Addition &addition) {
+  const AttributeProto &attribute =
+      node.attribute(findPlace(node, addition.attribute));
+  if (attribute.name() == "dilations")
+    return llvm::all_of(attribute.ints(), [](int64_t n) { return n == 1; });
+  if (attribute.type() == AttributeProto::STRING)
+    return attribute.s() == "DCR" || attribute.s() == "none" ||
+           attribute.s() == "stretch";
+  return addition.byDefault && attribute.type() == AttributeProto::INT &&
+         attribute.i() == *addition.byDefault;
+}
+
+// The additions that the node has, though its opset does not.
+static std::vector<const Addition *> findAdditions(const proto::NodeProto &node,
+                                                   int64_t opset) {
+  std::vector<const Addition *> found;
+  if (normalizeDomain(node.domain()).empty())
+    for (const Addition &addition : kAdditions)
+      if (opset < addition.since && node.op_type() == addition.op &&
+          findPlace(node, addition.attribute) >= 0)
+        found.push_back(&addition);
+  return found;
+}
+
+static bool changes(const proto::NodeProto &node, int64_t from, int64_t to) {
+  if (!normalizeDomain(node.domain()).empty())
+    return false;
+  return llvm::any_of(kChanges, [&](const Change &change) {
+    // In inference mode it has one output, and that has stayed the same.
+    const bool isSame = change.op == "BatchNormalization" &&
+                        change.since == 14 && node.output_size() == 1;
+    return node.op_type() == change.op && from < change.since &&
+           change.since <= to && !isSame;
+  });
+}
+
+llvm::Error FormMender::raiseOpset() {
+  opset = scope.getOpset();
+  int64_t needed = opset;
+  std::string reason;
+  scope.forEach([&](const proto::NodeProto &node) {
+    for (const Addition *addition : findAdditions(node, opset))
+      if (addition->since > needed && !isDefault(node, *addition)) {
+        needed = addition->since;
+        reason = nameNode(node) + ": attribute '" + addition->attribute.str() +
+                 "' is one since opset " + std::to_string(needed) +
+                 ", and the opset is " + std::to_string(opset);
+      }
+  });
+  if (needed == opset || opset == 0)
+    return llvm::Error::success();
+  std::string changed;
+  scope.forEach([&](const proto::NodeProto &node) {
+    if (changed.empty() && changes(node, opset, needed))
+      changed = nameNode(node);
+  });
+  if (!changed.empty() || opset < 7)
+    return model.error(ErrorKind::InvalidInput,
+                       reason + "; in that opset, " +
+                           (changed.empty() ? "other nodes" : changed) +
+                           " would mean something else; export the model with "
+                           "opset_version=" +
+                           llvm::Twine(needed));
+  warnings.push_back(reason + "; taken as " + std::to_string(needed));
+  scope.setOpset(needed);
+  opset = needed;
+  return llvm::Error::success();
+}
+
+void FormMender::dropAdditions(proto::NodeProto &node) {
+  for (const Addition *addition : findAdditions(node, opset)) {
+    say(node, addition->attribute,
+        nameNode(node) + ": attribute '" + addition->attribute.str() +
+            "' is one since opset " + std::to_string(addition->since) +
+            ", and says what holds without it; left out");
+    node.mutable_attribute()->DeleteSubrange(
+        findPlace(node, addition->attribute), 1);
+  }
+}
+
+// Tools that compile for small devices leave domains out.
+void FormMender::takeRuntimes(proto::NodeProto &node) {
+  for (const Change &op : kRuntimesOps) {
+    if (node.op_type() != op.op || opset >= op.since ||
+        functions.contains(node.op_type()))
+      continue;
+    node.set_domain("com.microsoft");
+    scope.addImport("com.microsoft");
+    say(node, "domain",
+        "node '" + getNodeName(node) + "': ONNX has no op '" + node.op_type() +
+            "'; taken as com.microsoft." + node.op_type());
+  }
+}
+
+void FormMender::moveAttribute(proto::NodeProto &node, const Move &move,
+                               Nodes &before) {
+  const auto found =
+      llvm::find_if(node.attribute(), [&](const AttributeProto &attribute) {
+        return attribute.name() == move.attribute;
+      });
+  if (found == node.attribute().end())
+    return;
+  const AttributeProto &attribute = *found;
+  const int place = found - node.attribute().begin();
+  std::string name = getNodeName(node) + "_" + move.attribute.str();
+  std::string value;
+  if (!attribute.ref_attr_name().empty()) {
+    // A parameter of the function, which Constant takes since opset 12.
+    if (opset < 12 || attribute.type() != AttributeProto::INTS)
+      return;
+    value = scope.makeName(name);
+    proto::NodeProto &constant = before.emplace_back();
+    constant.set_op_type("Constant");
+    constant.add_output(value);
+    *constant.add_attribute() = attribute;
+    constant.mutable_attribute(0)->set_name("value_ints");
+  } else if (attribute.type() == AttributeProto::INTS)
+    value = scope.addIntegers(
+        before, name, {attribute.ints_size()},
+        llvm::ArrayRef(attribute.ints().data(), attribute.ints_size()));
+  else if (int32_t type = scope.findElementType(node.input(0));
+           attribute.type() == AttributeProto::FLOAT)
+    value = scope.addFloat(before, name, attribute.f(),
+                           type == 0 ? proto::TensorProto::FLOAT : type);
+  else
+    return;
+  say(node, move.attribute,
+      nameNode(node) + ": '" + move.attribute.str() +
+          "' is an attribute, expected an input since opset " +
+          std::to_string(move.since) + "; taken as one");
+  while (node.input_size() <= move.input)
+    node.add_input();
+  node.set_input(move.input, value);
+  node.mutable_attribute()->DeleteSubrange(place, 1);
+}
+
+void FormMender::moveInput(proto::NodeProto &node, const Move &move) {
+  if (node.input_size() <= move.input || findPlace(node, move.attribute) >= 0)
+    return;
+  // A Pad's value is a float, and goes with its other inputs.
+  if (node.op_type() == "Pad" && node.input_size() > 2) {
+    const std::optional<double> number = scope.readNumber(node.input(2));
+    if (move.attribute != "pads" || node.input_size() > 3 || !number ||
+        !scope.readIntegers(node.input(1)))
+      return;
+    AttributeProto *value = node.add_attribute();
+    value->set_name("value");
+    value->set_type(AttributeProto::FLOAT);
+    value->set_f(static_cast<float>(*number));
+    node.mutable_input()->RemoveLast();
+  }
+  const std::optional<llvm::SmallVector<int64_t>> values =
+      scope.readIntegers(node.input(move.input));
+  if (!values)
+    return;
+  say(node, move.attribute,
+      nameNode(node) + ": '" + move.attribute.str() +
+          "' is an input, expected an attribute before opset " +
+          std::to_string(move.since) + "; taken as one");
+  while (node.input_size() > move.input)
+    node.mutable_input()->RemoveLast();
+  AttributeProto *attribute = node.add_attribute();
+  attribute->set_name(move.attribute.str());
+  attribute->set_type(AttributeProto::INTS);
+  attribute->mutable_ints()->Add(values->begin(), values->end());
+}
+
+// Equal parts are said by their number since opset 18.
+void FormMender::countParts(proto::NodeProto &node) {
+  const bool hasLengths = node.input_size() > 1 && !node.input(1).empty();
+  if (node.op_type() != "Split" || opset < 18 || hasLengths ||
+      findPlace(node, "num_outputs") >= 0)
+    return;
+  AttributeProto *attribute = node.add_attribute();
+  attribute->set_name("num_outputs");
+  attribute->set_type(AttributeProto::INT);
+  attribute->set_i(node.output_size());
+}
+
+void FormMender::convert(proto::NodeProto &node, const IntegerInput &input,
+                         Nodes &before) {
+  if (node.input_size() <= input.input || node.input(input.input).empty())
+    return;
+  const int32_t other = input.type == kInt64 ? kInt32 : kInt64;
+  const std::string value = node.input(input.input);
+  if (scope.findElementType(value) != other)
+    return;
+  say(node, "integers",
+      nameNode(node) + ": input '" + value + "' is of " +
+          (other == kInt32 ? "int32, expected int64"
+                           : "int64, expected int32") +
+          "; converted");
+  proto::NodeProto &cast = before.emplace_back();
+  cast.set_op_type("Cast");
+  cast.add_input(value);
+  cast.add_output(scope.makeName(value + "_cast"));
+  AttributeProto *to = cast.add_attribute();
+  to->set_name("to");
+  to->set_type(AttributeProto::INT);
+  to->set_i(input.type);
+  node.set_input(input.input, cast.output(0));
+}
+
+void FormMender::mend(proto::NodeProto &node, Nodes &before) {
+  if (!normalizeDomain(node.domain()).empty())
+    return;
+  dropAdditions(node);
+  for (const Move &move : kMoves)
+    if (node.op_type() == move.op) {
+      if (opset >= move.since)
+        moveAttribute(node, move, before);
+      else
+        moveInput(node, move);
+    }
+  countParts(node);
+  for (const IntegerInput &input : kIntegerInputs)
+    if (node.op_type() == input.op)
+      convert(node, input, before);
+  takeRuntimes(node);
+}
+
+llvm::Error FormMender::run() {
+  if (llvm::Error error = raiseOpset())
+    return error;
+  if (opset > 0)
+    scope.mendNodes(
+        [&](proto::NodeProto &node, std::vector<proto::NodeProto> &before) {
+          mend(node, before);
+        });
+  return llvm::Error::success();
+}
+
+llvm::Error mpc::onnx_frontend::mendForms(Model &model,
+                                          std::vector<std::string> &warnings) {
+  llvm::StringSet<> said;
+  if (llvm::Error error =
+          FormMender(model, NodeScope(model), said, warnings).run())
+    return error;
+  for (proto::FunctionProto &function : *model.getProto().mutable_functions())
+    if (llvm::Error error =
+            FormMender(model, NodeScope(model, function), said, warnings).run())
+      return error;
+  return llvm::Error::success();
+}

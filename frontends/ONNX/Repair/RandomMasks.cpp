@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Repair/RandomMasks.h"
+
+#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Repair/RandomChoices.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mpc::onnx_frontend;
+using llvm::ArrayRef;
+using llvm::StringRef;
+
+using Choice = RandomChoices::Choice;
+
+namespace {
+/// Works on one graph.
+class MaskReplacer {
+public:
+  MaskReplacer(Model &model, const DrawingScope &scope,
+               llvm::StringSet<> &names)
+      : model(model), scope(scope), names(names) {}
+
+  /// Returns the names of the random nodes that are gone; of values that are
+  /// gone, the names are added to `gone`.
+  std::vector<std::string> run(llvm::StringSet<> &gone);
+
+private:
+  std::string addValue(StringRef hint);
+  std::string addNode(StringRef op, ArrayRef<std::string> inputs);
+  std::string addNumber(double number);
+  std::string addDropout(const Choice &choice, double ratio);
+  bool replace(const proto::NodeProto &root, const Choice &choice);
+  bool replaceBlock(const proto::NodeProto &root, const Choice &choice);
+
+  Model &model;
+  const DrawingScope &scope;
+  /// Names of values, and the nodes that are added before a root.
+  llvm::StringSet<> &names;
+  std::string prefix;
+  std::vector<proto::NodeProto> added;
+  llvm::DenseMap<const proto::NodeProto *, std::vector<proto::NodeProto>>
+      replacements;
+  llvm::SmallPtrSet<const proto::NodeProto *, 16> dropped;
+};
+} // namespace
+
+// Dropout tells its mode from opset 12 on; before opset 9 nothing makes ones.
+static constexpr int64_t kFirstWithOnes = 9, kFirstWithMode = 12,
+                         kFirstCastLike = 15;
+
+std::string MaskReplacer::addValue(StringRef hint) {
+  std::string name = prefix + "_" + hint.lower();
+  while (!names.insert(name).second)
+    name += "_";
+  return name;
+}
+
+std::string MaskReplacer::addNode(StringRef op, ArrayRef<std::string> inputs) {
+  proto::NodeProto &node = added.emplace_back();
+  node.set_op_type(op.str());
+  for (const std::string &input : inputs)
+    node.add_input(input);
+  node.add_output(addValue(op));
+  node.set_name(node.output(0));
+  return node.output(0);
+}
+
+// A tensor attribute of one element.
+static proto::TensorProto &addTensor(proto::NodeProto &node) {
+  proto::AttributeProto &value = *node.add_attribute();
+  value.set_name("value");
+  value.set_type(proto::AttributeProto::TENSOR);
+  return *value.mutable_t();
+}
+
+std::string MaskReplacer::addNumber(double number) {
+  std::string name = addNode("Constant", {});
+  proto::TensorProto &value = addTensor(added.back());
+  value.set_data_type(proto::TensorProto::FLOAT);
+  value.add_float_data(static_cast<float>(number));
+  return name;
+}
+
+// Ones of the shape of the random numbers, of which each is dropped or divided
+// by the probability that it is not.
+std::string MaskReplacer::addDropout(const Choice &choice, double ratio) {
+  const proto::NodeProto &source = *choice.chain.front();
+  std::string shape;
+  if (source.input_size() == 1) {
+    shape = addNode("Shape", {source.input(0)});
+  } else {
+    shape = addNode("Constant", {});
+    proto::TensorProto &numbers = addTensor(added.back());
+    numbers.set_data_type(proto::TensorProto::INT64);
+    if (const proto::AttributeProto *given = findNodeAttribute(source, "shape"))
+      *numbers.mutable_int64_data() = given->ints();
+    numbers.add_dims(numbers.int64_data_size());
+  }
+  std::string ones = addNode("ConstantOfShape", {shape});
+  proto::TensorProto &fill = addTensor(added.back());
+  fill.set_data_type(proto::TensorProto::FLOAT);
+  fill.add_dims(1);
+  fill.add_float_data(1);
+  if (scope.opset < kFirstWithMode) {
+    std::string mask = addNode("Dropout", {ones});
+    proto::AttributeProto &attribute = *added.back().add_attribute();
+    attribute.set_name("ratio");
+    attribute.set_type(proto::AttributeProto::FLOAT);
+    attribute.set_f(static_cast<float>(ratio));
+    return mask;
+  }
+  std::string number = addNumber(ratio);
+  std::string mode = addNode("Constant", {});
+  proto::TensorProto &isTraining = addTensor(added.back());
+  isTraining.set_data_type(proto::TensorProto::BOOL);
+  isTraining.add_int32_data(1);
+  return addNode("Dropout", {ones, number, mode});
+}
+
+bool MaskReplacer::replace(const proto::NodeProto &root, const Choice &choice) {
+  const int64_t opset = scope.opset;
+  // Before opset 15 nothing casts to the type of a value that is not known.
+  const bool isFloat =
+      llvm::any_of(choice.chain, [](const proto::NodeProto *node) {
+        const proto::AttributeProto *to = findNodeAttribute(
+            *node, node->op_type() == "Cast" ? "to" : "dtype");
+        return to && to->i() == proto::TensorProto::FLOAT;
+      });
+  if (opset < kFirstWithOnes || (opset < kFirstCastLike && !isFloat))
+    return false;
+  std::string mask = addDropout(choice, 1 - choice.p);
+  auto cast = [&](const std::string &value) {
+    return opset < kFirstCastLike ? value
+                                  : addNode("CastLike", {value, choice.base});
+  };
+  std::string left = choice.base, right, op = "Mul";
+  const bool isAlpha = choice.bias[0] != 0;
+  if (!isAlpha && choice.scale[1] != 1) {
+    right = cast(mask);
+  } else {
+    // If m is 0, 1 / p, or 1 in evaluation, then m * (1 + share * (m - 1)) is
+    // 0, scale[1] or 1, and other * m - other is bias[0], bias[1] or 0.
+    const double p = choice.p;
+    const double share = (choice.scale[1] * p - 1) / (1 / p - 1);
+    std::string one = addNumber(1);
+    std::string factor = addNode("Sub", {mask, one});
+    factor = addNode("Mul", {factor, addNumber(share)});
+    factor = addNode("Add", {factor, one});
+    right = cast(addNode("Mul", {mask, factor}));
+    if (isAlpha) {
+      left = addNode("Mul", {choice.base, right});
+      std::string other = addNumber(-choice.bias[0]);
+      std::string sum = addNode("Mul", {mask, other});
+      right = cast(addNode("Sub", {sum, other}));
+      op = "Add";
+    }
+  }
+  // The root keeps its name and its output.
+  proto::NodeProto node = root;
+  node.set_op_type(op);
+  node.clear_attribute();
+  node.clear_input();
+  node.add_input(left);
+  node.add_input(right);
+  added.push_back(std::move(node));
+  return true;
+}
+
+// A mask that is 1 where a Dropout leaves out a one.
+bool MaskReplacer::replaceBlock(const proto::NodeProto &root,
+                                const Choice &choice) {
+  const StringRef op = root.op_type();
+  if (scope.opset < kFirstWithOnes || (op != "Cast" && op != "CastLike"))
+    return false;
+  std::string kept = addNode("Cast", {addDropout(choice, choice.p)});
+  proto::AttributeProto &to = *added.back().add_attribute();
+  to.set_name("to");
+  to.set_type(proto::AttributeProto::INT);
+  to.set_i(proto::TensorProto::BOOL);
+  std::string isDropped = addNode("Not", {kept});
+  proto::NodeProto node = root;
+  node.set_input(0, isDropped);
+  added.push_back(std::move(node));
+  return true;
+}
+
+std::vector<std::string> MaskReplacer::run(llvm::StringSet<> &gone) {
+  RandomChoices choices(model, scope);
+  for (const proto::NodeProto &node : *scope.nodes)
+    choices.visit(node);
+  std::vector<std::string> done;
+  for (const RandomChoices::Found &each : choices.takeFound()) {
+    added.clear();
+    prefix = each.root->output(0) + "_mask";
+    if (!(each.isBlock ? replaceBlock(*each.root, each.choice)
+                       : replace(*each.root, each.choice)))
+      continue;
+    replacements[each.root] = std::move(added);
+    dropped.insert(each.choice.chain.begin(), each.choice.chain.end());
+    done.push_back("'" + getNodeName(*each.choice.chain.front()) + "'");
+  }
+  for (const proto::NodeProto *node : dropped)
+    if (!replacements.contains(node))
+      gone.insert(node->output().begin(), node->output().end());
+  if (done.empty())
+    return done;
+  // In the order of the file, new nodes in front of their readers.
+  std::remove_reference_t<decltype(*scope.nodes)> nodes;
+  for (proto::NodeProto &node : *scope.nodes) {
+    for (proto::NodeProto &one : replacements[&node])
+      nodes.Add()->Swap(&one);
+    if (!dropped.contains(&node))
+      nodes.Add()->Swap(&node);
+  }
+  scope.nodes->Swap(&nodes);
+  return done;
+}
+
+// Most graphs draw nothing.
+static bool draws(const DrawingScope &scope) {
+  return llvm::any_of(*scope.nodes, [](const proto::NodeProto &node) {
+    const StringRef op = node.op_type();
+    return op == "Bernoulli" || op == "RandomUniform" ||
+           op == "RandomUniformLike";
+  });
+}
+
+// The graphs and functions of the file that draw random numbers.
+static std::vector<DrawingScope> findScopes(Model &model) {
+  proto::ModelProto &file = model.getProto();
+  std::vector<DrawingScope> scopes;
+  std::vector<proto::GraphProto *> graphs = findGraphs(file);
+  for (proto::GraphProto *graph : graphs) {
+    DrawingScope scope{graph->mutable_node(), {}, {}, model.getOpset("")};
+    if (!draws(scope))
+      continue;
+    scope.graphs.assign(graphs.begin(), graphs.end());
+    for (const proto::ValueInfoProto &output : graph->output())
+      scope.outputs.push_back(output.name());
+    scopes.push_back(std::move(scope));
+  }
+  for (proto::FunctionProto &function : *file.mutable_functions()) {
+    DrawingScope scope{function.mutable_node(), {}, {}, model.getOpset("")};
+    if (!draws(scope))
+      continue;
+    for (const proto::OperatorSetIdProto &import : function.opset_import())
+      if (normalizeDomain(import.domain()).empty())
+        scope.opset = import.version();
+    scope.outputs.assign(function.output().begin(), function.output().end());
+    scopes.push_back(std::move(scope));
+  }
+  return scopes;
+}
+
+// The names of all values.
+static llvm::StringSet<> findNames(proto::ModelProto &file) {
+  llvm::StringSet<> names;
+  auto addNodes = [&](const auto &nodes) {
+    for (const proto::NodeProto &node : nodes)
+      names.insert(node.output().begin(), node.output().end());
+  };
+  for (const proto::GraphProto *graph : findGraphs(file)) {
+    for (const proto::TensorProto &tensor : graph->initializer())
+      names.insert(tensor.name());
+    for (const proto::ValueInfoProto &input : graph->input())
+      names.insert(input.name());
+    addNodes(graph->node());
+  }
+  for (const proto::FunctionProto &function : file.functions()) {
+    names.insert(function.input().begin(), function.input().end());
+    addNodes(function.node());
+  }
+  return names;
+}
+
+std::string mpc::onnx_frontend::replaceRandomMasks(Model &model) {
+  std::vector<DrawingScope> scopes = findScopes(model);
+  if (scopes.empty())
+    return {};
+  proto::ModelProto &file = model.getProto();
+  llvm::StringSet<> names = findNames(file), gone;
+  std::vector<std::string> done;
+  for (const DrawingScope &scope : scopes)
+    for (std::string &name : MaskReplacer(model, scope, names).run(gone))
+      done.push_back(std::move(name));
+  if (done.empty())
+    return {};
+  // Nothing is said of values that are gone.
+  for (proto::GraphProto *graph : findGraphs(file)) {
+    auto &infos = *graph->mutable_value_info();
+    for (int i = infos.size() - 1; i >= 0; --i)
+      if (gone.contains(infos.Get(i).name()))
+        infos.DeleteSubrange(i, 1);
+  }
+  return "random masks are taken as Dropout, which evaluation leaves out: " +
+         listFirst(done, 2);
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Repair/RepeatedElements.h"
+
+#include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Model/HostTensor.h"
+#include "frontends/ONNX/Model/Metadata.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/bit.h"
+
+#include <map>
+
+using namespace mpc::onnx_frontend;
+using llvm::ArrayRef;
+using llvm::StringRef;
+
+/// Of so many drawn elements hardly any two agree by chance; of more, rows are
+/// compared instead.
+static constexpr int64_t kMostElements = 1024;
+/// What a table may have at most where it is read: the file is a stranger's.
+static constexpr int64_t kMostPlaces = int64_t(1) << 24;
+/// Rows of fewer elements may agree by chance where those are of half
+/// precision.
+static constexpr int64_t kLeastHalfRow = 4;
+
+// By their bits, which can be sorted where some are NaN.
+static size_t countDifferent(ArrayRef<double> values) {
+  std::vector<uint64_t> bits(values.size());
+  for (auto [bit, value] : llvm::zip(bits, values))
+    bit = llvm::bit_cast<uint64_t>(value + 0.0); // -0 is 0
+  llvm::sort(bits);
+  return std::unique(bits.begin(), bits.end()) - bits.begin();
+}
+
+bool mpc::onnx_frontend::hasRepeats(ArrayRef<double> values) {
+  return countDifferent(values) < values.size() - values.size() / 10;
+}
+
+// Whether all values are such as float16 or bfloat16 has, as weights that were
+// stored so: a few hundred of them differ where a weight's elements lie.
+static bool areHalves(ArrayRef<double> values) {
+  return llvm::all_of(values, [](double value) {
+    constexpr uint32_t onlyOfFloats = (1 << 13) - 1;
+    const auto bits = llvm::bit_cast<uint32_t>(static_cast<float>(value));
+    return (bits & onlyOfFloats) == 0;
+  });
+}
+
+/// For each place the number of its element, and how many elements there are.
+using Places = std::pair<std::vector<int64_t>, int64_t>;
+
+// Numbers the distinct rows along an axis of `extent`, whose elements are
+// `inner` apart: rows with the same values get the same number, and elements in
+// them the same elements of a table.
+static Places numberRows(ArrayRef<double> values, int64_t extent,
+                         int64_t inner) {
+  std::map<std::vector<double>, int64_t> rows;
+  std::vector<int64_t> numbers(values.size());
+  const int64_t count = values.size(), block = extent * inner;
+  for (int64_t begin = 0; begin < count; begin += block)
+    for (int64_t at = begin; at < begin + inner; ++at) {
+      std::vector<double> row;
+      for (int64_t i = 0; i < extent; ++i)
+        row.push_back(values[at + i * inner]);
+      int64_t number =
+          rows.try_emplace(std::move(row), rows.size()).first->second;
+      for (int64_t i = 0; i < extent; ++i)
+        numbers[at + i * inner] = number * extent + i;
+    }
+  return {std::move(numbers), rows.size() * extent};
+}
+
+// The elements that differ: by rows of the axis that leaves the fewest of them,
+// else one by one. None where chance may have a part in it.
+static Places findElements(ArrayRef<double> values, ArrayRef<int64_t> shape) {
+  // 16-bit numbers repeat by chance, so rows of them must be longer.
+  const bool hasHalves = areHalves(values);
+  const int64_t leastRow = hasHalves ? kLeastHalfRow : 2;
+  Places best;
+  best.second = values.size();
+  // From the last axis to the first: rows of `extent` elements, `inner` apart.
+  int64_t inner = 1;
+  for (int64_t extent : llvm::reverse(shape)) {
+    if (extent >= leastRow)
+      if (Places places = numberRows(values, extent, inner);
+          places.second < best.second)
+        best = std::move(places);
+    inner *= extent;
+  }
+  // Single 16-bit elements would all repeat.
+  if (hasHalves)
+    return best;
+  // Elements one by one, if that leaves clearly fewer than rows do, by more
+  // than 1 %.
+  const int64_t count = countDifferent(values);
+  if (count >= best.second - best.second / 100 && !best.first.empty())
+    return best;
+  if (count > kMostElements)
+    return {};
+  return numberRows(values, /*extent=*/1, /*inner=*/values.size());
+}
+
+namespace {
+class RepeatJoiner {
+public:
+  explicit RepeatJoiner(Model &model)
+      : model(model), graph(*model.getProto().mutable_graph()) {}
+
+  std::string run();
+
+private:
+  std::optional<StringRef> findSource(const proto::ValueInfoProto &value);
+  bool join(proto::TensorProto &tensor, StringRef source);
+  void addGather(StringRef name, ArrayRef<int64_t> shape,
+                 ArrayRef<int64_t> numbers);
+
+  Model &model;
+  proto::GraphProto &graph;
+  /// Names of parameters, with what calls have for them.
+  llvm::StringMap<StringRef> parameters;
+  ProgramNames names;
+  llvm::StringSet<> taken;
+  std::vector<proto::NodeProto *> gathers;
+};
+} // namespace
+
+// The one parameter that the value has elements of.
+std::optional<StringRef>
+RepeatJoiner::findSource(const proto::ValueInfoProto &value) {
+  if (!isMoved(value, names) || !mayRepeat(value))
+    return std::nullopt;
+  std::optional<StringRef> source;
+  for (StringRef name : readFoldedParameters(value))
+    if (auto found = parameters.find(name); found != parameters.end()) {
+      if (source)
+        return std::nullopt;
+      source = found->second;
+    }
+  return source;
+}
+
+// Adds a node that gives the value `name` of its elements.
+void RepeatJoiner::addGather(StringRef name, ArrayRef<int64_t> shape,
+                             ArrayRef<int64_t> numbers) {
+  const std::string index = (name + "_index").str();
+  proto::TensorProto &places = *graph.add_initializer();
+  places.set_name(index);
+  places.set_data_type(proto::TensorProto::INT64);
+  for (int64_t extent : shape)
+    places.add_dims(extent);
+  places.set_raw_data(
+      std::string(reinterpret_cast<const char *>(numbers.data()),
+                  numbers.size() * sizeof(int64_t)));
+  auto *node = new proto::NodeProto();
+  node->set_name(("elements_of_" + name).str());
+  node->set_op_type("Gather");
+  node->add_input((name + "_elements").str());
+  node->add_input(index);
+  node->add_output(name.str());
+  gathers.push_back(node);
+}
+
+bool RepeatJoiner::join(proto::TensorProto &tensor, StringRef source) {
+  const std::string name = tensor.name();
+  if (taken.contains(name + "_elements") || taken.contains(name + "_index"))
+    return false;
+  llvm::Expected<HostTensor> decoded = model.decode(tensor, "initializer");
+  if (!decoded) {
+    // The import says what is wrong with it.
+    llvm::consumeError(decoded.takeError());
+    return false;
+  }
+  // Numbers that a program starts from agree for no reason of places.
+  std::vector<double> values(decoded->getNumElements());
+  for (auto [i, value] : llvm::enumerate(values)) {
+    value = decoded->getDouble(i);
+    if (value == 0 || value == 1 || value == -1 || value != value)
+      return false;
+  }
+  if (!hasRepeats(values))
+    return false;
+  const llvm::SmallVector<int64_t> shape(decoded->getShape());
+  auto [numbers, count] = findElements(values, shape);
+  if (numbers.empty())
+    return false;
+  // The elements in place of the tensor, and a node that reads them.
+  std::vector<float> elements(count);
+  for (auto [number, value] : llvm::zip(numbers, values))
+    elements[number] = static_cast<float>(value);
+  tensor.Clear();
+  tensor.set_name(name + "_elements");
+  tensor.set_data_type(proto::TensorProto::FLOAT);
+  tensor.add_dims(count);
+  tensor.set_raw_data(
+      std::string(reinterpret_cast<const char *>(elements.data()),
+                  elements.size() * sizeof(float)));
+  addGather(name, shape, numbers);
+  describeInitializer(graph, name + "_elements", source);
+  return true;
+}
+
+std::string RepeatJoiner::run() {
+  for (auto [source, target] : readSignature(graph))
+    if (isParameter(source))
+      parameters[target] = source;
+  names = readNames(graph);
+  // What may not go, or be called so.
+  llvm::StringSet<> bodyNames = findBodyNames(graph), kept = bodyNames;
+  for (const auto *values : {&graph.input(), &graph.output()})
+    for (const proto::ValueInfoProto &value : *values)
+      kept.insert(value.name());
+  taken = bodyNames;
+  llvm::StringMap<proto::TensorProto *> tensors;
+  for (proto::TensorProto &tensor : *graph.mutable_initializer()) {
+    taken.insert(tensor.name());
+    int64_t count = 1;
+    for (int64_t extent : tensor.dims())
+      count = extent > 0 && count < kMostPlaces ? count * extent : kMostPlaces;
+    if (tensor.data_type() == proto::TensorProto::FLOAT && count > 1 &&
+        count < kMostPlaces && !kept.contains(tensor.name()))
+      tensors[tensor.name()] = &tensor;
+  }
+  for (const proto::NodeProto &node : graph.node())
+    taken.insert(node.output().begin(), node.output().end());
+  // Those of one parameter each.
+  std::vector<std::pair<std::string, StringRef>> found;
+  llvm::StringSet<> seen;
+  for (const proto::ValueInfoProto &value : graph.value_info())
+    if (std::optional<StringRef> source = findSource(value);
+        source && tensors.contains(value.name()) &&
+        seen.insert(value.name()).second)
+      found.emplace_back(value.name(), *source);
+  std::vector<std::string> done;
+  for (const auto &[name, source] : found)
+    if (join(*tensors.lookup(name), source))
+      done.push_back("'" + name + "'");
+  if (done.empty())
+    return {};
+  // Before all that reads them.
+  std::vector<proto::NodeProto *> nodes(graph.node_size());
+  graph.mutable_node()->ExtractSubrange(0, graph.node_size(), nodes.data());
+  for (proto::NodeProto *node :
+       llvm::concat<proto::NodeProto *>(gathers, nodes))
+    graph.mutable_node()->AddAllocated(node);
+  return "the exporter wrote elements of parameters wherever they are read, "
+         "which are trained as one: " +
+         listFirst(done, 1);
+}
+
+std::string mpc::onnx_frontend::joinRepeats(Model &model) {
+  return RepeatJoiner(model).run();
+}

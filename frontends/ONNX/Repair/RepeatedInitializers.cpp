@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Repair/RepeatedInitializers.h"
+
+#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Model/HostTensor.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mpc::onnx_frontend;
+using llvm::Error;
+using llvm::Expected;
+using llvm::StringRef;
+
+// "1 and 4", by position in the list of initializers, from 1; of many the first
+// few, as "1, 2, 3 and 97 more".
+static std::string listPlaces(llvm::ArrayRef<int> places) {
+  constexpr size_t most = 5;
+  const bool isLong = places.size() > most;
+  llvm::SmallVector<std::string> parts;
+  for (int place : places.take_front(isLong ? most - 2 : most))
+    parts.push_back(std::to_string(place + 1));
+  if (isLong)
+    parts.push_back(std::to_string(places.size() - parts.size()) + " more");
+  const std::string last = parts.pop_back_val();
+  return llvm::join(parts, ", ") + " and " + last;
+}
+
+// "float[2,3]"
+static std::string describe(const HostTensor &tensor) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << tensor.type.getElementType() << '[';
+  llvm::interleave(tensor.getShape(), os, ",");
+  os << ']';
+  return text;
+}
+
+static std::string printElement(const HostTensor &tensor, int64_t index) {
+  if (!tensor.isFloat())
+    return std::to_string(tensor.getInteger(index));
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", tensor.getDouble(index));
+  return text;
+}
+
+// How two tensors differ; empty where they are equal, byte by byte.
+static std::string findDifference(const HostTensor &first,
+                                  const HostTensor &other) {
+  if (first.type != other.type)
+    return describe(first) + " and " + describe(other);
+  if (first.data == other.data)
+    return {};
+  auto differs =
+      std::mismatch(first.data.begin(), first.data.end(), other.data.begin());
+  int64_t index = (differs.first - first.data.begin()) /
+                  getElementBytes(first.type.getElementType());
+  return "both " + describe(first) + ", of which element " +
+         std::to_string(index) + " is " + printElement(first, index) + " and " +
+         printElement(other, index);
+}
+
+// Whether the file says the same of both, whether or not it can be read: of
+// types that are not supported nothing is, which no node need mind.
+static bool areWrittenAlike(const proto::TensorProto &first,
+                            const proto::TensorProto &other) {
+  return first.ByteSizeLong() == other.ByteSizeLong() &&
+         first.SerializeAsString() == other.SerializeAsString();
+}
+
+// "initializer 'w'", of a graph that has a name "initializer 'w' of graph 'g'".
+static std::string nameOf(const proto::TensorProto &tensor,
+                          const proto::GraphProto &graph) {
+  return "initializer '" + tensor.name() + "'" +
+         (graph.name().empty() ? "" : " of graph '" + graph.name() + "'");
+}
+
+static Error makeError(const Model &model, const std::string &what,
+                       llvm::ArrayRef<int> places,
+                       const std::string &difference) {
+  return model.error(ErrorKind::InvalidInput,
+                     what + " is there " +
+                         (places.size() == 2
+                              ? std::string("twice")
+                              : std::to_string(places.size()) + " times") +
+                         ", as initializers " + listPlaces(places) +
+                         ", and they differ: " + difference +
+                         "; take out all but one, or give the others names of "
+                         "their own");
+}
+
+// Compares initializers of one name with the first of them.
+static Error checkEqual(const Model &model, const proto::GraphProto &graph,
+                        llvm::ArrayRef<int> places) {
+  const proto::TensorProto &first = graph.initializer(places.front());
+  const std::string what = nameOf(first, graph);
+  std::optional<HostTensor> values;
+  for (int place : places.drop_front()) {
+    const proto::TensorProto &other = graph.initializer(place);
+    // The same bytes need not be decoded, which large weights make slow.
+    if (areWrittenAlike(first, other))
+      continue;
+    // The first is decoded once, and only if some other is written differently.
+    for (const proto::TensorProto *tensor : {&first, &other}) {
+      if (tensor == &first && values)
+        continue;
+      Expected<HostTensor> read = model.decode(*tensor, what);
+      if (!read)
+        return read.takeError();
+      if (tensor == &first) {
+        values = std::move(*read);
+        continue;
+      }
+      // Which of two values is meant nobody can tell: an error.
+      std::string difference = findDifference(*values, *read);
+      if (!difference.empty())
+        return makeError(model, what, places, difference);
+    }
+  }
+  return Error::success();
+}
+
+// Takes out what an earlier initializer has the name of, in linear time.
+static void keepFirst(proto::GraphProto &graph) {
+  llvm::StringSet<> seen;
+  int kept = 0;
+  for (int i = 0; i < graph.initializer_size(); ++i) {
+    const std::string &name = graph.initializer(i).name();
+    if (name.empty() || seen.insert(name).second)
+      graph.mutable_initializer()->SwapElements(i, kept++);
+  }
+  graph.mutable_initializer()->DeleteSubrange(kept,
+                                              graph.initializer_size() - kept);
+}
+
+static Error dropRepeated(const Model &model, proto::GraphProto &graph,
+                          std::vector<std::string> &warnings) {
+  // Initializers by name, in the file's order.
+  llvm::MapVector<StringRef, llvm::SmallVector<int, 1>> places;
+  for (int i = 0; i < graph.initializer_size(); ++i)
+    if (!graph.initializer(i).name().empty())
+      places[graph.initializer(i).name()].push_back(i);
+  // All findings at once: a tool that repeats one repeats many.
+  Error errors = Error::success();
+  std::vector<std::string> names;
+  for (const auto &[name, found] : places) {
+    if (found.size() < 2)
+      continue;
+    errors =
+        llvm::joinErrors(std::move(errors), checkEqual(model, graph, found));
+    names.push_back("'" + name.str() + "'");
+  }
+  if (errors || names.empty())
+    return errors;
+  const bool isOne = names.size() == 1;
+  warnings.push_back(
+      (isOne ? "initializer " : "initializers ") + listFirst(names, 3) +
+      (graph.name().empty() ? "" : " of graph '" + graph.name() + "'") +
+      (isOne ? " is" : " are") +
+      " there more than once, with the same values; the first stays");
+  keepFirst(graph);
+  return Error::success();
+}
+
+Error mpc::onnx_frontend::dropRepeatedInitializers(
+    Model &model, std::vector<std::string> &warnings) {
+  Error errors = Error::success();
+  for (proto::GraphProto *graph : findGraphs(model.getProto()))
+    errors = llvm::joinErrors(std::move(errors),
+                              dropRepeated(model, *graph, warnings));
+  return errors;
+}

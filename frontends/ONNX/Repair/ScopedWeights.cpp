@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Repair/ScopedWeights.h"
+
+#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Repair/TransposedWeights.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mpc::onnx_frontend;
+using llvm::StringRef;
+
+namespace {
+/// What is known of a scope, such as "/layer.0/ff/ff.0", whose modules the
+/// exporter calls by the last part of their names, with the container's where
+/// that is a list.
+struct Scope {
+  int products = 0;
+  /// True if the scope has nodes other than a product and the add of a bias.
+  bool hasOthers = false;
+  /// The module's name in the program, such as "layer.0.ff.0", known from a
+  /// parameter "layer.0.ff.0.bias" of it; `isAmbiguous` if two parameters
+  /// disagree.
+  std::optional<std::string> module;
+  bool isAmbiguous = false;
+};
+
+class WeightNamer {
+public:
+  explicit WeightNamer(Model &model)
+      : model(model), graph(*model.getProto().mutable_graph()) {}
+
+  std::string run();
+
+private:
+  void collectNumbered();
+  void collectScopes();
+  void learn(StringRef scope, StringRef module);
+  std::string nameByBias(const proto::NodeProto &product) const;
+  std::string nameByScope(StringRef scope) const;
+
+  Model &model;
+  proto::GraphProto &graph;
+  /// All names of values, in bodies too.
+  llvm::StringSet<> taken, initializers;
+  /// Matrices under a number of the exporter's.
+  llvm::StringMap<proto::TensorProto *> numbered;
+  llvm::StringMap<Scope> scopes;
+  /// The Add of a named bias and a value, by the value, and the bias.
+  llvm::StringMap<std::pair<const proto::NodeProto *, StringRef>> biases;
+};
+} // namespace
+
+static bool isNumberedWeight(StringRef name) {
+  return name.consume_front("onnx::MatMul_") && !name.empty() &&
+         llvm::all_of(name, llvm::isDigit);
+}
+
+// The modules of a node: "/fc" of "/fc/MatMul"; empty where its name does not
+// say. What is long is no program's, nor is a module without a name, as in
+// "//MatMul".
+static StringRef scopeOf(const proto::NodeProto &node) {
+  constexpr size_t mostCharacters = 1000, mostModules = 50;
+  StringRef name = node.name();
+  if (!name.starts_with("/") || name.contains("//") ||
+      name.size() > mostCharacters || name.count('/') > mostModules)
+    return {};
+  return name.rsplit('/').first;
+}
+
+static StringRef lastPart(StringRef scope) { return scope.rsplit('/').second; }
+
+void WeightNamer::collectNumbered() {
+  taken = findBodyNames(graph);
+  for (proto::TensorProto &tensor : *graph.mutable_initializer()) {
+    taken.insert(tensor.name());
+    initializers.insert(tensor.name());
+    if (isNumberedWeight(tensor.name()) && tensor.dims_size() == 2 &&
+        holdsFloats(tensor))
+      numbered[tensor.name()] = &tensor;
+  }
+  for (const auto *list : {&graph.input(), &graph.output()})
+    for (const proto::ValueInfoProto &value : *list) {
+      taken.insert(value.name());
+      numbered.erase(value.name());
+    }
+}
+
+// A scope whose last part ends the module's name is that module; so are those
+// around it.
+void WeightNamer::learn(StringRef scope, StringRef module) {
+  while (!scope.empty()) {
+    StringRef part = lastPart(scope), rest = module;
+    if (!rest.consume_back(part) || !(rest.empty() || rest.ends_with(".")))
+      return;
+    Scope &known = scopes[scope];
+    if (known.module && *known.module != module)
+      known.isAmbiguous = true;
+    known.module = module.str();
+    // "/ff/ff.0" is the module "0" in "ff".
+    scope = scope.rsplit('/').first;
+    StringRef outer = lastPart(scope);
+    if (StringRef own = part;
+        !outer.empty() && own.consume_front(outer) && own.starts_with("."))
+      module = module.drop_back(own.size());
+    else
+      module = rest.drop_back(rest.ends_with(".") ? 1 : 0);
+  }
+}
+
+void WeightNamer::collectScopes() {
+  static const llvm::StringSet<> plain = {"Add", "Constant", "Cast", "Identity",
+                                          "Transpose"};
+  for (const proto::NodeProto &node : graph.node()) {
+    taken.insert(node.output().begin(), node.output().end());
+    StringRef scope = scopeOf(node);
+    if (scope.empty())
+      continue;
+    // What is in modules within a module is in that, too.
+    const bool isProduct = node.op_type() == "MatMul";
+    scopes[scope].products += isProduct;
+    for (StringRef around = scope; !around.empty();
+         around = around.rsplit('/').first)
+      scopes[around].hasOthers |=
+          around.size() != scope.size() ||
+          !(isProduct || plain.contains(node.op_type()));
+    for (const std::string &input : node.input())
+      if (initializers.contains(input) && !isNumberedWeight(input))
+        if (auto [module, leaf] = StringRef(input).rsplit('.'); !leaf.empty())
+          learn(scope, module);
+    if (node.op_type() == "Add" && node.input_size() == 2)
+      for (int i : {0, 1})
+        if (StringRef(node.input(i)).ends_with("bias"))
+          biases[node.input(1 - i)] = {&node, node.input(i)};
+  }
+}
+
+// "fc.weight" where "fc.bias" is added, "in_proj_weight" of "in_proj_bias".
+std::string WeightNamer::nameByBias(const proto::NodeProto &product) const {
+  if (product.output_size() == 0)
+    return {};
+  auto [add, bias] = biases.lookup(product.output(0));
+  if (!add || scopeOf(*add) != scopeOf(product) || bias.starts_with("onnx::") ||
+      bias.starts_with("/") || !bias.consume_back("bias"))
+    return {};
+  return (bias + "weight").str();
+}
+
+// Of a scope that is a linear layer alone.
+std::string WeightNamer::nameByScope(StringRef scope) const {
+  // One product, and nothing else that would have weights of its own.
+  const Scope &layer = scopes.find(scope)->second;
+  if (layer.products != 1 || layer.hasOthers)
+    return {};
+  // From the innermost module whose name is known, or else the program.
+  llvm::SmallVector<StringRef> parts;
+  StringRef around = scope;
+  std::string module;
+  for (; !around.empty(); around = around.rsplit('/').first) {
+    auto known = scopes.find(around);
+    if (known->second.module && !known->second.isAmbiguous) {
+      module = *known->second.module;
+      break;
+    }
+    parts.push_back(lastPart(around));
+  }
+  // Scopes repeat the path: `/encoder/encoder.layers/encoder.layers.0` is
+  // encoder.layers.0.
+  StringRef outer = lastPart(around);
+  for (StringRef part : llvm::reverse(parts)) {
+    StringRef own = part;
+    if (!outer.empty() && own.consume_front(outer) && own.starts_with("."))
+      module += own;
+    else
+      module += (module.empty() ? "" : ".") + part.str();
+    outer = part;
+  }
+  // A part between dots that is empty is of a name that no program has.
+  const bool isName = !module.empty() && module.front() != '.' &&
+                      module.back() != '.' && !StringRef(module).contains("..");
+  return isName ? module + ".weight" : std::string();
+}
+
+std::string WeightNamer::run() {
+  // Only files of the older exporter have initializers such as
+  // `onnx::MatMul_412`.
+  collectNumbered();
+  if (numbered.empty())
+    return {};
+  collectScopes();
+  // A linear layer without its name: MatMul by a numbered matrix, in a module's
+  // scope.
+  std::vector<std::pair<std::string, std::string>> matrices;
+  std::vector<std::string> done;
+  for (const proto::NodeProto &node : graph.node()) {
+    if (node.op_type() != "MatMul" || !node.domain().empty() ||
+        node.input_size() != 2 || node.output_size() != 1)
+      continue;
+    auto found = numbered.find(node.input(1));
+    StringRef scope = scopeOf(node);
+    if (found == numbered.end() || scope.empty())
+      continue;
+    // The bias beside it has kept the name of the module, else the scope says
+    // it.
+    std::string name = nameByBias(node);
+    if (name.empty())
+      name = nameByScope(scope);
+    if (name.empty() || taken.contains(name))
+      continue;
+    // PyTorch keeps the weight as [out, in]: the file's matrix is turned back,
+    // and a Transpose takes its place.
+    const std::string former = found->getKey().str();
+    if (!transposeInitializer(model, *found->second, name))
+      continue;
+    numbered.erase(found);
+    taken.insert(name);
+    done.push_back("'" + name + "'");
+    matrices.emplace_back(name, former);
+  }
+  if (matrices.empty())
+    return {};
+  // One note for all, with an example.
+  addTransposes(graph, matrices);
+  return "the exporter transposed and numbered weights, which have the "
+         "program's names and layout again: " +
+         listFirst(done, 1) + " is '" + matrices.front().second +
+         "' in the file";
+}
+
+std::string mpc::onnx_frontend::nameScopedWeights(Model &model) {
+  return WeightNamer(model).run();
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Repair/SplitInitializers.h"
+
+#include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Model/HostTensor.h"
+#include "frontends/ONNX/Model/Metadata.h"
+#include "frontends/ONNX/Repair/TransposedWeights.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <algorithm>
+
+using namespace mpc::onnx_frontend;
+using llvm::StringRef;
+
+namespace {
+/// The initializers of one parameter, that of the parameter's name first.
+using Group = std::vector<const proto::TensorProto *>;
+
+/// How one initializer is had of another.
+enum class Relation { None, Same, Transposed };
+
+class Joiner {
+public:
+  explicit Joiner(Model &model)
+      : model(model), graph(*model.getProto().mutable_graph()) {}
+
+  std::string run();
+
+private:
+  llvm::MapVector<StringRef, Group> findGroups();
+  void findPinned();
+  Relation relate(const proto::TensorProto &first,
+                  const proto::TensorProto &other);
+  void finish();
+
+  Model &model;
+  proto::GraphProto &graph;
+  /// Those that become a Transpose, as (parameter, initializer).
+  std::vector<std::pair<std::string, std::string>> transposes;
+  /// What cannot go or be read under another name: inputs, outputs and what is
+  /// another value in bodies of nodes.
+  llvm::StringSet<> pinned, bodyNames;
+  /// Initializers that are read no longer, and those read in their place.
+  llvm::StringSet<> removed;
+  llvm::StringMap<std::string> replaced;
+  std::vector<std::string> done;
+};
+} // namespace
+
+// By the name of the parameter: of what the exporter computed from one value
+// alone, that value's.
+llvm::MapVector<StringRef, Group> Joiner::findGroups() {
+  // Which initializers the exporter computed from one parameter, by the file's
+  // metadata.
+  llvm::StringMap<StringRef> foldedFrom;
+  for (const proto::ValueInfoProto &value : graph.value_info()) {
+    auto sources = readFoldedParameters(value);
+    if (sources.size() == 1)
+      foldedFrom.try_emplace(value.name(), sources[0]);
+  }
+  // The parameter itself, if it is there, comes first in its group.
+  llvm::MapVector<StringRef, Group> groups;
+  for (const proto::TensorProto &tensor : graph.initializer()) {
+    if (!holdsFloats(tensor))
+      continue;
+    auto folded = foldedFrom.find(tensor.name());
+    if (folded != foldedFrom.end()) {
+      groups[folded->second].push_back(&tensor);
+    } else {
+      Group &group = groups[tensor.name()];
+      group.insert(group.begin(), &tensor);
+    }
+  }
+  // One alone has nothing to be joined with.
+  groups.remove_if([](const auto &entry) { return entry.second.size() < 2; });
+  return groups;
+}
+
+void Joiner::findPinned() {
+  pinned = bodyNames = findBodyNames(graph);
+  for (const auto *values : {&graph.input(), &graph.output()})
+    for (const proto::ValueInfoProto &value : *values)
+      pinned.insert(value.name());
+}
+
+// By shape and elements; a file whose elements differ has been changed since.
+Relation Joiner::relate(const proto::TensorProto &first,
+                        const proto::TensorProto &other) {
+  // Cheap comparisons first: elements are read where type and shape allow it
+  // alone.
+  if (first.data_type() != other.data_type())
+    return Relation::None;
+  const bool isSame = std::equal(first.dims().begin(), first.dims().end(),
+                                 other.dims().begin(), other.dims().end());
+  const bool isReversed = first.dims_size() == 2 && other.dims_size() == 2 &&
+                          first.dims(0) == other.dims(1) &&
+                          first.dims(1) == other.dims(0);
+  if (!isSame && !isReversed)
+    return Relation::None;
+  llvm::Expected<HostTensor> values = model.decode(first, "initializer");
+  llvm::Expected<HostTensor> others = model.decode(other, "initializer");
+  if (!values || !others) {
+    // The import says what is wrong with them.
+    llvm::consumeError(values.takeError());
+    llvm::consumeError(others.takeError());
+    return Relation::None;
+  }
+  // Element by element as doubles, which all types of floats fit exactly.
+  const int64_t count = values->getNumElements();
+  auto agree = [&](auto place) {
+    for (int64_t i = 0; i < count; ++i)
+      if (values->getDouble(i) != others->getDouble(place(i)))
+        return false;
+    return true;
+  };
+  if (isSame && agree([](int64_t i) { return i; }))
+    return Relation::Same;
+  if (!isReversed)
+    return Relation::None;
+  // Element (r, c) of the first is element (c, r) of the other.
+  const int64_t rows = first.dims(0), columns = first.dims(1);
+  return agree([&](int64_t i) { return i % columns * rows + i / columns; })
+             ? Relation::Transposed
+             : Relation::None;
+}
+
+// Takes out what is read no longer, and adds the new nodes.
+void Joiner::finish() {
+  for (proto::GraphProto *part : findGraphs(graph))
+    for (proto::NodeProto &node : *part->mutable_node())
+      for (std::string &input : *node.mutable_input())
+        if (auto it = replaced.find(input); it != replaced.end())
+          input = it->second;
+  addTransposes(graph, transposes);
+  auto &tensors = *graph.mutable_initializer();
+  const auto end =
+      std::stable_partition(tensors.pointer_begin(), tensors.pointer_end(),
+                            [&](const proto::TensorProto *tensor) {
+                              return !removed.contains(tensor->name());
+                            });
+  const int kept = static_cast<int>(end - tensors.pointer_begin());
+  tensors.DeleteSubrange(kept, tensors.size() - kept);
+}
+
+std::string Joiner::run() {
+  findPinned();
+  for (const auto &[name, group] : findGroups()) {
+    // Each of a group is compared with its first, to which it gives way.
+    const proto::TensorProto &first = *group.front();
+    for (const proto::TensorProto *other : llvm::drop_begin(group)) {
+      const Relation relation = relate(first, *other);
+      // A body cannot read the first by a name that it uses itself; what an
+      // output or a body's name holds stays.
+      if (relation == Relation::None ||
+          (relation == Relation::Same && bodyNames.contains(first.name())) ||
+          pinned.contains(other->name()) ||
+          !removed.insert(other->name()).second)
+        continue;
+      if (relation == Relation::Same)
+        replaced[other->name()] = first.name();
+      else
+        transposes.emplace_back(first.name(), other->name());
+      done.push_back("'" + other->name() + "' of '" + first.name() + "'");
+    }
+  }
+  if (done.empty())
+    return {};
+  // Readers get the first's name, or a Transpose of it.
+  finish();
+  return "the exporter made several of one parameter, which are trained as "
+         "one: " +
+         listFirst(done, 1);
+}
+
+std::string mpc::onnx_frontend::joinInitializers(Model &model) {
+  return Joiner(model).run();
+}

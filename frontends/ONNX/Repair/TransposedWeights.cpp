@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/ONNX/Repair/TransposedWeights.h"
+
+#include "frontends/ONNX/Model/ExportedProgram.h"
+#include "frontends/ONNX/Model/Graph.h"
+#include "frontends/ONNX/Model/HostTensor.h"
+#include "frontends/ONNX/Model/Metadata.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mpc::onnx_frontend;
+using llvm::StringRef;
+
+namespace {
+class WeightRestorer {
+public:
+  explicit WeightRestorer(Model &model)
+      : model(model), graph(*model.getProto().mutable_graph()) {}
+
+  std::string run();
+
+private:
+  void collect();
+  StringRef findProgramName(const proto::NodeProto &node);
+
+  Model &model;
+  proto::GraphProto &graph;
+  llvm::MapVector<StringRef, StringRef> signature;
+  /// All names of values, in bodies too.
+  llvm::StringSet<> taken;
+  /// By the name of an initializer, the parameter that the exporter computed it
+  /// from; initializers of several parameters are not here.
+  llvm::StringMap<StringRef> foldedFrom;
+  llvm::StringMap<proto::ValueInfoProto *> values;
+  /// Those initializers that a linear layer reads as its weights: they are the
+  /// transposed parameter.
+  llvm::StringSet<> transposed;
+};
+} // namespace
+
+void WeightRestorer::collect() {
+  taken = findBodyNames(graph);
+  // Find the initializers that the exporter computed from one parameter, by its
+  // note "folded_from".
+  for (proto::ValueInfoProto &value : *graph.mutable_value_info()) {
+    auto sources = readFoldedParameters(value);
+    if (sources.size() != 1 || !isExportersName(value.name()))
+      continue;
+    foldedFrom.try_emplace(value.name(), sources[0]);
+    values.try_emplace(value.name(), &value);
+  }
+  // All names that the graph has already; inputs and outputs keep theirs.
+  for (const proto::TensorProto &tensor : graph.initializer())
+    taken.insert(tensor.name());
+  for (const auto *list : {&graph.input(), &graph.output()})
+    for (const proto::ValueInfoProto &value : *list) {
+      taken.insert(value.name());
+      foldedFrom.erase(value.name());
+    }
+  // Of these, the weights of linear layers are transpositions.
+  for (const proto::NodeProto &node : graph.node()) {
+    taken.insert(node.output().begin(), node.output().end());
+    for (auto [index, input] : llvm::enumerate(node.input())) {
+      auto folded = foldedFrom.find(input);
+      if (index == 1 && folded != foldedFrom.end() &&
+          findProgramName(node) == folded->second)
+        transposed.insert(input);
+    }
+  }
+}
+
+// The weights of the linear layer that a node is; empty where it is none, or
+// would transpose them itself.
+StringRef WeightRestorer::findProgramName(const proto::NodeProto &node) {
+  StringRef op = node.op_type();
+  if (!node.domain().empty() || (op != "MatMul" && op != "Gemm"))
+    return {};
+  for (const proto::AttributeProto &attribute : node.attribute())
+    if (attribute.name() == "transB" && attribute.i() != 0)
+      return {};
+  ProgramCall call = readCall(node);
+  std::optional<int> argument = findArgument(call, op, 1);
+  if (!argument || !call.target.contains(".linear."))
+    return {};
+  std::optional<StringRef> source = call.findSource(*argument);
+  return source ? signature.lookup(*source) : StringRef();
+}
+
+std::string WeightRestorer::run() {
+  signature = readSignature(graph);
+  if (signature.empty())
+    return {};
+  collect();
+  std::vector<std::pair<std::string, std::string>> matrices;
+  for (proto::TensorProto &tensor : *graph.mutable_initializer()) {
+    const std::string former = tensor.name();
+    // Where the exporter kept the parameter too, the two are joined instead.
+    if (!transposed.contains(former) || tensor.dims_size() != 2 ||
+        !holdsFloats(tensor) || taken.contains(foldedFrom.lookup(former)))
+      continue;
+    const std::string name = foldedFrom.lookup(former).str();
+    if (!transposeInitializer(model, tensor, name))
+      continue;
+    taken.insert(name);
+    matrices.emplace_back(name, former);
+  }
+  if (matrices.empty())
+    return {};
+  // From here on the file says of them what it says of other parameters.
+  llvm::StringMap<StringRef> sources;
+  for (auto [source, name] : signature)
+    sources.try_emplace(name, source);
+  for (const auto &[name, former] : matrices) {
+    values.lookup(former)->clear_metadata_props();
+    describeInitializer(graph, name, sources.lookup(name));
+  }
+  addTransposes(graph, matrices);
+  std::vector<std::string> done;
+  for (const auto &matrix : matrices)
+    done.push_back("'" + matrix.first + "'");
+  return "the exporter transposed weights, which have their name and layout "
+         "again: " +
+         listFirst(done, 1);
+}
+
+std::string mpc::onnx_frontend::restoreWeights(Model &model) {
+  return WeightRestorer(model).run();
+}
+
+bool mpc::onnx_frontend::transposeInitializer(Model &model,
+                                              proto::TensorProto &matrix,
+                                              StringRef name) {
+  const int64_t rows = matrix.dims(0), columns = matrix.dims(1);
+  if (matrix.data_location() == proto::TensorProto::EXTERNAL) {
+    model.readTransposed(matrix);
+  } else {
+    llvm::Expected<HostTensor> values = model.decode(matrix, "initializer");
+    if (!values) {
+      // The import says what is wrong with it.
+      llvm::consumeError(values.takeError());
+      return false;
+    }
+    HostTensor turned = values->transpose();
+    matrix.clear_float_data();
+    matrix.clear_double_data();
+    matrix.clear_int32_data();
+    matrix.set_raw_data(turned.data.data(), turned.data.size());
+  }
+  matrix.set_dims(0, columns);
+  matrix.set_dims(1, rows);
+  model.setFormerName(name, matrix.name());
+  matrix.set_name(name.str());
+  return true;
+}
+
+// Makes a node that transposes a matrix, at the end of the graph.
+static proto::NodeProto *addTranspose(proto::GraphProto &graph,
+                                      const std::string &from,
+                                      const std::string &to) {
+  proto::NodeProto &node = *graph.add_node();
+  node.set_name("transpose_of_" + to);
+  node.set_op_type("Transpose");
+  node.add_input(from);
+  node.add_output(to);
+  proto::AttributeProto &perm = *node.add_attribute();
+  perm.set_name("perm");
+  perm.set_type(proto::AttributeProto::INTS);
+  perm.add_ints(1);
+  perm.add_ints(0);
+  return &node;
+}
+
+void mpc::onnx_frontend::addTransposes(
+    proto::GraphProto &graph,
+    llvm::ArrayRef<std::pair<std::string, std::string>> matrices) {
+  const int former = graph.node_size();
+  llvm::MapVector<StringRef, proto::NodeProto *> pending;
+  for (const auto &[from, to] : matrices)
+    pending[to] = addTranspose(graph, from, to);
+  // Each before its first reader; bodies may read all of them.
+  auto &nodes = *graph.mutable_node();
+  std::vector<proto::NodeProto *> order;
+  auto place = [&](proto::NodeProto *&transpose) {
+    if (transpose)
+      order.push_back(std::exchange(transpose, nullptr));
+  };
+  for (int i = 0; i < former; ++i) {
+    proto::NodeProto *node = nodes.Mutable(i);
+    if (!getBodies(*node).empty())
+      for (auto &entry : pending)
+        place(entry.second);
+    for (const std::string &input : node->input())
+      if (auto it = pending.find(input); it != pending.end())
+        place(it->second);
+    order.push_back(node);
+  }
+  for (auto &entry : pending)
+    place(entry.second);
+  // The same nodes in the new order.
+  llvm::copy(order, nodes.pointer_begin());
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/Kernels/Elementwise/ExpandConversions.h"
+
+#include "passes/Codegen/Kernels/Loops/Lanes.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+namespace {
+/// Arithmetic on the bits of f32, in as many lanes as the value at hand.
+class FloatBits {
+public:
+  FloatBits(Location loc, PatternRewriter &rewriter, Value like)
+      : b(loc, rewriter), l(b, b.getF32Type()), like(like) {}
+
+  Value word(int64_t value) {
+    return l.broadcast(l.integer(b.getI32Type(), value), like);
+  }
+  Value add(Value x, int64_t y) { return l.addInt(x, word(y)); }
+  Value add(Value x, Value y) { return l.addInt(x, y); }
+  Value both(Value x, int64_t mask) {
+    return arith::AndIOp::create(b, x, word(mask));
+  }
+  Value either(Value x, Value y) { return arith::OrIOp::create(b, x, y); }
+  Value either(Value x, int64_t y) { return either(x, word(y)); }
+  Value exclusive(Value x, Value y) { return l.xorInt(x, y); }
+  Value left(Value x, int64_t by) {
+    return arith::ShLIOp::create(b, x, word(by));
+  }
+  Value right(Value x, int64_t by) {
+    return arith::ShRUIOp::create(b, x, word(by));
+  }
+  /// Of words that are not negative: SSE2 compares as signed.
+  Value above(Value x, int64_t limit) {
+    return l.compare(arith::CmpIPredicate::sgt, x, word(limit));
+  }
+  Value below(Value x, int64_t limit) {
+    return l.compare(arith::CmpIPredicate::slt, x, word(limit));
+  }
+  /// The word, or zero.
+  Value when(Value condition, Value x) { return select(condition, x, word(0)); }
+  Value select(Value condition, Value x, Value y) {
+    return l.select(condition, x, y);
+  }
+
+  Value bitsOf(Value f32) { return bitcast(f32, b.getI32Type()); }
+  Value floatOf(Value word) { return bitcast(word, b.getF32Type()); }
+  Value fromHalf(Value half) {
+    return arith::ExtUIOp::create(b, Lanes::typeLike(b.getI32Type(), like),
+                                  bitcast(half, b.getI16Type()));
+  }
+  Value toHalf(Value word, Type type) {
+    Value half =
+        arith::TruncIOp::create(b, Lanes::typeLike(b.getI16Type(), like), word);
+    return bitcast(half, getElementTypeOrSelf(type));
+  }
+
+  ImplicitLocOpBuilder b;
+  Lanes l;
+
+private:
+  Value bitcast(Value value, Type element) {
+    return arith::BitcastOp::create(b, Lanes::typeLike(element, like), value);
+  }
+  Value like;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// bf16
+//===----------------------------------------------------------------------===//
+
+/// Adds half of the last bit kept, less one where that bit is even, and cuts:
+/// nearest, ties to even.
+static Value narrowToBF16(FloatBits &f, Value x) {
+  Value bits = f.bitsOf(x);
+  Value last = f.both(f.right(bits, 16), 1);
+  Value rounded = f.add(f.add(bits, 0x7fff), last);
+  // Rounding could carry a NaN over to zero; it becomes a quiet one.
+  Value isNaN = f.l.compare(arith::CmpFPredicate::UNO, x, x);
+  return f.right(f.select(isNaN, f.either(bits, 0x400000), rounded), 16);
+}
+
+static Value widenBF16(FloatBits &f, Value half) { return f.left(half, 16); }
+
+//===----------------------------------------------------------------------===//
+// f16
+//===----------------------------------------------------------------------===//
+
+static constexpr int64_t exponent(int64_t value) { return value << 23; }
+
+static Value narrowToF16(FloatBits &f, Value x) {
+  Value bits = f.bitsOf(x);
+  Value magnitude = f.both(bits, 0x7fffffff);
+  Value sign = f.right(f.exclusive(bits, magnitude), 16);
+  // Exponents of f32 are 112 larger. A carry out of the mantissa moves to the
+  // next exponent, and at the top to infinity.
+  Value last = f.both(f.right(magnitude, 13), 1);
+  Value rounded = f.add(f.add(magnitude, 0xfff - exponent(112)), last);
+  Value normal = f.right(rounded, 13);
+  // Beside 0.5 the last bit of an f32 is that of a subnormal f16: the addition
+  // rounds.
+  Value sum = f.l.add(f.floatOf(magnitude), f.l.constant(0.5));
+  Value subnormal = f.add(f.bitsOf(sum), -exponent(126));
+  // Infinity, and a NaN keeps what fits of its payload and becomes quiet.
+  Value payload = f.either(f.both(f.right(magnitude, 13), 0x3ff), 0x200);
+  Value isNaN = f.above(magnitude, exponent(255));
+  Value special = f.either(f.when(isNaN, payload), 0x7c00);
+
+  Value result =
+      f.select(f.above(magnitude, exponent(113) - 1), normal, subnormal);
+  // 65520 is half way between the largest f16 and the next power of two.
+  result = f.select(f.above(magnitude, 0x477fefff), special, result);
+  return f.either(sign, result);
+}
+
+// All cases are one expression, with terms that vanish where they are not
+// meant: selections cost SSE2 three operations each.
+static Value widenF16(FloatBits &f, Value half) {
+  Value magnitude = f.left(f.both(half, 0x7fff), 13);
+  Value sign = f.left(f.both(half, 0x8000), 16);
+  Value isSpecial = f.above(magnitude, 0x7bff << 13);
+  Value isSubnormal = f.below(magnitude, 0x400 << 13);
+  // Exponents of f32 are 112 larger, those of infinity and NaN twice as much. A
+  // subnormal counts as if it had the bit that normal numbers leave out, which
+  // is then subtracted.
+  Value rebiased = f.add(magnitude, exponent(112));
+  rebiased = f.add(rebiased, f.when(isSpecial, f.word(exponent(112))));
+  rebiased = f.add(rebiased, f.when(isSubnormal, f.word(exponent(1))));
+  Value surplus = f.when(isSubnormal, f.word(exponent(113)));
+  Value result = f.l.sub(f.floatOf(rebiased), f.floatOf(surplus));
+  return f.either(sign, f.bitsOf(result));
+}
+
+//===----------------------------------------------------------------------===//
+// Patterns
+//===----------------------------------------------------------------------===//
+
+static bool isNarrow(Value value, bool bf16) {
+  Type type = getElementTypeOrSelf(value.getType());
+  return bf16 ? type.isBF16() : type.isF16();
+}
+
+namespace {
+/// f32 to one of the 16-bit types.
+struct ExpandNarrowing : OpRewritePattern<arith::TruncFOp> {
+  ExpandNarrowing(MLIRContext *context, bool bf16)
+      : OpRewritePattern(context), bf16(bf16) {}
+
+  LogicalResult matchAndRewrite(arith::TruncFOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!isNarrow(op.getOut(), bf16) ||
+        !getElementTypeOrSelf(op.getIn().getType()).isF32())
+      return rewriter.notifyMatchFailure(op, "not from f32 to the type");
+    FloatBits f(op.getLoc(), rewriter, op.getIn());
+    Value word =
+        bf16 ? narrowToBF16(f, op.getIn()) : narrowToF16(f, op.getIn());
+    rewriter.replaceOp(op, f.toHalf(word, op.getType()));
+    return success();
+  }
+
+  bool bf16;
+};
+
+/// One of the 16-bit types to f32, or by way of it, which is exact, to f64.
+struct ExpandWidening : OpRewritePattern<arith::ExtFOp> {
+  ExpandWidening(MLIRContext *context, bool bf16)
+      : OpRewritePattern(context), bf16(bf16) {}
+
+  LogicalResult matchAndRewrite(arith::ExtFOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!isNarrow(op.getIn(), bf16))
+      return rewriter.notifyMatchFailure(op, "not from the type");
+    FloatBits f(op.getLoc(), rewriter, op.getIn());
+    Value half = f.fromHalf(op.getIn());
+    Value wide = f.floatOf(bf16 ? widenBF16(f, half) : widenF16(f, half));
+    if (wide.getType() != op.getType())
+      wide = arith::ExtFOp::create(f.b, op.getType(), wide);
+    rewriter.replaceOp(op, wide);
+    return success();
+  }
+
+  bool bf16;
+};
+
+/// An integer to one of the 16-bit types, by way of f32.
+template <typename OpT>
+struct ExpandFromInteger : OpRewritePattern<OpT> {
+  ExpandFromInteger(MLIRContext *context, bool bf16)
+      : OpRewritePattern<OpT>(context), bf16(bf16) {}
+
+  LogicalResult matchAndRewrite(OpT op,
+                                PatternRewriter &rewriter) const override {
+    if (!isNarrow(op.getOut(), bf16))
+      return rewriter.notifyMatchFailure(op, "not to the type");
+    Type f32 = Lanes::typeLike(rewriter.getF32Type(), op.getOut());
+    Value wide = OpT::create(rewriter, op.getLoc(), f32, op.getIn());
+    rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op.getType(), wide);
+    return success();
+  }
+
+  bool bf16;
+};
+
+/// A product and a sum, rounded twice: what stands on fma here are polynomials
+/// with an error bound to spare, and a call per lane costs more than they do.
+struct ExpandFMA : OpRewritePattern<math::FmaOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(math::FmaOp op,
+                                PatternRewriter &rewriter) const override {
+    Value product =
+        arith::MulFOp::create(rewriter, op.getLoc(), op.getA(), op.getB());
+    rewriter.replaceOpWithNewOp<arith::AddFOp>(op, product, op.getC());
+    return success();
+  }
+};
+} // namespace
+
+void codegen::populateExpandConversionPatterns(RewritePatternSet &patterns,
+                                               const TargetInfo &info) {
+  MLIRContext *context = patterns.getContext();
+  auto expand = [&](bool bf16) {
+    patterns.add<ExpandNarrowing, ExpandWidening,
+                 ExpandFromInteger<arith::SIToFPOp>,
+                 ExpandFromInteger<arith::UIToFPOp>>(context, bf16);
+  };
+  if (!info.hasNativeBF16Conversion())
+    expand(/*bf16=*/true);
+  if (!info.hasNativeF16Conversion())
+    expand(/*bf16=*/false);
+  if (!info.hasNativeFMA())
+    patterns.add<ExpandFMA>(context);
+}

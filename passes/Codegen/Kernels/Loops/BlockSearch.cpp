@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/Kernels/Loops/BlockSearch.h"
+#include "passes/Codegen/Kernels/Loops/NVVMOps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+/// Numbers that a thread tests in a round at most: their loads overlap.
+static constexpr int64_t kMostShare = 4;
+
+BlockSearch::BlockSearch(KernelContext &context, int64_t size)
+    : context(context), b(context.b), size(size),
+      threads(context.partition.threads) {
+  share =
+      std::clamp<int64_t>(llvm::divideCeilSigned(size, threads), 1, kMostShare);
+  Type word = b.getI32Type();
+  numbers = context.createShared(share * threads, word);
+  marks = context.createShared(share * threads, word);
+  totals = context.createShared(threads / kWarpSize, word);
+}
+
+static Value toWord(ImplicitLocOpBuilder &b, Value index) {
+  return arith::IndexCastUIOp::create(b, b.getI32Type(), index);
+}
+
+static Value toIndex(ImplicitLocOpBuilder &b, Value word) {
+  return arith::IndexCastUIOp::create(b, b.getIndexType(), word);
+}
+
+static Value createWord(ImplicitLocOpBuilder &b, uint32_t value) {
+  return arith::ConstantOp::create(
+      b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+}
+
+Value BlockSearch::getNumber(Value first, Value place) {
+  return addIndex(b, first, toIndex(b, context.load(numbers, place, 1, 1)));
+}
+
+Value BlockSearch::getMark(Value place) {
+  return toIndex(b, context.load(marks, place, 1, 1));
+}
+
+// What this thread tests of the round from number `first` on: a warp tests
+// adjacent numbers, 32 at once, from `start` on.
+SmallVector<BlockSearch::Tested> BlockSearch::runTests(Value first, Value start,
+                                                       Test test) {
+  SmallVector<Tested> tested;
+  for (int64_t turn = 0; turn < share; ++turn) {
+    Value offset =
+        arith::AddIOp::create(b, start, createWord(b, turn * kWarpSize));
+    Value number = addIndex(b, first, toIndex(b, offset));
+    // Beyond the end the last number is tested once more, in vain.
+    Value exists;
+    if (size % (share * threads) != 0) {
+      exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, number,
+                                     createIndex(b, size));
+      number = arith::MinUIOp::create(b, number, createIndex(b, size - 1));
+    }
+    Found result = test(number);
+    if (exists)
+      result.passes = arith::AndIOp::create(b, result.passes, exists);
+    tested.push_back({offset, result.passes, result.mark, Value()});
+  }
+  // Each test of a warp leaves a bit for each lane. No load is moved over such
+  // an exchange, so all tests come before the first one.
+  for (Tested &one : tested)
+    one.lanes = collectLanes(b, one.passes);
+  return tested;
+}
+
+// How many all warps found, of which this thread's found `own`, and how many
+// those before this one.
+std::pair<Value, Value> BlockSearch::addTotals(Value warp, Value lane,
+                                               Value own) {
+  Value isFirstLane = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane,
+                                            createWord(b, 0));
+  emitWhere(b, isFirstLane,
+            [&] { context.store(own, totals, toIndex(b, warp), 1); });
+  emitBarrier(b);
+  Value all = createWord(b, 0), before = createWord(b, 0);
+  for (int64_t other = 0; other < threads / kWarpSize; ++other) {
+    Value total = context.load(totals, createIndex(b, other), 1, 1);
+    Value isBefore = arith::CmpIOp::create(b, arith::CmpIPredicate::ult,
+                                           createWord(b, other), warp);
+    Value counted =
+        arith::SelectOp::create(b, isBefore, total, createWord(b, 0));
+    before = arith::AddIOp::create(b, before, counted);
+    all = arith::AddIOp::create(b, all, total);
+  }
+  return {all, before};
+}
+
+// Lists what passes of one round, and returns how many that are. Places follow
+// from how many the warps before this one and the lanes below found.
+Value BlockSearch::list(Value first, Test test) {
+  Value thread = createThreadId(b, threads);
+  Value lane = arith::AndIOp::create(b, thread, createWord(b, kWarpSize - 1));
+  Value warp = arith::ShRUIOp::create(b, thread,
+                                      createWord(b, llvm::Log2_64(kWarpSize)));
+  Value start = arith::AddIOp::create(
+      b, lane,
+      arith::MulIOp::create(b, warp, createWord(b, share * kWarpSize)));
+  SmallVector<Tested> tested = runTests(first, start, test);
+  Value own = createWord(b, 0);
+  for (const Tested &one : tested)
+    own = arith::AddIOp::create(b, own, countBits(b, one.lanes));
+  auto [all, place] = addTotals(warp, lane, own);
+  // Each thread lists what it found.
+  Value below = arith::SubIOp::create(
+      b, arith::ShLIOp::create(b, createWord(b, 1), lane), createWord(b, 1));
+  for (const Tested &one : tested) {
+    emitWhere(b, one.passes, [&, place = place] {
+      Value lower = countBits(b, arith::AndIOp::create(b, one.lanes, below));
+      Value at = toIndex(b, arith::AddIOp::create(b, place, lower));
+      context.store(one.offset, numbers, at, 1);
+      context.store(toWord(b, one.mark), marks, at, 1);
+    });
+    place = arith::AddIOp::create(b, place, countBits(b, one.lanes));
+  }
+  return toIndex(b, all);
+}
+
+void BlockSearch::emit(Test test, Use use) {
+  emitLoop(b, size, share * threads, {}, [&](Value first, ValueRange) {
+    Value count = list(first, test);
+    emitBarrier(b);
+    use(first, count);
+    // The next round writes over the lists.
+    emitBarrier(b);
+    return Carried();
+  });
+}

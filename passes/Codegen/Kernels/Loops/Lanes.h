@@ -1,0 +1,87 @@
+// Arithmetic on one element or on a vector of adjacent elements, written once.
+//
+// A value of the emitter is a scalar or a `vector<Nxtype>`. Where the two meet,
+// the scalar is broadcast; constants are scalars. So the formula of an op is
+// written once, and what is uniform over a loop stays scalar and moves out of
+// it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_PASSES_CODEGEN_KERNELS_LOOPS_LANES_H
+#define MPC_PASSES_CODEGEN_KERNELS_LOOPS_LANES_H
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/TypeUtilities.h"
+
+namespace mpc::codegen {
+
+class Lanes {
+public:
+  /// Formulas of floats are computed in `compute`, f32 or f64.
+  Lanes(mlir::ImplicitLocOpBuilder &builder, mlir::FloatType compute)
+      : b(builder), compute(compute) {}
+
+  mlir::FloatType getComputeType() const { return compute; }
+  mlir::ImplicitLocOpBuilder &getBuilder() { return b; }
+
+  mlir::Value constant(double value) { return constant(compute, value); }
+  mlir::Value constant(mlir::FloatType type, double value);
+  mlir::Value integer(mlir::Type type, int64_t value);
+
+  mlir::Value add(mlir::Value x, mlir::Value y);
+  mlir::Value sub(mlir::Value x, mlir::Value y);
+  mlir::Value mul(mlir::Value x, mlir::Value y);
+  mlir::Value div(mlir::Value x, mlir::Value y);
+  /// sum + x * y, one fused multiply-add where the target has it. Both are
+  /// right: products of 16-bit floats are exact in f32, and of f32 the fused
+  /// form has one rounding less. The order of a sum is fixed per target.
+  mlir::Value multiplyAdd(mlir::Value x, mlir::Value y, mlir::Value sum);
+  mlir::Value neg(mlir::Value x);
+  mlir::Value abs(mlir::Value x);
+  mlir::Value exp(mlir::Value x);
+  /// The natural logarithm, of subnormal numbers too.
+  mlir::Value log(mlir::Value x);
+  mlir::Value sqrt(mlir::Value x);
+  /// With `afn` a GPU takes half the operations, and loses digits where the
+  /// result is far from 1.
+  mlir::Value
+  pow(mlir::Value x, mlir::Value y,
+      mlir::arith::FastMathFlags flags = mlir::arith::FastMathFlags::none);
+  /// NaN where either operand is.
+  mlir::Value maximum(mlir::Value x, mlir::Value y);
+  mlir::Value minimum(mlir::Value x, mlir::Value y);
+
+  mlir::Value addInt(mlir::Value x, mlir::Value y);
+  mlir::Value mulInt(mlir::Value x, mlir::Value y);
+  mlir::Value xorInt(mlir::Value x, mlir::Value y);
+
+  mlir::Value compare(mlir::arith::CmpFPredicate predicate, mlir::Value x,
+                      mlir::Value y);
+  mlir::Value compare(mlir::arith::CmpIPredicate predicate, mlir::Value x,
+                      mlir::Value y);
+  mlir::Value select(mlir::Value condition, mlir::Value onTrue,
+                     mlir::Value onFalse);
+
+  /// `value` in another float type, rounded once to nearest even.
+  mlir::Value convert(mlir::Value value, mlir::FloatType type);
+
+  /// The type `element` with as many lanes as `like` has.
+  static mlir::Type typeLike(mlir::Type element, mlir::Value like);
+
+  /// `value` with as many lanes as `like`.
+  mlir::Value broadcast(mlir::Value value, mlir::Value like);
+
+private:
+  template <typename OpTy>
+  mlir::Value binary(mlir::Value x, mlir::Value y);
+
+  mlir::Value roundToOdd(mlir::Value wide);
+
+  mlir::ImplicitLocOpBuilder &b;
+  mlir::FloatType compute;
+};
+
+} // namespace mpc::codegen
+
+#endif // MPC_PASSES_CODEGEN_KERNELS_LOOPS_LANES_H

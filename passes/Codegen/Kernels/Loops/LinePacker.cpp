@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/Kernels/Loops/LinePacker.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/bit.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+Value LinePacker::load(const Lines &lines, Value offset, int64_t width) {
+  Value buffer = context.getBuffer(lines.operand.source);
+  return lanes.convert(context.load(buffer, offset, width, /*multiple=*/1),
+                       lanes.getComputeType());
+}
+
+void LinePacker::store(const Lines &lines, Value value, Value offset) {
+  context.store(value, lines.packed, offset, /*multiple=*/1);
+}
+
+/// Where lines lie side by side, their elements at one depth are a row of
+/// memory: some rows at once for all panels, or each element would be on a page
+/// of its own.
+void LinePacker::pack(const Lines &lines, Value source, Value count,
+                      Value depth) {
+  if (lines.lineStride != 1)
+    return packPanels(lines, source, createIndex(b, 0), count, depth);
+  constexpr int64_t kRows = 16;
+  emitLoop(b, createIndex(b, 0), depth, kRows, {}, [&](Value k, ValueRange) {
+    Value rest = arith::SubIOp::create(b, depth, k);
+    Value rows = arith::MinUIOp::create(b, rest, createIndex(b, kRows));
+    Value from = addIndex(b, source, mulIndex(b, k, lines.depthStride));
+    packPanels(lines, from, mulIndex(b, k, lines.panel), count, rows);
+    return Carried();
+  });
+}
+
+/// The panels of `count` lines, the first from element `target` on.
+void LinePacker::packPanels(const Lines &lines, Value source, Value target,
+                            Value count, Value depth) {
+  // Whole panels, by the way that lines lie in memory.
+  auto packFull = [&](Value from, Value to) {
+    if (lines.lineStride == 1)
+      packAlongLines(lines, from, to, depth);
+    else
+      packTransposed(lines, from, to, depth);
+  };
+  emitLoop(b, createIndex(b, 0), count, lines.panel, {},
+           [&](Value line, ValueRange) {
+             // The last panel may be narrower than the others.
+             Value from =
+                 addIndex(b, source, mulIndex(b, line, lines.lineStride));
+             Value to = addIndex(b, target, mulIndex(b, line, blockDepth));
+             Value rest = arith::SubIOp::create(b, count, line);
+             Value isFull =
+                 arith::CmpIOp::create(b, arith::CmpIPredicate::uge, rest,
+                                       createIndex(b, lines.panel));
+             emitEither(
+                 b, isFull, [&] { packFull(from, to); },
+                 [&] { packEdge(lines, from, to, rest, depth); });
+             return Carried();
+           });
+}
+
+/// The largest power of two that is at most `most` and at most `rest`.
+static int64_t pieceOf(int64_t rest, int64_t most) {
+  return std::min<int64_t>(most, llvm::bit_floor<uint64_t>(rest));
+}
+
+/// The elements of a panel at one depth lie side by side already.
+void LinePacker::packAlongLines(const Lines &lines, Value source, Value target,
+                                Value depth) {
+  emitLoop(b, createIndex(b, 0), depth, 1, {}, [&](Value k, ValueRange) {
+    Value from = addIndex(b, source, mulIndex(b, k, lines.depthStride));
+    Value to = addIndex(b, target, mulIndex(b, k, lines.panel));
+    for (int64_t line = 0; line < lines.panel;) {
+      int64_t piece = pieceOf(lines.panel - line, width);
+      store(lines, load(lines, addIndex(b, from, line), piece),
+            addIndex(b, to, line));
+      line += piece;
+    }
+    return Carried();
+  });
+}
+
+/// As many of the depth at once as a vector has lanes, then the rest; one at a
+/// time where lines have gaps.
+void LinePacker::packTransposed(const Lines &lines, Value source, Value target,
+                                Value depth) {
+  // The offsets of element (line 0, depth k) in the source and in the panel.
+  auto at = [&](Value k) {
+    return std::pair(addIndex(b, source, mulIndex(b, k, lines.depthStride)),
+                     addIndex(b, target, mulIndex(b, k, lines.panel)));
+  };
+  Value done = createIndex(b, 0);
+  // Blocks of width by width are transposed in registers.
+  if (lines.depthStride == 1) {
+    Value rest = arith::RemUIOp::create(b, depth, createIndex(b, width));
+    Value whole = arith::SubIOp::create(b, depth, rest);
+    emitLoop(b, done, whole, width, {}, [&](Value k, ValueRange) {
+      auto [from, to] = at(k);
+      for (int64_t line = 0; line < lines.panel; line += width)
+        transposeBlock(lines, from, to, line);
+      return Carried();
+    });
+    done = whole;
+  }
+  // What is left of the depth, an element at a time.
+  emitLoop(b, done, depth, 1, {}, [&](Value k, ValueRange) {
+    auto [from, to] = at(k);
+    for (int64_t line = 0; line < lines.panel; ++line)
+      store(lines, load(lines, addIndex(b, from, line * lines.lineStride), 1),
+            addIndex(b, to, line));
+    return Carried();
+  });
+}
+
+/// Lanes of two vectors in turn: their lower halves, and their upper ones.
+static std::pair<Value, Value> interleave(ImplicitLocOpBuilder &b, Value x,
+                                          Value y) {
+  int64_t width = cast<VectorType>(x.getType()).getNumElements();
+  SmallVector<int64_t> lower, upper;
+  for (int64_t lane = 0; lane < width / 2; ++lane) {
+    lower.append({lane, width + lane});
+    upper.append({width / 2 + lane, width + width / 2 + lane});
+  }
+  return {vector::ShuffleOp::create(b, x, y, lower),
+          vector::ShuffleOp::create(b, x, y, upper)};
+}
+
+/// Lane i of vector j becomes lane j of vector i: each round puts lanes that
+/// are half of all vectors apart side by side.
+static SmallVector<Value> transposeVectors(ImplicitLocOpBuilder &b,
+                                           SmallVector<Value> vectors) {
+  size_t half = vectors.size() / 2;
+  for (size_t round = 1; round < vectors.size(); round *= 2) {
+    SmallVector<Value> next;
+    for (size_t i = 0; i < half; ++i) {
+      auto [lower, upper] = interleave(b, vectors[i], vectors[half + i]);
+      next.append({lower, upper});
+    }
+    vectors = std::move(next);
+  }
+  return vectors;
+}
+
+/// Packs lines [first, first + width) of a panel over `width` of the depth, as
+/// far as the panel has them.
+void LinePacker::transposeBlock(const Lines &lines, Value source, Value target,
+                                int64_t first) {
+  int64_t count = std::min(width, lines.panel - first);
+  // Load lines; missing ones repeat the first, and are not stored.
+  SmallVector<Value> vectors;
+  for (int64_t i = 0; i < count; ++i)
+    vectors.push_back(load(
+        lines, addIndex(b, source, (first + i) * lines.lineStride), width));
+  vectors.resize(width, vectors.front());
+  vectors = transposeVectors(b, std::move(vectors));
+  // Store what the panel has of each transposed vector, in whole powers of two.
+  for (auto [k, vector] : llvm::enumerate(vectors))
+    for (int64_t lane = 0; lane < count;) {
+      int64_t piece = pieceOf(count - lane, width);
+      Value part = piece == width
+                       ? vector
+                       : Value(vector::ExtractStridedSliceOp::create(
+                             b, vector, ArrayRef<int64_t>{lane},
+                             ArrayRef<int64_t>{piece}, ArrayRef<int64_t>{1}));
+      int64_t offset = static_cast<int64_t>(k) * lines.panel + first + lane;
+      store(lines, part, addIndex(b, target, offset));
+      lane += piece;
+    }
+}
+
+/// Packs the last panel, which has `count` lines; the others are zeros.
+void LinePacker::packEdge(const Lines &lines, Value source, Value target,
+                          Value count, Value depth) {
+  Value zero = lanes.constant(0);
+  emitLoop(b, createIndex(b, 0), depth, 1, {}, [&](Value k, ValueRange) {
+    Value from = addIndex(b, source, mulIndex(b, k, lines.depthStride));
+    Value to = addIndex(b, target, mulIndex(b, k, lines.panel));
+    emitLoop(b, createIndex(b, 0), count, 1, {}, [&](Value line, ValueRange) {
+      Value offset = addIndex(b, from, mulIndex(b, line, lines.lineStride));
+      store(lines, load(lines, offset, 1), addIndex(b, to, line));
+      return Carried();
+    });
+    emitLoop(b, count, createIndex(b, lines.panel), 1, {},
+             [&](Value line, ValueRange) {
+               store(lines, zero, addIndex(b, to, line));
+               return Carried();
+             });
+    return Carried();
+  });
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/Kernels/Loops/ThreadBlock.h"
+#include "passes/Codegen/Kernels/Loops/NVVMOps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+static Value createWord(ImplicitLocOpBuilder &b, uint32_t value) {
+  return arith::ConstantOp::create(
+      b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+}
+
+Value codegen::getThread(ImplicitLocOpBuilder &b, int64_t threads) {
+  Value number = createThreadId(b, threads);
+  return arith::IndexCastUIOp::create(b, b.getIndexType(), number);
+}
+
+Value codegen::getBlock(ImplicitLocOpBuilder &b) {
+  Value number = createBlockId(b);
+  return arith::IndexCastUIOp::create(b, b.getIndexType(), number);
+}
+
+Value codegen::isFirst(ImplicitLocOpBuilder &b, const Team &team) {
+  if (team.isAlone())
+    return nullptr;
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, team.rank,
+                               createIndex(b, 0));
+}
+
+//===----------------------------------------------------------------------===//
+// Within a warp
+//===----------------------------------------------------------------------===//
+
+/// The bits of the threads of this thread's group. Groups of a warp may be at
+/// different rows, so each names its own members only.
+static Value getMembers(ImplicitLocOpBuilder &b, int64_t lanes) {
+  if (lanes == kWarpSize)
+    return createWord(b, ~0u);
+  Value thread = createThreadId(b);
+  Value first = arith::AndIOp::create(
+      b, thread, createWord(b, kWarpSize - static_cast<uint32_t>(lanes)));
+  return arith::ShLIOp::create(b, createWord(b, (1u << lanes) - 1), first);
+}
+
+Value codegen::shuffle(ImplicitLocOpBuilder &b, Value value, int64_t distance,
+                       int64_t lanes) {
+  Value members = getMembers(b, lanes);
+  if (value.getType().isF32() || value.getType().isInteger(32))
+    return shuffleWord(b, members, value, distance);
+  // Words are what can be exchanged.
+  auto halves = VectorType::get(2, b.getI32Type());
+  Value words = vector::BitCastOp::create(
+      b, halves,
+      vector::BroadcastOp::create(b, VectorType::get(1, value.getType()),
+                                  value));
+  for (int64_t half = 0; half < 2; ++half) {
+    Value word = vector::ExtractOp::create(b, words, ArrayRef<int64_t>{half});
+    words = vector::InsertOp::create(b, shuffleWord(b, members, word, distance),
+                                     words, ArrayRef<int64_t>{half});
+  }
+  Value other =
+      vector::BitCastOp::create(b, VectorType::get(1, value.getType()), words);
+  return vector::ExtractOp::create(b, other, ArrayRef<int64_t>{0});
+}
+
+// Both of a pair add the same two values, so all end with the same bits.
+static Value combineWarp(ImplicitLocOpBuilder &b, Accumulator &accumulator,
+                         Value value, int64_t lanes) {
+  for (int64_t distance = lanes / 2; distance >= 1; distance /= 2)
+    value = accumulator.combine(value, shuffle(b, value, distance, lanes));
+  return value;
+}
+
+//===----------------------------------------------------------------------===//
+// Within a block
+//===----------------------------------------------------------------------===//
+
+Value codegen::combineColumns(KernelContext &context, Accumulator &accumulator,
+                              Value value) {
+  ImplicitLocOpBuilder &b = context.b;
+  int64_t lanes = context.columns.size;
+  value =
+      combineWarp(b, accumulator, value, std::min<int64_t>(lanes, kWarpSize));
+  int64_t warps = lanes / kWarpSize;
+  if (warps <= 1)
+    return value;
+  // A team of more than a warp is the block: every thread reads all sums.
+  Value shared = context.createShared(warps, value.getType());
+  SmallVector<Value> parts =
+      splitIndex(b, context.columns.rank, {warps, kWarpSize});
+  emitWhere(b, isFirst(b, {parts[1], kWarpSize}),
+            [&] { context.store(value, shared, parts[0], 1); });
+  emitBarrier(b);
+  SmallVector<Value> sums;
+  for (int64_t warp = 0; warp < warps; ++warp)
+    sums.push_back(context.load(shared, createIndex(b, warp), 1, 1));
+  emitBarrier(b);
+  return accumulator.combine(sums);
+}
+
+// In halves: each step adds the upper half of the teams' values to the lower.
+Value codegen::combineRows(KernelContext &context, Accumulator &accumulator,
+                           Value value) {
+  ImplicitLocOpBuilder &b = context.b;
+  const Team &teams = context.rows;
+  if (teams.isAlone())
+    return value;
+  // Shared memory for a value of each thread: a row for each team.
+  auto vector = dyn_cast<VectorType>(value.getType());
+  int64_t width = vector ? vector.getNumElements() : 1;
+  int64_t row = context.columns.size * width;
+  Value shared = context.createShared(teams.size * row,
+                                      getElementTypeOrSelf(value.getType()));
+  Value column = context.columns.shift(b, createIndex(b, 0), width);
+  Value own = teams.shift(b, column, row);
+  context.store(value, shared, own, width);
+  emitBarrier(b);
+  // Barriers between steps: a thread reads what another has stored.
+  for (int64_t half = teams.size / 2; half >= 1; half /= 2) {
+    Value lower = arith::CmpIOp::create(b, arith::CmpIPredicate::ult,
+                                        teams.rank, createIndex(b, half));
+    emitWhere(b, lower, [&] {
+      Value mine = context.load(shared, own, width, width);
+      Value other =
+          context.load(shared, addIndex(b, own, half * row), width, width);
+      context.store(accumulator.combine(mine, other), shared, own, width);
+    });
+    emitBarrier(b);
+  }
+  Value sum = context.load(shared, column, width, width);
+  emitBarrier(b);
+  return sum;
+}

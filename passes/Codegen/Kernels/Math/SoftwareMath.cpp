@@ -1,0 +1,463 @@
+// Exponentials, logarithms and what is made of them, and the patterns that put
+// all functions in.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Codegen/Kernels/Math/SoftwareMath.h"
+
+#include "passes/Codegen/Kernels/Math/SoftwareFunctions.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+/// ln 2 in two parts; products of the first with exponents are exact.
+static constexpr double kLn2High = 0x1.62e42fefap-1;
+static constexpr double kLn2Low = 0x1.cf79abc9e3b3ap-40;
+static constexpr double kLn2 = 0x1.62e42fefa39efp-1;
+static constexpr double kLog2E = 0x1.71547652b82fep+0;
+static constexpr double kSqrt2 = 0x1.6a09e667f3bcdp+0;
+/// Where a 1 beside the square of a number has no digit left.
+static constexpr double kFar = 0x1p28;
+
+Value SoftwareFunctions::series(Value x, ArrayRef<double> coefficients) {
+  Value sum = c(coefficients.back(), x);
+  for (double coefficient : llvm::reverse(coefficients.drop_back()))
+    sum = fma(sum, x, c(coefficient, x));
+  return sum;
+}
+
+Value SoftwareFunctions::powerOfTwo(Value n) {
+  Value biased = l.addInt(n, word(1023, n));
+  return fromBits(arith::ShLIOp::create(b, biased, word(52, n)));
+}
+
+Value SoftwareFunctions::exp(Value x) { return exp(x, Value()); }
+
+// e^x = 2^n e^r, |r| <= ln 2 / 2. The power is multiplied in two halves, so
+// that results may be denormal or overflow.
+Value SoftwareFunctions::exp(Value x, Value low) {
+  SmallVector<double> coefficients;
+  double factorial = 1;
+  for (int i = 0; i <= 13; ++i) {
+    coefficients.push_back(1 / factorial);
+    factorial *= i + 1;
+  }
+  // Beyond these all results are the same; NaN stays.
+  Value z = l.select(test(Test::OGT, x, 710), c(710, x), x);
+  z = l.select(test(Test::OLT, z, -750), c(-750, x), z);
+  Value n = math::RoundEvenOp::create(b, l.mul(z, c(kLog2E, x)));
+  n = l.select(test(Test::UNO, x, 0), c(0, x), n);
+  Value r = fma(n, c(-kLn2High, x), z);
+  r = fma(n, c(-kLn2Low, x), r);
+  if (low)
+    r = l.add(r, low);
+  Value whole =
+      arith::FPToSIOp::create(b, Lanes::typeLike(b.getI64Type(), x), n);
+  Value half = arith::ShRSIOp::create(b, whole, word(1, whole));
+  Value rest = arith::SubIOp::create(b, whole, half);
+  Value power = l.mul(series(r, coefficients), powerOfTwo(half));
+  return l.mul(power, powerOfTwo(rest));
+}
+
+std::pair<Value, Value> SoftwareFunctions::splitExponent(Value x) {
+  // Below the smallest normal number bits are no exponent: those are scaled by
+  // 2^54 first.
+  Value tiny = test(Test::OLT, x, std::numeric_limits<double>::min());
+  Value scaled = l.select(tiny, l.mul(x, c(0x1p54, x)), x);
+  Value bits = toBits(scaled);
+  // Exponent and mantissa by their bits, the mantissa as a number in [1, 2).
+  Value exponent = arith::ShRUIOp::create(b, bits, word(52, bits));
+  exponent = l.addInt(
+      exponent, l.select(tiny, word(-1023 - 54, bits), word(-1023, bits)));
+  Value mantissa =
+      arith::AndIOp::create(b, bits, word(0x000fffffffffffff, bits));
+  Value m = fromBits(
+      arith::OrIOp::create(b, mantissa, word(0x3ff0000000000000, bits)));
+  // Into [1 / sqrt 2, sqrt 2), where the series converges fastest.
+  Value large = test(Test::OGT, m, kSqrt2);
+  m = l.select(large, l.mul(m, c(0.5, x)), m);
+  exponent = l.select(large, l.addInt(exponent, word(1, exponent)), exponent);
+  return {arith::SIToFPOp::create(b, x.getType(), exponent), m};
+}
+
+// log x = e ln 2 + log m; log m = 2 artanh s with s = (m - 1) / (m + 1).
+Value SoftwareFunctions::log(Value x) {
+  auto [e, m] = splitExponent(x);
+  // artanh s = s + s^3 / 3 + s^5 / 5 + ...
+  SmallVector<double> coefficients;
+  for (int i = 0; i <= 11; ++i)
+    coefficients.push_back(2.0 / (2 * i + 3));
+  Value f = l.sub(m, c(1, x));
+  Value s = l.div(f, l.add(m, c(1, x)));
+  Value square = l.mul(s, s);
+  // log m = 2 s + s^3 (2/3 + ...) and 2 s = f - s f: f is exact.
+  Value tail = l.mul(l.mul(s, square), series(square, coefficients));
+  Value correction = fma(l.neg(s), f, tail);
+  correction = fma(e, c(kLn2Low, x), correction);
+  Value result = fma(e, c(kLn2High, x), l.add(f, correction));
+
+  // Infinity and 0, which have no mantissa.
+  result = l.select(test(Test::OEQ, x, kInfinity), x, result);
+  result = l.select(test(Test::OEQ, x, 0), c(-kInfinity, x), result);
+  // Less than zero, or NaN.
+  return l.select(test(Test::UGE, l.neg(x), 0x1p-1074), c(kNaN, x), result);
+}
+
+// With u = 1 + x rounded, log(1 + x) = log u + (x - (u - 1)) / u.
+Value SoftwareFunctions::log1p(Value x) {
+  Value u = l.add(x, c(1, x));
+  Value lost = l.sub(x, l.sub(u, c(1, x)));
+  Value logarithm = log(u);
+  Value corrected = l.add(logarithm, l.div(lost, u));
+  Value ends = arith::OrIOp::create(b, test(Test::OEQ, u, 0),
+                                    test(Test::OEQ, u, kInfinity));
+  return l.select(ends, logarithm, corrected);
+}
+
+// sinh x / cosh x where x is small, else 1 - 2 / (e^2x + 1).
+Value SoftwareFunctions::tanh(Value x) {
+  SmallVector<double> sine, cosine;
+  double factorial = 1;
+  for (int i = 0; i <= 9; ++i) {
+    cosine.push_back(1 / factorial);
+    factorial *= 2 * i + 1;
+    sine.push_back(1 / factorial);
+    factorial *= 2 * i + 2;
+  }
+  Value square = l.mul(x, x);
+  Value small = l.mul(x, l.div(series(square, sine), series(square, cosine)));
+  Value size = l.abs(x);
+  Value e = exp(l.mul(size, c(2, x)));
+  Value large = l.sub(c(1, x), l.div(c(2, x), l.add(e, c(1, x))));
+  large = math::CopySignOp::create(b, large, x);
+  return l.select(test(Test::OLT, size, 0.55), small, large);
+}
+
+// erf x = 2 / sqrt(pi) x e^(-x^2) (1 + t/3 (1 + t/5 (1 + t/7 ...))), t = 2 x^2:
+// all terms are positive. Beyond 6 the result is 1.
+Value SoftwareFunctions::erf(Value x) {
+  constexpr int kTerms = 120;
+  constexpr double k2OverSqrtPi = 1.12837916709551257390;
+  Value size = l.abs(x);
+  Value z = l.select(test(Test::OGT, size, 6), c(6, x), size);
+  Value square = l.mul(z, z), twice = l.add(square, square);
+  Value sum = c(1, x);
+  for (int i = kTerms; i > 0; --i)
+    sum = fma(l.mul(sum, twice), c(1.0 / (2 * i + 1), x), c(1, x));
+  Value decay = exp(l.neg(square));
+  Value result = l.mul(l.mul(c(k2OverSqrtPi, x), z), l.mul(decay, sum));
+  result = l.select(test(Test::OGE, size, 6), c(1, x), result);
+  return math::CopySignOp::create(b, result, x);
+}
+
+SoftwareFunctions::Pair SoftwareFunctions::multiply(const Pair &x,
+                                                    const Pair &y) {
+  Value high = l.mul(x.high, y.high);
+  Value cross = fma(x.high, y.low, l.mul(x.low, y.high));
+  return {high, l.add(fma(x.high, y.high, l.neg(high)), cross)};
+}
+
+// As log, of pairs: log m = 2 s + 2/3 s^3 + s^5 (2/5 + 2/7 s^2 + ...), of which
+// what is behind s^3 is below 2^-12 of the whole, so that one number has enough
+// digits for it.
+SoftwareFunctions::Pair SoftwareFunctions::exactLog(Value x) {
+  SmallVector<double> coefficients;
+  for (int i = 0; i <= 11; ++i)
+    coefficients.push_back(2.0 / (2 * i + 5));
+  auto [e, m] = splitExponent(x);
+  // The quotient, and what is left of the numerator divided again.
+  Value f = l.sub(m, c(1, x));
+  Pair divisor = sum(m, c(1, x));
+  Value quotient = l.div(f, divisor.high);
+  Value rest = fma(l.neg(quotient), divisor.high, f);
+  rest = fma(l.neg(quotient), divisor.low, rest);
+  Pair s = {quotient, l.div(rest, divisor.high)};
+  // Its powers, the cube times 2/3.
+  Pair square = multiply(s, s), cube = multiply(square, s);
+  Pair third =
+      multiply(cube, {c(0x1.5555555555555p-1, x), c(0x1.5555555555555p-55, x)});
+  Value tail =
+      l.mul(l.mul(square.high, cube.high), series(square.high, coefficients));
+  // All of it, the large terms exactly, the small ones together.
+  Pair large = sum(l.add(s.high, s.high), third.high);
+  Value small = l.add(third.low, l.add(s.low, s.low));
+  small = l.add(l.add(large.low, small), tail);
+  Pair whole = sum(l.mul(e, c(kLn2High, x)), large.high);
+  small = fma(e, c(kLn2Low, x), small);
+  return sum(whole.high, l.add(whole.low, small));
+}
+
+// e^(y log size). An error of y log size is one of the result relative to
+// itself, and y log size is up to 745: one number would leave the result three
+// digits less than a pair does.
+Value SoftwareFunctions::exactPower(Value size, Value y) {
+  Pair logarithm = exactLog(size);
+  // Infinity, 0 and NaN, which have no mantissa.
+  Value high = l.select(test(Test::OEQ, size, kInfinity), size, logarithm.high);
+  high = l.select(test(Test::OEQ, size, 0), c(-kInfinity, size), high);
+  high = l.select(test(Test::UNO, size, 0), size, high);
+  Value product = l.mul(y, high);
+  Value low = fma(y, logarithm.low, fma(y, high, l.neg(product)));
+  // Beyond the ends of exp there are no further digits, but infinity less
+  // itself.
+  Value isInside = test(Test::OLT, l.abs(product), 800);
+  return exp(product, l.select(isInside, low, c(0, size)));
+}
+
+Value SoftwareFunctions::pow(Value x, Value y, bool isExact) {
+  // |x|^y by the exponential, and then the sign.
+  Value size = l.abs(x);
+  Value result = isExact ? exactPower(size, y) : exp(l.mul(y, log(size)));
+  // Anything to the power 0, and 1 to any power, NaN too.
+  Value isOne =
+      arith::OrIOp::create(b, test(Test::OEQ, y, 0), test(Test::OEQ, size, 1));
+  result = l.select(isOne, c(1, x), result);
+
+  // Of a negative x the sign follows y: odd powers keep it, even ones lose it,
+  // others do not exist. y is odd if y is whole and y / 2 is not.
+  auto isWhole = [&](Value value) {
+    Value floor = math::FloorOp::create(b, value);
+    return l.compare(Test::OEQ, floor, value);
+  };
+  auto negate = [&](Value condition) {
+    return l.xorInt(condition, l.broadcast(l.integer(b.getI1Type(), 1), x));
+  };
+  Value wholePower = isWhole(y);
+  Value isOdd = arith::AndIOp::create(b, wholePower,
+                                      negate(isWhole(l.mul(y, c(0.5, y)))));
+  Value bits = toBits(x);
+  Value isNegative = l.compare(arith::CmpIPredicate::slt, bits, word(0, bits));
+  Value flips = arith::AndIOp::create(b, isNegative, isOdd);
+  result = l.select(flips, l.neg(result), result);
+  // A finite negative number has only whole powers; that of NaN is NaN already.
+  Value isFinite = arith::AndIOp::create(b, test(Test::OLT, x, 0),
+                                         test(Test::OGT, x, -kInfinity));
+  Value broken = arith::AndIOp::create(b, isFinite, negate(wholePower));
+  return l.select(broken, c(kNaN, x), result);
+}
+
+//===----------------------------------------------------------------------===//
+// Hyperbolic functions
+//===----------------------------------------------------------------------===//
+
+// (e^|x| / 2, 1 / (2 e^|x|)): the first in two factors where e^|x| overflows
+// before its half does; the second has no digits left there.
+std::pair<Value, Value> SoftwareFunctions::halfExponentials(Value size) {
+  Value isFar = test(Test::OGT, size, 700);
+  Value e = exp(l.select(isFar, l.mul(size, c(0.5, size)), size));
+  Value half = l.mul(e, c(0.5, size));
+  return {l.select(isFar, l.mul(half, e), half), l.div(c(0.5, size), e)};
+}
+
+// A series below 1, where the exponentials would cancel.
+Value SoftwareFunctions::sinh(Value x) {
+  SmallVector<double> coefficients;
+  double factorial = 1;
+  for (int i = 0; i <= 9; ++i) {
+    coefficients.push_back(1 / factorial);
+    factorial *= (2 * i + 2) * (2 * i + 3);
+  }
+  Value size = l.abs(x), square = l.mul(x, x);
+  Value tail = series(square, ArrayRef<double>(coefficients).drop_front());
+  Value small = fma(l.mul(size, square), tail, size);
+  auto [grown, shrunk] = halfExponentials(size);
+  Value result =
+      l.select(test(Test::OLT, size, 1), small, l.sub(grown, shrunk));
+  return math::CopySignOp::create(b, result, x);
+}
+
+Value SoftwareFunctions::cosh(Value x) {
+  auto [grown, shrunk] = halfExponentials(l.abs(x));
+  return l.add(grown, shrunk);
+}
+
+// log(|x| + sqrt(x^2 + 1)) = log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))); far out,
+// where the square has no digit of the 1, log(2 |x|).
+Value SoftwareFunctions::asinh(Value x) {
+  Value size = l.abs(x), square = l.mul(x, x), one = c(1, x);
+  Value root = l.sqrt(l.add(square, one));
+  Value near = log1p(l.add(size, l.div(square, l.add(one, root))));
+  Value far = l.add(log(size), c(kLn2, x));
+  Value result = l.select(test(Test::OGT, size, kFar), far, near);
+  return math::CopySignOp::create(b, result, x);
+}
+
+// With t = x - 1, log1p(t + sqrt(t (t + 2))).
+Value SoftwareFunctions::acosh(Value x) {
+  Value t = l.sub(x, c(1, x));
+  Value root = l.sqrt(l.mul(t, l.add(t, c(2, x))));
+  Value near = log1p(l.add(t, root));
+  Value far = l.add(log(x), c(kLn2, x));
+  Value result = l.select(test(Test::OGT, x, kFar), far, near);
+  return l.select(test(Test::OLT, x, 1), c(kNaN, x), result);
+}
+
+// log1p(2 |x| / (1 - |x|)) / 2: the quotient is below -1 where |x| is above 1.
+Value SoftwareFunctions::atanh(Value x) {
+  Value size = l.abs(x);
+  Value quotient = l.div(l.add(size, size), l.sub(c(1, x), size));
+  Value result = l.mul(log1p(quotient), c(0.5, x));
+  return math::CopySignOp::create(b, result, x);
+}
+
+//===----------------------------------------------------------------------===//
+// Patterns
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Of f64; a polynomial computes the function of f32.
+template <typename OpTy, Value (SoftwareFunctions::*function)(Value)>
+struct ExpandUnary : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpTy op,
+                                PatternRewriter &rewriter) const override {
+    if (!getElementTypeOrSelf(op.getType()).isF64())
+      return rewriter.notifyMatchFailure(op, "not of f64");
+    SoftwareFunctions functions(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, (functions.*function)(op.getOperand()));
+    return success();
+  }
+};
+
+/// Functions of f64; an f32 operand is widened, and the result rounded.
+template <typename OpTy, Value (SoftwareFunctions::*function)(Value)>
+struct ExpandWide : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpTy op,
+                                PatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Lanes lanes(b, b.getF64Type());
+    auto type = cast<FloatType>(getElementTypeOrSelf(op.getType()));
+    Value x = lanes.convert(op.getOperand(), b.getF64Type());
+    SoftwareFunctions functions(op.getLoc(), rewriter);
+    Value y = (functions.*function)(x);
+    rewriter.replaceOp(op, lanes.convert(y, type));
+    return success();
+  }
+};
+
+struct ExpandPow : OpRewritePattern<math::PowFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::PowFOp op,
+                                PatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Lanes lanes(b, b.getF64Type());
+    auto type = cast<FloatType>(getElementTypeOrSelf(op.getType()));
+    Value x = lanes.convert(op.getLhs(), b.getF64Type());
+    Value y = lanes.convert(op.getRhs(), b.getF64Type());
+    // A result of f32, or one that may be approximate, has no use for more.
+    bool isExact =
+        type.isF64() &&
+        !arith::bitEnumContainsAny(op.getFastmath(), arith::FastMathFlags::afn);
+    Value power = SoftwareFunctions(op.getLoc(), rewriter).pow(x, y, isExact);
+    rewriter.replaceOp(op, lanes.convert(power, type));
+    return success();
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// By instructions of a GPU
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Formulas of f32, on scalars or vectors.
+class GPUFunctions {
+public:
+  GPUFunctions(Location loc, OpBuilder &builder)
+      : b(loc, builder), l(b, b.getF32Type()) {}
+
+  Value exp(Value x);
+  Value tanh(Value x);
+
+private:
+  Value c(double value, Value like) {
+    return l.broadcast(l.constant(value), like);
+  }
+  Value fma(Value x, Value y, Value z) {
+    return math::FmaOp::create(b, x, y, z);
+  }
+  Value exp2(Value x) { return math::Exp2Op::create(b, x); }
+  Value reciprocal(Value x) {
+    return arith::DivFOp::create(b, c(1, x), x, arith::FastMathFlags::afn);
+  }
+
+  ImplicitLocOpBuilder b;
+  Lanes l;
+};
+} // namespace
+
+// e^x = 2^h (1 + r ln 2), where h is x log2 e rounded and r the rest, below a
+// unit in the last place of h. Beyond these ends all results are the same, and
+// the rest of infinity would be NaN.
+Value GPUFunctions::exp(Value x) {
+  constexpr double log2E = 0x1.715476p+0, rest = 0x1.4ae0c0p-26;
+  Value z = l.minimum(l.maximum(x, c(-110, x)), c(100, x));
+  Value h = l.mul(z, c(log2E, x));
+  Value r = fma(z, c(log2E, x), l.neg(h));
+  r = fma(z, c(rest, x), r);
+  Value power = exp2(h);
+  return l.mul(power, fma(r, c(kLn2, x), c(1, x)));
+}
+
+// A polynomial of least relative error below 0.55, 0.8 units in the last place;
+// above, 1 - 2 / (e^2|x| + 1), which is 1 where the power is infinite. Either
+// takes the sign of x: the polynomial of -0 is -0 + 0.
+Value GPUFunctions::tanh(Value x) {
+  constexpr double coefficients[] = {-0x1.55553cp-2, 0x1.110974p-3,
+                                     -0x1.b897fap-5, 0x1.54d5a2p-6,
+                                     -0x1.83641ap-8};
+  Value size = l.abs(x), square = l.mul(x, x);
+  Value sum = c(coefficients[4], x);
+  for (int i = 3; i >= 0; --i)
+    sum = fma(sum, square, c(coefficients[i], x));
+  Value near = fma(l.mul(x, square), sum, x);
+  Value power = exp2(l.mul(size, c(2 * kLog2E, x)));
+  Value far = fma(reciprocal(l.add(power, c(1, x))), c(-2, x), c(1, x));
+  Value isNear = l.compare(arith::CmpFPredicate::OLT, size, c(0.55, x));
+  return math::CopySignOp::create(b, l.select(isNear, near, far), x);
+}
+
+namespace {
+template <typename OpTy, Value (GPUFunctions::*function)(Value)>
+struct ExpandF32 : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpTy op,
+                                PatternRewriter &rewriter) const override {
+    if (!getElementTypeOrSelf(op.getType()).isF32())
+      return rewriter.notifyMatchFailure(op, "not of f32");
+    GPUFunctions functions(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, (functions.*function)(op.getOperand()));
+    return success();
+  }
+};
+} // namespace
+
+void codegen::populateGPUMathPatterns(RewritePatternSet &patterns) {
+  patterns.add<ExpandF32<math::ExpOp, &GPUFunctions::exp>,
+               ExpandF32<math::TanhOp, &GPUFunctions::tanh>>(
+      patterns.getContext());
+}
+
+void codegen::populateSoftwareMathPatterns(RewritePatternSet &patterns) {
+  using Functions = SoftwareFunctions;
+  // Of f64 alone: what GPUs compute in f32 is above, a pattern each.
+  patterns.add<ExpandUnary<math::ExpOp, &Functions::exp>,
+               ExpandUnary<math::LogOp, &Functions::log>,
+               ExpandUnary<math::Log1pOp, &Functions::log1p>,
+               ExpandUnary<math::TanhOp, &Functions::tanh>,
+               ExpandUnary<math::ErfOp, &Functions::erf>, ExpandPow,
+               // Of f64, too; an operand of f32 is widened before.
+               ExpandWide<math::SinOp, &Functions::sin>,
+               ExpandWide<math::CosOp, &Functions::cos>,
+               ExpandWide<math::TanOp, &Functions::tan>,
+               ExpandWide<math::AsinOp, &Functions::asin>,
+               ExpandWide<math::AcosOp, &Functions::acos>,
+               ExpandWide<math::AtanOp, &Functions::atan>,
+               ExpandWide<math::SinhOp, &Functions::sinh>,
+               ExpandWide<math::CoshOp, &Functions::cosh>,
+               ExpandWide<math::AsinhOp, &Functions::asinh>,
+               ExpandWide<math::AcoshOp, &Functions::acosh>,
+               ExpandWide<math::AtanhOp, &Functions::atanh>>(
+      patterns.getContext());
+}

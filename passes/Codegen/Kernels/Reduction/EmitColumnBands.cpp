@@ -1,0 +1,246 @@
+// Loops of column reductions that read wide rows in the order of memory, a band
+// of rows at a time, with totals in scratch memory (ColumnBands.h).
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Kernels/ColumnBands.h"
+#include "passes/Codegen/Kernels/Reduction/Accumulators.h"
+#include "passes/Codegen/Kernels/Reduction/ColumnRuns.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+namespace {
+/// The columns at which vectors side by side stand, and their totals: vectors
+/// from these elements on.
+struct Columns {
+  SmallVector<Scope, 4> scopes;
+  SmallVector<Value, 4> places;
+};
+
+class BandEmitter {
+public:
+  BandEmitter(KernelContext &context, const KernelBody &body);
+
+  void emit();
+
+private:
+  /// Columns of a run: at most as many as have totals.
+  struct Piece {
+    Value first, end;
+  };
+
+  void createTotals();
+  void emitPiece(const Scope &outer, Piece piece);
+  void emitBands(const Scope &outer, unsigned dimension, Piece piece);
+  Carried sumBand(const Columns &at, unsigned dimension, Value row, Value end);
+  Carried accumulate(ArrayRef<Scope> scopes, ValueRange carried);
+  void finish(Columns &at);
+
+  void forColumns(const Scope &outer, Piece piece,
+                  llvm::function_ref<void(Columns &at)> emit);
+  AccumulatorChain createChain(const Columns &at);
+  Carried loadTotals(const Columns &at);
+  void storeTotals(const Columns &at, ValueRange values);
+
+  Operation *opOf(unsigned reduction) const {
+    return body.getNodes()[reduction].op;
+  }
+  /// Whether `output` has a value for every row.
+  bool isOfRows(const Output &output) const {
+    return output.dimensions & body.getGroupMask(1);
+  }
+
+  KernelContext &context;
+  const KernelBody &body;
+  FragmentEmitter fragments;
+  ImplicitLocOpBuilder &b;
+  SmallVector<unsigned> outputNodes, reductions;
+  /// What is computed of every row.
+  SmallVector<unsigned> rowNodes;
+  SmallVector<ChunkShape> shapes;
+  /// Columns that have totals: a buffer per reduction.
+  int64_t columns;
+  SmallVector<Value> totals;
+};
+} // namespace
+
+BandEmitter::BandEmitter(KernelContext &context, const KernelBody &body)
+    : context(context), body(body), fragments(context, body), b(context.b),
+      outputNodes(body.getOutputNodes()), reductions(body.getReductions(1)),
+      shapes(getColumnShapes(context, body, /*vectors=*/4)),
+      columns(context.partition.scratch /
+              (kTotalBytes * countReductions(context.kernel))) {
+  for (unsigned reduction : reductions)
+    rowNodes.push_back(body.getNodes()[reduction].operands[0].node);
+  for (const Output &output : body.getOutputs())
+    if (isOfRows(output))
+      rowNodes.push_back(output.value.node);
+}
+
+void BandEmitter::createTotals() {
+  for (auto [number, reduction] : llvm::enumerate(reductions))
+    totals.push_back(context.createScratch(
+        static_cast<int64_t>(number) * columns * kTotalBytes, columns,
+        Accumulator::getTotalType(opOf(reduction))));
+}
+
+void BandEmitter::forColumns(const Scope &outer, Piece piece,
+                             llvm::function_ref<void(Columns &at)> emit) {
+  unsigned last = body.getDimensions().size() - 1;
+  emitDynamicChunks(b, piece.first, piece.end,
+                    std::min(columns, body.getDimensions().back().size), shapes,
+                    [&](Chunk chunk) {
+                      Columns at;
+                      for (int64_t vector = 0; vector < chunk.count; ++vector) {
+                        Value column = chunk.getVector(b, vector);
+                        Scope &scope = at.scopes.emplace_back(outer);
+                        scope.width = chunk.width;
+                        scope.enter(last, column);
+                        fragments.evaluate(scope, outputNodes);
+                        at.places.push_back(
+                            arith::SubIOp::create(b, column, piece.first));
+                      }
+                      emit(at);
+                    });
+}
+
+//===----------------------------------------------------------------------===//
+// Totals
+//===----------------------------------------------------------------------===//
+
+/// Values are ordered by reduction, then vector.
+AccumulatorChain BandEmitter::createChain(const Columns &at) {
+  AccumulatorChain chain(b);
+  for (unsigned reduction : reductions)
+    chain.carry(opOf(reduction), at.scopes.front().width, at.scopes.size());
+  return chain;
+}
+
+Carried BandEmitter::loadTotals(const Columns &at) {
+  Carried values;
+  for (Value buffer : totals)
+    for (Value place : at.places)
+      values.push_back(
+          context.load(buffer, place, at.scopes.front().width, /*multiple=*/1));
+  return values;
+}
+
+void BandEmitter::storeTotals(const Columns &at, ValueRange values) {
+  for (auto [number, value] : llvm::enumerate(values))
+    context.store(value, totals[number / at.places.size()],
+                  at.places[number % at.places.size()], /*multiple=*/1);
+}
+
+//===----------------------------------------------------------------------===//
+// Bands
+//===----------------------------------------------------------------------===//
+
+Carried BandEmitter::accumulate(ArrayRef<Scope> scopes, ValueRange carried) {
+  Carried values(carried);
+  for (auto [position, reduction] : llvm::enumerate(reductions)) {
+    Accumulator accumulator(b, opOf(reduction));
+    for (auto [vector, scope] : llvm::enumerate(scopes)) {
+      Value &target = values[position * scopes.size() + vector];
+      Value input = fragments.getReductionInput(scope, reduction);
+      input = Lanes(b, b.getF32Type()).broadcast(input, target);
+      target = accumulator.combine(target, input);
+    }
+  }
+  return values;
+}
+
+/// Sums rows [row, end), and stores what is computed of each.
+Carried BandEmitter::sumBand(const Columns &at, unsigned dimension, Value row,
+                             Value end) {
+  Carried init = createChain(at).start();
+  return emitLoop(b, row, end, 1, init, [&](Value index, ValueRange carried) {
+    SmallVector<Scope, 4> scopes = at.scopes;
+    for (Scope &scope : scopes) {
+      scope.enter(dimension, index);
+      fragments.evaluate(scope, rowNodes);
+    }
+    Carried sums = accumulate(scopes, carried);
+    for (const Scope &scope : scopes)
+      for (const Output &output : body.getOutputs())
+        if (isOfRows(output))
+          fragments.store(scope, output);
+    return sums;
+  });
+}
+
+/// Adds all rows along `dimension` and the dimensions behind it to the totals.
+void BandEmitter::emitBands(const Scope &outer, unsigned dimension,
+                            Piece piece) {
+  int64_t size = body.getDimensions()[dimension].size;
+  bool isLast = dimension + 1 == body.getGroup(1).second;
+  int64_t step = isLast ? kBandRows : 1;
+  // A band is some rows of the last dimension.
+  emitLoop(b, size, step, {}, [&](Value index, ValueRange) {
+    if (!isLast) {
+      Scope scope = outer;
+      scope.enter(dimension, index);
+      fragments.evaluate(scope, outputNodes);
+      emitBands(scope, dimension + 1, piece);
+      return Carried();
+    }
+    Value end = arith::MinUIOp::create(b, addIndex(b, index, step),
+                                       createIndex(b, size));
+    // Its sums are added to the totals in scratch memory.
+    forColumns(outer, piece, [&](Columns &at) {
+      Carried sums = sumBand(at, dimension, index, end);
+      storeTotals(at, createChain(at).add(loadTotals(at), sums));
+    });
+    return Carried();
+  });
+}
+
+/// Stores what the totals lead to.
+void BandEmitter::finish(Columns &at) {
+  Carried sums = createChain(at).close(loadTotals(at));
+  for (auto [position, reduction] : llvm::enumerate(reductions))
+    for (auto [vector, scope] : llvm::enumerate(at.scopes))
+      fragments.setValue(
+          scope, reduction,
+          Accumulator(b, opOf(reduction))
+              .finish(sums[position * at.scopes.size() + vector]));
+  for (Scope &scope : at.scopes) {
+    fragments.evaluate(scope, outputNodes);
+    for (const Output &output : body.getOutputs())
+      if (!isOfRows(output))
+        fragments.store(scope, output);
+  }
+}
+
+void BandEmitter::emitPiece(const Scope &outer, Piece piece) {
+  forColumns(outer, piece, [&](Columns &at) {
+    AccumulatorChain chain = createChain(at);
+    storeTotals(at, chain.open(chain.start()));
+  });
+  emitBands(outer, body.getGroup(1).first, piece);
+  forColumns(outer, piece, [&](Columns &at) { finish(at); });
+}
+
+void BandEmitter::emit() {
+  createTotals();
+  emitRuns(
+      context, body, fragments, context.bounds[0], context.bounds[1],
+      [&](const Scope &outer, Value lower, Value upper) {
+        emitLoop(b, lower, upper, columns, {}, [&](Value first, ValueRange) {
+          Value end =
+              arith::MinUIOp::create(b, addIndex(b, first, columns), upper);
+          emitPiece(outer, {first, end});
+          return Carried();
+        });
+      });
+}
+
+LogicalResult codegen::emitColumnBands(KernelContext &context,
+                                       const KernelBody &body) {
+  if (body.getLevelCount() != 1 ||
+      static_cast<int64_t>(body.getReductions(1).size()) >
+          countReductions(context.kernel))
+    return context.kernel.emitOpError("has no totals for all that it reduces");
+  BandEmitter(context, body).emit();
+  return success();
+}

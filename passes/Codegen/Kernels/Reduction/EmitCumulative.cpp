@@ -1,0 +1,123 @@
+// Loop nest of kernels that are a cumulative sum.
+//
+// A line is gone through from its first element to its last, or back. On a CPU
+// lines that lie side by side are done in vectors; a thread of a GPU takes one.
+// Floats are added up in f64, so that what is lost is one rounding.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Kernels/KernelSpace.h"
+#include "passes/Codegen/Kernels/Loops/KernelContext.h"
+#include "passes/Codegen/Kernels/Loops/Lanes.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::codegen;
+
+namespace {
+class CumulativeEmitter {
+public:
+  CumulativeEmitter(KernelContext &context, CumSumOp op)
+      : context(context), op(op), b(context.b), l(b, b.getF64Type()),
+        space(getCumulativeSpace(op)) {}
+
+  void emitLines();
+  void emitAdjacentLines();
+  bool hasAdjacentLines() const { return space.inner > 1; }
+
+private:
+  void emitLine(Value first, int64_t width);
+  Value zeros(int64_t width);
+  Value add(Value total, Value element);
+  Value toResult(Value total);
+  bool isFloat() { return isa<FloatType>(elementOf(op.getInput())); }
+
+  KernelContext &context;
+  CumSumOp op;
+  ImplicitLocOpBuilder &b;
+  Lanes l;
+  CumulativeSpace space;
+};
+} // namespace
+
+Value CumulativeEmitter::zeros(int64_t width) {
+  Type element = isFloat() ? Type(b.getF64Type())
+                           : getStorageType(elementOf(op.getInput()));
+  Type type = width == 1 ? element : Type(VectorType::get(width, element));
+  return arith::ConstantOp::create(b, b.getZeroAttr(type));
+}
+
+Value CumulativeEmitter::add(Value total, Value element) {
+  if (!isFloat())
+    return l.addInt(total, element);
+  return l.add(total, l.convert(element, b.getF64Type()));
+}
+
+Value CumulativeEmitter::toResult(Value total) {
+  auto type = dyn_cast<FloatType>(elementOf(op.getOutput()));
+  return type ? l.convert(total, type) : total;
+}
+
+/// `width` adjacent lines, the first of which starts at element `first`.
+void CumulativeEmitter::emitLine(Value first, int64_t width) {
+  Value input = context.buffers.front(), output = context.buffers.back();
+  auto step = [&](Value number, ValueRange totals) {
+    Value place = number;
+    if (op.getReverse())
+      place = arith::SubIOp::create(b, createIndex(b, space.size - 1), number);
+    Value at = addIndex(b, first, mulIndex(b, place, space.inner));
+    Value before = totals.front();
+    Value total = add(before, context.load(input, at, width, 1));
+    context.store(toResult(op.getExclusive() ? before : total), output, at, 1);
+    return Carried{total};
+  };
+  emitLoop(b, space.size, 1, zeros(width), step);
+}
+
+/// The element in front of which lines [0, index) of all axes lie.
+static Value firstOf(ImplicitLocOpBuilder &b, const CumulativeSpace &space,
+                     Value outer, Value inner) {
+  return addIndex(b, mulIndex(b, outer, space.size * space.inner), inner);
+}
+
+void CumulativeEmitter::emitLines() {
+  auto body = [&](Value line, ValueRange) {
+    SmallVector<Value> parts = splitIndex(b, line, {1, space.inner});
+    emitLine(firstOf(b, space, parts[0], parts[1]), 1);
+    return Carried();
+  };
+  emitLoop(b, context.bounds[0], context.bounds[1], 1, {}, body,
+           context.columns);
+}
+
+/// Lines [begin, end) may begin and end within an index of the outer axes.
+void CumulativeEmitter::emitAdjacentLines() {
+  emitPieces(b, context.bounds[0], context.bounds[1], space.inner,
+             [&](Value outer, Value lower, Value upper) {
+               // Vectors of adjacent lines, then single ones.
+               emitDynamicChunks(
+                   b, lower, upper, space.inner,
+                   {{context.getVectorWidth(), 1}, {1, 1}}, [&](Chunk chunk) {
+                     emitLine(firstOf(b, space, outer, chunk.index),
+                              chunk.width);
+                   });
+             });
+}
+
+LogicalResult codegen::emitCumulative(KernelContext &context) {
+  Operation &op = context.kernel.getBody().front().front();
+  Operation *terminator = op.getNextNode();
+  auto sum = dyn_cast<CumSumOp>(op);
+  if (!sum || !terminator || !terminator->hasTrait<OpTrait::IsTerminator>())
+    return context.kernel.emitOpError(
+        "of kind 'cumulative' must hold one mpc.cumsum "
+        "alone");
+  CumulativeEmitter emitter(context, sum);
+  if (emitter.hasAdjacentLines() && !context.target.isGPU())
+    emitter.emitAdjacentLines();
+  else
+    emitter.emitLines();
+  return success();
+}

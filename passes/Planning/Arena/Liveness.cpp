@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Arena/Liveness.h"
+
+#include "compiler/Dialect/Plan/Plan.h"
+#include "compiler/Kernels/KernelHero.h"
+
+using namespace mlir;
+using namespace mpc;
+
+EpilogueCalls mpc::findEpilogues(Block &block, const SymbolTable &symbols) {
+  EpilogueCalls calls;
+  for (auto call : block.getOps<func::CallOp>()) {
+    auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
+    std::optional<KernelKind> kind =
+        kernel ? getKernelKind(kernel) : std::nullopt;
+    if (kind && KernelHero::get(*kind).isCalledPerTile())
+      calls[call.getOperand(0).getDefiningOp()] = call;
+  }
+  return calls;
+}
+
+Value Liveness::root(Value value) {
+  while (Operation *view = value.getDefiningOp()) {
+    if (!plan::isView(view))
+      break;
+    value = view->getOperand(0);
+  }
+  return value;
+}
+
+Liveness::Liveness(Block &block, const EpilogueCalls &epilogueOf) {
+  for (Operation &op : block)
+    positions[&op] = positions.size() + 1;
+  for (Operation &op : block) {
+    if (plan::isView(&op))
+      continue;
+    // What is arranged or placed is written by its product.
+    if (isa<plan::ArrangeOp, plan::PlaceOp>(op))
+      positions[&op] = positions.lookup(op.getOperand(0).getDefiningOp());
+    // A contraction with an epilogue runs where the epilogue is called.
+    func::CallOp epilogue = epilogueOf.lookup(&op);
+    unsigned position = positions.lookup(epilogue ? epilogue : &op);
+    for (Value operand : op.getOperands()) {
+      unsigned &use = last[root(operand)];
+      use = std::max(use, position);
+    }
+  }
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Contractions/Contractions.h"
+
+#include "compiler/Dialect/MPC/Shapes/FilterLayout.h"
+#include "compiler/Kernels/KernelSpace.h"
+#include "passes/Planning/Contractions/LibraryTails.h"
+#include "passes/Planning/Contractions/ProductLayout.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+/// A tile's fp32 accumulators stay in a core's L2 beside the panels they come
+/// from.
+static constexpr int64_t kMaxTileElements = 256 * 1024;
+/// A tile below this many multiply-adds is not worth handing out.
+static constexpr int64_t kMinTileProducts = 1 << 21;
+/// Tiles that keep a few threads busy with little left over at the end.
+static constexpr int64_t kEnoughTiles = 16;
+
+/// Bytes an element of the result that an epilogue moves, from which on memory
+/// takes longer than the product: an optimizer's parameter and its state.
+static constexpr int64_t kManyBytes = 16;
+/// Columns of a tile whose epilogue moves many bytes, where rows are longer.
+static constexpr int64_t kLongRow = 4096;
+
+namespace {
+struct Tiles {
+  int64_t m, n;
+};
+} // namespace
+
+// Half of `extent`, in whole multiples of `unit`.
+static int64_t halve(int64_t extent, int64_t unit) {
+  return llvm::divideCeilSigned(extent, 2 * unit) * unit;
+}
+
+// Halves the longer side until tiles fit the cache and there are enough of
+// them, but not below the work that pays for a tile.
+static Tiles chooseTiles(int64_t batch, int64_t m, int64_t n, int64_t k) {
+  constexpr int64_t kUnit = 32;
+  Tiles tile = {m, n};
+  auto count = [&] {
+    return batch * llvm::divideCeilSigned(m, tile.m) *
+           llvm::divideCeilSigned(n, tile.n);
+  };
+  while (tile.m > kUnit || tile.n > kUnit) {
+    int64_t elements = tile.m * tile.n;
+    bool wantsMore =
+        count() < kEnoughTiles && elements * k >= 2 * kMinTileProducts;
+    if (elements <= kMaxTileElements && !wantsMore)
+      break;
+    int64_t &longer = tile.n >= tile.m ? tile.n : tile.m;
+    longer = halve(longer, kUnit);
+  }
+  return tile;
+}
+
+// Tiles for an epilogue that moves many bytes: memory is read in long runs,
+// which whole rows are.
+static Tiles chooseLongTiles(int64_t m, int64_t n, int64_t k) {
+  constexpr int64_t kUnit = 32;
+  Tiles tile = {m, n};
+  while (tile.n > kLongRow)
+    tile.n = halve(tile.n, kUnit);
+  auto count = [&] {
+    return llvm::divideCeilSigned(m, tile.m) *
+           llvm::divideCeilSigned(n, tile.n);
+  };
+  while (tile.m > kFewRows && (tile.m * tile.n > kMaxTileElements ||
+                               (count() < kEnoughTiles &&
+                                tile.m * tile.n * k >= 2 * kMinTileProducts)))
+    tile.m = halve(tile.m, kUnit);
+  return tile;
+}
+
+// The bytes that an epilogue reads and writes for every element of a result of
+// so many.
+static int64_t bytesAnElement(const ContractionResult &result,
+                              int64_t elements) {
+  int64_t bytes = 0;
+  for (ValueRange buffers :
+       {ValueRange(result.inputs), ValueRange(result.outputs)})
+    for (Value buffer : buffers) {
+      auto type = cast<MemRefType>(buffer.getType());
+      if (type.getNumElements() == elements)
+        bytes += llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+    }
+  return bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// Matrix products
+//===----------------------------------------------------------------------===//
+
+// What a GPU's library computes in, where that is not f32; nothing on a CPU.
+plan::ComputeAttr ContractionEmitter::getCompute(Operation *op,
+                                                 Value operand) const {
+  if (auto compute = op->getAttrOfType<plan::ComputeAttr>(plan::kComputeAttr))
+    return compute;
+  Type element = cast<MemRefType>(operand.getType()).getElementType();
+  if (!target.isGPU())
+    return {};
+  if (element.isF64())
+    return plan::ComputeAttr::get(op->getContext(), Compute::F64);
+  return element.isF32() && allowTF32
+             ? plan::ComputeAttr::get(op->getContext(), Compute::TF32)
+             : plan::ComputeAttr();
+}
+
+plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
+                                              const ProductBuffers &buffers,
+                                              const ContractionResult &result,
+                                              bool transA, bool transB,
+                                              APFloat alpha,
+                                              plan::FusedKindAttr fused) {
+  ProductLayout layout = layOutProduct(op, transA, target);
+  int64_t m = layout.m, n = layout.n, k = layout.k;
+  // The axes of the batch around the one that the library takes.
+  BatchAxis batch = layout.axes.back();
+  SmallVector<int64_t> outer, outerA, outerB, outerC;
+  for (const BatchAxis &axis : ArrayRef(layout.axes).drop_back()) {
+    outer.push_back(axis.extent);
+    outerA.push_back(axis.a);
+    outerB.push_back(axis.b);
+    outerC.push_back(axis.c);
+  }
+  // How many products there are decides the tiles in which a CPU's library
+  // hands over results.
+  int64_t count = layout.countCalls() * batch.extent;
+  // Most products have no further axes, and no attributes of them.
+  auto listOf = [&](ArrayRef<int64_t> list) {
+    return outer.empty() ? DenseI64ArrayAttr()
+                         : builder.getDenseI64ArrayAttr(list);
+  };
+  // Tiles matter where an epilogue is called for each: long ones where it reads
+  // many bytes an element.
+  Tiles tile = {0, 0};
+  if (target.callsEpilogues())
+    tile = count == 1 && bytesAnElement(result, m * n) >= kManyBytes
+               ? chooseLongTiles(m, n, k)
+               : chooseTiles(count, m, n, k);
+  return plan::MatMulOp::create(
+      builder, op->getLoc(), buffers.lhs, buffers.rhs, buffers.output,
+      result.epilogue, result.inputs, result.outputs, fused, buffers.bias,
+      buffers.aux, buffers.biasGrad, batch.extent, m, n, k, transA, transB,
+      layout.lda, layout.ldb, layout.ldc, batch.a, batch.b, batch.c, alpha,
+      tile.m, tile.n, getCompute(op, buffers.lhs), listOf(outer),
+      listOf(outerA), listOf(outerB), listOf(outerC), layout.offsetA,
+      layout.offsetB);
+}
+
+plan::MatMulOp ContractionEmitter::emit(plan::ProductOp op,
+                                        const ProductBuffers &buffers,
+                                        const ContractionResult &result) {
+  return emitMatMul(op, buffers, result, op.getTransA(), op.getTransB(),
+                    op.getAlpha(), op.getFusedAttr());
+}
+
+//===----------------------------------------------------------------------===//
+// Convolutions
+//===----------------------------------------------------------------------===//
+
+/// The image x, the filters w and the result y of a convolution, whichever of
+/// them `kind` computes.
+struct ContractionEmitter::ConvParts {
+  ConvKind kind;
+  RankedTensorType x, w, y;
+  Value xBuffer, wBuffer, yBuffer;
+};
+
+template <typename OpTy>
+LogicalResult ContractionEmitter::emitConv(OpTy op, const ConvParts &parts,
+                                           const ContractionResult &result) {
+  if (op.getLayout() != Layout::NHWC)
+    return op.emitOpError("expected layout NHWC, found ")
+           << stringifyLayout(op.getLayout());
+  // Activations are (batch, spatial..., channels).
+  auto spatial = [&](RankedTensorType type) {
+    return type.getShape().drop_front().drop_back();
+  };
+  size_t rank = spatial(parts.x).size();
+  bool isLast = hasInputChannelsLast(op);
+  ArrayRef<int64_t> pads = op.getPads();
+  // `compute` follows from the type of an activation that is read; the gradient
+  // of the input reads y alone.
+  Value read = parts.xBuffer ? parts.xBuffer : parts.yBuffer;
+  plan::ConvOp::create(
+      builder, op.getLoc(),
+      plan::ConvKindAttr::get(op.getContext(), parts.kind), parts.xBuffer,
+      parts.wBuffer, parts.yBuffer, result.epilogue, result.inputs,
+      result.outputs, builder.getI64IntegerAttr(parts.x.getShape().front()),
+      builder.getI64IntegerAttr(op.getGroup()),
+      builder.getI64IntegerAttr(parts.x.getShape().back()),
+      builder.getI64IntegerAttr(parts.y.getShape().back()),
+      builder.getDenseI64ArrayAttr(spatial(parts.x)),
+      builder.getDenseI64ArrayAttr(spatial(parts.y)),
+      builder.getDenseI64ArrayAttr(isLast ? spatial(parts.w)
+                                          : parts.w.getShape().drop_front(2)),
+      op.getStridesAttr(), op.getDilationsAttr(),
+      builder.getDenseI64ArrayAttr(pads.take_front(rank)),
+      builder.getDenseI64ArrayAttr(pads.drop_front(rank)),
+      isLast ? FilterLayoutAttr::get(op.getContext(), FilterLayout::OHWI)
+             : FilterLayoutAttr(),
+      getCompute(op, read));
+  return success();
+}
+
+LogicalResult ContractionEmitter::emitStep(MatMulOp op, Value first,
+                                           Value second,
+                                           const ContractionResult &result) {
+  emitMatMul(op, {first, second, result.buffer, {}, {}, {}}, result,
+             op.getTransA(), op.getTransB(), op.getAlpha(),
+             plan::FusedKindAttr());
+  return success();
+}
+
+LogicalResult ContractionEmitter::emitStep(ConvOp op, Value first, Value second,
+                                           const ContractionResult &result) {
+  return emitConv(op,
+                  {ConvKind::Forward, op.getInput().getType(),
+                   op.getWeight().getType(), op.getType(), first, second,
+                   result.buffer},
+                  result);
+}
+
+LogicalResult ContractionEmitter::emitStep(ConvInputGradOp op, Value first,
+                                           Value second,
+                                           const ContractionResult &result) {
+  return emitConv(op,
+                  {ConvKind::InputGrad, op.getType(), op.getWeight().getType(),
+                   op.getDOutput().getType(), result.buffer, second, first},
+                  result);
+}
+
+LogicalResult ContractionEmitter::emitStep(ConvWeightGradOp op, Value first,
+                                           Value second,
+                                           const ContractionResult &result) {
+  return emitConv(op,
+                  {ConvKind::WeightGrad, op.getInput().getType(), op.getType(),
+                   op.getDOutput().getType(), first, result.buffer, second},
+                  result);
+}
+
+template <typename OpTy>
+ContractionEmitter::StepEntry ContractionEmitter::entryOf() {
+  return {OpTy::getOperationName(),
+          [](ContractionEmitter &emitter, Operation *op, Value first,
+             Value second, const ContractionResult &result) {
+            return emitter.emitStep(cast<OpTy>(op), first, second, result);
+          }};
+}
+
+LogicalResult ContractionEmitter::emit(Operation *op, Value first, Value second,
+                                       const ContractionResult &result) {
+  // The contractions that libraries have, one line each.
+  static const llvm::StringMap<EmitStep> steps = {
+      entryOf<MatMulOp>(),
+      entryOf<ConvOp>(),
+      entryOf<ConvInputGradOp>(),
+      entryOf<ConvWeightGradOp>(),
+  };
+  EmitStep emitStep = steps.lookup(op->getName().getStringRef());
+  if (!emitStep)
+    return op->emitOpError("expected a matrix product or a convolution");
+  return emitStep(*this, op, first, second, result);
+}

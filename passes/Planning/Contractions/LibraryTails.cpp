@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Contractions/LibraryTails.h"
+
+#include "compiler/Dialect/Plan/Plan.h"
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// Tails
+//===----------------------------------------------------------------------===//
+
+// The ops of the tail, in order, constants left out.
+static SmallVector<Operation *> tailOf(RegionOp region, Operation *hero) {
+  SmallVector<Operation *> tail;
+  for (Operation &op : region.getBody().front().without_terminator())
+    if (&op != hero && !isa<ConstantOp>(op))
+      tail.push_back(&op);
+  return tail;
+}
+
+// The other operand of an add of `value`; null where `op` is no such add.
+static Value addedTo(Value value, Operation *op) {
+  auto add = dyn_cast<AddOp>(op);
+  if (!add)
+    return Value();
+  if (add.getLhs() == value)
+    return add.getRhs();
+  return add.getRhs() == value ? add.getLhs() : Value();
+}
+
+// Whether `bias` is one value for each column of `result`, in its type.
+static bool isColumnBias(Value bias, RankedTensorType result) {
+  RankedTensorType type = typeOf(bias);
+  int64_t columns = result.getShape().back();
+  return type.getElementType() == result.getElementType() &&
+         type.getRank() > 0 && type.getShape().back() == columns &&
+         type.getNumElements() == columns;
+}
+
+// Whether the library rounds to `type` at the end only, as the op does that
+// makes the tail's result from an exact value.
+static bool isExact(Value value) {
+  return typeOf(value).getElementType().isF32();
+}
+
+static LibraryTail biasTail(RegionOp region, Operation *hero,
+                            ArrayRef<Operation *> tail) {
+  Value product = hero->getResult(0);
+  Value bias = addedTo(product, tail[0]);
+  auto sum = typeOf(tail[0]->getResult(0));
+  if (!bias || !isExact(product) || !region.getTiedInput(bias) ||
+      !isColumnBias(bias, sum))
+    return {};
+  if (tail.size() == 1)
+    return {LibraryTail::Kind::Bias, region.getTiedInput(bias)};
+  auto relu = dyn_cast<ReluOp>(tail[1]);
+  if (tail.size() > 2 || !relu || relu.getInput() != tail[0]->getResult(0) ||
+      relu.getType() != sum)
+    return {};
+  return {LibraryTail::Kind::ReluBias, region.getTiedInput(bias)};
+}
+
+static LibraryTail reluGradTail(RegionOp region, Operation *hero,
+                                ArrayRef<Operation *> tail) {
+  auto grad = dyn_cast<ReluGradOp>(tail[0]);
+  if (!grad || tail.size() > 1 || grad.getDOutput() != hero->getResult(0))
+    return {};
+  Value saved = region.getTiedInput(grad.getSaved());
+  // Rounding before or after what is masked makes no difference.
+  bool oneRounding = isExact(grad.getDOutput()) ||
+                     grad.getDOutput().getType() == grad.getType();
+  if (!saved || !oneRounding ||
+      typeOf(saved).getShape() != grad.getType().getShape())
+    return {};
+  return {LibraryTail::Kind::ReluGrad, saved};
+}
+
+LibraryTail mpc::getLibraryTail(RegionOp region) {
+  Operation *hero = region.getContraction();
+  SmallVector<Operation *> tail = tailOf(region, hero);
+  if (tail.empty())
+    return {LibraryTail::Kind::None, Value()};
+  Operation *yield = region.getBody().front().getTerminator();
+  if (!isa<MatMulOp>(hero) || yield->getNumOperands() != 1 ||
+      yield->getOperand(0) != tail.back()->getResult(0))
+    return {};
+  LibraryTail bias = biasTail(region, hero, tail);
+  return bias.operand ? bias : reluGradTail(region, hero, tail);
+}
+
+//===----------------------------------------------------------------------===//
+// Sums of rows
+//===----------------------------------------------------------------------===//
+
+// The one result of a kernel that does nothing but add up rows of `columns`
+// columns; null for any other.
+static Value sumOfRows(Operation *op, int64_t columns) {
+  auto region = dyn_cast<RegionOp>(op);
+  if (!region || region.getNumOperands() != 1 || region.getNumResults() != 1)
+    return Value();
+  Block &body = region.getBody().front();
+  auto sum = dyn_cast<ReduceSumOp>(body.front());
+  if (!sum || sum->getNextNode() != body.getTerminator())
+    return Value();
+  int64_t last = sum.getInput().getType().getRank() - 1;
+  if (region.getResult(0).use_empty())
+    return Value(); // Another product has taken it over.
+  bool keepsColumns = !llvm::is_contained(sum.getAxes(), last) &&
+                      sum.getType().getShape().back() == columns;
+  return keepsColumns ? region.getResult(0) : Value();
+}
+
+Value mpc::findSumOfRows(Value matrix, int64_t columns) {
+  SmallVector<Value> worklist = {matrix};
+  while (!worklist.empty())
+    for (Operation *user : worklist.pop_back_val().getUsers()) {
+      if (auto view = dyn_cast<ReshapeOp>(user)) {
+        worklist.push_back(view.getOutput());
+        continue;
+      }
+      // What another product keeps in reserve is no use of the matrix.
+      if (isa<plan::ProductOp>(user->getParentOp()))
+        continue;
+      Value sum = sumOfRows(user, columns);
+      if (!sum)
+        continue;
+      if (typeOf(sum).getNumElements() == columns)
+        return sum;
+      // Large sums are formed in steps, through values of no other use.
+      worklist.push_back(sum);
+    }
+  return Value();
+}

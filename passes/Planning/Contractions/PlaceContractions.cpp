@@ -1,0 +1,566 @@
+// Decides who does every contraction, and gives a library what it can take.
+//
+// Every region of kind contraction gets the attribute `provider`. A CPU's
+// library calls what follows the product on its tiles, so nothing else happens
+// for one. A GPU's library does not: it takes over a tail of the few kinds it
+// knows, and everything else is split here, and only here, into the contraction
+// and a pointwise kernel.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Passes.h"
+
+#include "compiler/Dialect/MPC/Shapes/FilterLayout.h"
+#include "compiler/Dialect/MPC/Target.h"
+#include "compiler/Kernels/KernelSpace.h"
+#include "passes/Planning/Contractions/LibraryTails.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+
+#include <deque>
+
+namespace mpc {
+#define GEN_PASS_DEF_PLACECONTRACTIONSPASS
+#include "passes/Planning/Passes.h.inc"
+} // namespace mpc
+
+using namespace mlir;
+using namespace mpc;
+
+namespace {
+/// A contraction's region and what becomes of it.
+struct Placement {
+  RegionOp region;
+  LibraryTail tail;
+  bool generated = false;
+  /// The last op of the region that the library does, where it does not do all:
+  /// the add of a bias in front of a relu.
+  Operation *lastAbsorbed = nullptr;
+  /// The forward product whose relu's mask this one reads.
+  Placement *maskedBy = nullptr;
+  /// True if a backward product reads the mask of this one's relu; `mask` is
+  /// that mask, once it is made.
+  bool makesMask = false;
+  Value mask;
+};
+
+struct PlaceContractionsPass
+    : public mpc::impl::PlaceContractionsPassBase<PlaceContractionsPass> {
+  using PlaceContractionsPassBase::PlaceContractionsPassBase;
+  void runOnOperation() override;
+};
+
+/// Places the contractions of one function.
+class Placer {
+public:
+  Placer(func::FuncOp function, const TargetInfo &target,
+         std::optional<ContractionProvider> override, bool isBare)
+      : function(function), target(target), override(override), isBare(isBare),
+        builder(function.getContext()) {}
+  LogicalResult run();
+
+private:
+  void decide(Placement &placement);
+  bool isAbsorbed(Placement &placement);
+  Placement *findMask(Placement &placement);
+
+  void emitForLibrary(Placement &placement);
+  Value emitProduct(Placement &placement, MatMulOp matmul);
+  Block *addUnfused(plan::ProductOp product);
+  void addUnfusedTail(plan::ProductOp product, Placement &placement);
+  void addUnfusedSum(plan::ProductOp product, Value sum);
+  void emitSplit(RegionOp region, Operation *hero, Value product);
+  Value emitHero(Placement &placement, Operation *hero);
+  Value emitWithBiasGrad(RegionOp region, MatMulOp matmul);
+  Value castTo(RegionOp region, Value value, Type element, StringRef suffix);
+
+  func::FuncOp function;
+  const TargetInfo &target;
+  std::optional<ContractionProvider> override;
+  bool isBare; ///< whether libraries get contractions without a tail
+  OpBuilder builder;
+  std::deque<Placement> placements;
+  DenseMap<Operation *, Placement *> placementOf;
+  /// Values in other types, made for the library.
+  DenseMap<std::pair<Value, Type>, Value> casts;
+};
+} // namespace
+
+static bool isF32(Value value) { return elementOf(value).isF32(); }
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+// The type both operands of `hero` take for a GPU's library, which knows one:
+// the wider one, so that nothing is rounded. Convolutions have the result's
+// type too.
+static Type operandType(Operation *hero) {
+  Builder builder(hero->getContext());
+  Type first = elementOf(hero->getOperand(0));
+  Type second = elementOf(hero->getOperand(1));
+  Type result = elementOf(hero->getResult(0));
+  if (first.isF64() || second.isF64() || result.isF64())
+    return builder.getF64Type();
+  bool fits = isa<MatMulOp>(hero) || result == first;
+  return first == second && fits ? first : builder.getF32Type();
+}
+
+// The type in which the library writes the result: f64 or the operands' type
+// where the IR asks for that, else f32, its accumulator.
+static Type resultType(Operation *hero) {
+  Builder builder(hero->getContext());
+  Type operand = operandType(hero), result = elementOf(hero->getResult(0));
+  if (operand.isF64())
+    return operand;
+  return result == operand ? result : builder.getF32Type();
+}
+
+static bool hasLibraryTypes(Operation *hero) {
+  return llvm::all_of(hero->getOperands(),
+                      [&](Value operand) {
+                        return elementOf(operand) == operandType(hero);
+                      }) &&
+         elementOf(hero->getResult(0)) == resultType(hero);
+}
+
+// Drops the add of a bias that is a constant of zeros, which PyTorch's exporter
+// gives a convolution that has none. It is exact but for the sign of a zero,
+// -0 + 0 = 0, which libraries do not promise for a sum of products; yet no
+// library of a GPU does such a tail with a convolution. A rounding that the add
+// does stays, as a cast.
+static void dropZeroBias(RegionOp region) {
+  // A sum of the result and zeros,
+  Value result = region.getContraction()->getResult(0);
+  if (!result.hasOneUse())
+    return;
+  auto add = dyn_cast<AddOp>(*result.user_begin());
+  if (!add || add.getType().getShape() != shapeOf(result))
+    return;
+  Value bias = add.getLhs() == result ? add.getRhs() : add.getLhs();
+  if (!matchPattern(bias, m_AnyZeroFloat()))
+    return;
+  // is the result, in the type of the sum.
+  OpBuilder builder(add);
+  add.getOutput().replaceAllUsesWith(
+      add.getType() == result.getType()
+          ? result
+          : amp::CastOp::create(builder, add.getLoc(), add.getType(), result)
+                .getOutput());
+  Operation *zeros = bias.getDefiningOp();
+  add.erase();
+  if (zeros->use_empty())
+    zeros->erase();
+}
+
+// A result that is only cast gets the type it is cast to.
+static void foldCast(RegionOp region) {
+  Operation *hero = region.getContraction();
+  Value result = hero->getResult(0);
+  if (!result.hasOneUse() || !elementOf(result).isF32())
+    return;
+  auto cast = dyn_cast<amp::CastOp>(*result.user_begin());
+  if (!cast || !llvm::all_of(hero->getOperands(), [&](Value operand) {
+        return elementOf(operand) == elementOf(cast.getOutput());
+      }))
+    return;
+  result.setType(cast.getType());
+  cast.getOutput().replaceAllUsesWith(result);
+  cast.erase();
+}
+
+//===----------------------------------------------------------------------===//
+// Decisions
+//===----------------------------------------------------------------------===//
+
+// The forward product whose relu mask `placement` can use, or null. cuBLASLt
+// makes the mask before it rounds the product, so the product must be f32.
+Placement *Placer::findMask(Placement &placement) {
+  Operation *producer = placement.tail.operand.getDefiningOp();
+  Placement *forward = producer ? placementOf.lookup(producer) : nullptr;
+  if (!forward || forward->generated ||
+      forward->tail.kind != LibraryTail::Kind::ReluBias ||
+      !elementOf(placement.tail.operand).isF32())
+    return nullptr;
+  auto matmul = cast<MatMulOp>(placement.region.getContraction());
+  auto other = cast<MatMulOp>(forward->region.getContraction());
+  ProductExtents own = getProductExtents(matmul);
+  ProductExtents its = getProductExtents(other);
+  return own.batch == 1 && own.m == its.m && own.n == its.n ? forward : nullptr;
+}
+
+// Whether the library may do more than the product. The release notes of
+// cuBLASLt 11.3 to 12.8 list wrong results and accesses out of bounds where one
+// of the extents is 1.
+static bool mayHaveEpilogue(MatMulOp matmul) {
+  ProductExtents extents = getProductExtents(matmul);
+  return hasLibraryTypes(matmul) && extents.batch == 1 && extents.m != 1 &&
+         extents.n != 1 && extents.k != 1;
+}
+
+// Whether the library does the tail of `placement` as part of the product.
+bool Placer::isAbsorbed(Placement &placement) {
+  auto matmul = dyn_cast<MatMulOp>(placement.region.getContraction());
+  if (!matmul || !mayHaveEpilogue(matmul) || elementOf(matmul).isF64())
+    return false;
+  // The result of the whole is what the library writes; a relu keeps the type.
+  Type written = elementOf(placement.region.getResult(0));
+  if (written != operandType(matmul) && !written.isF32())
+    return false;
+  switch (placement.tail.kind) {
+  case LibraryTail::Kind::Bias:
+    return true;
+  case LibraryTail::Kind::ReluBias:
+    // The library's relu makes NaN zero, which hides that training diverged:
+    // who does not ask for it gets the bias alone, and a kernel for the relu.
+    if (override == ContractionProvider::Library)
+      return true;
+    placement.tail.kind = LibraryTail::Kind::Bias;
+    placement.lastAbsorbed = *matmul.getOutput().user_begin();
+    return true;
+  case LibraryTail::Kind::ReluGrad:
+    placement.maskedBy = findMask(placement);
+    return placement.maskedBy;
+  default:
+    return false;
+  }
+}
+
+void Placer::decide(Placement &placement) {
+  if (!target.callsEpilogues()) {
+    dropZeroBias(placement.region);
+    foldCast(placement.region);
+  }
+  placement.tail = getLibraryTail(placement.region);
+  const bool isEmpty = placement.tail.kind == LibraryTail::Kind::None;
+  const bool isAbsorbable = !target.callsEpilogues() && !isBare && !isEmpty;
+  if (!isEmpty && !(isAbsorbable && isAbsorbed(placement)))
+    placement.tail.kind = LibraryTail::Kind::Other;
+  ContractionProvider provider = getContractionProvider(
+      placement.region.getContraction(), target, override);
+  placement.generated = provider == ContractionProvider::Generated;
+  placement.region.setProvider(provider);
+  if (placement.maskedBy && !placement.generated)
+    placement.maskedBy->makesMask = true;
+}
+
+//===----------------------------------------------------------------------===//
+// For a GPU's library
+//===----------------------------------------------------------------------===//
+
+// `value` as elements of `element`, by a kernel where it is something else.
+Value Placer::castTo(RegionOp region, Value value, Type element,
+                     StringRef suffix) {
+  if (elementOf(value) == element)
+    return value;
+  // One kernel casts a value for all readers.
+  Value &known = casts[{value, element}];
+  if (known)
+    return known;
+  Location location = region.getLoc();
+  auto type = typeOf(value).clone(element);
+  auto cast =
+      RegionOp::create(builder, location, type, KernelKind::Pointwise, value);
+  if (std::optional<StringRef> name = region.getKernel())
+    cast.setKernel((*name + suffix).str());
+  OpBuilder::InsertionGuard guard(builder);
+  // The kernel's body is the cast alone.
+  Block *body = builder.createBlock(&cast.getBody());
+  Value input = body->addArgument(value.getType(), location);
+  Value result = amp::CastOp::create(builder, location, type, input);
+  YieldOp::create(builder, location, result);
+  known = cast.getResult(0);
+  return known;
+}
+
+// The body for what kernels do where the library does the product alone, with
+// that as its argument.
+Block *Placer::addUnfused(plan::ProductOp product) {
+  return builder.createBlock(&product.getUnfused(), {},
+                             product.getOutput().getType(), product.getLoc());
+}
+
+// A kernel for the ops that the library does after the product of `placement`.
+void Placer::addUnfusedTail(plan::ProductOp product, Placement &placement) {
+  // The kernel reads the product and the bias, and makes what the library would
+  // have made.
+  OpBuilder::InsertionGuard guard(builder);
+  RegionOp region = placement.region;
+  Block *unfused = addUnfused(product);
+  auto type = product.getOutput().getType();
+  auto tail =
+      RegionOp::create(builder, region.getLoc(), type, KernelKind::Pointwise,
+                       {unfused->getArgument(0), placement.tail.operand});
+  if (std::optional<StringRef> name = region.getKernel())
+    tail.setKernel((*name + "_bias").str());
+  plan::YieldOp::create(builder, region.getLoc(), tail.getResult(0));
+
+  // The region's ops behind the contraction are copied to the tail, which reads
+  // the product and the bias as arguments.
+  Block *body = builder.createBlock(&tail.getBody());
+  Block &original = region.getBody().front();
+  Operation *hero = region.getContraction();
+  IRMapping mapping;
+  for (Value input : tail.getInputs())
+    body->addArgument(input.getType(), region.getLoc());
+  mapping.map(hero->getResult(0), body->getArgument(0));
+  for (BlockArgument argument : original.getArguments())
+    if (region.getTiedInput(argument) == placement.tail.operand)
+      mapping.map(argument, body->getArgument(1));
+  Value last;
+  // Up to the last op that the library takes: what follows is another kernel's.
+  for (Operation &op : original.without_terminator()) {
+    if (&op == hero)
+      continue;
+    last = builder.clone(op, mapping)->getResult(0);
+    if (&op == placement.lastAbsorbed)
+      break;
+  }
+  YieldOp::create(builder, region.getLoc(), last);
+}
+
+// The kernels that compute `sum` from an operand of the product.
+void Placer::addUnfusedSum(plan::ProductOp product, Value sum) {
+  OpBuilder::InsertionGuard guard(builder);
+  addUnfused(product);
+  SmallVector<Operation *> kernels;
+  for (Value value = sum;
+       value != product.getLhs() && value != product.getRhs();
+       value = kernels.back()->getOperand(0))
+    kernels.push_back(value.getDefiningOp());
+  IRMapping mapping;
+  for (Operation *kernel : llvm::reverse(kernels))
+    builder.clone(*kernel, mapping);
+  plan::YieldOp::create(builder, product.getLoc(), mapping.lookup(sum));
+}
+
+// The product with the tail that the library does, in place of the region.
+Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
+  RegionOp region = placement.region;
+  // The type of the last op that the library takes over.
+  auto type =
+      typeOf(placement.lastAbsorbed ? placement.lastAbsorbed->getResult(0)
+                                    : region.getResult(0));
+  // A relu's mask has a bit an element, rows padded as cuBLASLt has them.
+  ProductExtents extents = getProductExtents(matmul);
+  Type maskType =
+      RankedTensorType::get({extents.m, plan::getAuxRowBytes(extents.n)},
+                            builder.getIntegerType(8, /*isSigned=*/false));
+  FusedKind fused;
+  Value bias, mask, sum;
+  Type newMask;
+  // A mask that is there makes this the gradient of a relu, and perhaps the
+  // gradient of a bias; else the tail is a bias, with or without a relu.
+  if (placement.maskedBy) {
+    mask = placement.maskedBy->mask;
+    sum = findSumOfRows(region.getResult(0), extents.n);
+    if (sum && elementOf(sum) != type.getElementType())
+      sum = Value();
+    fused = sum ? FusedKind::DReluBGrad : FusedKind::DRelu;
+  } else {
+    bias = placement.tail.operand;
+    newMask = placement.makesMask ? maskType : Type();
+    fused = placement.tail.kind == LibraryTail::Kind::Bias ? FusedKind::Bias
+            : placement.makesMask ? FusedKind::ReluAuxBias
+                                  : FusedKind::ReluBias;
+  }
+  // The op has all that the library is asked for.
+  auto product = plan::ProductOp::create(
+      builder, region.getLoc(), type, newMask, sum ? sum.getType() : Type(),
+      fused, region.getTiedInput(matmul.getLhs()),
+      region.getTiedInput(matmul.getRhs()), bias, mask, matmul.getTransA(),
+      matmul.getTransB(), matmul.getAlpha());
+  placement.mask = product.getNewAux();
+  // Masks cannot be made again without the library: no kernels stand in for it.
+  if (!mask && !newMask)
+    addUnfusedTail(product, placement);
+  if (sum)
+    sum.replaceAllUsesWith(product.getBiasGrad());
+  return product.getOutput();
+}
+
+// The product and the sum of the rows of one of its operands, which is the
+// gradient of a bias, where kernels of their own compute that sum. It must not
+// be wanted before the product can be computed.
+Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
+  Value lhs = region.getTiedInput(matmul.getLhs());
+  Value rhs = region.getTiedInput(matmul.getRhs());
+  if (!mayHaveEpilogue(matmul) || typeOf(lhs).getRank() != 2 ||
+      typeOf(rhs).getRank() != 2 || !elementOf(matmul).isF32())
+    return Value();
+  // The sum along k of the operand that is a gradient: the rows of a transposed
+  // lhs, or of rhs as it is.
+  Value sum;
+  FusedKind fused = FusedKind::BGradA;
+  if (matmul.getTransA() &&
+      (sum = findSumOfRows(lhs, typeOf(lhs).getShape().back())))
+    fused = FusedKind::BGradA;
+  else if (!matmul.getTransB() &&
+           (sum = findSumOfRows(rhs, typeOf(rhs).getShape().back())))
+    fused = FusedKind::BGradB;
+  if (!sum || elementOf(sum) != elementOf(matmul))
+    return Value();
+
+  // Before all readers of the sum, but behind what the product reads.
+  Operation *place = region;
+  for (Operation *user : sum.getUsers())
+    if (user->isBeforeInBlock(place))
+      place = user;
+  for (Value operand : {lhs, rhs})
+    if (Operation *producer = operand.getDefiningOp())
+      if (!producer->isBeforeInBlock(place))
+        return Value();
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(place);
+  auto product = plan::ProductOp::create(
+      builder, region.getLoc(), matmul.getType(), Type(), sum.getType(), fused,
+      lhs, rhs, Value(), Value(), matmul.getTransA(), matmul.getTransB(),
+      matmul.getAlpha());
+  addUnfusedSum(product, sum);
+  sum.replaceAllUsesWith(product.getBiasGrad());
+  return product.getOutput();
+}
+
+// The contraction alone, on operands and with a result as the library takes
+// them.
+Value Placer::emitHero(Placement &placement, Operation *hero) {
+  RegionOp region = placement.region;
+  auto matmul = dyn_cast<MatMulOp>(hero);
+  if (matmul && !isBare)
+    if (Value product = emitWithBiasGrad(region, matmul))
+      return product;
+  Type element = operandType(hero);
+  IRMapping mapping;
+  static constexpr llvm::StringLiteral suffixes[] = {"_lhs", "_rhs"};
+  for (auto [operand, suffix] : llvm::zip(hero->getOperands(), suffixes))
+    if (!mapping.contains(operand))
+      mapping.map(operand, castTo(region, region.getTiedInput(operand), element,
+                                  suffix));
+  Operation *alone = builder.clone(*hero, mapping);
+  alone->setLoc(region.getLoc());
+  // Every f16 and every bf16 is a tf32, so that Tensor Cores multiply exactly.
+  if (element.isF32() && !llvm::any_of(hero->getOperands(), isF32))
+    alone->setAttr(plan::kComputeAttr,
+                   plan::ComputeAttr::get(alone->getContext(), Compute::TF32));
+  Value result = alone->getResult(0);
+  result.setType(typeOf(result).clone(resultType(hero)));
+  return result;
+}
+
+// Puts what follows `hero`, the contraction or the last op that the library
+// does with it, into a kernel that reads `product`.
+void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
+  Block &body = region.getBody().front();
+  Operation *contraction = region.getContraction();
+  auto isDone = [&](Operation *op) { return op == hero || op == contraction; };
+  // Operands of the ops that are left, behind the product.
+  SmallVector<Value> inputs = {product}, arguments;
+  for (auto [argument, input] :
+       llvm::zip(body.getArguments(), region.getInputs()))
+    if (!llvm::all_of(argument.getUsers(), isDone)) {
+      inputs.push_back(input);
+      arguments.push_back(argument);
+    }
+  // The kernel has the region's name, results and phase.
+  auto tail =
+      RegionOp::create(builder, region.getLoc(), region.getResultTypes(),
+                       KernelKind::Pointwise, inputs);
+  tail.setKernelAttr(region.getKernelAttr());
+  copyPhase(region, tail);
+  OpBuilder::InsertionGuard guard(builder);
+  Block *block = builder.createBlock(&tail.getBody());
+  IRMapping mapping;
+  for (Value input : inputs)
+    block->addArgument(input.getType(), region.getLoc());
+  mapping.map(arguments, block->getArguments().drop_front());
+  // The product as the contraction in the IR had it.
+  Value exact = block->getArgument(0);
+  Type type = hero->getResult(0).getType();
+  mapping.map(hero->getResult(0),
+              exact.getType() == type
+                  ? exact
+                  : amp::CastOp::create(builder, hero->getLoc(), type, exact)
+                        .getOutput());
+  // All ops but those that the library does.
+  for (Operation &op : body)
+    if (!isDone(&op))
+      builder.clone(op, mapping);
+  region.replaceAllUsesWith(tail.getResults());
+}
+
+void Placer::emitForLibrary(Placement &placement) {
+  RegionOp region = placement.region;
+  Operation *hero = region.getContraction();
+  builder.setInsertionPoint(region);
+  // Tails that the library does; others follow as kernels of their own.
+  bool absorbed = placement.tail.kind == LibraryTail::Kind::Bias ||
+                  placement.tail.kind == LibraryTail::Kind::ReluBias ||
+                  placement.tail.kind == LibraryTail::Kind::ReluGrad;
+  Value product = absorbed ? emitProduct(placement, cast<MatMulOp>(hero))
+                           : emitHero(placement, hero);
+  // Does the product replace all of the region, or is a tail left?
+  const bool isAll =
+      absorbed ? !placement.lastAbsorbed
+               : placement.tail.kind == LibraryTail::Kind::None &&
+                     product.getType() == hero->getResult(0).getType();
+  if (isAll)
+    region.getResult(0).replaceAllUsesWith(product);
+  else
+    emitSplit(region, placement.lastAbsorbed ? placement.lastAbsorbed : hero,
+              product);
+  region.erase();
+}
+
+// Transposes of filters are the Fusion stage's affair.
+static LogicalResult verifyFilterLayout(Operation *contraction,
+                                        const TargetInfo &target) {
+  if (isa<MatMulOp>(contraction) ||
+      hasInputChannelsLast(contraction) == takesInputChannelsLast(target))
+    return success();
+  return contraction->emitOpError("has a filter layout that target '")
+         << target.getName()
+         << "' does not take, run mpc-convert-layout for it";
+}
+
+LogicalResult Placer::run() {
+  for (auto region : function.getBody().front().getOps<RegionOp>()) {
+    Operation *contraction = region.getContraction();
+    if (!contraction)
+      continue;
+    if (failed(verifyFilterLayout(contraction, target)))
+      return failure();
+    Placement &placement = placements.emplace_back();
+    placement.region = region;
+    placementOf[region] = &placement;
+    decide(placement);
+  }
+  if (target.callsEpilogues())
+    return success();
+  for (Placement &placement : placements)
+    if (!placement.generated)
+      emitForLibrary(placement);
+  // Sums that products now make.
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+  return success();
+}
+
+void PlaceContractionsPass::runOnOperation() {
+  func::FuncOp function = getOperation();
+  if (function.isExternal() || getKernelKind(function))
+    return;
+  TargetInfo target = getTarget(function);
+  std::optional<ContractionProvider> override =
+      symbolizeContractionProvider(contractions);
+  bool isBare = contractions == "bare";
+  if (!override && !isBare && contractions != "table") {
+    function.emitError("expected contractions by table, library, generated or "
+                       "bare, found ")
+        << contractions;
+    return signalPassFailure();
+  }
+  if (failed(Placer(function, target, override, isBare).run()))
+    signalPassFailure();
+}

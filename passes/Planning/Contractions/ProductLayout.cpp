@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Contractions/ProductLayout.h"
+
+#include "compiler/Kernels/KernelSpace.h"
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+ProductPlace ProductPlace::getDense(ArrayRef<int64_t> shape) {
+  return {0, plan::getDenseStrides(shape)};
+}
+
+ProductPlace ProductPlace::getArranged(ArrayRef<int64_t> shape,
+                                       ArrayRef<int64_t> perm) {
+  SmallVector<int64_t> written = plan::getDenseStrides(shape);
+  ProductPlace place;
+  place.strides.resize(shape.size());
+  for (auto [axis, from] : llvm::enumerate(perm))
+    place.strides[from] = written[axis];
+  return place;
+}
+
+ProductPlace ProductPlace::getPadded(ArrayRef<int64_t> shape, int64_t row) {
+  SmallVector<int64_t> padded(shape);
+  padded.back() = row;
+  return getDense(padded);
+}
+
+plan::ArrangeOp mpc::findArrange(Value result) {
+  return result.hasOneUse() ? dyn_cast<plan::ArrangeOp>(*result.user_begin())
+                            : plan::ArrangeOp();
+}
+
+plan::PlaceOp mpc::findPlace(Value result) {
+  if (plan::ArrangeOp arrange = findArrange(result))
+    result = arrange.getOutput();
+  return result.hasOneUse() ? dyn_cast<plan::PlaceOp>(*result.user_begin())
+                            : plan::PlaceOp();
+}
+
+// What is dense has a buffer of its own, a view, which begins at its offset.
+static ProductPlace placeOfOperand(Value operand) {
+  if (auto access = operand.getDefiningOp<plan::AccessOp>();
+      access && !access.isDense())
+    return {static_cast<int64_t>(access.getOffset()),
+            SmallVector<int64_t>(access.getStrides())};
+  return ProductPlace::getDense(shapeOf(operand));
+}
+
+// Where a product writes its result. A box of a larger tensor is written in a
+// view of that, which begins at the box.
+static ProductPlace placeOfResult(Value result) {
+  plan::ArrangeOp arrange = findArrange(result);
+  plan::PlaceOp place = findPlace(result);
+  Value written = place     ? place.getOutput()
+                  : arrange ? arrange.getOutput()
+                            : result;
+  return arrange
+             ? ProductPlace::getArranged(shapeOf(written), arrange.getPerm())
+             : ProductPlace::getDense(shapeOf(written));
+}
+
+ProductPlaces mpc::getProductPlaces(Operation *op) {
+  return {placeOfOperand(op->getOperand(0)), placeOfOperand(op->getOperand(1)),
+          placeOfResult(op->getResult(0))};
+}
+
+bool mpc::isAligned(const ProductLayout &layout, Operation *op) {
+  int64_t unit = TargetInfo::kGPUAlignment /
+                 plan::getElementBytes(elementOf(op->getOperand(0)));
+  int64_t resultUnit = TargetInfo::kGPUAlignment /
+                       plan::getElementBytes(elementOf(op->getResult(0)));
+  auto fits = [&](int64_t a, int64_t b, int64_t c) {
+    return a % unit == 0 && b % unit == 0 && c % resultUnit == 0;
+  };
+  return fits(layout.lda, layout.ldb, layout.ldc) &&
+         fits(layout.offsetA, layout.offsetB, 0) &&
+         llvm::all_of(layout.axes, [&](const BatchAxis &axis) {
+           return fits(axis.a, axis.b, axis.c);
+         });
+}
+
+//===----------------------------------------------------------------------===//
+// Axes of the batch
+//===----------------------------------------------------------------------===//
+
+int64_t ProductLayout::countCalls() const {
+  int64_t calls = 1;
+  for (const BatchAxis &axis : ArrayRef(axes).drop_back())
+    calls *= axis.extent;
+  return calls;
+}
+
+// Whether an operand is one matrix.
+static bool isRepeated(Value operand) {
+  return ShapedType::getNumElements(shapeOf(operand).drop_back(2)) == 1;
+}
+
+// The stride of an operand of `shape` along axis `axis` of the result's batch
+// of `rank` axes.
+static int64_t batchStride(ArrayRef<int64_t> shape, const ProductPlace &place,
+                           size_t axis, size_t rank) {
+  size_t own = shape.size() - 2, missing = rank - own;
+  if (axis < missing || shape[axis - missing] == 1)
+    return 0;
+  return place.strides[axis - missing];
+}
+
+// The distance between rows of the stored matrix.
+static int64_t leadingOf(ArrayRef<int64_t> shape, const ProductPlace &place) {
+  size_t rank = shape.size();
+  return shape[rank - 2] == 1 ? shape[rank - 1] : place.strides[rank - 2];
+}
+
+// The axes of the batch, as few as say the same.
+static SmallVector<BatchAxis> batchAxes(Operation *op,
+                                        const ProductPlaces &places) {
+  ArrayRef<int64_t> batch = shapeOf(op->getResult(0)).drop_back(2);
+  SmallVector<BatchAxis> axes;
+  for (auto [axis, extent] : llvm::enumerate(batch)) {
+    // An axis of one matrix has no stride to speak of.
+    if (extent == 1)
+      continue;
+    // How far it is from one matrix to the next, in both operands and in the
+    // result.
+    BatchAxis next{
+        extent,
+        batchStride(shapeOf(op->getOperand(0)), places.a, axis, batch.size()),
+        batchStride(shapeOf(op->getOperand(1)), places.b, axis, batch.size()),
+        places.c.strides[axis]};
+    // Axes [3, 4] whose strides continue each other are one of 12: one call of
+    // the library.
+    if (!axes.empty() && axes.back().continues(next)) {
+      next.extent *= axes.back().extent;
+      axes.pop_back();
+    }
+    axes.push_back(next);
+  }
+  return axes;
+}
+
+// Many matrices of few rows that share the right operand: their first rows are
+// one product, their second rows the next. Rows of a and c must not overlap
+// then either.
+static void gatherRows(ProductLayout &layout) {
+  BatchAxis &axis = layout.axes.back();
+  if (axis.b != 0 || layout.m >= kFewRows || layout.m >= axis.extent ||
+      axis.a < layout.k || axis.c < layout.n)
+    return;
+  std::swap(layout.m, axis.extent);
+  std::swap(layout.lda, axis.a);
+  std::swap(layout.ldc, axis.c);
+}
+
+ProductLayout mpc::layOutProduct(Operation *op, bool transA,
+                                 const TargetInfo &target,
+                                 const ProductPlaces &places) {
+  Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+  ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
+  ProductLayout layout;
+  layout.m = shape[shape.size() - 2];
+  layout.n = shape.back();
+  layout.k = shapeOf(lhs)[shapeOf(lhs).size() - (transA ? 2 : 1)];
+  layout.lda = leadingOf(shapeOf(lhs), places.a);
+  layout.ldb = leadingOf(shapeOf(rhs), places.b);
+  layout.ldc = leadingOf(shape, places.c);
+  layout.offsetA = places.a.offset;
+  layout.offsetB = places.b.offset;
+
+  // Batches that share the right operand are rows of a single product, where
+  // rows lie alike from one to the next.
+  SmallVector<BatchAxis> &axes = layout.axes;
+  axes = batchAxes(op, places);
+  while (!axes.empty() && axes.back().b == 0 && !transA &&
+         axes.back().a == layout.m * layout.lda &&
+         axes.back().c == layout.m * layout.ldc)
+    layout.m *= axes.pop_back_val().extent;
+  if (target.callsEpilogues() && !transA && !axes.empty())
+    gatherRows(layout);
+
+  // The last axis is there even if it has one index: a step says how far
+  // apart the next matrix would be.
+  if (axes.empty())
+    axes.push_back({1, 0, 0, layout.m * layout.ldc});
+  if (axes.size() == 1 && axes.front().extent == 1) {
+    axes.front().a = isRepeated(lhs) ? 0 : layout.m * layout.k;
+    axes.front().b = isRepeated(rhs) ? 0 : layout.k * layout.n;
+  }
+  if (target.isGPU())
+    std::swap(axes.back(), *llvm::max_element(axes, [](const BatchAxis &x,
+                                                       const BatchAxis &y) {
+                return x.extent < y.extent;
+              }));
+  return layout;
+}

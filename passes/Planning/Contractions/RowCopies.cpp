@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Contractions/RowCopies.h"
+
+#include "compiler/Dialect/Plan/Plan.h"
+#include "compiler/Kernels/KernelHero.h"
+
+using namespace mlir;
+using namespace mpc;
+
+/// Shorter rows take a copy longer to begin with than to copy.
+static constexpr int64_t kMinRowBytes = 256;
+/// So little that it takes no time either way; compiling a loop for it does.
+static constexpr int64_t kFewBytes = 1 << 16;
+
+/// So many tensors that code for all of them takes long to compile, and longer
+/// to begin with than their copies.
+static constexpr size_t kManyInputs = 32;
+
+// Bytes of what one index along `axis` stands for.
+static int64_t bytesBehind(Value tensor, size_t axis) {
+  return ShapedType::getNumElements(shapeOf(tensor).drop_front(axis + 1)) *
+         plan::getElementBytes(elementOf(tensor));
+}
+
+// True for many rows of a few bytes, such as 10,000 rows of 4: a kernel moves
+// them faster than one memcpy for each.
+static bool areTooShort(const RowCopy &copy) {
+  return copy.rowBytes < kMinRowBytes && copy.rowBytes * copy.rows > kFewBytes;
+}
+
+static SmallVector<RowCopy> findSlice(SliceOp slice) {
+  std::optional<int64_t> axis = findSlicedAxis(slice);
+  if (!axis || !isDense(slice.getStrides()) ||
+      elementOf(slice.getInput()) != elementOf(slice.getOutput()))
+    return {};
+  ArrayRef<int64_t> shape = shapeOf(slice.getInput());
+  int64_t inner = bytesBehind(slice.getInput(), *axis);
+  RowCopy copy;
+  copy.rows = ShapedType::getNumElements(shape.take_front(*axis));
+  copy.rowBytes = slice.getSizes()[*axis] * inner;
+  copy.from = {slice.getOffsets()[*axis] * inner, shape[*axis] * inner};
+  if (copy.rows == 0 || copy.rowBytes == 0 || areTooShort(copy))
+    return {};
+  return {copy};
+}
+
+static SmallVector<RowCopy> findJoin(ConcatOp join) {
+  if (join.getInputs().size() < kManyInputs)
+    return {};
+  // Rows of each input lie side by side in a row of the result.
+  int64_t axis = join.getAxis();
+  ArrayRef<int64_t> shape = shapeOf(join.getOutput());
+  int64_t inner = bytesBehind(join.getOutput(), axis);
+  SmallVector<RowCopy> copies;
+  int64_t start = 0;
+  for (Value input : join.getInputs()) {
+    auto argument = dyn_cast<BlockArgument>(input);
+    // An argument as it is: one that is computed, or converted, is no copy.
+    if (!argument || elementOf(input) != elementOf(join.getOutput()))
+      return {};
+    // Row r of the input goes to row r of the result, behind the inputs before
+    // it.
+    RowCopy copy;
+    copy.argument = argument.getArgNumber();
+    copy.rows = ShapedType::getNumElements(shape.take_front(axis));
+    copy.rowBytes = shapeOf(input)[axis] * inner;
+    copy.from = {0, copy.rowBytes};
+    copy.to = Rows{start, shape[axis] * inner};
+    if (areTooShort(copy))
+      return {};
+    start += copy.rowBytes;
+    if (copy.rows > 0 && copy.rowBytes > 0)
+      copies.push_back(copy);
+  }
+  return copies;
+}
+
+SmallVector<RowCopy> mpc::findRowCopies(func::FuncOp kernel,
+                                        const TargetInfo &target) {
+  // Of one op alone: others load parts and store joins of what they compute.
+  if (target.isGPU() || kernel.isExternal() ||
+      KernelHero::get(*getKernelKind(kernel)).getCompany() != Company::None)
+    return {};
+  Operation &moved = kernel.getBody().front().front();
+  if (auto slice = dyn_cast<SliceOp>(moved))
+    return findSlice(slice);
+  if (auto join = dyn_cast<ConcatOp>(moved))
+    return findJoin(join);
+  return {};
+}

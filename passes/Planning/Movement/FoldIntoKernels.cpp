@@ -1,0 +1,275 @@
+// Loops of elementwise kernels and of reductions of rows go along the last axis
+// from element to element, and along all others with any strides: such a kernel
+// loads and stores rows in any order. A bias that is added to queries can store
+// them head by head, a layer norm can read tokens that come in front of
+// samples.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Movement/FoldIntoKernels.h"
+
+#include "compiler/Interfaces/IndexedOpInterface.h"
+#include "compiler/Kernels/KernelHero.h"
+#include "passes/Planning/Movement/Movement.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace mpc;
+
+/// Bytes of a row from which on rows can lie anywhere: what a GPU's memory
+/// gives at once. Shorter ones are better moved by tiles.
+static constexpr int64_t kLeastRowBytes = 32;
+
+bool mpc::movesRows(TransposeOp transpose) {
+  ArrayRef<int64_t> shape = shapeOf(transpose.getOutput());
+  if (shape.empty() ||
+      transpose.getPerm().back() != static_cast<int64_t>(shape.size()) - 1)
+    return false;
+  int64_t bits = elementOf(transpose.getOutput()).getIntOrFloatBitWidth();
+  return shape.back() * bits >= 8 * kLeastRowBytes;
+}
+
+bool mpc::takesAnyOrder(RegionOp region) {
+  return KernelHero::get(region.getKind()).loadsInAnyOrder() &&
+         getPhase(region) != Phase::Optimizer &&
+         !isa<RegionOp>(region.getBody().front().front());
+}
+
+//===----------------------------------------------------------------------===//
+// Axes in parts
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The axes of one shape as parts of those of another: of (8, 128, 768) as
+/// (8, 128, 12, 64), the last one is (12, 64).
+struct AxisParts {
+  SmallVector<int64_t> whole;
+  SmallVector<SmallVector<int64_t>> parts; ///< of each axis of `whole`
+
+  /// Nothing where an axis of `to` is no part of a single one.
+  static std::optional<AxisParts> get(ArrayRef<int64_t> from,
+                                      ArrayRef<int64_t> to);
+  /// The shape of a value that is broadcast to `whole`, with axes in parts;
+  /// nothing for what is not broadcast so.
+  std::optional<SmallVector<int64_t>> divide(ArrayRef<int64_t> shape) const;
+};
+} // namespace
+
+std::optional<AxisParts> AxisParts::get(ArrayRef<int64_t> from,
+                                        ArrayRef<int64_t> to) {
+  AxisParts result{SmallVector<int64_t>(from), {}};
+  if (llvm::is_contained(from, 0))
+    return std::nullopt;
+  for (int64_t extent : from) {
+    SmallVector<int64_t> &own = result.parts.emplace_back();
+    // Parts until they make up the axis; axes of size 1 go to the one before.
+    for (int64_t product = 1; !to.empty(); to = to.drop_front()) {
+      if (product == extent && to.front() != 1)
+        break;
+      product *= to.front();
+      own.push_back(to.front());
+      if (extent % product != 0)
+        return std::nullopt;
+    }
+    if (ShapedType::getNumElements(own) != extent)
+      return std::nullopt;
+  }
+  return to.empty() ? std::optional(result) : std::nullopt;
+}
+
+std::optional<SmallVector<int64_t>>
+AxisParts::divide(ArrayRef<int64_t> shape) const {
+  if (shape.size() > whole.size())
+    return std::nullopt;
+  size_t missing = whole.size() - shape.size();
+  SmallVector<int64_t> divided;
+  for (auto [axis, extent] : llvm::enumerate(shape)) {
+    ArrayRef<int64_t> own = parts[missing + axis];
+    if (extent == whole[missing + axis])
+      llvm::append_range(divided, own);
+    else if (extent == 1)
+      divided.append(own.size(), 1);
+    else
+      return std::nullopt;
+  }
+  return divided;
+}
+
+/// Whether `op` does the same to elements whatever shape they are in: it reads
+/// operands at the place of its result, by NumPy's rules, and does not ask
+/// which place that is.
+static bool ignoresShape(Operation *op) {
+  if (isa<ConstantOp>(op))
+    return true;
+  if (!hasRole(op, RegionRole::Elementwise) || isa<IndexedOpInterface>(op))
+    return false;
+  return llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
+    int64_t rank = shapeOf(op->getResult(0)).size();
+    int64_t first = rank - shapeOf(operand.get()).size();
+    return first >= 0 && !readsMemory(operand) && !isTable(operand) &&
+           llvm::equal(getOperandAxes(operand), llvm::seq(first, rank));
+  });
+}
+
+static RankedTensorType withShape(Value value, ArrayRef<int64_t> shape) {
+  return RankedTensorType::get(shape, elementOf(value));
+}
+
+/// Lets the elementwise kernel of `region` compute with its axes in parts, so
+/// that its results have the shape `to`; what reads them in the old one does
+/// so through views. False where some op would do something else.
+static bool divideAxes(RegionOp region, ArrayRef<int64_t> to) {
+  // Which axes of the old shape are which of the new: [8, 64] to [8, 4, 16]
+  // parts the second.
+  std::optional<AxisParts> parts =
+      AxisParts::get(shapeOf(region.getResult(0)), to);
+  Block &body = region.getBody().front();
+  auto divides = [&](Value value) {
+    return parts->divide(shapeOf(value)).has_value();
+  };
+  bool isPossible =
+      parts && llvm::all_of(body.getArguments(), divides) &&
+      llvm::all_of(region.getResults(),
+                   [&](Value result) {
+                     return shapeOf(result) == ArrayRef(parts->whole);
+                   }) &&
+      llvm::all_of(body.without_terminator(), [&](Operation &op) {
+        return ignoresShape(&op) && llvm::all_of(op.getResults(), divides);
+      });
+  if (!isPossible)
+    return false;
+  auto divided = [&](Value value) {
+    return withShape(value, *parts->divide(shapeOf(value)));
+  };
+
+  // Operands are views,
+  OpBuilder builder(region);
+  for (auto [input, argument] :
+       llvm::zip_equal(region->getOpOperands(), body.getArguments())) {
+    RankedTensorType type = divided(argument);
+    if (type != argument.getType())
+      input.set(ReshapeOp::create(builder, region.getLoc(), type, input.get()));
+    argument.setType(type);
+  }
+  // the ops get new types,
+  for (Operation &op : body.without_terminator()) {
+    for (Value result : op.getResults())
+      result.setType(divided(result));
+    if (auto constant = dyn_cast<ConstantOp>(op))
+      constant.setValueAttr(
+          cast<DenseElementsAttr>(constant.getValue())
+              .resizeSplat(cast<ShapedType>(constant.getType())));
+  }
+  // and so do results, which others see as they were.
+  builder.setInsertionPointAfter(region);
+  for (OpResult result : region->getResults()) {
+    Type old = result.getType();
+    result.setType(divided(result));
+    if (result.use_empty())
+      continue;
+    auto view = ReshapeOp::create(builder, region.getLoc(), old, result);
+    result.replaceAllUsesExcept(view.getOutput(), view);
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+void mpc::absorbTranspose(RegionOp region, OpResult result,
+                          TransposeOp transpose) {
+  auto movement = transpose->getParentOfType<RegionOp>();
+  Operation *yield = region.getBody().front().getTerminator();
+  OpOperand &yielded = yield->getOpOperand(result.getResultNumber());
+  OpBuilder builder(yield);
+  IRMapping mapping;
+  mapping.map(transpose.getInput(), yielded.get());
+  yielded.set(builder.clone(*transpose, mapping)->getResult(0));
+  result.setType(cast<RankedTensorType>(yielded.get().getType()));
+  movement.getResult(0).replaceAllUsesWith(result);
+  movement.erase();
+}
+
+bool mpc::isStoredByElement(RegionOp region, unsigned number) {
+  Block &body = region.getBody().front();
+  Value yielded = body.getTerminator()->getOperand(number);
+  Operation *maker = yielded.getDefiningOp();
+  if (!maker || !hasRole(maker, RegionRole::Elementwise))
+    return false;
+  for (Operation &op : body)
+    if (auto reduction = dyn_cast<ReductionOpInterface>(op))
+      return reduction.getReductionParts() == 1 &&
+             shapeOf(op.getOperand(0)) == shapeOf(yielded);
+  return true;
+}
+
+/// Lets the kernel of `region` store `result` where the transpose that alone
+/// reads it, or a view of it in which axes are in parts, would.
+static void foldResult(RegionOp region, OpResult result) {
+  // The views between the two.
+  Value moved = result;
+  SmallVector<ReshapeOp> views;
+  auto findOnlyUser = [](Value value) {
+    return value.hasOneUse() ? *value.user_begin() : nullptr;
+  };
+  while (auto view = dyn_cast_or_null<ReshapeOp>(findOnlyUser(moved))) {
+    views.push_back(view);
+    moved = view.getOutput();
+  }
+  auto transpose =
+      dyn_cast_or_null<TransposeOp>(findMovement(findOnlyUser(moved)));
+  if (!transpose || !movesRows(transpose) ||
+      !isStoredByElement(region, result.getResultNumber()))
+    return;
+  // Through views, the kernel computes in the shape that is transposed.
+  if (!views.empty()) {
+    if (!KernelHero::get(region.getKind()).isElementwise() ||
+        !divideAxes(region, shapeOf(moved)))
+      return;
+    // Back to the old shape, and from there to this one again.
+    views.insert(views.begin(),
+                 views.front().getInput().getDefiningOp<ReshapeOp>());
+    moved.replaceAllUsesWith(result);
+    for (ReshapeOp view : llvm::reverse(views))
+      view.erase();
+  }
+  absorbTranspose(region, result, transpose);
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+/// Whether a kernel whose loops take rows in any order reads `operand` along
+/// them.
+static bool isReadInAnyOrder(OpOperand &operand) {
+  auto region = dyn_cast<RegionOp>(operand.getOwner());
+  return region && takesAnyOrder(region) && isReadByElement(operand);
+}
+
+/// Lets all readers of what `movement`, a transpose of rows, makes read what it
+/// moves; it goes then.
+static void foldOperand(RegionOp movement, TransposeOp transpose) {
+  Value moved = movement.getResult(0);
+  if (moved.use_empty() || !llvm::all_of(moved.getUses(), isReadInAnyOrder))
+    return;
+  for (OpOperand &use : llvm::make_early_inc_range(moved.getUses()))
+    readThrough(use, transpose);
+  movement.erase();
+}
+
+void mpc::foldTransposesIntoKernels(Block &block) {
+  // Makers first: they store whole rows, and readers then find them side by
+  // side.
+  SmallVector<RegionOp> makers;
+  llvm::copy_if(block.getOps<RegionOp>(), std::back_inserter(makers),
+                takesAnyOrder);
+  for (RegionOp region : makers)
+    for (OpResult result : region->getResults())
+      foldResult(region, result);
+  for (RegionOp region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
+    if (auto transpose = dyn_cast_or_null<TransposeOp>(findMovement(region));
+        transpose && movesRows(transpose))
+      foldOperand(region, transpose);
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Movement/Movement.h"
+
+#include "compiler/Dialect/Plan/Plan.h"
+#include "compiler/Interfaces/IndexedOpInterface.h"
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// What moves
+//===----------------------------------------------------------------------===//
+
+Operation *mpc::findMovement(Operation *op) {
+  auto region = dyn_cast_or_null<RegionOp>(op);
+  if (!region)
+    return nullptr;
+  Operation &moved = region.getBody().front().front();
+  bool isAlone =
+      moved.getNumOperands() == 1 && isa<BlockArgument>(moved.getOperand(0)) &&
+      moved.getNextNode() == region.getBody().front().getTerminator() &&
+      elementOf(moved.getOperand(0)) == elementOf(moved.getResult(0));
+  auto slice = dyn_cast<SliceOp>(moved);
+  bool keepsStrides = !slice || isDense(slice.getStrides());
+  return isAlone && keepsStrides && isa<TransposeOp, SliceOp, ExpandOp>(moved)
+             ? &moved
+             : nullptr;
+}
+
+// Whether `op` is a kernel that moves, or a view.
+static bool moves(Operation *op) {
+  return op && (isa<ReshapeOp>(op) || findMovement(op));
+}
+
+// Makes `access`, which reads the operand of `op`, read its result. False
+// where no strides do that.
+static bool follow(Operation *op, Access &access) {
+  return access.follow(isa<ReshapeOp>(op) ? op : findMovement(op));
+}
+
+// Whether a library can read matrices there: rows of adjacent elements, none
+// of which begins within another.
+static bool isMatrices(const Access &access) {
+  size_t rank = access.shape.size();
+  int64_t columns = access.shape[rank - 1], rows = access.shape[rank - 2];
+  return (columns == 1 || access.strides[rank - 1] == 1) &&
+         (rows == 1 || access.strides[rank - 2] >= columns);
+}
+
+SmallVector<Source> mpc::findSources(Value value) {
+  // The ops that lead to the value, the last one first.
+  SmallVector<Operation *> path;
+  SmallVector<Source> sources;
+  for (Value next = value; moves(next.getDefiningOp());) {
+    path.push_back(next.getDefiningOp());
+    next = path.back()->getOperand(0);
+    Access access(shapeOf(next));
+    bool reaches = llvm::all_of(
+        llvm::reverse(path), [&](Operation *op) { return follow(op, access); });
+    if (reaches && findMovement(path.back()) && isMatrices(access))
+      sources.push_back({next, access});
+  }
+  return sources;
+}
+
+bool mpc::isReturned(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    return user->hasTrait<OpTrait::IsTerminator>() ||
+           (isa<ReshapeOp>(user) && isReturned(user->getResult(0)));
+  });
+}
+
+bool mpc::isBareLibraryContraction(RegionOp region) {
+  Operation *yield = region.getBody().front().getTerminator();
+  return region.getProvider() == ContractionProvider::Library &&
+         yield->getNumOperands() == 1 &&
+         yield->getOperand(0) == region.getContraction()->getResult(0);
+}
+
+bool mpc::isWorthKeeping(Value source, Value part) {
+  while (Operation *view = source.getDefiningOp()) {
+    if (!plan::isView(view))
+      break;
+    source = view->getOperand(0);
+  }
+  Operation *maker = source.getDefiningOp();
+  return !maker || maker->hasTrait<OpTrait::ConstantLike>() ||
+         4 * typeOf(part).getNumElements() >= typeOf(source).getNumElements();
+}
+
+//===----------------------------------------------------------------------===//
+// Readers
+//===----------------------------------------------------------------------===//
+
+bool mpc::isReadByElement(OpOperand &use) {
+  auto reader = cast<RegionOp>(use.getOwner());
+  BlockArgument argument = reader.getBody().getArgument(use.getOperandNumber());
+  return llvm::all_of(argument.getUses(), [](OpOperand &inside) {
+    Operation *op = inside.getOwner();
+    return !readsMemory(inside) &&
+           (hasRole(op, RegionRole::Elementwise) ||
+            (isa<ReductionOpInterface>(op) && inside.getOperandNumber() == 0));
+  });
+}
+
+void mpc::readThrough(OpOperand &use, Operation *movement) {
+  // The kernel's argument is what was moved,
+  Operation *maker = isa<ReshapeOp>(movement)
+                         ? movement
+                         : movement->getParentOfType<RegionOp>();
+  Value source = maker->getOperand(0);
+  Block &body = cast<RegionOp>(use.getOwner()).getBody().front();
+  BlockArgument argument = body.getArgument(use.getOperandNumber());
+  use.set(source);
+  argument.setType(source.getType());
+  // and all ops read it as it is moved.
+  auto builder = OpBuilder::atBlockBegin(&body);
+  Operation *inside = builder.clone(*movement);
+  argument.replaceAllUsesWith(inside->getResult(0));
+  inside->setOperand(0, argument);
+}

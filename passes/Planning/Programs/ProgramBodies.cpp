@@ -1,0 +1,132 @@
+// Loops and conditions as steps of a program, with the steps of their bodies.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Programs/ProgramBuilder.h"
+
+using namespace mlir;
+using namespace mpc;
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+// The part of `whole` that an iteration is at, which goes from the last to the
+// first where `reversed`.
+Value ProgramBuilder::newPart(Value whole, Type part, bool reversed,
+                              Location location) {
+  MemRefType type = getBufferType(part);
+  int64_t bytes = plan::getBufferBytes(type);
+  int64_t count = cast<MemRefType>(whole.getType()).getDimSize(0);
+  return plan::PartOp::create(builder, location, type, whole,
+                              reversed ? (count - 1) * bytes : 0,
+                              reversed ? -bytes : bytes);
+}
+
+// True if kernels can read a part of a stacked tensor in place: on GPUs each
+// part must begin at a multiple of kGPUAlignment.
+bool ProgramBuilder::isAligned(Value part) const {
+  int64_t bytes = plan::getBufferBytes(cast<MemRefType>(part.getType()));
+  return !target.isGPU() || bytes % TargetInfo::kGPUAlignment == 0;
+}
+
+// Lets a value of the terminator be written to `place`, where a result lies; a
+// view of a value, as the value itself.
+void ProgramBuilder::placeYielded(Value value, Value place) {
+  yielded.emplace_back(value, place);
+  Value made = Liveness::root(value);
+  if (isa<BlockArgument>(made) || !isAligned(place))
+    return;
+  if (getBufferType(made.getType()) != place.getType())
+    place = plan::ViewOp::create(builder, place.getLoc(),
+                                 getBufferType(made.getType()), place);
+  places.try_emplace(made, place);
+}
+
+void ProgramBuilder::placeStacked(ScanCallOp scan, ArrayRef<Value> results) {
+  unsigned carried = scan.getCarried().size();
+  ValueRange values = block.getTerminator()->getOperands();
+  for (auto [index, value] : llvm::enumerate(values.drop_front(carried)))
+    placeYielded(value,
+                 newPart(results[carried + index], value.getType(),
+                         scan.getReversedOutputs()[index], scan.getLoc()));
+}
+
+// Adds the steps of one iteration. `operands` and `results` are the memory of
+// the loop's operands and results, in order.
+LogicalResult ProgramBuilder::addBody(ScanCallOp scan, ArrayRef<Value> operands,
+                                      ArrayRef<Value> results) {
+  unsigned carried = scan.getCarried().size();
+  unsigned scanned = scan.getScanned().size();
+  // Arguments are carried, then scanned, then invariant.
+  for (auto [index, argument] : llvm::enumerate(block.getArguments())) {
+    if (index < carried) {
+      // What is carried is state of the loop, in the memory of the result.
+      Attribute number = builder.getI64IntegerAttr(index);
+      buffers[argument] = states[number] = results[index];
+      oldValues[number] = argument;
+      noteUpdate(block.getTerminator()->getOpOperand(index), number);
+    } else if (index < carried + scanned) {
+      // A part of each scanned operand, copied where its address is no multiple
+      // of a vector's: kernels expect that.
+      bool reversed = scan.getReversedInputs()[index - carried];
+      Value part =
+          newPart(operands[index], argument.getType(), reversed, scan.getLoc());
+      buffers[argument] = part;
+      if (!isAligned(part)) {
+        buffers[argument] = newArena(argument.getType(), scan.getLoc());
+        plan::CopyOp::create(builder, scan.getLoc(), part, buffers[argument]);
+      }
+    } else {
+      buffers[argument] = operands[index];
+    }
+  }
+  placeStacked(scan, results);
+  return addOps();
+}
+
+LogicalResult ProgramBuilder::addScan(ScanCallOp scan) {
+  SmallVector<Value> operands = buffersOf(scan.getOperands());
+  SmallVector<Value> results = placeResults(scan, Reads());
+  for (unsigned i = 0; i < scan.getCarried().size(); ++i)
+    plan::CopyOp::create(builder, scan.getLoc(), operands[i], results[i]);
+  // Without a state that one iteration hands to the next, they are independent.
+  // A GPU has them one after the other, in one captured graph.
+  bool isParallel = scan.getCarried().empty() && !target.isGPU();
+  auto loop =
+      plan::ForOp::create(builder, scan.getLoc(), scan.getLength(), isParallel);
+  ProgramBuilder body(symbols.lookup<func::FuncOp>(scan.getFunction()), symbols,
+                      target, allowTF32);
+  body.builder.setInsertionPointToStart(&loop.getBody().emplaceBlock());
+  return body.addBody(scan, operands, results);
+}
+
+//===----------------------------------------------------------------------===//
+// Conditions
+//===----------------------------------------------------------------------===//
+
+// The steps of one branch, with the memory of operands and results.
+LogicalResult ProgramBuilder::addBranch(ArrayRef<Value> operands,
+                                        ArrayRef<Value> results) {
+  for (auto [argument, operand] : llvm::zip(block.getArguments(), operands))
+    buffers[argument] = operand;
+  for (auto [value, result] :
+       llvm::zip(block.getTerminator()->getOperands(), results))
+    placeYielded(value, result);
+  return addOps();
+}
+
+LogicalResult ProgramBuilder::addIf(IfCallOp op) {
+  Value condition = buffers.lookup(op.getCondition());
+  SmallVector<Value> operands = buffersOf(op.getCaptured());
+  SmallVector<Value> results = placeResults(op, Reads());
+  auto step = plan::IfOp::create(builder, op.getLoc(), condition);
+  StringRef functions[] = {op.getThenFunction(), op.getElseFunction()};
+  for (auto [body, name] : llvm::zip(step->getRegions(), functions)) {
+    ProgramBuilder branch(symbols.lookup<func::FuncOp>(name), symbols, target,
+                          allowTF32);
+    branch.builder.setInsertionPointToStart(&body.emplaceBlock());
+    if (failed(branch.addBranch(operands, results)))
+      return failure();
+  }
+  return success();
+}

@@ -1,0 +1,224 @@
+// What a program is given, where results go, and what is left to do at its end.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Programs/ProgramBuilder.h"
+
+#include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
+#include "compiler/Dialect/MPC/FunctionPorts.h"
+
+using namespace mlir;
+using namespace mpc;
+
+MemRefType mpc::getBufferType(Type tensor) {
+  auto type = cast<RankedTensorType>(tensor);
+  return MemRefType::get(type.getShape(), type.getElementType());
+}
+
+//===----------------------------------------------------------------------===//
+// Where results go
+//===----------------------------------------------------------------------===//
+
+Value ProgramBuilder::newArena(Type type, Location location) {
+  return plan::ArenaOp::create(builder, location, getBufferType(type),
+                               IntegerAttr());
+}
+
+// Whether `op` may write over `old`: nothing uses it later, and `op` itself
+// reads it, if at all, at the very element it writes.
+bool ProgramBuilder::mayOverwrite(Operation *op, Value old,
+                                  const Reads &reads) const {
+  unsigned last = liveness->lastUse(old), now = liveness->position(op);
+  if (last != now)
+    return last < now;
+  auto sharesMemory = [&](Value value) {
+    return Liveness::root(value) == Liveness::root(old);
+  };
+  if (reads.overwritten && sharesMemory(reads.overwritten))
+    return llvm::count_if(op->getOperands(), sharesMemory) == 1;
+  auto read = reads.typeOf.find(Liveness::root(old));
+  return reads.elementwise && llvm::none_of(reads.contracted, sharesMemory) &&
+         (read == reads.typeOf.end() || read->second == old.getType());
+}
+
+// Memory for a result: the state variable it replaces, an operand that ends
+// here, or new memory.
+Value ProgramBuilder::chooseBuffer(Operation *op, Value result,
+                                   const Reads &reads,
+                                   llvm::SmallPtrSetImpl<Operation *> &taken) {
+  if (Value place = places.lookup(result))
+    return place;
+  if (Attribute state = replaces.lookup(result)) {
+    Value old = oldValues.lookup(state);
+    if (!old || mayOverwrite(op, old, reads))
+      return states.lookup(state);
+  }
+  // Liveness is known of the function's own ops.
+  bool mayReuse = reads.elementwise || reads.overwritten;
+  if (!mayReuse || reads.segmented || op->getBlock() != &block)
+    return newArena(result.getType(), op->getLoc());
+  for (Value operand : op->getOperands()) {
+    Value candidate = buffers.lookup(operand);
+    // The next iteration may read what a body is given.
+    if (!candidate || isa<BlockArgument>(operand) ||
+        operand.getType() != result.getType() ||
+        !candidate.getDefiningOp<plan::ArenaOp>() ||
+        !mayOverwrite(op, operand, reads))
+      continue;
+    if (taken.insert(candidate.getDefiningOp()).second)
+      return candidate;
+  }
+  return newArena(result.getType(), op->getLoc());
+}
+
+SmallVector<Value> ProgramBuilder::placeResults(Operation *op, Reads reads) {
+  for (Value operand : op->getOperands()) {
+    auto [entry, isNew] =
+        reads.typeOf.try_emplace(Liveness::root(operand), operand.getType());
+    if (entry->second != operand.getType())
+      entry->second = Type();
+  }
+  llvm::SmallPtrSet<Operation *, 4> taken;
+  for (Value result : op->getResults())
+    buffers[result] = chooseBuffer(op, result, reads, taken);
+  return buffersOf(op->getResults());
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments, updates and outputs
+//===----------------------------------------------------------------------===//
+
+Value ProgramBuilder::stateBuffer(FlatSymbolRefAttr state, Type type) {
+  Value &buffer = states[state];
+  if (!buffer)
+    buffer = plan::StateOp::create(builder, function.getLoc(),
+                                   getBufferType(type), state);
+  return buffer;
+}
+
+void ProgramBuilder::addArguments() {
+  for (BlockArgument argument : block.getArguments()) {
+    // State first: it has memory of its own.
+    const PortAttrs port = getArgumentPort(argument);
+    if (FlatSymbolRefAttr state = port.getState()) {
+      buffers[argument] = stateBuffer(state, argument.getType());
+      oldValues[state] = argument;
+      continue;
+    }
+    // Everything else is an input; what the function does not say has defaults.
+    StringAttr name = port.getInput();
+    if (!name)
+      name = builder.getStringAttr("arg" + Twine(argument.getArgNumber()));
+    Role role = port.getRole().value_or(Role::Data);
+    buffers[argument] = plan::InputOp::create(
+        builder, function.getLoc(), getBufferType(argument.getType()), name,
+        RoleAttr::get(builder.getContext(), role),
+        port.get<ArrayAttr>(kIndicesAttr),
+        builder.getI64IntegerAttr(port.getBatchAxis()));
+  }
+}
+
+// One value can replace several variables: it is written to the first and
+// copied to the others.
+void ProgramBuilder::noteUpdate(OpOperand &result, Attribute variable) {
+  updates.emplace_back(result.get(), variable);
+  replaces.try_emplace(result.get(), variable);
+}
+
+// Notes which value replaces which variable's.
+void ProgramBuilder::findUpdates() {
+  for (OpOperand &result : block.getTerminator()->getOpOperands())
+    if (FlatSymbolRefAttr state =
+            getResultPort(function, result.getOperandNumber()).getUpdated()) {
+      stateBuffer(state, result.get().getType());
+      noteUpdate(result, state);
+    }
+}
+
+// Whether a copy at the end writes over the memory of `source`.
+bool ProgramBuilder::isOverwritten(Value source) const {
+  return overwritten.contains(plan::getMemory(source).getDefiningOp());
+}
+
+// What `source` holds, out of the way of the copies at the end.
+Value ProgramBuilder::save(Value source) {
+  if (!isOverwritten(source))
+    return source;
+  Location location = function.getLoc();
+  Value saved = plan::ArenaOp::create(
+      builder, location, cast<MemRefType>(source.getType()), IntegerAttr());
+  plan::CopyOp::create(builder, location, source, saved);
+  return saved;
+}
+
+// Finds the new values that are not in place, and moves old values that are
+// still wanted when their variable is written out of the way.
+void ProgramBuilder::addUpdates() {
+  for (auto [value, variable] : updates) {
+    Value source = buffers.lookup(value), destination = states.lookup(variable);
+    // Of a loop in a loop, the destination may be a view of a part.
+    if (plan::getStorage(source) == plan::getStorage(destination))
+      continue;
+    copies.emplace_back(source, destination);
+    overwritten.insert(plan::getMemory(destination).getDefiningOp());
+  }
+  for (auto &[source, destination] : copies)
+    source = save(source);
+}
+
+// Names the outputs and does the copies.
+void ProgramBuilder::addOutputs() {
+  Location location = function.getLoc();
+  SmallVector<plan::OutputOp> outputs;
+  for (OpOperand &result : block.getTerminator()->getOpOperands()) {
+    const PortAttrs port = getResultPort(function, result.getOperandNumber());
+    if (!port.getOutput())
+      continue;
+    Role role = port.getRole().value_or(Role::Output);
+    outputs.push_back(
+        plan::OutputOp::create(builder, location, port.getOutput(),
+                               RoleAttr::get(builder.getContext(), role),
+                               save(buffers.lookup(result.get()))));
+  }
+  // What is yielded is read before what it may be is written over.
+  for (auto [value, place] : yielded)
+    if (Value source = buffers.lookup(value);
+        plan::getStorage(source) != plan::getStorage(place))
+      plan::CopyOp::create(builder, location, source, place);
+  for (auto &[source, destination] : copies)
+    plan::CopyOp::create(builder, location, source, destination);
+  for (plan::OutputOp output : outputs)
+    output->moveBefore(output->getBlock(), output->getBlock()->end());
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+ProgramBuilder::ProgramBuilder(func::FuncOp function,
+                               const SymbolTable &symbols,
+                               const TargetInfo &target, bool allowTF32)
+    : function(function), block(function.getBody().front()), symbols(symbols),
+      target(target), allowTF32(allowTF32),
+      epilogueOf(findEpilogues(block, symbols)), builder(function),
+      contractions(builder, target, allowTF32) {}
+
+LogicalResult ProgramBuilder::addOps() {
+  liveness.emplace(block, epilogueOf);
+  findAssembled();
+  findJoins();
+  for (Operation &op : block.without_terminator())
+    if (failed(addOp(&op)))
+      return failure();
+  addUpdates();
+  addOutputs();
+  return success();
+}
+
+LogicalResult ProgramBuilder::run() {
+  auto program =
+      plan::ProgramOp::create(builder, function.getLoc(), function.getName());
+  builder.setInsertionPointToStart(&program.getBody().front());
+  addArguments();
+  findUpdates();
+  return addOps();
+}

@@ -1,0 +1,114 @@
+// Tensors whose parts several steps write, so that no step copies them. Of a
+// join along the outermost axis (a concat with axis 0) each kernel that makes
+// an operand writes it into its part of the joined tensor's memory; what
+// plan.assemble makes of boxes is all of that memory to each of them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Planning/Programs/ProgramBuilder.h"
+
+using namespace mlir;
+using namespace mpc;
+
+// The join that a call does of operands which lie side by side in its result:
+// all axes before the one that is joined have one element. Null for other
+// calls.
+static ConcatOp findJoin(func::CallOp call, const SymbolTable &symbols) {
+  auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
+  if (!kernel || !getKernelKind(kernel))
+    return {};
+  auto join = dyn_cast<ConcatOp>(kernel.getBody().front().front());
+  if (!join || join->getNextNode() != kernel.getBody().front().getTerminator())
+    return {};
+  ArrayRef<int64_t> shape = shapeOf(join.getOutput());
+  bool isOutermost = llvm::all_of(shape.take_front(join.getAxis()),
+                                  [](int64_t extent) { return extent == 1; });
+  bool isWhole = llvm::all_of(join.getInputs(), [&](Value input) {
+    return isa<BlockArgument>(input) &&
+           elementOf(input) == elementOf(join.getOutput());
+  });
+  return isOutermost && isWhole && typeOf(join.getOutput()).getNumElements() > 0
+             ? join
+             : ConcatOp();
+}
+
+// True if the kernel that makes `value` can write it into a part of the joined
+// tensor: only the join reads the value, and no state variable and no other
+// join says where it lies.
+bool ProgramBuilder::canPlace(Value value) const {
+  auto call = value.getDefiningOp<func::CallOp>();
+  if (!call || call->getBlock() != &block || !value.hasOneUse())
+    return false;
+  // The parts of what is joined itself have places already.
+  return !joins.contains(call) && !places.contains(value) &&
+         !replaces.contains(value);
+}
+
+// Calls that only join become views: of each operand that can be, its place is
+// part of the result's memory.
+void ProgramBuilder::findJoins() {
+  for (auto call : block.getOps<func::CallOp>()) {
+    ConcatOp join = findJoin(call, symbols);
+    Value result = join ? call.getResult(0) : Value();
+    if (!join || places.contains(result) || replaces.contains(result))
+      continue;
+    // Where each operand begins, in bytes.
+    SmallVector<std::pair<Value, int64_t>> parts;
+    int64_t offset = 0;
+    bool isAligned = true;
+    for (Value input : join.getInputs()) {
+      Value operand =
+          call.getOperand(cast<BlockArgument>(input).getArgNumber());
+      parts.emplace_back(operand, offset);
+      isAligned &= !target.isGPU() || offset % TargetInfo::kGPUAlignment == 0;
+      offset += plan::getBufferBytes(getBufferType(operand.getType()));
+    }
+    // What is joined with itself has two places: it is copied to both.
+    auto hasPlace = [&](const std::pair<Value, int64_t> &part) {
+      return canPlace(part.first) &&
+             llvm::count(llvm::make_first_range(parts), part.first) == 1;
+    };
+    SmallVector<std::pair<Value, int64_t>> placed;
+    llvm::copy_if(parts, std::back_inserter(placed), hasPlace);
+    if (!isAligned || placed.empty())
+      continue;
+    Value joined = newArena(result.getType(), call.getLoc());
+    joins[call] = joined;
+    for (auto [operand, begin] : placed)
+      places[operand] = plan::ViewOp::create(
+          builder, call.getLoc(), getBufferType(operand.getType()), joined,
+          builder.getI64IntegerAttr(begin));
+  }
+}
+
+// Gives all parts of a tensor that is assembled its memory.
+void ProgramBuilder::findAssembled() {
+  for (auto assembled : block.getOps<plan::AssembleOp>()) {
+    Value whole = newArena(assembled.getOutput().getType(), assembled.getLoc());
+    joins[assembled] = whole;
+    for (Value part : assembled.getParts()) {
+      MemRefType type = getBufferType(part.getType());
+      places[part] =
+          type == whole.getType()
+              ? whole
+              : plan::ViewOp::create(builder, assembled.getLoc(), type, whole);
+    }
+  }
+}
+
+// Copies the operands that are not in the result's memory.
+void ProgramBuilder::addJoin(func::CallOp call, Value joined) {
+  buffers[call.getResult(0)] = joined;
+  ConcatOp join = findJoin(call, symbols);
+  int64_t offset = 0;
+  for (Value input : join.getInputs()) {
+    Value operand = call.getOperand(cast<BlockArgument>(input).getArgNumber());
+    MemRefType type = getBufferType(operand.getType());
+    Value buffer = buffers.lookup(operand);
+    if (buffer != places.lookup(operand) && type.getNumElements() > 0)
+      plan::CopyOp::create(
+          builder, call.getLoc(), buffer,
+          plan::ViewOp::create(builder, call.getLoc(), type, joined,
+                               builder.getI64IntegerAttr(offset)));
+    offset += plan::getBufferBytes(type);
+  }
+}

@@ -1,0 +1,80 @@
+// What products by AMX have in common: which there are, where their operands
+// lie, and a product of one worker, chunk after chunk of the depth.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_CPU_AMX_AMXOPERANDS_H
+#define MPC_RUNTIME_CPU_AMX_AMXOPERANDS_H
+
+#include "runtime/cpu/amx/AMXPanels.h"
+#include "runtime/cpu/onednn/MatrixOperands.h"
+
+namespace mpc::runtime {
+
+struct OneDNNConfig;
+
+/// Whether both operands are of one of the types that AMX multiplies, and no
+/// side of the product is less than half a panel.
+bool canMultiplyByAMX(const MatMulStep &step, const MatMulOperands &operands,
+                      const OneDNNConfig &config);
+
+inline MatrixOperand leftMatrix(const MatMulStep &step, Operand a) {
+  return MatrixOperand(a, step, step.offsetA, step.transA ? step.k : step.m,
+                       step.transA ? step.m : step.k, step.lda, step.strideA,
+                       step.outer.a, step.transA);
+}
+
+inline MatrixOperand rightMatrix(const MatMulStep &step, Operand b) {
+  return MatrixOperand(b, step, step.offsetB, step.transB ? step.n : step.k,
+                       step.transB ? step.k : step.n, step.ldb, step.strideB,
+                       step.outer.b, step.transB);
+}
+
+/// Matrix `index` of an operand's batch from element (row, column) on.
+inline PanelSource sourceAt(const MatrixOperand &operand, int64_t index,
+                            int64_t row, int64_t column) {
+  return {operand.source.type, operand.at(index, row, column, nullptr),
+          operand.ld, operand.transposed};
+}
+
+/// A worker's memory for chunks of both operands, of at most `rows` and
+/// `columns` and `depth` elements of the depth.
+class ChunkScratch {
+public:
+  ChunkScratch() = default;
+  ChunkScratch(int64_t rows, int64_t columns, int64_t depth, int64_t parts)
+      : parts(parts), steps(std::min(panelsOf(depth), chunkStepsOf(parts))),
+        rightOffset(
+            alignScratch(size_t(Panels::bytes(panelsOf(rows), steps, parts)))),
+        size(rightOffset +
+             size_t(Panels::bytes(panelsOf(columns), steps, parts))) {}
+
+  size_t bytes() const { return size; }
+  /// Elements of the depth that are multiplied at once.
+  int64_t chunkDepth() const { return steps * kPanelWidth; }
+  Panels left(std::byte *memory, int64_t rows, int64_t depth) const {
+    return Panels::at(memory, panelsOf(rows), panelsOf(depth), parts);
+  }
+  Panels right(std::byte *memory, int64_t columns, int64_t depth) const {
+    return Panels::at(memory + rightOffset, panelsOf(columns), panelsOf(depth),
+                      parts);
+  }
+
+private:
+  int64_t parts = 1, steps = 0;
+  size_t rightOffset = 0, size = 0;
+};
+
+/// Two operands from the first element of the depth on.
+struct OperandSources {
+  PanelSource left, right;
+};
+
+/// Makes `sums` the product of `sources` over `depth` elements of the depth,
+/// with `scratch`, which lies at `memory`. `isPortable`: not by AMX.
+void multiplyByChunks(const OperandSources &sources, int64_t depth,
+                      const ChunkScratch &scratch, std::byte *memory,
+                      bool isPortable, const ProductSums &sums);
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_CPU_AMX_AMXOPERANDS_H

@@ -1,0 +1,484 @@
+// A block of 32 x 32 sums is four of the eight tiles of registers; two more
+// hold a step of the left operand's panel and two of the right one's: four
+// products of tiles, of 16 cycles each, for four tiles that are loaded. From a
+// core's L2 alone a step takes longer to load than to multiply, so some steps
+// of a right panel stay in L1 while all rows pass by. With three parts there
+// are 24 products for 14 tiles.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/amx/AMXPanels.h"
+#include "runtime/FloatBits.h"
+#include "runtime/cpu/CPUFeatures.h"
+#include "runtime/cpu/Convert.h"
+#include "runtime/cpu/PairedRows.h"
+#include "runtime/cpu/Transpose.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <immintrin.h>
+
+namespace mpc::runtime {
+
+#define MPC_AMX __attribute__((target("avx512f,amx-tile,amx-bf16")))
+#define MPC_AMX_INLINE                                                         \
+  static inline                                                                \
+      __attribute__((always_inline, target("avx512f,amx-tile,amx-bf16")))
+
+/// Rows or columns of a tile of registers, and bytes of one of its rows.
+static constexpr int64_t kTileWidth = 16, kTileRowBytes = 64;
+
+//===----------------------------------------------------------------------===//
+// Packing
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// What a step of a panel has of a matrix.
+struct StepExtent {
+  int64_t row, column, rows, columns;
+
+  bool isWhole() const { return rows == kPanelWidth && columns == kPanelWidth; }
+};
+
+} // namespace
+
+/// Orders of a step's blocks, by how the matrix is stored.
+static BlockOrder leftOrderOf(const PanelSource &source) {
+  return source.inColumns ? BlockOrder::Turned : BlockOrder::InRows;
+}
+static BlockOrder rightOrderOf(const PanelSource &source) {
+  return source.inColumns ? BlockOrder::PairedColumns : BlockOrder::PairedRows;
+}
+
+/// A step of a left panel in bf16: what the matrix has of it, and zeros.
+static void packLeftStep(const PanelSource &source, const StepExtent &extent,
+                         uint16_t *to) {
+  const auto *from =
+      reinterpret_cast<const uint16_t *>(source.at(extent.row, extent.column));
+  if (extent.isWhole() && hostHasAVX512())
+    return packBlock(leftOrderOf(source), from, source.leading, to);
+  std::memset(to, 0, kPartBytes);
+  if (source.inColumns)
+    return transpose(from, source.leading, to, kPanelWidth, extent.columns,
+                     extent.rows);
+  for (int64_t i = 0; i < extent.rows; ++i)
+    std::memcpy(to + i * kPanelWidth, from + i * source.leading,
+                size_t(extent.columns) * sizeof(uint16_t));
+}
+
+/// A step of a right panel in bf16, likewise.
+static void packRightStep(const PanelSource &source, const StepExtent &extent,
+                          uint16_t *to) {
+  const auto *from =
+      reinterpret_cast<const uint16_t *>(source.at(extent.row, extent.column));
+  if (extent.isWhole() && hostHasAVX512())
+    return packBlock(rightOrderOf(source), from, source.leading, to);
+  pairRows({from, source.leading, source.inColumns},
+           {extent.rows, extent.columns, kPanelWidth}, 0, 1, to);
+}
+
+/// A step in f32 as it is stored, 32 rows or columns of 32 elements, where the
+/// matrix has none zeros.
+static void widenStep(const PanelSource &source, const StepExtent &extent,
+                      float *result) {
+  if (!extent.isWhole())
+    std::fill_n(result, kBlockElements, 0.0f);
+  const int64_t lines = source.inColumns ? extent.columns : extent.rows;
+  const int64_t length = source.inColumns ? extent.rows : extent.columns;
+  const std::byte *from = source.at(extent.row, extent.column);
+  const int64_t bytes = source.leading * int64_t(sizeOf(source.type));
+  for (int64_t line = 0; line < lines; ++line)
+    widen(source.type, from + line * bytes, result + line * kPanelWidth,
+          length);
+}
+
+/// A step in parts. Gives false, and zeros, where an element has none.
+static bool packPartsOfStep(const PanelSource &source, const StepExtent &extent,
+                            BlockOrder order, int64_t parts, uint16_t *to) {
+  alignas(64) float widened[kBlockElements];
+  const auto *from =
+      reinterpret_cast<const float *>(source.at(extent.row, extent.column));
+  int64_t leading = source.leading;
+  if (source.type != DType::F32 || !extent.isWhole()) {
+    widenStep(source, extent, widened);
+    from = widened;
+    leading = kPanelWidth;
+  }
+  if (splitBlock(order, from, leading, parts, to))
+    return true;
+  std::memset(to, 0, size_t(parts * kPartBytes));
+  return false;
+}
+
+/// Packs steps of panels in the order in which the matrix is stored: along the
+/// depth, or along the panels. `extentOf(panel, step)` says which rows and
+/// columns of a step the matrix has, `packStep` packs one in bf16, and `order`
+/// is the order of the blocks in it.
+template <typename ExtentOf>
+static bool packSteps(const PanelSource &source, int64_t panels, int64_t steps,
+                      bool isStoredByDepth, BlockOrder order,
+                      const Panels &result, ExtentOf extentOf,
+                      void (*packStep)(const PanelSource &, const StepExtent &,
+                                       uint16_t *)) {
+  bool leftOut = false;
+  auto pack = [&](int64_t panel, int64_t step) {
+    // A step of a panel is a block of 32 x 32 numbers, or less at the edges.
+    const StepExtent extent = extentOf(panel * kPanelWidth, step * kPanelWidth);
+    const int64_t index = panel * steps + step;
+    auto *to = reinterpret_cast<uint16_t *>(result.data +
+                                            index * result.parts * kPartBytes);
+    // In bf16 a block is copied; in parts of f32 it may hold numbers that no
+    // parts give.
+    if (result.parts == 1)
+      return packStep(source, extent, to);
+    const bool could = packPartsOfStep(source, extent, order, result.parts, to);
+    result.isLeftOut[index] = !could;
+    leftOut |= !could;
+  };
+  // In the order of memory, so that cache lines are read once: rows of the
+  // matrix hold all panels, or one panel.
+  if (isStoredByDepth) {
+    for (int64_t step = 0; step < steps; ++step)
+      for (int64_t panel = 0; panel < panels; ++panel)
+        pack(panel, step);
+    return leftOut;
+  }
+  for (int64_t panel = 0; panel < panels; ++panel)
+    for (int64_t step = 0; step < steps; ++step)
+      pack(panel, step);
+  return leftOut;
+}
+
+bool packLeftPanels(const PanelSource &source, int64_t rows, int64_t depth,
+                    const Panels &result) {
+  auto extentOf = [&](int64_t row, int64_t k) {
+    return StepExtent{row, k, std::min(kPanelWidth, rows - row),
+                      std::min(kPanelWidth, depth - k)};
+  };
+  return packSteps(source, panelsOf(rows), panelsOf(depth), source.inColumns,
+                   leftOrderOf(source), result, extentOf, packLeftStep);
+}
+
+bool packRightPanels(const PanelSource &source, int64_t depth, int64_t columns,
+                     const Panels &result) {
+  auto extentOf = [&](int64_t column, int64_t k) {
+    return StepExtent{k, column, std::min(kPanelWidth, depth - k),
+                      std::min(kPanelWidth, columns - column)};
+  };
+  return packSteps(source, panelsOf(columns), panelsOf(depth),
+                   !source.inColumns, rightOrderOf(source), result, extentOf,
+                   packRightStep);
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// What `ldtilecfg` reads.
+struct TileConfig {
+  uint8_t palette = 1, startRow = 0;
+  uint8_t reserved[14] = {};
+  uint16_t rowBytes[16] = {};
+  uint8_t rows[16] = {};
+};
+static_assert(sizeof(TileConfig) == 64);
+
+/// A block of sums and the steps of two panels that are added to it.
+struct SumsBlock {
+  LeftOperand left; ///< from the block's rows on
+  const std::byte *right;
+  int64_t steps;
+  float *sums;
+  int64_t leading;
+  bool isFirst;      ///< there are no sums yet
+  const float *next; ///< the sums of the block that follows
+};
+
+/// A part of the left operand and one of the right one that are multiplied.
+/// Parts are counted from the greatest.
+struct PartPair {
+  int left, right;
+
+  bool operator==(const PartPair &other) const {
+    return left == other.left && right == other.right;
+  }
+};
+
+/// The products of parts that are added up, the smallest first. Each has an
+/// operand of the one before: it is not loaded again. Two numbers of three
+/// parts have three products more, of 2^-24 of the whole and less.
+template <int Parts>
+struct PartPairs;
+template <>
+struct PartPairs<1> {
+  static constexpr std::array<PartPair, 1> all = {{{0, 0}}};
+};
+template <>
+struct PartPairs<2> {
+  static constexpr std::array<PartPair, 4> all = {
+      {{1, 0}, {1, 1}, {0, 1}, {0, 0}}};
+};
+template <>
+struct PartPairs<3> {
+  static constexpr std::array<PartPair, 6> all = {
+      {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}};
+};
+
+} // namespace
+
+/// Adds the products of parts of a step from pair number Pair on. Tiles 0 to 3
+/// are the sums, 4 and 5 of the left operand, 6 and 7 of the right. Where fewer
+/// rows or columns are wanted the second of either is left out.
+template <int Parts, bool BothRows, bool BothColumns, size_t Pair = 0>
+MPC_AMX_INLINE void multiplyStep(const std::byte *left, int64_t leftRow,
+                                 int64_t leftPart, const std::byte *right) {
+  constexpr auto &pairs = PartPairs<Parts>::all;
+  if constexpr (Pair < pairs.size()) {
+    // Pairs of parts are sorted: a part that the pair before had is in its tile
+    // already.
+    constexpr PartPair pair = pairs[Pair], before = pairs[Pair ? Pair - 1 : 0];
+    if constexpr (Pair == 0 || pair.left != before.left) {
+      const std::byte *part = left + pair.left * leftPart;
+      _tile_loadd(4, part, leftRow);
+      if constexpr (BothRows)
+        _tile_loadd(5, part + kTileWidth * leftRow, leftRow);
+    }
+    // Tiles 6 and 7: 16 columns each of the right operand, in pairs of rows as
+    // the instruction wants them.
+    if constexpr (Pair == 0 || pair.right != before.right) {
+      const std::byte *part = right + pair.right * kPartBytes;
+      _tile_loadd(6, part, 2 * kTileRowBytes);
+      if constexpr (BothColumns)
+        _tile_loadd(7, part + kTileRowBytes, 2 * kTileRowBytes);
+    }
+    // Tiles 0 to 3: the sums of 2 x 2 blocks of 16 x 16.
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (BothColumns)
+      _tile_dpbf16ps(1, 4, 7);
+    if constexpr (BothRows)
+      _tile_dpbf16ps(2, 5, 6);
+    if constexpr (BothRows && BothColumns)
+      _tile_dpbf16ps(3, 5, 7);
+    multiplyStep<Parts, BothRows, BothColumns, Pair + 1>(left, leftRow,
+                                                         leftPart, right);
+  }
+}
+
+/// Asks for some rows of the next block's sums, all of them in the steps of a
+/// chunk: a block would wait for them, and the tiles for it.
+template <int Parts>
+MPC_AMX_INLINE void prefetchSums(const SumsBlock &block, int64_t step) {
+  constexpr int64_t rows = kPanelWidth / chunkStepsOf(Parts);
+  for (int64_t row = step * rows; row < (step + 1) * rows; ++row) {
+    const float *sums = block.next + row * block.leading;
+    _mm_prefetch(reinterpret_cast<const char *>(sums), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char *>(sums + kTileWidth),
+                 _MM_HINT_T0);
+  }
+}
+
+template <int Parts, bool BothRows, bool BothColumns>
+MPC_AMX static void multiplyBlock(const SumsBlock &block) {
+  const int64_t sumsRow = block.leading * int64_t(sizeof(float));
+  float *sums = block.sums;
+  float *lower = sums + kTileWidth * block.leading;
+
+  // The sums so far.
+  if (block.isFirst) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  } else {
+    _tile_loadd(0, sums, sumsRow);
+    if constexpr (BothColumns)
+      _tile_loadd(1, sums + kTileWidth, sumsRow);
+    if constexpr (BothRows)
+      _tile_loadd(2, lower, sumsRow);
+    if constexpr (BothRows && BothColumns)
+      _tile_loadd(3, lower + kTileWidth, sumsRow);
+  }
+
+  // Step by step along the depth, while the sums stay in tiles.
+  const std::byte *left = block.left.data, *right = block.right;
+  for (int64_t step = 0; step < block.steps; ++step) {
+    prefetchSums<Parts>(block, step);
+    multiplyStep<Parts, BothRows, BothColumns>(left, block.left.row,
+                                               block.left.part, right);
+    left += block.left.step;
+    right += Parts * kPartBytes;
+  }
+
+  // The sums now.
+  _tile_stored(0, sums, sumsRow);
+  if constexpr (BothColumns)
+    _tile_stored(1, sums + kTileWidth, sumsRow);
+  if constexpr (BothRows)
+    _tile_stored(2, lower, sumsRow);
+  if constexpr (BothRows && BothColumns)
+    _tile_stored(3, lower + kTileWidth, sumsRow);
+}
+
+template <int Parts>
+MPC_AMX static void multiplyParts(const LeftOperand &left,
+                                  const std::byte *right, int64_t steps,
+                                  const ProductSums &sums, bool isFirst) {
+  for (int64_t column = 0; column < sums.columns; column += kPanelWidth) {
+    // Blocks of 32 x 32 sums; the last row and column of blocks may be 16 wide,
+    // with half the tiles.
+    const bool bothColumns = sums.columns - column > kTileWidth;
+    SumsBlock block{left,         right,   steps,  sums.data + column,
+                    sums.leading, isFirst, nullptr};
+    for (int64_t row = 0; row < sums.rows; row += kPanelWidth) {
+      // The block below, or the first of the next columns; behind the last one
+      // there is nothing, which may be asked for, too.
+      const bool isLast = row + kPanelWidth >= sums.rows;
+      block.next = isLast ? sums.data + column + kPanelWidth
+                          : block.sums + kPanelWidth * sums.leading;
+      if (sums.rows - row > kTileWidth)
+        bothColumns ? multiplyBlock<Parts, true, true>(block)
+                    : multiplyBlock<Parts, true, false>(block);
+      else
+        bothColumns ? multiplyBlock<Parts, false, true>(block)
+                    : multiplyBlock<Parts, false, false>(block);
+      block.left.data += left.panel;
+      block.sums += kPanelWidth * sums.leading;
+    }
+    // The next panel of columns begins behind all steps of this one.
+    right += steps * Parts * kPartBytes;
+  }
+}
+
+MPC_AMX void multiplyPanels(const LeftOperand &left, const Panels &right,
+                            int64_t steps, const ProductSums &sums,
+                            bool isFirst) {
+  // All tiles are whole. What was stored before is read by them.
+  TileConfig config;
+  std::fill_n(config.rowBytes, 8, uint16_t(kTileRowBytes));
+  std::fill_n(config.rows, 8, uint8_t(kTileWidth));
+  __asm__ volatile("" ::: "memory");
+  _tile_loadconfig(&config);
+
+  auto *multiply = right.parts == 1   ? multiplyParts<1>
+                   : right.parts == 2 ? multiplyParts<2>
+                                      : multiplyParts<3>;
+  multiply(left, right.data, steps, sums, isFirst);
+
+  // Without tiles in use a change of threads has 8 KiB less to save.
+  _tile_release();
+  __asm__ volatile("" ::: "memory");
+}
+
+/// The number whose parts are element `place` of `parts` blocks, `distance`
+/// bytes apart, the first of which lies at `block`.
+static float sumOfParts(const std::byte *block, int64_t distance, int64_t place,
+                        int64_t parts) {
+  float sum = 0;
+  for (int64_t part = parts; part-- > 0;)
+    sum += bf16ToFloat(
+        reinterpret_cast<const uint16_t *>(block + part * distance)[place]);
+  return sum;
+}
+
+void multiplyPanelsPortably(const LeftOperand &left, const Panels &right,
+                            int64_t steps, const ProductSums &sums,
+                            bool isFirst) {
+  // The same numbers as the instructions read, one by one, for machines and
+  // tests without them.
+  const int64_t stepBytes = right.parts * kPartBytes;
+  for (int64_t i = 0; i < sums.rows; ++i)
+    for (int64_t j = 0; j < sums.columns; ++j) {
+      float &sum = sums.data[i * sums.leading + j];
+      if (isFirst)
+        sum = 0;
+      for (int64_t k = 0; k < steps * kPanelWidth; ++k) {
+        // Where row i and column j have number k: columns lie in pairs of rows,
+        // k and k + 1 side by side.
+        const int64_t step = k / kPanelWidth, inStep = k % kPanelWidth;
+        const std::byte *a = left.data + i / kPanelWidth * left.panel +
+                             i % kPanelWidth * left.row + step * left.step;
+        const std::byte *b =
+            right.data + (j / kPanelWidth * steps + step) * stepBytes;
+        const int64_t place =
+            (inStep / 2 * kPanelWidth + j % kPanelWidth) * 2 + inStep % 2;
+        sum += sumOfParts(a, left.part, inStep, right.parts) *
+               sumOfParts(b, kPartBytes, place, right.parts);
+      }
+    }
+}
+
+/// A step of the left or the right operand in f32, in rows.
+static void widenInRows(const PanelSource &source, const StepExtent &extent,
+                        float *result) {
+  if (!source.inColumns)
+    return widenStep(source, extent, result);
+  alignas(64) float turned[kBlockElements];
+  widenStep(source, extent, turned);
+  transpose(reinterpret_cast<const uint32_t *>(turned), kPanelWidth,
+            reinterpret_cast<uint32_t *>(result), kPanelWidth, kPanelWidth,
+            kPanelWidth);
+}
+
+/// Written so that a compiler makes it of vectors: a row of sums stays in
+/// registers.
+static inline __attribute__((always_inline)) void
+addProduct(const float *left, const float *right, int64_t rightLeading,
+           float *sums, int64_t leading, int64_t rows) {
+  for (int64_t i = 0; i < rows; ++i) {
+    float row[kPanelWidth];
+    std::copy_n(sums + i * leading, kPanelWidth, row);
+    for (int64_t k = 0; k < kPanelWidth; ++k)
+      for (int64_t j = 0; j < kPanelWidth; ++j)
+        row[j] += left[i * kPanelWidth + k] * right[k * rightLeading + j];
+    std::copy_n(row, kPanelWidth, sums + i * leading);
+  }
+}
+
+__attribute__((target("avx512f"))) static void
+addProductAVX512(const float *left, const float *right, int64_t rightLeading,
+                 float *sums, int64_t leading, int64_t rows) {
+  addProduct(left, right, rightLeading, sums, leading, rows);
+}
+
+static void addProductBaseline(const float *left, const float *right,
+                               int64_t rightLeading, float *sums,
+                               int64_t leading, int64_t rows) {
+  addProduct(left, right, rightLeading, sums, leading, rows);
+}
+
+void addBlockProduct(const float *left, const float *right,
+                     int64_t rightLeading, float *sums, int64_t leading,
+                     int64_t rows) {
+  (hostHasAVX512() ? addProductAVX512 : addProductBaseline)(
+      left, right, rightLeading, sums, leading, rows);
+}
+
+void multiplyLeftOut(const PanelSource &left, const PanelSource &right,
+                     const bool *leftOutOfLeft, const bool *leftOutOfRight,
+                     int64_t depth, const ProductSums &sums) {
+  alignas(64) float leftBlock[kBlockElements], rightBlock[kBlockElements];
+  const int64_t steps = panelsOf(depth);
+  for (int64_t row = 0; row < sums.rows; row += kPanelWidth)
+    for (int64_t column = 0; column < sums.columns; column += kPanelWidth)
+      for (int64_t step = 0; step < steps; ++step) {
+        // Blocks of which both operands are whole were multiplied in parts.
+        if (!leftOutOfLeft[row / kPanelWidth * steps + step] &&
+            !leftOutOfRight[column / kPanelWidth * steps + step])
+          continue;
+        const int64_t k = step * kPanelWidth;
+        const int64_t rows = std::min(kPanelWidth, sums.rows - row);
+        const int64_t columns = std::min(kPanelWidth, sums.columns - column);
+        const int64_t deep = std::min(kPanelWidth, depth - k);
+        // Both blocks as floats, and their product in f32.
+        widenInRows(left, {row, k, rows, deep}, leftBlock);
+        widenInRows(right, {k, column, deep, columns}, rightBlock);
+        addBlockProduct(leftBlock, rightBlock, kPanelWidth,
+                        sums.data + row * sums.leading + column, sums.leading,
+                        rows);
+      }
+}
+
+} // namespace mpc::runtime

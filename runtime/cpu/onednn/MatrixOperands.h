@@ -1,0 +1,308 @@
+// The operands of a matrix product by oneDNN, as they are stored, widened to
+// f32, or packed; and its result.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_RUNTIME_CPU_ONEDNN_MATRIXOPERANDS_H
+#define MPC_RUNTIME_CPU_ONEDNN_MATRIXOPERANDS_H
+
+#include "runtime/cpu/Contraction.h"
+#include "runtime/cpu/Convert.h"
+#include "runtime/cpu/Transpose.h"
+#include "runtime/cpu/onednn/OneDNN.h"
+#include "runtime/cpu/onednn/SlicedReorder.h"
+
+#include <cstring>
+
+namespace mpc::runtime {
+
+/// Elements that one slice of the widening phase takes, about.
+inline constexpr int64_t kWidenBlock = 1 << 16;
+
+/// An operand as the primitive reads it: stored matrices of rows x columns.
+struct MatrixOperand {
+  Operand source;
+  int64_t matrices = 1, rows = 0, columns = 0, ld = 0;
+  bool transposed = false;
+  bool widened = false;
+  size_t sharedOffset = 0; ///< of the widened copy
+
+  MatrixOperand(Operand source, const MatMulStep &step, int64_t first,
+                int64_t rows, int64_t columns, int64_t ld, int64_t stride,
+                const std::vector<int64_t> &outerStrides, bool transposed)
+      : source(source), rows(rows), columns(columns), ld(ld),
+        transposed(transposed), first(first), stride(stride), batch(step.batch),
+        outer(step.outer), outerStrides(outerStrides) {
+    bool repeats = stride == 0;
+    for (int64_t elements : outerStrides)
+      repeats &= elements == 0;
+    matrices = repeats ? 1 : step.batches();
+  }
+
+  /// Takes room in shared memory for a dense copy in f32.
+  void widen(size_t &sharedBytes) {
+    widened = true;
+    sharedOffset = sharedBytes;
+    sharedBytes += alignScratch(elements() * sizeof(float));
+  }
+
+  DType type() const { return widened ? DType::F32 : source.type; }
+  int64_t leading() const { return widened ? columns : ld; }
+
+  /// The element (row, column) of op(matrix) number `index` of the batch.
+  const std::byte *at(int64_t index, int64_t row, int64_t column,
+                      std::byte *shared) const {
+    if (transposed)
+      std::swap(row, column);
+    if (!widened)
+      return source.at(offsetOf(index) + row * ld + column);
+    int64_t matrix = matrices == 1 ? 0 : index;
+    return shared + sharedOffset +
+           ((matrix * rows + row) * columns + column) *
+               static_cast<int64_t>(sizeof(float));
+  }
+
+  dnnl::memory::desc desc(int64_t opRows, int64_t opColumns) const {
+    dnnl::memory::dims strides = {leading(), 1};
+    if (transposed)
+      std::swap(strides[0], strides[1]);
+    return {{opRows, opColumns}, dnnlType(type()), strides};
+  }
+
+  int64_t elements() const { return matrices * rows * columns; }
+  int64_t widenedElements() const { return widened ? elements() : 0; }
+  bool isDense() const {
+    return ld == columns && (matrices == 1 || (stride == rows * columns &&
+                                               outer.extents.empty()));
+  }
+  /// The elements before matrix `index` in the source.
+  int64_t offsetOf(int64_t index) const {
+    return first + outer.offsetOf(outerStrides, index, batch, stride);
+  }
+
+  // Widening goes by blocks of whole rows of all matrices.
+  int64_t rowsPerBlock() const {
+    return std::max<int64_t>(1, kWidenBlock / columns);
+  }
+  int64_t widenSlices() const {
+    int64_t block = rowsPerBlock();
+    return widened ? (matrices * rows + block - 1) / block : 0;
+  }
+  void runWiden(int64_t slice, std::byte *shared) const {
+    int64_t begin = slice * rowsPerBlock();
+    int64_t end = std::min(begin + rowsPerBlock(), matrices * rows);
+    auto *result = reinterpret_cast<float *>(shared + sharedOffset);
+    if (isDense())
+      return runtime::widen(source.type, source.at(first + begin * columns),
+                            result + begin * columns, (end - begin) * columns);
+    for (int64_t row = begin; row < end; ++row)
+      runtime::widen(source.type,
+                     source.at(offsetOf(row / rows) + row % rows * ld),
+                     result + row * columns, columns);
+  }
+
+private:
+  int64_t first, stride, batch;
+  OuterAxes outer;
+  std::vector<int64_t> outerStrides;
+};
+
+/// The panels of an operand, one for each tile along m or n, in an order made
+/// for the primitive: an absent one has no panels.
+class PackedPanels {
+public:
+  PackedPanels() = default;
+
+  /// `from` and `to` lay out a full panel and, where it is smaller, the last.
+  PackedPanels(int64_t matrices, int64_t panels,
+               const dnnl::memory::desc (&from)[2],
+               const dnnl::memory::desc (&to)[2], int workers)
+      : matrices(matrices), panels(panels), hasSmaller(!to[1].is_zero()) {
+    for (int i = 0; i <= int(hasSmaller); ++i) {
+      layouts[i] = to[i];
+      reorders[i] = SlicedReorder(from[i], to[i], workers);
+      panelBytes = std::max(panelBytes, alignScratch(to[i].get_size()));
+    }
+  }
+
+  explicit operator bool() const { return panels > 0; }
+  const dnnl::memory::desc &layout(bool isSmaller) const {
+    return layouts[isSmaller];
+  }
+  size_t scratchBytes() const {
+    return std::max(reorders[0].scratchBytes(), reorders[1].scratchBytes());
+  }
+
+  /// Takes room for all panels in memory of which `bytes` are taken.
+  void reserve(size_t &bytes) {
+    offset = bytes;
+    bytes += panelBytes * size_t(matrices * panels);
+  }
+  std::byte *at(int64_t index, int64_t panel, std::byte *memory) const {
+    const int64_t matrix = matrices == 1 ? 0 : index;
+    return memory + offset + panelBytes * size_t(matrix * panels + panel);
+  }
+
+  // Packing goes by slices of panels.
+  int64_t slices() const { return matrices * slicesPerMatrix(); }
+  struct Part {
+    int64_t matrix, panel, slice;
+  };
+  Part partOf(int64_t slice) const {
+    const int64_t matrix = slice / slicesPerMatrix();
+    const int64_t inMatrix = slice % slicesPerMatrix();
+    const int64_t panel =
+        std::min(inMatrix / reorders[0].slices(), panels - hasSmaller);
+    return {matrix, panel, inMatrix - panel * reorders[0].slices()};
+  }
+  /// `memory` is where room was taken, `scratch` has scratchBytes() bytes.
+  Status run(const Part &part, int worker, const std::byte *from,
+             std::byte *memory, std::byte *scratch) {
+    const bool isSmaller = hasSmaller && part.panel + 1 == panels;
+    return reorders[isSmaller].run(
+        part.slice, worker, from, at(part.matrix, part.panel, memory), scratch);
+  }
+
+private:
+  int64_t slicesPerMatrix() const {
+    return (panels - hasSmaller) * reorders[0].slices() +
+           (hasSmaller ? reorders[1].slices() : 0);
+  }
+
+  int64_t matrices = 0, panels = 0;
+  bool hasSmaller = false; ///< the last panel
+  dnnl::memory::desc layouts[2];
+  SlicedReorder reorders[2];
+  size_t panelBytes = 0, offset = 0;
+};
+
+/// Matrices of rows x depth that are stored in columns, or in rows with
+/// something between them, as dense rows: an absent one has no matrices.
+class DenseRows {
+public:
+  DenseRows() = default;
+  DenseRows(int64_t matrices, int64_t rows, int64_t depth, DType type,
+            bool inColumns)
+      : matrices(matrices), rows(rows), depth(depth), type(type),
+        inColumns(inColumns) {}
+
+  explicit operator bool() const { return matrices > 0; }
+
+  /// Takes room for all matrices in memory of which `bytes` are taken.
+  void reserve(size_t &bytes) {
+    offset = bytes;
+    bytes += alignScratch(size_t(matrices * rows * depth * sizeOf(type)));
+  }
+  std::byte *at(int64_t index, int64_t row, std::byte *memory) const {
+    const int64_t matrix = matrices == 1 ? 0 : index;
+    return memory + offset + (matrix * rows + row) * depth * sizeOf(type);
+  }
+
+  // Rows are made by blocks, those of the same rows one after another.
+  int64_t slices() const { return matrices * rowBlocks() * depthBlocks(); }
+  struct Part {
+    int64_t matrix, row, depth;
+  };
+  Part partOf(int64_t slice) const {
+    const int64_t block = slice / depthBlocks();
+    return {block / rowBlocks(), block % rowBlocks() * kBlockRows,
+            slice % depthBlocks() * kBlockDepth};
+  }
+  /// `from` is where the part starts; what it is stored in, rows or columns,
+  /// lies `leading` elements apart. `memory` is where room was taken.
+  void run(const Part &part, const std::byte *from, int64_t leading,
+           std::byte *memory) const {
+    std::byte *to =
+        at(part.matrix, part.row, memory) + part.depth * sizeOf(type);
+    if (!inColumns)
+      copyRows(part, from, leading, to);
+    else if (type == DType::F32)
+      turn<uint32_t>(part, from, leading, to);
+    else
+      turn<uint16_t>(part, from, leading, to);
+  }
+
+private:
+  /// What one slice turns of a matrix stored in columns: long runs of the
+  /// result's rows, and whole cache lines of the source.
+  static constexpr int64_t kBlockRows = 128, kBlockDepth = 512;
+
+  int64_t rowBlocks() const { return (rows + kBlockRows - 1) / kBlockRows; }
+  int64_t depthBlocks() const {
+    return (depth + kBlockDepth - 1) / kBlockDepth;
+  }
+  int64_t rowsOf(const Part &part) const {
+    return std::min(kBlockRows, rows - part.row);
+  }
+  int64_t depthOf(const Part &part) const {
+    return std::min(kBlockDepth, depth - part.depth);
+  }
+  template <typename T>
+  void turn(const Part &part, const std::byte *from, int64_t leading,
+            std::byte *to) const {
+    transpose(reinterpret_cast<const T *>(from), leading,
+              reinterpret_cast<T *>(to), depth, depthOf(part), rowsOf(part));
+  }
+  void copyRows(const Part &part, const std::byte *from, int64_t leading,
+                std::byte *to) const {
+    for (int64_t row = 0; row < rowsOf(part); ++row)
+      std::memcpy(to + row * depth * sizeOf(type),
+                  from + row * leading * sizeOf(type),
+                  size_t(depthOf(part) * sizeOf(type)));
+  }
+
+  int64_t matrices = 0, rows = 0, depth = 0;
+  DType type = DType::F32;
+  bool inColumns = false;
+  size_t offset = 0;
+};
+
+/// The matrices that a product makes, or the epilogue that takes them.
+struct ProductResult {
+  Operand operand;
+  EpilogueCall epilogue;
+
+  ProductResult(const MatMulStep &step, Operand operand, EpilogueCall epilogue)
+      : operand(operand), epilogue(std::move(epilogue)),
+        alpha(static_cast<float>(step.alpha)), n(step.n), ldc(step.ldc),
+        strideC(step.strideC), batch(step.batch), outer(step.outer) {}
+
+  std::byte *at(int64_t index, int64_t row, int64_t column) const {
+    return operand.at(offsetOfRow(index, row) + column);
+  }
+
+  /// Scales `accumulators`, which are rows [row, row + rows) and columns
+  /// [column, column + columns) of matrix `index`, `leading` elements from row
+  /// to row, and hands them to the epilogue or writes them as the result's
+  /// type.
+  void finish(float *accumulators, int64_t leading, int64_t index, int64_t row,
+              int64_t rows, int64_t column, int64_t columns) const {
+    // What lies between rows is scaled with them.
+    if (alpha != 1)
+      scale(accumulators, rows * leading, alpha);
+    // An epilogue takes rows side by side at once, others one by one.
+    if (epilogue) {
+      const int64_t atOnce = ldc == n ? rows : 1;
+      for (int64_t i = 0; i < rows; i += atOnce)
+        epilogue(accumulators + i * leading, offsetOfRow(index, row + i) / n,
+                 atOnce, column, columns, leading);
+      return;
+    }
+    for (int64_t i = 0; i < rows; ++i)
+      narrow(operand.type, accumulators + i * leading,
+             at(index, row + i, column), columns);
+  }
+
+private:
+  /// Where row `row` of matrix `index` starts, in elements.
+  int64_t offsetOfRow(int64_t index, int64_t row) const {
+    return outer.offsetOf(outer.c, index, batch, strideC) + row * ldc;
+  }
+
+  float alpha;
+  int64_t n, ldc, strideC, batch;
+  OuterAxes outer;
+};
+
+} // namespace mpc::runtime
+
+#endif // MPC_RUNTIME_CPU_ONEDNN_MATRIXOPERANDS_H

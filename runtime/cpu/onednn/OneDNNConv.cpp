@@ -1,0 +1,558 @@
+// Convolutions and their gradients by oneDNN: NHWC images, sliced over the
+// batch.
+//
+// forward, input_grad: the weights are put into the library's order once per
+// run, a few filters per slice (phase 0), then every slice takes a few images
+// (phase 1). With an epilogue, or where the result's type is not one the
+// library writes, a slice goes through fp32 scratch.
+//
+// weight_grad: every slice makes its own partial sum (phase 0), these are added
+// in the order of the images (phase 1) and written out as OIHW, a few filters
+// per slice (phase 2).
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/Convert.h"
+#include "runtime/cpu/onednn/OneDNN.h"
+#include "runtime/cpu/onednn/OneDNNProvider.h"
+#include "runtime/cpu/onednn/SlicedReorder.h"
+
+#include <string>
+#include <string_view>
+
+namespace mpc::runtime {
+namespace {
+
+using Dims = dnnl::memory::dims;
+using Tag = dnnl::memory::format_tag;
+
+/// True if the name of an implementation starts with `kind`.
+bool hasName(std::string_view name, std::string_view kind) {
+  return name.substr(0, kind.size()) == kind;
+}
+
+/// Slices a batch is cut into at most, where it has as many images.
+constexpr int64_t kMaxSlices = 16;
+/// fp32 results of one slice that still stay in a worker's cache, in bytes.
+constexpr int64_t kSliceBytes = 512 << 10;
+/// All partial weight gradients together, in bytes: each is written, read and
+/// added, which for large weights costs more than it gains.
+constexpr int64_t kPartialBytes = 12 << 20;
+/// Multiply-adds below which a slice is not worth handing to another thread.
+constexpr int64_t kMinSliceProducts = 1 << 20;
+/// Elements of the partial sums that one slice adds up.
+constexpr int64_t kSumBlock = 1 << 14;
+
+/// The step in the library's terms.
+struct Geometry {
+  Dims weights, strides, dilations, padsBegin, padsEnd;
+  Tag imageTag, weightsTag, channelsLastTag;
+  int64_t xElements = 1, yElements = 1; ///< of one image
+  int64_t xPixels = 1, yPixels = 1;     ///< of one image
+  int64_t wElements = 1;
+
+  explicit Geometry(const ConvStep &step);
+};
+
+/// One element type per operand of the primitive.
+struct Types {
+  DType x, w, y;
+};
+
+/// True if, along every axis, some window lies within the image: of padding
+/// that reaches into each window, as of 3 taps at stride 2 over 3 pixels and 1
+/// of padding on either side, there is none.
+///
+/// Without, the library's convolution kernels leave gradients of some taps to
+/// chance (oneDNN 2.6: bf16 of any rank, f32 of three axes), or write behind
+/// the end. Of weights with the output channels last it multiplies matrices
+/// in f32 instead, which is right.
+bool hasWholeWindows(const ConvStep &step) {
+  for (size_t axis = 0; axis < step.kernel.size(); ++axis) {
+    const int64_t window = step.dilations[axis] * (step.kernel[axis] - 1) + 1;
+    // The first window that starts within the image.
+    const int64_t stride = step.strides[axis];
+    const int64_t before = (step.padsBegin[axis] + stride - 1) / stride;
+    const int64_t first = before * stride - step.padsBegin[axis];
+    if (first + window > step.inSpatial[axis])
+      return false;
+  }
+  return true;
+}
+
+/// True if windows, their padding or the way from one to the next are longer
+/// than images are. In bf16 the library then takes minutes for gradients of
+/// filters, for nothing: most of it is padding. With tiles it cannot make
+/// gradients of images, or writes behind their end (oneDNN 3.2).
+bool isFarApart(const ConvStep &step) {
+  constexpr int64_t kFar = int64_t(1) << 20;
+  for (size_t axis = 0; axis < step.kernel.size(); ++axis)
+    if (std::max({step.strides[axis], step.padsBegin[axis], step.padsEnd[axis],
+                  step.dilations[axis] * (step.kernel[axis] - 1)}) > kFar)
+      return true;
+  return false;
+}
+
+class OneDNNConv : public Contraction {
+public:
+  OneDNNConv(const ConvStep &step, ConvOperands operands,
+             const OneDNNConfig &config)
+      : step(step), x(operands.x), w(operands.w), y(operands.y),
+        epilogue(std::move(operands.epilogue)), config(config), geometry(step) {
+  }
+  Status prepare();
+  bool isSlow() const;
+  Status runSlice(size_t phase, int64_t slice,
+                  const SliceContext &context) override;
+  std::vector<void **> addresses() override {
+    return addressesOf({&x, &w, &y}, epilogue);
+  }
+  ConvOperands operands() const { return {x, w, y, epilogue}; }
+
+private:
+  struct Images {
+    int64_t first, count;
+  };
+  using PrimitiveArgs = std::vector<std::pair<int, dnnl::memory::desc>>;
+
+  bool isForward() const { return step.kind == ConvKind::Forward; }
+  bool isWeightGrad() const { return step.kind == ConvKind::WeightGrad; }
+  bool isSafe() const { return !isWeightGrad() || hasWholeWindows(step); }
+  bool isDepthwise() const {
+    return step.groups > 1 && step.groups == step.inChannels &&
+           step.groups == step.outChannels;
+  }
+  // Of forward and input_grad: the images read and the images written.
+  const Operand &input() const { return isForward() ? x : y; }
+  const Operand &output() const { return isForward() ? y : x; }
+  DType inputType() const { return isForward() ? types.x : types.y; }
+  int64_t inputElements() const {
+    return isForward() ? geometry.xElements : geometry.yElements;
+  }
+  int64_t outputPixels() const {
+    return isForward() ? geometry.yPixels : geometry.xPixels;
+  }
+  int64_t outputChannels() const {
+    return isForward() ? step.outChannels : step.inChannels;
+  }
+  int64_t outputElements() const { return outputPixels() * outputChannels(); }
+  Images imagesOf(int64_t slice) const {
+    int64_t first = slice * imagesPerSlice;
+    return {first, std::min(imagesPerSlice, step.batch - first)};
+  }
+
+  void chooseTypes();
+  void chooseSlices();
+  void makeForward(int64_t count);
+  void makeInputGrad(int64_t count);
+  void makeWeightGrad(int64_t count);
+  template <typename Desc>
+  void setPrimitive(const Desc &desc, const dnnl::primitive &made,
+                    PrimitiveArgs args, int64_t count);
+  void makeReorder();
+  void layOutMemory();
+  dnnl::memory::desc xDesc(int64_t count) const;
+  dnnl::memory::desc yDesc(int64_t count) const;
+  dnnl::memory::desc plainWeights() const;
+
+  int64_t rowElements() const {
+    return geometry.wElements / geometry.weights[0];
+  }
+  Status reorderWeights(int64_t slice, const SliceContext &context);
+  Status runImages(int64_t slice, const SliceContext &context);
+  Status runPartial(int64_t slice, const SliceContext &context);
+  void sumPartials(int64_t block, std::byte *partials) const;
+  Status writeWeights(int64_t slice, const SliceContext &context);
+
+  const ConvStep step;
+  Operand x, w, y;
+  EpilogueCall epilogue;
+  const OneDNNConfig config;
+  const Geometry geometry;
+
+  Types types = {DType::F32, DType::F32, DType::F32};
+  bool direct = false; ///< the primitive writes the images itself
+  int64_t imagesPerSlice = 1, slices = 1;
+  std::string implementation;    ///< the library's name of what it does
+  WorkerPrimitive primitives[2]; ///< full slices; the last if it has fewer
+  dnnl::memory::desc weights;    ///< in the library's order, once known
+  SlicedReorder reorder;         ///< between OIHW and the library's order
+  size_t weightsBytes = 0;       ///< in the library's order, aligned
+  // A worker's scratch: widened images, fp32 result, the primitive's own.
+  size_t secondOffset = 0, resultOffset = 0, padOffset = 0;
+};
+
+} // namespace
+
+Geometry::Geometry(const ConvStep &step)
+    : strides(step.strides), padsBegin(step.padsBegin), padsEnd(step.padsEnd) {
+  static const Tag imageTags[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
+  static const Tag tags[2][3] = {{Tag::oiw, Tag::oihw, Tag::oidhw},
+                                 {Tag::goiw, Tag::goihw, Tag::goidhw}};
+  static const Tag lastTags[2][3] = {{Tag::wio, Tag::hwio, Tag::dhwio},
+                                     {Tag::wigo, Tag::hwigo, Tag::dhwigo}};
+  size_t rank = step.kernel.size();
+  bool grouped = step.groups > 1;
+  imageTag = imageTags[rank - 1];
+  weightsTag = tags[grouped][rank - 1];
+  channelsLastTag = lastTags[grouped][rank - 1];
+  if (grouped)
+    weights.push_back(step.groups);
+  weights.push_back(step.outChannels / step.groups);
+  weights.push_back(step.inChannels / step.groups);
+  weights.insert(weights.end(), step.kernel.begin(), step.kernel.end());
+  for (int64_t dilation : step.dilations)
+    dilations.push_back(dilation - 1); // the library counts the gaps
+  xPixels = numElements(step.inSpatial);
+  yPixels = numElements(step.outSpatial);
+  xElements = xPixels * step.inChannels;
+  yElements = yPixels * step.outChannels;
+  wElements = numElements(weights);
+}
+
+//===----------------------------------------------------------------------===//
+// Preparation
+//===----------------------------------------------------------------------===//
+
+/// bf16 operands stay where the target multiplies them and both are; all else
+/// is widened to f32.
+void OneDNNConv::chooseTypes() {
+  const Operand &first = isWeightGrad() ? x : input();
+  const Operand &second = isWeightGrad() ? y : w;
+  bool narrow = config.nativeBF16 && isSafe() && !isFarApart(step) &&
+                first.type == DType::BF16 && second.type == DType::BF16;
+  if (narrow)
+    types = isWeightGrad() ? Types{DType::BF16, DType::F32, DType::BF16}
+            : isForward()  ? Types{DType::BF16, DType::BF16, DType::F32}
+                           : Types{DType::F32, DType::BF16, DType::BF16};
+  if (isWeightGrad() || epilogue)
+    return;
+  direct =
+      output().type == DType::F32 || (narrow && output().type == DType::BF16);
+  if (direct)
+    (isForward() ? types.y : types.x) = output().type;
+}
+
+void OneDNNConv::chooseSlices() {
+  if (isWeightGrad()) {
+    int64_t partials = std::clamp<int64_t>(
+        kPartialBytes / (geometry.wElements * 4), 2, kMaxSlices);
+    imagesPerSlice = (step.batch + partials - 1) / partials;
+  } else {
+    int64_t fitting = kSliceBytes / (outputElements() * 4);
+    int64_t most = (step.batch + kMaxSlices - 1) / kMaxSlices;
+    imagesPerSlice = std::clamp<int64_t>(fitting, 1, most);
+  }
+  int64_t products = geometry.yPixels * geometry.wElements; // of one image
+  int64_t worthwhile = (kMinSliceProducts + products - 1) / products;
+  imagesPerSlice = std::max(imagesPerSlice, std::min(worthwhile, step.batch));
+  slices = (step.batch + imagesPerSlice - 1) / imagesPerSlice;
+}
+
+static dnnl::memory::desc imagesDesc(int64_t count, int64_t channels,
+                                     const std::vector<int64_t> &spatial,
+                                     DType type, Tag tag) {
+  Dims dims = {count, channels};
+  dims.insert(dims.end(), spatial.begin(), spatial.end());
+  return {dims, dnnlType(type), tag};
+}
+
+dnnl::memory::desc OneDNNConv::xDesc(int64_t count) const {
+  return imagesDesc(count, step.inChannels, step.inSpatial, types.x,
+                    geometry.imageTag);
+}
+
+dnnl::memory::desc OneDNNConv::yDesc(int64_t count) const {
+  return imagesDesc(count, step.outChannels, step.outSpatial, types.y,
+                    geometry.imageTag);
+}
+
+dnnl::memory::desc OneDNNConv::plainWeights() const {
+  return {geometry.weights, dnnlType(types.w), geometry.weightsTag};
+}
+
+template <typename Desc>
+void OneDNNConv::setPrimitive(const Desc &desc, const dnnl::primitive &made,
+                              PrimitiveArgs args, int64_t count) {
+  implementation = desc.impl_info_str();
+  primitives[count != imagesPerSlice] = WorkerPrimitive(
+      made, std::move(args), desc.scratchpad_desc(), config.workers);
+}
+
+void OneDNNConv::makeForward(int64_t count) {
+  dnnl::convolution_forward::primitive_desc desc(
+      dnnlEngine(), dnnl::prop_kind::forward_training,
+      dnnl::algorithm::convolution_direct, xDesc(count), weights, yDesc(count),
+      geometry.strides, geometry.dilations, geometry.padsBegin,
+      geometry.padsEnd, dnnlAttributes());
+  weights = desc.weights_desc();
+  setPrimitive(desc, dnnl::convolution_forward(desc),
+               {{DNNL_ARG_SRC, desc.src_desc()},
+                {DNNL_ARG_WEIGHTS, desc.weights_desc()},
+                {DNNL_ARG_DST, desc.dst_desc()}},
+               count);
+}
+
+/// The forward convolution a gradient belongs to, which the library wants to
+/// know. It has one type throughout, that of the gradient read.
+static dnnl::convolution_forward::primitive_desc
+forwardHint(const dnnl::memory::desc &x, const Geometry &geometry,
+            const dnnl::memory::desc &y) {
+  const dnnl::memory::data_type type = y.get_data_type();
+  return {dnnlEngine(),
+          dnnl::prop_kind::forward_training,
+          dnnl::algorithm::convolution_direct,
+          {x.get_dims(), type, geometry.imageTag},
+          {geometry.weights, type, Tag::any},
+          y,
+          geometry.strides,
+          geometry.dilations,
+          geometry.padsBegin,
+          geometry.padsEnd,
+          dnnlAttributes()};
+}
+
+void OneDNNConv::makeInputGrad(int64_t count) {
+  // The description refers to it when it goes on to the next routine.
+  const dnnl::convolution_forward::primitive_desc hint =
+      forwardHint(xDesc(count), geometry, yDesc(count));
+  dnnl::convolution_backward_data::primitive_desc desc(
+      dnnlEngine(), dnnl::algorithm::convolution_direct, xDesc(count), weights,
+      yDesc(count), geometry.strides, geometry.dilations, geometry.padsBegin,
+      geometry.padsEnd, hint, dnnlAttributes());
+  // By many small products of one channel each, where the library has a routine
+  // for depthwise images behind it, it takes 90 times as long.
+  while (isDepthwise() && hasName(desc.impl_info_str(), "brgconv_strided") &&
+         desc.next_impl())
+    ;
+  weights = desc.weights_desc();
+  setPrimitive(desc, dnnl::convolution_backward_data(desc),
+               {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
+                {DNNL_ARG_WEIGHTS, desc.weights_desc()},
+                {DNNL_ARG_DIFF_SRC, desc.diff_src_desc()}},
+               count);
+}
+
+void OneDNNConv::makeWeightGrad(int64_t count) {
+  dnnl::convolution_backward_weights::primitive_desc desc(
+      dnnlEngine(), dnnl::algorithm::convolution_direct, xDesc(count), weights,
+      yDesc(count), geometry.strides, geometry.dilations, geometry.padsBegin,
+      geometry.padsEnd, forwardHint(xDesc(count), geometry, yDesc(count)),
+      dnnlAttributes());
+  weights = desc.diff_weights_desc();
+  setPrimitive(desc, dnnl::convolution_backward_weights(desc),
+               {{DNNL_ARG_SRC, desc.src_desc()},
+                {DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
+                {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc()}},
+               count);
+}
+
+void OneDNNConv::makeReorder() {
+  dnnl::memory::desc from = plainWeights(), to = weights;
+  if (isWeightGrad())
+    std::swap(from, to);
+  reorder = SlicedReorder(from, to, config.workers);
+}
+
+void OneDNNConv::layOutMemory() {
+  auto floats = [](int64_t count) {
+    return alignScratch(static_cast<size_t>(count) * sizeof(float));
+  };
+  // Memory that all workers share: the weights in the library's order, and as
+  // floats where they have another type.
+  weightsBytes = alignScratch(weights.get_size());
+  size_t plainBytes = w.type == types.w ? 0 : floats(geometry.wElements);
+  sharedSize = (isWeightGrad() ? slices : 1) * weightsBytes + plainBytes;
+
+  // Memory of each worker: its inputs as floats, its sums, and the library's
+  // scratch memory.
+  if (isWeightGrad()) {
+    secondOffset =
+        x.type == types.x ? 0 : floats(imagesPerSlice * geometry.xElements);
+    resultOffset =
+        secondOffset +
+        (y.type == types.y ? 0 : floats(imagesPerSlice * geometry.yElements));
+    padOffset = resultOffset;
+  } else {
+    resultOffset = input().type == inputType()
+                       ? 0
+                       : floats(imagesPerSlice * inputElements());
+    padOffset =
+        resultOffset + (direct ? 0 : floats(imagesPerSlice * outputElements()));
+  }
+  // Where inputs and sums end, reorder and primitives have their scratch memory
+  // in common.
+  size_t padBytes = reorder.scratchBytes();
+  for (const WorkerPrimitive &primitive : primitives)
+    padBytes = std::max(padBytes, primitive.scratchBytes());
+  scratchSize = padOffset + padBytes;
+}
+
+Status OneDNNConv::prepare() {
+  // Types and slices first: the library's descriptions depend on both.
+  chooseTypes();
+  chooseSlices();
+  weights = {geometry.weights, dnnlType(types.w),
+             isSafe() ? Tag::any : geometry.channelsLastTag};
+  Status status = catchDNNL("prepare a convolution", [&] {
+    // The last, shorter slice takes the weights in the order of the others.
+    for (int64_t count : {imagesPerSlice, step.batch % imagesPerSlice}) {
+      if (count == 0)
+        continue;
+      if (isForward())
+        makeForward(count);
+      else if (isWeightGrad())
+        makeWeightGrad(count);
+      else
+        makeInputGrad(count);
+    }
+    makeReorder();
+    layOutMemory();
+  });
+  // Slices of a weight gradient each have sums of their own, which a second
+  // phase adds in a fixed order.
+  int64_t blocks = (weightsBytes / 4 + kSumBlock - 1) / kSumBlock;
+  if (isWeightGrad())
+    phaseSlices = {slices, slices > 1 ? blocks : 0, reorder.slices()};
+  else
+    phaseSlices = {reorder.slices(), slices};
+  return status;
+}
+
+/// True where the library has nothing better than loops over single elements or
+/// products of copies of the image for each tap, as for wide filters, for
+/// gradients between strides and dilations, and for depthwise ones that are not
+/// of its own kinds.
+bool OneDNNConv::isSlow() const {
+  auto is = [this](const char *kind) { return hasName(implementation, kind); };
+  if (isWeightGrad())
+    return is("ref") || (isDepthwise() && !is("jit_dw"));
+  return is("ref") || is("x64:gemm") ||
+         (isDepthwise() && !is("jit_dw") && !is("brdgmm_dw"));
+}
+
+//===----------------------------------------------------------------------===//
+// Execution
+//===----------------------------------------------------------------------===//
+
+Status OneDNNConv::runSlice(size_t phase, int64_t slice,
+                            const SliceContext &context) {
+  if (!isWeightGrad())
+    return phase == 0 ? reorderWeights(slice, context)
+                      : runImages(slice, context);
+  if (phase == 0)
+    return runPartial(slice, context);
+  if (phase == 2)
+    return writeWeights(slice, context);
+  sumPartials(slice, context.shared);
+  return Status();
+}
+
+/// `count` elements of `operand` from `first` on as `type`: in place, or
+/// widened into `room`.
+static const void *load(const Operand &operand, DType type, int64_t first,
+                        int64_t count, std::byte *room) {
+  if (operand.type == type)
+    return operand.at(first);
+  widen(operand.type, operand.at(first), reinterpret_cast<float *>(room),
+        count);
+  return room;
+}
+
+Status OneDNNConv::reorderWeights(int64_t slice, const SliceContext &context) {
+  const std::byte *plain = w.at(0);
+  if (w.type != types.w) {
+    const SlicedReorder::Rows rows = reorder.rowsOf(slice);
+    const int64_t first = rows.first * rowElements();
+    std::byte *wide = context.shared + weightsBytes;
+    widen(w.type, w.at(first), reinterpret_cast<float *>(wide) + first,
+          rows.count * rowElements());
+    plain = wide;
+  }
+  return reorder.run(slice, context.worker, plain, context.shared,
+                     context.scratch + padOffset);
+}
+
+Status OneDNNConv::runImages(int64_t slice, const SliceContext &context) {
+  // A slice is some images; the last one may have fewer.
+  Images images = imagesOf(slice);
+  const void *in = load(input(), inputType(), images.first * inputElements(),
+                        images.count * inputElements(), context.scratch);
+  std::byte *out = direct ? output().at(images.first * outputElements())
+                          : context.scratch + resultOffset;
+  Status status = primitives[images.count != imagesPerSlice].run(
+      context.worker, {in, context.shared, out}, context.scratch + padOffset);
+  if (!status.ok() || direct)
+    return status;
+
+  // Sums in f32 are finished here: by the epilogue, or by rounding.
+  auto *accumulators = reinterpret_cast<float *>(out);
+  if (epilogue)
+    epilogue(accumulators, images.first * outputPixels(),
+             images.count * outputPixels(), 0, outputChannels(),
+             outputChannels());
+  else
+    narrow(output().type, accumulators,
+           output().at(images.first * outputElements()),
+           images.count * outputElements());
+  return Status();
+}
+
+Status OneDNNConv::runPartial(int64_t slice, const SliceContext &context) {
+  Images images = imagesOf(slice);
+  const void *in = load(x, types.x, images.first * geometry.xElements,
+                        images.count * geometry.xElements, context.scratch);
+  const void *gradient =
+      load(y, types.y, images.first * geometry.yElements,
+           images.count * geometry.yElements, context.scratch + secondOffset);
+  return primitives[images.count != imagesPerSlice].run(
+      context.worker, {in, gradient, context.shared + slice * weightsBytes},
+      context.scratch + padOffset);
+}
+
+/// Adds the partial sums, slice by slice, into the first.
+void OneDNNConv::sumPartials(int64_t block, std::byte *partials) const {
+  int64_t count = static_cast<int64_t>(weightsBytes / sizeof(float));
+  int64_t begin = block * kSumBlock;
+  int64_t end = std::min(begin + kSumBlock, count);
+  auto *sum = reinterpret_cast<float *>(partials);
+  for (int64_t slice = 1; slice < slices; ++slice) {
+    const float *partial = sum + slice * count;
+    for (int64_t i = begin; i < end; ++i)
+      sum[i] += partial[i];
+  }
+}
+
+Status OneDNNConv::writeWeights(int64_t slice, const SliceContext &context) {
+  std::byte *plain =
+      w.type == types.w ? w.at(0) : context.shared + slices * weightsBytes;
+  Status status = reorder.run(slice, context.worker, context.shared, plain,
+                              context.scratch + padOffset);
+  if (status.ok() && w.type != types.w) {
+    const SlicedReorder::Rows rows = reorder.rowsOf(slice);
+    const int64_t first = rows.first * rowElements();
+    narrow(w.type, reinterpret_cast<float *>(plain) + first, w.at(first),
+           rows.count * rowElements());
+  }
+  return status;
+}
+
+StatusOr<std::unique_ptr<Contraction>>
+prepareOneDNNConv(const ConvStep &step, ConvOperands operands,
+                  const OneDNNConfig &config) {
+  if (!hasWholeWindows(step))
+    if (auto direct = prepareDirectWeightGrad(step, operands))
+      return direct;
+  auto conv = std::make_unique<OneDNNConv>(step, std::move(operands), config);
+  if (Status status = conv->prepare(); !status.ok())
+    return status;
+  if (conv->isSlow()) {
+    auto direct = step.kind == ConvKind::WeightGrad
+                      ? prepareDirectWeightGrad(step, conv->operands())
+                      : prepareDirectConv(step, conv->operands());
+    if (direct)
+      return direct;
+  }
+  return std::unique_ptr<Contraction>(std::move(conv));
+}
+
+} // namespace mpc::runtime

@@ -1,0 +1,99 @@
+// Chooses the library's instruction set, and who does a step.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/onednn/OneDNNProvider.h"
+#include "runtime/cpu/onednn/OneDNN.h"
+#include "runtime/cpu/onednn/OperandSums.h"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+
+namespace mpc::runtime {
+
+/// The largest of the library's instruction sets within `features`.
+static dnnl::cpu_isa selectISA(const std::vector<std::string> &features) {
+  auto has = [&](std::initializer_list<const char *> names) {
+    return std::all_of(names.begin(), names.end(), [&](const char *name) {
+      return std::find(features.begin(), features.end(), name) !=
+             features.end();
+    });
+  };
+  if (!has({"avx2", "fma"}))
+    return dnnl::cpu_isa::sse41;
+  if (!has({"avx512f", "avx512bw", "avx512vl", "avx512dq"}))
+    return dnnl::cpu_isa::avx2;
+  if (!has({"avx512bf16"}))
+    return dnnl::cpu_isa::avx512_core;
+  if (!has({"amx-tile", "amx-bf16"}))
+    return dnnl::cpu_isa::avx512_core_bf16;
+  return dnnl::cpu_isa::avx512_core_amx;
+}
+
+/// Sets the limit, once per process.
+static Status restrictISA(dnnl::cpu_isa isa) {
+  static std::mutex mutex;
+  static std::optional<dnnl::cpu_isa> decision;
+
+  std::lock_guard<std::mutex> lock(mutex);
+  if (decision == isa)
+    return Status();
+  if (!decision && dnnl::set_max_cpu_isa(isa) == dnnl::status::success) {
+    decision = isa;
+    return Status();
+  }
+  return Status(StatusCode::Device,
+                "this process already uses oneDNN with another instruction set "
+                "than the artifact's target allows; run one target per "
+                "process");
+}
+
+StatusOr<std::unique_ptr<ContractionProvider>>
+OneDNNProvider::create(const std::vector<std::string> &features) {
+  dnnl::cpu_isa isa = selectISA(features);
+  if (Status status = restrictISA(isa); !status.ok())
+    return status;
+  OneDNNConfig config;
+  config.hasAMX = isa == dnnl::cpu_isa::avx512_core_amx;
+  config.nativeBF16 = isa == dnnl::cpu_isa::avx512_core_bf16 || config.hasAMX;
+  return std::unique_ptr<ContractionProvider>(new OneDNNProvider(config));
+}
+
+/// Whether AMX gains more than it takes to split f32 operands into parts: an
+/// element that is split is multiplied by so many of the other operand. Below,
+/// measured products were as fast by the library: 1024 x 64 x 1024, or in parts
+/// of the depth 64 x 64 x 50176.
+static bool gainsByAMX(const MatMulStep &step, const MatMulOperands &operands,
+                       int64_t fewestUses) {
+  return operands.a.type != DType::F32 ||
+         step.m * step.n >= fewestUses * (step.m + step.n);
+}
+
+StatusOr<std::unique_ptr<Contraction>>
+OneDNNProvider::prepare(const MatMulStep &step, MatMulOperands operands,
+                        int workers) {
+  constexpr int64_t kFewestUses = 80, kFewestUsesInDepth = 48;
+  // Sums of an operand are a phase of their own where no tile adds them up.
+  const OperandSums sums(step, operands);
+  if (gainsByAMX(step, operands, kFewestUsesInDepth))
+    if (auto parts = prepareAMXDepthParts(step, operands, configOf(workers)))
+      return addOperandSums(std::move(parts), sums);
+  if (gainsByAMX(step, operands, kFewestUses))
+    if (auto product = prepareAMXMatMul(step, operands, configOf(workers)))
+      return product;
+  auto product =
+      prepareOneDNNMatMul(step, std::move(operands), configOf(workers));
+  if (!product.ok())
+    return product;
+  return addOperandSums(std::move(*product), sums);
+}
+
+StatusOr<std::unique_ptr<Contraction>>
+OneDNNProvider::prepare(const ConvStep &step, ConvOperands operands,
+                        int workers) {
+  if (auto conv = prepareAMXConv(step, operands, configOf(workers)))
+    return conv;
+  return prepareOneDNNConv(step, std::move(operands), configOf(workers));
+}
+
+} // namespace mpc::runtime

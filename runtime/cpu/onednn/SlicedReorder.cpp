@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cpu/onednn/SlicedReorder.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace mpc::runtime {
+
+/// Elements that one slice moves, about.
+static constexpr int64_t kSliceElements = 1 << 16;
+
+/// How many neighbours along the first axis a layout keeps in one block: 16 for
+/// OIhw16i16o.
+static int64_t firstAxisBlock(const dnnl::memory::desc &desc) {
+  const dnnl::memory::dims axes = desc.get_inner_idxs();
+  const dnnl::memory::dims blocks = desc.get_inner_blks();
+  int64_t block = 1;
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i] == 0)
+      block *= blocks[i];
+  return block;
+}
+
+/// Rows [first, first + count) of a tensor; empty where its layout cannot be
+/// cut there.
+static dnnl::memory::desc rowsOfDesc(const dnnl::memory::desc &desc,
+                                     int64_t first, int64_t count) {
+  dnnl::memory::dims dims = desc.get_dims(), offsets(dims.size(), 0);
+  dims[0] = count;
+  offsets[0] = first;
+  return desc.submemory_desc(dims, offsets, /*allow_empty=*/true);
+}
+
+/// Bytes from the tensor's start to row `first`.
+static int64_t offsetOfRow(const dnnl::memory::desc &desc, int64_t first) {
+  const dnnl::memory::desc rows =
+      rowsOfDesc(desc, first, desc.get_dims()[0] - first);
+  return (rows.get_submemory_offset() - desc.get_submemory_offset()) *
+         static_cast<int64_t>(
+             dnnl::memory::data_type_size(desc.get_data_type()));
+}
+
+/// How a matrix is stored, in rows or in columns; nothing where it is neither,
+/// as in blocks.
+static std::optional<StoredMatrix> asStored(const dnnl::memory::desc &desc) {
+  if (desc.get_inner_nblks() != 0 || desc.get_submemory_offset() != 0)
+    return std::nullopt;
+  const dnnl::memory::dims strides = desc.get_strides();
+  if (strides[1] == 1)
+    return StoredMatrix{nullptr, strides[0], false};
+  if (strides[0] == 1)
+    return StoredMatrix{nullptr, strides[1], true};
+  return std::nullopt;
+}
+
+std::optional<PairedLayout> findPairedLayout(const dnnl::memory::desc &from,
+                                             const dnnl::memory::desc &to) {
+  constexpr auto kBF16 = dnnl::memory::data_type::bf16;
+  if (to.get_ndims() != 2 || from.get_ndims() != 2 ||
+      to.get_data_type() != kBF16 || from.get_data_type() != kBF16 ||
+      to.get_submemory_offset() != 0 || !asStored(from))
+    return std::nullopt;
+  // 16 pairs of rows by `width` columns, two of a pair side by side.
+  const dnnl::memory::dims blocks = to.get_inner_blks();
+  if (to.get_inner_idxs() != dnnl::memory::dims{0, 1, 0} ||
+      blocks[0] * 2 != PairedLayout::kBlockRows || blocks[1] % 16 != 0 ||
+      blocks[2] != 2)
+    return std::nullopt;
+  // Blocks of the same columns one after another, nothing between them.
+  const PairedLayout layout{to.get_dims()[0], to.get_dims()[1], blocks[1]};
+  const dnnl::memory::dims strides = to.get_strides();
+  if (strides[0] != layout.blockElements() ||
+      strides[1] != layout.rowBlocks() * layout.blockElements())
+    return std::nullopt;
+  return layout;
+}
+
+SlicedReorder::SlicedReorder(const dnnl::memory::desc &from,
+                             const dnnl::memory::desc &to, int workers)
+    : extent(from.get_dims()[0]), rowsPerSlice(extent) {
+  // As many whole blocks of rows as make a slice worth handing out.
+  const int64_t block = std::lcm(firstAxisBlock(from), firstAxisBlock(to));
+  const dnnl::memory::dims dims = from.get_dims();
+  const int64_t rowElements = std::accumulate(dims.begin() + 1, dims.end(),
+                                              int64_t(1), std::multiplies<>());
+  const int64_t wanted = std::max(kSliceElements / rowElements, int64_t(1));
+  const int64_t rows = (wanted + block - 1) / block * block;
+
+  // The most frequent order of all, whose rows go by 32.
+  if ((paired = findPairedLayout(from, to))) {
+    pairedSource = *asStored(from);
+    rowsPerSlice = std::min(rows, extent);
+    return;
+  }
+
+  // Cut only if both layouts can be.
+  if (rows < extent && !rowsOfDesc(from, rows, extent - rows).is_zero() &&
+      !rowsOfDesc(to, rows, extent - rows).is_zero()) {
+    rowsPerSlice = rows;
+    fromStep = offsetOfRow(from, rows);
+    toStep = offsetOfRow(to, rows);
+  }
+  primitives[0] = makePrimitive(rowsPerSlice, from, to, workers);
+  if (const int64_t rest = extent % rowsPerSlice)
+    primitives[1] = makePrimitive(rest, from, to, workers);
+}
+
+/// The reorder of the last `count` rows, which alone have the padding of their
+/// axis, or of the first as many.
+WorkerPrimitive SlicedReorder::makePrimitive(int64_t count,
+                                             dnnl::memory::desc from,
+                                             dnnl::memory::desc to,
+                                             int workers) const {
+  if (count < extent) {
+    const int64_t first = extent % rowsPerSlice == count ? extent - count : 0;
+    from = rowsOfDesc(from, first, count);
+    to = rowsOfDesc(to, first, count);
+  }
+  dnnl::engine &engine = dnnlEngine();
+  dnnl::reorder::primitive_desc desc(engine, from, engine, to,
+                                     dnnlAttributes());
+  return WorkerPrimitive(dnnl::reorder(desc),
+                         {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}},
+                         desc.scratchpad_desc(), workers);
+}
+
+SlicedReorder::Rows SlicedReorder::rowsOf(int64_t slice) const {
+  const int64_t first = slice * rowsPerSlice;
+  return {first, std::min(rowsPerSlice, extent - first)};
+}
+
+size_t SlicedReorder::scratchBytes() const {
+  return std::max(primitives[0].scratchBytes(), primitives[1].scratchBytes());
+}
+
+Status SlicedReorder::run(int64_t slice, int worker, const std::byte *from,
+                          std::byte *to, void *scratch) {
+  if (paired) {
+    StoredMatrix source = pairedSource;
+    source.data = reinterpret_cast<const uint16_t *>(from);
+    const Rows rows = rowsOf(slice);
+    const int64_t first = rows.first / PairedLayout::kBlockRows;
+    const int64_t last =
+        (rows.first + rows.count + PairedLayout::kBlockRows - 1) /
+        PairedLayout::kBlockRows;
+    pairRows(source, *paired, first, last, reinterpret_cast<uint16_t *>(to));
+    return Status();
+  }
+  // The primitive of the last, fewer rows knows where they start.
+  if (rowsOf(slice).count != rowsPerSlice)
+    return primitives[1].run(worker, {from, to}, scratch);
+  return primitives[0].run(
+      worker, {from + slice * fromStep, to + slice * toStep}, scratch);
+}
+
+} // namespace mpc::runtime

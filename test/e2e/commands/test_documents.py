@@ -1,0 +1,401 @@
+"""The commands of docs do what they say: those of each document are executed in
+order, in a folder that has the files they name, and the lines that the document
+shows are printed. Numbers may be others. Every fenced block is executed by some
+test, or found in the sources.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+import safetensors.numpy
+from onnx import helper
+
+import documents
+import mpctest
+
+# What executes the blocks of a language: of all documents, or of one.
+EXECUTED = {
+    "console": "test_readme.py, test_documents.py",
+    "exporting.md python": "test_exporting.py, test_documents.py",
+    "README.md python": "test_documents.py",
+    "data.md python": "test_documents.py",
+    "toml": "test_documents.py",
+    "json": "test_documents.py",
+    "c": "test_install.py",
+    "cmake": "test_install.py",
+    "filecheck": "test/tools/mpc/commands/documented-decision.test",
+    "adding-an-op.md c++": "test_documents.py, which finds it in the sources, "
+    "FormulasTest.cpp",
+    "adding-an-op.md tablegen": "test_documents.py, which finds it in the sources",
+    # Output and diagrams.
+    "": "",
+}
+FILES = {path.name: path for path in documents.DOCUMENTS}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_block_is_executed(name):
+    for language, text in documents.read_blocks(FILES[name]):
+        assert language in EXECUTED or f"{name} {language}" in EXECUTED, text
+        if not language:
+            assert not re.search(r"^(\$ |mpc )", text, re.M), text
+    indented = re.findall(r"^    (?:\$ |mpc |mpc-opt ).*", FILES[name].read_text(), re.M)
+    assert not indented, "not in a console block: " + indented[0]
+
+
+#===------------------------------------------------------------------------===#
+# What the commands of each document need
+#===------------------------------------------------------------------------===#
+
+
+def linear(name, x, y):
+    inputs = [x, name + ".weight", name + ".bias"]
+    return helper.make_node("Gemm", inputs, [y], name, transB=1)
+
+
+def parameters(**shapes):
+    random = np.random.default_rng(0)
+    values = {}
+    for name, (outputs, inputs) in shapes.items():
+        values[name + ".weight"] = random.normal(0, inputs**-0.5, (outputs, inputs))
+        values[name + ".bias"] = np.zeros(outputs)
+    return {name: value.astype(np.float32) for name, value in values.items()}
+
+
+def make_perceptron(path, inputs=4, classes=3):
+    model = mpctest.make_model(
+        [linear("fc", "x", "y")],
+        {"x": (np.float32, ["N", inputs])},
+        {"y": (np.float32, ["N", classes])},
+        parameters(fc=(classes, inputs)),
+    )
+    onnx.save(model, path)
+
+
+def draw(count, inputs=4, classes=3):
+    """Samples that show their class."""
+    random = np.random.default_rng(1)
+    labels = random.integers(0, classes, count)
+    samples = random.normal(0, 1, (count, inputs))
+    samples[np.arange(count), labels] += 3
+    return samples.astype(np.float32), labels
+
+
+def set_up_digits(folder):
+    for name in ("model", "trained"):
+        shutil.copy(mpctest.MODELS / "digits-cnn.onnx", folder / f"{name}.onnx")
+    shutil.copy(mpctest.DIGITS / "digits-train.npz", folder / "train.npz")
+    for name in ("test", "val", "held"):
+        shutil.copy(mpctest.DIGITS / "digits-test.npz", folder / f"{name}.npz")
+
+
+def set_up_command_line(folder):
+    set_up_digits(folder)
+    (folder / ".zfunc").mkdir()
+    (recipe,) = documents.read_blocks(FILES["command-line.md"], "toml")
+    (folder / "recipe.toml").write_text(recipe)
+
+
+def set_up_data(folder):
+    make_perceptron(folder / "model.onnx")
+    for part in range(2):
+        samples, labels = draw(64)
+        np.savez(folder / f"shard-{part}.npz", x=samples, target=labels)
+        np.save(folder / f"images-{part}.npy", samples)
+        np.save(folder / f"labels-{part}.npy", labels)
+
+
+    # Text, cut as the document says, for a model that knows one token.
+    np.arange(3000).astype(np.uint16).__mod__(7).tofile(folder / "train.bin")
+    (cut,) = documents.read_blocks(FILES["data.md"], "python")
+    run = [sys.executable, "-c", cut]
+    subprocess.run(run, check=True, capture_output=True, cwd=folder)
+    nodes = [helper.make_node("Gather", ["wte", "idx"], ["logits"], "wte")]
+    model = mpctest.make_model(
+        nodes,
+        {"idx": (np.int64, ["N", 32])},
+        {"logits": (np.float32, ["N", 32, 7])},
+        {"wte": np.zeros((7, 7), np.float32)},
+    )
+    onnx.save(model, folder / "gpt.onnx")
+    set_up_graph(folder)
+
+
+def set_up_graph(folder):
+    """Scores of 60 nodes, each added to that of another."""
+    nodes = [
+        linear("fc", "x", "h"),
+        helper.make_node("Gather", ["h", "edge_index"], ["other"], "other"),
+        helper.make_node("Add", ["h", "other"], ["y"], "sum"),
+    ]
+    model = mpctest.make_model(
+        nodes,
+        {"x": (np.float32, ["N", 4]), "edge_index": (np.int64, [60])},
+        {"y": (np.float32, ["N", 3])},
+        parameters(fc=(3, 4)),
+    )
+    onnx.save(model, folder / "gcn.onnx")
+    samples, labels = draw(60)
+    edges = np.random.default_rng(3).permutation(60)
+    np.savez(folder / "graph.npz", x=samples, edge_index=edges, target=labels)
+
+
+def set_up_evaluating(folder):
+    set_up_digits(folder)
+    make_perceptron(folder / "churn.onnx", inputs=3, classes=2)
+    rows = "\n".join(f"{i},{20 + i},1.5,{1000 * i},no" for i in range(9))
+    (folder / "held.csv").write_text(f"id,age,tenure,income,churned\n{rows}\n")
+    model = mpctest.make_model(
+        [
+            helper.make_node("Flatten", ["x"], ["f"], "flatten"),
+            linear("fc", "f", "y"),
+        ],
+        {"x": (np.float32, ["N", 3, 8, 8])},
+        {"y": (np.float32, ["N", 4])},
+        parameters(fc=(4, 192)),
+    )
+    onnx.save(model, folder / "classifier.onnx")
+    photos = folder / "photos"
+    photos.mkdir()
+    for image in (mpctest.DATA / "images" / "folder").rglob("*.png"):
+        shutil.copy(image, photos)
+
+
+def set_up_losses(folder):
+    names = {"logits": 5, "aux": 5, "box": 4}
+    model = mpctest.make_model(
+        [linear(name, "x", name) for name in names],
+        {"x": (np.float32, ["N", 6])},
+        {name: (np.float32, ["N", size]) for name, size in names.items()},
+        parameters(**{name: (size, 6) for name, size in names.items()}),
+    )
+    onnx.save(model, folder / "model.onnx")
+    samples, labels = draw(64, 6, 5)
+    np.savez(folder / "train.npz", x=samples, labels=labels, boxes=samples[:, :4])
+
+
+def set_up_training(folder):
+    set_up_digits(folder)
+    # Beside the digits, what the perceptrons of these examples read.
+    random = np.random.default_rng(2)
+    for name in ("train", "test"):
+        with np.load(folder / f"{name}.npz") as arrays:
+            arrays = dict(arrays)
+        arrays["x"] = random.normal(0, 1, (len(arrays["target"]), 4)).astype("f4")
+        np.savez(folder / f"{name}.npz", **arrays)
+    # A backbone, whose weights Hugging Face calls by other names.
+    shapes = {"bert.embeddings": (6, 4), "bert.pooler": (6, 6), "classifier": (10, 6)}
+    values = parameters(**shapes)
+    del values["bert.embeddings.bias"]
+    embed = helper.make_node(
+        "Gemm", ["x", "bert.embeddings.weight"], ["e"], "embeddings", transB=1
+    )
+    layers = [linear("bert.pooler", "e", "p"), linear("classifier", "p", "y")]
+    ends = ({"x": (np.float32, ["N", 4])}, {"y": (np.float32, ["N", 10])})
+    model = mpctest.make_model([embed, *layers], *ends, values)
+    onnx.save(model, folder / "classifier.onnx")
+    theirs = {
+        name.replace("bert.", "model.", 1): value
+        for name, value in values.items()
+        if name.startswith("bert.")
+    }
+    safetensors.numpy.save_file(theirs, folder / "bert.safetensors")
+    # A layer with an adapter.
+    nodes = [
+        linear("fc", "x", "h"),
+        helper.make_node("MatMul", ["x", "fc.lora_A"], ["a"], "down"),
+        helper.make_node("MatMul", ["a", "fc.lora_B"], ["b"], "up"),
+        helper.make_node("Add", ["h", "b"], ["y"], "sum"),
+    ]
+    values = parameters(fc=(10, 4))
+    values["fc.lora_A"] = random.normal(0, 1, (4, 2)).astype(np.float32)
+    values["fc.lora_B"] = np.zeros((2, 10), np.float32)
+    onnx.save(mpctest.make_model(nodes, *ends, values), folder / "lora.onnx")
+
+
+def set_up_embedding(folder):
+    """Installs mpc where the document does."""
+    set_up_digits(folder)
+    if not shutil.which("cc"):
+        pytest.skip("no C compiler called cc")
+    install = ["cmake", "--install", str(mpctest.BUILD)]
+    prefix = ["--prefix", str(folder / ".local")]
+    subprocess.run(install + prefix, check=True, capture_output=True)
+    (program,) = documents.read_blocks(FILES["embedding.md"], "c")
+    (folder / "train.c").write_text(program)
+
+
+SET_UP = {
+    "command-line.md": set_up_command_line,
+    "data.md": set_up_data,
+    "embedding.md": set_up_embedding,
+    "evaluating.md": set_up_evaluating,
+    "logging.md": set_up_digits,
+    "losses.md": set_up_losses,
+    "precision.md": set_up_digits,
+    "training.md": set_up_training,
+}
+
+
+#===------------------------------------------------------------------------===#
+# The tests
+#===------------------------------------------------------------------------===#
+
+
+def mask(line):
+    """A line without its numbers."""
+    return re.sub(r"\d[\d.,]*", "#", line.strip())
+
+
+def test_every_document_with_commands_is_tried():
+    have = {name for name, path in FILES.items() if documents.read_commands(path)}
+    assert have - {"README.md"} == set(SET_UP)
+
+
+@pytest.mark.parametrize("name", SET_UP)
+def test_commands(name, tmp_path):
+    SET_UP[name](tmp_path)
+    for command, shown in documents.read_commands(FILES[name]):
+        process = documents.execute(command, tmp_path)
+        assert process.returncode == 0, f"{command}\n{process.stderr}"
+        printed = process.stdout + process.stderr
+        lines = {mask(line) for line in printed.splitlines()}
+        for line in shown.splitlines():
+            assert not line or mask(line) in lines, f"{line}\n{printed}"
+
+
+def test_the_documented_policy_is_read(tmp_path):
+    (policy,) = documents.read_blocks(FILES["precision.md"], "json")
+    (tmp_path / "policy.json").write_text(policy)
+    command = "mpc explain --print-policy --policy policy.json"
+    process = documents.execute(command, tmp_path)
+    assert process.returncode == 0, process.stderr
+    printed = json.loads(process.stdout)
+    assert [rule.get("node") for rule in printed["rules"]] == [
+        rule.get("node") for rule in json.loads(policy)["rules"]
+    ]
+    rows = {row["op"]: row for row in printed["table"]}
+    assert rows["softmax"]["bf16"] == "deny"
+
+
+def read_excerpts():
+    """(path, text) of the sources that adding-an-op.md shows: a block with the
+    path in front of it. The row of LogSigmoid, which FormulasTest.cpp compiles,
+    has none."""
+    pattern = r"^ *`([\w/.]+)`:\n\n( *)```(?:c\+\+|tablegen)\n(.*?)^\2```"
+    text = FILES["adding-an-op.md"].read_text()
+    found = re.findall(pattern, text, re.S | re.M)
+    assert text.count("```c++") + text.count("```tablegen") == len(found) + 2
+    return [
+        (path, re.sub(f"^{indent}", "", block, flags=re.M))
+        for path, indent, block in found
+    ]
+
+
+@pytest.mark.parametrize("path,excerpt", read_excerpts())
+def test_documented_sources_are_there(path, excerpt):
+    """What a line of dots parts is there one behind the other."""
+    source = (mpctest.ROOT / path).read_text()
+    place = 0
+    for part in re.split(r"^ *\.\.\.\n", excerpt, flags=re.M):
+        found = source.find(part, place)
+        assert found >= 0, part
+        place = found + len(part)
+
+
+def test_documented_paths_are_there():
+    text = FILES["adding-an-op.md"].read_text()
+    for path in re.findall(r"`([\w.]+/[\w/.*]+)`", text):
+        assert list(mpctest.ROOT.glob(path)), path
+
+
+def quick_gelu(x):
+    return x / (1 + np.exp(-1.5 * x))
+
+
+# The ops that adding-an-op.md walks through: the node, and what it computes.
+WALKS = {
+    "QuickGelu": (dict(domain="com.microsoft", alpha=1.5), [], quick_gelu),
+    "CumSum": (dict(exclusive=1), [np.array(1)], lambda x: x.cumsum(1) - x),
+}
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_documented_ops_run_and_have_gradients(name, tmp_path):
+    attributes, others, function = WALKS[name]
+    inputs = ["scaled", *(f"other{i}" for i in range(len(others)))]
+    nodes = [
+        helper.make_node("Mul", ["w", "x"], ["scaled"]),
+        helper.make_node(name, inputs, ["y"], **attributes),
+        helper.make_node("Mul", ["y", "x"], ["product"]),
+        helper.make_node("ReduceMean", ["product"], ["loss"], keepdims=0),
+    ]
+    random = np.random.default_rng(0)
+    x, w = random.normal(size=(2, 3, 4))
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.DOUBLE, [3, 4])],
+        [
+            helper.make_tensor_value_info("y", onnx.TensorProto.DOUBLE, [3, 4]),
+            helper.make_tensor_value_info("loss", onnx.TensorProto.DOUBLE, []),
+        ],
+        [
+            onnx.numpy_helper.from_array(array, key)
+            for key, array in [("w", w), *zip(inputs[1:], others)]
+        ],
+    )
+    domains = [("", 16), ("com.microsoft", 1)]
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid(*domain) for domain in domains]
+    )
+    exact = ("--precision", "64-true")
+    found = mpctest.run(model, {"x": x}, tmp_path, *exact)
+    np.testing.assert_allclose(found["y"], function(w * x), rtol=1e-12, atol=1e-12)
+
+    # One step at rate 1 moves the weight by its gradient.
+    _, trained = mpctest.train(
+        model,
+        {"x": x},
+        tmp_path / "trained",
+        *("--loss", "output:loss", "--optimizer", "sgd", "--lr", "1", *exact),
+        *("--batch-size", "3", "--max-steps", "1", "--train", "^w$"),
+    )
+    step = 1e-6
+    for place in np.ndindex(w.shape):
+        moved = np.zeros_like(w)
+        moved[place] = step
+        up, down = (np.mean(function((w + d) * x) * x) for d in (moved, -moved))
+        slope = (up - down) / (2 * step)
+        assert w[place] - trained["w"][place] == pytest.approx(slope, abs=1e-8)
+
+
+def test_the_readme_exports_what_trains(tmp_path):
+    torch = pytest.importorskip("torch")
+    (export,) = documents.read_blocks(FILES["README.md"], "python")
+    model = torch.nn.Sequential(
+        torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3)
+    )
+    code = compile(export.replace("model.onnx", f"{tmp_path}/model.onnx"), "", "exec")
+    exec(code, {"torch": torch, "model": model, "x": torch.randn(8, 4)})
+    documents.execute("mpc check model.onnx --loss cross_entropy", tmp_path)
+    process = documents.execute("mpc inspect model.onnx --parameters", tmp_path)
+    assert "BatchNormalization" in process.stdout, process.stderr
+
+
+def test_the_documented_choice_of_experts_runs():
+    torch = pytest.importorskip("torch")
+    text = FILES["exporting.md"].read_text()
+    section = text.split("## Experts that choose their tokens")[1]
+    code = re.search(r"^```python\n(.*?)^```", section, re.S | re.M)[1]
+    names = {"torch": torch}
+    exec(compile(code, "exporting.md", "exec"), names)
+    assert ((names["weights"] > 0).sum(-1) == 2).all()

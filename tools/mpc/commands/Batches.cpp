@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/commands/Batches.h"
+
+#include "runtime/BoundedJSON.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+using train::Array;
+
+//===----------------------------------------------------------------------===//
+// What is known of samples
+//===----------------------------------------------------------------------===//
+
+namespace {
+using Axes = std::map<std::string, int64_t>;
+} // namespace
+
+static Axes readAxes(const nlohmann::json &object) {
+  Axes axes;
+  if (object.is_object())
+    for (const auto &[name, axis] : object.items())
+      if (axis.is_number_unsigned())
+        axes[name] = axis.get<int64_t>();
+  return axes;
+}
+
+static const Array *findArray(const std::vector<Array> &arrays,
+                              const std::string &name) {
+  const auto found =
+      std::find_if(arrays.begin(), arrays.end(),
+                   [&](const Array &array) { return array.name == name; });
+  return found == arrays.end() ? nullptr : &*found;
+}
+
+// Whether both have the same extents but on `axis`.
+static bool fits(const Shape &array, const Shape &buffer, int64_t axis) {
+  if (array.size() != buffer.size())
+    return false;
+  for (size_t i = 0; i < array.size(); ++i)
+    if (int64_t(i) != axis && array[i] != buffer[i])
+      return false;
+  return true;
+}
+
+// Whether the array is what the buffer takes, a scalar as one element too.
+static bool isTaken(const Array &array, const Buffer &buffer) {
+  return array.shape == buffer.shape ||
+         (array.size() == 1 && numElements(buffer.shape) == 1);
+}
+
+// Axes of samples as the artifact has them. Where it has none, a batch of one
+// sample has its axis 0 of one element.
+static Batching findAxes(const Plan &plan, const Function &function,
+                         const std::vector<Array> &arrays) {
+  Batching batching;
+  // The artifact says it, if it was compiled since it does.
+  const nlohmann::json recipe = parseBoundedJSON(plan.recipe);
+  const nlohmann::json samples = recipe.is_object()
+                                     ? recipe.value("samples", nlohmann::json())
+                                     : nlohmann::json();
+  if (samples.is_object()) {
+    batching.inputs = readAxes(samples.value("inputs", nlohmann::json()));
+    batching.outputs = readAxes(samples.value("outputs", nlohmann::json()));
+    return batching;
+  }
+  // Else by the shape: one element along axis 0, where the data has more.
+  const auto isOne = [&](const FunctionValue &value) {
+    const Shape &shape = function.buffers[value.buffer].shape;
+    return !shape.empty() && shape[0] == 1;
+  };
+  for (const FunctionValue &port : function.inputs) {
+    const Array *array = findArray(arrays, port.name);
+    if (array && isOne(port) && !isTaken(*array, function.buffers[port.buffer]))
+      batching.inputs[port.name] = 0;
+  }
+  for (const FunctionValue &port : function.outputs)
+    if (isOne(port))
+      batching.outputs[port.name] = 0;
+  return batching;
+}
+
+//===----------------------------------------------------------------------===//
+// The plan
+//===----------------------------------------------------------------------===//
+
+// Counts samples and those of a batch; false where an array does not fit by its
+// number of samples alone.
+static StatusOr<bool> countSamples(const Function &function,
+                                   const std::vector<Array> &arrays,
+                                   Batching &batching) {
+  const Array *first = nullptr;
+  for (const FunctionValue &port : function.inputs) {
+    const auto axis = batching.inputs.find(port.name);
+    const Array *array = findArray(arrays, port.name);
+    const Shape &shape = function.buffers[port.buffer].shape;
+    // Other inputs are the same for every batch.
+    if (axis == batching.inputs.end() || !array)
+      continue;
+    if (axis->second >= int64_t(shape.size()) ||
+        !fits(array->shape, shape, axis->second))
+      return false;
+    // The first says how many samples there are; all must agree.
+    const int64_t samples = array->shape[size_t(axis->second)];
+    if (!first) {
+      first = array;
+      batching.samples = samples;
+      batching.batch = shape[size_t(axis->second)];
+    }
+    if (samples != batching.samples)
+      return train::invalid(train::locate(*array),
+                            "has " + std::to_string(samples) + " samples, " +
+                                train::locate(*first) + " has " +
+                                std::to_string(batching.samples));
+    if (shape[size_t(axis->second)] != batching.batch)
+      return false;
+  }
+  return first != nullptr && batching.batch > 0;
+}
+
+// Names the outputs that all samples of a batch have together.
+static Status checkOutputs(const Function &function, const Batching &batching) {
+  // An output without a sample's axis would be of the last batch alone.
+  std::string names;
+  for (const FunctionValue &port : function.outputs) {
+    const Shape &shape = function.buffers[port.buffer].shape;
+    const auto axis = batching.outputs.find(port.name);
+    const bool isJoined = axis != batching.outputs.end() &&
+                          axis->second < int64_t(shape.size()) &&
+                          shape[size_t(axis->second)] == batching.batch;
+    if (!isJoined)
+      names += (names.empty() ? "'" : ", '") + port.name + "' (" +
+               toString(shape) + ")";
+  }
+  if (names.empty())
+    return Status();
+  return Status(StatusCode::Unsupported,
+                "found " + std::to_string(batching.samples) +
+                    " samples for batches of " +
+                    std::to_string(batching.batch) +
+                    ", but these outputs have no axis of samples along which "
+                    "batches are joined: " +
+                    names + "; run as many samples as a batch has");
+}
+
+// What fills up the last batch would be part of its statistics.
+static Status checkLast(const Plan &plan, const Batching &batching) {
+  const nlohmann::json recipe = parseBoundedJSON(plan.recipe);
+  const bool asExported = recipe.is_object() &&
+                          recipe.value("as_exported", nlohmann::json()) == true;
+  if (!asExported || batching.samples % batching.batch == 0)
+    return Status();
+  return Status(StatusCode::Usage,
+                std::to_string(batching.samples) +
+                    " samples do not fill batches of " +
+                    std::to_string(batching.batch) +
+                    ", which with --as-exported may depend on all their "
+                    "samples; choose a --batch-size that divides them");
+}
+
+StatusOr<std::optional<Batching>>
+mpc::tools::planBatches(const Plan &plan, const Function &function,
+                        const std::vector<Array> &arrays) {
+  const std::optional<Batching> one;
+  // One run does where every array fits as it is.
+  const bool isOne = std::all_of(
+      function.inputs.begin(), function.inputs.end(),
+      [&](const FunctionValue &port) {
+        const Array *array = findArray(arrays, port.name);
+        return !array || isTaken(*array, function.buffers[port.buffer]);
+      });
+  if (isOne || function.name != kForwardFunction)
+    return one;
+  // Batches where only the number of samples does not fit.
+  Batching batching = findAxes(plan, function, arrays);
+  StatusOr<bool> counted = countSamples(function, arrays, batching);
+  if (!counted.ok())
+    return counted.status();
+  if (!*counted || batching.samples == batching.batch)
+    return one;
+  if (batching.samples == 0)
+    return train::invalid("the inputs have no samples");
+  Status status = checkOutputs(function, batching);
+  if (status.ok())
+    status = checkLast(plan, batching);
+  if (!status.ok())
+    return status;
+  return std::optional<Batching>(std::move(batching));
+}
+
+//===----------------------------------------------------------------------===//
+// In and out
+//===----------------------------------------------------------------------===//
+
+// Bytes of one sample in each of the blocks in front of its axis.
+static size_t rowBytes(const Shape &shape, size_t axis, int64_t elementBytes) {
+  return size_t(numElements(Shape(shape.begin() + std::ptrdiff_t(axis) + 1,
+                                  shape.end())) *
+                elementBytes);
+}
+
+static int64_t countBlocks(const Shape &shape, size_t axis) {
+  return numElements(
+      Shape(shape.begin(), shape.begin() + std::ptrdiff_t(axis)));
+}
+
+Array mpc::tools::takeSamples(const Array &array, int64_t axis, int64_t begin,
+                              int64_t batch, Filling filling) {
+  const size_t at = size_t(axis);
+  const int64_t samples = array.shape[at];
+  const size_t row = rowBytes(array.shape, at, train::sizeOf(array.type));
+  // Samples along the first axis lie together: a view of them.
+  Array part = array;
+  part.shape[at] = batch;
+  if (axis == 0 && begin + batch <= samples) {
+    part.data = array.data + size_t(begin) * row;
+    return part;
+  }
+  // Else a copy; a batch that is not full repeats the last sample.
+  auto bytes = std::make_shared<std::vector<std::byte>>(size_t(part.bytes()));
+  std::byte *to = bytes->data();
+  for (int64_t block = 0; block < countBlocks(array.shape, at); ++block)
+    for (int64_t i = 0; i < batch; ++i, to += row) {
+      const int64_t sample = filling == Filling::LastSample
+                                 ? std::min(begin + i, samples - 1)
+                                 : (begin + i) % samples;
+      std::memcpy(to, array.data + size_t(block * samples + sample) * row, row);
+    }
+  part.data = bytes->data();
+  part.owner = std::move(bytes);
+  return part;
+}
+
+static Shape withSamples(Shape shape, int64_t axis, int64_t samples) {
+  shape[size_t(axis)] = samples;
+  return shape;
+}
+
+JoinedOutput::JoinedOutput(std::string name, const Buffer &buffer, int64_t axis,
+                           int64_t samples)
+    : name(std::move(name)),
+      whole(
+          Tensor::zeros(buffer.type, withSamples(buffer.shape, axis, samples))),
+      axis(size_t(axis)) {}
+
+template <typename Visit>
+void JoinedOutput::zip(const Tensor &part, int64_t begin, Visit visit) const {
+  const int64_t samples = whole.shape[axis], batch = part.shape[axis];
+  const size_t row = rowBytes(part.shape, axis, sizeOf(part.type));
+  const size_t size = size_t(std::min(batch, samples - begin)) * row;
+  for (int64_t block = 0; block < countBlocks(part.shape, axis); ++block)
+    visit(size_t(block * samples + begin) * row,
+          part.bytes.data() + size_t(block * batch) * row, size);
+}
+
+void JoinedOutput::add(const Tensor &part, int64_t begin) {
+  zip(part, begin, [&](size_t at, const std::byte *from, size_t size) {
+    std::memcpy(whole.bytes.data() + at, from, size);
+  });
+}
+
+Status JoinedOutput::check(const Tensor &part, int64_t begin) const {
+  bool isSame = true;
+  zip(part, begin, [&](size_t at, const std::byte *from, size_t size) {
+    isSame = isSame && std::memcmp(whole.bytes.data() + at, from, size) == 0;
+  });
+  if (isSame)
+    return Status();
+  const int64_t samples = whole.shape[axis], batch = part.shape[axis];
+  return Status(StatusCode::Unsupported,
+                "output '" + name +
+                    "': the samples of a batch depend on each other, and of " +
+                    std::to_string(samples) + " samples " +
+                    std::to_string(samples - begin) + " fill no batch of " +
+                    std::to_string(batch) +
+                    "; choose a --batch-size that divides them");
+}

@@ -1,0 +1,183 @@
+// mpc compile: model in, any stage out.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Artifact/ArtifactWriter.h"
+#include "tools/mpc/commands/Commands.h"
+#include "tools/mpc/flags/Validators.h"
+#include "tools/mpc/model/Driver.h"
+#include "tools/mpc/model/Overwriting.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace mpc;
+using namespace mpc::tools;
+
+namespace {
+struct CompileCommand {
+  CompileOptions options;
+  std::string output;
+  std::string emit = "artifact";
+  std::string device = "auto";
+  bool withData = false;
+};
+
+/// What can be emitted after the last stage.
+struct CodeInfo {
+  llvm::StringLiteral name;
+  CodeFormat format;
+  llvm::StringLiteral summary;
+};
+} // namespace
+
+static constexpr CodeInfo codeFormats[] = {
+    {"llvm", CodeFormat::LLVM, "optimised LLVM IR"},
+    {"ptx", CodeFormat::PTX, "assembly of a GPU"},
+    {"asm", CodeFormat::Assembly, "assembly of a CPU"},
+    {"obj", CodeFormat::Object, "an object file of the kernels, of a CPU"},
+};
+
+/// Constants of more elements are left out of a stage's text.
+static constexpr int64_t kLargeConstant = 16;
+
+static bool isText(llvm::StringRef emit) {
+  return emit != "artifact" && emit != "obj";
+}
+
+// The module as it is after a stage, with the names of nodes as locations, so
+// that mpc-opt knows them.
+static std::string printModule(mlir::ModuleOp module, bool withData) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  mlir::OpPrintingFlags flags;
+  flags.enableDebugInfo();
+  // What is no resource is small; those are not even turned into text.
+  if (!withData)
+    flags.elideLargeElementsAttrs(kLargeConstant).elideLargeResourceString(0);
+  module.print(os, flags);
+  // MLIR writes the frame of the resources also where it has left out all.
+  llvm::StringRef whole = llvm::StringRef(text).rtrim();
+  whole.consume_back("{-#\n\n#-}");
+  text.resize(whole.rtrim().size());
+  return text + "\n";
+}
+
+// What `--emit` asks for short of an artifact, as bytes.
+static ExitCode emit(const CompileCommand &command, Driver &driver,
+                     std::string &bytes) {
+  for (const StageInfo &info : getStages())
+    if (command.emit == info.name) {
+      ExitCode code = driver.compile(command.options, info.stage);
+      if (code == ExitCode::Done)
+        bytes = printModule(driver.getModule(), command.withData);
+      return code;
+    }
+  for (const CodeInfo &info : codeFormats)
+    if (command.emit == info.name)
+      return driver.compileCode(command.options, info.format, bytes);
+  llvm_unreachable("the option's check knows the others");
+}
+
+static ExitCode writeOutput(const std::string &file, ByteWriter write,
+                            llvm::sys::fs::perms rights) {
+  if (file.empty() || file == "-") {
+    if (llvm::Error error = write(llvm::outs()))
+      return reportFileError(std::move(error));
+    return ExitCode::Done;
+  }
+  if (llvm::Error error = writeFileAtomically(file, write, rights))
+    return reportFileError(std::move(error), file + ": ");
+  return ExitCode::Done;
+}
+
+static bool isStage(llvm::StringRef emit) {
+  return llvm::any_of(getStages(),
+                      [&](const StageInfo &info) { return emit == info.name; });
+}
+
+static ExitCode runCompile(CompileCommand &command) {
+  if (command.withData && !isStage(command.emit))
+    return reportError(ExitCode::Usage,
+                       "--emit-data: --emit=" + command.emit +
+                           " has all data there is; leave the flag out");
+  if (command.output.empty() && !isText(command.emit))
+    return reportError(ExitCode::Usage,
+                       "expected -o FILE for --emit=" + command.emit +
+                           ", or -o - for stdout");
+  if (ExitCode code =
+          refuseOverwriting("-o", command.output, inputFiles(command.options));
+      code != ExitCode::Done)
+    return code;
+  if (ExitCode code = checkDestination("-o", command.output);
+      code != ExitCode::Done)
+    return code;
+  Driver driver;
+  CompiledArtifact artifact;
+  std::string bytes;
+  bool isArtifact = command.emit == "artifact";
+  command.options.findsSamples = isArtifact;
+  ExitCode code = isArtifact ? driver.compileArtifact(command.options, artifact)
+                             : emit(command, driver, bytes);
+  if (code != ExitCode::Done)
+    return code;
+  // Early stages have the loss still to come.
+  if (command.options.pipeline.recipe.losses.empty())
+    noteForwardOnly(driver.getModule());
+  return writeOutput(
+      command.output,
+      [&](llvm::raw_ostream &out) -> llvm::Error {
+        if (isArtifact)
+          return artifact.write(out);
+        out << bytes;
+        return llvm::Error::success();
+      },
+      isArtifact ? kProgramRights
+                 : llvm::sys::fs::all_read | llvm::sys::fs::all_write);
+}
+
+void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
+  auto command = std::make_shared<CompileCommand>();
+  CLI::App *app = program.add_subcommand(
+      "compile", "compile a model into an artifact, or show any stage");
+  addCompileOptions(*app, command->options);
+  app->add_option("-o,--output", command->output, "file to write, - for stdout")
+      ->type_name("FILE");
+  // What --emit takes: the artifact, any stage, or code of the kernels.
+  std::vector<std::string> names = {"artifact"};
+  std::string help = "what to write:\nartifact: the .mpc file";
+  for (const StageInfo &info : getStages()) {
+    names.push_back(info.name.str());
+    help += "\n" + info.name.str() + ": " + info.summary.str();
+  }
+  for (const CodeInfo &info : codeFormats) {
+    names.push_back(info.name.str());
+    help += "\n" + info.name.str() + ": " + info.summary.str();
+  }
+  app->add_option("--emit", command->emit, help)
+      ->check(CLI::IsMember(names))
+      ->type_name("STAGE")
+      ->capture_default_str();
+  app->add_flag("--emit-data", command->withData,
+                "print large constants and parameters of a stage too: mpc-opt "
+                "refuses a constant without its values");
+  // How and for what kernels are compiled.
+  addKernelCacheOption(*app, command->options);
+  app->add_option(
+         "--threads", command->options.threads,
+         "kernels compiled at once; default: one per core that mpc may "
+         "use")
+      ->transform(wholeNumber(0))
+      ->check(threadCount());
+  app->add_option("--device", command->device,
+                  "device to compile for, where --target names none: cpu, "
+                  "cuda or cuda:N (the GPU that is there, else any from sm_80 "
+                  "on), or auto")
+      ->capture_default_str();
+  // The device may have to be asked what it is before anything is compiled.
+  app->callback([app, command, &exitCode] {
+    exitCode = static_cast<int>(
+        matchTargetAndDevice(*app, command->options.pipeline.target,
+                             command->device, WithoutGPU::CompileForAny));
+    if (exitCode == 0)
+      exitCode = static_cast<int>(runCompile(*command));
+  });
+}

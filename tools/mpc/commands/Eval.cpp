@@ -1,0 +1,454 @@
+// mpc eval: loss, accuracy and metrics of a model on a data set, by the code
+// that `mpc train` evaluates with.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/LossSpec.h"
+#include "runtime/BoundedJSON.h"
+#include "runtime/train/AveragedWeights.h"
+#include "runtime/train/checkpoint/CheckpointFiles.h"
+#include "runtime/train/checkpoint/Weights.h"
+#include "runtime/train/data/ArrayFile.h"
+#include "runtime/train/evaluate/EvalMetrics.h"
+#include "runtime/train/evaluate/Evaluator.h"
+#include "runtime/train/record/Metrics.h"
+#include "runtime/train/support/Text.h"
+#include "tools/mpc/commands/Commands.h"
+#include "tools/mpc/flags/DataFlags.h"
+#include "tools/mpc/flags/DeclaredShapes.h"
+#include "tools/mpc/flags/LossFlags.h"
+#include "tools/mpc/model/Driver.h"
+#include "tools/mpc/model/LabelData.h"
+#include "tools/mpc/model/SampleBatch.h"
+#include "tools/mpc/model/WeightFiles.h"
+#include "tools/mpc/print/Notes.h"
+#include "tools/mpc/print/PrintableStream.h"
+#include "tools/mpc/print/Progress.h"
+#include "tools/mpc/print/TrainReport.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cmath>
+#include <unistd.h>
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+using namespace mpc::runtime::train;
+
+namespace {
+struct EvalCommand {
+  CompileOptions compile;
+  DataFlags data;
+  std::vector<std::string> metrics;
+  std::string checkpoint;
+  std::string format = "text";
+  SessionOptions session;
+};
+
+/// One evaluation, from flags to figures. The steps are in order; each says
+/// what went wrong and returns the exit code for it.
+class EvalRun {
+public:
+  explicit EvalRun(EvalCommand &command)
+      : command(command), isCompiled(isArtifact(command.compile.model.model)) {}
+
+  ExitCode check();
+  ExitCode readFiles();
+  ExitCode compile();
+  ExitCode open();
+  ExitCode evaluate();
+
+private:
+  ExitCode checkFunctions(const TraineeInfo &info) const;
+  /// Whether the model can be evaluated, on these data: everything that needs
+  /// no machine code.
+  ExitCode checkFit(const TraineeInfo &info);
+  ExitCode loadCheckpoint();
+  ExitCode loadFile(const std::string &file);
+  void checkPreparation(const Preparation &preparation) const;
+  void print(const EvalResult &result) const;
+
+  EvalCommand &command;
+  const bool isCompiled;
+  /// Files whose values an artifact takes; a model is compiled with them.
+  std::vector<std::string> weights;
+  std::string checkpointPath;
+  std::optional<CheckpointContents> checkpoint;
+  std::vector<Array> arrays;
+  /// Names of inputs whose values the driver was offered.
+  std::vector<std::string> offered;
+  /// What the model says was done to the samples that it was trained on.
+  std::string trainedPreparation;
+  std::shared_ptr<const Artifact> artifact;
+  OpenSession opened;
+  std::optional<Dataset> data;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Before anything is compiled
+//===----------------------------------------------------------------------===//
+
+ExitCode EvalRun::check() {
+  if (ExitCode code = readMetricFlags(command.metrics); code != ExitCode::Done)
+    return code;
+  CompileOptions &options = command.compile;
+  if (StatusOr<std::string> found = findCheckpoint(options.model.model);
+      found.ok())
+    return reportError(ExitCode::Usage,
+                       options.model.model +
+                           ": expected a model, found checkpoints; name the "
+                           "model, and one of them with --checkpoint " +
+                           *found);
+  if (!isCompiled)
+    if (ExitCode code = checkLossFlags(options); code != ExitCode::Done)
+      return code;
+  if (!command.checkpoint.empty() && !options.model.weights.empty())
+    return reportError(ExitCode::Usage,
+                       "expected --weights or --checkpoint, found both");
+  if (isCompiled) {
+    weights = std::move(options.model.weights);
+    options.model.weights.clear();
+  }
+  return reportError(checkDataFlags(command.data));
+}
+
+ExitCode EvalRun::readFiles() {
+  if (!command.checkpoint.empty()) {
+    StatusOr<std::string> path = findCheckpoint(command.checkpoint);
+    if (!path.ok())
+      return reportError(path.status());
+    StatusOr<CheckpointContents> contents = readCheckpointFiles(*path);
+    if (!contents.ok())
+      return reportError(contents.status());
+    checkpointPath = *path;
+    checkpoint = std::move(*contents);
+    // Parameters may be inputs of the model, which compiling then knows.
+    if (!isCompiled)
+      command.compile.model.weights = {checkpointPath + "/state.safetensors"};
+  }
+  StatusOr<std::vector<Array>> read = readSamples(
+      command.data.data, command.data,
+      findCommonTarget(command.compile.pipeline.recipe.targetArrays));
+  if (!read.ok())
+    return reportError(read.status());
+  arrays = std::move(*read);
+  if (!isCompiled)
+    chooseTargets(command.compile, arrays);
+  findLabelShapes(arrays, command.compile.pipeline.recipe);
+  chooseIgnoreIndex(command.compile, arrays);
+  return ExitCode::Done;
+}
+
+//===----------------------------------------------------------------------===//
+// The model
+//===----------------------------------------------------------------------===//
+
+// The flag of a loss that the checkpoint was trained on, for a message.
+static std::string
+hintOfLoss(const std::optional<CheckpointContents> &checkpoint) {
+  std::string loss = "softmax_cross_entropy";
+  if (!checkpoint)
+    return "such as " + loss;
+  const auto found = checkpoint->identity.find("recipe");
+  if (found != checkpoint->identity.end())
+    if (nlohmann::json recipe = parseBoundedJSON(found->second);
+        recipe.is_object() && recipe.contains("loss") &&
+        recipe["loss"].is_string())
+      loss = recipe["loss"].get<std::string>();
+  return "such as " + abbreviated(loss) +
+         ", which the checkpoint was trained on";
+}
+
+ExitCode EvalRun::checkFunctions(const TraineeInfo &info) const {
+  const std::string &model = command.compile.model.model;
+  if (info.function(kEvalFunction))
+    return ExitCode::Done;
+  if (info.function(kForwardFunction) && isCompiled)
+    return reportError(ExitCode::Usage,
+                       model + ": the artifact has no loss; compile the model "
+                               "with --loss to evaluate it");
+  if (info.function(kForwardFunction))
+    return reportError(ExitCode::Usage,
+                       model +
+                           ": a forward model needs a loss to be evaluated; "
+                           "name one with --loss, " +
+                           hintOfLoss(checkpoint));
+  return reportError(
+      ExitCode::Unsupported,
+      model + ": the training graph has no evaluation graph beside it; "
+              "evaluate the model that it was made from, with --loss, such as "
+              "mpc eval forward.onnx --loss cross_entropy --weights FILE");
+}
+
+ExitCode EvalRun::checkFit(const TraineeInfo &info) {
+  if (ExitCode code = checkFunctions(info); code != ExitCode::Done)
+    return code;
+  // What is asked for must be measurable, and the data must fit.
+  if (Status status = checkEvalMetrics(info, command.metrics); !status.ok())
+    return reportError(status);
+  StatusOr<DatasetOptions> options = datasetOptionsOf(
+      command.data, info,
+      findCommonTarget(command.compile.pipeline.recipe.targetArrays),
+      /*seed=*/0);
+  if (!options.ok())
+    return reportError(options.status());
+  checkPreparation(options->preparation);
+  dropCompiledIn(*info.function(kEvalFunction), offered, arrays);
+  StatusOr<Dataset> all = Dataset::create(
+      std::move(arrays), *info.function(kEvalFunction), *options);
+  if (!all.ok())
+    return reportError(all.status());
+  data = std::move(*all);
+  return ExitCode::Done;
+}
+
+ExitCode EvalRun::compile() {
+  // A model is compiled for batches of the data.
+  Driver driver;
+  if (!isCompiled)
+    if (ExitCode code =
+            chooseShapes(driver, arrays, command.data, command.compile.model);
+        code != ExitCode::Done)
+      return code;
+  if (!isCompiled)
+    offered = offerScalars(driver, arrays);
+  command.compile.pipeline.evaluationAlone = true;
+  driver.checkEarly([this](const TraineeInfo &info) { return checkFit(info); });
+  if (!isCompiled)
+    trainedPreparation = onnx_frontend::readPreparation(driver.getModel());
+  if (ExitCode code = loadArtifact(driver, command.compile, artifact);
+      code != ExitCode::Done)
+    return code;
+  // Samples are named by the inputs that a given artifact declares.
+  if (isCompiled) {
+    StatusOr<TraineeInfo> info = describeArtifact(*artifact);
+    if (!info.ok())
+      return reportError(info.status());
+    if (const FunctionPorts *ports = info->function(kEvalFunction))
+      if (ExitCode code = nameSamples(*ports, arrays); code != ExitCode::Done)
+        return code;
+    if (ExitCode code = checkFit(*info); code != ExitCode::Done)
+      return code;
+  }
+  if (isQuiet())
+    return ExitCode::Done;
+  // What runs, in which precision, where.
+  llvm::StringRef decisions = driver.getPrecisionSummary();
+  PrintableStream os(llvm::errs());
+  if (decisions.empty())
+    os << artifact->plan().precision << ", as compiled\n";
+  else
+    os << decisions << "\n";
+  printResources(os, artifact->plan(), command.session.device,
+                 command.session.threads);
+  return ExitCode::Done;
+}
+
+//===----------------------------------------------------------------------===//
+// Weights
+//===----------------------------------------------------------------------===//
+
+// What evaluation computes with, as it is saved.
+static std::vector<std::string> findWeightNames(const TraineeInfo &info) {
+  std::vector<std::string> names;
+  for (const Port &port : info.state)
+    if (isModelRole(port.role))
+      names.push_back(port.name);
+  return names;
+}
+
+// By name alone, another model could take a part of the weights: one into which
+// normalizations were folded does not miss their statistics.
+ExitCode EvalRun::loadCheckpoint() {
+  const auto said = [&](const char *key) {
+    const auto found = checkpoint->identity.find(key);
+    return found == checkpoint->identity.end() ? "" : found->second;
+  };
+  const TraineeInfo &info = opened.trainee->info();
+  Status status = loadWeights(*opened.trainee, evaluatedState(*checkpoint),
+                              findWeightNames(info));
+  if (status.ok() && said("model") != info.modelHash)
+    status = Status(StatusCode::Checkpoint, "is of another model file");
+  // Names may fit by chance: the checkpoint must be of this model.
+  if (!status.ok())
+    return reportError(ExitCode::Checkpoint,
+                       checkpointPath + ": " + status.message() + "; give " +
+                           command.compile.model.model +
+                           " what it has by name with --weights " +
+                           checkpointPath + "/state.safetensors");
+  if (said("precision") != info.precision)
+    note("the checkpoint was trained in " + abbreviated(said("precision")) +
+         ", and is evaluated in " + info.precision);
+  return ExitCode::Done;
+}
+
+// Figures of samples that are prepared otherwise say little of the weights.
+void EvalRun::checkPreparation(const Preparation &preparation) const {
+  const std::string now = describePreparation(preparation.text);
+  if (!checkpoint) {
+    // A model without a note may have been trained on arrays that were prepared
+    // beforehand, so there is nothing to compare.
+    if (!trainedPreparation.empty())
+      comparePreparation(command.compile.model.model, trainedPreparation, now,
+                         "evaluated");
+    return;
+  }
+  const auto found = checkpoint->identity.find("data");
+  if (found == checkpoint->identity.end())
+    return;
+  // Behind the digest.
+  llvm::StringRef trained = found->second;
+  comparePreparation("the checkpoint",
+                     describePreparation(trained.substr(trained.find(';'))),
+                     now, "evaluated");
+}
+
+// Gives an artifact what the file has of its weights.
+ExitCode EvalRun::loadFile(const std::string &file) {
+  if (llvm::StringRef(file).ends_with(".onnx"))
+    return reportError(ExitCode::Usage,
+                       "--weights " + file +
+                           ": an artifact takes .safetensors and .npz; "
+                           "evaluate the model itself, or compile it again");
+  StatusOr<std::vector<Array>> values = readArrays(file);
+  if (!values.ok())
+    return reportError(values.status());
+  takeAveragedWeights(file, *values, [&](llvm::StringRef name) {
+    return llvm::any_of(opened.trainee->info().state, [&](const Port &port) {
+      return port.name == name && isModelRole(port.role);
+    });
+  });
+  Status status = loadWeights(*opened.trainee, *values);
+  if (!status.ok())
+    return reportError(
+        Status(status.getCode(), file + ": " + status.message()));
+  // Say how much of the model the file has.
+  const std::vector<std::string> names =
+      findWeightNames(opened.trainee->info());
+  const auto given = llvm::count_if(names, [&](const std::string &name) {
+    return llvm::any_of(*values,
+                        [&](const Array &value) { return value.name == name; });
+  });
+  note(llvm::Twine(given) + " of " + llvm::Twine(names.size()) +
+       " parameters from " + file);
+  return ExitCode::Done;
+}
+
+ExitCode EvalRun::open() {
+  // The artifact as a session, with weights from the checkpoint or files.
+  if (ExitCode code = openSession(artifact, command.session, opened);
+      code != ExitCode::Done)
+    return code;
+  if (checkpoint)
+    if (ExitCode code = loadCheckpoint(); code != ExitCode::Done)
+      return code;
+  for (const std::string &file : weights)
+    if (ExitCode code = loadFile(file); code != ExitCode::Done)
+      return code;
+  printDataNotes(*data);
+  warnOfProbabilities(opened.trainee->info(), *data,
+                      command.compile.pipeline.recipe);
+  if (!isQuiet())
+    llvm::errs() << "data: " << counted(data->size(), "sample")
+                 << " in batches of " << data->batchSize() << "\n";
+  return ExitCode::Done;
+}
+
+//===----------------------------------------------------------------------===//
+// The figures
+//===----------------------------------------------------------------------===//
+
+// As one of the "eval" events of `mpc train --metrics`; of a checkpoint, the
+// one of that step.
+void EvalRun::print(const EvalResult &result) const {
+  if (command.format == "text") {
+    llvm::outs() << "evaluation: ";
+    printEvaluation(llvm::outs(), result);
+    llvm::outs() << "\n";
+    return;
+  }
+  const bool isDouble = opened.trainee->info().precision == "64-true";
+  MetricsLine line("eval", isDouble ? Digits::Double : Digits::Single);
+  if (checkpoint) {
+    const Progress &progress = checkpoint->progress;
+    const bool isWithin = progress.stepInEpoch > 0;
+    line.add("step", progress.step)
+        .add("epoch", isWithin ? progress.epoch : progress.epoch - 1);
+  }
+  addEvaluation(line, result);
+  llvm::outs() << line.text();
+}
+
+ExitCode EvalRun::evaluate() {
+  // A terminal sees how far it is.
+  const bool isShown = !isQuiet() && isatty(STDERR_FILENO) != 0;
+  const auto show = [&](int64_t samples) {
+    llvm::errs() << "\r\033[K" << samples << " of " << data->size();
+  };
+  StatusOr<EvalResult> result =
+      train::evaluate(*opened.trainee, *data, /*stop=*/nullptr, command.metrics,
+                      isShown ? std::function<void(int64_t)>(show) : nullptr);
+  if (isShown)
+    llvm::errs() << "\r\033[K";
+  if (!result.ok())
+    return reportError(result.status());
+  print(*result);
+  // A loss that is a mean of a batch needs whole batches.
+  if (result->leftOut > 0)
+    note("left out " + counted(result->leftOut, "sample") +
+         (result->leftOut == 1 ? " that fills" : " that fill") +
+         " no batch: " + train::whyLeftOut(*result) +
+         "; choose a --batch-size that divides all");
+  if (!std::isfinite(result->loss))
+    return reportError(ExitCode::Numeric, "the loss is not finite");
+  return ExitCode::Done;
+}
+
+//===----------------------------------------------------------------------===//
+// The command
+//===----------------------------------------------------------------------===//
+
+static ExitCode runEval(EvalCommand &command) {
+  EvalRun run(command);
+  for (auto step : {&EvalRun::check, &EvalRun::readFiles, &EvalRun::compile,
+                    &EvalRun::open, &EvalRun::evaluate})
+    if (ExitCode code = (run.*step)(); code != ExitCode::Done)
+      return code;
+  return ExitCode::Done;
+}
+
+void mpc::tools::addEvalCommand(CLI::App &program, int &exitCode) {
+  auto command = std::make_shared<EvalCommand>();
+  CLI::App *app = program.add_subcommand(
+      "eval", "loss, accuracy and metrics of a model on a data set");
+  // The model, the data and the weights,
+  addCompileOptions(*app, command->compile);
+  addDataFlags(*app, command->data);
+  app->add_option("--checkpoint", command->checkpoint,
+                  "weights of a checkpoint of mpc train, or of the newest in "
+                  "a --checkpoint-dir")
+      ->type_name("FOLDER");
+  // what is measured and how it is printed,
+  app->add_option("--metric", command->metrics,
+                  "what to measure beside the loss: " + listEvalMetrics() +
+                      "; several with commas (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  app->add_option("--format", command->format,
+                  "jsonl: as an \"eval\" line of mpc train --metrics")
+      ->check(CLI::IsMember({"text", "jsonl"}))
+      ->capture_default_str();
+  addQuietFlag(*app);
+  // and where it runs.
+  addSessionOptions(*app, command->session);
+  addKernelCacheOption(*app, command->compile);
+  app->callback([app, command, &exitCode] {
+    exitCode = static_cast<int>(
+        matchSession(*app, command->compile, command->session));
+    if (exitCode == 0)
+      exitCode = static_cast<int>(runEval(*command));
+  });
+}

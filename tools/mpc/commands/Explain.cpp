@@ -1,0 +1,147 @@
+// mpc explain: which type every op got, and why.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Precision/DecisionReport.h"
+#include "compiler/Precision/PrecisionPolicy.h"
+#include "tools/mpc/commands/Commands.h"
+#include "tools/mpc/model/Driver.h"
+#include "tools/mpc/print/Notes.h"
+#include "tools/mpc/print/PrintableStream.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Path.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+using namespace mpc;
+using namespace mpc::tools;
+
+namespace {
+struct ExplainCommand {
+  CompileOptions compile;
+  std::vector<std::string> nodes;
+  std::string format;
+  bool printsPolicy = false;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Decisions
+//===----------------------------------------------------------------------===//
+
+static ExitCode reportUnknownNode(const DecisionReport &report,
+                                  const std::string &node) {
+  std::vector<std::string> near = report.suggest(node);
+  return reportError(
+      ExitCode::Usage,
+      "no node is called '" + node + "'; " +
+          (near.empty()
+               ? ""
+               : "did you mean '" + llvm::join(near, "' or '") + "'? ") +
+          "mpc explain --format=table lists them");
+}
+
+// The rows that fit a terminal have shorter names: those who need them whole
+// are told.
+static void printTable(const DecisionReport &report, llvm::raw_ostream &os) {
+  bool isShortened = report.printTable(os, getColumnsOfStdout());
+  os.flush();
+  if (isShortened)
+    llvm::errs() << "note: names are shortened to the width of the terminal; "
+                    "into a file or a pipe they are whole\n";
+}
+
+static ExitCode runExplain(const ExplainCommand &command) {
+  Driver driver;
+  if (ExitCode code = driver.compile(command.compile, Stage::Precision);
+      code != ExitCode::Done)
+    return code;
+  noteForwardOnly(driver.getModule());
+  DecisionReport report(driver.getModule());
+  if (!command.nodes.empty())
+    if (auto unknown = report.select(command.nodes))
+      return reportUnknownNode(report, *unknown);
+
+  // Escaped by themselves, so that bytes of names are as they are.
+  if (command.format == "jsonl")
+    report.printJSONL(llvm::outs());
+  else if (command.format == "dot")
+    report.printDot(llvm::outs());
+  else if (command.format == "html")
+    report.printPage(llvm::outs(),
+                     llvm::sys::path::filename(command.compile.model.model));
+  if (command.format == "jsonl" || command.format == "dot" ||
+      command.format == "html")
+    return ExitCode::Done;
+
+  PrintableStream os(llvm::outs());
+  if (command.nodes.empty())
+    os << report.getSummary() << "\n\n";
+  if (command.format == "table")
+    printTable(report, os);
+  else if (command.format == "reasons")
+    report.printReasons(os);
+  else
+    report.printCounts(os);
+  return ExitCode::Done;
+}
+
+//===----------------------------------------------------------------------===//
+// The policy
+//===----------------------------------------------------------------------===//
+
+static ExitCode runPrintPolicy(const ExplainCommand &command) {
+  mlir::MLIRContext context;
+  context.loadDialect<amp::AMPDialect>();
+  PrecisionPolicy fp16(mlir::Float16Type::get(&context));
+  PrecisionPolicy bf16(mlir::BFloat16Type::get(&context));
+  const std::string &file = command.compile.pipeline.precision.policyFile;
+  for (PrecisionPolicy *policy : {&fp16, &bf16})
+    if (llvm::Error error =
+            file.empty() ? llvm::Error::success() : policy->load(file))
+      return reportError(ExitCode::Usage, llvm::toString(std::move(error)));
+  printPolicy(llvm::outs(), fp16, bf16);
+  return ExitCode::Done;
+}
+
+static ExitCode run(ExplainCommand &command) {
+  if (command.printsPolicy)
+    return runPrintPolicy(command);
+  if (command.compile.model.model.empty())
+    throw CLI::RequiredError("model");
+  if (command.format.empty())
+    command.format = command.nodes.empty() ? "summary" : "reasons";
+  return runExplain(command);
+}
+
+void mpc::tools::addExplainCommand(CLI::App &program, int &exitCode) {
+  auto command = std::make_shared<ExplainCommand>();
+  CLI::App *app = program.add_subcommand(
+      "explain", "show which type every op got, and why");
+  addCompileOptions(*app, command->compile);
+  command->compile.assumesBatch = true;
+  // --print-policy goes without.
+  app->get_option("model")->required(false);
+  app->add_option("nodes", command->nodes,
+                  "nodes to show, and no others; conv1 stands for its backward "
+                  "ops too, conv1#dx for that one")
+      ->type_name("NODE");
+  app->add_option("--format", command->format,
+                  "what to print:\n"
+                  "summary: counts per op and type\n"
+                  "reasons: the chain of reasons of every op\n"
+                  "table: a row per op\n"
+                  "jsonl: a JSON object per op and line\n"
+                  "dot: the graph, for Graphviz\n"
+                  "html: a page to filter and sort\n"
+                  "default: summary; with nodes, reasons")
+      ->check(CLI::IsMember(
+          {"summary", "reasons", "table", "jsonl", "dot", "html"}));
+  app->add_flag("--print-policy", command->printsPolicy,
+                "print the policy, in the format that --policy reads");
+  addQuietFlag(*app);
+  app->callback(
+      [command, &exitCode] { exitCode = static_cast<int>(run(*command)); });
+}

@@ -1,0 +1,253 @@
+// mpc inspect of models: inputs, outputs and ops; every parameter, and whether
+// it would be trained; the layers, as a Keras summary has them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Dialect/MPC/MPC.h"
+#include "frontends/ONNX/Summary.h"
+#include "tools/mpc/commands/Inspect.h"
+#include "tools/mpc/commands/InspectJSON.h"
+#include "tools/mpc/flags/DeclaredShapes.h"
+#include "tools/mpc/model/Driver.h"
+#include "tools/mpc/print/PrintableStream.h"
+#include "tools/mpc/print/TrainReport.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::onnx_frontend;
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+static void printParameters(llvm::raw_ostream &os,
+                            const std::vector<ParameterSummary> &parameters) {
+  // A row for each, and the sum of those that are trained.
+  int64_t count = 0, elements = 0;
+  std::vector<std::vector<std::string>> rows;
+  for (const ParameterSummary &parameter : parameters) {
+    int64_t size = parameter.type.getNumElements();
+    count += parameter.isTrained;
+    elements += parameter.isTrained ? size : 0;
+    rows.push_back(
+        {"  " + parameter.name,
+         elementWord(parameter.type.getElementType()) + " " +
+             describeShape(parameter.type.getShape()),
+         formatCount(size),
+         parameter.isTrained ? "trained" : "not trained: " + parameter.why});
+  }
+  os << "parameters: " << parameters.size() << "; trained by default: " << count
+     << ", " << formatCount(elements) << " elements\n";
+  printTable(os, rows);
+  os << "--train and --freeze choose by name; what no gradient of the loss "
+        "reaches is not trained either\n";
+}
+
+//===----------------------------------------------------------------------===//
+// Layers
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The type of the result that is called as its node, which the last of the
+/// node's ops makes.
+using NodeTypes = llvm::StringMap<mlir::RankedTensorType>;
+} // namespace
+
+// The types of nodes that stay in the imported model; nothing where it cannot
+// be imported.
+static llvm::Expected<NodeTypes> importTypes(const Model &model,
+                                             mlir::MLIRContext &context,
+                                             std::optional<int64_t> batch) {
+  ImportOptions options;
+  options.mode = ImportMode::Evaluation;
+  options.findsSteps = false;
+  options.batchSize = batch;
+  mlir::ScopedDiagnosticHandler quiet(
+      &context, [](mlir::Diagnostic &) { return mlir::success(); });
+  auto module = importModel(model, options);
+  if (!module)
+    return module.takeError();
+  NodeTypes types;
+  if (auto forward =
+          (*module)->lookupSymbol<mlir::func::FuncOp>(kForwardFunction))
+    for (mlir::Operation &op : forward.getBody().front())
+      if (op.getNumResults() > 0)
+        if (auto type = mlir::dyn_cast<mlir::RankedTensorType>(
+                op.getResult(0).getType()))
+          types[getNodeName(&op)] = type;
+  return types;
+}
+
+// The type with the batch, which two imports tell, as the symbol that the model
+// has for it.
+static std::string printBatched(mlir::RankedTensorType two,
+                                mlir::RankedTensorType three,
+                                llvm::StringRef symbol) {
+  std::string text = elementWord(two.getElementType()) + "[";
+  for (auto [i, extent] : llvm::enumerate(two.getShape())) {
+    int64_t other = i < three.getShape().size() ? three.getShape()[i] : -1;
+    text += i ? "," : "";
+    if (extent == other)
+      text += std::to_string(extent);
+    else if (extent % 2 == 0 && extent / 2 * 3 == other)
+      text +=
+          (extent == 2 ? "" : std::to_string(extent / 2) + "*") + symbol.str();
+    else
+      text += "?";
+  }
+  return text + "]";
+}
+
+// Gives layers the types that the file leaves out, where the model can be
+// imported with no more than its batch left open.
+static void inferTypes(const Model &model, mlir::MLIRContext &context,
+                       std::vector<LayerSummary> &layers) {
+  if (llvm::none_of(
+          layers, [](const LayerSummary &layer) { return layer.type.empty(); }))
+    return;
+  // The first input's open axis 0 is the batch, and its name is shown.
+  std::string symbol;
+  for (const DeclaredShape &input : readDeclaredInputs(model))
+    if (symbol.empty() && input.dimensions && input.isOpen(0))
+      symbol = input.dimensions->front();
+  bool isOpen = !symbol.empty();
+  // Imported for two batch sizes: an axis in which they differ is the batch.
+  auto two = importTypes(model, context,
+                         isOpen ? std::optional<int64_t>(2) : std::nullopt);
+  if (!two)
+    return llvm::consumeError(two.takeError());
+  auto three =
+      isOpen ? importTypes(model, context, 3) : llvm::Expected<NodeTypes>(*two);
+  if (!three)
+    return llvm::consumeError(three.takeError());
+  for (LayerSummary &layer : layers) {
+    auto first = two->lookup(layer.name), second = three->lookup(layer.name);
+    if (layer.type.empty() && first && second)
+      layer.type = printBatched(first, second, symbol);
+  }
+}
+
+static void printLayers(llvm::raw_ostream &os,
+                        const std::vector<LayerSummary> &layers) {
+  std::vector<std::vector<std::string>> rows = {
+      {"  node", "op", "output", "elements", "parameters"}};
+  for (const LayerSummary &layer : layers)
+    rows.push_back({"  " + layer.name, layer.op,
+                    layer.type.empty() ? "?" : layer.type,
+                    layer.elements ? formatCount(layer.elements) : "",
+                    llvm::join(layer.parameters, ", ")});
+  os << "layers: " << layers.size() << "\n";
+  printTable(os, rows);
+}
+
+//===----------------------------------------------------------------------===//
+// The model
+//===----------------------------------------------------------------------===//
+
+static void printModel(llvm::raw_ostream &os, const std::string &file,
+                       const ModelSummary &summary) {
+  os << file << ": ONNX model, IR version " << summary.irVersion;
+  for (const auto &[domain, version] : summary.opsets)
+    os << ", " << (domain.empty() ? "opset" : printable(domain)) << " "
+       << version;
+  if (!summary.producer.empty())
+    os << ", by " << printable(summary.producer);
+  os << "\n";
+  for (const auto &[name, type] : summary.inputs)
+    os << "input   " << printable(name) << ": " << type << "\n";
+  for (const auto &[name, type] : summary.outputs)
+    os << "output  " << printable(name) << ": " << type << "\n";
+  os << "initializers: " << summary.initializers << ", " << summary.parameters
+     << " float elements\n";
+  if (summary.hasTrainingInfo)
+    os << "has training_info\n";
+  os << "ops:";
+  for (const auto &[name, count] : summary.ops)
+    os << " " << printable(name) << " x" << count;
+  os << "\n";
+}
+
+// The same as an object; layers and parameters where they were asked for.
+static llvm::Expected<nlohmann::json>
+describeModel(Driver &driver, const std::string &file,
+              const ModelSummary &summary, const InspectOptions &options) {
+  const Model &model = driver.getModel();
+  nlohmann::json object = describe(file, summary);
+  if (options.layers) {
+    auto layers = describeLayers(model);
+    if (!layers)
+      return layers.takeError();
+    inferTypes(model, driver.getContext(), *layers);
+    object["layers"] = describe(*layers);
+  }
+  if (options.parameters) {
+    auto parameters = describeParameters(model);
+    if (!parameters)
+      return parameters.takeError();
+    object["parameters"] = describe(*parameters);
+  }
+  return object;
+}
+
+ExitCode mpc::tools::inspectModel(const std::string &file,
+                                  const InspectOptions &options) {
+  Driver driver;
+  if (llvm::Error error = driver.readModel(file))
+    return reportError(std::move(error));
+  const Model &model = driver.getModel();
+  auto summary = summarizeModel(model);
+  if (!summary)
+    return reportError(summary.takeError());
+  if (options.isJSON) {
+    auto object = describeModel(driver, file, *summary, options);
+    if (!object)
+      return reportError(object.takeError());
+    printJSON(*object);
+    return ExitCode::Done;
+  }
+  PrintableStream os(llvm::outs());
+  printModel(os, file, *summary);
+  // Then what was asked for beside the summary.
+  if (options.layers) {
+    auto layers = describeLayers(model);
+    if (!layers)
+      return reportError(layers.takeError());
+    inferTypes(model, driver.getContext(), *layers);
+    printLayers(os, *layers);
+  }
+  if (options.parameters) {
+    auto parameters = describeParameters(model);
+    if (!parameters)
+      return reportError(parameters.takeError());
+    printParameters(os, *parameters);
+  }
+  return ExitCode::Done;
+}
+
+//===----------------------------------------------------------------------===//
+// Training artifacts
+//===----------------------------------------------------------------------===//
+
+static std::vector<std::string> findGraphs(const std::string &folder) {
+  std::vector<std::string> found;
+  for (const char *name :
+       {"training_model.onnx", "optimizer_model.onnx", "eval_model.onnx"})
+    if (std::string file = folder + "/" + name; llvm::sys::fs::exists(file))
+      found.push_back(file);
+  return found;
+}
+
+bool mpc::tools::isTrainingFolder(const std::string &folder) {
+  return !findGraphs(folder).empty();
+}
+
+ExitCode mpc::tools::inspectTrainingFolder(const std::string &folder,
+                                           const InspectOptions &options) {
+  for (const std::string &file : findGraphs(folder))
+    if (ExitCode code = inspectModel(file, options); code != ExitCode::Done)
+      return code;
+  return ExitCode::Done;
+}

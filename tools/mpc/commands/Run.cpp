@@ -1,0 +1,444 @@
+// mpc run: a function on given inputs, in batches where it takes fewer samples
+// than they have; outputs printed or saved.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Differentiation/LossSpec.h"
+#include "runtime/train/data/ArrayFile.h"
+#include "runtime/train/data/Dataset.h"
+#include "runtime/train/data/ImageFolder.h"
+#include "tools/mpc/commands/Batches.h"
+#include "tools/mpc/commands/Commands.h"
+#include "tools/mpc/commands/RunInputs.h"
+#include "tools/mpc/commands/RunSamples.h"
+#include "tools/mpc/flags/DataFlags.h"
+#include "tools/mpc/flags/Validators.h"
+#include "tools/mpc/model/Driver.h"
+#include "tools/mpc/model/LabelData.h"
+#include "tools/mpc/model/Overwriting.h"
+#include "tools/mpc/model/SampleBatch.h"
+#include "tools/mpc/print/Arrays.h"
+#include "tools/mpc/print/Notes.h"
+#include "tools/mpc/print/OutputTable.h"
+#include "tools/mpc/print/PrintableStream.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+
+namespace {
+struct RunCommand {
+  CompileOptions compile;
+  std::vector<std::string> inputs;
+  DataFlags data;
+  std::string function, output;
+  SessionOptions session;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+// The function to run: the one named, the forward function, or one step.
+static ExitCode chooseFunction(const train::TraineeInfo &info,
+                               const std::string &asked, std::string &chosen) {
+  std::vector<std::string> names;
+  for (const auto &[name, unused] : info.functions)
+    names.push_back(name);
+  for (const std::string &name :
+       asked.empty() ? std::vector<std::string>{kForwardFunction, kStepFunction}
+                     : std::vector<std::string>{asked})
+    if (info.function(name)) {
+      chosen = name;
+      return ExitCode::Done;
+    }
+  return reportError(ExitCode::Usage, "expected --function to be one of " +
+                                          llvm::join(names, ", ") +
+                                          ", found '" + asked + "'");
+}
+
+// One batch, or all there is.
+static Status setInputs(Session &session, const Function &function,
+                        const RunInputs &inputs, const Batching *batching,
+                        int64_t begin, Filling filling) {
+  for (const FunctionValue &port : function.inputs) {
+    const train::Array *given = inputs.find(port.name);
+    if (!given)
+      return missingInput(port.name);
+    const Buffer &buffer = function.buffers[port.buffer];
+    train::Array part = *given;
+    if (batching)
+      if (auto axis = batching->inputs.find(port.name);
+          axis != batching->inputs.end())
+        part =
+            takeSamples(*given, axis->second, begin, batching->batch, filling);
+    StatusOr<Tensor> value = train::toTensor(part, buffer.type);
+    if (!value.ok())
+      return value.status();
+    // Many tools write a scalar as an array of one element.
+    if (value->size() == 1 && numElements(buffer.shape) == 1)
+      value->shape = buffer.shape;
+    if (Status status = session.setInput(function.name, port.name, *value);
+        !status.ok())
+      return status;
+  }
+  return Status();
+}
+
+// Runs once; gives what comes out.
+static StatusOr<std::vector<NamedTensor>>
+runOnce(Session &session, const Function &function, const RunInputs &inputs) {
+  Status status = setInputs(session, function, inputs, /*batching=*/nullptr,
+                            /*begin=*/0, Filling::LastSample);
+  if (status.ok())
+    status = session.run(function.name);
+  if (!status.ok())
+    return status;
+  std::vector<NamedTensor> outputs;
+  for (const FunctionValue &port : function.outputs) {
+    StatusOr<Tensor> value = session.output(function.name, port.name);
+    if (!value.ok())
+      return value.status();
+    outputs.emplace_back(port.name, std::move(*value));
+  }
+  return outputs;
+}
+
+// Runs the batch from `begin` on, and gives what comes out of it.
+static Status
+runBatch(Session &session, const Function &function, const RunInputs &inputs,
+         const Batching &batching, int64_t begin, Filling filling,
+         std::vector<JoinedOutput> &outputs,
+         llvm::function_ref<Status(JoinedOutput &, const Tensor &)> take) {
+  Status status =
+      setInputs(session, function, inputs, &batching, begin, filling);
+  if (status.ok())
+    status = session.run(function.name);
+  for (JoinedOutput &output : outputs) {
+    if (!status.ok())
+      break;
+    StatusOr<Tensor> part = session.output(function.name, output.name);
+    status = part.ok() ? take(output, *part) : part.status();
+  }
+  return status;
+}
+
+// Runs the last batch again, filled up with other samples than before. If any
+// output of its own samples differs, samples of a batch depend on each other.
+static Status checkFilled(Session &session, const Function &function,
+                          const RunInputs &inputs, const Batching &batching,
+                          std::vector<JoinedOutput> &outputs) {
+  const int64_t rest = batching.samples % batching.batch;
+  if (rest == 0)
+    return Status();
+  const int64_t begin = batching.samples - rest;
+  return runBatch(session, function, inputs, batching, begin,
+                  Filling::FirstSamples, outputs,
+                  [&](JoinedOutput &output, const Tensor &part) {
+                    return output.check(part, begin);
+                  });
+}
+
+// Runs batch by batch; gives what comes out of all.
+static StatusOr<std::vector<NamedTensor>> runBatches(Session &session,
+                                                     const Function &function,
+                                                     const RunInputs &inputs,
+                                                     const Batching &batching) {
+  // Outputs grow by a batch at a time.
+  std::vector<JoinedOutput> joined;
+  for (const FunctionValue &port : function.outputs)
+    joined.emplace_back(port.name, function.buffers[port.buffer],
+                        batching.outputs.at(port.name), batching.samples);
+  for (int64_t begin = 0; begin < batching.samples; begin += batching.batch) {
+    Status status = runBatch(session, function, inputs, batching, begin,
+                             Filling::LastSample, joined,
+                             [&](JoinedOutput &output, const Tensor &part) {
+                               output.add(part, begin);
+                               return Status();
+                             });
+    if (!status.ok())
+      return status;
+  }
+  if (Status status = checkFilled(session, function, inputs, batching, joined);
+      !status.ok())
+    return status;
+  std::vector<NamedTensor> outputs;
+  for (JoinedOutput &output : joined)
+    outputs.emplace_back(output.name, std::move(output.whole));
+  return outputs;
+}
+
+// Prints what came out, or saves it.
+static ExitCode writeOutputs(const StatusOr<std::vector<NamedTensor>> &outputs,
+                             const std::string &file,
+                             const std::vector<std::string> &sampleFiles = {}) {
+  if (!outputs.ok())
+    return reportError(outputs.status());
+  if (file.empty()) {
+    PrintableStream os(llvm::outs());
+    for (const auto &[name, value] : *outputs)
+      printTensor(os, name, value);
+    return ExitCode::Done;
+  }
+  std::vector<train::Array> arrays;
+  for (const auto &[name, value] : *outputs)
+    arrays.push_back(train::toArray(name, value));
+  return reportError(isTable(file) ? writeTable(file, arrays, sampleFiles)
+                                   : train::writeArrays(file, arrays));
+}
+
+// Tables and folders of images have labels beside the samples.
+static void dropTargets(const CompileOptions &options, RunInputs &inputs) {
+  std::string target = findCommonTarget(options.pipeline.recipe.targetArrays);
+  llvm::erase_if(inputs.arrays, [&](const train::Array &array) {
+    return array.name == target;
+  });
+}
+
+static ExitCode readInputs(RunCommand &command, RunInputs &inputs) {
+  // Flags that say how samples are prepared need some.
+  const DataFlags &flags = command.data;
+  inputs.arePrepared = !flags.csvColumns.empty() || !flags.normalize.empty() ||
+                       !flags.inputLayout.empty();
+  for (auto [flag, values] : {std::pair("--normalize", &flags.normalize),
+                              {"--input-layout", &flags.inputLayout}})
+    if (!values->empty() && flags.data.empty())
+      return reportError(ExitCode::Usage,
+                         llvm::Twine(flag) + " has no effect without --data");
+  if (Status status = checkDataFlags(flags); !status.ok())
+    return reportError(status);
+  // Arrays of --data; images, and names that stand twice, are prepared too.
+  StatusOr<std::vector<train::Array>> data = readSamples(
+      flags.data, flags,
+      findCommonTarget(command.compile.pipeline.recipe.targetArrays));
+  if (!data.ok())
+    return reportError(data.status());
+  inputs.arrays = std::move(*data);
+  command.compile.leavesOutLabels =
+      inputs.find(findCommonTarget(
+          command.compile.pipeline.recipe.targetArrays)) != nullptr;
+  for (const train::Array &array : inputs.arrays)
+    inputs.arePrepared |= array.images != nullptr || array.isOfSamples ||
+                          !inputs.ofData.insert(array.name).second;
+  // Then those of --input, each once.
+  for (const std::string &text : command.inputs) {
+    StatusOr<train::Array> input = parseInput(text);
+    if (!input.ok())
+      return reportError(input.status());
+    if (inputs.find(input->name))
+      return reportError(ExitCode::Usage,
+                         "--input " + input->name + ": given twice");
+    inputs.arrays.push_back(std::move(*input));
+  }
+  if (inputs.arePrepared)
+    dropTargets(command.compile, inputs);
+  return ExitCode::Done;
+}
+
+static ExitCode checkOutput(const RunCommand &command) {
+  std::vector<std::string> read = inputFiles(command.compile);
+  for (const auto *files : {&command.inputs, &command.data.data})
+    read.insert(read.end(), files->begin(), files->end());
+  if (Status status = command.output.empty() || isTable(command.output)
+                          ? Status()
+                          : train::checkArrayNames(command.output, {});
+      !status.ok())
+    return reportError(ExitCode::Usage,
+                       "-o " + command.output +
+                           ": expected .npz, .safetensors, .npy or .csv");
+  if (ExitCode code = checkDestination("-o", command.output);
+      code != ExitCode::Done)
+    return code;
+  return refuseOverwriting("-o", command.output, read);
+}
+
+// Predictions on samples that are prepared otherwise than in training are wrong
+// without looking so.
+static ExitCode checkPreparation(const RunCommand &command,
+                                 const Driver &driver) {
+  const std::string &model = command.compile.model.model;
+  if (command.data.data.empty() || isArtifact(model))
+    return ExitCode::Done;
+  StatusOr<train::Preparation> preparation =
+      preparationOf(command.data, command.session.seed);
+  if (!preparation.ok())
+    return reportError(preparation.status());
+  const std::string trained = onnx_frontend::readPreparation(driver.getModel());
+  if (!trained.empty())
+    comparePreparation(model, trained, describePreparation(preparation->text),
+                       "run");
+  return ExitCode::Done;
+}
+
+// In batches, or at once.
+static ExitCode runFunction(const RunCommand &command, const Driver &driver,
+                            std::shared_ptr<const Artifact> artifact,
+                            const Function &function, RunInputs &inputs) {
+  // Samples that are prepared run in batches, whatever their number is.
+  const auto refuseUnknown = [&] {
+    return reportError(ExitCode::Unsupported,
+                       "where outputs have samples is not known: " +
+                           driver.getSamplesFinding());
+  };
+  if (inputs.arePrepared && !driver.getSamplesFinding().empty())
+    return refuseUnknown();
+  if (inputs.samples)
+    return writeOutputs(runSamples(std::move(artifact), function,
+                                   std::move(*inputs.samples), command.session),
+                        command.output, inputs.files);
+  // Arrays run as they are, or in batches where they have more samples.
+  for (const FunctionValue &port : function.inputs)
+    if (Status status = inputs.unpack(port.name); !status.ok())
+      return reportError(status);
+  StatusOr<std::optional<Batching>> batching =
+      planBatches(artifact->plan(), function, inputs.arrays);
+  if (!batching.ok())
+    return reportError(batching.status());
+  if (!*batching && !driver.getSamplesFinding().empty())
+    return refuseUnknown();
+  auto session = Session::create(std::move(artifact), command.session);
+  if (!session.ok())
+    return reportError(session.status());
+  return writeOutputs(*batching
+                          ? runBatches(**session, function, inputs, **batching)
+                          : runOnce(**session, function, inputs),
+                      command.output);
+}
+
+// Finds the function, checks that the inputs are what it takes, and counts the
+// samples of inputs that come from a data set.
+static ExitCode checkFit(const RunCommand &command,
+                         const train::TraineeInfo &info,
+                         const std::vector<std::string> &known,
+                         RunInputs &inputs) {
+  std::string name;
+  if (ExitCode code = chooseFunction(info, command.function, name);
+      code != ExitCode::Done)
+    return code;
+  const train::FunctionPorts &ports = *info.function(name);
+  if (isTable(command.output))
+    if (Status status = checkTable(command.output, ports); !status.ok())
+      return reportError(status);
+  if (!inputs.arePrepared)
+    return checkInputs(inputs, name, ports, known);
+  if (ExitCode code = nameSamples(ports, inputs.arrays); code != ExitCode::Done)
+    return code;
+  StatusOr<train::Preparation> preparation =
+      preparationOf(command.data, command.session.seed);
+  if (!preparation.ok())
+    return reportError(preparation.status());
+  train::DatasetOptions options;
+  options.preparation = std::move(*preparation);
+  for (const train::Array &array : inputs.arrays)
+    if (array.images && array.name == ports.inputs.front().name)
+      for (int64_t row = 0; row < array.images->size(); ++row)
+        inputs.files.push_back(array.images->pathOf(row));
+  StatusOr<train::Dataset> samples =
+      train::Dataset::create(std::move(inputs.arrays), ports, options);
+  if (!samples.ok())
+    return reportError(samples.status());
+  inputs.samples = std::move(*samples);
+  return ExitCode::Done;
+}
+
+// The artifact, or the model compiled for the inputs it is given, once they are
+// known to fit.
+static ExitCode compile(RunCommand &command, RunInputs &inputs, Driver &driver,
+                        std::shared_ptr<const Artifact> &artifact) {
+  std::vector<std::string> known;
+  const bool isCompiled = isArtifact(command.compile.model.model);
+  if (!isCompiled)
+    if (ExitCode code =
+            bindInputs(inputs, command.data, command.compile, driver, known);
+        code != ExitCode::Done)
+      return code;
+  findLabelShapes(inputs.arrays, command.compile.pipeline.recipe);
+  // What derives low copies is a function that compiling adds.
+  if (command.function != kDeriveFunction)
+    driver.checkEarly([&](const train::TraineeInfo &info) {
+      return checkFit(command, info, known, inputs);
+    });
+  if (ExitCode code = loadArtifact(driver, command.compile, artifact);
+      code != ExitCode::Done || !isCompiled)
+    return code;
+  StatusOr<train::TraineeInfo> info = train::describeArtifact(*artifact);
+  return info.ok() ? checkFit(command, *info, known, inputs)
+                   : reportError(info.status());
+}
+
+static ExitCode runRun(RunCommand &command) {
+  // Before anything takes time: whether there is something to write to.
+  if (ExitCode code = checkOutput(command); code != ExitCode::Done)
+    return code;
+  RunInputs inputs;
+  if (ExitCode code = readInputs(command, inputs); code != ExitCode::Done)
+    return code;
+  Driver driver;
+  std::shared_ptr<const Artifact> artifact;
+  if (ExitCode code = compile(command, inputs, driver, artifact);
+      code != ExitCode::Done)
+    return code;
+  if (ExitCode code = checkPreparation(command, driver); code != ExitCode::Done)
+    return code;
+  // The function, which is known to be there.
+  StatusOr<train::TraineeInfo> info = train::describeArtifact(*artifact);
+  if (!info.ok())
+    return reportError(info.status());
+  std::string name;
+  if (ExitCode code = chooseFunction(*info, command.function, name);
+      code != ExitCode::Done)
+    return code;
+  const Function &function = *artifact->plan().findFunction(name);
+  return runFunction(command, driver, artifact, function, inputs);
+}
+
+void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
+  auto command = std::make_shared<RunCommand>();
+  CLI::App *app = program.add_subcommand(
+      "run", "run a model or an artifact on given inputs, in batches where "
+             "there are more samples than --batch-size, or than the model or "
+             "the artifact takes");
+  addCompileOptions(*app, command->compile);
+  // What it is run on: single values, or whole data sets.
+  app->add_option("--input", command->inputs,
+                  "NAME=FILE, NAME=@FILE or NAME=VALUE (repeatable)")
+      ->type_name("INPUT")
+      ->allow_extra_args(false);
+  app->add_option("--data", command->data.data,
+                  "arrays named as the model's inputs, tables and folders of "
+                  "images, as mpc train takes them; others are left out "
+                  "(repeatable)")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  addPreparationFlags(*app, command->data);
+  // Which function, and where its results go.
+  app->add_option("--function", command->function,
+                  "function to run; default: forward, or else step")
+      ->type_name("NAME");
+  app->add_option(
+         "-o,--output", command->output,
+         "file for the outputs: .npz, .safetensors, .npy of one, or .csv "
+         "with a row for each sample; default: print them")
+      ->type_name("FILE");
+  app->add_option("--seed", command->session.seed,
+                  "of dropout and random numbers")
+      ->transform(wholeNumber(uint64_t(0)))
+      ->capture_default_str();
+  addQuietFlag(*app);
+  addSessionOptions(*app, command->session);
+  addKernelCacheOption(*app, command->compile);
+  // Outputs are all there is to see, so they stay unless a function is named.
+  app->callback([app, command, &exitCode] {
+    command->compile.wantsOutputs = command->function.empty();
+    exitCode = static_cast<int>(
+        matchSession(*app, command->compile, command->session));
+    if (exitCode == 0)
+      exitCode = static_cast<int>(runRun(*command));
+  });
+}

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/commands/RunInputs.h"
+
+#include "runtime/train/support/Text.h"
+#include "tools/mpc/flags/DeclaredShapes.h"
+#include "tools/mpc/model/SampleBatch.h"
+#include "tools/mpc/print/Arrays.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+
+namespace {
+/// How many samples are run at once, and of which inputs they are.
+struct Batch {
+  int64_t size = 0; ///< 0: as many as there are
+  int64_t samples = 0;
+  std::map<std::string, int64_t> axes;
+};
+} // namespace
+
+const train::Array *RunInputs::find(llvm::StringRef name) const {
+  auto found = llvm::find_if(
+      arrays, [&](const train::Array &array) { return array.name == name; });
+  return found == arrays.end() ? nullptr : &*found;
+}
+
+Status RunInputs::unpack(llvm::StringRef name) {
+  for (train::Array &array : arrays)
+    if (array.name == name)
+      if (Status status = train::unpack(array); !status.ok())
+        return status;
+  return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// What a function takes
+//===----------------------------------------------------------------------===//
+
+Status mpc::tools::missingInput(const std::string &name) {
+  return train::invalid("input '" + name +
+                        "' is missing; give it with --input " + name +
+                        "=FILE or --data FILE");
+}
+
+// An input that is neither the function's nor the model's is a mistake; the
+// model may declare one that nothing reads.
+static ExitCode checkNames(const RunInputs &inputs, const std::string &function,
+                           const train::FunctionPorts &ports,
+                           const std::vector<std::string> &known) {
+  for (const train::Array &input : inputs.arrays) {
+    if (ports.inputCalled(input.name) ||
+        llvm::is_contained(known, input.name) ||
+        inputs.ofData.contains(input.name))
+      continue;
+    std::vector<std::string> names;
+    for (const train::Port &port : ports.inputs)
+      names.push_back(port.name);
+    return reportError(ExitCode::Usage,
+                       "--input " + input.name + ": function '" + function +
+                           "' has the inputs " + llvm::join(names, ", "));
+  }
+  return ExitCode::Done;
+}
+
+// Whether the array has values of the input's type. Of batches, shapes are
+// found to fit when they are planned.
+static Status checkInput(const train::Array &array, const train::Port &port,
+                         bool isOne) {
+  const bool isScalar = array.size() == 1 && numElements(port.shape) == 1;
+  if (isOne && !isScalar && array.shape != port.shape)
+    return train::invalid(
+        "input '" + port.name + "' is " + std::string(nameOf(port.type)) + " " +
+        toString(port.shape) + ", got " +
+        std::string(train::nameOf(array.type)) + " " + toString(array.shape));
+  const bool isSame = train::toElementType(port.type) == array.type;
+  if (isSame)
+    return train::checkIndices(port, array);
+  const auto bad =
+      train::convertElements(array, 0, array.size(), port.type,
+                             train::NonFinite::Allow, /*out=*/nullptr);
+  return bad ? train::invalid(train::describe(array, *bad, port.type))
+             : train::checkIndices(port, array);
+}
+
+ExitCode mpc::tools::checkInputs(RunInputs &inputs, const std::string &function,
+                                 const train::FunctionPorts &ports,
+                                 const std::vector<std::string> &known) {
+  if (ExitCode code = checkNames(inputs, function, ports, known);
+      code != ExitCode::Done)
+    return code;
+  for (const train::Port &port : ports.inputs) {
+    Status status = inputs.unpack(port.name);
+    if (!status.ok())
+      return reportError(status);
+    const train::Array *array = inputs.find(port.name);
+    status = array ? checkInput(*array, port,
+                                /*isOne=*/function != kForwardFunction)
+                   : missingInput(port.name);
+    if (!status.ok())
+      return reportError(status);
+  }
+  return ExitCode::Done;
+}
+
+//===----------------------------------------------------------------------===//
+// What a model is compiled for
+//===----------------------------------------------------------------------===//
+
+static bool isScalar(const DeclaredShape &declared) {
+  return declared.dimensions && declared.dimensions->empty();
+}
+
+static bool isScalarOrOne(const DeclaredShape &declared) {
+  return isScalar(declared) ||
+         (declared.dimensions && declared.dimensions->size() == 1 &&
+          declared.extent(0) == 1);
+}
+
+// Inputs that may decide shapes (Reshape's shape, Resize's scales, the boxes of
+// NonMaxSuppression) offer their value when compiling: integers, booleans, and
+// floats that are not too many to be copied. They stay inputs where it need not
+// be known.
+static bool isOffered(const DeclaredShape &declared, const Shape &shape) {
+  constexpr int64_t kMostFloats = int64_t(1) << 22;
+  bool isScalar = isScalarOrOne(declared);
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    if (llvm::MulOverflow(count, extent, count))
+      return false;
+  bool isList = !shape.empty() && count <= kMostFloats;
+  return !declared.type.empty() &&
+         (!llvm::StringRef(declared.type).contains('f') || isScalar || isList);
+}
+
+// Chooses the batch where it is not to be all samples: --batch-size, or what
+// the model fixes. The first input that has samples decides; others of the same
+// dimension have as many, and of another open one where they do.
+static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
+                            const RunInputs &inputs, const ModelOptions &model,
+                            Batch &batch) {
+  const train::Array *first = nullptr;
+  std::string dimension;
+  int64_t samples = 0, size = 0;
+  for (const DeclaredShape &input : declared) {
+    const train::Array *array = inputs.find(input.name);
+    auto axis = array ? findBatchAxis(input, array->shape, model.batchAxes)
+                      : std::nullopt;
+    if (!axis)
+      continue;
+    int64_t extent = array->shape[size_t(*axis)];
+    std::string own =
+        input.dimensions ? (*input.dimensions)[size_t(*axis)] : "?";
+    // The first input with samples says how many a batch has.
+    if (!first) {
+      first = array;
+      dimension = own;
+      samples = extent;
+      auto fixed = input.extent(size_t(*axis));
+      size = model.batchSize > 0 ? model.batchSize : fixed.value_or(samples);
+      if (size != fixed)
+        size = std::min(size, samples);
+    }
+    // Others share its dimension, by name or by size.
+    bool isSame = own == dimension && own != "?";
+    bool isOpen = input.isOpen(size_t(*axis)) && extent == samples;
+    if (isSame && extent != samples && size != samples)
+      return reportError(
+          ExitCode::InvalidInput,
+          train::locate(*array) + ": has " + llvm::Twine(extent) +
+              " samples, " + train::locate(*first) + " has " +
+              llvm::Twine(samples) + "; --batch-axis " + input.name +
+              "=none says that it is the same for every batch");
+    if (isSame || isOpen)
+      batch.axes[input.name] = *axis;
+  }
+  // All at once needs no batches.
+  batch.size = size == samples ? 0 : size;
+  batch.samples = samples;
+  return ExitCode::Done;
+}
+
+// Binds the batch of a model that runs in batches.
+static void bindBatch(const Batch &batch,
+                      const std::vector<DeclaredShape> &declared,
+                      CompileOptions &options) {
+  options.findsSamples = true;
+  for (const DeclaredShape &input : declared) {
+    auto axis = batch.axes.find(input.name);
+    bool isGiven =
+        llvm::any_of(options.model.batchAxes, [&](llvm::StringRef text) {
+          return text.rsplit('=').first == input.name;
+        });
+    bool hasRank = input.dimensions && !input.dimensions->empty();
+    if (axis == batch.axes.end() && !isGiven && hasRank)
+      options.model.batchAxes.push_back(input.name + "=none");
+    if (axis != batch.axes.end() &&
+        input.extent(size_t(axis->second)) != batch.size)
+      options.model.batchSize = batch.size;
+  }
+}
+
+// A shape that --shape gives another than the array has.
+static ExitCode checkShape(const train::Array &input, const Shape &shape,
+                           const ModelOptions &model) {
+  for (llvm::StringRef text : model.shapes) {
+    auto [name, extents] = text.rsplit('=');
+    if (name == input.name && extents != toString(shape))
+      return reportError(ExitCode::Usage,
+                         train::locate(input) + ": has the shape " +
+                             toString(shape) + ", --shape says " + text +
+                             "; leave --shape out, and run fewer samples at a "
+                             "time with --batch-size");
+  }
+  return ExitCode::Done;
+}
+
+// The shape of an input, and its value where it may have to be known when
+// compiling.
+static ExitCode bindInput(const train::Array &input,
+                          const DeclaredShape &declared, const Batch &batch,
+                          CompileOptions &options, Driver &driver) {
+  auto type = parseDType(declared.type);
+  auto axis = batch.axes.find(input.name);
+  bool isPart = batch.size > 0 && axis != batch.axes.end();
+  Shape shape = input.shape;
+  if (isPart)
+    shape[size_t(axis->second)] = batch.size;
+  if (ExitCode code = checkShape(input, shape, options.model);
+      code != ExitCode::Done)
+    return code;
+  if (!shape.empty() && !isScalar(declared))
+    options.model.shapes.push_back(input.name + "=" + toString(shape));
+  // Of samples that differ from batch to batch, no value is known.
+  if (isPart)
+    return ExitCode::Done;
+  if (!type.ok() || !isOffered(declared, shape)) {
+    if (shape.empty() && type.ok())
+      return reportError(ExitCode::Usage,
+                         "--input " + input.name +
+                             ": found a scalar, expected " + declared.type +
+                             "[" +
+                             llvm::join(declared.dimensions.value_or(
+                                            std::vector<std::string>{"..."}),
+                                        ",") +
+                             "]");
+    return ExitCode::Done; // Compiling says which types there are.
+  }
+  StatusOr<Tensor> value = train::toTensor(input, *type);
+  if (!value.ok())
+    return reportError(value.status());
+  // Many tools write a scalar as an array of one element.
+  if (value->size() == 1 && isScalarOrOne(declared))
+    value->shape = isScalar(declared) ? Shape() : Shape{1};
+  driver.offerValue(input.name, *value);
+  return ExitCode::Done;
+}
+
+// Training adds inputs to those of the model.
+static bool isTraining(const CompileOptions &options) {
+  return !options.pipeline.recipe.losses.empty() ||
+         llvm::sys::fs::is_directory(options.model.model);
+}
+
+// What is no input of the model is a mistake; better said here than as what it
+// leaves open.
+static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
+                              const RunInputs &inputs,
+                              const CompileOptions &options,
+                              const onnx_frontend::Model &model) {
+  // Arrays that are no inputs: those of --input are wrong, those of --data may
+  // be more than the model takes.
+  std::vector<std::string> unknown, ofData;
+  for (const train::Array &input : inputs.arrays)
+    if (llvm::none_of(declared, [&](const DeclaredShape &other) {
+          return other.name == input.name;
+        }))
+      (inputs.ofData.contains(input.name) ? ofData : unknown)
+          .push_back(input.name);
+  llvm::erase(unknown, kLearningRateInput);
+  std::string problem;
+  if (!unknown.empty())
+    problem = "--input " + unknown.front() + ": ";
+  else if (!inputs.arrays.empty() && ofData.size() == inputs.arrays.size())
+    problem = "--data: none of its arrays ('" + llvm::join(ofData, "', '") +
+              "') is an input; ";
+  if (problem.empty() || isTraining(options))
+    return ExitCode::Done;
+  // The message lists what the model does take.
+  auto summary = onnx_frontend::summarizeModel(model);
+  if (!summary)
+    return reportError(summary.takeError());
+  std::vector<std::string> declaredInputs;
+  for (const auto &[name, type] : summary->inputs)
+    declaredInputs.push_back(name + ": " + type);
+  const bool hasColumns = llvm::any_of(
+      inputs.arrays, [](const train::Array &input) { return input.isColumn; });
+  return reportError(
+      ExitCode::Usage,
+      problem + options.model.model + " has the inputs " +
+          llvm::join(declaredInputs, ", ") +
+          (hasColumns && !declared.empty()
+               ? "; say which columns one takes, such as --csv-columns " +
+                     declared.front().name + "=" + inputs.arrays.front().name +
+                     ":..."
+               : ""));
+}
+
+// What a model may need to be compiled for samples of a data set: a batch.
+static ExitCode bindSamples(RunInputs &inputs, const DataFlags &flags,
+                            CompileOptions &options, Driver &driver) {
+  if (isTraining(options))
+    return reportError(ExitCode::Usage,
+                       "a function of training takes arrays as they are, "
+                       "without --csv-columns, --normalize and --input-layout; "
+                       "evaluate a data set with mpc eval");
+  options.findsSamples = true;
+  return chooseShapes(driver, inputs.arrays, flags, options.model);
+}
+
+// Values of the command line, `x=1,2,3`, are one sample where the input takes
+// as many elements, or several of an open batch.
+static ExitCode shapeValues(const std::vector<DeclaredShape> &declared,
+                            RunInputs &inputs) {
+  for (train::Array &array : inputs.arrays) {
+    const auto input = llvm::find_if(declared, [&](const DeclaredShape &each) {
+      return each.name == array.name;
+    });
+    const bool isList = array.source.empty() && array.shape.size() == 1;
+    if (!isList || input == declared.end() || !input->dimensions ||
+        input->dimensions->size() < 2)
+      continue;
+    // The elements of a sample; 0 where the model leaves them open.
+    Shape shape{1};
+    for (size_t axis = 1; axis < input->dimensions->size(); ++axis)
+      shape.push_back(input->extent(axis).value_or(0));
+    const int64_t each = numElements(shape);
+    if (each == 0)
+      continue;
+    if (array.size() == 0 || array.size() % each != 0)
+      return reportError(ExitCode::InvalidInput,
+                         "--input " + array.name + ": " +
+                             train::counted(array.size(), "number") +
+                             " given, a sample of " + input->type + "[" +
+                             llvm::join(*input->dimensions, ",") + "] takes " +
+                             llvm::Twine(each));
+    shape[0] = array.size() / each;
+    array.shape = std::move(shape);
+  }
+  return ExitCode::Done;
+}
+
+ExitCode mpc::tools::bindInputs(RunInputs &inputs, const DataFlags &flags,
+                                CompileOptions &options, Driver &driver,
+                                std::vector<std::string> &known) {
+  if (llvm::Error error = driver.readModel(options.model.model))
+    return reportError(std::move(error));
+  std::vector<DeclaredShape> declared = readDeclaredInputs(driver.getModel());
+  if (ExitCode code = nameSamples(driver.getModel(), inputs.arrays);
+      code != ExitCode::Done)
+    return code;
+  // What is prepared, or turned on its way, is no array that an input takes as
+  // it is.
+  for (const DeclaredShape &input : declared)
+    if (const train::Array *array = inputs.find(input.name))
+      inputs.arePrepared |= inputs.ofData.contains(input.name) &&
+                            isTurned(input, array->shape) &&
+                            !isTraining(options);
+  if (inputs.arePrepared)
+    return bindSamples(inputs, flags, options, driver);
+  if (ExitCode code =
+          checkDeclared(declared, inputs, options, driver.getModel());
+      code != ExitCode::Done)
+    return code;
+  if (ExitCode code = shapeValues(declared, inputs); code != ExitCode::Done)
+    return code;
+  Batch batch;
+  if (ExitCode code = chooseBatch(declared, inputs, options.model, batch);
+      code != ExitCode::Done)
+    return code;
+  if (batch.size > 0 && isTraining(options))
+    return reportError(ExitCode::Usage,
+                       "a function of training runs once, on one batch: give "
+                       "as many samples, or evaluate a data set with mpc eval");
+  if (batch.size > 0)
+    bindBatch(batch, declared, options);
+  else if (!batch.axes.empty()) // no more than there are
+    options.model.batchSize = std::min(options.model.batchSize, batch.samples);
+  for (const DeclaredShape &input : declared) {
+    const train::Array *array = inputs.find(input.name);
+    if (!array)
+      continue;
+    known.push_back(input.name);
+    if (ExitCode code = bindInput(*array, input, batch, options, driver);
+        code != ExitCode::Done)
+      return code;
+  }
+  return ExitCode::Done;
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/flags/Completion.h"
+
+#include "tools/mpc/flags/Arguments.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace mpc;
+using namespace mpc::tools;
+
+//===----------------------------------------------------------------------===//
+// Bash
+//===----------------------------------------------------------------------===//
+
+// What the script does before it knows the command's flags. Bash splits
+// --flag=value at the sign.
+static constexpr llvm::StringLiteral kBashHead =
+    R"(# Completes mpc in bash: source <(mpc completion bash)
+_mpc() {
+  local word=${COMP_WORDS[COMP_CWORD]} flag=${COMP_WORDS[COMP_CWORD - 1]}
+  local command= i
+  if [[ $word == = ]]; then
+    word=
+  elif [[ $flag == = ]]; then
+    flag=${COMP_WORDS[COMP_CWORD - 2]}
+  fi
+  COMPREPLY=()
+)";
+
+// Words for `compgen -W`, which nothing in them is to be expanded in.
+static std::string quote(llvm::ArrayRef<std::string> words) {
+  std::string text = "'";
+  for (char c : llvm::join(words, " "))
+    text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+// One branch of a case: the words that can stand there.
+static void printBashWords(llvm::StringRef pattern,
+                           llvm::ArrayRef<std::string> words,
+                           llvm::raw_ostream &os) {
+  os << "  " << pattern << ")\n    COMPREPLY=($(compgen -W " << quote(words)
+     << " -- \"$word\"))\n";
+}
+
+// What can follow the flags that take a value.
+static void printBashValues(const CLI::App &command, llvm::StringRef name,
+                            llvm::raw_ostream &os) {
+  for (const Argument &argument : argumentsOf(command)) {
+    if (argument.flags.empty() || argument.isSwitch())
+      continue;
+    std::vector<std::string> patterns;
+    for (const std::string &flag : argument.flags)
+      patterns.push_back(name.str() + ":" + flag);
+    const std::string pattern = llvm::join(patterns, " | ");
+    if (!argument.choices.empty())
+      printBashWords(pattern, argument.choices, os);
+    else
+      os << "  " << pattern << ")\n    "
+         << ((argument.isPath || argument.isCache)
+                 ? "compopt -o default 2>/dev/null"
+                 : ":")
+         << "\n";
+    os << "    return ;;\n";
+  }
+}
+
+static std::vector<std::string> flagsOf(const CLI::App &command) {
+  std::vector<std::string> flags;
+  for (const Argument &argument : argumentsOf(command))
+    llvm::append_range(flags, argument.flags);
+  return flags;
+}
+
+// What can stand where no flag does: an argument's values, or else files.
+static void printBashArguments(const CLI::App &command, llvm::raw_ostream &os) {
+  for (const Argument &argument : argumentsOf(command))
+    if (argument.flags.empty() && !argument.choices.empty()) {
+      printBashWords(command.get_name(), argument.choices, os);
+      os << "    ;;\n";
+      return;
+    }
+}
+
+void mpc::tools::printBashCompletion(const CLI::App &program,
+                                     llvm::raw_ostream &os) {
+  // The command is the first word that is one's name.
+  const std::vector<std::string> names = commandNames(program);
+  os << kBashHead << "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+     << "    case ${COMP_WORDS[i]} in\n    " << llvm::join(names, " | ")
+     << ")\n      command=${COMP_WORDS[i]}\n      break ;;\n"
+     << "    --config)\n      ((i++)) ;;\n    esac\n  done\n"
+     << "  case $command:$flag in\n";
+  // Behind a flag that takes a value, its values.
+  printBashValues(program, "", os);
+  for (const CLI::App *command : commandsOf(program))
+    printBashValues(*command, command->get_name(), os);
+  // A word that begins with a dash: flags,
+  os << "  esac\n  if [[ $word == -* ]]; then\n  case $command in\n";
+  printBashWords("''", flagsOf(program), os);
+  os << "    ;;\n";
+  for (const CLI::App *command : commandsOf(program)) {
+    printBashWords(command->get_name(), flagsOf(*command), os);
+    os << "    ;;\n";
+  }
+  // else commands, or what stands by place.
+  os << "  esac\n  return\n  fi\n  case $command in\n";
+  printBashWords("''", names, os);
+  os << "    ;;\n";
+  for (const CLI::App *command : commandsOf(program))
+    printBashArguments(*command, os);
+  os << "  *)\n    compopt -o default 2>/dev/null ;;\n  esac\n}\n"
+     << "complete -F _mpc mpc\n";
+}
+
+//===----------------------------------------------------------------------===//
+// Zsh
+//===----------------------------------------------------------------------===//
+
+// Text within '...' where any of `special` means something.
+static std::string escapeZsh(llvm::StringRef text, llvm::StringRef special) {
+  std::string escaped;
+  for (char c : text) {
+    if (c == '\'')
+      escaped += "'\\''";
+    else if (special.contains(c) || c == '\\')
+      escaped += std::string("\\") + c;
+    else
+      escaped += c == '\n' ? ' ' : c;
+  }
+  return escaped;
+}
+
+// ":VALUE:what completes it".
+static std::string describeZshValue(const Argument &argument,
+                                    llvm::StringRef name) {
+  std::string action;
+  if (!argument.choices.empty())
+    action = "(" + llvm::join(argument.choices, " ") + ")";
+  else if (argument.isPath || argument.isCache)
+    action = "_files";
+  return ":" + escapeZsh(name, ":") + ":" + action;
+}
+
+// The specifications of _arguments, one a line.
+static void printZshArguments(const CLI::App &command, llvm::raw_ostream &os) {
+  for (const Argument &argument : argumentsOf(command)) {
+    if (argument.flags.empty()) {
+      os << " \\\n      '" << (argument.isRepeatable ? "*" : "")
+         << describeZshValue(argument, argument.name) << "'";
+      continue;
+    }
+    for (llvm::StringRef flag : argument.flags) {
+      // A flag that cannot be repeated excludes its other spellings.
+      std::vector<std::string> others = argument.flags;
+      llvm::erase(others, flag.str());
+      std::string before = argument.isRepeatable ? "*"
+                           : others.empty()
+                               ? ""
+                               : "(" + llvm::join(others, " ") + ")";
+      llvm::StringRef sign = argument.isSwitch()      ? ""
+                             : flag.starts_with("--") ? "="
+                                                      : "+";
+      os << " \\\n      '" << before << flag << sign << "["
+         << escapeZsh(argument.description, "[]:") << "]"
+         << (argument.isSwitch() ? ""
+                                 : describeZshValue(argument, argument.value))
+         << "'";
+    }
+  }
+  os << "\n";
+}
+
+void mpc::tools::printZshCompletion(const CLI::App &program,
+                                    llvm::raw_ostream &os) {
+  os << "#compdef mpc\n"
+     << "# Completes mpc in zsh: mpc completion zsh >~/.zfunc/_mpc\n"
+     << "_mpc() {\n  local state line\n  local -a commands=(\n";
+  for (const CLI::App *command : commandsOf(program))
+    os << "    '" << escapeZsh(command->get_name(), ":") << ":"
+       << escapeZsh(command->get_description(), "") << "'\n";
+  os << "  )\n  _arguments -C '1:command:->command' '*::argument:->argument'";
+  printZshArguments(program, os);
+  os << "  case $state in\n  command)\n    _describe command commands ;;\n"
+     << "  argument)\n    case $line[1] in\n";
+  for (const CLI::App *command : commandsOf(program)) {
+    os << "    " << command->get_name() << ")\n      _arguments";
+    printZshArguments(*command, os);
+    os << "      ;;\n";
+  }
+  os << "    esac ;;\n  esac\n}\n\nif [ \"$funcstack[1]\" = _mpc ]; then\n"
+     << "  _mpc \"$@\"\nelse\n  compdef _mpc mpc\nfi\n";
+}

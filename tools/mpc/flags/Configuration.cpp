@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/flags/Configuration.h"
+
+#include "compiler/Support/NearestNames.h"
+#include "tools/mpc/flags/Arguments.h"
+#include "tools/mpc/flags/OtherNames.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <CLI/CLI.hpp>
+#include <toml++/toml.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+
+using namespace mpc;
+using namespace mpc::tools;
+
+using Values = std::vector<std::string>;
+
+static CLI::ConfigError makeError(const std::string &where,
+                                  const std::string &message) {
+  return {where + ": " + message, CLI::ExitCodes::ConfigError};
+}
+
+//===----------------------------------------------------------------------===//
+// Keys
+//===----------------------------------------------------------------------===//
+
+// What a key in a file names: a flag without its dashes, or an argument.
+static std::string keyOf(const CLI::Option &option) {
+  if (!option.get_configurable())
+    return "";
+  return option.get_lnames().empty() ? option.get_name(/*positional=*/true)
+                                     : option.get_lnames().front();
+}
+
+static CLI::Option *findOption(CLI::App &command, llvm::StringRef key) {
+  for (CLI::Option *option : command.get_options())
+    if (!key.empty() && keyOf(*option) == key)
+      return option;
+  return nullptr;
+}
+
+// The commands that take values from a file.
+static std::vector<CLI::App *> configurable(CLI::App &program) {
+  return program.get_subcommands([](CLI::App *command) {
+    return command->get_option_no_throw("--config") != nullptr;
+  });
+}
+
+static Values keysOf(CLI::App &command) {
+  Values keys;
+  for (const CLI::Option *option : command.get_options())
+    if (std::string key = keyOf(*option); !key.empty())
+      keys.push_back(std::move(key));
+  return keys;
+}
+
+// "; did you mean NAME?", or nothing.
+static std::string hint(llvm::StringRef word, const Values &names) {
+  std::string name = findNearestName(word, names);
+  return name.empty() ? "" : "; did you mean " + name + "?";
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+static bool isSwitch(const CLI::Option &option) {
+  return option.get_items_expected_max() == 0 ||
+         describeArgument(option).isSwitch();
+}
+
+// Gives an option values, checked as those of flags are.
+static void set(CLI::Option &option, const std::string &where,
+                const Values &values) {
+  try {
+    for (const std::string &value : values)
+      option.add_result(value);
+    option.run_callback();
+  } catch (const CLI::Error &error) {
+    throw makeError(where, error.what());
+  }
+}
+
+// Turns a switch on. What turns it off leaves it as if it had not been named.
+static void turn(CLI::Option &option, const std::string &where, bool on) {
+  if (on)
+    set(option, where, {option.get_flag_value(keyOf(option), "true")});
+}
+
+static std::string locate(const std::string &file,
+                          const toml::source_region &region) {
+  return file + ":" + std::to_string(region.begin.line) + ":" +
+         std::to_string(region.begin.column);
+}
+
+static std::string nameOf(toml::node_type type) {
+  switch (type) {
+  case toml::node_type::table:
+    return "a table";
+  case toml::node_type::array:
+    return "an array";
+  case toml::node_type::string:
+    return "a string";
+  case toml::node_type::integer:
+    return "an integer";
+  case toml::node_type::floating_point:
+    return "a float";
+  case toml::node_type::boolean:
+    return "a boolean";
+  default:
+    return "a date or a time";
+  }
+}
+
+// A number or a string as a flag would have it; none of what is neither.
+static std::optional<std::string> textOf(const toml::node &node) {
+  if (const auto *text = node.as_string())
+    return text->get();
+  if (const auto *integer = node.as_integer())
+    return std::to_string(integer->get());
+  const auto *number = node.as_floating_point();
+  if (!number)
+    return std::nullopt;
+  char digits[64];
+  auto [end, error] =
+      std::to_chars(digits, digits + sizeof(digits), number->get());
+  return std::string(digits, error == std::errc() ? end : digits);
+}
+
+namespace {
+/// A key with its value and its place.
+struct Entry {
+  std::string name;  ///< such as "train.optimizer"
+  std::string where; ///< of the value
+  const toml::node *node;
+};
+} // namespace
+
+static Values textsOf(const Entry &entry, bool mayBeSeveral) {
+  auto refuse = [&](const toml::node &node) {
+    return makeError(entry.where,
+                     entry.name + ": expected a number or a string" +
+                         (mayBeSeveral ? ", or an array of them" : "") +
+                         ", found " + nameOf(node.type()));
+  };
+  // One value, or an array of them for a flag that may be repeated.
+  Values values;
+  const toml::array *array = entry.node->as_array();
+  if (!array || !mayBeSeveral) {
+    std::optional<std::string> text = textOf(*entry.node);
+    if (!text)
+      throw refuse(*entry.node);
+    return {*text};
+  }
+  for (const toml::node &element : *array) {
+    std::optional<std::string> text = textOf(element);
+    if (!text)
+      throw refuse(element);
+    values.push_back(*text);
+  }
+  return values;
+}
+
+//===----------------------------------------------------------------------===//
+// The file
+//===----------------------------------------------------------------------===//
+
+// The bytes of a file of flags, which may come through a pipe.
+static std::string readText(const std::string &file) {
+  constexpr size_t kMostBytes = size_t(1) << 20;
+  std::ifstream input(file == "-" ? "/dev/stdin" : file, std::ios::binary);
+  if (!input)
+    throw CLI::FileError("--config " + file + ": cannot open",
+                         CLI::ExitCodes::FileError);
+  std::string text(kMostBytes + 1, '\0');
+  input.read(text.data(), std::streamsize(text.size()));
+  text.resize(size_t(input.gcount()));
+  if (input.bad() || (text.empty() && !input.eof()))
+    throw CLI::FileError("--config " + file + ": cannot read",
+                         CLI::ExitCodes::FileError);
+  if (text.size() > kMostBytes)
+    throw makeError("--config " + file, "expected at most 1 MiB of flags");
+  return text;
+}
+
+// The parser goes down, one call into the next, as deep as keys have parts.
+static void checkKeys(const std::string &file, llvm::StringRef text) {
+  constexpr size_t kMostDots = 5000;
+  if (size_t dots = text.count('.'); dots > kMostDots)
+    throw makeError("--config " + file,
+                    "expected at most " + std::to_string(kMostDots) +
+                        " dots, found " + std::to_string(dots));
+}
+
+static toml::table parse(const std::string &file) {
+  const std::string text = readText(file);
+  checkKeys(file, text);
+  try {
+    return toml::parse(text, file);
+  } catch (const toml::parse_error &error) {
+    throw makeError(locate(file, error.source()),
+                    std::string(error.description()));
+  }
+}
+
+namespace {
+/// What a file says of one command.
+struct FileEntries {
+  std::vector<std::pair<CLI::Option *, Entry>> own, shared;
+};
+
+/// Looks at every key of the file, whichever command it is for.
+class FileReader {
+public:
+  FileReader(CLI::App &program, CLI::App &command, std::string file)
+      : program(program), command(command), file(std::move(file)) {}
+
+  FileEntries read(const toml::table &table);
+
+private:
+  void readSection(const std::string &name, const toml::table &table);
+  void readShared(const toml::key &key, const toml::node &node);
+  Entry makeEntry(const std::string &name, const toml::node &node) const {
+    return {name, locate(file, node.source()), &node};
+  }
+  [[noreturn]] void refuseKey(const toml::key &key, const std::string &name,
+                              llvm::ArrayRef<CLI::App *> commands) const;
+
+  CLI::App &program, &command;
+  std::string file;
+  FileEntries entries;
+};
+} // namespace
+
+void FileReader::refuseKey(const toml::key &key, const std::string &name,
+                           llvm::ArrayRef<CLI::App *> commands) const {
+  // A flag's name elsewhere, or a slip.
+  std::string meant;
+  for (CLI::App *each : commands)
+    if (meant.empty())
+      meant = findMeantFlag(*each, key.str());
+  throw makeError(locate(file, key.source()),
+                  name + ": unknown key" +
+                      (meant.empty()
+                           ? hint(key.str(), keysOf(*commands.front()))
+                           : "; did you mean " + meant + "?"));
+}
+
+void FileReader::readSection(const std::string &name,
+                             const toml::table &table) {
+  CLI::App &section = *program.get_subcommand(name);
+  for (auto &&[key, node] : table) {
+    const std::string text(key.str());
+    CLI::Option *option = findOption(section, text);
+    if (!option)
+      refuseKey(key, name + "." + text, &section);
+    if (&section == &command)
+      entries.own.emplace_back(option, makeEntry(name + "." + text, node));
+  }
+}
+
+// A key above all sections is for the commands that have it; one must.
+void FileReader::readShared(const toml::key &key, const toml::node &node) {
+  const std::string text(key.str());
+  const std::vector<CLI::App *> commands = configurable(program);
+  if (llvm::none_of(commands, [&](CLI::App *each) {
+        return findOption(*each, text) != nullptr;
+      }))
+    refuseKey(key, text, commands);
+  if (CLI::Option *option = findOption(command, text))
+    entries.shared.emplace_back(option, makeEntry(text, node));
+}
+
+FileEntries FileReader::read(const toml::table &table) {
+  for (auto &&[key, node] : table) {
+    // A key is for all commands that have the flag; a table is for one.
+    const toml::table *section = node.as_table();
+    if (!section) {
+      readShared(key, node);
+      continue;
+    }
+    const std::string name(key.str());
+    Values names;
+    for (const CLI::App *each : configurable(program))
+      names.push_back(each->get_name());
+    if (!llvm::is_contained(names, name))
+      throw makeError(locate(file, key.source()),
+                      "[" + name + "]: there is no such command" +
+                          hint(name, names) +
+                          " (keys for all commands stand above the sections)");
+    readSection(name, *section);
+  }
+  return std::move(entries);
+}
+
+static void set(CLI::Option &option, const Entry &entry) {
+  if (!isSwitch(option))
+    return set(option, entry.where,
+               textsOf(entry, describeArgument(option).isRepeatable));
+  const auto *value = entry.node->as_boolean();
+  if (!value)
+    throw makeError(entry.where, entry.name +
+                                     ": expected true or false, found " +
+                                     nameOf(entry.node->type()));
+  turn(option, entry.where, value->get());
+}
+
+//===----------------------------------------------------------------------===//
+// Configuration
+//===----------------------------------------------------------------------===//
+
+Configuration::Configuration(CLI::App &program) : program(program) {
+  const std::string help = "TOML file of flags: a section per command, above "
+                           "them keys for all; - for stdin";
+  CLI::Option *option =
+      program
+          .add_option_function<std::string>(
+              "--config", [this](const std::string &file) { apply(file); },
+              help)
+          ->configurable(false)
+          ->type_name("FILE")
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  // CLI11 calls it back between the arguments and their checks where it has a
+  // value. That is when values from elsewhere are due, with and without a file.
+  option->add_result("");
+  for (CLI::App *command : program.get_subcommands({}))
+    command
+        ->add_option_function<std::string>(
+            "--config",
+            [option](const std::string &file) {
+              option->clear();
+              option->add_result(file);
+            },
+            help)
+        ->configurable(false)
+        ->type_name("FILE")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+        ->trigger_on_parse();
+}
+
+std::string Configuration::sourceOf(const CLI::Option &option) const {
+  auto source = sources.find(&option);
+  return source == sources.end() ? "" : source->second;
+}
+
+void Configuration::takeEnvironment(CLI::App &command) {
+  for (CLI::Option *option : command.get_options()) {
+    const std::string name = environmentVariable(*option);
+    const char *value = name.empty() ? nullptr : std::getenv(name.c_str());
+    // An empty one is none.
+    if (!value || !*value || option->count() > 0)
+      continue;
+    sources[option] = name;
+    if (!isSwitch(*option)) {
+      set(*option, name, {value});
+      continue;
+    }
+    const llvm::StringRef text(value);
+    const bool on = text == "1" || text.equals_insensitive("true");
+    if (!on && text != "0" && !text.equals_insensitive("false"))
+      throw makeError(name,
+                      "expected true or false, found '" + text.str() + "'");
+    turn(*option, name, on);
+  }
+}
+
+void Configuration::takeFile(CLI::App &command, const std::string &file) {
+  const toml::table table = parse(file);
+  FileEntries entries = FileReader(program, command, file).read(table);
+  for (const auto *part : {&entries.own, &entries.shared})
+    for (const auto &[option, entry] : *part) {
+      // A switch that is off has a source, and no value.
+      if (option->count() > 0 || sources.count(option))
+        continue;
+      sources[option] = entry.where;
+      set(*option, entry);
+    }
+}
+
+void Configuration::apply(const std::string &file) {
+  for (CLI::App *command : program.get_subcommands()) {
+    // Whoever asks for help is not told of mistakes.
+    if (command->get_help_ptr() && command->get_help_ptr()->count() > 0)
+      continue;
+    takeEnvironment(*command);
+    if (!file.empty())
+      takeFile(*command, file);
+  }
+}

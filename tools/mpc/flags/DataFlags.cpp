@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/flags/DataFlags.h"
+
+#include "runtime/BoundedJSON.h"
+#include "runtime/train/data/CSV.h"
+#include "runtime/train/support/Text.h"
+#include "tools/mpc/print/Notes.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+using namespace mpc::runtime::train;
+
+void mpc::tools::addDataFlags(CLI::App &app, DataFlags &flags) {
+  app.add_option(
+         "--data", flags.data,
+         "arrays named as the model's inputs: npz, npy, safetensors, "
+         "csv; NAME=FILE for a file of one array; a folder of images or .npy "
+         "samples with a subfolder for each label, or with folders images and "
+         "masks, NAME=FOLDER where several inputs may take them (repeatable: "
+         "arrays of one name are joined)")
+      ->required()
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  addPreparationFlags(app, flags);
+}
+
+void mpc::tools::addPreparationFlags(CLI::App &app, DataFlags &flags) {
+  // Which columns and arrays an input is made of, and what is done to them;
+  // NAME is left out where one input can be meant.
+  app.add_option("--csv-columns", flags.csvColumns,
+                 "columns of a csv file that an input takes together, "
+                 "NAME=a,b or NAME=a:d with both ends (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("NAME=COLUMNS");
+  app.add_option("--normalize", flags.normalize,
+                 "(x - MEAN) / STD, each a number or one for each channel with "
+                 "commas; u8 is divided by 255 before (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("[NAME=]MEAN:STD");
+  app.add_option("--input-layout", flags.inputLayout,
+                 "where the channels of an input's arrays are: channels-first "
+                 "or channels-last (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("[NAME=]LAYOUT");
+  app.add_flag("--allow-nan", flags.allowsNaN,
+               "inputs may have NaN and infinities, such as missing values "
+               "that the model masks");
+}
+
+void mpc::tools::addAugmentFlag(CLI::App &app, DataFlags &flags) {
+  app.add_option("--augment", flags.augment,
+                 "random changes of training images: flip (left to right), "
+                 "crop:PADDING (of the image with so many zeros around it)")
+      ->type_name("flip,crop:P");
+}
+
+StatusOr<Preparation> mpc::tools::preparationOf(const DataFlags &flags,
+                                                uint64_t seed) {
+  StatusOr<Preparation> preparation =
+      parsePreparation(flags.normalize, flags.inputLayout, flags.augment, seed);
+  if (preparation.ok())
+    preparation->allowsNaN = flags.allowsNaN;
+  return preparation;
+}
+
+StatusOr<DatasetOptions> mpc::tools::datasetOptionsOf(const DataFlags &flags,
+                                                      const TraineeInfo &info,
+                                                      std::string targetArray,
+                                                      uint64_t seed) {
+  DatasetOptions options = datasetOptionsFor(info);
+  options.targetArray = std::move(targetArray);
+  StatusOr<Preparation> preparation = preparationOf(flags, seed);
+  if (!preparation.ok())
+    return preparation.status();
+  options.preparation = std::move(*preparation);
+  return options;
+}
+
+Status mpc::tools::checkDataFlags(const DataFlags &flags,
+                                  const std::vector<std::string> &more) {
+  for (const auto *files : {&flags.data, &more})
+    if (Status status = Dataset::checkFiles(*files); !status.ok())
+      return status;
+  for (const auto *files : {&flags.data, &more})
+    for (const std::string &file : *files)
+      if (llvm::StringRef(file).ends_with(".onnx"))
+        return Status(StatusCode::Usage,
+                      "--data " + file +
+                          ": is a model, not data; the model goes first, such "
+                          "as mpc train " +
+                          file + " --data FILE");
+  if (!flags.csvColumns.empty() && llvm::none_of(flags.data, isCSV))
+    return Status(StatusCode::Usage, "--csv-columns has no effect: no file of "
+                                     "--data is called *.csv");
+  return preparationOf(flags, /*seed=*/0).status();
+}
+
+StatusOr<std::vector<Array>>
+mpc::tools::readSamples(const std::vector<std::string> &files,
+                        const DataFlags &flags,
+                        const std::string &targetArray) {
+  DataFileOptions options;
+  options.csvColumns = flags.csvColumns;
+  options.targetArray = targetArray;
+  return readDataFiles(files, options);
+}
+
+// Random changes are of training alone.
+std::string mpc::tools::describePreparation(llvm::StringRef text) {
+  text = text.take_front(text.find("; --augment"));
+  text.consume_front("; ");
+  return text.str();
+}
+
+void mpc::tools::comparePreparation(const std::string &what,
+                                    llvm::StringRef trained,
+                                    llvm::StringRef now, llvm::StringRef done) {
+  if (trained == now)
+    return;
+  const auto describe = [](llvm::StringRef text) {
+    return text.empty() ? std::string("neither --normalize nor --input-layout")
+                        : abbreviated(text.str());
+  };
+  warn(what + " was trained with " + describe(trained) + ", and is " + done +
+       " with " + describe(now));
+}
+
+void mpc::tools::printDataNotes(const Dataset &data) {
+  for (const std::string &text : data.notes())
+    note(text);
+}

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/flags/Effects.h"
+
+#include "compiler/Target/TargetInfo.h"
+#include "frontends/ONNX/Model/Error.h"
+#include "tools/mpc/flags/Arguments.h"
+#include "tools/mpc/flags/Configuration.h"
+#include "tools/mpc/flags/LossFlags.h"
+#include "tools/mpc/model/Driver.h"
+#include "tools/mpc/model/ModulePorts.h"
+#include "tools/mpc/model/TrustedFile.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+using namespace mpc;
+using namespace mpc::tools;
+using llvm::StringLiteral;
+using llvm::StringRef;
+
+//===----------------------------------------------------------------------===//
+// Flags beside each other
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A flag that is for some values of another; `values` may end in `*`. Without
+/// values the other has to be given.
+struct Rule {
+  StringLiteral flag, other;
+  std::vector<StringRef> values;
+  /// Whether the flag says how to work rather than what to do: set for all
+  /// commands in the environment, it may be idle in one.
+  bool isWorking = false;
+  /// Another that may be given instead.
+  StringLiteral orOther = "";
+};
+} // namespace
+
+static const std::vector<Rule> &getRules() {
+  static const std::vector<StringRef> mixed = {"16-mixed", "bf16-mixed"};
+  static const std::vector<StringRef> adams = {"adam", "adamw", "lamb"};
+  // The flag, and the flag with its values without which the first does
+  // nothing; any value where none is listed.
+  static const std::vector<Rule> rules = {
+      {"--momentum", "--optimizer", {"sgd", "momentum", "nesterov", "rmsprop"}},
+      {"--beta1", "--optimizer", adams},
+      {"--beta2", "--optimizer", adams},
+      {"--alpha", "--optimizer", {"rmsprop"}},
+      {"--centered", "--optimizer", {"rmsprop"}},
+      {"--eps", "--optimizer", {"adam", "adamw", "lamb", "adagrad", "rmsprop"}},
+      {"--policy", "--precision", mixed},
+      {"--keep-fp32", "--precision", mixed},
+      {"--force-low", "--precision", mixed},
+      {"--accumulate-reduction", "--accumulate-grad-batches", {}},
+      {"--min-lr",
+       "--lr-scheduler",
+       {"linear", "cosine", "step*", "one-cycle", "plateau*"}},
+      {"--checkpoint-every", "--checkpoint-dir", {}},
+      {"--keep-checkpoints", "--checkpoint-dir", {}},
+      {"--overwrite-metrics", "--metrics", {}, false, "--tensorboard"},
+      {"--export-model", "--output", {}},
+      {"--trained-only", "--output", {}},
+      {"--weights-prefix", "--weights", {}},
+      {"--kernel-cache", "--emit", {"artifact", "ptx"}, /*isWorking=*/true},
+      {"--threads", "--emit", {"artifact", "ptx"}, /*isWorking=*/true},
+  };
+  return rules;
+}
+
+static const CLI::Option *findFlag(const CLI::App &command, StringRef flag) {
+  return command.get_option_no_throw(flag.str());
+}
+
+// The flag and, if it was not typed, where it is from.
+static std::string nameOf(const CLI::Option &option,
+                          const Configuration &configuration) {
+  const Argument argument = describeArgument(option);
+  const std::string source = configuration.sourceOf(option);
+  return (argument.flags.empty() ? argument.name : argument.flags.back()) +
+         (source.empty() ? "" : " (from " + source + ")");
+}
+
+static bool matches(StringRef value, StringRef pattern) {
+  return pattern.consume_back("*") ? value.starts_with(pattern)
+                                   : value == pattern;
+}
+
+// "sgd, momentum or nesterov".
+static std::string list(llvm::ArrayRef<StringRef> values) {
+  std::string text;
+  for (auto [index, value] : llvm::enumerate(values))
+    text += (index == 0                   ? ""
+             : index + 1 == values.size() ? " or "
+                                          : ", ") +
+            value.rtrim('*').str();
+  return text;
+}
+
+bool mpc::tools::hasSetting(StringRef optimizer, StringRef key) {
+  for (const Rule &rule : getRules())
+    if (rule.other == "--optimizer" && rule.flag.drop_front(2) == key)
+      return llvm::is_contained(rule.values, optimizer);
+  return true;
+}
+
+// Whether what the flag is for is only told by the model, which may have an
+// optimizer of its own; checkTrainingFlags asks it.
+static bool dependsOnModel(const Rule &rule, const CLI::App &command) {
+  const auto isGiven = [&](StringRef name) {
+    const CLI::Option *flag = findFlag(command, name);
+    return flag && flag->count() > 0;
+  };
+  return rule.other == "--optimizer" && !isGiven("--optimizer") &&
+         !isGiven("--loss");
+}
+
+static void check(const Rule &rule, const CLI::App &command,
+                  const Configuration &configuration) {
+  const CLI::Option *flag = findFlag(command, rule.flag);
+  const CLI::Option *other = findFlag(command, rule.other);
+  if (!flag || !other || flag->count() == 0 || dependsOnModel(rule, command))
+    return;
+  // A policy is printed for either type, whatever a model would run in.
+  const CLI::Option *printed = findFlag(command, "--print-policy");
+  if (rule.flag == "--policy" && printed && printed->count() > 0)
+    return;
+  if (rule.isWorking && !configuration.sourceOf(*flag).empty())
+    return;
+  const std::string name = nameOf(*flag, configuration);
+  if (rule.values.empty()) {
+    const CLI::Option *orOther =
+        rule.orOther.empty() ? nullptr : findFlag(command, rule.orOther);
+    if (other->count() == 0 && !(orOther && orOther->count() > 0))
+      throw CLI::ValidationError(
+          name + " has no effect without " + rule.other.str() +
+          (orOther ? " or " + rule.orOther.str() : std::string()));
+    return;
+  }
+  const std::string value =
+      other->count() ? other->results().back() : other->get_default_str();
+  if (llvm::none_of(rule.values,
+                    [&](StringRef pattern) { return matches(value, pattern); }))
+    throw CLI::ValidationError(name + " is for " + rule.other.str() + " " +
+                               list(rule.values) + ", and has no effect on " +
+                               value);
+}
+
+//===----------------------------------------------------------------------===//
+// Streams
+//===----------------------------------------------------------------------===//
+
+/// Where `-` is read from stdin or written to stdout.
+static constexpr StringLiteral kStreams[] = {
+    "compile --output", "train --output", "train --metrics", "report --output",
+    "check model",      "compile model",  "explain model",   "inspect file",
+    "run model",        "train model",
+};
+
+static bool isStream(const CLI::Option *option) {
+  return option && option->count() > 0 && option->results().back() == "-";
+}
+
+static void checkStreams(const CLI::App &command,
+                         const Configuration &configuration) {
+  if (isStream(command.get_option_no_throw("--config")) &&
+      isStream(command.get_option_no_throw("model")))
+    throw CLI::ValidationError("--config and the model cannot both be stdin");
+  for (const CLI::Option *option : command.get_options()) {
+    const Argument argument = describeArgument(*option);
+    const std::string flag =
+        argument.flags.empty() ? argument.name : argument.flags.back();
+    if (!argument.isPath || flag == "--config" ||
+        llvm::is_contained(kStreams, command.get_name() + " " + flag))
+      continue;
+    for (StringRef value : option->results())
+      if (value == "-" || value.ends_with("=-") || value.ends_with("=@-"))
+        throw CLI::ValidationError(nameOf(*option, configuration) + " " +
+                                   value.str() +
+                                   ": is no stream; name a file, such as ./-");
+  }
+}
+
+// Refuses empty names of files, such as -o "$OUT" where OUT is not set: the
+// result would be lost.
+static void checkEmptyNames(const CLI::App &command,
+                            const Configuration &configuration) {
+  for (const CLI::Option *option : command.get_options()) {
+    const Argument argument = describeArgument(*option);
+    if ((argument.isPath || argument.isCache) && !argument.flags.empty() &&
+        llvm::is_contained(option->results(), ""))
+      throw CLI::ValidationError(nameOf(*option, configuration) +
+                                 ": expected a name of a file or folder, found "
+                                 "an empty one; leave the flag out for none");
+  }
+}
+
+// Steps are skipped where a loss scale makes their gradients overflow.
+static void checkMaxSkipped(const CLI::App &command,
+                            const Configuration &configuration) {
+  const CLI::Option *flag = findFlag(command, "--max-skipped");
+  const CLI::Option *loss = findFlag(command, "--loss");
+  const CLI::Option *scale = findFlag(command, "--loss-scale");
+  const CLI::Option *precision = findFlag(command, "--precision");
+  // A training graph, and what is compiled, may have a loss scale of its own.
+  if (!flag || flag->count() == 0 || !loss || loss->count() == 0)
+    return;
+  const bool isScaled = scale->count() > 0
+                            ? scale->results().back() != "none"
+                            : precision->as<std::string>() == "16-mixed";
+  if (!isScaled)
+    throw CLI::ValidationError(
+        nameOf(*flag, configuration) +
+        " is of steps that a loss scale skips, and has no effect without one, "
+        "as --precision 16-mixed or --loss-scale has it");
+}
+
+//===----------------------------------------------------------------------===//
+// Artifacts
+//===----------------------------------------------------------------------===//
+
+// An artifact is compiled: what it was compiled with stands, and nothing is to
+// be kept in a cache.
+static void checkArtifactFlags(const CLI::App &command, const std::string &file,
+                               const Configuration &configuration) {
+  std::vector<std::string> given;
+  for (const CLI::Option *option : command.get_options()) {
+    // An evaluation puts other weights in the place of the artifact's.
+    const bool isReplaced =
+        command.get_name() == "eval" && option->check_name("--weights");
+    if (option->get_group() == kCompileGroup && option->count() > 0 &&
+        !isReplaced)
+      given.push_back(nameOf(*option, configuration));
+  }
+  if (!given.empty())
+    throw CLI::ValidationError(
+        file + ": an artifact is compiled already; leave out " +
+        llvm::join(given, ", ") + ", or compile the model again");
+  const CLI::Option *cache = findFlag(command, "--kernel-cache");
+  if (cache && cache->count() > 0 && configuration.sourceOf(*cache).empty())
+    throw CLI::ValidationError("--kernel-cache is for models, and has no "
+                               "effect on an artifact");
+}
+
+// Refuses an artifact whose code is not to run, before anything else is read.
+static void checkTrust(const CLI::App &command, const std::string &file,
+                       bool isCompiled) {
+  const CLI::Option *flag = findFlag(command, "--trust");
+  if (!flag)
+    return;
+  const bool isTrusted = flag->count() > 0;
+  if (!isCompiled && isTrusted && (file == "-" || llvm::sys::fs::exists(file)))
+    throw CLI::ValidationError("--trust is for artifacts, and has no effect on "
+                               "a model");
+  if (!isCompiled)
+    return;
+  llvm::Expected<int> opened = openArtifact(file, isTrusted);
+  if (opened) {
+    close(*opened);
+    return;
+  }
+  // A file that cannot be opened is reported where it is loaded.
+  onnx_frontend::Findings found =
+      onnx_frontend::takeFindings(opened.takeError());
+  if (found.exitCode == static_cast<int>(ExitCode::Usage))
+    throw CLI::ValidationError(found.messages.front());
+}
+
+//===----------------------------------------------------------------------===//
+// Evaluations
+//===----------------------------------------------------------------------===//
+
+// An evaluation is of inference, whatever mode the model was exported in. In
+// mixed precision the mode of training has a say in types.
+static void checkEvaluation(const CLI::App &command,
+                            const Configuration &configuration) {
+  const CLI::Option *exported = findFlag(command, "--as-exported");
+  const CLI::Option *precision = findFlag(command, "--precision");
+  if (command.get_name() != "eval" || exported->count() == 0 ||
+      !configuration.sourceOf(*exported).empty() ||
+      StringRef(precision->as<std::string>()).ends_with("-mixed"))
+    return;
+  throw CLI::ValidationError(
+      "--as-exported has no effect on mpc eval, which evaluates in any case; "
+      "mpc run --as-exported runs a model in the mode it was exported in");
+}
+
+//===----------------------------------------------------------------------===//
+// Policies
+//===----------------------------------------------------------------------===//
+
+// A policy is printed of no model, and --policy alone changes it. What the
+// environment and files of flags say is for other commands too.
+static void checkPrintPolicy(const CLI::App &command,
+                             const Configuration &configuration) {
+  const CLI::Option *printed = findFlag(command, "--print-policy");
+  if (!printed || printed->count() == 0)
+    return;
+  std::vector<std::string> idle;
+  for (const CLI::Option *option : command.get_options()) {
+    const bool isMeant = option == printed || option->check_name("--policy") ||
+                         option->check_name("--config");
+    if (!isMeant && option->count() > 0 &&
+        configuration.sourceOf(*option).empty())
+      idle.push_back(option->check_name("model")
+                         ? "MODEL"
+                         : nameOf(*option, configuration));
+  }
+  if (!idle.empty())
+    throw CLI::ValidationError("--print-policy",
+                               llvm::join(idle, ", ") +
+                                   ": has no effect on a policy; leave it out");
+}
+
+//===----------------------------------------------------------------------===//
+// All of a command
+//===----------------------------------------------------------------------===//
+
+void mpc::tools::checkEffects(const CLI::App &command,
+                              const Configuration &configuration) {
+  checkStreams(command, configuration);
+  checkEmptyNames(command, configuration);
+  checkPrintPolicy(command, configuration);
+  checkEvaluation(command, configuration);
+  const CLI::Option *model = command.get_option_no_throw("model");
+  const std::string file =
+      model && model->count() > 0 ? model->results().back() : "";
+  const bool isCompiled = isArtifact(file);
+  if (isCompiled)
+    checkArtifactFlags(command, file, configuration);
+  checkTrust(command, file, isCompiled);
+  for (const Rule &rule : getRules())
+    check(rule, command, configuration);
+  checkMaxSkipped(command, configuration);
+}
+
+//===----------------------------------------------------------------------===//
+// Flags beside the model
+//===----------------------------------------------------------------------===//
+
+static llvm::Error makeUsage(const llvm::Twine &message) {
+  return onnx_frontend::makeError(onnx_frontend::ErrorKind::Usage, message);
+}
+
+/// What an optimizer that mpc adds is told.
+static constexpr StringRef kOptimizerFlags[] = {"--optimizer",
+                                                "--momentum",
+                                                "--beta1",
+                                                "--beta2",
+                                                "--alpha",
+                                                "--centered",
+                                                "--eps",
+                                                "--train",
+                                                "--freeze",
+                                                "--weight-decay",
+                                                "--no-decay",
+                                                "--lr-scale",
+                                                "--gradient-clip-val",
+                                                "--ema"};
+/// What else is for training alone.
+static constexpr StringRef kTrainingFlags[] = {
+    "--accumulate-grad-batches", "--accumulate-reduction", "--running-variance",
+    "--loss-scale"};
+
+// The first of the flags that was given.
+static std::string findGiven(const CompileOptions &options,
+                             llvm::ArrayRef<StringRef> flags) {
+  for (const std::string &given : options.given())
+    if (llvm::is_contained(flags, given))
+      return given;
+  return "";
+}
+
+// The settings that were given must be those of the optimizer.
+static llvm::Error checkOptimizerFlags(const CompileOptions &options) {
+  StringRef optimizer = options.pipeline.recipe.optimizer;
+  for (const Rule &rule : getRules())
+    if (rule.other == "--optimizer" &&
+        !hasSetting(optimizer, rule.flag.drop_front(2)) &&
+        !findGiven(options, {rule.flag}).empty())
+      return makeUsage(rule.flag + " is for --optimizer " + list(rule.values) +
+                       ", and has no effect on " + optimizer);
+  return llvm::Error::success();
+}
+
+llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
+                                           mlir::ModuleOp module,
+                                           bool addsOptimizer) {
+  const bool isForward = module.lookupSymbol(kForwardFunction) != nullptr;
+  if (!isForward && options.pipeline.recipe.losses.empty() &&
+      !options.pipeline.recipe.targetArrays.empty())
+    return makeUsage("--target-array: a training graph has its labels among "
+                     "its inputs, by whose names the data has them; leave the "
+                     "flag out");
+  if (addsOptimizer)
+    return checkOptimizerFlags(options);
+  // A forward model without a loss is not trained.
+  std::string given = findGiven(options, kOptimizerFlags);
+  if (isForward) {
+    if (given.empty())
+      given = findGiven(options, kTrainingFlags);
+    if (given.empty() && !options.leavesOutLabels &&
+        !options.pipeline.recipe.targetArrays.empty())
+      given = "--target-array";
+    return given.empty()
+               ? llvm::Error::success()
+               : makeUsage(given +
+                           " is for training, and has no effect "
+                           "without --loss" +
+                           ", such as " +
+                           suggestLoss(*describeModule(module).function(
+                               kForwardFunction)));
+  }
+  // A training graph trains in its own way; of ONNX Runtime's artifacts, mpc
+  // only says how many batches make a step.
+  const bool isArtifacts = module.lookupSymbol(kAccumulateFunction) != nullptr;
+  if (given.empty() && !isArtifacts)
+    given = findGiven(options, {"--accumulate-grad-batches"});
+  if (isArtifacts && options.pipeline.recipe.asExported)
+    return makeUsage("--as-exported: ONNX Runtime's training artifacts say "
+                     "themselves what is training; leave the flag out");
+  if (given.empty())
+    return llvm::Error::success();
+  if (isArtifacts && !module.lookupSymbol(kUpdateFunction))
+    return makeUsage(given +
+                     ": the training graph adds up gradients for an optimizer "
+                     "graph, which is missing; name that with "
+                     "--optimizer-model FILE in place of the flag, or train "
+                     "the model that the graph was made from, with --loss");
+  if (isArtifacts)
+    return makeUsage(given + ": ONNX Runtime's training artifacts have an "
+                             "optimizer of their own, which decides that; "
+                             "leave the flag out");
+  return makeUsage(given +
+                   ": the model is a training graph with an optimizer of its "
+                   "own, which decides that; leave the flag out, or name the "
+                   "model's loss with --loss output:NAME to use mpc's "
+                   "optimizer");
+}
+
+void mpc::tools::chooseOptimizer(const CompileOptions &options,
+                                 RecipeOptions &recipe) {
+  const bool isGiven = !findGiven(options, {"--momentum"}).empty();
+  if (recipe.optimizer == "sgd" && recipe.momentum != 0 && isGiven)
+    recipe.optimizer = "momentum";
+  if (recipe.optimizer == "rmsprop" && !isGiven)
+    recipe.momentum = 0;
+}
+
+llvm::Error mpc::tools::checkTargetFlags(const CompileOptions &options) {
+  const std::string given = findGiven(options, {"--tf32"});
+  if (given.empty())
+    return llvm::Error::success();
+  auto target = TargetInfo::get(options.pipeline.target);
+  if (!target)
+    return makeUsage(llvm::toString(target.takeError()));
+  return target->isGPU() ? llvm::Error::success()
+                         : makeUsage(given +
+                                     " is for GPUs, and has no effect "
+                                     "on target " +
+                                     target->getName());
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/flags/LoopFlags.h"
+
+#include "runtime/train/support/Duration.h"
+#include "tools/mpc/flags/Validators.h"
+#include "tools/mpc/model/Driver.h"
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+using namespace mpc::runtime::train;
+
+void mpc::tools::addLoopFlags(CLI::App &app, LoopFlags &flags,
+                              TrainOptions &train) {
+  app.add_option("--val-every", train.evalEvery,
+                 "steps between evaluations; default: each epoch's end")
+      ->transform(wholeNumber(int64_t(1)))
+      ->type_name("STEPS");
+  app.add_option("--best", flags.best,
+                 "keep the weights of the evaluation that was best by this "
+                 "figure (loss, accuracy or one of --metric; after min: or "
+                 "max: where its direction is another): --output has them, and "
+                 "in --checkpoint-dir their checkpoint stays, as 'best'")
+      ->type_name("METRIC");
+  app.add_option("--early-stopping", flags.earlyStopping,
+                 "end after so many evaluations in a row that were no better "
+                 "by a figure, which is one as in --best")
+      ->type_name("METRIC:PATIENCE");
+  app.add_option("--max-time", flags.maxTime,
+                 "end, as after the last step, when this command has run for "
+                 "so long, compiling included: 90s, 30m, 2h, 1d, 1h30m or "
+                 "DD:HH:MM:SS; a resumed run has as long again")
+      ->type_name("DURATION");
+}
+
+static ExitCode refuse(const std::string &flag, const Status &status) {
+  return status.ok()
+             ? ExitCode::Done
+             : reportError(ExitCode::Usage, flag + ": " + status.message());
+}
+
+// Flags that are nothing without evaluations.
+static ExitCode checkEvaluated(const LoopFlags &flags,
+                               const TrainOptions &train) {
+  const std::pair<const char *, bool> given[] = {
+      {"--best", !flags.best.empty()},
+      {"--early-stopping", !flags.earlyStopping.empty()},
+      {"--val-every", train.evalEvery > 0},
+      {"--lr-scheduler plateau", train.schedule.kind == ScheduleKind::Plateau}};
+  for (const auto &[flag, isGiven] : given)
+    if (isGiven)
+      return reportError(ExitCode::Usage,
+                         std::string(flag) +
+                             " is of evaluations, and has no effect without "
+                             "--val-data or --val-split");
+  return ExitCode::Done;
+}
+
+static ExitCode resolveBest(const LoopFlags &flags, bool keepsWeights,
+                            TrainOptions &train) {
+  if (flags.best.empty())
+    return ExitCode::Done;
+  if (!keepsWeights)
+    return reportError(ExitCode::Usage,
+                       "--best has no effect without --output or "
+                       "--checkpoint-dir, where the best weights would be");
+  StatusOr<Monitor> monitor = parseMonitor(flags.best);
+  if (!monitor.ok())
+    return refuse("--best", monitor.status());
+  train.best = *monitor;
+  return refuse("--best", checkMeasured(*monitor, train.evalMetrics));
+}
+
+static ExitCode resolveEarlyStopping(const LoopFlags &flags,
+                                     TrainOptions &train) {
+  if (flags.earlyStopping.empty())
+    return ExitCode::Done;
+  StatusOr<EarlyStopping> stopping = parseEarlyStopping(flags.earlyStopping);
+  if (!stopping.ok())
+    return refuse("--early-stopping", stopping.status());
+  train.earlyStopping = *stopping;
+  return refuse("--early-stopping",
+                checkMeasured(stopping->monitor, train.evalMetrics));
+}
+
+static ExitCode resolveMaxTime(const LoopFlags &flags, TrainOptions &train) {
+  if (flags.maxTime.empty())
+    return ExitCode::Done;
+  StatusOr<std::chrono::seconds> duration = parseDuration(flags.maxTime);
+  if (!duration.ok())
+    return refuse("--max-time", duration.status());
+  train.deadline = std::chrono::steady_clock::now() + *duration;
+  return ExitCode::Done;
+}
+
+// A schedule goes down from --lr to --min-lr, and one that goes to the last
+// step needs one.
+static ExitCode checkSchedule(const TrainOptions &train) {
+  const Schedule &schedule = train.schedule;
+  if (schedule.minLearningRate > schedule.learningRate)
+    return reportError(ExitCode::Usage,
+                       "--min-lr is above --lr, and the learning rate would "
+                       "rise to it; give a larger --lr or a smaller --min-lr");
+  if (schedule.hasEnd() && train.endsOtherwise() && train.epochs == 0 &&
+      train.maxSteps == 0)
+    return reportError(ExitCode::Usage,
+                       "--lr-scheduler " + schedule.name() +
+                           " goes to the last step, which is not known; give "
+                           "--epochs or --max-steps");
+  if (schedule.kind != ScheduleKind::Plateau)
+    return ExitCode::Done;
+  return refuse("--lr-scheduler plateau",
+                checkMeasured(schedule.plateau.monitor, train.evalMetrics));
+}
+
+ExitCode mpc::tools::resolve(const LoopFlags &flags, bool evaluates,
+                             bool keepsWeights, TrainOptions &train) {
+  if (!evaluates)
+    if (ExitCode code = checkEvaluated(flags, train); code != ExitCode::Done)
+      return code;
+  if (ExitCode code = resolveBest(flags, keepsWeights, train);
+      code != ExitCode::Done)
+    return code;
+  if (ExitCode code = resolveEarlyStopping(flags, train);
+      code != ExitCode::Done)
+    return code;
+  if (ExitCode code = resolveMaxTime(flags, train); code != ExitCode::Done)
+    return code;
+  return checkSchedule(train);
+}

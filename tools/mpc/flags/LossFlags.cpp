@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/flags/LossFlags.h"
+
+#include "passes/Differentiation/LossSpec.h"
+#include "runtime/train/data/ArrayFile.h"
+#include "runtime/train/support/FileSystem.h"
+#include "tools/mpc/model/Driver.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/xxhash.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+using runtime::train::Array;
+
+std::string
+mpc::tools::suggestLoss(const runtime::train::FunctionPorts &forward) {
+  const runtime::train::Port *only = nullptr;
+  int64_t numbers = 0;
+  for (const runtime::train::Port &output : forward.outputs)
+    if (output.shape.empty() && runtime::isFloat(output.type)) {
+      only = &output;
+      ++numbers;
+    }
+  if (numbers != 1)
+    return "--loss softmax_cross_entropy";
+  return "--loss output:" + only->name + ", which is one number";
+}
+
+//===----------------------------------------------------------------------===//
+// Effect
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A flag, whether it was given, and the losses that it concerns.
+struct LossFlag {
+  llvm::StringLiteral name;
+  bool isGiven;
+  bool (*concerns)(const LossSpec &loss);
+  llvm::StringLiteral losses;
+};
+} // namespace
+
+static std::vector<LossFlag> lossFlagsOf(const CompileOptions &options) {
+  const RecipeOptions &recipe = options.pipeline.recipe;
+  auto ofClasses = [](const LossSpec &loss) { return loss.hasClasses(); };
+  static constexpr llvm::StringLiteral classes =
+      "losses of class labels (softmax_cross_entropy, nll)";
+  // The flag, whether it is given, the losses that it means something to, and
+  // how an error calls these.
+  return {
+      {"--reduction", recipe.reduction.has_value(),
+       [](const LossSpec &loss) { return loss.kind != LossKind::Output; },
+       "losses that mpc computes"},
+      {"--ignore-index", recipe.ignoreIndex.has_value(), ofClasses, classes},
+      {"--label-smoothing", recipe.labelSmoothing.has_value(),
+       [](const LossSpec &loss) {
+         return loss.kind == LossKind::SoftmaxCrossEntropy;
+       },
+       "softmax_cross_entropy"},
+      {"--class-weights", !options.lossFiles.classWeights.empty(), ofClasses,
+       classes},
+      {"--pos-weight", !options.lossFiles.posWeight.empty(),
+       [](const LossSpec &loss) {
+         return loss.kind == LossKind::BCEWithLogits;
+       },
+       "bce_with_logits"},
+      {"--train-accuracy", recipe.trainAccuracy,
+       [](const LossSpec &loss) {
+         return loss.hasClasses() || loss.kind == LossKind::Output;
+       },
+       classes},
+  };
+}
+
+ExitCode mpc::tools::checkLossFlags(const CompileOptions &options) {
+  // What the losses are,
+  std::vector<LossSpec> losses;
+  std::vector<std::string> names;
+  for (const std::string &text : options.pipeline.recipe.losses) {
+    llvm::Expected<LossSpec> parsed = parseLoss(text);
+    if (!parsed)
+      return reportError(ExitCode::Usage, llvm::toString(parsed.takeError()));
+    losses.push_back(*parsed);
+    names.push_back(parsed->kind == LossKind::Output
+                        ? "a loss of the model's own"
+                        : getLossInfo(parsed->kind).name.str());
+  }
+  // and whether a flag that is given concerns any of them.
+  for (const LossFlag &flag : lossFlagsOf(options))
+    if (flag.isGiven && !llvm::any_of(losses, flag.concerns))
+      return reportError(
+          ExitCode::Usage,
+          flag.name + " is for " + flag.losses + ", and has no effect " +
+              (names.empty() ? "without --loss"
+                             : "on " + llvm::join(names, " and ")));
+  return ExitCode::Done;
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+// The name and the path of "NAME=FILE", unless that is itself a file.
+static StatusOr<std::pair<llvm::StringRef, llvm::StringRef>>
+splitName(llvm::StringRef text) {
+  StatusOr<bool> isFile = train::exists(text.str());
+  if (!isFile.ok())
+    return isFile.status();
+  if (*isFile || !text.contains('='))
+    return std::pair(llvm::StringRef(), text);
+  return text.split('=');
+}
+
+// The array that the argument of a flag names.
+static StatusOr<Array> readOne(const std::string &text) {
+  auto split = splitName(text);
+  if (!split.ok())
+    return split.status();
+  auto [name, path] = *split;
+  StatusOr<std::vector<Array>> arrays = train::readPackedArrays(path.str());
+  if (!arrays.ok())
+    return arrays.status();
+  const auto whole = [](Array &array) -> StatusOr<Array> {
+    Status status = train::unpack(array);
+    return status.ok() ? StatusOr<Array>(array) : status;
+  };
+  // The only array needs no name.
+  if (name.empty() && arrays->size() == 1)
+    return whole(arrays->front());
+  std::vector<std::string> names;
+  for (Array &array : *arrays) {
+    if (array.name == name)
+      return whole(array);
+    names.push_back("'" + array.name + "'");
+  }
+  const std::string all = names.empty() ? "none" : llvm::join(names, ", ");
+  if (name.empty())
+    return train::invalid(path.str(), "expected one array, found " + all +
+                                          "; pick one with NAME=" + path.str());
+  return train::invalid(path.str(), "has no array '" + name.str() +
+                                        "'; its arrays are " + all);
+}
+
+// The array's values: along one axis, finite, none below 0 and not all 0.
+static StatusOr<std::vector<double>> readWeights(const std::string &text) {
+  StatusOr<Array> array = readOne(text);
+  if (!array.ok())
+    return array.status();
+  // One weight for each class, along whatever axis is not of size 1.
+  const int64_t extent =
+      array->shape.empty()
+          ? 1
+          : *std::max_element(array->shape.begin(), array->shape.end());
+  if (extent != array->size() || extent == 0)
+    return train::invalid(train::locate(*array),
+                          "expected weights along one axis, found shape " +
+                              toString(array->shape));
+  // As numbers of any type, all of which f32 holds.
+  std::vector<double> values(size_t(array->size()));
+  if (auto bad =
+          train::convertElements(*array, 0, array->size(), DType::F64,
+                                 train::NonFinite::Reject, values.data()))
+    return train::invalid(train::describe(*array, *bad, DType::F64));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] < 0)
+      return train::invalid(train::locate(*array, int64_t(i)) +
+                            ": expected a weight of at least 0, found " +
+                            llvm::formatv("{0}", values[i]).str());
+    if (!std::isfinite(static_cast<float>(values[i])))
+      return train::invalid(train::locate(*array, int64_t(i)) +
+                            ": the weight does not fit in float32");
+  }
+  if (llvm::all_of(values, [](double value) { return value == 0; }))
+    return train::invalid(train::locate(*array), "all weights are 0");
+  return values;
+}
+
+// The numbers of "1,2.5,3"; nothing where that is a file, or is none of
+// numbers.
+static StatusOr<std::optional<std::vector<double>>>
+parseNumbers(llvm::StringRef text) {
+  StatusOr<bool> isFile = train::exists(text.str());
+  if (!isFile.ok())
+    return isFile.status();
+  if (*isFile)
+    return std::optional<std::vector<double>>();
+  std::vector<double> values;
+  for (llvm::StringRef part : llvm::split(text, ','))
+    if (part.trim().getAsDouble(values.emplace_back()))
+      return std::optional<std::vector<double>>();
+  return std::optional(std::move(values));
+}
+
+// Numbers on the command line, or those of a file.
+static ExitCode readInto(llvm::StringRef flag, const std::string &text,
+                         std::vector<double> &values) {
+  auto parsed = parseNumbers(text);
+  if (!parsed.ok())
+    return reportError(parsed.status());
+  if (auto &numbers = *parsed) {
+    bool isValid = llvm::all_of(*numbers, [](double value) {
+      return value >= 0 && std::isfinite(static_cast<float>(value));
+    });
+    bool isNothing = llvm::all_of(*numbers, [](double v) { return v == 0; });
+    if (!isValid || (isNothing && numbers->size() > 1))
+      return reportError(ExitCode::Usage,
+                         flag +
+                             ": expected numbers of at least 0, not all 0, "
+                             "found '" +
+                             text + "'");
+    values = std::move(*numbers);
+    return ExitCode::Done;
+  }
+  StatusOr<std::vector<double>> read = readWeights(text);
+  if (!read.ok())
+    return reportError(Status(read.status().getCode(),
+                              flag.str() + ": " + read.status().message()));
+  values = std::move(*read);
+  return ExitCode::Done;
+}
+
+ExitCode mpc::tools::readLossFiles(const CompileOptions &options,
+                                   RecipeOptions &recipe) {
+  const LossFiles &files = options.lossFiles;
+  if (!files.classWeights.empty())
+    if (ExitCode code = readInto("--class-weights", files.classWeights,
+                                 recipe.classWeights);
+        code != ExitCode::Done)
+      return code;
+  if (files.posWeight.empty())
+    return ExitCode::Done;
+  return readInto("--pos-weight", files.posWeight, recipe.posWeight);
+}
+
+std::vector<std::string>
+mpc::tools::lossFilesOf(const CompileOptions &options) {
+  std::vector<std::string> files;
+  for (const std::string *text :
+       {&options.lossFiles.classWeights, &options.lossFiles.posWeight})
+    if (auto numbers = parseNumbers(*text);
+        !text->empty() && (!numbers.ok() || !*numbers))
+      files.push_back(*text);
+  return files;
+}
+
+//===----------------------------------------------------------------------===//
+// The recipe
+//===----------------------------------------------------------------------===//
+
+// One number as it is, and several by the digest of their bytes.
+static llvm::json::Value describeWeights(const std::vector<double> &values) {
+  if (values.size() == 1)
+    return values.front();
+  llvm::ArrayRef<uint8_t> bytes(
+      reinterpret_cast<const uint8_t *>(values.data()),
+      values.size() * sizeof(double));
+  return llvm::utohexstr(llvm::xxh3_64bits(bytes), /*LowerCase=*/true,
+                         /*Width=*/16);
+}
+
+void mpc::tools::addLossFlags(llvm::json::Object &object,
+                              const RecipeOptions &recipe) {
+  if (recipe.reduction.value_or("mean") != "mean")
+    object["reduction"] = *recipe.reduction;
+  if (recipe.labelSmoothing.value_or(0) != 0)
+    object["label_smoothing"] = *recipe.labelSmoothing;
+  if (!recipe.classWeights.empty())
+    object["class_weights"] = describeWeights(recipe.classWeights);
+  if (!recipe.posWeight.empty())
+    object["pos_weight"] = describeWeights(recipe.posWeight);
+}

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/flags/Options.h"
+
+#include "compiler/Target/TargetInfo.h"
+#include "passes/Differentiation/LossSpec.h"
+#include "tools/mpc/flags/Validators.h"
+#include "tools/mpc/model/Driver.h"
+#include "tools/mpc/print/Notes.h"
+
+#include "llvm/ADT/StringRef.h"
+
+#include <limits>
+
+using namespace mpc;
+using namespace mpc::tools;
+
+//===----------------------------------------------------------------------===//
+// Flags
+//===----------------------------------------------------------------------===//
+
+static void addModelOptions(CLI::App &command, ModelOptions &options) {
+  // Extents that the model leaves open, or that are to be others.
+  command
+      .add_option("--shape", options.shapes,
+                  "shape of an input, such as x=32x3x224x224 (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("NAME=SHAPE");
+  command
+      .add_option(
+          "--batch-size", options.batchSize,
+          "size of the first dimension of inputs, also where the model "
+          "was exported with another; where it leaves that open, train, "
+          "check and explain take 32")
+      ->transform(wholeNumber(int64_t(1)));
+  command
+      .add_option("--batch-axis", options.batchAxes,
+                  "axis of an input that samples are along, where it is not "
+                  "the first; none: the same for every batch (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("NAME=AXIS");
+  // Values and updates that come from other files than the model.
+  command
+      .add_option("--weights", options.weights,
+                  "values by name for parameters, in place of the model's: "
+                  "safetensors, npz or ONNX (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  command
+      .add_option("--weights-prefix", options.weightsPrefixes,
+                  "names in --weights that begin with FROM begin with TO in "
+                  "the model; either may be empty: model.= drops model. "
+                  "(repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("FROM=TO");
+  command
+      .add_option("--optimizer-model", options.optimizerModel,
+                  "optimizer graph that goes with a training graph")
+      ->type_name("FILE");
+}
+
+// What the update rules compute with.
+static void addRuleOptions(CLI::App &command, RecipeOptions &recipe) {
+  // The rule,
+  command.add_option("--optimizer", recipe.optimizer, "update rule")
+      ->check(CLI::IsMember({"sgd", "momentum", "nesterov", "adam", "adamw",
+                             "adagrad", "rmsprop", "lamb"}))
+      ->capture_default_str();
+  // and its numbers, which Effects.cpp refuses with a rule that has none.
+  command
+      .add_option("--momentum", recipe.momentum,
+                  "of momentum and nesterov; of sgd and rmsprop, if it is "
+                  "given, as in PyTorch")
+      ->check(nonNegativeNumber())
+      ->capture_default_str();
+  command
+      .add_option("--beta1", recipe.beta1,
+                  "what adam, adamw and lamb keep of the mean of gradients")
+      ->check(fraction())
+      ->capture_default_str();
+  command
+      .add_option("--beta2", recipe.beta2,
+                  "what they keep of the mean of squared gradients")
+      ->check(fraction())
+      ->capture_default_str();
+  command
+      .add_option("--alpha", recipe.alpha,
+                  "what rmsprop keeps of the mean of squared gradients")
+      ->check(fraction())
+      ->capture_default_str();
+  command.add_flag("--centered", recipe.centered,
+                   "rmsprop divides by the deviation of gradients from their "
+                   "mean rather than by their size");
+  command
+      .add_option("--eps", recipe.epsilon,
+                  "default: the optimizer's in PyTorch")
+      ->check(nonNegativeNumber());
+}
+
+static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
+  addRuleOptions(command, recipe);
+  // What differs from parameter to parameter: decay and rate.
+  command
+      .add_option("--weight-decay", recipe.weightDecay,
+                  "default: the optimizer's in PyTorch")
+      ->check(nonNegativeNumber());
+  command
+      .add_option("--no-decay", recipe.noDecay,
+                  "parameters without weight decay: bias, norm (scales of "
+                  "normalizations), both as bias,norm, or those whose name "
+                  "matches; default: none (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("REGEX");
+  command
+      .add_option("--lr-scale", recipe.lrScale,
+                  "factor of the learning rate of parameters whose name "
+                  "matches, such as ^backbone=0.1; the last that matches "
+                  "holds (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("REGEX=FACTOR");
+  // What is done before an update, and after it.
+  command
+      .add_option("--gradient-clip-val", recipe.gradientClipVal,
+                  "largest L2 norm of all gradients together; 0: any")
+      ->check(nonNegativeNumber());
+  command
+      .add_option("--ema", recipe.ema,
+                  "average the weights over the steps, of which each keeps "
+                  "this part of the average: evaluations and --output have the "
+                  "averages; such as 0.999; default: none")
+      ->check(numberThat([](double value) { return value > 0 && value < 1; },
+                         "between 0 and 1"))
+      ->type_name("DECAY");
+}
+
+static void addLossOptions(CLI::App &command, RecipeOptions &recipe,
+                           LossFiles &files) {
+  command
+      .add_option("--loss", recipe.losses,
+                  listLosses() +
+                      " or output:NAME; @OUTPUT picks the output, "
+                      "which may be a node's, "
+                      "@OUTPUT:AXIS also the axis of the classes; a FACTOR* in "
+                      "front weighs it in the sum of all (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("LOSS");
+  command
+      .add_option("--reduction", recipe.reduction,
+                  "of the loss over elements or labels; the mean of kl_div is "
+                  "PyTorch's batchmean; default: mean")
+      ->check(CLI::IsMember({"mean", "sum"}));
+  command
+      .add_option("--ignore-index", recipe.ignoreIndex,
+                  "class label that counts nowhere; default of mpc train: "
+                  "-100 where the data has it")
+      ->transform(wholeNumber(std::numeric_limits<int64_t>::min() + 1));
+  command
+      .add_option("--label-smoothing", recipe.labelSmoothing,
+                  "part of each label of softmax_cross_entropy that all "
+                  "classes share; default: 0")
+      ->check(fraction());
+  command
+      .add_option("--class-weights", files.classWeights,
+                  "one weight of each class, such as 1,1,2.5, or a file of "
+                  "them; NAME=FILE picks one of several arrays")
+      ->type_name("NUMBERS|FILE");
+  command
+      .add_option("--pos-weight", files.posWeight,
+                  "factor of positive targets of bce_with_logits: a number, "
+                  "one of each class, such as 2,3.5, or a file of them")
+      ->type_name("NUMBERS|FILE");
+  command.add_flag("--train-accuracy", recipe.trainAccuracy,
+                   "measure the accuracy of every training batch, too, before "
+                   "its update; of losses of class labels");
+}
+
+static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
+  addOptimizerOptions(command, recipe);
+  // How many batches an update sees.
+  command
+      .add_option("--accumulate-grad-batches", recipe.accumulateGradBatches,
+                  "batches per optimizer step")
+      ->transform(wholeNumber(int64_t(1), int64_t(1) << 30))
+      ->capture_default_str();
+  command
+      .add_option("--accumulate-reduction", recipe.accumulateReduction,
+                  "default: mean for forward models, sum for ONNX Runtime "
+                  "artifacts")
+      ->check(CLI::IsMember({"mean", "sum"}));
+  // What is trained, and what stays as it was exported.
+  command
+      .add_option("--train", recipe.train,
+                  "train only parameters whose name matches (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("REGEX");
+  command
+      .add_option("--freeze", recipe.freeze,
+                  "do not train parameters whose name matches (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("REGEX");
+  command.add_flag("--as-exported", recipe.asExported,
+                   "leave BatchNormalization and Dropout in the mode they were "
+                   "exported in; default: training mode with a loss, "
+                   "evaluation without");
+  command
+      .add_option("--running-variance", recipe.runningVariance,
+                  "variance of a batch that BatchNormalization's running "
+                  "variance takes up; auto: unbiased (n/(n-1)) for models of "
+                  "PyTorch and Keras, population otherwise, as ONNX has it")
+      ->check(CLI::IsMember({"auto", "unbiased", "population"}))
+      ->capture_default_str();
+}
+
+static void addPrecisionOptions(CLI::App &command, PrecisionOptions &options) {
+  command.add_option("--precision", options.mode, "precision mode")
+      ->check(oneOf({"32-true", "16-mixed", "bf16-mixed", "64-true"},
+                    // There are errors of their own for these.
+                    {"16-true", "bf16-true", "auto"}))
+      ->capture_default_str();
+  command.add_option("--policy", options.policyFile, "precision rules, JSON")
+      ->type_name("FILE");
+  command
+      .add_option("--keep-fp32", options.keepFp32,
+                  "nodes that stay fp32 (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("REGEX");
+  command
+      .add_option("--force-low", options.forceLow,
+                  "nodes that go low whatever the policy says (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("REGEX");
+  command
+      .add_option("--loss-scale", options.lossScale,
+                  "dynamic, none or a number; default: dynamic for 16-mixed, "
+                  "none otherwise")
+      ->type_name("SCALE");
+}
+
+static std::vector<std::string> findGiven(const CLI::App &command) {
+  std::vector<std::string> given;
+  for (const CLI::Option *option : command.get_options())
+    if (option->get_group() == kCompileGroup && option->count() > 0)
+      given.push_back("--" + option->get_lnames().front());
+  return given;
+}
+
+// Commands that run code take artifacts, too.
+static bool takesArtifacts(const CLI::App &command) {
+  const std::string &name = command.get_name();
+  return name == "train" || name == "eval" || name == "run";
+}
+
+// The help of the argument MODEL.
+static std::string describeModelArgument(bool runs) {
+  return std::string("ONNX model, - for stdin, ") + (runs ? "" : "or ") +
+         "a directory of ONNX Runtime training artifacts" +
+         (runs ? ", or an artifact of mpc compile (.mpc)" : "");
+}
+
+void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
+  const bool runs = takesArtifacts(command);
+  command.add_option("model", options.model.model, describeModelArgument(runs))
+      ->required()
+      ->type_name("MODEL");
+  // A file of flags may be another's: it cannot say that it is to be trusted.
+  if (runs)
+    command
+        .add_flag("--trust", options.isTrusted,
+                  "run an artifact whatever its name is, and whoever owns it "
+                  "or may write to it")
+        ->configurable(false);
+  command
+      .add_option("--target-array", options.pipeline.recipe.targetArrays,
+                  "name of the labels in the data, of all losses or as "
+                  "OUTPUT=NAME of one (repeatable); default: target")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  // Flags that are the same for all commands stand in a group of their own.
+  const std::string group = command.option_defaults()->get_group();
+  command.option_defaults()->group(kCompileGroup);
+  addModelOptions(command, options.model);
+  addLossOptions(command, options.pipeline.recipe, options.lossFiles);
+  addRecipeOptions(command, options.pipeline.recipe);
+  addPrecisionOptions(command, options.pipeline.precision);
+  // What it is compiled for, and who computes products there.
+  std::vector<std::string> targets;
+  for (llvm::StringRef name : TargetInfo::getNames())
+    targets.push_back(name.str());
+  command
+      .add_option("--target", options.pipeline.target,
+                  "CPU or GPU to compile for")
+      ->check(CLI::IsMember(targets))
+      ->capture_default_str();
+  command
+      .add_option(
+          "--contractions", options.pipeline.contractions,
+          "who does contractions that both a library and mpc can; "
+          "library: also relu, where NaN becomes 0; bare: by table, with "
+          "libraries doing nothing else")
+      ->check(CLI::IsMember({"table", "library", "generated", "bare"}))
+      ->capture_default_str();
+  command.add_flag("--tf32", options.pipeline.tf32,
+                   "on a GPU, round operands of float32 products to tf32");
+  // Rewritings that can be left out, to see what they do.
+  std::vector<std::string> recognized = {"all"};
+  for (llvm::StringRef op : getRecognizedOps())
+    recognized.push_back(op.str());
+  command
+      .add_option("--no-recognize", options.pipeline.unrecognized,
+                  "leave as the model spells it out what would become one op "
+                  "(repeatable)")
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(recognized));
+  command.add_flag("!--no-recompute", options.pipeline.recompute,
+                   "keep every value that another kernel reads, also where "
+                   "computing it again is cheaper; the same bits either way, "
+                   "but for sums over the rows of long attentions");
+  // Later flags are the command's own again.
+  command.option_defaults()->group(group);
+  options.given = [&command] { return findGiven(command); };
+}
+
+void mpc::tools::addKernelCacheOption(CLI::App &command,
+                                      CompileOptions &options) {
+  command
+      .add_option("--kernel-cache", options.kernelCache,
+                  "folder that keeps compiled kernels, pruned to 512 MiB of "
+                  "the disk; "
+                  "auto: $XDG_CACHE_HOME/mpc or ~/.cache/mpc; none: nowhere")
+      ->type_name("DIR")
+      ->capture_default_str();
+}
+
+/// The oldest GPU there is code for; newer ones run it.
+static constexpr llvm::StringLiteral kOldestGPU = "sm_80";
+
+void mpc::tools::addSessionOptions(CLI::App &command,
+                                   runtime::SessionOptions &options) {
+  command
+      .add_option("--device", options.device,
+                  "where to run: cpu, cuda (the first GPU), cuda:N, or auto, "
+                  "which is a GPU where there is one that can run it")
+      ->capture_default_str();
+  command
+      .add_option("--threads", options.threads,
+                  "worker threads; 0, the default: one per physical core that "
+                  "mpc may use")
+      ->transform(wholeNumber(0))
+      ->check(threadCount());
+}
+
+// 80 of sm_80; 0 of what is no GPU.
+static unsigned numberOf(llvm::StringRef name) {
+  unsigned value = 0;
+  return name.consume_front("sm_") && !name.getAsInteger(10, value) ? value
+                                                                    : 0u;
+}
+
+// The newest target that a GPU of `architecture` runs.
+static std::string targetFor(llvm::StringRef architecture) {
+  std::string best = kOldestGPU.str();
+  for (llvm::StringRef name : TargetInfo::getNames())
+    if (numberOf(name) > numberOf(best) &&
+        numberOf(name) <= numberOf(architecture))
+      best = name.str();
+  return best;
+}
+
+ExitCode mpc::tools::matchSession(const CLI::App &command,
+                                  CompileOptions &options,
+                                  runtime::SessionOptions &session) {
+  options.threads = session.threads;
+  return matchTargetAndDevice(command, options.pipeline.target, session.device,
+                              WithoutGPU::Fail);
+}
+
+// The target that is for the GPU of `device`; a failure where there is none, or
+// it is too old, or its driver is.
+static runtime::Status findTargetOfGPU(const runtime::DeviceId &device,
+                                       std::string &target) {
+  auto architecture = runtime::findArchitecture(device);
+  if (!architecture.ok())
+    return architecture.status();
+  if (numberOf(*architecture) < numberOf(kOldestGPU))
+    return runtime::Status(runtime::StatusCode::Device,
+                           "the GPU found is " + *architecture +
+                               ", and there is code for " + kOldestGPU.str() +
+                               " and newer; to run on the CPU instead, use "
+                               "--device cpu");
+  target = targetFor(*architecture);
+  auto info = llvm::cantFail(TargetInfo::get(target));
+  return runtime::checkGPU(
+      device, {info.getTriple().str(), target, info.getFeatures().vec()});
+}
+
+ExitCode mpc::tools::matchTargetAndDevice(const CLI::App &command,
+                                          std::string &target,
+                                          std::string &device,
+                                          WithoutGPU withoutGPU) {
+  using Kind = runtime::DeviceId::Kind;
+  auto id = runtime::DeviceId::parse(device);
+  if (!id.ok())
+    throw CLI::ValidationError("--device", id.status().message());
+  const bool hasDevice = command.count("--device") > 0;
+  if (command.count("--target") == 0) {
+    if (id->kind == Kind::CPU || !hasDevice)
+      return ExitCode::Done;
+    std::string found = kOldestGPU.str();
+    runtime::Status status = findTargetOfGPU(*id, found);
+    // What is only compiled may be for another machine.
+    if (id->kind == Kind::CUDA && withoutGPU == WithoutGPU::Fail &&
+        !status.ok())
+      return reportError(status);
+    if (id->kind == Kind::CUDA || status.ok())
+      target = found;
+    // Nothing is said where there is no GPU; a GPU that cannot be used is news.
+    else if (runtime::hasGPUDriver())
+      note(
+          "--device auto is the CPU: " +
+          llvm::StringRef(status.message()).split("; to run on the CPU").first);
+    return ExitCode::Done;
+  }
+  auto info = TargetInfo::get(target);
+  if (!info) {
+    llvm::consumeError(info.takeError());
+    return ExitCode::Done; // compiling says so
+  }
+  const bool isFixed = hasDevice && id->kind != Kind::Auto;
+  if (isFixed && info->isGPU() != (id->kind == Kind::CUDA))
+    throw CLI::ValidationError("--device " + device +
+                               " cannot run code for --target " + target);
+  if (info->isGPU() && !isFixed)
+    device = "cuda";
+  return ExitCode::Done;
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/flags/ScheduleFlags.h"
+
+#include "tools/mpc/flags/Validators.h"
+#include "tools/mpc/model/Driver.h"
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+using namespace mpc::runtime::train;
+
+void mpc::tools::addScheduleFlags(CLI::App &app, ScheduleFlags &flags,
+                                  Schedule &schedule) {
+  // Where the rate begins, how it goes on, and where it ends.
+  app.add_option("--lr", schedule.learningRate, "learning rate")
+      ->check(nonNegativeNumber())
+      ->capture_default_str();
+  app.add_option(
+         "--lr-scheduler", flags.scheduler,
+         "how the learning rate goes to --min-lr: constant, linear, "
+         "cosine, step:SIZE[:GAMMA] (by a factor of GAMMA, 0.1 unless "
+         "given, every SIZE steps), one-cycle (PyTorch's OneCycleLR, of which "
+         "--lr is the greatest), or plateau[:FACTOR[:PATIENCE[:METRIC]]] "
+         "(PyTorch's ReduceLROnPlateau: by a factor of FACTOR, 0.1, after more "
+         "than PATIENCE, 10, evaluations without a better METRIC, loss)")
+      ->type_name("SCHEDULE")
+      ->capture_default_str();
+  app.add_option("--min-lr", schedule.minLearningRate,
+                 "learning rate at the end of --lr-scheduler")
+      ->check(nonNegativeNumber())
+      ->capture_default_str();
+  app.add_option("--warmup-steps", schedule.warmupSteps,
+                 "steps over which the learning rate rises")
+      ->transform(wholeNumber(int64_t(0)))
+      ->capture_default_str();
+}
+
+ExitCode mpc::tools::resolve(const ScheduleFlags &flags, Schedule &schedule) {
+  if (Status status = parseSchedule(flags.scheduler, schedule); !status.ok())
+    return reportError(ExitCode::Usage, "--lr-scheduler: " + status.message());
+  if (schedule.kind == ScheduleKind::OneCycle &&
+      (schedule.warmupSteps > 0 || schedule.minLearningRate > 0))
+    return reportError(ExitCode::Usage,
+                       "--warmup-steps and --min-lr have no effect on "
+                       "one-cycle, which has a warmup and an end of its own");
+  return ExitCode::Done;
+}

@@ -1,0 +1,95 @@
+// Checks of numbers on the command line, in words that say what is expected.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TOOLS_MPC_FLAGS_VALIDATORS_H
+#define MPC_TOOLS_MPC_FLAGS_VALIDATORS_H
+
+#include "runtime/cpu/Cores.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace mpc::tools {
+
+/// Accepts the finite numbers for which `holds`; `what` describes them.
+inline CLI::Validator numberThat(std::function<bool(double)> holds,
+                                 const std::string &what) {
+  return CLI::Validator(
+      [holds = std::move(holds), what](const std::string &text) -> std::string {
+        char *end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        const bool isNumber = !text.empty() && *end == '\0';
+        if (isNumber && std::isfinite(value) && holds(value))
+          return {};
+        return "expected a number " + what + ", found '" + text + "'";
+      },
+      "");
+}
+
+/// Accepts decimal numbers of type T from `least` to `most`. CLI11 on its own
+/// takes 010 for 8 and what does not fit for the largest number there is.
+/// Rewrites what it accepts, so it is for `transform` rather than `check`.
+template <typename T>
+CLI::Validator wholeNumber(T least, T most = std::numeric_limits<T>::max()) {
+  return CLI::Validator(
+      [least, most](std::string &text) -> std::string {
+        T value{};
+        const char *end = text.data() + text.size();
+        auto [rest, error] = std::from_chars(text.data(), end, value);
+        if (error != std::errc() || rest != end || value < least ||
+            value > most)
+          return "expected a whole number from " + std::to_string(least) +
+                 " to " + std::to_string(most) + ", found '" + text + "'";
+        text = std::to_string(value);
+        return {};
+      },
+      "");
+}
+
+/// Accepts a whole number of threads that this machine can have, for `check`
+/// behind `wholeNumber`.
+inline CLI::Validator threadCount() {
+  return CLI::Validator(
+      [](const std::string &text) {
+        const runtime::Status status = runtime::checkThreads(std::stoi(text));
+        return status.ok() ? std::string() : status.message();
+      },
+      "");
+}
+
+inline CLI::Validator nonNegativeNumber() {
+  return numberThat([](double value) { return value >= 0; }, "of at least 0");
+}
+
+/// A part of a whole, such as what a running mean keeps.
+inline CLI::Validator fraction() {
+  return numberThat([](double value) { return value >= 0 && value < 1; },
+                    "of at least 0 and below 1");
+}
+
+/// Accepts `names` and `others`. Help and errors list `names` alone; the
+/// command explains the others when they are given.
+inline CLI::Validator oneOf(const std::vector<std::string> &names,
+                            std::vector<std::string> others) {
+  CLI::Validator listed = CLI::IsMember(names);
+  const std::string description = listed.get_description();
+  return CLI::Validator(
+      [listed, others = std::move(others)](std::string &text) {
+        return std::find(others.begin(), others.end(), text) != others.end()
+                   ? std::string()
+                   : listed(text);
+      },
+      description);
+}
+
+} // namespace mpc::tools
+
+#endif // MPC_TOOLS_MPC_FLAGS_VALIDATORS_H

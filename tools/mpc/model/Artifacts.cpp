@@ -1,0 +1,361 @@
+// From a compiled module to machine code and .mpc files.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/Artifact/ArtifactWriter.h"
+#include "compiler/Artifact/GPU.h"
+#include "compiler/Artifact/PlanToJSON.h"
+#include "frontends/ONNX/Model/File.h"
+#include "frontends/ONNX/Model/Model.h"
+#include "passes/Differentiation/LossSpec.h"
+#include "passes/KernelCompiler.h"
+#include "runtime/ArtifactFormat.h"
+#include "runtime/cpu/Cores.h"
+#include "tools/mpc/flags/CompileFlags.h"
+#include "tools/mpc/flags/LossFlags.h"
+#include "tools/mpc/model/Driver.h"
+#include "tools/mpc/model/TrustedFile.h"
+#include "tools/mpc/print/Notes.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+
+using namespace mpc;
+using namespace mpc::tools;
+namespace json = llvm::json;
+
+//===----------------------------------------------------------------------===//
+// What an artifact says of itself
+//===----------------------------------------------------------------------===//
+
+// A loss without its FACTOR*.
+static llvm::StringRef withoutFactor(llvm::StringRef loss) {
+  auto [number, rest] = loss.split('*');
+  double factor;
+  return rest.empty() || number.getAsDouble(factor) ? loss : rest;
+}
+
+// What labels may be: of all alike, or, where losses differ, of each input that
+// its losses agree on.
+static void addLabels(json::Object &object, llvm::ArrayRef<LabelFacts> labels) {
+  auto describe = [](const LabelFacts &facts, json::Object &to) {
+    to["classes"] = *facts.classes;
+    if (facts.ignoreIndex)
+      to["ignore_index"] = *facts.ignoreIndex;
+  };
+  // Losses over the same classes share one range,
+  auto agree = [&](const LabelFacts &facts) {
+    return facts.hasRangeOf(labels.front());
+  };
+  if (!labels.empty() && llvm::all_of(labels, agree))
+    return describe(labels.front(), object);
+  // else an input has one where a single loss reads it.
+  json::Object inputs;
+  for (const LabelFacts &facts : labels) {
+    bool isOnly = llvm::count_if(labels, [&](const LabelFacts &other) {
+                    return other.input == facts.input;
+                  }) == 1;
+    json::Object range;
+    describe(facts, range);
+    if (isOnly)
+      inputs[facts.input] = std::move(range);
+  }
+  if (!inputs.empty())
+    object["labels"] = std::move(inputs);
+}
+
+// Which inputs have targets of binary losses: numbers in [0, 1].
+static void addProbabilities(json::Object &object,
+                             const RecipeOptions &recipe) {
+  json::Object inputs;
+  for (const std::string &text : recipe.losses) {
+    llvm::Expected<LossSpec> loss = parseLoss(text);
+    if (!loss)
+      llvm::consumeError(loss.takeError()); // it has been checked
+    else if (loss->kind == LossKind::BCE ||
+             loss->kind == LossKind::BCEWithLogits)
+      inputs[json::fixUTF8(findTarget(recipe.targetArrays, loss->output))] =
+          getLossInfo(loss->kind).name;
+  }
+  if (!inputs.empty())
+    object["probabilities"] = std::move(inputs);
+}
+
+json::Object Driver::describeRecipe() const {
+  // The first is the one that predictions and labels are of.
+  llvm::StringRef whole;
+  if (!recipe.losses.empty())
+    whole = recipe.losses.front();
+  auto [name, output] = withoutFactor(whole).split('@');
+  // A loss of two names is one loss.
+  for (const LossInfo &info : getLosses())
+    if (info.name == name)
+      name = getLossInfo(info.kind).name;
+  json::Object object{{"loss", name},
+                      {"accumulate", recipe.accumulateGradBatches}};
+  // The only output is the default.
+  const auto &graph = model->getProto().graph();
+  bool isOnly = graph.output_size() == 1 && graph.output(0).name() == output;
+  if (!output.empty() && !isOnly)
+    object["loss_output"] = output;
+  addLabels(object, labels);
+  addProbabilities(object, recipe);
+  if (normalizations.updated > 0)
+    object["running_variance"] =
+        normalizations.isUnbiased ? "unbiased" : "population";
+  if (normalizations.kept > 0)
+    object["kept_normalizations"] = normalizations.kept;
+  if (!recipe.accumulateReduction.empty())
+    object["accumulate_reduction"] = recipe.accumulateReduction;
+  // A training graph brings an optimizer of its own.
+  if (!addsOptimizer)
+    return object;
+  if (recipe.losses.size() > 1 || whole != withoutFactor(whole))
+    object["losses"] = json::Array(recipe.losses);
+  if (recipe.losses.size() > 1)
+    object["target"] = findTarget(recipe.targetArrays, output);
+  addLossFlags(object, recipe);
+  object["optimizer"] = recipe.optimizer;
+  object["momentum"] = recipe.momentum;
+  object["beta1"] = recipe.beta1;
+  object["beta2"] = recipe.beta2;
+  if (recipe.optimizer == "rmsprop") {
+    object["alpha"] = recipe.alpha;
+    object["centered"] = recipe.centered;
+  }
+  object["eps"] = recipe.epsilon;
+  object["weight_decay"] = recipe.weightDecay;
+  object["gradient_clip_val"] = recipe.gradientClipVal;
+  return object;
+}
+
+static json::Object describeAxes(const std::map<std::string, int64_t> &axes) {
+  json::Object object;
+  for (const auto &[name, axis] : axes)
+    object[json::fixUTF8(name)] = axis;
+  return object;
+}
+
+static json::Object describeTarget(const TargetInfo &target) {
+  json::Array features;
+  for (const std::string &feature : target.getFeatures())
+    features.push_back(feature);
+  return json::Object{{"triple", target.getTriple()},
+                      {"cpu", target.getName()},
+                      {"features", std::move(features)}};
+}
+
+// The model by name, opset, and the hash of its file, of the training graph
+// where it is a directory of graphs.
+static json::Object describeModel(llvm::StringRef path,
+                                  const onnx_frontend::Model &model) {
+  onnx_frontend::ModelIdentity identity = onnx_frontend::identifyModel(model);
+  llvm::StringRef name = path == onnx_frontend::kStandardInput
+                             ? llvm::StringRef("stdin")
+                             : llvm::sys::path::stem(path);
+  return json::Object{{"name", name},
+                      {"hash", std::move(identity.hash)},
+                      {"opset", identity.opset}};
+}
+
+//===----------------------------------------------------------------------===//
+// Compiling
+//===----------------------------------------------------------------------===//
+
+// A failure below the passes is the compiler's own.
+static ExitCode reportInternal(llvm::Error error) {
+  return reportError(ExitCode::Internal, llvm::toString(std::move(error)));
+}
+
+ExitCode mpc::tools::reportFileError(llvm::Error error,
+                                     const llvm::Twine &where) {
+  ExitCode code = ExitCode::IO;
+  std::string message;
+  llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase &info) {
+    if (info.convertToErrorCode() == llvm::inconvertibleErrorCode())
+      code = ExitCode::Internal;
+    message = info.message();
+  });
+  return reportError(code, where + message);
+}
+
+// The cache that --kernel-cache names. Without one that may be used, all
+// kernels are compiled; of a folder that was asked for, that is an error.
+static llvm::Expected<std::optional<CodeCache>>
+openCache(const std::string &name) {
+  std::string folder = CodeCache::findFolder(name);
+  if (folder.empty())
+    return std::nullopt;
+  auto cache = CodeCache::open(folder);
+  if (cache)
+    return std::optional<CodeCache>(std::move(*cache));
+  if (name != "auto")
+    return cache.takeError();
+  note("no kernel cache: " + llvm::toString(cache.takeError()));
+  return std::nullopt;
+}
+
+ExitCode Driver::compileToKernels(const CompileOptions &options,
+                                  const TargetInfo &target,
+                                  std::string &kernels) {
+  auto cache = openCache(options.kernelCache);
+  if (!cache)
+    return reportError(ExitCode::IO,
+                       "--kernel-cache: " + llvm::toString(cache.takeError()));
+  int threads =
+      options.threads > 0 ? options.threads : runtime::countUsableCores();
+  return compile(options, Stage::Plan, llvm::errs(), [&] {
+    auto compiled = compilePlannedKernels(
+        *module, {target, static_cast<unsigned>(threads), std::move(*cache)},
+        &times.kernels);
+    if (succeeded(compiled))
+      kernels = std::move(*compiled);
+    return compiled;
+  });
+}
+
+ExitCode Driver::compileCode(const CompileOptions &options, CodeFormat format,
+                             std::string &code) {
+  auto target = TargetInfo::get(options.pipeline.target);
+  if (!target)
+    return reportError(ExitCode::Usage, llvm::toString(target.takeError()));
+  if (!hasFormat(*target, format))
+    return reportError(ExitCode::Usage,
+                       "there is no such code for target '" +
+                           target->getName() + "', expected --emit=llvm or " +
+                           (target->isGPU() ? "ptx" : "asm or obj"));
+  // PTX is the artifact's own; other code is of one module.
+  if (format == CodeFormat::PTX)
+    return compileToKernels(options, *target, code);
+  if (ExitCode status = compile(options, Stage::Codegen);
+      status != ExitCode::Done)
+    return status;
+  auto compiled = compileKernels(*module, *target, format);
+  if (!compiled)
+    return reportInternal(compiled.takeError());
+  code = std::move(*compiled);
+  return ExitCode::Done;
+}
+
+// The kernels as the machine executes them, where the assembler for it is at
+// hand; a driver assembles them otherwise.
+static llvm::Expected<std::string> assemble(llvm::StringRef kernels,
+                                            const TargetInfo &target) {
+  std::optional<std::string> assembler;
+  if (target.isGPU())
+    assembler = findPTXAssembler();
+  if (!assembler)
+    return std::string();
+  return assemblePTX(*assembler, kernels, target);
+}
+
+llvm::Error CompiledArtifact::write(llvm::raw_ostream &out) const {
+  return writeArtifact({kernels, plan, data.getPieces(), cubin}, *target, out);
+}
+
+ExitCode Driver::compileArtifact(const CompileOptions &options,
+                                 CompiledArtifact &artifact) {
+  auto target = TargetInfo::get(options.pipeline.target);
+  if (!target)
+    return reportError(ExitCode::Usage, llvm::toString(target.takeError()));
+  // Code for the plan's kernels, and of PTX also machine code, if there is an
+  // assembler.
+  if (ExitCode code = compileToKernels(options, *target, artifact.kernels);
+      code != ExitCode::Done)
+    return code;
+  auto cubin = assemble(artifact.kernels, *target);
+  if (!cubin)
+    return reportFileError(cubin.takeError());
+  artifact.cubin = std::move(*cubin);
+  // The plan's members, and the data they point into.
+  auto members = planToJSON(*module, artifact.data);
+  if (failed(members))
+    return reportError(ExitCode::Internal, "the plan could not be written");
+  // How it was compiled, so that a run can be continued and samples found.
+  json::Object recipe = describeRecipe();
+  addCompileFlags(recipe, options, decisionDigest, addsOptimizer);
+  if (samples && !samples->inputs.empty())
+    recipe["samples"] =
+        json::Object{{"inputs", describeAxes(samples->inputs)},
+                     {"outputs", describeAxes(samples->outputs)}};
+  llvm::raw_string_ostream(artifact.plan) << json::Value(
+      json::Object{{"format", format::kVersion},
+                   {"producer", "mpc " MPC_VERSION},
+                   {"model", describeModel(options.model.model, *model)},
+                   {"precision", options.pipeline.precision.mode},
+                   {"recipe", std::move(recipe)},
+                   {"target", describeTarget(*target)},
+                   {"constant_bytes", members->constantBytes},
+                   {"state", std::move(members->state)},
+                   {"functions", std::move(members->functions)},
+                   {"kernels", std::move(members->kernels)}});
+  artifact.target = std::move(*target);
+  return ExitCode::Done;
+}
+
+//===----------------------------------------------------------------------===//
+// Loading
+//===----------------------------------------------------------------------===//
+
+bool mpc::tools::isArtifact(const std::string &path) {
+  // A pipe that nobody writes to would be waited for.
+  if (!llvm::sys::fs::is_regular_file(path))
+    return false;
+  auto file = llvm::MemoryBuffer::getFileSlice(path, 4, 0);
+  return file && (*file)->getBuffer().starts_with("\x7f"
+                                                  "ELF");
+}
+
+static ExitCode
+finish(runtime::StatusOr<std::shared_ptr<const runtime::Artifact>> opened,
+       std::shared_ptr<const runtime::Artifact> &artifact) {
+  if (!opened.ok())
+    return reportError(opened.status());
+  artifact = std::move(*opened);
+  return ExitCode::Done;
+}
+
+// Compiles the model and opens the artifact from a file without a name: its
+// weights are then there once, in pages that the system may drop.
+static ExitCode
+compileAndOpen(Driver &driver, const CompileOptions &options,
+               std::shared_ptr<const runtime::Artifact> &artifact) {
+  CompiledArtifact compiled;
+  if (ExitCode code = driver.compileArtifact(options, compiled);
+      code != ExitCode::Done)
+    return code;
+  auto file = writeUnnamedFile(
+      [&](llvm::raw_ostream &out) { return compiled.write(out); });
+  if (!file)
+    return reportFileError(file.takeError());
+  return finish(runtime::Artifact::fromDescriptor(*file, options.model.model),
+                artifact);
+}
+
+ExitCode
+mpc::tools::loadArtifact(Driver &driver, const CompileOptions &options,
+                         std::shared_ptr<const runtime::Artifact> &artifact) {
+  const std::string &path = options.model.model;
+  if (!isArtifact(path))
+    return compileAndOpen(driver, options, artifact);
+  auto file = openArtifact(path, options.isTrusted);
+  if (!file)
+    return reportError(file.takeError());
+  return finish(runtime::Artifact::fromDescriptor(*file, path), artifact);
+}
+
+ExitCode
+mpc::tools::openSession(std::shared_ptr<const runtime::Artifact> artifact,
+                        const runtime::SessionOptions &options,
+                        OpenSession &opened) {
+  auto session = runtime::Session::create(std::move(artifact), options);
+  if (!session.ok())
+    return reportError(session.status());
+  auto trainee = runtime::train::makeTrainee(**session);
+  if (!trainee.ok())
+    return reportError(trainee.status());
+  opened = {std::move(*session), std::move(*trainee)};
+  return ExitCode::Done;
+}

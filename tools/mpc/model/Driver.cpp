@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/model/Driver.h"
+
+#include "passes/Differentiation/LossSpec.h"
+#include "tools/mpc/flags/CompileFlags.h"
+#include "tools/mpc/flags/DeclaredShapes.h"
+#include "tools/mpc/flags/Effects.h"
+#include "tools/mpc/flags/LossFlags.h"
+#include "tools/mpc/model/ModulePorts.h"
+#include "tools/mpc/model/SampleBatch.h"
+#include "tools/mpc/model/WeightFiles.h"
+#include "tools/mpc/print/Notes.h"
+#include "tools/mpc/print/ONNXWords.h"
+#include "tools/mpc/print/PrintableStream.h"
+
+#include "compiler/Dialect/AMP/AMP.h"
+#include "compiler/Dialect/MPC/FunctionPorts.h"
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Dialect/MPC/RunningVariance.h"
+#include "compiler/Precision/DecisionReport.h"
+#include "frontends/ONNX/Model/Names.h"
+#include "frontends/ONNX/Model/Weights.h"
+#include "runtime/train/data/ArrayFile.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/Format.h"
+
+#include <chrono>
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::tools;
+namespace json = llvm::json;
+
+//===----------------------------------------------------------------------===//
+// Errors
+//===----------------------------------------------------------------------===//
+
+static void printError(llvm::raw_ostream &os, llvm::StringRef message) {
+  os << "error: " << printable(message) << "\n";
+}
+
+ExitCode mpc::tools::reportError(ExitCode code, const llvm::Twine &message) {
+  printError(llvm::errs(), message.str());
+  return code;
+}
+
+ExitCode mpc::tools::reportError(llvm::Error error, llvm::raw_ostream &os) {
+  onnx_frontend::Findings findings =
+      onnx_frontend::takeFindings(std::move(error));
+  for (const std::string &message : findings.messages)
+    printError(os, inONNXWords(message));
+  return static_cast<ExitCode>(findings.exitCode);
+}
+
+ExitCode mpc::tools::reportError(const runtime::Status &status) {
+  if (status.ok())
+    return ExitCode::Done;
+  // The values of both enumerations are the exit codes.
+  return reportError(status.getCode(), status.message());
+}
+
+namespace {
+/// Prints diagnostics as `error: model.onnx: node 'conv1': message` and keeps
+/// the exit code of the first error.
+class DiagnosticPrinter : public ScopedDiagnosticHandler {
+public:
+  DiagnosticPrinter(MLIRContext *context, StringRef model,
+                    llvm::raw_ostream &os)
+      : ScopedDiagnosticHandler(context), model(model), os(os) {
+    setHandler([this](Diagnostic &diagnostic) {
+      print(diagnostic);
+      return success();
+    });
+  }
+
+  ExitCode getExitCode() const { return exitCode; }
+
+private:
+  void print(Diagnostic &diagnostic, bool isAttached = false) {
+    // A note that stands alone is a remark to MLIR.
+    static constexpr llvm::StringLiteral severities[] = {"note", "warning",
+                                                         "error", "note"};
+    DiagnosticSeverity severity = diagnostic.getSeverity();
+    if (severity == DiagnosticSeverity::Error && exitCode == ExitCode::Done)
+      exitCode = mpc::getExitCode(diagnostic);
+    std::string message = model.str() + ": ";
+    if (auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>())
+      message += "node '" + name.getName().str() + "': ";
+    message += inONNXWords(diagnostic.str());
+    // What stands alone is said once; a note of an error belongs to it.
+    if (severity == DiagnosticSeverity::Error || isAttached)
+      os << severities[static_cast<int>(severity)] << ": " << printable(message)
+         << "\n";
+    else if (severity == DiagnosticSeverity::Warning)
+      warn(message, os);
+    else
+      note(message, os);
+    for (Diagnostic &attached : diagnostic.getNotes())
+      print(attached, /*isAttached=*/true);
+  }
+
+  StringRef model;
+  llvm::raw_ostream &os;
+  ExitCode exitCode = ExitCode::Done;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+static Type toElementType(runtime::DType type, MLIRContext *context) {
+  Builder builder(context);
+  using runtime::DType;
+  // Without a sign in its name is the signed type, as everywhere in the IR.
+  switch (type) {
+  case DType::F16:
+    return builder.getF16Type();
+  case DType::BF16:
+    return builder.getBF16Type();
+  case DType::F32:
+    return builder.getF32Type();
+  case DType::F64:
+    return builder.getF64Type();
+  case DType::I1:
+    return builder.getI1Type();
+  case DType::I8:
+    return builder.getI8Type();
+  case DType::I16:
+    return builder.getI16Type();
+  case DType::I32:
+    return builder.getI32Type();
+  case DType::I64:
+    return builder.getI64Type();
+  case DType::U8:
+  case DType::U16:
+  case DType::U32:
+  case DType::U64:
+    return builder.getIntegerType(8 * runtime::sizeOf(type),
+                                  /*isSigned=*/false);
+  }
+  llvm_unreachable("all types are above");
+}
+
+// Parses NAME=1 or NAME=none into `batchAxes`.
+static llvm::Error parseBatchAxis(StringRef text,
+                                  onnx_frontend::ImportOptions &to) {
+  auto [name, word] = text.rsplit('=');
+  int64_t axis = onnx_frontend::kNoBatchAxis;
+  bool isAxis = word == "none" || (!word.getAsInteger(10, axis) && axis >= 0);
+  if (name.empty() || !isAxis)
+    return onnx_frontend::makeError(
+        onnx_frontend::ErrorKind::Usage,
+        "--batch-axis " + text +
+            ": expected NAME=AXIS or NAME=none, such as ids=1");
+  if (to.batchAxes.emplace(name.str(), axis).second)
+    return llvm::Error::success();
+  return onnx_frontend::makeError(onnx_frontend::ErrorKind::Usage,
+                                  "--batch-axis " + text + ": '" + name +
+                                      "' has an axis already");
+}
+
+// Labels that mpc pairs with scores have a row for each sample.
+llvm::Error
+Driver::checkLabelAxes(const onnx_frontend::ImportOptions &importOptions,
+                       const CompileOptions &options) const {
+  const RecipeOptions &recipe = options.pipeline.recipe;
+  const auto inputs = readDeclaredInputs(*model);
+  for (const std::string &text : recipe.losses) {
+    llvm::Expected<LossSpec> loss = parseLoss(text);
+    if (!loss)
+      return loss.takeError();
+    const std::string target = findTarget(recipe.targetArrays, loss->output);
+    bool isInput = llvm::any_of(inputs, [&](const DeclaredShape &input) {
+      return input.name == target;
+    });
+    if (importOptions.batchAxes.count(target) && !isInput)
+      return onnx_frontend::makeError(
+          onnx_frontend::ErrorKind::Usage,
+          "--batch-axis " + target +
+              ": labels have their samples on the first axis; turn them in "
+              "the data, such as numpy.moveaxis(" +
+              target + ", 1, 0)");
+  }
+  return llvm::Error::success();
+}
+
+onnx_frontend::HostTensor
+mpc::tools::toHostTensor(const runtime::Tensor &tensor, MLIRContext *context) {
+  auto type =
+      RankedTensorType::get(tensor.shape, toElementType(tensor.type, context));
+  auto [copy, bytes] = onnx_frontend::HostTensor::allocate(type);
+  std::memcpy(bytes, tensor.bytes.data(), tensor.bytes.size());
+  return copy;
+}
+
+//===----------------------------------------------------------------------===//
+// Driver
+//===----------------------------------------------------------------------===//
+
+Driver::Driver() {
+  DialectRegistry registry;
+  registry.insert<MPCDialect, amp::AMPDialect, func::FuncDialect>();
+  context.appendDialectRegistry(registry);
+  // Messages are for users: they name nodes, not printed ops.
+  context.printOpOnDiagnostic(false);
+}
+
+// Parses NAME=32x3x224x224 into `shapes`.
+static llvm::Error parseShape(StringRef text,
+                              onnx_frontend::ImportOptions &to) {
+  auto [name, extents] = text.rsplit('=');
+  SmallVector<StringRef> parts;
+  extents.split(parts, 'x');
+  std::vector<int64_t> shape;
+  for (StringRef part : parts) {
+    int64_t extent;
+    if (name.empty() || part.getAsInteger(10, extent) || extent < 0)
+      return onnx_frontend::makeError(
+          onnx_frontend::ErrorKind::Usage,
+          "--shape " + text + ": expected NAME=SIZExSIZE..., such as x=32x64");
+    shape.push_back(extent);
+  }
+  auto [known, isNew] = to.shapes.emplace(name.str(), shape);
+  if (isNew || known->second == shape)
+    return llvm::Error::success();
+  return onnx_frontend::makeError(
+      onnx_frontend::ErrorKind::Usage,
+      "--shape " + text + ": '" + name + "' has the shape " +
+          runtime::toString(known->second) + " already");
+}
+
+onnx_frontend::HostTensor
+mpc::tools::toHostTensor(const runtime::train::Array &array,
+                         MLIRContext *context) {
+  Type elementType =
+      toElementType(runtime::train::toDType(array.type), context);
+  auto type = RankedTensorType::get(array.shape, elementType);
+  llvm::ArrayRef<char> bytes(reinterpret_cast<const char *>(array.data),
+                             array.bytes());
+  bool isBoolean = elementType.isInteger(1);
+  if (!isBoolean &&
+      llvm::isAddrAligned(llvm::Align(alignof(int64_t)), array.data))
+    return {type, bytes, array.owner};
+  auto [copy, data] = onnx_frontend::HostTensor::allocate(type);
+  llvm::transform(bytes, data,
+                  [&](char byte) { return isBoolean ? byte != 0 : byte; });
+  return copy;
+}
+
+llvm::Error Driver::readModel(StringRef path) {
+  auto read = onnx_frontend::readModel(path, &context);
+  if (!read)
+    return read.takeError();
+  model = std::move(*read);
+  return llvm::Error::success();
+}
+
+// Whether the model has gradients, and no optimizer that uses them.
+static bool givesGradients(ModuleOp module) {
+  auto step = module.lookupSymbol<func::FuncOp>(kStepFunction);
+  for (unsigned i = 0; step && i < step.getNumResults(); ++i)
+    if (getResultPort(step, i).getRole() == Role::Gradient)
+      return true;
+  return false;
+}
+
+llvm::Error Driver::import(const CompileOptions &options) {
+  onnx_frontend::ImportOptions importOptions;
+  // What the command line says of shapes and batches,
+  for (const std::string &shape : options.model.shapes)
+    if (llvm::Error error = parseShape(shape, importOptions))
+      return error;
+  if (options.model.batchSize > 0)
+    importOptions.batchSize = options.model.batchSize;
+  for (const std::string &axis : options.model.batchAxes)
+    if (llvm::Error error = parseBatchAxis(axis, importOptions))
+      return error;
+  // of the mode that the model is imported in,
+  const RecipeOptions &recipe = options.pipeline.recipe;
+  using onnx_frontend::ImportMode;
+  importOptions.mode = recipe.asExported       ? ImportMode::AsExported
+                       : recipe.losses.empty() ? ImportMode::Evaluation
+                                               : ImportMode::Training;
+  importOptions.findsSteps = !recipe.asExported && recipe.losses.empty();
+  importOptions.findsSpeltOutSteps = !options.wantsOutputs;
+  using onnx_frontend::RunningVariance;
+  importOptions.runningVariance =
+      llvm::StringSwitch<RunningVariance>(recipe.runningVariance)
+          .Case("unbiased", RunningVariance::Unbiased)
+          .Case("population", RunningVariance::Population)
+          .Default(RunningVariance::Auto);
+  importOptions.trainableScalars = recipe.train;
+  importOptions.optimizerModel = options.model.optimizerModel;
+  importOptions.offered = offered;
+  if (!model)
+    if (llvm::Error error = readModel(options.model.model))
+      return error;
+  if (options.assumesBatch && leavesBatchOpen(*model, options.model)) {
+    const int64_t batch = assumeBatch(*model, options.model);
+    importOptions.batchSize = batch;
+    note("a batch of " + llvm::Twine(batch) +
+         " is assumed, as the model leaves it open; --batch-size chooses");
+  }
+  if (llvm::Error error =
+          readWeightFiles(options.model, *model, importOptions, &context))
+    return error;
+  if (llvm::Error error = checkLabelAxes(importOptions, options))
+    return error;
+  auto imported = onnx_frontend::importModel(*model, importOptions);
+  if (!imported)
+    return imported.takeError();
+  module = std::move(*imported);
+  onnx_frontend::replaceIntegers(*model, importOptions.weights);
+  addsOptimizer = !recipe.losses.empty() || givesGradients(*module);
+  // Flags without effect can be told only now: the model says whether it
+  // trains.
+  if (llvm::Error error = checkTrainingFlags(options, *module, addsOptimizer))
+    return error;
+  noteWeights(*module, importOptions);
+  if (options.findsSamples)
+    findSamples(importOptions);
+  return llvm::Error::success();
+}
+
+// Finds which axis of each input and output counts the samples. A model without
+// such axes is compiled for its one batch, and what was found, "node 'a' ...;
+// node 'b' ...", kept for an error.
+void Driver::findSamples(const onnx_frontend::ImportOptions &options) {
+  auto found = findSampleAxes(*model, options, *module);
+  if (found) {
+    samples = std::move(*found);
+    return;
+  }
+  SmallVector<std::string> findings;
+  llvm::handleAllErrors(found.takeError(),
+                        [&](const llvm::ErrorInfoBase &info) {
+                          findings.push_back(info.message());
+                        });
+  samplesFinding = llvm::join(findings, "; ");
+}
+
+void Driver::offerValue(StringRef name, const runtime::Tensor &value) {
+  offered[name] = toHostTensor(value, &context);
+}
+
+// The name of an argument that a function has as an input.
+static std::string nameOfInput(Value argument) {
+  StringAttr name = getArgumentPort(argument).getInput();
+  return name ? name.str() : "";
+}
+
+// The classes that labels of the data may name.
+template <typename OpT>
+static void findLabels(ModuleOp module, SmallVectorImpl<LabelFacts> &found) {
+  module.walk([&](OpT loss) {
+    Value labels = loss.getLabels();
+    while (auto reshape = labels.getDefiningOp<ReshapeOp>())
+      labels = reshape.getInput();
+    if (!isa<BlockArgument>(labels))
+      return;
+    auto scores = cast<RankedTensorType>(loss->getOperand(0).getType());
+    LabelFacts facts{nameOfInput(labels), scores.getDimSize(1),
+                     loss.getIgnoreIndex()};
+    bool isNew = llvm::none_of(found, [&](const LabelFacts &other) {
+      return other.input == facts.input && other.hasRangeOf(facts);
+    });
+    if (isNew)
+      found.push_back(facts);
+  });
+}
+
+static SmallVector<LabelFacts> findLabels(ModuleOp module) {
+  SmallVector<LabelFacts> found;
+  findLabels<SoftmaxCrossEntropyLossOp>(module, found);
+  findLabels<NLLLossOp>(module, found);
+  return found;
+}
+
+static NormalizationFacts findNormalizations(ModuleOp module) {
+  NormalizationFacts facts;
+  for (StringRef name : {kStepFunction, kAccumulateFunction}) {
+    auto function = module.lookupSymbol<func::FuncOp>(name);
+    if (!function)
+      continue;
+    function.walk([&](BatchNormOp norm) {
+      ++facts.updated;
+      facts.isUnbiased |= norm->hasAttr(kUnbiasedRunningVarAttr);
+    });
+    function.walk([&](BatchNormInferenceOp) { ++facts.kept; });
+  }
+  return facts;
+}
+
+static llvm::Error checkRunningVariance(const RecipeOptions &recipe,
+                                        const NormalizationFacts &facts) {
+  if (recipe.runningVariance == "auto" || facts.updated > 0)
+    return llvm::Error::success();
+  return onnx_frontend::makeError(
+      onnx_frontend::ErrorKind::Usage,
+      "--running-variance has no effect: no BatchNormalization updates its "
+      "running statistics here");
+}
+
+// "bias,norm" is both words; a regular expression may have commas of its own.
+static void splitWords(std::vector<std::string> &texts) {
+  std::vector<std::string> words;
+  for (StringRef text : texts) {
+    SmallVector<StringRef> parts;
+    text.split(parts, ',');
+    bool areWords = llvm::all_of(
+        parts, [](StringRef part) { return part == "bias" || part == "norm"; });
+    if (!areWords)
+      parts = {text};
+    words.insert(words.end(), parts.begin(), parts.end());
+  }
+  texts = std::move(words);
+}
+
+namespace {
+/// Notes how long each part of a compilation took.
+class Stopwatch {
+public:
+  explicit Stopwatch(CompileTimes &times) : times(times) {}
+
+  void lap(StringRef name) {
+    auto now = std::chrono::steady_clock::now();
+    times.seconds.emplace_back(
+        name.str(), std::chrono::duration<double>(now - begin).count());
+    begin = now;
+  }
+
+private:
+  CompileTimes &times;
+  std::chrono::steady_clock::time_point begin =
+      std::chrono::steady_clock::now();
+};
+} // namespace
+
+void CompileTimes::print(llvm::raw_ostream &os) const {
+  double sum = 0;
+  for (const auto &[name, time] : seconds)
+    sum += time;
+  os << "compiled in " << llvm::format("%.2f s:", sum);
+  for (const auto &[name, time] : seconds)
+    os << " " << name << llvm::format(" %.2f", time)
+       << (&name == &seconds.back().first ? "" : ",");
+  os << "; " << kernels.kept << " of " << kernels.all
+     << " kernels from the cache\n";
+}
+
+void Driver::readDecisions() {
+  DecisionReport decisions(*module);
+  precisionSummary = decisions.getSummary();
+  decisionDigest = decisions.getDigest();
+  labels = findLabels(*module);
+  normalizations = findNormalizations(*module);
+}
+
+// The stage after which a module's inputs are the artifact's. In 64-true the
+// types of a step that came as such change when precision is decided.
+static Stage findPortStage(const PipelineOptions &pipeline) {
+  return pipeline.precision.mode == "64-true" && pipeline.recipe.losses.empty()
+             ? Stage::Precision
+             : Stage::Differentiate;
+}
+
+static void setRecipe(runtime::train::TraineeInfo &info, json::Object recipe) {
+  info.recipe.clear();
+  llvm::raw_string_ostream(info.recipe) << json::Value(std::move(recipe));
+}
+
+ExitCode Driver::runEarlyCheck(const CompileOptions &options) {
+  labels = findLabels(*module);
+  normalizations = findNormalizations(*module);
+  earlyInfo = describeModule(*module);
+  earlyInfo->precision = options.pipeline.precision.mode;
+  earlyInfo->modelHash = onnx_frontend::identifyModel(*model).hash;
+  // The recipe of the artifact, but for what is decided later.
+  json::Object recipe = describeRecipe();
+  addCompileFlags(recipe, options, /*decisions=*/"", addsOptimizer);
+  recipe.erase("decisions");
+  setRecipe(*earlyInfo, std::move(recipe));
+  if (runtime::Status status = readRecipe(*earlyInfo); !status.ok())
+    return reportError(ExitCode::Internal, status.message());
+  return earlyCheck(*earlyInfo);
+}
+
+ExitCode Driver::runDecidedCheck(const CompileOptions &options) {
+  json::Object recipe = describeRecipe();
+  addCompileFlags(recipe, options, decisionDigest, addsOptimizer);
+  setRecipe(*earlyInfo, std::move(recipe));
+  return decidedCheck(*earlyInfo);
+}
+
+ExitCode Driver::compile(const CompileOptions &options, Stage last,
+                         llvm::raw_ostream &findings,
+                         llvm::function_ref<LogicalResult()> then) {
+  DiagnosticPrinter printer(&context, options.model.model, findings);
+  // One thread is this one.
+  if (options.threads == 1)
+    context.disableMultithreading();
+  PipelineOptions pipeline = options.pipeline;
+  if (ExitCode code = checkLossFlags(options); code != ExitCode::Done)
+    return code;
+  if (llvm::Error error = checkTargetFlags(options))
+    return reportError(std::move(error));
+  if (ExitCode code = readLossFiles(options, pipeline.recipe);
+      code != ExitCode::Done)
+    return code;
+  splitWords(pipeline.recipe.noDecay);
+  chooseOptimizer(options, pipeline.recipe);
+  recipe = pipeline.recipe;
+  Stopwatch stopwatch(times);
+  if (llvm::Error error = import(options))
+    return reportError(std::move(error), findings);
+  stopwatch.lap("import");
+  bool passed = true;
+  Stage done = Stage::Import;
+  for (const StageInfo &info : getStages()) {
+    if (!passed || info.stage == Stage::Import || info.stage > last)
+      continue;
+    done = info.stage;
+    passed = succeeded(runStage(*module, pipeline, done));
+    // Read where it is complete: later stages merge and decompose ops.
+    if (passed && done == Stage::Precision) {
+      readDecisions();
+      if (llvm::Error error =
+              checkRunningVariance(pipeline.recipe, normalizations))
+        return reportError(std::move(error));
+    }
+    stopwatch.lap(info.name);
+    if (passed && earlyCheck && done == findPortStage(pipeline)) {
+      if (ExitCode code = runEarlyCheck(options); code != ExitCode::Done)
+        return code;
+      stopwatch.lap("data");
+    }
+    if (passed && decidedCheck && earlyInfo && done == Stage::Precision)
+      if (ExitCode code = runDecidedCheck(options); code != ExitCode::Done)
+        return code;
+  }
+  passed = passed && succeeded(then());
+  stopwatch.lap("kernels");
+  if (passed)
+    return ExitCode::Done;
+  if (printer.getExitCode() == ExitCode::Done)
+    return reportError(ExitCode::Internal, "a pass failed without a message");
+  return printer.getExitCode();
+}
+
+void mpc::tools::noteForwardOnly(ModuleOp module) {
+  if (module.lookupSymbol(kForwardFunction))
+    note("without --loss this is the forward graph alone");
+}

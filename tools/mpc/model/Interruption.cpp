@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/model/Interruption.h"
+
+#include "compiler/Support/ExitCode.h"
+
+#include "llvm/Support/Signals.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fcntl.h>
+#include <iterator>
+#include <poll.h>
+#include <unistd.h>
+
+static constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
+
+// Those of them, and SIGUSR1, that were ignored when the process started.
+static bool wasIgnored[std::size(kStopSignals)];
+static bool wasSaveIgnored = false;
+
+// The signal that asked the run to end, 0 before, and when it came.
+static std::atomic<int> stopSignal = 0;
+static std::atomic<int64_t> stopTime = 0;
+static std::atomic<bool> saveAsked = false;
+static bool isTerminal = false;
+
+static int64_t milliseconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
+}
+
+// Calls only what a signal handler may, and does not wait for whoever reads.
+static void say(const char *text) {
+  pollfd reader = {STDERR_FILENO, POLLOUT, 0};
+  if (poll(&reader, 1, /*timeout=*/0) != 1)
+    return;
+  // Nobody can be told of a failure here.
+  ssize_t written = write(STDERR_FILENO, text, strlen(text));
+  static_cast<void>(written);
+}
+
+static void handleStop(int signal) {
+  const int savedErrno = errno;
+  constexpr int64_t oneSecond = 1000;
+  const int64_t now = milliseconds();
+  int64_t never = 0;
+  if (stopTime.compare_exchange_strong(never, now)) {
+    stopSignal = signal;
+    say(isTerminal ? "\r\033[K" : "");
+    if (signal == SIGXCPU)
+      say("the limit of processor time is near: ");
+    say(signal == SIGINT
+            ? "stopping after this batch; press Ctrl-C again to abort\n"
+            : "stopping after this batch; a second signal aborts\n");
+  } else if (signal != SIGXCPU && now - stopTime > oneSecond) {
+    // Beyond its limit a process gets SIGXCPU every second, while it saves.
+    std::signal(signal, SIG_DFL);
+    raise(signal);
+  }
+  errno = savedErrno;
+}
+
+static void handleSave(int) { saveAsked = true; }
+
+static bool isIgnored(int signal) {
+  struct sigaction action;
+  return sigaction(signal, nullptr, &action) == 0 &&
+         action.sa_handler == SIG_IGN;
+}
+
+void mpc::tools::prepareSignals() {
+  for (size_t i = 0; i < std::size(kStopSignals); ++i)
+    wasIgnored[i] = isIgnored(kStopSignals[i]);
+  wasSaveIgnored = isIgnored(SIGUSR1);
+  setenv("LLVM_DISABLE_SYMBOLIZATION", "1", /*overwrite=*/0);
+}
+
+// The signals that LLVM takes for a crash, and what it does then.
+static constexpr int kCrashSignals[] = {SIGILL, SIGTRAP, SIGABRT, SIGFPE,
+                                        SIGBUS, SIGSEGV, SIGQUIT, SIGSYS};
+static struct sigaction reports[std::size(kCrashSignals)];
+static volatile std::sig_atomic_t crashSignal = 0;
+
+// The report waits for something that will not come: a lock that the crashed
+// thread holds, such as malloc's, or a reader of the standard error.
+static void endUnreported(int) {
+  std::signal(crashSignal, SIG_DFL);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, crashSignal);
+  sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+  raise(crashSignal);
+}
+
+static uintptr_t fromHex(const char *&text) {
+  uintptr_t value = 0;
+  for (;; ++text) {
+    if (*text >= '0' && *text <= '9')
+      value = value * 16 + uintptr_t(*text - '0');
+    else if (*text >= 'a' && *text <= 'f')
+      value = value * 16 + uintptr_t(*text - 'a' + 10);
+    else
+      return value;
+  }
+}
+
+// Says which file is mapped at the address. Calls only what a handler may.
+static void sayFileAt(uintptr_t address) {
+  const int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  static char line[8192];
+  size_t size = 0;
+  for (char c; maps >= 0 && read(maps, &c, 1) == 1;) {
+    if (c != '\n') {
+      line[size] = c;
+      size += size + 1 < sizeof(line);
+      continue;
+    }
+    // "BEGIN-END RIGHTS OFFSET DEVICE INODE PATH"
+    line[size] = '\0';
+    size = 0;
+    const char *text = line;
+    const uintptr_t begin = fromHex(text);
+    const uintptr_t end = *text == '-' ? fromHex(++text) : 0;
+    const char *path = strchr(text, '/');
+    if (address < begin || address >= end || !path)
+      continue;
+    say(path);
+    say(": ");
+    break;
+  }
+  close(maps);
+}
+
+// Data is read, and code linked, where it lies in a file.
+static void endForLostFile(uintptr_t address) {
+  llvm::sys::RunInterruptHandlers(); // removes temporary files
+  say("error: ");
+  sayFileAt(address);
+  say("a file in use was cut short, or its disk is full or fails\n");
+  _exit(static_cast<int>(mpc::ExitCode::IO));
+}
+
+static void handleCrash(int signal, siginfo_t *info, void *context) {
+  if (signal == SIGBUS && info->si_code == BUS_ADRERR)
+    endForLostFile(reinterpret_cast<uintptr_t>(info->si_addr));
+  constexpr unsigned secondsToReport = 5;
+  crashSignal = signal;
+  std::signal(SIGALRM, endUnreported);
+  alarm(secondsToReport);
+  for (size_t i = 0; i < std::size(kCrashSignals); ++i) {
+    if (kCrashSignals[i] != signal)
+      continue;
+    if (reports[i].sa_flags & SA_SIGINFO)
+      reports[i].sa_sigaction(signal, info, context);
+    else
+      reports[i].sa_handler(signal);
+  }
+}
+
+void mpc::tools::limitCrashReports() {
+  for (size_t i = 0; i < std::size(kCrashSignals); ++i) {
+    if (sigaction(kCrashSignals[i], nullptr, &reports[i]) != 0 ||
+        reports[i].sa_handler == SIG_DFL || reports[i].sa_handler == SIG_IGN)
+      continue;
+    struct sigaction limited = reports[i];
+    limited.sa_flags |= SA_SIGINFO;
+    limited.sa_sigaction = handleCrash;
+    sigaction(kCrashSignals[i], &limited, nullptr);
+  }
+}
+
+void mpc::tools::ignoreFileSizeSignal() { std::signal(SIGXFSZ, SIG_IGN); }
+
+const std::atomic<int> &mpc::tools::installStopHandlers() {
+  isTerminal = isatty(STDERR_FILENO) != 0;
+  for (size_t i = 0; i < std::size(kStopSignals); ++i)
+    std::signal(kStopSignals[i], wasIgnored[i] ? SIG_IGN : handleStop);
+  return stopSignal;
+}
+
+std::atomic<bool> &mpc::tools::installSaveHandler() {
+  std::signal(SIGUSR1, wasSaveIgnored ? SIG_IGN : handleSave);
+  return saveAsked;
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/model/LabelData.h"
+
+#include "passes/Differentiation/LossSpec.h"
+#include "runtime/train/evaluate/EvalMetrics.h"
+#include "tools/mpc/flags/LossFlags.h"
+#include "tools/mpc/model/Driver.h"
+#include "tools/mpc/print/Notes.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+using namespace mpc::runtime::train;
+
+void mpc::tools::findLabelShapes(const std::vector<Array> &arrays,
+                                 RecipeOptions &recipe) {
+  for (const Array &array : arrays)
+    if (!array.shape.empty() && !array.images)
+      recipe.labelShapes[array.name] = {array.shape.begin() + 1,
+                                        array.shape.end()};
+}
+
+namespace {
+/// An input and the array that it takes as it is.
+struct TakenArray {
+  const DeclaredShape &input;
+  const Array &array;
+  /// The axis of samples.
+  std::optional<int64_t> batch;
+};
+} // namespace
+
+// Images and columns of tables get their shape from the input, and an array
+// that has another extent than the model fixes is turned, or refused later.
+static std::vector<TakenArray>
+findTakenArrays(const std::vector<DeclaredShape> &inputs,
+                const std::vector<Array> &arrays,
+                const std::vector<std::string> &batchAxes) {
+  std::vector<TakenArray> taken;
+  for (const DeclaredShape &input : inputs) {
+    const auto array = llvm::find_if(
+        arrays, [&](const Array &each) { return each.name == input.name; });
+    if (array == arrays.end() || array->images || array->isColumn ||
+        !input.dimensions || input.dimensions->size() != array->shape.size())
+      continue;
+    const std::optional<int64_t> batch =
+        findBatchAxis(input, array->shape, batchAxes);
+    bool fits = true;
+    for (size_t axis = 0; axis < array->shape.size(); ++axis)
+      fits &=
+          int64_t(axis) == batch.value_or(-1) ||
+          input.extent(axis).value_or(array->shape[axis]) == array->shape[axis];
+    if (fits)
+      taken.push_back({input, *array, batch});
+  }
+  return taken;
+}
+
+void mpc::tools::bindDataShapes(const std::vector<DeclaredShape> &inputs,
+                                const std::vector<Array> &arrays,
+                                ModelOptions &options) {
+  const auto taken = findTakenArrays(inputs, arrays, options.batchAxes);
+  // What is a batch in one input is one everywhere.
+  std::set<std::string> batches;
+  for (const TakenArray &each : taken)
+    if (each.batch)
+      batches.insert((*each.input.dimensions)[size_t(*each.batch)]);
+  for (const TakenArray &each : taken)
+    for (size_t axis = 0; axis < each.array.shape.size(); ++axis) {
+      const std::string &symbol = (*each.input.dimensions)[axis];
+      if (!each.input.isOpen(axis) || symbol == "?" || batches.count(symbol) ||
+          isBound(each.input, axis, options.shapes))
+        continue;
+      const int64_t extent = each.array.shape[axis];
+      options.shapes.push_back(symbol + "=" + std::to_string(extent));
+      note("'" + symbol + "' of input '" + each.input.name + "' is " +
+           llvm::Twine(extent) + ", as in the data");
+    }
+}
+
+void mpc::tools::bindNamelessShapes(const std::vector<DeclaredShape> &inputs,
+                                    const std::vector<Array> &arrays,
+                                    ModelOptions &options) {
+  for (const TakenArray &each :
+       findTakenArrays(inputs, arrays, options.batchAxes)) {
+    // The whole shape, of which the batch is known beside the data.
+    std::string shape;
+    bool isKnown = true, isNameless = false;
+    for (size_t axis = 0; axis < each.array.shape.size(); ++axis) {
+      const bool isBatch = int64_t(axis) == each.batch.value_or(-1);
+      const int64_t extent = !isBatch ? each.array.shape[axis]
+                             : options.batchSize > 0
+                                 ? options.batchSize
+                                 : each.input.extent(axis).value_or(0);
+      isKnown &= extent > 0 && !isBound(each.input, axis, options.shapes);
+      isNameless |= !isBatch && (*each.input.dimensions)[axis] == "?";
+      shape += (axis == 0 ? "" : "x") + std::to_string(extent);
+    }
+    if (!isKnown || !isNameless)
+      continue;
+    options.shapes.push_back(each.input.name + "=" + shape);
+    note("input '" + each.input.name + "' is " + shape + ", as in the data");
+  }
+}
+
+void mpc::tools::chooseTargets(CompileOptions &options,
+                               const std::vector<Array> &arrays) {
+  RecipeOptions &recipe = options.pipeline.recipe;
+  const auto isThere = [&](llvm::StringRef name) {
+    return llvm::any_of(arrays,
+                        [&](const Array &array) { return array.name == name; });
+  };
+  if (!recipe.targetArrays.empty() || isThere("target"))
+    return;
+  // Each loss's, or none's.
+  std::vector<std::string> targets, names;
+  for (const std::string &text : recipe.losses) {
+    llvm::Expected<LossSpec> loss = parseLoss(text);
+    if (!loss) {
+      llvm::consumeError(loss.takeError()); // it has been checked
+      return;
+    }
+    if (loss->kind == LossKind::Output)
+      continue;
+    // An axis of classes may follow the output's name.
+    llvm::StringRef output = loss->output;
+    if (!isThere(output))
+      output = output.rsplit(':').first;
+    // A name with a '=' in it --target-array could not say either.
+    if (output.empty() || output.contains('=') || !isThere(output))
+      return;
+    // Two losses of one output have the same.
+    const std::string target = (output + "=" + output).str();
+    if (llvm::is_contained(targets, target))
+      continue;
+    targets.push_back(target);
+    names.push_back(("'" + output + "'").str());
+  }
+  if (names.empty())
+    return;
+  recipe.targetArrays = std::move(targets);
+  note("the labels of " + llvm::join(names, ", ") + " are the arrays of " +
+       (names.size() > 1 ? "those names" : "that name") +
+       "; --target-array chooses others");
+}
+
+// Whether labels of the data are PyTorch's for what counts nowhere.
+static bool hasIgnoredLabels(const std::vector<Array> &arrays,
+                             const std::string &targetArray) {
+  constexpr int64_t chunk = 65536;
+  std::vector<int64_t> values(chunk);
+  for (Array array : arrays) {
+    // The data set reports what is damaged.
+    if (array.name != targetArray || !unpack(array).ok())
+      continue;
+    for (int64_t begin = 0; begin < array.size(); begin += chunk) {
+      const int64_t count = std::min(chunk, array.size() - begin);
+      // What is no integer is for the data set to report.
+      if (convertElements(array, begin, count, DType::I64, NonFinite::Reject,
+                          values.data()))
+        return false;
+      if (std::find(values.begin(), values.begin() + count,
+                    kPyTorchIgnoreIndex) != values.begin() + count)
+        return true;
+    }
+  }
+  return false;
+}
+
+void mpc::tools::chooseIgnoreIndex(CompileOptions &options,
+                                   const std::vector<Array> &arrays) {
+  RecipeOptions &recipe = options.pipeline.recipe;
+  if (recipe.ignoreIndex || isArtifact(options.model.model))
+    return;
+  const bool isAny = llvm::any_of(recipe.losses, [&](const std::string &text) {
+    llvm::Expected<LossSpec> loss = parseLoss(text);
+    if (!loss) {
+      llvm::consumeError(loss.takeError()); // it has been checked
+      return false;
+    }
+    return loss->hasClasses() &&
+           hasIgnoredLabels(arrays,
+                            findTarget(recipe.targetArrays, loss->output));
+  });
+  if (!isAny)
+    return;
+  recipe.ignoreIndex = kPyTorchIgnoreIndex;
+  note("labels of " + llvm::Twine(kPyTorchIgnoreIndex) +
+       " count nowhere, as in PyTorch; --ignore-index chooses");
+}
+
+// The inputs whose floats cross_entropy takes as probabilities; those of an
+// artifact by what it says of its first loss.
+static std::set<std::string> findProbabilities(const TraineeInfo &info,
+                                               const RecipeOptions &recipe) {
+  std::set<std::string> names;
+  if (recipe.losses.empty() && info.loss == "softmax_cross_entropy")
+    names.insert(targetOf(info));
+  for (const std::string &text : recipe.losses) {
+    llvm::Expected<LossSpec> loss = parseLoss(text);
+    if (!loss)
+      llvm::consumeError(loss.takeError()); // it has been checked
+    else if (loss->kind == LossKind::SoftmaxCrossEntropy)
+      names.insert(findTarget(recipe.targetArrays, loss->output));
+  }
+  return names;
+}
+
+namespace {
+/// What the probabilities of one position add up to, with the sample.
+struct ProbabilitySum {
+  int64_t sample;
+  double sum;
+};
+} // namespace
+
+static std::string printSum(double value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%g", value);
+  return text;
+}
+
+// The sums along `axis` of samples of that shape: the first that is not one.
+static std::optional<ProbabilitySum> findOtherSum(llvm::ArrayRef<double> values,
+                                                  llvm::ArrayRef<int64_t> shape,
+                                                  size_t axis) {
+  constexpr double tolerance = 0.01;
+  int64_t inner = 1, elements = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    elements *= shape[i];
+    if (i > axis)
+      inner *= shape[i];
+  }
+  const int64_t classes = shape[axis];
+  for (int64_t i = 0, n = int64_t(values.size()); i < n; ++i) {
+    if (i / inner % classes != 0)
+      continue;
+    double sum = 0;
+    for (int64_t k = 0; k < classes; ++k)
+      sum += values[size_t(i + k * inner)];
+    if (std::abs(sum - 1) > tolerance)
+      return ProbabilitySum{i / elements, sum};
+  }
+  return std::nullopt;
+}
+
+void mpc::tools::warnOfProbabilities(const TraineeInfo &info,
+                                     const Dataset &data,
+                                     const RecipeOptions &recipe) {
+  constexpr int64_t mostSamples = 4096, mostElements = int64_t(1) << 20;
+  const FunctionPorts *ports = info.function(kEvalFunction);
+  for (const std::string &name : findProbabilities(info, recipe)) {
+    const Port *port = ports ? ports->inputCalled(name) : nullptr;
+    if (!port || port->role != Role::Label || port->shape.size() < 2 ||
+        port->batchAxis != 0)
+      continue;
+    const auto shape = llvm::ArrayRef(port->shape).drop_front();
+    // Targets of every pixel are many: of fewer samples, but of one.
+    int64_t elements = 1;
+    for (int64_t extent : shape)
+      elements *= std::max<int64_t>(extent, 1);
+    const int64_t most =
+        std::clamp<int64_t>(mostElements / elements, 1, mostSamples);
+    std::vector<int64_t> positions(size_t(std::min(most, data.size())));
+    std::iota(positions.begin(), positions.end(), int64_t(0));
+    const std::vector<double> values =
+        data.targets(positions.data(), int64_t(positions.size()), name);
+    // Classes are on the first axis of a sample or on the last.
+    const auto first = findOtherSum(values, shape, 0);
+    if (!first || !findOtherSum(values, shape, shape.size() - 1))
+      continue;
+    warn("cross_entropy takes '" + name +
+         "' as probabilities of classes, and "
+         "those of sample " +
+         llvm::Twine(data.rowOf(first->sample)) + " add up to " +
+         printSum(first->sum) +
+         ", not to 1; where each class is true or false by itself, say --loss "
+         "bce_with_logits");
+  }
+}
+
+ExitCode mpc::tools::readMetricFlags(std::vector<std::string> &names) {
+  // "top5,f1" is two.
+  std::vector<std::string> single;
+  for (llvm::StringRef text : names)
+    for (llvm::StringRef name : llvm::split(text, ','))
+      single.push_back(name.trim().str());
+  names = std::move(single);
+  for (const std::string &name : names) {
+    if (Status status = checkEvalMetric(name); !status.ok())
+      return reportError(ExitCode::Usage, "--metric: " + status.message());
+    if (llvm::count(names, name) > 1)
+      return reportError(ExitCode::Usage, "--metric " + name + ": given twice");
+  }
+  return ExitCode::Done;
+}

@@ -1,0 +1,93 @@
+// Nothing here allocates memory on the way to the message.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/model/OutOfMemory.h"
+
+#include "compiler/Support/ExitCode.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Compiler.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/Signals.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <unistd.h>
+
+using namespace mpc;
+
+/// How many CompilerMemory there are.
+static std::atomic<int> compilers{0};
+static std::atomic<bool> ending{false};
+/// Whether this is the thread that ends the process.
+static thread_local bool endsHere = false;
+
+static void writeError(const char *text) {
+  // Nobody can be told of a failure here.
+  ssize_t written = write(STDERR_FILENO, text, std::strlen(text));
+  static_cast<void>(written);
+}
+
+// Says what the process ends for, once however many threads come here.
+[[noreturn]] static void endFor(const char *reason) {
+  while (ending.exchange(true))
+    pause();
+  endsHere = true;
+  llvm::sys::RunInterruptHandlers(); // removes temporary files
+  writeError("error: ");
+  writeError(reason);
+  writeError("\n");
+  _exit(static_cast<int>(ExitCode::IO));
+}
+
+// LLVM and MLIR would take that for a bug.
+static void endForMemory(void *, const char *, bool) {
+  endFor("out of memory");
+}
+
+static void endForFatalError(void *, const char *reason, bool) {
+  if (llvm::StringRef(reason).starts_with("pthread_create failed"))
+    endFor("cannot start a thread, of which this user or machine has no more; "
+           "--threads 1 starts none");
+  llvm::errs() << "LLVM ERROR: " << reason << "\n";
+}
+
+// What leaves a thread's function ends here.
+static void terminate() {
+  try {
+    if (std::current_exception())
+      throw;
+  } catch (const std::bad_alloc &) {
+    endFor("out of memory");
+  } catch (...) {
+  }
+  std::abort();
+}
+
+void tools::installMemoryHandlers() {
+  // LLVM's handler aborts; ours is at the end of the stack.
+  std::set_new_handler(nullptr);
+  std::set_terminate(terminate);
+  llvm::install_bad_alloc_error_handler(endForMemory);
+  llvm::install_fatal_error_handler(endForFatalError);
+}
+
+tools::CompilerMemory::CompilerMemory() { ++compilers; }
+tools::CompilerMemory::~CompilerMemory() { --compilers; }
+
+// In place of the C library's, for all libraries of the process, by way of the
+// C library's. A sanitizer has a malloc of its own.
+#if !LLVM_ADDRESS_SANITIZER_BUILD && !LLVM_MEMORY_SANITIZER_BUILD &&           \
+    !LLVM_THREAD_SANITIZER_BUILD
+extern "C" void *__libc_malloc(size_t bytes);
+extern "C" LLVM_ATTRIBUTE_VISIBILITY_DEFAULT void *malloc(size_t bytes) {
+  void *memory = __libc_malloc(bytes);
+  if (!memory && compilers > 0 && !endsHere)
+    endFor("out of memory");
+  return memory;
+}
+#endif

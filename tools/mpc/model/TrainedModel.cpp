@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/model/TrainedModel.h"
+
+#include "frontends/ONNX/Export/Export.h"
+#include "frontends/ONNX/Model/Names.h"
+#include "runtime/train/checkpoint/Weights.h"
+#include "runtime/train/data/ArrayFile.h"
+#include "runtime/train/support/FileSystem.h"
+#include "tools/mpc/model/Driver.h"
+#include "tools/mpc/model/Overwriting.h"
+#include "tools/mpc/print/Notes.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+
+using namespace mpc;
+using namespace mpc::tools;
+using namespace mpc::runtime;
+
+using State = std::vector<train::Array>;
+
+static llvm::StringRef extensionOf(const std::string &path) {
+  return llvm::sys::path::extension(path);
+}
+
+// Whether it becomes a model; a stream can be nothing else.
+static bool isModel(const std::string &output) {
+  return output == onnx_frontend::kStandardOutput ||
+         extensionOf(output) == ".onnx";
+}
+
+// Whether PyTorch's programs call their files so.
+static bool isPyTorch(llvm::StringRef extension) {
+  return extension == ".pt" || extension == ".pth" || extension == ".ckpt" ||
+         extension == ".bin";
+}
+
+ExitCode mpc::tools::resolve(TrainedModelOptions &options,
+                             const std::string &model) {
+  if (options.output.empty())
+    return ExitCode::Done;
+  if (ExitCode code = checkDestination("--output", options.output);
+      code != ExitCode::Done)
+    return code;
+  // What a link leads to may be shared, such as a file of a cache.
+  StatusOr<train::FileKind> kind = train::kindOfLink(options.output);
+  if (!kind.ok())
+    return reportError(kind.status());
+  if (*kind == train::FileKind::Link)
+    note("--output " + options.output +
+         " is a symbolic link, which becomes a file; what it leads to stays as "
+         "it is");
+  // Arrays need no model to go into.
+  llvm::StringRef extension = extensionOf(options.output);
+  const bool isArrays = extension == ".npz" || extension == ".safetensors";
+  if (isArrays && !options.exportModel.empty())
+    return reportError(ExitCode::Usage,
+                       "--export-model receives the weights of an --output "
+                       "that is .onnx, and has no effect on " +
+                           extension);
+  if (isArrays)
+    return ExitCode::Done;
+  if (options.trainedOnly)
+    return reportError(ExitCode::Usage,
+                       "--trained-only is of an --output that is .safetensors "
+                       "or .npz; a model has all its weights");
+  // Weights go into a copy of a model: the one that is trained, or another.
+  if (!isModel(options.output))
+    return reportError(ExitCode::Usage,
+                       "--output " + options.output +
+                           ": expected .onnx, .safetensors or .npz" +
+                           (isPyTorch(extension)
+                                ? "; PyTorch reads .safetensors by "
+                                  "safetensors.torch.load_file"
+                                : ""));
+  if (!options.exportModel.empty()) {
+    StatusOr<bool> isThere = train::exists(options.exportModel);
+    if (!isThere.ok())
+      return reportError(isThere.status());
+    if (*isThere)
+      return ExitCode::Done;
+    return reportError(ExitCode::IO, "--export-model " + options.exportModel +
+                                         ": no such file");
+  }
+  kind = train::kindOf(model);
+  if (!kind.ok())
+    return reportError(kind.status());
+  if (*kind == train::FileKind::Directory || isArtifact(model))
+    return reportError(ExitCode::Usage,
+                       "--output " + options.output + ": '" + model +
+                           "' cannot receive the weights; name an ONNX model "
+                           "that can with --export-model, or write "
+                           ".safetensors");
+  return ExitCode::Done;
+}
+
+static Status writeState(const std::string &file, State state,
+                         mode_t mode = train::kForAll) {
+  for (train::Array &array : state)
+    array.name = onnx_frontend::getONNXName(array.name).str();
+  return train::writeArrays(file, state, mode);
+}
+
+// Hours of training are worth a second try: the disk may be full, or the folder
+// gone. Nobody chose that place: the weights are not for all who may read it.
+static void writeElsewhere(const TrainedModelOptions &options,
+                           const State &state) {
+  llvm::SmallString<128> beside(options.output), here, temporary;
+  llvm::sys::path::remove_filename(beside);
+  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/false, temporary);
+  if (llvm::sys::fs::current_path(here))
+    here = temporary;
+  for (const llvm::SmallString<128> &folder : {beside, here, temporary}) {
+    llvm::SmallString<128> file = folder;
+    llvm::sys::path::append(
+        file, "mpc-recovered-" +
+                  llvm::Twine(llvm::sys::Process::getProcessId()) +
+                  ".safetensors");
+    if (!writeState(file.str().str(), state, train::kForOwner).ok())
+      continue;
+    warn("the trained weights are in " + file + " instead");
+    return;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// TrainedModelWriter
+//===----------------------------------------------------------------------===//
+
+TrainedModelWriter::TrainedModelWriter(const TrainedModelOptions &options)
+    : options(options) {}
+
+TrainedModelWriter::~TrainedModelWriter() = default;
+
+// A model that cannot take the weights, and what may.
+static ExitCode refuseModel(llvm::Error error) {
+  ExitCode code = reportError(std::move(error));
+  llvm::errs() << "note: name a model that can receive the weights with "
+                  "--export-model, or write .safetensors\n";
+  return code;
+}
+
+ExitCode
+TrainedModelWriter::prepare(const std::vector<train::Port> &state,
+                            std::shared_ptr<onnx_frontend::Model> compiled) {
+  // Names and shapes of what will be written.
+  std::vector<std::string> names;
+  for (const train::Port &variable : state)
+    if (options.trainedOnly && variable.role == Role::Frozen)
+      leftOut.push_back(variable.name);
+    else if (isModelRole(variable.role))
+      names.push_back(onnx_frontend::getONNXName(variable.name).str());
+  if (options.output.empty())
+    return ExitCode::Done;
+  if (!isModel(options.output))
+    return reportError(train::checkArrayNames(options.output, names));
+  for (const train::Port &variable : state)
+    if (isModelRole(variable.role))
+      shapes[variable.name] = llvm::SmallVector<int64_t>(variable.shape.begin(),
+                                                         variable.shape.end());
+  // What is compiled keeps its values until then.
+  using onnx_frontend::ExportModel;
+  if (options.exportModel.empty()) {
+    llvm::Error error = ExportModel::check(std::move(compiled), shapes);
+    return error ? refuseModel(std::move(error)) : ExitCode::Done;
+  }
+  context = std::make_unique<mlir::MLIRContext>(
+      mlir::MLIRContext::Threading::DISABLED);
+  auto read = ExportModel::read(options.exportModel, shapes, context.get());
+  if (!read)
+    return refuseModel(read.takeError());
+  model = std::move(*read);
+  return ExitCode::Done;
+}
+
+ExitCode
+TrainedModelWriter::takeModel(std::shared_ptr<onnx_frontend::Model> compiled) {
+  if (model || !isModel(options.output))
+    return ExitCode::Done;
+  context = std::make_unique<mlir::MLIRContext>(
+      mlir::MLIRContext::Threading::DISABLED);
+  auto taken = onnx_frontend::ExportModel::create(std::move(compiled), shapes,
+                                                  context.get());
+  if (!taken)
+    return refuseModel(taken.takeError());
+  model = std::move(*taken);
+  return ExitCode::Done;
+}
+
+void TrainedModelWriter::setPreparation(const std::string &text) {
+  if (model)
+    model->setPreparation(text);
+}
+
+ExitCode TrainedModelWriter::write(train::Trainee &trainee) {
+  if (options.output.empty())
+    return ExitCode::Done;
+  StatusOr<State> state = train::readWeights(trainee);
+  if (!state.ok())
+    return reportError(state.status());
+  ExitCode code = ExitCode::Done;
+  // Into the model, or as arrays; if that fails, somewhere, so that training
+  // was not for nothing.
+  if (model) {
+    onnx_frontend::TensorMap values;
+    for (const train::Array &array : *state)
+      values[array.name] = toHostTensor(array, context.get());
+    if (llvm::Error error = model->write(options.output, values))
+      code = reportError(std::move(error));
+  } else {
+    llvm::erase_if(*state, [&](const train::Array &array) {
+      return llvm::is_contained(leftOut, array.name);
+    });
+    code = reportError(writeState(options.output, *state));
+  }
+  if (code != ExitCode::Done)
+    writeElsewhere(options, *state);
+  return code;
+}

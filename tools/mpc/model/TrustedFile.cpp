@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/model/TrustedFile.h"
+
+#include "frontends/ONNX/Model/Error.h"
+
+#include "llvm/Support/Path.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace mpc;
+using namespace mpc::tools;
+using onnx_frontend::ErrorKind;
+
+// Why the code of the file might be another's, and what to do then; empty where
+// it is not. The folder does not matter: who puts another file in its place
+// owns that one.
+static std::string findDoubt(const std::string &path,
+                             const struct stat &status) {
+  if (llvm::sys::path::extension(path) != ".mpc")
+    return "expected a name that ends in .mpc; rename it";
+  if (status.st_uid != geteuid() && status.st_uid != 0)
+    return "user " + std::to_string(status.st_uid) +
+           " owns it, neither you nor root; copy it";
+  if (status.st_mode & (S_IWGRP | S_IWOTH))
+    return "others than its owner may write to it; chmod go-w it";
+  return "";
+}
+
+llvm::Expected<int> mpc::tools::openArtifact(const std::string &path,
+                                             bool isTrusted) {
+  // The descriptor is checked and run, not the path.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status;
+  if (file < 0 || fstat(file, &status) != 0) {
+    const std::string reason = std::strerror(errno);
+    if (file >= 0)
+      close(file);
+    return onnx_frontend::makeError(ErrorKind::IO,
+                                    "cannot open '" + path + "': " + reason);
+  }
+  const std::string doubt = isTrusted ? "" : findDoubt(path, status);
+  if (doubt.empty())
+    return file;
+  close(file);
+  return onnx_frontend::makeError(
+      ErrorKind::Usage,
+      path + ": an artifact is a program, and no model: " + doubt +
+          ", or give --trust, if you know where it is from");
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mpc/model/WeightFiles.h"
+
+#include "compiler/Dialect/MPC/MPC.h"
+#include "compiler/Support/NearestNames.h"
+#include "frontends/ONNX/Import.h"
+#include "frontends/ONNX/Model/Names.h"
+#include "frontends/ONNX/Model/Weights.h"
+#include "frontends/ONNX/Training/Artifacts.h"
+#include "runtime/train/AveragedWeights.h"
+#include "runtime/train/data/ArrayFile.h"
+#include "runtime/train/data/RuntimeCheckpoint.h"
+#include "runtime/train/support/FileSystem.h"
+#include "runtime/train/support/MappedFile.h"
+#include "tools/mpc/model/Driver.h"
+#include "tools/mpc/print/Notes.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+using namespace mpc;
+using namespace mpc::tools;
+using runtime::StatusOr;
+namespace train = mpc::runtime::train;
+
+//===----------------------------------------------------------------------===//
+// Names that begin otherwise by --weights-prefix
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The names in files of weights as the model has them.
+class WeightNames {
+public:
+  /// From FROM=TO, of which the first that holds is taken.
+  llvm::Error add(StringRef text);
+  bool isEmpty() const { return prefixes.empty(); }
+  /// `name` with the prefix that it has in the model.
+  std::string rename(StringRef name);
+  /// An error where one of them has been the prefix of no name.
+  llvm::Error verify() const;
+
+private:
+  struct Replacement {
+    std::string from, to;
+    bool isUsed = false;
+  };
+  SmallVector<Replacement> prefixes;
+};
+} // namespace
+
+llvm::Error WeightNames::add(StringRef text) {
+  auto [from, to] = text.split('=');
+  if (text.contains('=') && from != to) {
+    prefixes.push_back({from.str(), to.str()});
+    return llvm::Error::success();
+  }
+  return onnx_frontend::makeError(
+      onnx_frontend::ErrorKind::Usage,
+      "--weights-prefix " + text +
+          ": expected FROM=TO, of which one may be empty, such as "
+          "model.=bert.");
+}
+
+std::string WeightNames::rename(StringRef name) {
+  for (Replacement &prefix : prefixes)
+    if (name.starts_with(prefix.from)) {
+      prefix.isUsed = true;
+      return prefix.to + name.drop_front(prefix.from.size()).str();
+    }
+  return name.str();
+}
+
+llvm::Error WeightNames::verify() const {
+  for (const Replacement &prefix : prefixes)
+    if (!prefix.isUsed)
+      return onnx_frontend::makeError(
+          onnx_frontend::ErrorKind::Usage,
+          "--weights-prefix " + prefix.from + "=" + prefix.to +
+              ": no name in --weights begins with '" + prefix.from + "'");
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Names of modules within others
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What a file's names begin with and the model's do not, or the other way
+/// round.
+struct Prefix {
+  std::string text;
+  bool isMissing = false;
+};
+
+using Values = std::vector<std::pair<std::string, onnx_frontend::HostTensor>>;
+} // namespace
+
+// How many of the names are the model's without a beginning that all have.
+static int64_t countWithout(StringRef prefix, const Values &values,
+                            const llvm::StringSet<> &taken) {
+  int64_t count = 0;
+  for (const auto &[name, value] : values) {
+    StringRef rest = name;
+    if (!rest.consume_front(prefix))
+      return 0;
+    count += taken.contains(rest);
+  }
+  return count;
+}
+
+// A beginning of all names, up to a dot, without which most are the model's;
+// or the one before which the model has every name.
+static std::optional<Prefix> findPrefix(const Values &values,
+                                        const llvm::StringSet<> &taken) {
+  StringRef first = values.front().first;
+  Prefix found;
+  int64_t most = 0;
+  for (size_t dot = first.find('.'); dot != StringRef::npos;
+       dot = first.find('.', dot + 1)) {
+    StringRef prefix = first.take_front(dot + 1);
+    if (int64_t count = countWithout(prefix, values, taken); count > most) {
+      most = count;
+      found.text = prefix.str();
+    }
+  }
+  if (most > 0)
+    return found;
+  found.isMissing = true;
+  for (StringRef name : taken.keys()) {
+    StringRef prefix = name;
+    if (!prefix.consume_back(first) || !prefix.ends_with(".") ||
+        !llvm::all_of(values, [&](const auto &value) {
+          return taken.contains((prefix + value.first).str());
+        }))
+      continue;
+    // Of two modules of the same names, either may be meant.
+    if (!found.text.empty())
+      return std::nullopt;
+    found.text = prefix.str();
+  }
+  return found.text.empty() ? std::nullopt : std::optional(found);
+}
+
+// Gives the values the model's names where none has one.
+static void adoptNames(const std::string &file,
+                       const onnx_frontend::Model &model, Values &values) {
+  llvm::StringSet<> taken;
+  for (StringRef name : onnx_frontend::getTakenNames(model))
+    taken.insert(name);
+  if (llvm::any_of(values, [&](const auto &value) {
+        return taken.contains(value.first);
+      }))
+    return;
+  std::optional<Prefix> prefix = findPrefix(values, taken);
+  if (!prefix)
+    return;
+  for (auto &[name, value] : values)
+    name = prefix->isMissing ? prefix->text + name
+                             : name.substr(prefix->text.size());
+  note(file + ": names are taken " + (prefix->isMissing ? "with" : "without") +
+       " '" + prefix->text + "', as the model has them");
+}
+
+// A value under the name that the user's file has for a matrix, in its layout,
+// is that of the matrix here.
+static void adoptFileNames(const onnx_frontend::Model &model, Values &values) {
+  for (auto &[name, value] : values) {
+    std::string present = model.findPresentName(name);
+    if (present.empty())
+      continue;
+    name = std::move(present);
+    if (value.type.getRank() == 2)
+      value = value.transpose();
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+static llvm::Error toError(const runtime::Status &status) {
+  return onnx_frontend::makeError(status.getCode(), status.message());
+}
+
+void mpc::tools::takeAveragedWeights(
+    const std::string &file, std::vector<runtime::train::Array> &arrays,
+    llvm::function_ref<bool(StringRef)> isOwn) {
+  std::vector<std::string> taken = runtime::train::takeAverages(
+      arrays, [&](const std::string &name) { return isOwn(name); });
+  if (taken.empty())
+    return;
+  llvm::sort(taken);
+  llvm::erase_if(arrays, [&](const runtime::train::Array &array) {
+    return llvm::binary_search(taken, array.name);
+  });
+  note(file + ": the averages of --ema are taken as the parameters: " +
+       listNearestNames("", taken));
+}
+
+// The name in the model of a checkpoint's variable: "onnx:step" is the
+// initializer "step". Names that an exporter numbers were escaped once, too, as
+// "onnx:onnx::MatMul_57". `isOwn` is of names that are the model's.
+static StringRef findModelName(StringRef variable,
+                               llvm::function_ref<bool(StringRef)> isOwn) {
+  StringRef name = onnx_frontend::getONNXName(variable), inner = name;
+  bool wasEscaped = !isOwn(name) &&
+                    inner.consume_front(onnx_frontend::kEscape) && isOwn(inner);
+  return wasEscaped ? inner : name;
+}
+
+// `isOwn` is of names that are the model's.
+static llvm::Expected<Values>
+readValues(const std::string &file, MLIRContext *context,
+           llvm::function_ref<bool(StringRef)> isOwn) {
+  // Initializers of a model, or arrays under their names or the model's.
+  Values values;
+  if (StringRef(file).ends_with(".onnx")) {
+    auto read = onnx_frontend::readWeights(file, context);
+    if (!read)
+      return read.takeError();
+    for (auto &[name, value] : *read)
+      values.emplace_back(name.str(), value);
+  } else {
+    auto arrays = runtime::train::readArrays(file);
+    if (!arrays.ok())
+      return toError(arrays.status());
+    takeAveragedWeights(file, *arrays, [&](StringRef name) {
+      return isOwn(findModelName(name, isOwn));
+    });
+    for (const runtime::train::Array &array : *arrays)
+      values.emplace_back(findModelName(array.name, isOwn).str(),
+                          toHostTensor(array, context));
+  }
+  // A file of nothing is a mistake.
+  if (!values.empty())
+    return values;
+  return onnx_frontend::makeError(onnx_frontend::ErrorKind::InvalidInput,
+                                  "--weights " + file +
+                                      ": the file holds no arrays");
+}
+
+// Whether a file begins as ONNX Runtime's checkpoints do.
+static StatusOr<bool> beginsAsCheckpoint(const std::string &path) {
+  auto file = train::MappedFile::open(path);
+  if (!file.ok())
+    return file.status();
+  return train::looksLikeRuntimeCheckpoint((*file)->data(), (*file)->size());
+}
+
+// The checkpoint beside ONNX Runtime's training artifacts, which has the values
+// of their parameters; nothing for other models, for a file of another kind by
+// that name, and for a link, which may lead out of the folder.
+static StatusOr<std::vector<std::string>>
+findOwnCheckpoint(const onnx_frontend::Model &model) {
+  std::vector<std::string> found;
+  if (!onnx_frontend::isTrainingArtifact(model))
+    return found;
+  llvm::SmallString<128> path(llvm::sys::path::parent_path(model.getPath()));
+  llvm::sys::path::append(path, "checkpoint");
+  std::string file = path.str().str();
+  StatusOr<train::FileKind> kind = train::kindOfLink(file);
+  if (!kind.ok())
+    return kind.status();
+  if (*kind == train::FileKind::Regular) {
+    StatusOr<bool> isCheckpoint = beginsAsCheckpoint(file);
+    if (!isCheckpoint.ok())
+      return isCheckpoint.status();
+    if (*isCheckpoint)
+      found.push_back(std::move(file));
+  }
+  return found;
+}
+
+llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
+                                        const onnx_frontend::Model &model,
+                                        onnx_frontend::ImportOptions &options,
+                                        MLIRContext *context) {
+  WeightNames renamed;
+  for (const std::string &prefix : given.weightsPrefixes)
+    if (llvm::Error error = renamed.add(prefix))
+      return error;
+  llvm::StringSet<> taken;
+  for (StringRef name : onnx_frontend::getTakenNames(model))
+    taken.insert(name);
+  std::vector<std::string> files = given.weights;
+  if (files.empty()) {
+    StatusOr<std::vector<std::string>> found = findOwnCheckpoint(model);
+    if (!found.ok())
+      return toError(found.status());
+    files = std::move(*found);
+  }
+  for (const std::string &file : files) {
+    llvm::Expected<Values> values =
+        readValues(file, context, [&](StringRef name) {
+          return taken.contains(renamed.rename(name));
+        });
+    if (!values)
+      return values.takeError();
+    // The model's names: as they are told, or else as they are found.
+    for (auto &[name, value] : *values)
+      name = renamed.rename(name);
+    adoptFileNames(model, *values);
+    if (renamed.isEmpty())
+      adoptNames(file, model, *values);
+    std::vector<std::string> &names = options.weightFiles[file];
+    for (const auto &[name, value] : *values) {
+      options.weights[name] = value;
+      names.push_back(name);
+    }
+    llvm::sort(names);
+  }
+  return renamed.verify();
+}
+
+// The batches that PyTorch's BatchNormalization counts beside its statistics,
+// which no ONNX model has.
+static bool isCounter(StringRef name) {
+  return name.ends_with(".num_batches_tracked");
+}
+
+void mpc::tools::noteWeights(ModuleOp module,
+                             const onnx_frontend::ImportOptions &options) {
+  // The model's parameters by the names that files know them by.
+  std::vector<std::string> variables, kept;
+  for (auto variable : module.getOps<VariableOp>())
+    if (isModelRole(variable.getRole()))
+      variables.push_back(
+          onnx_frontend::getONNXName(variable.getSymName()).str());
+  llvm::sort(variables);
+  // Of each file: how many of its arrays are parameters.
+  for (const auto &[file, names] : options.weightFiles) {
+    std::vector<std::string> others;
+    llvm::copy_if(names, std::back_inserter(others), [&](StringRef name) {
+      return !llvm::binary_search(variables, name) && !isCounter(name);
+    });
+    note(llvm::Twine(llvm::count_if(names,
+                                    [&](StringRef name) {
+                                      return llvm::binary_search(variables,
+                                                                 name);
+                                    })) +
+         " of " + llvm::Twine(variables.size()) + " parameter" +
+         (variables.size() == 1 ? "" : "s") + " from " + file +
+         (others.empty()
+              ? ""
+              : ", which has " + listNearestNames("", others) + " beside"));
+  }
+  // Parameters that no file has.
+  llvm::copy_if(variables, std::back_inserter(kept), [&](StringRef name) {
+    return !options.weights.contains(name);
+  });
+  if (!options.weightFiles.empty() && !kept.empty())
+    note("not in --weights, and so as the model has them: " +
+         listNearestNames("", kept));
+}

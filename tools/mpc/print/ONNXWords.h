@@ -1,0 +1,19 @@
+// Types in the words of ONNX, for messages that began as MLIR's.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MPC_TOOLS_MPC_PRINT_ONNXWORDS_H
+#define MPC_TOOLS_MPC_PRINT_ONNXWORDS_H
+
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+
+namespace mpc::tools {
+
+/// The message with `tensor<2x8xf32>` as float[2,8], `f32[N,8]` as float[N,8]
+/// and `tensor(f32)` as tensor(float).
+std::string inONNXWords(llvm::StringRef message);
+
+} // namespace mpc::tools
+
+#endif // MPC_TOOLS_MPC_PRINT_ONNXWORDS_H
