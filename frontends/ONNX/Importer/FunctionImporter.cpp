@@ -1,4 +1,5 @@
-// Functions: arguments, results, and the walk over the nodes.
+// Implements FunctionImporter: arguments, results, and the import of nodes in
+// order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/CountedIntegers.h"
@@ -49,7 +50,8 @@ Value FunctionImporter::addInput(StringRef name, RankedTensorType type,
   return value;
 }
 
-// Sums and masters are float32 at least, whatever the precision.
+// True if the state is narrower than float32: accumulators and master weights
+// have at least 32 bits in every precision.
 static bool isTooNarrow(VariableOp variable) {
   auto type = dyn_cast<FloatType>(variable.getTensorType().getElementType());
   return type && type.getWidth() < 32 && variable.getRole() != Role::Frozen;
@@ -60,7 +62,6 @@ Value FunctionImporter::getState(VariableOp variable) {
   Value &value = states[variable.getSymName()];
   if (value)
     return value;
-  // A body reads the state of the function around it.
   if (parent)
     return value = captureValue(parent->getState(variable));
   if (isTooNarrow(variable)) {
@@ -108,7 +109,7 @@ LogicalResult FunctionImporter::addUpdate(VariableOp variable, Value value) {
     return parent->addUpdate(variable, value);
   if (getUpdate(variable))
     return failure();
-  // A statistic that the model has in 16 bits.
+  // The model may hold a running statistic in 16 bits; the variable is float32.
   auto type = cast<RankedTensorType>(value.getType());
   if (isa<FloatType>(type.getElementType()) &&
       type.clone(builder.getF32Type()) == variable.getType() &&
@@ -144,7 +145,7 @@ bool FunctionImporter::isInRange(Value value, const IndexBox &box) const {
       findRange(value, ranges));
 }
 
-// One check of a value, however many nodes read it.
+// Adds one check per value and box, however many nodes read the value.
 void FunctionImporter::addCheck(Location location, Value value,
                                 const IndexBox &box) {
   ArrayAttr boxes = addBox(ArrayAttr(), box, builder);
@@ -157,7 +158,7 @@ void FunctionImporter::addCheck(Location location, Value value,
 
 void FunctionImporter::markIndices(Location location, Value value,
                                    const IndexBox &box) {
-  // What the integers are moved from, by ops one behind the other.
+  // Trace the integers back through the ops that only move them.
   IndexOrigins worklist = {{value, box}};
   while (!worklist.empty()) {
     auto [current, part] = worklist.pop_back_val();
@@ -167,7 +168,8 @@ void FunctionImporter::markIndices(Location location, Value value,
     if (!op) {
       markArgument(location, current, part);
     } else if (std::optional<IndexOrigins> origins = findOrigins(op, part)) {
-      // The first of a concatenation first.
+      // Reversed, because the worklist is a stack: visit the first operand of a
+      // concat first.
       worklist.append(origins->rbegin(), origins->rend());
     } else {
       addCheck(location, current, part);
@@ -177,8 +179,8 @@ void FunctionImporter::markIndices(Location location, Value value,
 
 void FunctionImporter::markArgument(Location location, Value value,
                                     const IndexBox &box) {
-  // A branch may be there for the case that an index names no element: it is
-  // looked at where the branch is taken.
+  // A branch may exist to handle an index that is out of range, so check only
+  // if the branch runs.
   auto argument = cast<BlockArgument>(value);
   if (parent && isConditional)
     return addCheck(location, value, box);
@@ -186,10 +188,10 @@ void FunctionImporter::markArgument(Location location, Value value,
     IndexBox outer = box;
     if (argument.getOwner() == body && !inlined)
       value = outerValues[argument.getArgNumber()];
-    // What an iteration of a loop has made, and its caller does not have.
+    // Null if each iteration of the loop makes the value: the caller does not
+    // have it.
     if (!value)
       return addCheck(location, argument, box);
-    // Each iteration reads a slice of the outer value: the box covers all.
     if (value.getType() != argument.getType()) {
       outer.begin.insert(outer.begin.begin(), 0);
       outer.end.insert(outer.end.begin(), shapeOf(value).front());
@@ -219,9 +221,8 @@ void FunctionImporter::bindConstant(StringRef name, HostTensor constant) {
 }
 
 func::FuncOp FunctionImporter::finish() {
-  // What a caller asked for first, then new state.
   ports->putOutputsFirst();
-  // What was folded, or is known of shapes alone, is read by no op.
+  // No op reads a constant that folded or that only gave a shape.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))
     if (isa<ConstantOp>(op) && op.use_empty())
       op.erase();
@@ -234,12 +235,11 @@ func::FuncOp FunctionImporter::finish() {
 //===----------------------------------------------------------------------===//
 
 ImportedValue &FunctionImporter::lookup(StringRef name) {
-  // What was looked up before has one of these.
+  // An earlier lookup has set one of the fields.
   ImportedValue &entry = values[name];
   if (entry.value || entry.variable || entry.constant || entry.failed ||
       entry.sequence)
     return entry;
-  // A body reads values of the graph around it by name.
   const proto::TensorProto *tensor = graph.getInitializer(name);
   if (!tensor) {
     if (parent && !graph.defines(name))
@@ -254,8 +254,8 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
     return entry;
   }
   entry.constant = *decoded;
-  // A weights file may have another value for it; names of a body's own are no
-  // names of the model.
+  // The weights file may replace the value. Names in a body are not names of
+  // the model.
   auto given = module.getOptions().weights.find(name);
   if (given != module.getOptions().weights.end() && !isBody()) {
     auto value = fitWeight(getModel(), "initializer", name, given->second,
@@ -267,22 +267,24 @@ ImportedValue &FunctionImporter::lookup(StringRef name) {
     }
     entry.constant = *value;
   }
-  // Floats of the whole graph may be trained; a body's are constants.
+  // Only floats of the main graph may be trained; a body's floats are
+  // constants.
   if (!decoded->isFloat() || isBody())
     return entry;
   entry.stateRole = module.getParameterRole(name, decoded->type);
-  // A number that is given another value is written with the trained model.
+  // State, because a number that the weights file replaced is written with the
+  // trained model.
   const bool isReplaced = entry.constant->data != decoded->data;
   if (!entry.stateRole && isReplaced)
     entry.stateRole = Role::Frozen;
-  // A running statistic is that for other ops too, which may come first.
+  // Other ops may read a running statistic before BatchNormalization does.
   if (entry.stateRole != Role::Parameter && statistics.contains(name))
     entry.stateRole = Role::Statistic;
   return entry;
 }
 
-// Takes a value of the parent: constants as such, so that shapes stay known,
-// others as an argument of a block of its own.
+// Captures a value of the parent. A constant stays a constant, so that shapes
+// remain known; any other value becomes an argument of the body's block.
 void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
   const ImportedValue &outer = parent->lookup(name);
   entry.failed = outer.failed;
@@ -302,7 +304,6 @@ void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
     return;
   if (outer.selected)
     return captureSelected(outer, entry);
-  // Anything else becomes an argument of the body.
   Value value = parent->materialize(name, "");
   if (!value) {
     entry.failed = true;
@@ -311,7 +312,8 @@ void FunctionImporter::capture(StringRef name, ImportedValue &entry) {
   entry.value = captureValue(value);
 }
 
-// Rows that are selected stay so.
+// Captures a value with selected rows: the body reads the selection's mask,
+// too.
 void FunctionImporter::captureSelected(const ImportedValue &outer,
                                        ImportedValue &entry) {
   entry.value = captureValue(outer.value);
@@ -339,7 +341,8 @@ Value FunctionImporter::getOuterValue(Value value) const {
   return outerValues[argument.getArgNumber()];
 }
 
-// What stands for a value of the parent.
+// Returns the value that stands for a value of the parent: an argument of the
+// body, or the value itself if the body is inlined.
 Value FunctionImporter::captureValue(Value value) {
   if (inlined)
     return value;
@@ -347,9 +350,9 @@ Value FunctionImporter::captureValue(Value value) {
   return body->addArgument(value.getType(), value.getLoc());
 }
 
-// The state that starts as an initializer. Sums of updates need float32 at
-// least, so 16-bit values are state in float32 and rounded where they are read,
-// which changes none of them.
+// Creates the state that starts as an initializer. Updates accumulate in
+// float32 at least, so a 16-bit value becomes float32 state that is rounded
+// where it is read. Rounding restores the exact value.
 static Value createState(FunctionImporter &function, StringRef name,
                          const ImportedValue &entry) {
   ModuleImporter &module = function.getModule();
@@ -369,7 +372,8 @@ static Value createState(FunctionImporter &function, StringRef name,
                              function.getState(variable));
 }
 
-// Bounds of fewer bits than the type's may lie before a DequantizeLinear.
+// True if `reader` may read the value. A Clip to fewer bits than the type's may
+// stand before a DequantizeLinear.
 static bool mayRead(const ImportedValue &entry, StringRef reader) {
   return entry.reservedFor.empty() || entry.reservedFor == reader ||
          (entry.reservedFor == kDequantizeLinear && reader == "Clip");
@@ -402,14 +406,12 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
             "scattering it to where it came from"));
     return {};
   }
-  // Made already, or another name for something.
   if (entry.value || entry.failed)
     return entry.value;
   if (!entry.aliasOf.empty())
     return entry.value = materialize(entry.aliasOf, reader);
   if (entry.variable)
     return entry.value = getState(entry.variable);
-  // A list of tensors is no tensor, and only ops for lists read it.
   if (entry.sequence) {
     module.report(getModel().error(
         ErrorKind::Unsupported,
@@ -419,14 +421,15 @@ Value FunctionImporter::materialize(StringRef name, StringRef reader) {
     return {};
   }
   if (!entry.constant) {
-    // Checked graphs define every name; this one's node was not imported.
+    // The graph check ensures that every name is defined, so the node of this
+    // value was not imported.
     entry.failed = true;
     module.report(getModel().error(ErrorKind::Unsupported,
                                    "value '" + name +
                                        "' is not available in this function"));
     return {};
   }
-  // A parameter is an argument of the step, all else a constant in it.
+  // State is an argument of the function; any other constant becomes an op.
   if (entry.stateRole)
     return entry.value = createState(*this, name, entry);
   auto loc = NameLoc::get(builder.getStringAttr(name));
@@ -450,7 +453,7 @@ std::optional<int64_t> FunctionImporter::findRandomId(StringRef name) const {
 // Nodes
 //===----------------------------------------------------------------------===//
 
-// Whether the elements of a node's inputs do not matter to its outputs.
+// True if the node's outputs do not depend on the elements of its inputs.
 static bool readsShape(const proto::NodeProto &node) {
   return node.op_type() == "Shape" || node.op_type() == "Size";
 }
@@ -463,7 +466,7 @@ void FunctionImporter::demand(StringRef name) {
     for (const proto::NodeProto *node : graph.getNodes())
       for (const std::string &output : node->output())
         producers[output] = node;
-  // However many ask, every value is looked at once.
+  // `asked` ensures that each value is visited once over all calls.
   SmallVector<StringRef> worklist = {name};
   while (!worklist.empty()) {
     StringRef next = worklist.pop_back_val();
@@ -479,9 +482,9 @@ void FunctionImporter::demand(StringRef name) {
   }
 }
 
-// The values that depend on elements of the graph's inputs: an op without a
-// builder, such as NonZero, cannot read them. Shape and Size read no elements,
-// and inputs that are offered can become constants.
+// Finds the values that depend on the elements of the graph's inputs; an op
+// without a builder, such as NonZero, cannot read them. Shape and Size read no
+// elements. Offered inputs can become constants.
 llvm::StringSet<>
 FunctionImporter::findData(ArrayRef<const proto::NodeProto *> nodes) {
   llvm::StringSet<> data;
@@ -500,12 +503,12 @@ FunctionImporter::findData(ArrayRef<const proto::NodeProto *> nodes) {
   return data;
 }
 
-// Every op that has no entry, or none for data, once, with its count, why, and
-// its first node.
+// Lists each op without an entry, or with none for data: its name, the reason,
+// its count, and its first node.
 llvm::Error
 FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
   const Model &model = getModel();
-  // Ops that are known may still not take data.
+  // An op with an entry but no builder still cannot read data.
   llvm::StringSet<> data = findData(nodes);
   std::map<std::string, SmallVector<const proto::NodeProto *>> missing;
   for (const proto::NodeProto *node : nodes) {
@@ -520,7 +523,7 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
         missing[name + " (of data)"].push_back(node);
       continue;
     }
-    // Of unknown ones, say whether another opset has them.
+    // For an unknown op, say whether another opset has it.
     int64_t opset = model.getOpset(*node);
     if (opset == 0)
       name += " (domain not imported)";
@@ -532,7 +535,6 @@ FunctionImporter::reportUnsupported(ArrayRef<const proto::NodeProto *> nodes) {
     return llvm::Error::success();
   for (const auto &[name, found] : missing)
     refused.insert(found.begin(), found.end());
-  // One line for each, with its first node.
   std::string list;
   for (const auto &[name, found] : missing)
     list += (list.empty() ? "" : ", ") + name + " x" +
@@ -551,7 +553,7 @@ void FunctionImporter::findSettings(const proto::NodeProto &node) {
     StringRef name = worklist.pop_back_val();
     if (name.empty() || !settings.insert(name).second)
       continue;
-    // Shape reads no elements, so what they are computed from is no setting.
+    // Shape reads no elements, so the producers of its input are no settings.
     const proto::NodeProto *producer = graph.getProducer(name);
     if (producer && producer->op_type() != "Shape")
       worklist.append(producer->input().begin(), producer->input().end());
@@ -559,7 +561,8 @@ void FunctionImporter::findSettings(const proto::NodeProto &node) {
 }
 
 void FunctionImporter::importNodes(ArrayRef<const proto::NodeProto *> nodes) {
-  // What does not depend on such an op is looked at, too.
+  // The nodes that do not depend on an unsupported op are imported all the
+  // same, to find more errors.
   if (llvm::Error error = reportUnsupported(nodes))
     module.report(std::move(error));
   for (const proto::NodeProto *node : nodes)
@@ -572,7 +575,7 @@ void FunctionImporter::importNodes(ArrayRef<const proto::NodeProto *> nodes) {
     importNode(*node);
 }
 
-// Why an op that computes shapes alone could not.
+// Reports why a node of an op without a builder could not be folded.
 static LogicalResult refuseData(NodeImporter &node) {
   std::string reason = "the result is too large, or of a type without a kernel";
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
@@ -589,21 +592,22 @@ static LogicalResult refuseData(NodeImporter &node) {
 
 void FunctionImporter::importNode(const proto::NodeProto &node) {
   auto fail = [&] {
-    // Readers are passed over, so what was defined before is not to be had.
+    // Undefine outputs that the builder may have defined already, so that their
+    // readers are skipped.
     for (const std::string &output : node.output())
       if (!output.empty()) {
         values[output] = {};
         values[output].failed = true;
       }
   };
-  // A node that was reported as unsupported, or that reads one, adds no second
-  // error.
+  // Report no second error for a node that was refused, or that reads the
+  // output of a failed node.
   if (refused.contains(&node))
     return fail();
   for (const std::string &input : node.input())
     if (!input.empty() && lookup(input).failed)
       return fail();
-  // A loop in a loop in a loop unrolls to any number of nodes.
+  // Nested loops can unroll to any number of nodes.
   if (parent && !module.countBodyNode()) {
     module.report(getModel().error(ErrorKind::Unsupported,
                                    "node '" + getNodeName(node) +
@@ -613,13 +617,14 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
                                        " nodes"));
     return fail();
   }
-  // `onnx.Gelu`, say, which is Microsoft's: taken as meant, and told once.
+  // `onnx.Gelu`, for example, is an op of com.microsoft: import it as that, and
+  // warn once.
   const OpEntry *entry = findEntry(node, getModel());
   if (std::string meaning = describeMisplaced(node, *entry);
       !meaning.empty() && module.isFirst(node.op_type()))
     module.warn("node '" + getNodeName(node) + "': ONNX has no op '" +
                 node.op_type() + "'; taken as " + meaning);
-  // The node's inputs, then its values if all are known, else its ops.
+  // Fold the node if all inputs are known; otherwise build its ops.
   NodeImporter importer(*this, node);
   if (failed(checkArity(importer, *entry)))
     return fail();
@@ -639,7 +644,7 @@ void FunctionImporter::importNode(const proto::NodeProto &node) {
   }
   if (!*folded)
     passOnCounts(importer, *entry);
-  // In an import for another batch the shapes of its results are compared.
+  // An import for another batch size compares the shapes of the results.
   Rebatch *rebatch = module.getRebatch();
   if (failed(importer.finish()) ||
       (rebatch && failed(rebatch->follow(importer))))

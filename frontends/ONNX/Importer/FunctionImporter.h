@@ -1,5 +1,5 @@
-// One function that an import builds: arguments, results, and what is known of
-// the values of its graph.
+// Imports one function from the nodes of a graph: its arguments, its results,
+// and all facts known about the graph's values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_FUNCTIONIMPORTER_H
@@ -17,51 +17,57 @@ namespace mpc::onnx_frontend {
 struct Selection;
 struct CountedIntegers;
 
-/// A value of which a mask of the data selects rows. In the function it has all
-/// rows: those that are not selected are copies of the first that is, so that
-/// what is computed of each row has no other exceptions than in the model.
+/// The rows of a value that a mask of the data selects. In the function the
+/// value keeps all rows. Each unselected row is a copy of the first selected
+/// row, so the computation on any row causes no exception (NaN, bad index) that
+/// the model would not.
 struct SelectedRows {
   std::shared_ptr<const Selection> selection;
-  /// The axis that the rows lie along.
+  /// The axis of the rows.
   int64_t axis;
-  /// For places that NonZero found: the axes of the mask that they are on, in
-  /// the order of the columns. Nothing for other values.
+  /// For the positions that NonZero found: the mask's axes that they index, in
+  /// the order of the columns. nullopt for other values.
   std::optional<llvm::SmallVector<int64_t>> places;
 };
 
-/// What is known of an ONNX value while a function is built.
+/// Everything known about an ONNX value while its function is built.
 struct ImportedValue {
-  /// The value in the function, once something uses it.
+  /// The value in the function; null until an op reads it.
   mlir::Value value;
-  /// The state variable that the value is read from, if it is state.
+  /// The variable that the value is read from; null if the value is not state.
   VariableOp variable;
-  /// Its elements, where they are known at import.
+  /// The elements; nullopt if unknown at import.
   std::optional<HostTensor> constant;
-  /// The role of the variable that holds it, for state: parameter, frozen.
+  /// The role of the variable that holds the value: parameter, frozen. nullopt
+  /// if the value is not state.
   std::optional<Role> stateRole;
   /// The ONNX name of the state that an Identity renamed to this value.
   std::string aliasOf;
-  /// The running statistic that it is an Identity of; empty where it is none.
+  /// The running statistic that an Identity renamed to this value; empty if
+  /// none.
   std::string statisticOf;
-  /// Its node could not be imported; nodes that read it are passed over.
+  /// True if the node could not be imported. Nodes that read the value are
+  /// skipped.
   bool failed = false;
-  /// The only op that may read it, where its form is mpc's and not ONNX's:
-  /// saved values of the forward pass.
+  /// The only op type that may read the value, because its form is mpc's own:
+  /// saved values of the forward pass. Empty if any op may.
   llvm::StringRef reservedFor;
-  /// What its node saved beside it, in mpc's own form, for an op of the
-  /// backward pass that the model spells out: the indices of a max_pool.
+  /// A value in mpc's own form that the node saved for its gradient op in the
+  /// model: the indices of a max_pool.
   mlir::Value saved;
   /// The tensors of a sequence, each with a value or known elements. Sequences
-  /// are there at import alone: which tensor a node takes must be known.
+  /// exist at import only: the tensor that a node takes must be known.
   std::optional<std::vector<ImportedValue>> sequence;
-  /// Only ops that know about them read such values (SelectedNode.h).
+  /// Set if a mask selects the value's rows. Only ops that handle selected rows
+  /// read such values (SelectedNode.h).
   std::optional<SelectedRows> selected;
-  /// For a shape, or a part of it, that holds a number of selected rows.
+  /// Set for a shape, or a part of a shape, that holds a count of selected
+  /// rows.
   std::shared_ptr<const CountedIntegers> counted;
 };
 
-/// What alone may read the integers that a QuantizeLinear makes in training:
-/// the two are a fake quantisation, which has a gradient.
+/// The only op that may read the integers of a QuantizeLinear in training. The
+/// two ops together are a fake quantisation, which has a gradient.
 inline constexpr llvm::StringLiteral kDequantizeLinear = "DequantizeLinear";
 
 /// Builds one function from the nodes of a graph.
@@ -69,11 +75,11 @@ class FunctionImporter {
 public:
   FunctionImporter(ModuleImporter &module, const Graph &graph,
                    llvm::StringRef name);
-  /// Imports the graph in an attribute of a node of `parent`, whose ops come
-  /// where the node's do.
+  /// Imports the graph in an attribute of a node of `parent` inline: its ops
+  /// are inserted where the node's would be.
   FunctionImporter(FunctionImporter &parent, const Graph &graph);
-  /// The same into `body`, a block of its own: what the ops read of `parent`
-  /// becomes an argument.
+  /// Imports the graph in an attribute into `body`, a separate block. Each
+  /// value of `parent` that the ops read becomes an argument.
   FunctionImporter(FunctionImporter &parent, const Graph &graph,
                    mlir::Block *body);
 
@@ -82,109 +88,115 @@ public:
   const Model &getModel() const { return graph.getModel(); }
   mlir::OpBuilder &getBuilder() { return builder; }
 
-  /// Whether the graph is in an attribute of a node. Its names are no names of
-  /// the model: another body may have the same ones.
+  /// True if the graph is in an attribute of a node. Its names are not names of
+  /// the model: another body may use the same names.
   bool isBody() const { return parent; }
-  /// Whether the ops run more than once in a step.
+  /// True if the ops may run more than once in a step.
   bool isLoop() const {
     bool repeats = !inlined && !isConditional;
     return parent && (repeats || parent->isLoop());
   }
-  /// Whether the ops run once in each step.
+  /// True if the ops run exactly once in each step.
   bool runsOnce() const { return !parent || (inlined && parent->runsOnce()); }
-  /// The layer that reads a running statistic first (findLayer); empty where
-  /// none is known.
+  /// The first layer that reads the running statistic `name` (findLayer); empty
+  /// if unknown.
   llvm::StringRef getLayerOfStatistic(llvm::StringRef name) const {
     return statistics.lookup(name);
   }
-  /// Whether a node may read `name`.
+  /// True if `name` is defined here or in a graph around this one.
   bool knows(llvm::StringRef name) const {
     return graph.defines(name) || (parent && parent->knows(name));
   }
-  /// Values of the parent that arguments of the block stand for, in the order
-  /// of these: those the caller added, then those that ops read.
+  /// The values of the parent that the block's arguments stand for, in the
+  /// order of the arguments: first those that the caller added, then those that
+  /// ops read. Null if an argument stands for no value.
   llvm::SmallVectorImpl<mlir::Value> &getOuterValues() { return outerValues; }
 
   /// Adds a function argument for a graph input.
   mlir::Value addInput(llvm::StringRef name, mlir::RankedTensorType type,
                        Role role);
-  /// The function argument that is the state `variable`.
+  /// The function argument that holds the state `variable`.
   mlir::Value getState(VariableOp variable);
   void addOutput(llvm::StringRef name, mlir::Value value, Role role);
-  /// The first output of that role, or null.
+  /// The first output of role `role`, or null.
   mlir::Value getOutput(Role role) const;
-  /// The first dimension of all inputs of data; nothing where they differ.
+  /// The batch size of all data inputs; nullopt if the inputs differ.
   std::optional<int64_t> getBatchSize() const;
-  /// `value` becomes the new value of `variable`; at most once per variable.
+  /// Makes `value` the new value of `variable`. Fails if `variable` already has
+  /// an update.
   mlir::LogicalResult addUpdate(VariableOp variable, mlir::Value value);
-  /// Takes back its update, if there is one.
+  /// Removes the update of `variable`, if any.
   void removeUpdate(VariableOp variable);
-  /// The pending new value of a variable, or null.
+  /// The pending new value of `variable`, or null.
   mlir::Value getUpdate(VariableOp variable) const;
 
-  /// Gives `name` a meaning before any node is met: a value, or state, which
-  /// becomes an argument where it is used.
+  /// Binds `name` before any node is imported: to a value, to state (which
+  /// becomes an argument at its first use), or to a constant.
   void bind(llvm::StringRef name, mlir::Value value);
   void bindState(llvm::StringRef name, VariableOp variable);
   void bindConstant(llvm::StringRef name, HostTensor constant);
-  /// `name` is what `other`, in the same function, calls `otherName`.
+  /// Binds `name` to the value of `otherName` in `other`, an importer of the
+  /// same function.
   void bindAs(llvm::StringRef name, FunctionImporter &other,
               llvm::StringRef otherName) {
     values[name] = other.lookup(otherName);
   }
-  /// Of a body: `name` is what the parent calls `outer`.
+  /// For a body: binds `name` to the parent's value `outer`.
   void bindOuter(llvm::StringRef name, llvm::StringRef outer) {
     capture(outer, values[name]);
   }
 
-  /// Imports nodes in order. Findings go to the module.
+  /// Imports `nodes` in order. Reports errors to the module.
   void importNodes(llvm::ArrayRef<const proto::NodeProto *> nodes);
-  /// One error that names every op among `nodes` that mpc does not have.
+  /// Returns one error that lists every op among `nodes` that mpc cannot
+  /// import.
   llvm::Error reportUnsupported(llvm::ArrayRef<const proto::NodeProto *> nodes);
 
-  /// The value of that name in the function, for an op of type `reader`; a
-  /// finding and null where it has none.
+  /// Returns the value of `name` for an op of type `reader`. Reports an error
+  /// and returns null if the op cannot read it.
   mlir::Value materialize(llvm::StringRef name, llvm::StringRef reader);
-  /// What is known of a name; its initializer is decoded at first use.
+  /// Returns all that is known about `name`. Decodes an initializer at its
+  /// first use.
   ImportedValue &lookup(llvm::StringRef name);
 
-  /// Marks the input behind `value` as a class label, if it is one.
+  /// Gives the input behind `value` the role label; does nothing for other
+  /// values.
   void markLabel(mlir::Value value);
-  /// Makes sure that the indices in `box` of `value` are in range when the
-  /// model runs. Indices that only moved on their way from an input are checked
-  /// at the input, by `mpc.indices`; computed ones get an `mpc.check_indices`,
-  /// unless the ops that compute them cannot leave the range (ids mod 10 never
-  /// does, of 10 rows). `location` is the node that reads the indices.
+  /// Ensures that the indices in `box` of `value` are in range when the model
+  /// runs. Indices that only moved on their way from an input are checked at
+  /// the input, by `mpc.indices`. Computed indices get an `mpc.check_indices`,
+  /// unless their ops cannot leave the range (ids mod 10 always name one of 10
+  /// rows). `location` is the node that reads the indices.
   void markIndices(mlir::Location location, mlir::Value value,
                    const IndexBox &box);
-  /// Notes what a node gives for a reason that its ops do not show.
+  /// Records a range of `value` that its ops do not show.
   void noteRange(mlir::Value value, IntegerRange range);
-  /// The id of the dropout whose mask (or else output) has that name; fixed at
-  /// import.
+  /// The id of the dropout whose mask (or output, if it has no mask) is `name`.
+  /// Creates the id at first use.
   int64_t getRandomId(llvm::StringRef name);
-  /// The same for one that exists.
+  /// The id of an existing dropout; nullopt if `name` has none.
   std::optional<int64_t> findRandomId(llvm::StringRef name) const;
 
-  /// Whether a value says what an op does, and is no data of its own.
+  /// True if `name` only configures an op and is no data (see `settings`).
   bool isSetting(llvm::StringRef name) const { return settings.contains(name); }
 
-  /// Phases by node: loss, backward; absent: forward.
+  /// The phase of each node: loss or backward. Forward nodes are absent.
   llvm::DenseMap<const proto::NodeProto *, Phase> phases;
   /// The phase of nodes that are not in `phases`.
   std::optional<Phase> defaultPhase;
-  /// A suffix for the names of nodes in a branch ("#y") or an iteration
-  /// ("y#2"): every iteration has nodes of the same names.
+  /// A suffix for node names in a branch ("#y") or an iteration ("y#2"),
+  /// because every iteration repeats the names of the nodes.
   std::string scope;
-  /// Of a function that imports a body: true for a branch, false for a loop's.
+  /// For the importer of a body: true for a branch, false for a loop.
   bool isConditional = false;
-  /// True while a node is imported that knows of selected rows.
+  /// True while importing a node that handles selected rows.
   bool readsSelected = false;
   /// The selections that nodes of the block have made.
   std::vector<std::shared_ptr<const Selection>> &getSelections() {
     return inlined ? parent->getSelections() : selections;
   }
-  /// The value of the parent that an argument of the body stands for; null for
-  /// any other value.
+  /// The parent's value that an argument of the body stands for; null for any
+  /// other value.
   mlir::Value getOuterValue(mlir::Value value) const;
 
   mlir::func::FuncOp finish();
@@ -207,28 +219,30 @@ private:
 
   ModuleImporter &module;
   const Graph &graph;
-  /// Nodes of ops that mpc does not have, once they were reported.
+  /// The nodes that were reported as unsupported.
   llvm::DenseSet<const proto::NodeProto *> refused;
-  /// Of the graph in an attribute: where the node is.
+  /// The importer of the node whose attribute holds the graph; null for a
+  /// function.
   FunctionImporter *parent = nullptr;
   bool inlined = false;
   llvm::SmallVector<mlir::Value> outerValues;
   std::vector<std::shared_ptr<const Selection>> selections;
-  /// Selections of the parent, as the body has them.
+  /// The parent's selections, mapped to their copies in the body.
   llvm::DenseMap<const Selection *, std::shared_ptr<const Selection>> captured;
   mlir::OpBuilder builder;
-  /// Of a function; an attribute's graph has no ports of its own.
+  /// The ports of the function; nullopt for a graph in an attribute.
   std::optional<FunctionEditor> ports;
   mlir::Block *body;
   llvm::StringMap<mlir::Value> states;
   llvm::StringMap<ImportedValue> values;
   llvm::StringMap<int64_t> randomIds;
   KnownRanges ranges;
-  /// Nodes by what they define, and the values that were asked for: `demand`.
+  /// For `demand`: the node that defines each value, and the values already
+  /// visited.
   llvm::StringMap<const proto::NodeProto *> producers;
   llvm::StringSet<> asked;
-  /// Names that BatchNormalization reads as running statistics, each with the
-  /// layer that reads it first (findLayer).
+  /// The running statistics that BatchNormalization reads, each mapped to the
+  /// first layer that reads it (findLayer).
   llvm::StringMap<llvm::StringRef> statistics;
   /// The values from which inputs 1 to 3 of Resize (roi, scales, sizes) are
   /// computed.

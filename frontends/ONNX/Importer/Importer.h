@@ -1,5 +1,5 @@
-// The importer at work: the module and the functions it builds, what an op's
-// builder sees of its node, and the table of builders. Private to the frontend.
+// Includes the importer's headers: module, functions, nodes, and the table of
+// op builders. Private to the frontend.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_IMPORTER_H

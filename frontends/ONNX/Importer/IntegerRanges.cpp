@@ -9,10 +9,10 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-/// Values that one question looks at, at most.
+/// Limits the values that one query visits.
 static constexpr size_t kMostValues = 256;
 
-// All integers of a type that fit in 64 bits with a sign.
+// The range of a type, clamped to signed 64 bits.
 static IntegerRange typeRange(Type type) {
   auto integer = cast<IntegerType>(type);
   unsigned width = integer.getWidth();
@@ -40,7 +40,7 @@ private:
 };
 } // namespace
 
-// Of 64-bit unsigned integers, whose order is another one, nothing.
+// The range of a constant's elements; nullopt if unreadable or empty.
 static std::optional<IntegerRange> readConstant(ConstantOp op) {
   std::optional<ConstantElements> elements =
       ConstantElements::read(op.getValue());
@@ -71,13 +71,13 @@ IntegerRange RangeFinder::find(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || found.size() >= kMostValues)
     return all;
-  // A value of its own operands, which there is none of in a valid graph, has
-  // any.
+  // Maps `value` to the full range first, which ends cycles; a valid graph has
+  // none.
   auto [entry, isNew] = found.try_emplace(value, all);
   if (!isNew)
     return entry->second;
   std::optional<IntegerRange> range = compute(op);
-  // What leaves the type wraps around.
+  // Integers that leave the type's range wrap around.
   if (range && all.contains(*range))
     found[value] = *range;
   return found[value];

@@ -1,8 +1,7 @@
-// What integers a value can have, as far as the ops that compute it say.
+// Computes the range of integer values from the ops that compute them.
 //
-// An index that a model takes modulo the size of an axis, or clips to it, names
-// an element whatever the data are. So nothing has to look at it when the
-// model runs.
+// An index that a model takes modulo the size of an axis, or clips to the size,
+// is in range for all data. Such an index needs no check when the model runs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_INTEGERRANGES_H
@@ -15,12 +14,12 @@
 
 namespace mpc::onnx_frontend {
 
-/// What is known of some values for reasons that their ops do not show: the
-/// place of the largest of n elements is below n.
+/// Ranges that the values' ops do not show. For example, the argmax of n
+/// elements is below n.
 using KnownRanges = llvm::DenseMap<mlir::Value, IntegerRange>;
 
-/// A range that holds every element of `value`, a tensor of integers or
-/// booleans; all of its type where nothing narrower is found.
+/// Returns a range that holds every element of `value`, a tensor of integers or
+/// booleans: the full range of the type if nothing narrower is found.
 IntegerRange findRange(mlir::Value value, const KnownRanges &known);
 
 } // namespace mpc::onnx_frontend

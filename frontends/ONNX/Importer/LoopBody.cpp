@@ -7,11 +7,11 @@ using namespace mpc::onnx_frontend;
 
 LogicalResult LoopBody::importNodes() {
   importer.importNodes(findNodes(graph));
-  // The findings are about nodes of the body.
+  // Errors in the body were reported for its own nodes.
   return failure(importer.getModule().hasFailed());
 }
 
-// 0 to `length` - 1.
+// The i64 constant [0, 1, ..., `length` - 1].
 Value LoopBody::createNumbers(int64_t length) {
   auto type = RankedTensorType::get({length}, getI64());
   Attribute numbers = DenseIntElementsAttr::get(
@@ -21,7 +21,6 @@ Value LoopBody::createNumbers(int64_t length) {
 
 ScanOp LoopBody::finish(int64_t length, ArrayRef<Value> yielded,
                         ArrayRef<bool> reversedOutputs) {
-  // A loop cannot carry a value that changes its shape.
   for (auto [index, init] : llvm::enumerate(carried))
     if (yielded[index].getType() != init.getType()) {
       std::string text;
@@ -32,7 +31,7 @@ ScanOp LoopBody::finish(int64_t length, ArrayRef<Value> yielded,
       (void)node.unsupported(text);
       return {};
     }
-  // A scanned operand that stands for the number of the iteration.
+  // Null stands for the iteration number.
   for (Value &whole : scanned)
     if (!whole)
       whole = createNumbers(length);

@@ -1,4 +1,4 @@
-// The body of a Loop or Scan in the making.
+// Builds the body of a Loop or Scan.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_LOOPBODY_H
@@ -8,8 +8,8 @@
 
 namespace mpc::onnx_frontend {
 
-/// The body of a loop in the making: its arguments in the order that mpc.scan
-/// wants, and the ops between.
+/// Builds the body of a loop: its arguments in the order of mpc.scan, and its
+/// ops. Add carried values first, then scanned values.
 class LoopBody {
 public:
   LoopBody(NodeImporter &node, const Graph &graph)
@@ -25,7 +25,7 @@ public:
   llvm::StringRef getOutput(unsigned index) {
     return graph.getOutputs()[index]->name();
   }
-  /// Whether output `output` is input `input` as it is.
+  /// True if output `output` is input `input` unchanged.
   bool handsOn(unsigned input, unsigned output) {
     llvm::StringRef name = getOutput(output);
     const proto::NodeProto *node = graph.getProducer(name);
@@ -35,18 +35,18 @@ public:
     return name == getInput(input);
   }
 
-  /// Input `index` of the body starts as `init`.
+  /// Makes input `index` of the body a carried value that starts as `init`.
   void addCarried(unsigned index, mlir::Value init) {
     addArgument(index, mlir::Value(), init.getType());
     carried.push_back(init);
   }
-  /// Input `index` is a part of `whole`.
+  /// Makes input `index` of the body one part of `whole` per iteration.
   void addScanned(unsigned index, mlir::Value whole, bool isReversed) {
     addArgument(index, whole, ScanOp::getPartType(whole.getType()));
     scanned.push_back(whole);
     reversedInputs.push_back(isReversed);
   }
-  /// Input `index` is the number of the iteration.
+  /// Makes input `index` of the body the iteration number.
   void addNumber(unsigned index) {
     addArgument(index, mlir::Value(),
                 mlir::RankedTensorType::get({}, getI64()));
@@ -54,18 +54,19 @@ public:
     reversedInputs.push_back(false);
   }
   mlir::LogicalResult importNodes();
-  /// The value of output `index`; null, with a finding, where it has none.
+  /// The value of output `index`; reports an error and returns null if
+  /// unavailable.
   mlir::Value yield(unsigned index) {
     return importer.materialize(getOutput(index), "");
   }
-  /// One scan of it all. `yielded` are the new values of what is carried, then
-  /// parts.
+  /// Creates the `mpc.scan`. `yielded` holds the new carried values, then the
+  /// parts that the loop stacks.
   ScanOp finish(int64_t length, llvm::ArrayRef<mlir::Value> yielded,
                 llvm::ArrayRef<bool> reversedOutputs);
 
 private:
-  /// `outer` is null where no value outside is that of all iterations, nor has
-  /// them all as parts.
+  /// `outer` is null if no outer value is equal to the argument in all
+  /// iterations, or has the argument's values as its parts.
   void addArgument(unsigned index, mlir::Value outer, mlir::Type type) {
     mlir::Location location = mlir::NameLoc::get(
         mlir::StringAttr::get(node.getContext(), getInput(index)));
@@ -79,7 +80,7 @@ private:
 
   NodeImporter &node;
   const Graph &graph;
-  /// Has the body while it grows.
+  /// Holds the body while it is built.
   mlir::OwningOpRef<ScanOp> holder;
   FunctionImporter importer;
   llvm::SmallVector<mlir::Value> carried, scanned;

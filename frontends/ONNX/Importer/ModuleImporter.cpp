@@ -1,4 +1,5 @@
-// The module: variables, and what happens when everything was imported.
+// Implements ModuleImporter: variables, roles, errors, and the final
+// verification.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Importer.h"
@@ -14,13 +15,13 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// Symbols that functions of the module have, now or after a later stage.
+// True for symbols of the module's functions, of this stage or a later one.
 static bool isReservedSymbol(StringRef name) {
   return name.starts_with(kOwnPrefix) || llvm::is_contained(kFunctions, name);
 }
 
-// Whether the name is a reserved one behind any number of escapes: "step",
-// "onnx:step", but not "onnx::MatMul_57", which an exporter makes up.
+// True if `name` is a reserved name behind any number of escapes: "step",
+// "onnx:step". False for "onnx::MatMul_57", a name that an exporter made up.
 static bool isReservedOrEscaped(StringRef name) {
   while (name.consume_front(kEscape)) {
   }
@@ -47,7 +48,7 @@ ModuleImporter::ModuleImporter(const ImportOptions &options,
   module = ModuleOp::create(UnknownLoc::get(context));
 }
 
-// Variables stand before functions, in the order of their first use.
+// Inserts variables before functions, in the order of their first use.
 VariableOp ModuleImporter::declare(StringRef symbol, Role role,
                                    RankedTensorType type, ElementsAttr init) {
   auto builder = OpBuilder::atBlockBegin(module->getBody());
@@ -60,8 +61,8 @@ VariableOp ModuleImporter::declare(StringRef symbol, Role role,
   return lastVariable;
 }
 
-// The place of the first element that is no number, such as "nan at [2,3]";
-// empty where all are.
+// Describes the first NaN or infinity, such as "nan at [2,3]"; empty if all
+// elements are finite.
 static std::string findNonFinite(const HostTensor &tensor) {
   std::optional<int64_t> index = tensor.findNonFinite();
   if (!index)
@@ -86,7 +87,7 @@ VariableOp ModuleImporter::getVariable(StringRef name, Role role,
   std::string found;
   if (init && readsValues())
     found = findNonFinite(*init);
-  // Infinities of what is not trained are masks of attention scores.
+  // Infinities in frozen values are attention masks.
   bool isMask = role == Role::Frozen && StringRef(found).contains("inf");
   if (!found.empty() && !isMask)
     warn("initial value of '" + name + "' holds " + found);
@@ -117,8 +118,9 @@ int64_t ModuleImporter::getBatchAxis(StringRef name,
   return type.getRank() == 0 ? kNoBatchAxis : 0;
 }
 
-// What is not trained by default is state all the same, so that it can be
-// selected; a scalar, or a number that an exporter computed, only once it is.
+// A tensor that is not trained by default is still (frozen) state, so that
+// users can select it. A scalar, or a number that an exporter computed, becomes
+// state only once selected.
 std::optional<Role>
 ModuleImporter::getParameterRole(StringRef name, RankedTensorType type) const {
   if (trainable.contains(name))
@@ -129,7 +131,7 @@ ModuleImporter::getParameterRole(StringRef name, RankedTensorType type) const {
 }
 
 VariableOp ModuleImporter::getCounter(StringRef name) {
-  // Not an ONNX value: its reserved name stays as it is.
+  // The reserved name is not escaped: a counter is no ONNX value.
   VariableOp &variable = counters[name];
   if (!variable)
     variable = declare(name, Role::Counter,
@@ -161,7 +163,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> ModuleImporter::finish() {
     return success();
   });
   llvm::cantFail(std::move(errors));
-  // Every op was verified as it was made: a failure here is ours.
+  // Every op was verified when created, so a failure here is a bug of mpc.
   if (mlir::failed(verify(*module)))
     return makeError(ErrorKind::Internal,
                      "internal error of the importer: " + message);

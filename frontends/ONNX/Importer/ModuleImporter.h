@@ -1,4 +1,4 @@
-// The module that an import builds: its variables, and the findings so far.
+// Builds the module of an import: its variables, and the errors found so far.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_MODULEIMPORTER_H
@@ -15,16 +15,17 @@
 
 namespace mpc::onnx_frontend {
 
-/// Builds the module: its variables, and the findings so far.
+/// Builds the module and collects the errors of an import.
 class ModuleImporter {
 public:
-  /// Loops in loops would multiply without end.
+  /// Limits the nodes that unrolled loops may import: nested loops multiply
+  /// them.
   static constexpr int64_t kMostBodyNodes = 300000;
 
-  /// `rebatch` is given where the model was exported for another batch.
+  /// `rebatch` is null unless the model was exported for another batch size.
   ModuleImporter(const ImportOptions &options, mlir::MLIRContext *context,
                  Rebatch *rebatch = nullptr);
-  /// Findings of an import that was given up for another reason are dropped.
+  /// Drops the errors of an import that was abandoned for another reason.
   ~ModuleImporter() { llvm::consumeError(std::move(errors)); }
 
   const ImportOptions &getOptions() const { return options; }
@@ -32,57 +33,57 @@ public:
   mlir::ModuleOp getModule() const { return *module; }
   Rebatch *getRebatch() const { return rebatch; }
 
-  /// Adds a finding; the import goes on to find more.
+  /// Adds an error. The import continues, to find more.
   void report(llvm::Error error) {
     errors = llvm::joinErrors(std::move(errors), std::move(error));
     failed = true;
   }
   bool hasFailed() const { return failed; }
-  /// True at the first call for `op`: one warning is enough for all its nodes.
+  /// True at the first call for `op`. One warning covers all nodes of the op.
   bool isFirst(llvm::StringRef op) { return misplaced.insert(op).second; }
-  /// Counts a node of a body, once for each iteration that has its own ops.
-  /// False once the model has more than kMostBodyNodes of them.
+  /// Counts a node of a body, once per iteration that has its own ops. Returns
+  /// false if the model exceeds kMostBodyNodes.
   bool countBodyNode() { return ++bodyNodes <= kMostBodyNodes; }
-  /// Calls `attempt`. True if it reported nothing; what it reported is dropped.
+  /// Calls `attempt` and drops the errors it reports. Returns true if there
+  /// were none.
   bool succeeds(llvm::function_ref<void()> attempt);
-  /// Says something about the model that is no reason to give up.
+  /// Warns about the model; the import continues.
   void warn(const llvm::Twine &message) {
     mlir::emitWarning(mlir::UnknownLoc::get(context)) << message;
   }
 
-  /// The variable for the ONNX value `name`, declared at its first use; without
-  /// `init` it starts at zero.
+  /// Returns the variable for the ONNX value `name`, and declares it at its
+  /// first use. Without `init` the variable starts at zero.
   VariableOp getVariable(llvm::StringRef name, Role role,
                          mlir::RankedTensorType type,
                          const HostTensor *init = nullptr);
-  /// An i64 scalar variable of role counter that starts at zero.
+  /// Returns an i64 scalar variable of role counter that starts at zero.
   VariableOp getCounter(llvm::StringRef name);
-  /// The variable for that ONNX value, or null.
+  /// The variable for the ONNX value `name`, or null.
   VariableOp findVariable(llvm::StringRef name) const {
     return variables.lookup(name);
   }
 
-  /// The axis of an input of this name and type that samples are along, or
-  /// kNoBatchAxis.
+  /// The batch axis of the input `name` of type `type`, or kNoBatchAxis.
   int64_t getBatchAxis(llvm::StringRef name, mlir::RankedTensorType type) const;
 
-  /// Names of float initializers that are trained by default: findTrainable.
+  /// Sets the float initializers that are trained by default (findTrainable).
   void setTrainable(llvm::StringSet<> names) { trainable = std::move(names); }
-  /// Names of float initializers that are constants of the model though they
-  /// are no scalars: findComputedNumbers.
+  /// Sets the float initializers that are constants of the model, although they
+  /// are not scalars (findComputedNumbers).
   void setConstants(llvm::StringSet<> names) { constants = std::move(names); }
-  /// Whether the values of large tensors are wanted.
+  /// True if the values of large tensors are needed.
   bool readsValues() const;
-  /// The attribute with the elements of `tensor`. An import that takes notes
-  /// for another has zeros in place of those that take no part in folding.
+  /// Returns an attribute with the elements of `tensor`. If values are not
+  /// needed, large tensors, which are never folded, are zero.
   mlir::ElementsAttr toAttribute(const HostTensor &tensor,
                                  llvm::StringRef name) const;
-  /// The role of a float initializer with this name and type: parameter,
-  /// frozen, or nothing where it is a constant of the model.
+  /// The role of the float initializer `name`: parameter or frozen; nullopt if
+  /// it is a constant of the model.
   std::optional<Role> getParameterRole(llvm::StringRef name,
                                        mlir::RankedTensorType type) const;
 
-  /// The module, verified, or all findings.
+  /// Returns the verified module, or all errors.
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> finish();
 
 private:
@@ -90,11 +91,11 @@ private:
                      mlir::RankedTensorType type, mlir::ElementsAttr init);
 
   const ImportOptions &options;
-  std::vector<NamePattern> trainableScalars; ///< those of the options
+  std::vector<NamePattern> trainableScalars; ///< parsed from the options
   mlir::MLIRContext *context;
   Rebatch *rebatch;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  /// By ONNX name, and mpc's own by theirs.
+  /// `variables` by ONNX name; `counters`, which are mpc's own, by symbol.
   llvm::StringMap<VariableOp> variables, counters;
   llvm::StringSet<> trainable, constants, misplaced;
   VariableOp lastVariable;

@@ -1,4 +1,4 @@
-// What op builders see of a node.
+// Implements the access of builders to their nodes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Importer.h"
@@ -54,7 +54,8 @@ Value NodeImporter::operand(unsigned index) {
     return {};
   if (Value value = function.materialize(node.input(index), getOpType()))
     return value;
-  // The finding is made; give the builder something to hold until it returns.
+  // The error is already reported; the builder needs some value until it
+  // returns.
   failed = true;
   OpBuilder &builder = function.getBuilder();
   auto type = RankedTensorType::get({}, builder.getF32Type());
@@ -160,7 +161,7 @@ LogicalResult NodeImporter::define(unsigned index, Value value) {
     return success();
   ImportedValue &entry = function.values[node.output(index)];
   entry.value = value;
-  // What has folded takes part in shape arithmetic.
+  // Shape arithmetic reads folded constants.
   auto constant = value.getDefiningOp<ConstantOp>();
   if (constant && typeOf(value).getNumElements() <= kMostFoldedElements)
     entry.constant = HostTensor::fromAttribute(constant.getValue());
@@ -194,8 +195,8 @@ LogicalResult NodeImporter::defineAlias() {
   ImportedValue &alias = function.values[node.output(0)];
   alias.constant = source.constant;
   alias.stateRole = source.stateRole;
-  // What starts equal to a statistic is not bound to follow it; of one layer's
-  // second call it is the same.
+  // A copy of a running statistic need not follow the statistic: only in a
+  // second call of one layer are the two equal. So the copy is no alias.
   if (!source.statisticOf.empty())
     alias.statisticOf = source.statisticOf;
   else if (function.statistics.contains(name))
@@ -324,8 +325,8 @@ LogicalResult NodeImporter::refuseTypes(Type first, Type other) {
 LogicalResult NodeImporter::finish() {
   if (failed)
     return failure();
-  // An attribute that was passed over could mean another result. Its readers
-  // are looked at all the same: what is wrong with them is another finding.
+  // An attribute that nobody read might change the result. The node's users are
+  // imported all the same, to find more errors.
   for (const AttributeProto &attribute : node.attribute())
     if (!readAttributes.contains(attribute.name()))
       function.module.report(function.getModel().error(
@@ -391,7 +392,7 @@ IfOp NodeImporter::createIf(Value condition, ArrayRef<Value> captured,
   return cast_or_null<IfOp>(finishList(state));
 }
 
-// An op with bodies; says what its verifier finds of the model.
+// Finishes an op with bodies, and reports what its verifier says.
 Operation *NodeImporter::finishList(OperationState &state) {
   if (std::optional<Phase> phase = getPhase())
     state.addAttribute(kPhaseAttr, PhaseAttr::get(getContext(), *phase));
@@ -430,10 +431,11 @@ Value NodeImporter::foldConstants(Operation *op) {
   return results.front();
 }
 
-// More than any machine mpc runs on can hold.
+// The largest result: more than any machine that mpc runs on can hold.
 static constexpr int64_t kMostBytes = int64_t(1) << 46;
 
-// A contraction of nothing is a sum over nothing, or no result.
+// Refuses products of an empty operand: the sum has no terms, or the result no
+// elements.
 static LogicalResult verifyContracted(Operation *op) {
   auto precise = dyn_cast<PrecisionOpInterface>(op);
   if (!precise || precise.getNumContractedOperands() == 0)
@@ -446,7 +448,7 @@ static LogicalResult verifyContracted(Operation *op) {
   return success();
 }
 
-// An update is smaller than the last digit of a 16-bit parameter.
+// Refuses 16-bit parameters: an update is smaller than their last digit.
 static LogicalResult verifyUpdated(Operation *op) {
   if (!isa<OptimizerOpInterface, ClipGradNormOp>(op))
     return success();

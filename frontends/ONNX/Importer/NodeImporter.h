@@ -1,4 +1,5 @@
-// What an op's builder sees of its node.
+// Gives an op's builder access to its node: inputs, attributes, outputs, and a
+// way to create ops and report errors.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_NODEIMPORTER_H
@@ -8,9 +9,9 @@
 
 namespace mpc::onnx_frontend {
 
-/// What a builder sees of a node: operands, attributes, a way to create checked
-/// ops and to say what is wrong. Attribute accessors record a wrong type as a
-/// finding and give the default; the node then fails when its builder is done.
+/// A builder's access to one node. Attribute accessors report an attribute of
+/// the wrong type and return the default; the node then fails when its builder
+/// returns.
 class NodeImporter {
 public:
   NodeImporter(FunctionImporter &function, const proto::NodeProto &node);
@@ -26,29 +27,33 @@ public:
   unsigned getNumInputs() const { return node.input_size(); }
   bool hasInput(unsigned index) const;
   llvm::StringRef getInputName(unsigned index) const;
-  /// The input as a value; a placeholder where it cannot be had, in which case
-  /// the node fails. Null only for an absent optional input.
+  /// Returns input `index` as a value, or null if the optional input is absent.
+  /// If the value is unavailable, the node fails and the result is a
+  /// placeholder.
   mlir::Value operand(unsigned index);
   llvm::SmallVector<mlir::Value> operands();
   mlir::RankedTensorType operandType(unsigned index);
   llvm::ArrayRef<int64_t> operandShape(unsigned index) {
     return operandType(index).getShape();
   }
-  /// The input as a tensor of a sequence.
+  /// Returns input `index` as a tensor of a sequence.
   ImportedValue element(unsigned index);
-  /// The tensors of an input that is a sequence; a finding where it is none.
+  /// Returns the tensors of an input that is a sequence; reports an error for
+  /// any other input.
   mlir::FailureOr<std::vector<ImportedValue>> sequence(unsigned index);
-  /// The input's elements if they are known at import.
+  /// The elements of input `index`; nullopt if unknown at import.
   std::optional<HostTensor> constant(unsigned index);
-  /// Whether those elements are state, which may change.
+  /// True if input `index` is state, whose elements may change.
   bool isState(unsigned index);
-  /// Asks for the values of inputs of the graph that input `index` depends on,
-  /// where whoever runs the model offers them.
+  /// Asks for the graph inputs that input `index` depends on, if the caller
+  /// offers their values (ImportOptions::offered).
   void demand(unsigned index);
-  /// The elements of an integer input that must be known; `what` names it.
+  /// Returns the elements of an integer input that must be known at import.
+  /// `what` names the input in messages.
   mlir::FailureOr<llvm::SmallVector<int64_t>> integers(unsigned index,
                                                        llvm::StringRef what);
-  /// The one element of a float input that must be known.
+  /// Returns the single element of an input that must be known at import.
+  /// `what` names the input in messages.
   mlir::FailureOr<double> scalar(unsigned index, llvm::StringRef what);
 
   //===--- Outputs ---===//
@@ -58,22 +63,22 @@ public:
   mlir::LogicalResult define(unsigned index, HostTensor constant);
   mlir::LogicalResult defineState(unsigned index, HostTensor constant,
                                   Role role);
-  /// Output 0 is another name for input 0, which is state.
+  /// Makes output 0 another name for input 0, which is state.
   mlir::LogicalResult defineAlias();
   mlir::LogicalResult define(unsigned index,
                              std::vector<ImportedValue> sequence);
-  /// Defines a value that only ops of type `reader` understand. A Clip may lie
+  /// Defines a value that only ops of type `reader` may read. A Clip may stand
   /// before a DequantizeLinear.
   mlir::LogicalResult defineSaved(unsigned index, mlir::Value value,
                                   llvm::StringRef reader);
 
-  /// The only op that may read input `index`, by defineSaved; empty where any
-  /// may.
+  /// The only op type that may read input `index` (see defineSaved); empty if
+  /// any op may.
   llvm::StringRef getReader(unsigned index);
 
   /// Saves a value beside output `index`, for builders of gradients.
   void setSaved(unsigned index, mlir::Value value);
-  /// What is saved beside input `index`; null where nothing is.
+  /// The value that setSaved left beside input `index`; null if none.
   mlir::Value getSaved(unsigned index);
 
   //===--- Attributes ---===//
@@ -81,27 +86,29 @@ public:
   int64_t integer(llvm::StringRef name, int64_t byDefault);
   double real(llvm::StringRef name, double byDefault);
   std::string string(llvm::StringRef name, llvm::StringRef byDefault);
-  /// The element type whose number (TensorProto.DataType) the attribute is;
-  /// `byDefault` where it is absent or 0.
+  /// Reads an attribute that holds a TensorProto.DataType number. Returns
+  /// `byDefault` if the attribute is absent or 0.
   mlir::FailureOr<mlir::Type> elementType(llvm::StringRef name,
                                           mlir::Type byDefault);
   std::optional<llvm::SmallVector<int64_t>> integerList(llvm::StringRef name);
   const proto::AttributeProto *find(llvm::StringRef name,
                                     proto::AttributeProto::AttributeType type);
-  /// The graph of that name; a finding and null where there is none.
+  /// Returns the graph in attribute `name`; reports an error and returns null
+  /// if absent.
   const proto::GraphProto *body(llvm::StringRef name);
-  /// The attribute means nothing here.
+  /// Accepts attribute `name` without reading it, because it has no effect
+  /// here.
   void ignore(llvm::StringRef name) { readAttributes.insert(name); }
 
   //===--- Findings ---===//
   mlir::LogicalResult invalid(const llvm::Twine &message);
   mlir::LogicalResult unsupported(const llvm::Twine &message);
-  /// The node is invalid, as its inputs are to have one element type.
+  /// Reports that the inputs must have one element type.
   mlir::LogicalResult refuseTypes(mlir::Type first, mlir::Type other);
   bool hasFailed() const { return failed; }
-  /// After the builder: attributes nobody read are findings.
+  /// Call after the builder. Reports every attribute that no accessor read.
   mlir::LogicalResult finish();
-  /// Where the node is, for messages.
+  /// Names the node for messages: "node 'fc1' (Gemm)".
   std::string describe() const;
 
   //===--- Ops ---===//
@@ -132,41 +139,43 @@ public:
     return attribute(name, mlir::Attribute(attributes().getStringAttr(value)));
   }
 
-  /// Ops created from now on are named `node` + suffix ("#dx").
+  /// Appends `suffix` ("#dx") to the names of ops created from now on.
   void setSuffix(llvm::StringRef suffix);
-  /// The phase of the node, unless it is known from the graph.
+  /// Sets the node's phase, unless the graph determines it.
   void setPhase(Phase phase) { ownPhase = phase; }
 
-  /// The phase of the node: forward where that is nothing.
+  /// The phase of the node; nullopt means forward.
   std::optional<Phase> getPhase() const;
-  /// Where ops of the node are located: at its name.
+  /// The location of the node's ops: the node's name and the suffix.
   mlir::Location getLocation() const;
-  /// Creates an op that takes over `body`, whose arguments are what it is
-  /// given: the carried values, parts of the scanned ones and the others.
+  /// Creates an `mpc.scan` that takes over `body`. The arguments of `body` are
+  /// the carried values, one part of each scanned value, then the invariant
+  /// values.
   ScanOp createScan(int64_t length, llvm::ArrayRef<mlir::Value> carried,
                     llvm::ArrayRef<mlir::Value> scanned,
                     llvm::ArrayRef<mlir::Value> invariant, mlir::Region &body,
                     llvm::ArrayRef<mlir::Value> yielded,
                     llvm::ArrayRef<bool> reversedInputs,
                     llvm::ArrayRef<bool> reversedOutputs);
-  /// Creates an op that takes over the bodies of two branches, whose arguments
-  /// are what is captured.
+  /// Creates an `mpc.if` that takes over the bodies of both branches. The
+  /// arguments of each body stand for `captured`.
   IfOp createIf(mlir::Value condition, llvm::ArrayRef<mlir::Value> captured,
                 mlir::Region &then, llvm::ArrayRef<mlir::Value> thenYielded,
                 mlir::Region &otherwise,
                 llvm::ArrayRef<mlir::Value> elseYielded);
 
-  /// Creates the op after its operands and attributes passed its own inference
-  /// and verifier; else the node fails and the result is null. Absent operands
-  /// are null. `result` is the type where it is not inferred.
+  /// Creates an op if type inference and the op's verifier accept its operands
+  /// and attributes; otherwise the node fails and the result is null. Pass null
+  /// for an absent operand. `result` is the type of ops that do not infer one.
   template <typename OpT>
   OpT create(llvm::ArrayRef<mlir::Value> operands,
              llvm::ArrayRef<mlir::NamedAttribute> attributes = {},
              mlir::RankedTensorType result = {});
 
-  /// The first result of such an op, for builders that put several together:
-  /// null where an operand is null, so that only the last has to be looked at;
-  /// a constant where all operands are constants and the op folds.
+  /// Creates an op and returns its first result, so that builders can chain
+  /// ops. Returns null if an operand is null: only the last value of a chain
+  /// needs a check. Returns a constant if all operands are constants and the op
+  /// folds.
   template <typename OpT>
   mlir::Value emit(llvm::ArrayRef<mlir::Value> operands,
                    llvm::ArrayRef<mlir::NamedAttribute> attributes = {},
@@ -177,14 +186,13 @@ public:
     return op ? foldConstants(op) : mlir::Value();
   }
 
-  /// A valid index of one of `rank` axes for `axis`, which may count from the
-  /// end.
+  /// Converts `axis`, which may count from the end, to an index below `rank`.
+  /// Reports an error if out of range.
   mlir::FailureOr<int64_t> normalizeAxis(int64_t axis, int64_t rank);
-  /// The same for a list, sorted and without duplicates.
+  /// Normalizes a list of axes, sorts them, and reports duplicates.
   mlir::FailureOr<llvm::SmallVector<int64_t>>
   normalizeAxes(llvm::ArrayRef<int64_t> axes, int64_t rank);
 
-  /// Common ops.
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::Value scalarConstant(double value, mlir::Type elementType);
 
@@ -199,10 +207,10 @@ private:
   mlir::OperationState startOp(llvm::StringRef name,
                                llvm::ArrayRef<mlir::Value> operands,
                                llvm::ArrayRef<mlir::NamedAttribute> attributes);
-  /// The result of `op`; a constant in its place if all operands are constants
+  /// Returns the result of `op`, or a constant if all operands are constants
   /// and the op folds.
   mlir::Value foldConstants(mlir::Operation *op);
-  /// Inserts the op `state` describes, if it verifies.
+  /// Inserts the op that `state` describes; null if the op does not verify.
   mlir::Operation *finishOp(mlir::OperationState &state);
   mlir::Operation *finishList(mlir::OperationState &state);
 
@@ -223,7 +231,7 @@ OpT NodeImporter::create(llvm::ArrayRef<mlir::Value> operands,
   mlir::OperationState state =
       startOp(OpT::getOperationName(), operands, attributes);
   std::string message;
-  // Verifiers and inference report to the context: the first message becomes
+  // Verifiers and inference report to the context. The first message becomes
   // the node's error.
   mlir::ScopedDiagnosticHandler handler(getContext(),
                                         [&](mlir::Diagnostic &diagnostic) {
@@ -231,7 +239,7 @@ OpT NodeImporter::create(llvm::ArrayRef<mlir::Value> operands,
                                             message = diagnostic.str();
                                           return mlir::success();
                                         });
-  // Properties before types: inference reads axes and the like from them.
+  // Set properties before types: inference reads axes and the like from them.
   mlir::OpaqueProperties properties(nullptr);
   if constexpr (!std::is_same_v<typename OpT::Properties,
                                 mlir::EmptyProperties>) {
@@ -245,7 +253,6 @@ OpT NodeImporter::create(llvm::ArrayRef<mlir::Value> operands,
       return {};
     }
   }
-  // The type is given, or follows from the operands.
   if (result) {
     state.addTypes(result);
   } else if constexpr (OpT::template hasTrait<
@@ -262,8 +269,8 @@ OpT NodeImporter::create(llvm::ArrayRef<mlir::Value> operands,
   }
   if (mlir::Operation *op = finishOp(state))
     return mlir::cast<OpT>(op);
-  // What inference accepts and the verifier does not is an element type that
-  // ONNX allows and mpc has no kernels for.
+  // Inference accepted the op and the verifier did not: ONNX allows the element
+  // type, but mpc has no kernels for it.
   (void)unsupported(message);
   return {};
 }

@@ -1,4 +1,4 @@
-// The table of all ops, indexed by name.
+// Assembles the table of all ops and looks up ops by name.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Importer.h"
@@ -31,12 +31,12 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
         getAtenOps(),           getDenseLossOps(),
         getPowerOps(),          getFlexAttentionOps()})
     for (const OpEntry &entry : family)
-      if (entry.since > 0) // others are there for another entry's builder
+      if (entry.since > 0) // only for another entry's builder
         all.push_back(entry);
   return all;
 }
 
-// Entries by "domain:name", one per range of opsets.
+// The entries of each "domain:name", one per range of opsets.
 using OpIndex = llvm::StringMap<std::vector<OpEntry>>;
 
 static std::string getKey(StringRef domain, StringRef name) {
@@ -53,7 +53,7 @@ static const OpIndex &getIndex() {
   return index;
 }
 
-// The key of an op in a file, where ops of kTraining are found in kPreview too.
+// The key of an op in a file. Ops of kTraining may also appear in kPreview.
 static std::string findKey(StringRef domain, StringRef name) {
   std::string key = getKey(domain, name);
   return domain == kPreview && !getIndex().contains(key)
@@ -73,7 +73,8 @@ std::string mpc::onnx_frontend::describeOpsets(StringRef domain, StringRef name,
     newest = std::max(newest, entry.until);
   }
   std::string text = " (not in opset " + std::to_string(opset);
-  // Between two of its opsets an op has no gap that a third would fill.
+  // An op's range of opsets has no gap, so only an older or a newer opset
+  // helps.
   if (opset < oldest)
     text += "; export with opset_version=" + std::to_string(oldest);
   else if (opset > newest)
@@ -97,13 +98,14 @@ const OpEntry *mpc::onnx_frontend::findEntry(const proto::NodeProto &node,
   StringRef domain = normalizeDomain(node.domain());
   int64_t opset = model.getOpset(node);
   const OpEntry *entry = findOp(domain, node.op_type(), opset);
-  // The name of an experimental op of old opsets, and what other compilers call
-  // gradients of other inputs.
+  // Scale was an experimental op of old opsets. Other compilers give the names
+  // SoftmaxCrossEntropy(Grad) to ops with other inputs.
   StringRef op = node.op_type();
   if (entry || !domain.empty() || op == "Scale" ||
       op == "SoftmaxCrossEntropy" || op == "SoftmaxCrossEntropyGrad")
     return entry;
-  // Along one axis as in opset 13, which that domain has under another name.
+  // From opset 13 on, ops such as Softmax work along one axis; com.microsoft
+  // has their gradients as NAME_13.
   if (opset >= 13)
     if (const OpEntry *newer = findOp(kMicrosoft, node.op_type() + "_13", 1))
       return newer;
@@ -127,7 +129,7 @@ std::string mpc::onnx_frontend::describeMisplaced(const proto::NodeProto &node,
   return {};
 }
 
-// The text of an attribute; empty where it is absent.
+// The string in an attribute; empty if absent.
 static StringRef findText(const proto::NodeProto &node, StringRef name) {
   for (const proto::AttributeProto &attribute : node.attribute())
     if (attribute.name() == name)
@@ -168,7 +170,7 @@ LogicalResult mpc::onnx_frontend::checkArity(NodeImporter &node,
     if (!node.hasInput(i))
       return node.invalid("expected at least " + Twine(entry.minInputs) +
                           " inputs, found " + Twine(i));
-  // Inputs of which there may be any number are not optional.
+  // Inputs of a variable-length list are not optional.
   for (unsigned i = 0; entry.maxInputs == kAnyNumber && i < inputs; ++i)
     if (!node.hasInput(i))
       return node.invalid("input " + Twine(i) + " is absent");

@@ -1,4 +1,4 @@
-// Which builder imports a node: one entry an op and range of opsets.
+// Declares the table of op builders: one entry per op and range of opsets.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_OPTABLE_H
@@ -8,15 +8,16 @@
 
 namespace mpc::onnx_frontend {
 
-/// How an op of a range of opsets is imported. The counts are checked before
-/// the builder runs: inputs below `minInputs` are present.
+/// Describes how an op is imported in a range of opsets. The counts are checked
+/// before the builder runs: the inputs below `minInputs` are present.
 struct OpEntry {
   llvm::StringRef domain;
   llvm::StringRef name;
   int64_t since; ///< first opset of the domain with these semantics
-  int64_t until; ///< last one
+  int64_t until; ///< last opset of the domain with these semantics
   unsigned minInputs, maxInputs, maxOutputs;
-  /// Null: the op is folded where its inputs are known, and has none in the IR.
+  /// Null if the op has no counterpart in the IR: it is only folded, from
+  /// inputs known at import.
   mlir::LogicalResult (*build)(NodeImporter &);
 };
 
@@ -72,37 +73,39 @@ llvm::ArrayRef<OpEntry> getFlexAttentionOps();
 /// All entries, family by family.
 std::vector<OpEntry> getAllOps();
 
-/// The entry for an op at that opset of its domain, or null.
+/// The entry for an op at opset `opset` of its domain, or null.
 const OpEntry *findOp(llvm::StringRef domain, llvm::StringRef name,
                       int64_t opset);
 
-/// The entry for a node's op at its opset; null where there is none. An op that
-/// ONNX's own domain does not have, and com.microsoft does, is taken for that,
-/// as tools that compile for small devices leave domains out.
+/// The entry for a node's op at its opset, or null. An op that ONNX's own
+/// domain lacks is read as the com.microsoft op of the same name, because
+/// compilers for small devices omit domains.
 const OpEntry *findEntry(const proto::NodeProto &node, const Model &model);
 
-/// What an op in ONNX's own domain is taken for where that does not have it:
-/// "com.microsoft.GeluGrad", "MSELoss as in PyTorch"; empty for others.
+/// Names the meaning of an op that ONNX's own domain lacks but the table has:
+/// "com.microsoft.GeluGrad", "PyTorch's". Empty for other ops.
 std::string describeMisplaced(const proto::NodeProto &node,
                               const OpEntry &entry);
 
-/// Whether some opset has an entry for the op.
+/// True if any opset has an entry for the op.
 bool isKnownOp(llvm::StringRef domain, llvm::StringRef name);
 
-/// " (not in opset 5; export with opset_version=7)", of a known op.
+/// Suggests an opset for a known op: " (not in opset 5; export with
+/// opset_version=7)".
 std::string describeOpsets(llvm::StringRef domain, llvm::StringRef name,
                            int64_t opset);
 
-/// " (runs Python; export the model with ...)": what to do about an op that no
-/// compiler of graphs can have; empty for others.
+/// The remedy for an op that no graph compiler can support, such as " (it runs
+/// Python; export the model with ...)". Empty for other ops.
 std::string describeRemedy(const proto::NodeProto &node);
 
-/// Whether the node has as many inputs and outputs as the entry allows; reports
-/// it where it has not.
+/// Checks the numbers of inputs and outputs against the entry. Reports an error
+/// if they do not fit.
 mlir::LogicalResult checkArity(NodeImporter &node, const OpEntry &entry);
 
 /// Computes the outputs of a node whose inputs are known at import, or whose
-/// outputs depend on shapes alone. False: the node is to be imported as an op.
+/// outputs depend on shapes alone. Returns false if the node must be imported
+/// as an op.
 mlir::FailureOr<bool> foldNode(NodeImporter &node);
 
 } // namespace mpc::onnx_frontend

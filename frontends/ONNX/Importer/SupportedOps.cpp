@@ -1,4 +1,4 @@
-// The table of ops as Markdown.
+// Prints the table of supported ops as Markdown.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/SupportedOps.h"
@@ -11,7 +11,6 @@ using namespace mlir;
 using namespace mpc::onnx_frontend;
 
 void mpc::onnx_frontend::printSupportedOps(llvm::raw_ostream &os) {
-  // Domain, then op, then the opset it is read from: the oldest entry's.
   struct Support {
     int64_t since;
     bool ofData;
@@ -23,7 +22,8 @@ void mpc::onnx_frontend::printSupportedOps(llvm::raw_ostream &os) {
     auto [it, isNew] = ops.try_emplace({entry.domain, entry.name}, support);
     it->second.since = std::min(it->second.since, support.since);
   }
-  // These update sequences, which are no values: they have no entry.
+  // These ops update sequences, which are not values, so the table has no entry
+  // for them.
   for (StringRef name :
        {"AdamWOptimizer", "InPlaceAccumulator", "InPlaceAccumulatorV2",
         "InplaceClipGradNorm", "SGDOptimizerV2"})

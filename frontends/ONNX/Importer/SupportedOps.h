@@ -1,4 +1,4 @@
-// The list of ops the importer knows, for documentation and reports.
+// Lists the ops that the importer knows, for documentation and reports.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_SUPPORTEDOPS_H
@@ -8,8 +8,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// Prints the ops by domain, with the opsets they are read from, as a table in
-/// Markdown.
+/// Prints a Markdown table of ops by domain, with the first opset of each.
 void printSupportedOps(llvm::raw_ostream &os);
 
 } // namespace mpc::onnx_frontend
