@@ -43,7 +43,8 @@ SelectionPtr mpc::onnx_frontend::findCounted(NodeImporter &node,
 // Numbers of rows that are moved
 //===----------------------------------------------------------------------===//
 
-// The integers that the node gives where its inputs have the given elements.
+// Folds the node as if its inputs had the elements that `findElements` returns;
+// nullopt if the node does not fold.
 static std::optional<HostTensor>
 foldWith(NodeImporter &node, const OpEntry &entry,
          llvm::function_ref<std::optional<HostTensor>(unsigned)> findElements) {
@@ -68,14 +69,13 @@ foldWith(NodeImporter &node, const OpEntry &entry,
   });
   std::optional<HostTensor> result =
       function.lookup(node.getOutputName(0)).constant;
-  // An input that is read twice was replaced twice.
+  // Restore in reverse, because an input that is read twice was replaced twice.
   for (auto &[value, before] : llvm::reverse(saved))
     *value = std::move(before);
   return result;
 }
 
-// True if an op of that name moves the integers of this input, and true for all
-// of its results.
+// True if `op` moves the integers of input `index` unchanged to its result.
 static bool movesInput(StringRef op, unsigned index) {
   if (op == "Concat")
     return true;
@@ -92,7 +92,8 @@ static HostTensor makeZeros(const HostTensor &like) {
   return makeIntegers(like.type.getElementType(), like.getShape(), zeros);
 }
 
-// The sum of a mask is the number of rows that it would select.
+// Records the sum of a mask: it is the number of rows that the mask would
+// select.
 static void noteSum(NodeImporter &node) {
   ImportedValue &result = node.getFunction().lookup(node.getOutputName(0));
   Value x = node.operand(0);
@@ -115,8 +116,8 @@ static void noteSum(NodeImporter &node) {
   result.counted = std::move(counted);
 }
 
-// A number of rows is no negative one, as which a shape has what is to be
-// found out.
+// Folds a comparison of a count with negative numbers: a count is never the -1
+// that stands for an unknown extent.
 static void compareWithNegative(NodeImporter &node) {
   for (unsigned i : {0u, 1u}) {
     std::optional<HostTensor> other = node.constant(1 - i);
@@ -179,7 +180,7 @@ void mpc::onnx_frontend::passOnCounts(NodeImporter &node,
   if (!elements || !isCount || elements->isFloat())
     return;
   ImportedValue &result = function.lookup(node.getOutputName(0));
-  // A part without it is known.
+  // A part of the shape without the count is fully known.
   if (llvm::all_of(isCount->getIntegers(),
                    [](int64_t each) { return each == 0; })) {
     result.constant = std::move(elements);
@@ -202,7 +203,7 @@ mpc::onnx_frontend::findCountFromEnd(const CountedIntegers &integers) {
   return isCount.size() - (llvm::find(isCount, 1) - isCount.begin());
 }
 
-// 0, 1, ..., each in the row that it is the number of.
+// Builds the range 0, 1, ..., in which each row holds its own number.
 static LogicalResult importRange(NodeImporter &node, SelectionPtr selection) {
   std::optional<HostTensor> start = node.constant(0), step = node.constant(2);
   if (!start || !step || start->isFloat() || step->isFloat() ||
@@ -241,7 +242,7 @@ FailureOr<bool> mpc::onnx_frontend::importCounted(NodeImporter &node,
     return node.unsupported("'" + node.getInputName(index) +
                             "' holds a number of rows that the data in '" +
                             selection->source + "' selects more than once");
-  // Copies of one row, or of what has no rows.
+  // Expand may repeat one row, or a value without rows.
   if (op == "Expand") {
     ArrayRef<int64_t> shape = node.operandShape(0);
     int64_t rank = shape.size();

@@ -1,5 +1,5 @@
-// Shapes, and parts of shapes, that hold the number of rows which a mask of the
-// data selects, and are known but for that.
+// Handles shapes that are known at import but for one number: the count of rows
+// that a mask of the data selects.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_COUNTEDINTEGERS_H
@@ -10,18 +10,18 @@
 namespace mpc::onnx_frontend {
 
 struct CountedIntegers {
-  /// The selection whose rows are counted; of the sum of a mask that selects
-  /// nothing yet, null, and the mask with its name.
+  /// The selection whose rows are counted. Null for the sum of a mask that
+  /// selects nothing yet; `mask` and its name `source` are set instead.
   SelectionPtr selection;
   mlir::Value mask;
   std::string source;
-  /// The integers, with the number of all rows in the place of that of the
-  /// selected ones, and 1 in these places, 0 elsewhere.
+  /// `elements` holds the integers, with the number of all rows in place of the
+  /// count. `isCount` is 1 at the count and 0 elsewhere.
   HostTensor elements, isCount;
 };
 
-/// An input that holds such a number has the number of all rows for as long as
-/// this lives, so that what reads a shape finds it known.
+/// While alive, makes a counted input look constant, with the number of all
+/// rows as the count. Builders that read shapes then find a known shape.
 class KnownCounts {
 public:
   KnownCounts(NodeImporter &node, unsigned index);
@@ -31,23 +31,23 @@ private:
   ImportedValue *value = nullptr;
 };
 
-/// Such numbers that an input holds; null where it holds none.
+/// The counted integers that input `index` holds; null if none.
 std::shared_ptr<const CountedIntegers> findCounts(NodeImporter &node,
                                                   unsigned index);
 
-/// The selection that is counted; null after an error.
+/// The counted selection; null after an error.
 SelectionPtr findCounted(NodeImporter &node, const CountedIntegers &integers);
 
-/// Notes that the output of the node, which is built, holds a number of
-/// selected rows: it moves such integers, or adds up a mask.
+/// Call after a node is built. Records if its output holds a count of selected
+/// rows, because the node moves counted integers or sums a mask.
 void passOnCounts(NodeImporter &node, const OpEntry &entry);
 
-/// The place of the number in a shape that holds one, counted from the end:
-/// 1 is the last.
+/// The position of the count in `integers`, from the end (1 is the last);
+/// nullopt unless there is exactly one.
 std::optional<int64_t> findCountFromEnd(const CountedIntegers &integers);
 
-/// Builds a node that makes as many rows as a mask selects: Expand,
-/// ConstantOfShape and Range. False where it is none.
+/// Builds an Expand, ConstantOfShape or Range that makes as many rows as a mask
+/// selects. Returns false for any other node.
 mlir::FailureOr<bool> importCounted(NodeImporter &node, const OpEntry &entry);
 
 } // namespace mpc::onnx_frontend

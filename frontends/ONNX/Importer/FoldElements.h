@@ -1,4 +1,4 @@
-// What folding computes with: the elements of tensors that are known at import.
+// Folds nodes whose inputs are known at import: tensors and the folders of ops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_FOLDELEMENTS_H
@@ -12,26 +12,26 @@ namespace mpc::onnx_frontend {
 
 using Integers = llvm::SmallVector<int64_t>;
 
-/// A tensor of this element type; integers wrap and floats are rounded as
-/// ONNX's are.
+/// Makes a tensor of `element` type. Integers wrap and floats are rounded, as
+/// in ONNX.
 HostTensor makeIntegers(mlir::Type element, llvm::ArrayRef<int64_t> shape,
                         llvm::ArrayRef<int64_t> values);
 HostTensor makeFloats(mlir::Type element, llvm::ArrayRef<int64_t> shape,
                       llvm::ArrayRef<double> values);
 
-/// The tensor of `shape` whose element at an index is that of `source` at the
-/// position that `positionOf` gives for the index.
+/// Makes a tensor of `shape`. Its element at an index is the element of
+/// `source` at position `positionOf(index)`.
 HostTensor
 pick(const HostTensor &source, llvm::ArrayRef<int64_t> shape,
      llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> positionOf);
 
-/// How a node is folded: defines its outputs. A failure without a finding says
-/// that it is better imported as an op.
+/// Folds a node by defining its outputs. A failure without a reported error
+/// means that the node should be imported as an op.
 using Folder = mlir::LogicalResult (*)(NodeImporter &);
 
-/// Folders of shape arithmetic that has no op of the IR (Shape, Size, Range,
-/// NonZero), and of what makes tables of signal processing; null if `op` is not
-/// one. Names are as `getOpName` gives them.
+/// Return the folder of `op`, a name as `getOpName` gives it; null if there is
+/// none. Shape folders cover shape arithmetic without an IR op (Shape, Size,
+/// Range, NonZero). Signal folders make the tables of signal processing.
 Folder getShapeFolder(llvm::StringRef op);
 Folder getSignalFolder(llvm::StringRef op);
 

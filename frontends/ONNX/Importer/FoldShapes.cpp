@@ -1,7 +1,6 @@
-// Shape arithmetic at import: what exporters compute from Shape is folded, so
-// that the IR has static shapes. Arithmetic folds as the ops it becomes do;
-// here is what has no op: Shape, Size, Range and NonZero. What may be trained
-// never folds.
+// Folds shape arithmetic at import, so that the IR has static shapes. Most
+// arithmetic folds through its IR ops; Shape, Size, Range and NonZero have none
+// and are folded here. Trainable values never fold.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/FoldElements.h"
@@ -96,8 +95,8 @@ static LogicalResult foldIntegerRange(NodeImporter &node) {
                                      values));
 }
 
-// How many steps there are, in the arithmetic of the type: of f32, 0.3 is three
-// steps of 0.1, though in f64 the two are not what they are called.
+// The number of steps in the arithmetic of type T: in f32, 0.3 / 0.1 is three
+// steps, although neither number is exact.
 template <typename T>
 static double countSteps(double start, double limit, double delta) {
   T distance = static_cast<T>(limit) - static_cast<T>(start);
@@ -105,7 +104,6 @@ static double countSteps(double start, double limit, double delta) {
 }
 
 static LogicalResult foldFloatRange(NodeImporter &node) {
-  // Start, limit and step, which must lead somewhere.
   double bounds[3];
   for (unsigned i : {0, 1, 2}) {
     bounds[i] = node.constant(i)->getDouble(0);
@@ -115,7 +113,6 @@ static LogicalResult foldFloatRange(NodeImporter &node) {
   auto [start, limit, delta] = std::tie(bounds[0], bounds[1], bounds[2]);
   if (delta == 0)
     return node.invalid("expected a step other than 0");
-  // As many steps as the type's own arithmetic has.
   Type element = node.constant(0)->type.getElementType();
   double count = element.isF64() ? countSteps<double>(start, limit, delta)
                                  : countSteps<float>(start, limit, delta);
@@ -128,8 +125,7 @@ static LogicalResult foldFloatRange(NodeImporter &node) {
       0, makeFloats(element, {static_cast<int64_t>(values.size())}, values));
 }
 
-// NonZero of a constant: the indices of its elements other than zero, a column
-// each.
+// NonZero of a constant: the indices of its nonzero elements, one per column.
 static LogicalResult foldNonZero(NodeImporter &node) {
   HostTensor source = *node.constant(0);
   SmallVector<Integers> found;
@@ -150,7 +146,7 @@ static LogicalResult foldNonZero(NodeImporter &node) {
 }
 
 static LogicalResult foldRange(NodeImporter &node) {
-  // Three scalars of one type: PyTorch exports arange(1, 9.) with two.
+  // PyTorch exports arange(1, 9.) with two types; ONNX requires one.
   const Type element = node.constant(0)->type.getElementType();
   std::string types;
   llvm::raw_string_ostream list(types);
@@ -183,15 +179,15 @@ Folder mpc::onnx_frontend::getShapeFolder(StringRef op) {
 // Which nodes are folded
 //===----------------------------------------------------------------------===//
 
-// Whether an input takes part in shape arithmetic: known, small, and nothing
-// that may be trained.
+// True if the input takes part in shape arithmetic: known, small, and not
+// Selection of the nodes to fold
 static bool isFoldable(NodeImporter &node, unsigned index) {
   auto tensor = node.constant(index);
   return tensor && tensor->getNumElements() <= kMostFoldedElements &&
          !(tensor->isFloat() && node.isState(index));
 }
 
-// How many inputs must be known: Shape and Size read none.
+// The number of inputs that must be known: Shape and Size read no elements.
 static unsigned countKnownInputs(NodeImporter &node) {
   bool readsShape = node.getOpType() == "Shape" || node.getOpType() == "Size";
   return readsShape ? 0 : node.getNumInputs();

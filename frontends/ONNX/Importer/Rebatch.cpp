@@ -1,4 +1,5 @@
-// Following the batch through a model, and the constants that hold it.
+// Tracks the batch axis through a model and adapts the constants that hold the
+// batch size.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Rebatch.h"
@@ -20,8 +21,9 @@ std::optional<Rebatch::Place> Rebatch::findPlace(StringRef name) const {
   return it == places.end() ? std::nullopt : std::optional(it->second);
 }
 
-// A reshape keeps the order of the elements, so as many lie outside the batch
-// before as after: what comes before the axis, and `outer` within it.
+// A reshape keeps the order of elements, so the number of elements outside the
+// batch is unchanged: the product of the axes before the batch axis, times
+// `outer`.
 std::optional<Rebatch::Place>
 Rebatch::moveThroughReshape(ArrayRef<int64_t> from, Place place,
                             ArrayRef<int64_t> to) const {
@@ -37,8 +39,8 @@ Rebatch::moveThroughReshape(ArrayRef<int64_t> from, Place place,
     if (extent == 0 || outer == 0 || extent % (outer * exported) != 0)
       continue;
     Place found = {static_cast<int64_t>(axis), outer};
-    // Best is an axis that is the batch and nothing else, then one that the
-    // batch is the slowest part of, then any that it is a part of.
+    // Prefer an axis that is exactly the batch, then an axis whose slowest part
+    // is the batch, then any axis that contains the batch.
     if (outer == 1 && extent == exported)
       return found;
     if (outer == 1 && !whole)
@@ -46,13 +48,15 @@ Rebatch::moveThroughReshape(ArrayRef<int64_t> from, Place place,
     if (!merged)
       merged = found;
   }
-  // [time, 1, width] as [time, width]: the rows are merged, not the features.
+  // [time, 1, width] as [time, width] merges the batch with the rows, not with
+  // the features.
   bool isLast = whole && whole->axis + 1 == static_cast<int64_t>(to.size());
   return whole && !isLast ? whole : merged;
 }
 
-// Where a batch at `place` of shape `from` lies in shape `to`, of which `axis`
-// is known to have it: a batch of 1 could lie in any axis of length 1.
+// Finds the batch on axis `axis` of shape `to`, given its `place` in shape
+// `from`. The axis is known, because a batch of 1 could lie in any axis of
+// length 1.
 std::optional<Rebatch::Place> Rebatch::moveToAxis(ArrayRef<int64_t> from,
                                                   Place place,
                                                   ArrayRef<int64_t> to,
@@ -72,7 +76,7 @@ std::optional<Rebatch::Place> Rebatch::moveToAxis(ArrayRef<int64_t> from,
 // Nodes
 //===----------------------------------------------------------------------===//
 
-// The shape of a value; nothing where it has none here.
+// The shape of a value; nullopt if unknown here.
 static std::optional<Rebatch::Shape> getKnownShape(NodeImporter &node,
                                                    StringRef name) {
   const ImportedValue &entry = node.getFunction().lookup(name);
@@ -89,8 +93,8 @@ static bool isReshape(NodeImporter &node) {
                             node.getOpType());
 }
 
-// The batch of an output is where that of an input was, on whatever axis of the
-// same length, or that axis is the batch itself.
+// Finds the batch of an output on axis `axis`. Some input has its batch on an
+// axis of the same length, or the axis is the batch (or several, concatenated).
 FailureOr<Rebatch::Place> Rebatch::inherit(NodeImporter &node, int64_t axis,
                                            int64_t extent) {
   std::optional<int64_t> outer;
@@ -101,7 +105,7 @@ FailureOr<Rebatch::Place> Rebatch::inherit(NodeImporter &node, int64_t axis,
     if (!place)
       continue;
     int64_t length = shapes.lookup(name)[place->axis];
-    // Concat of whole batches, one behind the other.
+    // A Concat of whole batches along the batch axis.
     if (node.getOpType() == "Concat" && place->axis == axis &&
         place->outer == 1 && length == exported)
       ++joined;
@@ -121,15 +125,15 @@ FailureOr<Rebatch::Place> Rebatch::inherit(NodeImporter &node, int64_t axis,
   return node.unsupported("it is not clear where the batch is in its result");
 }
 
-// Whether the axis of the value that has the batch has other rows too, and the
-// batch was 1: [1, time, 8] as [time, 8]. What is then computed along that axis
-// may be meant for the rows of each sample or for all.
+// True if a batch of 1 was merged into an axis with other rows: [1, time, 8] as
+// [time, 8]. A later computation along that axis may be meant for the rows of
+// each sample or for all rows.
 bool Rebatch::isAmbiguous(StringRef name) const {
   std::optional<Place> place = findPlace(name);
   return exported == 1 && place && shapes.lookup(name)[place->axis] != 1;
 }
 
-// Whether the node's softmax is along an axis that had a batch of 1.
+// True if the node is a softmax along an axis that had a batch of 1.
 bool Rebatch::normalizesSamples(NodeImporter &node) {
   StringRef op = node.getOpType();
   bool isSoftmax = op == "Softmax" || op == "LogSoftmax";
@@ -137,7 +141,7 @@ bool Rebatch::normalizesSamples(NodeImporter &node) {
       isSoftmax ? findPlace(node.getInputName(0)) : std::nullopt;
   if (!place || exported != 1)
     return false;
-  // Before opset 13 it is over all axes from the given one on.
+  // Before opset 13, softmax normalizes over all axes from `axis` on.
   bool isFlattened = node.getOpset() < 13;
   int64_t axis = node.integer("axis", isFlattened ? 1 : -1);
   if (axis < 0)
@@ -149,15 +153,15 @@ static bool isIndexed(StringRef op) {
   return op.starts_with("Gather") || op.starts_with("Scatter");
 }
 
-// Whether the node's indices name samples: with a batch of 1 all of them are 0,
-// and repeated for every sample they name the first. Those that are computed
-// from Shape have changed by themselves.
+// True if the node's indices name samples. With a batch of 1 all indices are 0;
+// repeated for every sample, they would name the first sample. Indices computed
+// from Shape have adapted already.
 bool Rebatch::namesSamples(NodeImporter &node) {
   StringRef op = node.getOpType();
   std::optional<Place> place = findPlace(node.getInputName(0));
   if (!isIndexed(op) || !place)
     return false;
-  // Rows that a mask of the data selects are those of today's samples.
+  // Rows that a mask of the data selects belong to the current samples.
   if (node.getFunction().lookup(node.getInputName(1)).selected)
     return false;
   std::optional<HostTensor> indices = node.constant(1);
@@ -175,9 +179,9 @@ bool Rebatch::namesSamples(NodeImporter &node) {
          place->axis < first + node.operandShape(1).back();
 }
 
-// Whether the node divides a sum over all samples by the batch it was exported
-// with, as `x.sum(0) / x.shape[0]` is written. So are sums of pairs by two: it
-// is not clear which is meant.
+// True if the node divides a sum over all samples by the exported batch size,
+// as in `x.sum(0) / x.shape[0]`. Halving sums of pairs looks equal if the batch
+// was 2, so the meaning is unclear.
 bool Rebatch::averagesSum(NodeImporter &node) {
   StringRef op = node.getOpType();
   if (op != "Div" && op != "Mul")
@@ -192,25 +196,23 @@ bool Rebatch::averagesSum(NodeImporter &node) {
          (op == "Mul" && sums.contains(node.getInputName(1)) && isFactor(0));
 }
 
-// Notes what the node's results are computed of. Of a sample's shape follows
-// nothing of the sample.
+// Records whether the node's outputs depend on samples or on shapes alone. A
+// sample's shape carries no elements of the sample.
 void Rebatch::followSources(NodeImporter &node) {
   StringRef op = node.getOpType();
-  // From an input with a batch, or from what was computed of one.
   bool readsShape = op == "Shape" || op == "Size";
   bool ofSamples = false, ofShapes = readsShape;
   for (const std::string &input : node.getNode().input()) {
     ofSamples |= findPlace(input) || fromSamples.contains(input);
     ofShapes |= fromShapes.contains(input);
   }
-  // Values that hold elements of samples differ from sample to sample; numbers
-  // that were read off their shapes do not.
+  // Values that hold elements of samples differ between samples; numbers read
+  // from shapes do not.
   for (const std::string &output : node.getNode().output()) {
     if (ofSamples && !readsShape)
       fromSamples.insert(output);
     else if (ofShapes)
       fromShapes.insert(output);
-    // How many terms each sum of a product has.
     if (op == "MatMul" || op == "Gemm")
       if (auto shape = getKnownShape(node, node.getInputName(0));
           shape && !shape->empty())
@@ -220,10 +222,10 @@ void Rebatch::followSources(NodeImporter &node) {
   }
 }
 
-// Whether the input is a number of the file that is the exported batch, or one
-// that multiplies by a batch's share, and no other meaning shows: attention
-// divides products of 64 terms, or their operands, by their root, 8; before a
-// query's 128 elements are two heads, too.
+// True if the input is a number of the file that equals the exported batch
+// size, or a factor 1 / batch, and no other meaning is likely. Attention
+// divides products of 64 terms, or their operands, by the root, 8. So does a
+// query of 128 elements, before it is split into two heads.
 bool Rebatch::isExportedBatch(NodeImporter &node, unsigned input) const {
   StringRef name = node.getInputName(input),
             other = node.getInputName(1 - input);
@@ -244,7 +246,7 @@ bool Rebatch::isExportedBatch(NodeImporter &node, unsigned input) const {
   return (isShare || value == exported) && !isRoot;
 }
 
-// Twos and ones are in every model, and a batch of one is in no number.
+// Batches of 1 and 2 are skipped: ones and twos are in every model.
 void Rebatch::noteNumber(NodeImporter &node) {
   bool isArithmetic = llvm::is_contained(
       {StringRef("Add"), StringRef("Sub"), StringRef("Mul"), StringRef("Div")},
@@ -259,9 +261,9 @@ void Rebatch::noteNumber(NodeImporter &node) {
   }
 }
 
-// Follows a result without a batch of an input that may have one. It may be a
-// loss, a sum over all samples, as long as it is not combined with samples
-// again.
+// Tracks a result without a batch axis of an input that may have one. The
+// result may be a loss, a sum over all samples, unless it is combined with
+// samples again.
 LogicalResult Rebatch::followJoined(NodeImporter &node, StringRef name,
                                     ArrayRef<int64_t> shape) {
   StringRef op = node.getOpType();
@@ -281,9 +283,9 @@ LogicalResult Rebatch::followJoined(NodeImporter &node, StringRef name,
   return success();
 }
 
-// True if a result for one sample has the rows of the exported batch, because a
-// constant with that many rows was combined with the sample. For example, x of
-// [3, 4] plus a constant of [3, 1] has three rows for a batch of one, too.
+// True if a result for one sample has as many rows as the exported batch,
+// because the sample was combined with a constant of so many rows. For example,
+// x of [1, 4] plus a constant of [3, 1] has three rows.
 bool Rebatch::spreadsSample(NodeImporter &node, ArrayRef<int64_t> shape) const {
   if (wanted != 1 || exported == 1)
     return false;
@@ -301,7 +303,7 @@ bool Rebatch::spreadsSample(NodeImporter &node, ArrayRef<int64_t> shape) const {
   return false;
 }
 
-// The batch is on none of the result's axes: it was summed over, or the result
+// Handles a result with no batch axis: the batch was summed over, or the result
 // never had it.
 LogicalResult Rebatch::followUnchanged(NodeImporter &node, StringRef name,
                                        ArrayRef<int64_t> shape,
@@ -310,7 +312,8 @@ LogicalResult Rebatch::followUnchanged(NodeImporter &node, StringRef name,
   if (spreadsSample(node, shape))
     return node.unsupported("it combines one sample with a constant of the "
                             "batch it was exported with");
-  // Sums over the batch have none; parts of it are of the exported size.
+  // A sum over the batch has no batch axis, but a part of the batch has the
+  // exported size.
   bool isPart = op == "Slice" || op == "Split" || op == "Gather";
   if (from && isPart && !isReshape(node))
     return node.unsupported("it takes a part of the batch");
@@ -329,7 +332,6 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
   auto known = shapes.find(name);
   if (known == shapes.end())
     return success();
-  // The axis that the other batch changes.
   const Shape &before = known->second;
   std::optional<int64_t> changed;
   for (int64_t axis = 0, rank = shape.size(); axis < rank; ++axis) {
@@ -343,7 +345,7 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
       node.hasInput(0) ? findPlace(node.getInputName(0)) : std::nullopt;
   if (!changed)
     return followUnchanged(node, name, shape, from);
-  // What must not be done to samples of a batch of another size.
+  // These computations would mix samples of a batch of another size.
   if (namesSamples(node))
     return node.unsupported("its indices name samples, of the batch it was "
                             "exported with");
@@ -354,14 +356,12 @@ LogicalResult Rebatch::followOutput(NodeImporter &node, StringRef name,
   if (normalizesSamples(node))
     return node.unsupported("with a batch of 1 it was over the rows of one "
                             "sample, now it would be over those of all");
-  // Every sample has as many elements of the axis as before.
   int64_t extent = before[*changed];
   if (extent % exported != 0 || shape[*changed] != scale(extent))
     return node.unsupported("axis " + Twine(*changed) + " of its result has " +
                             Twine(extent) + " elements as exported and " +
                             Twine(shape[*changed]) +
                             " now, not as many for every sample");
-  // Where in that axis the batch is.
   FailureOr<Place> place = failure();
   if (isReshape(node) && from) {
     auto moved = moveToAxis(shapes.lookup(node.getInputName(0)), *from, before,
@@ -387,15 +387,15 @@ static bool isElementwise(StringRef op) {
       op);
 }
 
-// A mask of [4,4] that the model makes is of four positions and not of four
-// samples, though the batch was 4, where it is added to scores of [4,4,4]; or
-// where a triangle of it is taken.
+// Records masks of the model that are no batches. A mask of [4, 4] added to
+// scores of [4, 4, 4] has four positions, not four samples, although the batch
+// was 4. A mask of which a triangle is taken (Trilu) is no batch, either.
 void Rebatch::noteBeside(NodeImporter &node) {
   StringRef op = node.getOpType(), output = node.getOutputName(0);
   std::optional<Shape> shape = getKnownShape(node, output);
   if (!shape || shape->size() < 2)
     return;
-  // An Expand that adaptExpand may take for one of samples.
+  // adaptExpand might take this Expand for one over samples.
   if (op == "Expand" && exported > 1 && shape->front() == exported)
     expanded[output] = output.str();
   if (!isElementwise(op))
@@ -410,7 +410,7 @@ void Rebatch::noteBeside(NodeImporter &node) {
       partners.try_emplace(root, Partner{"", -1});
     if (*shape == before)
       expanded[output] = root;
-    // An input of more axes than the value broadcasts it: [batch, n] + [n].
+    // An operand of higher rank broadcasts the value: [batch, n] + [n].
     for (const std::string &other : node.getNode().input())
       if (shape->size() > before.size() &&
           shapes.lookup(other).size() == shape->size())
@@ -426,19 +426,17 @@ bool Rebatch::liesBesideBatch(StringRef name) const {
   const Partner &partner = it->second;
   if (partner.axis < 0)
     return true;
-  // Where the batch of the other is not known yet, it is in front.
+  // Assume axis 0 while the partner's batch is unknown.
   if (std::optional<Place> place = findPlace(partner.name))
     return place->axis != partner.axis;
   return shapes.lookup(partner.name).front() == exported;
 }
 
 LogicalResult Rebatch::follow(NodeImporter &node) {
-  // The second import: is the batch still where the first one had it?
   if (!recording) {
     followSources(node);
     noteNumber(node);
   }
-  // Outputs, in the first import noted and in the second compared.
   for (const std::string &name : node.getNode().output()) {
     std::optional<Shape> shape =
         name.empty() ? std::nullopt : getKnownShape(node, name);
@@ -450,13 +448,12 @@ LogicalResult Rebatch::follow(NodeImporter &node) {
       continue;
     }
     shapes[name] = *shape;
-    // Integers in a list are likely shapes, in which the file's batch may
-    // stand.
+    // An integer list is probably a shape, which may hold the batch size.
     auto constant = node.getFunction().lookup(name).constant;
     if (constant && !constant->isFloat() && shape->size() == 1)
       integers[name] = constant->getIntegers();
   }
-  // What the nodes read and none of them made.
+  // Record inputs that no node made.
   for (const std::string &name : node.getNode().input())
     if (recording && !name.empty() && !shapes.contains(name))
       if (std::optional<Shape> shape = getKnownShape(node, name))
@@ -477,7 +474,7 @@ FailureOr<Rebatch::Shape> Rebatch::adaptReshape(NodeImporter &node,
   std::optional<Place> from = findPlace(node.getInputName(0));
   if (recording || !from || output == shapes.end())
     return result;
-  // What is computed from Shape has changed by itself.
+  // A shape computed from Shape has adapted already.
   auto before = integers.find(node.getInputName(1));
   if (before != integers.end() && before->second != result)
     return result;
@@ -511,7 +508,7 @@ Rebatch::Shape Rebatch::adaptExpand(NodeImporter &node,
       result[axis] = scale(result[axis]);
   } else if (exported > 1 && result.size() > 1 && result[0] == exported &&
              !liesBesideBatch(node.getOutputName(0))) {
-    result[0] = wanted; // one for all samples, such as a class token
+    result[0] = wanted; // one row for all samples, such as a class token
   }
   return result;
 }
@@ -524,8 +521,7 @@ std::optional<int64_t> Rebatch::findSpreadAxis(NodeImporter &node,
       before->second.size() != requested.size() ||
       shape.size() != requested.size())
     return std::nullopt;
-  // The axis of the constant that has the exported batch: the only one whose
-  // extent is another now.
+  // The constant's batch axis is the only axis whose requested extent changed.
   std::optional<int64_t> found;
   for (int64_t axis = 0, rank = shape.size(); axis < rank; ++axis) {
     if (requested[axis] == before->second[axis])

@@ -1,11 +1,11 @@
-// Models that were exported for one batch size, imported for another.
+// Imports a model for another batch size than it was exported for.
 //
-// PyTorch's exporters fix the batch unless they are told not to. The file then
-// has it not only in the inputs' shapes but in constants: `x.view(2, -1, 64)`
-// is a Reshape to [2, -1, 64]. Which of them mean the batch is told by
-// importing twice. The first import, as exported, notes the shape of every
-// value; the second one, with the batch asked for, follows where in every value
-// the batch is, and changes the constants that say so.
+// PyTorch's exporters fix the batch size by default. The file then holds the
+// batch size in constants as well as in input shapes: `x.view(2, -1, 64)` is a
+// Reshape to [2, -1, 64]. Two imports find the constants that mean the batch.
+// The first import, as exported, records the shape of every value. The second
+// import, for the wanted batch size, tracks the batch axis of every value and
+// changes the constants that hold the batch size.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_REBATCH_H
@@ -30,42 +30,44 @@ public:
   int64_t getExported() const { return exported; }
   int64_t getWanted() const { return wanted; }
 
-  /// The nodes that compute with samples and a number of the file that is the
-  /// exported batch: "node 'scale' (Mul)". Some mean it, as `loss * x.shape[0]`
-  /// is written; others do not, and nothing in the file tells them apart.
+  /// The nodes that combine samples with a number equal to the exported batch
+  /// size: "node 'scale' (Mul)". Some mean the batch, such as `loss *
+  /// x.shape[0]`; others do not. Nothing in the file tells them apart.
   llvm::ArrayRef<std::string> getNumbers() const { return numbers; }
 
-  /// Whether this is the first import, which takes notes.
+  /// True during the first import, which records shapes.
   bool isRecording() const { return recording; }
   void finishRecording() { recording = false; }
 
-  /// An input of the model, whose first axis is the batch.
+  /// Adds an input of the model whose first axis is the batch.
   void addInput(llvm::StringRef name) { places[name] = {0, 1}; }
 
-  /// Notes the outputs of an imported node, or finds where the batch is in
-  /// them; fails with a finding where that cannot be told.
+  /// In the first import, records the outputs of a node. In the second import,
+  /// finds the batch in them, and reports an error if its place is unclear.
   mlir::LogicalResult follow(NodeImporter &node);
 
-  /// The shape that Reshape asks for, `requested` in the file. Fails with a
-  /// finding where it cannot be told.
+  /// Returns the shape for a Reshape to `requested` in the file. Reports an
+  /// error if the place of the batch is unclear.
   mlir::FailureOr<Shape> adaptReshape(NodeImporter &node,
                                       llvm::ArrayRef<int64_t> requested);
-  /// The same for Expand.
+  /// Returns the shape for an Expand to `requested` in the file.
   Shape adaptExpand(NodeImporter &node, llvm::ArrayRef<int64_t> requested);
-  /// The axis of a constant that Expand spreads over the samples of an input,
-  /// which the constant has as many rows for as the exported batch had:
-  /// `requested` there is the batch that is asked for, by itself.
+  /// The axis on which Expand spreads a constant over the samples: the constant
+  /// has one row per exported sample, and `requested`, which the model
+  /// computes, already has the wanted batch size there. nullopt if no such axis
+  /// exists.
   std::optional<int64_t> findSpreadAxis(NodeImporter &node,
                                         llvm::ArrayRef<int64_t> requested);
-  /// The length that the axis of an input of Concat must have to go with the
-  /// others, where it holds the batch there and is not of it.
+  /// The extent that axis `axis` of a Concat input must have to match the other
+  /// inputs, if the axis holds the batch and the input does not depend on the
+  /// batch; nullopt otherwise.
   std::optional<int64_t> getConcatExtent(NodeImporter &node, unsigned input,
                                          int64_t axis);
 
 private:
-  /// Where the batch is: in axis `axis` of a value, which has `outer` times the
-  /// batch times something elements. [2, batch, 8] flattened to [2 * batch, 8]
-  /// has it on axis 0 with 2 outside.
+  /// The batch within a value: on axis `axis`, whose index runs over `outer` ×
+  /// batch × rest elements. [2, batch, 8] flattened to [2 * batch, 8] has the
+  /// batch on axis 0 with `outer` = 2.
   struct Place {
     int64_t axis, outer;
   };
@@ -100,31 +102,35 @@ private:
 
   int64_t exported, wanted;
   bool recording = true;
-  /// As exported: the shape of every value, and the elements of small integer
-  /// tensors.
+  /// From the first import: the shape of every value, and the elements of small
+  /// integer tensors.
   llvm::StringMap<Shape> shapes, integers;
-  /// With the batch asked for: of every value that has it.
+  /// From the second import: the place of the batch in every value that has
+  /// one.
   llvm::StringMap<Place> places;
-  /// Single elements that were computed of rows of all samples, such as a loss.
+  /// Single elements that were computed from the rows of all samples, such as a
+  /// loss.
   llvm::StringSet<> joined;
-  /// What was computed of sums over all samples.
+  /// Values that were computed from sums over all samples.
   llvm::StringSet<> sums;
-  /// Values that depend on samples, with or without an axis of them; and values
+  /// Values that depend on samples, with or without a batch axis; and values
   /// that depend on shapes alone.
   llvm::StringSet<> fromSamples, fromShapes;
-  /// Of the results of products: how many terms their sums have.
+  /// For results of products: the number of terms in each sum.
   llvm::StringMap<int64_t> terms;
   std::vector<std::string> numbers;
 
-  /// The value that a constant is combined with, and the axis of it that the
-  /// constant's first one lies on; -1 where that is no batch by itself.
+  /// The value that a constant is combined with, and the axis of that value
+  /// that meets the constant's first axis. -1 if the constant's first axis is
+  /// known not to be the batch.
   struct Partner {
     std::string name;
     int64_t axis;
   };
-  /// As exported: results of Expand that begin with the exported batch, and
-  /// what is computed of them element by element, to the first; and what that
-  /// is combined with.
+  /// From the first import. `expanded` maps each value that is computed
+  /// elementwise from an Expand result to that result, if the Expand result
+  /// begins with the exported batch size. `partners` maps each such Expand
+  /// result to the value that it is combined with.
   llvm::StringMap<std::string> expanded;
   llvm::StringMap<Partner> partners;
 };

@@ -1,5 +1,6 @@
-// Rows that a mask of the data selects: how many there are the data decides,
-// and shapes are static. They get all rows and a mask that travels with them.
+// Handles rows that a mask of the data selects. The data determines the number
+// of rows, but shapes are static, so values keep all rows, and the mask travels
+// with them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_SELECTION_H
@@ -16,64 +17,65 @@ using SelectionPtr = std::shared_ptr<const Selection>;
 struct Selection {
   /// A boolean for each row: true if it is selected.
   mlir::Value mask;
-  /// The number of the first selected row, a scalar; 0 where there is none.
+  /// The index of the first selected row, a scalar; 0 if none is selected.
   mlir::Value first;
-  /// True if there is one, a scalar.
+  /// True if any row is selected, a scalar.
   mlir::Value any;
   /// The ONNX name of the mask, and its shape.
   std::string source;
   llvm::SmallVector<int64_t> shape;
-  /// If the mask is one of selected rows: their selection, and
-  /// the axis that they lie along.
+  /// If the mask itself has selected rows: their selection, and the axis of the
+  /// rows.
   SelectionPtr outer;
   int64_t outerAxis = 0;
 
   int64_t getNumRows() const { return NodeImporter::shapeOf(mask).front(); }
 };
 
-/// Among SelectedRows::places, in place of an axis: the numbers of the rows
-/// among those that are selected; and what is no place.
+/// Special entries of SelectedRows::places. kRowNumber: the column holds row
+/// numbers among the selected rows. kNoPlace: the column is no position.
 inline constexpr int64_t kRowNumber = -1, kNoPlace = -2;
 
-/// The selection by `mask`, whose elements lie in the order of `shape`, of rows
-/// that `outer`, if there is one, selects; null after an error.
+/// Returns the selection by `mask`, whose elements are in row-major order of
+/// `shape`. `outer`, if given, describes the selected rows of the mask. Null
+/// after an error.
 SelectionPtr findSelection(NodeImporter &node, mlir::Value mask,
                            llvm::ArrayRef<int64_t> shape,
                            llvm::StringRef source,
                            const SelectedRows *outer = nullptr);
 
-/// True if both select the same rows.
+/// True if both select equal rows.
 inline bool selectSame(const SelectionPtr &a, const SelectionPtr &b) {
   return a == b || (a && b && a->mask == b->mask);
 }
 
-/// True if the value is made of numbers of rows among those that a mask
-/// selects. The function has the number among all rows in their place, which
-/// means the same only as an index of such rows.
+/// True if the value holds row numbers among the selected rows. The function
+/// holds numbers among all rows instead, which is equivalent only for indexing
+/// such rows.
 bool hasRowNumbers(const SelectedRows &rows);
 
-/// Notes that an output, which is defined, has selected rows.
+/// Records that an output, already defined, has selected rows.
 void selectOutput(
     NodeImporter &node, unsigned output, SelectionPtr selection, int64_t axis,
     std::optional<llvm::SmallVector<int64_t>> places = std::nullopt);
 
-/// The shape of the first output, which is defined.
+/// The shape of the first output, which is already defined.
 llvm::ArrayRef<int64_t> getOutputShape(NodeImporter &node);
 
-/// The mask along `axis` of a tensor of that rank.
+/// Reshapes the mask to broadcast along `axis` of a tensor of rank `rank`.
 mlir::Value maskAlong(NodeImporter &node, const Selection &selection,
                       int64_t rank, int64_t axis);
 
-/// The number of selected rows, a scalar of i64.
+/// Counts the selected rows, as an i64 scalar.
 mlir::Value countRows(NodeImporter &node, const Selection &selection);
 
-/// `value` with `number` in the rows that are not selected.
+/// Returns `value` with `number` in the unselected rows.
 mlir::Value fillRows(NodeImporter &node, const Selection &selection,
                      int64_t axis, mlir::Value value, double number);
 
-/// `value`, whose rows along `axis` are those of the mask, with copies of the
-/// first selected row in the place of others; where none is selected, a number
-/// that functions have a value and a derivative of.
+/// Returns `value` with each unselected row along `axis` replaced by a copy of
+/// the first selected row. If no row is selected, fills in a number at which
+/// functions have a value and a derivative.
 mlir::Value selectRows(NodeImporter &node, const Selection &selection,
                        int64_t axis, mlir::Value value);
 
@@ -83,19 +85,19 @@ std::string getSourceName(const SelectedRows &rows);
 /// True if an input of the node has selected rows.
 bool readsSelectedRows(NodeImporter &node);
 
-/// Imports such a node; unsupported where its op does not say what it is of
-/// selected rows alone.
+/// Imports a node that reads selected rows. Reports an error if the op's
+/// meaning for selected rows alone is unknown.
 mlir::LogicalResult importSelected(NodeImporter &node, const OpEntry &entry);
 
-/// NonZero of a mask of data, or of such rows.
+/// Defines NonZero of a data mask, or of selected rows (`outer`).
 mlir::LogicalResult defineNonZero(NodeImporter &node,
                                   const SelectedRows *outer);
 
-/// The axis along which Compress chooses elements of `x`; where it names none,
-/// `x` becomes a row of all its elements.
+/// Returns the axis along which Compress selects elements of `x`. If the node
+/// names no axis, flattens `x` first.
 mlir::FailureOr<int64_t> prepareCompress(NodeImporter &node, mlir::Value &x);
 
-/// NonZero of data, and Compress by a condition that is data.
+/// Import NonZero of data, and Compress by a data condition.
 mlir::LogicalResult importNonZero(NodeImporter &node);
 mlir::LogicalResult importDataCompress(NodeImporter &node);
 

@@ -1,4 +1,5 @@
-// Binding of dynamic dimensions.
+// Binds dynamic dimensions of graph inputs to the extents that the options
+// give.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Shapes.h"
@@ -15,14 +16,13 @@ using llvm::Error;
 using llvm::Expected;
 using Dimension = proto::TensorShapeProto::Dimension;
 
-// -1 is what old exporters write for a dimension they do not know.
+// Old exporters write -1 for an unknown dimension.
 static bool isDynamic(const Dimension &dim) {
   return !dim.has_dim_value() || dim.dim_value() == -1;
 }
 
-// The symbol of a dimension; empty where it has none. Exporters write these
-// words for a dimension that they do not know, and two of them need not be
-// equal.
+// The symbol of a dimension; empty if none. Exporters write "?", "-1" and
+// "None" for any unknown dimension, so two of these need not be equal.
 static StringRef findSymbol(const Dimension &dim) {
   StringRef name = dim.dim_param();
   const bool isUnknown = name == "?" || name == "-1" || name == "None";
@@ -30,7 +30,7 @@ static StringRef findSymbol(const Dimension &dim) {
 }
 
 // The name by which --shape binds a dynamic dimension: its symbol, "N", or its
-// place, "x[0]".
+// position, "x[0]".
 static std::string getSymbol(const proto::ValueInfoProto &input, int index) {
   const Dimension &dim = input.type().tensor_type().shape().dim(index);
   if (StringRef symbol = findSymbol(dim); !symbol.empty())
@@ -60,7 +60,6 @@ Error ShapeBinder::collectShape(const proto::ValueInfoProto &input,
   const auto &tensor = input.type().tensor_type();
   if (!tensor.has_shape())
     return Error::success(); // any shape goes
-  // The rank is fixed by the file.
   const auto &dims = tensor.shape().dim();
   if (static_cast<size_t>(dims.size()) != shape.size())
     return model.error(ErrorKind::Usage,
@@ -68,8 +67,8 @@ Error ShapeBinder::collectShape(const proto::ValueInfoProto &input,
                            Twine(shape.size()) + " dimensions, expected " +
                            Twine(dims.size()));
   for (int i = 0; i < dims.size(); ++i) {
-    // A dimension that the file has as a number stays it, but for the batch of
-    // an import for another one.
+    // A static dimension must keep its extent, unless it is the batch of an
+    // import for another batch size.
     if (!isDynamic(dims[i])) {
       bool isBatch = getBatchAxis(input) == i && isRebatched(input);
       if ((isBatch ? rebatch->getWanted() : dims[i].dim_value()) != shape[i])
@@ -83,8 +82,7 @@ Error ShapeBinder::collectShape(const proto::ValueInfoProto &input,
                                           : std::string()));
       continue;
     }
-    // An open one, such as `batch` or `tokens`, is the same wherever it is
-    // named.
+    // A symbol such as `batch` or `tokens` has one extent wherever it appears.
     if (Error error = bind(getSymbol(input, i), shape[i], input.name()))
       return error;
   }
@@ -141,7 +139,7 @@ Error ShapeBinder::bindBatch(ArrayRef<const proto::ValueInfoProto *> inputs,
     if (axis == kNoBatchAxis ||
         !isDynamic(input->type().tensor_type().shape().dim(axis)))
       continue;
-    // A shape given for the input has the last word.
+    // --shape overrides --batch-size for an input.
     auto given = options.shapes.find(input->name());
     if (given == options.shapes.end()) {
       isUsed = true;
@@ -161,9 +159,9 @@ Error ShapeBinder::bindBatch(ArrayRef<const proto::ValueInfoProto *> inputs,
                          against->name() + "'");
 }
 
-// A name is an input's or a symbol's.
+// Checks that each name given to --shape is an input or a symbol.
 Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
-  // All names that a shape can be given for.
+  // All names that --shape accepts.
   llvm::StringSet<> names, dims;
   std::vector<std::string> all;
   for (const proto::ValueInfoProto *input : inputs) {
@@ -175,7 +173,6 @@ Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
         all.push_back(symbol.str());
       }
   }
-  // Each given shape is of an input, or one number for a symbol.
   for (const auto &[name, shape] : options.shapes) {
     if (names.contains(name))
       continue;
@@ -202,10 +199,10 @@ static std::string listInputs(ArrayRef<const proto::ValueInfoProto *> inputs,
   return listNearestNames(wanted, names);
 }
 
-// What --batch-axis names are axes of inputs.
+// Checks that each --batch-axis option names an input and one of its axes.
 Error ShapeBinder::checkBatchAxes(
     ArrayRef<const proto::ValueInfoProto *> inputs) {
-  // Options in the order of the command line, each an input's name and an axis.
+  // In the order of the command line.
   for (const auto &entry : options.batchAxes) {
     const std::string &name = entry.first;
     int64_t axis = entry.second;
@@ -213,19 +210,18 @@ Error ShapeBinder::checkBatchAxes(
         llvm::find_if(inputs, [&](const proto::ValueInfoProto *input) {
           return input->name() == name;
         });
-    // Buffers of gradients are inputs of the file, and no samples.
+    // Gradient buffers are inputs of the file but hold no samples.
     const bool isState = llvm::any_of(model.getProto().graph().input(),
                                       [&](const proto::ValueInfoProto &input) {
                                         return input.name() == name;
                                       });
     if (found == inputs.end() && isState && axis < 0)
       continue;
-    // A misspelt name lists what there is.
     if (found == inputs.end())
       return model.error(ErrorKind::Usage, "--batch-axis: there is no input '" +
                                                name + "', but " +
                                                listInputs(inputs, name));
-    // Inputs without a shape get one later, from --shape.
+    // An input without a shape gets it later, from --shape.
     const proto::ValueInfoProto &input = **found;
     bool isKnown = input.type().tensor_type().has_shape();
     if (isKnown && axis >= input.type().tensor_type().shape().dim_size())
@@ -238,7 +234,7 @@ Error ShapeBinder::checkBatchAxes(
 }
 
 Error ShapeBinder::collect(ArrayRef<const proto::ValueInfoProto *> inputs) {
-  // Each looks at another flag: all that is wrong is told at once.
+  // Each check covers another flag, so report all errors at once.
   Error errors = llvm::joinErrors(checkNames(inputs), checkBatchAxes(inputs));
   for (const proto::ValueInfoProto *input : inputs)
     if (auto it = options.shapes.find(input->name());
@@ -252,7 +248,6 @@ Error ShapeBinder::collect(ArrayRef<const proto::ValueInfoProto *> inputs) {
 
 Expected<RankedTensorType>
 ShapeBinder::getType(const proto::ValueInfoProto &input) const {
-  // Tensors alone have a type here.
   std::string what = "input '" + input.name() + "'";
   if (!input.type().has_tensor_type())
     return model.error(ErrorKind::Unsupported,
@@ -267,7 +262,6 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
                        what + ": expected at most " + Twine(kMostDimensions) +
                            " dimensions, found " +
                            Twine(tensor.shape().dim_size()));
-  // The shape of the file, or of the command line where it has none.
   SmallVector<int64_t> shape;
   auto given = options.shapes.find(input.name());
   if (!tensor.has_shape()) {
@@ -277,8 +271,7 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
                              input.name() + "=...");
     shape.assign(given->second.begin(), given->second.end());
   }
-  // Open dimensions are bound by name; the batch may be another than the
-  // file's.
+  // Symbols are bound by name. The batch may differ from the file's.
   for (int i = 0; i < tensor.shape().dim_size(); ++i) {
     const Dimension &dim = tensor.shape().dim(i);
     if (!isDynamic(dim)) {
@@ -299,8 +292,8 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
               printType(model, input.type()));
     shape.push_back(bound->second);
   }
-  // A hostile or mistyped extent is refused here, for everything behind
-  // multiplies extents.
+  // Refuse a hostile or mistyped extent here, because later code multiplies
+  // extents.
   constexpr int64_t kMostBytes = int64_t(1) << 46;
   if (llvm::any_of(shape, [](int64_t extent) { return extent < 0; }))
     return model.error(ErrorKind::InvalidInput, what + ": negative dimension");
@@ -313,8 +306,8 @@ ShapeBinder::getType(const proto::ValueInfoProto &input) const {
   return RankedTensorType::get(shape, *element);
 }
 
-/// The name of a dimension; in quotes where a list of dimensions would be read
-/// otherwise with it: 'a,b' is one, not two. Quotes within are doubled.
+/// The name of a dimension, in quotes if a list of dimensions would be misread
+/// without: 'a,b' is one dimension. Quotes inside are doubled.
 static std::string printSymbol(StringRef name) {
   int64_t number;
   if (name.empty())
@@ -338,7 +331,7 @@ std::string mpc::onnx_frontend::printType(const Model &model,
     return "no tensor";
   const auto &tensor = type.tensor_type();
   Expected<Type> element = model.getElementType(tensor.elem_type(), "");
-  // Unsigned integers as everywhere but in the IR: u8, not ui8.
+  // Print unsigned types as everywhere but in the IR: u8, not ui8.
   if (element && element->isUnsignedInteger())
     os << 'u' << element->getIntOrFloatBitWidth();
   else if (element)
@@ -346,8 +339,8 @@ std::string mpc::onnx_frontend::printType(const Model &model,
   else
     os << "type" << tensor.elem_type();
   llvm::consumeError(element.takeError());
-  // The shape as the file has it: [N,3,224,224], with names and with ? for what
-  // has none.
+  // Print the shape as in the file, with "?" for a dimension without a name:
+  // [N,3,?,224].
   if (!tensor.has_shape())
     return text + "[...]";
   os << '[';

@@ -1,4 +1,4 @@
-// Static shapes for the inputs of a graph.
+// Gives the inputs of a graph static shapes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_SHAPES_H
@@ -10,33 +10,33 @@
 
 namespace mpc::onnx_frontend {
 
-/// Binds the dynamic dimensions of graph inputs by the options: a symbol has
-/// one value in all inputs.
+/// Binds the dynamic dimensions of graph inputs by the options. A symbol has
+/// one extent in all inputs.
 class ShapeBinder {
 public:
   ShapeBinder(const Model &model, const ImportOptions &options,
               const Rebatch *rebatch = nullptr)
       : model(model), options(options), rebatch(rebatch) {}
 
-  /// The batch that the model was exported for, where that of `--batch-size` is
-  /// another and no input leaves it open: the first axis of the first input
-  /// that has one.
+  /// The batch size that the model was exported for: the extent of the first
+  /// input's batch axis. nullopt if `--batch-size` is absent or agrees, or if
+  /// an input leaves the batch dynamic.
   std::optional<int64_t>
   findExportedBatch(llvm::ArrayRef<const proto::ValueInfoProto *> inputs) const;
 
-  /// Takes the bindings of `--shape` and `--batch-size` from these inputs.
+  /// Collects the bindings that `--shape` and `--batch-size` give for `inputs`.
   llvm::Error collect(llvm::ArrayRef<const proto::ValueInfoProto *> inputs);
 
-  /// The static type of an input; what is still dynamic is a finding that names
-  /// the dimension and the flag.
+  /// The static type of an input. Reports an error that names the dimension and
+  /// the flag if a dimension is still dynamic.
   llvm::Expected<mlir::RankedTensorType>
   getType(const proto::ValueInfoProto &input) const;
 
-  /// The axis of an input that samples are along, or kNoBatchAxis.
+  /// The batch axis of an input, or kNoBatchAxis.
   int getBatchAxis(const proto::ValueInfoProto &input) const;
 
-  /// Whether that axis is the batch the model was exported for, and another is
-  /// asked for.
+  /// True if the batch axis of `input` has the exported batch size and another
+  /// batch size is wanted.
   bool isRebatched(const proto::ValueInfoProto &input) const;
 
 private:
@@ -58,7 +58,7 @@ private:
   llvm::StringMap<int64_t> symbols;
 };
 
-/// "f32[N,1,28,28]", "seq(f32)": the declared type, for people.
+/// Prints the declared type for messages: "f32[N,1,28,28]", "a sequence".
 std::string printType(const Model &model, const proto::TypeProto &type);
 
 } // namespace mpc::onnx_frontend

@@ -1,5 +1,5 @@
-// Tables of signal processing whose sizes are known at import: windows and
-// weights of mel filters.
+// Folds the tables of signal processing whose sizes are known at import:
+// windows and mel filter weights.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/FoldElements.h"
@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// Attribute 'output_datatype', of floats.
+// Reads attribute 'output_datatype', which must be a float type.
 static FailureOr<Type> readDataType(NodeImporter &node) {
   FailureOr<Type> element =
       node.elementType("output_datatype", node.attributes().getF32Type());
@@ -22,7 +22,7 @@ static FailureOr<Type> readDataType(NodeImporter &node) {
   return element;
 }
 
-// An input that is one integer of at least `smallest`.
+// Reads an input that is one integer of at least `smallest`.
 static FailureOr<int64_t> readCount(NodeImporter &node, unsigned index,
                                     StringRef what, int64_t smallest) {
   auto values = node.integers(index, what);
@@ -38,7 +38,7 @@ static FailureOr<int64_t> readCount(NodeImporter &node, unsigned index,
 // Windows
 //===----------------------------------------------------------------------===//
 
-// c[0] - c[1] cos(t) + c[2] cos(2 t), where t goes once round.
+// c[0] - c[1] cos(t) + c[2] cos(2 t), for t from 0 to 2 pi.
 static LogicalResult foldWindow(NodeImporter &node,
                                 ArrayRef<double> coefficients) {
   FailureOr<int64_t> size = readCount(node, 0, "the size", 0);
@@ -56,7 +56,7 @@ static LogicalResult foldWindow(NodeImporter &node,
                   static_cast<double>(std::max<int64_t>(period, 1));
     double value = coefficients[0] - coefficients[1] * std::cos(turn) +
                    coefficients[2] * std::cos(2 * turn);
-    // A symmetric window of one element is its middle.
+    // A symmetric window of one element is the middle of the window.
     values.push_back(period == 0 ? 1 : value);
   }
   return node.define(0, makeFloats(*element, *size, values));
@@ -85,14 +85,14 @@ static double toHertz(double mel) {
 }
 
 namespace {
-/// What a matrix of weights is made of.
+/// The parameters of a mel weight matrix.
 struct MelFilters {
   int64_t filters, length, rate;
   double lower, upper; ///< in hertz
 
   int64_t bins() const { return length / 2 + 1; }
-  /// The bins of the spectrum at which filter i begins, is 1, and ends: the
-  /// ones of i, i + 1 and i + 2.
+  /// The spectrum bins where the filters begin, peak and end: filter i has
+  /// edges i, i + 1 and i + 2.
   SmallVector<int64_t> edges() const;
 };
 } // namespace
@@ -110,7 +110,7 @@ SmallVector<int64_t> MelFilters::edges() const {
   return result;
 }
 
-// Inputs 3 and 4, between 0 and half the rate.
+// Reads the parameters; the edges must lie between 0 and half the sample rate.
 static FailureOr<MelFilters> readFilters(NodeImporter &node) {
   FailureOr<int64_t> filters = readCount(node, 0, "num_mel_bins", 1);
   FailureOr<int64_t> length = readCount(node, 1, "dft_length", 1);
@@ -131,8 +131,7 @@ static FailureOr<MelFilters> readFilters(NodeImporter &node) {
   return MelFilters{*filters, *length, *rate, *lower, *upper};
 }
 
-// Triangles that overlap by halves: columns are filters, rows bins of the
-// spectrum.
+// Fills in overlapping triangles: a column per filter, a row per spectrum bin.
 static LogicalResult foldMelWeightMatrix(NodeImporter &node) {
   FailureOr<MelFilters> mel = readFilters(node);
   FailureOr<Type> element = readDataType(node);
@@ -140,8 +139,8 @@ static LogicalResult foldMelWeightMatrix(NodeImporter &node) {
     return failure();
   SmallVector<int64_t> edges = mel->edges();
   SmallVector<double> values(mel->bins() * mel->filters, 0);
-  // Bins lie below (length + 1) / 2, as the upper edge is half the rate at
-  // most.
+  // The upper edge is at most half the rate, so bins lie below (length + 1) /
+  // 2.
   for (int64_t i = 0; i < mel->filters; ++i) {
     int64_t begin = edges[i], middle = edges[i + 1], end = edges[i + 2];
     auto at = [&](int64_t bin) -> double & {

@@ -1,4 +1,4 @@
-// The import of one node that reads rows which a mask of the data selects.
+// Imports one node that reads rows which a mask of the data selects.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_OPS_TENSOR_SELECTEDNODE_H
@@ -11,7 +11,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// One node of which some inputs have selected rows.
+/// Imports one node, some of whose inputs have selected rows.
 class SelectedNode {
 public:
   using Places = std::optional<llvm::SmallVector<int64_t>>;
@@ -48,7 +48,7 @@ private:
   }
   mlir::LogicalResult reselect(const SelectedRows &rows, int64_t axis);
 
-  // Rows by themselves (ImportSelection.cpp).
+  // Ops on each row alone (ImportSelection.cpp).
   static Import findImport(llvm::StringRef op);
   mlir::LogicalResult importElementwise();
   mlir::LogicalResult importOfSamples();
@@ -62,7 +62,7 @@ private:
   mlir::LogicalResult importReduction();
   mlir::LogicalResult importLoss();
 
-  // Rows that are moved (SelectedMovement.cpp).
+  // Ops that move rows (SelectedMovement.cpp).
   mlir::LogicalResult importMoved();
   mlir::LogicalResult importReshaped();
   mlir::LogicalResult importSlice();
