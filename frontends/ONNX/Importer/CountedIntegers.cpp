@@ -40,7 +40,7 @@ SelectionPtr mpc::onnx_frontend::findCounted(NodeImporter &node,
 }
 
 //===----------------------------------------------------------------------===//
-// Numbers of rows that are moved
+// Movement of counts
 //===----------------------------------------------------------------------===//
 
 // Folds the node as if its inputs had the elements that `findElements` returns;
@@ -192,7 +192,7 @@ void mpc::onnx_frontend::passOnCounts(NodeImporter &node,
 }
 
 //===----------------------------------------------------------------------===//
-// As many rows as are selected
+// Ops that make as many rows as a mask selects
 //===----------------------------------------------------------------------===//
 
 std::optional<int64_t>

@@ -38,8 +38,8 @@ std::shared_ptr<const CountedIntegers> findCounts(NodeImporter &node,
 /// The counted selection; null after an error.
 SelectionPtr findCounted(NodeImporter &node, const CountedIntegers &integers);
 
-/// Call after a node is built. Records if its output holds a count of selected
-/// rows, because the node moves counted integers or sums a mask.
+/// Call after a node is built. Marks its output as counted integers if the node
+/// moves counted integers or sums a mask.
 void passOnCounts(NodeImporter &node, const OpEntry &entry);
 
 /// The position of the count in `integers`, from the end (1 is the last);

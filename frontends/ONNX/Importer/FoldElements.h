@@ -1,4 +1,5 @@
-// Folds nodes whose inputs are known at import: tensors and the folders of ops.
+// Declares the folders of ops, which compute nodes whose inputs are known at
+// import, and helpers that make tensors.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_FOLDELEMENTS_H

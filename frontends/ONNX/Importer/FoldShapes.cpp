@@ -176,11 +176,11 @@ Folder mpc::onnx_frontend::getShapeFolder(StringRef op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Which nodes are folded
+// Selection of nodes to fold
 //===----------------------------------------------------------------------===//
 
 // True if the input takes part in shape arithmetic: known, small, and not
-// Selection of the nodes to fold
+// trainable.
 static bool isFoldable(NodeImporter &node, unsigned index) {
   auto tensor = node.constant(index);
   return tensor && tensor->getNumElements() <= kMostFoldedElements &&

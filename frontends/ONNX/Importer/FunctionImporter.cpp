@@ -50,8 +50,8 @@ Value FunctionImporter::addInput(StringRef name, RankedTensorType type,
   return value;
 }
 
-// True if the state is narrower than float32: accumulators and master weights
-// have at least 32 bits in every precision.
+// True if the state may be trained and is narrower than float32: accumulators
+// and master weights have at least 32 bits in every precision.
 static bool isTooNarrow(VariableOp variable) {
   auto type = dyn_cast<FloatType>(variable.getTensorType().getElementType());
   return type && type.getWidth() < 32 && variable.getRole() != Role::Frozen;
@@ -483,8 +483,8 @@ void FunctionImporter::demand(StringRef name) {
 }
 
 // Finds the values that depend on the elements of the graph's inputs; an op
-// without a builder, such as NonZero, cannot read them. Shape and Size read no
-// elements. Offered inputs can become constants.
+// without a builder, such as Range, cannot read such values. Shape and Size
+// read no elements. Offered inputs can become constants.
 llvm::StringSet<>
 FunctionImporter::findData(ArrayRef<const proto::NodeProto *> nodes) {
   llvm::StringSet<> data;

@@ -25,8 +25,8 @@ struct SelectedRows {
   std::shared_ptr<const Selection> selection;
   /// The axis of the rows.
   int64_t axis;
-  /// For the positions that NonZero found: the mask's axes that they index, in
-  /// the order of the columns. nullopt for other values.
+  /// For positions that NonZero found: the axis of the mask that each column
+  /// indexes. nullopt for other values.
   std::optional<llvm::SmallVector<int64_t>> places;
 };
 
@@ -41,7 +41,8 @@ struct ImportedValue {
   /// The role of the variable that holds the value: parameter, frozen. nullopt
   /// if the value is not state.
   std::optional<Role> stateRole;
-  /// The ONNX name of the state that an Identity renamed to this value.
+  /// The ONNX name of the state that an Identity renamed to this value; empty
+  /// if none.
   std::string aliasOf;
   /// The running statistic that an Identity renamed to this value; empty if
   /// none.

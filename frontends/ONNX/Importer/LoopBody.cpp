@@ -31,7 +31,7 @@ ScanOp LoopBody::finish(int64_t length, ArrayRef<Value> yielded,
       (void)node.unsupported(text);
       return {};
     }
-  // Null stands for the iteration number.
+  // A null operand (addNumber) stands for the iteration number.
   for (Value &whole : scanned)
     if (!whole)
       whole = createNumbers(length);

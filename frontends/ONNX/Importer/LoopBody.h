@@ -66,7 +66,7 @@ public:
 
 private:
   /// `outer` is null if no outer value is equal to the argument in all
-  /// iterations, or has the argument's values as its parts.
+  /// iterations, or holds the argument's values as parts.
   void addArgument(unsigned index, mlir::Value outer, mlir::Type type) {
     mlir::Location location = mlir::NameLoc::get(
         mlir::StringAttr::get(node.getContext(), getInput(index)));

@@ -161,7 +161,7 @@ LogicalResult NodeImporter::define(unsigned index, Value value) {
     return success();
   ImportedValue &entry = function.values[node.output(index)];
   entry.value = value;
-  // Shape arithmetic reads folded constants.
+  // Folded constants take part in shape arithmetic.
   auto constant = value.getDefiningOp<ConstantOp>();
   if (constant && typeOf(value).getNumElements() <= kMostFoldedElements)
     entry.constant = HostTensor::fromAttribute(constant.getValue());

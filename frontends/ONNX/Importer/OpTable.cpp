@@ -31,7 +31,7 @@ std::vector<OpEntry> mpc::onnx_frontend::getAllOps() {
         getAtenOps(),           getDenseLossOps(),
         getPowerOps(),          getFlexAttentionOps()})
     for (const OpEntry &entry : family)
-      if (entry.since > 0) // only for another entry's builder
+      if (entry.since > 0) // 0: only another entry's builder uses it
         all.push_back(entry);
   return all;
 }
@@ -99,7 +99,7 @@ const OpEntry *mpc::onnx_frontend::findEntry(const proto::NodeProto &node,
   int64_t opset = model.getOpset(node);
   const OpEntry *entry = findOp(domain, node.op_type(), opset);
   // Scale was an experimental op of old opsets. Other compilers give the names
-  // SoftmaxCrossEntropy(Grad) to ops with other inputs.
+  // SoftmaxCrossEntropy and SoftmaxCrossEntropyGrad to ops with other inputs.
   StringRef op = node.op_type();
   if (entry || !domain.empty() || op == "Scale" ||
       op == "SoftmaxCrossEntropy" || op == "SoftmaxCrossEntropyGrad")
@@ -143,7 +143,7 @@ std::string mpc::onnx_frontend::describeRemedy(const proto::NodeProto &node) {
     return {};
   if (op == "PythonOp" || op == "PythonOpGrad") {
     StringRef function = findText(node, "func_name");
-    if (function.empty()) // of earlier versions
+    if (function.empty()) // older versions have "name"
       function = findText(node, "name");
     return (" (it runs Python" +
             (function.empty() ? "" : ", '" + function + "'") +

@@ -224,8 +224,8 @@ void Rebatch::followSources(NodeImporter &node) {
 
 // True if the input is a number of the file that equals the exported batch
 // size, or a factor 1 / batch, and no other meaning is likely. Attention
-// divides products of 64 terms, or their operands, by the root, 8. So does a
-// query of 128 elements, before it is split into two heads.
+// divides products of 64 terms, or their operands, by the root, 8. Such an
+// operand may be a query of 128 elements that is split into two heads later.
 bool Rebatch::isExportedBatch(NodeImporter &node, unsigned input) const {
   StringRef name = node.getInputName(input),
             other = node.getInputName(1 - input);
@@ -285,7 +285,8 @@ LogicalResult Rebatch::followJoined(NodeImporter &node, StringRef name,
 
 // True if a result for one sample has as many rows as the exported batch,
 // because the sample was combined with a constant of so many rows. For example,
-// x of [1, 4] plus a constant of [3, 1] has three rows.
+// x was [3, 4] as exported and is [1, 4] now; x plus a constant of [3, 1] still
+// has three rows.
 bool Rebatch::spreadsSample(NodeImporter &node, ArrayRef<int64_t> shape) const {
   if (wanted != 1 || exported == 1)
     return false;
@@ -453,7 +454,7 @@ LogicalResult Rebatch::follow(NodeImporter &node) {
     if (constant && !constant->isFloat() && shape->size() == 1)
       integers[name] = constant->getIntegers();
   }
-  // Record inputs that no node made.
+  // Record the shapes of inputs that no node made.
   for (const std::string &name : node.getNode().input())
     if (recording && !name.empty() && !shapes.contains(name))
       if (std::optional<Shape> shape = getKnownShape(node, name))

@@ -139,7 +139,7 @@ Error ShapeBinder::bindBatch(ArrayRef<const proto::ValueInfoProto *> inputs,
     if (axis == kNoBatchAxis ||
         !isDynamic(input->type().tensor_type().shape().dim(axis)))
       continue;
-    // --shape overrides --batch-size for an input.
+    // For a given input, --shape overrides --batch-size.
     auto given = options.shapes.find(input->name());
     if (given == options.shapes.end()) {
       isUsed = true;
@@ -161,7 +161,7 @@ Error ShapeBinder::bindBatch(ArrayRef<const proto::ValueInfoProto *> inputs,
 
 // Checks that each name given to --shape is an input or a symbol.
 Error ShapeBinder::checkNames(ArrayRef<const proto::ValueInfoProto *> inputs) {
-  // All names that --shape accepts.
+  // `all` lists every name that --shape accepts.
   llvm::StringSet<> names, dims;
   std::vector<std::string> all;
   for (const proto::ValueInfoProto *input : inputs) {
