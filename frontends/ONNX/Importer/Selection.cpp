@@ -1,5 +1,5 @@
-// NonZero of data, and how rows that it selects are held: one that is not
-// selected is a copy of the first that is.
+// Imports NonZero and Compress of data. In the values of a selection, each
+// unselected row is a copy of the first selected row.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Selection.h"
@@ -15,8 +15,8 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// Compares values by what they are computed from: exporters write a mask anew
-/// wherever it is used.
+/// Compares values by the ops that compute them, because exporters recompute a
+/// mask wherever it is used.
 class SameElements {
 public:
   explicit SameElements(FunctionImporter &function) : function(function) {}
@@ -27,12 +27,13 @@ private:
   Value strip(Value value) const;
 
   FunctionImporter &function;
-  /// Pairs that have been compared, or are: each once.
+  /// The pairs already compared, or being compared, so that each is compared
+  /// once.
   DenseSet<std::pair<Value, Value>> seen;
 };
 } // namespace
 
-// A value that holds the same elements in the same order.
+// Strips reshapes: returns a value with equal elements in equal order.
 Value SameElements::strip(Value value) const {
   while (true) {
     Operation *op = value.getDefiningOp();
@@ -90,7 +91,8 @@ SelectionPtr mpc::onnx_frontend::findSelection(NodeImporter &node, Value mask,
     if (known->shape == selection->shape &&
         known->outerAxis == selection->outerAxis)
       return known;
-    // The same rows, of which places are told otherwise.
+    // The rows are equal, but the mask's shape differs, so positions are
+    // counted otherwise.
     selection->mask = known->mask;
     selection->first = known->first;
     selection->any = known->any;
@@ -99,8 +101,7 @@ SelectionPtr mpc::onnx_frontend::findSelection(NodeImporter &node, Value mask,
   }
   int64_t rows = ShapedType::getNumElements(shape);
   selection->mask = node.reshape(mask, {rows});
-  // The smallest number of a row that is selected; the complement turns the
-  // order round.
+  // Find the smallest selected row number. The complement reverses the order.
   Value end = integerConstant(node, {}, rows);
   Value numbers =
       node.emit<SelectOp>({selection->mask, iota(node, 1, 0, rows), end});
@@ -131,7 +132,7 @@ void mpc::onnx_frontend::selectOutput(
   FunctionImporter &function = node.getFunction();
   StringRef name = node.getOutputName(output);
   ImportedValue &value = function.lookup(name);
-  // Its elements are known, but not how many of them there are.
+  // The value keeps all rows, but the number of selected rows is unknown.
   (void)function.materialize(name, "");
   value.constant.reset();
   value.selected = SelectedRows{std::move(selection), axis, std::move(places)};
@@ -213,7 +214,7 @@ LogicalResult mpc::onnx_frontend::defineNonZero(NodeImporter &node,
       findSelection(node, mask, shape, node.getInputName(0), outer);
   if (!selection)
     return failure();
-  // The places of all elements, a column each.
+  // List the positions of all elements, one per column.
   SmallVector<int64_t> places(rank * rows);
   int64_t inner = rows;
   for (int64_t axis = 0; axis < rank; ++axis) {
@@ -259,7 +260,7 @@ LogicalResult mpc::onnx_frontend::importDataCompress(NodeImporter &node) {
       shape[0] > extent)
     return node.invalid("expected a boolean for each of at most " +
                         Twine(extent) + " elements as condition");
-  // Elements behind the condition are not chosen.
+  // Elements behind the end of the condition are not selected.
   if (shape[0] < extent)
     mask = concatenate(
         node,

@@ -1,5 +1,5 @@
-// Nodes that read the rows that a mask of the data selects: each by the way in
-// which its op reads rows, and ops that read them one by one.
+// Imports nodes that read selected rows: selects the importer for each op, and
+// imports ops that treat each row alone.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -16,7 +16,8 @@ using namespace mpc::onnx_frontend;
 // Inputs and results
 //===----------------------------------------------------------------------===//
 
-/// The selection of all inputs that have one; refused where they differ.
+/// Returns the selection of all inputs that have one. Refuses the node if they
+/// differ.
 FailureOr<SelectedRows> SelectedNode::findOnly() {
   const SelectedRows *first = nullptr;
   for (unsigned i = 0; i < node.getNumInputs(); ++i) {
@@ -28,7 +29,7 @@ FailureOr<SelectedRows> SelectedNode::findOnly() {
   return *first;
 }
 
-/// True if no other input has selected rows.
+/// True if no input but `index` has selected rows.
 bool SelectedNode::isAlone(unsigned index) {
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
     if (i != index && find(i))
@@ -36,7 +37,7 @@ bool SelectedNode::isAlone(unsigned index) {
   return find(index);
 }
 
-/// True if an input holds numbers of rows.
+/// True if an input holds row numbers.
 bool SelectedNode::hasNumbers() {
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
     if (const SelectedRows *rows = find(i); rows && hasRowNumbers(*rows))
@@ -56,7 +57,7 @@ LogicalResult SelectedNode::refuse(const Twine &why) {
   return failure();
 }
 
-/// Builds the node as it is; its outputs have the rows along `axis`.
+/// Builds the node unchanged; its outputs have the selected rows along `axis`.
 LogicalResult SelectedNode::build(int64_t axis, Places places) {
   FailureOr<SelectedRows> rows = findOnly();
   if (failed(rows) || failed(entry.build(node)))
@@ -66,7 +67,7 @@ LogicalResult SelectedNode::build(int64_t axis, Places places) {
   return success();
 }
 
-/// Builds the node with another value for an input.
+/// Builds the node with `value` in place of input `index`.
 LogicalResult SelectedNode::buildWith(unsigned index, Value value) {
   if (!value)
     return failure();
@@ -78,7 +79,7 @@ LogicalResult SelectedNode::buildWith(unsigned index, Value value) {
   return entry.build(node);
 }
 
-/// Builds the node with a number in the rows that are not selected.
+/// Builds the node with `number` in the unselected rows of all inputs.
 LogicalResult SelectedNode::buildFilled(double number) {
   FunctionImporter &function = node.getFunction();
   SmallVector<std::pair<StringRef, Value>> filled;
@@ -97,7 +98,7 @@ LogicalResult SelectedNode::buildFilled(double number) {
     input = {};
     input.value = value;
   }
-  // An input that is read twice was replaced twice.
+  // Restore in reverse, because an input that is read twice was replaced twice.
   llvm::scope_exit restore([&] {
     for (auto &[input, before] : llvm::reverse(saved))
       *input = std::move(before);
@@ -105,8 +106,8 @@ LogicalResult SelectedNode::buildFilled(double number) {
   return entry.build(node);
 }
 
-/// Gives the rows of the first output that are not selected a value of their
-/// kind again.
+/// Fills the unselected rows of output 0 with copies of the first selected row
+/// again.
 LogicalResult SelectedNode::reselect(const SelectedRows &rows, int64_t axis) {
   Value result = node.getFunction().lookup(node.getOutputName(0)).value;
   if (failed(node.define(0, selectRows(node, *rows.selection, axis, result))))
@@ -116,15 +117,16 @@ LogicalResult SelectedNode::reselect(const SelectedRows &rows, int64_t axis) {
 }
 
 //===----------------------------------------------------------------------===//
-// Rows by themselves
+// Ops on each row alone
 //===----------------------------------------------------------------------===//
 
-/// Each element of the result is of elements at its place.
+/// Imports an elementwise op: each result element depends on the elements at
+/// its position.
 LogicalResult SelectedNode::importElementwise() {
   FailureOr<SelectedRows> rows = findOnly();
   if (failed(rows))
     return failure();
-  // The axis, counted from the last one as broadcasting does.
+  // Count the rows' axis from the end, as broadcasting does.
   int64_t rank = 0, fromEnd = -1;
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
     if (node.hasInput(i))
@@ -146,7 +148,7 @@ LogicalResult SelectedNode::importElementwise() {
   return build(rank - fromEnd, keepsPlaces ? rows->places : std::nullopt);
 }
 
-/// Images and the like, of which the rows are the samples.
+/// Imports an op on samples, such as images, if the rows are the samples.
 LogicalResult SelectedNode::importOfSamples() {
   bool hasPlaces = node.getOpType() == "MaxPool" && node.hasOutput(1);
   if (!isAlone(0) || find(0)->axis != 0 || hasPlaces)
@@ -154,7 +156,7 @@ LogicalResult SelectedNode::importOfSamples() {
   return build(0);
 }
 
-/// Shape and Size: the number of rows is a value of the step.
+/// Imports Shape and Size. The number of selected rows is computed at run time.
 LogicalResult SelectedNode::importShape() {
   SelectedRows rows = *find(0);
   ArrayRef<int64_t> shape = node.operandShape(0);
@@ -186,6 +188,7 @@ LogicalResult SelectedNode::importShape() {
     return failure();
   if (isSize || rows.axis < start || rows.axis >= end)
     return success();
+  // Later nodes know every element of the shape but the count.
   auto counted = std::make_shared<CountedIntegers>();
   counted->selection = rows.selection;
   int64_t size = elements.size();
@@ -197,18 +200,18 @@ LogicalResult SelectedNode::importShape() {
   return success();
 }
 
-/// The mask of a part of the rows.
+/// Imports NonZero of a mask over selected rows.
 LogicalResult SelectedNode::importMask() {
   SelectedRows rows = *find(0);
   return defineNonZero(node, &rows);
 }
 
 //===----------------------------------------------------------------------===//
-// The way of an op
+// The importer of each op
 //===----------------------------------------------------------------------===//
 
-// Ops whose builders take each element by itself: those of the table of such
-// ops, and some that other tables have for how they are imported.
+// True for ops whose builders compute each element alone: the table of
+// elementwise ops, and some ops of other tables.
 static bool actsOnElements(StringRef op) {
   static const llvm::StringSet<> ops = [] {
     llvm::StringSet<> names = {"Dropout", "Mean", "PRelu", "Sqrt", "Where"};
@@ -220,7 +223,7 @@ static bool actsOnElements(StringRef op) {
   return ops.contains(op);
 }
 
-// Ops that compute each sample of a batch, the first axis, by itself.
+// True for ops that compute each sample (axis 0) alone.
 static bool isOfSamples(StringRef op) {
   static const llvm::StringSet<> ops = {"AveragePool",
                                         "Conv",
@@ -236,7 +239,7 @@ static bool isOfSamples(StringRef op) {
   return ops.contains(op);
 }
 
-// Ops that hand on the numbers of rows, or read them as indices.
+// True for ops that pass row numbers on, or read them as indices.
 static bool takesRowNumbers(StringRef op) {
   static const llvm::StringSet<> ops = {
       "Cast",     "Concat", "Expand",  "Flatten",   "Gather",   "GatherND",
@@ -288,7 +291,7 @@ SelectedNode::Import SelectedNode::findImport(StringRef op) {
 LogicalResult SelectedNode::import() {
   StringRef op = node.getOpType();
   if (!normalizeDomain(node.getNode().domain()).empty() || !entry.build) {
-    // Shape and Size alone have no builder and are taken.
+    // Shape and Size have no builder but are supported.
     if (op != "Shape" && op != "Size")
       return refuse("which this op does not take");
   }
@@ -302,7 +305,7 @@ LogicalResult SelectedNode::import() {
     return refuse(kAmongRows);
   if (failed((this->*import)()))
     return failure();
-  // Numbers of rows that were moved must still be known as such.
+  // Refuse results that lost track of moved row numbers.
   bool isIndex = op == "Gather" || op == "GatherND" || op == "ScatterND";
   const auto &rows = node.getFunction().lookup(node.getOutputName(0)).selected;
   if (haveNumbers && !isIndex && rows && !rows->places)

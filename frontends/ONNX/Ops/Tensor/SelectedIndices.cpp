@@ -1,4 +1,4 @@
-// Selected rows that indices name, and those that are indices themselves.
+// Imports ops that index selected rows, or use selected rows as indices.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -10,7 +10,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// True if the integers are numbers of the rows of that selection.
+// True if the integers in column `place` are row numbers of the selection
+// `rows`.
 static bool isNumberOf(const SelectedRows &indices, int64_t place,
                        const SelectionPtr &rows) {
   const Selection &selection = *indices.selection;
@@ -20,9 +21,9 @@ static bool isNumberOf(const SelectedRows &indices, int64_t place,
          selectSame(selection.outer, rows);
 }
 
-/// True if these are the places of the elements of data that has, along its
-/// first axes, the mask's shape. The places of rows that are selected
-/// themselves are places among those rows.
+/// True if `indices` are the positions of the mask's elements in input `data`,
+/// whose first axes have the mask's shape. If the mask covers selected rows,
+/// the positions count those rows.
 bool SelectedNode::areOwnPlaces(const SelectedRows &indices, unsigned data) {
   const Selection &selection = *indices.selection;
   const SelectedRows *rows = find(data);
@@ -38,7 +39,7 @@ bool SelectedNode::areOwnPlaces(const SelectedRows &indices, unsigned data) {
          extents.take_front(shape.size()) == shape;
 }
 
-// `value` with the axes of the mask as one.
+// Merges the axes of the mask into one.
 static Value asRows(NodeImporter &node, Value value,
                     const Selection &selection) {
   if (!value)
@@ -63,7 +64,7 @@ LogicalResult SelectedNode::importGather() {
     if (*along == rows.axis)
       return refuse("and this op reads some of them");
     int64_t shift = *along < rows.axis ? rankOf(1) - 1 : 0;
-    // A column of places.
+    // Selecting a column of positions keeps track of it.
     Places places;
     std::optional<HostTensor> column = node.constant(1);
     if (rows.places && rankOf(0) == 2 && column && !column->isFloat() &&
@@ -81,7 +82,7 @@ LogicalResult SelectedNode::importGather() {
   const Selection &selection = *rows.selection;
   const bool isColumn =
       rows.places && rows.places->size() == 1 && rankOf(1) == 1;
-  // Each row by its own number.
+  // Each selected row reads itself, so the data stays unchanged.
   if (data && isColumn && rows.places->front() == kRowNumber &&
       selectSame(data->selection, rows.selection) && *along == data->axis) {
     SelectedRows own = *data;
@@ -90,7 +91,7 @@ LogicalResult SelectedNode::importGather() {
     select(0, own.selection, own.axis, own.places);
     return success();
   }
-  // The places of the mask's own elements.
+  // The indices are the positions of the mask's own elements.
   const bool isOfData =
       selection.outer ? data && selectSame(data->selection, selection.outer) &&
                             data->axis == *along
@@ -115,7 +116,7 @@ LogicalResult SelectedNode::importGatherND() {
   const SelectedRows *data = find(0), *index = find(1);
   const int64_t depth = node.operandShape(1).back();
   if (!index) {
-    // The same elements of each row.
+    // Reads the same elements of each row.
     if (data->axis < depth || hasNumbers())
       return refuse("and this op reads some of them");
     return build(data->axis - depth + rankOf(1) - 1);
@@ -130,7 +131,7 @@ LogicalResult SelectedNode::importGatherND() {
     select(0, rows.selection, 0);
     return success();
   }
-  // Numbers of rows name rows, and nothing else does.
+  // A column of row numbers must index rows, and only such a column may.
   SmallVector<int64_t> places(depth, kNoPlace);
   if (rows.places && static_cast<int64_t>(rows.places->size()) == depth)
     places = *rows.places;
@@ -166,7 +167,7 @@ LogicalResult SelectedNode::importGatherElements() {
 // Writing
 //===----------------------------------------------------------------------===//
 
-/// Rows go back to where they came from.
+/// Writes selected rows back to their own positions.
 LogicalResult SelectedNode::scatterOwn(bool adds) {
   SelectedRows rows = *find(1);
   std::optional<SelectedRows> data;
@@ -187,12 +188,13 @@ LogicalResult SelectedNode::scatterOwn(bool adds) {
                             {maskAlong(node, selection, rank, 0), added, all});
   if (!result || failed(node.define(0, node.reshape(result, whole))))
     return failure();
-  // Rows of which a part was written are selected still.
+  // The data's own selected rows stay selected.
   return data ? reselect(*data, data->axis) : success();
 }
 
-/// Rows go to places that are selected too. Copies of the first row write what
-/// that does, if there is one.
+/// Writes selected rows to selected positions. Copies of the first row rewrite
+/// the first row's result, so they do no harm; without any selected row, the
+/// data stays unchanged.
 LogicalResult SelectedNode::scatter(bool adds) {
   const SelectedRows *indices = find(1), *updates = find(2);
   if (find(0) || hasNumbers() || indices->axis != updates->axis)

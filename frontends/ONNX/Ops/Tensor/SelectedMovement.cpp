@@ -1,4 +1,4 @@
-// Selected rows that are moved, as a whole.
+// Imports ops that move selected rows as a whole.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-/// Transpose and Split.
+/// Imports Transpose and Split.
 LogicalResult SelectedNode::importMoved() {
   if (!isAlone(0))
     return refuse("and says what is moved");
@@ -27,7 +27,7 @@ LogicalResult SelectedNode::importMoved() {
     return refuse("and this op parts them");
   if (failed(build(rows.axis)))
     return failure();
-  // Columns of places.
+  // Splitting off single columns of positions keeps track of each.
   if (rows.places && rankOf(0) == 2 &&
       llvm::all_of(parts->lengths, [](int64_t each) { return each == 1; }))
     for (auto [i, axis] : llvm::enumerate(*rows.places))
@@ -35,7 +35,7 @@ LogicalResult SelectedNode::importMoved() {
   return success();
 }
 
-/// Reshape, Squeeze, Unsqueeze and Flatten, where the rows stay whole.
+/// Imports Reshape, Squeeze, Unsqueeze and Flatten if the rows stay whole.
 LogicalResult SelectedNode::importReshaped() {
   if (!isAlone(0))
     return refuse("and says a shape");
@@ -56,7 +56,7 @@ LogicalResult SelectedNode::importReshaped() {
       select(0, rows.selection, axis, rows.places);
       return success();
     }
-    // Rows of several elements, one behind the other.
+    // The reshape may merge rows of several elements into one axis.
     int64_t inner = ShapedType::getNumElements(all.drop_front(rows.axis + 1));
     if (passed == outer && extent == count * inner && count > 1) {
       ArrayRef<int64_t> each = all.drop_front(rows.axis + 1);
@@ -70,7 +70,8 @@ LogicalResult SelectedNode::importReshaped() {
                : nullptr;
       if (!whole)
         return failure();
-      // Copies of a row are no copies of its first element.
+      // The merged axis needs copies of the first selected element, not of the
+      // first row.
       if (failed(node.define(0, selectRows(node, *whole, axis, result))))
         return failure();
       select(0, whole, axis);
@@ -81,7 +82,7 @@ LogicalResult SelectedNode::importReshaped() {
   return refuse("and this op takes them apart");
 }
 
-/// Slices of each row; up to the number of rows, all of them.
+/// Imports slices of each row. A slice along the rows must take all of them.
 LogicalResult SelectedNode::importSlice() {
   if (!isAlone(0))
     return refuse("and says what is cut");
@@ -112,7 +113,7 @@ LogicalResult SelectedNode::importSlice() {
   return build(rows.axis, places);
 }
 
-/// Rows that are made as many as they are, each of them perhaps larger.
+/// Imports an Expand that keeps the number of rows; each row may grow.
 LogicalResult SelectedNode::importExpand() {
   if (!isAlone(0))
     return refuse("and says a shape");
@@ -143,7 +144,7 @@ LogicalResult SelectedNode::importExpand() {
       return refuse("and this op repeats them");
     return finish();
   }
-  // An extent other than 1 is the same there, whatever is asked for.
+  // An extent other than 1 stays, whatever shape is requested.
   bool changesNothing = node.operandShape(1)[0] <= rankOf(0);
   for (auto [axis, extent] : llvm::enumerate(node.operandShape(0)))
     changesNothing &= static_cast<int64_t>(axis) == rows.axis || extent != 1;
@@ -153,7 +154,7 @@ LogicalResult SelectedNode::importExpand() {
   return success();
 }
 
-/// Rows of several masks, or of one and of none, behind each other.
+/// Joins the rows of several masks, or of a mask and of a value without a mask.
 LogicalResult SelectedNode::joinRows(int64_t axis) {
   SmallVector<Value> masks;
   std::string source;
@@ -191,7 +192,7 @@ LogicalResult SelectedNode::importConcat() {
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
     if (!find(i) || find(i)->axis != rows->axis || *along == rows->axis)
       return refuse("and this op joins them with others");
-  // Columns of places beside each other, or of numbers beside other columns.
+  // Concatenate columns of positions, or of row numbers and other columns.
   Places places = SmallVector<int64_t>();
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
     if (const auto &own = find(i)->places; own && places && rankOf(i) == 2)

@@ -1,4 +1,4 @@
-// Products of selected rows: with matrices, and with each other.
+// Imports products of selected rows: with matrices, and with each other.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Tensor/SelectedNode.h"
@@ -13,7 +13,7 @@ LogicalResult SelectedNode::importMatMul() {
   if (ranks[0] == 0 || ranks[1] == 0)
     return refuse("and this op has no product of them");
   const bool isVector[] = {ranks[0] == 1, ranks[1] == 1};
-  // The axes that products are summed over.
+  // The axes that the product sums over.
   const int64_t summed[] = {ranks[0] - 1, isVector[1] ? 0 : ranks[1] - 2};
   if (rows[0] && rows[1]) {
     FailureOr<SelectedRows> both = findOnly();
@@ -22,7 +22,8 @@ LogicalResult SelectedNode::importMatMul() {
     if (rows[0]->axis == summed[0] && rows[1]->axis == summed[1])
       return buildFilled(0);
   }
-  // Each row for itself: where it lies, counted from the end.
+  // Each row is multiplied alone. `fromEnd` is the rows' axis, counted from the
+  // end.
   int64_t fromEnd = 0, axis = 0;
   for (int i : {0, 1}) {
     if (!rows[i])
@@ -32,15 +33,15 @@ LogicalResult SelectedNode::importMatMul() {
     if (rows[i]->axis == summed[i] || (rows[1 - i] && isOfMatrix) ||
         (fromEnd != 0 && place != fromEnd))
       return refuse("and this op sums over them");
-    // For matrices of a batch the other operand has one for all of them.
+    // Rows of batched matrices need an operand that is equal for all matrices.
     int64_t other = ranks[1 - i] - place;
     if (!isOfMatrix && !rows[1 - i] && other >= 0 &&
         node.operandShape(1 - i)[other] != 1)
       return refuse("and meets all matrices of '" + node.getInputName(1 - i) +
                     "'");
     fromEnd = place;
-    // A vector takes an axis away: of matrices before it the last one, of
-    // matrices behind it the last but one.
+    // A vector removes an axis of the result: the last if on the right, the
+    // last but one if on the left.
     axis = isVector[1]                 ? rows[i]->axis
            : isVector[0] && place == 1 ? ranks[1] - 2
            : isVector[0]               ? rows[i]->axis
@@ -63,7 +64,7 @@ LogicalResult SelectedNode::importGemm() {
                ? buildFilled(0)
                : refuse("and so has the other operand");
   }
-  // One addend for all rows.
+  // True if the addend is equal for all rows.
   auto isShared = [&](int64_t fromEnd) {
     int64_t rank = node.hasInput(2) ? rankOf(2) : 0;
     return rank < fromEnd || node.operandShape(2)[rank - fromEnd] == 1;
@@ -75,7 +76,7 @@ LogicalResult SelectedNode::importGemm() {
                  : refuse("and this op sums over them");
 }
 
-/// The rows have one letter in all terms that they are in.
+/// Imports an Einsum in which the rows have one letter in all their terms.
 LogicalResult SelectedNode::importEinsum() {
   std::string equation = node.string("equation", "");
   llvm::erase(equation, ' ');

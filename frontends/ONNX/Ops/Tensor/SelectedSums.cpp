@@ -1,5 +1,4 @@
-// Ops across selected rows: those that are not selected change
-// nothing.
+// Imports ops that combine selected rows: unselected rows change nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -12,7 +11,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-/// Ops along one axis: each row by itself, or all that are selected.
+/// Imports ops along one axis: within each row, or a softmax across the
+/// selected rows.
 LogicalResult SelectedNode::importAlongAxis() {
   StringRef op = node.getOpType();
   const SelectedRows *found = find(0);
@@ -22,7 +22,7 @@ LogicalResult SelectedNode::importAlongAxis() {
   const bool isArg = op == "ArgMax" || op == "ArgMin";
   const bool isNorm = op == "LayerNormalization" || op == "RMSNormalization";
   const bool isSoftmax = op == "Softmax" || op == "LogSoftmax";
-  // Before opset 13, of all axes from one on.
+  // Before opset 13, the op covers all axes from 'axis' on.
   const bool isCoerced = (isSoftmax || op == "Hardmax") && node.getOpset() < 13;
   auto axis = node.normalizeAxis(node.integer("axis", isArg       ? 0
                                                       : isCoerced ? 1
@@ -36,7 +36,7 @@ LogicalResult SelectedNode::importAlongAxis() {
   }
   if (!isSoftmax || (isCoerced && rows.axis != rankOf(0) - 1))
     return refuse("and this op computes across them");
-  // Nothing comes of those that are not selected.
+  // Minus infinity in unselected rows adds nothing to a softmax.
   constexpr double infinity = std::numeric_limits<double>::infinity();
   Value x = node.operand(0);
   Value filled = fillRows(node, *rows.selection, rows.axis, x, -infinity);
@@ -46,7 +46,7 @@ LogicalResult SelectedNode::importAlongAxis() {
   return reselect(rows, rows.axis);
 }
 
-/// CumSum: those that are not selected add nothing.
+/// Imports CumSum: unselected rows add nothing.
 LogicalResult SelectedNode::importCumulative() {
   SelectedRows rows = isAlone(0) ? *find(0) : SelectedRows();
   std::optional<HostTensor> given = node.constant(1);
@@ -72,8 +72,8 @@ static bool isRead(FunctionImporter &function, StringRef name) {
          });
 }
 
-/// The best of the rows, as long as at least so many are selected; else there
-/// are infinities among them.
+/// Imports TopK across rows. If fewer than k rows are selected, the result
+/// contains infinities.
 LogicalResult SelectedNode::importTopK() {
   SelectedRows rows = isAlone(0) ? *find(0) : SelectedRows();
   if (!rows.selection)
@@ -94,8 +94,8 @@ LogicalResult SelectedNode::importTopK() {
   return success();
 }
 
-/// The number that stands in a reduction for rows that are not selected;
-/// nothing if it does not matter, as they are copies.
+/// The number that does not change a reduction, for unselected rows. nullopt if
+/// copies of a selected row do not change the result.
 static std::optional<double> getNeutral(StringRef op, Type element) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (op == "ReduceProd")
@@ -124,7 +124,7 @@ LogicalResult SelectedNode::importReduction() {
         reduction->axes, [&](int64_t axis) { return axis < rows.axis; });
     return build(reduction->keepDims ? rows.axis : rows.axis - before);
   }
-  // Across rows: those that are not selected change nothing.
+  // Reduce across rows, with neutral numbers in unselected rows.
   StringRef op = node.getOpType();
   Type element = node.operandType(0).getElementType();
   if (op == "ReduceMean" && !isa<FloatType>(element))
@@ -136,7 +136,7 @@ LogicalResult SelectedNode::importReduction() {
     return failure();
   if (op != "ReduceMean")
     return success();
-  // The mean of all rows, as often as there are more than are selected.
+  // ReduceMean divided by the number of all rows; scale to the selected rows.
   Value mean = node.getFunction().lookup(node.getOutputName(0)).value;
   Type wide = element.isF64() ? element : Type(node.attributes().getF32Type());
   Value count = castTo(node, countRows(node, *rows.selection), wide);
@@ -147,7 +147,7 @@ LogicalResult SelectedNode::importReduction() {
                 element));
 }
 
-/// Labels that are not selected are ignored.
+/// Imports losses: the labels of unselected rows are ignored.
 LogicalResult SelectedNode::importLoss() {
   FailureOr<SelectedRows> rows = findOnly();
   if (failed(rows))
@@ -160,7 +160,7 @@ LogicalResult SelectedNode::importLoss() {
                           node.integer("ignore_index", kIgnored));
   if (!labels)
     return failure();
-  // A node that ignores no label is told to.
+  // Give the node an ignore_index if it has none.
   proto::NodeProto copy = node.getNode();
   if (!node.hasAttribute("ignore_index")) {
     proto::AttributeProto *ignored = copy.add_attribute();
