@@ -176,7 +176,7 @@ Value mpc::onnx_frontend::gather(NodeImporter &node, Value data, Value indices,
       {node.attribute("axis", axis), node.attribute("batch_dims", batchDims)});
 }
 
-// The distance between neighbours, if it is the same everywhere and not 0.
+// The distance between neighbours; nullopt if it varies or is 0.
 static std::optional<int64_t> findStride(ArrayRef<int64_t> indices) {
   if (indices.size() < 2)
     return 1;
@@ -187,7 +187,8 @@ static std::optional<int64_t> findStride(ArrayRef<int64_t> indices) {
   return stride == 0 ? std::nullopt : std::optional(stride);
 }
 
-// Every element of an axis of `extent` this many times in a row, in order.
+// True if `indices` repeats each element of an axis equally often, in order:
+// [0, 0, 1, 1].
 static bool repeats(ArrayRef<int64_t> indices, int64_t extent) {
   int64_t copies = extent > 0 ? indices.size() / extent : 0;
   if (copies * extent != static_cast<int64_t>(indices.size()))
@@ -205,20 +206,17 @@ Value mpc::onnx_frontend::take(NodeImporter &node, Value value, int64_t axis,
   Integers shape(NodeImporter::shapeOf(value)), result(shape);
   int64_t extent = shape[axis], count = indices.size();
   result[axis] = count;
-  // Evenly spaced indices are a slice.
   if (std::optional<int64_t> stride = findStride(indices)) {
     Integers offsets(shape.size(), 0), strides(shape.size(), 1);
     offsets[axis] = count > 0 ? indices.front() : 0;
     strides[axis] = *stride;
     return slice(node, value, offsets, result, strides);
   }
-  // Indices that repeat the axis are an expansion.
   if (repeats(indices, extent)) {
     shape.insert(shape.begin() + axis + 1, 1);
     Value apart = node.reshape(value, shape);
     shape[axis + 1] = count / extent;
     return node.reshape(expand(node, apart, shape), result);
   }
-  // Others are looked up.
   return gather(node, value, integerConstant(node, {count}, indices), axis);
 }

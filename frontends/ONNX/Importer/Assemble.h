@@ -1,5 +1,6 @@
-// What builders of assembled ops share: common ops as functions, each null
-// where an operand is, so that only the last value has to be looked at.
+// Helpers for builders that assemble an op from several: common ops as
+// functions. Each returns null if an operand is null, so builders check only
+// the last value.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_IMPORTER_ASSEMBLE_H
@@ -18,40 +19,41 @@ inline mlir::Type elementTypeOf(mlir::Value value) {
 //===----------------------------------------------------------------------===//
 
 mlir::Value createConstant(NodeImporter &node, const HostTensor &tensor);
-/// One value of rank 0, of a float or integer type, or a boolean.
+/// A rank-0 constant of a float, integer or boolean type.
 mlir::Value numberConstant(NodeImporter &node, double value,
                            mlir::Type elementType);
-/// Integers as i64.
+/// An i64 constant.
 mlir::Value integerConstant(NodeImporter &node, llvm::ArrayRef<int64_t> shape,
                             llvm::ArrayRef<int64_t> values);
-/// Floats, rounded to `elementType`.
+/// A float constant, rounded to `elementType`.
 mlir::Value floatConstant(NodeImporter &node, mlir::Type elementType,
                           llvm::ArrayRef<int64_t> shape,
                           llvm::ArrayRef<double> values);
-/// Whether an axis is so short that the places of its elements can be listed at
-/// import; a finding where it is not.
+/// True if an axis of `extent` elements is short enough to list its indices at
+/// import; reports an error otherwise.
 bool canList(NodeImporter &node, int64_t extent);
-/// 0, 1, ... along `axis` of a shape of `rank` axes, the others of which are 1;
-/// null, with a finding, where that are too many.
+/// The constant 0, 1, ..., `size` - 1 along `axis` of a shape of `rank` axes;
+/// all other axes are 1. Reports an error and returns null if `size` is too
+/// large to list.
 mlir::Value iota(NodeImporter &node, int64_t rank, int64_t axis, int64_t size);
 
 //===----------------------------------------------------------------------===//
 // Indices
 //===----------------------------------------------------------------------===//
 
-/// Indices of an input, which must name elements of an axis of `size`, are
-/// looked at where a user gives them, or when they are computed. A finding
-/// where they are no integers that indices may be.
+/// Ensures that input `input` holds indices of an axis of `size` elements.
+/// Given indices are checked at the graph input, computed indices by an op.
+/// Reports an error unless the indices are int32 or int64.
 mlir::LogicalResult markIndices(NodeImporter &node, unsigned input,
                                 int64_t size);
-/// The same of some of them.
+/// Like above, for the indices in `box`.
 mlir::LogicalResult markIndices(NodeImporter &node, unsigned input,
                                 const IndexBox &box);
 
-/// The same of indices that the importer computes.
+/// Like above, for indices that the importer computes.
 void markIndices(NodeImporter &node, mlir::Value indices, int64_t size);
 
-/// The same of an input, and those that are known are looked at here.
+/// Like markIndices, but indices that are known at import are checked at once.
 mlir::LogicalResult checkIndices(NodeImporter &node, unsigned input,
                                  int64_t size);
 
@@ -65,22 +67,22 @@ mlir::Value expand(NodeImporter &node, mlir::Value value,
                    llvm::ArrayRef<int64_t> shape);
 mlir::Value transpose(NodeImporter &node, mlir::Value value,
                       llvm::ArrayRef<int64_t> perm);
-/// The value itself where that is all of it.
+/// Slices `value`; returns `value` itself if the slice is all of it.
 mlir::Value slice(NodeImporter &node, mlir::Value value,
                   llvm::ArrayRef<int64_t> offsets,
                   llvm::ArrayRef<int64_t> sizes,
                   llvm::ArrayRef<int64_t> strides = {});
 mlir::Value concatenate(NodeImporter &node, llvm::ArrayRef<mlir::Value> parts,
                         int64_t axis);
-/// `data` with its first elements of every axis, as many as `box` has,
-/// replaced by those of `box`: the rest of `data` is appended axis by axis.
+/// Replaces the corner of `data` at index 0 by `box`, by appending the rest of
+/// `data` axis by axis.
 mlir::Value replaceBox(NodeImporter &node, mlir::Value data, mlir::Value box);
 mlir::Value gather(NodeImporter &node, mlir::Value data, mlir::Value indices,
                    int64_t axis, int64_t batchDims = 0);
 
-/// The elements of an axis that `indices`, which count from the start, name: a
-/// slice where they are equally far apart, copies where each is taken as often,
-/// else a gather.
+/// Takes the elements at `indices`, which count from the start, along `axis`.
+/// Emits a slice if the indices are equally spaced, an expansion if each
+/// element is repeated equally often, and otherwise a gather.
 mlir::Value take(NodeImporter &node, mlir::Value value, int64_t axis,
                  llvm::ArrayRef<int64_t> indices);
 

@@ -1,4 +1,4 @@
-// Powers and roots: what norms are made of, over axes and over windows.
+// Helpers for norms over axes and windows: powers and roots.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_OPS_MATH_NORMS_H
@@ -8,21 +8,21 @@
 
 namespace mpc::onnx_frontend {
 
-/// Output 0 as `compute` makes it of input 0: of 16-bit floats in f32, as what
-/// lies between may not fit them. The square of 300 is no f16, though the root
-/// of it is.
+/// Defines output 0 as `compute` of input 0. 16-bit floats are computed in f32,
+/// because intermediates may overflow: the square of 300 exceeds f16, its root
+/// does not.
 mlir::LogicalResult
 defineInF32(NodeImporter &node,
             llvm::function_ref<mlir::Value(mlir::Value)> compute);
 
-/// |x|^p. The square has no slope that is infinite or NaN.
+/// Computes |x|^p. For p = 2 the gradient is finite everywhere.
 mlir::Value powerOf(NodeImporter &node, mlir::Value x, int64_t p);
 
-/// The p-th root of x, which is not negative; its slope at 0 is 0, as that of
-/// PyTorch's norms, where the root's own would be infinite.
+/// Computes the p-th root of x >= 0. The slope at 0 is 0, as for PyTorch's
+/// norms; the root's own slope is infinite.
 mlir::Value flatRoot(NodeImporter &node, mlir::Value x, int64_t p);
 
-/// Attribute 'p' of norms; a finding where it is no power.
+/// Reads attribute 'p' of norms; reports an error if p < 1.
 mlir::FailureOr<int64_t> readPower(NodeImporter &node);
 
 } // namespace mpc::onnx_frontend

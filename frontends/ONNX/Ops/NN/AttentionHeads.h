@@ -1,5 +1,5 @@
-// What importers of attention and of rotary embeddings share: heads, and the op
-// that attends.
+// Helpers for importers of attention and rotary embeddings: splitting heads,
+// and creating mpc.attention.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_OPS_NN_ATTENTIONHEADS_H
@@ -9,20 +9,20 @@
 
 namespace mpc::onnx_frontend {
 
-/// [batch, tokens, heads * size] as [batch, tokens, heads, size]; a finding
-/// where `heads` does not divide the elements of a token.
+/// Reshapes [batch, tokens, heads * size] to [batch, tokens, heads, size].
+/// Reports an error if `heads` does not divide the elements of a token.
 mlir::FailureOr<mlir::Value> splitHeads(NodeImporter &node, mlir::Value value,
                                         int64_t heads);
 
-/// [batch, heads, tokens, size] as [batch, tokens, heads * size].
+/// Turns [batch, heads, tokens, size] into [batch, tokens, heads * size].
 mlir::Value joinHeads(NodeImporter &node, mlir::Value value);
 
-/// The operands of an mpc.attention. Without a bias or a mask that is null.
+/// The operands of an mpc.attention; `bias` and `mask` are null if absent.
 struct AttentionOperands {
   mlir::Value query, key, value, bias, mask;
 };
 
-/// The result of an mpc.attention; null where it cannot be created.
+/// Creates an mpc.attention and returns its output; null if invalid.
 mlir::Value attend(NodeImporter &node, const AttentionOperands &operands,
                    llvm::SmallVector<mlir::NamedAttribute> attributes);
 

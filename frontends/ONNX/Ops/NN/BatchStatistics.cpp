@@ -5,8 +5,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// The axis of `to` that a reshape makes of `axis` of `from`: of the same
-// extent, and behind as many elements. Nothing where there is none.
+// The axis of `to` that a reshape turns `axis` of `from` into: equal extent,
+// with equally many elements in front. nullopt if none.
 static std::optional<int64_t>
 followReshape(ArrayRef<int64_t> from, ArrayRef<int64_t> to, int64_t axis) {
   const int64_t before = ShapedType::getNumElements(from.take_front(axis));
@@ -19,10 +19,9 @@ followReshape(ArrayRef<int64_t> from, ArrayRef<int64_t> to, int64_t axis) {
   return std::nullopt;
 }
 
-// The axis of `view` that is axis 1 of `x`; nothing where `view` is no view of
-// all of `x`, or has no such axis any more.
+// The axis of `view` that is axis 1 of `x`; nullopt if `view` is not a view of
+// all of `x`, or merges the axis.
 static std::optional<int64_t> followChannels(Value view, Value x) {
-  // The views from `x` to `view`, the last one first.
   SmallVector<Operation *> path;
   while (view != x) {
     Operation *op = view.getDefiningOp();
@@ -31,7 +30,6 @@ static std::optional<int64_t> followChannels(Value view, Value x) {
     path.push_back(op);
     view = op->getOperand(0);
   }
-  // The way of axis 1 through them.
   std::optional<int64_t> axis = 1;
   for (Operation *op : llvm::reverse(path)) {
     if (auto transpose = dyn_cast<TransposeOp>(op))
@@ -46,7 +44,7 @@ static std::optional<int64_t> followChannels(Value view, Value x) {
   return axis;
 }
 
-// Whether the mean is over all elements but along `axis`.
+// True if `mean` reduces every axis but `axis`.
 static bool leavesAxis(ReduceMeanOp mean, int64_t axis) {
   for (auto [index, extent] : llvm::enumerate(shapeOf(mean.getInput()))) {
     const bool isReduced = llvm::is_contained(mean.getAxes(), int64_t(index));
@@ -56,7 +54,7 @@ static bool leavesAxis(ReduceMeanOp mean, int64_t axis) {
   return !mean.getParts();
 }
 
-// Whether `mean` is broadcast to `x` along all axes but `axis` of it.
+// True if `mean` broadcasts to `x` along every axis but `axis`.
 static bool isAlongAxis(Value mean, Value x, int64_t axis) {
   ArrayRef<int64_t> shape = shapeOf(mean), whole = shapeOf(x);
   if (shape.size() > whole.size())
@@ -80,14 +78,13 @@ bool mpc::onnx_frontend::isVarianceOfChannels(Value variance, Value x) {
   auto reduction = skipReshapes(variance).getDefiningOp<ReduceMeanOp>();
   if (!reduction || shapeOf(x).size() < 2)
     return false;
-  // The square of a distance from the mean,
+  // The mean must reduce (x - mean)^2, with one mean per channel.
   auto square = reduction.getInput().getDefiningOp<MulOp>();
   if (!square || square.getLhs() != square.getRhs())
     return false;
   auto distance = square.getLhs().getDefiningOp<SubOp>();
   if (!distance || shapeOf(distance.getLhs()) != shapeOf(distance.getOutput()))
     return false;
-  // of every element of x, in each channel from the mean of it.
   std::optional<int64_t> axis = followChannels(distance.getLhs(), x);
   return axis && leavesAxis(reduction, *axis) &&
          isAlongAxis(distance.getRhs(), distance.getLhs(), *axis) &&

@@ -1,5 +1,5 @@
-// Tells whether a mean and a variance that a model computes are those of the
-// channels of a value, as of a BatchNormalization without running statistics.
+// Recognizes a mean and a variance that a model computes per channel, as for a
+// BatchNormalization without running statistics.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_OPS_NN_BATCHSTATISTICS_H
@@ -9,16 +9,16 @@
 
 namespace mpc::onnx_frontend {
 
-/// Whether `mean` has, of every channel of `x` (its axis 1), the mean over all
-/// other axes. `x` may have been reshaped and transposed before.
+/// True if `mean` holds the mean of every channel of `x` (axis 1) over all
+/// other axes. `x` may be reshaped and transposed before the reduction.
 bool isMeanOfChannels(mlir::Value mean, mlir::Value x);
 
-/// Whether `variance` has the population variance of every channel of `x`, as
-/// the mean of squared distances from the mean.
+/// True if `variance` holds the population variance of every channel of `x`,
+/// computed as the mean of squared distances from the mean.
 bool isVarianceOfChannels(mlir::Value variance, mlir::Value x);
 
-/// Whether an op computes `value` anew in every step: it is no variable, no
-/// input and no constant, nor one of them in another type or shape.
+/// True if ops compute `value` anew in every step: it is not a variable, input
+/// or constant, nor a cast or reshape of one.
 bool isComputed(mlir::Value value);
 
 } // namespace mpc::onnx_frontend

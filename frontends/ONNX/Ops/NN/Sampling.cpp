@@ -29,7 +29,7 @@ Value mpc::onnx_frontend::clampPlace(NodeImporter &node, Value x, double low,
       {x}, {node.attribute("min", low), node.attribute("max", high)});
 }
 
-// A cast rounds towards zero: one less where that is above x.
+// A cast rounds toward zero; subtract 1 if the result is above x.
 std::pair<Value, Value> mpc::onnx_frontend::splitPlace(NodeImporter &node,
                                                        Value x) {
   Type whole = node.attributes().getI64Type();
@@ -63,10 +63,9 @@ SmallVector<Tap> mpc::onnx_frontend::linearTaps(NodeImporter &node, Value x) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// One of the elements that a sample is interpolated from, by a tap along every
-/// axis: its index in the flat image, a boolean that is false outside of it
-/// (null: it is always inside), and its weight, the product of the taps'
-/// weights.
+/// One element to interpolate from, by one tap along every axis. `number` is
+/// its index in the flattened image. `exists` is false outside the image; null
+/// if always inside. `weight` is the product of the taps' weights.
 struct Element {
   Value number, exists, weight;
 };
@@ -80,13 +79,13 @@ static Value multiply(NodeImporter &node, Value a, Value b) {
   return a && b ? node.emit<MulOp>({a, b}) : a ? a : b;
 }
 
-// One more axis, which runs fastest.
+// Extends `element` by a tap along one more axis, which varies fastest.
 static Element addTap(NodeImporter &node, const Element &element,
                       const SampledAxis &axis, const Tap &tap) {
   Value zero = integerConstant(node, {}, 0);
   Value size = integerConstant(node, {}, axis.size);
   Element result = element;
-  // Outside, the edge is read, or nothing is.
+  // Outside the image, read the edge element or contribute zero.
   Value at = tap.place;
   if (axis.outside == Outside::Edge) {
     Value last = integerConstant(node, {}, axis.size - 1);
@@ -96,7 +95,6 @@ static Element addTap(NodeImporter &node, const Element &element,
         {node.emit<LessOrEqualOp>({zero, at}), node.emit<LessOp>({at, size})});
     result.exists = conjoin(node, element.exists, exists);
   }
-  // The number of the element so far, and its weight.
   result.number =
       element.number
           ? node.emit<AddOp>({node.emit<MulOp>({element.number, size}), at})
@@ -123,7 +121,6 @@ SmallVector<Value> mpc::onnx_frontend::readTaps(NodeImporter &node, Value data,
                                                 ArrayRef<SampledAxis> axes) {
   if (!data)
     return {Value()};
-  // All axes as one.
   SmallVector<int64_t> shape(NodeImporter::shapeOf(data));
   int64_t count = 1;
   for (const SampledAxis &axis : axes) {
@@ -137,14 +134,14 @@ SmallVector<Value> mpc::onnx_frontend::readTaps(NodeImporter &node, Value data,
   Type wide = type.isF64() ? type : node.attributes().getF32Type();
   SmallVector<Value> values;
   for (const Element &element : combineTaps(node, axes)) {
-    // What lies outside is no element; a gather gives 0 for it.
+    // An index of `count` is out of range; the gather returns 0 for it.
     Value number = element.number;
     if (element.exists)
       number = node.emit<SelectOp>(
           {element.exists, number, integerConstant(node, {}, count)});
     Value value = gather(node, line, number, axis, batchDims);
     if (value && element.weight) {
-      // Weights are the same for all channels.
+      // All channels share the weights: broadcast along them.
       SmallVector<int64_t> spread(NodeImporter::shapeOf(element.weight));
       spread.insert(spread.begin() + batchDims, 1);
       Value weight = node.reshape(castTo(node, element.weight, wide), spread);

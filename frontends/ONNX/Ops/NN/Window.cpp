@@ -1,4 +1,4 @@
-// Reading of window attributes.
+// Reads the attributes of sliding windows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/NN/Window.h"
@@ -9,18 +9,18 @@ using namespace mpc::onnx_frontend;
 
 // Keeps sums and products of window attributes far from overflow.
 static constexpr int64_t kLargest = int64_t(1) << 30;
-// Those of a convolution, which libraries do: a step of a few pixels that are
-// 2^24 apart took oneDNN more than a minute, and some of 2^30 it refuses.
+// The limit for convolutions, which libraries compute: steps over a few pixels
+// 2^24 apart took oneDNN more than a minute, and some of 2^30 are refused.
 static constexpr int64_t kLargestOfConv = int64_t(1) << 20;
 
 namespace {
-/// The values that an attribute may have, both ends with them.
+/// The values that an attribute may have, both ends included.
 struct AttributeRange {
   int64_t smallest, largest;
 };
 } // namespace
 
-// A list with one value per spatial axis (or two, for pads) in a sane range.
+// Reads a list with one value per spatial axis (two for pads), in `range`.
 static FailureOr<SmallVector<int64_t>> readList(NodeImporter &node,
                                                 StringRef name, size_t count,
                                                 AttributeRange range) {
@@ -39,7 +39,7 @@ static FailureOr<SmallVector<int64_t>> readList(NodeImporter &node,
   return *list;
 }
 
-// ONNX's SAME: as many positions as strides fit into the input.
+// Pads as ONNX's SAME: as many positions as strides fit into the input.
 static void padSame(Window &window, ArrayRef<int64_t> spatial, bool upper) {
   size_t rank = spatial.size();
   for (size_t d = 0; d < rank; ++d) {
@@ -63,7 +63,6 @@ FailureOr<Window> mpc::onnx_frontend::readWindow(NodeImporter &node,
   ArrayRef<int64_t> spatial = inputShape.drop_front(2);
   size_t rank = spatial.size();
   Window window;
-  // The kernel's shape is that of the weight, or an attribute.
   bool given = node.hasAttribute("kernel_shape");
   if (!given && kernel.empty())
     return node.invalid("attribute 'kernel_shape' is missing");
@@ -82,7 +81,6 @@ FailureOr<Window> mpc::onnx_frontend::readWindow(NodeImporter &node,
   window.dilations = *dilations;
   window.pads = *pads;
 
-  // Padding is given, or follows from the sizes.
   std::string autoPad = node.string("auto_pad", "NOTSET");
   if (autoPad == "SAME_UPPER" || autoPad == "SAME_LOWER")
     padSame(window, spatial, autoPad == "SAME_UPPER");

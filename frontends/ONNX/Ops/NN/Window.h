@@ -1,4 +1,5 @@
-// Attributes of sliding windows: convolution and pooling, forward and backward.
+// Reads the attributes of sliding windows: convolution and pooling, forward and
+// backward.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_OPS_NN_WINDOW_H
@@ -8,7 +9,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// A window with all defaults and paddings resolved.
+/// A window with all defaults and pads resolved.
 struct Window {
   llvm::SmallVector<int64_t> kernel, strides, pads, dilations;
 
@@ -16,20 +17,21 @@ struct Window {
                                                          int64_t group) const;
   llvm::SmallVector<mlir::NamedAttribute> poolAttributes(NodeImporter &node,
                                                          bool ceilMode) const;
-  /// The same of a mean, which has dilations where they are not all 1.
+  /// Like poolAttributes, for average pools, which also get dilations unless
+  /// all are 1.
   llvm::SmallVector<mlir::NamedAttribute>
   meanAttributes(NodeImporter &node, bool ceilMode, bool countsPadding) const;
 };
 
 /// Reads kernel_shape, strides, pads, dilations and auto_pad of a node over an
-/// input of that shape (N, C, spatial...). `kernel` is what a convolution's
-/// weight says; empty for pooling, which must have kernel_shape.
+/// input of `inputShape`, (N, C, spatial...). `kernel` is the spatial shape of
+/// a convolution's weight; empty for pooling, which must have kernel_shape.
 mlir::FailureOr<Window> readWindow(NodeImporter &node,
                                    llvm::ArrayRef<int64_t> inputShape,
                                    llvm::ArrayRef<int64_t> kernel);
 
-/// The convolution of a node with input 0, a weight and a bias or none, as its
-/// window and `group` say; null, with a finding, where it is none.
+/// Creates the convolution of a node with an input, a weight and an optional
+/// bias. Reports an error and returns null if invalid.
 mlir::Value emitConvolution(NodeImporter &node);
 
 } // namespace mpc::onnx_frontend

@@ -1,4 +1,4 @@
-// Attributes that losses and their gradients share.
+// Reads the attributes that losses and their gradients share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_OPS_TRAINING_LOSSATTRIBUTES_H
@@ -8,10 +8,10 @@
 
 namespace mpc::onnx_frontend {
 
-/// reduction and ignore_index.
+/// Reads 'reduction' and 'ignore_index'.
 llvm::SmallVector<mlir::NamedAttribute> readLossAttributes(NodeImporter &node);
 
-/// The same where ignore_index is the optional input of that number.
+/// Like above, for ops whose ignore_index is the optional input `ignoreIndex`.
 mlir::FailureOr<llvm::SmallVector<mlir::NamedAttribute>>
 readInternalLossAttributes(NodeImporter &node, unsigned ignoreIndex);
 
