@@ -1,4 +1,5 @@
-// Attention, in one op or of products and a softmax, and rotary embeddings.
+// Imports Attention (as one op, or as products and a softmax) and
+// RotaryEmbedding.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/NN/AttentionHeads.h"
@@ -23,9 +24,9 @@ static Value multiply(NodeImporter &node, Value x, double factor) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// One Attention node: softmax(Q * K^T * scale + mask) * V for each head. A
-/// head of keys and values may serve several of queries; these then have an
-/// axis of their own behind that of the heads.
+/// Builds one Attention node: softmax(Q * K^T * scale + mask) * V for each
+/// head. If several query heads share a key head, the query heads get their own
+/// axis behind the axis of key heads.
 class AttentionBuilder {
 public:
   explicit AttentionBuilder(NodeImporter &node) : node(node) {}
@@ -49,7 +50,8 @@ private:
   bool mayHideAllKeys() const { return mask || bias; }
   bool isCapped() { return node.real("softcap", 0) > 0; }
   bool isCausal() { return node.integer("is_causal", 0) != 0; }
-  /// Whether the order of keys is not in the mask.
+  /// True if an offset applies the causal order; with input 6, the mask
+  /// contains the order (readLengths).
   bool hasCausalOffset() { return isCausal() && !node.hasInput(6); }
   Value normalize(Value scores);
   Value mix(Value weights);
@@ -60,16 +62,17 @@ private:
 
   NodeImporter &node;
   Value query, key, value;
-  /// What is added to the scores, and which of them are seen; null: none, all.
+  /// `bias` is added to the scores; null if none. `mask` is true for visible
+  /// keys; null if all are visible.
   Value bias, mask;
-  /// Of each sample, how many keys there are; null: all.
+  /// The number of keys of each sample; null if all keys count.
   Value lengths;
   int64_t batch = 0, queryHeads = 0, heads = 0;
   int64_t queries = 0, keys = 0, past = 0;
 };
 } // namespace
 
-/// Queries, keys and values as [batch, heads, tokens, size].
+/// Reads queries, keys and values as [batch, heads, tokens, size].
 LogicalResult AttentionBuilder::readHeads() {
   Value *const inputs[] = {&query, &key, &value};
   int64_t counts[] = {node.integer("q_num_heads", 0),
@@ -90,7 +93,7 @@ LogicalResult AttentionBuilder::readHeads() {
   return success(query && key && value);
 }
 
-/// Keys and values of earlier tokens go in front of those of these.
+/// Prepends the cached keys and values of earlier tokens.
 LogicalResult AttentionBuilder::appendToCache() {
   if (node.hasInput(4) != node.hasInput(5))
     return node.invalid("expected both past_key and past_value or neither");
@@ -122,9 +125,9 @@ LogicalResult AttentionBuilder::checkShapes() {
   return success();
 }
 
-/// Splits the axis of query heads in two, key heads and the query heads that
-/// share each: [batch, 8, ...] is [batch, 2, 4, ...] of two key heads. A tensor
-/// that is one for all heads gets two axes of size 1.
+/// Splits the axis of query heads into key heads and the query heads that share
+/// each: with two key heads, [batch, 8, ...] becomes [batch, 2, 4, ...]. A
+/// tensor with one entry for all heads gets two axes of size 1.
 Value AttentionBuilder::shareHeads(Value value, int64_t count) {
   if (!value || queryHeads == heads)
     return value;
@@ -134,8 +137,9 @@ Value AttentionBuilder::shareHeads(Value value, int64_t count) {
   return node.reshape(value, shape);
 }
 
-/// The products of queries and keys. Each factor takes the root of the scale:
-/// no product of theirs needs a wider range than the scaled one has.
+/// Computes the scaled products of queries and keys. Each factor is scaled by
+/// the root of the scale, so that no intermediate exceeds the range of the
+/// scaled product.
 Value AttentionBuilder::score() {
   double size = NodeImporter::shapeOf(query).back();
   double scale = node.real("scale", 1 / std::sqrt(size));
@@ -148,8 +152,8 @@ Value AttentionBuilder::score() {
 }
 
 /// Reads input 'attn_mask', which broadcasts to the scores: booleans that are
-/// true where a key is seen, or floats that are added to scores. Keys behind
-/// the end of a short mask are not seen.
+/// true for visible keys, or floats that are added to the scores. Keys behind
+/// the end of a short mask are hidden.
 LogicalResult AttentionBuilder::readMask() {
   if (!node.hasInput(3))
     return success();
@@ -157,7 +161,6 @@ LogicalResult AttentionBuilder::readMask() {
   SmallVector<int64_t> shape(node.operandShape(3));
   if (shape.empty() || shape.size() > 4)
     return node.invalid("expected attn_mask of rank 1 to 4");
-  // Keys that the mask does not reach are hidden.
   bool isBoolean = elementTypeOf(given).isInteger(1);
   if (int64_t missing = keys - shape.back(); missing > 0) {
     SmallVector<int64_t> rest(shape);
@@ -168,7 +171,6 @@ LogicalResult AttentionBuilder::readMask() {
                         shape.size() - 1);
     shape.back() = keys;
   }
-  // It broadcasts to [batch, heads, queries, keys].
   SmallVector<int64_t> whole = {batch, queryHeads, queries, keys};
   auto spread = broadcastShapes(whole, shape);
   if (failed(spread) || *spread != whole)
@@ -177,7 +179,6 @@ LogicalResult AttentionBuilder::readMask() {
   given = shareHeads(node.reshape(given, shape), shape[1]);
   if (!given)
     return failure();
-  // Booleans choose; numbers are added to the scores.
   if (isBoolean)
     mask = given;
   else
@@ -185,13 +186,13 @@ LogicalResult AttentionBuilder::readMask() {
   return success();
 }
 
-/// Hides the keys where `isSeen` is false, beside those the mask hides already.
+/// Also hides the keys where `isSeen` is false.
 void AttentionBuilder::alsoSee(Value isSeen) {
   mask = mask ? node.emit<AndOp>({mask, isSeen}) : isSeen;
 }
 
-/// Input 'nonpad_kv_seqlen': of each sample, how many keys are seen at most.
-/// Its last query sees all of them, where queries see the keys up to their own.
+/// Reads input 'nonpad_kv_seqlen': the number of visible keys of each sample.
+/// If the attention is causal, the last query of a sample sees all of them.
 LogicalResult AttentionBuilder::readLengths() {
   if (!node.hasInput(6))
     return success();
@@ -212,8 +213,8 @@ LogicalResult AttentionBuilder::readLengths() {
   return success(mask != nullptr);
 }
 
-/// The place of each query among the keys, along the scores: behind the past,
-/// or so that the last one is a sample's last key.
+/// The position of each query among the keys: behind the past, or such that the
+/// last query is at the sample's last key.
 Value AttentionBuilder::placeQueries() {
   int64_t rank = getScoresRank();
   Value order = iota(node, rank, rank - 2, queries);
@@ -223,7 +224,7 @@ Value AttentionBuilder::placeQueries() {
   return node.emit<AddOp>({first, order});
 }
 
-/// How far a query sees to either side, since opset 25.
+/// Reads how far a query sees to the left and right (since opset 25).
 LogicalResult AttentionBuilder::readWindow() {
   if (node.getOpset() < 25)
     return success();
@@ -233,7 +234,7 @@ LogicalResult AttentionBuilder::readWindow() {
     return node.invalid("expected windows of -1 or more, found " + Twine(left) +
                         " and " + Twine(right));
   int64_t rank = getScoresRank();
-  // Beyond this a window has no end.
+  // A window of this size has no end.
   constexpr int64_t kFar = int64_t(1) << 40;
   auto shift = [&](int64_t by) {
     return node.emit<AddOp>({placeQueries(), integerConstant(node, {}, by)});
@@ -258,8 +259,8 @@ Value AttentionBuilder::cap(Value scores) {
                   cap);
 }
 
-/// The scores with minus infinity where a key is not seen: where the mask says
-/// so, and where a key comes after its query.
+/// Sets the scores of hidden keys to minus infinity: where the mask is false
+/// and, if causal, where the key comes after the query.
 Value AttentionBuilder::hide(Value scores) {
   if (!scores)
     return {};
@@ -276,7 +277,7 @@ Value AttentionBuilder::hide(Value scores) {
   return node.emit<SelectOp>({isSeen, scores, hidden});
 }
 
-/// Output 'qk_matmul_output', where it is these scores.
+/// Defines output 'qk_matmul_output' as `scores` if the node asks for `mode`.
 LogicalResult AttentionBuilder::defineScores(int64_t mode, Value scores) {
   if (node.integer("qk_matmul_output_mode", 0) != mode)
     return success();
@@ -286,8 +287,8 @@ LogicalResult AttentionBuilder::defineScores(int64_t mode, Value scores) {
   return node.define(3, castTo(node, whole, elementTypeOf(query)));
 }
 
-/// The softmax; zeros for a query that sees no key, as the specification has
-/// it. The order of keys alone leaves every query one.
+/// Applies softmax. A query that sees no key gets zeros, as the specification
+/// demands; causal order alone leaves every query at least one key.
 Value AttentionBuilder::normalize(Value scores) {
   if (!scores)
     return {};
@@ -304,7 +305,7 @@ Value AttentionBuilder::normalize(Value scores) {
       {node.emit<IsNaNOp>({weights}), numberConstant(node, 0, *type), weights});
 }
 
-/// The values that each query sees, as [batch, heads, queries, size].
+/// Sums the values by weight, as [batch, heads, queries, size].
 Value AttentionBuilder::mix(Value weights) {
   int64_t size = NodeImporter::shapeOf(value).back();
   Value mixed = node.emit<MatMulOp>(
@@ -313,7 +314,8 @@ Value AttentionBuilder::mix(Value weights) {
                : Value();
 }
 
-/// True if one mpc.attention is the whole node: no scores are an output.
+/// True if one mpc.attention can replace the node: the scores are not an
+/// output, and the types agree.
 bool AttentionBuilder::isOneOp() {
   FailureOr<Type> type =
       node.elementType("softmax_precision", elementTypeOf(query));
@@ -324,13 +326,12 @@ bool AttentionBuilder::isOneOp() {
   return !node.hasOutput(3) && isPrecise && isOfOneType;
 }
 
-/// The output, as [batch, heads, queries, size].
+/// Builds one mpc.attention. Returns [batch, heads, queries, size].
 Value AttentionBuilder::buildOneOp() {
-  // All operands with as many heads as the query.
+  // All operands get as many heads as the query, in two axes if shared.
   AttentionOperands operands = {shareHeads(query, queryHeads),
                                 shareHeads(key, heads),
                                 shareHeads(value, heads), bias, mask};
-  // Scores are scaled by 1 / sqrt(size) unless the model says otherwise.
   double size = NodeImporter::shapeOf(query).back();
   SmallVector<NamedAttribute> attributes = {
       node.attribute("scale", node.real("scale", 1 / std::sqrt(size))),
@@ -339,24 +340,22 @@ Value AttentionBuilder::buildOneOp() {
     attributes.push_back(node.attribute("causal_offset", past));
   if (mayHideAllKeys())
     attributes.emplace_back("zero_empty_rows", node.attributes().getUnitAttr());
-  // Heads side by side again.
   int64_t columns = NodeImporter::shapeOf(value).back();
   return node.reshape(attend(node, operands, attributes),
                       {batch, queryHeads, queries, columns});
 }
 
-/// An attention as separate ops, products and a softmax, for a model that has
-/// the scores as output 3.
+/// Builds attention from separate ops, for models that read the scores as
+/// output 3.
 Value AttentionBuilder::buildParts() {
-  // Mode 0 of the output of scores: the product alone.
   Value scores = score();
   if (failed(defineScores(0, scores)))
     return {};
-  // Mode 1: behind the cap, in front of the bias.
+  // Mode 1 is the scores after the cap, before the bias.
   scores = cap(scores);
   if (failed(defineScores(1, scores)))
     return {};
-  // Mode 2: behind bias and mask, in front of the softmax; mode 3: behind it.
+  // Mode 2 is before the softmax, mode 3 after.
   scores = hide(addBias(scores));
   if (failed(defineScores(2, scores)))
     return {};
@@ -389,8 +388,8 @@ static LogicalResult importAttention(NodeImporter &node) {
 // Rotary embedding
 //===----------------------------------------------------------------------===//
 
-// The position of each token, [batch, tokens]. In com.microsoft one number may
-// stand for them: the position of every sample's first token.
+// Reads the position of each token, [batch, tokens]. In com.microsoft a single
+// number may give the position of every sample's first token.
 static FailureOr<Value> readPositions(NodeImporter &node, unsigned index,
                                       ArrayRef<int64_t> tokens) {
   Value ids = node.operand(index);
@@ -405,8 +404,8 @@ static FailureOr<Value> readPositions(NodeImporter &node, unsigned index,
   return all ? expand(node, all, tokens) : Value();
 }
 
-// The cosines or sines of every token, [batch, tokens, pairs]: rows of the
-// table that `position_ids` name, or the input itself.
+// Reads the cosines or sines of every token, [batch, tokens, pairs]: the table
+// rows that `position_ids` select, or the input as is.
 static FailureOr<Value> readAngles(NodeImporter &node, unsigned index,
                                    unsigned positions, ArrayRef<int64_t> tokens,
                                    int64_t pairs) {
@@ -433,21 +432,21 @@ static FailureOr<Value> readAngles(NodeImporter &node, unsigned index,
 }
 
 namespace {
-/// Where a rotary embedding has what.
+/// The input numbers of a rotary embedding, and the number of heads.
 struct RotaryInputs {
   unsigned cosines, sines, positions;
   int64_t heads;
 };
 } // namespace
 
-// Pairs of elements of each head, which lie along [batch, heads, tokens, size]
-// or, where the heads are in one, along [batch, tokens, heads, size].
+// Rotates pairs of elements of each head. The input is [batch, heads, tokens,
+// size], or [batch, tokens, heads * size], which is split into [batch, tokens,
+// heads, size].
 static LogicalResult importRotation(NodeImporter &node,
                                     const RotaryInputs &inputs) {
   size_t rank = node.operandShape(0).size();
   if (rank != 3 && rank != 4)
     return node.invalid("expected an input of rank 3 or 4");
-  // Heads apart, as [batch, tokens, heads, size].
   Value x = node.operand(0);
   if (rank == 3) {
     FailureOr<Value> apart = splitHeads(node, x, inputs.heads);
@@ -458,14 +457,14 @@ static LogicalResult importRotation(NodeImporter &node,
   if (!x)
     return failure();
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(x);
-  // The first elements of each head turn; without the attribute, all.
+  // Only the first `turned` elements of each head are rotated; 0 means all.
   int64_t turned = node.integer("rotary_embedding_dim", 0);
   if (turned == 0)
     turned = shape[3];
   if (turned < 1 || turned > shape[3] || turned % 2 != 0)
     return node.invalid("expected an even number of elements to turn, of " +
                         Twine(shape[3]) + ", found " + Twine(turned));
-  // Angles of every token, the same for all heads: an axis of size 1.
+  // All heads share the angles: insert a heads axis of size 1.
   SmallVector<int64_t> tokens = {shape[0], shape[rank == 3 ? 1 : 2]};
   Value operands[] = {x, {}, {}};
   for (auto [operand, input] :
@@ -478,8 +477,8 @@ static LogicalResult importRotation(NodeImporter &node,
     along.insert(along.begin() + (rank == 3 ? 2 : 1), 1);
     operands[operand] = node.reshape(*angles, along);
   }
-  // Pairs are neighbours, or an element of the first half with one of the
-  // second.
+  // Interleaved pairs are neighbours; otherwise pair i is element i of the
+  // first half and element i of the second half.
   SmallVector<NamedAttribute> attributes;
   if (node.integer("interleaved", 0) != 0)
     attributes.emplace_back("interleaved", node.attributes().getUnitAttr());
@@ -492,8 +491,8 @@ static LogicalResult importRotaryEmbedding(NodeImporter &node) {
   return importRotation(node, {1, 2, 3, node.integer("num_heads", 0)});
 }
 
-// ONNX Runtime's, of before there was one of ONNX: positions come first, and
-// the tables say how large a head is.
+// com.microsoft's RotaryEmbedding, older than ONNX's: positions come first, and
+// the tables determine the head size.
 static LogicalResult importMicrosoftRotary(NodeImporter &node) {
   if (node.real("scale", 1.0) != 1.0 ||
       node.integer("is_packed_batching", 0) != 0)

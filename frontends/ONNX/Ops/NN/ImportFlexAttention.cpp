@@ -1,5 +1,5 @@
-// FlexAttention: an attention whose scores and weights graphs of the model may
-// change.
+// Imports FlexAttention: attention whose scores and weights may be modified by
+// graphs of the model.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Bodies.h"
@@ -12,8 +12,8 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// One node: modify(softmax(modify(Q * K^T * scale))) * V for each head. A head
-/// of keys and values may serve several of queries.
+/// Builds one node: modify(softmax(modify(Q * K^T * scale))) * V for each head.
+/// Several query heads may share a head of keys and values.
 class FlexAttention {
 public:
   explicit FlexAttention(NodeImporter &node) : node(node) {}
@@ -30,10 +30,10 @@ private:
   Value buildParts();
 
   NodeImporter &node;
-  int64_t batch = 0, heads = 0, queries = 0; ///< of queries
+  int64_t batch = 0, heads = 0, queries = 0; ///< of the query
   int64_t keyHeads = 0, keys = 0;
   double scale = 1;
-  Type compute; ///< of scores and weights
+  Type compute; ///< the type of scores and weights
 };
 } // namespace
 
@@ -48,7 +48,6 @@ LogicalResult FlexAttention::readShapes() {
   ArrayRef<int64_t> value = node.operandShape(kValue);
   batch = query[0], heads = query[1], queries = query[2];
   keyHeads = key[1], keys = key[2];
-  // Keys and values belong together, and keys to queries.
   if (key[0] != batch || value.take_front(3) != key.take_front(3) ||
       key[3] != query[3])
     return node.invalid("query, key and value do not fit each other");
@@ -60,7 +59,7 @@ LogicalResult FlexAttention::readShapes() {
     if (node.operandType(index).getElementType() != element)
       return node.refuseTypes(element,
                               node.operandType(index).getElementType());
-  // 16-bit floats are computed with in float32 unless the model says otherwise.
+  // Compute 16-bit floats in float32 unless the model says otherwise.
   Type wide = element.isF64() ? element : Type(node.attributes().getF32Type());
   FailureOr<Type> type = node.elementType("softmax_precision", wide);
   if (failed(type))
@@ -72,8 +71,8 @@ LogicalResult FlexAttention::readShapes() {
   return success();
 }
 
-/// [batch, heads, ...] with the query heads that share a head of keys on an
-/// axis of their own, behind that of the heads of keys.
+/// Splits the heads axis of [batch, heads, ...] into key heads and the query
+/// heads that share each.
 Value FlexAttention::share(Value value) {
   if (!value || heads == keyHeads)
     return value;
@@ -83,7 +82,7 @@ Value FlexAttention::share(Value value) {
   return node.reshape(value, shape);
 }
 
-/// The same as [batch, heads, queries, ...] again.
+/// Undoes `share`: merges the heads to [batch, heads, queries, ...].
 Value FlexAttention::whole(Value value) {
   if (!value)
     return {};
@@ -91,8 +90,9 @@ Value FlexAttention::whole(Value value) {
       value, {batch, heads, queries, NodeImporter::shapeOf(value).back()});
 }
 
-/// The scaled products of queries and keys. Each factor takes the root of the
-/// scale: no product needs a wider range than the scaled one has.
+/// Computes the scaled products of queries and keys. Each factor is scaled by
+/// the root of the scale, so that no intermediate exceeds the range of the
+/// scaled product.
 Value FlexAttention::score() {
   double root = std::sqrt(std::abs(scale));
   auto scaled = [&](unsigned index, double factor) {
@@ -110,14 +110,14 @@ Value FlexAttention::score() {
   return scores ? castTo(node, whole(scores), compute) : Value();
 }
 
-/// `value` as the graph in attribute `name` changes it, where there is one.
+/// Applies the graph in attribute `name` to `value`, if the node has one.
 Value FlexAttention::modify(StringRef name, Value value) {
   if (!value || !node.hasAttribute(name))
     return value;
   std::optional<Graph> graph = readBody(node, name);
   if (!graph || failed(checkCounts(node, *graph, 1, 1)))
     return {};
-  // Its nodes come in the place of this one, each graph's in a scope.
+  // Inline the graph's nodes here. The scope keeps their names unique.
   FunctionImporter body(node.getFunction(), *graph);
   body.defaultPhase = node.getPhase();
   body.scope = (findOutput(node) + "#" + name).str();
@@ -137,7 +137,8 @@ Value FlexAttention::modify(StringRef name, Value value) {
   return result;
 }
 
-/// An mpc.attention, of a node without graphs. It computes in float32 at least.
+/// Builds an mpc.attention, which computes in float32 at least, for a node
+/// without graphs.
 Value FlexAttention::buildOneOp() {
   AttentionOperands operands = {share(node.operand(kQuery)),
                                 share(node.operand(kKey)),
@@ -168,7 +169,8 @@ LogicalResult FlexAttention::import() {
     return failure();
   bool isModified =
       node.hasAttribute("score_mod") || node.hasAttribute("prob_mod");
-  // One op computes in float32, and in float64 alone where all is that.
+  // mpc.attention computes in float32, and in float64 only if all types are
+  // float64.
   Type element = node.operandType(kQuery).getElementType();
   bool isOneOp = !isModified && (compute.isF32() || compute == element) &&
                  !(element.isF64() && compute.isF32());

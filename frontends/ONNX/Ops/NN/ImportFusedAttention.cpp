@@ -1,5 +1,6 @@
-// Attention and MultiHeadAttention of com.microsoft: with the projections, with
-// queries, keys and values packed in one tensor, behind past ones.
+// Imports com.microsoft's Attention and MultiHeadAttention. Attention contains
+// the projections; MultiHeadAttention may take queries, keys and values packed
+// in one tensor. Both may have a past.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/NN/AttentionHeads.h"
@@ -11,7 +12,7 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// What both attentions share: heads of [batch, tokens, heads * size].
+/// The common part of both ops, on heads of [batch, tokens, heads * size].
 class FusedAttention {
 public:
   explicit FusedAttention(NodeImporter &node)
@@ -33,14 +34,14 @@ private:
   NodeImporter &node;
   int64_t heads;
   Value query, key, value;
-  /// How many keys lie in front of those of the node's own tokens.
+  /// The number of past keys, in front of the keys of the node's own tokens.
   int64_t pastTokens = 0;
-  /// What is added to the scores.
+  /// The sum of all terms added to the scores; null if none.
   Value bias;
 };
 } // namespace
 
-// [batch, tokens, heads * size] as [batch, heads, tokens, size].
+// Splits [batch, tokens, heads * size] into [batch, heads, tokens, size].
 LogicalResult FusedAttention::separateHeads(Value &x) {
   if (!x)
     return failure();
@@ -54,7 +55,7 @@ LogicalResult FusedAttention::separateHeads(Value &x) {
   return success(x != nullptr);
 }
 
-// Keys and values of earlier tokens, [batch, heads, tokens, size], go in front.
+// Prepends the keys and values of earlier tokens, [batch, heads, tokens, size].
 LogicalResult FusedAttention::appendPast(Value pastKey, Value pastValue) {
   for (auto [now, past] :
        {std::pair(&key, pastKey), std::pair(&value, pastValue)}) {
@@ -72,10 +73,10 @@ LogicalResult FusedAttention::appendPast(Value pastKey, Value pastValue) {
   return success(key && value);
 }
 
-// Masks of integers: of each key, of each pair, or where keys end and start.
-// What is hidden gets a number added.
+// Reads an integer mask: per key, per query and key, or the ends (and starts)
+// of each sample's keys. Hidden scores get 'mask_filter_value' added.
 LogicalResult FusedAttention::readKeyMask(unsigned index) {
-  // Without a mask it has no effect.
+  // Read the attribute even without a mask, so that it counts as known.
   double hidden = node.real("mask_filter_value", -10000.0);
   if (!node.hasInput(index))
     return success();
@@ -86,7 +87,7 @@ LogicalResult FusedAttention::readKeyMask(unsigned index) {
   Type integer = node.attributes().getI64Type();
   Value given = castTo(node, node.operand(index), integer), isSeen;
   Value zero = integerConstant(node, {}, 0);
-  // Of each sample one number, from `offset` on.
+  // The number of each sample, from element `offset` of the mask on.
   auto perSample = [&](int64_t offset) {
     return node.reshape(slice(node, given, {offset}, {batch}),
                         {batch, 1, 1, 1});
@@ -99,7 +100,8 @@ LogicalResult FusedAttention::readKeyMask(unsigned index) {
   else if (shape == ArrayRef<int64_t>({batch, queries, keys}))
     isSeen = node.emit<LessOp>(
         {zero, node.reshape(given, {batch, 1, queries, keys})});
-  // Lengths, or lengths with where the tokens of each sample lie.
+  // [batch] holds lengths; [3 * batch + 2] begins with lengths. [2 * batch]
+  // holds ends, then starts.
   else if (isOfSamples && (shape[0] == batch || shape[0] == 3 * batch + 2))
     isSeen = node.emit<LessOp>({places, perSample(0)});
   else if (isOfSamples && shape[0] == 2 * batch)
@@ -116,7 +118,7 @@ LogicalResult FusedAttention::readKeyMask(unsigned index) {
   return success(bias != nullptr);
 }
 
-// softmax(scale * query key^T + masks) value, all heads joined again.
+// Computes softmax(scale * query key^T + bias) value, and merges the heads.
 LogicalResult FusedAttention::mix(unsigned mask, unsigned extra) {
   if (!query || !key || !value)
     return failure();
@@ -135,7 +137,7 @@ LogicalResult FusedAttention::mix(unsigned mask, unsigned extra) {
   if (scale == 0)
     scale = 1 / std::sqrt(static_cast<double>(q[3]));
   SmallVector<NamedAttribute> attributes = {node.attribute("scale", scale)};
-  // A query sees the past, itself and the tokens between.
+  // A query sees the past, its own token and the tokens between.
   if (node.integer("unidirectional", 0) != 0) {
     if (k[2] != pastTokens + q[2])
       return node.unsupported(
@@ -153,8 +155,8 @@ LogicalResult FusedAttention::mix(unsigned mask, unsigned extra) {
 // Attention
 //===----------------------------------------------------------------------===//
 
-// Input `index`, [2, batch, heads, tokens, size], is the keys of the past and
-// behind them its values.
+// Reads the past from input `index`, [2, batch, heads, tokens, size]: keys,
+// then values.
 LogicalResult FusedAttention::appendPackedPast(unsigned index) {
   SmallVector<int64_t> shape(node.operandShape(index));
   if (shape.size() != 5 || shape[0] != 2)
@@ -169,7 +171,7 @@ LogicalResult FusedAttention::appendPackedPast(unsigned index) {
   return appendPast(past[0], past[1]);
 }
 
-// Output `index` holds keys and values in that form.
+// Defines output `index` as keys and values, in the layout of the past.
 LogicalResult FusedAttention::definePresent(unsigned index) {
   if (NodeImporter::typeOf(key) != NodeImporter::typeOf(value))
     return node.invalid("output 1 holds keys and values, which have not one "
@@ -181,7 +183,7 @@ LogicalResult FusedAttention::definePresent(unsigned index) {
   return node.define(index, both);
 }
 
-// (x, weights, bias, mask, past, bias of scores): the projections are in it.
+// Imports Attention: (x, weights, bias, mask, past, bias of scores).
 LogicalResult FusedAttention::importProjected() {
   if (node.hasInput(6) || node.integer("past_present_share_buffer", 0) != 0)
     return node.unsupported("input 'past_sequence_length' and attribute "
@@ -190,8 +192,8 @@ LogicalResult FusedAttention::importProjected() {
   if (node.integer("do_rotary", 0) != 0)
     return node.unsupported("attribute 'do_rotary' is not supported; use "
                             "RotaryEmbedding and MultiHeadAttention");
-  // How many columns of the weights are queries, keys and values: a third
-  // each where no attribute says otherwise.
+  // The columns of the weights for queries, keys and values: a third each by
+  // default.
   SmallVector<int64_t> x(node.operandShape(0)), w(node.operandShape(1));
   if (x.size() != 3 || w.size() != 2 || w[0] != x[2])
     return node.invalid("expected an input of [batch, tokens, size] and "
@@ -203,7 +205,7 @@ LogicalResult FusedAttention::importProjected() {
       sizes[0] + sizes[1] + sizes[2] != w[1])
     return node.invalid("weights of " + Twine(w[1]) +
                         " columns are no queries, keys and values");
-  // One product projects to all three, which then are its columns.
+  // One product computes all three; slice its columns.
   Value all = node.emit<MatMulOp>({node.operand(0), node.operand(1)});
   if (node.hasInput(2))
     all = node.emit<AddOp>({all, node.operand(2)});
@@ -217,10 +219,9 @@ LogicalResult FusedAttention::importProjected() {
     if (failed(separateHeads(*part)))
       return failure();
   }
-  // Keys and values of the past stand before those of these tokens.
   if (node.hasInput(4) && failed(appendPackedPast(4)))
     return failure();
-  // Output 1, "present": past and new keys and values, the next call's past.
+  // Output 1, "present", is the past of the next call.
   if (node.hasOutput(1) && failed(definePresent(1)))
     return failure();
   return mix(3, 5);
@@ -230,9 +231,9 @@ LogicalResult FusedAttention::importProjected() {
 // MultiHeadAttention
 //===----------------------------------------------------------------------===//
 
-// Queries, keys and values as [batch, tokens, heads * size] each, from one
-// tensor [batch, tokens, heads, 3, size], from keys and values as
-// [batch, tokens, heads, 2, size], or as they are.
+// Reads queries, keys and values as [batch, tokens, heads * size] each. Input 0
+// may pack all three as [batch, tokens, heads, 3, size]. Input 1 may pack keys
+// and values as [batch, tokens, heads, 2, size].
 LogicalResult FusedAttention::unpack() {
   auto take = [&](unsigned index, int64_t which) {
     SmallVector<int64_t> shape(node.operandShape(index)), offsets(5, 0);
@@ -246,7 +247,6 @@ LogicalResult FusedAttention::unpack() {
     ArrayRef<int64_t> shape = node.operandShape(index);
     return shape.size() == 5 && shape[3] == count && shape[2] == heads;
   };
-  // All three in input 0, keys and values in input 1, or an input each.
   query = node.operand(0);
   if (!node.hasInput(1)) {
     if (node.hasInput(2) || !isPacked(0, 3))
@@ -264,14 +264,13 @@ LogicalResult FusedAttention::unpack() {
   return success(query && key && value);
 }
 
-// Input 3: a number for each element of queries, keys and values, one behind
-// the other. Keys and values that have heads already have theirs.
+// Adds input 3, which concatenates the biases of queries, keys and values. Keys
+// and values that come split into heads (rank 4) have no bias.
 LogicalResult FusedAttention::addBias() {
   if (!node.hasInput(3))
     return success();
   if (node.operandShape(3).size() != 1)
     return node.invalid("expected a bias of queries, keys and values");
-  // Each takes its own piece of the bias, in the order query, key, value.
   int64_t offset = 0, all = node.operandShape(3)[0];
   bool isAll = true;
   for (Value *part : {&query, &key, &value}) {
@@ -288,16 +287,17 @@ LogicalResult FusedAttention::addBias() {
     if (!*part)
       return failure();
   }
-  // Behind the last piece there is nothing that anybody would add.
+  // The bias must not have unused elements at the end.
   if (isAll && offset != all)
     return node.invalid("expected a bias of queries, keys and values");
   return success();
 }
 
-// (query, key, value, bias, mask of keys, bias of scores, past)
+// Imports MultiHeadAttention: (query, key, value, bias, mask of keys, bias of
+// scores, past key, past value).
 LogicalResult FusedAttention::importApart() {
-  // Inputs of decoders that grow a cache in place, which a training step has
-  // none of.
+  // Decoders use these inputs to grow a cache in place; training steps have
+  // none.
   for (unsigned input : {8u, 9u})
     if (node.hasInput(input))
       return node.unsupported("inputs 'past_sequence_length' and "
@@ -307,8 +307,8 @@ LogicalResult FusedAttention::importApart() {
     return node.unsupported("output 3, the scores, is not supported");
   if (node.hasInput(6) != node.hasInput(7))
     return node.invalid("expected both past_key and past_value or neither");
-  // In this order: biases lie along [batch, tokens, heads * size], before heads
-  // are apart.
+  // Add the biases before splitting heads: they lie along [batch, tokens, heads
+  // * size].
   if (failed(unpack()) || failed(addBias()))
     return failure();
   for (Value *part : {&query, &key, &value}) {
@@ -316,8 +316,7 @@ LogicalResult FusedAttention::importApart() {
     if (!hasHeads && failed(separateHeads(*part)))
       return failure();
   }
-  // The past comes in front of the new keys and values; both together are
-  // outputs too.
+  // Outputs 1 and 2 are the keys and values with the past in front.
   if (node.hasInput(6) && failed(appendPast(node.operand(6), node.operand(7))))
     return failure();
   if (failed(node.define(1, key)) || failed(node.define(2, value)))
@@ -326,7 +325,7 @@ LogicalResult FusedAttention::importApart() {
 }
 
 //===----------------------------------------------------------------------===//
-// The table
+// Table of ops
 //===----------------------------------------------------------------------===//
 
 static LogicalResult importPackedAttention(NodeImporter &node) {

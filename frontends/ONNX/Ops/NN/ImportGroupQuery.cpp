@@ -1,6 +1,6 @@
-// GroupQueryAttention of com.microsoft: causal attention of which several query
-// heads share one of keys, with rotary embeddings in it, as ONNX Runtime's
-// tools make it of language models.
+// Imports com.microsoft's GroupQueryAttention, which ONNX Runtime's tools write
+// for language models: causal attention with rotary embeddings, in which
+// several query heads share a key head.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/NN/AttentionHeads.h"
@@ -12,9 +12,9 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// One node. Its keys are the past's, where it has one, followed by those of
-/// the new tokens, even where the past is only partly filled. So masks compare
-/// the positions of tokens in the text, not the places of keys in the tensor.
+/// Builds one node. The keys are all keys of the past, if any, then those of
+/// the new tokens, even if the past is only partly filled. So masks compare
+/// positions in the text, not indices in the tensor.
 class GroupQuery {
 public:
   explicit GroupQuery(NodeImporter &node) : node(node) {}
@@ -45,14 +45,14 @@ private:
   Value seen, bias;
   int64_t batch = 0, tokens = 0, size = 0;
   int64_t heads = 0, keyHeads = 0;
-  /// How many tokens the past has room for.
+  /// The number of tokens that the past has room for.
   int64_t past = 0;
-  /// Of each sample, [batch, 1, 1, 1], how many tokens there are with the past
-  /// ones, and how many of the past are filled.
+  /// For each sample, [batch, 1, 1, 1]: the number of tokens including the
+  /// past, and the number of filled past tokens.
   Value total, filled;
-  /// Whether all samples have all tokens, and the past is full.
+  /// True if the past is full and no sample has padding.
   bool isFull = false;
-  /// Whether a key that is none of the text's is in front of all.
+  /// True if a sink precedes all keys: an extra key that belongs to no token.
   bool hasSink = false;
 };
 } // namespace
@@ -68,10 +68,9 @@ LogicalResult GroupQuery::checkSupported() {
   return success();
 }
 
-// Queries, keys and values as [batch, tokens, heads, size], from three tensors
-// or, where all are in the first, from that.
+// Reads queries, keys and values as [batch, tokens, heads, size], from three
+// inputs, or packed in the first.
 LogicalResult GroupQuery::readHeads() {
-  // Several heads of queries share one of keys and values.
   heads = node.integer("num_heads", 0);
   keyHeads = node.integer("kv_num_heads", 0);
   if (heads < 1 || keyHeads < 1 || heads % keyHeads != 0)
@@ -81,14 +80,13 @@ LogicalResult GroupQuery::readHeads() {
   if (node.hasInput(1) != node.hasInput(2))
     return node.invalid("expected both key and value or neither");
   bool isPacked = !node.hasInput(1);
-  // The first input has the queries, or all three one behind the other.
+  // A packed input holds queries, then keys, then values.
   SmallVector<int64_t> shape(node.operandShape(0));
   int64_t all = isPacked ? heads + 2 * keyHeads : heads;
   if (shape.size() != 3 || shape[2] == 0 || shape[2] % all != 0)
     return node.invalid("expected queries of [batch, tokens, " + Twine(all) +
                         " heads * size]");
   batch = shape[0], tokens = shape[1], size = shape[2] / all;
-  // Take each from its input, or from its columns of the first one.
   int64_t offset = 0;
   for (auto [index, part] :
        llvm::enumerate(SmallVector<Value *>{&query, &key, &value})) {
@@ -127,8 +125,8 @@ LogicalResult GroupQuery::readPast() {
   return success();
 }
 
-// Input 'seqlens_k' is one less than the tokens of each sample. What 'tokens'
-// does not account for is in the past.
+// Reads input 'seqlens_k', which is one less than the tokens of each sample.
+// The tokens beyond `tokens` are in the past.
 LogicalResult GroupQuery::readLengths() {
   if (!node.hasInput(5))
     return node.invalid("expected input 'seqlens_k'");
@@ -151,16 +149,16 @@ LogicalResult GroupQuery::readLengths() {
 // Rotary embeddings
 //===----------------------------------------------------------------------===//
 
-// Where each token is in its text, [batch or 1, tokens]. A text without a past
-// starts at the first number of 'position_ids', as ONNX Runtime has it.
+// Returns the position of each token in its text, [batch or 1, tokens]. Without
+// a past, a text starts at the first number of 'position_ids', as in ONNX
+// Runtime.
 FailureOr<Value> GroupQuery::readPositions() {
-  // Without a past token i is at place i.
   Value places = iota(node, 2, 1, tokens);
   if (node.hasInput(9)) {
     SmallVector<int64_t> ids = {batch, tokens};
     if (node.operandShape(9) != ArrayRef<int64_t>(ids))
       return node.invalid("expected position_ids of [batch, tokens]");
-    // A place picks a row of the tables of angles.
+    // Positions index rows of the tables of angles.
     if (failed(checkIndices(node, 9, node.operandShape(7).front())))
       return failure();
     Value given = castTo(node, node.operand(9), node.attributes().getI64Type());
@@ -169,8 +167,8 @@ FailureOr<Value> GroupQuery::readPositions() {
     Value first = slice(node, given, {0, 0}, {1, 1});
     return node.emit<AddOp>({places, first});
   }
-  // With one, tokens follow it: of a full past after `past` places, else after
-  // as many as each text has filled.
+  // Tokens follow the past: at `past` if it is full, otherwise behind each
+  // text's filled tokens.
   if (past == 0)
     return places;
   if (isFull)
@@ -178,7 +176,7 @@ FailureOr<Value> GroupQuery::readPositions() {
   return node.emit<AddOp>({places, node.reshape(filled, {batch, 1})});
 }
 
-// Rows of a table, [batch or 1, tokens, 1, pairs].
+// Looks up the rows of an angle table: [batch or 1, tokens, 1, pairs].
 FailureOr<Value> GroupQuery::readAngles(unsigned index, Value positions) {
   ArrayRef<int64_t> table = node.operandShape(index);
   if (table.size() != 2)
@@ -197,13 +195,13 @@ FailureOr<Value> GroupQuery::readAngles(unsigned index, Value positions) {
 
 LogicalResult GroupQuery::rotate() {
   bool isInterleaved = node.integer("rotary_interleaved", 0) != 0;
-  // Read whether it is used or not, so that it does not count as unknown.
+  // Read the attribute even if unused, so that it counts as known.
   if (node.integer("do_rotary", 0) == 0)
     return success();
   if (!node.hasInput(7) || !node.hasInput(8))
     return node.invalid("expected cos_cache and sin_cache beside attribute "
                         "'do_rotary'");
-  // Both tables have a row per place and a column per pair of elements.
+  // The tables have a row per position and a column per pair.
   if (node.operandShape(7) != node.operandShape(8))
     return node.invalid("expected cos_cache and sin_cache of one shape");
   FailureOr<Value> positions = readPositions();
@@ -213,7 +211,6 @@ LogicalResult GroupQuery::rotate() {
   FailureOr<Value> sine = readAngles(8, *positions);
   if (failed(cosine) || failed(sine))
     return failure();
-  // Queries and keys turn by the same angles; values do not.
   SmallVector<NamedAttribute> attributes;
   if (isInterleaved)
     attributes.emplace_back("interleaved", node.attributes().getUnitAttr());
@@ -226,8 +223,8 @@ LogicalResult GroupQuery::rotate() {
 // Masks
 //===----------------------------------------------------------------------===//
 
-// [batch, 1, tokens, past]: what is filled, and in the window, which counts the
-// query's own token.
+// The mask of past keys, [batch, 1, tokens, past]: filled, and inside the
+// window. The window includes the query's own token.
 Value GroupQuery::seePast() {
   Value places = iota(node, 4, 3, past);
   Value isSeen = node.emit<LessOp>({places, filled});
@@ -240,8 +237,8 @@ Value GroupQuery::seePast() {
   return isSeen ? expand(node, isSeen, {batch, 1, tokens, past}) : Value();
 }
 
-// [batch, 1, tokens, tokens]: up to the query's own, in the window, and no
-// padding.
+// The mask of new keys, [batch, 1, tokens, tokens]: up to the query's own
+// token, inside the window, and no padding.
 Value GroupQuery::seeNew() {
   Value keys = iota(node, 4, 3, tokens), queries = iota(node, 4, 2, tokens);
   Value isSeen = node.emit<LessOrEqualOp>({keys, queries});
@@ -257,7 +254,7 @@ Value GroupQuery::seeNew() {
   return isSeen;
 }
 
-// Nothing where the order of keys says it all.
+// Builds `seen`; leaves it null if causal order alone decides.
 LogicalResult GroupQuery::mask() {
   int64_t window = node.integer("local_window_size", -1);
   if (window == 0 || window < -1)
@@ -280,15 +277,14 @@ LogicalResult GroupQuery::mask() {
   return success(seen != nullptr);
 }
 
-// Input 'attention_bias', along the scores.
+// Reads input 'attention_bias', which has the shape of the scores.
 LogicalResult GroupQuery::readBias() {
   if (!node.hasInput(10))
     return success();
-  // Where a past is not full, column j of the bias is not place j of a text.
+  // If the past is not full, column j of the bias is not position j of a text.
   if (past > 0 && !isFull)
     return node.unsupported("an attention_bias beside a past that need not be "
                             "full is not supported; make seqlens_k a constant");
-  // Samples and heads may share one bias.
   SmallVector<int64_t> shape(node.operandShape(10));
   bool fits = shape.size() == 4 && (shape[0] == 1 || shape[0] == batch) &&
               (shape[1] == 1 || shape[1] == heads) && shape[2] == tokens &&
@@ -297,8 +293,8 @@ LogicalResult GroupQuery::readBias() {
     return node.invalid("expected an attention_bias of [batch or 1, heads or "
                         "1, " +
                         Twine(tokens) + ", " + Twine(past + tokens) + "]");
-  // Heads of queries in groups, as the scores have them:
-  // [batch, key heads, heads of a group, tokens, all].
+  // Split the heads like the scores: [batch, key heads, heads of a group,
+  // tokens, all].
   bool isOfAll = shape[1] == 1;
   if (heads != keyHeads) {
     shape[1] = isOfAll ? 1 : keyHeads;
@@ -309,14 +305,13 @@ LogicalResult GroupQuery::readBias() {
 }
 
 //===----------------------------------------------------------------------===//
-// The whole
+// Layout of heads
 //===----------------------------------------------------------------------===//
 
-// [batch, heads, tokens, size], with the past in front of keys and values,
-// which are outputs 1 and 2 then.
+// Moves heads in front of tokens, prepends the past to keys and values, and
+// defines them as outputs 1 and 2.
 LogicalResult GroupQuery::arrangeHeads() {
-  // Heads come in front of tokens, for products that run over all heads at
-  // once.
+  // The products run over all heads at once.
   for (Value *part : {&query, &key, &value})
     *part = transpose(node, *part, {0, 2, 1, 3});
   if (past > 0) {
@@ -325,15 +320,14 @@ LogicalResult GroupQuery::arrangeHeads() {
   }
   if (!query || !key || !value)
     return failure();
-  // What ONNX Runtime gives here is the whole cache, with holes behind texts
-  // that are shorter.
+  // ONNX Runtime outputs the whole cache, with gaps behind shorter texts.
   if (past > 0 && !isFull && (node.hasOutput(1) || node.hasOutput(2)))
     return node.unsupported("outputs 1 and 2 behind a past that need not be "
                             "full are not supported; make seqlens_k a "
                             "constant");
   if (failed(node.define(1, key)) || failed(node.define(2, value)))
     return failure();
-  // Groups of heads of queries share one head of keys: an axis of size 1
+  // Query heads in a group share a key head: give keys an axis of size 1 that
   // broadcasts.
   if (heads == keyHeads)
     return success();
@@ -349,8 +343,8 @@ LogicalResult GroupQuery::arrangeHeads() {
 // Sinks
 //===----------------------------------------------------------------------===//
 
-// Puts one more element, `front`, before the first along `axis`, counted from
-// the end.
+// Inserts one element, `front`, before the first along `axis` (counted from the
+// end: -1 is the last).
 void GroupQuery::prepend(Value &tensor, int64_t axis, Value front) {
   if (!tensor || !front)
     return;
@@ -360,14 +354,14 @@ void GroupQuery::prepend(Value &tensor, int64_t axis, Value front) {
   tensor = concatenate(node, {expand(node, front, shape), tensor}, axis);
 }
 
-// The score of the sink: that of its head, or 0.
+// Adds the sink's score, a number per head or 0, to the bias.
 LogicalResult GroupQuery::addSinkBias() {
   Value zero = numberConstant(node, 0, elementTypeOf(query));
   if (!node.hasInput(11)) {
     prepend(bias, -1, zero);
     return success();
   }
-  // [1, heads, 1, 1], or with the heads of a key in an axis of their own.
+  // [1, heads, 1, 1], or with the heads split into groups.
   SmallVector<int64_t> shape = {1, heads, 1, 1};
   if (heads != keyHeads)
     shape = {1, keyHeads, heads / keyHeads, 1, 1};
@@ -382,9 +376,9 @@ LogicalResult GroupQuery::addSinkBias() {
   return success(bias != nullptr);
 }
 
-// A sink is one more key, which every query sees: its share of the softmax goes
-// to a value of zeros. A key of zeros has score 0, to which the sink is added
-// as a bias.
+// Adds the sink: one more key that every query sees. Its share of the softmax
+// goes to a value of zeros. The key is zero, with score 0, so the sink's score
+// is added as a bias.
 LogicalResult GroupQuery::addSink() {
   if (!hasSink)
     return success();
@@ -396,7 +390,7 @@ LogicalResult GroupQuery::addSink() {
 }
 
 //===----------------------------------------------------------------------===//
-// The product
+// Attention
 //===----------------------------------------------------------------------===//
 
 LogicalResult GroupQuery::mix() {
@@ -406,7 +400,7 @@ LogicalResult GroupQuery::mix() {
   SmallVector<NamedAttribute> attributes = {
       node.attribute("scale", scale),
       node.attribute("softcap", std::max(0.0, node.real("softcap", 0.0)))};
-  // A query of padding may see no key in its window.
+  // A padding query may see no key in its window.
   if (seen)
     attributes.emplace_back("zero_empty_rows", node.attributes().getUnitAttr());
   else

@@ -1,6 +1,6 @@
-// LinearAttention: one scan over the steps, which carries a matrix for each
-// head of keys; and CausalConvWithState, the convolution that stands before it
-// in such models.
+// Imports LinearAttention as one scan over the steps, which carries a matrix
+// per key head, and CausalConvWithState, the convolution that precedes it in
+// such models.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -16,8 +16,8 @@ using namespace mpc::onnx_frontend;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A node's inputs, as the loop reads them. `kv` heads of keys and values have
-/// a state each, which `group` heads of queries read.
+/// Builds one LinearAttention node. Each of the `kv` heads of keys and values
+/// has a state, which `group` query heads read.
 class LinearAttention {
 public:
   explicit LinearAttention(NodeImporter &node) : node(node) {}
@@ -37,13 +37,13 @@ private:
   bool decays = false, corrects = false;
   int64_t batch = 0, length = 0, kv = 0, group = 0, keySize = 0, valueSize = 0;
   double scale = 1;
-  Type compute; ///< of the state: f32 of 16-bit floats too
+  Type compute; ///< of the state: at least f32
 };
 } // namespace
 
 enum LinearAttentionInput { kQuery, kKey, kValue, kPast, kDecay, kBeta };
 
-// The rule that changes the state, and which gates it wants.
+// Reads the rule that updates the state, and checks that its gates are present.
 LogicalResult LinearAttention::readRule() {
   node.ignore("chunk_size"); // a hint that changes no result
   std::string rule = node.string("update_rule", "gated_delta");
@@ -69,8 +69,7 @@ LogicalResult LinearAttention::readShapes() {
     if (node.operandShape(index).size() != 3)
       return node.invalid("expected input " + Twine(index) +
                           " of shape [batch, steps, heads * size]");
-  // The numbers of heads: `group` heads of queries share one head of keys and
-  // values.
+  // `group` query heads share one head of keys and values.
   int64_t queries = node.integer("q_num_heads", 0);
   kv = node.integer("kv_num_heads", 0);
   if (queries < 1 || kv < 1 || queries % kv != 0)
@@ -83,7 +82,6 @@ LogicalResult LinearAttention::readShapes() {
   ArrayRef<int64_t> value = node.operandShape(kValue);
   batch = query[0], length = query[1];
   keySize = query[2] / queries, valueSize = value[2] / kv;
-  // All have these steps and sizes.
   if (query[2] != queries * keySize || value[2] != kv * valueSize ||
       key[2] != kv * keySize || key.take_front(2) != query.take_front(2) ||
       value.take_front(2) != query.take_front(2))
@@ -91,8 +89,8 @@ LogicalResult LinearAttention::readShapes() {
                         "together");
   if (batch < 1 || length < 1 || keySize < 1 || valueSize < 1)
     return node.unsupported("expected an element of each axis at least");
-  // One type for all, but the state is kept in fp32 or fp64: it is a sum over
-  // all steps.
+  // All inputs have one type. The state is f32 or f64, because it sums over all
+  // steps.
   Type element = node.operandType(kQuery).getElementType();
   if (!isa<FloatType>(element))
     return node.invalid("expected floats");
@@ -108,10 +106,9 @@ LogicalResult LinearAttention::readShapes() {
   return success();
 }
 
-// decay has a number for each head or each of its keys' elements, beta one for
-// each head or one for all.
+// decay has one number per head or per key element; beta has one per head or
+// one for all.
 LogicalResult LinearAttention::checkGates() {
-  // Gates run along batch and steps, as queries do.
   auto hasSize = [&](unsigned index, std::initializer_list<int64_t> sizes) {
     ArrayRef<int64_t> shape = node.operandShape(index);
     return shape.size() == 3 && shape[0] == batch && shape[1] == length &&
@@ -124,7 +121,7 @@ LogicalResult LinearAttention::checkGates() {
   if (corrects && !hasSize(kBeta, {kv, 1}))
     return node.invalid("expected beta of shape [" + Twine(batch) + ", " +
                         Twine(length) + ", " + Twine(kv) + " or 1]");
-  // The state is a matrix of keys by values for each head.
+  // The state of each head is a matrix of keys by values.
   const int64_t state[] = {batch, kv, keySize, valueSize};
   if (node.hasInput(kPast) && node.operandShape(kPast) != ArrayRef(state))
     return node.invalid("expected past_state of shape [" + Twine(batch) + ", " +
@@ -133,7 +130,7 @@ LogicalResult LinearAttention::checkGates() {
   return success();
 }
 
-// Input `index` by steps: [length, batch, shape...].
+// Rearranges input `index` by steps: [length, batch, shape...].
 Value LinearAttention::steps(unsigned index, ArrayRef<int64_t> shape) {
   SmallVector<int64_t> apart = {batch, length}, order = {1, 0};
   apart.append(shape.begin(), shape.end());
@@ -143,8 +140,8 @@ Value LinearAttention::steps(unsigned index, ArrayRef<int64_t> shape) {
   return value ? transpose(node, node.reshape(value, apart), order) : Value();
 }
 
-// Queries, keys and values of all steps, then what the state decays by and how
-// much of a correction it takes.
+// Returns the queries, keys and values of all steps, then the decay factors and
+// the correction rates, if any.
 SmallVector<Value> LinearAttention::collectSteps() {
   SmallVector<Value> all = {steps(kQuery, {kv, group, keySize}),
                             steps(kKey, {kv, keySize, 1}),
@@ -165,12 +162,14 @@ Value LinearAttention::firstState() {
                 {batch, kv, keySize, valueSize});
 }
 
-// The new state and what the queries read of it.
+// Computes one step: the new state, and the result that the queries read from
+// the state.
 SmallVector<Value> LinearAttention::step(Value state, ArrayRef<Value> parts) {
   Value query = parts[0], key = parts[1], value = parts[2];
   if (decays)
     state = node.emit<MulOp>({state, parts[3]});
-  // What the state has of this key already is not added again.
+  // Do not add the part of the value that the state already returns for this
+  // key.
   if (corrects) {
     Value known = node.emit<MatMulOp>(
         {node.reshape(key, {batch, kv, 1, keySize}), state});
@@ -184,12 +183,10 @@ SmallVector<Value> LinearAttention::step(Value state, ArrayRef<Value> parts) {
 LogicalResult LinearAttention::import() {
   if (failed(readRule()) || failed(readShapes()) || failed(checkGates()))
     return failure();
-  // Each step reads its row of queries, keys, values and gates.
   SmallVector<Value> scanned = collectSteps();
   Value first = firstState();
   if (!first || llvm::is_contained(scanned, Value()))
     return failure();
-  // The loop.
   OpBuilder &builder = node.getFunction().getBuilder();
   Type all =
       RankedTensorType::get({length, batch, kv, group, valueSize}, compute);
@@ -208,8 +205,7 @@ LogicalResult LinearAttention::import() {
       return failure();
     YieldOp::create(builder, node.getLocation(), yielded);
   }
-  // The results of the scan, with their axes in the node's order and in the
-  // node's types.
+  // Convert the scan's results to the node's axis order and types.
   Type element = node.operandType(kQuery).getElementType();
   Value output = transpose(node, scan.getStacked().front(), {1, 0, 2, 3, 4});
   output = castTo(node,
@@ -231,7 +227,8 @@ static LogicalResult importLinearAttention(NodeImporter &node) {
 // CausalConvWithState
 //===----------------------------------------------------------------------===//
 
-// The last `size` positions of `past`, or zeros where there is none, and x.
+// Returns the last `size` positions of [past, x]. A null `past` stands for
+// zeros.
 static Value lastPositions(NodeImporter &node, Value x, Value past,
                            int64_t size) {
   SmallVector<int64_t> shape(NodeImporter::shapeOf(x));
@@ -246,12 +243,12 @@ static Value lastPositions(NodeImporter &node, Value x, Value past,
   return slice(node, x, {0, 0, -missing}, {shape[0], shape[1], size});
 }
 
-// Of each channel alone, from positions up to its own; `past_state` has those
-// before the first one.
+// Convolves each channel with the positions up to its own. `past_state` holds
+// the positions before the first.
 static LogicalResult importCausalConv(NodeImporter &node) {
   SmallVector<int64_t> shape(node.operandShape(0)),
       weight(node.operandShape(1));
-  // One filter for each channel, as a depthwise convolution has.
+  // One filter per channel, as in a depthwise convolution.
   if (shape.size() != 3 || weight.size() != 3 || weight[0] != shape[1] ||
       weight[1] != 1 || weight[2] < 1)
     return node.invalid("expected an input of shape [batch, channels, length] "
@@ -262,7 +259,7 @@ static LogicalResult importCausalConv(NodeImporter &node) {
     return node.invalid("expected attribute 'activation' to be 'none', 'silu' "
                         "or 'swish', found '" +
                         activation + "'");
-  // The last `size - 1` positions of the text before.
+  // The state holds the last `size - 1` positions before the input.
   const int64_t state[] = {shape[0], shape[1], before};
   Value x = node.operand(0), past;
   if (node.hasInput(3)) {
@@ -272,10 +269,9 @@ static LogicalResult importCausalConv(NodeImporter &node) {
                           "]");
     past = before ? node.operand(3) : Value();
   }
-  // The convolution.
   Value whole = past ? concatenate(node, {past, x}, 2) : x;
   const int64_t one[] = {1}, pads[] = {past ? 0 : before, 0};
-  // Padding stands for the past where there is none.
+  // Without a past, zero padding stands for the past.
   SmallVector<Value> operands = {whole, node.operand(1)};
   if (node.hasInput(2))
     operands.push_back(node.operand(2));
@@ -286,7 +282,7 @@ static LogicalResult importCausalConv(NodeImporter &node) {
                                    node.attribute("group", shape[1])});
   if (activation != "none")
     y = node.emit<SwishOp>({y}, {node.attribute("alpha", 1.0)});
-  // The state before the next positions: nothing for a weight of one.
+  // A weight of size 1 leaves an empty state.
   if (!node.hasOutput(1))
     return node.define(0, y);
   if (before == 0) {

@@ -1,5 +1,6 @@
-// The cells of LSTM, GRU and RNN. LSTMTraining and GRUTraining of ONNX Runtime
-// save what LSTMGrad and GRUGrad read (ImportRecurrentGrad.cpp).
+// Defines the cells of LSTM, GRU and RNN. ONNX Runtime's LSTMTraining and
+// GRUTraining also save the values that LSTMGrad and GRUGrad read
+// (ImportRecurrentGrad.cpp).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/NN/Recurrent.h"
@@ -12,24 +13,22 @@ using namespace mpc::onnx_frontend;
 // The cells
 //===----------------------------------------------------------------------===//
 
-// Gates: input, output, forget, cell; states: hidden, cell. Peepholes: input,
+// Gates: input, output, forget, cell. States: hidden, cell. Peepholes: input,
 // output, forget.
 static LogicalResult importLSTM(NodeImporter &node) {
   static const RecurrentCell cell = {
       4,
       2,
       {"Sigmoid", "Tanh", "Tanh"},
-      // Nothing is prepared: recurrence weights and peepholes as they are.
+      // LSTM reads recurrence weights and peepholes unchanged.
       [](RecurrentImporter &, Value r, Value, Value p) {
         return SmallVector<Value>{r, p};
       },
       [](RecurrentImporter &lstm, Value x, ArrayRef<Value> states,
          ArrayRef<Value> prepared) {
         Value h = states[0], c = states[1], r = prepared[0], p = prepared[1];
-        // All gates from one product.
         Value sum = lstm.add(x, lstm.recur(h, r));
-        // A gate is a part of the sum, and perhaps a peephole's view of the
-        // cell.
+        // A gate is a slice of the sum, plus the peephole's share of the cell.
         auto gate = [&](unsigned index, unsigned peephole, Value of) {
           Value value = lstm.gates(sum, index, 1, 1);
           if (p && of)
@@ -37,8 +36,8 @@ static LogicalResult importLSTM(NodeImporter &node) {
                 lstm.add(value, lstm.mul(lstm.gates(p, peephole, 1, 0), of));
           return value;
         };
-        // i, f and c~ from the old cell, the new cell from them; o sees the new
-        // one.
+        // Input and forget gate and candidate see the old cell; the output gate
+        // sees the new cell.
         Value in = lstm.activate(0, gate(0, 0, c));
         Value forget = lstm.joinsInputGate() && in
                            ? lstm.getNode().emit<SubOp>({lstm.one(in), in})
@@ -58,8 +57,8 @@ static LogicalResult importGRU(NodeImporter &node) {
       3,
       1,
       {"Sigmoid", "Tanh"},
-      // The hidden gate's weights apart, if the reset gate comes before its
-      // product.
+      // Split off the hidden gate's weights if the reset gate applies before
+      // its product.
       [](RecurrentImporter &gru, Value r, Value rb, Value) {
         bool separate = gru.resetsProduct();
         return SmallVector<Value>{separate ? r : gru.gates(r, 0, 2, 0),
@@ -74,7 +73,7 @@ static LogicalResult importGRU(NodeImporter &node) {
           return gru.activate(0, gru.add(gru.gates(x, index, 1, 1),
                                          gru.gates(product, index, 1, 1)));
         };
-        // Reset is applied to the product, or to the state before it.
+        // The reset gate scales the product, or the state before it.
         Value update = gate(0), reset = gate(1), from;
         if (gru.resetsProduct()) {
           from = gru.gates(product, 2, 1, 1);
@@ -85,7 +84,7 @@ static LogicalResult importGRU(NodeImporter &node) {
           from = gru.recur(gru.mul(reset, h), prepared[1]);
         }
         Value hidden = gru.activate(1, gru.add(gru.gates(x, 2, 1, 1), from));
-        // Where an activation was refused there is no value.
+        // The values are null if an activation was refused.
         if (!update)
           return RecurrentStep{{Value()}, {}};
         Value rest = gru.getNode().emit<SubOp>({gru.one(update), update});

@@ -1,8 +1,8 @@
-// What LSTM, GRU and RNN have in common.
+// Imports LSTM, GRU and RNN, which differ only in their cells.
 //
-// What the gates take from the input is one product for all steps, before the
-// loop. Padded steps, which sequence_lens tells, change no state and give
-// zeros.
+// One product before the loop computes the gates' input of all steps. Steps
+// behind the end of a sequence (sequence_lens) leave the state unchanged and
+// output zeros.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/NN/Recurrent.h"
@@ -18,8 +18,8 @@ using AttributeProto = proto::AttributeProto;
 // Attributes
 //===----------------------------------------------------------------------===//
 
-// LSTMTraining and GRUTraining, whose gates and states LSTMGrad and GRUGrad
-// read.
+// True for LSTMTraining and GRUTraining, whose gates and states LSTMGrad and
+// GRUGrad read.
 bool RecurrentImporter::isTraining() const {
   return node.getOpType().ends_with("Training");
 }
@@ -41,7 +41,7 @@ LogicalResult RecurrentImporter::readAttributes() {
   directions = direction == "bidirectional" ? 2 : 1;
   if (failed(readActivations()))
     return failure();
-  // What the gradient ops know how to differentiate.
+  // LSTMGrad and GRUGrad differentiate only this plain form.
   if (isTraining() &&
       (batchFirst || inputForget || clip || direction != "forward" ||
        node.hasInput(4) || node.hasAttribute("activations")))
@@ -95,8 +95,7 @@ static Value buildScaledTanh(RecurrentImporter &importer,
   return importer.mul(node.emit<TanhOp>({importer.mul(x, inner)}), outer);
 }
 
-// The function of a name, a line each: the defaults of its parameters, and how
-// it is built.
+// Returns the function `name` with its default parameters; nullopt if unknown.
 static std::optional<GateFunction> findActivation(StringRef name) {
   static const GateFunction known[] = {
       {"Affine", 1.0, 0.0, buildAffine},
@@ -116,10 +115,10 @@ static std::optional<GateFunction> findActivation(StringRef name) {
   return std::nullopt;
 }
 
-// Reads the activations: names, and lists of parameters. Each function that has
-// a parameter takes the next one of the list.
+// Reads the activations: names, and lists of parameters. Each function with a
+// parameter takes the next one of the list.
 LogicalResult RecurrentImporter::readActivations() {
-  // Names for all directions, defaults where none are given.
+  // The list holds the names of all directions, one after the other.
   SmallVector<std::string> names;
   for (int64_t i = 0; i < directions; ++i)
     for (StringRef name : cell.activations)
@@ -131,7 +130,6 @@ LogicalResult RecurrentImporter::readActivations() {
     return node.invalid("expected " +
                         Twine(cell.activations.size() * directions) +
                         " activations, found " + Twine(names.size()));
-  // Parameters are lists that functions take from, in order.
   auto readFloats = [&](StringRef name) {
     SmallVector<double> values;
     if (node.hasAttribute(name))
@@ -142,7 +140,6 @@ LogicalResult RecurrentImporter::readActivations() {
   SmallVector<double> alphas = readFloats("activation_alpha");
   SmallVector<double> betas = readFloats("activation_beta");
   size_t nextAlpha = 0, nextBeta = 0;
-  // A function that has no parameter leaves the lists as they are.
   for (const std::string &name : names) {
     std::optional<GateFunction> activation = findActivation(name);
     if (!activation)
@@ -167,7 +164,7 @@ Value RecurrentImporter::activate(unsigned index, Value x) {
 // Operands
 //===----------------------------------------------------------------------===//
 
-// Elements [offset, offset + size) along `axis`.
+// Takes elements [offset, offset + size) along `axis`.
 static Value sliceAxis(NodeImporter &node, Value value, int64_t axis,
                        int64_t offset, int64_t size) {
   if (!value)
@@ -187,8 +184,8 @@ Value RecurrentImporter::gates(Value value, unsigned first, unsigned count,
   return sliceAxis(node, value, axis, first * hidden, count * hidden);
 }
 
-// The part of input `input` for direction `index`, without the axis of
-// directions; null if the node has no such input.
+// Takes direction `index` of input `input` and drops the axis of directions.
+// Null if the input is absent.
 Value RecurrentImporter::part(unsigned input, unsigned index) {
   if (!node.hasInput(input))
     return {};
@@ -196,7 +193,7 @@ Value RecurrentImporter::part(unsigned input, unsigned index) {
   return value ? node.reshape(value, shapeOf(value).drop_front()) : Value();
 }
 
-// All inputs but sequence_lens have the type of X.
+// Checks that all inputs but sequence_lens have the type of X.
 LogicalResult RecurrentImporter::readTypes() {
   element = node.operandType(0).getElementType();
   if (!isa<FloatType>(element))
@@ -209,12 +206,11 @@ LogicalResult RecurrentImporter::readTypes() {
   return success();
 }
 
-// The shapes of all inputs, against each other.
+// Reads the sizes from X and W, and checks the shapes of all other inputs.
 LogicalResult RecurrentImporter::readShapes() {
   auto shape = node.operandShape(0), w = node.operandShape(1);
   if (shape.size() != 3 || w.size() != 3)
     return node.invalid("expected X and W of three axes");
-  // Sizes from X and W.
   length = shape[batchFirst ? 1 : 0];
   batch = shape[batchFirst ? 0 : 1];
   inputSize = shape[2];
@@ -229,7 +225,8 @@ LogicalResult RecurrentImporter::readShapes() {
   if (length < 1 || batch < 1 || inputSize < 1)
     return node.unsupported("expected an element of each axis of X at least");
   int64_t gates = cell.gates * hidden;
-  // A projection, which PyTorch's exporter writes so and ONNX has not.
+  // PyTorch's exporter writes an LSTM with a projection in this form; ONNX has
+  // none.
   bool isProjected = node.hasInput(5) && node.hasInput(6) &&
                      node.operandShape(5).size() == 3 &&
                      node.operandShape(6).size() == 3 &&
@@ -242,7 +239,6 @@ LogicalResult RecurrentImporter::readShapes() {
         ": an LSTM with a projection (proj_size of torch.nn.LSTM), whose "
         "weights ONNX's LSTM has no input for; export it without proj_size, "
         "with a torch.nn.Linear behind it, or write its steps as a loop");
-  // Shapes of all inputs follow.
   SmallVector<int64_t> state = {batchFirst ? batch : directions,
                                 batchFirst ? directions : batch, hidden};
   const std::pair<unsigned, SmallVector<int64_t>> expected[] = {
@@ -253,7 +249,7 @@ LogicalResult RecurrentImporter::readShapes() {
       {5, state},
       {6, state},
       {7, {directions, 3 * hidden}}};
-  // Initial states of zeros may still have the batch of the export.
+  // Zero initial states may have the exported batch size.
   for (const auto &[index, wanted] : expected)
     if (node.hasInput(index) && node.operandShape(index) != ArrayRef(wanted) &&
         !isZeroOfExportedBatch(index)) {
@@ -269,8 +265,8 @@ LogicalResult RecurrentImporter::readShapes() {
   return success();
 }
 
-// Whether an initial state is zeros for the batch that the model was exported
-// with: zeros for this one stand for it.
+// True if an initial state is all zeros in an import for another batch size.
+// Zeros of the new batch size can replace it.
 bool RecurrentImporter::isZeroOfExportedBatch(unsigned index) {
   std::optional<HostTensor> state =
       index == 5 || index == 6 ? node.constant(index) : std::nullopt;
@@ -281,7 +277,7 @@ bool RecurrentImporter::isZeroOfExportedBatch(unsigned index) {
                       [&](int64_t i) { return state->getDouble(i) == 0; });
 }
 
-// [batch, hidden], zeros where the model gives none.
+// Returns an initial state, [batch, hidden]: zeros if the model gives none.
 Value RecurrentImporter::initialState(unsigned input, unsigned index) {
   if (node.hasInput(input) && !isZeroOfExportedBatch(input)) {
     Value value =
@@ -294,7 +290,7 @@ Value RecurrentImporter::initialState(unsigned input, unsigned index) {
   return node.create<ConstantOp>({}, {node.attribute("value", zeros)}, type);
 }
 
-// What the gates take from the input, of all steps: [length, batch, gates].
+// Computes the input part of all gates for all steps: [length, batch, gates].
 Value RecurrentImporter::projectInput(unsigned index) {
   int64_t gates = cell.gates * hidden;
   Value rows = node.reshape(input, {length * batch, inputSize});
@@ -302,7 +298,8 @@ Value RecurrentImporter::projectInput(unsigned index) {
                                     {node.attribute("transB", true)});
   if (Value bias = part(3, index)) {
     Value sum = sliceAxis(node, bias, 0, 0, gates);
-    // The bias of recurrence too, but for what a reset gate takes part in.
+    // Add the recurrence bias too, except for the gate whose product a reset
+    // gate scales.
     unsigned shared = linearBeforeReset ? cell.gates - 1 : cell.gates;
     Value more = sliceAxis(node, bias, 0, gates, shared * hidden);
     if (linearBeforeReset) {
@@ -320,7 +317,8 @@ Value RecurrentImporter::projectInput(unsigned index) {
   return product ? node.reshape(product, {length, batch, gates}) : Value();
 }
 
-// Whether step t is one of sequence b: [length, batch, 1].
+// Returns a mask, [length, batch, 1]: true if step t is within sequence b. Null
+// without sequence_lens.
 Value RecurrentImporter::createMask() {
   if (!node.hasInput(4))
     return {};
@@ -341,24 +339,22 @@ Value RecurrentImporter::select(Value mask, Value onTrue, Value onFalse) {
 }
 
 //===----------------------------------------------------------------------===//
-// A direction
+// One direction
 //===----------------------------------------------------------------------===//
 
-// The loop of the current direction, given what it carries, scans (the gates'
-// input, and a mask where there is one) and reads in each iteration, which may
-// be null. Adds its results.
+// Creates the scan of the current direction and records its results. `scanned`
+// holds the gates' input and the mask, if any. `prepared` holds values that
+// every iteration reads; null entries are passed on as null.
 LogicalResult RecurrentImporter::addLoop(ArrayRef<Value> carried,
                                          ArrayRef<Value> scanned,
                                          ArrayRef<Value> prepared,
                                          bool isReversed) {
-  // What each iteration reads whole.
   SmallVector<Value> invariant;
   llvm::copy_if(prepared, std::back_inserter(invariant),
                 [](Value value) { return value != nullptr; });
   OpBuilder &builder = node.getFunction().getBuilder();
-  // What it gives: states, and for the gradient gates too.
-  // The sequence of hidden states; a gradient op reads cell states and gates as
-  // well.
+  // The scan stacks hidden states; for a gradient op, also cell states and
+  // gates.
   auto sequence = RankedTensorType::get({length, batch, hidden}, element);
   SmallVector<Type> stacked = {sequence};
   if (isTraining()) {
@@ -372,8 +368,8 @@ LogicalResult RecurrentImporter::addLoop(ArrayRef<Value> carried,
   if (std::optional<Phase> phase = node.getPhase())
     setPhase(scan, *phase);
 
-  // The body's arguments: what the last step left, this step's input, and what
-  // all steps read.
+  // The body reads the previous state, the input of this step, and the values
+  // that all steps share.
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(&scan.getBody().front());
   SmallVector<Value> old(scan.getCarriedArguments()), arguments;
@@ -382,8 +378,7 @@ LogicalResult RecurrentImporter::addLoop(ArrayRef<Value> carried,
     arguments.push_back(value ? Value(*next++) : Value());
   ArrayRef<BlockArgument> parts = scan.getScannedArguments();
   Value mask = parts.size() > 1 ? Value(parts[1]) : Value();
-  // One step; where the mask says that a sequence has ended, the old state
-  // stays and the output is 0.
+  // Behind the end of a sequence, the old state stays and the output is 0.
   RecurrentStep step = cell.step(*this, parts[0], old, arguments);
   SmallVector<Value> yielded = step.states;
   for (auto [state, before] : llvm::zip(yielded, old))
@@ -397,7 +392,6 @@ LogicalResult RecurrentImporter::addLoop(ArrayRef<Value> carried,
   if (node.hasFailed() || llvm::is_contained(yielded, Value()))
     return failure();
   YieldOp::create(builder, node.getLocation(), yielded);
-  // After the last step states are results, as are their sequences.
   last.emplace_back(scan.getLast());
   sequences.push_back(scan.getStacked().front());
   llvm::append_range(saved, scan.getStacked().drop_front());
@@ -427,7 +421,7 @@ LogicalResult RecurrentImporter::importDirection(unsigned index) {
 // The node
 //===----------------------------------------------------------------------===//
 
-// The values of all directions, along a new axis `axis`.
+// Stacks the values of all directions along a new axis `axis`.
 Value RecurrentImporter::stackDirections(ArrayRef<Value> values, int64_t axis) {
   SmallVector<Value> parts;
   for (Value value : values) {
@@ -441,7 +435,6 @@ Value RecurrentImporter::stackDirections(ArrayRef<Value> values, int64_t axis) {
 }
 
 LogicalResult RecurrentImporter::defineOutputs() {
-  // The sequence, in the layout of the node,
   SmallVector<Value> all = sequences;
   if (batchFirst)
     for (Value &value : all)
@@ -449,7 +442,6 @@ LogicalResult RecurrentImporter::defineOutputs() {
           {value}, {node.attribute("perm", ArrayRef<int64_t>{1, 0, 2})});
   LogicalResult result =
       node.define(0, stackDirections(all, batchFirst ? 2 : 1));
-  // the last states,
   for (unsigned state = 0; state < cell.states; ++state) {
     SmallVector<Value> values;
     for (ArrayRef<Value> states : last)
@@ -458,7 +450,6 @@ LogicalResult RecurrentImporter::defineOutputs() {
                            stackDirections(values, batchFirst ? 1 : 0))))
       result = failure();
   }
-  // and what the gradient reads.
   for (auto [i, value] : llvm::enumerate(saved))
     if (failed(node.define(1 + cell.states + i, stackDirections(value, 1))))
       result = failure();
@@ -468,7 +459,7 @@ LogicalResult RecurrentImporter::defineOutputs() {
 LogicalResult RecurrentImporter::import() {
   if (failed(readTypes()) || failed(readAttributes()) || failed(readShapes()))
     return failure();
-  // Which outputs there are, the node says by having them.
+  // The presence of outputs makes attribute 'output_sequence' redundant.
   if (node.getOpset() < 7)
     node.ignore("output_sequence");
   input = node.operand(0);

@@ -1,4 +1,4 @@
-// A node of LSTM, GRU or RNN: one scan for each direction.
+// Imports a node of LSTM, GRU or RNN as one scan for each direction.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_OPS_NN_RECURRENT_H
@@ -10,39 +10,39 @@ namespace mpc::onnx_frontend {
 
 class RecurrentImporter;
 
-/// A function of a gate, with its parameters.
+/// An activation function of a gate, with its parameters.
 struct GateFunction {
   llvm::StringRef name;
   std::optional<double> alpha, beta;
-  /// The function of `x`, with the parameters of `function`.
+  /// Emits the function of `x`, with the parameters of `function`.
   mlir::Value (*build)(RecurrentImporter &importer,
                        const GateFunction &function, mlir::Value x);
 };
 
-/// What an iteration computes: the new states, and the gates' values in the
-/// order that the weights have.
+/// The results of one iteration: the new states, and the gates in the order of
+/// the weights.
 struct RecurrentStep {
   llvm::SmallVector<mlir::Value> states, gates;
 };
 
-/// What tells LSTM, GRU and RNN apart.
+/// The differences between LSTM, GRU and RNN.
 struct RecurrentCell {
   unsigned gates, states;
-  /// The functions of a direction; an absent one has no default.
+  /// The default functions of one direction.
   llvm::SmallVector<llvm::StringRef, 3> activations;
-  /// What an iteration reads beside the input and the states, of the weights
-  /// and the bias of recurrence and the peepholes of a direction.
+  /// Prepares the values that every iteration reads, from a direction's
+  /// recurrence weights `r`, recurrence bias `rb` and peepholes `p`.
   llvm::SmallVector<mlir::Value> (*prepare)(RecurrentImporter &importer,
                                             mlir::Value r, mlir::Value rb,
                                             mlir::Value p);
-  /// New states of what the gates take from the input, the old states and what
-  /// `prepare` gave. The first is what a step gives.
+  /// Computes the new states from the gates' input `x`, the old states and the
+  /// prepared values. The first new state is the step's output.
   RecurrentStep (*step)(RecurrentImporter &importer, mlir::Value x,
                         llvm::ArrayRef<mlir::Value> states,
                         llvm::ArrayRef<mlir::Value> prepared);
 };
 
-/// Imports a node: `import` is all that is to be called from outside of cells.
+/// Imports one node. Only cells call members other than `import`.
 class RecurrentImporter {
 public:
   RecurrentImporter(NodeImporter &node, const RecurrentCell &cell)
@@ -55,7 +55,7 @@ public:
   bool joinsInputGate() const { return inputForget; }
   bool resetsProduct() const { return linearBeforeReset; }
   int64_t getHidden() const { return hidden; }
-  /// h times the transposed weights.
+  /// Returns h times the transposed weights.
   mlir::Value recur(mlir::Value h, mlir::Value r) {
     return node.emit<GemmOp>({h, r}, {node.attribute("transB", true)});
   }
@@ -68,11 +68,11 @@ public:
   mlir::Value one(mlir::Value like) {
     return node.scalarConstant(1.0, elementOf(like));
   }
-  /// Gates [first, first + count) of `value` along its axis `axis`.
+  /// Returns gates [first, first + count) of `value` along axis `axis`.
   mlir::Value gates(mlir::Value value, unsigned first, unsigned count,
                     int64_t axis);
-  /// Function `index` of the direction, of a gate, which is clipped first, or
-  /// of a state, which is not.
+  /// Applies function `index` of the direction: `activate` to a gate, which is
+  /// clipped first, `activateState` to a state, which is not.
   mlir::Value activate(unsigned index, mlir::Value x);
   mlir::Value activateState(unsigned index, mlir::Value x) {
     if (!x)
@@ -110,10 +110,11 @@ private:
   std::optional<double> clip;
   std::string direction;
   llvm::SmallVector<GateFunction> activations;
-  unsigned current = 0; ///< the direction
+  unsigned current = 0; ///< the direction being imported
   mlir::Value input;    ///< [length, batch, inputSize]
-  /// By direction: all steps, and the states after the last. Of a training op
-  /// also the other states of all steps, and the gates.
+  /// One entry per direction: `sequences` holds the outputs of all steps,
+  /// `last` the states after the last. For training ops, `saved` holds the
+  /// other states of all steps, and the gates.
   llvm::SmallVector<mlir::Value> sequences, saved;
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> last;
 };

@@ -1,7 +1,7 @@
-// LSTMGrad and GRUGrad of ONNX Runtime, of what LSTMTraining and GRUTraining
-// save: one scan over the steps in reverse order, which gives the gradients of
-// what the gates' functions are applied to. The gradients of weights and of the
-// input are products over all steps, behind the loop.
+// Imports ONNX Runtime's LSTMGrad and GRUGrad, which read values that
+// LSTMTraining and GRUTraining save. One reverse scan over the steps computes
+// the gradients of the gates' sums. The gradients of weights and input are
+// products over all steps, after the loop.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -11,29 +11,31 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// What both ops have in common: a node of `gates` gates whose saved hidden
-/// states are input `states`, and the values that its loop reads.
+/// The common part of both ops: a node with `gates` gates, whose saved hidden
+/// states are input `states`.
 class RecurrentGrad {
 public:
   RecurrentGrad(NodeImporter &node, unsigned gates, unsigned states)
       : node(node), gates(gates), states(states) {}
 
-  /// Reads the inputs that all gradients of recurrent ops have, and checks the
-  /// shapes of all inputs. `others` gives the shapes of inputs that only one of
-  /// these ops has.
+  /// Reads the inputs that both ops share, and checks the shapes of all inputs.
+  /// `others` gives the shapes of inputs that only one of the ops has.
   LogicalResult
   read(ArrayRef<std::pair<unsigned, SmallVector<int64_t>>> others);
 
   //===--- Inputs ---===//
-  /// Input `index` without its axis of directions.
+  /// Read input `index` without its axis of directions; `steps` and `state`
+  /// return zeros if absent.
   Value steps(unsigned index, int64_t width);
   Value state(unsigned index);
   Value matrix(unsigned index);
-  /// The values before each step: those after it, one step later.
+  /// The values before each step: `first`, then the values of all steps but the
+  /// last.
   Value before(Value steps, Value first);
   Value zeros(ArrayRef<int64_t> shape);
 
   //===--- Arithmetic ---===//
+  /// Each emits one op; null if an operand is null.
   Value add(Value a, Value b) { return node.emit<AddOp>({a, b}); }
   Value sub(Value a, Value b) { return node.emit<SubOp>({a, b}); }
   Value mul(Value a, Value b) { return node.emit<MulOp>({a, b}); }
@@ -46,34 +48,36 @@ public:
     return node.emit<SigmoidGradOp>({dy, y});
   }
   Value tanhGrad(Value dy, Value y) { return node.emit<TanhGradOp>({dy, y}); }
-  /// Part `index` of the last axis, which has several of the hidden size.
+  /// Takes gates [index, index + count) along the last axis.
   Value gate(Value value, unsigned index, unsigned count = 1);
-  /// [steps, batch, width] as rows.
+  /// Reshapes [steps, batch, width] to rows, [steps * batch, width].
   Value rows(Value steps);
-  /// Of rows: their sum.
+  /// Sums the rows of `rows`, [rows, width], to [width].
   Value sum(Value rows) { return reduce<ReduceSumOp>(node, rows, {0}, false); }
 
   //===--- The loop ---===//
-  /// A loop in reverse order that carries gradients of states, and gives one
-  /// value of every step; `body` makes the new ones and that value of the
-  /// carried ones, the parts of `scanned` and `invariant`.
+  /// Creates a reverse loop that carries gradients of states and stacks one
+  /// value per step. `body` computes the new carried values and the stacked
+  /// value from the carried values, the parts of `scanned`, and `invariant`.
   using Body = llvm::function_ref<SmallVector<Value>(
       ArrayRef<Value> carried, ArrayRef<Value> parts, ArrayRef<Value> rest)>;
   LogicalResult loop(ArrayRef<Value> carried, ArrayRef<Value> scanned,
                      ArrayRef<Value> invariant, Body body);
 
   //===--- Outputs ---===//
+  /// Defines output `index`, if present, as `value` in shape `shape`. Fails if
+  /// `value` is null.
   LogicalResult define(unsigned index, Value value, ArrayRef<int64_t> shape);
-  /// dX, dW and dR, of the gradients `input` of what the gates take from the
-  /// input, and dR itself.
+  /// Defines dX and dW from `input`, the gradients of the gates' sums, and dR
+  /// as `recurrence`.
   LogicalResult defineProducts(Value input, Value recurrence);
 
   NodeImporter &node;
   unsigned gates, states;
   int64_t length = 0, batch = 0, inputSize = 0, hidden = 0;
   Value x, w, r, hBefore;
-  SmallVector<Value> last; ///< what the loop carried, after its last iteration
-  Value perStep;           ///< what it gave of every step
+  SmallVector<Value> last; ///< the carried values after the last iteration
+  Value perStep;           ///< the stacked values of all steps
 };
 } // namespace
 
@@ -83,20 +87,18 @@ public:
 
 LogicalResult RecurrentGrad::read(
     ArrayRef<std::pair<unsigned, SmallVector<int64_t>>> others) {
-  // The gradients are of the plain cell, as ONNX Runtime's graphs have it.
+  // ONNX Runtime's graphs contain only the plain cell.
   if (node.string("direction", "forward") != "forward" ||
       node.hasAttribute("activations") || node.hasAttribute("clip") ||
       node.integer("input_forget", 0) != 0 || node.hasInput(4))
     return node.unsupported("expected the forward direction, the functions by "
                             "default and no clip, input_forget or "
                             "sequence_lens");
-  // One type throughout.
   for (unsigned index = 0; index < node.getNumInputs(); ++index)
     if (node.hasInput(index) && node.operandType(index).getElementType() !=
                                     node.operandType(0).getElementType())
       return node.invalid("expected input " + Twine(index) +
                           " to have the element type of X");
-  // Shapes follow from those of X and R.
   if (node.operandShape(0).size() != 3 || node.operandShape(2).size() != 3)
     return node.invalid("expected X and R of three axes");
   length = node.operandShape(0)[0], batch = node.operandShape(0)[1];
@@ -106,7 +108,7 @@ LogicalResult RecurrentGrad::read(
                         ", as R has it");
   if (length < 1 || batch < 1 || inputSize < 1 || hidden < 1)
     return node.unsupported("expected an element of each axis of X at least");
-  // Gates lie one behind the other along one axis, biases of both products too.
+  // The gates lie along one axis; so do the biases of both products.
   int64_t width = gates * hidden;
   std::vector<std::pair<unsigned, SmallVector<int64_t>>> expected = {
       {1, {1, width, inputSize}},
@@ -126,8 +128,7 @@ LogicalResult RecurrentGrad::read(
       os << "]";
       return node.invalid(text);
     }
-  // The operands as one direction's matrices, and states before each step: the
-  // initial one, then all but the last.
+  // The states before each step are the initial state, then all but the last.
   x = node.operand(0);
   w = matrix(1), r = matrix(2);
   hBefore = before(steps(states, hidden), state(5));
@@ -189,11 +190,11 @@ Value RecurrentGrad::rows(Value steps) {
 LogicalResult RecurrentGrad::loop(ArrayRef<Value> carried,
                                   ArrayRef<Value> scanned,
                                   ArrayRef<Value> invariant, Body body) {
-  // An operand that failed leaves no loop behind.
+  // Create no loop if an operand failed.
   for (ArrayRef<Value> values : {carried, scanned, invariant})
     if (node.hasFailed() || llvm::is_contained(values, Value()))
       return failure();
-  // Backwards in time: every scanned operand and the result are reversed.
+  // The loop runs backwards in time, so operands and results are reversed.
   OpBuilder &builder = node.getFunction().getBuilder();
   auto all = RankedTensorType::get({length, batch, gates * hidden},
                                    elementTypeOf(carried.front()));
@@ -204,7 +205,6 @@ LogicalResult RecurrentGrad::loop(ArrayRef<Value> carried,
     setPhase(scan, *phase);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(&scan.getBody().front());
-  // One step back, on the body's arguments.
   SmallVector<Value> yielded =
       body(SmallVector<Value>(scan.getCarriedArguments()),
            SmallVector<Value>(scan.getScannedArguments()),
@@ -212,7 +212,7 @@ LogicalResult RecurrentGrad::loop(ArrayRef<Value> carried,
   if (node.hasFailed() || llvm::is_contained(yielded, Value()))
     return failure();
   YieldOp::create(builder, node.getLocation(), yielded);
-  // Gradients of the initial states, and of the gates' sums of every step.
+  // The results are the gradients of the initial states and of the gates' sums.
   last.assign(scan.getLast().begin(), scan.getLast().end());
   perStep = scan.getStacked().front();
   return success();
@@ -235,7 +235,8 @@ LogicalResult RecurrentGrad::defineProducts(Value input, Value recurrence) {
   return define(2, recurrence, {1, width, hidden});
 }
 
-/// The shape of all hidden states, the first of the inputs that were saved.
+/// Checks that the saved inputs are present. Returns the shape of the first,
+/// the hidden states of all steps.
 static FailureOr<SmallVector<int64_t>> savedStates(NodeImporter &node,
                                                    ArrayRef<unsigned> saved) {
   for (unsigned index : saved)
@@ -252,10 +253,10 @@ static FailureOr<SmallVector<int64_t>> savedStates(NodeImporter &node,
 // LSTMGrad
 //===----------------------------------------------------------------------===//
 
-// One step back through an LSTM cell. `carried`: the gradients of h and c;
-// `parts`: the gates, c, c of the step before and the gradient of h from the
-// outputs; `rest`: R, and the peepholes where there are any. The gradients of h
-// and c of the step before, and those of all gates.
+// Computes one backward step of an LSTM cell. `carried`: the gradients of h and
+// c. `parts`: the gates, c, the previous c, and the gradient of h from the
+// outputs. `rest`: R, and the peepholes if any. Returns the gradients of the
+// previous h and c, and of all gates.
 static SmallVector<Value> stepLSTM(NodeImporter &node, RecurrentGrad &grad,
                                    ArrayRef<Value> carried,
                                    ArrayRef<Value> parts,
@@ -265,14 +266,14 @@ static SmallVector<Value> stepLSTM(NodeImporter &node, RecurrentGrad &grad,
   auto peephole = [&](unsigned index, Value da) {
     return grad.mul(da, grad.gate(rest[1], index));
   };
-  // h = o * tanh(c)
+  // h = o * tanh(c): the gradient of h reaches o and c.
   Value dh = grad.add(carried[0], parts[3]);
   Value tanh = node.emit<TanhOp>({c});
   Value out = grad.sigmoidGrad(grad.mul(dh, tanh), gate(1));
   Value dc = grad.add(carried[1], grad.tanhGrad(grad.mul(dh, gate(1)), tanh));
   if (rest.size() > 1)
     dc = grad.add(dc, peephole(1, out));
-  // c = f * cBefore + i * g
+  // c = f * cBefore + i * g: the gradient of c reaches all four.
   Value in = grad.sigmoidGrad(grad.mul(dc, gate(3)), gate(0));
   Value forget = grad.sigmoidGrad(grad.mul(dc, cBefore), gate(2));
   Value candidate = grad.tanhGrad(grad.mul(dc, gate(0)), gate(3));
@@ -286,12 +287,12 @@ static SmallVector<Value> stepLSTM(NodeImporter &node, RecurrentGrad &grad,
 
 // Inputs: X, W, R, B, sequence_lens, initial_h, initial_c, P, all hidden
 // states, all cell states, gates (input, output, forget, cell), and the
-// gradients of all hidden states, of the last one and of the last cell state.
+// gradients of all hidden states, the last hidden state and the last cell
+// state.
 static LogicalResult importLSTMGrad(NodeImporter &node) {
   RecurrentGrad grad(node, 4, 8);
   FailureOr<SmallVector<int64_t>> all = savedStates(node, {8, 9, 10});
   if (failed(all))
-    // The saved states say how long the sequence is.
     return failure();
   SmallVector<int64_t> hAll = *all;
   int64_t length = hAll[0], batch = hAll[2], hidden = hAll[3];
@@ -304,13 +305,12 @@ static LogicalResult importLSTMGrad(NodeImporter &node) {
                         {12, state},
                         {13, state}})))
     return failure();
-  // What the forward pass saved, step by step.
   Value c = grad.steps(9, hidden), gates = grad.steps(10, 4 * hidden);
   Value cBefore = grad.before(c, grad.state(6));
   SmallVector<Value> invariant = {grad.r};
   if (node.hasInput(7))
     invariant.push_back(node.reshape(node.operand(7), {3 * hidden}));
-  // Step by step the gradient of the gates, then all products at once.
+  // The loop computes the gate gradients; all products follow at once.
   auto step = [&](ArrayRef<Value> carried, ArrayRef<Value> parts,
                   ArrayRef<Value> rest) {
     return stepLSTM(node, grad, carried, parts, rest);
@@ -319,7 +319,6 @@ static LogicalResult importLSTMGrad(NodeImporter &node) {
                        {gates, c, cBefore, grad.steps(11, hidden)}, invariant,
                        step)))
     return failure();
-  // Gradients of weights are products over all steps.
   Value sums = grad.rows(grad.perStep);
   Value dr = grad.times(sums, grad.rows(grad.hBefore), /*transposesA=*/true);
   if (failed(grad.defineProducts(sums, dr)))
@@ -330,8 +329,8 @@ static LogicalResult importLSTMGrad(NodeImporter &node) {
       failed(grad.define(4, grad.last[0], state)) ||
       failed(grad.define(5, grad.last[1], state)))
     return failure();
-  // A peephole's weight meets the cell that its gate saw: c of this step for
-  // the output gate, c before it for the others.
+  // A peephole's weight multiplies the cell that its gate saw: the new c for
+  // the output gate, the previous c for the others.
   if (!node.hasOutput(6))
     return success();
   auto peephole = [&](unsigned index, Value cells) {
@@ -346,16 +345,17 @@ static LogicalResult importLSTMGrad(NodeImporter &node) {
 // GRUGrad
 //===----------------------------------------------------------------------===//
 
-// One step back through a GRU cell. `carried`: the gradient of h; `parts`: the
-// gates, h of the step before, what the reset gate multiplies, and the gradient
-// of h from the outputs; `rest`: R of the update and reset gates, and of the
-// hidden one. The gradient of h of the step before, and those of all gates.
+// Computes one backward step of a GRU cell. `carried`: the gradient of h.
+// `parts`: the gates, the previous h, the reset gate's multiplicand, and the
+// gradient of h from the outputs. `rest`: R of the update and reset gates, and
+// R of the hidden gate. Returns the gradients of the previous h and of all
+// gates.
 static SmallVector<Value> stepGRU(NodeImporter &node, RecurrentGrad &grad,
                                   bool resetsProduct, ArrayRef<Value> carried,
                                   ArrayRef<Value> parts, ArrayRef<Value> rest) {
   Value update = grad.gate(parts[0], 0), r = grad.gate(parts[0], 1);
   Value candidate = grad.gate(parts[0], 2), h = parts[1];
-  // h' = (1 - z) * g + z * h
+  // h' = (1 - z) * g + z * h: the gradient reaches z, g and h.
   Value dh = grad.add(carried[0], parts[3]);
   Value dUpdate =
       grad.sigmoidGrad(grad.mul(dh, grad.sub(h, candidate)), update);
@@ -389,11 +389,11 @@ static LogicalResult importGRUGrad(NodeImporter &node) {
           {{7, {length, 1, batch, 3 * hidden}}, {8, hAll}, {9, state}})))
     return failure();
   Value gates = grad.steps(7, 3 * hidden), h = grad.hBefore;
-  // Weights of recurrence of the update and the reset gate, and of the hidden
-  // one, whose product the reset gate takes part in.
+  // The hidden gate's recurrence weights are separate, because the reset gate
+  // takes part in their product.
   Value rGates = slice(node, grad.r, {0, 0}, {2 * hidden, hidden});
   Value rHidden = slice(node, grad.r, {2 * hidden, 0}, {hidden, hidden});
-  // What the reset gate multiplies, of all steps: h R^T + b, or h.
+  // The multiplicand of the reset gate, for all steps: h R^T + b, or h.
   Value reset = h;
   if (resetsProduct) {
     reset = grad.times(grad.rows(h), rHidden, false, /*transposesB=*/true);
@@ -410,8 +410,8 @@ static LogicalResult importGRUGrad(NodeImporter &node) {
                        {gates, h, reset, grad.steps(8, hidden)},
                        {rGates, rHidden}, step)))
     return failure();
-  // The weights of the hidden gate have the gradient dHidden^T * from: the
-  // gradient of the gate's recurrent product, and the operand of that product.
+  // The hidden gate's weights have the gradient dHidden^T * from: the gradient
+  // of the gate's recurrent product, times the operand of that product.
   Value sums = grad.rows(grad.perStep), before = grad.rows(h);
   Value resets = grad.rows(grad.gate(gates, 1));
   Value dHidden = grad.gate(sums, 2), from = grad.mul(resets, before);
