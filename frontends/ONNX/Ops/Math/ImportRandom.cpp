@@ -1,5 +1,5 @@
-// Dropout and random numbers: whose are the same for the same seed, and others
-// in every node and step.
+// Imports dropout and random numbers. Equal seeds give equal numbers; each node
+// and step draws different numbers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -16,15 +16,15 @@ using namespace mpc::onnx_frontend;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What the generator counts with, but for the elements.
+/// The operands of the random generator, apart from the element's index.
 struct Stream {
   Value seed, microStep;
   int64_t id;
 };
 } // namespace
 
-// The stream of a node's random numbers, by a name that no other stream of the
-// model has. The seed is the run's, or one that the node has.
+// Returns the stream of a node's random numbers. `name` must be unique in the
+// model. The seed is the run's, or the node's own if given.
 static FailureOr<Stream> openStream(NodeImporter &node, const Twine &name,
                                     std::optional<float> ownSeed) {
   FunctionImporter &function = node.getFunction();
@@ -45,9 +45,9 @@ static FailureOr<Stream> openStream(NodeImporter &node, const Twine &name,
 // Dropout
 //===----------------------------------------------------------------------===//
 
-// `value` after a dropout; what stands for its mask in output 1, which is
-// recomputed from the id and never stored, is this too, which has its shape.
-// Ops called `reader` take it.
+// Applies a dropout. The mask in output 1 is recomputed from the id and never
+// stored, so the dropout's result, of equal shape, stands for it. Only ops
+// called `reader` may read output 1.
 static Value dropOut(NodeImporter &node, Value value, double ratio,
                      StringRef reader) {
   if (!value)
@@ -64,7 +64,7 @@ static Value dropOut(NodeImporter &node, Value value, double ratio,
   return op.getOutput();
 }
 
-// The mask of a dropout that drops nothing is all true.
+// Defines the mask of a dropout that drops nothing: all true.
 static LogicalResult defineWholeMask(NodeImporter &node) {
   if (!node.hasOutput(1))
     return success();
@@ -74,7 +74,7 @@ static LogicalResult defineWholeMask(NodeImporter &node) {
   return defineSplat(node, 1, node.operandShape(0), kept);
 }
 
-// Output 0 is `value` after a dropout, plus `residual` where there is one.
+// Defines output 0 as a dropout of `value`, plus `residual` unless null.
 static LogicalResult defineDropout(NodeImporter &node, Value value,
                                    double ratio, Value residual,
                                    StringRef reader) {
@@ -87,11 +87,12 @@ static LogicalResult defineDropout(NodeImporter &node, Value value,
   return node.define(0, value);
 }
 
-// Up to opset 11 the ratio is an attribute and the op inference only.
+// Dropout up to opset 11: the ratio is an attribute, and the exported op is
+// meant for inference.
 static LogicalResult importDropoutAttributes(NodeImporter &node) {
   double ratio = node.real("ratio", 0.5);
   bool training = node.getMode() == ImportMode::Training;
-  // Before opset 7 the op may say that it drops, too.
+  // Before opset 7 an attribute may ask for training.
   if (node.getOpset() < 7 && node.hasAttribute("is_test"))
     training |= node.integer("is_test", 0) == 0 &&
                 node.getMode() == ImportMode::AsExported;
@@ -99,13 +100,13 @@ static LogicalResult importDropoutAttributes(NodeImporter &node) {
                        "DropoutGrad");
 }
 
-// The share that is dropped, from the optional inputs `ratioIndex` and
-// `modeIndex`: none where nothing is trained.
+// Returns the dropped share, from the optional inputs `ratioIndex` and
+// `modeIndex`; 0 unless training.
 static FailureOr<double> readRatio(NodeImporter &node, unsigned ratioIndex,
                                    unsigned modeIndex) {
-  node.ignore("seed"); // mpc's seed is the run's
+  node.ignore("seed"); // mpc uses the run's seed
   bool training = node.getMode() == ImportMode::Training;
-  // The mode of the import decides, or the input of the model.
+  // The import's mode decides; AsExported takes the mode from the node.
   if (node.getMode() == ImportMode::AsExported && node.hasInput(modeIndex)) {
     auto mode = node.integers(modeIndex, "training_mode");
     if (failed(mode))
@@ -130,8 +131,8 @@ static LogicalResult importDropout(NodeImporter &node) {
                            : "DropoutGrad");
 }
 
-// (data, bias, residual, ratio, training_mode) -> residual + what is left of
-// data + bias, and the mask.
+// (data, bias, residual, ratio, training_mode) -> residual + dropout(data +
+// bias), and the mask.
 static LogicalResult importBiasDropout(NodeImporter &node) {
   FailureOr<double> ratio = readRatio(node, 3, 4);
   if (failed(ratio))
@@ -144,10 +145,10 @@ static LogicalResult importBiasDropout(NodeImporter &node) {
                            : "DropoutGrad");
 }
 
-// Softmax(data + bias), which is output 2, over all axes from `axis` on as if
-// they were one, and what a dropout with ratio (input 2) leaves of it.
+// Computes softmax(data + bias) over all axes from `axis` on, counted as one.
+// BiasSoftmaxDropout has that as output 2, and a dropout of it as output 0.
 static LogicalResult importBiasSoftmax(NodeImporter &node) {
-  // The bias repeats itself as in the sum that this was.
+  // AddOp broadcasts the bias in either case.
   node.ignore("is_inner_broadcast");
   bool drops = node.getOpType() == "BiasSoftmaxDropout";
   FailureOr<double> ratio = drops ? readRatio(node, 2, 3) : 0.0;
@@ -158,7 +159,7 @@ static LogicalResult importBiasSoftmax(NodeImporter &node) {
   auto axis = node.normalizeAxis(node.integer("axis", 1), shape.size());
   if (failed(axis))
     return failure();
-  // One softmax over [4, 3, 5] from axis 1 on is one of [4, 15] along its rows.
+  // A softmax over [4, 3, 5] from axis 1 on runs along the rows of [4, 15].
   ArrayRef<int64_t> all = shape;
   Value rows =
       node.reshape(sum, {ShapedType::getNumElements(all.take_front(*axis)),
@@ -168,7 +169,6 @@ static LogicalResult importBiasSoftmax(NodeImporter &node) {
   Value softmax = node.reshape(
       node.emit<SoftmaxOp>({rows}, {node.attribute("axis", int64_t(1))}),
       shape);
-  // Without a dropout the softmax is all.
   if (!softmax || (drops && failed(node.define(2, softmax))))
     return failure();
   if (!drops)
@@ -181,23 +181,23 @@ static LogicalResult importBiasSoftmax(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Draws the random numbers of a node, from attribute 'seed' if it has one,
-/// else from the run's seed.
+/// Draws the random numbers of a node, with the seed of attribute 'seed' or
+/// else of the run.
 class Generator {
 public:
   Generator(NodeImporter &node) : node(node) {
     if (node.hasAttribute("seed"))
       seed = static_cast<float>(node.real("seed", 0));
-    // A mask that drops as Dropout does is one by now (Model/RandomMasks).
+    // Model/RandomMasks has already replaced masks that act as dropouts.
     if (node.getMode() != ImportMode::AsExported)
       node.getFunction().getModule().warn(
           node.describe() + ": draws random numbers in evaluation, too, and so "
                             "does the written model");
   }
 
-  /// In [0, 1); null, with a finding, where there can be none.
+  /// Draws from [0, 1). Reports an error and returns null if impossible.
   Value uniform(ArrayRef<int64_t> shape, Type element, StringRef part = "");
-  /// Of mean 0 and deviation 1, by Box and Muller's transform.
+  /// Draws with mean 0 and deviation 1, by the Box-Muller transform.
   Value normal(ArrayRef<int64_t> shape, Type element);
 
 private:
@@ -216,7 +216,7 @@ Value Generator::uniform(ArrayRef<int64_t> shape, Type element,
                                     RankedTensorType::get(shape, element));
 }
 
-// sqrt(-2 log(1 - u)) cos(2 pi v): 1 - u is exact, and not 0.
+// sqrt(-2 log(1 - u)) cos(2 pi v). 1 - u is exact, and never 0.
 Value Generator::normal(ArrayRef<int64_t> shape, Type element) {
   auto number = [&](double value) {
     return numberConstant(node, value, element);
@@ -229,7 +229,7 @@ Value Generator::normal(ArrayRef<int64_t> shape, Type element) {
   return node.emit<MulOp>({radius, node.emit<CosOp>({turn})});
 }
 
-// Attribute 'dtype', of floats.
+// Reads attribute 'dtype', which must be a float type.
 static FailureOr<FloatType> readFloatType(NodeImporter &node, Type byDefault) {
   FailureOr<Type> element = node.elementType("dtype", byDefault);
   if (failed(element))
@@ -240,7 +240,7 @@ static FailureOr<FloatType> readFloatType(NodeImporter &node, Type byDefault) {
                       "attribute 'dtype' chooses one");
 }
 
-// What is between a 16-bit result and its random numbers is computed in f32.
+// 16-bit results are computed from their random numbers in f32.
 static FloatType widen(NodeImporter &node, FloatType type) {
   return type.getWidth() < 32 ? node.attributes().getF32Type() : type;
 }
@@ -249,7 +249,7 @@ static LogicalResult defineUniform(NodeImporter &node, ArrayRef<int64_t> shape,
                                    FloatType type) {
   double low = node.real("low", 0), high = node.real("high", 1);
   FloatType wide = widen(node, type);
-  // Drawn in the type of the result: 0.9999 of f32 would be 1 in it.
+  // Draw in the result's type: 0.9999 in f32 would round to 1 in 16 bits.
   Value u = castTo(node, Generator(node).uniform(shape, type), wide);
   Value scaled = node.emit<MulOp>({u, numberConstant(node, high - low, wide)});
   Value moved = node.emit<AddOp>({scaled, numberConstant(node, low, wide)});
@@ -266,7 +266,7 @@ static LogicalResult defineNormal(NodeImporter &node, ArrayRef<int64_t> shape,
   return node.define(0, castTo(node, moved, type));
 }
 
-// Of a shape that an attribute gives.
+// Draws numbers of the shape in attribute 'shape'.
 template <LogicalResult (*defineNumbers)(NodeImporter &, ArrayRef<int64_t>,
                                          FloatType)>
 static LogicalResult importRandom(NodeImporter &node) {
@@ -281,7 +281,7 @@ static LogicalResult importRandom(NodeImporter &node) {
   return defineNumbers(node, *shape, *type);
 }
 
-// Of the shape of an input, and of its type where no attribute gives one.
+// Draws numbers of the input's shape, and of its type unless 'dtype' is given.
 template <LogicalResult (*defineNumbers)(NodeImporter &, ArrayRef<int64_t>,
                                          FloatType)>
 static LogicalResult importRandomLike(NodeImporter &node) {
@@ -290,7 +290,7 @@ static LogicalResult importRandomLike(NodeImporter &node) {
                       : defineNumbers(node, node.operandShape(0), *type);
 }
 
-// 1 with the probability that the input gives, else 0.
+// Draws 1 with the probability that the input gives, else 0.
 static LogicalResult importBernoulli(NodeImporter &node) {
   RankedTensorType input = node.operandType(0);
   auto type = dyn_cast<FloatType>(input.getElementType());
@@ -305,8 +305,8 @@ static LogicalResult importBernoulli(NodeImporter &node) {
   return node.define(0, castTo(node, isOne, *element));
 }
 
-// Classes by their unnormalised log-probabilities: as many cumulative sums of
-// the probabilities as are not above a random part of the whole.
+// Draws classes by unnormalized log-probabilities. The class is the number of
+// cumulative sums that do not exceed a random part of the total.
 static LogicalResult importMultinomial(NodeImporter &node) {
   RankedTensorType input = node.operandType(0);
   auto type = dyn_cast<FloatType>(input.getElementType());
@@ -324,12 +324,11 @@ static LogicalResult importMultinomial(NodeImporter &node) {
   if (samples < 1 || !getCheckedBytes({batch, samples, classes}, type))
     return node.invalid("attribute 'sample_size' is " + Twine(samples));
 
-  // Probabilities, up to a factor: exp(x - max).
+  // Probabilities up to a factor: exp(x - max).
   FloatType wide = widen(node, type);
   Value x = castTo(node, node.operand(0), wide);
   Value largest = reduce<ReduceMaxOp>(node, x, {1});
   Value shares = node.emit<ExpOp>({node.emit<SubOp>({x, largest})});
-  // Their cumulative sums, and the whole.
   Value sums =
       node.emit<CumSumOp>({shares}, {node.attribute("axis", int64_t(1)),
                                      node.attribute("exclusive", false),
@@ -337,7 +336,6 @@ static LogicalResult importMultinomial(NodeImporter &node) {
   if (!sums)
     return failure();
   Value whole = slice(node, sums, {0, classes - 1}, {batch, 1});
-  // A random part of the whole; the class is how many sums it has passed.
   Value u = Generator(node).uniform({batch, samples}, wide);
   Value part = node.emit<MulOp>({u, whole});
   if (!part)

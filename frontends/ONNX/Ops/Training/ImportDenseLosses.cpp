@@ -1,5 +1,5 @@
-// Cross entropies of ONNX Runtime from before SoftmaxCrossEntropyLoss was in
-// ONNX, and their gradients. Classes are the last axis.
+// Imports ONNX Runtime's cross entropies from before SoftmaxCrossEntropyLoss
+// was in ONNX, and their gradients. The class axis is the last.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -10,7 +10,7 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// Scores [..., classes] as rows.
+/// The extents of scores [..., classes], flattened to rows.
 struct Rows {
   int64_t count, classes;
 };
@@ -35,7 +35,7 @@ static FailureOr<Rows> readRows(NodeImporter &node, unsigned scores) {
   return Rows{count, shape.back()};
 }
 
-// All elements, as a scalar.
+// Sums all elements to a scalar.
 static Value sumAll(NodeImporter &node, Value value) {
   if (!value || NodeImporter::shapeOf(value).empty())
     return value;
@@ -52,11 +52,11 @@ static Value multiplyBy(NodeImporter &node, Value value, double factor) {
 }
 
 //===----------------------------------------------------------------------===//
-// Labels as shares of all classes
+// Labels as probabilities of all classes
 //===----------------------------------------------------------------------===//
 
-// (logits, labels) -> -sum(labels * logsoftmax(logits)), of rows the mean, and
-// logsoftmax(logits).
+// (logits, labels) -> (loss, logsoftmax(logits)). The loss is -sum(labels *
+// logsoftmax(logits)), divided by the number of rows for a mean.
 static LogicalResult importSoftmaxCrossEntropy(NodeImporter &node) {
   node.setPhase(Phase::Loss);
   FailureOr<bool> isMean = readIsMean(node);
@@ -74,7 +74,8 @@ static LogicalResult importSoftmaxCrossEntropy(NodeImporter &node) {
   return node.define(0, multiplyBy(node, sumAll(node, product), scale));
 }
 
-// (dY, log_prob, labels) -> (exp(log_prob) - labels) * dY, by rows for a mean.
+// (dY, log_prob, labels) -> (exp(log_prob) - labels) * dY, divided by the
+// number of rows for a mean.
 static LogicalResult importSoftmaxCrossEntropyGrad(NodeImporter &node) {
   FailureOr<bool> isMean = readIsMean(node);
   FailureOr<Rows> rows = readRows(node, 1);
@@ -95,7 +96,7 @@ static LogicalResult importSoftmaxCrossEntropyGrad(NodeImporter &node) {
 // Labels as classes
 //===----------------------------------------------------------------------===//
 
-// The labels as [rows], each of which names a class.
+// Reads the labels as [rows] and marks them as class indices.
 static FailureOr<Value> readClasses(NodeImporter &node, unsigned scores,
                                     unsigned labels, Rows rows) {
   if (node.operandShape(scores).drop_back() != node.operandShape(labels))
@@ -109,7 +110,7 @@ static FailureOr<Value> readClasses(NodeImporter &node, unsigned scores,
   return node.reshape(value, {rows.count});
 }
 
-// Weights of the samples as [rows]; null where there are none.
+// Reads the weights of the samples as [rows]; null if absent.
 static FailureOr<Value> readSampleWeights(NodeImporter &node, unsigned weights,
                                           unsigned labels, Rows rows) {
   if (!node.hasInput(weights))
@@ -124,10 +125,9 @@ static NamedAttribute reductionOf(NodeImporter &node, LossReduction reduction) {
                         LossReductionAttr::get(node.getContext(), reduction));
 }
 
-// (logits, labels, weights of samples) -> loss, logsoftmax(logits).
+// (logits, labels, sample weights) -> (loss, logsoftmax(logits)).
 static LogicalResult importSparseCrossEntropy(NodeImporter &node) {
   node.setPhase(Phase::Loss);
-  // [..., classes] with a label for each row, and perhaps a weight.
   FailureOr<bool> isMean = readIsMean(node);
   FailureOr<Rows> rows = readRows(node, 0);
   if (failed(isMean) || failed(rows))
@@ -136,7 +136,7 @@ static LogicalResult importSparseCrossEntropy(NodeImporter &node) {
   FailureOr<Value> weights = readSampleWeights(node, 2, 1, *rows);
   if (failed(labels) || failed(weights))
     return failure();
-  // With weights the losses of all rows are needed, not their mean.
+  // Weights apply to the loss of each row, before any reduction.
   LossReduction reduction = *isMean ? LossReduction::Mean : LossReduction::Sum;
   if (*weights)
     reduction = LossReduction::None;
@@ -149,14 +149,14 @@ static LogicalResult importSparseCrossEntropy(NodeImporter &node) {
   (void)node.define(1, node.reshape(op.getLogProb(), shape));
   if (!*weights)
     return node.define(0, op.getLoss());
-  // The mean is by the sum of the weights.
+  // A weighted mean divides by the sum of the weights.
   Value loss = sumAll(node, node.emit<MulOp>({op.getLoss(), *weights}));
   if (*isMean)
     loss = node.emit<DivOp>({loss, sumAll(node, *weights)});
   return node.define(0, loss);
 }
 
-// (dY, log_prob, labels, weights of samples) -> gradient of the logits.
+// (dY, log_prob, labels, sample weights) -> gradient of the logits.
 static LogicalResult importSparseCrossEntropyGrad(NodeImporter &node) {
   FailureOr<bool> isMean = readIsMean(node);
   FailureOr<Rows> rows = readRows(node, 1);
@@ -171,7 +171,6 @@ static LogicalResult importSparseCrossEntropyGrad(NodeImporter &node) {
   LossReduction reduction = *isMean ? LossReduction::Mean : LossReduction::Sum;
   Value dy = node.reshape(node.operand(0), {});
   if (*weights) {
-    // That of each sample.
     reduction = LossReduction::None;
     if (*isMean)
       dy = node.emit<DivOp>({dy, sumAll(node, *weights)});
@@ -192,7 +191,6 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getDenseLossOps() {
        importSoftmaxCrossEntropy},
       {kMicrosoft, "SoftmaxCrossEntropyGrad", 1, kNoEnd, 3, 3, 1,
        importSoftmaxCrossEntropyGrad},
-      // These two stand in ONNX's own domain.
       {"", "SparseSoftmaxCrossEntropy", 9, kNoEnd, 2, 3, 2,
        importSparseCrossEntropy},
       {"", "SparseSoftmaxCrossEntropyGrad", 9, kNoEnd, 3, 4, 1,

@@ -1,9 +1,9 @@
-// Gradient ops of com.microsoft, as ONNX Runtime's gradient builder writes
-// them.
+// Imports gradient ops of com.microsoft, as ONNX Runtime's gradient builder
+// writes them.
 //
-// What such an op knows of its forward op only by convention (the geometry of a
-// pooling, the random numbers of a dropout) is taken from the op that made the
-// saved value, which is still there.
+// Such an op relies on conventions for facts of its forward op: the geometry of
+// a pooling, the random numbers of a dropout. The importer reads those facts
+// from the forward op, which made the saved value.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -23,7 +23,7 @@ static LogicalResult importElementwiseGrad(NodeImporter &node) {
   return op ? node.define(0, op.getDInput()) : failure();
 }
 
-// dY times the slope at X of the formula `Of` names, with parameter `a`.
+// Computes dY times the slope at `x` of formula `of`, with parameter `a`.
 static LogicalResult defineFormulaGrad(NodeImporter &node, Value x,
                                        StringRef of, double a = 0.0) {
   return node.define(0, node.emit<FormulaGradOp>({node.operand(0), x},
@@ -32,7 +32,7 @@ static LogicalResult defineFormulaGrad(NodeImporter &node, Value x,
 }
 
 static LogicalResult importGeluGrad(NodeImporter &node) {
-  node.ignore("approximate"); // of the op's name
+  node.ignore("approximate"); // implied by the op's name
   return defineFormulaGrad(node, node.operand(1), "gelu");
 }
 
@@ -45,7 +45,8 @@ static LogicalResult importQuickGeluGrad(NodeImporter &node) {
                            node.real("alpha", 1.702f));
 }
 
-// Of the sum of inputs 1 and 2; the bias has a gradient of its own.
+// The gradient with respect to the sum of inputs 1 and 2 (the bias). A separate
+// node computes the bias gradient.
 static LogicalResult importBiasGeluGrad(NodeImporter &node) {
   bool isExact = node.getOpType() == "BiasGeluGrad_dX";
   Value x = node.emit<AddOp>({node.operand(1), node.operand(2)});
@@ -53,8 +54,8 @@ static LogicalResult importBiasGeluGrad(NodeImporter &node) {
            : failure();
 }
 
-// Its second input is the output, which has the sign of the input for slopes
-// above 0 alone.
+// Input 1 is the output of the forward op, which has the sign of the forward
+// input only if alpha > 0.
 static LogicalResult importLeakyReluGrad(NodeImporter &node) {
   double alpha = node.real("alpha", 0.01f);
   if (!(alpha > 0))
@@ -62,7 +63,7 @@ static LogicalResult importLeakyReluGrad(NodeImporter &node) {
   return defineFormulaGrad(node, node.operand(1), "leaky_relu", alpha);
 }
 
-// `value` summed to the shape of input `index`, which was broadcast.
+// Sums `value` to the shape of input `index`, which was broadcast.
 static Value sumTo(NodeImporter &node, Value value, unsigned index) {
   auto type = node.operandType(index);
   if (!value || NodeImporter::shapeOf(value) == type.getShape())
@@ -74,7 +75,7 @@ static Value sumTo(NodeImporter &node, Value value, unsigned index) {
 // dA = dY / B; dB = -dY * A / (B * B).
 static LogicalResult importDivGrad(NodeImporter &node) {
   Value dy = node.operand(0), a = node.operand(1), b = node.operand(2);
-  // dA is a part of dB, so it comes first.
+  // Compute dA first, because dB uses it.
   node.setSuffix("#da");
   auto da = node.create<DivOp>({dy, b});
   if (!da)
@@ -84,7 +85,7 @@ static LogicalResult importDivGrad(NodeImporter &node) {
     return failure();
   if (!node.hasOutput(1))
     return success();
-  // -dA * A / B
+  // dB = -dA * A / B, which reuses dA.
   node.setSuffix("#db");
   auto product = node.create<MulOp>({da.getOutput(), a});
   auto quotient =
@@ -95,8 +96,8 @@ static LogicalResult importDivGrad(NodeImporter &node) {
                  : failure();
 }
 
-// The gradient of a dropout whose mask is input 1. That is recomputed: the same
-// dropout, by its id, on the gradient.
+// Computes the gradient of a dropout whose mask is input 1. The mask is
+// recomputed: applies the dropout of equal id to the gradient.
 static Value dropGradient(NodeImporter &node) {
   FunctionImporter &function = node.getFunction();
   Value dy = node.operand(0);
@@ -118,12 +119,12 @@ static LogicalResult importDropoutGrad(NodeImporter &node) {
   return node.define(0, dropGradient(node));
 }
 
-// Scale: input * scale, or input / scale. The scale is a number of elements
-// more often than a float.
+// Scale: input * scale, or input / scale. The scale is often an integer, such
+// as a number of elements.
 static LogicalResult importScale(NodeImporter &node) {
   bool down = node.integer("scale_down", 0) != 0;
   Value input = node.operand(0), scale;
-  // A number that is known has the type of the input.
+  // Convert a known number to the input's type.
   auto known = node.constant(1);
   if (known && known->getNumElements() == 1)
     scale = node.scalarConstant(known->getDouble(0),
@@ -157,7 +158,7 @@ static LogicalResult importSoftmaxGrad(NodeImporter &node) {
   return op ? node.define(0, op.getDInput()) : failure();
 }
 
-// Before opset 13: over all axes from `axis` on, as if they were one.
+// Softmax gradients before opset 13: all axes from `axis` on count as one.
 template <typename OpT>
 static LogicalResult defineFlattenedSoftmaxGrad(NodeImporter &node, Value dy,
                                                 unsigned yIndex) {
@@ -182,7 +183,7 @@ static LogicalResult importFlattenedSoftmaxGrad(NodeImporter &node) {
   return defineFlattenedSoftmaxGrad<OpT>(node, node.operand(0), 1);
 }
 
-// (dY, mask, Y, ratio): of a softmax Y behind which a dropout was.
+// (dY, mask, Y, ratio): the gradient of a dropout of a softmax Y.
 static LogicalResult importSoftmaxDropoutGrad(NodeImporter &node) {
   return defineFlattenedSoftmaxGrad<SoftmaxGradOp>(node, dropGradient(node), 2);
 }
@@ -238,9 +239,9 @@ static LogicalResult importConvGrad(NodeImporter &node) {
   return defineBiasGrad(node);
 }
 
-// ConvTransposeGrad(dY, X, W): the forward op is the gradient of a convolution
-// of dY's shape with respect to its input, so its own are that convolution and
-// the gradient of its weight.
+// ConvTransposeGrad(dY, X, W). The forward op is the input gradient of a
+// convolution over dY's shape. So dX is that convolution of dY, and dW is its
+// weight gradient.
 static LogicalResult importConvTransposeGrad(NodeImporter &node) {
   ArrayRef<int64_t> weight = node.operandShape(2);
   if (weight.size() < 3)
@@ -249,7 +250,7 @@ static LogicalResult importConvTransposeGrad(NodeImporter &node) {
       node.string("auto_pad", "NOTSET") != "NOTSET")
     return node.unsupported("attributes 'output_shape' and 'auto_pad' are not "
                             "supported; expected 'pads'");
-  node.ignore("output_padding"); // dY has it
+  node.ignore("output_padding"); // visible in the shape of dY
   auto window = readWindow(node, node.operandShape(0), weight.drop_front(2));
   if (failed(window))
     return failure();
@@ -260,7 +261,7 @@ static LogicalResult importConvTransposeGrad(NodeImporter &node) {
         node.create<ConvOp>({node.operand(0), node.operand(2)}, attributes);
     if (!op)
       return failure();
-    // Where the output was padded, windows may lie in the padding alone.
+    // With output padding, the last windows may cover only padding; drop them.
     Value dx = op.getOutput();
     ArrayRef<int64_t> shape = node.operandShape(1);
     if (NodeImporter::shapeOf(dx) != shape)
@@ -278,7 +279,7 @@ static LogicalResult importConvTransposeGrad(NodeImporter &node) {
   return defineBiasGrad(node);
 }
 
-// Window attributes the op repeats from its forward op.
+// Accepts the window attributes that the op repeats from its forward op.
 static void ignoreWindow(NodeImporter &node) {
   for (StringRef name : {"kernel_shape", "strides", "pads", "dilations",
                          "auto_pad", "ceil_mode", "storage_order"})
@@ -302,8 +303,8 @@ static LogicalResult importMaxPoolGrad(NodeImporter &node) {
   return op ? node.define(0, op.getDInput()) : failure();
 }
 
-// The op does not say what shape it restores; by convention it makes X_grad for
-// the forward op's input X.
+// The op does not say which shape it restores. By convention, the output is
+// named X_grad after the forward op's input X.
 static LogicalResult importAveragePoolGrad(NodeImporter &node) {
   StringRef name = node.getOutputName(0);
   if (!name.consume_back("_grad") || !node.getFunction().lookup(name).value)
@@ -321,8 +322,9 @@ static LogicalResult importAveragePoolGrad(NodeImporter &node) {
   return op ? node.define(0, op.getDInput()) : failure();
 }
 
-// The shape of the pooled value: input 1, which it is or has as integers; what
-// attribute 'kernel_shape' says; or by the name of the output, X_grad.
+// The shape of the pooled value, from input 1 (the value, or its shape as
+// integers), from attribute 'kernel_shape', or from the value that the output
+// X_grad is named after.
 static FailureOr<SmallVector<int64_t>>
 readPooledShape(NodeImporter &node,
                 const std::optional<SmallVector<int64_t>> &kernel) {
@@ -387,17 +389,18 @@ static LogicalResult importBatchNormGrad(NodeImporter &node) {
 // Shapes
 //===----------------------------------------------------------------------===//
 
-// The axes over which the gradients of two broadcast operands are summed.
+// Computes the axes over which the gradients of two broadcast operands are
+// summed.
 static LogicalResult importBroadcastGradientArgs(NodeImporter &node) {
   auto a = node.integers(0, "a_shape"), b = node.integers(1, "b_shape");
   if (failed(a) || failed(b))
     return failure();
-  // Shapes with as many axes, 1 where one lacks them.
+  // Pad the shorter shape with leading ones.
   int64_t rank = std::max(a->size(), b->size());
   int64_t missingA = rank - a->size(), missingB = rank - b->size();
   a->insert(a->begin(), missingA, 1);
   b->insert(b->begin(), missingB, 1);
-  // Axes that one side lacks or repeats.
+  // Sum an operand's gradient over the axes that the operand lacks or repeats.
   SmallVector<int64_t> axes[2];
   for (int64_t axis = 0; axis < rank; ++axis) {
     bool differ = (*a)[axis] != (*b)[axis];
@@ -415,7 +418,8 @@ static LogicalResult importBroadcastGradientArgs(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getGradientOps() {
   static const OpEntry entries[] = {
-      // Two schemas stand in the default domain; files have both spellings.
+      // These gradients appear in files in ONNX's own domain and in
+      // com.microsoft.
       {"", "AveragePoolGrad", 1, kNoEnd, 1, 1, 1, importAveragePoolGrad},
       {"", "GlobalAveragePoolGrad", 1, kNoEnd, 1, 2, 1,
        importGlobalAveragePoolGrad},

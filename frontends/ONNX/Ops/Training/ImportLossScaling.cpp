@@ -1,7 +1,7 @@
-// Ops that ONNX Runtime's trainer puts between gradients and the update:
-// MixedPrecisionScale scales them, IsAllFinite tests them, ReduceAllL2 takes
-// their norm. Also Group and PassThrough, which only order nodes, and YieldOp,
-// which hands outputs to the program that runs the graph.
+// Imports ops that ONNX Runtime's trainer puts between gradients and update:
+// MixedPrecisionScale scales gradients, IsAllFinite tests them, ReduceAllL2
+// computes their norm. Also imports Group and PassThrough, which only order
+// nodes, and YieldOp, which passes outputs to the program that runs the graph.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// Whether any element of booleans holds, as a boolean of rank 0.
+// Returns a rank-0 boolean: true if any element of `x` is true.
 static Value reduceAny(NodeImporter &node, Value x) {
   if (!x || NodeImporter::shapeOf(x).empty())
     return x;
@@ -22,7 +22,7 @@ static Value reduceAny(NodeImporter &node, Value x) {
   return castTo(node, any, node.attributes().getI1Type());
 }
 
-// Which elements are infinite or NaN; either alone where an attribute says so.
+// Marks infinite and NaN elements, or only one kind if an attribute says so.
 static Value findNonFinite(NodeImporter &node, Value x) {
   bool isInfinityOnly = node.integer("isinf_only", 0) != 0;
   bool isNaNOnly = node.integer("isnan_only", 0) != 0;
@@ -42,7 +42,7 @@ static LogicalResult importIsFinite(NodeImporter &node) {
                      node.emit<NotOp>({findNonFinite(node, node.operand(0))}));
 }
 
-// Of all elements of all inputs.
+// Tests all elements of all inputs.
 static LogicalResult importIsAllFinite(NodeImporter &node) {
   Value any;
   for (Value x : node.operands()) {
@@ -61,7 +61,7 @@ static LogicalResult importAll(NodeImporter &node) {
   return node.define(0, node.emit<NotOp>({any}));
 }
 
-// (s, x...) -> s * x..., in the type that attribute 'to' names.
+// (s, x...) -> s * x..., in the type of attribute 'to'.
 static LogicalResult importMixedPrecisionScale(NodeImporter &node) {
   if (node.integer("fuse_outputs", 0) != 0)
     return node.unsupported("attribute 'fuse_outputs' makes one tensor of all "
@@ -78,7 +78,7 @@ static LogicalResult importMixedPrecisionScale(NodeImporter &node) {
     FailureOr<Type> type = node.elementType("to", elementTypeOf(x));
     if (failed(type))
       return failure();
-    // Scalars of the trainer have one axis.
+    // ONNX Runtime's trainer writes the scale with shape [1].
     Value scale = castTo(node, node.reshape(node.operand(0), {}), *type);
     Value scaled = node.emit<MulOp>({castTo(node, x, *type), scale});
     if (failed(node.define(i, scaled)))
@@ -87,7 +87,7 @@ static LogicalResult importMixedPrecisionScale(NodeImporter &node) {
   return result;
 }
 
-// The root of the sum of the squares of all elements of all inputs.
+// The square root of the sum of squares of all elements of all inputs.
 static LogicalResult importReduceAllL2(NodeImporter &node) {
   Value sum;
   for (Value x : node.operands()) {
@@ -106,8 +106,8 @@ static LogicalResult importReduceAllL2(NodeImporter &node) {
   return node.define(0, node.emit<SqrtOp>({sum}));
 }
 
-// Group waits for its inputs. In mpc's graph values are there when they are
-// read, so its output is the constant true.
+// Group waits for its inputs. mpc orders ops by their values, so the output is
+// the constant true.
 static LogicalResult importGroup(NodeImporter &node) {
   auto [done, bytes] = HostTensor::allocate(
       RankedTensorType::get({}, node.attributes().getI1Type()));
@@ -115,8 +115,8 @@ static LogicalResult importGroup(NodeImporter &node) {
   return node.define(0, done);
 }
 
-// Outputs are the inputs. As an edge that has them wait for all of them it
-// means nothing here.
+// PassThrough returns its inputs, once all are ready. mpc orders ops by their
+// values, so the outputs are the inputs.
 static LogicalResult importPassThrough(NodeImporter &node) {
   if (node.getNode().output_size() > static_cast<int>(node.getNumInputs()))
     return node.invalid("expected no more outputs than inputs");
@@ -136,21 +136,21 @@ static LogicalResult importZeroGradient(NodeImporter &node) {
   return node.define(0, expand(node, zero, type.getShape()));
 }
 
-// Gives values to the program around, and takes their gradients from it. That
-// of a loss is known; others are not.
+// YieldOp passes values to the surrounding program and takes their gradients
+// from there. Only the gradient of a loss is known: 1.
 static LogicalResult importYieldOp(NodeImporter &node) {
   for (StringRef name : {"full_shape_outputs", "name"})
     node.ignore(name);
   SmallVector<int64_t> without = node.integerList("non_differentiable_outputs")
                                      .value_or(SmallVector<int64_t>());
-  // Each differentiable output has a gradient as the node's next output.
+  // Each differentiable input has a gradient, the next output.
   int next = 0, outputs = node.getNode().output_size();
   for (unsigned i = 0; i < node.getNumInputs() && next < outputs; ++i) {
     if (llvm::is_contained(without, i))
       continue;
     RankedTensorType type = node.operandType(i);
-    // d(loss) / d(loss) is 1 for one number; of any other value the program
-    // around knows the gradient.
+    // A single number is taken as the loss, whose gradient is 1. Only the
+    // surrounding program knows other gradients.
     bool isLoss =
         type.getNumElements() == 1 && isa<FloatType>(type.getElementType());
     if (!isLoss)
@@ -159,8 +159,7 @@ static LogicalResult importYieldOp(NodeImporter &node) {
           "' comes from outside of the graph; choose a loss of it, such as "
           "--loss mse@" +
           node.getInputName(i));
-    // The seed is where the backward pass begins, and where loss scaling goes
-    // in.
+    // The backward pass begins at this seed, where loss scaling is applied.
     node.setPhase(Phase::Backward);
     auto seed = node.create<GradientSeedOp>({}, {}, type);
     if (!seed || failed(node.define(next++, seed.getOutput())))

@@ -1,4 +1,4 @@
-// Losses over class labels and of squares, and their gradients.
+// Imports losses over class labels, MSELoss, and their gradients.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -28,7 +28,7 @@ mpc::onnx_frontend::readLossAttributes(NodeImporter &node) {
   return attributes;
 }
 
-// Labels name classes, or are the ignored one.
+// Marks input 1 as labels: each is a class, or ignore_index.
 static void markLabels(NodeImporter &node,
                        ArrayRef<NamedAttribute> attributes) {
   Value labels = node.operand(1);
@@ -67,7 +67,7 @@ static LogicalResult importNLLLoss(NodeImporter &node) {
   return op ? node.define(0, op.getLoss()) : failure();
 }
 
-// MSELoss(x, target): of no standard, as PyTorch's.
+// MSELoss(x, target): not standardized; computed as in PyTorch.
 static LogicalResult importMSELoss(NodeImporter &node) {
   node.setPhase(Phase::Loss);
   FailureOr<LossReduction> reduction = readLossReduction(node);
@@ -86,7 +86,8 @@ static LogicalResult importMSELoss(NodeImporter &node) {
                             : reduce<ReduceSumOp>(node, square, axes, false));
 }
 
-// com.microsoft, (scores, labels, weights, ignore_index): null after an error.
+// Creates the loss of a com.microsoft node (scores, labels, weights,
+// ignore_index); null after an error.
 template <typename OpT>
 static OpT createInternalLoss(NodeImporter &node) {
   node.setPhase(Phase::Loss);
@@ -112,7 +113,7 @@ static LogicalResult importInternalNLLLoss(NodeImporter &node) {
   return op ? node.define(0, op.getLoss()) : failure();
 }
 
-// output_type, where it is given, must be the type the loss has anyway.
+// Reports an error if output_type differs from the loss's own type.
 static LogicalResult checkOutputType(NodeImporter &node) {
   Type input = node.operandType(0).getElementType();
   FailureOr<Type> type = node.elementType("output_type", input);
@@ -152,7 +153,7 @@ static LogicalResult defineLossGrad(NodeImporter &node,
   return op ? node.define(0, op.getDScores()) : failure();
 }
 
-// The gradient of the loss itself, which tools leave out that know it is 1.
+// Creates the gradient of the loss, which is 1, for tools that leave it out.
 static Value createSeed(NodeImporter &node, Type element) {
   node.setPhase(Phase::Backward);
   auto seed =
@@ -171,8 +172,8 @@ static std::string getReduction(const proto::NodeProto &node) {
   return "mean";
 }
 
-// Without the gradient of the loss there is nothing to multiply by, so that the
-// two nodes must agree.
+// Checks the reductions of a gradient without a loss gradient: loss and
+// gradient node must agree.
 static LogicalResult checkReductions(NodeImporter &node,
                                      const proto::NodeProto *loss) {
   std::string reduction = getReduction(node.getNode());
@@ -187,8 +188,8 @@ static LogicalResult checkReductions(NodeImporter &node,
   return success();
 }
 
-// (log_prob, labels), of tools that leave out the gradient of the loss, which
-// is 1. What input 0 is tells its producer.
+// Checks a gradient node (log_prob, labels) of tools that leave out the loss
+// gradient. The producer of input 0 tells if it is log_prob.
 static LogicalResult checkSeedless(NodeImporter &node) {
   StringRef logProb = node.getInputName(0), labels = node.getInputName(1);
   if (isa<FloatType>(node.operandType(1).getElementType()))
@@ -234,7 +235,7 @@ static LogicalResult importLossGrad(NodeImporter &node) {
                         readLossAttributes(node));
 }
 
-// ignore_index is an input here.
+// Imports a loss gradient with ignore_index as an input.
 static LogicalResult importInternalLossGrad(NodeImporter &node) {
   auto attributes = readInternalLossAttributes(node, 4);
   if (failed(attributes))
@@ -245,7 +246,8 @@ static LogicalResult importInternalLossGrad(NodeImporter &node) {
       *attributes);
 }
 
-// The MSELoss of the same two values; null where there is none.
+// Returns the MSELoss node over the node's two inputs, in any order; null if
+// none.
 static const proto::NodeProto *findMSELoss(NodeImporter &node) {
   StringRef own[] = {node.getInputName(0), node.getInputName(1)};
   for (const proto::NodeProto *other :
@@ -259,8 +261,8 @@ static const proto::NodeProto *findMSELoss(NodeImporter &node) {
   return nullptr;
 }
 
-// MSELossGrad(x, target), of no standard: the gradient of x, for a loss whose
-// own is 1.
+// MSELossGrad(x, target), not standardized: the gradient of x for a loss
+// gradient of 1.
 static LogicalResult importMSELossGrad(NodeImporter &node) {
   FailureOr<LossReduction> reduction = readLossReduction(node);
   if (failed(reduction))

@@ -1,6 +1,6 @@
-// Optimizers of single tensors outside ai.onnx.preview.training: those of ONNX
-// Runtime's older training graphs, and SGD as compilers for small devices write
-// it, without a domain.
+// Imports single-tensor optimizers outside ai.onnx.preview.training: the ops of
+// ONNX Runtime's older training graphs, and SGD without a domain, as compilers
+// for small devices write it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// What the update adds to a tensor, as output `index`, where it is asked for.
+// Defines output `index`, if present, as the change of a tensor.
 static LogicalResult defineChange(NodeImporter &node, unsigned index,
                                   Value updated, Value before) {
   if (!node.hasOutput(index))
@@ -20,7 +20,7 @@ static LogicalResult defineChange(NodeImporter &node, unsigned index,
   return node.define(index, node.emit<SubOp>({updated, before}));
 }
 
-// SGDOptimizer(rate, w, g) -> w - rate * g, and the difference.
+// SGDOptimizer(rate, w, g) -> w - rate * g, and the change of w.
 static LogicalResult importSGDOptimizer(NodeImporter &node) {
   Value rate = node.reshape(node.operand(0), {}), w = node.operand(1);
   auto op = rate ? node.create<SGDOp>({w, node.operand(2), rate}) : SGDOp();
@@ -29,8 +29,7 @@ static LogicalResult importSGDOptimizer(NodeImporter &node) {
   return defineChange(node, 1, op.getNewParam(), w);
 }
 
-// The attribute of that name among several spellings of one; nothing where the
-// node has none.
+// Reads the learning rate, under any of its attribute names; nullopt if absent.
 static std::optional<double> readRate(NodeImporter &node) {
   for (StringRef name : {"lr", "learning_rate"})
     if (node.hasAttribute(name))
@@ -38,12 +37,11 @@ static std::optional<double> readRate(NodeImporter &node) {
   return std::nullopt;
 }
 
-// SGD(w, g[, rate]) -> w - rate * g; the rate is attribute 'lr' where it is no
-// input.
+// SGD(w, g[, rate]) -> w - rate * g. Without input 2, the rate is attribute
+// 'lr'.
 static LogicalResult importPlainSGD(NodeImporter &node) {
   Value w = node.operand(0), g = node.operand(1), rate;
   std::optional<double> given = readRate(node);
-  // The rate is an input or an attribute, not both.
   if (node.hasInput(2)) {
     if (given)
       return node.invalid("the learning rate is an input and an attribute");
@@ -63,8 +61,8 @@ static LogicalResult importPlainSGD(NodeImporter &node) {
 }
 
 namespace {
-/// What ONNX Runtime's trainer may say of the gradients of an update: inputs
-/// that may be absent.
+/// The inputs with which ONNX Runtime's trainer describes gradients. All are
+/// optional.
 struct GradientInputs {
   unsigned lossScale, norm, signal;
 };
@@ -80,8 +78,8 @@ static bool isOne(NodeImporter &node, unsigned index) {
          known->getNumElements() == 1 && known->getDouble(0) == 1.0;
 }
 
-// What gradients that are scaled by the loss scale are divided by: that scale,
-// or their norm over the greatest that is let through. Null: nothing.
+// Returns the divisor of scaled gradients: the loss scale, or norm / maxNorm if
+// the norm exceeds the limit. Null if 1.
 static Value readDivisor(NodeImporter &node, const GradientInputs &inputs,
                          double maxNorm, Type element) {
   bool isScaled =
@@ -97,7 +95,7 @@ static Value readDivisor(NodeImporter &node, const GradientInputs &inputs,
   return node.emit<SelectOp>({isAbove, node.emit<DivOp>({norm, most}), scale});
 }
 
-// The gradient that an update goes by, of the parameter's type.
+// Returns the gradient to apply, divided by readDivisor's result.
 static Value readGradient(NodeImporter &node, unsigned index,
                           const GradientInputs &inputs, double maxNorm,
                           Type element) {
@@ -108,7 +106,7 @@ static Value readGradient(NodeImporter &node, unsigned index,
   return node.emit<DivOp>({castTo(node, gradient, element), divisor});
 }
 
-// A copy of the parameter in 16 bits beside the one in 32.
+// Refuses a 16-bit copy of the parameter.
 static LogicalResult refuseLowCopy(NodeImporter &node, unsigned input) {
   if (!node.hasInput(input))
     return success();
@@ -117,7 +115,7 @@ static LogicalResult refuseLowCopy(NodeImporter &node, unsigned input) {
                           "--precision what it computes in");
 }
 
-// Output 0, the number of the next update; the same where this one is not made.
+// Defines output 0, the next update count. A skipped update does not count.
 static LogicalResult defineCount(NodeImporter &node, Value step, Value signal) {
   if (!node.hasOutput(0))
     return success();
@@ -125,8 +123,8 @@ static LogicalResult defineCount(NodeImporter &node, Value step, Value signal) {
   return next ? node.define(0, next.getOutput()) : failure();
 }
 
-// AdamOptimizer(rate, t, w, g, m, v) -> t + 1, m', v', w', and the difference.
-// weight_decay_mode 0 is PyTorch's AdamW, 1 that of Hugging Face's
+// AdamOptimizer(rate, t, w, g, m, v) -> t + 1, m', v', w', and the change of w.
+// weight_decay_mode 0 is PyTorch's AdamW; 1 is that of Hugging Face's
 // transformers.
 static LogicalResult importAdamOptimizer(NodeImporter &node) {
   constexpr GradientInputs inputs = {7, 8, 9};
@@ -137,7 +135,6 @@ static LogicalResult importAdamOptimizer(NodeImporter &node) {
     return node.invalid("weight_decay_mode is " + Twine(mode) +
                         ", expected 0 or 1");
   bool correct = node.integer("do_bias_correction", 1) != 0;
-  // Two conventions, of PyTorch and of transformers.
   SmallVector<NamedAttribute> attributes = {
       node.attribute("beta1", node.real("alpha", 0.9f)),
       node.attribute("beta2", node.real("beta", 0.999f)),
@@ -149,13 +146,13 @@ static LogicalResult importAdamOptimizer(NodeImporter &node) {
                                         : mode == 0
                                             ? BiasCorrection::Torch
                                             : BiasCorrection::StepSize)};
-  // Operands: rate and count are scalars, whatever shape tools give them.
+  // Tools give rate and count various shapes; reduce them to scalars.
   Value rate = node.reshape(node.operand(0), {}), w = node.operand(2);
   Value step = node.operand(1);
   Value count = node.reshape(step, {});
   Value gradient = readGradient(
       node, 3, inputs, node.real("max_norm_clip", 1.0), elementTypeOf(w));
-  // Steps in which gradients overflowed change nothing, moments and count
+  // If gradients overflowed, the signal skips the update, moments and count
   // included.
   Value signal = readScalar(node, inputs.signal);
   if (!rate || !count || !gradient)
@@ -165,7 +162,6 @@ static LogicalResult importAdamOptimizer(NodeImporter &node) {
       attributes);
   if (!op)
     return failure();
-  // New moments and weight; the count and the difference follow.
   (void)node.define(1, op.getNewM());
   (void)node.define(2, op.getNewV());
   (void)node.define(3, op.getNewParam());
@@ -183,9 +179,10 @@ static LogicalResult importAdamOptimizer(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// One LambOptimizer: update_signal, loss_scale, gradient_norm, rate, step, and
-/// for each parameter w, g, m, v and a copy in 16 bits. The step of a parameter
-/// is as long as its norm says, and goes where Adam's does.
+/// Imports one LambOptimizer: update_signal, loss_scale, gradient_norm, rate,
+/// step, and for each parameter w, g, m, v and a 16-bit copy. A parameter's
+/// step has Adam's direction and a length in proportion to the parameter's
+/// norm.
 class LambImporter {
 public:
   explicit LambImporter(NodeImporter &node) : node(node) {}
@@ -206,7 +203,8 @@ private:
 };
 } // namespace
 
-// The value for one parameter of a list that may be shorter than they are many.
+// Reads element `group` of a float list, or `byDefault` if the list is too
+// short.
 double LambImporter::readOf(StringRef name, unsigned group, double byDefault) {
   if (!node.hasAttribute(name))
     return byDefault;
@@ -216,7 +214,7 @@ double LambImporter::readOf(StringRef name, unsigned group, double byDefault) {
              : byDefault;
 }
 
-// moment / (1 - decay^step), without a correction at step 0.
+// moment / (1 - decay^step); no correction at step 0.
 Value LambImporter::correct(Value moment, double decay) {
   if (!step || node.integer("do_bias_correction", 1) == 0)
     return moment;
@@ -240,9 +238,8 @@ Value LambImporter::sumSquares(Value x) {
   return reduce<ReduceSumOp>(node, square, axes, /*keepDims=*/false);
 }
 
-// |w| / |direction| within its bounds; 1 where either is 0.
+// The ratio |w| / |direction|, clamped to its bounds; 1 if either norm is 0.
 Value LambImporter::findRatio(Value w, Value direction) {
-  // Squares of both norms.
   Value ofW = sumSquares(w), ofDirection = sumSquares(direction);
   if (!ofW || !ofDirection)
     return {};
@@ -251,13 +248,12 @@ Value LambImporter::findRatio(Value w, Value direction) {
   Value one = numberConstant(node, 1, element);
   Value isNone = node.emit<OrOp>({node.emit<EqualOp>({ofW, zero}),
                                   node.emit<EqualOp>({ofDirection, zero})});
-  // 1 divides where the ratio will not be taken.
+  // Divide by 1 if the ratio is unused, to avoid a division by 0.
   Value divisor = node.emit<SelectOp>({isNone, one, ofDirection});
   Value ratio = node.emit<SqrtOp>({node.emit<DivOp>({ofW, divisor})});
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   double most = node.real("ratio_max", kInfinity);
   double least = node.real("ratio_min", -kInfinity);
-  // The bounds, if there are any.
   if (most < kInfinity)
     ratio = node.emit<MinimumOp>({ratio, numberConstant(node, most, element)});
   if (least > -kInfinity)
@@ -270,7 +266,6 @@ Value LambImporter::keepUnlessSignal(Value updated, Value before) {
 }
 
 LogicalResult LambImporter::importGroup(unsigned group) {
-  // What belongs to a group must be there.
   unsigned first = kFirst + kGroup * group, output = 1 + kGroup * group;
   for (unsigned i = 0; i < 4; ++i)
     if (!node.hasInput(first + i))
@@ -283,7 +278,7 @@ LogicalResult LambImporter::importGroup(unsigned group) {
   auto number = [&](double value) {
     return numberConstant(node, value, element);
   };
-  // The gradient, clipped,
+  // Undo the loss scale, and clip the gradient.
   Value g = castTo(node,
                    readGradient(node, first + 1, {1, 2, 0},
                                 readOf("max_norm_clip", group, 1.0), element),
@@ -293,22 +288,20 @@ LogicalResult LambImporter::importGroup(unsigned group) {
     return node.emit<AddOp>({node.emit<MulOp>({kept, number(decay)}),
                              node.emit<MulOp>({added, number(1 - decay)})});
   };
-  // its moving averages,
   double alpha = readOf("alpha", group, 0.9f);
   double beta = readOf("beta", group, 0.999f);
   Value newM = average(m, alpha, g);
   Value newV = average(v, beta, node.emit<MulOp>({g, g}));
-  // the direction of the step, with weight decay,
+  // The direction of the step, as Adam's, with weight decay.
   Value root = node.emit<AddOp>({node.emit<SqrtOp>({correct(newV, beta)}),
                                  number(readOf("epsilon", group, 1e-6f))});
   Value direction = node.emit<DivOp>({correct(newM, alpha), root});
   if (double decay = readOf("lambda", group, 0.0); decay != 0)
     direction =
         node.emit<AddOp>({direction, node.emit<MulOp>({w, number(decay)})});
-  // and the step.
   Value length = node.emit<MulOp>({rate, findRatio(w, direction)});
   Value newW = node.emit<SubOp>({w, node.emit<MulOp>({length, direction})});
-  // The skipped update keeps the old values.
+  // A skipped update keeps the old values.
   Value results[] = {keepUnlessSignal(newW, w), Value(),
                      keepUnlessSignal(newM, m), keepUnlessSignal(newV, v)};
   for (unsigned i : {0, 2, 3})
@@ -341,7 +334,8 @@ LogicalResult LambImporter::import() {
   return defineCount(node, node.operand(4), signal);
 }
 
-/// As many as ONNX Runtime's schema has: some of them may be absent.
+/// The limit of ONNX Runtime's schema. Not kAnyNumber, because inputs may be
+/// absent.
 static constexpr unsigned kMostLambInputs = 5 + 1024 * 5;
 
 static LogicalResult importLambOptimizer(NodeImporter &node) {

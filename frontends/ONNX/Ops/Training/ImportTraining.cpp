@@ -1,7 +1,7 @@
-// Ops of ai.onnx.preview.training: Gradient and the optimizers.
+// Imports the ops of ai.onnx.preview.training: Gradient and the optimizers.
 //
-// An optimizer node updates any number of tensors; here every tensor has an op
-// of its own, named node#tensor.
+// One optimizer node updates any number of tensors. The importer creates one op
+// per tensor, named node#tensor.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Importer.h"
@@ -21,8 +21,8 @@ static std::vector<std::string> readNames(NodeImporter &node, StringRef name) {
   return {attribute->strings().begin(), attribute->strings().end()};
 }
 
-// Only the derivative at the values the graph computed is supported: every
-// input is the tensor that xs or zs names.
+// Checks that each input is the tensor that xs or zs names: only derivatives at
+// values of the graph are supported.
 static LogicalResult checkNamedInputs(NodeImporter &node,
                                       ArrayRef<std::string> names) {
   if (names.size() != node.getNumInputs())
@@ -43,7 +43,7 @@ static bool isFloatTensor(Value value) {
 }
 
 static LogicalResult importGradient(NodeImporter &node) {
-  // Names: the xs are differentiated by, the zs are only read.
+  // The xs are differentiated by; the zs are only read.
   std::vector<std::string> xs = readNames(node, "xs"), all = xs;
   for (const std::string &z : readNames(node, "zs"))
     all.push_back(z);
@@ -52,12 +52,12 @@ static LogicalResult importGradient(NodeImporter &node) {
     return node.invalid("attributes 'xs' and 'y' are missing");
   if (failed(checkNamedInputs(node, all)))
     return failure();
-  // One gradient for each x.
   if (node.getNode().output_size() != static_cast<int>(xs.size()))
     return node.invalid("expected one output per name in xs, " +
                         Twine(xs.size()) + ", found " +
                         Twine(node.getNode().output_size()));
-  // y is a value of the graph by name, and no input of the node.
+  // Attribute 'y' names a value of the graph, which is not an input of the
+  // node.
   FunctionImporter &function = node.getFunction();
   Value target = function.materialize(y, node.getOpType());
   if (!target)
@@ -69,8 +69,7 @@ static LogicalResult importGradient(NodeImporter &node) {
     return failure();
   if (!isFloatTensor(target) || !llvm::all_of(sources, isFloatTensor))
     return node.invalid("expected floats as xs and y");
-  // The op stands for the derivatives, which the pass `mpc-expand-gradients`
-  // writes out.
+  // The pass `mpc-expand-gradients` replaces the op by the derivatives.
   OpBuilder &builder = function.getBuilder();
   auto loc = NameLoc::get(builder.getStringAttr(getNodeName(node.getNode())));
   auto op = GradientOp::create(builder, loc, ValueRange(sources).getTypes(),
@@ -85,12 +84,13 @@ static LogicalResult importGradient(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The inputs of an optimizer: R, T, and `count` tensors in groups.
+/// The inputs of an optimizer: R, T, and groups of `count` tensors.
 struct OptimizerInputs {
   Value rate, step;
   int64_t count;
 
-  /// Tensor `i` of a group: 0 the parameters, 1 their gradients, then state.
+  /// Returns tensor `i` of a group: group 0 holds parameters, 1 gradients, the
+  /// others state.
   Value tensor(NodeImporter &node, unsigned group, int64_t i) const {
     return node.operand(2 + group * count + i);
   }
@@ -108,7 +108,7 @@ static FailureOr<OptimizerInputs> readInputs(NodeImporter &node,
   if (outputs != (groups - 1) * count)
     return node.invalid("expected " + Twine((groups - 1) * count) +
                         " outputs, found " + Twine(outputs));
-  // Scalars of other tools have one axis.
+  // Other tools write scalars with one axis.
   Value rate = node.reshape(node.operand(0), {});
   Value step = node.reshape(node.operand(1), {});
   if (!rate || !step)
@@ -116,8 +116,8 @@ static FailureOr<OptimizerInputs> readInputs(NodeImporter &node,
   return OptimizerInputs{rate, step, count};
 }
 
-// Creates one OpT for each parameter, from parameter, gradient and one state
-// (the momentum, or Adagrad's sum); the op gives the new parameter and the new
+// Creates one OpT per parameter, from the parameter, the gradient and one state
+// (the momentum, or Adagrad's sum). OpT returns the new parameter and the new
 // state.
 template <typename OpT>
 static LogicalResult updateEach(NodeImporter &node,
@@ -138,11 +138,11 @@ static LogicalResult updateEach(NodeImporter &node,
 }
 
 static LogicalResult importAdam(NodeImporter &node) {
-  // A rate, a count, and for each tensor its value, gradient and two moments.
+  // Each tensor has a value, a gradient and two moments.
   auto inputs = readInputs(node, 4);
   if (failed(inputs))
     return failure();
-  // `alpha` and `beta` are what papers call beta1 and beta2.
+  // ONNX's `alpha` and `beta` are beta1 and beta2 in the literature.
   SmallVector<NamedAttribute> attributes = {
       node.attribute("beta1", node.real("alpha", 0.9f)),
       node.attribute("beta2", node.real("beta", 0.999f)),
@@ -151,8 +151,7 @@ static LogicalResult importAdam(NodeImporter &node) {
       node.attribute("decay_mode", DecayMode::L2),
       node.attribute("bias_correction", BiasCorrection::StepSize)};
   double post = node.real("norm_coefficient_post", 0.0);
-  // Tensors are independent of each other, each with a name of its own for
-  // messages.
+  // Each tensor's op has a separate name, for messages.
   for (int64_t i = 0; i < inputs->count; ++i) {
     node.setSuffix(("#" + node.getInputName(2 + i)).str());
     Value gradient = inputs->tensor(node, 1, i);
@@ -164,8 +163,8 @@ static LogicalResult importAdam(NodeImporter &node) {
       return failure();
     Value parameter = op.getNewParam();
     if (post != 0.0) {
-      // (1 - post) * p is a step of size 1 with nothing but weight decay; as an
-      // optimizer op it is skipped together with the other.
+      // (1 - post) * p is an SGD step of rate 1 with only weight decay. As an
+      // optimizer op, it is skipped together with the AdamOp.
       Type element = NodeImporter::typeOf(parameter).getElementType();
       auto type = NodeImporter::typeOf(parameter);
       auto zero = node.create<ConstantOp>(
@@ -181,7 +180,8 @@ static LogicalResult importAdam(NodeImporter &node) {
         return failure();
       parameter = decay.getNewParam();
     }
-    // New values, then new first moments, then new second ones.
+    // The outputs are all new values, then all first moments, then all second
+    // moments.
     (void)node.define(i, parameter);
     (void)node.define(inputs->count + i, op.getNewM());
     (void)node.define(2 * inputs->count + i, op.getNewV());
@@ -193,7 +193,7 @@ static LogicalResult importMomentum(NodeImporter &node) {
   auto inputs = readInputs(node, 3);
   if (failed(inputs))
     return failure();
-  // What has no default in ONNX must be there.
+  // These attributes have no default in ONNX.
   for (StringRef name : {"alpha", "beta", "norm_coefficient", "mode"})
     if (!node.hasAttribute(name))
       return node.invalid("attribute '" + name + "' is missing");
