@@ -1,5 +1,5 @@
-// Reductions, and what is made of them: norms and normalisation without
-// parameters.
+// Imports reductions, norms, normalization without parameters, and cumulative
+// sums and products.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/ShapeArguments.h"
@@ -15,7 +15,7 @@ using namespace mpc::onnx_frontend;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What a reduction is made of: one over the node's axes, and ops around it.
+/// Emits reductions over the node's axes.
 class Reducer {
 public:
   Reducer(NodeImporter &node, const Reduction &reduction)
@@ -25,11 +25,12 @@ public:
   Value mean(Value x) { return reduce<ReduceMeanOp>(x, reduction.keepDims); }
   Value product(Value x) { return reduce<ReduceProdOp>(x, reduction.keepDims); }
   Value max(Value x) { return reduce<ReduceMaxOp>(x, reduction.keepDims); }
-  /// The largest elements in a shape that broadcasts against x.
+  /// The largest elements, with reduced axes of extent 1 to broadcast against
+  /// x.
   Value spreadMax(Value x) { return reduce<ReduceMaxOp>(x, true); }
-  /// `value`, which has all axes, in the result's shape.
+  /// Drops the reduced axes of `value` unless keepDims.
   Value drop(Value value);
-  /// How many elements of x become one.
+  /// The number of elements of x per result element.
   int64_t count(Value x) const;
 
 private:
@@ -70,7 +71,7 @@ static Value reduceProd(NodeImporter &, Reducer &reducer, Value x) {
   return reducer.product(x);
 }
 
-// The mean of integers is their sum divided as integers are, towards zero.
+// The mean of integers is an integer division of their sum, toward zero.
 static Value reduceMean(NodeImporter &node, Reducer &reducer, Value x) {
   if (!x || !elementTypeOf(x).isInteger())
     return reducer.mean(x);
@@ -94,8 +95,9 @@ static Value reduceLogSum(NodeImporter &node, Reducer &reducer, Value x) {
   return node.emit<LogOp>({reducer.sum(x)});
 }
 
-// m + log(sum(exp(x - m))), m the largest element: nothing overflows. Where
-// that is infinite, m is 0: log(sum(exp(x))) is infinite too, and no inf - inf.
+// m + log(sum(exp(x - m))), where m is the largest element, so nothing
+// overflows. An infinite m is replaced by 0: log(sum(exp(x))) is then infinite
+// anyway, and inf - inf is avoided.
 static Value reduceLogSumExp(NodeImporter &node, Reducer &reducer, Value x) {
   Value largest = reducer.spreadMax(x);
   if (!largest)
@@ -108,7 +110,7 @@ static Value reduceLogSumExp(NodeImporter &node, Reducer &reducer, Value x) {
   return node.emit<AddOp>({logarithm, reducer.drop(largest)});
 }
 
-// The complement turns the order of integers round, of the smallest one too.
+// The complement reverses the order of integers, including the smallest.
 static Value reduceMin(NodeImporter &node, Reducer &reducer, Value x) {
   if (x && NodeImporter::typeOf(x).getElementType().isInteger())
     return node.emit<NotOp>({reducer.max(node.emit<NotOp>({x}))});
@@ -128,8 +130,9 @@ static LogicalResult importReduction(NodeImporter &node) {
   return defineInF32(node, [&](Value x) { return assemble(node, reducer, x); });
 }
 
-// The same of one whose result lies between integers: of those in f64, cut off
-// towards zero as Cast does. Sums below 2^53 are exact, and no square wraps.
+// Imports a reduction whose result of integers lies between integers: computed
+// in f64 and truncated toward zero, as Cast does. Sums below 2^53 are exact,
+// and no square wraps.
 template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
 static LogicalResult importRealReduction(NodeImporter &node) {
   Type element = node.operandType(0).getElementType();
@@ -143,8 +146,8 @@ static LogicalResult importRealReduction(NodeImporter &node) {
   return node.define(0, castTo(node, assemble(node, reducer, x), element));
 }
 
-// A reduction of one op, such as ReduceSum, which without axes to reduce gives
-// its input back.
+// Imports a reduction of a single op, such as ReduceSum. Without axes to
+// reduce, the result may be the input.
 template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
 static LogicalResult importPlainReduction(NodeImporter &node) {
   FailureOr<Reduction> reduction = readReduction(node);
@@ -157,7 +160,7 @@ static LogicalResult importPlainReduction(NodeImporter &node) {
   return node.define(0, assemble(node, reducer, x));
 }
 
-// A maximum or minimum, where booleans are bytes of 0 and 1.
+// A maximum or minimum; booleans are reduced as bytes 0 and 1.
 template <Value (*assemble)(NodeImporter &, Reducer &, Value)>
 static Value reduceExtremum(NodeImporter &node, Reducer &reducer, Value x) {
   if (!x || !elementTypeOf(x).isInteger(1))
@@ -176,14 +179,14 @@ static Value reduceExtremum(NodeImporter &node, Reducer &reducer, Value x) {
 // Norms
 //===----------------------------------------------------------------------===//
 
-// The p-norm over `axes`, which stay with size 1.
+// The p-norm over `axes`, which keep extent 1.
 static Value normOver(NodeImporter &node, Value x, ArrayRef<int64_t> axes,
                       int64_t p) {
   return flatRoot(node, reduce<ReduceSumOp>(node, powerOf(node, x, p), axes),
                   p);
 }
 
-// x divided by its norm; zeros where that is 0.
+// Divides x by its norm; zeros if the norm is 0.
 static LogicalResult importLpNormalization(NodeImporter &node) {
   auto axis =
       node.normalizeAxis(node.integer("axis", -1), node.operandShape(0).size());
@@ -193,7 +196,7 @@ static LogicalResult importLpNormalization(NodeImporter &node) {
   if (*p > 2)
     return node.invalid("expected attribute 'p' to be 1 or 2, found " +
                         Twine(*p));
-  // No division by 0 there, whose gradient would be NaN.
+  // Avoid the division by 0, whose gradient would be NaN.
   return defineInF32(node, [&](Value x) -> Value {
     Value norm = normOver(node, x, *axis, *p);
     if (!norm)
@@ -243,7 +246,7 @@ static LogicalResult importMeanVarianceNormalization(NodeImporter &node) {
 // Cumulative sums
 //===----------------------------------------------------------------------===//
 
-// The one axis that input 1 names.
+// Reads the single axis in input 1.
 static FailureOr<int64_t> readAxis(NodeImporter &node) {
   auto axes = node.integers(1, "the axis");
   if (failed(axes))
@@ -253,8 +256,8 @@ static FailureOr<int64_t> readAxis(NodeImporter &node) {
   return node.normalizeAxis(axes->front(), node.operandShape(0).size());
 }
 
-// `value` moved by `steps` along an axis, to its end or with `reverse` to its
-// start, behind as many ones.
+// Shifts `value` by `steps` along an axis, toward the end or, if `reverse`, the
+// start. Fills the gap with ones.
 static Value shiftBehindOnes(NodeImporter &node, Value value, int64_t axis,
                              int64_t steps, bool reverse) {
   if (!value)
@@ -274,7 +277,8 @@ static Value shiftBehindOnes(NodeImporter &node, Value value, int64_t axis,
   return concatenate(node, {filled, rest}, axis);
 }
 
-// Products up to each element: of two neighbours, of four, and so on.
+// Computes cumulative products by doubling: products of two neighbours, then of
+// four, and so on.
 static LogicalResult importCumProd(NodeImporter &node) {
   FailureOr<int64_t> axis = readAxis(node);
   if (failed(axis))

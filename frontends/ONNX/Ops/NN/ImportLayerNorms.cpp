@@ -1,5 +1,5 @@
-// Normalisation of each sample by itself: over its last axes, its channels or
-// groups of them.
+// Imports normalization within each sample: over the last axes, over channels,
+// or over groups of channels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -11,14 +11,14 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// What a normalisation makes of its input.
+/// The results of a normalization; null after an error.
 struct Normalized {
   Value output, mean, invStd;
 };
 } // namespace
 
-// Mean 0 and variance 1 over `axes`, times a scale and plus a bias, which
-// broadcast to x, or null. All in the type of x.
+// Normalizes x to mean 0 and variance 1 over `axes`, then applies `scale` and
+// `bias` (null if absent), which broadcast to x. All in the type of x.
 static Normalized normalize(NodeImporter &node, Value x, Value scale,
                             Value bias, ArrayRef<int64_t> axes) {
   if (!x || !scale)
@@ -35,8 +35,7 @@ static Normalized normalize(NodeImporter &node, Value x, Value scale,
   return {op.getOutput(), op.getMean(), op.getInvStd()};
 }
 
-// The type to compute in: that of attribute 'stash_type', and no smaller than
-// the input's and f32.
+// Reads attribute 'stash_type', the type of the statistics.
 static FailureOr<Type> readStashType(NodeImporter &node) {
   FailureOr<Type> stash =
       node.elementType("stash_type", node.attributes().getF32Type());
@@ -52,8 +51,8 @@ static Type getComputeType(NodeImporter &node, Value x, Type stash) {
                    : Type(node.attributes().getF32Type());
 }
 
-// Operand `index`, one element per channel or group, as it is laid along axis 1
-// of a tensor of `rank` axes; null where it is absent.
+// Reshapes operand `index`, one element per channel or group, to lie along axis
+// 1 of a tensor of `rank` axes. Reports an error if the shape does not fit.
 static FailureOr<Value> readPerChannel(NodeImporter &node, unsigned index,
                                        int64_t channels, int64_t rank) {
   SmallVector<int64_t> shape(rank, 1);
@@ -68,7 +67,8 @@ static FailureOr<Value> readPerChannel(NodeImporter &node, unsigned index,
 // Over the last axes
 //===----------------------------------------------------------------------===//
 
-// The axes from attribute 'axis' on, where scale and bias have no others.
+// Returns the axes from attribute 'axis' on. Reports an error if scale or bias
+// do not broadcast to the input.
 static FailureOr<SmallVector<int64_t>> readLastAxes(NodeImporter &node) {
   ArrayRef<int64_t> shape = node.operandShape(0);
   int64_t rank = shape.size();
@@ -101,7 +101,7 @@ static LogicalResult importLayerNorm(NodeImporter &node) {
   return node.define(0, castTo(node, result.output, elementTypeOf(x)));
 }
 
-// Output 1 is there in ONNX Runtime's spelling alone.
+// Imports RMSNormalization. Only ONNX Runtime's op has an output 1.
 static LogicalResult importRMSNorm(NodeImporter &node) {
   auto axes = readLastAxes(node);
   FailureOr<Type> stash = readStashType(node);
@@ -124,8 +124,8 @@ static LogicalResult importRMSNorm(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What the gradient of a normalisation is computed from, in one type: f32 or
-/// more. The axes are those of the forward op.
+/// The operands of a normalization's gradient, in one type of at least f32, and
+/// the axes of the forward op.
 struct NormGrad {
   Type compute;
   Value dOutput, input, scale;
@@ -149,8 +149,8 @@ static FailureOr<NormGrad> readNormGrad(NodeImporter &node) {
   return grad;
 }
 
-// Outputs 0 to 2: the gradients of the input, its scale and its bias, which is
-// the output's, summed.
+// Defines outputs 0 to 2, the gradients of input, scale and bias. The bias
+// gradient is the output gradient, summed.
 static LogicalResult defineNormGrad(NodeImporter &node, const NormGrad &grad,
                                     Value dInput, Value dScale) {
   if (!dInput || !dScale)
@@ -166,8 +166,8 @@ static LogicalResult defineNormGrad(NodeImporter &node, const NormGrad &grad,
   return node.define(2, castTo(node, dBias, type));
 }
 
-// The forward op of a gradient that has its input, scale and bias; null where
-// there is none.
+// Returns the forward node with the gradient's input, scale and bias; null if
+// none.
 static const proto::NodeProto *findForwardNorm(NodeImporter &node) {
   auto read = [](const proto::NodeProto &other, int index) {
     return index < other.input_size() ? StringRef(other.input(index))
@@ -182,8 +182,8 @@ static const proto::NodeProto *findForwardNorm(NodeImporter &node) {
   return nullptr;
 }
 
-// The forward op's, which the gradient need not repeat; its own where there is
-// no forward op.
+// Returns the forward node's epsilon, which the gradient need not repeat;
+// without a forward node, the gradient's own.
 static FailureOr<double> readEpsilon(NodeImporter &node,
                                      const proto::NodeProto *forward) {
   double epsilon = node.real("epsilon", 1e-5f);
@@ -200,8 +200,8 @@ static FailureOr<double> readEpsilon(NodeImporter &node,
   return theirs;
 }
 
-// True if the first output is named or declared as the gradient of a scale or
-// bias, which some tools have nodes of their own for.
+// True if the first output is named or declared as the gradient of scale or
+// bias. Some tools write separate nodes for those.
 static bool isGradientOfAnother(NodeImporter &node, ArrayRef<int64_t> shape) {
   StringRef name = node.getOutputName(0);
   for (unsigned input : {2, 3})
@@ -225,7 +225,8 @@ static bool isGradientOfAnother(NodeImporter &node, ArrayRef<int64_t> shape) {
   return false;
 }
 
-// The forward op in the function, whose statistics are these.
+// Returns the forward op in the function, whose statistics can be reused; null
+// if none.
 static LayerNormOp findNorm(const NormGrad &grad, double epsilon) {
   for (Operation *user : grad.input.getUsers())
     if (auto norm = dyn_cast<LayerNormOp>(user))
@@ -237,8 +238,9 @@ static LayerNormOp findNorm(const NormGrad &grad, double epsilon) {
   return {};
 }
 
-// LayerNormalizationGrad(dY, X, scale, bias) -> dX, of tools that compute mean
-// and deviation anew. The bias has the scale's shape, which no mean has.
+// LayerNormalizationGrad(dY, X, scale, bias) -> dX: the form of tools that
+// recompute the statistics. Input 3 has the scale's shape, as a bias does and a
+// mean does not.
 static LogicalResult importBareLayerNormGrad(NodeImporter &node) {
   FailureOr<NormGrad> grad = readNormGrad(node);
   if (failed(grad))
@@ -271,6 +273,7 @@ static LogicalResult importBareLayerNormGrad(NodeImporter &node) {
         "' to be the gradient of '" + node.getInputName(1) +
         "', but its name or its declared shape says another; gradients of "
         "scale and bias are outputs 1 and 2");
+  // Reuse the statistics of the forward op if the function has one.
   LayerNormOp norm = findNorm(*grad, *epsilon);
   if (!norm) {
     node.setSuffix("#statistics");
@@ -306,19 +309,19 @@ static LogicalResult importLayerNormGrad(NodeImporter &node) {
 }
 
 // InvertibleLayerNormalizationGrad(dY, Y, scale, bias, inv_std): the forward op
-// kept its output alone. What is normalized already has mean 0 and deviation 1.
+// kept only its output Y. The normalized value already has mean 0 and deviation
+// 1.
 static LogicalResult importInvertibleNormGrad(NodeImporter &node) {
   FailureOr<NormGrad> grad = readNormGrad(node);
   if (failed(grad))
     return failure();
-  // What was normalized, back from the output: (Y - bias) / scale.
+  // The normalized value is (Y - bias) / scale.
   Value bias = castTo(node, node.operand(3), grad->compute);
   Value invStd = castTo(node, node.operand(4), grad->compute);
   Value normalized =
       node.emit<DivOp>({node.emit<SubOp>({grad->input, bias}), grad->scale});
   if (!normalized)
     return failure();
-  // That has mean 0 and inverse deviation 1,
   ArrayRef<int64_t> statistics = node.operandShape(4);
   auto fill = [&](double value) {
     return expand(node, numberConstant(node, value, grad->compute), statistics);
@@ -328,7 +331,7 @@ static LogicalResult importInvertibleNormGrad(NodeImporter &node) {
       {node.attribute("axes", grad->axes)});
   if (!op)
     return failure();
-  // and so the gradient lacks a factor.
+  // The statistics 0 and 1 leave out the factor inv_std.
   return defineNormGrad(node, *grad, node.emit<MulOp>({op.getDInput(), invStd}),
                         op.getDScale());
 }
@@ -368,7 +371,7 @@ static LogicalResult importInstanceNorm(NodeImporter &node) {
   return node.define(0, castTo(node, result.output, elementTypeOf(input)));
 }
 
-// Scale and bias are of each channel; before opset 21 of each group.
+// Scale and bias are per channel; before opset 21, per group.
 static LogicalResult importGroupNorm(NodeImporter &node) {
   SmallVector<int64_t> shape(node.operandShape(0));
   int64_t rank = shape.size(), groups = node.integer("num_groups", 0);
@@ -378,11 +381,11 @@ static LogicalResult importGroupNorm(NodeImporter &node) {
   if (rank < 2 || groups < 1 || shape[1] % groups != 0)
     return node.invalid("attribute 'num_groups' of " + Twine(groups) +
                         " does not divide the channels");
-  // As (N, groups, channels of a group, positions).
+  // Reshape to (N, groups, channels of a group, positions).
   int64_t channels = shape[1] / groups, positions = 1;
   for (int64_t extent : ArrayRef<int64_t>(shape).drop_front(2))
     positions *= extent;
-  // [channels] as [groups, channels of a group, 1], to follow the input's axes.
+  // Reshape [channels] to [groups, channels of a group, 1], to match.
   bool isOfGroups = node.getOpset() < 21;
   auto readScale = [&](unsigned index) -> Value {
     auto value = readPerChannel(node, index, isOfGroups ? groups : shape[1], 2);
@@ -390,7 +393,6 @@ static LogicalResult importGroupNorm(NodeImporter &node) {
       return {};
     return node.reshape(*value, {groups, isOfGroups ? 1 : channels, 1});
   };
-  // Statistics are taken in fp32 unless the node says otherwise.
   Value input = node.operand(0);
   Value x = castTo(node, input, getComputeType(node, input, *stash));
   Value y =
@@ -407,7 +409,7 @@ ArrayRef<OpEntry> mpc::onnx_frontend::getLayerNormOps() {
   static const OpEntry entries[] = {
       {"", "GroupNormalization", 18, kNoEnd, 3, 3, 1, importGroupNorm},
       {"", "InstanceNormalization", 6, kNoEnd, 3, 3, 1, importInstanceNorm},
-      // ONNX Runtime had these before ONNX did, without a domain.
+      // ONNX Runtime had these in ONNX's own domain before ONNX did.
       {"", "LayerNormalization", 1, kNoEnd, 2, 3, 3, importLayerNorm},
       {"", "SimplifiedLayerNormalization", 1, kNoEnd, 2, 2, 2, importRMSNorm},
       {kMicrosoft, "InvertibleLayerNormalizationGrad", 1, kNoEnd, 5, 5, 3,

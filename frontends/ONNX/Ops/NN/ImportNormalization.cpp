@@ -1,4 +1,4 @@
-// BatchNormalization and the softmax family.
+// Imports BatchNormalization and the softmax family.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -16,19 +16,19 @@ using namespace mpc::onnx_frontend;
 // BatchNormalization
 //===----------------------------------------------------------------------===//
 
-// The name of input `index`, or of the state that it is an Identity of.
+// The name of input `index`, or of the state that it renames.
 static StringRef getStateName(NodeImporter &node, unsigned index) {
   StringRef name = node.getInputName(index);
   StringRef origin = node.getFunction().lookup(name).aliasOf;
   return origin.empty() ? name : origin;
 }
 
-// The variable that has this name, if it is one.
+// The variable of input `index`, or null.
 static VariableOp findState(NodeImporter &node, unsigned index) {
   return node.getFunction().getModule().findVariable(getStateName(node, index));
 }
 
-// Whether a BatchNormalization with this scale and bias reads `statistic`.
+// True if a batch norm with this scale and bias reads `statistic`.
 static bool isReadBySameLayer(Value statistic, Value scale, Value bias) {
   return llvm::any_of(statistic.getUsers(), [&](Operation *user) {
     return isa<BatchNormOp, BatchNormInferenceOp>(user) &&
@@ -36,19 +36,20 @@ static bool isReadBySameLayer(Value statistic, Value scale, Value bias) {
   });
 }
 
-// Whether the exporter says that the node calls the layer whose statistic has
-// this name. Scale and bias do not tell it of a layer without them
-// (affine=False): they are constants of each call.
+// True if the exporter says that the node calls the layer of `statistic`. Scale
+// and bias cannot identify a layer without them (affine=False), because they
+// are constants of each call.
 static bool isCallOfLayer(NodeImporter &node, StringRef statistic) {
   StringRef layer = findLayer(node.getNode());
   return !layer.empty() &&
          node.getFunction().getLayerOfStatistic(statistic) == layer;
 }
 
-// Whether calls of normalizations have made `value` of `statistic`, as
-// PyTorch's newer exporter writes it of any function's calls: each result is an
-// Identity, whose call reads what the Identity is of. Of equal statistics that
-// it has merged, the call reads another.
+// True if a chain of batch_norm calls turned `statistic` into `value`.
+// PyTorch's newer exporter writes the result of each call as an Identity. If
+// the Identity is an update, its call reads the Identity's input. If the
+// Identity only comes from merging equal statistics, its call reads another
+// value.
 static bool isUpdateInProgram(NodeImporter &node, StringRef value,
                               StringRef statistic) {
   const Graph &graph = node.getFunction().getGraph();
@@ -59,7 +60,7 @@ static bool isUpdateInProgram(NodeImporter &node, StringRef value,
       return false;
     const ProgramCall call = readCall(*identity);
     value = identity->input(0);
-    // Parameters and buffers have names of their own in calls.
+    // Calls refer to parameters and buffers by their own names.
     const bool isRead = llvm::is_contained(call.results, value) ||
                         llvm::any_of(call.sources, [&](StringRef source) {
                           return signature.lookup(source) == value;
@@ -70,11 +71,11 @@ static bool isUpdateInProgram(NodeImporter &node, StringRef value,
   return true;
 }
 
-// Whether the program gives the very statistic to this call that it gave to one
-// before, also where scale and bias are constants of each or others. PyTorch's
-// newer exporter names it beside the node; the older one, in training mode,
-// which has three outputs, merges nothing. Where scale or bias are weights,
-// another tool may have merged what two layers start with.
+// True if the program passes this call the statistic of an earlier call, even
+// if scale and bias are constants or differ. PyTorch's newer exporter names the
+// argument beside the node. The older exporter merges nothing in training mode
+// (three outputs), so equal names suffice. If scale or bias is a weight,
+// another tool may have merged the initial statistics of two layers.
 static bool isGivenAgain(NodeImporter &node, unsigned index) {
   StringRef name = node.getInputName(index);
   const proto::ModelProto &file = node.getFunction().getModel().getProto();
@@ -92,12 +93,12 @@ static bool isGivenAgain(NodeImporter &node, unsigned index) {
   return source && readSignature(file.graph()).lookup(*source) == name;
 }
 
-// Input, scale, bias, mean and variance; an initializer read as one of the last
-// two is state of that role. Exporters merge initializers that are equal, as
-// all statistics are before training, and give each reader an Identity of the
-// one; statistics are each layer's own nevertheless. A second call of one
-// layer reads Identities of statistics too, but scale and bias by their names,
-// or names the layer, or the first call: those statistics are the layer's.
+// Returns input, scale, bias, mean and variance. An initializer read as mean or
+// variance becomes state of role statistic. Exporters merge equal initializers,
+// as all statistics are before training, and give each reader an Identity. Such
+// statistics still belong to separate layers. A second call of one layer reads
+// Identities, too. Scale and bias under their own names, the name of the layer,
+// or the first call identify the layer, which then owns the statistics.
 static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
   const Value scale = node.operand(1), bias = node.operand(2);
   const bool isNamed = llvm::all_of(ArrayRef<unsigned>{1, 2}, [&](unsigned i) {
@@ -107,7 +108,8 @@ static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
     ImportedValue &entry = node.getFunction().lookup(node.getInputName(index));
     if (entry.value || !entry.constant || !entry.stateRole)
       continue;
-    // Constants may be one for several layers, which say nothing then.
+    // Shared constants do not identify a layer, so require a scale that is an
+    // argument.
     const Value origin =
         entry.statisticOf.empty()
             ? Value()
@@ -127,19 +129,19 @@ static SmallVector<Value> readBatchNormOperands(NodeImporter &node) {
   return node.operands();
 }
 
-// The new value of a statistic that an earlier node has made; null without one.
+// The new value that an earlier node gave to a statistic; null if none.
 static Value findUpdate(NodeImporter &node, unsigned index) {
   VariableOp variable = findState(node, index);
   Value update = variable ? node.getFunction().getUpdate(variable) : Value();
-  // A statistic that the model has in 16 bits is kept in 32.
+  // A 16-bit statistic is updated through a cast to 32 bits.
   if (update)
     if (auto cast = update.getDefiningOp<CastOp>())
       return cast.getInput();
   return update;
 }
 
-// A layer that is called several times, as those of a siamese network, goes on
-// from what its call before has made of the statistics.
+// Reads the operands for training. A layer that is called several times, as in
+// a siamese network, continues from the statistics of its previous call.
 static SmallVector<Value> readTrainingOperands(NodeImporter &node) {
   SmallVector<Value> operands = readBatchNormOperands(node);
   for (unsigned index : {3, 4}) {
@@ -149,7 +151,8 @@ static SmallVector<Value> readTrainingOperands(NodeImporter &node) {
       continue;
     bool isOneLayer = before->getOperand(1) == operands[1] &&
                       before->getOperand(2) == operands[2];
-    // Reads an Identity that readBatchNormOperands() took for the statistic.
+    // An alias here is an Identity that readBatchNormOperands() accepted as the
+    // statistic.
     StringRef name = getStateName(node, index);
     const bool isUpdate = name != node.getInputName(index);
     if (isOneLayer || isUpdate || isCallOfLayer(node, name) ||
@@ -161,18 +164,15 @@ static SmallVector<Value> readTrainingOperands(NodeImporter &node) {
 
 static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
                                      Value oldValue, Value newValue) {
-  // A body that runs many times, or not at all, would leave open which value is
-  // the next.
+  // A body that runs many times, or never, leaves the next value unclear.
   if (!node.getFunction().runsOnce())
     return node.unsupported("running statistics are not updated within a loop "
                             "or a branch; --as-exported keeps them as they "
                             "are");
-  // A statistic is a variable of its own, which this node alone updates.
   VariableOp variable = findState(node, index);
   bool isTraining = node.getMode() == ImportMode::Training;
   if (!variable && isTraining && node.operand(index).getDefiningOp())
-    // A value that is computed anew in every step cannot be kept for the next
-    // one.
+    // A value that is recomputed in every step cannot be kept for the next.
     return node.unsupported(
         "expected running statistics that are initializers, found '" +
         node.getInputName(index) +
@@ -185,8 +185,8 @@ static LogicalResult updateStatistic(NodeImporter &node, unsigned index,
     return node.unsupported("'" + node.getInputName(index) +
                             "' is read as a running statistic here and as "
                             "something else elsewhere");
-  // Two layers with one module's weights update its statistics one after the
-  // other: the later update stands.
+  // Two layers that share a module update its statistics in sequence: the later
+  // update replaces the earlier.
   if (oldValue == findUpdate(node, index))
     node.getFunction().removeUpdate(variable);
   if (failed(node.getFunction().addUpdate(variable, newValue)))
@@ -212,23 +212,20 @@ static bool isVarianceUnbiased(NodeImporter &node) {
 static LogicalResult importTrainingBatchNorm(NodeImporter &node, double epsilon,
                                              double momentum,
                                              StringRef savedReader) {
-  // One op with the output, the batch's mean and deviation, and the next
-  // running statistics.
   auto op = node.create<BatchNormOp>(readTrainingOperands(node),
                                      {node.attribute("epsilon", epsilon),
                                       node.attribute("momentum", momentum)});
-  // Running statistics are state, replaced in every step.
   if (!op ||
       failed(updateStatistic(node, 3, op->getOperand(3),
                              op.getNewRunningMean())) ||
       failed(
           updateStatistic(node, 4, op->getOperand(4), op.getNewRunningVar())))
     return failure();
-  // ONNX keeps the biased variance, PyTorch the unbiased one: n / (n - 1) times
-  // as large.
+  // ONNX keeps the biased variance. PyTorch keeps the unbiased one, which is
+  // larger by n / (n - 1).
   if (isVarianceUnbiased(node))
     op->setAttr(kUnbiasedRunningVarAttr, node.attributes().getUnitAttr());
-  // Outputs 3 and 4 are what a BatchNormalizationGrad in the same file reads.
+  // A BatchNormalizationGrad in the same file reads outputs 3 and 4.
   (void)node.define(0, op.getOutput());
   (void)node.define(1, op.getNewRunningMean());
   (void)node.define(2, op.getNewRunningVar());
@@ -237,22 +234,22 @@ static LogicalResult importTrainingBatchNorm(NodeImporter &node, double epsilon,
 }
 
 //===----------------------------------------------------------------------===//
-// Without running statistics
+// Statistics that are not state
 //===----------------------------------------------------------------------===//
 
 static bool hasComputedStatistics(NodeImporter &node) {
   return isComputed(node.operand(3)) || isComputed(node.operand(4));
 }
 
-// Operand `index`, one number for each channel, in `type` and along axis 1 of
-// the input.
+// Casts operand `index`, one number per channel, to `type`, and reshapes it
+// along axis 1 of the input.
 static Value readAlongChannels(NodeImporter &node, unsigned index, Type type) {
   SmallVector<int64_t> shape(node.operandShape(0).size(), 1);
   shape[1] = node.operandShape(index)[0];
   return node.reshape(castTo(node, node.operand(index), type), shape);
 }
 
-// One number for each channel, as the shapes of operands 1 to 4 are.
+// Checks that operands 1 to 4 have one number per channel.
 static LogicalResult checkChannels(NodeImporter &node) {
   if (node.operandShape(0).size() < 2)
     return node.invalid("expected an input of rank 2 and more");
@@ -263,24 +260,24 @@ static LogicalResult checkChannels(NodeImporter &node) {
   return success();
 }
 
-// The next running statistics, outputs 1 and 2, where the given ones are no
-// state: the given ones. Those of a batch, averaged with themselves, are what
-// they were; and evaluation changes none.
+// Defines outputs 1 and 2 as the given statistics, if those are not state.
+// Averaging batch statistics with themselves changes nothing, and evaluation
+// changes none.
 static LogicalResult keepStatistics(NodeImporter &node) {
   (void)node.define(1, node.operand(3));
   return node.define(2, node.operand(4));
 }
 
-// Normalises by the mean and the variance of the batch that the graph computes,
-// as PyTorch's exporters write a layer that keeps no running statistics, and
-// weights that are standardised: in training and evaluation alike.
+// Normalizes by the batch statistics that the graph computes, in training and
+// evaluation alike. PyTorch's exporters write layers without running
+// statistics, and standardized weights, in this form.
 static LogicalResult importBatchStatistics(NodeImporter &node, double epsilon) {
   if (failed(checkChannels(node)))
     return failure();
   Value x = node.operand(0);
   Type element = elementTypeOf(x), f32 = node.attributes().getF32Type();
   Type compute = element.getIntOrFloatBitWidth() < 32 ? f32 : element;
-  // All axes but that of channels.
+  // Reduce over all axes but the channel axis.
   SmallVector<int64_t> axes = {0};
   llvm::append_range(axes,
                      llvm::seq<int64_t>(2, NodeImporter::typeOf(x).getRank()));
@@ -293,13 +290,12 @@ static LogicalResult importBatchStatistics(NodeImporter &node, double epsilon) {
   return node.define(0, castTo(node, op.getOutput(), element));
 }
 
-// (x - mean) / sqrt(var + epsilon) * scale + bias, op by op: other statistics
-// that the graph computes have a gradient, which batch_norm_inference does not
-// give.
+// Computes (x - mean) / sqrt(var + epsilon) * scale + bias, op by op.
+// Statistics that the graph computes have a gradient, which
+// batch_norm_inference does not give.
 static LogicalResult importGivenStatistics(NodeImporter &node, double epsilon) {
   if (failed(checkChannels(node)))
     return failure();
-  // In f32 at least.
   Value x = node.operand(0);
   Type element = elementTypeOf(x), f32 = node.attributes().getF32Type();
   Type compute = element.getIntOrFloatBitWidth() < 32 ? f32 : element;
@@ -320,7 +316,7 @@ static LogicalResult importGivenStatistics(NodeImporter &node, double epsilon) {
 }
 
 //===----------------------------------------------------------------------===//
-// In every mode
+// BatchNormalization in all modes
 //===----------------------------------------------------------------------===//
 
 static LogicalResult importBatchNorm(NodeImporter &node) {
@@ -328,14 +324,14 @@ static LogicalResult importBatchNorm(NodeImporter &node) {
   double momentum = node.real("momentum", 0.9);
   if (node.getOpset() < 9 && node.integer("spatial", 1) == 0)
     return node.unsupported("attribute 'spatial' of 0 is not supported");
-  // Before opset 14 the outputs say whether this is training, and before opset
-  // 7 an attribute, where it is there.
+  // Before opset 14 the presence of outputs says if this is training; before
+  // opset 7, attribute 'is_test' does, if present.
   bool exportedForTraining = node.hasOutput(1);
   if (node.getOpset() >= 14)
     exportedForTraining = node.integer("training_mode", 0) != 0;
   else if (node.getOpset() < 7 && node.hasAttribute("is_test"))
     exportedForTraining = node.integer("is_test", 0) == 0;
-  // What the graph computes is no state.
+  // Batch statistics that the graph computes are not state.
   SmallVector<Value> operands = readBatchNormOperands(node);
   if (isMeanOfChannels(operands[3], operands[0]) &&
       isVarianceOfChannels(operands[4], operands[0]))
@@ -350,14 +346,14 @@ static LogicalResult importBatchNorm(NodeImporter &node) {
       operands, {node.attribute("epsilon", epsilon)});
   if (!op)
     return failure();
-  // The running statistics stay what they are. What is saved for a gradient
-  // stays undefined: reading it is a finding.
+  // The running statistics stay unchanged. The saved values (outputs 3 and 4)
+  // stay undefined, so reading them is an error.
   (void)node.define(1, op.getMean());
   (void)node.define(2, op.getVar());
   return node.define(0, op.getOutput());
 }
 
-// com.microsoft: always training, with what the gradient needs as outputs.
+// com.microsoft: always training; outputs 3 and 4 serve the gradient.
 static LogicalResult importBatchNormInternal(NodeImporter &node) {
   node.ignore("training_mode");
   return importTrainingBatchNorm(node, node.real("epsilon", 1e-5),
@@ -380,7 +376,7 @@ static LogicalResult importSoftmax(NodeImporter &node) {
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
-// Before opset 13: over all axes from `axis` on, as if they were one.
+// Softmax before opset 13: all axes from `axis` on count as one.
 template <typename OpT>
 static LogicalResult importFlattenedSoftmax(NodeImporter &node) {
   SmallVector<int64_t> shape(node.operandShape(0));

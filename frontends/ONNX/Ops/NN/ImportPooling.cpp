@@ -1,4 +1,4 @@
-// Pooling: maxima and means of sliding windows, and what puts maxima back.
+// Imports pooling: maxima, means and norms of sliding windows, and MaxUnpool.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/Math/Norms.h"
@@ -14,11 +14,11 @@ using namespace mpc::onnx_frontend;
 // Maxima
 //===----------------------------------------------------------------------===//
 
-// A number by row-major order in `extents` as one in column-major order.
+// Converts a row-major element number within `extents` to column-major.
 static Value toColumnMajor(NodeImporter &node, Value number,
                            ArrayRef<int64_t> extents) {
   Value result = integerConstant(node, {}, 0);
-  // (((i2 * D1) + i1) * D0) + i0, from the last axis on.
+  // (((i2 * D1) + i1) * D0) + i0, from the last axis to the first.
   for (int64_t extent : llvm::reverse(extents)) {
     Value size = integerConstant(node, {}, extent);
     Value index =
@@ -29,8 +29,8 @@ static Value toColumnMajor(NodeImporter &node, Value number,
   return result;
 }
 
-// ONNX's Indices: of elements of the whole tensor, where mpc's are of the plane
-// that is pooled over.
+// Converts mpc's indices, which count within the pooled plane, to ONNX's
+// Indices, which count within the whole tensor.
 static Value indicesOfTensor(NodeImporter &node, MaxPoolOp pool,
                              bool isColumnMajor) {
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(pool.getInput());
@@ -61,7 +61,7 @@ static LogicalResult importMaxPool(NodeImporter &node) {
   auto attributes =
       window->poolAttributes(node, node.integer("ceil_mode", 0) != 0);
   attributes.push_back(node.attribute("dilations", window->dilations));
-  // Bytes are numbers of any type of floats.
+  // MaxPoolOp takes floats; f32 holds all 8-bit integers exactly.
   Value x = node.operand(0);
   Type element = elementTypeOf(x);
   if (element.isInteger(8))
@@ -75,7 +75,7 @@ static LogicalResult importMaxPool(NodeImporter &node) {
   return node.define(1, indicesOfTensor(node, op, order == 1));
 }
 
-// The extents that windows cover which lie side by side in `shape`.
+// Returns the extents that the windows cover if their positions form `shape`.
 static FailureOr<SmallVector<int64_t>> getUnpooledShape(NodeImporter &node,
                                                         ArrayRef<int64_t> shape,
                                                         const Window &window) {
@@ -94,14 +94,13 @@ static FailureOr<SmallVector<int64_t>> getUnpooledShape(NodeImporter &node,
   return result;
 }
 
-// The elements at their indices in what was pooled, and zeros. What a third
-// input asks for beyond that is zeros behind.
+// Writes each element to its index in the pooled shape, and zeros elsewhere.
+// Input 2 may ask for a larger shape, with zeros at the end.
 static LogicalResult importMaxUnpool(NodeImporter &node) {
   Value x = node.operand(0);
   ArrayRef<int64_t> shape = node.operandShape(0);
   if (node.operandShape(1) != shape)
     return node.invalid("expected indices of the shape of the input");
-  // The shape that was pooled, as the window says it.
   auto window = readWindow(node, shape, {});
   if (failed(window))
     return failure();
@@ -109,7 +108,6 @@ static LogicalResult importMaxUnpool(NodeImporter &node) {
   if (failed(unpooled))
     return failure();
   SmallVector<int64_t> result = *unpooled;
-  // A larger one may be asked for.
   if (node.hasInput(2)) {
     auto wanted = node.integers(2, "the shape");
     if (failed(wanted))
@@ -122,7 +120,7 @@ static LogicalResult importMaxUnpool(NodeImporter &node) {
       return node.invalid("expected a shape that holds what the windows cover");
   }
 
-  // Elements go to their places in the flat result.
+  // Indices count in the flattened result, so scatter into that.
   int64_t count = ShapedType::getNumElements(shape);
   int64_t places = ShapedType::getNumElements(*unpooled);
   if (failed(checkIndices(node, 1, places)))
@@ -137,7 +135,6 @@ static LogicalResult importMaxUnpool(NodeImporter &node) {
       {node.attribute("axis", int64_t(0)), node.attribute("reduction", none)});
   if (!flat)
     return failure();
-  // Zeros behind, up to the shape that was asked for.
   Value whole = node.reshape(flat, *unpooled);
   if (result == *unpooled)
     return node.define(0, whole);
@@ -169,8 +166,8 @@ static LogicalResult importGlobalAveragePool(NodeImporter &node) {
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
-// `value` with zeros around it, so that every window is whole; in ceil_mode
-// those behind that the last window needs too.
+// Pads `value` with zeros so that every window is whole. In ceil_mode, adds the
+// padding that the last window needs at the end.
 static Value padForWindows(NodeImporter &node, Value value,
                            const Window &window, bool ceilMode) {
   if (!value)
@@ -181,12 +178,12 @@ static Value padForWindows(NodeImporter &node, Value value,
   for (size_t d = 0; d < rank; ++d) {
     int64_t &extent = shape[d + 2];
     offsets[d + 2] = window.pads[d];
-    int64_t end = offsets[d + 2] + extent; // of the input
+    int64_t end = offsets[d + 2] + extent; // end of the input
     extent = end + window.pads[rank + d];
     int64_t reach = (window.kernel[d] - 1) * window.dilations[d] + 1;
     int64_t rest = (extent - reach) % window.strides[d];
     int64_t next = extent - rest + window.strides[d] - reach;
-    // A window that would see nothing of the input is left out.
+    // Leave out a last window that would see only padding.
     if (ceilMode && extent >= reach && rest > 0 && next < end)
       extent += window.strides[d] - rest;
   }
@@ -198,7 +195,7 @@ static Value padForWindows(NodeImporter &node, Value value,
                 node.attribute("value", 0.0)});
 }
 
-// The p-norm of each window: the mean of powers times their number.
+// The p-norm of each window: the p-th root of mean(|x|^p) × window size.
 static LogicalResult importLpPool(NodeImporter &node) {
   auto window = readWindow(node, node.operandShape(0), {});
   FailureOr<int64_t> p = readPower(node);

@@ -1,5 +1,5 @@
-// Ops that choose elements by where they are: triangles, largest elements, one
-// of several classes, reversed sequences.
+// Imports ops that select elements by position: triangles, largest elements,
+// one-hot encodings, reversed sequences.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -14,7 +14,7 @@ using namespace mpc::onnx_frontend;
 // Diagonals
 //===----------------------------------------------------------------------===//
 
-// Numbers of the rows of matrices, each `shift` more, and of their columns.
+// The row numbers of a matrix plus `shift`, as a column.
 static Value rowNumbers(NodeImporter &node, int64_t rows, int64_t shift) {
   if (!canList(node, rows))
     return {};
@@ -22,7 +22,7 @@ static Value rowNumbers(NodeImporter &node, int64_t rows, int64_t shift) {
                          llvm::to_vector(llvm::seq(shift, shift + rows)));
 }
 
-// A diagonal that lies outside is no farther away than that.
+// Clamps a diagonal outside the matrix to one just outside.
 static int64_t clampDiagonal(int64_t k, int64_t rows, int64_t columns) {
   return std::clamp(k, -rows - 1, columns + 1);
 }
@@ -42,7 +42,7 @@ static LogicalResult importTrilu(NodeImporter &node) {
                         "as diagonal");
   if (type.getNumElements() == 0)
     return node.define(0, node.operand(0));
-  // Compare numbers of rows, moved to the diagonal, with those of columns.
+  // Keep elements by comparing shifted row numbers with column numbers.
   int64_t rows = type.getShape().take_back(2).front();
   int64_t columns = type.getShape().back();
   Value row =
@@ -75,7 +75,7 @@ static LogicalResult importEyeLike(NodeImporter &node) {
 // Largest elements
 //===----------------------------------------------------------------------===//
 
-// x in the type in which ArgMax compares it: f64 for floats, which the
+// Casts x to the type in which ArgMax compares: f64 for floats, which the
 // Precision stage never lowers. In a low type the maximum and the elements
 // might be rounded at different places, and no element would equal the maximum.
 static Value comparable(NodeImporter &node, Value x, bool isMin) {
@@ -86,12 +86,12 @@ static Value comparable(NodeImporter &node, Value x, bool isMin) {
     x = castTo(node, x, node.attributes().getF64Type());
   if (!isMin)
     return x;
-  // The complement turns the order of integers round.
+  // The complement reverses the order of integers.
   return isInteger ? node.emit<NotOp>({x}) : node.emit<NegOp>({x});
 }
 
-// The place of the largest of `keys` along `axis`, which stays with size 1: the
-// first of several, or the last one. NaN counts as the largest.
+// Returns the index of the largest of `keys` along `axis`, which keeps extent
+// 1: the first of equal elements, or the last. NaN counts as the largest.
 static Value findLargest(NodeImporter &node, Value keys, int64_t axis,
                          bool isLast) {
   if (!keys)
@@ -102,7 +102,7 @@ static Value findLargest(NodeImporter &node, Value keys, int64_t axis,
   Value isLargest = node.emit<EqualOp>({keys, largest});
   if (isa<FloatType>(type.getElementType()))
     isLargest = node.emit<OrOp>({isLargest, node.emit<IsNaNOp>({keys})});
-  // The first place is the largest one counted from the end.
+  // To find the first index, take the largest counted from the end.
   Value places = iota(node, type.getRank(), axis, size);
   Value last = integerConstant(node, {}, size - 1);
   if (!isLast)
@@ -111,7 +111,7 @@ static Value findLargest(NodeImporter &node, Value keys, int64_t axis,
   Value found = reduce<ReduceMaxOp>(
       node, node.emit<SelectOp>({isLargest, places, none}), axis);
   Value place = isLast ? found : node.emit<SubOp>({last, found});
-  // One of them is the largest.
+  // Some element is always the largest, so the index is in range.
   node.getFunction().noteRange(place, {0, size - 1});
   return place;
 }
@@ -134,8 +134,8 @@ static LogicalResult importArgExtremum(NodeImporter &node) {
   return node.define(0, place);
 }
 
-// 1 at the first of the largest elements, 0 elsewhere; `shape` is that of the
-// input as far as the op looks at its axes.
+// Sets the first largest element along `axis` to 1 and all others to 0. `shape`
+// is the input's shape as the op groups its axes.
 static LogicalResult assembleHardmax(NodeImporter &node,
                                      ArrayRef<int64_t> shape, int64_t axis) {
   if (node.operandType(0).getNumElements() == 0)
@@ -158,7 +158,7 @@ static LogicalResult importHardmax(NodeImporter &node) {
   return failed(axis) ? failure() : assembleHardmax(node, shape, *axis);
 }
 
-// Before opset 13: over all axes from `axis` on, as if they were one.
+// Hardmax before opset 13: all axes from `axis` on count as one.
 static LogicalResult importFlattenedHardmax(NodeImporter &node) {
   ArrayRef<int64_t> shape = node.operandShape(0);
   auto axis = node.normalizeAxis(node.integer("axis", 1), shape.size());
@@ -170,10 +170,10 @@ static LogicalResult importFlattenedHardmax(NodeImporter &node) {
 }
 
 //===----------------------------------------------------------------------===//
-// One of several classes
+// One-hot encoding
 //===----------------------------------------------------------------------===//
 
-// Element `index` of the values of OneHot: off and on.
+// Returns element `index` of OneHot's values: 0 for off, 1 for on.
 static Value readHotValue(NodeImporter &node, int64_t index) {
   std::optional<HostTensor> known = node.constant(2);
   if (known && !node.isState(2))
@@ -182,8 +182,8 @@ static Value readHotValue(NodeImporter &node, int64_t index) {
   return node.reshape(slice(node, node.operand(2), index, 1), {});
 }
 
-// An index counts from the end where it is negative; one outside [-depth,
-// depth) names no class.
+// A negative index counts from the end. An index outside [-depth, depth) names
+// no class.
 static LogicalResult importOneHot(NodeImporter &node) {
   SmallVector<int64_t> shape(node.operandShape(0));
   auto axis = node.normalizeAxis(node.integer("axis", -1), shape.size() + 1);
@@ -194,7 +194,7 @@ static LogicalResult importOneHot(NodeImporter &node) {
     return node.invalid("expected a depth of at least 1");
   if (node.operandShape(2) != ArrayRef<int64_t>(2))
     return node.invalid("expected two values, off and on");
-  // The new axis has one index, compared with all of 0 to depth - 1.
+  // The new axis compares each index with 0 to depth - 1.
   auto depth = static_cast<int64_t>(*read);
   shape.insert(shape.begin() + *axis, 1);
   Value index = node.reshape(
@@ -213,7 +213,8 @@ static LogicalResult importOneHot(NodeImporter &node) {
 // Sequences
 //===----------------------------------------------------------------------===//
 
-// The elements whose condition holds: if that is known, it is the shape.
+// Takes the elements whose condition holds. A known condition determines the
+// shape; a condition that is data selects rows (importDataCompress).
 static LogicalResult importCompress(NodeImporter &node) {
   if (!node.constant(1))
     return importDataCompress(node);
@@ -224,7 +225,7 @@ static LogicalResult importCompress(NodeImporter &node) {
   auto axis = prepareCompress(node, x);
   if (failed(axis))
     return failure();
-  // A condition may be shorter than the axis.
+  // The condition may be shorter than the axis.
   SmallVector<int64_t> chosen;
   for (auto [i, holds] : llvm::enumerate(*condition))
     if (holds)
@@ -237,8 +238,7 @@ static LogicalResult importCompress(NodeImporter &node) {
   return node.define(0, take(node, x, *axis, chosen));
 }
 
-// Of the first `length` elements of a sequence, element t is element length - 1
-// - t; the others stay.
+// Reverses the first `length` elements of each sequence; the others stay.
 static LogicalResult importReverseSequence(NodeImporter &node) {
   SmallVector<int64_t> shape(node.operandShape(0));
   int64_t batch = node.integer("batch_axis", 1);
@@ -254,14 +254,14 @@ static LogicalResult importReverseSequence(NodeImporter &node) {
       if (length < 0 || length > shape[time])
         return node.invalid("a sequence of length " + Twine(length) +
                             " is longer than axis " + Twine(time));
-  // With the batch in front, a place is looked up in each sequence.
+  // Move the batch to the front, to gather within each sequence.
   SmallVector<int64_t> perm =
       llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
   std::swap(perm[0], perm[batch]);
   Value length = node.reshape(
       castTo(node, node.operand(1), node.attributes().getI64Type()),
       {shape[batch], 1});
-  // Place t is length - 1 - t, for as long as the sequence is.
+  // Element t comes from length - 1 - t if t < length.
   Value place = iota(node, 2, 1, shape[time]);
   Value one = integerConstant(node, {}, 1);
   Value mirrored = node.emit<SubOp>({node.emit<SubOp>({length, one}), place});

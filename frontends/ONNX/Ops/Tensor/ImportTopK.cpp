@@ -1,17 +1,17 @@
-// TopK. Elements have one order: by their value, NaN above all numbers as in
-// PyTorch (ONNX Runtime has no order for it), and of equal ones the first comes
-// first. Two ways to find the k first of n in it:
+// Imports TopK. Elements are ordered by value; NaN is above all numbers as in
+// PyTorch (ONNX Runtime leaves its order open), and the first of equal elements
+// comes first. There are two ways to find the first k of n elements:
 //
-// - counting: an element's place is the number of those before it. One kernel
-//   compares all pairs, n * n of them, which are never in memory, and a scatter
-//   puts the places in order;
-// - rounds: each finds the first of those behind the one found last, in two
-//   reductions over n. A few rounds are ops of their own, more are a loop.
+// - Counting: an element's rank is the number of elements before it. One kernel
+//   compares all n * n pairs, which are never in memory, and a scatter sorts by
+//   rank.
+// - Rounds: each round finds the next element in two reductions over n. A few
+//   rounds become separate ops, more become a loop.
 //
-// A round costs about what 4 comparisons of each element do, so rounds are for
-// n > 4 k. A core compares about 2e9 pairs in a second, so a line of n elements
-// takes n * n / 2e9 seconds at most (k >= n / 4): 0.02 s for 6,000 elements, 5
-// s for 100,000.
+// A round costs about 4 comparisons per element, so rounds are used if n > 4 k.
+// A core compares about 2e9 pairs per second. A line of n elements thus takes
+// at most n * n / 2e9 seconds (for k >= n / 4): 0.02 s for 6,000 elements, 5 s
+// for 100,000.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -27,9 +27,9 @@ namespace {
 /// Lines along the middle axis of (outer, n, inner).
 struct RankedLines {
   int64_t outer, n, inner;
-  /// What is compared, the largest first, and what decides among equals: a
-  /// number in [0, 2n) for each element of a line, the largest first. Of
-  /// integers the same for all lines.
+  /// `keys` is compared first, `scores` decides among equal keys; larger values
+  /// come first. The scores are distinct numbers in [0, 2n) within a line; for
+  /// integers they are equal in all lines.
   Value keys, scores;
 
   SmallVector<int64_t> shape(int64_t middle) const {
@@ -47,8 +47,8 @@ static Value lowestKey(NodeImporter &node, Type type) {
       type);
 }
 
-// Floats in f64, which precision leaves as it is: whether two are equal must
-// not depend on what of them is rounded where.
+// Ranks floats in f64, which the Precision stage leaves alone: rounding must
+// not change which elements are equal.
 static RankedLines rankLines(NodeImporter &node, Value x, bool isLargest) {
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(x);
   RankedLines lines = {shape[0], shape[1], shape[2], x, Value()};
@@ -57,7 +57,7 @@ static RankedLines rankLines(NodeImporter &node, Value x, bool isLargest) {
     scores.push_back(lines.n - 1 - i);
   lines.scores = integerConstant(node, {1, lines.n, 1}, scores);
   if (!isa<FloatType>(elementTypeOf(x))) {
-    // The complement turns the order of integers round.
+    // The complement reverses the order of integers.
     lines.keys = isLargest ? x : node.emit<NotOp>({x});
     return lines;
   }
@@ -65,7 +65,8 @@ static RankedLines rankLines(NodeImporter &node, Value x, bool isLargest) {
   x = castTo(node, x, wide);
   Value isNaN = node.emit<IsNaNOp>({x});
   Value directed = isLargest ? x : node.emit<NegOp>({x});
-  // NaN is before its equals, the infinities, or behind them.
+  // NaN has an infinite key and precedes equal infinities, or follows them if
+  // the smallest are wanted.
   double infinity = std::numeric_limits<double>::infinity();
   lines.keys = node.emit<SelectOp>(
       {isNaN, numberConstant(node, isLargest ? infinity : -infinity, wide),
@@ -77,8 +78,8 @@ static RankedLines rankLines(NodeImporter &node, Value x, bool isLargest) {
   return lines;
 }
 
-// True where `a`, a pair of key and score, ranks before `b`: the key is smaller
-// or, of equal keys, the score larger.
+// True if `a`, a pair of key and score, ranks before `b`: the key is larger or,
+// for equal keys, the score is larger.
 static Value isBefore(NodeImporter &node, std::pair<Value, Value> a,
                       std::pair<Value, Value> b) {
   Value isTie = node.emit<EqualOp>({a.first, b.first});
@@ -91,11 +92,11 @@ static Value isBefore(NodeImporter &node, std::pair<Value, Value> a,
 // Counting
 //===----------------------------------------------------------------------===//
 
-// Numbers of the k first elements of each line, (outer, k, inner), by the
-// number of elements before each.
+// Returns the element numbers of the first k elements of each line, (outer, k,
+// inner), by counting.
 static Value rankByCounting(NodeImporter &node, const RankedLines &lines,
                             int64_t k) {
-  // (outer, n, 1, inner), or (outer, 1, n, inner)
+  // Reshapes to (outer, n, 1, inner), or (outer, 1, n, inner).
   auto alongAxis = [&](Value value, int64_t axis) {
     SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
     shape.insert(shape.begin() + (axis == 1 ? 2 : 1), 1);
@@ -110,7 +111,7 @@ static Value rankByCounting(NodeImporter &node, const RankedLines &lines,
   Value places = reduce<ReduceSumOp>(node, count, {2}, /*keepDims=*/false);
   Value numbers = expand(node, iota(node, 3, 1, lines.n), lines.shape(lines.n));
   Value none = expand(node, integerConstant(node, {}, 0), lines.shape(k));
-  // A place of k and more is none of the result's, and is left out.
+  // The scatter ignores ranks of k and more, which are out of range.
   return node.emit<ScatterElementsOp>(
       {none, places, numbers},
       {node.attribute("axis", int64_t(1)),
@@ -123,7 +124,8 @@ static Value rankByCounting(NodeImporter &node, const RankedLines &lines,
 // Rounds
 //===----------------------------------------------------------------------===//
 
-// Key and score of the first element of each line behind the one of `last`.
+// Returns key and score of the first element of each line that ranks behind
+// `last`.
 static std::pair<Value, Value> findNext(NodeImporter &node,
                                         const RankedLines &lines,
                                         std::pair<Value, Value> last) {
@@ -141,7 +143,7 @@ static std::pair<Value, Value> findNext(NodeImporter &node,
   return {key, score};
 }
 
-// Before all elements.
+// A key and score that rank before all elements.
 static std::pair<Value, Value> startRounds(NodeImporter &node,
                                            const RankedLines &lines) {
   Type type = elementTypeOf(lines.keys);
@@ -153,7 +155,7 @@ static std::pair<Value, Value> startRounds(NodeImporter &node,
           expand(node, above, lines.shape(1))};
 }
 
-// The scores of the k first elements of each line, (outer, k, inner).
+// Returns the scores of the first k elements of each line, (outer, k, inner).
 static Value runRounds(NodeImporter &node, const RankedLines &lines,
                        int64_t k) {
   SmallVector<Value> scores;
@@ -167,14 +169,13 @@ static Value runRounds(NodeImporter &node, const RankedLines &lines,
   return concatenate(node, scores, 1);
 }
 
-// The same as a loop.
+// Like runRounds, as a loop.
 static Value loopRounds(NodeImporter &node, const RankedLines &lines,
                         int64_t k) {
-  // Before the first round nothing has been found.
   auto [key, score] = startRounds(node, lines);
   if (!key || !score || node.hasFailed())
     return {};
-  // Each iteration carries the last key and score and finds the next.
+  // Each iteration carries the last key and score, and finds the next.
   OpBuilder &builder = node.getFunction().getBuilder();
   Type stacked = ScanOp::getStackType(score.getType(), k);
   auto scan =
@@ -186,7 +187,6 @@ static Value loopRounds(NodeImporter &node, const RankedLines &lines,
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&scan.getBody().front());
-    // The body reads keys and scores by arguments of its own.
     RankedLines inside = lines;
     inside.keys = scan.getInvariantArguments()[0];
     inside.scores = scan.getInvariantArguments()[1];
@@ -198,16 +198,16 @@ static Value loopRounds(NodeImporter &node, const RankedLines &lines,
     YieldOp::create(builder, node.getLocation(),
                     ValueRange{next.first, next.second, next.second});
   }
-  // As (outer, k, inner).
   Value scores =
       node.reshape(scan.getStacked().front(), {k, lines.outer, lines.inner});
   return transpose(node, scores, {1, 0, 2});
 }
 
-// Numbers of the k first elements, by their scores.
+// Returns the element numbers of the first k elements, decoded from their
+// scores.
 static Value rankInRounds(NodeImporter &node, const RankedLines &lines,
                           int64_t k) {
-  constexpr int64_t kMostOps = 8; // more are a loop
+  constexpr int64_t kMostOps = 8; // more become a loop
   if (!lines.keys || !lines.scores)
     return {};
   Value scores =
@@ -226,11 +226,10 @@ static LogicalResult assembleTopK(NodeImporter &node, int64_t k) {
   auto axis = node.normalizeAxis(node.integer("axis", -1), shape.size());
   if (failed(axis))
     return failure();
-  // Attributes since opset 11.
   bool isLargest = true;
   if (node.getOpset() >= 11) {
     isLargest = node.integer("largest", 1) != 0;
-    (void)node.integer("sorted", 1); // an order is one among any
+    (void)node.integer("sorted", 1); // a sorted result is allowed in any case
   }
   int64_t n = shape[*axis];
   if (k < 0 || k > n)
@@ -239,14 +238,12 @@ static LogicalResult assembleTopK(NodeImporter &node, int64_t k) {
                         Twine(k));
   if (!canList(node, n))
     return failure();
-  // Lines along the axis, whatever stands before and behind.
   ArrayRef<int64_t> all = shape;
   int64_t outer = ShapedType::getNumElements(all.take_front(*axis));
   int64_t inner = ShapedType::getNumElements(all.drop_front(*axis + 1));
   Value x = node.reshape(node.operand(0), {outer, n, inner});
   if (!x)
     return failure();
-  // Numbers of the k best, by rounds where k is small.
   Value numbers;
   if (outer * inner * k == 0) {
     numbers = integerConstant(node, {outer, k, inner}, {});
@@ -258,7 +255,8 @@ static LogicalResult assembleTopK(NodeImporter &node, int64_t k) {
   if (!numbers)
     return failure();
   node.getFunction().noteRange(numbers, {0, n - 1});
-  // Gather the values of the chosen places; give both results the axis back.
+  // Gather the values at the found positions, and restore the axis in both
+  // results.
   Value values = node.emit<GatherElementsOp>(
       {x, numbers}, {node.attribute("axis", int64_t(1))});
   shape[*axis] = k;
@@ -276,7 +274,7 @@ static LogicalResult importTopK(NodeImporter &node) {
   return assembleTopK(node, k->front());
 }
 
-// Before opset 10: k is an attribute.
+// TopK before opset 10: k is an attribute.
 static LogicalResult importAttributeTopK(NodeImporter &node) {
   if (!node.hasAttribute("k"))
     return node.invalid("attribute 'k' is missing");
