@@ -1,4 +1,5 @@
-// If: the branch that is taken where that is known, else an mpc.if.
+// Imports If: inlines the branch if the condition is known, and otherwise
+// creates an mpc.if.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Bodies.h"
@@ -11,7 +12,7 @@ using namespace mpc::onnx_frontend;
 // A condition that is known
 //===----------------------------------------------------------------------===//
 
-// The nodes of `graph` in the place of `node`.
+// Inlines the nodes of `graph` in place of `node`.
 static LogicalResult inlineBranch(NodeImporter &node, const Graph &graph) {
   FunctionImporter branch(node.getFunction(), graph);
   branch.defaultPhase = node.getPhase();
@@ -40,8 +41,8 @@ static LogicalResult inlineBranch(NodeImporter &node, const Graph &graph) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// One branch in the making: the arguments of its block are what its nodes read
-/// of the function around it.
+/// Builds one branch. The arguments of its block stand for the values that its
+/// nodes read from the function around it.
 class Branch {
 public:
   Branch(NodeImporter &node, const Graph &graph)
@@ -57,7 +58,8 @@ public:
   Block &getBlock() { return holder->getBody().front(); }
   ArrayRef<Value> getCaptured() { return importer.getOuterValues(); }
   ArrayRef<Value> getYielded() const { return yielded; }
-  /// Arguments for what the other branch captures, before its own or behind.
+  /// Adds arguments for the other branch's captures, in front of this branch's
+  /// own if `before`.
   void addArguments(ArrayRef<Value> captured, bool before) {
     for (auto [i, value] : llvm::enumerate(captured))
       getBlock().insertArgument(before ? i : getBlock().getNumArguments(),
@@ -111,7 +113,7 @@ static LogicalResult importBranches(NodeImporter &node, const Graph &thenGraph,
   if (failed(then.import()) || failed(otherwise.import()) ||
       failed(checkTypes(node, then, otherwise)))
     return failure();
-  // Both branches get what either captures.
+  // An mpc.if passes the captures of both branches to each.
   SmallVector<Value> captured(then.getCaptured());
   llvm::append_range(captured, otherwise.getCaptured());
   then.addArguments(otherwise.getCaptured(), /*before=*/false);
@@ -128,7 +130,7 @@ static LogicalResult importBranches(NodeImporter &node, const Graph &thenGraph,
   return result;
 }
 
-// True if the branch alone would do.
+// True if this branch alone could be imported.
 static bool runsAlone(NodeImporter &node, const Graph &graph) {
   return node.getFunction().getModule().succeeds([&] {
     NodeImporter trial(node.getFunction(), node.getNode());
@@ -137,8 +139,7 @@ static bool runsAlone(NodeImporter &node, const Graph &graph) {
 }
 
 static LogicalResult importIf(NodeImporter &node) {
-  // A condition that is known chooses at import, and the other branch is not
-  // looked at.
+  // A known condition selects a branch at import; the other branch is not read.
   std::optional<HostTensor> condition = node.constant(0);
   bool isKnown = condition && !node.isState(0);
   if (isKnown && (condition->getNumElements() != 1 || condition->isFloat()))
@@ -147,7 +148,6 @@ static LogicalResult importIf(NodeImporter &node) {
   if (isKnown)
     node.ignore(holds ? "else_branch" : "then_branch");
   size_t outputs = node.getNode().output_size();
-  // A branch has no inputs, and as many outputs as the node.
   auto read = [&](StringRef name) -> std::optional<Graph> {
     std::optional<Graph> graph = readBody(node, name);
     if (graph && failed(checkCounts(node, *graph, 0, outputs)))
@@ -158,13 +158,14 @@ static LogicalResult importIf(NodeImporter &node) {
     std::optional<Graph> graph = read(holds ? "then_branch" : "else_branch");
     return graph ? inlineBranch(node, *graph) : failure();
   }
-  // Else the step has both branches, of which the condition chooses one in each
-  // run.
+  // Otherwise the step contains both branches, and the condition selects one in
+  // each run.
   std::optional<Graph> then = read("then_branch");
   std::optional<Graph> otherwise = read("else_branch");
   if (!then || !otherwise)
     return failure();
-  // Without an error it fails too where a branch reads what already failed.
+  // importBranches also fails without a new error, if a branch reads a value
+  // that failed already.
   LogicalResult result = failure();
   bool runsEither = node.getFunction().getModule().succeeds([&] {
     NodeImporter trial(node.getFunction(), node.getNode());
@@ -172,7 +173,7 @@ static LogicalResult importIf(NodeImporter &node) {
   });
   if (runsEither)
     return result;
-  // A condition that a user can give makes one of them enough.
+  // If the user supplies the condition, one branch suffices.
   node.demand(0);
   if (succeeded(importBranches(node, *then, *otherwise)))
     return success();

@@ -1,9 +1,8 @@
-// Loop.
+// Imports Loop.
 //
-// It runs as often as is known when the model is imported, and becomes one
-// mpc.scan. Where the number of an iteration or a value that is carried
-// decides a shape, as in x[i : i + 2], there are the ops of every iteration
-// instead.
+// The number of iterations must be known at import. The loop becomes one
+// mpc.scan. If the iteration number or a carried value determines a shape, as
+// in x[i : i + 2], the loop is unrolled instead.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/LoopBody.h"
@@ -12,19 +11,22 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-/// Of a loop; beyond, the numbers of iterations alone would fill memory.
+/// Limits the iterations of a scan: beyond, the iteration numbers alone would
+/// fill memory.
 static constexpr int64_t kMostIterations = 1 << 24;
-/// Of a loop of which there are the ops of every iteration, and all of these.
+/// Limit the iterations of an unrolled loop, and the nodes of all its
+/// iterations.
 static constexpr int64_t kMostUnrolled = 4096;
 static constexpr int64_t kMostUnrolledNodes = 100000;
-/// More than any Loop has; the first two may be absent.
+/// More inputs than any Loop has. Not kAnyNumber, because inputs 0 and 1 may be
+/// absent.
 static constexpr unsigned kMostInputs = 1 << 16;
 
 //===----------------------------------------------------------------------===//
 // Loop
 //===----------------------------------------------------------------------===//
 
-// The one element of an integer or boolean input that must be known.
+// Reads the single element of an integer or boolean input that must be known.
 static FailureOr<int64_t> readKnown(NodeImporter &node, unsigned index,
                                     StringRef what) {
   FailureOr<SmallVector<int64_t>> values = node.integers(index, what);
@@ -36,7 +38,7 @@ static FailureOr<int64_t> readKnown(NodeImporter &node, unsigned index,
   return values->front();
 }
 
-// How often a Loop runs, as far as its inputs say.
+// Returns the number of iterations as far as the inputs limit it.
 static FailureOr<int64_t> readLength(NodeImporter &node) {
   int64_t length = INT64_MAX;
   if (node.hasInput(0)) {
@@ -53,7 +55,8 @@ static FailureOr<int64_t> readLength(NodeImporter &node) {
   return *condition ? length : 0;
 }
 
-// The same, given that the body yields its condition as output 0.
+// Limits `length` by the condition that the body yields as output 0, which must
+// be known at import.
 static FailureOr<int64_t> limitLength(NodeImporter &node, LoopBody &body,
                                       int64_t length) {
   const ImportedValue &next = body.getImporter().lookup(body.getOutput(0));
@@ -78,7 +81,7 @@ static HostTensor createTrue(NodeImporter &node) {
   return tensor;
 }
 
-// A tensor of no parts.
+// Creates the stack of zero parts.
 static Value createEmpty(NodeImporter &node, Type part) {
   RankedTensorType type = ScanOp::getStackType(part, 0);
   Attribute elements = DenseElementsAttr::get(type, ArrayRef<Attribute>());
@@ -86,9 +89,10 @@ static Value createEmpty(NodeImporter &node, Type part) {
 }
 
 namespace {
-/// Imports one Loop: inputs are the number of iterations, a condition and
-/// values; the body is given the number of the iteration, the condition and the
-/// values, and yields the condition, new values and parts of results.
+/// Imports one Loop as a scan. The inputs of the node are the number of
+/// iterations, a condition and values. The body takes the iteration number, the
+/// condition and the values. It yields the condition, the new values, and parts
+/// of the stacked results.
 class LoopImporter {
 public:
   LoopImporter(NodeImporter &node, const Graph &graph)
@@ -110,8 +114,8 @@ private:
 };
 } // namespace
 
-// A value that the body hands on as it is is not carried, so that a constant
-// stays known.
+// Binds the body's inputs. A value that the body returns unchanged is not
+// carried, so that a constant stays known.
 void LoopImporter::bindInputs() {
   for (unsigned i = 0; i < numValues; ++i)
     if (isCarried(i))
@@ -123,7 +127,8 @@ void LoopImporter::bindInputs() {
                                    node.getInputName(2 + i));
 }
 
-// No iteration: the values are what they were.
+// Handles zero iterations: values keep their initial value, and stacks are
+// empty.
 LogicalResult LoopImporter::addNothing() {
   LogicalResult result = success();
   for (unsigned i = 0; i < numValues; ++i)
@@ -139,8 +144,7 @@ LogicalResult LoopImporter::addNothing() {
 }
 
 LogicalResult LoopImporter::addScan(int64_t length) {
-  // The results of the body but its condition: the carried values, then the
-  // elements of scanned outputs.
+  // Yield carried values, then parts, but not the condition.
   SmallVector<Value> yielded;
   for (unsigned i = 0; i < numValues + numParts; ++i)
     if (i >= numValues || isCarried(i))
@@ -151,7 +155,7 @@ LogicalResult LoopImporter::addScan(int64_t length) {
       body.finish(length, yielded, SmallVector<bool>(numParts, false));
   if (!scan)
     return failure();
-  // A value that no iteration changes is what it was before.
+  // A value that the body returns unchanged keeps its initial value.
   unsigned next = 0;
   LogicalResult result = success();
   for (unsigned i = 0; i < numValues + numParts; ++i) {
@@ -175,7 +179,7 @@ LogicalResult LoopImporter::import(int64_t atMost) {
 }
 
 namespace {
-/// Imports one Loop as the ops of all its iterations.
+/// Imports one Loop by unrolling all iterations.
 class LoopUnroller {
 public:
   LoopUnroller(NodeImporter &node, const Graph &graph)
@@ -201,14 +205,14 @@ private:
   const Graph &graph;
   std::vector<const proto::NodeProto *> nodes;
   unsigned numValues;
-  /// The iteration before; null before the first.
+  /// The previous iteration; null before the first.
   std::unique_ptr<FunctionImporter> last;
-  /// The parts of each stacked output.
+  /// The parts of each stacked output, one per iteration.
   std::vector<SmallVector<Value>> parts;
 };
 } // namespace
 
-// The body with what it is given in iteration `number`.
+// Creates the body of iteration `number`, with its inputs bound.
 std::unique_ptr<FunctionImporter>
 LoopUnroller::createIteration(int64_t number) {
   auto iteration =
@@ -227,7 +231,7 @@ LoopUnroller::createIteration(int64_t number) {
   return iteration;
 }
 
-// Whether the iteration before wants another one.
+// True if the condition that the previous iteration yielded holds.
 FailureOr<bool> LoopUnroller::goesOn() {
   const ImportedValue &next = last->lookup(getOutput(0));
   if (!next.constant || next.constant->getNumElements() != 1 ||
@@ -256,7 +260,6 @@ LogicalResult LoopUnroller::addIteration(int64_t number) {
 
 LogicalResult LoopUnroller::defineOutputs() {
   LogicalResult result = success();
-  // The values after the last iteration,
   for (unsigned i = 0; i < numValues; ++i) {
     const ImportedValue &value = last->lookup(getOutput(1 + i));
     if (value.sequence) {
@@ -269,7 +272,6 @@ LogicalResult LoopUnroller::defineOutputs() {
                    : node.define(i, last->materialize(getOutput(1 + i), ""))))
       result = failure();
   }
-  // and the parts of all, joined.
   for (auto [index, list] : llvm::enumerate(parts)) {
     Value stack =
         list.size() == 1
@@ -282,11 +284,10 @@ LogicalResult LoopUnroller::defineOutputs() {
 }
 
 LogicalResult LoopUnroller::import(int64_t atMost) {
-  // Copies are nodes: there must not be too many.
+  // Unrolling multiplies nodes, so limit their number.
   int64_t most = std::min<int64_t>(
       kMostUnrolled, kMostUnrolledNodes / std::max<size_t>(nodes.size(), 1));
-  // Iteration by iteration, until the condition no longer holds, which must be
-  // known at import.
+  // The condition must be known at import.
   bool more = true;
   for (int64_t number = 0; more && number < atMost; ++number) {
     if (number == most)
@@ -321,7 +322,8 @@ static LogicalResult importLoop(NodeImporter &node) {
     return node.invalid("expected at most " + Twine(outputs - 1) +
                         " outputs, found " +
                         Twine(node.getNode().output_size()));
-  // Without an error it fails too where the body reads what already failed.
+  // LoopImporter also fails without a new error, if the body reads a value that
+  // failed already.
   LogicalResult result = failure();
   bool isScan = node.getFunction().getModule().succeeds([&] {
     NodeImporter trial(node.getFunction(), node.getNode());

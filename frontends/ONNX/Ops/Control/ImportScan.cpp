@@ -1,5 +1,5 @@
-// Imports Scan as one mpc.scan. Opset 8 has an axis of samples, each with its
-// own length: one mpc.scan a sample.
+// Imports Scan as one mpc.scan. Opset 8 has a batch axis; each sample becomes a
+// separate mpc.scan.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -9,28 +9,28 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-/// More than any Scan has; the first one of opset 8 may be absent.
+/// More inputs than any Scan has. Not kAnyNumber, because input 0 of opset 8
+/// may be absent.
 static constexpr unsigned kMostInputs = 1 << 16;
 
 namespace {
-/// How a Scan goes through its tensors: an axis and a direction for each.
+/// The axis and direction of each scanned tensor.
 struct Directions {
   SmallVector<int64_t> axes;
   SmallVector<bool> reversed;
 };
 } // namespace
 
-// `count` axes and directions of inputs or outputs, `what` says which.
+// Reads `count` axes and directions; `what` is "input" or "output".
 static FailureOr<Directions> readDirections(NodeImporter &node, StringRef what,
                                             size_t count) {
-  // By default axis 0, forwards.
   Directions result;
   result.axes.assign(count, 0);
   std::string axes = ("scan_" + what + "_axes").str();
   std::string directions = ("scan_" + what + "_directions").str();
   if (auto given = node.integerList(axes))
     result.axes = *given;
-  // 1 is backwards, from the last element to the first.
+  // Direction 1 runs from the last element to the first.
   for (int64_t direction :
        node.integerList(directions).value_or(SmallVector<int64_t>(count, 0))) {
     if (direction != 0 && direction != 1)
@@ -38,14 +38,13 @@ static FailureOr<Directions> readDirections(NodeImporter &node, StringRef what,
                           "' is of 0 and 1, found " + Twine(direction));
     result.reversed.push_back(direction);
   }
-  // Inputs and outputs of the body have one of each.
   if (result.axes.size() != count || result.reversed.size() != count)
     return node.invalid("expected " + Twine(count) +
                         " axes and directions of " + what + "s");
   return result;
 }
 
-// `value` with axis `from` as axis `to`, the others in order.
+// Moves axis `from` of `value` to axis `to`; the other axes keep their order.
 static Value moveAxis(NodeImporter &node, Value value, int64_t from,
                       int64_t to) {
   if (!value || from == to)
@@ -58,8 +57,8 @@ static Value moveAxis(NodeImporter &node, Value value, int64_t from,
 }
 
 namespace {
-/// Imports the loop of one Scan: inputs and outputs are carried values, then
-/// scanned ones, along their first axis.
+/// Imports the loop of one Scan. Inputs and outputs are carried values, then
+/// values that are scanned along their first axis.
 class ScanImporter {
 public:
   ScanImporter(NodeImporter &node, const Graph &graph)
@@ -76,7 +75,7 @@ private:
 };
 } // namespace
 
-// How many parts all scanned inputs have.
+// Returns the number of parts, which all scanned inputs must share.
 static FailureOr<int64_t> findLength(NodeImporter &node,
                                      ArrayRef<Value> scanned) {
   std::optional<int64_t> length;
@@ -99,7 +98,6 @@ ScanImporter::import(ArrayRef<Value> carried, ArrayRef<Value> scanned,
   FailureOr<int64_t> length = findLength(node, scanned);
   if (failed(length))
     return failure();
-  // The body's inputs, nodes and outputs.
   for (auto [i, value] : llvm::enumerate(carried))
     body.addCarried(i, value);
   for (auto [i, whole] : llvm::enumerate(scanned))
@@ -118,13 +116,13 @@ ScanImporter::import(ArrayRef<Value> carried, ArrayRef<Value> scanned,
 }
 
 namespace {
-/// How many inputs and outputs of a Scan are what.
+/// The numbers of carried values, scanned inputs and stacked outputs.
 struct ScanCounts {
   unsigned carried = 0, scanned = 0, parts = 0;
 };
 } // namespace
 
-// Of inputs from number `first` on.
+// Reads the counts of the inputs from number `first` on.
 static FailureOr<ScanCounts>
 readScanCounts(NodeImporter &node, const Graph &graph, unsigned first) {
   int64_t scanned = node.integer("num_scan_inputs", 0);
@@ -144,7 +142,6 @@ static LogicalResult importScan(NodeImporter &node) {
   std::optional<Graph> graph = readBody(node, "body");
   if (!graph)
     return failure();
-  // How many inputs are carried along, and how many are scanned.
   FailureOr<ScanCounts> counts = readScanCounts(node, *graph, 0);
   if (failed(counts))
     return failure();
@@ -152,7 +149,7 @@ static LogicalResult importScan(NodeImporter &node) {
   FailureOr<Directions> outputs = readDirections(node, "output", counts->parts);
   if (failed(inputs) || failed(outputs))
     return failure();
-  // Scanned axes come first, as the loop wants them.
+  // Move scanned axes to the front, as mpc.scan requires.
   SmallVector<Value> carried, scanned;
   for (unsigned i = 0; i < counts->carried; ++i)
     carried.push_back(node.operand(i));
@@ -166,13 +163,12 @@ static LogicalResult importScan(NodeImporter &node) {
     if (!scanned.back())
       return failure();
   }
-  // The loop itself, with the body's nodes in it.
   auto results =
       ScanImporter(node, *graph)
           .import(carried, scanned, inputs->reversed, outputs->reversed);
   if (failed(results))
     return failure();
-  // Stacked axes go where the node has them.
+  // Move stacked axes to the positions that the node gives.
   LogicalResult result = success();
   for (auto [i, value] : llvm::enumerate(*results)) {
     if (i >= counts->carried) {
@@ -189,10 +185,10 @@ static LogicalResult importScan(NodeImporter &node) {
 }
 
 //===----------------------------------------------------------------------===//
-// Scan of samples
+// Scan of opset 8
 //===----------------------------------------------------------------------===//
 
-// Opset 8 has the samples of a batch on axis 0, which are scanned one by one.
+// Reads the batch size of opset 8, which has samples on axis 0 of every input.
 static FailureOr<int64_t> readBatch(NodeImporter &node) {
   std::optional<int64_t> batch;
   for (unsigned i = 1; i < node.getNumInputs(); ++i) {
@@ -209,7 +205,8 @@ static FailureOr<int64_t> readBatch(NodeImporter &node) {
   return *batch;
 }
 
-// All sequences must be whole: shorter ones would leave outputs open.
+// Checks that all sequences have full length: shorter sequences would leave a
+// part of the outputs undefined.
 static LogicalResult checkSequenceLengths(NodeImporter &node, int64_t length) {
   if (!node.hasInput(0))
     return success();
@@ -222,7 +219,7 @@ static LogicalResult checkSequenceLengths(NodeImporter &node, int64_t length) {
   return success();
 }
 
-// Sample `number` of a batch.
+// Takes sample `number` of a batch.
 static Value takeSample(NodeImporter &node, Value whole, int64_t number) {
   if (!whole)
     return {};
@@ -242,13 +239,12 @@ static LogicalResult importBatchedScan(NodeImporter &node) {
   FailureOr<int64_t> batch = readBatch(node);
   if (failed(counts) || failed(batch))
     return failure();
-  // Directions, and lengths that must be those of the axis.
   SmallVector<bool> reversed(counts->scanned, false);
   if (auto directions = node.integerList("directions")) {
     if (directions->size() != reversed.size())
       return node.invalid("expected " + Twine(reversed.size()) +
                           " directions, found " + Twine(directions->size()));
-    // 1 is backwards.
+    // Direction 1 runs from the last element to the first.
     for (auto [i, direction] : llvm::enumerate(*directions)) {
       if (direction != 0 && direction != 1)
         return node.invalid("attribute 'directions' is of 0 and 1, found " +
@@ -261,7 +257,6 @@ static LogicalResult importBatchedScan(NodeImporter &node) {
     return node.invalid("expected scanned inputs of [batch, time, ...]");
   if (failed(checkSequenceLengths(node, shape[1])))
     return failure();
-  // Each sample has a loop of its own.
   std::vector<SmallVector<Value>> samples(counts->carried + counts->parts);
   SmallVector<bool> forwards(counts->parts, false);
   for (int64_t number = 0; number < *batch; ++number) {
@@ -283,7 +278,6 @@ static LogicalResult importBatchedScan(NodeImporter &node) {
       samples[i].push_back(node.reshape(value, shape));
     }
   }
-  // The results of all samples, joined along the batch.
   for (auto [i, list] : llvm::enumerate(samples))
     if (failed(node.define(i, concatenate(node, list, 0))))
       return failure();

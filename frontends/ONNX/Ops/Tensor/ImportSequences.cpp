@@ -1,6 +1,6 @@
-// Sequences of tensors whose length and positions are known at import, of which
-// nothing is left in the function: SequenceAt(SplitToSequence(x), 1) is a
-// slice.
+// Imports sequences of tensors, whose length and positions must be known at
+// import. No sequence remains in the function: SequenceAt(SplitToSequence(x),
+// 1) is a slice.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -16,7 +16,7 @@ using Sequence = std::vector<ImportedValue>;
 //===----------------------------------------------------------------------===//
 
 static LogicalResult importSequenceEmpty(NodeImporter &node) {
-  node.ignore("dtype"); // of tensors that are not there
+  node.ignore("dtype"); // an empty sequence has no type
   return node.define(0, Sequence());
 }
 
@@ -39,8 +39,8 @@ static LogicalResult importSequenceLength(NodeImporter &node) {
 // Tensors of a sequence
 //===----------------------------------------------------------------------===//
 
-// The position that input `index` is, of 0 to `last`; negative ones count from
-// `length`. The last one where the input is absent.
+// Reads a position in [0, last] from input `index`; negative positions count
+// from `length`. Returns `last` if the input is absent.
 static FailureOr<int64_t> readPosition(NodeImporter &node, unsigned index,
                                        int64_t length, int64_t last) {
   if (!node.hasInput(index))
@@ -65,8 +65,8 @@ struct Placed {
 };
 } // namespace
 
-// Reads input 0, a sequence, and input `index`, a position in it: one of an
-// element or, where `mayAppend`, the position behind the last element.
+// Reads a sequence from input 0 and a position from input `index`. The position
+// names an element or, if `mayAppend`, the place behind the last.
 static FailureOr<Placed> readPlaced(NodeImporter &node, unsigned index,
                                     bool mayAppend = false) {
   FailureOr<Sequence> sequence = node.sequence(0);
@@ -113,9 +113,9 @@ static LogicalResult importSequenceErase(NodeImporter &node) {
 // To a tensor and back
 //===----------------------------------------------------------------------===//
 
-// The lengths of the parts of an axis of `extent`: those of input 'split', or
-// as many of that length as there are, the last one shorter; without the input
-// 1.
+// Returns the lengths of the parts of an axis of `extent` elements. Input
+// 'split' gives a length for each part, or one length for all parts (the last
+// may be shorter); without the input, the length is 1.
 static FailureOr<SmallVector<int64_t>> readLengths(NodeImporter &node,
                                                    int64_t extent) {
   SmallVector<int64_t> lengths;
@@ -128,13 +128,12 @@ static FailureOr<SmallVector<int64_t>> readLengths(NodeImporter &node,
   } else {
     lengths.push_back(1);
   }
-  // One number is the length of all parts but the last.
   if (isScalar) {
     int64_t length = lengths.pop_back_val();
     if (length < 1)
       return node.invalid("expected parts of at least 1 element, found " +
                           Twine(length));
-    // Each part is an op of its own: an axis of 2^40 elements has none to give.
+    // Each part becomes an op, so limit their number.
     constexpr int64_t kMostParts = int64_t(1) << 16;
     if ((extent - 1) / length >= kMostParts)
       return node.unsupported("an axis of " + Twine(extent) +
@@ -143,7 +142,6 @@ static FailureOr<SmallVector<int64_t>> readLengths(NodeImporter &node,
     for (int64_t left = extent; left > 0; left -= length)
       lengths.push_back(std::min(length, left));
   }
-  // However they are given, they add up to the axis.
   int64_t left = extent;
   for (int64_t length : lengths) {
     if (length < 0 || length > left)
@@ -166,7 +164,7 @@ static LogicalResult importSplitToSequence(NodeImporter &node) {
   auto lengths = readLengths(node, extent);
   if (failed(lengths) || !canList(node, lengths->size()))
     return failure();
-  // Parts of one element may lose the axis.
+  // Parts of one element may drop the axis.
   bool dropsAxis = node.integer("keepdims", 1) == 0 && !node.hasInput(1);
   SmallVector<int64_t> offsets(sizes.size(), 0), dropped(sizes);
   dropped.erase(dropped.begin() + *axis);
@@ -191,7 +189,6 @@ static LogicalResult importConcatFromSequence(NodeImporter &node) {
   if (sequence->empty())
     return node.invalid("expected a sequence of at least one tensor");
   bool isNew = node.integer("new_axis", 0) != 0;
-  // The tensors, as values.
   SmallVector<Value> parts;
   for (const ImportedValue &element : *sequence) {
     Value part =
@@ -200,7 +197,6 @@ static LogicalResult importConcatFromSequence(NodeImporter &node) {
       return failure();
     parts.push_back(part);
   }
-  // Along an axis of theirs, or along a new one.
   int64_t rank = NodeImporter::shapeOf(parts.front()).size();
   auto axis = node.normalizeAxis(node.integer("axis", 0), rank + isNew);
   if (failed(axis))
