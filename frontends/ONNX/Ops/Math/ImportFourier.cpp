@@ -1,12 +1,13 @@
-// Fourier transforms as products with matrices of cosines and sines, which are
-// known at import: machines do products fast, and the gradient is one too. A
-// transform of n = a * b elements, from some length on, is b transforms of a
-// elements, a turn of each element, and a transforms of b (Cooley and Tukey):
-// n (a + b) products in place of n * n, and small matrices.
+// Imports Fourier transforms as products with matrices of cosines and sines,
+// which are known at import. Machines compute products fast, and the gradient
+// of a product is a product. A long transform of n = a * b elements is split
+// (Cooley and Tukey): b transforms of a elements, a rotation of each element,
+// and a transforms of b elements. The split takes n (a + b) multiplications
+// instead of n * n, and small matrices.
 //
-// All of it is in f64, which precision leaves as it is: what is a product here
-// is none of the model's, and a sum of n elements has few digits left, or none,
-// where it cancels in 16 bits.
+// All of it is in f64, which the Precision stage leaves alone. The products are
+// not the model's own, and a sum of n elements that cancels in 16 bits keeps
+// few digits or none.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -25,14 +26,15 @@ using namespace mpc::onnx_frontend;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A transform of the lines of (rows, n, 1 or 2), of which the last axis holds
-/// real and imaginary parts, to (rows, n, 2). Each result is times `scale`.
+/// Transforms the rows of (rows, n, parts) to (rows, n, 2). The last axis holds
+/// the real part and, if `parts` is 2, the imaginary part. Each result is
+/// multiplied by `scale`.
 struct Transform {
   int64_t rows, n;
   bool isInverse;
   double scale = 1.0;
 
-  /// e to the power of -2 pi i m / n, or 2 pi i m / n.
+  /// Returns e^(-2 pi i m / n), or the conjugate if inverse.
   std::pair<double, double> turn(int64_t m) const {
     double angle = 2 * llvm::numbers::pi * static_cast<double>(m % n) / n;
     return {std::cos(angle), isInverse ? std::sin(angle) : -std::sin(angle)};
@@ -40,11 +42,11 @@ struct Transform {
 };
 } // namespace
 
-// Up to this length one product is no more work than several with what lies
-// between them.
+// Up to this length, one product costs no more than several shorter ones and
+// the steps between.
 static constexpr int64_t kShort = 128;
 
-// The divisor of n that is closest to its root from below.
+// Returns the largest divisor of n that is at most sqrt(n).
 static int64_t findDivisor(int64_t n) {
   auto divisor = static_cast<int64_t>(std::sqrt(static_cast<double>(n)));
   while (n % divisor != 0)
@@ -52,7 +54,8 @@ static int64_t findDivisor(int64_t n) {
   return divisor;
 }
 
-// A transform of prime length n has n * n weights or more: that has a limit.
+// Limits the weights of one product: a transform of prime length n has n * n or
+// more.
 static constexpr int64_t kMostWeights = int64_t(1) << 24;
 
 static void refuseTransform(NodeImporter &node, int64_t n) {
@@ -69,12 +72,13 @@ static int64_t findLargestPrime(int64_t n) {
   return std::max(largest, n);
 }
 
-// Whether the transform may be written down: the turns between its parts are as
-// many as its elements. Otherwise there is a finding, before anything is made.
+// True if a transform of n elements is within the limits. Otherwise reports an
+// error, before any op is created.
 static bool canTransform(NodeImporter &node, int64_t n) {
   if (!canList(node, n))
     return false;
-  // One of prime length is a single product, which has its own limit.
+  // A transform of prime length is a single product, which transformShort
+  // checks.
   int64_t prime = findLargestPrime(n);
   if (prime == n || prime <= kMostWeights / 2 / prime)
     return true;
@@ -82,17 +86,17 @@ static bool canTransform(NodeImporter &node, int64_t n) {
   return false;
 }
 
-// The product with all turns at once; of the results the first `kept`.
+// Transforms by one product with the matrix of all rotations. Returns the first
+// `kept` results of each row.
 static Value transformShort(NodeImporter &node, Value x,
                             const Transform &transform, int64_t kept) {
   int64_t n = transform.n, parts = NodeImporter::shapeOf(x).back();
-  // As a matrix in the artifact it must not be too large.
+  // The matrix is stored in the artifact, so limit its size.
   if (n > kMostWeights / (2 * parts) / kept) {
     refuseTransform(node, n);
     return {};
   }
-  // The turns as a matrix: real and imaginary parts of inputs by those of
-  // results.
+  // The matrix maps the real and imaginary parts of inputs to those of results.
   SmallVector<double> weights(n * parts * kept * 2);
   for (int64_t from = 0; from < n; ++from)
     for (int64_t to = 0; to < kept; ++to) {
@@ -100,15 +104,14 @@ static Value transformShort(NodeImporter &node, Value x,
       double *re = &weights[(from * parts * kept + to) * 2];
       re[0] = real * transform.scale;
       re[1] = imaginary * transform.scale;
-      // An imaginary input is turned a quarter further: i * (re + i im) = -im +
-      // i re.
+      // An imaginary input is rotated by another quarter: i * (re + i im) = -im
+      // + i re.
       if (parts == 1)
         continue;
       double *im = re + kept * 2;
       im[0] = -re[1];
       im[1] = re[0];
     }
-  // One product for all rows, real and imaginary parts side by side.
   Value matrix =
       floatConstant(node, elementTypeOf(x), {n * parts, kept * 2}, weights);
   Value product = node.emit<MatMulOp>(
@@ -116,13 +119,12 @@ static Value transformShort(NodeImporter &node, Value x,
   return node.reshape(product, {transform.rows, kept, 2});
 }
 
-// Element (j, k) of the last axes but one times the turn by j * k.
+// Multiplies element (row, j, k) of (rows, b, a, 2) by the rotation of j * k.
 static Value turnElements(NodeImporter &node, Value x,
                           const Transform &transform) {
   if (!x)
     return {};
   SmallVector<int64_t> shape(NodeImporter::shapeOf(x)); // (rows, b, a, 2)
-  // The turns, as two tensors that broadcast along the rows.
   SmallVector<double> reals, imaginaries;
   for (int64_t j = 0; j < shape[1]; ++j)
     for (int64_t k = 0; k < shape[2]; ++k) {
@@ -134,7 +136,7 @@ static Value turnElements(NodeImporter &node, Value x,
   Value real = floatConstant(node, elementTypeOf(x), part, reals);
   Value imaginary = floatConstant(node, elementTypeOf(x), part, imaginaries);
   box.back() = 1;
-  // Real and imaginary parts apart, and the product of complex numbers of them.
+  // Multiply complex numbers: x by the rotation.
   Value re = slice(node, x, {0, 0, 0, 0}, box);
   Value im = slice(node, x, {0, 0, 0, 1}, box);
   auto times = [&](Value a, Value b) { return node.emit<MulOp>({a, b}); };
@@ -145,36 +147,36 @@ static Value turnElements(NodeImporter &node, Value x,
       3);
 }
 
-// With n = a * b, element b i + j of the input and k1 + a k2 of the result:
-// over i for every j and k1, turned by j * k1, and then over j.
+// Splits a transform of n = a * b elements. Input elements are numbered b i +
+// j, results k1 + a k2. Transforms over i for every j, rotates by j * k1, then
+// transforms over j for every k1.
 static Value transformRows(NodeImporter &node, Value x,
                            const Transform &transform, int64_t kept) {
   if (!x)
     return {};
-  // A short transform, or one of prime length, is one product.
+  // A short transform, or one of prime length, is a single product.
   int64_t n = transform.n, a = n > kShort ? findDivisor(n) : 1, b = n / a;
   if (a == 1)
     return transformShort(node, x, transform, kept);
-  // Over i: rows of every j.
+  // Transform over i: one row for each j.
   int64_t rows = transform.rows, parts = NodeImporter::shapeOf(x).back();
   Value apart =
       transpose(node, node.reshape(x, {rows, a, b, parts}), {0, 2, 1, 3});
   Transform first = {rows * b, a, transform.isInverse, transform.scale};
   Value inner =
       transformRows(node, node.reshape(apart, {rows * b, a, parts}), first, a);
-  // Turned by j * k1.
   Value turned =
       turnElements(node, node.reshape(inner, {rows, b, a, 2}), transform);
   if (!turned)
     return {};
-  // Over j: rows of every k1.
+  // Transform over j: one row for each k1.
   Value crossed = transpose(node, turned, {0, 2, 1, 3});
   Transform second = {rows * a, b, transform.isInverse};
   Value outer =
       transformRows(node, node.reshape(crossed, {rows * a, b, 2}), second, b);
   if (!outer)
     return {};
-  // In the order of the result, whose first elements are asked for.
+  // Restore the order of results, and keep the first `kept`.
   Value ordered =
       transpose(node, node.reshape(outer, {rows, a, b, 2}), {0, 2, 1, 3});
   return slice(node, node.reshape(ordered, {rows, n, 2}), {0, 0, 0},
@@ -185,7 +187,8 @@ static Value transformRows(NodeImporter &node, Value x,
 // DFT
 //===----------------------------------------------------------------------===//
 
-// One integer that must be known; `byDefault` where the input is absent.
+// Reads one integer that must be known at import. Returns `byDefault` if the
+// input is absent.
 static FailureOr<int64_t> readLength(NodeImporter &node, unsigned input,
                                      StringRef what, int64_t byDefault) {
   if (!node.hasInput(input))
@@ -200,8 +203,8 @@ static FailureOr<int64_t> readLength(NodeImporter &node, unsigned input,
   return given->front();
 }
 
-// The first `length` elements of an axis, with zeros behind them where there
-// are fewer.
+// Cuts an axis to its first `length` elements, or pads it with zeros at the
+// end.
 static Value fitAxis(NodeImporter &node, Value x, int64_t axis,
                      int64_t length) {
   SmallVector<int64_t> shape(NodeImporter::shapeOf(x));
@@ -215,14 +218,14 @@ static Value fitAxis(NodeImporter &node, Value x, int64_t axis,
                            node.attribute("shape", ArrayRef<int64_t>(shape))});
 }
 
-// `x` of (outer..., n, inner..., parts), transformed along `axis`.
+// Transforms `x`, (outer..., n, inner..., parts), along `axis`.
 static Value transformAxis(NodeImporter &node, Value x, int64_t axis,
                            bool isInverse, bool isOneSided) {
   SmallVector<int64_t> shape(NodeImporter::shapeOf(x));
   int64_t rank = shape.size(), n = shape[axis], parts = shape.back();
   int64_t kept = isOneSided ? n / 2 + 1 : n;
   Type element = elementTypeOf(x);
-  // The axis next to the parts.
+  // Move the axis next to the parts, and merge all other axes into rows.
   SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   std::rotate(perm.begin() + axis, perm.begin() + axis + 1, perm.end() - 1);
   SmallVector<int64_t> moved, back(rank);
@@ -234,7 +237,6 @@ static Value transformAxis(NodeImporter &node, Value x, int64_t axis,
   moved[rank - 1] = 2;
   int64_t rows =
       ShapedType::getNumElements(ArrayRef<int64_t>(moved).drop_back(2));
-  // All other axes as rows.
   Value wide = castTo(node, x, node.attributes().getF64Type());
   Value lines = node.reshape(transpose(node, wide, perm), {rows, n, parts});
   Transform transform = {rows, n, isInverse};
@@ -246,22 +248,23 @@ static Value transformAxis(NodeImporter &node, Value x, int64_t axis,
                 : Value();
 }
 
-// The real signal of n elements of which input 0 has the first n / 2 + 1
-// results along `axis`: the others are their conjugates, in reverse order.
+// Computes the real signal of n elements from its first n / 2 + 1 transform
+// results along `axis`. The other results are the conjugates of those, in
+// reverse order.
 static LogicalResult invertOneSided(NodeImporter &node, int64_t axis) {
   SmallVector<int64_t> shape(node.operandShape(0));
   auto length = readLength(node, 1, "the length", 2 * (shape[axis] - 1));
   if (failed(length))
     return failure();
-  // 2 * (results - 1) elements by default, which is even; an odd length has to
-  // be given.
+  // The default length, 2 * (results - 1), is even. An odd length must be
+  // given.
   int64_t n = *length;
   if (n < 1)
     return node.invalid("expected the length of a signal whose transform has "
                         "one element");
   if (!canTransform(node, n))
     return failure();
-  // Results 1 to (n - 1) / 2 come back conjugated, from the last to the first.
+  // Append the conjugates of results 1 to (n - 1) / 2, from last to first.
   Value half = fitAxis(node, node.operand(0), axis, n / 2 + 1);
   SmallVector<int64_t> mirrored;
   for (int64_t k = n / 2 + 1; k < n; ++k)
@@ -274,12 +277,11 @@ static LogicalResult invertOneSided(NodeImporter &node, int64_t axis) {
   }
   if (!whole)
     return failure();
-  // A whole transform backwards.
   Value signal = transformAxis(node, whole, axis, /*isInverse=*/true,
                                /*isOneSided=*/false);
   if (!signal)
     return failure();
-  // All that is imaginary is 0.
+  // The signal is real: its imaginary parts are 0.
   SmallVector<int64_t> real(NodeImporter::shapeOf(signal));
   real.back() = 1;
   SmallVector<int64_t> origin(real.size(), 0);
@@ -291,7 +293,6 @@ static LogicalResult assembleDFT(NodeImporter &node, int64_t givenAxis) {
   int64_t rank = type.getRank();
   bool isInverse = node.integer("inverse", 0) != 0;
   bool isOneSided = node.integer("onesided", 0) != 0;
-  // The axis may not be that of real and imaginary parts,
   auto axis = node.normalizeAxis(givenAxis, rank);
   if (failed(axis))
     return failure();
@@ -300,7 +301,7 @@ static LogicalResult assembleDFT(NodeImporter &node, int64_t givenAxis) {
                         " is that of real and imaginary parts");
   if (!isa<FloatType>(type.getElementType()))
     return node.invalid("expected floats, found integers");
-  // of which there are two, or the input is real.
+  // The last axis holds a real part, or a real and an imaginary part.
   int64_t parts = type.getShape().back();
   if (parts != 1 && parts != 2)
     return node.invalid("expected a last axis of 1 or 2 elements, for real and "
@@ -313,7 +314,7 @@ static LogicalResult assembleDFT(NodeImporter &node, int64_t givenAxis) {
     return node.invalid("the input has no elements");
   if (isOneSided && parts == 2)
     return invertOneSided(node, *axis);
-  // The length is the axis's, or given; then the axis is cut or padded.
+  // The length is the extent of the axis or given; a given length cuts or pads.
   auto length = readLength(node, 1, "the length", type.getDimSize(*axis));
   if (failed(length) || !canTransform(node, *length))
     return failure();
@@ -336,7 +337,7 @@ static LogicalResult importDFT(NodeImporter &node) {
   return assembleDFT(node, axis);
 }
 
-// Before opset 20: the axis is an attribute.
+// DFT before opset 20: the axis is an attribute.
 static LogicalResult importAttributeDFT(NodeImporter &node) {
   return assembleDFT(node, node.integer("axis", 1));
 }
@@ -345,10 +346,11 @@ static LogicalResult importAttributeDFT(NodeImporter &node) {
 // STFT
 //===----------------------------------------------------------------------===//
 
-// Frames of the signal, which may overlap, each times the window.
+// Cuts the signal into frames, which may overlap, and transforms each frame
+// times the window.
 static LogicalResult importSTFT(NodeImporter &node) {
   SmallVector<int64_t> shape(node.operandShape(0));
-  // ONNX Runtime takes a real signal without its last axis, too.
+  // Like ONNX Runtime, accept a real signal without its last axis.
   if (shape.size() == 2)
     shape.push_back(1);
   if (shape.size() != 3 || (shape[2] != 1 && shape[2] != 2) ||
@@ -356,8 +358,7 @@ static LogicalResult importSTFT(NodeImporter &node) {
     return node.invalid("expected a signal of shape (batch, length, 1 or 2)");
   if (!isa<FloatType>(node.operandType(0).getElementType()))
     return node.invalid("expected floats, found integers");
-  // A frame is as long as the window, or as the input says; without either it
-  // is the signal.
+  // The frame length is given, or the window's length, or the whole signal.
   int64_t byDefault = shape[1];
   if (node.hasInput(2)) {
     if (node.operandShape(2).size() != 1)
@@ -365,7 +366,6 @@ static LogicalResult importSTFT(NodeImporter &node) {
                           Twine(node.operandShape(2).size()));
     byDefault = node.operandShape(2)[0];
   }
-  // Frames begin every `step` elements, and lie within the signal.
   auto step = readLength(node, 1, "the step", 1);
   auto length = readLength(node, 3, "the length of a frame", byDefault);
   if (failed(step) || failed(length))
@@ -381,12 +381,12 @@ static LogicalResult importSTFT(NodeImporter &node) {
   if (isOneSided && shape[2] == 2)
     return node.invalid("with attribute 'onesided', which is 1 by default, "
                         "expected a real signal");
-  // Every frame is listed element by element, which has its limits.
+  // The gather below lists every element of every frame, so limit their number.
   int64_t frames = (shape[1] - *length) / *step + 1;
   if (!canTransform(node, *length) || !canList(node, frames) ||
       !canList(node, frames * *length))
     return failure();
-  // Overlapping frames read elements several times: one gather makes all.
+  // Overlapping frames read elements repeatedly; one gather makes all frames.
   SmallVector<int64_t> places;
   for (int64_t frame = 0; frame < frames; ++frame)
     for (int64_t i = 0; i < *length; ++i)
@@ -394,7 +394,6 @@ static LogicalResult importSTFT(NodeImporter &node) {
   Value signal = node.reshape(node.operand(0), shape);
   Value x = node.reshape(take(node, signal, 1, places),
                          {shape[0], frames, *length, shape[2]});
-  // The window goes over every frame.
   if (node.hasInput(2))
     x = node.emit<MulOp>(
         {x, node.reshape(node.operand(2), {1, 1, *length, 1})});

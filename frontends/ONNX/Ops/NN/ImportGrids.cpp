@@ -1,5 +1,4 @@
-// Images moved, cut and read along grids: CenterCropPad, AffineGrid,
-// GridSample.
+// Imports CenterCropPad, AffineGrid and GridSample.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/NN/Sampling.h"
@@ -12,14 +11,13 @@ using namespace mpc::onnx_frontend;
 // CenterCropPad
 //===----------------------------------------------------------------------===//
 
-// Axes that are too long lose as much at both ends, those that are too short
-// gain zeros; of an odd difference the larger half is at the end.
+// Crops long axes at both ends and pads short axes with zeros at both ends. For
+// an odd difference, the larger half is at the end.
 static LogicalResult importCenterCropPad(NodeImporter &node) {
   auto type = node.operandType(0);
   auto wanted = node.integers(1, "the shape");
   if (failed(wanted))
     return failure();
-  // All axes, or those that are given.
   auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
   if (auto given = node.integerList("axes")) {
     if (failed(node.normalizeAxes(*given, type.getRank())))
@@ -30,8 +28,8 @@ static LogicalResult importCenterCropPad(NodeImporter &node) {
     return node.invalid("expected " + Twine(axes.size()) +
                         " extents, one per axis, found " +
                         Twine(wanted->size()));
-  // For each axis: how many elements stay, the first of them in the input, and
-  // its place in the result.
+  // For each axis: the number of elements to keep, the first of them in the
+  // input, and its position in the result.
   SmallVector<int64_t> shape(type.getShape()), cut(shape);
   SmallVector<int64_t> from(shape.size(), 0), to(shape.size(), 0);
   for (auto [given, extent] : llvm::zip(axes, *wanted)) {
@@ -45,7 +43,6 @@ static LogicalResult importCenterCropPad(NodeImporter &node) {
     to[axis] = (extent - cut[axis]) / 2;
     shape[axis] = extent;
   }
-  // First what stays is cut out, then zeros are put around it.
   if (!getCheckedBytes(shape, type.getElementType()))
     return node.invalid("the result is too large");
   Value value = slice(node, node.operand(0), from, cut);
@@ -60,9 +57,10 @@ static LogicalResult importCenterCropPad(NodeImporter &node) {
 // AffineGrid
 //===----------------------------------------------------------------------===//
 
-// Where the elements of an axis lie between -1 and 1: the centers of as many
-// equal parts, or points of which the first and the last are the ends. One
-// point alone is in the middle, as in PyTorch.
+// The coordinates of an axis of `size` elements between -1 and 1. With
+// `alignCorners`, the first and last elements are at -1 and 1; otherwise
+// elements are the centers of equal parts. A single element is at 0, as in
+// PyTorch.
 static SmallVector<double> spreadEvenly(int64_t size, bool alignCorners) {
   SmallVector<double> places;
   for (int64_t i = 0; i < size; ++i)
@@ -71,16 +69,15 @@ static SmallVector<double> spreadEvenly(int64_t size, bool alignCorners) {
   return places;
 }
 
-// Each place (x, y, 1) times the matrix, whose columns are multiplied one by
-// one: a product of matrices would round places to the type of products. x runs
-// along the last axis.
+// Multiplies each coordinate vector (x, y, 1) by the matrix theta. Columns are
+// multiplied one by one: a matrix product would round coordinates to the
+// precision of products. x runs along the last axis.
 static LogicalResult importAffineGrid(NodeImporter &node) {
   auto type = node.operandType(0);
   auto size = node.integers(1, "the size");
   if (failed(size))
     return failure();
-  // The result has a place, of two or three coordinates, for each element of
-  // the grid.
+  // The result holds 2 or 3 coordinates for each element of the grid.
   bool alignCorners = node.integer("align_corners", 0) != 0;
   int64_t rank = static_cast<int64_t>(size->size()) - 2;
   if (rank != 2 && rank != 3)
@@ -94,12 +91,12 @@ static LogicalResult importAffineGrid(NodeImporter &node) {
   result.push_back(rank);
   if (!getCheckedBytes(result, type.getElementType()))
     return node.invalid("the size has a negative extent or is too large");
-  // Places are computed in fp32 and more: halves have 11 bits for 1,000
+  // Compute coordinates in f32 at least: f16 has 11 bits, too few for 1,000
   // columns.
   Type wide = type.getElementType().isF64() ? type.getElementType()
                                             : node.attributes().getF32Type();
   Value theta = castTo(node, node.operand(0), wide);
-  // Column `column` of all matrices, the same at all places.
+  // Returns column `column` of every matrix, broadcast over the grid.
   auto takeColumn = [&](int64_t column) {
     SmallVector<int64_t> apart(rank + 2, 1);
     apart.front() = size->front();
@@ -107,8 +104,8 @@ static LogicalResult importAffineGrid(NodeImporter &node) {
     return node.reshape(
         slice(node, theta, {0, 0, column}, {size->front(), rank, 1}), apart);
   };
-  // The last column is added as it is; each other one times the places along
-  // its axis.
+  // The last column is the translation. Multiply each other column by the
+  // coordinates of its axis.
   Value sum = takeColumn(rank);
   for (int64_t column = 0; column < rank; ++column) {
     int64_t axis = rank - column, extent = result[axis];
@@ -141,7 +138,7 @@ struct GridSampling {
 
 static FailureOr<GridSampling> readGridSampling(NodeImporter &node) {
   GridSampling sampling;
-  // Opset 20 renames the modes.
+  // Opset 20 renames bilinear to linear and bicubic to cubic.
   std::string mode = node.string("mode", "linear");
   if (mode == "nearest")
     sampling.mode = GridMode::Nearest;
@@ -153,7 +150,6 @@ static FailureOr<GridSampling> readGridSampling(NodeImporter &node) {
     return node.invalid("expected attribute 'mode' to be linear, nearest or "
                         "cubic, found '" +
                         mode + "'");
-  // What is read outside: zeros, the edge, or the image mirrored there.
   std::string padding = node.string("padding_mode", "zeros");
   if (padding == "zeros")
     sampling.padding = GridPadding::Zeros;
@@ -169,7 +165,7 @@ static FailureOr<GridSampling> readGridSampling(NodeImporter &node) {
   return sampling;
 }
 
-// x, thrown back at `low` and `high` as often as it takes.
+// Reflects x at `low` and `high` until it lies between them.
 static Value reflectPlace(NodeImporter &node, Value x, double low,
                           double high) {
   Type type = node.attributes().getF64Type();
@@ -185,11 +181,12 @@ static Value reflectPlace(NodeImporter &node, Value x, double low,
   return scalePlace(node, node.emit<SelectOp>({isBack, back, there}), 1, low);
 }
 
-// Elements up to two outside, thrown back once; where the axis is shorter than
-// that, what would be outside again has no weight.
+// Reflects elements up to two outside the axis once. On an axis shorter than
+// that, an element that is still outside has weight 0.
 static Value reflectElement(NodeImporter &node, Value at, int64_t size,
                             bool alignCorners) {
-  // The edge itself is no element's center, and is there twice, or it is one.
+  // With aligned corners the edge is the center of an element; otherwise the
+  // element beside the edge is repeated.
   int64_t twice = alignCorners ? 0 : 1;
   auto number = [&](int64_t value) { return integerConstant(node, {}, value); };
   Value zero = number(0), last = number(size - 1);
@@ -199,8 +196,8 @@ static Value reflectElement(NodeImporter &node, Value at, int64_t size,
   return node.emit<SelectOp>({node.emit<LessOp>({last, at}), fromHigh, at});
 }
 
-// Keys' cubic with a = -3/4, at the distances 1 + rest, rest, 1 - rest and
-// 2 - rest of the four elements around a place.
+// The taps of Keys' cubic with a = -3/4: four elements, at the distances 1 +
+// rest, rest, 1 - rest and 2 - rest.
 static SmallVector<Tap> cubicTaps(NodeImporter &node, Value x) {
   constexpr double kA = -0.75;
   auto [below, rest] = splitPlace(node, x);
@@ -215,8 +212,8 @@ static SmallVector<Tap> cubicTaps(NodeImporter &node, Value x) {
     }
     return sum;
   };
-  // ((a + 2) t - (a + 3)) t^2 + 1 up to a distance of 1, and beyond
-  // a t^3 - 5a t^2 + 8a t - 4a at t + 1, which is (a t - 2a) t^2 + a t.
+  // Up to a distance t of 1: ((a + 2) t - (a + 3)) t^2 + 1. Beyond, a t^3 - 5a
+  // t^2 + 8a t - 4a; at t + 1 this is (a t - 2a) t^2 + a t.
   double near[] = {kA + 2, -(kA + 3), 0, 1};
   double far[] = {kA, -2 * kA, kA, 0};
   auto element = [&, below = below](int64_t offset) {
@@ -228,25 +225,25 @@ static SmallVector<Tap> cubicTaps(NodeImporter &node, Value x) {
           {element(2), polynomial(true, far)}};
 }
 
-// What is read along an axis of `size` at the coordinates `at`, from -1 to 1.
+// The taps along an axis of `size` elements at the coordinates `at`, in [-1,
+// 1].
 static SampledAxis sampleAxis(NodeImporter &node, Value at, int64_t size,
                               const GridSampling &sampling) {
-  // Beyond this f64 has no places between integers.
+  // From here on, f64 has no numbers between integers.
   constexpr double kFarthest = int64_t(1) << 52;
-  // -1 and 1 are the centers of the outermost elements, or their outer edges.
+  // Coordinates -1 and 1 are the centers of the outermost elements if aligned,
+  // or else their outer edges.
   bool aligned = sampling.alignCorners;
   bool reflects = sampling.padding == GridPadding::Reflection;
   double low = aligned ? 0 : -0.5, high = aligned ? size - 1 : size - 0.5;
   double half = (high - low) / 2;
   Value x = scalePlace(node, at, half, low + half);
-  // Three elements outside there is nothing else farther outside.
+  // From three elements outside on, all positions read equal values.
   x = reflects ? clampPlace(node, x, -kFarthest, kFarthest)
                : clampPlace(node, x, -3, size + 3);
-  // What a tap outside reads is decided tap by tap.
   SampledAxis axis = {size, {}, Outside::Edge};
   if (sampling.padding == GridPadding::Zeros)
     axis.outside = Outside::Zero;
-  // The nearest element alone, and mirrored if it is outside.
   if (sampling.mode == GridMode::Nearest) {
     Value nearest = roundPlace(node, x);
     if (reflects)
@@ -256,7 +253,6 @@ static SampledAxis sampleAxis(NodeImporter &node, Value at, int64_t size,
     axis.taps = {{nearest, Value()}};
     return axis;
   }
-  // Two elements around the place, or four.
   if (reflects)
     x = reflectPlace(node, x, low, high);
   axis.taps = sampling.mode == GridMode::Linear ? linearTaps(node, x)
@@ -267,15 +263,15 @@ static SampledAxis sampleAxis(NodeImporter &node, Value at, int64_t size,
   return axis;
 }
 
-// X of shape (N, C, D1, ..., Dr) at a grid of shape (N, E1, ..., Er, r), whose
-// last axis names places from the last axis of X to the first.
+// Samples X, (N, C, D1, ..., Dr), at a grid of (N, E1, ..., Er, r). The grid's
+// last axis holds coordinates from the last axis of X to the first.
 static LogicalResult importGridSample(NodeImporter &node) {
   auto type = node.operandType(0), gridType = node.operandType(1);
   int64_t rank = type.getRank() - 2;
   FailureOr<GridSampling> sampling = readGridSampling(node);
   if (failed(sampling))
     return failure();
-  // Of three axes 64 elements are read at each place where the mode is cubic.
+  // Limits the cost: cubic mode reads 64 elements at each point of three axes.
   if (rank < 1 || rank > 3)
     return node.unsupported("expected an input of rank 3 to 5, found rank " +
                             Twine(type.getRank()));
@@ -296,14 +292,13 @@ static LogicalResult importGridSample(NodeImporter &node) {
   if (sampling->mode != GridMode::Nearest &&
       !isa<FloatType>(type.getElementType()))
     return node.unsupported("expected floats to interpolate, found integers");
-  // All places of a sample in one line.
+  // Flatten the grid points of each sample.
   SmallVector<int64_t> result(type.getShape().take_front(2));
   llvm::append_range(result, gridType.getShape().slice(1, rank));
   int64_t batch = type.getDimSize(0);
   int64_t places =
       ShapedType::getNumElements(gridType.getShape().slice(1, rank));
   Value grid = node.reshape(node.operand(1), {batch, places, rank});
-  // Axis by axis, what is read there.
   SmallVector<SampledAxis> axes;
   for (int64_t axis = 0; axis < rank; ++axis) {
     Value at = slice(node, grid, {0, 0, rank - 1 - axis}, {batch, places, 1});

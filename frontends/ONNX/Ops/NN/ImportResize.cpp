@@ -1,7 +1,7 @@
-// Resize and Upsample: axis by axis, each a choice of elements (nearest) or a
-// product with a matrix of weights that is known at import (linear, cubic). A
-// result has few of its weights other than 0, but a product is what machines do
-// fast, and its gradient is one too.
+// Imports Resize and Upsample, axis by axis: a selection of elements (nearest),
+// or a product with a weight matrix known at import (linear, cubic). Most
+// weights are 0, but machines compute products fast, and the gradient of a
+// product is a product.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -21,7 +21,7 @@ using namespace mpc::onnx_frontend;
 namespace {
 enum class Filter { Nearest, Linear, Cubic };
 
-/// What the node says of all axes.
+/// The attributes that apply to all axes.
 struct Sampling {
   Filter filter = Filter::Nearest;
   std::string coordinates = "half_pixel", nearest = "round_prefer_floor";
@@ -32,7 +32,8 @@ struct Sampling {
 };
 
 /// An axis of `in` elements that becomes one of `out`. `scale` is their ratio
-/// before the result's extent is rounded; a crop is of [start, end] in shares.
+/// before the result's extent is rounded. A crop covers the shares [start, end]
+/// of the input.
 struct ResizedAxis {
   int64_t axis, in, out;
   double scale, start = 0.0, end = 1.0;
@@ -45,10 +46,10 @@ struct ResizedAxis {
 };
 } // namespace
 
-// Where in the input the center of element `position` of the result lies.
+// Returns the input coordinate of the center of result element `position`.
 template <typename Real>
 Real ResizedAxis::locate(const Sampling &sampling, int64_t position) const {
-  // Each mode of coordinates as ONNX gives it.
+  // The formulas are those of the ONNX specification.
   StringRef mode = sampling.coordinates;
   Real scale = this->scale, length = in, resized = scale * length, x = position;
   constexpr Real kHalf = 0.5;
@@ -66,15 +67,16 @@ Real ResizedAxis::locate(const Sampling &sampling, int64_t position) const {
     return (x + kHalf) / scale;
   if (mode == "pytorch_half_pixel" && resized <= 1)
     return 0;
-  // half_pixel, and what differs from it by a shift.
+  // half_pixel, and modes that shift it.
   Real center = (x + kHalf) / scale - kHalf;
   if (mode == "half_pixel_symmetric")
     center += length / 2 * (1 - out / resized);
   return center;
 }
 
-// In float, as other runtimes do: element 3 of a result that is 0.6 times as
-// large is element 5, not 4 for 0.6 being a little more than 0.6 in float.
+// Computes in float, as other runtimes do: with a scale of 0.6, result element
+// 3 is input element 5. In double it would be 4, because float 0.6 is a little
+// more than 0.6.
 int64_t ResizedAxis::findNearest(const Sampling &sampling,
                                  int64_t position) const {
   float x = locate<float>(sampling, position);
@@ -86,7 +88,7 @@ int64_t ResizedAxis::findNearest(const Sampling &sampling,
   return std::clamp<double>(nearest, 0, in - 1);
 }
 
-// The filter at a distance: a triangle, or Keys' cubic.
+// The filter at a distance: a triangle (linear), or Keys' cubic.
 static double filterAt(const Sampling &sampling, double distance) {
   double x = std::abs(distance), a = sampling.cubicA;
   if (sampling.filter == Filter::Linear)
@@ -96,25 +98,24 @@ static double filterAt(const Sampling &sampling, double distance) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0.0;
 }
 
-// The weights of all elements of the input in one of the result. Where fewer
-// are wanted than there are, antialiasing widens the filter so that all of them
-// count. What lies outside is the element at the edge, or left out.
+// Returns the weights of all input elements in one result element. When
+// shrinking, antialiasing widens the filter so that all elements count. A
+// position outside the input reads the edge element, or is left out.
 SmallVector<double> ResizedAxis::weigh(const Sampling &sampling,
                                        int64_t position) const {
   SmallVector<double> weights(in, 0.0);
-  // A copy of one element has a single weight.
   if (sampling.filter == Filter::Nearest) {
     weights[findNearest(sampling, position)] = 1.0;
     return weights;
   }
-  // The filter reaches 1 element (linear) or 2 (cubic) to each side of the
-  // place, and more where it is widened.
+  // The filter reaches 1 element (linear) or 2 (cubic) to each side, more if
+  // widened.
   auto x = locate<double>(sampling, position);
   double narrow = sampling.antialias ? std::min(scale, 1.0) : 1.0;
   double radius = (sampling.filter == Filter::Cubic ? 2 : 1) / narrow;
   double sum = 0.0;
   auto last = static_cast<int64_t>(std::ceil(x + radius));
-  // Weights outside fall on the element at the edge, unless they are left out.
+  // Weights outside go to the edge element, unless excludeOutside.
   for (auto i = static_cast<int64_t>(std::floor(x - radius)); i <= last; ++i) {
     if (sampling.excludeOutside && (i < 0 || i >= in))
       continue;
@@ -122,8 +123,8 @@ SmallVector<double> ResizedAxis::weigh(const Sampling &sampling,
     weights[std::clamp<int64_t>(i, 0, in - 1)] += weight;
     sum += weight;
   }
-  // What is left out, or what a widened filter sums to, is made up for: weights
-  // sum to 1.
+  // Normalize to a sum of 1 if elements were left out or the filter was
+  // widened.
   if (sum != 0 && (sampling.antialias || sampling.excludeOutside))
     for (double &weight : weights)
       weight /= sum;
@@ -157,7 +158,7 @@ static FailureOr<Sampling> readSampling(NodeImporter &node) {
   if (failed(filter))
     return failure();
   sampling.filter = *filter;
-  // Attributes, then combinations that there are not.
+  // Combinations that do not exist are refused below.
   sampling.coordinates =
       node.string("coordinate_transformation_mode", sampling.coordinates);
   sampling.nearest = node.string("nearest_mode", sampling.nearest);
@@ -180,7 +181,7 @@ static FailureOr<Sampling> readSampling(NodeImporter &node) {
   return sampling;
 }
 
-// The elements of an input of floats that must be known.
+// Reads the elements of a float input that must be known at import.
 static FailureOr<SmallVector<double>>
 readFloats(NodeImporter &node, unsigned index, StringRef what) {
   std::optional<HostTensor> tensor = node.constant(index);
@@ -196,15 +197,15 @@ readFloats(NodeImporter &node, unsigned index, StringRef what) {
   return values;
 }
 
-// Whether an optional input is there; an empty tensor says that it is not.
+// True if an optional input is given. An empty tensor means absent.
 static bool isGiven(NodeImporter &node, unsigned index) {
   return node.hasInput(index) && node.operandType(index).getNumElements() > 0;
 }
 
-// The largest extent that is no mistake.
+// Extents above this are taken as mistakes.
 static constexpr double kLargestExtent = int64_t(1) << 30;
 
-// Extents from scales, one for each of `axes`.
+// Computes extents from scales, one for each of `axes`.
 static LogicalResult scaleAxes(NodeImporter &node,
                                MutableArrayRef<ResizedAxis> axes,
                                ArrayRef<double> scales) {
@@ -215,16 +216,16 @@ static LogicalResult scaleAxes(NodeImporter &node,
     if (!(scale > 0) || !(scale * axis.in < kLargestExtent))
       return node.invalid("a scale is not in a sane range");
     axis.scale = scale;
-    // In float, as ONNX infers shapes: 10 * 0.7f is 7, where 0.7f alone is a
-    // little less than 0.7.
+    // Computed in float, as ONNX infers shapes: 10 * 0.7f is 7, although 0.7f
+    // is a little less than 0.7.
     float extent = static_cast<float>(axis.in) * static_cast<float>(scale);
     axis.out = static_cast<int64_t>(std::floor(extent));
   }
   return success();
 }
 
-// Extents that are given; with a policy they are bounds, and all axes have one
-// scale.
+// Reads extents from sizes. With an aspect ratio policy, sizes are bounds, and
+// all axes share one scale.
 static LogicalResult sizeAxes(NodeImporter &node,
                               MutableArrayRef<ResizedAxis> axes) {
   auto sizes = node.integers(3, "sizes");
@@ -233,14 +234,13 @@ static LogicalResult sizeAxes(NodeImporter &node,
   if (sizes->size() != axes.size())
     return node.invalid("expected " + Twine(axes.size()) +
                         " sizes, one per axis, found " + Twine(sizes->size()));
-  // A scale for each axis,
   for (auto [axis, size] : llvm::zip(axes, *sizes)) {
     if (size < 1 || size > kLargestExtent || axis.in < 1)
       return node.invalid("a size is not in a sane range");
     axis.out = size;
     axis.scale = static_cast<double>(size) / axis.in;
   }
-  // or one for all: the least or the greatest of them.
+  // With a policy, all axes take the smallest or the largest scale.
   std::string policy = node.string("keep_aspect_ratio_policy", "stretch");
   if (policy == "stretch" || axes.empty())
     return success();
@@ -258,7 +258,7 @@ static LogicalResult sizeAxes(NodeImporter &node,
   return success();
 }
 
-// The region of interest: all starts, then all ends.
+// Reads the region of interest: all starts, then all ends.
 static LogicalResult cropAxes(NodeImporter &node,
                               MutableArrayRef<ResizedAxis> axes) {
   if (!isGiven(node, 1))
@@ -270,7 +270,7 @@ static LogicalResult cropAxes(NodeImporter &node,
     return node.invalid("expected " + Twine(2 * axes.size()) +
                         " values as region of interest, found " +
                         Twine(region->size()));
-  // Also not where it is no number.
+  // The comparison also refuses NaN, which compares false.
   if (!llvm::all_of(*region, [](double share) {
         return std::abs(share) <= kLargestExtent;
       }))
@@ -286,9 +286,9 @@ static LogicalResult cropAxes(NodeImporter &node,
 // The result
 //===----------------------------------------------------------------------===//
 
-// The product along an axis with its matrix of weights: from the left with the
-// matrices that this axis and those behind it make, from the right where it is
-// the last one.
+// Multiplies an axis by its weight matrix: from the right if the axis is the
+// last, otherwise from the left. `back` multiplies by the transpose, for the
+// gradient.
 static Value interpolate(NodeImporter &node, Value value,
                          const ResizedAxis &axis, const Sampling &sampling,
                          bool back = false) {
@@ -298,7 +298,7 @@ static Value interpolate(NodeImporter &node, Value value,
     (void)node.unsupported("expected floats to interpolate, found integers");
     return {};
   }
-  // The matrix is in the artifact: it has a limit.
+  // The matrix is stored in the artifact, so limit its size.
   if (axis.in > kMostWeights / axis.out) {
     (void)node.unsupported("an axis of " + Twine(axis.in) +
                            " elements is too "
@@ -308,8 +308,8 @@ static Value interpolate(NodeImporter &node, Value value,
   }
   SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
   bool isLast = axis.axis + 1 == static_cast<int64_t>(shape.size());
-  // A column, or a row, of weights for each element of the result; a gradient
-  // multiplies with the transposed matrix.
+  // One column (or row) of weights per result element; transposed for a
+  // gradient.
   SmallVector<double> weights(axis.in * axis.out);
   for (int64_t to = 0; to < axis.out; ++to)
     for (auto [from, weight] : llvm::enumerate(axis.weigh(sampling, to)))
@@ -320,7 +320,6 @@ static Value interpolate(NodeImporter &node, Value value,
   int64_t inner = ShapedType::getNumElements(all.drop_front(axis.axis + 1));
   int64_t from = back ? axis.out : axis.in, to = back ? axis.in : axis.out;
   shape[axis.axis] = to;
-  // From the right along the last axis, else from the left.
   Value product;
   if (isLast) {
     Value matrix = floatConstant(node, element, {from, to}, weights);
@@ -333,7 +332,8 @@ static Value interpolate(NodeImporter &node, Value value,
   return node.reshape(product, shape);
 }
 
-// What a crop takes from outside of the input is one value.
+// Replaces the elements that a crop takes from outside the input by
+// extrapolation_value.
 static Value extrapolate(NodeImporter &node, Value value,
                          const ResizedAxis &axis, const Sampling &sampling) {
   if (!value)
@@ -389,8 +389,8 @@ static LogicalResult resize(NodeImporter &node, ArrayRef<ResizedAxis> axes,
   return node.define(0, value);
 }
 
-// The axes of input `index` with these numbers, as long after resizing as
-// before: builders set what they change.
+// Returns the axes `numbers` of input `index`, with unchanged extents. Builders
+// set the new extents.
 static SmallVector<ResizedAxis>
 axesOf(NodeImporter &node, ArrayRef<int64_t> numbers, unsigned index = 0) {
   SmallVector<ResizedAxis> axes;
@@ -401,7 +401,7 @@ axesOf(NodeImporter &node, ArrayRef<int64_t> numbers, unsigned index = 0) {
   return axes;
 }
 
-// Opset 11 on: scales or sizes, of all axes or of those in `axes`.
+// Resize from opset 11 on: scales or sizes, for all axes or those in 'axes'.
 static LogicalResult importResize(NodeImporter &node) {
   int64_t rank = node.operandShape(0).size();
   FailureOr<Sampling> sampling = readSampling(node);
@@ -411,7 +411,6 @@ static LogicalResult importResize(NodeImporter &node) {
   if (auto given = node.integerList("axes")) {
     if (failed(node.normalizeAxes(*given, rank)))
       return failure();
-    // In the order of scales and sizes.
     numbers.clear();
     for (int64_t axis : *given)
       numbers.push_back(axis < 0 ? axis + rank : axis);
@@ -423,7 +422,7 @@ static LogicalResult importResize(NodeImporter &node) {
     if (failed(sizeAxes(node, axes)))
       return failure();
   } else {
-    node.ignore("keep_aspect_ratio_policy"); // of sizes
+    node.ignore("keep_aspect_ratio_policy"); // applies to sizes only
     auto scales = readFloats(node, 2, "the scales");
     if (failed(scales) || failed(scaleAxes(node, axes, *scales)))
       return failure();
@@ -433,8 +432,8 @@ static LogicalResult importResize(NodeImporter &node) {
   return resize(node, axes, *sampling);
 }
 
-// Resize of opset 10, and Upsample, whose scales are an attribute at first, and
-// before opset 7 one for each axis of an image.
+// Resize of opset 10, and Upsample. Upsample's scales are an attribute before
+// opset 9, and before opset 7 one attribute per image axis.
 static LogicalResult importUpsample(NodeImporter &node) {
   Sampling sampling;
   sampling.coordinates = "asymmetric";
@@ -443,7 +442,6 @@ static LogicalResult importUpsample(NodeImporter &node) {
   if (failed(filter))
     return failure();
   sampling.filter = *filter;
-  // Scales are an input since opset 9.
   SmallVector<double> scales;
   using Attribute = proto::AttributeProto;
   if (node.hasInput(1)) {
@@ -457,7 +455,6 @@ static LogicalResult importUpsample(NodeImporter &node) {
              node.hasAttribute("width_scale")) {
     scales = {1, 1, node.real("height_scale", 1), node.real("width_scale", 1)};
   }
-  // All axes of the input have a scale.
   auto numbers =
       llvm::to_vector(llvm::seq<int64_t>(0, node.operandShape(0).size()));
   SmallVector<ResizedAxis> axes = axesOf(node, numbers);
@@ -466,8 +463,9 @@ static LogicalResult importUpsample(NodeImporter &node) {
   return resize(node, axes, sampling);
 }
 
-// (dY, X, roi, scales) -> dX, with the attributes of the Resize: along each
-// axis the transposed weights. Without scales the extents say them.
+// (dY, X, roi, scales) -> dX, with the attributes of the Resize. Multiplies by
+// the transposed weights along each axis. Without scales, the extents determine
+// them.
 static LogicalResult importResizeGrad(NodeImporter &node) {
   FailureOr<Sampling> sampling = readSampling(node);
   if (failed(sampling))
@@ -485,7 +483,6 @@ static LogicalResult importResizeGrad(NodeImporter &node) {
     if (failed(scales) || failed(scaleAxes(node, axes, *scales)))
       return failure();
   }
-  // Axis by axis back to the shape of X.
   Value value = node.operand(0);
   for (ResizedAxis &axis : axes) {
     if (isGiven(node, 3) && axis.out != large[axis.axis])

@@ -1,4 +1,4 @@
-// The largest elements of the bins of boxes: MaxRoiPool.
+// Imports MaxRoiPool: the largest elements in the bins of boxes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/NN/Sampling.h"
@@ -10,18 +10,20 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// The bins of all boxes along an axis of the images. Values have five axes:
-/// boxes, channels, bins, and places along y and x in some order.
+/// The bins of all boxes along one axis of the images. Values have five axes:
+/// boxes, channels, bins, and the y and x positions in some order.
 struct Bins {
   NodeImporter &node;
   Type number;
   int64_t count, extent;
-  /// Where bins and the image's places lie.
+  /// The axes of bins and of image positions.
   int64_t binAxis, placeAxis;
 
-  /// First and last places of boxes, [boxes, 1, 1, 1, 1], as the bins' limits.
+  /// Computes the bins' limits from the first and last positions of boxes,
+  /// [boxes, 1, 1, 1, 1].
   void cut(Value first, Value last);
-  /// True where a place is in a bin; true where a bin holds no place.
+  /// `holds` is true where a position is in a bin; `isEmpty` where a bin holds
+  /// no position.
   Value holds();
   Value isEmpty();
 
@@ -32,8 +34,8 @@ private:
 };
 } // namespace
 
-// A box has its last place, and one place at least. Bins overlap where they do
-// not divide it.
+// A box includes its last position and has at least one. Bins overlap if they
+// do not divide the box.
 void Bins::cut(Value first, Value last) {
   Value length =
       node.emit<AddOp>({node.emit<SubOp>({last, first}), constant(1)});
@@ -59,14 +61,14 @@ Value Bins::isEmpty() {
   return node.emit<LessOrEqualOp>({high, low});
 }
 
-// Halves away from zero.
+// Rounds halves away from zero.
 static Value roundAway(NodeImporter &node, Value x) {
   Value half = numberConstant(node, 0.5, elementTypeOf(x));
   Value size = node.emit<AddOp>({node.emit<AbsOp>({x}), half});
   return node.emit<MulOp>({node.emit<SignOp>({x}), node.emit<FloorOp>({size})});
 }
 
-// The largest of `x`'s elements along an axis that `isSeen` shows.
+// The maximum of the elements of `x` along `axis` where `isSeen` is true.
 static Value maximize(NodeImporter &node, Value x, Value isSeen, int64_t axis) {
   constexpr double kLowest = -std::numeric_limits<double>::infinity();
   Value hidden = numberConstant(node, kLowest, elementTypeOf(x));
@@ -74,8 +76,8 @@ static Value maximize(NodeImporter &node, Value x, Value isSeen, int64_t axis) {
                              {axis}, /*keepDims=*/false);
 }
 
-// Boxes are (image, x1, y1, x2, y2). Places are computed as ONNX Runtime does,
-// in floats of the boxes' type, or in f32 where that is a smaller one.
+// Boxes are (image, x1, y1, x2, y2). Positions are computed as in ONNX Runtime,
+// in the boxes' float type, but at least f32.
 static LogicalResult importMaxRoiPool(NodeImporter &node) {
   ArrayRef<int64_t> shape = node.operandShape(0), boxes = node.operandShape(1);
   auto pooled = node.integerList("pooled_shape");
@@ -94,7 +96,6 @@ static LogicalResult importMaxRoiPool(NodeImporter &node) {
   if (!canList(node, shape[2]) || !canList(node, shape[3]))
     return failure();
   int64_t rois = boxes[0], channels = shape[1];
-  // Corners of the boxes, and the image of each.
   Type number = elementTypeOf(node.operand(1));
   if (!number.isF64())
     number = node.attributes().getF32Type();
@@ -113,7 +114,6 @@ static LogicalResult importMaxRoiPool(NodeImporter &node) {
     return failure();
   markIndices(node, image, shape[0]);
   Value x = gather(node, node.operand(0), image, /*axis=*/0);
-  // Along y, then along x.
   Bins rows{node, number, (*pooled)[0], shape[2], 2, 3};
   Bins columns{node, number, (*pooled)[1], shape[3], 3, 4};
   rows.cut(corner(2), corner(4));
@@ -122,7 +122,7 @@ static LogicalResult importMaxRoiPool(NodeImporter &node) {
   x = maximize(node, x, rows.holds(), 3);
   x = node.reshape(x, {rois, channels, rows.count, 1, shape[3]});
   x = maximize(node, x, columns.holds(), 4);
-  // Bins without places give 0.
+  // A bin that holds no position gives 0.
   Value isEmpty = node.emit<OrOp>(
       {node.reshape(rows.isEmpty(), {rois, 1, rows.count, 1}),
        node.reshape(columns.isEmpty(), {rois, 1, 1, columns.count})});

@@ -1,5 +1,5 @@
-// Ops that read between elements of images, at places that boxes or learned
-// offsets name: RoiAlign and DeformConv.
+// Imports RoiAlign and DeformConv, which read between the elements of images,
+// at positions given by boxes or learned offsets.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/NN/Sampling.h"
@@ -17,7 +17,7 @@ using namespace mpc::onnx_frontend;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What the node says: each box is cut into `bins` along y and x.
+/// The attributes of RoiAlign. Each box is cut into `bins` along y and x.
 struct RoiPooling {
   bool isMax, halfPixel;
   int64_t bins[2], samples;
@@ -27,26 +27,25 @@ struct RoiPooling {
 
 static FailureOr<RoiPooling> readRoiPooling(NodeImporter &node) {
   RoiPooling pooling;
-  // What opset 16 added has defaults that keep the old results.
+  // The defaults of opset 16's attributes keep the old results.
   std::string mode = node.string("mode", "avg"),
               coordinates = "output_half_pixel";
   if (mode != "avg" && mode != "max")
     return node.invalid("expected attribute 'mode' to be avg or max, found '" +
                         mode + "'");
-  // Where a box begins: `half_pixel` subtracts half an element.
+  // half_pixel shifts boxes by half an element.
   if (node.getOpset() >= 16)
     coordinates = node.string("coordinate_transformation_mode", "half_pixel");
   if (coordinates != "half_pixel" && coordinates != "output_half_pixel")
     return node.invalid("attribute 'coordinate_transformation_mode' is '" +
                         coordinates + "'");
-  // Bins of the result, and samples in each of them.
   pooling.isMax = mode == "max";
   pooling.halfPixel = coordinates == "half_pixel";
   pooling.bins[0] = node.integer("output_height", 1);
   pooling.bins[1] = node.integer("output_width", 1);
   pooling.samples = node.integer("sampling_ratio", 0);
   pooling.scale = node.real("spatial_scale", 1.0);
-  // Each sample is an element of a list, so there cannot be any number.
+  // Each sample is listed at import, so limit the counts.
   constexpr int64_t kMost = int64_t(1) << 16;
   for (int64_t count : {pooling.bins[0], pooling.bins[1]})
     if (count < 1 || count > kMost)
@@ -59,9 +58,9 @@ static FailureOr<RoiPooling> readRoiPooling(NodeImporter &node) {
   return pooling;
 }
 
-// What is read along an axis of `size`: of each bin of boxes, whose corners are
-// [R, 4], as many places as `samples` says, evenly spread. All are of the shape
-// [R, places, 1], or [R, 1, places] along x.
+// Returns the taps along an axis of `size` elements. Each bin of each box, with
+// corners [R, 4], is sampled at `samples` evenly spaced positions. The taps
+// have shape [R, positions, 1] along y, or [R, 1, positions] along x.
 static SampledAxis sampleBins(NodeImporter &node, Value boxes,
                               const RoiPooling &pooling, bool isX,
                               int64_t samples, int64_t size) {
@@ -76,7 +75,7 @@ static SampledAxis sampleBins(NodeImporter &node, Value boxes,
   Value start = corner(isX ? 0 : 1);
   Value extent = node.emit<SubOp>({corner(isX ? 2 : 3), start});
   Type type = node.attributes().getF64Type();
-  // Boxes have at least one element, but for those of half pixels.
+  // Boxes are at least one element large, except with half_pixel.
   if (!pooling.halfPixel)
     extent = node.emit<MaximumOp>({extent, numberConstant(node, 1, type)});
   SmallVector<double> shares;
@@ -85,7 +84,7 @@ static SampledAxis sampleBins(NodeImporter &node, Value boxes,
   SmallVector<int64_t> along = {1, isX ? 1 : places, isX ? places : 1};
   Value share = floatConstant(node, type, along, shares);
   Value x = node.emit<AddOp>({node.emit<MulOp>({extent, share}), start});
-  // One element outside there is the edge, farther away nothing.
+  // Up to one element outside, read the edge; farther away, read 0.
   Value inside = node.emit<AndOp>(
       {node.emit<LessOrEqualOp>({numberConstant(node, -1, type), x}),
        node.emit<LessOrEqualOp>({x, numberConstant(node, size, type)})});
@@ -97,8 +96,8 @@ static SampledAxis sampleBins(NodeImporter &node, Value boxes,
   return axis;
 }
 
-// Boxes [R, 4] of images `images` [R], all with the same number of places per
-// bin along y and x: [C, R, height, width].
+// Pools the boxes [R, 4] of images `images`, [R], with equally many samples per
+// bin in all boxes. Returns [C, R, height, width].
 static Value poolBoxes(NodeImporter &node, Value boxes, Value images,
                        const RoiPooling &pooling, int64_t samplesY,
                        int64_t samplesX) {
@@ -106,7 +105,7 @@ static Value poolBoxes(NodeImporter &node, Value boxes, Value images,
   int64_t count = NodeImporter::shapeOf(boxes)[0];
   int64_t channels = shape[1], height = pooling.bins[0],
           width = pooling.bins[1];
-  // The image is one more place.
+  // The image number is sampled as one more axis.
   Value data = transpose(node, node.operand(0), {1, 0, 2, 3});
   SampledAxis image = {shape[0],
                        {{node.reshape(images, {count, 1, 1}), Value()}},
@@ -117,8 +116,8 @@ static Value poolBoxes(NodeImporter &node, Value boxes, Value images,
   Value value;
   if (!pooling.isMax)
     value = sumTaps(node, data, /*batchDims=*/0, axes);
-  // The specification's reference and ONNX Runtime take the largest of the
-  // weighted elements, before they are added.
+  // The specification's reference and ONNX Runtime take the maximum of the
+  // weighted elements, before summing.
   else
     for (Value part : readTaps(node, data, /*batchDims=*/0, axes))
       value = value ? node.emit<MaximumOp>({value, part}) : part;
@@ -130,8 +129,8 @@ static Value poolBoxes(NodeImporter &node, Value boxes, Value images,
   return castTo(node, pooled, elementTypeOf(data));
 }
 
-// As many places per bin as it has elements, rounded up, in float as other
-// runtimes do.
+// Returns the samples per bin: the bin's extent in elements, rounded up.
+// Computed in float, as other runtimes do.
 static int64_t countSamples(const HostTensor &boxes, int64_t box, bool isX,
                             const RoiPooling &pooling) {
   auto corner = [&](int64_t column) {
@@ -143,13 +142,13 @@ static int64_t countSamples(const HostTensor &boxes, int64_t box, bool isX,
   if (!pooling.halfPixel)
     extent = std::max(extent, 1.0f);
   float samples = std::ceil(extent / static_cast<float>(pooling.bins[isX]));
-  // What is no box has no places; one too large is refused.
+  // An invalid box has no samples; one too large is refused later.
   constexpr float kTooMany = 1 << 20;
   return samples > 0 ? static_cast<int64_t>(std::min(samples, kTooMany)) : 0;
 }
 
-// sampling_ratio 0: boxes with the same numbers of places together, each group
-// by itself, and then in the order of the model.
+// Pools with sampling_ratio 0. Groups the boxes by their numbers of samples,
+// pools each group, and restores the order of the model.
 static Value poolAdaptively(NodeImporter &node, const HostTensor &boxes,
                             const RoiPooling &pooling) {
   // Boxes of 3 x 5 samples are one group, boxes of 4 x 4 another.
@@ -159,7 +158,7 @@ static Value poolAdaptively(NodeImporter &node, const HostTensor &boxes,
     groups[{countSamples(boxes, box, false, pooling),
             countSamples(boxes, box, true, pooling)}]
         .push_back(box);
-  // Box after box in the order of the groups.
+  // Number the boxes in the order of the groups.
   Value rois = toPlace(node, node.operand(1));
   SmallVector<Value> parts;
   SmallVector<int64_t> order(count);
@@ -177,14 +176,13 @@ static Value poolAdaptively(NodeImporter &node, const HostTensor &boxes,
                                 pooling, samplesY, samplesX));
       continue;
     }
-    // A box without places gives 0.
+    // A box that has no samples at all gives 0.
     Value zero = numberConstant(node, 0, elementTypeOf(node.operand(0)));
     parts.push_back(
         expand(node, zero,
                {node.operandShape(0)[1], static_cast<int64_t>(members.size()),
                 pooling.bins[0], pooling.bins[1]}));
   }
-  // Back in the order of the model.
   return take(node, concatenate(node, parts, 1), 1, order);
 }
 
@@ -193,7 +191,6 @@ static LogicalResult importRoiAlign(NodeImporter &node) {
   FailureOr<RoiPooling> pooling = readRoiPooling(node);
   if (failed(pooling) || node.hasFailed())
     return failure();
-  // Boxes, and the image of each.
   if (shape.size() != 4 || boxes.size() != 2 || boxes[1] != 4 ||
       node.operandShape(2) != boxes.take_front())
     return node.invalid("expected an input of rank 4, boxes of shape (R, 4) "
@@ -209,8 +206,8 @@ static LogicalResult importRoiAlign(NodeImporter &node) {
   } else if (failed(markIndices(node, 2, shape[0]))) {
     return failure();
   }
-  // A number of samples for each bin, or one that depends on the box, which
-  // then must be known.
+  // With a sampling_ratio of 0, the number of samples depends on the boxes,
+  // which must be known.
   Value pooled;
   if (pooling->samples > 0) {
     pooled = poolBoxes(node, toPlace(node, node.operand(1)), node.operand(2),
@@ -238,8 +235,8 @@ static LogicalResult importRoiAlign(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A deformable convolution: X is (N, C, extents...), the result (N, M,
-/// results...), and `taps` is the number of elements of a kernel.
+/// A deformable convolution of X, (N, C, extents...), with the result (N, M,
+/// results...). `taps` is the number of kernel elements.
 struct DeformedWindow {
   Window window;
   SmallVector<int64_t> results;
@@ -248,14 +245,12 @@ struct DeformedWindow {
 } // namespace
 
 static FailureOr<DeformedWindow> readDeformedWindow(NodeImporter &node) {
-  // The shapes of input, weight and offsets first, then the window that they
-  // share.
   ArrayRef<int64_t> shape = node.operandShape(0),
                     filters = node.operandShape(1);
   ArrayRef<int64_t> offsets = node.operandShape(2);
   DeformedWindow deformed;
-  // Channels in `group` groups have weights of their own, in `offset_group`
-  // groups offsets.
+  // Channels form `group` groups with separate weights, and `offset_group`
+  // groups with separate offsets.
   deformed.group = node.integer("group", 1);
   deformed.offsetGroup = node.integer("offset_group", 1);
   if (node.hasAttribute("auto_pad"))
@@ -280,7 +275,7 @@ static FailureOr<DeformedWindow> readDeformedWindow(NodeImporter &node) {
     return failure();
   deformed.window = *window;
   deformed.taps = ShapedType::getNumElements(filters.drop_front(2));
-  // As many places as a convolution without offsets would have.
+  // The result has the extents of a convolution without offsets.
   int64_t rank = shape.size() - 2;
   for (int64_t d = 0; d < rank; ++d) {
     int64_t covered = (filters[d + 2] - 1) * window->dilations[d] + 1;
@@ -288,7 +283,7 @@ static FailureOr<DeformedWindow> readDeformedWindow(NodeImporter &node) {
         shape[d + 2] + window->pads[d] + window->pads[rank + d] - covered;
     deformed.results.push_back(free < 0 ? 0 : free / window->strides[d] + 1);
   }
-  // Offsets are there for each place of each tap, and so is the mask.
+  // Offsets and mask have an entry for each position of each tap.
   auto matches = [&](unsigned input, int64_t channels) {
     SmallVector<int64_t> expected = {shape[0], channels};
     expected.append(deformed.results);
@@ -307,14 +302,14 @@ static FailureOr<DeformedWindow> readDeformedWindow(NodeImporter &node) {
   return deformed;
 }
 
-// Where along spatial axis `axis` each tap reads for each element of the
-// result, (N, offset groups, taps * results): at its place in the window, plus
-// the offset.
+// Returns the taps along spatial axis `axis` for each result element, (N,
+// offset groups, taps * results): the kernel element's position in the window,
+// plus the offset.
 static SampledAxis deformAxis(NodeImporter &node,
                               const DeformedWindow &deformed, int64_t axis) {
   const Window &window = deformed.window;
   int64_t rank = deformed.results.size(), batch = node.operandShape(0)[0];
-  // (N, offset groups, taps, 1, results...)
+  // Offsets are (N, offset groups, taps, axes, results...).
   SmallVector<int64_t> shape = {batch, deformed.offsetGroup, deformed.taps,
                                 rank};
   shape.append(deformed.results);
@@ -323,13 +318,13 @@ static SampledAxis deformAxis(NodeImporter &node,
   from[3] = axis;
   box[3] = 1;
   Value x = slice(node, offsets, from, box);
-  // The place of the tap in the window, the last axis running fastest.
+  // The position of each tap within the window; the last axis varies fastest.
   SmallVector<double> taps, starts;
   int64_t inner = ShapedType::getNumElements(
       ArrayRef<int64_t>(window.kernel).drop_front(axis + 1));
   for (int64_t tap = 0; tap < deformed.taps; ++tap)
     taps.push_back(tap / inner % window.kernel[axis] * window.dilations[axis]);
-  // The place of the window.
+  // The position of each window in the input, without offsets.
   for (int64_t i = 0; i < deformed.results[axis]; ++i)
     starts.push_back(i * window.strides[axis] - window.pads[axis]);
   SmallVector<int64_t> alongTaps(shape.size(), 1), alongResult(alongTaps);
@@ -343,13 +338,14 @@ static SampledAxis deformAxis(NodeImporter &node,
   x = node.reshape(
       x, {batch, deformed.offsetGroup,
           deformed.taps * ShapedType::getNumElements(deformed.results)});
-  // One element outside there is nothing more.
+  // From two elements outside on, every tap reads 0.
   int64_t size = node.operandShape(0)[axis + 2];
   return {size, linearTaps(node, clampPlace(node, x, -2, size + 1)),
           Outside::Zero};
 }
 
-// The elements that windows read, as columns, times the weights as a matrix.
+// Imports DeformConv: gathers the elements of all windows as columns, and
+// multiplies them by the weight matrix.
 static LogicalResult importDeformConv(NodeImporter &node) {
   FailureOr<DeformedWindow> deformed = readDeformedWindow(node);
   if (failed(deformed))
@@ -361,7 +357,7 @@ static LogicalResult importDeformConv(NodeImporter &node) {
   for (int64_t extent : deformed->results)
     if (!canList(node, extent))
       return failure();
-  // Channels by the offsets that they share.
+  // Split the channels into groups that share offsets.
   SmallVector<int64_t> apart = {batch, deformed->offsetGroup,
                                 channels / deformed->offsetGroup};
   llvm::append_range(apart, shape.drop_front(2));
@@ -375,7 +371,6 @@ static LogicalResult importDeformConv(NodeImporter &node) {
                                                 deformed->taps * places});
     columns = node.emit<MulOp>({columns, mask});
   }
-  // One product for each group of channels.
   int64_t depth = channels / group * deformed->taps;
   Value product = node.emit<MatMulOp>(
       {node.reshape(node.operand(1), {1, group, filters / group, depth}),

@@ -1,5 +1,5 @@
-// Ops that lay parts over a whole: Col2Im adds the columns of a convolution to
-// its image, TensorScatter writes new positions into a cache.
+// Imports ops that write parts onto a whole: Col2Im adds the columns of a
+// convolution to its image; TensorScatter writes new positions into a cache.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -10,8 +10,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// For every element of every block the number of the element of the image it is
-// added to, or one behind the last where the block is outside.
+// For every element of every block, lists the number of the image element to
+// add it to: one past the last if the block element is outside.
 static SmallVector<int64_t> listBlockElements(const Window &window,
                                               ArrayRef<int64_t> image,
                                               ArrayRef<int64_t> blocks) {
@@ -20,7 +20,6 @@ static SmallVector<int64_t> listBlockElements(const Window &window,
   int64_t count = ShapedType::getNumElements(blocks);
   SmallVector<int64_t> numbers;
   numbers.reserve(taps * count);
-  // Every element of a block at each place, counted in the image.
   forEachIndex(window.kernel, [&](ArrayRef<int64_t> tap) {
     forEachIndex(blocks, [&](ArrayRef<int64_t> block) {
       int64_t number = 0;
@@ -37,8 +36,8 @@ static SmallVector<int64_t> listBlockElements(const Window &window,
   return numbers;
 }
 
-// How many positions a block has along each axis of an image, as a convolution
-// with that window has; 0 where it does not fit.
+// The number of positions of a block along each axis of an image, as for a
+// convolution with `window`; 0 if the block does not fit.
 static SmallVector<int64_t> countBlocks(const Window &window,
                                         ArrayRef<int64_t> image) {
   SmallVector<int64_t> blocks;
@@ -51,19 +50,19 @@ static SmallVector<int64_t> countBlocks(const Window &window,
   return blocks;
 }
 
-// Adds every element of columns (N, C * block, L) to the element of the image
-// that it was, or would have been, copied from.
+// Adds every element of the columns (N, C * block, L) to the image element at
+// its position in the block.
 static LogicalResult importCol2Im(NodeImporter &node) {
   auto type = node.operandType(0);
   auto image = node.integers(1, "the shape of the image");
   auto block = node.integers(2, "the shape of a block");
   if (failed(image) || failed(block))
     return failure();
-  // ONNX's Conv has them, Col2Im has inputs for them.
+  // Conv has these attributes; Col2Im has inputs instead.
   if (node.hasAttribute("kernel_shape") || node.hasAttribute("auto_pad"))
     return node.invalid("attributes 'kernel_shape' and 'auto_pad' are none of "
                         "Col2Im");
-  constexpr int64_t kMost = int64_t(1) << 24; // as many as can be listed
+  constexpr int64_t kMost = int64_t(1) << 24; // as canList allows
   auto isSane = [&](ArrayRef<int64_t> extents) {
     return getCheckedBytes(extents, node.attributes().getI64Type()) &&
            ShapedType::getNumElements(extents) <= kMost &&
@@ -74,7 +73,7 @@ static LogicalResult importCol2Im(NodeImporter &node) {
     return node.invalid("expected an input of rank 3, and an image and a block "
                         "of one rank, of 1 to " +
                         Twine(kMost) + " elements");
-  // The image as a convolution sees it.
+  // Add batch and channel axes, as for a convolution.
   SmallVector<int64_t> whole = {type.getDimSize(0), 1};
   whole.append(*image);
   auto window = readWindow(node, whole, *block);
@@ -83,7 +82,7 @@ static LogicalResult importCol2Im(NodeImporter &node) {
   SmallVector<int64_t> blocks = countBlocks(*window, *image);
   if (!isSane(blocks))
     return node.invalid("the image has room for no block, or for too many");
-  // A column for each position, with an element for each tap.
+  // The columns hold one element per tap, for each position.
   int64_t taps = ShapedType::getNumElements(*block);
   int64_t count = ShapedType::getNumElements(blocks);
   if (type.getDimSize(1) % taps != 0 || type.getDimSize(2) != count)
@@ -91,8 +90,7 @@ static LogicalResult importCol2Im(NodeImporter &node) {
                         " elements for " + Twine(count) + " blocks");
   if (!canList(node, taps * count))
     return failure();
-  // The image as one axis: adding to element (y, x) is adding to number y *
-  // width + x.
+  // Scatter into the flattened image: element (y, x) is number y * width + x.
   SmallVector<int64_t> numbers = listBlockElements(*window, *image, blocks);
   SmallVector<int64_t> result = {type.getDimSize(0), type.getDimSize(1) / taps};
   auto line = RankedTensorType::get(
@@ -111,8 +109,8 @@ static LogicalResult importCol2Im(NodeImporter &node) {
   return node.define(0, node.reshape(sums, result));
 }
 
-// Where the updates of a cache go: for every sample the place of its first one,
-// and from there on, round again where the cache is a ring.
+// Returns the cache position of each update, [batch, length]: consecutive from
+// each sample's first position, modulo `size` if the cache is a ring.
 static Value placeUpdates(NodeImporter &node, int64_t batch, int64_t length,
                           int64_t size, bool isRing) {
   Value first = node.reshape(
@@ -122,7 +120,7 @@ static Value placeUpdates(NodeImporter &node, int64_t batch, int64_t length,
   Value extent = integerConstant(node, {}, size);
   if (isRing)
     return node.emit<ModOp>({place, extent});
-  // Before the first place there is none, as there is none behind the last.
+  // Map negative positions to `size`, which is out of range, too.
   Value isBefore = node.emit<LessOp>({place, integerConstant(node, {}, 0)});
   Value placed = node.emit<SelectOp>({isBefore, extent, place});
   markIndices(node, placed, size);
@@ -146,9 +144,8 @@ static LogicalResult importTensorScatter(NodeImporter &node) {
       update[*axis] > cache[*axis])
     return node.invalid("expected an update of the cache's shape but for an "
                         "axis other than 0, along which it is no longer");
-  // Places that are known are compared here, others when they are bound.
   int64_t batch = cache[0], length = update[*axis], size = cache[*axis];
-  // Without places, from the first one on.
+  // Without input 2, every update starts at position 0.
   if (!node.hasInput(2))
     return node.define(0, replaceBox(node, node.operand(0), node.operand(1)));
   if (node.operandShape(2) != ArrayRef<int64_t>(batch))
@@ -164,10 +161,9 @@ static LogicalResult importTensorScatter(NodeImporter &node) {
   } else if (!isRing && failed(markIndices(node, 2, size))) {
     return failure();
   }
-  // No element is written.
   if (size == 0 || length == 0)
     return node.define(0, node.operand(0));
-  // Axis 0 is the batch: every sample has places of its own.
+  // Axis 0 is the batch, because each sample has its own positions.
   return node.define(
       0, node.emit<ScatterOp>(
              {node.operand(0), placeUpdates(node, batch, length, size, isRing),

@@ -1,7 +1,6 @@
-// Ops whose results have as many elements as their data decides: Unique and
-// NonMaxSuppression. Shapes are static, so both are computed at import, where
-// their inputs are known there: constants of the model, or inputs whose values
-// `mpc run` offers.
+// Imports Unique and NonMaxSuppression, whose data determines the result's
+// shape. Shapes are static, so both are computed at import. Their inputs must
+// be known: constants of the model, or inputs whose values `mpc run` offers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -14,8 +13,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// The elements of an input that decides the shape of a result. State that
-// training may change is not known.
+// Reads an input that determines the shape of a result. State that training may
+// change counts as unknown.
 static FailureOr<HostTensor> readKnown(NodeImporter &node, unsigned index) {
   std::optional<HostTensor> tensor = node.constant(index);
   bool mayChange =
@@ -35,8 +34,8 @@ static FailureOr<HostTensor> readKnown(NodeImporter &node, unsigned index) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The parts of a tensor along an axis, of (outer, parts, inner), in the order
-/// of their elements.
+/// The parts of a tensor (outer, parts, inner) along the middle axis, ordered
+/// by their elements.
 class Parts {
 public:
   Parts(const HostTensor &tensor, int64_t outer, int64_t count, int64_t inner)
@@ -45,7 +44,8 @@ public:
     isUnsigned = type && type.isUnsigned();
   }
 
-  /// Below 0 where part `a` comes before part `b`, 0 where they are equal.
+  /// Returns a negative number if part `a` precedes part `b`, 0 if they are
+  /// equal.
   int compare(int64_t a, int64_t b) const {
     for (int64_t o = 0; o < outer; ++o)
       for (int64_t i = 0; i < inner; ++i)
@@ -64,7 +64,7 @@ private:
     return a < b ? -1 : b < a ? 1 : 0;
   }
 
-  // NaN is behind all numbers, and equal to itself, as in NumPy.
+  // NaN follows all numbers and equals itself, as in NumPy.
   int compareElements(int64_t a, int64_t b) const {
     if (tensor.isFloat()) {
       double x = tensor.getDouble(a), y = tensor.getDouble(b);
@@ -82,19 +82,19 @@ private:
 };
 } // namespace
 
-/// Which parts are equal.
+/// Groups of equal parts.
 struct EqualParts {
-  /// The first part of each kind, in the order of the result.
+  /// The first part of each group, in the order of the result.
   SmallVector<int64_t> firsts;
-  /// For each part the number of its kind, and for each kind how many there
-  /// are.
+  /// The group of each part, and the size of each group.
   SmallVector<int64_t> inverse, counts;
 };
 
-// Kinds are sorted by value, or in the order in which they first occur.
+// Groups equal parts. Groups are sorted by value if `isSorted`, otherwise by
+// first occurrence.
 static EqualParts findEqualParts(const Parts &parts, int64_t count,
                                  bool isSorted) {
-  // Equal parts beside each other, the first one first.
+  // A stable sort puts equal parts side by side, the first occurrence first.
   EqualParts result;
   SmallVector<int64_t> order(count), firstOf(count), number(count);
   std::iota(order.begin(), order.end(), 0);
@@ -106,7 +106,7 @@ static EqualParts findEqualParts(const Parts &parts, int64_t count,
       result.firsts.push_back(order[i]);
     firstOf[order[i]] = result.firsts.back();
   }
-  // Each kind gets a number, which its first part has until then.
+  // Number the groups in the order of the result.
   if (!isSorted)
     llvm::sort(result.firsts);
   for (auto [i, first] : llvm::enumerate(result.firsts))
@@ -120,11 +120,10 @@ static EqualParts findEqualParts(const Parts &parts, int64_t count,
 }
 
 static LogicalResult importUnique(NodeImporter &node) {
-  // The shape of the result depends on the values, so they must be known.
   FailureOr<HostTensor> x = readKnown(node, 0);
   if (failed(x) || !canList(node, x->getNumElements()))
     return failure();
-  // Without an axis the elements are the parts.
+  // Without an axis, each element is a part.
   SmallVector<int64_t> shape = {x->getNumElements()};
   int64_t axis = 0;
   if (node.hasAttribute("axis")) {
@@ -134,8 +133,8 @@ static LogicalResult importUnique(NodeImporter &node) {
       return failure();
     axis = *given;
   }
-  // A part is all elements at one index of the axis: outer * inner of them, and
-  // none in [2^40, 0].
+  // A tensor of [2^40, 0] has no elements, but too many parts: limit the parts,
+  // too.
   int64_t count = shape[axis];
   if (!canList(node, count))
     return failure();
@@ -144,7 +143,7 @@ static LogicalResult importUnique(NodeImporter &node) {
               ShapedType::getNumElements(all.drop_front(axis + 1)));
   EqualParts found =
       findEqualParts(parts, count, node.integer("sorted", 1) != 0);
-  // The unique parts, read from where each occurs first.
+  // Copy each unique part from its first occurrence.
   shape[axis] = found.firsts.size();
   SmallVector<int64_t> whole(all);
   whole[axis] = count;
@@ -157,7 +156,8 @@ static LogicalResult importUnique(NodeImporter &node) {
     return HostTensor::fromIntegers(
         node.getContext(), {static_cast<int64_t>(values.size())}, values);
   };
-  // Values, first indices, inverse indices and counts.
+  // The outputs are the unique parts, first indices, inverse indices and
+  // counts.
   if (failed(node.define(0, unique)) ||
       failed(node.define(1, list(found.firsts))) ||
       failed(node.define(2, list(found.inverse))))
@@ -170,13 +170,13 @@ static LogicalResult importUnique(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A box between two corners, in float as other runtimes compute.
+/// A box between two corners, in float as in other runtimes.
 struct SuppressedBox {
   float low[2], high[2];
 
   float area() const { return (high[0] - low[0]) * (high[1] - low[1]); }
 
-  /// Whether the part of the union that is in both is above a share.
+  /// True if the intersection over union of the boxes exceeds `share`.
   bool overlaps(const SuppressedBox &other, float share) const {
     float both = 1.0f;
     for (int d : {0, 1}) {
@@ -192,7 +192,7 @@ struct SuppressedBox {
   }
 };
 
-/// Limits, inputs 2 to 4.
+/// The limits in inputs 2 to 4.
 struct Suppression {
   int64_t mostBoxes = 0;
   float overlap = 0.0f;
@@ -202,7 +202,6 @@ struct Suppression {
 
 static FailureOr<Suppression> readSuppression(NodeImporter &node) {
   Suppression limits;
-  // Three numbers that may be absent.
   for (unsigned input : {2, 3, 4}) {
     if (!node.hasInput(input))
       continue;
@@ -219,7 +218,7 @@ static FailureOr<Suppression> readSuppression(NodeImporter &node) {
     else
       limits.score = static_cast<float>(value->getDouble(0));
   }
-  // NaN is no share either.
+  // The comparison is negated so that NaN is refused, too.
   if (!(limits.overlap >= 0 && limits.overlap <= 1))
     return node.invalid("expected an iou_threshold from 0 to 1");
   return limits;
@@ -242,20 +241,18 @@ static SmallVector<SuppressedBox> readBoxes(const HostTensor &tensor,
   return boxes;
 }
 
-// Non-maximum suppression among the boxes of one class: takes boxes by falling
-// score and leaves out each that overlaps a taken one. Nothing if that takes
-// more than `comparisons`, from which it subtracts those it makes.
+// Suppresses boxes of one class: takes boxes by falling score and drops each
+// box that overlaps a taken one. Subtracts its work from `comparisons`; nullopt
+// if that becomes negative.
 static std::optional<SmallVector<int64_t>>
 suppress(ArrayRef<SuppressedBox> boxes, ArrayRef<float> scores,
          const Suppression &limits, int64_t &comparisons) {
-  // Boxes above the threshold, best first.
   SmallVector<int64_t> candidates, taken;
   for (auto [box, score] : llvm::enumerate(scores))
     if (!std::isnan(score) && (!limits.score || score > *limits.score))
       candidates.push_back(box);
   llvm::stable_sort(
       candidates, [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
-  // Each is compared with all that were taken.
   for (int64_t box : candidates) {
     if (static_cast<int64_t>(taken.size()) >= limits.mostBoxes)
       break;
@@ -271,7 +268,6 @@ suppress(ArrayRef<SuppressedBox> boxes, ArrayRef<float> scores,
 }
 
 static LogicalResult importNonMaxSuppression(NodeImporter &node) {
-  // A box by two corners, or by its center and size.
   bool isCentered = node.integer("center_point_box", 0) != 0;
   FailureOr<HostTensor> boxes = readKnown(node, 0);
   FailureOr<HostTensor> scores = readKnown(node, 1);
@@ -284,8 +280,8 @@ static LogicalResult importNonMaxSuppression(NodeImporter &node) {
       classes[2] != shape[1])
     return node.invalid("expected boxes of floats of shape (N, boxes, 4) and "
                         "scores of shape (N, classes, boxes)");
-  // Comparisons are in float, as in ONNX Runtime: an overlap that equals the
-  // threshold must equal it there.
+  // Overlaps are compared in float, as in ONNX Runtime: an overlap that equals
+  // the threshold there must equal it here.
   if (!canList(node, boxes->getNumElements()) ||
       !canList(node, scores->getNumElements()))
     return failure();
@@ -294,10 +290,9 @@ static LogicalResult importNonMaxSuppression(NodeImporter &node) {
   for (int64_t i = 0; i < scores->getNumElements(); ++i)
     values.push_back(static_cast<float>(scores->getDouble(i)));
   SmallVector<int64_t> selected;
-  constexpr int64_t kMostComparisons = int64_t(1) << 32; // some seconds
+  constexpr int64_t kMostComparisons = int64_t(1) << 32; // takes some seconds
   int64_t count = shape[1], left = kMostComparisons;
-  // Class by class the boxes with the highest scores, without those that
-  // overlap them.
+  // Suppress the boxes of each class of each sample.
   for (int64_t sample = 0; sample < shape[0]; ++sample)
     for (int64_t each = 0; each < classes[1]; ++each) {
       auto taken = suppress(
@@ -309,7 +304,7 @@ static LogicalResult importNonMaxSuppression(NodeImporter &node) {
       for (int64_t box : *taken)
         selected.append({sample, each, box});
     }
-  // A row (sample, class, box) for each.
+  // Each row of the result is (sample, class, box).
   return node.define(0, HostTensor::fromIntegers(
                             node.getContext(),
                             {static_cast<int64_t>(selected.size()) / 3, 3},
