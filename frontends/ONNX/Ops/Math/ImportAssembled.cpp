@@ -1,5 +1,6 @@
-// Ops without an op of their own in the IR: LRN, Tile, ConvTranspose and the
-// like are assembled from others, which have gradients, precision and code.
+// Imports ops without a counterpart in the IR: LRN, Tile, ConvTranspose and
+// others. They are assembled from IR ops, which have gradients, precision
+// policies and code.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/ShapeArguments.h"
@@ -25,7 +26,7 @@ static LogicalResult importMean(NodeImporter &node) {
   return node.define(0, node.emit<MulOp>({sum, share}));
 }
 
-// x where it is positive, else slope * x: at 0 the gradient is the slope, as in
+// Computes x if x > 0, else slope * x. The gradient at 0 is the slope, as in
 // PyTorch.
 static LogicalResult assemblePRelu(NodeImporter &node, Value slope) {
   Value x = node.operand(0);
@@ -44,7 +45,7 @@ static LogicalResult importPRelu(NodeImporter &node) {
   return assemblePRelu(node, node.operand(1));
 }
 
-// Before opset 7: one slope, or one per channel.
+// PRelu before opset 7: one slope, or one per channel.
 static LogicalResult importChannelPRelu(NodeImporter &node) {
   SmallVector<int64_t> shape(node.operandShape(1));
   if (shape.size() == 1 && node.operandShape(0).size() > 2)
@@ -56,9 +57,10 @@ static LogicalResult importChannelPRelu(NodeImporter &node) {
 // Movement
 //===----------------------------------------------------------------------===//
 
-// Puts an axis of copies in front of every axis, expands the axes of copies,
-// and joins each with its own. For example, [4, 6] in copies of [2, 1] is [1,
-// 4, 1, 6], then [2, 4, 1, 6], then [8, 6].
+// Puts an axis of size 1 in front of every axis, expands each new axis to the
+// number of copies, and merges it with the axis behind. For example, [4, 6] in
+// copies of [2, 1] is reshaped to [1, 4, 1, 6], expanded to [2, 4, 1, 6], and
+// reshaped to [8, 6].
 static LogicalResult importTile(NodeImporter &node) {
   auto copies = node.integers(1, "the number of copies");
   if (failed(copies))
@@ -68,7 +70,7 @@ static LogicalResult importTile(NodeImporter &node) {
     return node.invalid("expected a number of copies for each of " +
                         Twine(type.getRank()) + " axes, found " +
                         Twine(copies->size()));
-  // The three shapes, axis by axis.
+  // The intermediate shapes: before and after the expansion, and the result.
   SmallVector<int64_t> apart, spread, joined;
   for (auto [extent, count] : llvm::zip(type.getShape(), *copies)) {
     if (count < 0 || llvm::MulOverflow(extent, count, joined.emplace_back()))
@@ -84,7 +86,7 @@ static LogicalResult importTile(NodeImporter &node) {
   return node.define(0, expanded ? node.reshape(expanded, joined) : Value());
 }
 
-// The block size of DepthToSpace and SpaceToDepth, and the image's extents.
+// Reads the block size of DepthToSpace or SpaceToDepth, and checks the rank.
 static FailureOr<int64_t> readBlock(NodeImporter &node) {
   int64_t block = node.integer("blocksize", 0);
   if (node.operandShape(0).size() != 4)
@@ -96,7 +98,8 @@ static FailureOr<int64_t> readBlock(NodeImporter &node) {
   return block;
 }
 
-// Whether the place in a block comes before the channel among those in depth.
+// True if the depth axis is ordered (block row, block column, channel); false
+// if the channel comes first.
 static FailureOr<bool> readDepthFirst(NodeImporter &node) {
   std::string mode = node.string("mode", "DCR");
   if (mode != "DCR" && mode != "CRD")
@@ -116,7 +119,7 @@ static LogicalResult importDepthToSpace(NodeImporter &node) {
     return node.invalid("blocks of " + Twine(b) + " x " + Twine(b) +
                         " do not divide " + Twine(shape[1]) + " channels");
   int64_t n = shape[0], c = shape[1] / area, h = shape[2], w = shape[3];
-  // To (n, c, h, b, w, b).
+  // Split the depth and move the block axes: (n, c, h, b, w, b).
   bool isDepthFirst = *depthFirst;
   Value apart = node.reshape(
       node.operand(0), isDepthFirst ? ArrayRef<int64_t>{n, b, b, c, h, w}
@@ -153,9 +156,9 @@ static LogicalResult importSpaceToDepth(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 // com.microsoft: the distance of each row of input 0, [m, size], from each row
-// of input 1, [n, size], as [m, n]. From differences and not from products,
-// which cancel for rows that are close. The gradient of a distance of 0 is 0,
-// as in PyTorch, so that no square root of 0 is in it.
+// of input 1, [n, size], as [m, n]. Computed from differences: the expansion
+// into products cancels for close rows. The gradient of a distance of 0 is 0,
+// as in PyTorch, so the square root never sees 0.
 static LogicalResult importCDist(NodeImporter &node) {
   std::string metric = node.string("metric", "sqeuclidean");
   if (metric != "sqeuclidean" && metric != "euclidean")
@@ -164,7 +167,8 @@ static LogicalResult importCDist(NodeImporter &node) {
   SmallVector<int64_t> a(node.operandShape(0)), b(node.operandShape(1));
   if (a.size() != 2 || b.size() != 2 || a[1] != b[1])
     return node.invalid("expected two matrices of rows of one size");
-  // Every row of one beside every row of the other: [m, n, size].
+  // Broadcast each row of one input against each row of the other: [m, n,
+  // size].
   Value difference =
       node.emit<SubOp>({node.reshape(node.operand(0), {a[0], 1, a[1]}),
                         node.reshape(node.operand(1), {1, b[0], b[1]})});
@@ -199,9 +203,8 @@ static LogicalResult importGlobalMaxPool(NodeImporter &node) {
                              node.attribute("keepdims", true)}));
 }
 
-// x / (bias + alpha / size * sum(x^2 over neighbouring channels))^beta.
-// Channels become the one axis that a pooling window runs along; what is
-// outside counts as 0, and a window need not reach farther than that.
+// x / (bias + alpha / size * sum(x^2 over neighbouring channels))^beta. The
+// channels become the only pooled axis of an average pool; padding counts as 0.
 static LogicalResult importLRN(NodeImporter &node) {
   Value x = node.operand(0);
   SmallVector<int64_t> shape(NodeImporter::shapeOf(x));
@@ -211,13 +214,13 @@ static LogicalResult importLRN(NodeImporter &node) {
     return node.invalid("expected an input of at least rank 2 and an attribute "
                         "'size' of at least 1, found " +
                         Twine(size));
-  // Channels become one spatial axis of a pooling.
   int64_t pixels =
       ShapedType::getNumElements(ArrayRef<int64_t>(shape).drop_front(2));
   Value squares = node.emit<MulOp>({x, x});
   if (!squares)
     return failure();
-  // A window need not be wider than the channels on either side.
+  // A wider window would only cover more padding, so clip the window to the
+  // channels.
   int64_t farthest = std::max<int64_t>(shape[1], 1) - 1;
   int64_t before = std::min((size - 1) / 2, farthest);
   int64_t after = std::min(size / 2, farthest);
@@ -231,7 +234,7 @@ static LogicalResult importLRN(NodeImporter &node) {
        node.attribute("count_include_pad", true)});
   if (!mean)
     return failure();
-  // The mean is over the window; the op divides by `size`.
+  // The pool divides by the window, LRN by `size`.
   auto scalar = [&](StringRef name, double byDefault, double factor = 1.0) {
     return node.scalarConstant(factor * node.real(name, byDefault), element);
   };
@@ -248,9 +251,9 @@ static LogicalResult importLRN(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Which products the minors of the first rows are made of: minor i, of the
-/// columns in set i, is the sum over the columns c of the set of sign times the
-/// element of the last row in column c times the minor of the others.
+/// Describes the minors of the first `size` rows, one per set of columns. Minor
+/// i is a sum over the columns c of set i: sign × the last row's element in
+/// column c × the minor of the rows above without column c.
 struct Minors {
   int64_t sets = 0, terms = 0;
   SmallVector<int64_t> columns, others; ///< (sets, terms) each
@@ -258,9 +261,10 @@ struct Minors {
 };
 } // namespace
 
-// The minors of `size` rows, by the sets of as many of `n` columns.
+// Lists the minors of `size` rows: one for each set of `size` of the `n`
+// columns.
 static Minors listMinors(int64_t n, int64_t size) {
-  // Sets of columns are bit masks; each has a number.
+  // A set of columns is a bit mask; number the sets.
   auto numberSets = [&](int64_t elements) {
     llvm::DenseMap<uint32_t, int64_t> numbers;
     for (uint32_t set = 0; set < uint32_t(1) << n; ++set)
@@ -270,8 +274,7 @@ static Minors listMinors(int64_t n, int64_t size) {
   };
   Minors minors;
   minors.terms = size;
-  // A minor is a sum over its columns: element times the minor of the others,
-  // with alternating signs.
+  // Expand the minor along its last row, with alternating signs.
   auto smaller = numberSets(size - 1);
   for (uint32_t set = 0; set < uint32_t(1) << n; ++set) {
     if (llvm::popcount(set) != size)
@@ -291,16 +294,15 @@ static Minors listMinors(int64_t n, int64_t size) {
   return minors;
 }
 
-// The determinants of (count, n, n) by Laplace's expansion, row by row with
-// every minor once: a polynomial, so that gradients of singular matrices are
-// right too.
+// Computes the determinants of (count, n, n) by Laplace expansion, row by row,
+// each minor once. The result is a polynomial, so gradients of singular
+// matrices are right, too.
 static Value determinants(NodeImporter &node, Value x) {
   int64_t count = NodeImporter::shapeOf(x)[0], n = NodeImporter::shapeOf(x)[1];
   Type element = elementTypeOf(x);
-  // The minors of no rows are 1.
+  // The minor of zero rows is 1.
   Value minors = expand(node, numberConstant(node, 1, element), {count, 1});
   for (int64_t size = 1; size <= n && minors; ++size) {
-    // All minors of one row more, as sums of products.
     Minors next = listMinors(n, size);
     SmallVector<int64_t> shape = {next.sets, next.terms};
     Value row = slice(node, x, {0, size - 1, 0}, {count, 1, n});
@@ -340,13 +342,13 @@ static LogicalResult importDet(NodeImporter &node) {
 // Transposed convolution
 //===----------------------------------------------------------------------===//
 
-// The spatial extents of the result. Where the node says them, or auto_pad
-// does, `window` gets the paddings that lead there.
+// Returns the spatial extents of the result. If the node gives them
+// (output_shape) or auto_pad determines them, sets the pads of `window`
+// accordingly.
 static FailureOr<SmallVector<int64_t>>
 readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
                       Window &window) {
   size_t rank = input.size();
-  // How far the result is to reach: by padding, or by an extent that is named.
   std::string autoPad = node.string("auto_pad", "NOTSET");
   auto padding = node.integerList("output_padding");
   auto wanted = node.integerList("output_shape");
@@ -359,7 +361,7 @@ readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
                           "spatial axis");
   bool isUpper = autoPad == "SAME_UPPER";
   SmallVector<int64_t> extents;
-  // What all windows together cover.
+  // `covered` is the extent that all windows together reach.
   for (size_t i = 0; i < rank; ++i) {
     int64_t covered = window.strides[i] * (input[i] - 1) +
                       (padding ? (*padding)[i] : 0) +
@@ -368,7 +370,6 @@ readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
       extents.push_back(covered - window.pads[i] - window.pads[rank + i]);
     } else {
       extents.push_back(wanted ? (*wanted)[i] : input[i] * window.strides[i]);
-      // What lies behind the last window is zero.
       int64_t total = std::max<int64_t>(covered - extents.back(), 0);
       window.pads[i] = isUpper ? total / 2 : total - total / 2;
       window.pads[rank + i] = total - window.pads[i];
@@ -379,16 +380,17 @@ readTransposedExtents(NodeImporter &node, ArrayRef<int64_t> input,
   return extents;
 }
 
-// The gradient of a convolution with respect to its input, of shape `result`.
-// That convolution leaves out less than a stride behind its last window: a
-// result that is longer has less padding there, and then zeros.
+// Emits the gradient of a convolution with respect to its input, of shape
+// `result`. The convolution must leave less than one stride uncovered behind
+// its last window. So a longer result first loses padding at the end, and then
+// gets zeros.
 static Value emitTransposed(NodeImporter &node, Value input, Value weight,
                             Window window, int64_t group,
                             ArrayRef<int64_t> result) {
   SmallVector<int64_t> reached(result);
   size_t rank = window.kernel.size();
   for (size_t i = 0; i < rank; ++i) {
-    // As far as the last window and the rest of its stride lead.
+    // The last window and the rest of its stride reach this far.
     int64_t covered = window.strides[i] * NodeImporter::shapeOf(input)[i + 2] +
                       (window.kernel[i] - 1) * window.dilations[i];
     int64_t &behind = window.pads[rank + i];
@@ -414,10 +416,10 @@ static Value emitTransposed(NodeImporter &node, Value input, Value weight,
                  node.attribute("shape", result)});
 }
 
-// A transposed convolution is the gradient of a convolution with respect to its
-// input; weights have the same order.
+// Imports a transposed convolution as the gradient of a convolution with
+// respect to its input. The weights have equal layouts.
 static LogicalResult importConvTranspose(NodeImporter &node) {
-  // Kernel, strides and pads mean what they mean in that convolution.
+  // Kernel, strides and pads are those of the forward convolution.
   Value input = node.operand(0), weight = node.operand(1);
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(input);
   ArrayRef<int64_t> filters = NodeImporter::shapeOf(weight);
@@ -432,7 +434,6 @@ static LogicalResult importConvTranspose(NodeImporter &node) {
   auto extents = readTransposedExtents(node, shape.drop_front(2), *window);
   if (failed(extents))
     return failure();
-  // The result's size follows from window and strides, or is given.
   SmallVector<int64_t> result = {shape[0]};
   if (llvm::MulOverflow(filters[1], group, result.emplace_back()))
     return node.invalid("attribute 'group' is " + Twine(group));
@@ -441,7 +442,6 @@ static LogicalResult importConvTranspose(NodeImporter &node) {
   if (!getCheckedBytes(result, element))
     return node.invalid("the result is too large");
   Value output = emitTransposed(node, input, weight, *window, group, result);
-  // A bias for each channel.
   if (output && node.hasInput(2)) {
     SmallVector<int64_t> perChannel(result.size() - 1, 1);
     perChannel[0] = result[1];

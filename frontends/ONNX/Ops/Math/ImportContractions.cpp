@@ -1,4 +1,4 @@
-// Contractions and sliding windows: MatMul, Gemm, Conv, pooling.
+// Imports matrix products and convolutions: MatMul, Gemm, FusedMatMul, Conv.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -14,10 +14,9 @@ using namespace mpc::onnx_frontend;
 // Matrices
 //===----------------------------------------------------------------------===//
 
-// A vector becomes a row (left) or a column (right) whose axis is dropped again
-// from the result.
+// A vector operand becomes a matrix: a row (left) or a column (right). The
+// added axis is dropped from the result.
 static LogicalResult importMatMul(NodeImporter &node) {
-  // Vectors become matrices of one row or column,
   Value lhs = node.operand(0), rhs = node.operand(1);
   SmallVector<int64_t> a(NodeImporter::shapeOf(lhs));
   SmallVector<int64_t> b(NodeImporter::shapeOf(rhs));
@@ -31,7 +30,7 @@ static LogicalResult importMatMul(NodeImporter &node) {
   auto op = node.create<MatMulOp>({node.reshape(lhs, a), node.reshape(rhs, b)});
   if (!op)
     return failure();
-  // and the axis that they got leaves the result.
+  // Drop the axes that the vectors gained.
   SmallVector<int64_t> shape(NodeImporter::shapeOf(op.getOutput()));
   if (isColumn)
     shape.pop_back();
@@ -40,7 +39,7 @@ static LogicalResult importMatMul(NodeImporter &node) {
   return node.define(0, node.reshape(op.getOutput(), shape));
 }
 
-// A factor of a product, 1 where there is none.
+// Reads a factor of a product; 1 if absent.
 static FailureOr<double> readFactor(NodeImporter &node, StringRef name) {
   double factor = node.real(name, 1.0);
   if (!std::isfinite(factor))
@@ -48,7 +47,7 @@ static FailureOr<double> readFactor(NodeImporter &node, StringRef name) {
   return factor;
 }
 
-// C times beta, added to a product that it broadcasts to.
+// Adds beta * C, which broadcasts to the product.
 static Value addTerm(NodeImporter &node, Value product, double beta) {
   if (!product || !node.hasInput(2) || beta == 0.0)
     return product;
@@ -65,7 +64,8 @@ static Value addTerm(NodeImporter &node, Value product, double beta) {
   return node.emit<AddOp>({product, term});
 }
 
-// Tools that join MatMul and Add to a Gemm leave stacks of matrices stacks.
+// Imports a Gemm of stacked matrices. ONNX allows only matrices, but tools that
+// fuse MatMul and Add write such nodes.
 static LogicalResult importStackedGemm(NodeImporter &node, double alpha,
                                        double beta) {
   ModuleImporter &module = node.getFunction().getModule();
@@ -88,7 +88,7 @@ static LogicalResult importGemm(NodeImporter &node) {
   if (failed(alpha) || failed(beta))
     return failure();
   if (node.getOpset() < 7)
-    node.ignore("broadcast"); // what the shape of C says, too
+    node.ignore("broadcast"); // redundant: the shape of C says so
   if (size_t a = node.operandShape(0).size(), b = node.operandShape(1).size();
       std::min(a, b) >= 2 && std::max(a, b) > 2)
     return importStackedGemm(node, *alpha, *beta);

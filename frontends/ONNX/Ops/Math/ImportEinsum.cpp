@@ -1,6 +1,6 @@
-// Einsum: an equation such as "bij,bjk->bik" names the axes of every operand.
-// Operands are contracted two at a time, from the left: a product of matrices
-// where axes are summed, an elementwise one where none is.
+// Imports Einsum: an equation such as "bij,bjk->bik" names the axes of every
+// operand. Operands are contracted in pairs from the left, by a matrix product
+// if axes are summed and an elementwise product otherwise.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -12,13 +12,13 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// A letter of the equation; axes that an ellipsis stands for have numbers from
-/// kEllipsis on, counted from the last one.
+/// Names an axis: a letter of the equation or, for the axes of an ellipsis, a
+/// number from kEllipsis on, counted from the last axis.
 using Label = int;
 using Labels = SmallVector<Label>;
 constexpr Label kEllipsis = 256;
 
-/// A value whose axes have labels, no two the same.
+/// A value whose axes have distinct labels.
 struct Term {
   Value value;
   Labels labels;
@@ -54,7 +54,7 @@ private:
   NodeImporter &node;
   std::vector<Term> terms;
   Labels output;
-  /// The most axes that an ellipsis of an operand stands for.
+  /// The largest number of axes that an operand's ellipsis stands for.
   int64_t ellipsisAxes = 0;
 };
 } // namespace
@@ -67,8 +67,7 @@ FailureOr<Labels> Einsum::parseTerm(StringRef text, int64_t axes) {
   Labels labels;
   bool hasEllipsis = false;
   while (!text.empty()) {
-    // An ellipsis stands for the axes that no letter names, counted from the
-    // end.
+    // An ellipsis stands for the axes without letters, counted from the end.
     if (text.consume_front("...")) {
       if (hasEllipsis)
         return node.invalid("the equation has two ellipses in one term");
@@ -89,7 +88,7 @@ FailureOr<Labels> Einsum::parseTerm(StringRef text, int64_t axes) {
 FailureOr<Term> Einsum::readOperand(unsigned index, StringRef text) {
   Value value = node.operand(index);
   int64_t rank = NodeImporter::shapeOf(value).size();
-  // What letters leave of the rank, the ellipsis stands for.
+  // The ellipsis takes the axes that the letters leave.
   int64_t letters = llvm::count_if(text, llvm::isAlpha);
   int64_t axes = text.contains("...") ? rank - letters : 0;
   FailureOr<Labels> labels = parseTerm(text, std::max<int64_t>(axes, 0));
@@ -103,7 +102,8 @@ FailureOr<Term> Einsum::readOperand(unsigned index, StringRef text) {
   return Term{value, *labels};
 }
 
-// Without "->", the axes of ellipses and the letters that stand once, sorted.
+// Without "->", the output has the axes of ellipses, then all letters that
+// appear once, sorted.
 LogicalResult Einsum::deduceOutput() {
   std::map<Label, int> counts;
   for (const Term &term : terms)
@@ -118,7 +118,6 @@ LogicalResult Einsum::deduceOutput() {
 }
 
 LogicalResult Einsum::parse() {
-  // Terms for the inputs, and perhaps one for the result.
   std::string equation = node.string("equation", "");
   llvm::erase(equation, ' ');
   auto [left, right] = StringRef(equation).split("->");
@@ -133,7 +132,6 @@ LogicalResult Einsum::parse() {
       return failure();
     terms.push_back(*term);
   }
-  // Without it, the result has the letters that stand once, in their order.
   if (!StringRef(equation).contains("->"))
     return deduceOutput();
   FailureOr<Labels> labels = parseTerm(right, ellipsisAxes);
@@ -142,7 +140,7 @@ LogicalResult Einsum::parse() {
   output = *labels;
   if (ellipsisAxes > 0 && !right.contains("..."))
     return node.invalid("the result has no ellipsis, but inputs have");
-  // Axes of the result are axes of inputs, each once.
+  // Each output axis must be an axis of an input, and appear once.
   llvm::SmallDenseSet<Label> seen;
   for (Label label : output) {
     bool isKnown =
@@ -158,10 +156,10 @@ LogicalResult Einsum::parse() {
 // One operand
 //===----------------------------------------------------------------------===//
 
-// "ii" becomes "i": the two axes are joined to one of n * n elements, of which
-// the diagonal is every (n + 1)th.
+// Turns "ii" into "i": merges the two axes to one of n * n elements and takes
+// every (n + 1)th.
 Term Einsum::takeDiagonals(Term term) {
-  // The first label that stands twice, and where it stands again.
+  // Find the first label that appears twice.
   for (size_t first = 0; first < term.labels.size(); ++first) {
     size_t second = first + 1;
     while (second < term.labels.size() &&
@@ -169,7 +167,6 @@ Term Einsum::takeDiagonals(Term term) {
       ++second;
     if (second == term.labels.size())
       continue;
-    // Both axes have one extent, n.
     SmallVector<int64_t> shape(term.getShape());
     int64_t extent = shape[first];
     if (shape[second] != extent) {
@@ -179,13 +176,13 @@ Term Einsum::takeDiagonals(Term term) {
     }
     if (!canList(node, extent))
       return {};
-    // The second axis moves beside the first one, so that a reshape joins both.
+    // Move the second axis beside the first, so that a reshape can merge them.
     auto perm = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
     perm.erase(perm.begin() + second);
     perm.insert(perm.begin() + first + 1, second);
     shape.erase(shape.begin() + second);
     shape[first] = extent * extent;
-    // Of n = 3 the places 0, 4 and 8.
+    // For n = 3, the diagonal is at 0, 4 and 8.
     SmallVector<int64_t> places;
     for (int64_t i = 0; i < extent; ++i)
       places.push_back(i * (extent + 1));
@@ -199,7 +196,7 @@ Term Einsum::takeDiagonals(Term term) {
   return term;
 }
 
-// Sums over the labels that are not kept.
+// Sums over the labels that `isKept` rejects.
 Term Einsum::sumOut(Term term, llvm::function_ref<bool(Label)> isKept) {
   SmallVector<int64_t> axes;
   Labels kept;
@@ -216,7 +213,7 @@ Term Einsum::sumOut(Term term, llvm::function_ref<bool(Label)> isKept) {
 }
 
 // Transposes the term to `order`. A label that the term lacks becomes an axis
-// of one element.
+// of size 1.
 Term Einsum::arrange(Term term, ArrayRef<Label> order) {
   SmallVector<int64_t> perm, shape;
   for (Label label : order) {
@@ -233,7 +230,7 @@ Term Einsum::arrange(Term term, ArrayRef<Label> order) {
 // Two operands
 //===----------------------------------------------------------------------===//
 
-// Axes of one element where the other operand has more are left out.
+// Drops axes of size 1 where the other operand has a larger extent.
 LogicalResult Einsum::dropBroadcast(Term &a, Term &b) {
   for (Label label : Labels(a.labels)) {
     if (!b.find(label) || a.getExtent(label) == b.getExtent(label))
@@ -263,20 +260,20 @@ Term Einsum::multiply(const Term &a, const Term &b) {
           order};
 }
 
-// (batch, rows, summed) times (batch, summed, columns).
+// Multiplies (batch, rows, summed) by (batch, summed, columns).
 Term Einsum::multiplyMatrices(const Term &a, const Term &b,
                               ArrayRef<Label> batch, ArrayRef<Label> summed) {
   auto isShared = [&](Label label) {
     return llvm::is_contained(batch, label) ||
            llvm::is_contained(summed, label);
   };
-  // Axes that either operand has alone are its rows or columns.
+  // The axes of only one operand are its rows or columns.
   Labels rows, columns, result(batch);
   llvm::copy_if(a.labels, std::back_inserter(rows),
                 [&](Label label) { return !isShared(label); });
   llvm::copy_if(b.labels, std::back_inserter(columns),
                 [&](Label label) { return !isShared(label); });
-  // Each operand as (batch, rows, columns), several axes to one.
+  // Each group of axes is merged into one axis.
   auto matrices = [&](const Term &term, ArrayRef<Label> first,
                       ArrayRef<Label> second) {
     Labels order(batch);
@@ -294,12 +291,10 @@ Term Einsum::multiplyMatrices(const Term &a, const Term &b,
     llvm::append_range(order, second);
     return node.reshape(arrange(term, order).value, shape);
   };
-  // The sums run along the axis that both have in common.
   Value product = node.emit<MatMulOp>(
       {matrices(a, rows, summed), matrices(b, summed, columns)});
   llvm::append_range(result, rows);
   llvm::append_range(result, columns);
-  // Back to an axis for each label.
   SmallVector<int64_t> shape;
   for (Label label : result)
     shape.push_back(a.find(label) ? a.getExtent(label) : b.getExtent(label));
@@ -320,7 +315,7 @@ Term Einsum::contract(Term a, Term b, llvm::function_ref<bool(Label)> isKept) {
   size_t shared = batch.size() + summed.size();
   bool areVectors = a.labels.size() == shared && b.labels.size() == shared;
   bool isFloat = isa<FloatType>(NodeImporter::typeOf(a.value).getElementType());
-  // Products of integers are summed in their type.
+  // MatMul takes floats only, so integers are multiplied and summed.
   if (summed.empty() || areVectors || !isFloat) {
     Term product = multiply(a, b);
     return product.value ? sumOut(product, isKept) : Term();
@@ -331,11 +326,10 @@ Term Einsum::contract(Term a, Term b, llvm::function_ref<bool(Label)> isKept) {
 LogicalResult Einsum::run() {
   if (failed(parse()))
     return failure();
-  // A label that stands twice in a term is its diagonal.
   for (Term &term : terms)
     if (term = takeDiagonals(term); !term.value)
       return failure();
-  // From left to right, summing over what nothing further reads.
+  // Sum over a label as soon as no later operand and no output needs it.
   Term result = terms.front();
   for (size_t next = 1; next < terms.size(); ++next) {
     auto isKept = [&](Label label) {

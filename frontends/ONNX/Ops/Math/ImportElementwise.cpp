@@ -1,4 +1,4 @@
-// Elementwise ops: activations, arithmetic, Clip, Cast.
+// Imports elementwise ops: activations, arithmetic, Clip, Cast.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Formulas.h"
@@ -16,7 +16,7 @@ static LogicalResult importUnary(NodeImporter &node) {
   return node.define(0, node.emit<OpT>({node.operand(0)}));
 }
 
-// ONNX wants equal element types; mpc's ops would promote silently.
+// ONNX requires equal element types; mpc's ops would promote silently.
 static LogicalResult checkSameElementType(NodeImporter &node) {
   Type first = node.operandType(0).getElementType();
   for (unsigned i = 1; i < node.getNumInputs(); ++i)
@@ -32,7 +32,7 @@ static LogicalResult importBinary(NodeImporter &node) {
   return node.define(0, node.emit<OpT>({node.operand(0), node.operand(1)}));
 }
 
-// The op of booleans or, with another name, of integers.
+// Imports an op of booleans or, named Bitwise..., of integers.
 template <LogicalResult (*import)(NodeImporter &)>
 static LogicalResult importBits(NodeImporter &node) {
   bool isBitwise = node.getOpType().starts_with("Bitwise");
@@ -52,9 +52,9 @@ static LogicalResult importBitShift(NodeImporter &node) {
                       direction + "'");
 }
 
-// The remainder that has the sign of b, as Python's: that of a, and b more
-// where the signs differ. The sign of a zero is b's too: 0 - r is +0 of either
-// zero r, and -(0 - r) is -0 and has the slope of r.
+// Computes the remainder with the sign of b, as in Python: a's remainder, plus
+// b if the signs differ. A zero result also takes the sign of b: 0 + r is +0
+// for either zero r, and -(0 - r) is -0 and keeps the slope of r.
 static Value floorMod(NodeImporter &node, Value a, Value b) {
   Value rest = node.emit<ModOp>({a, b}, {node.attribute("fmod", true)});
   if (!rest)
@@ -65,7 +65,7 @@ static Value floorMod(NodeImporter &node, Value a, Value b) {
   Value differs = node.emit<XorOp>({isNegative(rest), isBelow});
   Value moved =
       node.emit<SelectOp>({differs, node.emit<AddOp>({rest, b}), rest});
-  // Of a remainder of zero.
+  // A remainder of zero takes the sign of b.
   Value below = node.emit<NegOp>({node.emit<SubOp>({zero, rest})});
   Value none =
       node.emit<SelectOp>({isBelow, below, node.emit<AddOp>({rest, zero})});
@@ -95,14 +95,14 @@ static LogicalResult importIsInf(NodeImporter &node) {
                              node.attribute("positive", positive)}));
 }
 
-// Whether input `index` is an integer that the steps of training count in.
+// True if input `index` is a step counter of training.
 static bool isCounter(NodeImporter &node, unsigned index) {
   VariableOp variable =
       node.getFunction().lookup(node.getInputName(index)).variable;
   return variable && variable.getRole() == Role::Counter;
 }
 
-// Greater(a, b) is Less(b, a).
+// Imports a comparison; if swapped, Greater(a, b) becomes Less(b, a).
 template <typename OpT, bool isSwapped>
 static LogicalResult importComparison(NodeImporter &node) {
   if (failed(checkSameElementType(node)))
@@ -112,7 +112,7 @@ static LogicalResult importComparison(NodeImporter &node) {
   return node.define(0, node.emit<OpT>({a, b}));
 }
 
-// A counter plus 1 is its next value, which a skipped step leaves out.
+// Adding 1 to a counter gives its next value; a skipped step must not count.
 static LogicalResult importAdd(NodeImporter &node) {
   for (unsigned index : {0, 1}) {
     auto other = node.constant(1 - index);
@@ -127,8 +127,9 @@ static LogicalResult importAdd(NodeImporter &node) {
   return importBinary<AddOp>(node);
 }
 
-// Before opset 7: `b` has the shape of `a`, or with attribute 'broadcast' that
-// of some adjacent axes of `a`, the last ones or those from 'axis' on.
+// Aligns `b` with `a` as before opset 7. `b` has the shape of `a` or, with
+// attribute 'broadcast', of adjacent axes of `a`: the last ones, or those from
+// 'axis' on.
 static FailureOr<Value> alignRight(NodeImporter &node, Value a, Value b) {
   bool broadcast = node.integer("broadcast", 0) != 0;
   SmallVector<int64_t> shape(NodeImporter::shapeOf(b));
@@ -160,7 +161,7 @@ static LogicalResult importAligned(NodeImporter &node) {
                                   : node.emit<OpT>({a, *b}));
 }
 
-// Sum, Max and Min of any number of inputs, from the left.
+// Sum, Max and Min: combines any number of inputs from the left.
 template <typename OpT>
 static LogicalResult importVariadic(NodeImporter &node) {
   if (failed(checkSameElementType(node)))
@@ -183,7 +184,7 @@ static LogicalResult buildClip(NodeImporter &node, std::optional<double> min,
   return failure();
 }
 
-// Opset 6: bounds are attributes, by default the range of float.
+// Opset 6: the bounds are attributes; absent bounds do not clip.
 static LogicalResult importClipAttributes(NodeImporter &node) {
   std::optional<double> min, max;
   if (node.hasAttribute("min"))
@@ -193,7 +194,8 @@ static LogicalResult importClipAttributes(NodeImporter &node) {
   return buildClip(node, min, max);
 }
 
-// Bounds of integers have more digits than attributes, and may depend on data.
+// Integer bounds exceed the precision of the op's attributes, and may depend on
+// data.
 static LogicalResult importIntegerClip(NodeImporter &node) {
   if (failed(checkSameElementType(node)))
     return failure();
@@ -233,7 +235,7 @@ static LogicalResult importCast(NodeImporter &node) {
   return node.define(0, castTo(node, node.operand(0), *element));
 }
 
-// Casts to the type of input 1, whose elements do not matter.
+// Casts to the element type of input 1.
 static LogicalResult importCastLike(NodeImporter &node) {
   node.ignore("saturate"); // matters for 8-bit floats only
   if (node.hasAttribute("round_mode"))
@@ -242,8 +244,8 @@ static LogicalResult importCastLike(NodeImporter &node) {
   return node.define(0, castTo(node, node.operand(0), element));
 }
 
-// The same bits as another type of that width. Booleans, which have a byte in
-// memory, are the numbers 0 and 1.
+// Reinterprets the bits as another type of equal width. Booleans, a byte in
+// memory, become the numbers 0 and 1.
 static LogicalResult importBitCast(NodeImporter &node) {
   auto read = node.elementType("to", Type());
   if (failed(read))
@@ -259,20 +261,19 @@ static LogicalResult importBitCast(NodeImporter &node) {
     return node.invalid(
         "expected a type of " + Twine(widthOf(type.getElementType())) +
         " bits in attribute 'to', found one of " + Twine(widthOf(element)));
-  // Of one type there is nothing to do; a bool is its number.
   Value x = node.operand(0);
   if (type.getElementType() == element)
     return node.define(0, x);
   if (type.getElementType().isInteger(1) || element.isInteger(1))
     return node.define(0, castTo(node, x, element));
-  // No derivative goes through bits.
+  // The bits of a float have no derivative.
   if (x && isa<FloatType>(type.getElementType()) &&
       !x.getDefiningOp<ConstantOp>())
     x = node.emit<StopGradientOp>({x}, {}, type);
   return node.define(0, node.emit<BitCastOp>({x}, {}, type.clone(element)));
 }
 
-// Also of integers, which have no relu of their own.
+// Integers use maximum, because mpc.relu takes floats only.
 static LogicalResult importRelu(NodeImporter &node) {
   auto type = node.operandType(0);
   if (!type.getElementType().isInteger())
@@ -285,20 +286,20 @@ static LogicalResult importRelu(NodeImporter &node) {
 }
 
 static LogicalResult importIdentity(NodeImporter &node) {
-  // PyTorch's x.detach(), which the exporter has no other word for.
+  // PyTorch's x.detach(): the exporter writes it as Identity.
   if (readCall(node.getNode()).target.starts_with(kDetachTarget) &&
       node.hasOutput(0))
     if (Value value = node.operand(0);
         isa<FloatType>(NodeImporter::typeOf(value).getElementType()))
       return node.define(
           0, node.emit<StopGradientOp>({value}, {}, node.operandType(0)));
-  // Not an op of the IR: another name for the same value.
+  // A copy of state is another name for the state.
   if (node.isState(0) && node.constant(0) && node.hasOutput(0))
     return node.defineAlias();
   return node.define(0, node.operand(0));
 }
 
-// Any op of Formulas.def: its parameters have ONNX's names.
+// Imports any op of Formulas.def, whose parameters have ONNX's names.
 template <typename OpT>
 static LogicalResult importFormula(NodeImporter &node) {
   const formulas::Formula &formula =
@@ -311,7 +312,7 @@ static LogicalResult importFormula(NodeImporter &node) {
   return node.define(0, node.emit<OpT>({node.operand(0)}, parameters));
 }
 
-// a * sigmoid(alpha * a) * b, of one shape.
+// a * sigmoid(alpha * a) * b, for inputs of one shape.
 static LogicalResult importSwiGLU(NodeImporter &node) {
   if (failed(checkSameElementType(node)))
     return failure();
@@ -333,9 +334,9 @@ static LogicalResult importGelu(NodeImporter &node) {
                       form + "'");
 }
 
-// Shrink of integers is computed in f64 and cut off towards zero, as Cast does.
-// 64-bit integers, which f64 does not hold, stay integers: the bias must then
-// be a whole number.
+// Shrink of integers: computed in f64 and truncated toward zero, as Cast does.
+// 64-bit integers, which exceed f64, stay integers; their bias must be a whole
+// number.
 static LogicalResult importIntegerShrink(NodeImporter &node) {
   double bias = node.real("bias", 0), lambd = node.real("lambd", 0.5);
   Value x = node.operand(0);
@@ -350,7 +351,7 @@ static LogicalResult importIntegerShrink(NodeImporter &node) {
       node.emit<LessOp>({number, numberConstant(node, -lambd, wide)});
   Value isAbove =
       node.emit<LessOp>({numberConstant(node, lambd, wide), number});
-  // Unsigned integers have no -1.
+  // Add and subtract |bias| instead of bias: unsigned types have no -1.
   Type sum = isLong ? element : wide;
   Value distance = numberConstant(node, std::abs(bias), sum);
   Value from = castTo(node, x, sum);
@@ -370,18 +371,18 @@ static LogicalResult importShrink(NodeImporter &node) {
              : importFormula<ShrinkOp>(node);
 }
 
-// x times a sigmoid: 1.702 is the default there, ONNX's Swish has 1.
+// x * sigmoid(alpha * x). The default alpha is 1.702; ONNX's Swish has 1.
 static LogicalResult importQuickGelu(NodeImporter &node) {
   auto alpha = node.attribute("alpha", node.real("alpha", 1.702));
   auto op = node.create<SwishOp>({node.operand(0)}, {alpha});
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
-// A list of floats of a node of ai.onnx.ml, one for all features or one of each
-// on the last axis, in the operand's type; null, and reported, for others.
+// Imports a float-list attribute of an ai.onnx.ml node as a constant of the
+// operand's type. The list has one number for all features, or one per element
+// of the last axis. Reports an error and returns null for any other length.
 static Value importFeatureList(NodeImporter &node, StringRef name) {
   using AttributeProto = proto::AttributeProto;
-  // As many numbers as the last axis has elements, or one.
   RankedTensorType operand = node.operandType(0);
   const auto *list = node.find(name, AttributeProto::FLOATS);
   const int64_t count = list ? list->floats_size() : 0;
@@ -392,7 +393,6 @@ static Value importFeatureList(NodeImporter &node, StringRef name) {
                            "' of one number, or one of each feature");
     return {};
   }
-  // In the operand's type, for the ops that follow have one type.
   llvm::SmallVector<Attribute> values;
   for (float value : list->floats())
     values.push_back(
@@ -403,7 +403,7 @@ static Value importFeatureList(NodeImporter &node, StringRef name) {
       type);
 }
 
-// ai.onnx.ml, scikit-learn's StandardScaler: (x - offset) * scale.
+// ai.onnx.ml's Scaler, scikit-learn's StandardScaler: (x - offset) * scale.
 static LogicalResult importScaler(NodeImporter &node) {
   if (!isa<FloatType>(node.operandType(0).getElementType()))
     return node.unsupported("expected an input of floating point");
@@ -415,8 +415,8 @@ static LogicalResult importScaler(NodeImporter &node) {
   return node.define(0, node.emit<MulOp>({centred, scale}));
 }
 
-// com.microsoft: BiasGelu, FastGelu and BiasFastGelu, of input 0 plus input 1,
-// where there is one.
+// com.microsoft's BiasGelu, FastGelu and BiasFastGelu: an activation of input
+// 0, plus input 1 if present.
 template <typename OpT>
 static LogicalResult importBiasGelu(NodeImporter &node) {
   Value x = node.operand(0);

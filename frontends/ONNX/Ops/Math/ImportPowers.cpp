@@ -1,4 +1,4 @@
-// Powers and roots.
+// Imports Pow and Sqrt, and recognizes the root of a distance.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Fold/ConstantNumber.h"
@@ -11,8 +11,9 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// The exponent in the type of the base. One that is known becomes a constant of
-// that type: later stages multiply x by itself for 2, not for a cast of 2.
+// Returns the exponent in the type of the base. A known exponent becomes a
+// constant of that type: later stages turn an exponent of 2 into x * x, but do
+// not look through a cast.
 static Value importExponent(NodeImporter &node) {
   Value exponent = node.operand(1);
   Type element = node.operandType(0).getElementType();
@@ -20,7 +21,6 @@ static Value importExponent(NodeImporter &node) {
   if (type.getElementType() == element)
     return exponent;
   type = type.clone(element);
-  // A number that is known is cast here.
   std::optional<HostTensor> known = node.constant(1);
   if (known && !node.isState(1) && known->getNumElements() == 1 &&
       isa<FloatType>(element)) {
@@ -35,24 +35,23 @@ static Value importExponent(NodeImporter &node) {
   return cast ? cast.getOutput() : Value();
 }
 
-// An integer to the power of a float, in float64 and cut off, as ONNX Runtime
-// does. Where functions are a GPU's, powers in float64 are off by some units of
-// their last digit, and 3 to the power of 15.0 was 14348906 there, of
-// 14348906.99999996: a whole exponent gives the power of integers, up to 2^53,
-// below which float64 has all of these.
+// Computes an integer to the power of a float: in float64, truncated, as ONNX
+// Runtime does. On GPUs, float64 powers are off by some units in the last
+// place: 3 to the power of 15.0 gave 14348906, from 14348906.99999996. So a
+// whole exponent uses the integer power, up to 2^53, below which float64 holds
+// every integer.
 static Value importFloatPower(NodeImporter &node, Value base, Value exponent) {
   constexpr double kMostExact = 0x1p53;
   Type element = NodeImporter::typeOf(base).getElementType();
   Type wide = node.attributes().getF64Type();
   Type whole = node.attributes().getI64Type();
-  // The power in either type.
   Value wideExponent = castTo(node, exponent, wide);
   Value wholeExponent = castTo(node, wideExponent, whole);
   Value power = node.emit<PowOp>({castTo(node, base, wide), wideExponent});
   Value wholePower =
       node.emit<PowOp>({castTo(node, base, whole), wholeExponent});
-  // The power of integers counts where the exponent is whole and the power
-  // below 2^53; of NaN neither test holds.
+  // Take the integer power if the exponent is whole and the power is at most
+  // 2^53. NaN fails both tests.
   Value isWhole =
       node.emit<EqualOp>({castTo(node, wholeExponent, wide), wideExponent});
   Value isExact = node.emit<LessOrEqualOp>(
@@ -62,8 +61,9 @@ static Value importFloatPower(NodeImporter &node, Value base, Value exponent) {
                               castTo(node, power, element)});
 }
 
-// An integer to the power of a number of another type, in int64 where that is
-// one too, and in the type of the base from there.
+// Computes an integer to the power of a number of another type. An exponent of
+// another integer type is computed in int64, a float by importFloatPower. The
+// result has the base's type.
 static LogicalResult importIntegerPow(NodeImporter &node) {
   Value base = node.operand(0), exponent = node.operand(1);
   Type element = node.operandType(0).getElementType();
@@ -77,9 +77,9 @@ static LogicalResult importIntegerPow(NodeImporter &node) {
   return node.define(0, power ? castTo(node, power, element) : Value());
 }
 
-// Whether a power is the root of a distance as PyTorch's older exporter writes
-// torch.cdist of up to 25 points: a sum of squares to 1 / (2 + eps), or of
-// absolute values to another power.
+// True if the power is the root of a distance, as PyTorch's older exporter
+// writes torch.cdist of up to 25 points: a sum of squares to 1 / (2 + eps), or
+// a sum of absolute values to another power.
 static bool isRootOfDistance(Value value, Value exponent) {
   std::optional<double> root = getConstantNumber(exponent);
   auto sum = value.getDefiningOp<ReduceSumOp>();
@@ -92,8 +92,8 @@ static bool isRootOfDistance(Value value, Value exponent) {
   return number && isRootOfDistance(*number, *root, isVector);
 }
 
-// What is bounded to 0 from below in `value`: by Max, as PyTorch's older
-// exporter writes it, or by Clip, as the newer one does. Null where nothing is.
+// Returns the operand that `value` bounds by 0 from below: by Max, as PyTorch's
+// older exporter writes, or by Clip, as the newer one does. Null if neither.
 static Value findBoundedByZero(Value value) {
   if (auto clip = value.getDefiningOp<ClipOp>())
     if (clip.getMin() && clip.getMin()->isZero() && !clip.getMax())
@@ -104,8 +104,8 @@ static Value findBoundedByZero(Value value) {
              : Value();
 }
 
-// Whether `value` are squares of distances as the exporters write them for more
-// points: max(0, [-2 a, |a|^2, 1] [b, 1, |b|^2]^T), in which each point has
+// True if `value` holds squared distances as the exporters write them for more
+// points: max(0, [-2 a, |a|^2, 1] [b, 1, |b|^2]^T). Each point is a concat of
 // three parts.
 static bool areSquaredDistances(Value value) {
   Value bounded = findBoundedByZero(value);
@@ -119,8 +119,9 @@ static bool areSquaredDistances(Value value) {
          llvm::all_of(points.getInputs().drop_front(), isNumber);
 }
 
-// The root of squared distances, whose slope at a distance of 0, as of each
-// point from itself, is 0 as in PyTorch: that of the root is infinite.
+// Builds the root of squared distances. The slope at a distance of 0, such as
+// that of a point from itself, is 0 as in PyTorch; the root's own slope is
+// infinite.
 static Value buildDistance(NodeImporter &node, Value squares,
                            llvm::function_ref<Value(Value)> buildRoot) {
   Type element = elementTypeOf(squares);
@@ -138,7 +139,7 @@ static LogicalResult importSqrt(NodeImporter &node) {
   return node.define(0, isDistance ? buildDistance(node, x, root) : root(x));
 }
 
-// Pow's exponent may have another type, integers included.
+// The exponent of Pow may have another type, integers included.
 static LogicalResult importPow(NodeImporter &node) {
   if (node.operandType(0).getElementType().isInteger())
     return importIntegerPow(node);

@@ -1,7 +1,7 @@
-// Quantization, and products of quantized numbers. Integers are multiplied and
-// added as f64, which holds sums of 2^35 products of 8-bit numbers exactly and
-// which precision leaves as it is; i32 takes the low bits of a sum, as where it
-// wraps.
+// Imports quantization, and products of quantized numbers. Integers are
+// multiplied and summed in f64, which holds sums of 2^35 products of 8-bit
+// numbers exactly and which the Precision stage leaves alone. The cast to i32
+// keeps the low bits, which is how i32 sums wrap.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/NN/Sampling.h"
@@ -15,7 +15,7 @@ using namespace mpc::onnx_frontend;
 // Scales and zero points
 //===----------------------------------------------------------------------===//
 
-// A float as f32, in which scales are applied; f64 is none of ONNX's here.
+// Casts to f32, in which scales are applied. ONNX uses no f64 here.
 static Value toSingle(NodeImporter &node, Value value) {
   return castTo(node, value, node.attributes().getF32Type());
 }
@@ -24,7 +24,7 @@ static Value toWhole(NodeImporter &node, Value value) {
   return castTo(node, value, node.attributes().getI64Type());
 }
 
-// The least and the greatest number of a type.
+// The smallest and the largest number of a type.
 static std::pair<int64_t, int64_t> getBounds(Type type) {
   auto integer = cast<IntegerType>(type);
   int64_t count = int64_t(1) << integer.getWidth();
@@ -32,11 +32,11 @@ static std::pair<int64_t, int64_t> getBounds(Type type) {
   return {low, low + count - 1};
 }
 
-// Integers rounded to nearest, ties to even, plus the zero point (i64, or
-// null), as `type`, which all results fit after they are clamped to it.
+// Rounds to nearest, ties to even, adds the zero point (null if none), and
+// clamps to the range of `type`.
 static Value saturate(NodeImporter &node, Value quotient, Value zeroPoint,
                       Type type) {
-  constexpr double kFar = int64_t(1) << 40; // beyond all types, and f64 exact
+  constexpr double kFar = int64_t(1) << 40; // beyond all types, exact in f64
   auto [low, high] = getBounds(type);
   Value rounded =
       roundPlace(node, clampPlace(node, toPlace(node, quotient), -kFar, kFar));
@@ -53,8 +53,8 @@ static bool isOne(ArrayRef<int64_t> shape) {
   return shape.size() <= 1 && ShapedType::getNumElements(shape) == 1;
 }
 
-// A scale or zero point, so that it broadcasts to `shape`: one for all, one for
-// each element of `axis`, or one for each block of `block` of them.
+// Reshapes a scale or zero point to broadcast to `shape`: a single number, a
+// number per element of `axis`, or a number per block of `block` elements.
 static FailureOr<Value> spreadScale(NodeImporter &node, unsigned input,
                                     ArrayRef<int64_t> shape, int64_t axis,
                                     int64_t block) {
@@ -66,7 +66,7 @@ static FailureOr<Value> spreadScale(NodeImporter &node, unsigned input,
   int64_t rank = shape.size();
   if (rank == 0)
     return node.invalid("expected one number as '" + name + "'");
-  // The axis of a vector need not be said.
+  // A vector has only one axis, so any 'axis' will do.
   FailureOr<int64_t> along = 0;
   if (rank > 1)
     along = node.normalizeAxis(axis, rank);
@@ -81,7 +81,7 @@ static FailureOr<Value> spreadScale(NodeImporter &node, unsigned input,
                           Twine(*along));
     return node.reshape(value, spread);
   }
-  // Each number `block` times, the last one perhaps less often.
+  // Repeat each number `block` times; the last block may be shorter.
   spread.assign(shape.begin(), shape.end());
   spread[*along] = llvm::divideCeil(shape[*along], block);
   if (own != spread)
@@ -98,22 +98,21 @@ static FailureOr<Value> spreadScale(NodeImporter &node, unsigned input,
 }
 
 namespace {
-/// The scale of a node, and its zero point or null, as they broadcast to the
-/// first input.
+/// The scale and zero point (null if none) of a node, as they broadcast to
+/// input 0.
 struct Quantization {
   Value scale, zeroPoint;
 };
 } // namespace
 
-// The opset whose attributes a QuantizeLinear or DequantizeLinear may have.
-// ONNX Runtime has 16 bits in nodes of its own domain for files of before.
+// The opset whose attributes the node may have. ONNX Runtime uses com.microsoft
+// for 16 bits in files before opset 21.
 static int64_t getQuantizationOpset(NodeImporter &node) {
   constexpr int64_t kMicrosoft = 21;
   return node.getNode().domain().empty() ? node.getOpset() : kMicrosoft;
 }
 
 static FailureOr<Quantization> readQuantization(NodeImporter &node) {
-  // Scales are of all, of an axis, or of blocks along it, by opset.
   SmallVector<int64_t> shape(node.operandShape(0));
   const int64_t opset = getQuantizationOpset(node);
   int64_t axis = opset >= 13 ? node.integer("axis", 1) : 1;
@@ -127,8 +126,7 @@ static FailureOr<Quantization> readQuantization(NodeImporter &node) {
   auto scale = spreadScale(node, 1, shape, axis, block);
   if (failed(scale))
     return failure();
-  // Zero points go along with them. ONNX Runtime writes a scale of [1] with a
-  // zero point of rank 0.
+  // ONNX Runtime writes a scale of [1] with a zero point of rank 0.
   if (!node.hasInput(2))
     return Quantization{*scale, Value()};
   bool areOne = isOne(node.operandShape(1)) && isOne(node.operandShape(2));
@@ -140,8 +138,8 @@ static FailureOr<Quantization> readQuantization(NodeImporter &node) {
   return Quantization{*scale, *zeroPoint};
 }
 
-// What is rounded has no slope. Training would leave everything before it as it
-// is, without a word.
+// Reports an error in training: rounding has no slope, so everything before the
+// node would silently stay untrained.
 static LogicalResult refuseTraining(NodeImporter &node) {
   if (node.getMode() != ImportMode::Training)
     return success();
@@ -159,7 +157,7 @@ static bool isQuantized(Type type, unsigned mostBits) {
   return integer && integer.getWidth() >= 8 && integer.getWidth() <= mostBits;
 }
 
-// The type of the zero point, or the one that is asked for; both must agree.
+// The type of the result: the zero point's, or output_dtype; both must agree.
 static FailureOr<Type> readQuantizedType(NodeImporter &node) {
   Type byDefault =
       IntegerType::get(node.getContext(), 8, IntegerType::Unsigned);
@@ -178,8 +176,8 @@ static FailureOr<Type> readQuantizedType(NodeImporter &node) {
   return *type;
 }
 
-// Whether integers of a node, which have no gradient, are of floats that have
-// one: then only DequantizeLinear may read them, which gives it back.
+// True if the node quantizes floats in training. Its integers have no gradient,
+// so only a DequantizeLinear may read them, which restores it.
 static bool dropsGradient(NodeImporter &node) {
   return node.getMode() == ImportMode::Training &&
          isa<FloatType>(node.operandType(0).getElementType());
@@ -191,8 +189,8 @@ static LogicalResult importQuantizeLinear(NodeImporter &node) {
   if (failed(type) || failed(quantization))
     return failure();
   if (getQuantizationOpset(node) >= 19)
-    (void)node.integer("saturate", 1); // of 8-bit floats
-  // The quotient is one of the scale's type, or of another that is asked for.
+    (void)node.integer("saturate", 1); // for 8-bit floats only
+  // The quotient has the scale's type, or that of attribute 'precision'.
   FailureOr<Type> precision = node.operandType(1).getElementType();
   if (getQuantizationOpset(node) >= 23)
     precision = node.elementType("precision", *precision);
@@ -214,16 +212,16 @@ static LogicalResult importQuantizeLinear(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The node that a DequantizeLinear takes back, perhaps behind bounds that are
-/// narrower than the type: PyTorch has 7 bits as a Clip of 8.
+/// The QuantizeLinear that a DequantizeLinear undoes, and the range of its
+/// integers. Clips between the nodes may narrow the range: PyTorch writes 7
+/// bits as a Clip of 8.
 struct Quantizer {
   const proto::NodeProto *node;
   int64_t low, high;
 };
 } // namespace
 
-// The bound of an integer Clip: nothing where it is not known, `byDefault`
-// where there is none.
+// Reads a bound of an integer Clip: `byDefault` if absent, nullopt if unknown.
 static std::optional<int64_t> readBound(FunctionImporter &function,
                                         const proto::NodeProto &clip, int input,
                                         int64_t byDefault) {
@@ -240,7 +238,7 @@ static std::optional<Quantizer> findQuantizer(NodeImporter &node) {
   auto [low, high] = getBounds(node.operandType(0).getElementType());
   const proto::NodeProto *producer =
       function.getGraph().getProducer(node.getInputName(0));
-  // Of bounds the outer ones hold, which come last.
+  // The outer Clip applies last; walk inward and intersect the bounds.
   while (producer && producer->op_type() == "Clip" && producer->input_size()) {
     auto least = readBound(function, *producer, 1, low);
     auto most = readBound(function, *producer, 2, high);
@@ -255,8 +253,8 @@ static std::optional<Quantizer> findQuantizer(NodeImporter &node) {
   return Quantizer{producer, low, high};
 }
 
-// Whether both nodes have the same input `index`, by name or by its elements,
-// unless those may be trained; no zero point is one of zeros.
+// True if input `index` of both nodes is equal: by name, or by its elements if
+// those are not trained. An absent zero point equals zeros.
 static bool haveSameInput(NodeImporter &node, NodeImporter &other,
                           unsigned index) {
   if (node.hasInput(index) && other.hasInput(index) &&
@@ -274,7 +272,7 @@ static bool haveSameInput(NodeImporter &node, NodeImporter &other,
          mine->type == theirs->type && mine->data == theirs->data;
 }
 
-// Whether `node` multiplies by the scales that `quantizer` divides by.
+// True if `node` multiplies by the scales that `quantizer` divides by.
 static bool takesBack(NodeImporter &node, NodeImporter &quantizer) {
   auto hasSame = [&](StringRef attribute, int64_t byDefault) {
     return node.integer(attribute, byDefault) ==
@@ -286,13 +284,12 @@ static bool takesBack(NodeImporter &node, NodeImporter &quantizer) {
           (hasSame("axis", 1) && hasSame("block_size", 0)));
 }
 
-// What QuantizeLinear and DequantizeLinear do to floats, as one op, whose
-// gradient passes straight through the rounding. Null where the node is no such
-// DequantizeLinear, or where the model is not trained and has quotients of
-// another type than f32, in which the op computes.
+// Imports QuantizeLinear and DequantizeLinear of floats as one op, whose
+// gradient passes straight through the rounding. Null if the node is no such
+// DequantizeLinear, or if the model is not trained and its quotients are not
+// f32, the op's type.
 static Value importFakeQuantization(NodeImporter &node,
                                     const Quantization &quantization) {
-  // The QuantizeLinear in front, of floats and with the same parameters.
   std::optional<Quantizer> found = findQuantizer(node);
   if (!found)
     return {};
@@ -300,7 +297,6 @@ static Value importFakeQuantization(NodeImporter &node,
   if (!isa<FloatType>(quantizer.operandType(0).getElementType()) ||
       !takesBack(node, quantizer))
     return {};
-  // Its quotients are f32, or the model is trained.
   Type single = node.attributes().getF32Type();
   constexpr int64_t kAsScale = proto::TensorProto::UNDEFINED,
                     kSingle = proto::TensorProto::FLOAT;
@@ -310,7 +306,6 @@ static Value importFakeQuantization(NodeImporter &node,
       (precision == kAsScale && node.operandType(1).getElementType() == single);
   if (!isSingle && !dropsGradient(quantizer))
     return {};
-  // One op in f32, with zero as its zero point where there is none.
   Value zeroPoint = quantization.zeroPoint
                         ? castTo(node, quantization.zeroPoint, single)
                         : numberConstant(node, 0, single);
@@ -327,7 +322,7 @@ static LogicalResult importDequantizeLinear(NodeImporter &node) {
   FailureOr<Quantization> quantization = readQuantization(node);
   if (failed(quantization))
     return failure();
-  // The type of the scale, unless an attribute names another.
+  // The result has the scale's type, or that of attribute 'output_dtype'.
   FailureOr<Type> result = node.operandType(1).getElementType();
   if (getQuantizationOpset(node) >= 23)
     result = node.elementType("output_dtype", *result);
@@ -336,7 +331,6 @@ static LogicalResult importDequantizeLinear(NodeImporter &node) {
   if (!isa<FloatType>(*result))
     return node.invalid("expected attribute 'output_dtype' to be a type of "
                         "floats");
-  // Behind a QuantizeLinear of floats the two are one fake quantisation.
   if (Value fake = importFakeQuantization(node, *quantization))
     return node.define(0, castTo(node, fake, *result));
   if (node.hasFailed())
@@ -347,7 +341,7 @@ static LogicalResult importDequantizeLinear(NodeImporter &node) {
         "QuantizeLinear whose integers it reads, and between the two at most "
         "Clips that leave several integers; train the model before it is "
         "quantized, or end it before these nodes");
-  // (x - zero) * scale, the difference without rounding.
+  // (x - zero) * scale; the integer difference is exact.
   Value x = node.operand(0);
   if (quantization->zeroPoint) {
     if (elementTypeOf(quantization->zeroPoint) != type)
@@ -360,7 +354,7 @@ static LogicalResult importDequantizeLinear(NodeImporter &node) {
   return node.define(0, castTo(node, scaled, *result));
 }
 
-// By the range of the elements, which 0 belongs to.
+// Quantizes by the range of the elements, extended to contain 0.
 static LogicalResult importDynamicQuantizeLinear(NodeImporter &node) {
   if (failed(refuseTraining(node)))
     return failure();
@@ -378,7 +372,7 @@ static LogicalResult importDynamicQuantizeLinear(NodeImporter &node) {
   Value range = node.emit<AddOp>({high, belowZero});
   Value step = node.emit<DivOp>(
       {range, numberConstant(node, 255, type.getElementType())});
-  // Zeros alone have any scale.
+  // If all elements are 0, any scale will do.
   Value scale = node.emit<SelectOp>(
       {node.emit<EqualOp>({step, zero}),
        numberConstant(node, 1, type.getElementType()), step});
@@ -396,15 +390,15 @@ static LogicalResult importDynamicQuantizeLinear(NodeImporter &node) {
 // Products
 //===----------------------------------------------------------------------===//
 
-// Input `input`, a scale or zero point of matrices of `shape`, in a form that
-// broadcasts to them: one number, one for each line along `axis` (-2: rows, -1:
-// columns), or a tensor of rank of `shape` that broadcasts already.
+// Reshapes input `input`, a scale or zero point, to broadcast to matrices of
+// `shape`: a single number, a number per line along `axis` (-2: rows, -1:
+// columns), or a tensor of equal rank that broadcasts already.
 static FailureOr<Value> spreadOverLines(NodeImporter &node, unsigned input,
                                         ArrayRef<int64_t> shape, int64_t axis) {
   ArrayRef<int64_t> own = node.operandShape(input);
   if (own.size() <= 1)
     return spreadScale(node, input, shape, axis, 0);
-  // (..., M, 1) of rows, (..., 1, N) of columns.
+  // Per row, the shape is (..., M, 1); per column, (..., 1, N).
   auto whole = broadcastShapes(own, shape);
   bool isOfLines = axis < 0 && own.size() == shape.size() &&
                    own[own.size() + (axis == -2 ? -1 : -2)] == 1;
@@ -414,7 +408,7 @@ static FailureOr<Value> spreadOverLines(NodeImporter &node, unsigned input,
   return node.operand(input);
 }
 
-// Input `input` less its zero point, as f64.
+// Returns input `input` minus its zero point, as f64.
 static FailureOr<Value> readCentered(NodeImporter &node, unsigned input,
                                      unsigned zeroPoint,
                                      ArrayRef<int64_t> shape, int64_t axis) {
@@ -435,8 +429,8 @@ static FailureOr<Value> readCentered(NodeImporter &node, unsigned input,
 }
 
 namespace {
-/// A product of matrices of integers: what of its operands and result has one
-/// axis gets a second one on the way.
+/// The operand shapes of an integer matrix product. Vectors get a second axis,
+/// which the result drops again.
 struct IntegerProduct {
   SmallVector<int64_t> a, b;
   bool isRow, isColumn;
@@ -485,8 +479,9 @@ static LogicalResult importMatMulInteger(NodeImporter &node) {
                                node.attributes().getI32Type()));
 }
 
-// `sums` (f64) times the operands' scales, over the result's: `scale` is the
-// first input of (y_scale, y_zero_point), which are one number each.
+// Multiplies `sums` (f64) by the operands' scales and divides by the result's
+// scale. Inputs `scale` and `scale` + 1, the result's scale and zero point, are
+// single numbers.
 static Value rescale(NodeImporter &node, Value sums, Value scaleA, Value scaleB,
                      unsigned scale) {
   for (unsigned input : {scale, scale + 1})
@@ -501,7 +496,7 @@ static Value rescale(NodeImporter &node, Value sums, Value scaleA, Value scaleB,
                        node.getInputName(scale + 1) + "'");
     return {};
   }
-  // scale_a * scale_b / scale_y
+  // The factor is scale_a * scale_b / scale_y, in f32.
   Value scales =
       node.emit<MulOp>({toSingle(node, scaleA), toSingle(node, scaleB)});
   Value factor = node.emit<DivOp>(
@@ -530,7 +525,7 @@ static LogicalResult importQLinearMatMul(NodeImporter &node) {
 // Convolutions
 //===----------------------------------------------------------------------===//
 
-// The sums of a convolution, as f64. What is outside is the zero point.
+// Computes the sums of a convolution in f64. Padding equals the zero point.
 static FailureOr<Value> convolve(NodeImporter &node, unsigned inputW,
                                  unsigned zeroPointX, unsigned zeroPointW) {
   ArrayRef<int64_t> shape = node.operandShape(0);
@@ -562,7 +557,7 @@ static LogicalResult importQLinearConv(NodeImporter &node) {
   auto sums = convolve(node, 3, 2, 5);
   if (failed(sums) || !*sums)
     return failure();
-  // Numbers of filters are along axis 1 of the result.
+  // Per-filter numbers lie along axis 1 of the result.
   ArrayRef<int64_t> result = NodeImporter::shapeOf(*sums);
   Value total = *sums;
   if (node.hasInput(8)) {

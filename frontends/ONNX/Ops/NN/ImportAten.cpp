@@ -1,6 +1,6 @@
-// ATen: a call of one of PyTorch's operators, as ONNX Runtime's exporter of
-// modules writes it. What has an op of ONNX was replaced when the file was read
-// (Model/AtenNodes); here is the rest.
+// Imports ATen nodes: calls of PyTorch operators, as ONNX Runtime's module
+// exporter writes them. Calls with an ONNX equivalent were replaced when the
+// file was read (Model/AtenNodes); the other calls are handled here.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// One integer or boolean that is known.
+// Reads an integer or boolean that must be known at import.
 static FailureOr<int64_t> readNumber(NodeImporter &node, unsigned index,
                                      StringRef what, int64_t byDefault) {
   if (!node.hasInput(index))
@@ -36,11 +36,11 @@ static LogicalResult checkCount(NodeImporter &node, unsigned least,
 }
 
 // embedding_backward(dY, indices, num_weights, padding_idx, scale_grad_by_freq,
-// sparse): what is read of each row is added to it, but for the row of padding.
+// sparse): adds the gradient of each index to the row it names, except for the
+// padding row.
 static LogicalResult importEmbeddingBackward(NodeImporter &node) {
   if (failed(checkCount(node, 3, 6)))
     return failure();
-  // Constants of the program, which come as inputs here.
   auto rows = readNumber(node, 2, "num_weights", 0);
   auto padding = readNumber(node, 3, "padding_idx", -1);
   auto isScaled = readNumber(node, 4, "scale_grad_by_freq", 0);
@@ -48,7 +48,7 @@ static LogicalResult importEmbeddingBackward(NodeImporter &node) {
     return failure();
   if (*isScaled)
     return node.unsupported("scale_grad_by_freq is not supported");
-  // One gradient for each index.
+  // dY holds one gradient row for each index.
   Value dy = node.operand(0);
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(dy);
   if (shape.empty() || shape.drop_back() != node.operandShape(1))
@@ -59,7 +59,7 @@ static LogicalResult importEmbeddingBackward(NodeImporter &node) {
     return node.invalid("expected num_weights to be the rows of a table");
   if (failed(checkIndices(node, /*input=*/1, *rows)))
     return failure();
-  // Zeros for what padding was read for.
+  // Rows read for the padding index get no gradient.
   if (*padding >= 0) {
     Type element = elementTypeOf(node.operand(1));
     Value isPadding = node.emit<EqualOp>(
@@ -72,7 +72,7 @@ static LogicalResult importEmbeddingBackward(NodeImporter &node) {
     dy = node.emit<SelectOp>(
         {isPadding, numberConstant(node, 0, elementTypeOf(dy)), dy});
   }
-  // A table of zeros, to whose rows the gradients are added.
+  // Add the gradients to the rows of a zero table.
   Value zeros = expand(
       node, numberConstant(node, 0, elementTypeOf(node.operand(0))), table);
   auto reduction =
@@ -83,7 +83,7 @@ static LogicalResult importEmbeddingBackward(NodeImporter &node) {
                                node.attribute("reduction", reduction)}));
 }
 
-// bitwise_or(a, b) and the like, of integers or booleans.
+// bitwise_or(a, b) and related operators, on integers or booleans.
 template <typename OpT>
 static LogicalResult importBitwise(NodeImporter &node) {
   if (failed(checkCount(node, 2, 2)))
@@ -95,7 +95,7 @@ static LogicalResult importBitwise(NodeImporter &node) {
   return node.define(0, node.emit<OpT>({node.operand(0), node.operand(1)}));
 }
 
-// x.T: the axes in reverse.
+// x.T: reverses the axes.
 static LogicalResult importReversedAxes(NodeImporter &node) {
   if (failed(checkCount(node, 1, 1)))
     return failure();
@@ -106,7 +106,7 @@ static LogicalResult importReversedAxes(NodeImporter &node) {
 }
 
 static LogicalResult importAten(NodeImporter &node) {
-  // The name is read below; overloads of one operator compute the same.
+  // The operator is read from the node below; all overloads compute alike.
   for (StringRef name : {"operator", "overload_name"})
     node.ignore(name);
   StringRef called = getAtenOperator(node.getNode());
@@ -120,7 +120,7 @@ static LogicalResult importAten(NodeImporter &node) {
     return importBitwise<XorOp>(node);
   if (called == "numpy_T")
     return importReversedAxes(node);
-  // Whatever else the old exporter could not say in ONNX.
+  // Any other operator that the old exporter could not express in ONNX.
   if (called.empty())
     return node.invalid("attribute 'operator' is missing");
   return node.unsupported("PyTorch's operator '" + called +
@@ -130,7 +130,7 @@ static LogicalResult importAten(NodeImporter &node) {
 }
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getAtenOps() {
-  // Of any number of inputs none could be absent.
+  // Not kAnyNumber, which would make every input mandatory.
   constexpr unsigned most = 64;
   static const OpEntry entries[] = {
       {kAtenDomain, "ATen", 1, kNoEnd, 1, most, most, importAten},

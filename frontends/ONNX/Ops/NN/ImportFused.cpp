@@ -1,6 +1,6 @@
-// Ops of com.microsoft that ONNX Runtime's optimizer makes of several, of what
-// they were made of: norms of sums, embeddings, products and convolutions with
-// an activation.
+// Imports fused ops of com.microsoft, which ONNX Runtime's optimizer makes of
+// several ops: norms of sums, embeddings, and products and convolutions with an
+// activation.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -22,8 +22,8 @@ static Value addTo(NodeImporter &node, Value x, Value other) {
 // Norms of sums
 //===----------------------------------------------------------------------===//
 
-// A norm over the last axis, with the statistics as outputs 1 and 2 where
-// `hasStatistics`.
+// Normalizes over the last axis. If `hasStatistics`, outputs 1 and 2 are the
+// mean and the inverse standard deviation.
 static LogicalResult normalizeLast(NodeImporter &node, Value x, Value scale,
                                    Value bias, bool hasStatistics) {
   if (!x || !scale)
@@ -43,7 +43,7 @@ static LogicalResult normalizeLast(NodeImporter &node, Value x, Value scale,
   return node.define(2, norm.getInvStd());
 }
 
-// Input + skip + bias, which is output 3 too.
+// Adds input + skip + bias, and defines output 3 as the sum.
 static Value sumSkip(NodeImporter &node, unsigned bias) {
   ArrayRef<int64_t> shape = node.operandShape(0);
   auto whole = broadcastShapes(shape, node.operandShape(1));
@@ -85,7 +85,7 @@ static LogicalResult importSkipRMSNorm(NodeImporter &node) {
 // Embeddings
 //===----------------------------------------------------------------------===//
 
-// Rows of table `table` that `ids` names; null where either is absent.
+// Looks up the rows of input `table` at input `ids`; null if either is absent.
 static FailureOr<Value> lookUp(NodeImporter &node, unsigned table,
                                unsigned ids) {
   if (!node.hasInput(table) || !node.hasInput(ids))
@@ -97,7 +97,8 @@ static FailureOr<Value> lookUp(NodeImporter &node, unsigned table,
   return gather(node, node.operand(table), node.operand(ids), /*axis=*/0);
 }
 
-// How many ids of each sample are none of padding.
+// Defines output 1: the number of unmasked ids of each sample, or 0 without a
+// mask.
 static LogicalResult defineMaskIndex(NodeImporter &node, unsigned mask) {
   if (!node.hasOutput(1))
     return success();
@@ -112,7 +113,7 @@ static LogicalResult defineMaskIndex(NodeImporter &node, unsigned mask) {
 }
 
 // (ids, segments, words, positions, segment table, scale, shift, mask, position
-// ids) -> layer norm of the sum of the rows
+// ids) -> layer norm of the sum of the looked-up rows
 static LogicalResult importEmbedLayerNorm(NodeImporter &node) {
   for (unsigned index : {3, 5})
     if (!node.hasInput(index))
@@ -120,7 +121,7 @@ static LogicalResult importEmbedLayerNorm(NodeImporter &node) {
   ArrayRef<int64_t> shape = node.operandShape(0);
   if (shape.size() != 2 || node.operandShape(3).size() != 2)
     return node.invalid("expected ids and a table of positions of rank 2");
-  // Rows of the three tables; without ids, positions are counted.
+  // Without position ids, token i of a sample has position i.
   FailureOr<Value> words = lookUp(node, 2, 0);
   FailureOr<Value> segments = lookUp(node, 4, 1);
   FailureOr<Value> positions = lookUp(node, 3, 8);
@@ -134,7 +135,6 @@ static LogicalResult importEmbedLayerNorm(NodeImporter &node) {
                           " ids of a sample");
     positions = slice(node, node.operand(3), {0, 0}, {shape[1], table[1]});
   }
-  // Their sum is normalized.
   Value sum = addTo(node, addTo(node, *words, *positions), *segments);
   if (!sum || failed(node.define(2, sum)) || failed(defineMaskIndex(node, 7)))
     return failure();
@@ -146,15 +146,14 @@ static LogicalResult importEmbedLayerNorm(NodeImporter &node) {
 // Products and gates
 //===----------------------------------------------------------------------===//
 
-// The activation of that name, with the parameters that it has: alpha and beta,
-// or the least and the largest number of a Clip.
+// Applies the activation `name` to `x`. `parameters` holds alpha and beta, or
+// the bounds of a Clip; absent ones take defaults.
 static Value activate(NodeImporter &node, StringRef name, Value x,
                       ArrayRef<double> parameters) {
   auto parameter = [&](unsigned index, StringRef name, double byDefault) {
     return node.attribute(name, index < parameters.size() ? parameters[index]
                                                           : byDefault);
   };
-  // Those without parameters,
   if (name == "Relu")
     return node.emit<ReluOp>({x});
   if (name == "Sigmoid")
@@ -163,7 +162,6 @@ static Value activate(NodeImporter &node, StringRef name, Value x,
     return node.emit<TanhOp>({x});
   if (name == "Softplus")
     return node.emit<SoftplusOp>({x});
-  // and those with one or two.
   if (name == "LeakyRelu")
     return node.emit<LeakyReluOp>({x}, {parameter(0, "alpha", 0.01)});
   if (name == "HardSigmoid")
@@ -176,7 +174,7 @@ static Value activate(NodeImporter &node, StringRef name, Value x,
   return {};
 }
 
-// Gemm and an activation.
+// Imports a Gemm with an activation.
 static LogicalResult importFusedGemm(NodeImporter &node) {
   SmallVector<Value> operands = {node.operand(0), node.operand(1)};
   if (node.hasInput(2))
@@ -194,7 +192,7 @@ static LogicalResult importFusedGemm(NodeImporter &node) {
                                         node.real("activation_beta", 0.0)}));
 }
 
-// The numbers of attribute `activation_params`.
+// Reads the numbers in attribute 'activation_params'.
 static SmallVector<double> readParameters(NodeImporter &node) {
   SmallVector<double> parameters;
   if (const proto::AttributeProto *list =
@@ -203,7 +201,7 @@ static SmallVector<double> readParameters(NodeImporter &node) {
   return parameters;
 }
 
-// (x, weight, bias, z) -> the activation of the convolution + z
+// (x, weight, bias, z) -> activation(convolution + z)
 static LogicalResult importFusedConv(NodeImporter &node) {
   Value sum = addTo(node, emitConvolution(node), readOptional(node, 3));
   std::string name = node.string("activation", "");
@@ -212,7 +210,7 @@ static LogicalResult importFusedConv(NodeImporter &node) {
       0, name.empty() || !sum ? sum : activate(node, name, sum, parameters));
 }
 
-// x + bias, of which one half multiplies the GELU of the other.
+// Adds the bias and splits the rows: left half * GELU(right half).
 static LogicalResult importBiasSplitGelu(NodeImporter &node) {
   SmallVector<int64_t> sizes(node.operandShape(0));
   if (sizes.empty() || sizes.back() % 2 != 0)
@@ -226,7 +224,7 @@ static LogicalResult importBiasSplitGelu(NodeImporter &node) {
   return node.define(0, node.emit<MulOp>({left, node.emit<GeluOp>({right})}));
 }
 
-// The number in attribute scale_0, scale_1, ... of index `i`.
+// Reads attribute 'scale_<i>'.
 static FailureOr<double> readScale(NodeImporter &node, unsigned i) {
   std::string name = "scale_" + std::to_string(i);
   if (!node.hasAttribute(name))
@@ -241,7 +239,7 @@ static Value scaleBy(NodeImporter &node, Value x, double scale) {
   return node.emit<MulOp>({x, numberConstant(node, scale, element)});
 }
 
-// The sum of all inputs, each times its scale.
+// Sums up to three inputs, each multiplied by its scale.
 static LogicalResult importScaledSum(NodeImporter &node) {
   Value sum;
   for (unsigned i = 0; i < 3 && node.hasInput(i); ++i) {
@@ -256,7 +254,7 @@ static LogicalResult importScaledSum(NodeImporter &node) {
   return node.define(0, sum);
 }
 
-// The input times each of the scales.
+// Multiplies the input by each scale, one output per scale.
 static LogicalResult importBatchScale(NodeImporter &node) {
   for (unsigned i = 0; i < 3 && node.hasOutput(i); ++i) {
     FailureOr<double> scale = readScale(node, i);

@@ -1,4 +1,5 @@
-// Ops that read or write elements which indices name.
+// Imports ops that read or write elements at indices: Gather, Scatter and
+// others.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -15,7 +16,7 @@ using namespace mpc::onnx_frontend;
 // Indices
 //===----------------------------------------------------------------------===//
 
-// The one index of input 1, counted from the start, where it is known.
+// The single index in input 1, counted from the start; nullopt unless known.
 static std::optional<int64_t> getKnownIndex(NodeImporter &node, int64_t size) {
   std::optional<HostTensor> indices = node.constant(1);
   if (!indices || node.isState(1) || indices->getNumElements() != 1)
@@ -28,7 +29,7 @@ static std::optional<int64_t> getKnownIndex(NodeImporter &node, int64_t size) {
 // Gather
 //===----------------------------------------------------------------------===//
 
-// One index that is known is a slice, which costs no kernel of its own kind.
+// Gathers at one known index as a slice, which needs no gather kernel.
 static Value gatherKnown(NodeImporter &node, Value data, int64_t axis,
                          int64_t index) {
   ArrayRef<int64_t> shape = NodeImporter::shapeOf(data);
@@ -42,7 +43,7 @@ static Value gatherKnown(NodeImporter &node, Value data, int64_t axis,
   return node.reshape(slice(node, data, offsets, sizes), result);
 }
 
-// The rows that were looked up, with no derivative at those of `padding`.
+// Stops the gradient at the rows that were looked up for index `padding`.
 static Value stopAtPadding(NodeImporter &node, Value rows, int64_t padding) {
   if (!rows)
     return {};
@@ -50,7 +51,7 @@ static Value stopAtPadding(NodeImporter &node, Value rows, int64_t padding) {
   Type element = NodeImporter::typeOf(ids).getElementType();
   Value isPadding = node.emit<EqualOp>(
       {ids, numberConstant(node, static_cast<double>(padding), element)});
-  // One flag for each row.
+  // An axis of 1 broadcasts the flags along each row.
   SmallVector<int64_t> shape(NodeImporter::shapeOf(ids));
   shape.push_back(1);
   if (isPadding)
@@ -68,14 +69,13 @@ static LogicalResult importGather(NodeImporter &node) {
   int64_t size = node.operandShape(0)[*axis];
   if (failed(checkIndices(node, /*input=*/1, size)))
     return failure();
-  // An embedding's row of padding, which is not trained.
+  // The padding row of an embedding is not trained.
   std::optional<int64_t> padding = findPaddingRow(readCall(node.getNode()));
   if (!padding)
     padding = findLostPadding(node.getFunction().getGraph(), node.getNode());
   if (padding &&
       (*axis != 0 || *padding >= size || node.operandShape(0).size() != 2))
     padding = std::nullopt;
-  // One row that is known is a slice.
   if (std::optional<int64_t> index = getKnownIndex(node, size)) {
     Value row = gatherKnown(node, node.operand(0), *axis, *index);
     if (padding == index)
@@ -88,8 +88,8 @@ static LogicalResult importGather(NodeImporter &node) {
   return node.define(0, rows);
 }
 
-// The axis of a node whose indices have the rank of its data, and may have
-// fewer elements along the other axes.
+// Reads the axis of a node whose indices have the rank of the data, and may be
+// shorter along the other axes.
 static FailureOr<int64_t> readLines(NodeImporter &node) {
   ArrayRef<int64_t> data = node.operandShape(0), index = node.operandShape(1);
   auto axis = node.normalizeAxis(node.integer("axis", 0), data.size());
@@ -110,7 +110,7 @@ static FailureOr<int64_t> readLines(NodeImporter &node) {
   return *axis;
 }
 
-// The part of the data that has lines for all indices.
+// The shape of the data's part that the indices can reach.
 static SmallVector<int64_t> getBox(NodeImporter &node, int64_t axis) {
   SmallVector<int64_t> box(node.operandShape(1));
   box[axis] = node.operandShape(0)[axis];
@@ -166,20 +166,21 @@ static LogicalResult importScatterElements(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What the last axis of the indices of GatherND and ScatterND names: elements
-/// along `tuple` axes of the data behind the batch axes, here merged into one.
+/// The tuples in the last axis of the indices of GatherND and ScatterND. A
+/// tuple indexes the data axes behind the batch axes, here merged into one
+/// axis.
 struct Tuples {
   int64_t batchDims;
-  SmallVector<int64_t> extents; ///< of the axes that a tuple names
-  SmallVector<int64_t> merged;  ///< the data's shape with them as one axis
-  SmallVector<int64_t> shape;   ///< the indices' without the last axis
+  SmallVector<int64_t> extents; ///< of the axes that a tuple indexes
+  SmallVector<int64_t> merged;  ///< the data's shape with those axes merged
+  SmallVector<int64_t> shape;   ///< the indices' shape without the last axis
 };
 } // namespace
 
-// Input 1 as tuples of indices of data of shape `data`.
+// Reads input 1 as tuples that index data of shape `data`.
 static FailureOr<Tuples> readTuples(NodeImporter &node, ArrayRef<int64_t> data,
                                     int64_t batchDims) {
-  // Indices are (batch..., tuples..., elements of a tuple).
+  // The indices are (batch..., tuples..., elements of a tuple).
   ArrayRef<int64_t> index = node.operandShape(1);
   int64_t rank = data.size();
   if (index.empty())
@@ -193,8 +194,8 @@ static FailureOr<Tuples> readTuples(NodeImporter &node, ArrayRef<int64_t> data,
     return node.invalid("the last axis of the indices has " + Twine(tuple) +
                         " elements, expected one to " +
                         Twine(rank - batchDims));
-  // The axes that a tuple indexes become one axis: (i, j) of axes of 4 and 6 is
-  // element 6 i + j.
+  // Merge the indexed axes: the tuple (i, j) on axes of 4 and 6 is element 6 i
+  // + j.
   Tuples tuples;
   tuples.batchDims = batchDims;
   tuples.extents = SmallVector<int64_t>(data.slice(batchDims, tuple));
@@ -205,7 +206,7 @@ static FailureOr<Tuples> readTuples(NodeImporter &node, ArrayRef<int64_t> data,
   return tuples;
 }
 
-// Tuples that are known, each as the number of the element it names.
+// Flattens known tuples to element numbers.
 static Value flattenKnown(NodeImporter &node, const HostTensor &indices,
                           const Tuples &tuples) {
   SmallVector<int64_t> values = indices.getIntegers(), flat;
@@ -225,7 +226,7 @@ static Value flattenKnown(NodeImporter &node, const HostTensor &indices,
   return integerConstant(node, tuples.shape, flat);
 }
 
-// Index `number` of every tuple, as i64.
+// Returns element `number` of every tuple, as i64.
 static Value takeIndex(NodeImporter &node, const Tuples &tuples,
                        int64_t number) {
   Value indices = node.operand(1);
@@ -238,7 +239,7 @@ static Value takeIndex(NodeImporter &node, const Tuples &tuples,
   return castTo(node, index, node.attributes().getI64Type());
 }
 
-// Sees to it that every index of a tuple names an element of its own axis.
+// Ensures that every element of a tuple is in range on its axis.
 static LogicalResult markTuples(NodeImporter &node, const Tuples &tuples) {
   IndexBox box = IndexBox::whole(node.operandShape(1), 0);
   for (auto [number, extent] : llvm::enumerate(tuples.extents)) {
@@ -251,8 +252,8 @@ static LogicalResult markTuples(NodeImporter &node, const Tuples &tuples) {
   return success();
 }
 
-// Tuples that are computed, each as the number of the element it names; one
-// with an index that names none becomes a number that names none.
+// Flattens computed tuples to element numbers. A tuple with an element out of
+// range becomes a number out of range.
 static Value flattenComputed(NodeImporter &node, const Tuples &tuples) {
   Value number = integerConstant(node, {}, 0), exist;
   for (auto [i, extent] : llvm::enumerate(tuples.extents)) {
@@ -311,7 +312,7 @@ static LogicalResult importScatterND(NodeImporter &node) {
 // Gradients
 //===----------------------------------------------------------------------===//
 
-// What the gradients of elements are added to.
+// Returns zeros, to which the gradients of elements are added.
 static Value zeros(NodeImporter &node, ArrayRef<int64_t> shape, Type element) {
   auto type = RankedTensorType::get(shape, element);
   Attribute zero = node.attributes().getZeroAttr(element);
@@ -325,7 +326,7 @@ static NamedAttribute addition(NodeImporter &node) {
       ScatterReductionAttr::get(node.getContext(), ScatterReduction::Add));
 }
 
-// The shape of a forward op's data, which the node has as an input.
+// Reads the shape of the forward op's data from an input.
 static FailureOr<SmallVector<int64_t>>
 readDataShape(NodeImporter &node, unsigned input, Value gradient) {
   auto shape = node.integers(input, "shape");
@@ -367,7 +368,8 @@ static LogicalResult importGatherElementsGrad(NodeImporter &node) {
                         "the data's rank");
   if (failed(checkIndices(node, /*input=*/2, (*shape)[*axis])))
     return failure();
-  // The part of the data that has lines for all indices; zeros around it.
+  // Scatter into the part of the data that the indices can reach, and pad with
+  // zeros.
   SmallVector<int64_t> box(index), origin(index.size(), 0);
   box[*axis] = (*shape)[*axis];
   for (auto [part, whole] : llvm::zip_equal(box, *shape))
@@ -386,8 +388,7 @@ static LogicalResult importGatherElementsGrad(NodeImporter &node) {
                            node.attribute("value", 0.0)}));
 }
 
-// GatherNDGrad(shape, indices, dY). Old files call the number of batch axes
-// 'axis'.
+// GatherNDGrad(shape, indices, dY). Old files call 'batch_dims' 'axis'.
 static LogicalResult importGatherNDGrad(NodeImporter &node) {
   Value dy = node.operand(2);
   int64_t batchDims = node.integer("batch_dims", node.integer("axis", 0));

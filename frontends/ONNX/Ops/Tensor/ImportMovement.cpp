@@ -1,7 +1,5 @@
-// Movement: what changes where elements lie, and nothing else of them.
-//
-// The IR has contiguous slices, concatenation and padding; strides are made of
-// those.
+// Imports ops that only move elements: Transpose, Concat, Expand, Slice, Split,
+// Pad.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"
@@ -58,8 +56,8 @@ LogicalResult mpc::onnx_frontend::defineLengths(NodeImporter &node,
                             {static_cast<int64_t>(lengths.size())}, lengths));
 }
 
-// A part that is one for all samples, where the batch of the others was 1 when
-// the model was exported.
+// Expands a part that has one row for all samples, if the batch of the other
+// parts was 1 when the model was exported.
 static Value spreadOverBatch(NodeImporter &node, Value part, unsigned input,
                              int64_t axis) {
   Rebatch *rebatch = node.getFunction().getModule().getRebatch();
@@ -92,8 +90,8 @@ static LogicalResult importConcat(NodeImporter &node) {
   return node.hasOutput(1) ? defineLengths(node, *axis) : success();
 }
 
-// Whether all elements of a value are one number: of a constant, which is state
-// where it is a Constant node's, or of a part of one.
+// True if all elements of a constant, or of a slice of one, are equal.
+// Constants of Constant nodes are frozen state.
 static bool isSplat(NodeImporter &node, StringRef name) {
   FunctionImporter &function = node.getFunction();
   const proto::NodeProto *producer = function.getGraph().getProducer(name);
@@ -106,9 +104,10 @@ static bool isSplat(NodeImporter &node, StringRef name) {
   return entry.constant && isConstant && entry.constant->isSplat();
 }
 
-// PyTorch's older exporter has what an LSTM starts with as zeros of [1,4,8] for
-// a batch of 4, and spreads them over the batch that the input has. Of another
-// batch one row stands for all, since they are alike.
+// Shrinks a constant that Expand spreads over the batch to one row, if all rows
+// are equal. PyTorch's older exporter writes an LSTM's initial state as zeros
+// of [1, 4, 8] for a batch of 4, and expands them to the input's batch. For
+// another batch size, one row stands for all.
 static Value takeRowOfAll(NodeImporter &node, Rebatch &rebatch,
                           ArrayRef<int64_t> requested) {
   Value input = node.operand(0);
@@ -135,7 +134,7 @@ static LogicalResult importExpand(NodeImporter &node) {
   auto type = NodeImporter::typeOf(input);
   if (!getCheckedBytes(*requested, type.getElementType()))
     return node.invalid("the shape has a negative extent or overflows");
-  // Both sides broadcast: an axis of 1 in the request keeps the input's.
+  // Both sides broadcast: an axis of 1 in the request keeps the input's extent.
   auto shape = broadcastShapes(type.getShape(), *requested);
   if (failed(shape))
     return node.invalid("the input does not broadcast to the shape");
@@ -149,7 +148,7 @@ static LogicalResult importExpand(NodeImporter &node) {
 // Slices
 //===----------------------------------------------------------------------===//
 
-// `size` elements of `value` from `offset` along `axis`.
+// Takes `size` elements of `value` from `offset` along `axis`.
 static Value sliceAxis(NodeImporter &node, Value value, int64_t axis,
                        int64_t offset, int64_t size) {
   if (!value)
@@ -161,14 +160,12 @@ static Value sliceAxis(NodeImporter &node, Value value, int64_t axis,
   return slice(node, value, offsets, sizes);
 }
 
-// The lists of the same length that Slice has: where each range starts and
-// ends, on which axis, and its step. They are inputs from `first` on, or else
-// attributes.
+// Reads the equally long lists of Slice: starts, ends, axes and steps. The
+// lists are inputs from `first` on, or attributes if nullopt.
 static FailureOr<std::array<SmallVector<int64_t>, 4>>
 readSliceLists(NodeImporter &node, std::optional<unsigned> first) {
   std::array<SmallVector<int64_t>, 4> lists;
   auto &[starts, ends, axes, steps] = lists;
-  // Attributes, before opset 10.
   if (!first) {
     auto from = node.integerList("starts"), to = node.integerList("ends");
     if (!from || !to)
@@ -179,7 +176,6 @@ readSliceLists(NodeImporter &node, std::optional<unsigned> first) {
     steps.assign(starts.size(), 1);
     return lists;
   }
-  // Inputs, of which axes and steps may be absent.
   StringRef names[] = {"starts", "ends", "axes", "steps"};
   for (unsigned i = 0; i < 4; ++i) {
     if (i >= 2 && !node.hasInput(*first + i)) {
@@ -195,14 +191,13 @@ readSliceLists(NodeImporter &node, std::optional<unsigned> first) {
   return lists;
 }
 
-// Ranges of a tensor of that shape.
+// Reads the ranges of a slice of a tensor of `shape`.
 static FailureOr<SmallVector<SliceRange>>
 readRanges(NodeImporter &node, ArrayRef<int64_t> shape,
            FailureOr<std::array<SmallVector<int64_t>, 4>> lists) {
   if (failed(lists))
     return failure();
-  // One of each list for an axis; axes and steps may be left out, which the
-  // caller has filled in.
+  // The caller has filled in default axes and steps.
   auto &[starts, ends, axes, steps] = *lists;
   if (ends.size() != starts.size() || axes.size() != starts.size() ||
       steps.size() != starts.size())
@@ -210,7 +205,7 @@ readRanges(NodeImporter &node, ArrayRef<int64_t> shape,
   if (failed(node.normalizeAxes(axes, shape.size())))
     return failure();
   SmallVector<SliceRange> ranges;
-  // ONNX counts negative positions from the end, and clamps what is outside.
+  // ONNX counts negative positions from the end and clamps positions outside.
   for (auto [start, end, axis, step] : llvm::zip(starts, ends, axes, steps)) {
     if (step == 0)
       return node.invalid("expected steps other than 0");
@@ -223,16 +218,16 @@ readRanges(NodeImporter &node, ArrayRef<int64_t> shape,
       return std::max(std::min(position, backwards ? extent - 1 : extent),
                       lowest);
     };
-    // A range that runs backwards may end before the first element.
+    // A backward range may end before element 0.
     int64_t offset = clamp(start, 0), last = clamp(end, backwards ? -1 : 0);
     int64_t length = backwards ? offset - last : last - offset;
     if (extent == 0)
       length = 0;
-    // No further apart than the range is long, so that nothing overflows.
+    // A step beyond the range's length acts like the length; clamp it, so that
+    // nothing overflows.
     int64_t stride = std::clamp<int64_t>(step, -std::max<int64_t>(length, 1),
                                          std::max<int64_t>(length, 1));
     int64_t distance = std::abs(stride);
-    // As many steps as begin within the range.
     int64_t count = length <= 0 ? 0 : (length + distance - 1) / distance;
     ranges.push_back({axis, count == 0 ? 0 : offset, count, stride});
   }
@@ -248,14 +243,14 @@ mpc::onnx_frontend::readSliceRanges(NodeImporter &node) {
 }
 
 namespace {
-/// Ranges along all axes.
+/// The ranges along all axes.
 struct Box {
   Box(ArrayRef<int64_t> shape, ArrayRef<SliceRange> ranges)
       : offsets(shape.size(), 0), sizes(shape), strides(shape.size(), 1) {
     for (const SliceRange &range : ranges) {
       offsets[range.axis] = range.offset;
       sizes[range.axis] = range.count;
-      // How far apart one element lies from no other is no matter.
+      // The step of a single element does not matter.
       strides[range.axis] = range.count > 1 ? range.step : 1;
     }
   }
@@ -273,7 +268,7 @@ static LogicalResult importSlice(NodeImporter &node) {
       0, slice(node, node.operand(0), box.offsets, box.sizes, box.strides));
 }
 
-// SliceGrad(dY, shape, starts, ends, axes, steps): dY where it was taken from,
+// SliceGrad(dY, shape, starts, ends, axes, steps): dY at the slice's position,
 // zeros elsewhere.
 static LogicalResult importSliceGrad(NodeImporter &node) {
   auto shape = node.integers(1, "shape");
@@ -298,7 +293,8 @@ static LogicalResult importSliceGrad(NodeImporter &node) {
 // Split
 //===----------------------------------------------------------------------===//
 
-// The lengths of the parts: an attribute, an input, or equal but for the last.
+// Reads the lengths of the parts: an attribute, an input, or equal parts with a
+// shorter last.
 static FailureOr<SmallVector<int64_t>> readSplit(NodeImporter &node,
                                                  int64_t extent) {
   int64_t count = node.getNode().output_size();
@@ -320,7 +316,6 @@ FailureOr<SplitParts> mpc::onnx_frontend::readSplitParts(NodeImporter &node) {
   auto axis = node.normalizeAxis(node.integer("axis", 0), shape.size());
   if (failed(axis))
     return failure();
-  // Lengths from wherever the opset has them, one for each output.
   int64_t extent = shape[*axis], left = extent;
   auto lengths = readSplit(node, extent);
   if (failed(lengths))
@@ -329,7 +324,6 @@ FailureOr<SplitParts> mpc::onnx_frontend::readSplitParts(NodeImporter &node) {
   if (lengths->size() != outputs)
     return node.invalid("expected the lengths of " + Twine(outputs) +
                         " parts, found " + Twine(lengths->size()));
-  // They add up to the axis.
   for (int64_t length : *lengths) {
     if (length < 0 || length > left) {
       left = -1;
@@ -361,14 +355,14 @@ static LogicalResult importSplit(NodeImporter &node) {
 // Pad
 //===----------------------------------------------------------------------===//
 
-// Negative amounts cut off.
+// Pads `axes` with a constant. Negative amounts cut.
 static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
                              ArrayRef<int64_t> pads, double padding) {
   Value value = node.operand(0);
   if (std::abs(padding) > 0x1p53 &&
       NodeImporter::typeOf(value).getElementType().isInteger())
     return node.unsupported("integers can be padded with numbers up to 2^53");
-  // Cut where amounts are negative; note how far to pad where they are not.
+  // Cut negative amounts first; record positive amounts for one PadOp.
   SmallVector<int64_t> offsets(NodeImporter::shapeOf(value).size(), 0);
   SmallVector<int64_t> shape(NodeImporter::shapeOf(value));
   for (auto [i, axis] : llvm::enumerate(axes)) {
@@ -385,7 +379,6 @@ static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
     offsets[axis] = std::max<int64_t>(before, 0);
     shape[axis] = offsets[axis] + kept + std::max<int64_t>(after, 0);
   }
-  // Nothing is left to do if all amounts were cuts.
   if (NodeImporter::shapeOf(value) == ArrayRef<int64_t>(shape))
     return node.define(0, value);
   auto op = node.create<PadOp>(
@@ -395,9 +388,9 @@ static LogicalResult padAxes(NodeImporter &node, ArrayRef<int64_t> axes,
   return op ? node.define(0, op.getOutput()) : failure();
 }
 
-// The index, in [0, extent), of the element that a padding puts at `place`,
-// which may be below 0 or above the extent: the outermost one for "edge", else
-// that of the mirrored or the repeated axis.
+// Maps `place`, a padded position that may lie outside [0, extent), to the
+// input element to copy. "edge" copies the outermost element, "reflect" mirrors
+// the axis, "wrap" repeats it.
 static int64_t findInside(StringRef mode, int64_t place, int64_t extent) {
   if (mode == "edge" || extent == 1)
     return std::clamp<int64_t>(place, 0, extent - 1);
@@ -406,7 +399,7 @@ static int64_t findInside(StringRef mode, int64_t place, int64_t extent) {
   return within < extent ? within : period - within;
 }
 
-// Pads with elements of the input, axis by axis.
+// Pads each axis with elements of the input.
 static LogicalResult padFromInside(NodeImporter &node, ArrayRef<int64_t> axes,
                                    ArrayRef<int64_t> pads, StringRef mode) {
   Value value = node.operand(0);
@@ -427,7 +420,7 @@ static LogicalResult padFromInside(NodeImporter &node, ArrayRef<int64_t> axes,
   return node.define(0, value);
 }
 
-// Before opset 11 amounts and value are attributes, then inputs.
+// Imports Pad. Amounts and value are attributes before opset 11, then inputs.
 static LogicalResult importPad(NodeImporter &node) {
   int64_t rank = node.operandShape(0).size();
   SmallVector<int64_t> axes = firstAxes(rank), pads;
@@ -443,7 +436,7 @@ static LogicalResult importPad(NodeImporter &node) {
     pads = *given;
     padding = *value;
   }
-  // Opset 18 pads some axes alone.
+  // From opset 18 on, input 3 selects the axes to pad.
   if (node.hasInput(3)) {
     auto given = node.integers(3, "axes");
     if (failed(given))
@@ -459,7 +452,7 @@ static LogicalResult importPad(NodeImporter &node) {
   if (pads.size() != 2 * axes.size())
     return node.invalid("expected " + Twine(2 * axes.size()) + " pads, found " +
                         Twine(pads.size()));
-  // No two sums of these overflow, and no tensor is that large.
+  // No tensor is larger, and no sum of two such pads overflows.
   constexpr int64_t kLargest = int64_t(1) << 30;
   if (llvm::any_of(pads,
                    [](int64_t n) { return n < -kLargest || n > kLargest; }))

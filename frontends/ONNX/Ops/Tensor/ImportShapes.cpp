@@ -1,4 +1,4 @@
-// Reshapes, constants, and the axes that reductions name.
+// Imports reshapes, constants and Where, and reads the axes of reductions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Selection.h"
@@ -26,7 +26,6 @@ static FailureOr<SmallVector<int64_t>>
 resolveShape(NodeImporter &node, ArrayRef<int64_t> requested, bool allowZero) {
   ArrayRef<int64_t> input = node.operandShape(0);
   SmallVector<int64_t> shape(requested);
-  // 0 copies, -1 is left for later, all others multiply.
   int64_t known = 1;
   std::optional<size_t> unknown;
   for (auto [i, extent] : llvm::enumerate(shape)) {
@@ -44,7 +43,6 @@ resolveShape(NodeImporter &node, ArrayRef<int64_t> requested, bool allowZero) {
     else if (llvm::MulOverflow(known, extent, known))
       return node.invalid("the number of elements of the shape overflows");
   }
-  // What -1 stands for is what the others leave.
   int64_t count = ShapedType::getNumElements(input);
   if (unknown && (known == 0 || count % known != 0))
     return node.invalid("cannot infer -1: " + Twine(count) +
@@ -86,8 +84,8 @@ static LogicalResult importFlatten(NodeImporter &node) {
   return defineReshape(node, matrix);
 }
 
-// The axes of Squeeze, Unsqueeze and reductions: an attribute first, then an
-// input. Nothing where there are none.
+// Reads the axes of Squeeze, Unsqueeze and reductions, from an attribute or an
+// input. nullopt if absent.
 static FailureOr<std::optional<SmallVector<int64_t>>>
 readAxes(NodeImporter &node) {
   if (auto list = node.integerList("axes"))
@@ -106,14 +104,14 @@ mpc::onnx_frontend::inferSqueeze(NodeImporter &node) {
   auto axes = readAxes(node);
   if (failed(axes))
     return failure();
-  // Without axes, all of size 1 go.
+  // Without axes, drop all axes of extent 1.
   SmallVector<int64_t> result;
   if (!*axes) {
     llvm::copy_if(shape, std::back_inserter(result),
                   [](int64_t extent) { return extent != 1; });
     return result;
   }
-  // Others must have size 1: nothing is lost but the axis.
+  // Axes that the node names must have extent 1.
   auto normalized = node.normalizeAxes(**axes, shape.size());
   if (failed(normalized))
     return failure();
@@ -178,7 +176,8 @@ static LogicalResult defineTensor(NodeImporter &node,
       !function.isBody() && !function.getModel().isOfFunction(node.getNode());
   if (!decoded->isFloat() || !hasName)
     return node.define(0, *decoded);
-  // Weights of some exporters, for which a file may have other values.
+  // Some exporters write weights as Constant nodes; a weights file may replace
+  // them.
   ModuleImporter &module = function.getModule();
   const TensorMap &weights = module.getOptions().weights;
   auto given = weights.find(name);
@@ -190,7 +189,8 @@ static LogicalResult defineTensor(NodeImporter &node,
       return failure();
     }
   }
-  // As state the user can choose to train the others.
+  // As frozen state, a constant that is not trained by default can be selected
+  // for training.
   const std::optional<Role> role = module.getParameterRole(name, decoded->type);
   const bool isState = decoded->getNumElements() > 1 &&
                        !function.isSetting(name) && role.has_value();
@@ -202,8 +202,8 @@ static LogicalResult defineTensor(NodeImporter &node,
 
 static LogicalResult importConstant(NodeImporter &node) {
   using Attribute = proto::AttributeProto;
-  // One attribute has the value; tensors first, as exporters write nearly
-  // nothing else.
+  // Exactly one attribute holds the value; exporters nearly always write a
+  // tensor.
   MLIRContext *context = node.getContext();
   if (const auto *value = node.find("value", Attribute::TENSOR))
     return defineTensor(node, value->t());
@@ -221,7 +221,7 @@ static LogicalResult importConstant(NodeImporter &node) {
     return node.define(0, makeFloats(node, {value->floats_size()},
                                      ArrayRef<float>(value->floats().data(),
                                                      value->floats_size())));
-  // Strings and sparse tensors.
+  // The remaining attributes hold strings and sparse tensors.
   return node.unsupported("expected a value, value_int(s) or value_float(s)");
 }
 
@@ -253,8 +253,7 @@ LogicalResult mpc::onnx_frontend::defineSplat(NodeImporter &node,
   if (!bytes)
     return node.invalid("the shape has a negative extent or overflows");
   auto type = RankedTensorType::get(shape, elementType);
-  // A small constant is written out, element by element: folding reads
-  // elements.
+  // Folding reads elements, so a small constant is written out in full.
   constexpr int64_t kMostBytes = int64_t(1) << 19;
   if (*bytes <= kMostBytes) {
     auto [tensor, data] = HostTensor::allocate(type);
@@ -301,8 +300,8 @@ FailureOr<Reduction> mpc::onnx_frontend::readReduction(NodeImporter &node) {
 
 ArrayRef<OpEntry> mpc::onnx_frontend::getShapeOps() {
   static const OpEntry entries[] = {
-      // Domain, name, first and last opset, least and most inputs, outputs; no
-      // builder where only known values are taken (FoldShapes, FoldSignals).
+      // Domain, name, first and last opset, least and most inputs, outputs.
+      // Without a builder, the op is only folded (FoldShapes, FoldSignals).
       {"", "BlackmanWindow", 17, kNoEnd, 1, 1, 1, nullptr},
       {"", "Constant", 1, kNoEnd, 0, 0, 1, importConstant},
       {"", "ConstantOfShape", 9, kNoEnd, 1, 1, 1, importConstantOfShape},
