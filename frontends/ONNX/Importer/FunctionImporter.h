@@ -19,8 +19,8 @@ struct CountedIntegers;
 
 /// The rows of a value that a mask of the data selects. In the function the
 /// value keeps all rows. Each unselected row is a copy of the first selected
-/// row, so the computation on any row causes no exception (NaN, bad index) that
-/// the model would not.
+/// row. So no row causes an exception (NaN, bad index) that the model would
+/// not.
 struct SelectedRows {
   std::shared_ptr<const Selection> selection;
   /// The axis of the rows.
@@ -109,8 +109,8 @@ public:
     return graph.defines(name) || (parent && parent->knows(name));
   }
   /// The values of the parent that the block's arguments stand for, in the
-  /// order of the arguments: first those that the caller added, then those that
-  /// ops read. Null if an argument stands for no value.
+  /// order of the arguments. The caller's arguments come first, then those for
+  /// values that ops read. Null if an argument stands for no value.
   llvm::SmallVectorImpl<mlir::Value> &getOuterValues() { return outerValues; }
 
   /// Adds a function argument for a graph input.

@@ -21,9 +21,9 @@ std::optional<Rebatch::Place> Rebatch::findPlace(StringRef name) const {
   return it == places.end() ? std::nullopt : std::optional(it->second);
 }
 
-// A reshape keeps the order of elements, so the number of elements outside the
-// batch is unchanged: the product of the axes before the batch axis, times
-// `outer`.
+// Moves the batch through a reshape, which keeps the order of elements. So the
+// number of elements outside the batch is unchanged: the product of the axes
+// before the batch axis, times `outer`.
 std::optional<Rebatch::Place>
 Rebatch::moveThroughReshape(ArrayRef<int64_t> from, Place place,
                             ArrayRef<int64_t> to) const {
@@ -283,10 +283,10 @@ LogicalResult Rebatch::followJoined(NodeImporter &node, StringRef name,
   return success();
 }
 
-// True if a result for one sample has as many rows as the exported batch,
-// because the sample was combined with a constant of so many rows. For example,
-// x was [3, 4] as exported and is [1, 4] now; x plus a constant of [3, 1] still
-// has three rows.
+// True if a result for one sample has as many rows as the exported batch: the
+// sample was combined with a constant of so many rows. For example, x was [3,
+// 4] as exported and is [1, 4] now; x plus a constant of [3, 1] still has three
+// rows.
 bool Rebatch::spreadsSample(NodeImporter &node, ArrayRef<int64_t> shape) const {
   if (wanted != 1 || exported == 1)
     return false;

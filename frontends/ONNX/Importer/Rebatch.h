@@ -52,21 +52,20 @@ public:
                                       llvm::ArrayRef<int64_t> requested);
   /// Returns the shape for an Expand to `requested` in the file.
   Shape adaptExpand(NodeImporter &node, llvm::ArrayRef<int64_t> requested);
-  /// The axis on which Expand spreads a constant over the samples: the constant
-  /// has one row per exported sample, and `requested`, which the model
-  /// computes, already has the wanted batch size there. nullopt if no such axis
-  /// exists.
+  /// The axis on which Expand spreads a constant over the samples; nullopt if
+  /// none. The constant has one row per exported sample. `requested`, which the
+  /// model computes, already has the wanted batch size on that axis.
   std::optional<int64_t> findSpreadAxis(NodeImporter &node,
                                         llvm::ArrayRef<int64_t> requested);
   /// The extent that axis `axis` of a Concat input must have to match the other
-  /// inputs, if the axis holds the batch and the input does not depend on the
-  /// batch; nullopt otherwise.
+  /// inputs. nullopt unless the axis holds the batch in another input, and this
+  /// input does not depend on the batch.
   std::optional<int64_t> getConcatExtent(NodeImporter &node, unsigned input,
                                          int64_t axis);
 
 private:
-  /// The batch within a value: on axis `axis`, whose index runs over `outer` ×
-  /// batch × rest elements. [2, batch, 8] flattened to [2 * batch, 8] has the
+  /// The batch within a value: on axis `axis`, whose index runs over `outer` *
+  /// batch * rest elements. [2, batch, 8] flattened to [2 * batch, 8] has the
   /// batch on axis 0 with `outer` = 2.
   struct Place {
     int64_t axis, outer;

@@ -57,7 +57,7 @@ static LogicalResult importChannelPRelu(NodeImporter &node) {
 // Movement
 //===----------------------------------------------------------------------===//
 
-// Puts an axis of size 1 in front of every axis, expands each new axis to the
+// Puts an axis of size 1 in front of every axis. Expands each new axis to the
 // number of copies, and merges it with the axis behind. For example, [4, 6] in
 // copies of [2, 1] is reshaped to [1, 4, 1, 6], expanded to [2, 4, 1, 6], and
 // reshaped to [8, 6].
@@ -252,8 +252,8 @@ static LogicalResult importLRN(NodeImporter &node) {
 
 namespace {
 /// Describes the minors of the first `size` rows, one per set of columns. Minor
-/// i is a sum over the columns c of set i: sign × the last row's element in
-/// column c × the minor of the rows above without column c.
+/// i is a sum over the columns c of set i. Each term is sign * the last row's
+/// element in column c * the minor of the rows above without column c.
 struct Minors {
   int64_t sets = 0, terms = 0;
   SmallVector<int64_t> columns, others; ///< (sets, terms) each

@@ -78,8 +78,8 @@ static LogicalResult importIntegerPow(NodeImporter &node) {
 }
 
 // True if the power is the root of a distance, as PyTorch's older exporter
-// writes torch.cdist of up to 25 points: a sum of squares to 1 / (2 + eps), or
-// a sum of absolute values to another power.
+// writes torch.cdist of up to 25 points. The base is a sum of squares, to 1 /
+// (2 + eps), or a sum of other powers of absolute values.
 static bool isRootOfDistance(Value value, Value exponent) {
   std::optional<double> root = getConstantNumber(exponent);
   auto sum = value.getDefiningOp<ReduceSumOp>();

@@ -1,7 +1,7 @@
 // Imports quantization, and products of quantized numbers. Integers are
-// multiplied and summed in f64, which holds sums of 2^35 products of 8-bit
-// numbers exactly and which the Precision stage leaves alone. The cast to i32
-// keeps the low bits, which is how i32 sums wrap.
+// multiplied and summed in f64, which the Precision stage leaves alone. f64
+// holds sums of 2^35 products of 8-bit numbers exactly. The cast to i32 keeps
+// the low bits, which is how i32 sums wrap.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Ops/NN/Sampling.h"
@@ -391,8 +391,8 @@ static LogicalResult importDynamicQuantizeLinear(NodeImporter &node) {
 //===----------------------------------------------------------------------===//
 
 // Reshapes input `input`, a scale or zero point, to broadcast to matrices of
-// `shape`: a single number, a number per line along `axis` (-2: rows, -1:
-// columns), or a tensor of equal rank that broadcasts already.
+// `shape`. The input is a single number, a number per line along `axis` (-2:
+// rows, -1: columns), or a tensor of equal rank that broadcasts already.
 static FailureOr<Value> spreadOverLines(NodeImporter &node, unsigned input,
                                         ArrayRef<int64_t> shape, int64_t axis) {
   ArrayRef<int64_t> own = node.operandShape(input);

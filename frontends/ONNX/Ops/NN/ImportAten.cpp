@@ -36,7 +36,7 @@ static LogicalResult checkCount(NodeImporter &node, unsigned least,
 }
 
 // embedding_backward(dY, indices, num_weights, padding_idx, scale_grad_by_freq,
-// sparse): adds the gradient of each index to the row it names, except for the
+// sparse). Adds the gradient of each index to the row it names, except for the
 // padding row.
 static LogicalResult importEmbeddingBackward(NodeImporter &node) {
   if (failed(checkCount(node, 3, 6)))

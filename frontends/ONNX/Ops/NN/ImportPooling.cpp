@@ -195,7 +195,7 @@ static Value padForWindows(NodeImporter &node, Value value,
                 node.attribute("value", 0.0)});
 }
 
-// The p-norm of each window: the p-th root of mean(|x|^p) × window size.
+// The p-norm of each window: the p-th root of mean(|x|^p) * window size.
 static LogicalResult importLpPool(NodeImporter &node) {
   auto window = readWindow(node, node.operandShape(0), {});
   FailureOr<int64_t> p = readPower(node);

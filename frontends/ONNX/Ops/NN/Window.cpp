@@ -9,8 +9,8 @@ using namespace mpc::onnx_frontend;
 
 // Keeps sums and products of window attributes far from overflow.
 static constexpr int64_t kLargest = int64_t(1) << 30;
-// The limit for convolutions, which libraries compute: steps over a few pixels
-// 2^24 apart took oneDNN more than a minute, and some of 2^30 are refused.
+// The limit for convolutions, which libraries compute. Steps over a few pixels
+// 2^24 apart took oneDNN more than a minute, and oneDNN refuses some of 2^30.
 static constexpr int64_t kLargestOfConv = int64_t(1) << 20;
 
 namespace {

@@ -10,8 +10,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// For every element of every block, lists the number of the image element to
-// add it to: one past the last if the block element is outside.
+// Lists the target of every element of every block: the number of an image
+// element, or one past the last if the block element is outside.
 static SmallVector<int64_t> listBlockElements(const Window &window,
                                               ArrayRef<int64_t> image,
                                               ArrayRef<int64_t> blocks) {

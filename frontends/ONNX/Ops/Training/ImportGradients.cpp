@@ -322,9 +322,9 @@ static LogicalResult importAveragePoolGrad(NodeImporter &node) {
   return op ? node.define(0, op.getDInput()) : failure();
 }
 
-// The shape of the pooled value, from input 1 (the value, or its shape as
-// integers), from attribute 'kernel_shape', or from the value that the output
-// X_grad is named after.
+// Returns the shape of the pooled value. The source is input 1 (the value, or
+// its shape as integers), attribute 'kernel_shape', or the value X that the
+// output X_grad is named after.
 static FailureOr<SmallVector<int64_t>>
 readPooledShape(NodeImporter &node,
                 const std::optional<SmallVector<int64_t>> &kernel) {

@@ -1,6 +1,6 @@
 // Imports single-tensor optimizers outside ai.onnx.preview.training: the ops of
-// ONNX Runtime's older training graphs, and SGD without a domain, as compilers
-// for small devices write it.
+// ONNX Runtime's older training graphs, and SGD. Compilers for small devices
+// write SGD without a domain.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Importer/Assemble.h"

@@ -286,8 +286,8 @@ static SmallVector<Value> stepLSTM(NodeImporter &node, RecurrentGrad &grad,
 }
 
 // Inputs: X, W, R, B, sequence_lens, initial_h, initial_c, P, all hidden
-// states, all cell states, gates (input, output, forget, cell), and the
-// gradients of all hidden states, the last hidden state and the last cell
+// states, all cell states, gates (input, output, forget, cell). Then the
+// gradients of all hidden states, of the last hidden state and of the last cell
 // state.
 static LogicalResult importLSTMGrad(NodeImporter &node) {
   RecurrentGrad grad(node, 4, 8);
@@ -374,8 +374,8 @@ static SmallVector<Value> stepGRU(NodeImporter &node, RecurrentGrad &grad,
 }
 
 // Inputs: X, W, R, B, sequence_lens, initial_h, all hidden states, gates
-// (update, reset, hidden), and the gradients of all hidden states and of the
-// last one.
+// (update, reset, hidden). Then the gradients of all hidden states and of the
+// last hidden state.
 static LogicalResult importGRUGrad(NodeImporter &node) {
   RecurrentGrad grad(node, 3, 6);
   bool resetsProduct = node.integer("linear_before_reset", 0) != 0;
