@@ -23,7 +23,7 @@ void Access::slice(ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes) {
   shape = SmallVector<int64_t>(sizes);
 }
 
-// Where an axis is repeated, the next element is the same one.
+// An expanded axis repeats one element, so its stride is 0.
 void Access::expand(ArrayRef<int64_t> to) {
   SmallVector<int64_t> result(to.size(), 0);
   size_t missing = to.size() - shape.size();
@@ -33,11 +33,11 @@ void Access::expand(ArrayRef<int64_t> to) {
   strides = result;
 }
 
-// Axes that lie in each other, like the rows and columns of a dense matrix, are
-// one run of elements; each new axis is a part of a run. (6, 4) with strides
-// (8, 1) is two runs: it can become (2, 3, 4), with strides (24, 8, 1), not 24.
+// Merges axes into contiguous runs, then splits the runs into the new axes. The
+// axes of a dense matrix are one run. (6, 4) with strides (8, 1) is two runs,
+// and can become (2, 3, 4) with strides (24, 8, 1), but not 24.
 bool Access::reshape(ArrayRef<int64_t> to) {
-  // No element lies anywhere.
+  // Any strides describe a tensor without elements.
   if (llvm::is_contained(to, 0)) {
     *this = Access(to);
     return true;
@@ -45,7 +45,7 @@ bool Access::reshape(ArrayRef<int64_t> to) {
   struct Run {
     int64_t extent, stride;
   };
-  // Merge neighbouring axes into runs; axes of size 1 belong to none.
+  // Merge neighbouring axes into runs. Axes of size 1 belong to no run.
   SmallVector<Run> runs;
   for (auto [extent, stride] : llvm::zip_equal(shape, strides)) {
     if (extent == 1)
@@ -55,7 +55,7 @@ bool Access::reshape(ArrayRef<int64_t> to) {
     else
       runs.push_back({extent, stride});
   }
-  // Split the runs into the new axes, the innermost first.
+  // Split the runs into the new axes, from the innermost outwards.
   SmallVector<int64_t> result(to.size(), 1);
   for (size_t axis = to.size(); axis-- > 0;) {
     if (to[axis] == 1)

@@ -7,9 +7,9 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Narrower rows are as fast by blocks of columns.
+/// Narrower rows are as fast in blocks of columns.
 static constexpr int64_t kWideRow = 768;
-/// What the totals of a slice take at most.
+/// Limits the totals of a slice.
 static constexpr int64_t kMaxTotalBytes = 16 << 10;
 
 int64_t mpc::getColumnsOfSlice(const ReductionSpace &space, int64_t sums) {
@@ -19,8 +19,8 @@ int64_t mpc::getColumnsOfSlice(const ReductionSpace &space, int64_t sums) {
   return divideEvenly(space.inner, most, kColumnBlock);
 }
 
-// Whether one pass over the rows gives all results: no reduction and no element
-// of the space depends on a reduction.
+// True if one pass over the rows gives all results: neither a reduction nor a
+// value with more elements than the `results` depends on a reduction.
 static bool takesOnePass(Block &body, int64_t results) {
   llvm::SmallPtrSet<Operation *, 8> after;
   for (Operation &op : body.without_terminator()) {

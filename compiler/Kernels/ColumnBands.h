@@ -1,11 +1,11 @@
-// How a CPU reads wide rows whose columns are reduced.
+// Plans how a CPU reduces the columns of wide rows.
 //
-// One column after the other, 64 side by side, would read short pieces of rows
-// that are kilobytes apart: half of what memory gives, or a third. So where
-// rows are wide, a slice owns many columns and goes through its rows in the
-// order of memory, a band of rows at a time: it sums the band's rows in
-// registers and adds that to totals in scratch memory, one a column. For
-// 196 x 1024 elements and one sum:
+// Reducing 64 adjacent columns at a time would read short pieces of rows that
+// are kilobytes apart, at a half or a third of the memory bandwidth. Slices of
+// wide rows therefore own many columns and read the rows in memory order, a
+// band of rows at a time. A slice sums a band in registers and adds the sums to
+// totals in scratch memory, a total per column. For 196 x 1024 elements and one
+// sum:
 //
 //   totals[1024] = 0                                (8 KiB of scratch, f64)
 //   for each band of 8 rows
@@ -21,24 +21,25 @@
 
 namespace mpc {
 
-/// Rows of a band: as many streams as a CPU fetches ahead at once.
+/// Rows of a band: a CPU prefetches about eight streams at once.
 inline constexpr int64_t kBandRows = 8;
 /// This many independent slices keep the threads of a socket busy.
 inline constexpr int64_t kEnoughSlices = 8;
-/// Bytes of a total: f64, or what integers and maxima fit in.
+/// Bytes of a total: an f64, or a value that integers and maxima fit in.
 inline constexpr int64_t kTotalBytes = 8;
 
-/// Columns that one slice of a reduction over `space` takes, of which there are
-/// `sums` at once: a block, or as many of a wide row as have totals in half of
-/// a first-level cache, in equal parts.
+/// Returns the columns of a slice of a reduction over `space` that makes `sums`
+/// results at once. Narrow or few rows: one block of columns. Wide rows: equal
+/// parts whose totals fit in half of a first-level cache.
 int64_t getColumnsOfSlice(const ReductionSpace &space, int64_t sums = 1);
 
-/// The reductions of `kernel`.
+/// Counts the reductions of `kernel`.
 int64_t countReductions(mlir::func::FuncOp kernel);
 
-/// Columns of a slice of `kernel`, a column reduction, that goes through bands;
-/// nothing where it goes through all rows of a block of columns instead: rows
-/// are narrow or few, or are read again for what the reductions lead to.
+/// Returns the columns per slice if the column reduction `kernel` runs in bands
+/// of rows; nullopt otherwise. Bands do not pay for narrow or few rows. Bands
+/// are impossible if results of the reductions are needed to read the rows
+/// again.
 std::optional<int64_t> getBandColumns(mlir::func::FuncOp kernel);
 
 } // namespace mpc

@@ -6,9 +6,9 @@
 using namespace mlir;
 using namespace mpc;
 
-/// What the sums of a slice take at most, in f32.
+/// Limits the sums of a slice, counted in f32.
 static constexpr int64_t kMostSumBytes = 16 << 10;
-/// Elements of a slice, of which there may be as few as there are.
+/// If a slice has at most this many elements, even a single slice is enough.
 static constexpr int64_t kFewElements = 1 << 14;
 
 SmallVector<Operation *> mpc::findColumnSums(Block &body) {
@@ -29,7 +29,7 @@ bool mpc::fitColumnSums(int64_t columns, int64_t sums) {
   return columns * sums * static_cast<int64_t>(sizeof(float)) <= kMostSumBytes;
 }
 
-// Those of a band of rows, and their totals.
+// Sums of a band of rows, and their totals.
 int64_t mpc::getColumnSumBytes(int64_t columns, int64_t sums) {
   return 2 * kTotalBytes * columns * sums;
 }
@@ -39,10 +39,11 @@ bool mpc::canAddBesideRows(ArrayRef<ReductionOpInterface> sums) {
   std::optional<ReductionSpace> space = getReductionSpace(first);
   if (!space)
     return false;
-  // As the kernel would be divided by itself.
+  // Use the division of a separate column kernel, so that sums have the same
+  // bits.
   auto count = static_cast<int64_t>(sums.size());
   bool goesInBands = getColumnsOfSlice(*space, count) > kColumnBlock;
-  // Bands of several axes may end where one of them does.
+  // Bands over several axes could end in the middle of an axis.
   ArrayRef<int64_t> shape = shapeOf(first->getOperand(0));
   bool isOneAxis = llvm::count_if(first.getReducedAxes(), [&](int64_t axis) {
                      return shape[axis] > 1;

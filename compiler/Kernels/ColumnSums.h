@@ -1,11 +1,11 @@
-// Sums for each column beside the rows of a kernel.
+// Plans sums per column inside kernels that work row by row.
 //
-// The gradients of a layer norm's input are made row by row, those of its scale
-// and shift are sums over rows of what the same kernel has at hand, and so is
-// that of a bias that was added to the input. On a CPU a slice of the kernel
-// goes through some rows and adds them up as it goes, in scratch memory that
-// stays in its caches. For 8 x 128 rows of 768 elements and sums over each 128
-// of them, which another kernel adds up:
+// The backward pass of a layer norm computes the gradient of the input row by
+// row. The gradients of scale, shift and an earlier bias are sums over rows of
+// values that the row kernel has at hand. On a CPU, a slice of the kernel adds
+// them up while it goes through its rows, in scratch memory that stays in
+// cache. For 8 x 128 rows of 768 elements and a sum over each 128 rows (another
+// kernel adds up the 8 results):
 //
 //   for each of 8 slices
 //     totals[768] = 0
@@ -19,8 +19,8 @@
 //       totals += sums
 //     store totals                                              (8 x 1 x 768)
 //
-// That is the order in which a kernel of its own adds up wide rows
-// (ColumnBands.h): a sum has the same bits in either, on any number of threads.
+// A separate kernel for wide rows (ColumnBands.h) adds in the same order. Both
+// give the same bits, on any number of threads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_COLUMNSUMS_H
@@ -30,21 +30,21 @@
 
 namespace mpc {
 
-/// The reductions of columns in a kernel that reduces rows, all of one space;
-/// none in any other kernel.
+/// Finds the column reductions in a kernel that also reduces rows; all have the
+/// same space. Empty for any other kernel.
 llvm::SmallVector<mlir::Operation *> findColumnSums(mlir::Block &body);
 
-/// Whether slices of a kernel over rows have room for `sums` sums of each of
-/// `columns` columns: in half of a first-level cache.
+/// True if a slice of a row kernel has room in half of a first-level cache for
+/// `sums` sums of each of `columns` columns.
 bool fitColumnSums(int64_t columns, int64_t sums);
 
-/// Bytes of scratch memory that they take.
+/// Bytes of scratch memory for `sums` sums of each of `columns` columns.
 int64_t getColumnSumBytes(int64_t columns, int64_t sums);
 
-/// Whether `sums`, reductions of columns that make up a kernel, can as well be
-/// made beside rows: that kernel would go through bands of one axis, and there
-/// are slices enough, of which each has one element of the result in every
-/// column.
+/// True if `sums`, the column reductions of a column kernel, may move into a
+/// row kernel. The column kernel must run in bands over a single axis, and
+/// there must be enough slices. Each slice then makes one element of the result
+/// per column.
 bool canAddBesideRows(llvm::ArrayRef<ReductionOpInterface> sums);
 
 } // namespace mpc

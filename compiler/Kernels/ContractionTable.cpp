@@ -17,13 +17,13 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// NarrowCPU: one without vectors of 512 bits.
+/// NarrowCPU: a CPU without 512-bit vectors.
 enum class Machine { Any, CPU, NarrowCPU };
 enum class Types { Any, F64 };
-/// Blocks: one product of matrices that goes by blocks.
+/// Blocks: a single matrix product that runs in blocks (ProductBlocks.h).
 enum class Shape { Any, Blocks };
 
-/// What a row applies to, and whom it chooses.
+/// A row's conditions, and the provider that the row chooses.
 struct Row {
   Machine machine;
   Types types;
@@ -35,11 +35,11 @@ struct Row {
 static constexpr auto kLibrary = ContractionProvider::Library;
 static constexpr auto kGenerated = ContractionProvider::Generated;
 
-/// The first row that fits decides. On a GPU the library multiplies faster than
-/// a generated kernel, by more than the pass over memory costs that its tail
-/// then takes; generated products are for who asks for them. On CPUs without
-/// vectors of 512 bits oneDNN packs nothing unless a tile is larger than fits
-/// the cache, and widens operands of 16 bits in a pass of its own.
+/// The first matching row decides. On a GPU, the library's product plus a
+/// separate pass for its tail is faster than a generated kernel. Generated
+/// products are for callers who ask for them. On CPUs without 512-bit vectors,
+/// oneDNN packs operands only if a tile does not fit the cache, and widens
+/// 16-bit operands in a separate pass.
 static constexpr Row kTable[] = {
     {Machine::CPU, Types::F64, Shape::Any, kGenerated},
     {Machine::NarrowCPU, Types::Any, Shape::Blocks, kGenerated},
@@ -58,8 +58,8 @@ static bool isMachine(Machine machine, const TargetInfo &target) {
   llvm_unreachable("an unknown machine");
 }
 
-// Products of a batch stay with the library, which reads and writes heads of an
-// attention where they are.
+// Batched products stay with the library, which reads and writes attention
+// heads in place.
 static bool isOneProductOfBlocks(Operation *contraction) {
   std::optional<ProductBlocks> blocks = getProductBlocks(contraction);
   return blocks && blocks->extents.batch == 1;
@@ -73,7 +73,7 @@ static bool fits(const Row &row, Operation *contraction,
 }
 
 //===----------------------------------------------------------------------===//
-// What each can do
+// Capabilities
 //===----------------------------------------------------------------------===//
 
 static bool canDo(ContractionProvider provider, Operation *contraction,
@@ -95,7 +95,7 @@ mpc::getContractionProvider(Operation *contraction, const TargetInfo &target,
   return chosen == kLibrary ? kGenerated : kLibrary;
 }
 
-/// Whether each element of the array `name` of a convolution is `value`.
+/// True if each element of the array attribute `name` is `value`.
 static bool allAre(Operation *convolution, StringRef name, int64_t value) {
   return llvm::all_of(
       convolution->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef(),
@@ -110,7 +110,7 @@ bool mpc::hasOneTap(Operation *convolution) {
   auto group = convolution->getAttrOfType<IntegerAttr>("group");
   if ((group && group.getInt() != 1) || !allAre(convolution, "pads", 0))
     return false;
-  // The filter has one element for each pair of channels.
+  // With one tap, the filter has one element for each pair of channels.
   Value filter = isa<ConvWeightGradOp>(convolution)
                      ? convolution->getResult(0)
                      : convolution->getOperand(1);

@@ -10,11 +10,12 @@
 using namespace mlir;
 using namespace mpc;
 
-/// A division or a root has a tenth of the throughput of a sum, or less.
+/// Division and square root have a tenth of the throughput of addition, or
+/// less.
 static constexpr int64_t kDivision = 4;
-/// A polynomial of ten terms or so, with what its argument and ends take.
+/// A polynomial of about ten terms, plus range reduction and special cases.
 static constexpr int64_t kFunction = 12;
-/// A call of libm for each element, or what stands for it where there is none.
+/// A libm call per element, or its replacement if there is no libm.
 static constexpr int64_t kCall = 64;
 
 //===----------------------------------------------------------------------===//
@@ -22,7 +23,7 @@ static constexpr int64_t kCall = 64;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A number of a formula that is evaluated to count what is done with it.
+/// A number type that counts the operations of a formula evaluated on it.
 struct Counted {
   int64_t *work;
 
@@ -77,7 +78,7 @@ Counted abs(Counted x) { return x.add(1); }
 Counted max(Counted x, double) { return x.add(1); }
 Counted min(Counted x, double) { return x.add(1); }
 
-/// The work of each formula and of its slope, by the op's mnemonic.
+/// The work of each formula and of its derivative, by the op's mnemonic.
 struct FormulaWork {
   llvm::StringMap<int64_t> values, slopes;
 

@@ -1,7 +1,7 @@
-// What it takes to compute an element.
+// Estimates the work of computing one element.
 //
-// In simple vector operations, such as an addition: enough to compare computing
-// a value once more with storing it and loading it back.
+// The unit is a simple vector operation, such as an addition. The estimate only
+// serves to compare recomputing a value with storing and reloading the value.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_ELEMENTWORK_H
@@ -13,13 +13,14 @@
 
 namespace mpc {
 
-/// What storing or loading an element takes. A core adds 8 floats or more in
-/// the time that memory takes for half a one.
+/// Work of storing or loading an element. In half the time that memory takes
+/// for one element, a core adds 8 floats or more.
 inline constexpr int64_t kAccessWork = 16;
 
-/// What an element of the result of elementwise `op` takes; nothing for an op
-/// that is never computed twice: a random one (costly), one with several
-/// results, an optimizer's or the loss scaler's (their results are state).
+/// Returns the work per element of the result of elementwise `op`. Returns
+/// nullopt if `op` is never computed twice: a random op (costly), an op with
+/// several results, and ops of optimizers and of the loss scaler (their results
+/// are state).
 std::optional<int64_t> getElementWork(mlir::Operation *op);
 
 } // namespace mpc

@@ -1,8 +1,8 @@
-// A kind of kernel: the op that makes a kernel be of the kind, what may stand
-// beside it, and how the kernel's work is divided.
+// The properties of each kind of kernel: the op that makes a kernel be of the
+// kind (the hero), the ops that may join the hero, and how the work is divided.
 //
-// One file of Heroes/ per kind, one line in Dialect/MPC/KernelKinds.def. How
-// the loops of a kind are written is Codegen's: emit<Kind> in Codegen/Kernels.
+// Each kind has a file in Heroes/ and a line in Dialect/MPC/KernelKinds.def.
+// Codegen writes the loops of a kind: emit<Kind> in Codegen/Kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_KERNELHERO_H
@@ -12,7 +12,7 @@
 
 namespace mpc {
 
-/// What may share a kernel with its hero.
+/// The ops that may share a kernel with its hero.
 enum class Company {
   /// One op alone.
   None,
@@ -22,19 +22,21 @@ enum class Company {
   Heroes,
 };
 
-/// What a kernel takes in of the ops around its hero. Kernels grow in this
-/// order: what a tail has taken no reduction can.
+/// The ops around its hero that a kernel absorbs. Kernels grow in the order of
+/// this enum: a reduction cannot absorb ops that a tail has taken.
 enum class Growth {
   /// Nothing.
   None,
-  /// Elementwise ops that follow, and what these read: a tail.
+  /// A tail: the elementwise ops that follow, and the producers of their other
+  /// operands.
   Tail,
-  /// Elementwise ops around reductions, and further ones of the same elements.
+  /// Elementwise ops around reductions, and further reductions of the same
+  /// elements.
   Reductions,
   /// Elementwise ops that compute updates.
   Updates,
-  /// Elementwise ops of the same shape: each is such a kernel by itself, which
-  /// any other can take in.
+  /// Elementwise ops of the same shape. Each op would also be a kernel by
+  /// itself, and any other kernel can absorb it.
   Elementwise,
 };
 
@@ -42,11 +44,11 @@ class KernelHero {
 public:
   virtual ~KernelHero() = default;
 
-  /// What is known of kernels of `kind`.
+  /// Returns the properties of kernels of `kind`.
   static const KernelHero &get(KernelKind kind);
 
-  /// The kind of the kernel that `op` makes up on its own; nothing where it
-  /// makes none: a view, a constant, a composite.
+  /// Returns the kind of kernel that `op` alone makes; nullopt for views,
+  /// constants and composites, which make no kernel.
   static std::optional<KernelKind> findKind(mlir::Operation *op);
 
   /// The role of the hero.
@@ -56,75 +58,77 @@ public:
   /// Reductions, for example, make two kinds: of rows and of columns.
   virtual bool isHero(mlir::Operation *op) const { return true; }
 
-  /// What isHero wants, for messages: "a reduction over leading axes".
+  /// The kind of op that isHero accepts, for messages: "a reduction over
+  /// leading axes".
   virtual llvm::StringRef getWanted() const { return "another op"; }
 
   virtual Company getCompany() const = 0;
 
   virtual Growth getGrowth() const { return Growth::None; }
 
-  /// Whether kernels of this kind are elementwise ops alone, over the shape of
+  /// True if kernels of this kind hold elementwise ops alone, over the shape of
   /// their results.
   bool isElementwise() const { return getGrowth() == Growth::Elementwise; }
 
-  /// Whether loops pass over the elements again for ops that need what the
-  /// reductions gave, as those over rows do and those over columns do not.
+  /// True if the loops pass over the elements again for ops that need the
+  /// results of the reductions. Row kernels do, column kernels do not.
   virtual bool passesAgain() const { return false; }
 
-  /// Whether several regions of this kind can be segments of one kernel.
+  /// True if several regions of this kind can be segments of one kernel.
   virtual bool hasSegments() const { return false; }
 
-  /// Whether a library calls kernels of this kind for tiles of its result, so
-  /// that they have no launch and no partition.
+  /// True if a library calls kernels of this kind for tiles of its result. Such
+  /// kernels have neither launch nor partition.
   virtual bool isCalledPerTile() const { return false; }
 
-  /// Whether the hero reads all its operands from memory, constants too.
+  /// True if the hero reads all operands from memory, even constants.
   virtual bool readsMemory() const { return false; }
 
-  /// Whether loops of this kind load each element once, wherever its row
-  /// begins: parts of a tensor's rows, rows that are padded, a gradient that is
+  /// True if the loops load each element once, wherever the row begins.
+  /// Examples: parts of a tensor's rows, padded rows, and a gradient that is
   /// divided by the loss scale on the way.
   virtual bool loadsByElement() const { return false; }
 
-  /// Whether they also load and store rows in any order, as a transpose of
-  /// whole rows has them.
+  /// True if the loops also load and store whole rows in any order, as a
+  /// transpose that keeps rows whole requires.
   virtual bool loadsInAnyOrder() const { return false; }
 
-  /// Whether they store a result as a transpose of it would lie, and parts of a
-  /// join side by side.
+  /// True if the loops can store a result in the order of its transpose
+  /// (storesArranged), or the parts of a concat side by side (storesJoined).
   virtual bool storesArranged() const { return false; }
   virtual bool storesJoined() const { return false; }
 
-  /// Whether they store a result in a box of a larger tensor: all whose loops
-  /// store by strides.
+  /// True if the loops can store a result in a box of a larger tensor. All
+  /// loops that store by strides can.
   bool storesPlaced() const { return loadsInAnyOrder() || storesArranged(); }
 
-  /// Whether `kernel` reads every operand but a product's at the element that
-  /// it writes, in the thread that writes it: it may then write over such an
-  /// operand. What is stored or read in another order is not where operands of
-  /// its type were.
+  /// True if `kernel` reads every operand, except those of a product, at the
+  /// element that it writes, and in the thread that writes it. The kernel may
+  /// then write over such an operand. Never true for values stored or read in
+  /// another order, since their elements lie elsewhere.
   virtual bool writesWhereItReads(mlir::func::FuncOp kernel,
                                   const TargetInfo &target) const {
     return false;
   }
 
-  /// Checks what the stages after Fusion take for granted about the hero.
+  /// Checks the facts about the hero that the stages after Fusion rely on.
   virtual llvm::LogicalResult verify(mlir::Operation *hero) const {
     return mlir::success();
   }
 
-  /// How the work of a kernel of this kind is divided on a CPU and on a GPU.
+  /// Divides the work of `kernel` on a CPU (first) and on a GPU.
   virtual KernelPartition partition(mlir::func::FuncOp kernel) const = 0;
   virtual KernelPartition partition(mlir::func::FuncOp kernel,
                                     const TargetInfo &gpu) const = 0;
 };
 
-/// Whether a result of the argument's kernel may lie in its memory: the kernel
-/// writes where it reads, and an op beside a product reads the argument, whose
-/// type a result has. An update behind a product writes over the weight.
+/// True if a result of the argument's kernel may use the memory of `argument`.
+/// The kernel must write where it reads, and have a result of the argument's
+/// type. An op other than the product must read the argument: the update after
+/// a weight's gradient writes over the weight.
 bool mayBeWrittenOver(mlir::BlockArgument argument, const TargetInfo &target);
 
-/// Whether `op` can stand in a kernel of `kind`.
+/// True if `op` may be part of a kernel of `kind`.
 bool mayHold(KernelKind kind, mlir::Operation *op);
 
 } // namespace mpc

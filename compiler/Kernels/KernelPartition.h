@@ -1,12 +1,12 @@
-// How the work of a kernel is divided, from its shapes alone.
+// Divides the work of a kernel by its shapes alone.
 //
-// Planning writes extent and grain into a launch step, Codegen writes the loops
-// of [begin, end): both ask here, so they agree. Nothing depends on the number
-// of threads or of multiprocessors, so the same slice does the same work on any
-// machine.
+// Planning writes extent and grain into a launch step, and Codegen writes the
+// loops over [begin, end). Both call the functions of this header, and so
+// agree. Nothing depends on the number of threads or multiprocessors: a slice
+// does the same work on any machine.
 //
-// Each kind has a file of compiler/Kernels/Heroes, where its partition is;
-// Heroes/Partitions.h says how the threads of a GPU share a slice.
+// The partition of each kind is in its file in compiler/Kernels/Heroes.
+// Heroes/Partitions.h explains how the threads of a GPU share a slice.
 //
 // A kernel is a `func.func private` with the attribute `mpc.kernel`, its kind:
 //
@@ -36,11 +36,12 @@
 //
 // clang-format on
 //
-// Arguments and then results are whole buffers, row-major and contiguous, in
-// the tensor types given. A `pointwise` or `epilogue` result may be the very
-// buffer of an argument of its type, that of a `contraction` on a CPU the
-// buffer of one that it does not multiply; otherwise results overlap nothing.
-// The result of a scatter with unique indices has the data's elements already.
+// A kernel takes its arguments, then its results, as whole buffers, row-major
+// and contiguous, in the given tensor types. A result of a `pointwise` or
+// `epilogue` kernel may use the buffer of an argument of its type. A result of
+// a `contraction` on a CPU may use the buffer of an argument that is not
+// multiplied. Otherwise results overlap nothing. The result of a scatter with
+// unique indices already holds the elements of the data.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_KERNELPARTITION_H
@@ -59,29 +60,29 @@ namespace mpc {
 struct KernelPartition {
   int64_t extent = 0;
   int64_t grain = 1;
-  /// How many adjacent elements one index stands for. In a pointwise kernel
-  /// every operand is, over them, either dense or one value.
+  /// The adjacent elements that one index stands for. Over these elements,
+  /// every operand of a pointwise kernel is either dense or one value.
   int64_t inner = 1;
-  /// On a GPU: threads of a block, how many of them share a row, and elements
-  /// of the vectors each loads and stores.
+  /// On a GPU: threads of a block, threads that share a row, and elements of
+  /// the vectors that a thread loads and stores.
   int64_t threads = 1, lanes = 1, vector = 1;
-  /// There too: bytes of dynamic shared memory of a block.
+  /// On a GPU: bytes of dynamic shared memory of a block.
   int64_t shared = 0;
-  /// On a CPU: bytes of memory that a slice needs beside its buffers.
+  /// On a CPU: bytes of scratch memory of a slice, besides its buffers.
   int64_t scratch = 0;
 };
 
-/// Columns that one slice owns at least: whole cache lines.
+/// The smallest number of columns that one slice owns: whole cache lines.
 inline constexpr int64_t kColumnBlock = 64;
 
-/// The length of equal parts of `extent`, as few as are at most `most` long, in
-/// multiples of `unit`.
+/// Divides `extent` into the fewest equal parts of at most `most`, and returns
+/// their length rounded up to a multiple of `unit`.
 int64_t divideEvenly(int64_t extent, int64_t most, int64_t unit);
 
-/// The partition of `kernel`, which is of any kind but epilogue, on a CPU.
+/// Returns the CPU partition of `kernel`, of any kind except epilogue.
 KernelPartition getKernelPartition(mlir::func::FuncOp kernel);
 
-/// The partition of `kernel` on `target`.
+/// Returns the partition of `kernel` on `target`.
 KernelPartition getKernelPartition(mlir::func::FuncOp kernel,
                                    const TargetInfo &target);
 

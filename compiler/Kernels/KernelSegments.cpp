@@ -20,7 +20,8 @@ static int64_t elementsOf(RegionOp region) {
   return typeOf(region.getResult(0)).getNumElements();
 }
 
-// Elements of a pointwise segment, rows of one that reduces rows.
+// Returns the elements of a pointwise segment, or the rows of a segment that
+// reduces rows.
 static int64_t sizeOf(RegionOp region) {
   for (Operation &op : region.getBody().front())
     if (isa<ReductionOpInterface>(op))
@@ -63,7 +64,7 @@ bool mpc::canBeSegment(RegionOp region) {
   if (!llvm::all_of(region.getResults(), isDense))
     return false;
   return llvm::all_of(region.getBody().front(), [&](Operation &op) {
-    // What depends on an element's place depends on the shape.
+    // An op that depends on an element's position depends on the shape.
     return !dependsOnPlace(&op) &&
            llvm::all_of(op.getOperands(), [&](Value operand) {
              return isDense(operand) || typeOf(operand).getNumElements() == 1;
@@ -87,7 +88,7 @@ static bool areLikeConstants(ConstantOp a, ConstantOp b) {
          first.getSplatValue<Attribute>() == second.getSplatValue<Attribute>();
 }
 
-// Whether `a` and `b` are the same op on corresponding operands: `like` maps a
+// True if `a` and `b` are the same op on corresponding operands. `like` maps a
 // value of the first region to its counterpart in the second.
 static bool areLike(Operation &a, Operation &b,
                     const DenseMap<Value, Value> &like) {
@@ -107,15 +108,14 @@ static bool areLike(Operation &a, Operation &b,
 
 bool mpc::computeAlike(RegionOp a, RegionOp b) {
   Block &first = a.getBody().front(), &second = b.getBody().front();
-  // Elementwise kernels of as many ops; one for a single element has no
-  // vectors, and so is unlike others.
+  // Both must be elementwise with equally many ops. A segment of a single
+  // element has no vectors, and so differs from longer segments.
   if (first.getNumArguments() != second.getNumArguments() ||
       first.getOperations().size() != second.getOperations().size() ||
       a.getKind() != b.getKind() ||
       !KernelHero::get(a.getKind()).isElementwise() ||
       (elementsOf(a) == 1) != (elementsOf(b) == 1))
     return false;
-  // Like arguments, then like ops on like operands.
   DenseMap<Value, Value> like;
   for (auto [x, y] : llvm::zip(first.getArguments(), second.getArguments())) {
     if (!haveLikeTypes(x, y))

@@ -1,12 +1,12 @@
-// Kernels of several shapes in one launch.
+// Kernels that process several shapes in one launch.
 //
-// What an optimizer does is the same for every parameter, and for most of them
-// little: one launch each costs more than the work. A kernel of kind pointwise
-// or row_reduce may hold regions of its kind instead of ops; each is a segment
-// with a shape of its own, over whose elements or rows it runs as a kernel of
-// its own would. The parallel axis of the whole is that of all segments, one
-// after the other, each starting at a multiple of the grain, so that no slice
-// is part of two.
+// An optimizer does the same little work for every parameter: a launch per
+// parameter would cost more than the work. A kernel of kind pointwise or
+// row_reduce may therefore hold regions of its kind instead of ops. Each region
+// is a segment with its own shape, and runs over its elements or rows as a
+// separate kernel would. The kernel's parallel axis joins the axes of all
+// segments, and each segment starts at a multiple of the grain. No slice is
+// part of two segments.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_KERNELSEGMENTS_H
@@ -24,25 +24,26 @@ struct KernelSegment {
   int64_t begin = 0, size = 0;
 };
 
-/// Whether the kernel's body holds segments.
+/// True if the kernel has segments.
 bool isSegmented(mlir::func::FuncOp kernel);
 
-/// The segments of a kernel whose slices are `grain` indices.
+/// Returns the segments of a kernel with slices of `grain` indices.
 llvm::SmallVector<KernelSegment> getKernelSegments(mlir::func::FuncOp kernel,
                                                    int64_t grain);
 
-/// The length of the parallel axis of such a kernel.
+/// Returns the length of a segmented kernel's parallel axis.
 int64_t getSegmentedExtent(mlir::func::FuncOp kernel, int64_t grain);
 
-/// Gives `kernel`, a declaration with the region's signature, its body.
+/// Copies the region's body into `kernel`, a declaration with the region's
+/// signature.
 void cloneBody(RegionOp region, mlir::func::FuncOp kernel);
 
-/// Whether a pointwise region can be a segment: every tensor it reads or makes
-/// has all its elements or a single one.
+/// True if a pointwise region can be a segment: every tensor in it has either
+/// all its elements or a single element.
 bool canBeSegment(RegionOp region);
 
-/// Whether two pointwise segments do the same to tensors of different sizes, so
-/// that one piece of code can do both.
+/// True if two pointwise segments differ in tensor sizes alone. The same code
+/// can then do both.
 bool computeAlike(RegionOp a, RegionOp b);
 
 } // namespace mpc

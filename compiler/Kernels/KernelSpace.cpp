@@ -31,7 +31,7 @@ ArrayRef<int64_t> mpc::getElementShape(func::FuncOp kernel) {
   return shapeOf(first);
 }
 
-// Whether a value of `shape`, broadcast to `space`, is dense or one value over
+// True if a value of `shape`, broadcast to `space`, is dense or one value over
 // the axes of `space` from `axis` on.
 static bool isUniformFrom(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
                           size_t axis) {
@@ -44,10 +44,10 @@ static bool isUniformFrom(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
   return dense || single;
 }
 
-// The shape, in a space of `rank` axes, at which a kernel loads or stores a
-// part of `sizes` of a tensor of `whole`. Rows of a part of a matrix's columns
-// do not follow each other: size 0 stands along the axes in front of such
-// columns, which fits no space.
+// Returns the shape, in a space of `rank` axes, at which a kernel loads or
+// stores a part of `sizes` elements of a tensor of shape `whole`. If the part
+// has some of the columns alone, its rows are not contiguous. The axes before
+// such columns get size 0, which matches no space.
 static SmallVector<int64_t>
 getShapeOfPart(ArrayRef<int64_t> sizes, ArrayRef<int64_t> whole, size_t rank) {
   SmallVector<int64_t> shape(rank - sizes.size(), 1);
@@ -61,14 +61,14 @@ getShapeOfPart(ArrayRef<int64_t> sizes, ArrayRef<int64_t> whole, size_t rank) {
   return shape;
 }
 
-// The shapes at which a pointwise kernel of `rank` axes reads its operands and
-// stores parts, with size 1 along axes that an operand does not have.
+// Returns the shapes at which a pointwise kernel of `rank` axes reads operands
+// and stores parts. Axes that an operand lacks have size 1.
 static SmallVector<SmallVector<int64_t>> getAccessedShapes(func::FuncOp kernel,
                                                            size_t rank) {
   SmallVector<SmallVector<int64_t>> shapes;
   for (Operation &op : kernel.getBody().front().without_terminator()) {
-    // A slice is read from, and a join or a box stored to, a part of a larger
-    // buffer: steps between elements are the larger one's.
+    // Slices read from, and joins and boxes store to, a part of a larger
+    // buffer. The steps between elements are those of the larger buffer.
     if (isLoadedPart(&op) || isStoredJoin(&op) || isStoredPlaced(&op)) {
       Value operand = op.getOperand(0), result = op.getResult(0);
       if (!isa<SliceOp>(op))
@@ -76,12 +76,12 @@ static SmallVector<SmallVector<int64_t>> getAccessedShapes(func::FuncOp kernel,
       shapes.push_back(getShapeOfPart(shapeOf(result), shapeOf(operand), rank));
       continue;
     }
-    // A transpose is no op that computes: whatever it is next to reads or
-    // stores with other steps.
+    // A transpose computes nothing. Its neighbour in the kernel reads or stores
+    // with other steps.
     if (isa<TransposeOp>(op))
       continue;
-    // Others read every operand at the index of their result: a bias [10] that
-    // is added to [32, 10] as [1, 10].
+    // Other ops read each operand at the index of the result: a bias [10] that
+    // is added to [32, 10] is read as [1, 10].
     for (OpOperand &operand : op.getOpOperands()) {
       size_t own = shapeOf(op.getResult(0)).size();
       SmallVector<int64_t> shape(rank, 1);
@@ -99,7 +99,7 @@ size_t mpc::findUniformAxis(func::FuncOp kernel, ArrayRef<int64_t> space) {
   SmallVector<SmallVector<int64_t>> shapes =
       getAccessedShapes(kernel, space.size());
   size_t axis = space.size();
-  // Rows of what is read or stored in another order may lie anywhere.
+  // Reordered rows may lie anywhere, so only the last axis can be uniform.
   bool hasRows = llvm::any_of(kernel.getBody().front(),
                               [](Operation &op) { return keepsRows(&op); });
   size_t least = hasRows ? space.size() - 1 : 0;
@@ -118,8 +118,8 @@ std::optional<ReductionSpace> mpc::getReductionSpace(ArrayRef<int64_t> shape,
                                                      ArrayRef<int64_t> axes) {
   ReductionSpace space;
   bool sawReduced = false, sawInner = false;
-  // Extents before, within and behind the reduced axes, which must lie
-  // together; axes of size 1 may be anywhere.
+  // Multiply the extents before, within and after the reduced axes, which must
+  // be adjacent. Axes of size 1 may be anywhere.
   for (auto [axis, extent] : llvm::enumerate(shape)) {
     if (extent == 1)
       continue;
@@ -355,14 +355,15 @@ bool mpc::isStoredWhereLoaded(SliceOp slice) {
         op.getResult(0).getType() != slice.getInput().getType() ||
         shapeOf(op.getOperand(0)) != slice.getSizes())
       return false;
-    // A box, such as rows that are padded, is where it says, in the order of
-    // the rows that are loaded.
+    // The box must start at the first element that the slice loads, with rows
+    // in the order that they are loaded.
     if (auto place = dyn_cast<plan::PlaceOp>(op))
       return !place.getInput().getDefiningOp<TransposeOp>() &&
              place.getFirstElement() ==
                  linearize(slice.getOffsets(),
                            plan::getDenseStrides(shapeOf(slice.getInput())));
-    // Whole parts lie between it and the first element.
+    // In a concat of equal parts, the slice must start at a whole number of
+    // parts along the axis.
     size_t axis = cast<ConcatOp>(op).getAxis();
     for (auto [number, offset] : llvm::enumerate(slice.getOffsets()))
       if (number == axis ? offset % slice.getSizes()[axis] != 0 : offset != 0)

@@ -1,5 +1,5 @@
-// What kernels iterate over: the shapes of their heroes as few axes as say
-// everything that loops, strides and slices depend on.
+// The iteration spaces of kernels: the shape of each hero, reduced to the few
+// axes that loops, strides and slices depend on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_KERNELSPACE_H
@@ -17,17 +17,17 @@ namespace mpc {
 // Elements
 //===----------------------------------------------------------------------===//
 
-/// The shape of a kernel's first result.
+/// Returns the shape of a kernel's first result.
 llvm::ArrayRef<int64_t> getResultShape(mlir::func::FuncOp kernel);
 
-/// The shape that a pointwise kernel loops over: that of its first result, in
-/// front of a transpose, a join or padding that only says where values are
-/// stored.
+/// Returns the iteration shape of a pointwise kernel: the shape of its first
+/// result. A final transpose, join or pad only decides where values are stored.
+/// The result is then the shape before that op.
 llvm::ArrayRef<int64_t> getElementShape(mlir::func::FuncOp kernel);
 
-/// The first axis of `space` from which on every operand of a pointwise kernel
-/// is dense or one value; 0 where nothing is broadcast but scalars. The last
-/// one where something is read or stored in another order.
+/// Returns the first axis of `space` from which on every operand of a pointwise
+/// kernel is dense or one value. Returns 0 if only scalars are broadcast. If
+/// rows are read or stored in another order, returns at least the last axis.
 size_t findUniformAxis(mlir::func::FuncOp kernel,
                        llvm::ArrayRef<int64_t> space);
 
@@ -35,44 +35,45 @@ size_t findUniformAxis(mlir::func::FuncOp kernel,
 // Reductions
 //===----------------------------------------------------------------------===//
 
-/// A reduction over adjacent axes seen as (outer, reduced, inner): the result
-/// has outer * inner elements.
+/// A reduction over adjacent axes, seen as (outer, reduced, inner). The result
+/// has outer * inner elements. Reducing axis 1 of [2, 3, 4] gives (2, 3, 4).
 struct ReductionSpace {
   int64_t outer = 1, reduced = 1, inner = 1;
 };
 
-/// The space of a reduction of `shape` over `axes`; nothing where the axes,
-/// those of size 1 aside, are not adjacent.
+/// Returns the space of a reduction of `shape` over `axes`; nullopt if the axes
+/// are not adjacent. Axes of size 1 do not count.
 std::optional<ReductionSpace> getReductionSpace(llvm::ArrayRef<int64_t> shape,
                                                 llvm::ArrayRef<int64_t> axes);
 
-/// The axes an op of role Reduction reduces, or nothing for any other op.
+/// Returns the axes that a reduction reduces; nullopt for any other op.
 std::optional<llvm::SmallVector<int64_t>> getReducedAxes(mlir::Operation *op);
 
-/// The space of reduction `op`: parts of an axis count as outer.
+/// Returns the space of reduction `op`. The parts that a reduction divides its
+/// axis into count as outer.
 std::optional<ReductionSpace> getReductionSpace(mlir::Operation *op);
 
-/// Whether reduction `op` leaves nothing behind what it reduces.
+/// True if reduction `op` reduces the trailing axes.
 bool reducesRows(mlir::Operation *op);
 
-/// The reduction in the body of a region or kernel whose space the others
-/// share: the first of rows, or of columns where there is none of rows; null
-/// where there is neither.
+/// Finds the reduction that determines the space of a region or kernel: the
+/// first reduction of rows, or else the first of columns. Null if `body` has no
+/// reduction.
 mlir::Operation *findReduction(mlir::Block &body);
 
-/// The space of a kernel that reduces.
+/// Returns the space of a kernel that reduces.
 ReductionSpace getReductionSpace(mlir::func::FuncOp kernel);
 
 //===----------------------------------------------------------------------===//
 // Contractions
 //===----------------------------------------------------------------------===//
 
-/// Whether `contraction` reads or writes f64, and so is summed in it.
+/// True if `contraction` reads or writes f64; its sums are then f64.
 bool isF64(mlir::Operation *contraction);
 
-/// A matrix product as libraries and Tensor Cores do it: `batch` times m x n, k
-/// deep. Batches that share the right operand are rows of a single product,
-/// where those of the left one are equally far apart.
+/// A matrix product in the form of libraries and Tensor Cores: `batch` products
+/// of m x k by k x n. A batch that shares the right operand becomes rows of a
+/// single product if all rows of the left operand are equally far apart.
 struct ProductExtents {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   bool repeatsLhs = false, repeatsRhs = false;
@@ -83,15 +84,15 @@ ProductExtents getProductExtents(MatMulOp matmul);
 // Scatters
 //===----------------------------------------------------------------------===//
 
-/// The result of a scatter: `outer` times `size` parts of `inner` elements, of
-/// which indices name one each. For every index of `outer` there are `updates`
-/// of them, one after the other.
+/// A scatter's result, seen as `outer` x `size` rows of `inner` elements. Each
+/// index names one row. Every position of `outer` has `updates` consecutive
+/// rows of updates.
 struct ScatterSpace {
   int64_t outer = 1, size = 1, inner = 1, updates = 1;
 };
 ScatterSpace getScatterSpace(ScatterOpInterface scatter);
 
-/// The scatter of a kernel; null where it has none.
+/// Finds the scatter of a kernel; null if the kernel has no scatter.
 ScatterOpInterface findScatter(mlir::Block &body);
 ScatterSpace getScatterSpace(mlir::func::FuncOp kernel);
 
@@ -99,14 +100,14 @@ ScatterSpace getScatterSpace(mlir::func::FuncOp kernel);
 // Cumulative sums
 //===----------------------------------------------------------------------===//
 
-/// A tensor as `outer` times `inner` lines of `size` elements, which are
-/// `inner` apart.
+/// A tensor seen as `outer` x `inner` lines of `size` elements. Neighbours in a
+/// line are `inner` elements apart.
 struct CumulativeSpace {
   int64_t outer = 1, size = 1, inner = 1;
 };
 CumulativeSpace getCumulativeSpace(CumSumOp sum);
 
-/// The space of a kernel that is a cumulative sum.
+/// Returns the space of a kernel that is a cumulative sum.
 CumulativeSpace getCumulativeSpace(mlir::func::FuncOp kernel);
 
 //===----------------------------------------------------------------------===//
@@ -119,14 +120,14 @@ struct MovedAxis {
   int64_t size = 1, stride = 1;
 };
 
-/// The rows and the columns of a transpose's result, its last axis. Adjacent
-/// axes of the rows that lie alike in the input are one.
+/// A transpose's result as rows and columns; the columns are the last axis.
+/// Adjacent row axes merge if one stride describes both in the input.
 struct TransposeSpace {
   llvm::SmallVector<MovedAxis> rows;
   MovedAxis columns;
 
-  /// Whether it turns columns into rows: reading along the last of the rows and
-  /// writing along the columns are both contiguous.
+  /// True if columns become rows: reading along the last row axis and writing
+  /// along the columns are both contiguous.
   bool turnsMatrices() const {
     return columns.size > 1 && columns.stride > 1 && !rows.empty() &&
            rows.back().stride == 1;
@@ -134,50 +135,50 @@ struct TransposeSpace {
 };
 TransposeSpace getTransposeSpace(TransposeOp transpose);
 
-/// Whether `op` only says where a kernel stores its result: a transpose that
-/// keeps rows whole, which nothing reads but the terminator, or what places the
-/// result in a larger tensor.
+/// True if `op` only decides where a kernel stores its result: a transpose that
+/// keeps rows whole and is read by nothing but the terminator, or by the
+/// plan.place that stores the result in a larger tensor.
 bool isArrangement(mlir::Operation *op);
 
-/// Whether neighbours along the innermost axis of a part of `sizes` elements,
-/// of a tensor of `whole`, lie side by side, as vectors want them. The real
-/// parts of complex numbers do not: (8, 1) of (8, 2).
+/// True if neighbours along the innermost axis are adjacent in memory, in a
+/// part of `sizes` elements of a tensor of shape `whole`. Vectors need adjacent
+/// neighbours. False for the real parts of complex numbers: (8, 1) of (8, 2).
 bool isContiguousPart(llvm::ArrayRef<int64_t> sizes,
                       llvm::ArrayRef<int64_t> whole);
 
-/// Whether `op` only says which part of an argument a kernel loads: a
-/// contiguous one of neighbours along every axis.
+/// True if `op` only selects the part of an argument that a kernel loads: a
+/// slice without steps that is contiguous along the innermost axis.
 bool isLoadedPart(mlir::Operation *op);
 
-/// Whether `op` only says where a kernel stores what it computed: values of one
-/// shape as contiguous parts of one result, a concat that nothing reads but the
-/// terminator.
+/// True if `op` only decides where a kernel stores computed values: a concat of
+/// equal shapes, read by the terminator alone, whose inputs become contiguous
+/// parts of the result.
 bool isStoredJoin(mlir::Operation *op);
 
-/// Whether `op` only says where a kernel stores what it computed: in a box of a
-/// larger tensor, a plan.place that nothing reads but the terminator.
+/// True if `op` only decides where a kernel stores a computed value: a
+/// plan.place into a box of a larger tensor, read by the terminator alone.
 bool isStoredPlaced(mlir::Operation *op);
 
-/// Whether the part that `slice` loads is one that its kernel stores, in a
-/// result of the argument's type. The result may then be the argument's memory:
-/// no other element reads what is overwritten.
+/// True if the kernel stores a part exactly where `slice` loads one, in a
+/// result of the argument's type. The result may then use the argument's
+/// memory: nothing else reads the overwritten elements.
 bool isStoredWhereLoaded(SliceOp slice);
 
-/// Whether `op` is a transpose that keeps rows whole: a kernel whose loops go
-/// along rows can read and store through it.
+/// True if `op` is a transpose that keeps rows whole. Kernels that loop along
+/// rows can read and store through such a transpose.
 bool keepsRows(mlir::Operation *op);
 
-/// The same merging for the rows of any strided copy.
+/// Merges adjacent axes of a strided copy if one stride describes both.
 llvm::SmallVector<MovedAxis> mergeAxes(llvm::ArrayRef<MovedAxis> axes);
 
-/// The tile of its result that a block of a GPU transposes.
+/// The tile of a transpose's result that a GPU block writes.
 struct TransposeTile {
   int64_t rows, columns;
 };
 
-/// A square of 32; where there are fewer rows or columns, all of them, and as
-/// many of the others as make some elements for each thread: of images with
-/// channels last, (50176, 3), 672 rows of 3.
+/// Chooses a tile of 32 x 32. With fewer rows or columns, the tile has all of
+/// those and enough of the other axis for several elements per thread. Images
+/// with channels last, (50176, 3), get 672 rows of 3.
 TransposeTile getTransposeTile(const TransposeSpace &space);
 
 } // namespace mpc

@@ -18,23 +18,24 @@ bool mpc::movesOperand(Operation *op) {
 }
 
 namespace {
-/// A value that nothing moved yet, and where another one's elements are in it.
+/// A value before all movement, and the access to another value's elements in
+/// it.
 struct Origin {
   Value source;
   Access access;
 };
 } // namespace
 
-/// Nothing where no strides lead there.
+/// Follows the ops that move elements back to their source; nullopt if no
+/// strides describe the access.
 static std::optional<Origin> findOrigin(Value operand) {
-  // The ops that move, the last one first.
   SmallVector<Operation *> path;
   Value source = operand;
   while (Access::canFollow(source.getDefiningOp())) {
     path.push_back(source.getDefiningOp());
     source = path.back()->getOperand(0);
   }
-  // From the source back to the operand.
+  // Apply the movements in order, from the source to the operand.
   Origin origin{source, Access(shapeOf(source))};
   for (Operation *op : llvm::reverse(path))
     if (!origin.access.follow(op))
@@ -52,7 +53,7 @@ static MatrixOperand toMatrices(const Origin &origin, size_t batchRank) {
   MatrixOperand operand{origin.source, offset,
                         SmallVector<int64_t>(batchRank, 0), strides[axes],
                         strides[axes + 1]};
-  // Axes of size 1 are repeated, as those are that the operand lacks.
+  // Axes of size 1 are repeated, like the axes that the operand lacks.
   for (size_t axis = 0; axis < axes; ++axis)
     if (shape[axis] != 1)
       operand.batchStrides[missing + axis] = strides[axis];
@@ -67,8 +68,8 @@ std::optional<MatrixOperand> mpc::getMatrixOperand(Value operand,
   return toMatrices(*origin, batchRank);
 }
 
-/// `operand` as one matrix of all its rows; nothing where these are not equally
-/// far apart.
+/// Returns `operand` as one matrix of all its rows; nullopt if the rows are not
+/// equally far apart.
 static std::optional<MatrixOperand> joinRows(Value operand) {
   std::optional<Origin> origin = findOrigin(operand);
   ArrayRef<int64_t> shape = shapeOf(operand);
@@ -82,7 +83,7 @@ bool mpc::hasJoinedRows(Value operand) { return joinRows(operand).has_value(); }
 
 std::optional<MatrixOperands>
 mpc::getMatrixOperands(MatMulOp matmul, const ProductExtents &extents) {
-  // As many matrices as the result has, or all in one.
+  // The lhs has as many matrices as the result, or is one matrix of all rows.
   ArrayRef<int64_t> batch = shapeOf(matmul).drop_back(2);
   bool isJoined = ShapedType::getNumElements(batch) != extents.batch;
   std::optional<MatrixOperand> lhs =

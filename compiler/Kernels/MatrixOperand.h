@@ -1,4 +1,4 @@
-// Where a kernel of our own reads what it multiplies.
+// Strided access of generated kernels to the operands of products.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_MATRIXOPERAND_H
@@ -8,23 +8,24 @@
 
 namespace mpc {
 
-/// An operand of a product of matrices in the memory of an argument of the
-/// kernel. Ops that only move elements may lead from the argument to the
-/// product; no code is made for them:
+/// An operand of a matrix product, in the memory of a kernel argument. Ops
+/// between the argument and the product may move elements; no code is generated
+/// for such ops:
 ///
 ///   %heads = mpc.transpose %queries perm [0, 2, 1, 3]
 ///       : tensor<8x128x12x64xbf16> -> tensor<8x12x128x64xbf16>
 ///   %scores = mpc.matmul %heads, %keys
 ///
-/// multiplies rows of %queries that begin 768 elements apart; its matrices are
-/// 98304 elements apart from sample to sample, and 64 from head to head.
+/// multiplies rows of %queries that begin 768 elements apart. The matrices of
+/// neighbouring samples are 98304 elements apart, those of neighbouring heads
+/// 64.
 struct MatrixOperand {
   mlir::Value source;
   int64_t offset = 0;
-  /// Elements between matrices along each axis of the result's batch; 0 where
-  /// one matrix is multiplied again and again.
+  /// Elements between matrices along each batch axis of the result; 0 if the
+  /// same matrix is multiplied along the axis.
   llvm::SmallVector<int64_t> batchStrides;
-  /// Elements from row to row and from column to column of a matrix.
+  /// Elements between rows and between columns of a matrix.
   int64_t rowStride = 1, columnStride = 1;
 };
 
@@ -33,21 +34,21 @@ struct MatrixOperands {
   MatrixOperand lhs, rhs;
 };
 
-/// `operand` of a product whose result has `batchRank` axes in front of rows
-/// and columns. Nothing where no strides say where its elements are.
+/// Returns the access to `operand` of a product whose result has `batchRank`
+/// axes before rows and columns; nullopt if no strides describe the operand.
 std::optional<MatrixOperand> getMatrixOperand(mlir::Value operand,
                                               size_t batchRank);
 
-/// The operands of `matmul` as `extents`, its own, have them: where batches are
-/// rows of a single product, all rows of the left operand are one matrix, and
-/// there are no strides of a batch.
+/// Returns the operands of `matmul` in the form of `extents`, the extents of
+/// `matmul`. If the batch has become rows of a single product, the left operand
+/// is one matrix of all rows, without batch strides.
 std::optional<MatrixOperands> getMatrixOperands(MatMulOp matmul,
                                                 const ProductExtents &extents);
 
-/// Whether all rows of `operand`, matrix after matrix, are equally far apart.
+/// True if all rows of `operand`, across all matrices, are equally far apart.
 bool hasJoinedRows(mlir::Value operand);
 
-/// Whether `op` moves elements to a product of matrices and nowhere else.
+/// True if `op` only moves elements, and all uses lead to matrix products.
 bool movesOperand(mlir::Operation *op);
 
 } // namespace mpc

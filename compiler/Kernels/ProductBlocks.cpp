@@ -9,16 +9,18 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Packing an operand costs as much as some ten of its rows in the product.
+/// Smallest sizes for which packing pays: packing costs about as much as ten
+/// rows of the product.
 static constexpr int64_t kMinSide = 64, kMinDepth = 32;
-/// The depth of a block, for which a panel of the right operand takes half of a
+/// Largest depth of a block: a panel of the right operand then takes half of a
 /// first-level cache.
 static constexpr int64_t kMaxDepth = 256;
-/// Tiles keep the threads of a small socket busy with little left at the end.
+/// With this many tiles, the threads of a small socket are busy, and few idle
+/// at the end.
 static constexpr int64_t kEnoughProductTiles = 16;
 
-/// Sides of a tile: the left operand's block fits a second-level cache; the
-/// fewer tiles, the less is packed twice.
+/// Sizes of tiles, largest first. The left operand's block fits a second-level
+/// cache. Fewer tiles pack less data twice.
 static constexpr struct {
   int64_t rows, columns;
 } kTiles[] = {{192, 512}, {192, 256}, {96, 256}, {96, 128}};
@@ -31,8 +33,8 @@ int64_t ProductBlocks::countColumnTiles() const {
   return llvm::divideCeilSigned(extents.n, columns);
 }
 
-/// Whether neighbours of a row or of a column of both operands are neighbours
-/// in memory, which is how panels are packed.
+/// True if rows or columns of both operands are contiguous in memory. Packing
+/// of panels relies on contiguous lines.
 static bool areAdjacent(const std::optional<MatrixOperands> &matrices) {
   auto isAdjacent = [](const MatrixOperand &operand) {
     return operand.rowStride == 1 || operand.columnStride == 1;
@@ -47,14 +49,13 @@ std::optional<ProductBlocks> mpc::getProductBlocks(Operation *contraction) {
   ProductBlocks blocks;
   blocks.extents = getProductExtents(matmul);
   const ProductExtents &extents = blocks.extents;
-  // Small products are fast without blocks.
   if (extents.m < kMinSide || extents.n < kMinSide || extents.k < kMinDepth ||
       !areAdjacent(getMatrixOperands(matmul, extents)))
     return std::nullopt;
   blocks.elementBytes = isF64(matmul) ? 8 : 4;
   blocks.depth = divideEvenly(extents.k, kMaxDepth * 4 / blocks.elementBytes,
                               /*unit=*/8);
-  // The largest tiles of which there are enough for all cores.
+  // Choose the largest tiles that still give enough tiles for all cores.
   for (auto [rows, columns] : kTiles) {
     blocks.rows = divideEvenly(extents.m, rows, kTileRowUnit);
     blocks.columns = divideEvenly(extents.n, columns, kTileColumnUnit);

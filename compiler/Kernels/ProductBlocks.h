@@ -1,25 +1,26 @@
-// How a CPU multiplies large matrices without a library.
+// Plans how a CPU multiplies large matrices without a library.
 //
-// A slice computes one tile of the result, a block of the depth at a time, with
-// all it works on in scratch memory, where the caches of a core hold it:
+// A slice computes one tile of the result, one block of the depth at a time.
+// All the data of a slice lies in scratch memory that fits the caches of a
+// core:
 //
-//   for each 256 of the depth
-//     pack those columns of the tile's rows of the left operand
-//     pack those rows of the tile's columns of the right operand
-//     sums += left * right
-//   store what the kernel makes of the sums
+//   for each block of 256 along the depth
+//     pack the block of the left operand: the rows of the tile
+//     pack the block of the right operand: the columns of the tile
+//     sums += left * right.
+//   Compute and store the results of the kernel from the sums.
 //
-// Packed operands lie in panels, as many rows (or columns) as fit registers:
-// element (k, line) of a panel is at k * lines + line, so that the innermost
-// loop reads both without a gap, whatever strides the operands have. What the
-// operands hold in 16 bits is f32 there.
+// Packed operands lie in panels of as many rows (or columns) as fit registers.
+// Element (k, line) of a panel is at k * lines + line. The innermost loop thus
+// reads both operands contiguously, whatever their strides. Packing widens
+// 16-bit operands to f32.
 //
 //   left, panels of 6 rows          right, panels of 16 columns
 //   a(0,0) a(1,0) .. a(5,0)         b(0,0) b(0,1) .. b(0,15)
 //   a(0,1) a(1,1) .. a(5,1)         b(1,0) b(1,1) .. b(1,15)
 //
-// Every sum has one order: the products of a block of the depth one after the
-// other, then the blocks.
+// Every sum has a fixed order: first the products within a block of the depth,
+// then the blocks.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_PRODUCTBLOCKS_H
@@ -29,12 +30,12 @@
 
 namespace mpc {
 
-/// A product of matrices by tiles of its result and blocks of its depth.
+/// A matrix product, divided into tiles of the result and blocks of the depth.
 struct ProductBlocks {
   ProductExtents extents;
   /// Rows and columns of a tile, and the depth of a block.
   int64_t rows = 0, columns = 0, depth = 0;
-  /// Of an element in scratch memory.
+  /// Bytes of an element in scratch memory.
   int64_t elementBytes = 4;
 
   int64_t countRowTiles() const;
@@ -43,7 +44,7 @@ struct ProductBlocks {
     return extents.batch * countRowTiles() * countColumnTiles();
   }
 
-  /// Where the packed operands and the sums lie in scratch memory, in bytes.
+  /// Byte offsets of the packed operands and the sums in scratch memory.
   int64_t getLeftOffset() const { return 0; }
   int64_t getRightOffset() const { return rows * depth * elementBytes; }
   int64_t getSumsOffset() const {
@@ -54,11 +55,12 @@ struct ProductBlocks {
   }
 };
 
-/// Rows and columns of every tile are multiples of these, so of any panel.
+/// Rows and columns of every tile are multiples of these units, and so of every
+/// panel.
 inline constexpr int64_t kTileRowUnit = 12, kTileColumnUnit = 32;
 
-/// The blocks of `contraction`; nothing for one that is no product of matrices,
-/// or too small for packing to pay.
+/// Returns the blocks of `contraction`; nullopt for other ops than matrix
+/// products, and for products too small for packing to pay.
 std::optional<ProductBlocks> getProductBlocks(mlir::Operation *contraction);
 
 } // namespace mpc

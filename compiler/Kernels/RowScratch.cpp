@@ -12,35 +12,35 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Work from which on reading an element back is less: a division.
+/// Values of at least this work, a division, are cheaper to read back.
 static constexpr int64_t kLeastWork = 4;
-/// Bytes of a row's kept elements: they stay in a core's second-level cache.
+/// Limits the kept elements of a row, so that they stay in a second-level
+/// cache.
 static constexpr int64_t kMostBytes = 256 << 10;
-/// Bytes of a cache line.
 static constexpr int64_t kLineBytes = 64;
 
 namespace {
-/// The passes of a row kernel, in order: those of its reductions, level by
-/// level, and the one that stores.
+/// The passes of a row kernel, in order: the reductions, level by level, then
+/// the pass that stores.
 class RowPasses {
 public:
   explicit RowPasses(Block &block);
 
   size_t size() const { return roots.size(); }
-  /// The ops that `pass` computes for an element where those in `kept` are at
-  /// hand, and of these the ones that it reads.
+  /// Collects the ops that `pass` computes per element if the values of `kept`
+  /// are in memory, and the kept ops that the pass reads.
   void visit(size_t pass, const DenseSet<Operation *> &kept,
              llvm::SetVector<Operation *> &computed,
              DenseSet<Operation *> &read) const;
 
 private:
-  /// Per pass the values that it wants.
+  /// The values that each pass needs, in the order of passes.
   SmallVector<SmallVector<Value>> roots;
 };
 } // namespace
 
 RowPasses::RowPasses(Block &block) {
-  // The level of a value: how many reductions, one after the other, lead to it.
+  // The level of a value: the longest chain of reductions that leads to it.
   DenseMap<Value, unsigned> levels;
   for (Operation &op : block) {
     unsigned level = 0;
@@ -64,7 +64,7 @@ void RowPasses::visit(size_t pass, const DenseSet<Operation *> &kept,
   SmallVector<Value> worklist(roots[pass]);
   while (!worklist.empty()) {
     Operation *op = worklist.pop_back_val().getDefiningOp();
-    // A reduction's result is there when the pass begins.
+    // The results of earlier reductions are ready when the pass begins.
     if (!op || isa<ReductionOpInterface>(op))
       continue;
     if (kept.contains(op)) {
@@ -76,8 +76,8 @@ void RowPasses::visit(size_t pass, const DenseSet<Operation *> &kept,
   }
 }
 
-/// Whether reading an element of `op` takes less than computing it. `row` is
-/// the shape of what is reduced.
+/// True if reading an element of `op` back is cheaper than computing it. `row`
+/// is the shape of the reduced values.
 static bool isWorthKeeping(Operation *op, ArrayRef<int64_t> row) {
   std::optional<int64_t> work = getElementWork(op);
   return work && *work >= kLeastWork && op->getNumResults() == 1 &&
@@ -92,7 +92,7 @@ SmallVector<RowScratch> mpc::findRowScratch(func::FuncOp kernel) {
   ArrayRef<int64_t> shape = shapeOf(findReduction(block)->getOperand(0));
   RowPasses passes(block);
 
-  // In how many passes each op would be computed.
+  // Count the passes that would compute each op.
   DenseMap<Operation *, int64_t> times;
   for (size_t pass = 0; pass < passes.size(); ++pass) {
     llvm::SetVector<Operation *> computed;
@@ -102,7 +102,7 @@ SmallVector<RowScratch> mpc::findRowScratch(func::FuncOp kernel) {
       ++times[op];
   }
 
-  // Pass by pass: which ops are read back, if all that is worth it is kept.
+  // Find the ops that are read back, if every op worth keeping is kept.
   DenseSet<Operation *> kept, read;
   for (size_t pass = 0; pass < passes.size(); ++pass) {
     llvm::SetVector<Operation *> computed;
@@ -112,7 +112,7 @@ SmallVector<RowScratch> mpc::findRowScratch(func::FuncOp kernel) {
         kept.insert(op);
   }
 
-  // Their places.
+  // Assign places in scratch memory to the ops that are read back.
   SmallVector<RowScratch> result;
   int64_t elements = getReductionSpace(kernel).reduced, offset = 0;
   for (Operation &op : block) {

@@ -1,10 +1,10 @@
-// Elements of a row that a row kernel keeps from one pass to the next.
+// Finds the elements of a row that a row kernel keeps between passes.
 //
-// A row kernel passes over a row once for each reduction that follows another,
-// and once to store results. Softmax has three passes: the maximum, the sum of
-// exp(x - maximum), and exp(x - maximum) / sum. What takes more than a few
-// instructions, here the exponential, is computed in the first pass that needs
-// it and read in later ones from the worker's memory.
+// A row kernel passes over a row once per dependent reduction, and once to
+// store results. Softmax has three passes: the maximum, the sum of exp(x -
+// maximum), and exp(x - maximum) / sum. Costly values, here the exponential,
+// are computed in the first pass that needs them. Later passes read such values
+// from the worker's scratch memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_ROWSCRATCH_H
@@ -14,19 +14,19 @@
 
 namespace mpc {
 
-/// The elements of one row of the result of `op`: `bytes` of the worker's
+/// The elements of one row of the result of `op`: `bytes` bytes of the worker's
 /// memory from byte `offset` on.
 struct RowScratch {
   mlir::Operation *op;
   int64_t offset, bytes;
 };
 
-/// What `kernel`, a row_reduce of no segments, keeps, in the order of its ops.
-/// Nothing where rows are longer than a cache, nor where columns are added up
-/// beside rows (ColumnSums.h), which takes that memory.
+/// Returns the values that `kernel`, a row_reduce without segments, keeps, in
+/// the order of its ops. Empty if the rows are too long for a cache, or if the
+/// kernel makes column sums (ColumnSums.h), which use the scratch memory.
 llvm::SmallVector<RowScratch> findRowScratch(mlir::func::FuncOp kernel);
 
-/// The bytes of all of it.
+/// Returns the total bytes of all kept rows.
 int64_t getRowScratchBytes(mlir::func::FuncOp kernel);
 
 } // namespace mpc

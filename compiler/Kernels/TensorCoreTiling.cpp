@@ -18,7 +18,7 @@ using llvm::divideCeilSigned;
 
 SwizzledTile SwizzledTile::get(int64_t rows, int64_t chunks) {
   assert(chunks >= 4 && llvm::isPowerOf2_64(chunks) && "no rows of banks");
-  // 128 bytes are all banks once: one row of 8 chunks, or two of 4.
+  // 128 bytes span all banks once: one row of 8 chunks, or two rows of 4.
   if (chunks == 4)
     return {rows, chunks, 1, 3};
   return {rows, chunks, 0, 7};
@@ -54,16 +54,18 @@ struct TileShape {
 };
 } // namespace
 
-/// From the most products per byte copied to the least.
+/// From the most products per copied byte to the fewest.
 static constexpr TileShape kTileShapes[] = {
     {128, 128, 64}, {128, 64, 32}, {64, 128, 32}, {64, 64, 32}, {32, 64, 16}};
 
-/// About the multiprocessors of a large GPU: with fewer tiles some idle, and
-/// smaller tiles finish earlier. A deep product with few tiles of the smallest
-/// shape still leaves some idle; dividing its depth among blocks would not.
+/// About the number of multiprocessors of a large GPU. With fewer tiles, some
+/// multiprocessors idle, and smaller tiles finish earlier. A deep product with
+/// few tiles of the smallest shape still leaves some idle; dividing the depth
+/// among blocks would not.
 static constexpr int64_t kEnoughTiles = 108;
 
-/// Each stage hides one tile's work of latency; more than four cost occupancy.
+/// Each stage hides the latency of one tile's work. More than four stages cost
+/// occupancy.
 static constexpr int64_t kMaxStages = 4;
 
 static void chooseTiles(TensorCoreTiling &tiling) {
@@ -83,14 +85,14 @@ static void chooseTiles(TensorCoreTiling &tiling) {
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// The unit of shared memory in 16-bit elements, and the bytes that a copy has
-/// at least.
+/// The unit of shared memory in 16-bit elements, and the smallest copy in
+/// bytes.
 static constexpr int64_t kChunkElements = 8, kLeastCopyBytes = 4;
 
-/// The operand in `matrix`, where one line along the depth is `outer` elements
-/// from the next and has `depth` elements, `extent` such lines. Nothing where
-/// neighbours in memory are neighbours neither along the depth nor across it,
-/// or are too few to be copied.
+/// Returns the access to the operand in `matrix`, with `extent` lines of
+/// `depth` elements along the contraction axis. nullopt if memory is contiguous
+/// neither along the depth nor across it, or if runs are too short to be
+/// copied.
 static std::optional<TensorCoreOperand> getOperand(const MatrixOperand &matrix,
                                                    bool isTransposed,
                                                    int64_t extent,
@@ -104,7 +106,8 @@ static std::optional<TensorCoreOperand> getOperand(const MatrixOperand &matrix,
   if (inner != 1 && outer != 1)
     return std::nullopt;
   operand.leading = operand.alongDepth ? outer : inner;
-  // Pieces of a line that start at multiples of their size, in every matrix.
+  // Find the largest piece of a line that starts at a multiple of its size in
+  // every matrix.
   int64_t unit = std::gcd(operand.alongDepth ? depth : extent, kChunkElements);
   for (int64_t stride : matrix.batchStrides)
     unit = std::gcd(unit, stride);
@@ -135,7 +138,7 @@ mpc::getTensorCoreTiling(Operation *op, const TargetInfo &target) {
   auto matmul = dyn_cast<MatMulOp>(op);
   if (!matmul || !canMultiply(matmul, target))
     return std::nullopt;
-  // How operands come to shared memory.
+  // Find out how the operands reach shared memory.
   ProductExtents extents = getProductExtents(matmul);
   std::optional<MatrixOperands> matrices = getMatrixOperands(matmul, extents);
   if (!matrices || !isa<BlockArgument>(matrices->lhs.source) ||
@@ -147,7 +150,6 @@ mpc::getTensorCoreTiling(Operation *op, const TargetInfo &target) {
       getOperand(matrices->rhs, !matmul.getTransB(), extents.n, extents.k);
   if (!lhs || !rhs)
     return std::nullopt;
-  // Tiles by the extents, and operands by their tile.
   TensorCoreTiling tiling;
   tiling.lhs = *lhs;
   tiling.rhs = *rhs;

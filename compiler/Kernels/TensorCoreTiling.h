@@ -1,15 +1,15 @@
-// How a matrix product is cut into tiles for Tensor Cores, and how the tiles
-// lie in shared memory.
+// Plans the tiles of a matrix product on Tensor Cores, and their layout in
+// shared memory.
 //
 // A thread block computes one tile of the result. Tiles of the operands, 32
-// deep, pass through a ring of stages in shared memory that asynchronous copies
-// fill ahead of their use; each warp computes `warpM` x 64 of the result in
-// registers. The results then pass through shared memory once more, from the
-// order of the mma instruction to rows, so that the ops after the product read
-// and write 16 bytes at a time.
+// deep, pass through a ring of stages in shared memory. Asynchronous copies
+// fill the stages ahead of use. Each warp computes `warpM` x 64 results in
+// registers. Finally, the results pass through shared memory, from the order of
+// the mma instruction to rows. The ops after the product then read and write 16
+// bytes at a time.
 //
-// Planning asks here which products a kernel can be generated for and how it is
-// launched, Codegen emits what is said here.
+// Planning asks here which products can be generated and how the kernels are
+// launched. Codegen emits the tiling.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_TENSORCORETILING_H
@@ -24,10 +24,10 @@
 
 namespace mpc {
 
-/// A tile of 16-bit elements in shared memory: rows of 16-byte chunks, the unit
-/// of copies and of ldmatrix. A chunk stands at its column exclusive-or some
-/// bits of its row: eight chunks of one column in adjacent rows, which are what
-/// ldmatrix reads at once, then lie in all 32 banks.
+/// A tile of 16-bit elements in shared memory, in rows of 16-byte chunks, the
+/// unit of copies and of ldmatrix. Each chunk is stored at its column XOR some
+/// bits of its row. The eight chunks that ldmatrix reads at once, one column in
+/// adjacent rows, then lie in all 32 banks.
 struct SwizzledTile {
   int64_t rows = 0, chunks = 0;
   unsigned rowShift = 0;
@@ -37,17 +37,17 @@ struct SwizzledTile {
 
   int64_t getRowBytes() const { return chunks * 16; }
   int64_t getBytes() const { return rows * getRowBytes(); }
-  /// Rows after which the pattern repeats.
+  /// Rows after which the swizzle pattern repeats.
   int64_t getPeriod() const { return (rowMask + 1) << rowShift; }
   int64_t getOffset(int64_t row, int64_t chunk) const {
     return row * getRowBytes() + (chunk ^ (row >> rowShift & rowMask)) * 16;
   }
 };
 
-/// The fp32 results of a warp in shared memory: rows of 64, in 16 units of four
-/// elements. A warp writes pairs of elements, of 8 rows x 4 columns at once,
-/// and reads whole units along rows, one (`width` up to 4) or two (8) adjacent
-/// ones per thread; neither has two threads of one access in a bank.
+/// A warp's fp32 results in shared memory: rows of 64 elements, as 16 units of
+/// four. A warp writes pairs of elements, 8 rows x 4 columns at a time. A
+/// thread reads one unit of a row (`width` up to 4) or two adjacent units
+/// (`width` 8). No access has a bank conflict.
 struct StagingTile {
   static constexpr int64_t kColumns = 64;
   static constexpr int64_t kRowBytes = kColumns * 4;
@@ -55,7 +55,7 @@ struct StagingTile {
   /// Elements of a row that a thread reads.
   int64_t width = 4;
 
-  /// Where a unit stands in its row, before the row's bits are applied.
+  /// Returns the position of a unit in its row before the swizzle by row.
   int64_t getPosition(int64_t unit) const {
     return width < 8 ? unit : (unit & 1) * 8 + ((unit >> 1) ^ (unit & 1));
   }
@@ -66,14 +66,15 @@ struct StagingTile {
 
 /// One operand of the product.
 struct TensorCoreOperand {
-  /// Where its elements are.
+  /// The operand's elements in memory.
   MatrixOperand matrix;
-  /// Whether neighbours in memory are neighbours along the depth, else along
-  /// the rows (lhs) or columns (rhs) of the result.
+  /// True if neighbours in memory are neighbours along the depth. Otherwise
+  /// they are neighbours along the rows (lhs) or columns (rhs) of the result.
   bool alongDepth = false;
-  /// Elements between the lines that these neighbours make up.
+  /// Elements between neighbouring lines, where a line is contiguous in memory.
   int64_t leading = 0;
-  /// Bytes of one copy: 16, or less where rows start at odd multiples of less.
+  /// Bytes of one copy: 16, or the largest power of two that all row starts are
+  /// multiples of.
   int64_t copyBytes = 16;
   SwizzledTile tile;
 };
@@ -84,8 +85,8 @@ struct TensorCoreTiling {
   /// The shape of the mma instruction.
   static constexpr int64_t kMmaM = 16, kMmaN = 8, kMmaK = 16;
 
-  /// The products: `batch` times m x n, k deep. Batches that share their rhs
-  /// are rows of a single product.
+  /// The products: `batch` products of m x k by k x n. A batch that shares the
+  /// rhs is rows of a single product.
   int64_t batch = 1, m = 0, n = 0, k = 0;
 
   int64_t blockM = 0, blockN = 0, warpM = 0;
@@ -95,21 +96,21 @@ struct TensorCoreTiling {
   int64_t getRowTiles() const;
   int64_t getColumnTiles() const;
   int64_t getDepthTiles() const;
-  /// Tiles of all batches: thread blocks.
+  /// Counts the tiles of all batches: the number of thread blocks.
   int64_t getTileCount() const;
   int64_t getWarpsM() const { return blockM / warpM; }
   int64_t getThreads() const { return getWarpsM() * (blockN / kWarpN) * 32; }
   int64_t getStageBytes() const {
     return lhs.tile.getBytes() + rhs.tile.getBytes();
   }
-  /// Dynamic shared memory of a thread block.
+  /// Bytes of dynamic shared memory of a thread block.
   int64_t getSharedBytes() const;
 };
 
-/// The tiling of `op` where a kernel for Tensor Cores can be generated: a
-/// matrix product of two f16 or two bf16 buffers (block arguments) whose rows
-/// or columns in memory start at multiples of four bytes, on a target that has
-/// them.
+/// Returns the tiling of `op` if Tensor Cores can compute it; nullopt
+/// otherwise. `op` must be a matrix product of two f16 or two bf16 block
+/// arguments on a target with such Tensor Cores. Rows or columns in memory must
+/// start at multiples of four bytes.
 std::optional<TensorCoreTiling> getTensorCoreTiling(mlir::Operation *op,
                                                     const TargetInfo &target);
 

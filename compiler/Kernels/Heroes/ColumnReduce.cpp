@@ -1,4 +1,4 @@
-// Reductions over leading axes, column by column.
+// Kernels that reduce the leading axes, column by column.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/ColumnBands.h"
@@ -24,7 +24,8 @@ public:
 };
 } // namespace
 
-// The bands of a slice: as many columns as leave slices enough.
+// Slices a kernel that runs in bands: narrows the slices until there are
+// enough.
 static KernelPartition sliceBands(func::FuncOp kernel, int64_t columns) {
   ReductionSpace space = getReductionSpace(kernel);
   auto isEnough = [&] {
@@ -40,8 +41,8 @@ static KernelPartition sliceBands(func::FuncOp kernel, int64_t columns) {
   return result;
 }
 
-// A slice owns whole blocks of columns, or whole groups of columns where these
-// are few.
+// A slice owns whole blocks of columns. If columns are few, a slice owns whole
+// groups of all columns.
 KernelPartition ColumnReduce::partition(func::FuncOp kernel) const {
   if (std::optional<int64_t> columns = getBandColumns(kernel))
     return sliceBands(kernel, *columns);
@@ -51,8 +52,8 @@ KernelPartition ColumnReduce::partition(func::FuncOp kernel) const {
                kSliceElements / std::max<int64_t>(1, space.reduced));
 }
 
-// One index is a block of columns, as wide as a warp reads at once; the teams
-// share what is reduced.
+// One index is a block of columns, as wide as a warp reads at once. The teams
+// share the reduced elements.
 KernelPartition ColumnReduce::partition(func::FuncOp kernel,
                                         const TargetInfo &gpu) const {
   ReductionSpace space = getReductionSpace(kernel);
@@ -64,8 +65,8 @@ KernelPartition ColumnReduce::partition(func::FuncOp kernel,
   int64_t run = space.inner == 1 ? 1 : shape.back();
   int64_t vector = vectorOf(kernel, run, gpu);
   int64_t vectors = space.inner / vector;
-  // Half a warp reads whole cache lines already. Two threads still read all of
-  // what memory gives at once, which is worth it where there are few blocks.
+  // Half a warp already reads whole cache lines. Even two threads use the full
+  // memory bandwidth, and narrow blocks help if there are few blocks.
   int64_t lanes = std::min<int64_t>(llvm::PowerOf2Ceil(vectors), kWarp / 2);
   while (lanes > 2 &&
          space.outer * llvm::divideCeilSigned(vectors, lanes) < kFewBlocks / 4)

@@ -1,4 +1,4 @@
-// Matrix products and convolutions that no library does, and what follows them.
+// Generated kernels for matrix products and convolutions, with their tails.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/Heroes/Heroes.h"
@@ -48,8 +48,8 @@ LogicalResult Contraction::verify(Operation *hero) const {
   return success();
 }
 
-// On a CPU one worker computes an element, and on a GPU one thread of a Tensor
-// Core kernel; other kernels of products there share rows among threads.
+// True if a single worker (CPU) or thread (Tensor Cores) computes each element.
+// Other GPU kernels for products share rows among threads.
 bool Contraction::writesWhereItReads(func::FuncOp kernel,
                                      const TargetInfo &target) const {
   Block &body = kernel.getBody().front();
@@ -62,11 +62,11 @@ bool Contraction::writesWhereItReads(func::FuncOp kernel,
 
 /// Multiply-adds of a slice.
 static constexpr int64_t kSliceProducts = 1 << 20;
-/// Rows that are summed at once, and those of the gradient of a convolution's
-/// weights, which lie in the lanes of a vector.
+/// Rows that are summed at once. Rows of a convolution's weight gradient lie in
+/// the lanes of a vector.
 static constexpr int64_t kRowBlock = 4, kWeightRowBlock = 8;
 
-// One index is a tile of a large product, of anything else a row.
+// One index is a tile of a large product, or a row of any other contraction.
 KernelPartition Contraction::partition(func::FuncOp kernel) const {
   Operation *hero = findContraction(kernel.getBody().front());
   if (std::optional<ProductBlocks> blocks = getProductBlocks(hero)) {
@@ -84,7 +84,7 @@ KernelPartition Contraction::partition(func::FuncOp kernel) const {
   return result;
 }
 
-// On Tensor Cores one index is a tile of the result, elsewhere a row of it.
+// On Tensor Cores one index is a tile of the result, otherwise a row.
 KernelPartition Contraction::partition(func::FuncOp kernel,
                                        const TargetInfo &gpu) const {
   Operation *hero = findContraction(kernel.getBody().front());

@@ -1,5 +1,5 @@
-// Sums along an axis that each depend on the one before: a slice owns lines,
-// and a thread of a GPU takes a line at a time.
+// Cumulative sums along an axis. A slice owns lines; a GPU thread processes one
+// line at a time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/Heroes/Heroes.h"
@@ -23,12 +23,12 @@ public:
 };
 } // namespace
 
-// Of the lines that have elements.
+// Counts the lines; 0 if lines are empty.
 static int64_t countLines(const CumulativeSpace &space) {
   return space.size == 0 ? 0 : space.outer * space.inner;
 }
 
-// A slice owns whole cache lines of adjacent lines.
+// Slices own adjacent lines in multiples of a cache line.
 KernelPartition Cumulative::partition(func::FuncOp kernel) const {
   CumulativeSpace space = getCumulativeSpace(kernel);
   return slice(countLines(space), space.size,
@@ -39,7 +39,7 @@ KernelPartition Cumulative::partition(func::FuncOp kernel,
                                       const TargetInfo &gpu) const {
   CumulativeSpace space = getCumulativeSpace(kernel);
   int64_t lines = countLines(space);
-  // Few lines are spread over blocks of few threads.
+  // Spread few lines over blocks of few threads.
   int64_t threads = std::clamp<int64_t>(
       llvm::PowerOf2Ceil(llvm::divideCeilSigned(lines, kFewBlocks)), kWarp,
       kBlockThreads);

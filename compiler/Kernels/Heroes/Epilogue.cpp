@@ -1,4 +1,5 @@
-// Elementwise ops on a tile of a library's product, called once per tile.
+// Elementwise ops on a tile of a library's product. The library calls the
+// kernel once per tile.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/Heroes/Heroes.h"
@@ -14,7 +15,7 @@ namespace {
 class Epilogue : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Elementwise; }
-  // Planning makes epilogues of what follows a contraction.
+  // Planning makes epilogues of the ops that follow a contraction.
   bool isHero(Operation *) const override { return false; }
   Company getCompany() const override { return Company::Heroes; }
   bool isCalledPerTile() const override { return true; }

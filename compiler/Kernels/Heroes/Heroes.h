@@ -1,4 +1,4 @@
-// The heroes of all kinds of kernels, for KernelHero::get alone.
+// The heroes of all kernel kinds. Only KernelHero::get uses this header.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_HEROES_HEROES_H

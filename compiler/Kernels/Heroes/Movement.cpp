@@ -24,7 +24,7 @@ public:
 };
 } // namespace
 
-// A transpose of matrices goes by tiles, each for a block.
+// Divides a transpose of matrices into tiles, a tile per block.
 static KernelPartition shareTiles(const TransposeSpace &space,
                                   int64_t elements) {
   TransposeTile tile = getTransposeTile(space);

@@ -16,12 +16,12 @@ using namespace mpc;
 // CPU
 //===----------------------------------------------------------------------===//
 
-/// More slices than this help no load balance on one socket.
+/// More slices than this do not improve the balance on one socket.
 static constexpr int64_t kMaxSlices = 64;
 
 KernelPartition heroes::slice(int64_t extent, int64_t inner, int64_t unit,
                               int64_t work) {
-  // A tensor without elements has units of none.
+  // `unit` is 0 for a tensor without elements.
   unit = std::max<int64_t>(1, unit);
   int64_t grain = std::max<int64_t>(1, work / std::max<int64_t>(1, inner));
   grain = std::max(grain, llvm::divideCeilSigned(extent, kMaxSlices));
@@ -63,8 +63,8 @@ int64_t heroes::vectorOf(func::FuncOp kernel, int64_t run,
   return vector;
 }
 
-// What the rows of all floats that a kernel loads and stores begin at multiples
-// of; 0 where none has several rows of several elements.
+// Returns a common divisor of the positions at which the rows of all loaded and
+// stored floats begin; 0 if no tensor has several rows of several elements.
 static int64_t findRowUnit(func::FuncOp kernel) {
   int64_t unit = 0;
   auto visit = [&](Type type) {
@@ -76,7 +76,7 @@ static int64_t findRowUnit(func::FuncOp kernel) {
   };
   llvm::for_each(kernel.getArgumentTypes(), visit);
   llvm::for_each(kernel.getResultTypes(), visit);
-  // Parts of rows begin behind others.
+  // Parts of rows may begin in the middle of a row.
   for (Operation &op : kernel.getBody().front()) {
     if (isLoadedPart(&op))
       unit = std::gcd(unit, cast<SliceOp>(op).getOffsets().back());

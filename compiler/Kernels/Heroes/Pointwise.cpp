@@ -1,4 +1,4 @@
-// Elementwise ops over one shape, or like ones over many tensors: segments.
+// Elementwise ops over one shape, or segments: like ops over many tensors.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/Heroes/Heroes.h"
@@ -38,22 +38,23 @@ KernelPartition Pointwise::partition(func::FuncOp kernel) const {
     return {getSegmentedExtent(kernel, kSliceElements), kSliceElements, 1};
   ArrayRef<int64_t> space = getElementShape(kernel);
   size_t axis = findUniformAxis(kernel, space);
-  // Nothing is broadcast but scalars: one index is one element.
+  // Only scalars are broadcast, so one index is one element.
   if (axis == 0)
     return slice(ShapedType::getNumElements(space), 1, kColumnBlock);
   return slice(ShapedType::getNumElements(space.take_front(axis)),
                ShapedType::getNumElements(space.drop_front(axis)));
 }
 
-// Whether every thread first computes in f64 what depends on the step alone;
-// then each should have several elements.
+// True if every thread first computes step-dependent scalars in f64. Each
+// thread should then process several elements.
 static bool hasCostlyScalars(func::FuncOp kernel) {
   return llvm::any_of(kernel.getBody().front(), [](Operation &op) {
     return isa<OptimizerOpInterface>(op);
   });
 }
 
-// One index is one element. Optimizers' state is wide: vectors of four.
+// One index is one element. Optimizer state is wide, so vectors have at most
+// four elements.
 static KernelPartition shareSegments(func::FuncOp kernel,
                                      const TargetInfo &target) {
   int64_t vector = std::min<int64_t>(4, vectorOf(kernel, 0, target));
@@ -69,7 +70,8 @@ static KernelPartition shareSegments(func::FuncOp kernel,
           vector};
 }
 
-// One index is one element. A remainder is done element by element.
+// One index is one element. Elements past the last whole vector are processed
+// one by one.
 static KernelPartition shareElements(func::FuncOp kernel, int64_t elements,
                                      const TargetInfo &target) {
   int64_t vector = vectorOf(kernel, 0, target);
@@ -79,9 +81,9 @@ static KernelPartition shareElements(func::FuncOp kernel, int64_t elements,
   return {elements, grain, 1, kBlockThreads, kBlockThreads, vector};
 }
 
-// Rows of several warps' vectors have as many threads as leave few without one
-// in the last round: 288 vectors are one for each of 288 threads, where 256
-// would do 32 of them in a second round.
+// Shares rows of several warps' vectors, with as many threads as leave few idle
+// in the last round. 288 vectors get 288 threads: 256 threads would need a
+// second round for 32 vectors.
 static KernelPartition shareWholeRows(int64_t rows, int64_t columns,
                                       int64_t vector) {
   constexpr int64_t mostThreads = 384;
@@ -110,12 +112,12 @@ KernelPartition Pointwise::partition(func::FuncOp kernel,
   size_t uniform = findUniformAxis(kernel, space);
   if (uniform == 0)
     return shareElements(kernel, elements, gpu);
-  // As few trailing axes as keep a block busy, so that there are many rows.
+  // Join as few trailing axes as keep a block busy, so that rows are many.
   size_t axis = space.size() - 1;
   while (axis > uniform && ShapedType::getNumElements(space.drop_front(axis)) <
                                kBlockThreads * kWarp)
     --axis;
-  // A tensor without elements has rows of none.
+  // Rows of a tensor without elements are empty.
   int64_t inner =
       std::max<int64_t>(1, ShapedType::getNumElements(space.drop_front(axis)));
   return shareWholeRows(

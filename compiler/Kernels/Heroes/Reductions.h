@@ -1,4 +1,4 @@
-// What kernels over rows and over columns have in common.
+// The common base of row and column reduction kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_KERNELS_HEROES_REDUCTIONS_H
@@ -9,15 +9,16 @@
 
 namespace mpc::heroes {
 
-/// A kernel of reductions over the same axes, and what is computed for and from
-/// them.
+/// A kernel of reductions over the same axes, with the elementwise ops before
+/// and after them.
 class ReductionHero : public KernelHero {
 public:
   RegionRole getRole() const override { return RegionRole::Reduction; }
   Company getCompany() const override { return Company::Heroes; }
   Growth getGrowth() const override { return Growth::Reductions; }
   bool loadsByElement() const override { return true; }
-  /// Checks that the reduced axes are neighbours, and that keepdims is set.
+  /// Checks that the reduced axes are adjacent and that the reduction keeps its
+  /// axes.
   llvm::LogicalResult verify(mlir::Operation *hero) const override;
 };
 

@@ -1,4 +1,4 @@
-// Reductions over the last axes, row by row.
+// Kernels that reduce the last axes, row by row.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/ColumnSums.h"
@@ -39,7 +39,7 @@ KernelPartition RowReduce::partition(func::FuncOp kernel) const {
     result.scratch = getRowScratchBytes(kernel);
     return result;
   }
-  // Columns that are added up beside them: whole parts of the rows.
+  // Column sums need slices of whole parts of the rows.
   KernelPartition result =
       slice(space.outer, space.reduced,
             getReductionSpace(sums.front()).value().reduced);
@@ -47,21 +47,22 @@ KernelPartition RowReduce::partition(func::FuncOp kernel) const {
   return result;
 }
 
-/// Threads of a block that reduces one long row: still enough registers.
+/// Threads of a block that reduces one long row. More would have too few
+/// registers.
 static constexpr int64_t kWideBlockThreads = 512;
-/// With fewer rows than this, a block shares a row rather than a warp.
+/// With fewer rows than this, a block shares a row, rather than a warp.
 static constexpr int64_t kManyRows = 1024;
 
 KernelPartition RowReduce::partition(func::FuncOp kernel,
                                      const TargetInfo &gpu) const {
-  // One index is a row of a segment, for which there is a block.
+  // One index is a row of a segment, and each row has a block.
   if (isSegmented(kernel))
     return {
         getSegmentedExtent(kernel, 1), 1, 1, kBlockThreads, kBlockThreads, 1};
   ReductionSpace space = getReductionSpace(kernel);
   int64_t vector = vectorOfRows(kernel, space.reduced, gpu);
   int64_t vectors = llvm::divideCeilSigned(space.reduced, vector);
-  // A team is a part of a warp, or a block, which takes shared memory.
+  // A team is a part of a warp, or a whole block, which needs shared memory.
   bool byBlock =
       vectors > 8 * kWarp || (vectors >= 2 * kWarp && space.outer < kManyRows);
   if (byBlock) {

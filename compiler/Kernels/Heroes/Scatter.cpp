@@ -1,7 +1,8 @@
-// Updates written where indices name elements. A slice owns rows of the result,
-// the parts along the scattered axis, and takes the updates that meet them: so
-// the order of the updates of an element is theirs, and needs no atomics. Where
-// no two updates meet, it owns updates, and the result has its data already.
+// Writes updates at the rows that indices name. A slice owns rows of the result
+// (parts along the scattered axis), and applies all updates of its rows. Each
+// element thus receives its updates in order and without atomics. If indices
+// are unique, a slice owns updates instead, and the result already holds the
+// data.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/Heroes/Heroes.h"
@@ -26,8 +27,8 @@ public:
 };
 } // namespace
 
-// The kernel computes in the shape of the updates, and the data has the
-// result's: it must come from outside or be a constant.
+// The kernel iterates over the shape of the updates, but the data has the
+// result's shape. The data must be an input of the region or a constant.
 LogicalResult Scatter::verify(Operation *hero) const {
   auto scatter = cast<ScatterOpInterface>(hero);
   Value data = scatter.getDataOperand().get();
@@ -39,7 +40,8 @@ LogicalResult Scatter::verify(Operation *hero) const {
                            "constant");
 }
 
-// What slices own parts of: rows of the result, or updates.
+// Counts the rows that slices own: rows of updates if indices are unique,
+// otherwise rows of the result.
 static int64_t countRows(func::FuncOp kernel, const ScatterSpace &space) {
   bool isUnique = findScatter(kernel.getBody().front()).hasUniqueIndices();
   return space.outer * (isUnique ? space.updates : space.size);
@@ -50,9 +52,9 @@ KernelPartition Scatter::partition(func::FuncOp kernel) const {
   return slice(countRows(kernel, space), space.inner);
 }
 
-// A block does as many rows as leave few of them: each looks at all indices,
-// all of its threads together, whatever the length of a row. Where updates are
-// unique, it looks at its own.
+// Gives each block enough rows that blocks are few: every block reads all
+// indices, with all its threads, whatever the length of a row. With unique
+// indices, a block reads the indices of its own updates alone.
 KernelPartition Scatter::partition(func::FuncOp kernel,
                                    const TargetInfo &gpu) const {
   ScatterSpace space = getScatterSpace(kernel);
