@@ -4,7 +4,7 @@
 // are kilobytes apart, at a half or a third of the memory bandwidth. Slices of
 // wide rows therefore own many columns and read the rows in memory order, a
 // band of rows at a time. A slice sums a band in registers and adds the sums to
-// totals in scratch memory, a total per column. For 196 x 1024 elements and one
+// totals in scratch memory, a total per column. For 196 x 1024 elements and a
 // sum:
 //
 //   totals[1024] = 0                                (8 KiB of scratch, f64)
@@ -29,7 +29,7 @@ inline constexpr int64_t kEnoughSlices = 8;
 inline constexpr int64_t kTotalBytes = 8;
 
 /// Returns the columns of a slice of a reduction over `space` that makes `sums`
-/// results at once. Narrow or few rows: one block of columns. Wide rows: equal
+/// results at once. Narrow or few rows: a block of columns. Wide rows: equal
 /// parts whose totals fit in half of a first-level cache.
 int64_t getColumnsOfSlice(const ReductionSpace &space, int64_t sums = 1);
 

@@ -7,6 +7,7 @@
 // cache. For 8 x 128 rows of 768 elements and a sum over each 128 rows (another
 // kernel adds up the 8 results):
 //
+// ```
 //   for each of 8 slices
 //     totals[768] = 0
 //     for each band of 8 rows
@@ -18,6 +19,7 @@
 //           sums += y
 //       totals += sums
 //     store totals                                              (8 x 1 x 768)
+// ```
 //
 // A separate kernel for wide rows (ColumnBands.h) adds in the same order. Both
 // give the same bits, on any number of threads.
@@ -43,7 +45,7 @@ int64_t getColumnSumBytes(int64_t columns, int64_t sums);
 
 /// True if `sums`, the column reductions of a column kernel, may move into a
 /// row kernel. The column kernel must run in bands over a single axis, and
-/// there must be enough slices. Each slice then makes one element of the result
+/// there must be enough slices. Each slice then makes an element of the result
 /// per column.
 bool canAddBesideRows(llvm::ArrayRef<ReductionOpInterface> sums);
 

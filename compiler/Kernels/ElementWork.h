@@ -1,4 +1,4 @@
-// Estimates the work of computing one element.
+// Estimates the work of computing an element.
 //
 // The unit is a simple vector operation, such as an addition. The estimate only
 // serves to compare recomputing a value with storing and reloading the value.

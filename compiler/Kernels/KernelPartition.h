@@ -5,7 +5,7 @@
 // agree. Nothing depends on the number of threads or multiprocessors: a slice
 // does the same work on any machine.
 //
-// The partition of each kind is in its file in compiler/Kernels/Heroes.
+// The partition of each kind is in a file of compiler/Kernels/Heroes.
 // Heroes/Partitions.h explains how the threads of a GPU share a slice.
 //
 // A kernel is a `func.func private` with the attribute `mpc.kernel`, its kind:
@@ -60,7 +60,7 @@ namespace mpc {
 struct KernelPartition {
   int64_t extent = 0;
   int64_t grain = 1;
-  /// The adjacent elements that one index stands for. Over these elements,
+  /// The adjacent elements that an index stands for. Over these elements,
   /// every operand of a pointwise kernel is either dense or one value.
   int64_t inner = 1;
   /// On a GPU: threads of a block, threads that share a row, and elements of
@@ -72,7 +72,7 @@ struct KernelPartition {
   int64_t scratch = 0;
 };
 
-/// The smallest number of columns that one slice owns: whole cache lines.
+/// The smallest number of columns that a slice owns: whole cache lines.
 inline constexpr int64_t kColumnBlock = 64;
 
 /// Divides `extent` into the fewest equal parts of at most `most`, and returns

@@ -85,7 +85,7 @@ ProductExtents getProductExtents(MatMulOp matmul);
 //===----------------------------------------------------------------------===//
 
 /// A scatter's result, seen as `outer` x `size` rows of `inner` elements. Each
-/// index names one row. Every position of `outer` has `updates` consecutive
+/// index names a row. Every position of `outer` has `updates` consecutive
 /// rows of updates.
 struct ScatterSpace {
   int64_t outer = 1, size = 1, inner = 1, updates = 1;

@@ -1,14 +1,14 @@
 // Plans how a CPU multiplies large matrices without a library.
 //
-// A slice computes one tile of the result, one block of the depth at a time.
+// A slice computes a tile of the result, a block of the depth at a time.
 // All the data of a slice lies in scratch memory that fits the caches of a
 // core:
 //
 //   for each block of 256 along the depth
-//     pack the block of the left operand: the rows of the tile
-//     pack the block of the right operand: the columns of the tile
-//     sums += left * right.
-//   Compute and store the results of the kernel from the sums.
+//     pack the tile's rows of the left operand
+//     pack the tile's columns of the right operand
+//     sums += left * right
+//   store the results computed from the sums
 //
 // Packed operands lie in panels of as many rows (or columns) as fit registers.
 // Element (k, line) of a panel is at k * lines + line. The innermost loop thus

@@ -1,7 +1,7 @@
 // Plans the tiles of a matrix product on Tensor Cores, and their layout in
 // shared memory.
 //
-// A thread block computes one tile of the result. Tiles of the operands, 32
+// A thread block computes a tile of the result. Tiles of the operands, 32
 // deep, pass through a ring of stages in shared memory. Asynchronous copies
 // fill the stages ahead of use. Each warp computes `warpM` x 64 results in
 // registers. Finally, the results pass through shared memory, from the order of

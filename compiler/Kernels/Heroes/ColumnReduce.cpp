@@ -52,7 +52,7 @@ KernelPartition ColumnReduce::partition(func::FuncOp kernel) const {
                kSliceElements / std::max<int64_t>(1, space.reduced));
 }
 
-// One index is a block of columns, as wide as a warp reads at once. The teams
+// An index is a block of columns, as wide as a warp reads at once. The teams
 // share the reduced elements.
 KernelPartition ColumnReduce::partition(func::FuncOp kernel,
                                         const TargetInfo &gpu) const {

@@ -66,7 +66,7 @@ static constexpr int64_t kSliceProducts = 1 << 20;
 /// the lanes of a vector.
 static constexpr int64_t kRowBlock = 4, kWeightRowBlock = 8;
 
-// One index is a tile of a large product, or a row of any other contraction.
+// An index is a tile of a large product, or a row of any other contraction.
 KernelPartition Contraction::partition(func::FuncOp kernel) const {
   Operation *hero = findContraction(kernel.getBody().front());
   if (std::optional<ProductBlocks> blocks = getProductBlocks(hero)) {

@@ -1,4 +1,4 @@
-// Cumulative sums along an axis. A slice owns lines; a GPU thread processes one
+// Cumulative sums along an axis. A slice owns lines; a GPU thread processes a
 // line at a time.
 //
 // SPDX-License-Identifier: Apache-2.0

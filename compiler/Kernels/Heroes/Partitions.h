@@ -25,7 +25,7 @@ namespace mpc::heroes {
 inline constexpr int64_t kSliceElements = 16384;
 
 /// Divides `extent` into slices of whole multiples of `unit` indices, each
-/// about `work` elements. One index is `inner` elements.
+/// about `work` elements. An index is `inner` elements.
 KernelPartition slice(int64_t extent, int64_t inner, int64_t unit = 1,
                       int64_t work = kSliceElements);
 

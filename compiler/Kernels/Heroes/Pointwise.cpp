@@ -38,7 +38,7 @@ KernelPartition Pointwise::partition(func::FuncOp kernel) const {
     return {getSegmentedExtent(kernel, kSliceElements), kSliceElements, 1};
   ArrayRef<int64_t> space = getElementShape(kernel);
   size_t axis = findUniformAxis(kernel, space);
-  // Only scalars are broadcast, so one index is one element.
+  // Only scalars are broadcast, so an index is an element.
   if (axis == 0)
     return slice(ShapedType::getNumElements(space), 1, kColumnBlock);
   return slice(ShapedType::getNumElements(space.take_front(axis)),
@@ -53,7 +53,7 @@ static bool hasCostlyScalars(func::FuncOp kernel) {
   });
 }
 
-// One index is one element. Optimizer state is wide, so vectors have at most
+// An index is an element. Optimizer state is wide, so vectors have at most
 // four elements.
 static KernelPartition shareSegments(func::FuncOp kernel,
                                      const TargetInfo &target) {
@@ -70,7 +70,7 @@ static KernelPartition shareSegments(func::FuncOp kernel,
           vector};
 }
 
-// One index is one element. Elements past the last whole vector are processed
+// An index is an element. Elements past the last whole vector are processed
 // one by one.
 static KernelPartition shareElements(func::FuncOp kernel, int64_t elements,
                                      const TargetInfo &target) {

@@ -55,7 +55,7 @@ static constexpr int64_t kManyRows = 1024;
 
 KernelPartition RowReduce::partition(func::FuncOp kernel,
                                      const TargetInfo &gpu) const {
-  // One index is a row of a segment, and each row has a block.
+  // An index is a row of a segment, and each row has a block.
   if (isSegmented(kernel))
     return {
         getSegmentedExtent(kernel, 1), 1, 1, kBlockThreads, kBlockThreads, 1};
