@@ -9,14 +9,15 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Smaller tensors stay in cache, so that storing them costs nothing.
+/// Smaller tensors stay in cache, so storing them costs nothing.
 static constexpr int64_t kMinElements = 1024;
-/// The most kernels that compute a value, beside its own.
+/// The most kernels that recompute a value.
 static constexpr size_t kMaxKernels = 16;
-/// The most ops that a value is computed by: a few activations one after the
-/// other, and kernels stay well below RegionSplit.h's limit.
+/// The most ops that compute a value again: a few consecutive activations.
+/// Kernels then stay well below the limit of RegionSplit.h.
 static constexpr size_t kMaxChain = 24;
-/// One with all that could be, and two of either kind around the best so far.
+/// The first cut charges every possible kernel. Two even and two odd cuts
+/// follow around the best solution so far.
 static constexpr unsigned kMaxCuts = 5;
 
 static int64_t countElements(Value value) {
@@ -24,11 +25,11 @@ static int64_t countElements(Value value) {
 }
 
 //===----------------------------------------------------------------------===//
-// Who can compute
+// Kernels that can compute an op
 //===----------------------------------------------------------------------===//
 
-// Whether a tensor of `shape`, broadcast to `space`, is read along all of the
-// axes in [begin, end) that have more than one index, or along none.
+// True if a tensor of `shape`, broadcast to `space`, is read along every axis
+// of [begin, end) longer than 1, or along no such axis.
 static bool isUniform(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
                       size_t begin, size_t end) {
   size_t missing = space.size() - shape.size();
@@ -41,9 +42,9 @@ static bool isUniform(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
   return isFull || isSingle;
 }
 
-// Whether a kernel that reduces would add up in the same order with the
-// operands of `op`: its loops are over axes as one that every tensor in it is
-// read along, or none.
+// True if computing `op` inside reduction `kernel` keeps the order of its sums.
+// The loops merge axes along which every tensor is either full or a single
+// value, so an operand of another shape would change the loops.
 static bool keepsOrder(const KernelRegion &kernel, Operation *op) {
   size_t begin = *llvm::min_element(kernel.axes);
   size_t end = *llvm::max_element(kernel.axes) + 1;
@@ -64,22 +65,23 @@ static bool fitsOrderedReduction(Operation *op, const KernelRegion &kernel) {
 }
 
 namespace {
-/// Kernels that grow in one way, which read what an elementwise op computes:
-/// whether such a kernel can compute the op itself.
+/// A way of growing, with a test: can a kernel growing this way compute an op
+/// whose result the kernel reads?
 struct Recomputing {
   Growth growth;
   bool (*canTake)(Operation *op, const KernelRegion &kernel);
 };
 } // namespace
 
-// The ways to grow of kernels that can compute values again, one line each.
+// The kernels that can recompute values, by their way of growing.
 static constexpr Recomputing kRecomputing[] = {
     {Growth::Elementwise, fitsPointwise},
     {Growth::Reductions, fitsOrderedReduction},
     {Growth::Tail, fitsTail},
 };
 
-// The line of `kernel`; null where it reads all from memory.
+// Returns the row of `kernel`; null if the kernel reads all operands from
+// memory.
 static const Recomputing *findRecomputing(const KernelRegion &kernel) {
   const auto *row = llvm::find_if(kRecomputing, [&](const Recomputing &row) {
     return row.growth == kernel.getGrowth();
@@ -88,11 +90,12 @@ static const Recomputing *findRecomputing(const KernelRegion &kernel) {
 }
 
 //===----------------------------------------------------------------------===//
-// Who reads
+// Readers of values
 //===----------------------------------------------------------------------===//
 
-// Whether `operand` is read from memory, whoever could compute it: by what
-// moves, slides or multiplies, and by what is in no kernel.
+// True if `operand` must be in memory, even if others could recompute the
+// value. Readers such as movements, windows, contractions and ops without a
+// kernel read from memory.
 static bool isReadFromMemory(OpOperand &operand, const KernelRegion *kernel) {
   if (!kernel || !kernel->kind || mpc::readsMemory(operand))
     return true;
@@ -126,7 +129,7 @@ const KeptValues::Kernels &KeptValues::getReaders(Value value) const {
 }
 
 //===----------------------------------------------------------------------===//
-// What kernels need
+// Needs of kernels
 //===----------------------------------------------------------------------===//
 
 bool KeptValues::canRecompute(Operation *op, const Kernels &kernels) const {
@@ -140,7 +143,7 @@ bool KeptValues::canRecompute(Operation *op, const Kernels &kernels) const {
          });
 }
 
-// Users first: a kernel that computes a value needs its operands.
+// Users come first: recomputing a value also takes the operands.
 void KeptValues::findNeeds(Block &block) {
   needs.clear();
   for (Operation &op : llvm::reverse(block)) {
@@ -155,8 +158,8 @@ void KeptValues::findNeeds(Block &block) {
   }
 }
 
-// Refuses ops that it would take too many to compute again, from what is kept
-// or in memory for sure.
+// Refuses ops with too many other ops to recompute, starting from values kept
+// or in memory for certain.
 void KeptValues::limitChains(Block &block) {
   for (Operation &op : block) {
     if (!needs.contains(&op))
@@ -177,14 +180,15 @@ void KeptValues::limitChains(Block &block) {
 // The cut
 //===----------------------------------------------------------------------===//
 
-// Its own cost: to be stored and loaded, or computed wherever it is needed.
+// Adds the nodes of `value` and the value's own cost: either a store and loads,
+// or recomputation in each kernel in need of the value.
 void KeptValues::addValue(Value value, MinCut &cut) {
   Operation *op = value.getDefiningOp();
   auto need = op ? needs.find(op) : needs.end();
   const Kernels &kernels = getReaders(value);
   if (need == needs.end()) {
-    // A value that is in memory anyway, or that a kernel computes anyway, costs
-    // nothing to keep.
+    // Keeping the value is free if the value is in memory anyway, or if another
+    // kernel reads the value and no kernel can recompute the value.
     bool isPaid = inMemory.contains(value) || !kernels.empty();
     Nodes added = {MinCut::kSource, MinCut::kSink};
     if (!isPaid) {
@@ -195,29 +199,29 @@ void KeptValues::addValue(Value value, MinCut &cut) {
     nodes[value] = added;
     return;
   }
-  // Computed again where needed: the work of the op once for each kernel that
-  // would do it.
+  // Recomputing costs the work of the op once per charged kernel.
   Nodes added = {cut.addNode(), cut.addNode()};
   nodes[value] = added;
   int64_t work = 0;
   for (const KernelRegion *kernel : charged.find(op)->second)
     work += ShapedType::getNumElements(kernel->space) * *getElementWork(op);
-  // Kept instead: one store, and a load by each kernel that reads it.
+  // Keeping costs a store, and a load per reading kernel.
   cut.addEdge(MinCut::kSource, added.computed, work);
   int64_t accesses = 1 + kernels.size();
   cut.addEdge(added.computed, added.needed,
               countElements(value) * kAccessWork * accesses);
-  // What is needed in memory is computed before: the cut may not part them the
-  // other way. What a kernel reads for certain is needed.
+  // A value needed in memory must be computed first, so the cut must not
+  // separate the nodes the other way. Values with readers are needed for
+  // certain.
   cut.addEdge(added.needed, added.computed, MinCut::kInfinite);
   if (!kernels.empty())
     cut.addEdge(added.needed, MinCut::kSink, MinCut::kInfinite);
 }
 
-// Adds the price of computing `op` again: the operands that a kernel would load
-// for that alone.
+// Adds the price of recomputing `op`: the operands that a kernel would load for
+// `op` alone.
 void KeptValues::addLoads(Operation *op, MinCut &cut) {
-  // To compute `op`, each operand must be needed where `op` is computed,
+  // Recomputing `op` requires each operand, either kept or recomputed.
   unsigned computed = nodes.lookup(op->getResult(0)).computed;
   llvm::SmallSetVector<Value, 4> operands;
   for (Value operand : op->getOperands())
@@ -229,7 +233,8 @@ void KeptValues::addLoads(Operation *op, MinCut &cut) {
     Nodes read = nodes.lookup(operand);
     if (read.needed != MinCut::kSink)
       cut.addEdge(read.needed, computed, MinCut::kInfinite);
-    // and loaded by each kernel that computes it, at a price.
+    // Each kernel that recomputes `op` must load the operand, unless the kernel
+    // reads the operand anyway.
     for (const KernelRegion *kernel : charged.find(op)->second) {
       if (getReaders(operand).contains(kernel))
         continue;
@@ -245,7 +250,6 @@ void KeptValues::addLoads(Operation *op, MinCut &cut) {
 }
 
 DenseSet<Operation *> KeptValues::solve(Block &block) {
-  // A node for each value that kernels need, and edges for what it costs.
   MinCut cut;
   nodes.clear();
   loads.clear();
@@ -257,7 +261,7 @@ DenseSet<Operation *> KeptValues::solve(Block &block) {
     }
   for (Operation *op : ops)
     addLoads(op, cut);
-  // The cheapest cut: values on the sink's side are computed again.
+  // Values on the sink's side of the cheapest cut are recomputed.
   [[maybe_unused]] std::optional<int64_t> cost = cut.solve();
   assert(cost && "every value can be kept");
   DenseSet<Operation *> solution;
@@ -286,7 +290,7 @@ KeptValues::findKernels(Block &block, const DenseSet<Operation *> &solution) {
   return found;
 }
 
-// What is stored, loaded and computed again in all.
+// Returns the total cost of stores, loads and recomputed ops.
 int64_t KeptValues::getCost(Block &block,
                             const DenseSet<Operation *> &solution) {
   DenseMap<Operation *, Kernels> kernels = findKernels(block, solution);
@@ -303,7 +307,7 @@ int64_t KeptValues::getCost(Block &block,
     cost += countElements(value) * kAccessWork * (stores + readBy.size());
   };
   llvm::for_each(block.getArguments(), addKept);
-  // A recomputed op costs its work once for each kernel that recomputes it.
+  // Recomputing an op costs the op's work once per recomputing kernel.
   for (Operation &op : block) {
     if (!solution.contains(&op)) {
       llvm::for_each(op.getResults(), addKept);
@@ -331,8 +335,9 @@ KeptValues::KeptValues(Block &block, const RegionAnalysis &analysis)
       recomputed = std::move(solution);
     }
     charged = findKernels(block, recomputed);
-    // Values that no kernel would recompute cost nothing in even cuts; in odd
-    // ones they cost what all kernels that might need them would pay.
+    // Some values would now be recomputed by no kernel. After an even cut, the
+    // next cut charges nothing for such values; after an odd cut, the work of
+    // all kernels that might need the value.
     if (cut % 2 == 1)
       for (auto &[op, kernels] : charged)
         if (kernels.empty())
@@ -352,7 +357,7 @@ int64_t mpc::countTraffic(Block &block, const RegionAnalysis &analysis) {
       for (Value operand : op->getOperands()) {
         Operation *producer = operand.getDefiningOp();
         bool isInside = producer && analysis.getRegion(producer) == &kernel;
-        // What is kept counts where it is loaded.
+        // A kept value counts where a kernel loads it.
         if (!isInside && !isSplatConstant(operand) &&
             loaded.insert(operand).second)
           elements += countElements(operand);

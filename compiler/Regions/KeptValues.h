@@ -1,26 +1,27 @@
-// Which values kernels keep in memory for each other, forward for backward
-// above all, and which each computes again.
+// Decides which values kernels keep in memory for each other, above all from
+// forward to backward, and which values each kernel recomputes.
 //
-// A minimum cut of the block's values, blind to element types. Each value that
-// more kernels than its own need is either kept: stored once and loaded by each
-// kernel that reads it; or computed again in each of these, from values that
-// are kept or that are in memory anyway (parameters, inputs, what contractions,
-// windows and movements read or make, results). For example, with h = x * w + b
-// of a matrix product and
+// The decision is a minimum cut over the block's values, independent of element
+// types. A value that other kernels need is either kept or recomputed. A kept
+// value is stored once, and loaded by each reading kernel. Each kernel
+// recomputes other values, from kept values or from values in memory anyway:
+// parameters, inputs, results, and operands and results of contractions,
+// windows and movements. For example, with h = x * w + b of a matrix product
+// and
 //
 //   h -> t = erf(h / sqrt(2)) -> y = h / 2 * (1 + t)
 //
 // the gradient of y reads h and t. Keeping t costs a store and a load per
-// element, computing it again an erf: so h alone is kept, written by the
-// product's tail.
+// element; recomputing t costs an erf. Only h is kept, written by the product's
+// tail.
 //
-// What it costs to compute a value depends on which kernels will, which depends
-// on what else is kept. So a cut takes all for granted that could, the next
-// those that would by the best cut so far, and the best of all is taken.
+// The cost of computing a value depends on which kernels compute it, and thus
+// on which other values are kept. The first cut assumes that every kernel that
+// could recompute a value does. Each later cut assumes the choices of the best
+// cut so far. The best of all cuts wins.
 //
-// Every kernel that reads a value must be able to take what computes it, or the
-// value is kept. What a value is computed by has a bound, so that kernels do
-// not grow without one.
+// A value is kept if any reading kernel cannot compute the value. The number of
+// ops to recompute a value is limited, so kernels do not grow without bound.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_REGIONS_KEPTVALUES_H
@@ -40,8 +41,8 @@ class KeptValues {
 public:
   KeptValues(mlir::Block &block, const RegionAnalysis &analysis);
 
-  /// Whether kernels that read the result of `op` compute it themselves, the
-  /// kernel of `op` aside.
+  /// True if other kernels recompute the result of `op` instead of loading the
+  /// result.
   bool isRecomputed(mlir::Operation *op) const {
     return recomputed.contains(op);
   }
@@ -54,9 +55,9 @@ private:
   void findNeeds(mlir::Block &block);
   bool canRecompute(mlir::Operation *op, const Kernels &kernels) const;
   void limitChains(mlir::Block &block);
-  /// The kernels that compute each op again if exactly the ops of the set are
-  /// kept in memory. An op of the set has those kernels that would compute it
-  /// again if it were not.
+  /// Returns the kernels that recompute each op if exactly the ops of the set
+  /// are recomputed. For an op outside the set, returns the kernels that would
+  /// recompute the op.
   llvm::DenseMap<mlir::Operation *, Kernels>
   findKernels(mlir::Block &block, const llvm::DenseSet<mlir::Operation *> &);
   llvm::DenseSet<mlir::Operation *> solve(mlir::Block &block);
@@ -68,29 +69,29 @@ private:
   const Kernels &getReaders(mlir::Value value) const;
 
   const RegionAnalysis &analysis;
-  /// The kernels beside its own that read a value.
+  /// The kernels that read a value, except the value's own kernel.
   llvm::DenseMap<mlir::Value, Kernels> readers;
   llvm::DenseSet<mlir::Value> inMemory;
-  /// For each op that can be computed again: the kernels that would do so,
-  /// because they read its result or compute from it.
+  /// For each recomputable op: the kernels that would recompute the op, to read
+  /// the result or to compute from the result.
   llvm::DenseMap<mlir::Operation *, Kernels> needs;
-  /// Those of `needs` that a cut takes to do so.
+  /// The kernels of `needs` that a cut charges with recomputing the op.
   llvm::DenseMap<mlir::Operation *, Kernels> charged;
-  /// Those whose chain would become too long.
+  /// Ops whose chain of recomputed ops would become too long.
   llvm::DenseSet<mlir::Operation *> refused;
   llvm::DenseSet<mlir::Operation *> recomputed;
 
-  /// Of a value in the cut: the first node is with the source unless it is
-  /// computed again, the second unless it is needed beyond its kernel.
+  /// Nodes of a value in the cut. `computed` is with the source unless the
+  /// value is recomputed, `needed` unless another kernel needs the value.
   struct Nodes {
     unsigned computed, needed;
   };
   llvm::DenseMap<mlir::Value, Nodes> nodes;
-  /// By value and kernel that would load it anew.
+  /// The loads that recomputing would add, by value and loading kernel.
   llvm::DenseMap<std::pair<mlir::Value, const KernelRegion *>, unsigned> loads;
 };
 
-/// The elements that the kernels of a block store and load.
+/// Counts the elements that the kernels of a block store and load.
 int64_t countTraffic(mlir::Block &block, const RegionAnalysis &analysis);
 
 } // namespace mpc

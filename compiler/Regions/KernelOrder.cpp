@@ -13,7 +13,6 @@ using namespace mpc;
 
 void KernelOrder::findEdges(Block &block) {
   SmallVector<unsigned> counts(ops.size(), 0);
-  // Users of each op, sorted, each once.
   for (Operation *op : ops) {
     size_t begin = users.ends.size();
     for (Operation *user : op->getUsers())
@@ -25,7 +24,7 @@ void KernelOrder::findEdges(Block &block) {
     for (unsigned user : ArrayRef(users.ends).drop_front(begin))
       ++counts[user];
   }
-  // The same edges from the other end, as a counting sort.
+  // Derive the producers by a counting sort of the same edges.
   for (unsigned count : counts)
     producers.begins.push_back(producers.begins.back() + count);
   producers.ends.resize(users.ends.size());
@@ -35,12 +34,13 @@ void KernelOrder::findEdges(Block &block) {
       producers.ends[filled[user]++] = op;
 }
 
-// Goes along the longest way first: that of a training step leads through the
-// whole forward and backward pass, and makes most paths ones of the tree.
+// Builds a tree of paths, longest path first. The longest path of a training
+// step leads through the whole forward and backward pass, and thus makes most
+// paths part of the tree.
 void KernelOrder::buildTree() {
-  // The longest way from each op to an end; users in that order.
+  // Longest path from each op to an end; users are sorted by height.
   SmallVector<unsigned> height(ops.size(), 0), roots;
-  // From the end, so that users have theirs already.
+  // Go from the end: the heights of users must be known.
   for (unsigned op = ops.size(); op-- > 0;) {
     for (unsigned user : users.of(op))
       height[op] = std::max(height[op], height[user] + 1);
@@ -54,7 +54,7 @@ void KernelOrder::buildTree() {
   llvm::stable_sort(
       roots, [&](unsigned a, unsigned b) { return height[a] > height[b]; });
 
-  // Depth first without recursion: graphs are as deep as a step is long.
+  // An explicit stack: graphs are as deep as a training step is long.
   entered.assign(ops.size(), ~0u);
   left.assign(ops.size(), 0);
   unsigned time = 0;
@@ -65,9 +65,8 @@ void KernelOrder::buildTree() {
     entered[op] = time++;
     path.push_back({op, 0});
   };
-  // Every op is entered once, from the first root that leads to it; `left` is
-  // the time after all below it, so that below is what is entered in [entered,
-  // left).
+  // Every op is entered once, from the first root above. `left` is the time
+  // after all ops below: the ops below are entered in [entered, left).
   for (unsigned root : roots) {
     enter(root);
     while (!path.empty()) {
@@ -100,21 +99,21 @@ KernelOrder::KernelOrder(Block &block) : order(block.getOperations().size()) {
 // Searches
 //===----------------------------------------------------------------------===//
 
-/// A search from a group, along users towards a later group or along producers
-/// towards an earlier one.
+/// A search from a group: along users towards a later group, or along producers
+/// towards an earlier group.
 struct KernelOrder::Search {
   const Edges &edges;
   unsigned from, to, number;
   bool isDown;
-  /// The groups that the search has visited, in order; and its position: the
-  /// next edge is edge `edge` of op `member` of reached[group].
+  /// The visited groups, in order. The next edge is edge `edge` of op `member`
+  /// of reached[group].
   SmallVector<unsigned> reached = {from};
   unsigned group = 0, member = 0, edge = 0;
 
   bool isThrough() const { return group == reached.size(); }
 };
 
-// The next edge of a search; false where there is none.
+// Moves a search to its next edge; false if no edge is left.
 bool KernelOrder::advance(Search &search, unsigned &source,
                           unsigned &target) const {
   for (; search.group < search.reached.size(); ++search.group) {
@@ -132,8 +131,8 @@ bool KernelOrder::advance(Search &search, unsigned &source,
   return false;
 }
 
-// Follows one edge of a search. Returns whether it shows a path between its two
-// groups through a third.
+// Follows one edge of a search. Returns true if the edge shows a path between
+// the two groups through a third group.
 bool KernelOrder::step(Search &search, const Search &other) {
   unsigned source, target;
   if (!advance(search, source, target) || target == source)
@@ -151,7 +150,8 @@ bool KernelOrder::step(Search &search, const Search &other) {
   return false;
 }
 
-// Searches from both ends in turn, until they meet or one is through.
+// Searches from both ends in turn, until the searches meet or one has visited
+// all. The cost is that of the cheaper search.
 bool KernelOrder::findPath(Search &below, Search &above) {
   while (!below.isThrough() && !above.isThrough())
     if (step(below, above) || step(above, below))
@@ -159,14 +159,16 @@ bool KernelOrder::findPath(Search &below, Search &above) {
   return false;
 }
 
-// Whether the tree shows a path from group `a` to group `b` through a third.
-// Looks at a few edges of the smaller one only: a search finds the rest.
+// True if the tree shows a path from group `a` to group `b` through a third
+// group. Looks at a few edges of the smaller group only; a search finds the
+// rest.
 bool KernelOrder::isPathInTree(unsigned a, unsigned b) const {
   constexpr unsigned kMostTries = 32;
-  // Edges of the smaller group: its users if it is above, else its producers.
+  // Try users of `a` if `a` is smaller, otherwise producers of `b`.
   bool fromAbove = members[a].size() < members[b].size();
-  // A user of `a` lies between if it is above `b`, of which the top and the
-  // ends are tried; a producer of `b` if it is below `a`.
+  // A user of `a` lies between if the tree has it above an op of `b`; the top,
+  // front and back of `b` are tried. A producer of `b` lies between if the top
+  // of `a` is above it.
   auto isBetween = [&](unsigned op) {
     if (groupOf[op] == a || groupOf[op] == b)
       return false;
@@ -175,7 +177,6 @@ bool KernelOrder::isPathInTree(unsigned a, unsigned b) const {
     return isAbove(op, top[b]) || isAbove(op, members[b].front()) ||
            isAbove(op, members[b].back());
   };
-  // Neighbours in order, up to a bound.
   unsigned tries = 0;
   for (unsigned op : members[fromAbove ? a : b])
     for (unsigned neighbour : (fromAbove ? users : producers).of(op)) {
@@ -191,8 +192,8 @@ bool KernelOrder::isPathInTree(unsigned a, unsigned b) const {
 // Joining
 //===----------------------------------------------------------------------===//
 
-// Joins two groups in the place of one of them, under the number of the larger,
-// so that no op changes its number often.
+// Joins two groups at the place of `place`. The joint group keeps the number of
+// the larger group, so ops seldom change numbers.
 void KernelOrder::merge(unsigned place, unsigned other) {
   unsigned kept = place, gone = other;
   if (members[kept].size() < members[gone].size()) {
@@ -230,7 +231,7 @@ bool KernelOrder::tryJoin(unsigned a, unsigned b) {
   if (findPath(below, above))
     return false;
 
-  // What depends on `a` moves behind `b`, or else what `b` depends on moves
+  // Move the dependents of `a` behind `b`, or else the dependencies of `b`
   // before `a`.
   auto isEarlier = [&](unsigned x, unsigned y) { return order.isBefore(x, y); };
   bool movesDown = below.isThrough();

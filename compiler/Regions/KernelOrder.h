@@ -1,10 +1,9 @@
-// Which ops have been joined, and an order in which what they were joined to
-// can run.
+// Keeps groups of joined ops, and an order in which the groups can run.
 //
-// Joining two kernels is only allowed where no path leads from one to the other
-// through a third: it would have to run between them. The order makes that
-// question cheap: a path can only pass kernels that lie between the two. So
-// does a tree of paths, since a path stays one whatever is joined.
+// Two kernels may only join if no path from one to the other leads through a
+// third kernel, which would have to run in between. The order makes the test
+// cheap: a path can only pass kernels that lie between the two in the order. A
+// tree of paths also helps, since a path stays a path whatever is joined.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_REGIONS_KERNELORDER_H
@@ -17,31 +16,31 @@
 
 namespace mpc {
 
-/// Groups of the ops of one block, in a topological order that is kept up to
-/// date. At first every op is a group of its own, and their order is the
-/// block's.
+/// Groups of the ops of one block, in a topological order. At first each op is
+/// a group, in the order of the block. Joining groups updates the order.
 class KernelOrder {
 public:
   explicit KernelOrder(mlir::Block &block);
 
-  /// The group `op` is in; `op` is in the block.
+  /// Returns the group of `op`, an op of the block.
   unsigned getGroup(mlir::Operation *op) const {
     assert(indexOf.contains(op) && "an op of the block");
     return groupOf[indexOf.lookup(op)];
   }
 
-  /// Joins two groups under the number of one of them, unless a path leads from
-  /// one to the other through a third. Takes time in proportion to what depends
-  /// on the first and lies before the second, or to what the second depends on
-  /// and lies behind the first, whichever is less.
+  /// Joins two groups under the number of either group and returns true.
+  /// Returns false if a path between the groups leads through a third group.
+  /// Let `a` be the earlier group. The time is proportional to the smaller of
+  /// two sets: users of `a` before `b`, and producers of `b` after `a`, direct
+  /// or not.
   bool tryJoin(unsigned a, unsigned b);
 
-  /// The invariant, for assertions: every group stands before the groups that
-  /// depend on it.
+  /// The invariant, for assertions: true if every group is before all dependent
+  /// groups.
   bool isTopological() const;
 
 private:
-  /// What ops depend on, or what depends on them.
+  /// The users of each op, or the producers of each op.
   class Edges {
   public:
     llvm::ArrayRef<unsigned> of(unsigned op) const {
@@ -66,16 +65,16 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> indexOf;
   llvm::SmallVector<mlir::Operation *> ops;
   Edges users, producers;
-  /// A depth-first search of the users: an op reaches those that the search
-  /// entered before it left that op.
+  /// Times of a depth-first search of the users. An op reaches every op that
+  /// the search entered between entering and leaving the op.
   llvm::SmallVector<unsigned> entered, left;
-  /// By op and by group.
+  /// Indexed by op and by group.
   llvm::SmallVector<unsigned> groupOf;
   llvm::SmallVector<llvm::SmallVector<unsigned, 2>> members;
-  /// The op of each group that the most is known to be reached from.
+  /// The op of each group that reaches the most ops in the tree.
   llvm::SmallVector<unsigned> top;
   OrderedList order;
-  /// The search that last came by each group.
+  /// The last search that visited each group.
   llvm::SmallVector<unsigned> seenBy;
   unsigned numSearches = 0;
 };

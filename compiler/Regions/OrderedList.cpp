@@ -7,7 +7,8 @@
 
 using namespace mpc;
 
-/// Labels are below this; the end's is 0 as the first and this as the last.
+/// All labels are below this bound. The sentinel's label is 0 as the first and
+/// kLabels as the last element.
 static constexpr uint64_t kLabels = uint64_t(1) << 62;
 
 OrderedList::OrderedList(unsigned size) : end(size) {
@@ -59,13 +60,13 @@ void OrderedList::insertAfter(unsigned item, unsigned place) {
          "labels grow along the list");
 }
 
-// Spreads the labels of the smallest range around `place` of which few enough
-// are taken: the larger the range, the sparser it has to be.
+// Spreads the labels of the smallest sparse range around `place`. The larger
+// the range, the sparser it has to be.
 void OrderedList::makeRoomAround(unsigned place) {
   unsigned first = place == end ? next[end] : place, last = place;
   uint64_t count = place == end ? 0 : 1;
   double allowed = 1;
-  // Twice the range at each attempt, until it is sparse enough.
+  // Double the range at each attempt, until the range is sparse enough.
   for (uint64_t size = 2; size <= kLabels; size *= 2) {
     allowed *= 4.0 / 3.0;
     uint64_t low = labels[place] & ~(size - 1);
@@ -76,7 +77,6 @@ void OrderedList::makeRoomAround(unsigned place) {
     uint64_t stride = size / (count + 1);
     if (stride < 4 || static_cast<double>(count) > allowed)
       continue;
-    // Spread evenly.
     for (uint64_t i = 1; i <= count; ++i, first = next[first])
       labels[first] = low + i * stride;
     return;

@@ -1,10 +1,9 @@
-// Numbers in an order that can be asked for at once and changed cheaply.
+// A list of numbers whose order is cheap to test and to change.
 //
-// Every number has a label, and labels grow along the list. Where two
-// neighbours leave no label between them, those of the smallest range around
-// them that is sparse enough are spread evenly, which takes logarithmic time
-// per move on average (Bender et al., "Two Simplified Algorithms for
-// Maintaining Order in a List").
+// Every number has a label, and labels grow along the list. If no label is free
+// between two neighbours, the smallest sparse range around both gets evenly
+// spread labels. A move takes logarithmic time on average (Bender et al., "Two
+// Simplified Algorithms for Maintaining Order in a List").
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_REGIONS_ORDEREDLIST_H
@@ -18,7 +17,7 @@ namespace mpc {
 
 class OrderedList {
 public:
-  /// The numbers from 0 to `size` - 1, in this order.
+  /// Creates the list 0, 1, ..., `size` - 1.
   explicit OrderedList(unsigned size);
 
   bool isBefore(unsigned a, unsigned b) const { return labels[a] < labels[b]; }
@@ -31,7 +30,7 @@ private:
   bool hasRoomAfter(unsigned place) const;
   void makeRoomAround(unsigned place);
 
-  /// Stands before the first and behind the last number.
+  /// The sentinel before the first and after the last number.
   unsigned end;
   llvm::SmallVector<uint64_t> labels;
   llvm::SmallVector<unsigned> next, previous;

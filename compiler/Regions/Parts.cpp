@@ -8,14 +8,15 @@ using namespace mpc;
 
 std::optional<SmallVector<int64_t>> mpc::findPartedAxes(Operation *op,
                                                         int64_t axis) {
-  // One result, with something along the axis to divide.
+  // Only ops with a single result, longer than 1 along the axis, can be
+  // divided.
   if (op->getNumResults() != 1 || op->getNumRegions() != 0 ||
       op->getNumOperands() == 0 || axis >= typeOf(op->getResult(0)).getRank() ||
       shapeOf(op->getResult(0))[axis] == 1)
     return std::nullopt;
   if (auto parts = dyn_cast<PartsOpInterface>(op))
     return parts.findPartedAxes(axis);
-  // Elementwise, along any axis that is the operand's too.
+  // Elementwise ops can be divided along any axis shared by the operands.
   if (hasRole(op, RegionRole::Elementwise) && !dependsOnPlace(op))
     return findAlignedAxes(op, axis);
   return std::nullopt;

@@ -1,9 +1,9 @@
-// Which ops can be run on one part of their operands after the other.
+// Tells which ops can run on parts of the operands, part by part.
 //
-// A part of a tensor is one of n equal runs along an axis: rows 0 to 3 of 8,
-// and rows 4 to 7. A product of batches, for example, gives the results of four
-// batches where it is given four batches of both operands; and four rows of
-// each result where it is given four rows of the left operands.
+// A part of a tensor is one of n equal runs along an axis: rows 0 to 3 of 8, or
+// rows 4 to 7. Given four batches of both operands, for example, a batched
+// product makes four batches of the result. Given four rows of each left
+// operand, the product makes four rows of each result.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_REGIONS_PARTS_H
@@ -13,39 +13,39 @@
 
 namespace mpc {
 
-/// For each operand of `op`, the axis along which a part of the result along
-/// `axis` needs the same part of it, or kWhole. Nothing where the result cannot
-/// be made in parts: a softmax along that axis, an op that computes with the
-/// index of its elements. Reshapes count as well: a part of [8, 12, 64] along
-/// axis 0 is one of [96, 64], in row-major order, for counts that divide both
-/// extents.
+/// Returns, for each operand of `op`, the axis along which a part of the
+/// operand makes the corresponding part of the result along `axis`. kWhole
+/// means that every part needs the whole operand. nullopt if the result cannot
+/// be made in parts: a softmax along `axis`, or an op that uses element
+/// indices. Reshapes qualify in row-major order. Along axis 0, a part of [8,
+/// 12, 64] is a part of [96, 64] if the count divides both extents.
 std::optional<llvm::SmallVector<int64_t>> findPartedAxes(mlir::Operation *op,
                                                          int64_t axis);
 
-/// The axis along which the result of `operand`'s owner is made in parts where
-/// the operand comes in parts along `axis`. Nothing where it is not.
+/// Returns the result axis along which `operand`'s owner makes parts if the
+/// operand comes in parts along `axis`; nullopt if there is none.
 std::optional<int64_t> findResultAxis(mlir::OpOperand &operand, int64_t axis);
 
-/// Whether `op` can be run on `count` parts along `axis` of its result, where
-/// findPartedAxes says that it can be run on parts.
+/// True if `op` can run on `count` parts along `axis` of its result. Expects
+/// findPartedAxes(op, axis) to hold a value.
 bool canSplit(mlir::Operation *op, int64_t axis, int64_t count);
 
-/// Whether the matrix product that reads `operand` sums along its `axis`. The
-/// product is then the sum of the products of the parts.
+/// True if the owner of `operand` is a matrix product that sums along `axis` of
+/// the operand. The product is then the sum of the products of the parts.
 bool isSummed(mlir::OpOperand &operand, int64_t axis);
 
-/// The axes of the operands of a matrix product along which it sums.
+/// Returns the axes, one per operand, along which a matrix product sums.
 llvm::SmallVector<int64_t, 2> getSummedAxes(mlir::Operation *product);
 
-/// How many elements of a dropout are in front of each further one of `count`
-/// parts along `axis`, in groups of four: its mask depends on where an element
-/// is in the whole. Nothing for any other op.
+/// Returns, for a dropout, the groups of four elements between the starts of
+/// consecutive parts, with `count` parts along `axis`. The mask depends on an
+/// element's position in the whole tensor. nullopt for any other op.
 std::optional<int64_t> getGroupsPerPart(mlir::Operation *op, int64_t axis,
                                         int64_t count);
 
-/// A copy of `op` for one of `count` parts along `axis` of its result, which
-/// must be possible. Its operands are parts already where they are to be. What
-/// is made of a dropout starts `group` groups, an i64 scalar, behind it.
+/// Creates a copy of `op` for one of `count` parts along `axis` of its result.
+/// The part must be possible. `operands` must already be parts where the op
+/// needs parts. A dropout's mask starts `group` groups (an i64 scalar) later.
 mlir::Operation *createPart(mlir::OpBuilder &builder, mlir::Operation *op,
                             mlir::ValueRange operands, int64_t axis,
                             int64_t count, mlir::Value group);

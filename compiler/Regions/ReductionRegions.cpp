@@ -1,11 +1,11 @@
-// Kernels around reductions.
+// Grows kernels around reductions.
 //
-// A kernel grows by one op at a time, and which op joins first decides which
-// can join later. So candidates are tried in a fixed order: producers of what
-// the kernel reads, users of what it writes, other reductions of what it reads.
-// A candidate may be blocked by an op between it and the kernel: x -> relu ->
-// kernel keeps x out until relu is in. It is tried again when that op has
-// joined, since each op that joins brings its own neighbours.
+// A kernel absorbs one op at a time, and each choice limits later choices.
+// Candidates are therefore tried in a fixed order: producers of the kernel's
+// operands, users of the kernel's results, then other reductions of the
+// kernel's operands. An op between a candidate and the kernel may block the
+// candidate: in x -> relu -> kernel, x must wait for relu. A blocked candidate
+// is tried again later, since each op brings new neighbours when joining.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Regions/RegionFormer.h"
@@ -19,7 +19,7 @@
 using namespace mlir;
 using namespace mpc;
 
-// Whether `op` reads what a reduction of kernel `region` makes.
+// True if `op` reads the result of a reduction in kernel `region`.
 bool RegionFormer::followsReduction(Operation *op, unsigned region) const {
   return llvm::any_of(op->getOperands(), [&](Value operand) {
     Operation *producer = operand.getDefiningOp();
@@ -51,9 +51,10 @@ public:
   void run();
 
 private:
-  /// Reductions that read a full tensor which the kernel reads too.
+  /// Reductions of a full tensor which the kernel reads too.
   struct Readers {
-    /// The first op of the kernel that reads the tensor, and as which operand.
+    /// The first op of the kernel that reads the tensor, and the operand's
+    /// number.
     std::pair<unsigned, unsigned> place;
     ArrayRef<Operation *> open;
   };
@@ -65,17 +66,17 @@ private:
 
   RegionFormer &former;
   unsigned region;
-  /// Candidates to join, in the order in which they are tried: producers of
-  /// what the kernel reads (0), then readers of its results (1), each by
-  /// position of the reader and number of its operand.
+  /// Candidates to join, in the order of trial: producers of operands (0), then
+  /// readers of results (1). Each group is sorted by position and operand
+  /// number.
   std::map<std::tuple<unsigned, unsigned, unsigned>, Operation *> neighbours;
   DenseMap<Value, Readers> readersOf;
-  /// Tensors that have open readers.
+  /// Tensors that have untried readers, by place.
   std::map<std::pair<unsigned, unsigned>, Value> tensors;
 };
 } // namespace mpc
 
-// Whether `op`, which is alone, can be part of the kernel.
+// True if `op`, still a separate kernel, can join the kernel.
 bool ReductionGrowth::fits(Operation *op) const {
   unsigned own = former.find(op);
   if (own == RegionFormer::kNone || own == region ||
@@ -84,12 +85,12 @@ bool ReductionGrowth::fits(Operation *op) const {
   const KernelRegion &other = former.regions[own];
   if (other.kind == kernel().kind)
     return other.reducesLike(kernel());
-  // Columns have no second pass for what needs their sums.
+  // Column kernels have no second pass for ops that need the sums.
   return other.isElementwise() && fitsReduction(op, kernel()) &&
          (kernel().passesAgain() || !former.followsReduction(op, region));
 }
 
-// Puts the readers of a tensor where the kernel reads it first.
+// Records the readers of a tensor at the first place where the kernel reads it.
 void ReductionGrowth::addReaders(Value tensor,
                                  std::pair<unsigned, unsigned> place) {
   auto [entry, isNew] = readersOf.try_emplace(tensor);
@@ -106,7 +107,7 @@ void ReductionGrowth::addReaders(Value tensor,
     tensors[place] = tensor;
 }
 
-// Adds what `op`, which has joined, brings along.
+// Adds the neighbours of `op`, which has joined.
 void ReductionGrowth::include(Operation *op) {
   unsigned position = former.position.lookup(op);
   for (OpOperand &operand : op->getOpOperands()) {
@@ -121,7 +122,7 @@ void ReductionGrowth::include(Operation *op) {
       neighbours[{1, former.position.lookup(user), 0}] = user;
 }
 
-// The candidate to try next; null where there is none.
+// Returns the next candidate; null if none is left.
 Operation *ReductionGrowth::next() {
   if (!neighbours.empty()) {
     Operation *op = neighbours.begin()->second;
@@ -152,7 +153,8 @@ void RegionFormer::growReduction(unsigned region) {
 // Merging several
 //===----------------------------------------------------------------------===//
 
-/// Which reduction kernels read or compute a value, by their place among them.
+/// Lists the reduction kernels that read or compute a value, by index among the
+/// reductions.
 using Touching = DenseMap<Value, SmallVector<unsigned>>;
 
 static Touching findTouching(ArrayRef<KernelRegion> regions,
@@ -172,8 +174,8 @@ static Touching findTouching(ArrayRef<KernelRegion> regions,
   return touching;
 }
 
-// Adds to `places` the kernels behind `after` that touch a tensor of this shape
-// which `ops` touch.
+// Adds to `places` the kernels after `after` which share a tensor of shape
+// `shape` with `ops`.
 static void addTouching(ArrayRef<Operation *> ops, ArrayRef<int64_t> shape,
                         unsigned after, Touching &touching,
                         std::set<unsigned> &places) {
@@ -190,7 +192,8 @@ static void addTouching(ArrayRef<Operation *> ops, ArrayRef<int64_t> shape,
   }
 }
 
-// Joins reduction kernels that pass over the same tensor in the same way.
+// Joins reduction kernels that pass over a common tensor in the same way,
+// including all absorbed ops.
 void RegionFormer::mergeReductions() {
   SmallVector<unsigned> reductions;
   for (unsigned i = 0; i < regions.size(); ++i)
@@ -208,7 +211,7 @@ void RegionFormer::mergeReductions() {
           !region.reducesLike(regions[j]))
         continue;
       Operations others = regions[j].ops;
-      // A column kernel has no second pass for what needs its sums.
+      // A column kernel has no second pass for ops that need the sums.
       bool needsSums = false;
       for (Operation *op : others)
         needsSums |= followsReduction(op, i);
@@ -218,8 +221,8 @@ void RegionFormer::mergeReductions() {
   }
 }
 
-// Whether all that a kernel does is to reduce columns of what reductions of
-// other kernels gave: the second step of sums in parts.
+// True if the kernel only reduces columns of the results of other kernels'
+// reductions: the second step of sums in parts.
 bool RegionFormer::addsSums(unsigned region) const {
   return regions[region].getGrowth() == Growth::Reductions &&
          !regions[region].passesAgain() &&
@@ -230,8 +233,9 @@ bool RegionFormer::addsSums(unsigned region) const {
          });
 }
 
-// Second steps cost a launch each and little else: those of one shape share
-// kernels, up to four sums in each, though they share no input.
+// Merges second steps of sums. Each would cost a launch and little else.
+// Kernels of equal shape merge, up to four sums each, even without a common
+// input.
 void RegionFormer::mergeSums() {
   constexpr size_t kMostSums = 4, kTries = 8;
   // The kernels of each shape that have room, the newest last.
@@ -242,7 +246,7 @@ void RegionFormer::mergeSums() {
     if (regions[i].ops.empty() || !addsSums(i))
       continue;
     SmallVector<unsigned> &others = open[{regions[i].space, regions[i].axes}];
-    // Sums that need this kernel's, by whichever way, are left alone.
+    // Skip kernels whose sums depend on each other, in either direction.
     auto takes = [&](unsigned other) {
       size_t sums = regions[other].ops.size() + regions[i].ops.size();
       return sums <= kMostSums && regions[other].reducesLike(regions[i]) &&

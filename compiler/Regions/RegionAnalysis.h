@@ -1,17 +1,20 @@
-// Which ops of a block will share a kernel.
+// Decides which ops of a block will share a kernel.
 //
-// The one place that decides: the Precision stage asks it what a cast or a
-// saved tensor costs, the Fusion stage forms what it says. It looks at roles,
-// shapes and uses, never at element types, so that both get the same answer.
+// All stages use the same decision: Precision prices casts and saved tensors by
+// it, and Fusion forms the kernels. The decision depends on roles, shapes and
+// uses, never on element types, so both stages get the same answer.
 //
-// Kernels form around heroes. Contractions go first and take the elementwise
-// ops that follow (their tail) as long as these read full tensors, rows,
-// columns or scalars at the element just computed. Reductions come next and
-// take elementwise ops before them, and over trailing axes also those after
-// and further reductions of the same rows. What remains is pointwise. Ops are
-// only ever joined where no path between them leaves the kernel, so that
-// kernels can be put in an order. What has become too large for a kernel is cut
-// in the end (RegionSplit.h).
+// Kernels form around heroes, in this order:
+// - Contractions take the elementwise ops that follow: their tail. The tail may
+//   read full tensors, rows, columns or scalars at the computed element.
+// - Reductions take preceding elementwise ops. Reductions over trailing axes
+//   also take the elementwise ops that follow, and further reductions of the
+//   same rows.
+// - The remaining elementwise ops form pointwise kernels.
+//
+// Ops only join if no path between the ops leaves the kernel. The kernels can
+// then be put in an order. Finally, kernels that have become too large are cut
+// (RegionSplit.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_REGIONS_REGIONANALYSIS_H
@@ -23,35 +26,37 @@ namespace mpc {
 
 /// Ops that share a kernel, in program order.
 struct KernelRegion {
-  /// Nothing for a composite op, which the Fusion stage decomposes first.
+  /// nullopt for a composite op, which the Fusion stage decomposes first.
   std::optional<KernelKind> kind;
   /// The contraction, the first reduction, or the first op.
   mlir::Operation *hero = nullptr;
   llvm::SmallVector<mlir::Operation *> ops;
-  /// The shape that is iterated over, and for reductions the reduced axes.
+  /// The iteration shape, and the reduced axes of a reduction.
   llvm::SmallVector<int64_t> space;
   llvm::SmallVector<int64_t> axes;
-  /// In how many parts the first of these axes is reduced.
+  /// The number of parts in which the first of `axes` is reduced.
   int64_t parts = 1;
 
-  /// What it takes in of the ops around it; nothing in a composite op's.
+  /// The ops that the kernel absorbs; Growth::None for a composite op.
   Growth getGrowth() const {
     return kind ? KernelHero::get(*kind).getGrowth() : Growth::None;
   }
   bool isElementwise() const { return getGrowth() == Growth::Elementwise; }
-  /// Whether ops that need what its reductions give can be in it.
+  /// True if the kernel can hold ops that read the results of the kernel's
+  /// reductions.
   bool passesAgain() const {
     return kind && KernelHero::get(*kind).passesAgain();
   }
 
-  /// Whether `other` reduces the same elements to the same results.
+  /// True if `other` reduces equal elements to equal results: space, axes and
+  /// parts are equal.
   bool reducesLike(const KernelRegion &other) const {
     return space == other.space && axes == other.axes && parts == other.parts;
   }
 };
 
-/// Whether `value` is a constant of one value: part of the code of the kernels
-/// that read it, unless they copy memory.
+/// True if `value` is a constant of one repeated value. The constant becomes
+/// part of a kernel's code, except in kernels that copy memory.
 bool isSplatConstant(mlir::Value value);
 
 /// Valid as long as the block does not change.
@@ -62,10 +67,11 @@ public:
   /// The kernels, in the order of their heroes.
   llvm::ArrayRef<KernelRegion> getRegions() const { return regions; }
 
-  /// The kernel `op` is in; null for views, constants and ops without a role.
+  /// Returns the kernel of `op`; null for views, constants and ops without a
+  /// role.
   const KernelRegion *getRegion(mlir::Operation *op) const;
 
-  /// Whether `value` lives in registers: every use is in its op's kernel.
+  /// True if `value` stays in registers: every use is in the producer's kernel.
   bool isInternal(mlir::Value value) const;
 
 private:

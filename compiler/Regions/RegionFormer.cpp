@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace mpc;
 
 //===----------------------------------------------------------------------===//
-// What an op can be part of
+// Roles of an op
 //===----------------------------------------------------------------------===//
 
 static bool isSingleElement(ArrayRef<int64_t> shape) {
@@ -45,8 +45,8 @@ std::optional<KernelRegion> mpc::seedRegion(Operation *op) {
   return region;
 }
 
-// Whether a tail over `space` can read a tensor of `shape`: it is full, one
-// value, one value per row or one per column.
+// True if a tail over `space` can read a tensor of `shape`: a full tensor, one
+// value, a value per row or a value per column.
 static bool isTailOperand(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
                           size_t columnAxis) {
   if (shape == space || isSingleElement(shape))
@@ -64,8 +64,8 @@ static bool isTailOperand(ArrayRef<int64_t> shape, ArrayRef<int64_t> space,
   return perRow || perColumn;
 }
 
-// True if only reductions read the result of `op`. Their kernels recompute it,
-// which costs less than storing it: mean(relu(x)) reads x.
+// True if only reductions read the result of `op`. Recomputing the result in
+// the reductions' kernels costs less than a store: mean(relu(x)) reads x.
 static bool isOnlyReduced(Operation *op) {
   return !op->use_empty() && llvm::all_of(op->getUsers(), [](Operation *user) {
     return isa<ReductionOpInterface>(user);
@@ -85,7 +85,7 @@ bool mpc::fitsTail(Operation *op, const KernelRegion &region) {
 bool mpc::fitsReduction(Operation *op, const KernelRegion &region) {
   if (resultsHaveShape(op, region.space))
     return true;
-  // Between reductions of rows.
+  // Values between row reductions have one element per row.
   SmallVector<int64_t> reduced = region.space;
   for (int64_t axis : region.axes)
     reduced[axis] = 1;
@@ -114,15 +114,16 @@ RegionFormer::RegionFormer(Block &block)
   }
 }
 
-// Whether `op` is elementwise and not yet part of a kernel with others.
+// True if `op` is elementwise and still a kernel of its own.
 bool RegionFormer::isAlonePointwise(Operation *op) const {
   unsigned region = find(op);
   return region != kNone && regions[region].isElementwise() &&
          regions[region].ops.size() == 1;
 }
 
-// What an op reads from memory, the labels of a one_hot or the data of a
-// gather, must be there before its kernel starts.
+// True if `consumer` reads a result of `producer` from memory: the labels of a
+// one_hot, or the data of a gather. Such values must be complete before the
+// kernel starts.
 bool RegionFormer::feedsMemory(unsigned producer, unsigned consumer) const {
   return llvm::any_of(memoryReaders[consumer], [&](Operation *op) {
     return llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
@@ -132,7 +133,7 @@ bool RegionFormer::feedsMemory(unsigned producer, unsigned consumer) const {
   });
 }
 
-// Joins two kernels unless that closes a cycle; `into` keeps hero and kind.
+// Joins two kernels unless that closes a cycle. `into` keeps its hero and kind.
 bool RegionFormer::tryMerge(unsigned into, unsigned from) {
   KernelRegion &target = regions[into], &source = regions[from];
   assert(!target.ops.empty() && !source.ops.empty() &&
@@ -153,14 +154,14 @@ bool RegionFormer::tryMerge(unsigned into, unsigned from) {
 // Contractions
 //===----------------------------------------------------------------------===//
 
-// Takes into the tail what follows the contraction, and producers (a cast, say)
-// of other operands of the tail that nothing else needs, nor the contraction:
-// it reads memory. What keeps an op out is a neighbour of it in the end, which
-// leads there again once it has joined.
+// Absorbs the ops that follow the contraction. Also absorbs producers (such as
+// a cast) of the tail's other operands if only the tail needs the producers.
+// The contraction's operands stay in memory. The op that keeps another op out
+// is a neighbour, and leads there again after joining.
 void RegionFormer::growTail(unsigned region) {
   Operation *hero = regions[region].hero;
   Operations users(hero->getUsers()), producers;
-  // The first user of a producer that is not in the tail.
+  // The first user of each producer outside the tail.
   DenseMap<Operation *, Operation::user_iterator> outside;
   auto isNeededOutside = [&](Operation *op) {
     auto &user = outside.try_emplace(op, op->user_begin()).first->second;
@@ -178,7 +179,7 @@ void RegionFormer::growTail(unsigned region) {
       if (Operation *producer = operand.getDefiningOp())
         producers.push_back(producer);
   };
-  // Readers before producers: a producer is taken when all its readers are in.
+  // Readers come first: a producer joins when all its readers have joined.
   while (!users.empty() || !producers.empty()) {
     if (!users.empty())
       take(users.pop_back_val());
@@ -191,14 +192,14 @@ void RegionFormer::growTail(unsigned region) {
 // Scatters
 //===----------------------------------------------------------------------===//
 
-// Takes in producers of updates that nothing else needs: a slice computes only
-// those that meet its own part of the result. What the result starts from stays
-// outside, also where updates are computed from it: it is read from memory. So
-// does what looks elements of it up, for the result may be written over it.
+// Absorbs producers needed by the updates alone: a slice computes only the
+// updates of the slice's part of the result. The scattered data stays outside
+// even if updates are computed from it, since the kernel reads the data from
+// memory. Ops that gather from the data stay outside too, since the result may
+// be written over the data.
 void RegionFormer::growScatter(unsigned region) {
   auto scatter = cast<ScatterOpInterface>(regions[region].hero);
   Operation *data = scatter.getDataOperand().get().getDefiningOp();
-  // Upwards from the updates, op by op.
   Operations producers = {scatter.getUpdatesOperand().get().getDefiningOp()};
   while (!producers.empty()) {
     Operation *op = producers.pop_back_val();
@@ -208,15 +209,15 @@ void RegionFormer::growScatter(unsigned region) {
           return readsMemory(read) &&
                  read.get() == scatter.getDataOperand().get();
         });
-    // What others read, what has another shape, and what is no elementwise op
-    // is a kernel's of its own.
+    // Ops with other readers, ops of another shape, and ops that are not
+    // elementwise stay in kernels of their own.
     if (!op || op == data || looksUp || !isAlonePointwise(op) ||
         !resultsHaveShape(op, regions[region].space) ||
         llvm::any_of(op->getUsers(),
                      [&](Operation *user) { return find(user) != region; }) ||
         !tryMerge(region, find(op)))
       continue;
-    // What it reads in turn may now be needed by this region alone.
+    // The producers of the absorbed op may now be needed by this region alone.
     for (Value operand : op->getOperands())
       producers.push_back(operand.getDefiningOp());
   }
@@ -226,11 +227,9 @@ void RegionFormer::growScatter(unsigned region) {
 // Pointwise
 //===----------------------------------------------------------------------===//
 
-// Takes in elementwise users, as long as there are any. Their order makes no
-// difference: a user that is blocked, by an op of another kind between it and
-// the kernel, stays blocked. A kernel that was grown before brings no new
-// candidates when this one absorbs it: what blocked its users there blocks them
-// here.
+// Absorbs elementwise users until none is left. The order makes no difference:
+// a user blocked by an op of another kind stays blocked. Absorbing a grown
+// kernel brings no new candidates, since the same ops still block the users.
 void RegionFormer::growPointwise(unsigned region) {
   Operations candidates(regions[region].hero->getUsers());
   while (!candidates.empty()) {
@@ -244,29 +243,29 @@ void RegionFormer::growPointwise(unsigned region) {
   hasGrown.insert(region);
 }
 
-// Small kernels cost a launch each and little else: join kernels of one space
-// even where they share nothing. Only some of them are tried with each other,
-// so that large models do not take quadratic time.
+// Joins small kernels of equal space even without common values: each kernel
+// costs a launch and little else. Limits the tries, so that large models do not
+// take quadratic time.
 void RegionFormer::mergeSmall() {
   constexpr unsigned kTries = 32;
   constexpr int64_t kSmall = 4096;
-  /// The small regions of one space, and how many of them were tried.
+  /// The small regions of one space, and the number of regions already tried.
   struct Bucket {
     SmallVector<unsigned> regions;
     size_t turn = 0;
   };
   std::map<SmallVector<int64_t>, Bucket> buckets;
   SmallVector<unsigned> small;
-  // Reductions and contractions are large whatever their result is, and
-  // scatters and movements have rules of their own.
+  // Reductions and contractions are large whatever the size of their results.
+  // Scatters and movements have their own rules.
   for (unsigned i = 0; i < regions.size(); ++i)
     if (!regions[i].ops.empty() && regions[i].isElementwise() &&
         ShapedType::getNumElements(regions[i].space) <= kSmall) {
       small.push_back(i);
       buckets[regions[i].space].regions.push_back(i);
     }
-  // Each is tried with those behind it, 32 at most: those before it have tried
-  // it.
+  // Try each region with at most 32 later regions. Earlier regions have already
+  // tried this region.
   for (unsigned region : small) {
     Bucket &bucket = buckets[regions[region].space];
     auto others = ArrayRef<unsigned>(bucket.regions).drop_front(++bucket.turn);
@@ -288,19 +287,19 @@ void RegionFormer::run() {
       if (!regions[i].ops.empty() && regions[i].getGrowth() == growth)
         (this->*body)(i);
   };
-  // Contractions first: what a product's tail takes costs no memory traffic.
+  // Contractions go first: a product's tail adds no memory traffic.
   grow(Growth::Tail, &RegionFormer::growTail);
   grow(Growth::Reductions, &RegionFormer::growReduction);
-  // Reductions of the same rows share a kernel, whatever each has taken.
+  // Merge reductions over the same rows, including all absorbed ops.
   mergeReductions();
   if (isOnGPU)
     mergeSums();
   grow(Growth::Updates, &RegionFormer::growScatter);
   grow(Growth::Elementwise, &RegionFormer::growPointwise);
-  // What is left over and small shares launches.
+  // The small kernels that remain share launches with others.
   mergeSmall();
   assert(order.isTopological() && "kernels can run one after another");
-  // Ops in the order of the block, since they join in another.
+  // Restore program order, since ops joined in another order.
   for (KernelRegion &region : regions)
     llvm::sort(region.ops, [&](Operation *a, Operation *b) {
       return position.lookup(a) < position.lookup(b);

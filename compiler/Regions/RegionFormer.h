@@ -1,8 +1,8 @@
 // Forms the kernels of a block, for RegionAnalysis alone.
 //
-// Kernels have as many ops as a model likes, and so have values users. So no
-// step looks over a kernel again when it has grown: an edge leads to an op
-// once, and again when what kept the op out has joined.
+// Kernels may hold any number of ops, and values may have any number of users.
+// No step therefore revisits a whole kernel when the kernel has grown. An edge
+// leads to an op once, and again after joining the op that was in the way.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_REGIONS_REGIONFORMER_H
@@ -15,14 +15,14 @@
 
 namespace mpc {
 
-/// The kernel an op makes up on its own; nothing where it needs none.
+/// Returns the kernel that `op` alone makes; nullopt if `op` needs no kernel.
 std::optional<KernelRegion> seedRegion(mlir::Operation *op);
 
-/// Whether elementwise `op` can follow the contraction of `region`.
+/// True if elementwise `op` can join the tail of the contraction `region`.
 bool fitsTail(mlir::Operation *op, const KernelRegion &region);
 
-/// Whether elementwise `op` has results of a shape that the kernel of a
-/// reduction computes: its space, or over rows one value per row.
+/// True if the results of elementwise `op` have a shape of the reduction
+/// kernel: the space, or, for rows, a value per row.
 bool fitsReduction(mlir::Operation *op, const KernelRegion &region);
 
 class RegionFormer {
@@ -59,11 +59,11 @@ private:
   KernelOrder order;
   bool isOnGPU;
   llvm::SmallVector<unsigned> regionOfGroup;
-  /// The reductions among the users of a value, by its pointer.
+  /// The reductions among the users of a value, by the value's opaque pointer.
   std::map<void *, Operations> reductionsOf;
   /// The ops of each kernel that read an operand from memory.
   llvm::SmallVector<Operations> memoryReaders;
-  /// The pointwise kernels that have taken in all they can.
+  /// The pointwise kernels that have finished growing.
   llvm::DenseSet<unsigned> hasGrown;
 };
 

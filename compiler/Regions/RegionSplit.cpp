@@ -19,8 +19,9 @@ using Ops = SmallVector<Operation *>;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Puts the ops of a contraction's kernel behind it: each right before the
-/// first that needs it, so that what a tail reads is in the tail.
+/// Orders the ops of a contraction's kernel after the contraction. Each
+/// producer comes right before the first user, so the tail computes its own
+/// values.
 class TailOrder {
 public:
   explicit TailOrder(const KernelRegion &region) {
@@ -70,11 +71,11 @@ private:
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Finds where to cut a list of ops in which producers are before users.
+/// Finds the cuts in a list of ops that is sorted topologically.
 class Cutter {
 public:
   explicit Cutter(ArrayRef<Operation *> ops);
-  /// The ends of the pieces.
+  /// Returns the ends of all pieces, in order.
   SmallVector<size_t> cut();
 
 private:
@@ -85,8 +86,8 @@ private:
   /// lastUses[op][result] is the last op of the region that reads the result;
   /// kNever if an op outside reads it.
   SmallVector<SmallVector<size_t, 1>> lastUses;
-  /// For each place between ops: how many elements pass it, made before and
-  /// read behind.
+  /// The elements that pass each place between ops: made before and read after
+  /// the place.
   SmallVector<int64_t> passing;
   static constexpr size_t kNever = std::numeric_limits<size_t>::max();
 };
@@ -94,14 +95,13 @@ private:
 
 Cutter::Cutter(ArrayRef<Operation *> ops)
     : ops(ops), passing(ops.size() + 1, 0) {
-  // Uses inside are places in the list; any use outside is never over.
   DenseMap<Operation *, size_t> number;
   for (auto [i, op] : llvm::enumerate(ops))
     number[op] = i;
   for (auto [i, op] : llvm::enumerate(ops)) {
     SmallVector<size_t, 1> &last = lastUses.emplace_back();
-    // How many elements are handed over at each place: added where they are
-    // made, taken away behind the last use.
+    // Elements start to pass where an op makes them, and stop after the last
+    // use.
     for (Value result : op->getResults()) {
       size_t lastInside = i;
       bool isUsedElsewhere = false;
@@ -117,12 +117,11 @@ Cutter::Cutter(ArrayRef<Operation *> ops)
       passing[lastInside + 1] -= elements;
     }
   }
-  // Sums of the changes.
   for (size_t i = 1; i < passing.size(); ++i)
     passing[i] += passing[i - 1];
 }
 
-// How far a kernel that begins there can go.
+// Returns the largest end of a kernel that begins at `begin`.
 size_t Cutter::findLimit(size_t begin) const {
   llvm::SmallDenseSet<Value> inputs;
   llvm::SmallPtrSet<Operation *, 16> inside;
@@ -143,7 +142,7 @@ size_t Cutter::findLimit(size_t begin) const {
   return end;
 }
 
-// The last cut in (from, to] across which the fewest elements pass.
+// Returns the last cut in (from, to] that the fewest elements pass.
 size_t Cutter::findNarrowest(size_t from, size_t to) const {
   size_t narrowest = to;
   for (size_t cut = to; cut > from; --cut)
@@ -169,7 +168,7 @@ SmallVector<size_t> Cutter::cut() {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-// The kernel of some ops of `whole`, whose hero is the first of its kind.
+// Makes a kernel of some ops of `whole`; `hero` is the first hero among them.
 static KernelRegion makeKernel(const KernelRegion &whole, Ops ops,
                                Operation *hero) {
   KernelRegion region = whole;
@@ -180,8 +179,8 @@ static KernelRegion makeKernel(const KernelRegion &whole, Ops ops,
   return region;
 }
 
-// What has no hero is pointwise: a kernel for the elements, and one before it
-// for what a kernel of rows computes once a row.
+// Makes pointwise kernels of ops without a hero: first for values per row (of a
+// row kernel), then for values per element.
 static void addPointwise(const KernelRegion &whole, ArrayRef<Operation *> ops,
                          SmallVectorImpl<KernelRegion> &kernels) {
   Ops ofRows, ofElements;
@@ -203,7 +202,6 @@ static void addPointwise(const KernelRegion &whole, ArrayRef<Operation *> ops,
 
 SmallVector<KernelRegion> mpc::splitRegion(KernelRegion region) {
   bool isTail = region.getGrowth() == Growth::Tail;
-  // Cut where little is handed over; each piece is a kernel.
   Ops ops =
       isTail && region.ops.size() > 1 ? TailOrder(region).ordered : region.ops;
   SmallVector<size_t> ends = Cutter(ops).cut();

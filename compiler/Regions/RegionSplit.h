@@ -1,9 +1,9 @@
-// Divides kernels that have become too large, for RegionAnalysis alone.
+// Splits kernels that have become too large, for RegionAnalysis alone.
 //
-// What a model computes elementwise may be thousands of ops long. In one kernel
-// they would be a piece of code that takes longer to compile than to run, keeps
-// more values than there are registers, and reads more buffers than a kernel
-// can be given. So it becomes several, cut where the least passes from one to
+// A model may have thousands of elementwise ops in a row. A single kernel would
+// take longer to compile than to run. The kernel would keep more values than
+// there are registers, and read more buffers than a kernel can receive. Large
+// kernels are therefore split where the fewest elements pass from one piece to
 // the next.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -14,13 +14,13 @@
 
 namespace mpc {
 
-/// The most ops of a kernel, and the most buffers that it reads and writes: an
-/// epilogue is given fewer than 128 by the runtime.
+/// The most ops of a kernel, and the most buffers that a kernel reads and
+/// writes. The runtime gives an epilogue fewer than 128 buffers.
 inline constexpr size_t kMaxRegionOps = 64, kMaxRegionBuffers = 96;
 
-/// Splits `region` into kernels within these limits, in an order in which they
-/// can run. A region within the limits comes back alone. Ops are in program
-/// order.
+/// Splits `region` into kernels within the limits, in an order in which the
+/// kernels can run. A region within the limits is returned as the only kernel.
+/// Expects ops in program order.
 llvm::SmallVector<KernelRegion> splitRegion(KernelRegion region);
 
 } // namespace mpc
