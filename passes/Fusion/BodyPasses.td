@@ -1,5 +1,5 @@
-// The passes of the Fusion stage on loops, branches and what is done in parts, in
-// the order they run.
+// The passes of the Fusion stage on loops, branches and parts of ops, in the
+// order they run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_FUSION_BODYPASSES_TD
@@ -12,13 +12,13 @@ class FusionPass<string flag> : Pass<flag, "::mlir::func::FuncOp"> {
 }
 
 def ConvertIfToSelectPass : FusionPass<"mpc-convert-if-to-select"> {
-  let summary = "conditions into choices between results, for GPUs";
+  let summary = "replace conditions by selects between results, for GPUs";
   let description = [{
     Replaces every `mpc.if` by the ops of both branches and an `mpc.select` for
     each result, the innermost first. A plan for a GPU has no conditional steps,
-    since its steps are captured once as a graph. What the branch that is not
-    taken computes reaches nothing: its gradients are another `mpc.if`, and so
-    are chosen too, not multiplied by zero. For a CPU nothing changes.
+    since its steps are captured once as a graph. The results of the branch not
+    taken reach nothing. Gradients are another `mpc.if`, so they are selected
+    too, not multiplied by zero. For a CPU nothing changes.
 
     Before:
 
@@ -45,17 +45,17 @@ def ConvertIfToSelectPass : FusionPass<"mpc-convert-if-to-select"> {
     return %1 : tensor<4xf32>
     ```
 
-    Afterwards no `mpc.if` is left where the target is a GPU.
+    At the end, no `mpc.if` is left if the target is a GPU.
   }];
 }
 
 def DecomposeAttentionPass : FusionPass<"mpc-decompose-attention"> {
-  let summary = "mpc.attention and its gradient into products and a softmax";
+  let summary = "rewrite mpc.attention and its gradient into products and a softmax";
   let description = [{
-    Scores and their softmax are in f32, or f64; products read what the op reads,
-    and the last one what the softmax is rounded to. The gradient reads the
-    softmax of its attention where both are in one block: `mpc-tile-products`,
-    which runs next, computes large ones again.
+    Scores and softmax are in f32, or in f64. Products read the operand types of
+    the attention; the last product reads the rounded softmax. A gradient reads
+    the softmax of its attention if both are in one block. The next pass,
+    `mpc-tile-products`, recomputes large ones.
 
     Before:
 
@@ -77,25 +77,27 @@ def DecomposeAttentionPass : FusionPass<"mpc-decompose-attention"> {
     %2 = mpc.matmul %1, %v : (tensor<2x8x8xbf16>, tensor<2x8x4xbf16>) -> tensor<2x8x4xbf16>
     ```
 
-    Afterwards no `mpc.attention` and no `mpc.attention_grad` is left.
+    At the end, no `mpc.attention` and no `mpc.attention_grad` is left.
   }];
 }
 
 def TileProductsPass : FusionPass<"mpc-tile-products"> {
-  let summary = "large products, and what reads them, in parts";
+  let summary = "split large products and their readers into parts";
   let description = [{
-    A product of two batches whose result has more than `elements` elements, and
-    at least twice as many as either operand, becomes the body of an `mpc.scan` with
-    all ops of its phase that make or read values of that size, so that a part of
-    these is in memory at a time, and no more. The scores of an attention are
-    the example. Parts are samples, or, where a sample is wider than a part, rows
-    of its result. What the backward pass reads of these values it computes
-    again, in its own loop, if it is a product of rows and columns of 256
-    elements at most. Products that sum over the rows, the gradients of keys and
-    values, are added up over the parts, in f32 at least. Moves and scaling
-    around the ops, and changes of type behind them, become part of the loop
-    where they leave parts what they are. Where the ops cannot run in parts, or where the wide values
-    are results, nothing changes.
+    Splits large products of two batches into parts, together with the ops
+    around them. A product qualifies if its result has more than `elements`
+    elements, and at least twice as many as either operand. The product and all
+    ops of its phase that make or read values of that size become the body of an
+    `mpc.scan`. Only one part of these values is then in memory. The scores of
+    an attention are the example. Parts are samples, or rows of the result if a
+    sample is wider than a part.
+
+    The backward pass recomputes wide forward values in its own loop if the
+    products sum over at most 256 elements. Products that sum over the rows, the
+    gradients of keys and values, are added up over the parts, in f32 or wider.
+    Moves and scaling around the ops, and casts behind them, join the loop if
+    they keep the parts apart. Nothing changes if the ops cannot run in parts,
+    or if the wide values are results.
 
     Before:
 
@@ -131,8 +133,8 @@ def TileProductsPass : FusionPass<"mpc-tile-products"> {
     return %4 : tensor<4x64x8xf32>
     ```
 
-    Each element has the bits that it had, but for the sums over rows. On a GPU
-    nothing changes.
+    Every element keeps its bits, except for sums over rows. On a GPU nothing
+    changes.
   }];
   let options = [
     Option<"elements", "elements", "int64_t", "1 << 20",
@@ -141,12 +143,12 @@ def TileProductsPass : FusionPass<"mpc-tile-products"> {
 }
 
 def OutlineBodiesPass : Pass<"mpc-outline-bodies", "::mlir::ModuleOp"> {
-  let summary = "bodies of loops and conditions into functions";
+  let summary = "outline the bodies of loops and conditions into functions";
   let description = [{
-    Turns the body of every `mpc.scan` into a private function that
-    `mpc.scan_call` names, and the branches of every `mpc.if` into two that
-    `mpc.if_call` names, the innermost first: from here on, what a pass does to
-    functions it does to the ops of bodies.
+    Turns the body of every `mpc.scan` into a private function, called by an
+    `mpc.scan_call`. Turns the branches of every `mpc.if` into two functions,
+    called by an `mpc.if_call`. The innermost go first. Later passes on
+    functions then reach the ops of all bodies.
 
     Before:
 
@@ -176,21 +178,21 @@ def OutlineBodiesPass : Pass<"mpc-outline-bodies", "::mlir::ModuleOp"> {
     }
     ```
 
-    Afterwards no `mpc.scan` and no `mpc.if` is left.
+    At the end, no `mpc.scan` and no `mpc.if` is left.
   }];
   let dependentDialects = ["::mpc::MPCDialect", "::mlir::func::FuncDialect"];
 }
 
 def UpdateRowsPass : FusionPass<"mpc-update-rows"> {
-  let summary = "updates of the rows of a table that a step looked up";
+  let summary = "update only the table rows that a step looked up";
   let description = [{
-    Where an optimizer leaves as they are elements without a gradient (without
-    weight decay, SGD and an Adagrad with an epsilon above 0), and the gradient
-    of a table is that of looking up a quarter of its rows at most, updates these
-    rows alone. Indices of one row share a slot, in which their gradients are
-    added up in their order; the rows are updated, and written over the old
-    ones. All bits are those of the update of the whole table. A gradient that
-    anything else reads, such as clipping, stays whole.
+    Updates only the rows of a table that a step looked up. Applies if the
+    optimizer leaves elements without a gradient unchanged: SGD, or Adagrad with
+    an epsilon above 0, both without weight decay. The gradient of the table
+    must come from looking up at most a quarter of its rows, and have no other
+    readers (such as clipping). Equal indices share a slot that adds up their
+    gradients in order. The updated rows are written over the old rows. All bits
+    equal those of an update of the whole table.
 
     Before:
 

@@ -1,12 +1,13 @@
 // Turns convolutions of one tap into matrix products over pixels.
 //
-// In NHWC such a convolution multiplies a matrix of pixels by channels with one
-// of channels by channels, and so do its gradients. Libraries multiply matrices
-// better than they convolve with a filter of 1 x 1, its gradient above all.
-// With strides it multiplies the pixels that the filter meets: a slice of the
-// image, and in the gradient of the image, zeros lie between them. Leading axes
-// stay: a product's batches that share the right operand are rows, and what
-// follows in the region sees the shape of the convolution's result.
+// In NHWC, a convolution with a 1 x 1 filter multiplies a matrix of pixels x
+// channels by a matrix of channels x channels, and so do its gradients.
+// Libraries multiply matrices faster than they convolve with 1 x 1 filters,
+// above all for gradients. With strides, only the pixels that the filter meets
+// are multiplied: a slice of the image. In the image's gradient, zeros lie
+// between these pixels. Leading axes stay. Batches that share the right operand
+// are rows of one product, and later ops in the region see the shape of the
+// convolution's result.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -32,7 +33,7 @@ public:
       : conv(conv), builder(conv->getLoc(), conv) {}
 
   void replace(ConvOp op) {
-    // In this order, which a compiler may choose for the arguments of a call.
+    // Separate statements fix the order of creation; call arguments would not.
     Value met = metPixels(op.getInput(), op.getType());
     Value filter = asMatrix(op.getWeight(), 1);
     finish(multiply(met, filter, op.getType(), /*transA=*/false,
@@ -52,7 +53,7 @@ public:
                                     llvm::APFloat(0.0), strides()));
     finish(gradient);
   }
-  // Pixels are what is summed over, so both operands are matrices of them.
+  // The sum is over pixels, so both operands become matrices of pixels.
   void replace(ConvWeightGradOp op) {
     Value outputs = asMatrix(op.getDOutput(), rankOf(op.getDOutput()) - 1);
     Value met = metPixels(op.getInput(), op.getDOutput().getType());
@@ -69,7 +70,7 @@ private:
     return SmallVector<int64_t>(rank, 0);
   }
   bool isStrided() const { return !isMatrixProduct(conv); }
-  // The convolution's, over all axes of an image in NHWC.
+  // Returns the convolution's strides for all axes of an image in NHWC.
   SmallVector<int64_t> strides() const {
     SmallVector<int64_t> result = {1};
     llvm::append_range(
@@ -77,7 +78,7 @@ private:
     result.push_back(1);
     return result;
   }
-  // The pixels of an image for which there is one in `output`.
+  // Returns the pixels of an image that have a pixel in `output`.
   Value metPixels(Value image, RankedTensorType output) {
     if (!isStrided())
       return image;
@@ -89,7 +90,7 @@ private:
   }
   static int64_t rankOf(Value value) { return shapeOf(value).size(); }
 
-  // The first `rows` axes as rows, all others as columns.
+  // Views the first `rows` axes as rows, and the other axes as columns.
   Value asMatrix(Value value, int64_t rows) {
     ArrayRef<int64_t> shape = shapeOf(value);
     return reshape(value, {ShapedType::getNumElements(shape.take_front(rows)),
@@ -119,7 +120,7 @@ private:
 struct ConvertConvToMatmulPass
     : public mpc::impl::ConvertConvToMatmulPassBase<ConvertConvToMatmulPass> {
   void runOnOperation() override {
-    // cuDNN convolves with strides without copies.
+    // On a GPU, cuDNN handles strides without copies.
     const bool takesStrides = !getTarget(getOperation()).isGPU();
     SmallVector<Operation *> convolutions;
     getOperation().walk([&](LayoutOpInterface op) {

@@ -1,4 +1,4 @@
-// Replaces conditions by both branches, for targets whose steps have none.
+// Replaces conditions by both branches, for targets without conditional steps.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -23,8 +23,8 @@ struct ConvertIfToSelectPass
 };
 } // namespace
 
-// Indices that a branch looks at are to be in range where it is taken: others
-// are 0, which every axis has that there are indices of.
+// Replaces the indices checked by an untaken branch with 0, so the checks pass.
+// Index 0 exists on every axis that has indices.
 static void guardChecks(IfOp op, Block &branch, IRRewriter &rewriter) {
   bool isThen = &branch == &op.getThenBlock();
   for (auto check : branch.getOps<CheckIndicesOp>()) {
@@ -43,11 +43,11 @@ static void guardChecks(IfOp op, Block &branch, IRRewriter &rewriter) {
   }
 }
 
-// Puts the ops of a branch in front of `op`; returns what it yields.
+// Moves the ops of a branch before `op`. Returns the yielded values.
 static SmallVector<Value> inlineBranch(IfOp op, Block &branch,
                                        IRRewriter &rewriter) {
   guardChecks(op, branch, rewriter);
-  // Every argument behind those of operands is the condition.
+  // Arguments after those for the captured operands stand for the condition.
   SmallVector<Value> operands(op.getCaptured());
   operands.resize(branch.getNumArguments(), op.getCondition());
   Operation *yield = branch.getTerminator();
@@ -62,7 +62,7 @@ void ConvertIfToSelectPass::runOnOperation() {
   if (!target.isGPU())
     return;
   SmallVector<IfOp> conditions;
-  // Those within others come first.
+  // The walk visits inner conditions before outer conditions.
   getOperation()->walk([&](IfOp op) { conditions.push_back(op); });
   IRRewriter rewriter(&getContext());
   for (IfOp op : conditions) {

@@ -1,13 +1,13 @@
-// Brings activations into NHWC, in which convolutions, pooling and channel
-// statistics have their channels side by side, and filters into the layout that
-// the target's library takes.
+// Brings activations into NHWC, and filters into the layout of the target's
+// library. In NHWC, convolutions, pooling and channel statistics find the
+// channels of a pixel side by side.
 //
-// Every op with a layout gets NHWC and transposes around it. Those behind it
-// then move down through ops that do not care about the order of axes, until
-// they meet one in front of another such op and both vanish. What is left lies
-// where the order of elements shows: at flattening, inputs and outputs. A
-// transpose that moves only axes of size 1 is a reshape. State keeps ONNX's
-// layout, so nothing moves past an optimizer.
+// Every op with a layout gets NHWC and transposes around it. The transposes
+// after the op then sink through ops that ignore the order of axes, until they
+// cancel against the transposes before another op with a layout. The others end
+// where the order of elements matters: at flattening, inputs and outputs. A
+// transpose that moves only axes of size 1 becomes a reshape. State keeps
+// ONNX's layout, so no transpose moves past an optimizer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Movement.h"
@@ -32,7 +32,7 @@ using namespace mpc;
 
 using Perm = SmallVector<int64_t>;
 
-// Channels from axis 1 to the end, and back.
+// Permutations of the channels from axis 1 to the end, and back.
 static Perm toLast(int64_t rank) {
   Perm perm = {0};
   llvm::append_range(perm, llvm::seq<int64_t>(2, rank));
@@ -50,8 +50,7 @@ static SmallVector<int64_t> permute(ArrayRef<int64_t> values,
   return llvm::map_to_vector(perm, [&](int64_t axis) { return values[axis]; });
 }
 
-// The strides of a slice or pad on permuted axes; an empty list stands for all
-// ones.
+// Permutes the strides of a slice or pad. An empty list means strides of 1.
 static SmallVector<int64_t> permuteStrides(ArrayRef<int64_t> strides,
                                            ArrayRef<int64_t> perm) {
   return strides.empty() ? SmallVector<int64_t>() : permute(strides, perm);
@@ -62,7 +61,7 @@ static RankedTensorType permute(Type type, ArrayRef<int64_t> perm) {
   return tensor.clone(permute(tensor.getShape(), perm));
 }
 
-// Gives `op` the phase of the op it is made for.
+// Copies the phase of `of` to `op`, and returns `op`.
 template <typename OpTy>
 static OpTy inPhase(OpTy op, Operation *of) {
   copyPhase(of, op);
@@ -106,21 +105,23 @@ static void convert(LayoutOpInterface op) {
   op->setAttr("layout", LayoutAttr::get(op->getContext(), Layout::NHWC));
 }
 
-// Gives a convolution a filter, or the gradient of one, with its input channels
-// last.
+// Converts the filter of a convolution, or the gradient of a filter, to input
+// channels last.
 static void convertFilter(LayoutOpInterface op) {
   OpBuilder builder(op);
   Value filter = op.getFilter();
   int64_t rank = shapeOf(filter).size();
   if (filter.getDefiningOp() == op) {
-    // The op makes it: what reads it finds ONNX's order behind a transpose.
+    // The op makes the filter: a transpose restores ONNX's order for its
+    // readers.
     filter.setType(permute(filter.getType(), toLast(rank)));
     builder.setInsertionPointAfter(op);
     Value restored = transpose(builder, op, filter, toFirst(rank));
     filter.replaceAllUsesExcept(restored, restored.getDefiningOp());
   } else {
     Value converted = transpose(builder, op, filter, toLast(rank));
-    // Activations come first, and one of them may be the same value.
+    // Skip the activations, since an activation may be the same value as the
+    // filter.
     for (OpOperand &operand :
          op->getOpOperands().drop_front(op.countActivationOperands()))
       if (operand.get() == filter)
@@ -135,7 +136,7 @@ static void convertFilter(LayoutOpInterface op) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A transpose of axes of size 1 is a reshape.
+/// Turns a transpose that moves only axes of size 1 into a reshape.
 struct TransposeToReshape : OpRewritePattern<TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -149,8 +150,8 @@ struct TransposeToReshape : OpRewritePattern<TransposeOp> {
   }
 };
 
-/// e(transpose(a), transpose(b)) -> transpose(e(a, b)). A full operand that is
-/// not transposed is transposed the other way, where that adds no transpose.
+/// e(transpose(a), transpose(b)) -> transpose(e(a, b)). A full operand without
+/// a transpose gets the opposite transpose, if that adds no transpose overall.
 struct SinkThroughElementwise : RewritePattern {
   explicit SinkThroughElementwise(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
@@ -159,7 +160,7 @@ struct SinkThroughElementwise : RewritePattern {
                                 PatternRewriter &rewriter) const override;
 };
 
-/// reduce(transpose(x)) -> transpose(reduce(x)), on axes that stay.
+/// reduce(transpose(x)) -> transpose(reduce(x)), with the reduced axes kept.
 struct SinkThroughReduction : OpInterfaceRewritePattern<ReductionOpInterface> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
 
@@ -192,7 +193,8 @@ struct ConvertLayoutPass
 };
 } // namespace
 
-// The transpose from channels last to channels first that makes `value`.
+// Returns the transpose from channels last to channels first that makes
+// `value`; null if there is none.
 static TransposeOp restoringTranspose(Value value) {
   auto transpose = value.getDefiningOp<TransposeOp>();
   if (!transpose || transpose.getPerm().size() < 3 ||
@@ -202,13 +204,13 @@ static TransposeOp restoringTranspose(Value value) {
   return transpose;
 }
 
-// An op whose result at an element depends on its operands there and nothing
-// else, its place included.
+// True if each result element depends on the same element of the operands
+// alone, not on the position.
 static bool ignoresPlace(Operation *op) {
   return hasRole(op, RegionRole::Elementwise) && !dependsOnPlace(op);
 }
 
-// Whether `op` computes with state, whose layout does not change.
+// True if `op` computes with state, which keeps its layout.
 static bool readsState(Operation *op) {
   ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
   auto isState = [&](Value operand) {
@@ -218,8 +220,8 @@ static bool readsState(Operation *op) {
          llvm::any_of(op->getOperands(), isState);
 }
 
-// `operand`, which broadcasts to a result of rank `rank`, with axes permuted
-// like it.
+// Permutes the axes of `operand`, which broadcasts to a result of rank `rank`,
+// like the axes of the result.
 static Value permuteOperand(OpBuilder &builder, Operation *op, Value operand,
                             int64_t rank, ArrayRef<int64_t> perm) {
   if (auto restoring = restoringTranspose(operand))
@@ -240,22 +242,23 @@ SinkThroughElementwise::matchAndRewrite(Operation *op,
     return rewriter.notifyMatchFailure(op, "is not elementwise");
   if (readsState(op))
     return rewriter.notifyMatchFailure(op, "computes with state");
-  // It pays where operands of full size are transposed: sinking moves the
-  // transposes behind the op, and the others get one.
+  // Sinking pays if full-size operands are transposed: their transposes move
+  // behind the op, but the other full-size operands get one.
   ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
   int64_t rank = shape.size(), transposed = 0, others = 0;
   for (Value operand : op->getOperands()) {
     bool full = shapeOf(operand) == shape;
     (full && restoringTranspose(operand) ? transposed : others) += full;
   }
-  // Of rank 3 both directions are one permutation: it would go back and forth.
+  // In rank 3 both directions are the same permutation, so sinking could go
+  // back and forth forever.
   if (transposed == 0 || others > (rank == 3 ? 0 : transposed))
     return rewriter.notifyMatchFailure(op, "too few operands are transposed");
   if (!llvm::all_of(op->getResults(),
                     [&](Value result) { return shapeOf(result) == shape; }))
     return rewriter.notifyMatchFailure(op, "results differ in shape");
 
-  // The same op on permuted operands, with a transpose back behind each result.
+  // Create the op on permuted operands, and transpose each result back.
   OperationState state(op->getLoc(), op->getName());
   state.addAttributes(op->getAttrs());
   for (Value operand : op->getOperands())
@@ -282,8 +285,8 @@ SinkThroughReduction::matchAndRewrite(ReductionOpInterface op,
         return restoring.getPerm()[axis];
       });
   llvm::sort(moved);
-  // Reduced axes stay, with size 1, so that the perm of a transpose behind the
-  // reduction still fits.
+  // Keep reduced axes with size 1, so that the permutation still fits the
+  // result.
   SmallVector<int64_t> shape(shapeOf(restoring.getInput()));
   for (int64_t axis : moved)
     shape[axis] = 1;
@@ -350,8 +353,8 @@ LogicalResult SinkThroughPad::matchAndRewrite(PadOp op,
 }
 
 // Merges equal transposes of one value. A filter, for example, is transposed
-// for a convolution and again for the gradient of its input, and CSE keeps both
-// for their phases.
+// for a convolution and for the gradient of its input. CSE keeps both
+// transposes, since their phases differ.
 static void mergeTransposes(func::FuncOp function) {
   function.walk([](Block *block) {
     DenseMap<std::pair<Value, Attribute>, TransposeOp> known;
@@ -369,7 +372,6 @@ static void mergeTransposes(func::FuncOp function) {
 
 void ConvertLayoutPass::runOnOperation() {
   TargetInfo target = getTarget(getOperation());
-  // Ops first: each gets NHWC and transposes around it.
   getOperation().walk([&](LayoutOpInterface op) {
     if (op.getFilter() && takesInputChannelsLast(target) &&
         !hasInputChannelsLast(op))
@@ -378,7 +380,7 @@ void ConvertLayoutPass::runOnOperation() {
         shapeOf(op->getOperand(0)).size() > 2)
       convert(op);
   });
-  // Then the transposes sink, until they meet others and cancel.
+  // Sink the transposes until they meet others and cancel.
   RewritePatternSet patterns(&getContext());
   patterns.add<TransposeToReshape, SinkThroughElementwise, SinkThroughReduction,
                SinkThroughConcat, SinkThroughSlice, SinkThroughPad>(
@@ -387,8 +389,8 @@ void ConvertLayoutPass::runOnOperation() {
   ReshapeOp::getCanonicalizationPatterns(patterns, &getContext());
   if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
     return signalPassFailure();
-  // A GPU has a pass over memory for each of them; a CPU's convolutions take
-  // filters as they are.
+  // On a GPU each transpose is a pass over memory. Convolutions of a CPU take
+  // filters in ONNX's layout.
   if (target.isGPU())
     mergeTransposes(getOperation());
 }

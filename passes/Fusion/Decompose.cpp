@@ -1,5 +1,5 @@
-// Rewrites composite ops into elementwise ops and reductions; the families are
-// in the files beside this one.
+// Rewrites composite ops into elementwise ops and reductions. The other files
+// Decompose*.cpp hold the families.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Decompose.h"
@@ -101,7 +101,7 @@ struct DecomposePass : public mpc::impl::DecomposePassBase<DecomposePass> {
 
 using Decomposition = SmallVector<Value> (*)(Operation *, Emitter &);
 
-// How `op` is decomposed; null for an op that is not in the list.
+// Returns the decomposition of `op`; null if the list does not contain `op`.
 static Decomposition findDecomposition(Operation *op) {
   static const llvm::StringMap<Decomposition> table = {
 #define MPC_DECOMPOSITION(OpTy)                                                \
@@ -114,7 +114,7 @@ static Decomposition findDecomposition(Operation *op) {
 }
 
 void DecomposePass::runOnOperation() {
-  // Where no loss scale enters, a backward pass starts at 1.
+  // Without a loss scale, a backward pass starts at 1.
   getOperation().walk([](GradientSeedOp seed) {
     OpBuilder builder(seed);
     RankedTensorType type = seed.getType();
@@ -125,8 +125,7 @@ void DecomposePass::runOnOperation() {
             .getOutput());
     seed.erase();
   });
-  // The ops first, then their replacements, among which are none that need it
-  // again.
+  // Collect the ops first. Their replacements contain no composite ops.
   SmallVector<Operation *> composites;
   getOperation().walk([&](RegionOpInterface op) {
     if (op.getRegionRole() == RegionRole::Composite)

@@ -1,5 +1,5 @@
-// What the decompositions share: an emitter of primitive ops that computes in
-// one type, and the decompositions by family.
+// The common parts of the decompositions: an emitter of primitive ops with one
+// computation type, and the decompositions by family.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_FUSION_DECOMPOSE_H
@@ -10,19 +10,20 @@
 
 namespace mpc {
 
-/// Emits primitive ops in place of `op`: at its location, in its phase, in f64
-/// where an operand or result of it is f64 and in f32 otherwise.
+/// Emits primitive ops in place of `op`, at the location and in the phase of
+/// `op`. Computes in f64 if an operand or result of `op` is f64, otherwise in
+/// f32.
 class Emitter {
 public:
   explicit Emitter(mlir::Operation *op);
 
-  /// An elementwise op on values that broadcast together.
+  /// Emits an elementwise op on values that broadcast together.
   template <typename OpTy, typename... Values>
   mlir::Value emit(Values... operands) {
     return emitAs<OpTy>(compute, operands...);
   }
 
-  /// The same with another element type than the one computed in.
+  /// Like `emit`, with element type `element` instead of the computation type.
   template <typename OpTy, typename... Values>
   mlir::Value emitAs(mlir::Type element, Values... operands) {
     mlir::Type type =
@@ -30,7 +31,7 @@ public:
     return finish(OpTy::create(builder, type, operands...));
   }
 
-  /// A reduction that keeps its axes with size 1.
+  /// Emits a reduction that keeps its axes with size 1.
   template <typename OpTy>
   mlir::Value reduce(mlir::Value input, llvm::ArrayRef<int64_t> axes) {
     llvm::SmallVector<int64_t> shape(shapeOf(input));
@@ -41,7 +42,7 @@ public:
                                input, axes, /*keepdims=*/true));
   }
 
-  /// Over all axes, to a value of rank 0.
+  /// Emits a reduction over all axes, to a value of rank 0.
   template <typename OpTy>
   mlir::Value reduceAll(mlir::Value input) {
     if (shapeOf(input).empty())
@@ -55,14 +56,14 @@ public:
   mlir::Value reshape(mlir::Value input, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value input, llvm::ArrayRef<int64_t> perm);
   mlir::Value expand(mlir::Value input, mlir::RankedTensorType type);
-  /// 1 where the new axis equals the label, else 0.
+  /// Emits 1 where the index along the new axis equals the label, else 0.
   mlir::Value oneHot(mlir::Value labels, int64_t axis, int64_t depth);
-  /// Whether `value` is not zero, as i1.
+  /// Emits an i1 per element: true if the element of `value` is not zero.
   mlir::Value isNonZero(mlir::Value value);
-  /// The elements as another element type, by the rules of `mpc.cast`.
+  /// Converts the elements to another element type, by the rules of `mpc.cast`.
   mlir::Value convert(mlir::Value value, mlir::Type element);
 
-  /// The result of an op that was built, which gets the phase.
+  /// Returns the result of a newly built op, after setting its phase.
   mlir::Value finish(mlir::Operation *op);
 
   mlir::ImplicitLocOpBuilder builder;
@@ -74,7 +75,8 @@ private:
   mlir::Attribute phase;
 };
 
-/// The replacements of a composite op's results, for each op of the list.
+/// Returns the replacements of a composite op's results. Declared for each op
+/// of the list.
 #define MPC_DECOMPOSITION(OpTy)                                                \
   llvm::SmallVector<mlir::Value> decompose(OpTy op, Emitter &e);
 #include "passes/Fusion/Decompositions.def"

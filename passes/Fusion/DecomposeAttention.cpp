@@ -1,6 +1,6 @@
-// Rewrites attention and its gradient into their products and what is between
-// them, before large products are parted. Scores, their softmax and gradients
-// are computed in f32; products read the types of the op's operands.
+// Rewrites attention and its gradient into products and elementwise ops, before
+// large products are split. Scores, softmax and their gradients are f32;
+// products read the types of the attention's operands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Decompose.h"
@@ -15,11 +15,11 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// What the gradient reads of the forward pass.
+/// Values of the forward pass that the gradient reads.
 struct Weights {
-  /// The scores divided by the cap, behind tanh; null without a cap.
+  /// The scores divided by the cap, after tanh; null without a cap.
   Value capped;
-  /// The softmax, before the dropout, as the last product reads it.
+  /// The softmax before dropout, in the type that the last product reads.
   Value softmax;
 };
 
@@ -30,17 +30,17 @@ public:
   explicit AttentionEmitter(Op op)
       : op(op), e(op), scores(op.getScoresShape()) {}
 
-  /// Everything up to the softmax.
+  /// Emits the scores, masked and capped, and their softmax.
   Weights computeWeights();
-  /// The softmax, or its gradient, with elements dropped.
+  /// Applies the dropout to the softmax or its gradient.
   Value drop(Value value);
   Value multiply(Value lhs, Value rhs, bool transA, bool transB, double alpha,
                  Type element);
-  /// The gradient of the scores before the cap, or before the mask, given the
-  /// gradient behind it.
+  /// Each returns the gradient before the cap or the mask, given the gradient
+  /// after it.
   Value passSoftcap(Value gradient, const Weights &weights);
   Value passMask(Value gradient);
-  /// The sum over the axes that a tensor of `shape` is broadcast along.
+  /// Sums over the axes along which a tensor of `shape` was broadcast.
   Value sumTo(Value gradient, ArrayRef<int64_t> shape);
 
   Op op;
@@ -78,7 +78,7 @@ Value AttentionEmitter<Op>::multiply(Value lhs, Value rhs, bool transA,
                                    rhs, transA, transB, APFloat(alpha)));
 }
 
-// first, first + 1, ... along an axis of the scores.
+// Returns first, first + 1, ... along an axis of the scores.
 template <typename Op>
 Value AttentionEmitter<Op>::iota(int64_t axis, int64_t first) {
   SmallVector<int64_t> shape(scores.size(), 1), values;
@@ -89,8 +89,8 @@ Value AttentionEmitter<Op>::iota(int64_t axis, int64_t first) {
   return e.constant(DenseElementsAttr::get(type, ArrayRef<int64_t>(values)));
 }
 
-// Whether each key is seen, as the mask and the order of keys say; null where
-// all are.
+// Returns an i1 per key: true if the query sees the key, by the mask and the
+// causal order. Null if all keys are seen.
 template <typename Op>
 Value AttentionEmitter<Op>::findSeen() {
   Value seen = op.getMask();
@@ -117,7 +117,7 @@ Value AttentionEmitter<Op>::maskScores(Value value) {
 template <typename Op>
 Weights AttentionEmitter<Op>::computeWeights() {
   Weights weights;
-  // With a cap, scores are cap * tanh(q k^T * scale / cap).
+  // With a softcap, scores are cap * tanh(q k^T * scale / cap).
   double cap = op.getSoftcap().convertToDouble();
   double scale = op.getScale().convertToDouble();
   Value value = multiply(op.getQuery(), op.getKey(), false, true,
@@ -132,8 +132,8 @@ Weights AttentionEmitter<Op>::computeWeights() {
   int64_t last = scores.size() - 1;
   weights.softmax = e.finish(SoftmaxOp::create(
       e.builder, RankedTensorType::get(scores, element), value, last));
-  // A query that sees no key has the softmax of -inf alone, NaN: its weights
-  // are 0.
+  // A query that sees no key has a softmax over -inf alone, which is NaN. Set
+  // the weights of such queries to 0.
   if (op.getZeroEmptyRows()) {
     Value isNaN = e.emitAs<IsNaNOp>(e.builder.getI1Type(), weights.softmax);
     Value zero = e.convert(e.scalar(0), element);
@@ -162,8 +162,8 @@ Value AttentionEmitter<Op>::passSoftcap(Value gradient,
   return e.emit<MulOp>(gradient, e.emit<SubOp>(e.scalar(1), square));
 }
 
-// What a mask replaces has no gradient. Behind minus infinity the softmax is 0,
-// and so is its gradient.
+// Returns the gradient before the mask: masked scores have none. If masked
+// scores are minus infinity, their softmax and gradient are 0 already.
 template <typename Op>
 Value AttentionEmitter<Op>::passMask(Value gradient) {
   if (op.getHidden().isInfinity())
@@ -199,7 +199,7 @@ static Weights decomposeForward(AttentionOp op) {
   return weights;
 }
 
-// `value` in an element type.
+// Rounds `value` to an element type.
 static Value roundTo(Type element, Value value, Emitter &e) {
   return elementOf(value) == element ? value
                                      : e.emitAs<amp::CastOp>(element, value);
@@ -213,8 +213,8 @@ static void decomposeGradient(AttentionGradOp op, const Weights *forward) {
     result.replaceAllUsesWith(roundTo(
         elementOf(result), attention.sumTo(gradient, shapeOf(result)), e));
   };
-  // A gradient that nothing reads is not computed: its product would read all
-  // scores, which could then not be computed in parts.
+  // Skip gradients without readers: their products would read all scores, which
+  // could then not be computed in parts.
   auto replaceByProduct = [&](Value result, Value lhs, Value rhs, bool transA,
                               double alpha) {
     if (!result.use_empty())
@@ -223,7 +223,7 @@ static void decomposeGradient(AttentionGradOp op, const Weights *forward) {
   };
   double scale = op.getScale().convertToDouble();
 
-  // Through the last product and the dropout.
+  // Backpropagate through the last product and the dropout.
   Value dy = op.getDOutput();
   replaceByProduct(op.getDValue(), attention.drop(weights.softmax), dy,
                    /*transA=*/true, 1.0);
@@ -231,7 +231,7 @@ static void decomposeGradient(AttentionGradOp op, const Weights *forward) {
       attention.drop(attention.multiply(dy, op.getValue(), /*transA=*/false,
                                         /*transB=*/true, 1.0, e.compute));
 
-  // Through softmax, masks and cap.
+  // Backpropagate through softmax, mask and soft cap.
   auto type = typeOf(gradient);
   gradient = e.finish(SoftmaxGradOp::create(
       e.builder, type, gradient, weights.softmax, type.getRank() - 1));
@@ -241,7 +241,7 @@ static void decomposeGradient(AttentionGradOp op, const Weights *forward) {
       replace(dBias, gradient);
   gradient = attention.passSoftcap(gradient, weights);
 
-  // Through the first product.
+  // Backpropagate through the first product, to query and key.
   gradient = roundTo(elementOf(op.getQuery()), gradient, e);
   replaceByProduct(op.getDQuery(), gradient, op.getKey(), /*transA=*/false,
                    scale);
@@ -253,10 +253,10 @@ static void decomposeGradient(AttentionGradOp op, const Weights *forward) {
 // The pass
 //===----------------------------------------------------------------------===//
 
-// Whether `grad` is the gradient of attention `op`: it reads the same tensors
-// and does the same to the scores. The tensors alone do not tell, since several
-// attentions may share them. Dropout does not matter: it is behind the softmax
-// that the gradient reads.
+// True if `grad` is the gradient of attention `op`: both read the same tensors
+// and score alike. The tensors alone would not tell, since several attentions
+// may share them. Dropout does not matter, since the gradient reads the softmax
+// before dropout.
 static bool isForwardOf(AttentionOp op, AttentionGradOp grad) {
   auto scoring = [](auto attention) {
     return std::tuple(attention.getScaleAttr(), attention.getSoftcapAttr(),
@@ -270,7 +270,7 @@ static bool isForwardOf(AttentionOp op, AttentionGradOp grad) {
 }
 
 void DecomposeAttentionPass::runOnOperation() {
-  // Collected before anything changes, since gradients ask their forward ops.
+  // Collect first: gradients look for their forward ops.
   SmallVector<AttentionOp> attentions;
   SmallVector<AttentionGradOp> gradients;
   getOperation().walk([&](Operation *op) {
@@ -279,7 +279,7 @@ void DecomposeAttentionPass::runOnOperation() {
     if (auto gradient = dyn_cast<AttentionGradOp>(op))
       gradients.push_back(gradient);
   });
-  // A gradient reads the weights of its forward op, if that is in the block.
+  // A gradient reads the weights of its forward op if both are in one block.
   llvm::DenseMap<Operation *, Weights> weights;
   for (AttentionOp op : attentions)
     weights[op] = decomposeForward(op);

@@ -1,9 +1,8 @@
 // Decomposes the losses against class labels, their gradients and accuracy.
 //
-// Classes are moved to the last axis, where a row kernel reduces them. Labels
-// become a one-hot row; class weights, and a zero for an ignored class,
-// multiply it. A label outside the classes gives a row of zeros, so it counts
-// nowhere.
+// Classes move to the last axis, where a row kernel reduces them. Labels become
+// one-hot rows, multiplied by class weights and by zero for an ignored class. A
+// label outside the classes gives a row of zeros, and so never counts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Decompose.h"
@@ -15,7 +14,7 @@
 using namespace mlir;
 using namespace mpc;
 
-// (N, C, d...) to (N, d..., C): classes as rows.
+// Transposes (N, C, d...) to (N, d..., C), so that classes form rows.
 static Value classesLast(Value value, Emitter &e) {
   const auto rank = static_cast<int64_t>(shapeOf(value).size());
   if (rank == 2)
@@ -27,7 +26,7 @@ static Value classesLast(Value value, Emitter &e) {
 }
 
 namespace {
-/// Labels against scores of shape (N, C, d...), seen as rows (N, d..., C).
+/// Labels with scores of shape (N, C, d...), viewed as rows (N, d..., C).
 class ClassRows {
 public:
   template <typename OpTy>
@@ -46,7 +45,7 @@ public:
     hotWeights = withoutIgnored(hotWeights);
   }
 
-  /// (N, C, d...) to rows and back.
+  /// Transposes (N, C, d...) to rows, and rows back.
   Value rows(Value value) { return classesLast(value, e); }
   Value restored(Value value) {
     if (rank == 2)
@@ -58,10 +57,10 @@ public:
 
   Value sum(Value value) { return e.reduce<ReduceSumOp>(value, {rank - 1}); }
 
-  /// One weight per row; nothing where all are 1.
+  /// Returns one weight per row; null if all weights are 1.
   Value rowWeights() { return weighted ? sum(hotWeights) : Value(); }
 
-  /// What a mean divides by, of rank 0.
+  /// Returns the divisor of a mean, of rank 0.
   Value denominator() {
     if (weighted)
       return e.reduceAll<ReduceSumOp>(rowWeights());
@@ -69,25 +68,27 @@ public:
     return e.scalar(static_cast<double>(count));
   }
 
-  /// The loss of every row from log-probabilities in rows.
+  /// Returns the loss of every row, from log-probabilities in rows.
   Value rowLosses(Value logProb);
-  /// The same from `scores` less `log`, of which there is one a row. A row's
-  /// own score is found in the pass that makes the logarithm.
+  /// Like `rowLosses` of `scores - log`, with one `log` per row. The score of a
+  /// row's label is found in the pass that computes the logarithm.
   Value rowLosses(Value scores, Value log);
 
-  /// Those losses as the reduction asks. A mean over nothing is 0 or NaN.
+  /// Reduces the losses of rows as the op asks. A mean over nothing is 0 or
+  /// NaN.
   Value reduceRows(Value row, RankedTensorType type, bool zeroIfEmpty);
 
-  /// The losses with a part `smoothing` of every label shared by all classes.
+  /// Smooths the labels: all classes share a part `smoothing` of each label.
   Value smooth(Value row, Value logProb, double smoothing);
-  /// The gradient of that part, for scores of probabilities `softmax`.
+  /// Returns the gradient of the smoothed part, for probabilities `softmax`.
   Value smoothGradient(Value softmax, Value dLoss, double smoothing);
 
-  /// The incoming gradient of every row, divided for a mean.
+  /// Returns the incoming gradient of every row, divided by the count for a
+  /// mean.
   Value rowGradient(Value dLoss);
 
-  /// `weights` times `gradient`, and 0 where a weight is: what is ignored has
-  /// no gradient even where the mean of nothing divides by zero.
+  /// Returns `weights` times `gradient`, and 0 where a weight is 0. Ignored
+  /// rows then have no gradient, even if a mean over nothing divides by zero.
   Value weigh(Value weights, Value gradient, Type element) {
     Value product = e.emit<MulOp>(weights, gradient);
     Value counts = e.isNonZero(weights), zero = e.scalar(0.0);
@@ -102,17 +103,19 @@ public:
   bool weighted;
 
 private:
-  /// One value per row: that of its label's class, 0 where it has none.
+  /// Returns one value per row: the value of the label's class, or 0 if the
+  /// label is no class.
   Value pickLabel(Value rows);
-  /// Losses of rows times their weights.
+  /// Multiplies the losses of rows by the weights of rows.
   Value weighRows(Value row);
   Value withoutIgnored(Value rows);
-  /// Whether the label of every row is a class that is not ignored, as i1.
+  /// Returns an i1 per row: true if the row's label is a class that is not
+  /// ignored.
   Value countingRows() { return e.isNonZero(sum(withoutIgnored(hot))); }
 };
 } // namespace
 
-// `rows` with zeros for the ignored class; outside the classes it has none.
+// Returns `rows` with zeros for the ignored class, if it is among the classes.
 Value ClassRows::withoutIgnored(Value rows) {
   if (!ignored || *ignored < 0 || *ignored >= classes)
     return rows;
@@ -122,7 +125,7 @@ Value ClassRows::withoutIgnored(Value rows) {
   return e.emit<MulOp>(rows, e.constant(DenseElementsAttr::get(type, mask)));
 }
 
-// Selecting, not multiplying: that of another class may be -inf.
+// Selects instead of multiplying, since values of other classes may be -inf.
 Value ClassRows::pickLabel(Value rows) {
   return sum(e.emit<SelectOp>(e.isNonZero(hot), rows, e.scalar(0.0)));
 }
@@ -140,7 +143,7 @@ Value ClassRows::rowLosses(Value logProb) {
 
 Value ClassRows::rowLosses(Value scores, Value log) {
   Value row = e.emit<NegOp>(e.emit<SubOp>(pickLabel(scores), log));
-  // A row whose label is no class has a logarithm too, but no loss.
+  // A row whose label is no class still has a logarithm, but no loss.
   return weighted ? weighRows(row)
                   : e.emit<SelectOp>(countingRows(), row, e.scalar(0.0));
 }
@@ -211,12 +214,11 @@ SmallVector<Value> mpc::decompose(SoftmaxCrossEntropyLossOp op, Emitter &e) {
   Value sub = e.emit<SubOp>(scores, max);
   Value log = e.emit<LogOp>(classes.sum(e.emit<ExpOp>(sub)));
   Type element = op.getLogProb().getType().getElementType();
-  // The loss comes from the unrounded log-probabilities.
   Value exact = e.emit<SubOp>(sub, log);
   Value logProb =
       element == e.compute ? exact : e.emitAs<SubOp>(element, sub, log);
-  // On a GPU a pass over long rows costs more than one more sum in another; on
-  // a CPU, where rows are in a cache, sums keep their order.
+  // On a GPU, a pass over long rows costs more than one more sum in another
+  // pass. On a CPU, rows stay in cache, and sums keep their order.
   Value row = getTarget(op).isGPU() ? classes.rowLosses(sub, log)
                                     : classes.rowLosses(exact);
   if (double smoothing = op.getLabelSmoothing().convertToDouble())
@@ -225,8 +227,8 @@ SmallVector<Value> mpc::decompose(SoftmaxCrossEntropyLossOp op, Emitter &e) {
           classes.restored(logProb)};
 }
 
-// (exp(log_prob) - hot) * row gradient, times the row's weight; of smoothed
-// labels, what all classes share is added.
+// (exp(log_prob) - hot) * row gradient, times the row's weight. Smoothed labels
+// add the part that all classes share.
 SmallVector<Value> mpc::decompose(SoftmaxCrossEntropyLossGradOp op,
                                   Emitter &e) {
   ClassRows classes(op, op.getLogProb().getType().getShape(), e);
@@ -253,7 +255,7 @@ SmallVector<Value> mpc::decompose(NLLLossGradOp op, Emitter &e) {
   return {classes.restored(classes.weigh(classes.hotWeights, dRow, element))};
 }
 
-// count, count - 1, .. 1.
+// Returns count, count - 1, .. 1.
 static DenseElementsAttr countDown(int64_t count, Emitter &e) {
   auto type = RankedTensorType::get({count}, e.compute);
   auto numbers = llvm::reverse(llvm::seq_inclusive<int64_t>(1, count));
@@ -264,9 +266,9 @@ static DenseElementsAttr countDown(int64_t count, Emitter &e) {
       type, ArrayRef(SmallVector<float>(numbers.begin(), numbers.end())));
 }
 
-// The first of the greatest scores is found as the largest of C - position, so
-// that a maximum is all there is to reduce; what a label says is C - label. In
-// a row with a NaN nothing equals the maximum, and minus infinity is left.
+// Finds the first of the greatest scores as the largest of C - position, so
+// that only a maximum is needed. The label is then C - label. In a row with a
+// NaN nothing equals the maximum, and the result is minus infinity.
 SmallVector<Value> mpc::decompose(AccuracyOp op, Emitter &e) {
   Value rows = classesLast(op.getScores(), e);
   const int64_t axis = static_cast<int64_t>(shapeOf(rows).size()) - 1;

@@ -1,8 +1,7 @@
 // Decomposes normalisation, global pooling, gradient clipping and the
-// finiteness test. Variance is taken in two passes: the mean first, then the
-// mean of squared distances, so that no digits cancel. A GPU, which is slower
-// at reading than at anything else, takes one pass over images of 16 bits, band
-// by band.
+// finiteness test. Variance takes two passes, so that no digits cancel: first
+// the mean, then the mean of squared distances. On a GPU, where reading is
+// slower than all else, 16-bit images take one pass, band by band.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Decompose.h"
@@ -14,7 +13,7 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// A tensor of activations and vectors over its channels.
+/// A tensor of activations, with vectors over its channels.
 class Channels {
 public:
   Channels(Value input, Layout layout, Emitter &e) : e(e) {
@@ -28,10 +27,10 @@ public:
         axes.push_back(i);
   }
 
-  /// A vector of channels in the shape that broadcasts over the input.
+  /// Reshapes a vector of channels so that it broadcasts over the input.
   Value spread(Value vector) { return e.reshape(vector, vectorShape); }
 
-  /// Sums and means over everything but channels, as vectors.
+  /// Reduce all axes except channels, to vectors.
   Value sum(Value value) {
     return e.reshape(e.reduce<ReduceSumOp>(value, axes), {count});
   }
@@ -46,7 +45,7 @@ private:
 };
 } // namespace
 
-// running * momentum + batch * `share`, in the type of `result`.
+// Returns running * momentum + batch * `share`, in the type of `result`.
 static Value updateRunning(Value running, Value batch, double momentum,
                            double share, Value result, Emitter &e) {
   Value kept = e.emit<MulOp>(running, e.scalar(momentum));
@@ -60,7 +59,7 @@ static Value invStd(Value variance, const APFloat &epsilon, Emitter &e) {
   return e.emit<ReciprocalOp>(e.emit<SqrtOp>(sum));
 }
 
-// `value` in the element type of `result`.
+// Casts `value` to the element type of `result`.
 static Value castTo(Value result, Value value, Emitter &e) {
   Type element = elementOf(result);
   return element == elementOf(value) ? value
@@ -75,8 +74,9 @@ static Value normalise(Channels &channels, Value x, Value mean, Value factor,
   return e.emitAs<AddOp>(elementOf(result), scaled, channels.spread(bias));
 }
 
-// What makes the running variance of the batch's population variance: n / (n-1)
-// for an unbiased one, of n elements a channel.
+// Returns the factor from the batch's population variance to the running
+// variance: n / (n-1) for an unbiased variance of n elements per channel,
+// otherwise 1.
 static double getVarianceCorrection(BatchNormOp op) {
   auto type = cast<RankedTensorType>(op.getInput().getType());
   int64_t count = type.getNumElements() / shapeOf(op.getScale())[0];
@@ -92,22 +92,23 @@ struct Moments {
 };
 } // namespace
 
-// In two passes over all elements.
+// Takes the moments in two passes over all elements.
 static Moments takeMoments(Channels &channels, Value x, Emitter &e) {
   Value mean = channels.mean(x);
   Value centred = e.emit<SubOp>(x, channels.spread(mean));
   return {mean, channels.mean(e.emit<MulOp>(centred, centred))};
 }
 
-/// Pixels a band of an image from which on one pass over them pays: what is
-/// kept of each band, as f32 and for three further kernels, is read and written
-/// in 40 bytes a channel, a second pass reads 2 bytes a pixel.
+/// Fewest pixels per band for which one pass pays. Per band, 40 bytes a channel
+/// are read and written: f32 moments for three more kernels. A second pass
+/// would read 2 bytes per pixel and channel.
 static constexpr int64_t kFewestPixels = 32;
-/// Pixels a band has at most. The error of one pass grows with them.
+/// Most pixels per band. The error of one pass grows with the pixels.
 static constexpr int64_t kMostPixels = 4096;
 
-// The bands of whole rows that each image of `shape`, in NHWC, is parted into:
-// as few as are small enough. Nothing where those would not pay.
+// Counts the bands of whole rows that each image of `shape`, in NHWC, is
+// divided into: the fewest bands that are small enough. nullopt if bands would
+// not pay.
 static std::optional<int64_t> countBands(ArrayRef<int64_t> shape) {
   ArrayRef<int64_t> spatial = shape.drop_front().drop_back();
   int64_t row = ShapedType::getNumElements(spatial.drop_front());
@@ -121,8 +122,8 @@ static std::optional<int64_t> countBands(ArrayRef<int64_t> shape) {
   return std::nullopt;
 }
 
-// Whether the moments of the batch `op` normalises are taken band by band, in
-// one pass; never of f32, whose digits that may cost.
+// True if the moments for `op` are taken band by band in one pass. Never true
+// for f32, which could lose digits.
 static bool hasMomentsOfBands(BatchNormOp op) {
   RankedTensorType type = typeOf(op.getInput());
   return op.getLayout() == Layout::NHWC && type.getRank() > 2 &&
@@ -130,17 +131,17 @@ static bool hasMomentsOfBands(BatchNormOp op) {
          countBands(type.getShape());
 }
 
-// In one pass over the bands of the images of `x`, in NHWC, whose moments are
-// merged then.
+// Takes the moments of images in NHWC in one pass over bands, then merges the
+// moments of the bands.
 //
-// The pass takes distances d from one pixel in the middle of the same band: its
-// variance is mean(d * d) - mean(d)^2. Digits cancel where that pixel is far
-// off: of n pixels, the error of the variance relative to itself is up to some
-// n * 2^-22 (2^-10, an f16 rounding, for the most that a band has) where all
-// others are alike, and for a pixel of k standard deviations k^2 * 2^-23. To
-// round to bf16 moves x by 2^-9 of itself. Bands are merged without loss: the
-// variance of all is the mean of theirs and of the squared distances of their
-// means.
+// The pass takes distances d from a pixel in the middle of each band; the
+// variance of the band is mean(d * d) - mean(d)^2. Digits cancel if that pixel
+// is far from the others. For n pixels, the relative error of the variance is
+// up to n * 2^-22 if all other pixels are alike: 2^-10, an f16 rounding, for
+// the largest band. For a pixel k standard deviations off, the error is k^2 *
+// 2^-23. For comparison, rounding to bf16 changes x by 2^-9 of its value.
+// Merging loses nothing: the total variance is the mean of the bands' variances
+// plus the variance of the bands' means.
 static Moments takeMomentsOfBands(Value x, Emitter &e) {
   // A band is an image of fewer rows.
   SmallVector<int64_t> shape(shapeOf(x));
@@ -150,7 +151,7 @@ static Moments takeMomentsOfBands(Value x, Emitter &e) {
   x = e.reshape(x, shape);
   RankedTensorType type = typeOf(x);
   auto axes = llvm::to_vector(llvm::seq<int64_t>(1, int64_t(shape.size()) - 1));
-  // The middle pixel of each band,
+  // Slice the middle pixel of each band.
   SmallVector<int64_t> middle(shape.size(), 0), sizes(shape.size(), 1);
   for (int64_t axis : axes)
     middle[axis] = shape[axis] / 2;
@@ -158,12 +159,12 @@ static Moments takeMomentsOfBands(Value x, Emitter &e) {
   sizes.back() = shape.back();
   Value pixel = e.finish(SliceOp::create(e.builder, type.clone(sizes), x,
                                          middle, sizes, ArrayRef<int64_t>()));
-  // the moments of the distances from it, the pass over all elements,
+  // This pass over all elements takes the moments of the distances.
   Value distance = e.emit<SubOp>(x, pixel);
   Value first = e.reduce<ReduceMeanOp>(distance, axes);
   Value second =
       e.reduce<ReduceMeanOp>(e.emit<MulOp>(distance, distance), axes);
-  // and the means and variances of the bands that follow from them.
+  // The moments of the bands follow, and then the moments of all.
   Value means = e.emit<AddOp>(first, pixel);
   Value variances = e.emit<MaximumOp>(
       e.emit<SubOp>(second, e.emit<MulOp>(first, first)), e.scalar(0.0));
@@ -206,11 +207,10 @@ SmallVector<Value> mpc::decompose(BatchNormGradOp op, Emitter &e) {
   Channels channels(x, op.getLayout(), e);
   Value centred = e.emit<SubOp>(x, channels.spread(op.getMean()));
   Value xhat = e.emit<MulOp>(centred, channels.spread(op.getInvStd()));
-  // The sums that are the gradients of bias and scale are the means below as
-  // well.
+  // The sums, gradients of bias and scale, also give the means below.
   Value dBias = channels.sum(dy);
   Value dScale = channels.sum(e.emit<MulOp>(dy, xhat));
-  // Over all elements of a channel: sum / n = sum * (channels / elements).
+  // The mean over a channel is sum / n = sum * (channels / elements).
   auto type = cast<RankedTensorType>(x.getType());
   Value perElement = e.scalar(static_cast<double>(shapeOf(op.getScale())[0]) /
                               static_cast<double>(type.getNumElements()));
@@ -218,7 +218,7 @@ SmallVector<Value> mpc::decompose(BatchNormGradOp op, Emitter &e) {
   Value meanDyXhat = e.emit<MulOp>(dScale, perElement);
   Value factor = e.emit<MulOp>(op.getScale(), op.getInvStd());
   Value parallel = e.emit<MulOp>(xhat, channels.spread(meanDyXhat));
-  // dy, without what follows the mean and what follows xhat.
+  // Subtract from dy the parts along the mean and along xhat.
   Value rest =
       e.emit<SubOp>(e.emit<SubOp>(dy, channels.spread(meanDy)), parallel);
   Value dx =
@@ -228,7 +228,7 @@ SmallVector<Value> mpc::decompose(BatchNormGradOp op, Emitter &e) {
 }
 
 //===----------------------------------------------------------------------===//
-// Of each sample by itself
+// Normalization of each sample
 //===----------------------------------------------------------------------===//
 
 // x * factor * scale + bias
@@ -260,7 +260,7 @@ SmallVector<Value> mpc::decompose(RMSNormOp op, Emitter &e) {
   return {y, castTo(op.getInvRms(), inv, e)};
 }
 
-// The gradient of the scale, of terms of the input's shape.
+// Sums terms of the input's shape to the gradient of the scale.
 static Value sumToScale(Value terms, Value dScale, Emitter &e) {
   ArrayRef<int64_t> whole = shapeOf(terms), shape = shapeOf(dScale);
   size_t missing = whole.size() - shape.size();
@@ -272,8 +272,8 @@ static Value sumToScale(Value terms, Value dScale, Emitter &e) {
   return castTo(dScale, e.reshape(sum, shape), e);
 }
 
-// inv * (g - xhat * mean(g * xhat) - mean(g)) with g = dy * scale; without the
-// last term where the mean was not taken off.
+// inv * (g - xhat * mean(g * xhat) - mean(g)) with g = dy * scale. The last
+// term is absent if the norm does not subtract the mean.
 static Value pullBack(Value dy, Value xhat, Value scale, Value inv,
                       bool isCentred, ArrayRef<int64_t> axes, Value dInput,
                       Emitter &e) {
@@ -329,18 +329,18 @@ SmallVector<Value> mpc::decompose(GlobalAveragePoolGradOp op, Emitter &e) {
 }
 
 //===----------------------------------------------------------------------===//
-// Over all gradients
+// Global norm and finiteness
 //===----------------------------------------------------------------------===//
 
 SmallVector<Value> mpc::decompose(ClipGradNormOp op, Emitter &e) {
-  // The norm of all gradients together: sqrt of the sum of their squares.
+  // The norm is over all gradients together: sqrt of the sum of all squares.
   Value total;
   for (Value grad : op.getGrads()) {
     Value sum = e.reduceAll<ReduceSumOp>(e.emit<MulOp>(grad, grad));
     total = total ? e.emit<AddOp>(total, sum) : sum;
   }
   Value norm = e.emit<SqrtOp>(total ? total : e.scalar(0.0));
-  // min(maxNorm / (norm + 1e-6), 1), as PyTorch has it: gradients only shrink.
+  // As in PyTorch, min(maxNorm / (norm + 1e-6), 1): gradients only shrink.
   SmallVector<Value> results;
   Value factor;
   if (op.getMaxNorm()) {

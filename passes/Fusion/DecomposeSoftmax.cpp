@@ -1,5 +1,5 @@
-// Decomposes the softmax family. Sums run along the last axis, the one a row
-// kernel reduces: another axis is moved there and back.
+// Decomposes the softmax family. Sums run along the last axis, which row
+// kernels reduce. Another axis is first moved to the end, and afterwards back.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Decompose.h"
@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// Moves `axis` of values to the end, and back.
+/// Moves an axis of values to the end, and back.
 class LastAxis {
 public:
   LastAxis(Emitter &e, int64_t rank, int64_t axis) : e(e), last(rank - 1) {
@@ -41,7 +41,7 @@ private:
 };
 } // namespace
 
-// x minus its maximum along `axis`, so that no exp overflows.
+// Subtracts the maximum along `axis` from x, so that no exp overflows.
 static Value shifted(Value x, int64_t axis, Emitter &e) {
   return e.emit<SubOp>(x, e.reduce<ReduceMaxOp>(x, {axis}));
 }

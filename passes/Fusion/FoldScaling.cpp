@@ -1,8 +1,7 @@
-// Lets products scale by themselves: a constant that an operand or the result
-// is multiplied by goes into the product's alpha, where only products read what
-// is scaled, or only the scaling reads the result. What attention does to
-// queries and keys, and to their gradients, then needs no kernel, wherever
-// these come from and go.
+// Folds constant factors of operands and results into the alpha of products. A
+// factor moves if only products read the scaled operand, or if only the scaling
+// reads the product's result. The scaling of queries, keys and their gradients
+// in attention then needs no kernel.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -23,14 +22,15 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// x * factor.
+/// input * factor.
 struct Scaled {
   Value input;
   double factor;
 };
 } // namespace
 
-/// The tensor and the factor, if `value` is a tensor times or over a constant.
+/// Returns the tensor and the factor if `value` is a tensor times or divided by
+/// a constant; nullopt otherwise.
 static std::optional<Scaled> findScaled(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !isa<MulOp, DivOp>(op))

@@ -1,9 +1,9 @@
-// Puts the ops that share a kernel into one mpc.region each, as RegionAnalysis
-// says, and the regions into an order in which they can run.
+// Groups ops into mpc.region ops, a region per kernel, as RegionAnalysis
+// decides, and sorts the regions into an executable order.
 //
-// Splat constants are copied into the regions that use them: they cost nothing
-// there. A kernel that copies memory reads them from there like anything else.
-// Reshapes stay outside: they are the same bytes.
+// Splat constants are copied into the regions that use them, at no cost.
+// Kernels that copy memory read splat constants from memory, however. Reshapes
+// stay outside, since they do not change memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -27,7 +27,7 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// What is placed as a whole: a kernel, or an op outside of kernels.
+/// A kernel, or an op outside of kernels. Each unit is placed as a whole.
 struct Unit {
   const KernelRegion *region = nullptr;
   SmallVector<Operation *> ops;
@@ -36,7 +36,7 @@ struct Unit {
   unsigned pending = 0;
 };
 
-/// What passes into and out of a unit.
+/// The values that pass into and out of a unit.
 struct Boundary {
   llvm::SetVector<Value> inputs, constants, results;
 };
@@ -71,8 +71,9 @@ struct FormRegionsPass
 };
 } // namespace
 
-// A symbol for kernel `index` of `function`, named after a node. It becomes a
-// symbol of an object file, so nothing but letters, digits and underscores.
+// Returns a symbol for kernel `index` of `function`, named after the hero's
+// node. The name becomes a symbol of an object file, so only letters, digits
+// and underscores are allowed.
 static std::string kernelName(StringRef function, unsigned index,
                               Operation *hero) {
   StringRef node = getNodeName(hero);
@@ -90,7 +91,8 @@ static std::string kernelName(StringRef function, unsigned index,
 //===----------------------------------------------------------------------===//
 
 void Former::collectUnits() {
-  // A unit is a region, or an op without one. A region's place is its hero's.
+  // A unit is a region, or an op without a region. The hero determines a
+  // region's place.
   DenseMap<const KernelRegion *, unsigned> unitOfRegion;
   DenseMap<Operation *, unsigned> unitOf;
   for (auto [index, op] : llvm::enumerate(block.without_terminator())) {
@@ -107,7 +109,6 @@ void Former::collectUnits() {
     if (!region || region->hero == &op)
       units[unit].priority = index;
   }
-  // A unit waits for all units whose results it reads.
   for (auto [index, unit] : llvm::enumerate(units)) {
     llvm::SmallSetVector<unsigned, 8> producers;
     for (Operation *op : unit.ops)
@@ -121,9 +122,9 @@ void Former::collectUnits() {
   }
 }
 
-// Producers before users, otherwise in the order of the heroes.
+// Sorts producers before users, and otherwise by the place of the hero.
 SmallVector<unsigned> Former::order() {
-  // A heap of the units that wait for nothing, the first in the block on top.
+  // A heap of the ready units, the first in the block on top.
   auto later = [&](unsigned a, unsigned b) {
     return units[a].priority > units[b].priority;
   };
@@ -132,7 +133,7 @@ SmallVector<unsigned> Former::order() {
   for (unsigned i = 0; i < units.size(); ++i)
     if (units[i].pending == 0)
       ready.push(i);
-  // A unit is ready when the last one that it reads from has its place.
+  // A unit becomes ready when the last producer is placed.
   SmallVector<unsigned> result;
   while (!ready.empty()) {
     unsigned next = ready.top();
@@ -149,9 +150,9 @@ SmallVector<unsigned> Former::order() {
 // Regions
 //===----------------------------------------------------------------------===//
 
-// Whether a kernel reads an operand from memory, constant or not: heroes that
-// move or multiply memory do, and tables are read anywhere. All others have
-// splats in registers.
+// True if the kernel reads an operand from memory, constant or not. Heroes that
+// move or multiply memory do, and so do ops with computed indices. All other
+// ops have splats in registers.
 static bool isFromMemory(OpOperand &operand, const KernelRegion &region) {
   if (KernelHero::get(*region.kind).readsMemory() &&
       operand.getOwner() == region.hero)
@@ -159,16 +160,16 @@ static bool isFromMemory(OpOperand &operand, const KernelRegion &region) {
   return readsMemory(operand);
 }
 
-// What the ops of a unit read and what others read of theirs.
+// Finds the values read by a unit, and the results read by others.
 static Boundary findBoundary(const Unit &unit) {
   llvm::SmallPtrSet<Operation *, 16> members(unit.ops.begin(), unit.ops.end());
-  // What is read from memory cannot be a constant within the kernel.
+  // Operands read from memory cannot be constants within the kernel.
   llvm::SmallPtrSet<Value, 4> fromMemory;
   for (Operation *op : unit.ops)
     for (OpOperand &operand : op->getOpOperands())
       if (isFromMemory(operand, *unit.region))
         fromMemory.insert(operand.get());
-  // Inputs, and constants of one value, which the kernel gets a copy of.
+  // Collect inputs, and splat constants, of which the kernel gets copies.
   Boundary boundary;
   for (Operation *op : unit.ops) {
     for (Value operand : op->getOperands()) {
@@ -177,7 +178,7 @@ static Boundary findBoundary(const Unit &unit) {
       bool isInside = isSplatConstant(operand) && !fromMemory.contains(operand);
       (isInside ? boundary.constants : boundary.inputs).insert(operand);
     }
-    // Results that an op outside reads.
+    // Collect the results that an op outside reads.
     for (Value result : op->getResults())
       if (llvm::any_of(result.getUsers(), [&](Operation *user) {
             return !members.contains(user);
@@ -188,7 +189,7 @@ static Boundary findBoundary(const Unit &unit) {
 }
 
 void Former::placeRegion(const Unit &unit) {
-  // The region carries the names of all nodes it holds, the hero's first.
+  // The region carries the locations of all nodes, the hero's first.
   auto [inputs, constants, results] = findBoundary(unit);
   SmallVector<Location> locations = {unit.region->hero->getLoc()};
   for (Operation *op : unit.ops)
@@ -206,7 +207,7 @@ void Former::placeRegion(const Unit &unit) {
       kernelName(function.getName(), numKernels++, unit.region->hero));
   copyPhase(unit.region->hero, region);
 
-  // Its body is a copy of the ops, with arguments in place of inputs.
+  // The body is a copy of the ops, with arguments in place of inputs.
   Block *body = builder.createBlock(&region.getBody());
   IRMapping inner;
   for (Value input : inputs)
@@ -226,7 +227,7 @@ void Former::place(const Unit &unit) {
   if (unit.region)
     return placeRegion(unit);
   Operation *op = unit.ops.front();
-  // Its readers are in other kernels now.
+  // The readers are now in other kernels, so no op is needed.
   if (auto kept = dyn_cast<KeptOp>(op))
     return mapping.map(kept.getOutput(),
                        mapping.lookupOrDefault(kept.getInput()));
@@ -244,7 +245,7 @@ LogicalResult Former::run() {
   for (Operation &op : block.without_terminator())
     old.push_back(&op);
   SmallVector<unsigned> placement = order();
-  // RegionAnalysis joins nothing that would close a cycle.
+  // RegionAnalysis prevents cycles, so this cannot happen.
   if (placement.size() != units.size())
     return function.emitOpError("kernels need each other's results");
   for (unsigned index : placement)

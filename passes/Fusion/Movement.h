@@ -1,4 +1,4 @@
-// What transposes move.
+// Tells if a transpose moves elements in memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_FUSION_MOVEMENT_H
@@ -8,8 +8,8 @@
 
 namespace mpc {
 
-/// Whether a transpose of a tensor of `shape` leaves the elements in their
-/// order in memory: only axes of one index change places.
+/// True if a transpose of a tensor of `shape` keeps the order of elements in
+/// memory. Only axes of size 1 then change places.
 bool keepsOrder(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> perm);
 
 } // namespace mpc

@@ -1,8 +1,9 @@
-// Brings reductions into the form kernels take: reduced axes lie together and
-// stay with size 1; large reductions to few values are done in two steps, since
-// a kernel's parallel axis is what is not reduced. The first step leaves an
-// axis to the second, or parts of an axis: of 4 million rows, 64 sums of 65536
-// each. All by shape, so the order of a sum never depends on the machine.
+// Brings reductions into the form that kernels take: reduced axes are adjacent
+// and stay with size 1. Large reductions to few values take two steps, since
+// the parallel axis of a kernel is the unreduced one. The first step leaves an
+// axis, or parts of an axis, to the second: 4 million rows become 64 sums of
+// 65536 rows each. Shapes alone decide, so the order of a sum does not depend
+// on the machine.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -34,33 +35,35 @@ struct NormalizeReductionsPass
 
 /// Smaller reductions are not worth a second kernel.
 static constexpr int64_t kLargeReduction = 1 << 16;
-/// An axis of fewer elements is not reduced in parts.
+/// Axes of fewer elements are not reduced in parts.
 static constexpr int64_t kLongReduction = 1 << 18;
-/// More slices than this gain nothing. A part of an axis has no fewer elements
-/// than are worth handing out.
+/// More slices than kMostSlices gain nothing. A part of an axis has at least
+/// kPartElements elements, enough to be worth a task.
 static constexpr int64_t kMostSlices = 64;
 static constexpr int64_t kPartElements = 1 << 14;
-/// Nor fewer rows: what the second step reads is little beside them.
+/// Fewest rows of a part, so that the input of the second step is comparatively
+/// small.
 static constexpr int64_t kPartRows = 64;
-/// Fewer parts than this are not worth what the second step costs.
+/// With fewer parts, the second step costs more than it gains.
 static constexpr int64_t kFewestParts = 4;
-/// Elements of a row or column worth a step of their own.
+/// Elements of a row or column that are worth a separate step.
 static constexpr int64_t kShortestRun = 64;
 
-/// On a GPU: blocks of 64 columns that keep its memory busy, about four for
-/// each multiprocessor of a large one (108 to 132).
+/// On a GPU: blocks of 64 columns that keep memory busy, about four per
+/// multiprocessor of a large GPU (108 to 132).
 static constexpr int64_t kGPUBlocks = 640;
-/// More blocks than this are not worth further parts; nor is a second kernel
-/// where there are these many, which can be narrower (Heroes/ColumnReduce.cpp).
+/// With kEnoughGPUBlocks blocks, further parts do not pay. With
+/// kEnoughNarrowBlocks blocks, which can be narrower (Heroes/ColumnReduce.cpp),
+/// a second kernel does not pay.
 static constexpr int64_t kEnoughGPUBlocks = 256;
 static constexpr int64_t kEnoughNarrowBlocks = 64;
-/// A block sums fewer elements than this in the time that a second kernel
-/// takes, a few microseconds.
+/// Elements that a block sums in the time of a second kernel, a few
+/// microseconds.
 static constexpr int64_t kBlockElements = 1 << 17;
 
 namespace {
-/// One step of a reduction: the axes to reduce, and into how many parts the
-/// first of them is split.
+/// One step of a reduction: the axes to reduce, and the parts of the first
+/// axis.
 struct Step {
   ArrayRef<int64_t> axes;
   int64_t parts = 1;
@@ -68,13 +71,14 @@ struct Step {
 } // namespace
 
 namespace {
-/// Divides the reductions of a target in steps.
+/// Divides the reductions for a target into steps.
 class Steps {
 public:
   explicit Steps(const TargetInfo &target) : target(target) {}
 
-  /// The axes to reduce first, out of `axes`, none of which has size 1: all of
-  /// them where one kernel can do that, and has slices enough or little to do.
+  /// Chooses the axes to reduce first, out of `axes` (none of size 1). Returns
+  /// all axes if a single kernel can reduce all, and has enough slices or
+  /// little to do.
   Step choose(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) const;
 
 private:
@@ -86,13 +90,14 @@ private:
 };
 } // namespace
 
-// The threads of a GPU's block share what is reduced of a block of columns.
+// On a GPU, the threads of a block share the reduction of a block of columns.
 int64_t Steps::countSlices(const ReductionSpace &space) const {
   int64_t columns = target.isGPU() ? kColumnBlock : getColumnsOfSlice(space);
   return space.outer * llvm::divideCeilSigned(space.inner, columns);
 }
 
-// In how many equal parts to reduce an axis of `extent`; 1 where all at once.
+// Returns the number of equal parts to divide an axis of `extent` into; 1 to
+// reduce all at once.
 int64_t Steps::countParts(int64_t extent, const ReductionSpace &space) const {
   int64_t slices = countSlices(space);
   int64_t elements = space.outer * space.reduced * space.inner;
@@ -101,7 +106,7 @@ int64_t Steps::countParts(int64_t extent, const ReductionSpace &space) const {
                              space.reduced / kPartRows});
   if (elements < kLongReduction || wanted < kFewestParts)
     return 1;
-  // The divisor closest below, or else one not far above.
+  // Take the largest divisor up to `wanted`, or else one not far above.
   for (int64_t parts = wanted; parts >= kFewestParts; --parts)
     if (extent % parts == 0)
       return parts;
@@ -111,8 +116,8 @@ int64_t Steps::countParts(int64_t extent, const ReductionSpace &space) const {
   return 1;
 }
 
-// The divisor of `extent` that is closest to `wanted`, as a ratio; below it
-// where those above are many times as large.
+// Returns the divisor of `extent` closest to `wanted` by ratio. Returns a
+// smaller divisor if all larger ones are many times `wanted`.
 static int64_t findDivisor(int64_t extent, int64_t wanted) {
   int64_t below = std::min(extent, wanted), above = wanted;
   while (extent % below != 0)
@@ -123,11 +128,12 @@ static int64_t findDivisor(int64_t extent, int64_t wanted) {
   return extent % above == 0 && isCloser ? above : below;
 }
 
-// How a GPU sums the columns of adjacent `axes`: at once where there are blocks
-// of columns enough, or little for each to do; else in parts. An axis of fewer
-// elements than there shall be parts is left to the second step as it is, and
-// the next one is divided. Sums of (64, 28, 28, 512) over all but the channels
-// are 64 sums of (28, 28, 512) first; of (16, 512, 768) 4 of every 512 rows.
+// Chooses how a GPU sums the columns over adjacent `axes`. One step suffices
+// with enough blocks of columns, or with little work per block; otherwise the
+// sum is divided into parts. If the first axis is shorter than the wanted
+// number of parts, it is left to the second step, and the next axis is divided.
+// Sums of (64, 28, 28, 512) over all but the channels are first 64 sums of (28,
+// 28, 512). Sums of (16, 512, 768) are first 4 sums of every 512 rows.
 Step Steps::chooseColumns(ArrayRef<int64_t> shape,
                           ArrayRef<int64_t> axes) const {
   for (bool isFirst = true;; isFirst = false, axes = axes.drop_front()) {
@@ -165,11 +171,10 @@ Step Steps::choose(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) const {
   }
 }
 
-// A reduction like `op` of `input`, which keeps its axes.
+// Creates a reduction like `op` of `input`, which keeps its axes.
 static Value reduceLike(ReductionOpInterface op, Value input, Step step,
                         Type element, OpBuilder &builder) {
-  // Reduced axes stay: with size 1, or `parts` for the first step of a long
-  // one.
+  // Reduced axes keep size 1, or `parts` in the first step of a long axis.
   SmallVector<int64_t> shape(shapeOf(input));
   for (int64_t axis : step.axes)
     shape[axis] = 1;
@@ -180,7 +185,7 @@ static Value reduceLike(ReductionOpInterface op, Value input, Step step,
   return op.reduceLike(builder, type, input, step.axes, parts);
 }
 
-// What a reduction of no integers gives, in all elements of `type`.
+// Returns the integer reduction of no elements, in all elements of `type`.
 static DenseElementsAttr getFirstInteger(Operation *op, RankedTensorType type) {
   Type element = type.getElementType();
   llvm::APSInt like(element.getIntOrFloatBitWidth(),
@@ -192,7 +197,7 @@ static DenseElementsAttr getFirstInteger(Operation *op, RankedTensorType type) {
   llvm_unreachable("no reduction of integers");
 }
 
-// What a reduction of no floats gives: the sum, 0, and others, a line each.
+// Returns the float reduction of no elements: 0 for a sum, others as listed.
 static double getFirstFloat(Operation *op) {
   using Limits = std::numeric_limits<double>;
   static const llvm::StringMap<double> others = {
@@ -203,8 +208,8 @@ static double getFirstFloat(Operation *op) {
   return others.lookup(op->getName().getStringRef());
 }
 
-// What a reduction of no elements gives; null for any other. Kernels have at
-// least one.
+// Replaces a reduction of no elements by a constant, since kernels need at
+// least one element. Null for any other reduction.
 static Value reduceNothing(Operation *op) {
   if (!llvm::is_contained(shapeOf(op->getOperand(0)), 0))
     return Value();
@@ -220,7 +225,8 @@ static Value reduceNothing(Operation *op) {
 }
 
 static void normalize(ReductionOpInterface op, const Steps &steps) {
-  // Between steps, floats are f32, or f64 where one is; integers stay.
+  // Between steps, floats are f32, or f64 if an operand or result is f64.
+  // Integers keep their type.
   OpBuilder builder(op);
   Value result = op->getResult(0), value = op->getOperand(0);
   SmallVector<int64_t> axes = op.getReducedAxes();
@@ -229,7 +235,7 @@ static void normalize(ReductionOpInterface op, const Steps &steps) {
   Type compute = isa<IntegerType>(elementOf(value)) ? elementOf(value)
                  : wide                             ? Type(builder.getF64Type())
                                                     : builder.getF32Type();
-  // Axes of size 1 are reduced already.
+  // Axes of size 1 need no reduction.
   llvm::erase_if(axes, [&](int64_t axis) { return shapeOf(value)[axis] == 1; });
 
   SmallVector<Operation *> created;
@@ -242,7 +248,7 @@ static void normalize(ReductionOpInterface op, const Steps &steps) {
     llvm::erase_if(axes,
                    [&](int64_t axis) { return shapeOf(value)[axis] == 1; });
   }
-  // What the last step could not do: the type, and the axes that go.
+  // Restore the type and drop the axes, if the last step could not.
   if (elementOf(value) != type.getElementType()) {
     value = amp::CastOp::create(
         builder, op->getLoc(),
@@ -253,15 +259,14 @@ static void normalize(ReductionOpInterface op, const Steps &steps) {
     value = ReshapeOp::create(builder, op->getLoc(), type, value);
     created.push_back(value.getDefiningOp());
   }
-  // The new ops belong to the phase of the old one.
   for (Operation *part : created)
     copyPhase(op, part);
   result.replaceAllUsesWith(value);
   op->erase();
 }
 
-// Sums and products of updates are kept where the result is: in f32, and
-// rounded in the end, where it has 16 bits.
+// Accumulates a scatter of 16-bit floats in f32, and rounds the result at the
+// end.
 static void widen(ScatterOpInterface scatter) {
   Value result = scatter->getResult(0);
   auto type = dyn_cast<FloatType>(elementOf(result));
@@ -278,7 +283,7 @@ static void widen(ScatterOpInterface scatter) {
 
 void NormalizeReductionsPass::runOnOperation() {
   TargetInfo target = getTarget(getOperation());
-  // Collected first: `normalize` erases them.
+  // Collect the reductions first, since `normalize` erases ops.
   Steps steps(target);
   SmallVector<ReductionOpInterface> reductions;
   getOperation().walk(

@@ -1,6 +1,6 @@
 // Turns the bodies of loops and conditions into functions.
 //
-// Passes on functions then do to the ops of a body what they do to all others,
+// Later passes on functions then process the ops of a body like all others,
 // without walking into regions.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -23,7 +23,7 @@ struct OutlineBodiesPass
 };
 } // namespace
 
-// Moves `body` into a function of its own, behind the one it is in.
+// Moves `body` into a new function, right after the function around `body`.
 static FlatSymbolRefAttr createFunction(Region &body, StringRef suffix,
                                         SymbolTable &symbols) {
   Block &block = body.front();
@@ -62,7 +62,7 @@ static Operation *createCall(IfOp op, SymbolTable &symbols) {
 
 void OutlineBodiesPass::runOnOperation() {
   SmallVector<Operation *> lists;
-  // Those within others come first.
+  // The walk visits inner ops before outer ops.
   getOperation().walk([&](BodyOpInterface list) { lists.push_back(list); });
   SymbolTable symbols(getOperation());
   for (Operation *list : lists) {

@@ -1,5 +1,5 @@
-// The passes of the Fusion stage, in the order they run: those of BodyPasses.td,
-// then those that make the ops of kernels, and kernels of them.
+// The passes of the Fusion stage, in the order they run: first the passes of
+// BodyPasses.td, then those that rewrite ops for kernels and form the kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_FUSION_PASSES_TD
@@ -8,14 +8,14 @@
 include "passes/Fusion/BodyPasses.td"
 
 def ConvertLayoutPass : FusionPass<"mpc-convert-layout"> {
-  let summary = "activations into NHWC, filters as the target's library has them";
+  let summary = "convert activations to NHWC, and filters to the layout of the library";
   let description = [{
-    Gives every convolution, pooling and BatchNormalization the layout NHWC and
-    moves the transposes this takes to where the order of elements shows:
-    flattening, inputs and outputs. Dropout, whose mask depends on an element's
-    place, stays in the layout it has. For a target whose library wants it,
-    filters get the layout OHWI, by transposes of weights and of their
-    gradients; state and what optimizers do with it stay in ONNX's layout.
+    Gives every convolution, pooling and BatchNormalization the layout NHWC.
+    Moves the necessary transposes to places where the order of elements
+    matters: flattening, inputs and outputs. Dropout keeps its layout, since the
+    mask depends on an element's position. If the target's library wants OHWI
+    filters, weights and their gradients are transposed. State and the
+    optimizers' work on state keep ONNX's layout.
 
     Before:
 
@@ -45,13 +45,13 @@ def ConvertLayoutPass : FusionPass<"mpc-convert-layout"> {
 }
 
 def DecomposePass : FusionPass<"mpc-decompose"> {
-  let summary = "composite ops into elementwise ops and reductions";
+  let summary = "rewrite composite ops into elementwise ops and reductions";
   let description = [{
     Rewrites every op of role Composite (the softmax family, losses,
     BatchNormalization, global pooling, gradient clipping, the finiteness test)
-    into elementwise ops and reductions. What comes between is f32, or f64 where
-    an operand or result is. On a GPU, a BatchNormalization of images of 16 bits
-    reads them once for both mean and variance, elsewhere twice.
+    into elementwise ops and reductions. Intermediate values are f32, or f64 if
+    an operand or result is f64. A BatchNormalization of 16-bit images reads the
+    images once for both mean and variance on a GPU, and twice elsewhere.
 
     Before:
 
@@ -74,19 +74,18 @@ def DecomposePass : FusionPass<"mpc-decompose"> {
     %4 = mpc.div %2, %3 : (tensor<32x10xf32>, tensor<32x1xf32>) -> tensor<32x10xf32>
     ```
 
-    Afterwards no op of role Composite is left.
+    At the end, no op of role Composite is left.
   }];
 }
 
 def FoldScalingPass : FusionPass<"mpc-fold-scaling"> {
-  let summary = "constant factors of operands and results as alpha of products";
+  let summary = "fold constant factors of operands and results into alpha of products";
   let description = [{
-    A tensor that is multiplied by a constant, or divided by one, and then read
-    by products alone, is read as it was before, and the products' `alpha` takes
-    the factor: it applies to the sums in the type they are computed in, so no
-    element is rounded in between. So does a factor of the result of a product
-    that nothing else reads. A factor that would make alpha infinite or NaN
-    stays.
+    Folds constant factors into the `alpha` of products. Applies to a tensor
+    that is multiplied or divided by a constant and then read by products alone,
+    and to the result of a product that only the scaling reads. `alpha` scales
+    the sums in their computation type, so no element is rounded in between. A
+    factor that would make alpha infinite or NaN stays.
 
     Before:
 
@@ -110,17 +109,18 @@ def FoldScalingPass : FusionPass<"mpc-fold-scaling"> {
 }
 
 def SinkMovementPass : FusionPass<"mpc-sink-movement"> {
-  let summary = "elementwise ops before transposes, where that makes them part of a kernel";
+  let summary = "move elementwise ops before transposes if a kernel can absorb them there";
   let description = [{
-    An elementwise op whose other operands are scalars, and that stands between
-    transposes or reshapes and products, goes in front of the former, where what
-    it reads is computed by a contraction or an elementwise op for it alone: it
-    becomes part of that kernel, and products can read through the transposes
-    that are left (`mpc-split-contractions`, `plan-fold-movement`). So does one
-    that another op does already to what is in front: one product reads the
-    gradient of scores as it is, another in the shape of the scores, and both have
-    it cast. Every element is computed as before. An op whose result is wider
-    stays, or wider elements would be moved.
+    Moves an elementwise op, whose other operands are scalars, from behind
+    transposes or reshapes to the front, if only products read the result. A
+    contraction or an elementwise op must compute the moved value for this op
+    alone. The op then joins that kernel, and products can read through the
+    transposes (`mpc-split-contractions`, `plan-fold-movement`). An op also
+    moves if an equal op already reads the value in front. In gradients of
+    scores, for example, one product reads the gradient as it is, another
+    product reads the reshaped gradient, and both need the same cast. Every
+    element is computed as before. An op with a wider result stays, since moving
+    wider elements would cost more.
 
     Before:
 
@@ -150,16 +150,17 @@ def SinkMovementPass : FusionPass<"mpc-sink-movement"> {
 }
 
 def SimplifyMovementPass : FusionPass<"mpc-simplify-movement"> {
-  let summary = "transposes along axes that others can follow, joins in place";
+  let summary = "transpose unmerged axes, and concatenate in place";
   let description = [{
-    A transpose between views, the first of which merges axes, moves the axes as
-    they were before: samples and heads that are one axis, and two again behind
-    the transpose, stay two. What reads that can follow it with strides
-    (`plan-fold-movement`), as through the merged axis it cannot.
+    A transpose between two views may move axes that the first view merges. The
+    pass then transposes the unmerged axes instead: samples and heads stay two
+    axes. Later ops can follow the transpose by strides (`plan-fold-movement`),
+    which the merged axis would prevent.
 
-    A transpose of a join that nothing else reads, and that would move no element
-    of a single part, is a join along the axis to which it moves the joined one:
-    gradients of queries, keys and values are joined per token at once.
+    A transpose of a concat becomes a concat along the moved axis if nothing
+    else reads the concat and the transpose moves no element within a part.
+    Gradients of queries, keys and values, for example, are then concatenated
+    per token.
 
     Before:
 
@@ -193,13 +194,13 @@ def SimplifyMovementPass : FusionPass<"mpc-simplify-movement"> {
 }
 
 def SplitContractionsPass : FusionPass<"mpc-split-contractions"> {
-  let summary = "contractions without bias, C or transposed operands";
+  let summary = "split bias, C and transposes off contractions";
   let description = [{
-    Takes what is elementwise out of a contraction, so that it can join the
-    kernel's tail: C, beta and bias become ops after it. Transposes of the last
-    two axes become `transA` / `transB`, of operands and of the result; of one
-    that moves batches too, that is what is left. Batch dimensions that only
-    partly broadcast are expanded.
+    Takes elementwise parts out of contractions, so that they can join the
+    kernel's tail: C, beta and bias become ops after the contraction. Transposes
+    of the last two axes, of operands and of the result, become `transA` and
+    `transB`. A transpose that also moves batches keeps only that part. Batch
+    dimensions that partly broadcast are expanded.
 
     Before:
 
@@ -221,19 +222,19 @@ def SplitContractionsPass : FusionPass<"mpc-split-contractions"> {
     return %1 : tensor<32x10xbf16>
     ```
 
-    Afterwards there is no `mpc.gemm` and no `mpc.conv` with a bias.
+    At the end, there is no `mpc.gemm` and no `mpc.conv` with a bias.
   }];
 }
 
 def ConvertConvToMatmulPass : FusionPass<"mpc-convert-conv-to-matmul"> {
-  let summary = "convolutions of one tap as matrix products";
+  let summary = "turn convolutions with one tap into matrix products";
   let description = [{
-    A convolution with a filter of one tap, one group and no padding is a product
-    of pixels and channels, which libraries do better; so are its gradients. With
-    strides, which stay a convolution on GPUs, the pixels are a slice of the
-    image, and a pad puts zeros between those of its gradient. Expects
-    activations in NHWC and no bias (`mpc-split-contractions`); what is not in
-    NHWC stays.
+    Turns convolutions with one tap, one group and no padding, and their
+    gradients, into matrix products of pixels and channels. Libraries multiply
+    matrices faster than they convolve. With strides, the pixels are a slice of
+    the image, and a pad puts zeros between the pixels of the image's gradient;
+    on GPUs, strided convolutions stay. Expects activations in NHWC and no bias
+    (`mpc-split-contractions`); convolutions in other layouts stay.
 
     Before:
 
@@ -255,22 +256,25 @@ def ConvertConvToMatmulPass : FusionPass<"mpc-convert-conv-to-matmul"> {
     return %1 : tensor<2x8x8x6xf32>
     ```
 
-    Afterwards no convolution in NHWC has one tap, one group and no padding; on a
-    GPU those with strides still may.
+    At the end, no NHWC convolution has one tap, one group and no padding,
+    except strided ones on a GPU.
   }];
 }
 
 def NormalizeReductionsPass : FusionPass<"mpc-normalize-reductions"> {
-  let summary = "reductions over adjacent axes, which stay with size 1";
+  let summary = "reduce adjacent axes only, and keep them with size 1";
   let description = [{
-    Brings every reduction into the form kernels take: `keepdims`, axes that lie
-    together, and large ones in two steps so that threads share the first: over
-    some of the axes, or over `parts` of one long axis. On a CPU a thread takes
-    wide rows whole (compiler/Kernels/ColumnBands.h), so these are large sooner.
-    On a GPU sums of columns are in as many parts as give each multiprocessor of
-    a large one about four blocks of 64 columns.
-    `mpc.sum_to_size` becomes `mpc.reduce_sum`; reshapes restore the shape. A scatter that adds up floats of
-    16 bits does so in f32, and a cast rounds its result.
+    Brings every reduction into the form that kernels take: `keepdims` and
+    adjacent axes. Large reductions take two steps, so that threads share the
+    first step: over some of the axes, or over `parts` of one long axis. On a
+    CPU a thread takes wide rows whole (compiler/Kernels/ColumnBands.h), so
+    reductions of wide rows count as large sooner. On a GPU, column sums get
+    enough parts for about four blocks of 64 columns per multiprocessor of a
+    large GPU.
+
+    `mpc.sum_to_size` becomes `mpc.reduce_sum`, and reshapes restore the shape.
+    A scatter that adds 16-bit floats accumulates in f32, and a cast rounds the
+    result.
 
     Before:
 
@@ -293,16 +297,16 @@ def NormalizeReductionsPass : FusionPass<"mpc-normalize-reductions"> {
 }
 
 def RecomputeElementwisePass : FusionPass<"mpc-recompute-elementwise"> {
-  let summary = "elementwise values in kernels that use them, where keeping costs more";
+  let summary = "recompute elementwise values if keeping them costs more";
   let description = [{
-    What kernels keep in memory for each other, the forward pass for the
-    backward pass above all, is a minimum cut (compiler/Regions/KeptValues.h):
-    elements to store and load against work to compute them again, blind to
-    types. What is not kept is computed in every kernel that reads it, from what
-    is: `mpc.kept`, which keeps the copy out of the kernel of the original.
-    Nothing changes where kernels would then store and load more. Needs
-    primitive ops (`mpc-decompose`), and no canonicalization between it and
-    `mpc-form-regions`.
+    Recomputes elementwise values instead of keeping them in memory, above all
+    for the backward pass. A minimum cut (compiler/Regions/KeptValues.h) weighs
+    stores and loads against the work to recompute, independent of element
+    types. Every kernel that reads a value that is not kept computes a copy. The
+    copy reads kept values through `mpc.kept`, so that it does not join the
+    kernel of the original. Nothing changes if kernels would then store and load
+    more. Expects primitive ops (`mpc-decompose`), and no canonicalization
+    before `mpc-form-regions`.
 
     Before:
 
@@ -333,16 +337,16 @@ def RecomputeElementwisePass : FusionPass<"mpc-recompute-elementwise"> {
     %dh = mpc.mul %d, %kept : (tensor<64x32xf32>, tensor<64x32xbf16>) -> tensor<64x32xf32>
     ```
 
-    Results are the same bits: each copy is rounded as the original is, and a
-    kernel that reduces takes nothing that would change the order it adds up in.
+    Results keep their bits: each copy rounds like the original, and a reduction
+    kernel takes no op that would change the order of its sums.
   }];
 }
 
 def FormRegionsPass : FusionPass<"mpc-form-regions"> {
-  let summary = "ops that share a kernel into one mpc.region each";
+  let summary = "group the ops of each kernel into an mpc.region";
   let description = [{
-    Obeys compiler/Regions/RegionAnalysis.h. Needs primitive ops
-    (`mpc-decompose`).
+    Puts the ops that share a kernel into one `mpc.region`, as decided by
+    compiler/Regions/RegionAnalysis.h. Expects primitive ops (`mpc-decompose`).
 
     Before:
 
@@ -374,19 +378,19 @@ def FormRegionsPass : FusionPass<"mpc-form-regions"> {
     return %0 : tensor<16x64xf32>
     ```
 
-    Afterwards the function holds regions, reshapes and constants in an order
-    that can be executed; every region has a `kernel` name, unique in the
-    module, and is located at the nodes it holds.
+    At the end, the function holds regions, reshapes and constants in an
+    executable order. Every region has a `kernel` name, unique in the module,
+    and the locations of all its nodes.
   }];
 }
 
 def VerifyFusionPass : FusionPass<"mpc-verify-fusion"> {
   let summary = "check that the Fusion stage left nothing but kernels";
   let description = [{
-    Fails unless a function holds only regions, reshapes and constants; every
-    region holds one kernel of its kind; contractions are matrix products or
-    convolutions in NHWC without a bias; reductions keep their axes, which lie
-    together. Codegen relies on each of these.
+    Fails unless a function holds only regions, reshapes and constants. Every
+    region must hold one kernel of its kind. Contractions must be matrix
+    products or NHWC convolutions without a bias. Reductions must keep their
+    axes, which must be adjacent. Codegen relies on each of these facts.
 
     Before:
 

@@ -1,11 +1,11 @@
-// Computes elementwise values again in the kernels that use them, instead of
-// keeping them in memory, where a minimum cut says so
+// Recomputes elementwise values in the kernels that use them, instead of
+// keeping the values in memory, as a minimum cut decides
 // (compiler/Regions/KeptValues.h).
 //
-// Results are the same bits in every precision: the same ops on the same
-// operands, each rounded to the type that it was given, in a kernel as in
-// memory. A value that is no longer stored keeps that type: it says how the
-// value is rounded.
+// Results have the same bits in every precision. The same ops run on the same
+// operands, and each op rounds to its given type, in a kernel as in memory. A
+// value keeps its type even if no longer stored, since the type determines the
+// rounding.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -25,8 +25,8 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// Computes again in kernels what they read of others. Their own ops change in
-/// the end: until then they are what is copied.
+/// Recomputes, in each kernel, values of other kernels. The kernels' own ops
+/// change at the end: until then, they are the originals to copy.
 class Recomputer {
 public:
   Recomputer(const KeptValues &kept, const RegionAnalysis &analysis)
@@ -34,7 +34,7 @@ public:
   void run();
 
 private:
-  /// What one kernel computes again, and reads for that.
+  /// The ops that a kernel recomputes, and the values read by those ops.
   struct Copies {
     const KernelRegion *kernel;
     IRMapping mapping;
@@ -46,7 +46,7 @@ private:
 
   const KeptValues &kept;
   const RegionAnalysis &analysis;
-  /// What operands are to be.
+  /// The operands to change, each with its new value.
   SmallVector<std::pair<OpOperand *, Value>> changes;
 };
 
@@ -56,7 +56,8 @@ struct RecomputeElementwisePass
 };
 } // namespace
 
-// `value` as `user` is to read it: itself, or what computes it right before.
+// Returns `value` as `user` shall read it: `value`, or a copy of the producer
+// just before `user`.
 Value Recomputer::get(Value value, Operation *user, Copies &copies) {
   Operation *op = value.getDefiningOp();
   if (!op || !kept.isRecomputed(op) || analysis.getRegion(op) == copies.kernel)
@@ -73,7 +74,7 @@ Value Recomputer::get(Value value, Operation *user, Copies &copies) {
   }
   Operation *copy = OpBuilder(user).clone(*op, copies.mapping);
   copies.ops.push_back(copy);
-  // It is part of what uses it: of the backward pass, say.
+  // A copy belongs to the phase of its user, such as the backward pass.
   copy->removeAttr(kPhaseAttr);
   copyPhase(user, copy);
   return copy->getResult(0);
@@ -86,7 +87,8 @@ void Recomputer::recomputeIn(const KernelRegion &kernel) {
     for (OpOperand &operand : op->getOpOperands())
       if (Value read = get(operand.get(), op, copies); read != operand.get())
         changes.push_back({&operand, read});
-  // Of its own, or else kernels that read the same might be joined by it.
+  // Each kernel gets mpc.kept ops of its own. Shared mpc.kept ops could join
+  // the kernels of several readers.
   for (auto &[value, read] : copies.inputs) {
     OpBuilder builder(value.getDefiningOp()->getNextNode());
     read = KeptOp::create(builder, value.getLoc(), value);
@@ -108,7 +110,7 @@ void Recomputer::run() {
     operand->set(value);
 }
 
-// Erases what computed values that all their users now compute themselves.
+// Erases ops whose users all compute the value themselves now.
 static void eraseUnused(ArrayRef<Operation *> ops) {
   for (Operation *op : llvm::reverse(ops))
     if (op->use_empty())
@@ -130,8 +132,8 @@ void RecomputeElementwisePass::runOnOperation() {
   func::FuncOp original = function.clone();
   Recomputer(kept, analysis).run();
   eraseUnused(candidates);
-  // Kernels are formed anew around what they compute now: no less would be
-  // stored and loaded where one did not take it.
+  // Forming kernels anew may join less than expected. Restore the original if
+  // the kernels would then store and load more.
   if (countTraffic(block, RegionAnalysis(block)) > before)
     function.getBody().takeBody(original.getBody());
   original.erase();

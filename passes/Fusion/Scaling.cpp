@@ -28,7 +28,8 @@ Value mpc::scaleInstead(Operation *op, Value input, OpBuilder &builder) {
   state.addAttributes(op->getAttrs());
   for (OpOperand &operand : op->getOpOperands()) {
     Value value = &operand == scaled ? input : operand.get();
-    // One value in more axes than the input has would not broadcast to it.
+    // A value of one element with more axes than the input would not broadcast
+    // to the input.
     if (&operand != scaled && typeOf(value).getRank() > type.getRank())
       value =
           ReshapeOp::create(builder, op->getLoc(),

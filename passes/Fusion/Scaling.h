@@ -1,6 +1,6 @@
-// Ops that compute each element of a tensor from one element of another and
-// from scalars: it does not matter to them in which order or shape elements
-// are, so transposes and reshapes can change places with them.
+// Ops that compute each element from one element of a tensor and from scalars.
+// Order and shape of the elements do not matter to such ops, so transposes and
+// reshapes can move across.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_FUSION_SCALING_H
@@ -12,13 +12,13 @@
 
 namespace mpc {
 
-/// The operand of whose elements `op` computes its result's, where its other
-/// operands are one value each: of x * 0.5, for example, x. Null for any op
-/// that depends on more, or on where an element is.
+/// Returns the operand that `op` scales: each result element depends on one
+/// element of that operand and on scalars. For x * 0.5, returns x. Null if `op`
+/// depends on more, or on an element's position.
 mlir::OpOperand *findScaledOperand(mlir::Operation *op);
 
-/// The result of `op` for `input` in place of what it scales, in the shape of
-/// `input`.
+/// Creates `op` with `input` in place of the scaled operand, in the shape of
+/// `input`, and returns the result.
 mlir::Value scaleInstead(mlir::Operation *op, mlir::Value input,
                          mlir::OpBuilder &builder);
 

@@ -1,11 +1,11 @@
-// Moves less, and along axes that others can follow: transposes in front of the
-// views that merge what they move, and joins instead of transposes of joins.
+// Simplifies transposes. Transposes move in front of views that merge the moved
+// axes, and concats replace transposes of concats.
 //
-// An attention that has samples and heads in one axis, as PyTorch's
-// multi_head_attention_forward writes them, transposes and parts that axis
-// again: no strides lead through a merged axis whose parts are not side by
-// side. And it makes queries, keys and values one tensor by a join and a
-// transpose, where a join along another axis does.
+// An attention may hold samples and heads in one axis, as PyTorch's
+// multi_head_attention_forward does, then transpose and split that axis. No
+// strides describe a merged axis whose parts are not adjacent. The attention
+// also joins queries, keys and values by a concat and a transpose; a concat
+// along another axis has the same effect.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Movement.h"
@@ -26,17 +26,17 @@ using namespace mpc;
 // Shapes
 //===----------------------------------------------------------------------===//
 
-/// For each axis of `to`, the extents that it has in the coarsest shape that
-/// `from` and `to` both are views of: of (8, 4, 16) as (8, 8, 8), these are 8,
-/// then 4 and 2, then 8. Nothing where there is no such shape.
+/// Returns the extents into which each axis of `to` splits, in the coarsest
+/// shape that both `from` and `to` are views of. (8, 4, 16) viewed as (8, 8, 8)
+/// gives {8}, {4, 2}, {8}. nullopt if there is no such shape.
 static std::optional<SmallVector<SmallVector<int64_t, 2>>>
 findRefinement(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   SmallVector<SmallVector<int64_t, 2>> refined;
-  // What is left of the axis of `from` that `to` has come to.
+  // The rest of the current axis of `from`.
   int64_t left = 1;
   for (int64_t extent : to) {
     SmallVector<int64_t, 2> &parts = refined.emplace_back();
-    // Parts until they make up the extent.
+    // Collect parts until they make up the extent.
     for (int64_t missing = extent; missing != 1;) {
       while (left == 1 && !from.empty()) {
         left = from.front();
@@ -74,7 +74,7 @@ bool mpc::keepsOrder(ArrayRef<int64_t> shape, ArrayRef<int64_t> perm) {
   return llvm::is_sorted(order);
 }
 
-/// `value` in another shape.
+/// Views `value` in another shape.
 static Value view(PatternRewriter &rewriter, Location location, Value value,
                   ArrayRef<int64_t> shape) {
   if (shapeOf(value) == shape)
@@ -88,8 +88,8 @@ static Value view(PatternRewriter &rewriter, Location location, Value value,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// view(transpose(view(x))) -> view(transpose(x)), in the axes that the view in
-/// front merges.
+/// view(transpose(view(x))) -> view(transpose(x)), on the axes that the first
+/// view merges.
 struct MoveParts : OpRewritePattern<TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -105,7 +105,7 @@ struct MoveParts : OpRewritePattern<TransposeOp> {
           return axis.size() == 1;
         }))
       return rewriter.notifyMatchFailure(op, "the view merges no axes");
-    // The first of the parts of each axis, and all parts in their new order.
+    // Number the parts of all axes, then list them in the transposed order.
     SmallVector<int64_t> first, shape, perm;
     for (const auto &axis : *parts) {
       first.push_back(shape.size());
@@ -126,8 +126,8 @@ struct MoveParts : OpRewritePattern<TransposeOp> {
   }
 };
 
-/// transpose(join(a, b)) -> join(view(a), view(b)), where a transpose of each
-/// moves no element.
+/// transpose(join(a, b)) -> join(view(a), view(b)), if transposing each part
+/// alone moves no element.
 struct JoinInPlace : OpRewritePattern<TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -136,8 +136,8 @@ struct JoinInPlace : OpRewritePattern<TransposeOp> {
 };
 } // namespace
 
-/// The axis of `view`, which has the axes of `shape` and ones, that `axis` is;
-/// nothing where it has others.
+/// Returns the axis of `view` that corresponds to `axis` of `shape`; nullopt if
+/// the shapes differ in more than axes of size 1, or if `axis` has size 1.
 static std::optional<int64_t> findAxis(ArrayRef<int64_t> shape,
                                        ArrayRef<int64_t> view, int64_t axis) {
   if (shape[axis] == 1 || dropUnits(shape) != dropUnits(view))
@@ -151,7 +151,8 @@ static std::optional<int64_t> findAxis(ArrayRef<int64_t> shape,
 
 LogicalResult JoinInPlace::matchAndRewrite(TransposeOp op,
                                            PatternRewriter &rewriter) const {
-  // A join that nothing else reads, perhaps through a view of as many axes.
+  // Find a join without other readers, possibly behind a view that only adds or
+  // drops axes of size 1.
   Value joined = op.getInput();
   auto between = joined.getDefiningOp<ReshapeOp>();
   if (between && joined.hasOneUse())
@@ -164,7 +165,7 @@ LogicalResult JoinInPlace::matchAndRewrite(TransposeOp op,
       findAxis(shapeOf(joined), whole, join.getAxis());
   if (!axis)
     return rewriter.notifyMatchFailure(op, "the view has other axes");
-  // Each part as it would be transposed.
+  // Compute the shape of each part after the transpose.
   SmallVector<SmallVector<int64_t>> shapes;
   for (Value part : join.getInputs()) {
     SmallVector<int64_t> shape(whole);

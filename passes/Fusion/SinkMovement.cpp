@@ -1,8 +1,8 @@
-// Computes before it moves: an elementwise op that would be a kernel of its own
-// between a transpose and a product goes in front of the transpose, where it
-// joins the kernel that made its operand. An attention that scales its queries,
-// as PyTorch's exporter writes them, has this between every projection and the
-// product of queries and keys.
+// Computes before moving. An elementwise op between a transpose and a product
+// would be a separate kernel. The op moves in front of the transpose, and joins
+// the kernel of the operand's producer. PyTorch's exporter, for example, scales
+// the queries of an attention between every projection and the product of
+// queries and keys.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -19,13 +19,13 @@ namespace mpc {
 using namespace mlir;
 using namespace mpc;
 
-/// Whether `op` gives the elements of its operand in another order or shape.
+/// True if `op` only changes the order or shape of its operand's elements.
 static bool rearranges(Operation *op) {
   return op && isa<TransposeOp, ReshapeOp>(op);
 }
 
-/// Whether `value` is made by a kernel that elementwise ops can join, for
-/// nobody else.
+/// True if `value` has a single use and comes from a kernel that elementwise
+/// ops can join.
 static bool canBeJoined(Value value) {
   Operation *producer = value.getDefiningOp();
   return producer && value.hasOneUse() &&
@@ -33,9 +33,9 @@ static bool canBeJoined(Value value) {
           hasRole(producer, RegionRole::Contraction));
 }
 
-/// Whether `op`, which scales, does the same to `value` as another op, which
-/// then does it for both: the cast of a gradient for the product that makes a
-/// weight's gradient, and for the one that reads it in another shape.
+/// True if another op already scales `value` like `op`, and can serve both. For
+/// example, one cast of a gradient serves two products: one makes a weight's
+/// gradient, the other reads the gradient in another shape.
 static bool isScaledAlready(Value value, Operation *op) {
   OpOperand *scaled = findScaledOperand(op);
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -55,17 +55,18 @@ static unsigned bitsOf(Value value) {
   return elementOf(value).getIntOrFloatBitWidth();
 }
 
-/// Whether `op` scales `input` and makes elements no wider.
+/// True if `op` scales `input` and its result elements are not wider.
 static bool isScalingOf(Operation *op, Value input) {
   OpOperand *scaled = findScaledOperand(op);
   return scaled && scaled->get() == input &&
          bitsOf(op->getResult(0)) <= bitsOf(input);
 }
 
-/// Whether no kernel behind `value` could take over the op that makes it: only
-/// products read it, through moves and ops that go in front of these too.
+/// True if no later kernel could absorb the op that makes `value`: only
+/// products read it, possibly through moves and through scaling that also moves
+/// to the front.
 static bool isOnlyMultiplied(Value value) {
-  // The last of the ops that scale one the other's result.
+  // Skip to the result of the last of the consecutive scalings.
   while (value.hasOneUse() && isScalingOf(*value.user_begin(), value))
     value = value.user_begin()->getResult(0);
   return !value.use_empty() &&
@@ -100,8 +101,8 @@ LogicalResult SinkMovement::matchAndRewrite(Operation *op,
   OpOperand *scaled = findScaledOperand(op);
   if (!scaled || !isScalingOf(op, scaled->get()))
     return rewriter.notifyMatchFailure(op, "does not scale one operand");
-  // The transposes and reshapes in front of the scaling, the last one first,
-  // and the value in front of them all.
+  // Collect the transposes and reshapes before the scaling, last first, and
+  // find the value before all of them.
   SmallVector<Operation *> moves;
   Value source = scaled->get();
   while (rearranges(source.getDefiningOp()) && source.hasOneUse()) {
@@ -113,7 +114,7 @@ LogicalResult SinkMovement::matchAndRewrite(Operation *op,
   if (!isOnlyMultiplied(op->getResult(0)))
     return rewriter.notifyMatchFailure(op, "a kernel behind it may take it");
 
-  // The scaling goes to the front, and the moves follow with its element type.
+  // The scaling goes first. The moves follow, with its element type.
   Value moved = scaleInstead(op, source, rewriter);
   for (Operation *move : llvm::reverse(moves)) {
     OperationState again(move->getLoc(), move->getName());

@@ -1,7 +1,7 @@
-// Takes what is elementwise out of contractions: bias, C and beta become ops
-// after them, which kernels' tails can hold. Also brings matrix products to
-// what one step of a plan can say: transposes of the last two axes as flags,
-// operands with all batches of the result or with one.
+// Takes elementwise parts out of contractions: bias, C and beta become later
+// ops, which can join the kernels' tails. Also brings matrix products into the
+// form of a plan step: transposes of the last two axes become flags, and
+// operands have either all batches of the result or one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -18,7 +18,7 @@ namespace mpc {
 using namespace mlir;
 using namespace mpc;
 
-// The type `op` accumulates in.
+// Returns the type that `op` accumulates in.
 static Type computeType(Operation *op) {
   bool wide = llvm::any_of(op->getOperandTypes(), [](Type type) {
     return cast<RankedTensorType>(type).getElementType().isF64();
@@ -28,7 +28,7 @@ static Type computeType(Operation *op) {
               : Type(Float32Type::get(op->getContext()));
 }
 
-// Gives the ops of a rewrite the phase of the op they stand for.
+// Copies the phase of the replaced op to the ops of a rewrite.
 static void copyPhase(Operation *from, ArrayRef<Value> values) {
   for (Value value : values)
     copyPhase(from, value.getDefiningOp());
@@ -41,7 +41,7 @@ struct SplitGemm : OpRewritePattern<GemmOp> {
 
   LogicalResult matchAndRewrite(GemmOp op,
                                 PatternRewriter &rewriter) const override {
-    // The product is exact where a sum follows, which then rounds.
+    // If a sum follows, the product stays exact, and the sum rounds.
     Type compute = computeType(op);
     auto exact = RankedTensorType::get(op.getType().getShape(), compute);
     bool addsC = op.getC() && !op.getBeta().isZero();
@@ -53,7 +53,6 @@ struct SplitGemm : OpRewritePattern<GemmOp> {
       rewriter.replaceOp(op, product);
       return success();
     }
-    // beta * C, where beta is another number than 1.
     Value c = op.getC();
     if (!op.getBeta().isExactlyValue(1.0)) {
       auto scalar = RankedTensorType::get({}, compute);
@@ -81,14 +80,14 @@ struct SplitConvBias : OpRewritePattern<ConvOp> {
                                 PatternRewriter &rewriter) const override {
     if (!op.getBias())
       return rewriter.notifyMatchFailure(op, "has no bias");
-    // The convolution is exact; the sum with the bias rounds.
+    // The convolution stays exact; the sum with the bias rounds.
     auto exact =
         RankedTensorType::get(op.getType().getShape(), computeType(op));
     Value conv = ConvOp::create(
         rewriter, op.getLoc(), exact, op.getInput(), op.getWeight(), Value(),
         op.getStridesAttr(), op.getPadsAttr(), op.getDilationsAttr(),
         op.getGroupAttr(), op.getLayoutAttr(), op.getFilterLayoutAttr());
-    // In NCHW a bias of each channel is a column: (c) becomes (c, 1, 1).
+    // In NCHW, a bias per channel is a column: (c) becomes (c, 1, 1).
     Value bias = op.getBias();
     if (op.getLayout() != Layout::NHWC) {
       SmallVector<int64_t> shape = {shapeOf(bias)[0]};
@@ -105,9 +104,9 @@ struct SplitConvBias : OpRewritePattern<ConvOp> {
   }
 };
 
-/// matmul(transpose(a), b) -> matmul(a, b) {transA}, and for b. A transpose
-/// that also moves batches becomes one that keeps rows whole: transpose(a)
-/// {perm = [0, 2, 3, 1]} -> transpose(a) {perm = [0, 2, 1, 3]}
+/// matmul(transpose(a), b) -> matmul(a, b) {transA}, and likewise for b. If the
+/// transpose also moves batches, a transpose that keeps rows whole remains:
+/// transpose(a) {perm = [0, 2, 3, 1]} -> transpose(a) {perm = [0, 2, 1, 3]}
 struct FoldTranspose : OpRewritePattern<MatMulOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -132,22 +131,21 @@ struct FoldTranspose : OpRewritePattern<MatMulOp> {
   }
 
 private:
-  /// Whether the last axis becomes the one before it.
+  /// True if the last axis becomes the second to last.
   static bool turnsRows(ArrayRef<int64_t> perm) {
     int64_t rank = perm.size();
     return rank >= 2 && perm[rank - 2] == rank - 1;
   }
 
-  /// What `transpose` gives with its last two axes exchanged; the same value
-  /// for all that ask.
+  /// Returns the result of `transpose` with its last two axes exchanged. Equal
+  /// transposes share one value.
   static Value keepRows(TransposeOp transpose, PatternRewriter &rewriter) {
-    // Batches and rows move as before; the last two axes keep their order.
     SmallVector<int64_t> perm(transpose.getPerm()), shape;
     std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
     Value input = transpose.getInput();
     if (llvm::equal(perm, llvm::seq<int64_t>(0, perm.size())))
       return input;
-    // Two operands of one value share its transpose.
+    // Reuse an equal transpose for two operands of one value.
     for (Operation *user : input.getUsers())
       if (auto other = dyn_cast<TransposeOp>(user);
           other && other.getPerm() == ArrayRef<int64_t>(perm) &&
@@ -167,15 +165,15 @@ private:
   }
 };
 
-/// transpose(matmul(a, b)) -> matmul(b^T, a^T), where rows become columns:
-/// (a b)^T = b^T a^T, of the same sums. Batches may move besides, and what
-/// scales the product first does so afterwards.
+/// transpose(matmul(a, b)) -> matmul(b^T, a^T), if rows become columns: (a b)^T
+/// = b^T a^T, with equal sums. Batches may move too, and scaling of the product
+/// is applied after the new product.
 struct TurnProduct : OpRewritePattern<TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(TransposeOp op,
                                 PatternRewriter &rewriter) const override {
-    // The ops that scale the product, the last one first.
+    // Collect the ops that scale the product, last first.
     SmallVector<Operation *> scalings;
     Value value = op.getInput();
     while (Operation *scaling = findScaling(value)) {
@@ -186,7 +184,7 @@ struct TurnProduct : OpRewritePattern<TransposeOp> {
     if (!product || !turnsRows(op) || !isOnlyTurned(product.getOutput()))
       return rewriter.notifyMatchFailure(op, "turns no product");
 
-    // (A B)^T = B^T A^T: operands exchange, and so do their flags.
+    // (A B)^T = B^T A^T: the operands exchange places and flags.
     int64_t rank = op.getPerm().size();
     SmallVector<int64_t> shape(product.getType().getShape());
     std::swap(shape[rank - 1], shape[rank - 2]);
@@ -197,7 +195,8 @@ struct TurnProduct : OpRewritePattern<TransposeOp> {
     copyPhase(product, turned);
     for (Operation *scaling : llvm::reverse(scalings))
       turned = scaleInstead(scaling, turned, rewriter);
-    // What is left moves batches alone, or nothing: (perm . exchange).
+    // The remaining transpose moves batches alone, or nothing: (perm .
+    // exchange).
     SmallVector<int64_t> perm(op.getPerm());
     for (int64_t &axis : perm)
       axis = axis == rank - 1 ? rank - 2 : axis == rank - 2 ? rank - 1 : axis;
@@ -212,20 +211,20 @@ struct TurnProduct : OpRewritePattern<TransposeOp> {
   }
 
 private:
-  /// The op that makes `value` by scaling; null for any other.
+  /// Returns the op that makes `value` by scaling; null if there is none.
   static Operation *findScaling(Value value) {
     Operation *op = value.getDefiningOp();
     return op && findScaledOperand(op) ? op : nullptr;
   }
 
-  /// Whether rows become the last axis.
+  /// True if the second to last axis becomes the last.
   static bool turnsRows(TransposeOp op) {
     int64_t rank = op.getPerm().size();
     return rank >= 2 && op.getPerm()[rank - 1] == rank - 2;
   }
 
-  /// True if every reader of `product`, or of `product` times a number, is a
-  /// transpose of its last two axes.
+  /// True if every reader of `product`, or of `product` times a scalar, is a
+  /// transpose of the last two axes.
   static bool isOnlyTurned(Value product) {
     SmallVector<Value> scaled = {product};
     while (!scaled.empty())
@@ -240,7 +239,7 @@ private:
   }
 };
 
-/// Expands an operand that has some of the result's batches but not all.
+/// Expands an operand that has some but not all batches of the result.
 struct ExpandBatches : OpRewritePattern<MatMulOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -13,18 +13,19 @@
 using namespace mlir;
 using namespace mpc;
 
-/// The longest rows and columns of products that are computed twice.
+/// The longest sums of products that are worth recomputing.
 static constexpr int64_t kMaxRecomputedDepth = 256;
 
-/// How many elements of the wide value a worker has in its core's cache, with
-/// what is made of them: 1 MiB of scores in f32, and as much of their gradient.
+/// Elements of the wide value that fit a core's cache, along with derived
+/// values: 1 MiB of f32 scores and an equally large gradient.
 static constexpr int64_t kMostOfWorker = int64_t(1) << 18;
 
-/// How many times as many parts as are wanted there may be.
+/// Limits the parts to this multiple of the wanted parts.
 static constexpr int64_t kMaxExcess = 4;
 
-/// How many elements a mask has at least that is made again, and how many times
-/// as many as what it is made of. A smaller one is in a cache.
+/// A recomputed mask has at least kLeastMask elements, and at least
+/// kLeastGrowth times the elements of its operands. Smaller masks stay in
+/// cache.
 static constexpr int64_t kLeastMask = int64_t(1) << 20;
 static constexpr int64_t kLeastGrowth = 16;
 
@@ -32,8 +33,8 @@ static int64_t countElements(Value value) {
   return typeOf(value).getNumElements();
 }
 
-// Whether `op` computes truth values, element by element, and does not only
-// repeat those that there are.
+// True if `op` computes truth values elementwise, instead of only repeating
+// existing ones.
 static bool computesTruth(Operation *op) {
   return hasRole(op, RegionRole::Elementwise) && !dependsOnPlace(op) &&
          !isa<ExpandOp>(op) && op->getNumResults() == 1 &&
@@ -51,8 +52,8 @@ bool mpc::makesLargeMask(Operation *op) {
          });
 }
 
-// The phase of an op; of a change of type, which has none, the phase of what it
-// changes.
+// Returns the phase of an op. A cast has no phase; returns the phase of its
+// input.
 static Attribute getPhaseOf(Operation *op) {
   while (auto cast = dyn_cast_or_null<amp::CastOp>(op))
     op = cast.getInput().getDefiningOp();
@@ -91,7 +92,8 @@ SmallVector<Operation *> Tile::getOps() const {
 // Finding tiles
 //===----------------------------------------------------------------------===//
 
-// Takes in an op whose result is made in parts along `axis`, if it can be.
+// Adds an op whose result is made in parts along `axis`. Returns false if that
+// is impossible.
 bool Tile::add(Operation *op, std::optional<int64_t> axis) {
   if (!axis || op->getBlock() != product->getBlock() ||
       (*axis != kSum && !findPartedAxes(op, *axis)))
@@ -99,15 +101,15 @@ bool Tile::add(Operation *op, std::optional<int64_t> axis) {
   return axes.insert({op, *axis}).first->second == *axis;
 }
 
-// Takes in what reads a wide value that is made in parts along `axis`.
+// Adds the reader of a wide value that is made in parts along `axis`.
 bool Tile::addReader(OpOperand &use, int64_t axis) {
   if (isSummed(use, axis))
     return add(use.getOwner(), kSum);
   return add(use.getOwner(), findResultAxis(use, axis));
 }
 
-// Takes in what reads the wide result of `op`. What the backward pass reads of
-// the forward pass is computed again there.
+// Adds the readers of the wide result of `op`. The backward pass will recompute
+// its wide operands from the forward pass.
 bool Tile::addReaders(Operation *op) {
   Value result = op->getResult(0);
   if (!isWide(result))
@@ -120,8 +122,8 @@ bool Tile::addReaders(Operation *op) {
   });
 }
 
-// Takes in the ops that make the wide values that `op` reads: in the backward
-// pass, the product of the gradient and V.
+// Adds the ops that make the wide operands of `op`. In the backward pass, such
+// an op is the product of the gradient and V.
 bool Tile::addMakers(Operation *op) {
   return llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
     Operation *maker = operand.get().getDefiningOp();
@@ -133,11 +135,12 @@ bool Tile::addMakers(Operation *op) {
   });
 }
 
-// Takes in what lies between ops of the tile: a row's sum is narrow, its
-// reciprocal is no part of the tile yet, and a product with that is wide.
+// Adds the ops between ops of the tile. For example, a row's sum is narrow, so
+// its reciprocal is not part of the tile yet, but a product with the reciprocal
+// is wide.
 bool Tile::addBetween() {
   SmallVector<Operation *> sorted = getOps();
-  // The ops up to the last that depend on the tile.
+  // Collect the dependents of the tile, up to the tile's last op.
   llvm::SetVector<Operation *> behind;
   for (Operation *op = sorted.front(); op != sorted.back();
        op = op->getNextNode())
@@ -146,8 +149,8 @@ bool Tile::addBetween() {
                  behind.contains(operand.getDefiningOp());
         }))
       behind.insert(op);
-  // The ops behind that the tile depends on, and the axis along which each is
-  // read in parts.
+  // Among the dependents, find the ops that the tile needs, and the axis along
+  // which each is read in parts.
   llvm::DenseMap<Operation *, int64_t> needed;
   auto need = [&](Operation *op) {
     for (OpOperand &operand : op->getOpOperands())
@@ -167,8 +170,8 @@ bool Tile::addBetween() {
   return true;
 }
 
-// True if every op of the tile that reads another one's result reads the part
-// that the same iteration makes.
+// True if ops that read results of the tile read the parts made by the same
+// iteration.
 bool Tile::isConsistent() const {
   return llvm::all_of(llvm::make_first_range(axes), [&](Operation *op) {
     return llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
@@ -177,9 +180,9 @@ bool Tile::isConsistent() const {
   });
 }
 
-// Chooses the smallest number of parts of `elements` elements at most, or the
-// largest number that there can be. Parts that nothing is summed over run at
-// the same time, each by one worker: those are smaller, where they can be.
+// Chooses the smallest number of parts with at most `elements` elements, or the
+// largest possible number. Without sums over parts, parts run in parallel, each
+// on one worker, and may be smaller.
 bool Tile::chooseCount(int64_t elements) {
   int64_t possible = 0;
   for (auto [op, axis] : axes) {
@@ -198,14 +201,14 @@ bool Tile::chooseCount(int64_t elements) {
          setCount(possible, elements);
 }
 
-// False where there is no number of parts, of `possible` at most, whose size is
-// about that.
+// Sets the smallest possible number of parts of at most `elements` elements.
+// Returns false if there is no suitable number.
 bool Tile::setCount(int64_t possible, int64_t elements) {
   count = std::min<int64_t>(possible, llvm::divideCeil(wide, elements));
   int64_t wanted = count;
   while (possible > 0 && possible % count != 0)
     ++count;
-  // One row at a time, where their number is a prime, would take too long.
+  // If the number of rows is prime, single rows would take too long.
   return count > 1 && count <= kMaxExcess * wanted &&
          llvm::all_of(axes, [&](auto pair) {
            return pair.second == kSum ||
@@ -213,7 +216,8 @@ bool Tile::setCount(int64_t possible, int64_t elements) {
          });
 }
 
-// Whether computing the tile's products again is cheaper than to keep them.
+// True if recomputing the tile's products is cheaper than keeping their
+// results.
 bool Tile::canRecompute() const {
   return llvm::all_of(llvm::make_first_range(axes), [&](Operation *op) {
     auto matmul = dyn_cast<MatMulOp>(op);
@@ -229,42 +233,43 @@ std::optional<Tile> Tile::find(MatMulOp product, int64_t axis, int64_t elements,
   Tile tile(product);
   int64_t largest = std::max(countElements(product.getLhs()),
                              countElements(product.getRhs()));
-  // One of a batch by weights is but a few times wider than the batch.
+  // The product of a batch and a weight is only a few times wider than the
+  // batch.
   bool isOfBatches = typeOf(product.getLhs()).getRank() > 2 &&
                      typeOf(product.getRhs()).getRank() > 2;
   if (!isOfBatches || tile.wide <= elements || tile.wide < 2 * largest ||
       !tile.add(product, axis))
     return std::nullopt;
-  // What follows the product and what it is made of, op by op, for as long as
-  // parts of one are made of parts of the other.
+  // Follow readers and producers, op by op, as long as they work in
+  // corresponding parts.
   for (unsigned i = 0; i < tile.axes.size(); ++i) {
     Operation *op = tile.axes.begin()[i].first;
     if (!tile.addReaders(op) || !tile.addMakers(op))
       return std::nullopt;
   }
-  // Ops that lie between two of the tile belong to it; each has one axis; parts
-  // must divide the extent.
+  // Add the ops between ops of the tile. Every op must have one axis, and the
+  // number of parts must divide all extents.
   if (!tile.addBetween() || !tile.isConsistent() || !tile.chooseCount(elements))
     return std::nullopt;
-  // A product alone would gain nothing, and no op is in two loops.
+  // A product alone gains nothing, and no op may be in two loops.
   if (tile.axes.size() < 2 ||
       llvm::any_of(llvm::make_first_range(tile.axes),
                    [&](Operation *op) { return isTiled.contains(op); }))
     return std::nullopt;
-  // Values that later phases read are made again there, if their ops allow it.
+  // Later phases must be able to recompute their operands.
   if (!tile.escaping.empty() && !tile.canRecompute())
     return std::nullopt;
   return tile;
 }
 
 //===----------------------------------------------------------------------===//
-// What the backward pass reads
+// Values for the backward pass
 //===----------------------------------------------------------------------===//
 
-// Makes the backward pass recompute maxima too. It finds the place of a maximum
-// by comparing all elements with it; recomputed elements may differ from the
-// forward pass's in the last bit (a product in other blocks), and then equal no
-// maximum but one of themselves.
+// Makes the backward pass recompute maxima too. It finds the position of a
+// maximum by comparing all elements with the maximum. Recomputed elements may
+// differ from the forward pass in the last bit, and would then equal no forward
+// maximum.
 void Tile::addEscapingMaxima() {
   for (Operation *op : getOps()) {
     auto reduction = dyn_cast<ReductionOpInterface>(op);
@@ -280,7 +285,8 @@ void Tile::addEscapingMaxima() {
 void Tile::recomputeEscaping() {
   if (!escaping.empty())
     addEscapingMaxima();
-  // The ops that make escaping values, and the first reader outside the phase.
+  // Find the ops that make escaping values, and the first reader in another
+  // phase.
   llvm::DenseSet<Operation *> needed;
   SmallVector<OpOperand *> readers;
   Operation *first = nullptr;
@@ -294,7 +300,7 @@ void Tile::recomputeEscaping() {
       first = !first || user->isBeforeInBlock(first) ? user : first;
     }
   }
-  // Backwards from what is needed, to all that it is computed from.
+  // Walk back to everything that the escaping values are computed from.
   if (readers.empty())
     return;
   SmallVector<Operation *> sorted = getOps();
@@ -303,7 +309,7 @@ void Tile::recomputeEscaping() {
       for (Value operand : op->getOperands())
         if (contains(operand.getDefiningOp()))
           needed.insert(operand.getDefiningOp());
-  // The copies stand in front of their first reader, in its phase.
+  // The copies go before their first reader, and into its phase.
   OpBuilder builder(first);
   IRMapping again;
   for (Operation *op : sorted)
@@ -315,17 +321,17 @@ void Tile::recomputeEscaping() {
 }
 
 //===----------------------------------------------------------------------===//
-// What is around
+// Surrounding ops
 //===----------------------------------------------------------------------===//
 
-/// Whether `op` gives elements of its one operand and no others, as a pad does.
+/// True if `op` only moves elements of a single operand, without repeating any.
 static bool moves(Operation *op) {
   auto moved = dyn_cast<PrecisionOpInterface>(op);
   return moved && moved.movesElements() && op->getNumOperands() == 1 &&
          countElements(op->getResult(0)) <= countElements(op->getOperand(0));
 }
 
-/// Whether `op` scales one tensor, by constants alone.
+/// True if `op` scales one tensor, by constants alone.
 static bool scalesByConstants(Operation *op) {
   OpOperand *scaled = findScaledOperand(op);
   return scaled && llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
@@ -334,9 +340,9 @@ static bool scalesByConstants(Operation *op) {
          });
 }
 
-/// Whether a product takes `op` in front of it: a move by its strides, a factor
-/// as its alpha. A change of type stays where it is: what is in front of it may
-/// store its result for less.
+/// True if a product can absorb `op` before it: a move by strides, or a factor
+/// by alpha. Casts stay in place, since the op before the cast may store a
+/// narrower result.
 static bool isFreeInFront(Operation *op) {
   bool scales =
       isa<MulOp, DivOp>(op) && scalesByConstants(op) &&
@@ -344,13 +350,12 @@ static bool isFreeInFront(Operation *op) {
   return moves(op) || scales;
 }
 
-/// Whether what computes its operand takes `op` behind it.
+/// True if the producer of the operand can absorb `op`.
 static bool isFreeBehind(Operation *op) {
   return moves(op) || scalesByConstants(op);
 }
 
-// Takes in the op in front of the tile that makes `operand`, if it can be part
-// of it.
+// Adds the op before the tile that makes `operand`, if it can join the tile.
 bool Tile::absorbMaker(OpOperand &operand) {
   Operation *maker = operand.get().getDefiningOp();
   int64_t axis = getAxis(operand);
@@ -363,8 +368,8 @@ bool Tile::absorbMaker(OpOperand &operand) {
   return true;
 }
 
-// Takes in the one op behind the tile that reads the result of `op`, if it can
-// be part of it.
+// Adds the only op after the tile that reads the result of `op`, if it can join
+// the tile.
 bool Tile::absorbReader(Operation *op) {
   OpOperand *reader = nullptr;
   for (OpOperand &use : op->getUses()) {
@@ -381,7 +386,7 @@ bool Tile::absorbReader(Operation *op) {
   std::optional<int64_t> axis = findResultAxis(*reader, getAxis(op));
   if (!axis || !canSplit(next, *axis, count))
     return false;
-  // Q, K and V of one product have a gradient of three parts.
+  // If a single product makes Q, K and V, the three gradients are concatenated.
   SmallVector<int64_t> parted = *findPartedAxes(next, *axis);
   bool joins =
       isa<ConcatOp>(next) &&
@@ -394,7 +399,7 @@ bool Tile::absorbReader(Operation *op) {
 }
 
 void Tile::absorb() {
-  // What is taken in has operands and results of its own.
+  // Absorbed ops bring operands and results of their own.
   for (unsigned i = 0; i < axes.size(); ++i)
     for (OpOperand &operand : axes.begin()[i].first->getOpOperands())
       absorbMaker(operand);

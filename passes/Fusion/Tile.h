@@ -1,5 +1,5 @@
-// A product whose result is wide, with the ops around it that can run on one
-// part of it after the other: for TileProducts.cpp alone.
+// A product with a wide result, and the ops around it that can run in parts.
+// Only TileProducts.cpp uses this header.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_FUSION_TILE_H
@@ -14,48 +14,49 @@
 
 namespace mpc {
 
-/// Whether `op` makes a large mask by comparing places with places, or of other
-/// masks. A loop over parts makes its part again, which takes less than to keep
-/// the mask in memory: of n tokens it has n * n elements.
+/// True if `op` makes a large mask by comparing positions or combining other
+/// masks. A loop over parts recomputes its part of the mask. Recomputing costs
+/// less than keeping the mask: for n tokens, n * n elements.
 bool makesLargeMask(mlir::Operation *op);
 
-/// A product of batches whose result is wide: larger than both of its operands,
-/// with the ops of its phase that read or make values as large: S = Q K^T,
-/// softmax(S), and the product of that with V. They become the body of a loop.
+/// A batched product whose result is larger than both operands, with the ops of
+/// its phase that read or make equally large values. An attention, for example:
+/// S = Q K^T, softmax(S), and the product of softmax(S) and V. The ops become
+/// the body of a loop.
 class Tile {
 public:
-  /// In place of the axis of a result that is the sum over all parts.
+  /// Stands for the axis of a result that is the sum over all parts.
   static constexpr int64_t kSum = -2;
 
-  /// The tile around `product` in parts along `axis` of its result, of
-  /// `elements` elements each if there can be that many parts. Nothing where
-  /// the ops cannot run in parts, or where one of them is in `isTiled`.
+  /// Finds the tile around `product` in parts along `axis` of its result, each
+  /// of about `elements` elements if there can be that many parts. nullopt if
+  /// the ops cannot run in parts, or if `isTiled` contains any of the ops.
   static std::optional<Tile>
   find(MatMulOp product, int64_t axis, int64_t elements,
        const llvm::DenseSet<mlir::Operation *> &isTiled);
 
   MatMulOp getProduct() const { return product; }
   mlir::Attribute getPhase() const { return phase; }
-  /// How many parts there are.
+  /// Returns the number of parts.
   int64_t getCount() const { return count; }
-  /// The ops in the order they are in.
+  /// Returns the ops of the tile in program order.
   llvm::SmallVector<mlir::Operation *> getOps() const;
   bool contains(mlir::Operation *op) const { return op && axes.contains(op); }
-  /// The axis along which the result of an op of the tile is made in parts, or
-  /// kSum.
+  /// Returns the axis along which an op of the tile makes its result in parts,
+  /// or kSum.
   int64_t getAxis(mlir::Operation *op) const { return axes.lookup(op); }
-  /// The axis along which an op of the tile reads an operand in parts, or
-  /// kWhole.
+  /// Returns the axis along which an op of the tile reads an operand in parts,
+  /// or kWhole.
   int64_t getAxis(mlir::OpOperand &operand) const;
-  /// Whether the operand is a part of what another op of the tile makes.
+  /// True if the operand is a part that another op of the tile makes.
   bool isMadeInside(mlir::OpOperand &operand) const;
-  /// Whether others read the result of an op of the tile as it was, so that the
-  /// loop has a copy of the op.
+  /// True if ops outside the tile read the unsplit result of `op`. The loop
+  /// then has a copy of `op`.
   bool isCopy(mlir::Operation *op) const { return copies.contains(op); }
 
-  /// Makes the ops of another phase read what they compute again.
+  /// Makes ops of other phases recompute the wide values that they read.
   void recomputeEscaping();
-  /// Takes in the ops around that cost nothing in the loop.
+  /// Absorbs surrounding ops that cost nothing in the loop.
   void absorb();
 
 private:
@@ -77,12 +78,12 @@ private:
   bool absorbReader(mlir::Operation *op);
 
   MatMulOp product;
-  /// Null stands for the forward pass.
+  /// Null for the forward pass.
   mlir::Attribute phase;
   int64_t wide, count = 0;
   llvm::MapVector<mlir::Operation *, int64_t> axes;
   llvm::DenseSet<mlir::Operation *> copies;
-  /// Wide values that ops of another phase read, and maxima of them.
+  /// Wide values that ops of another phase read, and maxima of wide values.
   llvm::SetVector<mlir::Value> escaping;
 };
 

@@ -1,13 +1,12 @@
-// Runs what is around a large product in parts, so that the product never lies
-// in memory as a whole.
+// Runs the ops around a large product in parts, so that the whole product never
+// lies in memory.
 //
-// The scores of an attention are the example: for every head, as many rows and
-// columns as there are tokens, made of two matrices with 64 columns, and read
-// by a softmax and another product. In parts, all that lies in memory is the
-// scores of a few samples at a time, or of some tokens of one, which a cache
-// holds. What the backward pass reads of them is computed again there, from
-// queries and keys: that takes 64 multiplications for an element, less than to
-// write it and to read it back.
+// The scores of an attention are the example. Each head has a matrix of tokens
+// x tokens, made of two matrices with 64 columns, and read by a softmax and
+// another product. In parts, memory only holds the scores of a few samples, or
+// of some tokens of one sample, which fit a cache. The backward pass recomputes
+// the scores from queries and keys: 64 multiplications per element, cheaper
+// than a store and a load.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -31,7 +30,7 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A value, and the axis along which it is in parts.
+/// A value, and the axis along which it is divided into parts.
 using PartedValue = std::pair<Value, int64_t>;
 
 /// Builds the loop of a tile.
@@ -58,14 +57,14 @@ private:
   int64_t count;
   Location location;
   OpBuilder builder;
-  /// What the ops read of others: in parts, and as they are; masks of places
-  /// are made in the loop.
+  /// Outside values that the ops read, in parts (parted) or as a whole (whole).
+  /// Constants and masks are made inside the loop.
   llvm::SetVector<PartedValue> parted;
   llvm::SetVector<Value> whole, constants, masks;
-  /// What others read of theirs: sums over all parts, and what is in parts.
+  /// Results that ops outside read: sums over all parts, and values in parts.
   SmallVector<Value> sums;
   SmallVector<PartedValue> made;
-  /// The groups of elements of dropouts in front of each further part.
+  /// The numbers of dropout groups between the starts of consecutive parts.
   llvm::SetVector<int64_t> groupSteps;
 };
 
@@ -79,8 +78,8 @@ private:
 };
 } // namespace
 
-// Lists a value that every part reads as it is: a copied constant, a mask that
-// is made again, or an operand of the loop.
+// Lists a value that every part reads as a whole: a constant to copy, a mask to
+// recompute, or an operand of the loop.
 void LoopBuilder::addWhole(Value value) {
   Operation *maker = value.getDefiningOp();
   if (maker && maker->hasTrait<OpTrait::ConstantLike>()) {
@@ -95,10 +94,10 @@ void LoopBuilder::addWhole(Value value) {
 }
 
 // Fills the lists of the loop's operands (parted, constants, masks, whole) and
-// of its results.
+// results (sums, made).
 void LoopBuilder::findValues() {
   for (Operation *op : ops) {
-    // Operands from outside: cut into parts, or read whole.
+    // Operands from outside are cut into parts, or read whole.
     for (OpOperand &operand : op->getOpOperands()) {
       int64_t axis = tile.getAxis(operand);
       if (tile.isMadeInside(operand))
@@ -108,7 +107,7 @@ void LoopBuilder::findValues() {
       else
         addWhole(operand.get());
     }
-    // Results that something outside reads: sums over parts, or stacked parts.
+    // Results with readers outside are sums over parts, or stacked parts.
     Value result = op->getResult(0);
     if (tile.isCopy(op) || llvm::all_of(op->getUsers(), [&](Operation *user) {
           return tile.contains(user);
@@ -119,14 +118,15 @@ void LoopBuilder::findValues() {
     else
       made.push_back({result, tile.getAxis(op)});
   }
-  // Grouped ops need to know at which group a part begins.
+  // Dropouts need the number of the first group of each part.
   for (Operation *op : ops)
     if (auto step = getGroupsPerPart(op, tile.getAxis(op), count))
       groupSteps.insert(*step);
 }
 
-// Stacks are made of shapes [..., n, part, ...], of which the axis of parts
-// comes to the front: [8, 64, 16] in 4 parts along axis 1 is [4, 8, 16, 16].
+// Returns the shape [..., n, part, ...], whose axis n later moves to the front:
+// [8, 64, 16] in 4 parts along axis 1 is [8, 4, 16, 16], and becomes the stack
+// [4, 8, 16, 16].
 static SmallVector<int64_t> splitShape(PartedValue value, int64_t count) {
   SmallVector<int64_t> shape(shapeOf(value.first));
   shape[value.second] /= count;
@@ -139,14 +139,14 @@ RankedTensorType LoopBuilder::getStack(PartedValue value) {
       getPart(value.first.getType(), value.second, count), count);
 }
 
-// Whether the parts of a value lie one behind the other already.
+// True if the parts of a value already lie one after the other in memory.
 static bool liesInParts(PartedValue value) {
   return ShapedType::getNumElements(
              shapeOf(value.first).take_front(value.second)) == 1;
 }
 
-// The order of axes in which axis `from` comes to place `to`, and all others
-// stay in theirs.
+// Returns the permutation that moves axis `from` to place `to`, and keeps the
+// order of the others.
 static SmallVector<int64_t> moveAxis(int64_t rank, int64_t from, int64_t to) {
   SmallVector<int64_t> order;
   for (int64_t i = 0; i < rank; ++i)
@@ -156,7 +156,7 @@ static SmallVector<int64_t> moveAxis(int64_t rank, int64_t from, int64_t to) {
   return order;
 }
 
-// The parts of a value as a stack.
+// Stacks the parts of a value.
 Value LoopBuilder::split(PartedValue value) {
   RankedTensorType stack = getStack(value);
   if (liesInParts(value))
@@ -167,7 +167,7 @@ Value LoopBuilder::split(PartedValue value) {
                              moveAxis(stack.getRank(), value.second, 0));
 }
 
-// A stack of parts as the value that they are parts of.
+// Joins a stack of parts to the whole value.
 Value LoopBuilder::join(Value stack, PartedValue value) {
   RankedTensorType type = typeOf(value.first);
   if (!liesInParts(value)) {
@@ -178,7 +178,7 @@ Value LoopBuilder::join(Value stack, PartedValue value) {
   return ReshapeOp::create(builder, location, type, stack);
 }
 
-// Sums are added up in f32 at least.
+// Returns the type of a sum over parts: f32 or wider.
 static RankedTensorType getSumType(Value sum) {
   RankedTensorType type = typeOf(sum);
   bool isNarrow = type.getElementTypeBitWidth() < 32;
@@ -192,7 +192,7 @@ Value LoopBuilder::createZeros(Value sum) {
       DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
 }
 
-// Where the parts of a dropout start: 0, step, 2 * step, ...
+// Returns the first groups of the parts of a dropout: 0, step, 2 * step, ...
 Value LoopBuilder::createStarts(int64_t step) {
   SmallVector<int64_t> starts;
   for (int64_t part = 0; part < count; ++part)
@@ -201,7 +201,7 @@ Value LoopBuilder::createStarts(int64_t step) {
   return ConstantOp::create(builder, location, value.getType(), value);
 }
 
-// Fills in the body: the ops on parts.
+// Fills the body with the ops on parts.
 void LoopBuilder::addBody(ScanOp scan) {
   // The arguments of the body stand for the operands of the loop.
   llvm::DenseMap<PartedValue, Value> values;
@@ -210,8 +210,8 @@ void LoopBuilder::addBody(ScanOp scan) {
     values[value] = argument;
   for (auto [value, argument] : llvm::zip(whole, scan.getInvariantArguments()))
     values[{value, kWhole}] = argument;
-  // Constants and masks are made in the body: a loop that read them would keep
-  // them in memory.
+  // Make constants and masks in the body. As operands of the loop, they would
+  // stay in memory.
   for (Value value : constants)
     values[{value, kWhole}] = body.clone(*value.getDefiningOp())->getResult(0);
   for (Value value : masks) {
@@ -220,10 +220,10 @@ void LoopBuilder::addBody(ScanOp scan) {
       operand.set(values.lookup({operand.get(), kWhole}));
     values[{value, kWhole}] = mask->getResult(0);
   }
-  // Behind the parts, the loop scans the numbers of first groups.
+  // After the parts, the loop scans the numbers of first groups.
   ArrayRef<BlockArgument> starts =
       scan.getScannedArguments().drop_front(parted.size());
-  // Each op reads parts; the product of a sum over rows stays open to be added.
+  // Each op reads parts. Products that sum over parts become summands.
   for (Operation *op : ops) {
     SmallVector<Value> operands;
     for (OpOperand &operand : op->getOpOperands())
@@ -238,14 +238,14 @@ void LoopBuilder::addBody(ScanOp scan) {
           createPart(body, op, operands, axis, count, group)->getResult(0);
       continue;
     }
-    // The sum's type is wider than the product's, as sums of parts are rounded
-    // once at the end.
+    // Sums are wider than the products, so rounding happens only once, at the
+    // end.
     Operation *summand = body.clone(*op);
     summand->setOperands(operands);
     summand->getResult(0).setType(getSumType(result));
     values[{result, axis}] = summand->getResult(0);
   }
-  // The loop carries sums, and stacks what each part makes.
+  // The loop carries the sums, and stacks the other results.
   SmallVector<Value> yielded;
   for (auto [sum, old] : llvm::zip(sums, scan.getCarriedArguments())) {
     Value summand = values.lookup({sum, Tile::kSum});
@@ -259,15 +259,15 @@ void LoopBuilder::addBody(ScanOp scan) {
   YieldOp::create(body, location, yielded);
 }
 
-// Lets the ops outside of the loop read `made`.
+// Makes the ops outside the loop read `made` instead of `value`.
 void LoopBuilder::replace(Value value, Value made) {
   value.replaceUsesWithIf(
       made, [&](OpOperand &use) { return !tile.contains(use.getOwner()); });
 }
 
 ScanOp LoopBuilder::build() {
-  // Everything that the loop reads: sums begin at 0, operands in parts, numbers
-  // of first groups.
+  // Create the operands of the loop: zeros for sums, stacks of parts, and
+  // numbers of first groups.
   findValues();
   Operation *before = ops.back()->getPrevNode();
   SmallVector<Value> zeros =
@@ -282,8 +282,8 @@ ScanOp LoopBuilder::build() {
                              whole.getArrayRef(), stacks,
                              SmallVector<bool>(scanned.size(), false),
                              SmallVector<bool>(stacks.size(), false));
-  // Behind the loop, sums in their own type and parts joined again take the
-  // place of the original values.
+  // After the loop, sums in their original type and rejoined parts replace the
+  // original values.
   addBody(scan);
   for (auto [sum, last] : llvm::zip(sums, scan.getLast())) {
     Value narrow = last;
@@ -293,7 +293,7 @@ ScanOp LoopBuilder::build() {
   }
   for (auto [index, stack] : llvm::enumerate(scan.getStacked()))
     replace(made[index].first, join(stack, made[index]));
-  // What is added belongs to the phase of the ops that it is added for.
+  // New ops get the phase of the tile.
   Operation *op =
       before ? before->getNextNode() : &ops.back()->getBlock()->front();
   for (; tile.getPhase() && op != ops.back(); op = op->getNextNode())
@@ -306,18 +306,17 @@ ScanOp LoopBuilder::build() {
 // The pass
 //===----------------------------------------------------------------------===//
 
-// Tiles the products of a list of ops, and then the products in the loops that
-// this makes. False where the loops would wait for each other.
+// Tiles the products of a block, then the products in the new loops. Returns
+// false if loops would wait for each other.
 bool TileProductsPass::tileBlock(Block &block) {
   SmallVector<Tile> tiles;
   llvm::DenseSet<Operation *> isTiled;
-  // In program order: a product that is computed again stands behind its
-  // original.
+  // Go in program order: a recomputed product comes after its original.
   for (Operation &op : block) {
     auto product = dyn_cast<MatMulOp>(op);
     if (!product)
       continue;
-    // Whole samples or heads at a time, or else rows of all of them.
+    // Prefer whole samples or heads per part; otherwise take rows of all.
     std::optional<Tile> tile;
     int64_t rank = product.getType().getRank();
     for (int64_t axis : {int64_t(0), rank - 2})
@@ -330,8 +329,7 @@ bool TileProductsPass::tileBlock(Block &block) {
       isTiled.insert(tiled);
     tiles.push_back(std::move(*tile));
   }
-  // Each tile becomes a loop; from the last op to the first, ops without
-  // readers go.
+  // Turn each tile into a loop, then erase ops without readers, last first.
   SmallVector<ScanOp> loops;
   for (Tile &tile : tiles) {
     tile.absorb();
@@ -341,7 +339,7 @@ bool TileProductsPass::tileBlock(Block &block) {
       if (op->use_empty())
         op->erase();
   }
-  // Masks that all loops make again.
+  // Erase masks without readers: all loops recompute them.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (makesLargeMask(&op) && op.use_empty())
       op.erase();

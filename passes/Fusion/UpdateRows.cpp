@@ -1,15 +1,15 @@
-// Updates the rows of a table that a step looked up, and no others.
+// Updates only the rows of a table that a step looked up.
 //
-// The gradient of a table of words is zero but for the rows of a batch's words.
-// An optimizer for which a zero gradient changes nothing needs these rows
-// alone:
+// The gradient of an embedding table is zero except for the rows of the batch's
+// words. If a zero gradient changes nothing, an optimizer needs only these
+// rows:
 //
 //   slots[i] = the first place where ids has the word ids[i]
 //   sums[slots[i]] += rows[i]
-//   table[ids[i]] = update(table[ids[i]], sums[i])   where slots[i] is i
+//   table[ids[i]] = update(table[ids[i]], sums[i])   if slots[i] is i
 //
-// The sums are those of the whole gradient, added up in the same order, so
-// every row has the same bits as before.
+// The order of additions is as in the whole gradient, so every row keeps its
+// bits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -81,10 +81,10 @@ Value RowUpdate::fill(ArrayRef<int64_t> shape, int64_t value) {
   return ConstantOp::create(b, DenseElementsAttr::get(type, value));
 }
 
-// For every index the place of the first that names the same row; `count`,
-// which is no place, for an index that names none.
+// Returns, for every index, the place of the first index that names the same
+// row; `count`, which is no place, for an index that names no row.
 Value RowUpdate::findSlots(Value ids) {
-  // What is looked up of no row is 0, so places are counted from 1.
+  // A gather of no row gives 0, so places are counted from 1.
   Value places = indices(llvm::to_vector(llvm::seq<int64_t>(1, count + 1)));
   Value firsts =
       ScatterOp::create(b, fill(table.getDimSize(0), count + 1), ids, places,
@@ -95,7 +95,7 @@ Value RowUpdate::findSlots(Value ids) {
                           SubOp::create(b, found, number(1)));
 }
 
-// The gradients of rows, each at its slot.
+// Adds up the gradients of rows at their slots.
 Value RowUpdate::sumRows(Value slots) {
   RankedTensorType type = rowsType(table.getElementType());
   Value zeros = ConstantOp::create(
@@ -108,7 +108,7 @@ Value RowUpdate::sumRows(Value slots) {
                            /*batch_dims=*/0, ScatterReduction::Add);
 }
 
-// The optimizer on the rows that `ids` name.
+// Applies the optimizer to the rows that `ids` name.
 Operation *RowUpdate::updateRows(Value ids, Value sums) {
   IRMapping mapping;
   mapping.map(gradient.getOutput(), sums);
@@ -132,7 +132,7 @@ void RowUpdate::rewrite() {
     ids = mpc::CastOp::create(b, flat.clone(b.getI64Type()), ids);
   Value slots = findSlots(ids);
   Operation *rows = updateRows(ids, sumRows(slots));
-  // A row that several indices name is written for the first of them.
+  // A row that several indices name is written for the first index alone.
   Value places = indices(llvm::to_vector(llvm::seq<int64_t>(0, count)));
   Value isFirst = EqualOp::create(b, slots, places);
   Value names = SelectOp::create(b, isFirst, ids, number(table.getDimSize(0)));
@@ -146,7 +146,8 @@ void RowUpdate::rewrite() {
   update->replaceAllUsesWith(results);
 }
 
-// The gradient that `update` reads, if it comes from looking up a few rows.
+// Returns the gradient that `update` reads if it comes from looking up few
+// rows; null otherwise.
 static ScatterOp findRowGradient(OptimizerOpInterface update) {
   if (!update.keepsWithoutGradient())
     return {};
@@ -162,7 +163,7 @@ static ScatterOp findRowGradient(OptimizerOpInterface update) {
   bool updatesTables =
       llvm::all_of(update->getResults(), isTable) &&
       llvm::count_if(update->getOperands(), isTable) == update->getNumResults();
-  // The slots take a pass over the rows' numbers.
+  // Finding the slots takes a pass over all rows of the table.
   int64_t rows = shapeOf(gradient.getOutput()).front();
   int64_t count = typeOf(gradient.getIndices()).getNumElements();
   return updatesTables && count > 0 && count <= rows / 4 ? gradient

@@ -1,4 +1,4 @@
-// Checks what the later stages take for granted about a function of kernels.
+// Checks the facts about a function of kernels that the later stages rely on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Fusion/Passes.h"
@@ -20,7 +20,7 @@ struct VerifyFusionPass
 };
 } // namespace
 
-// What of a region's kind a hero says wrong: the axes of a reduction.
+// Checks that a hero fits the region's kind, such as the axes of a reduction.
 static LogicalResult verifyHero(Operation *op, KernelKind kind) {
   if (failed(KernelHero::get(kind).verify(op)))
     return failure();
@@ -31,7 +31,8 @@ static LogicalResult verifyHero(Operation *op, KernelKind kind) {
          << stringify(kind) << "\"";
 }
 
-// What an op reads at places of its own cannot be computed in its kernel.
+// Tables read at computed indices must be inputs: the kernel cannot compute
+// them.
 static LogicalResult verifyTable(Operation *op) {
   OpOperand *table = findTable(op);
   if (table && !isa<BlockArgument>(table->get()))
@@ -49,7 +50,8 @@ static LogicalResult verifyRegion(RegionOp region) {
   const KernelHero &hero = KernelHero::get(kind);
   if (!region.getKernel())
     return region.emitOpError("expected the name of a kernel");
-  // Every op may stand in a kernel of this kind, and heroes can be its loops.
+  // Every op must be allowed in a kernel of this kind, and heroes must fit its
+  // loops.
   unsigned heroes = 0, ops = 0;
   for (Operation &op : region.getBody().front().without_terminator()) {
     if (hasRole(&op, RegionRole::Constant))
@@ -66,7 +68,7 @@ static LogicalResult verifyRegion(RegionOp region) {
     if (failed(verifyHero(&op, kind)))
       return failure();
   }
-  // As many heroes, and as much beside them, as the kind allows.
+  // Check the number of heroes and other ops that the kind allows.
   bool alone = hero.getCompany() == Company::None;
   bool single = hero.getCompany() != Company::Heroes;
   if (heroes == 0 || (single && heroes > 1) || (alone && ops > 1))
