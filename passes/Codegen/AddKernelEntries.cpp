@@ -23,7 +23,7 @@ public:
 };
 } // namespace
 
-/// What unwinders, profilers and debuggers of the runtime's process rely on.
+/// Sets the attributes that unwinders, profilers and debuggers rely on.
 static void setCodeAttributes(LLVM::LLVMFuncOp function) {
   MLIRContext *context = function.getContext();
   function.setFramePointerAttr(LLVM::FramePointerKindAttr::get(
@@ -35,7 +35,7 @@ static bool isPointer(Type type) { return isa<LLVM::LLVMPointerType>(type); }
 
 static void addEntry(LLVM::LLVMFuncOp body) {
   bool isPerTile = KernelHero::get(*getKernelKind(body)).isCalledPerTile();
-  // From here on the function is LLVM's.
+  // From here on, the function belongs to LLVM.
   body->removeAttr(kKernelAttr);
   std::string name = body.getName().str();
   body.setName(name + ".body");
@@ -45,7 +45,7 @@ static void addEntry(LLVM::LLVMFuncOp body) {
   OpBuilder builder(body);
   builder.setInsertionPointAfter(body);
   auto pointer = LLVM::LLVMPointerType::get(body.getContext());
-  // Buffers, then bounds, then scratch memory where the kernel needs some.
+  // Arguments: buffers, bounds, then scratch memory if the kernel needs any.
   ArrayRef<Type> types = body.getArgumentTypes();
   int32_t bufferCount = llvm::find_if_not(types, isPointer) - types.begin();
   ArrayRef<Type> bounds =
@@ -63,8 +63,8 @@ static void addEntry(LLVM::LLVMFuncOp body) {
   setCodeAttributes(body);
   setCodeAttributes(entry);
 
-  // The entry loads the address of each buffer from the array that it is given,
-  // and calls the body.
+  // The entry loads the address of each buffer from the given array, and calls
+  // the body.
   Block *block = entry.addEntryBlock(builder);
   auto b = ImplicitLocOpBuilder::atBlockEnd(body.getLoc(), block);
   SmallVector<Value> operands;
@@ -73,7 +73,7 @@ static void addEntry(LLVM::LLVMFuncOp body) {
                                      ArrayRef<LLVM::GEPArg>{i});
     operands.push_back(LLVM::LoadOp::create(b, pointer, slot));
   }
-  // Bounds and scratch memory go on as they are.
+  // Pass bounds and scratch memory on unchanged.
   llvm::append_range(operands, block->getArguments().drop_front().take_front(
                                    types.size() - bufferCount));
   LLVM::CallOp::create(b, body, operands);
@@ -85,6 +85,6 @@ void AddKernelEntriesPass::runOnOperation() {
        llvm::to_vector(getOperation().getOps<LLVM::LLVMFuncOp>()))
     if (function->hasAttr(kKernelAttr))
       addEntry(function);
-  // From here on the module is LLVM's.
+  // From here on, the module belongs to LLVM.
   getOperation()->removeAttr(kTargetAttr);
 }

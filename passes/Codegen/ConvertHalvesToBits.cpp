@@ -1,8 +1,8 @@
 // Hides 16-bit floats from a CPU that has no instructions for them.
 //
-// By now they are only moved. LLVM would do that by way of f32 where it puts
-// one into all lanes of a vector, with a function call per lane; integers of as
-// many bits it just moves.
+// At this point, 16-bit floats are only moved. To broadcast such a float to a
+// vector, LLVM would convert to f32, with a function call per lane. LLVM moves
+// 16-bit integers without conversions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Passes.h"
@@ -31,12 +31,12 @@ public:
 
 void ConvertHalvesToBitsPass::runOnOperation() {
   TargetInfo target = getTarget(getOperation());
-  // Types that the target has no instructions for,
+  // Types that the target has no instructions for.
   auto isHidden = [&](Type type) {
     return (type.isBF16() && !target.hasNativeBF16Conversion()) ||
            (type.isF16() && !target.hasNativeF16Conversion());
   };
-  // and what stands for them: the type, and the bits of constants.
+  // Replace hidden types by i16, and constants by their bits.
   auto word = IntegerType::get(&getContext(), 16);
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](FloatType type) -> std::optional<Type> {

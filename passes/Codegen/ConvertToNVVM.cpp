@@ -1,6 +1,6 @@
-// Kernels of a GPU from vector, memref and arith ops to the LLVM dialect, in
-// one conversion: indices are words of 32 bits, since a GPU divides and
-// multiplies those many times faster, unless a buffer has too many elements.
+// Converts the kernels of a GPU from vector, memref and arith ops to the LLVM
+// dialect. Indices become 32-bit words unless a buffer has too many elements,
+// since a GPU divides and multiplies 32-bit words many times faster.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/Loops/NVVMOps.h"
@@ -58,7 +58,7 @@ private:
 } // namespace
 
 namespace {
-/// The address of a buffer, for instructions that no memref op stands for.
+/// Converts a buffer to its address, for instructions without a memref op.
 class TakeAddress : public ConvertOpToLLVMPattern<UnrealizedConversionCastOp> {
 public:
   using ConvertOpToLLVMPattern::ConvertOpToLLVMPattern;
@@ -81,14 +81,14 @@ public:
 };
 } // namespace
 
-/// What the conversions have no pattern for, in terms of what they have.
+/// Rewrites ops without conversion patterns into ops that have patterns.
 LogicalResult ConvertToNVVMPass::simplify() {
   RewritePatternSet patterns(&getContext());
   arith::populateCeilFloorDivExpandOpsPatterns(patterns);
   vector::populateVectorInsertExtractStridedSliceTransforms(patterns);
-  // Blocks that are alike stay apart. Made one, the two halves of a choice
-  // between 72 segments would be 36 choices between the buffers of any two,
-  // which are all in registers until the last is made.
+  // Identical blocks stay apart. Merged, the two halves of a choice between 72
+  // segments would become 36 choices between the buffers of two segments. All
+  // these buffers would stay in registers until the last choice.
   GreedyRewriteConfig config;
   config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Normal);
   return applyPatternsGreedily(getOperation(), std::move(patterns), config);
@@ -100,12 +100,13 @@ unsigned ConvertToNVVMPass::getIndexBits() {
     for (Type type : function.getArgumentTypes())
       if (auto buffer = dyn_cast<MemRefType>(type))
         elements = std::max(elements, buffer.getNumElements());
-  // Half of what they hold: indices reach beyond the end by a block's work.
+  // Use half the range of an int32_t, since indices exceed the end by up to a
+  // block's work.
   return elements > std::numeric_limits<int32_t>::max() / 2 ? 64 : 32;
 }
 
 LogicalResult ConvertToNVVMPass::convert() {
-  // Bare pointers, since kernels take no descriptors of buffers.
+  // Kernels take bare pointers instead of memref descriptors.
   LowerToLLVMOptions options(&getContext());
   options.overrideIndexBitwidth(getIndexBits());
   options.useBarePtrCallConv = true;
@@ -120,7 +121,7 @@ LogicalResult ConvertToNVVMPass::convert() {
   ub::populateUBToLLVMConversionPatterns(converter, patterns);
   patterns.add<TakeAddress>(converter);
 
-  // Only what LLVM and NVVM know is left.
+  // Only ops of LLVM and NVVM may remain afterwards.
   LLVMConversionTarget target(getContext());
   target.addLegalDialect("nvvm");
   target.addDynamicallyLegalOp<UnrealizedConversionCastOp>(
@@ -145,6 +146,6 @@ void ConvertToNVVMPass::runOnOperation() {
   if (failed(simplify()) || failed(convert()))
     return signalPassFailure();
   markKernels();
-  // From here on the module is LLVM's.
+  // From here on, the module belongs to LLVM.
   getOperation()->removeAttr(kTargetAttr);
 }

@@ -1,7 +1,7 @@
 // Replaces kernel functions on tensors by loops over flat buffers.
 //
-// The loop nests are in Emit<Kind>.cpp, the formulas of the ops in
-// EmitElementwise*.cpp.
+// Emit<Kind>.cpp holds the loop nests, EmitElementwise*.cpp the formulas of the
+// ops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Target.h"
@@ -62,15 +62,16 @@ static MemRefType flatBuffer(Type type, const TargetInfo &target) {
                          MemRefLayoutAttrInterface(), space);
 }
 
-/// Bounds that follow the buffers; a block of threads knows them by its number.
+/// Counts the bounds after the buffers. On a GPU, a block derives its bounds
+/// from its number.
 static unsigned countBounds(KernelKind kind, const TargetInfo &target) {
   if (target.isGPU())
     return 0;
   return KernelHero::get(kind).isCalledPerTile() ? 5 : 2;
 }
 
-/// Buffers of arguments and results, then the bounds of the kind, then scratch
-/// memory where the kernel needs some.
+/// Returns the signature: buffers of arguments and results, then the bounds of
+/// the kind, then scratch memory if the kernel needs any.
 static FunctionType getBufferSignature(func::FuncOp kernel, KernelKind kind,
                                        int64_t scratch,
                                        const TargetInfo &target) {
@@ -86,8 +87,9 @@ static FunctionType getBufferSignature(func::FuncOp kernel, KernelKind kind,
   return FunctionType::get(kernel.getContext(), inputs, {});
 }
 
-/// What moves and only contractions read: to them it is a matter of strides.
-/// Filters of convolutions are transposed where they are packed.
+/// True if `op` moves elements and only contractions read the result.
+/// Contractions read moved operands by strides, and transpose filters when
+/// packing.
 static bool isFolded(Operation *op) {
   bool isTransposed = isa<TransposeOp>(op) && !op->use_empty() &&
                       llvm::all_of(op->getUsers(), [](Operation *user) {
@@ -96,9 +98,9 @@ static bool isFolded(Operation *op) {
   return isTransposed || movesOperand(op);
 }
 
-/// Whether `op` computes nothing in a kernel of `kind`, and only says where an
-/// operand is loaded or a result stored. Loads and stores of elements go by
-/// strides; a contraction's operands are its own affair.
+/// True if `op` computes nothing in a kernel of `kind`, and only decides where
+/// an operand is loaded or a result stored. The loops load and store such
+/// values by strides. Contractions handle their operands separately.
 static bool isPlacement(Operation *op, KernelKind kind) {
   const KernelHero &hero = KernelHero::get(kind);
   return (hero.loadsInAnyOrder() && keepsRows(op)) ||
@@ -108,7 +110,7 @@ static bool isPlacement(Operation *op, KernelKind kind) {
          (hero.storesJoined() && isStoredJoin(op));
 }
 
-/// A kernel has the op that its kind is named after.
+/// Checks that the kernel contains a hero of its kind.
 static LogicalResult checkHero(Block &body, KernelKind kind) {
   const KernelHero &hero = KernelHero::get(kind);
   bool isOfSegments = isa<RegionOp>(body.front());
@@ -120,7 +122,7 @@ static LogicalResult checkHero(Block &body, KernelKind kind) {
          << stringifyRegionRole(hero.getRole());
 }
 
-/// An op that formulas compute has one, or reads elements of its own choice.
+/// True if `op` has a formula, or reads elements at computed indices.
 static bool hasFormula(Operation *op) {
   return findTable(op) || isa<RotaryEmbeddingOp>(op) ||
          ElementwiseTable::get().find(op);
@@ -128,20 +130,20 @@ static bool hasFormula(Operation *op) {
 
 static LogicalResult checkOps(Block &body, KernelKind kind) {
   for (Operation &op : body.without_terminator()) {
-    // A segment's ops are checked like a kernel's.
+    // Check a segment's ops like the ops of a kernel.
     if (auto segment = dyn_cast<RegionOp>(op)) {
       if (failed(checkOps(segment.getBody().front(), kind)))
         return failure();
       continue;
     }
-    // Views and folded ops have no code; others must have a place in the kind.
+    // Views and folded ops need no code. All others must fit the kind.
     if (isFolded(&op) || hasRole(&op, RegionRole::View) ||
         isPlacement(&op, kind))
       continue;
     if (!mayHold(kind, &op))
       return op.emitOpError("cannot be part of a kernel of kind '")
              << stringify(kind) << "'";
-    // What they compute must be known too.
+    // Elementwise ops also need a formula in ElementwiseTable.
     if (hasRole(&op, RegionRole::Elementwise) && !hasFormula(&op))
       return op.emitOpError("has no formula to generate code from");
     auto constant = dyn_cast<ConstantOp>(op);
@@ -152,7 +154,7 @@ static LogicalResult checkOps(Block &body, KernelKind kind) {
   return checkHero(body, kind);
 }
 
-/// Emits the loops: emit<Kind> of Kernels/.
+/// Emits the loops by the function emit<Kind> of Kernels/.
 static LogicalResult emitLoops(KernelKind kind, KernelContext &context) {
   if (isSegmented(context.kernel))
     return emitSegments(context);
@@ -165,7 +167,7 @@ static LogicalResult emitLoops(KernelKind kind, KernelContext &context) {
   llvm_unreachable("unknown kernel kind");
 }
 
-/// Finds out which slice the block does, and who of it this thread is.
+/// Determines the slice of the block and the place of the thread in the block.
 static void enterBlock(KernelContext &context) {
   ImplicitLocOpBuilder &b = context.b;
   const KernelPartition &partition = context.partition;
@@ -182,7 +184,7 @@ static void enterBlock(KernelContext &context) {
   context.bounds = {begin, end};
 }
 
-/// The kernel's buffers that may share memory: arguments that are written over,
+/// Finds the buffers that may share memory: arguments that are written over,
 /// and results of their types.
 static llvm::SmallBitVector findShared(func::FuncOp kernel,
                                        const TargetInfo &target) {
@@ -199,7 +201,7 @@ static llvm::SmallBitVector findShared(func::FuncOp kernel,
   return shared;
 }
 
-/// What the driver and ptxas have to know of a kernel.
+/// Sets the attributes that the driver and ptxas need.
 static void setGPUAttributes(func::FuncOp emitted, func::FuncOp kernel,
                              const TargetInfo &target, int64_t threads) {
   Builder b(emitted.getContext());
@@ -209,8 +211,8 @@ static void setGPUAttributes(func::FuncOp emitted, func::FuncOp kernel,
   for (unsigned i = 0; i < emitted.getNumArguments(); ++i) {
     emitted.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
                        b.getI64IntegerAttr(TargetInfo::kGPUAlignment));
-    // What LLVM is told of memory that is written by another name would be
-    // wrong.
+    // Shared memory is written through another pointer, so noalias and readonly
+    // would be wrong.
     if (shared.test(i))
       continue;
     emitted.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
@@ -221,8 +223,8 @@ static void setGPUAttributes(func::FuncOp emitted, func::FuncOp kernel,
   }
 }
 
-/// The shared memory that a kernel declares, its static arrays together, is at
-/// most what every GPU gives without being asked.
+/// Verifies that the kernel's static shared arrays fit the size that every GPU
+/// grants without a request.
 static LogicalResult verifySharedMemory(func::FuncOp emitted) {
   constexpr int64_t kMaxStaticBytes = 48 << 10;
   llvm::SmallDenseMap<StringRef, int64_t, 4> arrays;
@@ -247,7 +249,7 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
                                           const TargetInfo &target) {
   std::optional<KernelKind> kind = getKernelKind(kernel);
   assert(kind && "the dialect checks the attribute");
-  // What no code can be generated for is refused first.
+  // Reject kernels that no code can be generated for.
   if (kernel.isExternal() || kernel.getNumResults() == 0)
     return kernel.emitOpError("is a kernel and must have a body and results");
   if (failed(checkOps(kernel.getBody().front(), *kind)))
@@ -257,7 +259,6 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
     return kernel.emitOpError("is called per tile, which nothing on target '")
            << target.getName() << "' does";
 
-  // The new function takes buffers, bounds and scratch memory.
   KernelPartition partition;
   if (!isPerTile)
     partition = getKernelPartition(kernel, target);
@@ -270,7 +271,7 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
   auto b = ImplicitLocOpBuilder::atBlockEnd(kernel.getLoc(), entry);
   unsigned bufferCount = kernel.getNumArguments() + kernel.getNumResults();
   unsigned boundCount = countBounds(*kind, target);
-  // The emitters' view of it: buffers of arguments and results, then bounds.
+  // The emitters' view: buffers of arguments and results, then bounds.
   KernelContext context{
       kernel,
       b,
@@ -286,7 +287,8 @@ LogicalResult EmitKernelsPass::emitKernel(func::FuncOp kernel,
     setGPUAttributes(emitted, kernel, target, context.partition.threads);
     enterBlock(context);
   }
-  // The loops fill its body; then the kernel on tensors goes.
+  // The loops fill the body of the new function. Then the kernel on tensors
+  // goes.
   if (failed(emitLoops(*kind, context)))
     return failure();
   b.setInsertionPointToEnd(entry);

@@ -1,6 +1,6 @@
-// Functions of the math dialect become polynomials (f32), approximate
-// instructions of a GPU (exp and tanh of f32), calls of libm, or arithmetic
-// where there is no libm.
+// Lowers functions of the math dialect: to polynomials (f32), to approximate
+// instructions of a GPU (exp and tanh of f32), to calls of libm, or to
+// arithmetic on targets without libm.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/Elementwise/ExpandConversions.h"
@@ -39,9 +39,10 @@ private:
 };
 } // namespace
 
-/// The functions of f32 that polynomials compute to a few units in the last
-/// place, but for subnormal numbers: exp gives 0 where it would give one, log
-/// takes one for the smallest normal number (Lanes::log scales it).
+/// True if a polynomial computes the f32 function to a few units in the last
+/// place. Subnormal numbers are the exception: exp gives 0 for a subnormal
+/// result, and log reads a subnormal operand as the smallest normal number
+/// (Lanes::log scales it).
 static bool hasPolynomial(StringRef op) {
   return llvm::is_contained(
       {math::ExpOp::getOperationName(), math::LogOp::getOperationName(),
@@ -50,7 +51,8 @@ static bool hasPolynomial(StringRef op) {
       op);
 }
 
-/// Those of them that a GPU computes in half the instructions.
+/// True if a GPU computes the function in half the instructions of a
+/// polynomial.
 static bool hasInstructions(StringRef op) {
   return op == math::ExpOp::getOperationName() ||
          op == math::TanhOp::getOperationName();
@@ -81,8 +83,8 @@ LogicalResult LowerMathPass::callLibm() {
   return applyPartialConversion(getOperation(), target, std::move(patterns));
 }
 
-/// What a target without libm does instead. Anything left would be a call of a
-/// function that is nowhere.
+/// Expands functions to arithmetic for a target without libm. A function
+/// without expansion is an error, since no library would provide it.
 LogicalResult LowerMathPass::expand(const TargetInfo &info) {
   RewritePatternSet patterns(&getContext());
   codegen::populateSoftwareMathPatterns(patterns);

@@ -9,13 +9,16 @@ include "mlir/Pass/PassBase.td"
 def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
   let summary = "turn kernel functions on tensors into loops over buffers";
   let description = [{
-    Replaces every function with the attribute `mpc.kernel` by one of the same
-    name that takes the buffers of its arguments and results, flat, and the
-    bounds of `runtime/ABI.h`, and computes the results there. Floats are
-    computed in f32 (f64 where an f64 takes part), in vectors of the target's
-    width; narrower types exist at loads, at stores and where an op's result
-    rounds to them. The order of every sum depends on shapes alone. Where the
-    kernel's partition has scratch, that many bytes follow the bounds.
+    Replaces every function with the attribute `mpc.kernel` by a function of
+    equal name that computes the results in memory. The new function takes the
+    flat buffers of all arguments and results, then the bounds of
+    `runtime/ABI.h`. Scratch memory follows the bounds if the kernel's partition
+    has any.
+
+    Floats are computed in f32 (f64 if an f64 takes part), in vectors of the
+    target's width. Narrower types exist only at loads, at stores and where an
+    op's result rounds to a narrower type. The order of every sum depends on
+    shapes alone.
 
     Before:
 
@@ -51,10 +54,10 @@ def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
     }
     ```
 
-    On a GPU one thread of a block is emitted. Which slice is its block's it
-    knows from the block's number, so there are no bounds; its vectors follow
-    those of its neighbours, and its part of a sum is combined with theirs by
-    shuffles and through shared memory.
+    On a GPU the pass emits one thread of a block. The block's number determines
+    the slice, so there are no bounds. A thread's vectors follow the vectors of
+    its neighbours. Shuffles and shared memory combine the threads' parts of a
+    sum.
 
     After, with `target=sm_80`:
 
@@ -76,7 +79,8 @@ def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
     }
     ```
 
-    Afterwards no function with `mpc.kernel` has an op of the mpc or amp dialect.
+    At the end, no function with `mpc.kernel` has an op of the mpc or amp
+    dialect.
   }];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
@@ -89,12 +93,14 @@ def EmitKernelsPass : Pass<"mpc-emit-kernels", "::mlir::ModuleOp"> {
 def LowerMathPass : Pass<"mpc-lower-math", "::mlir::ModuleOp"> {
   let summary = "turn functions of the math dialect into arithmetic or calls";
   let description = [{
-    exp, log, log1p, tanh and erf of f32 become polynomials, which vectorise, but
-    for exp and tanh on a GPU, which has instructions for powers of two and
-    reciprocals; those of f64, and powers, become calls of libm, on a GPU
-    arithmetic: there, what has no code is an error. Conversions of bf16 and f16 become
-    integer arithmetic, and fused multiply-adds a product and a sum, where the
-    target has no instructions for them.
+    exp, log, log1p, tanh and erf of f32 become polynomials, which vectorise. On
+    a GPU, exp and tanh of f32 use the instructions for powers of two and
+    reciprocals instead. Functions of f64, and powers, become calls of libm, or
+    arithmetic on a GPU. A function without code on a GPU is an error.
+
+    Conversions of bf16 and f16 become integer arithmetic, and fused
+    multiply-adds a product and a sum, if the target has no instructions for
+    them.
 
     Before:
 
@@ -131,11 +137,11 @@ def LowerMathPass : Pass<"mpc-lower-math", "::mlir::ModuleOp"> {
 def ConvertToNVVMPass : Pass<"mpc-convert-to-nvvm", "::mlir::ModuleOp"> {
   let summary = "turn the kernels of a GPU into the LLVM dialect";
   let description = [{
-    Takes kernels without loops of the scf dialect and functions of the math
-    dialect that have no instruction. Buffers become pointers with the address
-    space of their memory, indices words of 32 bits (64 where a buffer has more
-    than 2^30 elements), and nothing but the LLVM and NVVM dialects is left
-    of the kernels.
+    Expects kernels without loops of the scf dialect, and without math functions
+    that have no instruction. Buffers become pointers with the address space of
+    their memory. Indices become 32-bit words, or 64-bit words if a buffer has
+    more than 2^30 elements. Only the LLVM and NVVM dialects are left in the
+    kernels.
 
     Before:
 
@@ -167,17 +173,17 @@ def ConvertToNVVMPass : Pass<"mpc-convert-to-nvvm", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  // And NVVM: see NVVMOps.h.
+  // Also depends on NVVM, which is registered by hand: see NVVMOps.h.
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
 
 def ConvertHalvesToBitsPass : Pass<"mpc-convert-halves-to-bits", "::mlir::ModuleOp"> {
   let summary = "move 16-bit floats as integers where the CPU lacks them";
   let description = [{
-    After conversion to the LLVM dialect, on kernels whose conversions of f16 or
-    bf16 `mpc-lower-math` has expanded: the values left are loaded, stored and
-    moved between lanes, as i16. None of those types is left where the target
-    has no instructions for it.
+    Runs after the conversion to the LLVM dialect, on kernels whose f16 or bf16
+    conversions `mpc-lower-math` has expanded. The remaining values are only
+    loaded, stored and moved between lanes, so i16 can replace them. At the end,
+    no type without instructions on the target is left.
 
     Before:
 
@@ -205,10 +211,11 @@ def ConvertHalvesToBitsPass : Pass<"mpc-convert-halves-to-bits", "::mlir::Module
 def AddKernelEntriesPass : Pass<"mpc-add-kernel-entries", "::mlir::ModuleOp"> {
   let summary = "give every kernel the signature the runtime calls";
   let description = [{
-    After conversion to the LLVM dialect: a kernel becomes the internal function
-    `NAME.body`, and NAME a function of the type `mpc_kernel_fn` or
-    `mpc_epilogue_fn` (`runtime/ABI.h`) that loads the buffers' addresses and
-    calls it, with the worker's scratch memory where the kernel needs some.
+    Runs after the conversion to the LLVM dialect. A kernel NAME becomes the
+    internal function `NAME.body`. A new function NAME of type `mpc_kernel_fn`
+    or `mpc_epilogue_fn` (`runtime/ABI.h`) loads the buffers' addresses and
+    calls the body. The worker's scratch memory is passed on if the kernel needs
+    any.
 
     Before:
 

@@ -1,11 +1,11 @@
-// Matrix products on Tensor Cores: one thread block computes one tile of the
-// result, then applies the kernel's elementwise tail to it.
+// Emits matrix products on Tensor Cores. One thread block computes one tile of
+// the result, then applies the kernel's elementwise tail.
 //
-// The sums leave the main loop as the mma instruction lays them out, two
-// adjacent elements here and there. They are exchanged through shared memory,
-// each warp for itself, so that a thread has up to eight adjacent elements of a
-// row in its registers: what the tail reads and writes then moves 16 bytes at a
-// time, and the tail is emitted once, in a loop, not once per sum.
+// The sums leave the main loop in the order of the mma instruction, as
+// scattered pairs of adjacent elements. Each warp exchanges its sums through
+// shared memory, until a thread holds up to eight adjacent elements of a row.
+// The tail then reads and writes 16 bytes at a time, and is emitted once, in a
+// loop, instead of once per sum.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -27,11 +27,11 @@ using namespace mpc::codegen;
 
 static constexpr llvm::StringLiteral kSharedSymbol = "mpc_shared_memory";
 
-/// Rows of tiles that neighbouring blocks share their columns of rhs with: the
-/// blocks that run at once then form a near square and share what L2 holds.
+/// Rows of tiles in a group. Neighbouring blocks of a group share rhs columns:
+/// concurrent blocks form a near square, and share data in L2.
 static constexpr int64_t kGroupRows = 8;
 
-/// Positions of a thread whose loads are issued before any is used.
+/// Positions of a thread whose loads are issued before any result is used.
 static constexpr int64_t kPositions = 4;
 
 namespace {
@@ -68,11 +68,12 @@ private:
   bool hasRowEdge, hasColumnEdge;
   bool readsWhatItWrites;
 
-  /// The block's matrix in the batch, and its tile's first row and column:
-  /// indices.
+  /// Indices: the block's matrix in the batch, and the first row and column of
+  /// the block's tile.
   Value batch, blockRow, blockColumn;
-  /// i32: the thread, its place in the warp, its warp's first row and column in
-  /// the block's tile, shared memory and the warp's part of it for staging.
+  /// As i32: the thread, its lane in the warp, the warp's first row and column
+  /// in the tile, the shared memory, and the warp's staging area in shared
+  /// memory.
   Value thread, lane, warpRow, warpColumn, shared, warpShared;
 };
 } // namespace
@@ -81,8 +82,8 @@ static Value toIndex(ImplicitLocOpBuilder &b, Value value) {
   return arith::IndexCastUIOp::create(b, b.getIndexType(), value);
 }
 
-/// How many adjacent elements of a row a thread handles: 16 bytes of the
-/// narrowest buffer that runs along rows, if rows are multiples of that.
+/// Returns the adjacent elements of a row that a thread handles: 16 bytes of
+/// the narrowest buffer along rows, if rows are multiples of that width.
 static int64_t getWidth(func::FuncOp kernel, int64_t columns) {
   int64_t width = 4;
   auto narrow = [&](Type type) {
@@ -93,7 +94,7 @@ static int64_t getWidth(func::FuncOp kernel, int64_t columns) {
         tensor.getShape().back() == columns)
       width = 8;
   };
-  // The tail's operands and results; the hero's own operands do not count.
+  // Only the tail's operands and results count, not the hero's operands.
   for (Operation &op : kernel.getBody().front())
     if (!isa<MatMulOp>(op) && !movesOperand(&op))
       for (Value operand : op.getOperands())
@@ -121,10 +122,10 @@ TensorCoreEmitter::TensorCoreEmitter(KernelContext &context,
 }
 
 //===----------------------------------------------------------------------===//
-// Where the block and its threads are
+// Positions of the block and its threads
 //===----------------------------------------------------------------------===//
 
-/// The kernel's dynamic shared memory, as an address.
+/// Returns the address of the kernel's dynamic shared memory.
 static Value getSharedMemory(KernelContext &context) {
   ImplicitLocOpBuilder &b = context.b;
   Operation *table = SymbolTable::getNearestSymbolTable(context.kernel);
@@ -143,8 +144,8 @@ static Value getSharedMemory(KernelContext &context) {
   return arith::TruncIOp::create(b, b.getI32Type(), wide);
 }
 
-/// Tiles are numbered matrix by matrix; in a matrix group by group, in a group
-/// down its rows, column after column.
+/// Finds the block's tile. Tiles are numbered by matrix, then by group of rows,
+/// then by column, then by row within the group.
 void TensorCoreEmitter::findTile() {
   int64_t rows = tiling.getRowTiles(), columns = tiling.getColumnTiles();
   Value block = i32.from(context.bounds[0]);
@@ -165,7 +166,7 @@ void TensorCoreEmitter::findTile() {
   blockColumn = mulIndex(b, toIndex(b, column), tiling.blockN);
 }
 
-/// The matrix of an operand that belongs to the block's place in the batch.
+/// Returns the operand's matrix at the block's place in the batch.
 Value TensorCoreEmitter::getMatrix(const MatrixOperand &operand) {
   auto type = LLVM::LLVMPointerType::get(b.getContext(), kGlobalMemory);
   Value pointer = UnrealizedConversionCastOp::create(
@@ -208,10 +209,10 @@ SmallVector<Value> TensorCoreEmitter::multiply() {
 //===----------------------------------------------------------------------===//
 
 /// Stores the sums to shared memory by rows. Lane 4r + c holds elements (r, 2c)
-/// and (r, 2c + 1) of each mma tile's upper eight rows, and (r + 8, 2c) and
-/// (r + 8, 2c + 1) of its lower eight.
+/// and (r, 2c + 1) of each mma tile's upper eight rows, and elements (r + 8,
+/// 2c) and (r + 8, 2c + 1) of the lower eight.
 void TensorCoreEmitter::stage(ArrayRef<Value> sums) {
-  // Positions are exchanged within a row so that no two lanes of a store share
+  // Positions within a row are exchanged so that no two lanes of a store share
   // a bank.
   Value row = i32.div(lane, 4), pair = i32.rem(lane, 4);
   Value odd = i32.div(pair, 2);
@@ -220,7 +221,7 @@ void TensorCoreEmitter::stage(ArrayRef<Value> sums) {
   Value rowStart = i32.add(
       i32.add(warpShared, i32.mul(row, StagingTile::kRowBytes)), inUnit);
   auto pairType = VectorType::get(2, b.getF32Type());
-  // A column of mma tiles at a time.
+  // Store one column of mma tiles at a time.
   for (int64_t column = 0; column < StagingTile::kColumns / 8; ++column) {
     Value even = i32.constant(staging.getPosition(2 * column));
     Value position = arith::SelectOp::create(
@@ -242,7 +243,7 @@ void TensorCoreEmitter::stage(ArrayRef<Value> sums) {
   }
 }
 
-/// `width` sums from (row, column) of the warp's tile on, i32 both.
+/// Loads `width` sums from (row, column) of the warp's tile on; both are i32.
 Value TensorCoreEmitter::unstage(Value row, Value column) {
   Type f32 = b.getF32Type();
   Value start = i32.add(warpShared, i32.mul(row, StagingTile::kRowBytes));
@@ -257,7 +258,7 @@ Value TensorCoreEmitter::unstage(Value row, Value column) {
   };
   if (staging.width < 8)
     return load(i32.div(column, 4), staging.width);
-  // Units 2p and 2p + 1: see StagingTile::getPosition.
+  // Load units 2p and 2p + 1: see StagingTile::getPosition.
   Value pair = i32.div(column, 8);
   Value low = load(pair, 4);
   Value high = load(i32.add(i32.bitXor(pair, i32.constant(1)), 8), 4);
@@ -273,8 +274,8 @@ static Value clampIndex(ImplicitLocOpBuilder &b, Value index, int64_t last) {
   return arith::MinUIOp::create(b, index, createIndex(b, last));
 }
 
-/// The scope at a row of the warp's tile. Rows past the result's end are read
-/// as its last; they are not stored.
+/// Returns the scope at a row of the warp's tile. Rows past the result's end
+/// are read as the last row, and are not stored.
 Scope TensorCoreEmitter::getRowScope(const Scope &outer, Value row) {
   Value inMatrix = addIndex(b, blockRow, toIndex(b, i32.add(warpRow, row)));
   if (hasRowEdge)
@@ -288,8 +289,8 @@ Scope TensorCoreEmitter::getRowScope(const Scope &outer, Value row) {
   return scope;
 }
 
-/// Computes the tail at a row of the warp's tile: the product's element, times
-/// alpha, is the value of the hero's node.
+/// Computes the tail at a row of the warp's tile. The value of the hero's node
+/// is the product's element times alpha.
 void TensorCoreEmitter::finishRow(Scope &scope, Value row, Value column) {
   Value sum = unstage(row, column);
   double alpha = op.getAlpha().convertToDouble();
@@ -300,8 +301,8 @@ void TensorCoreEmitter::finishRow(Scope &scope, Value row, Value column) {
   fragments.evaluate(scope, targets);
 }
 
-/// Whether `row` and `column` of the warp's tile are in the result; null where
-/// all are. Only tiles at an edge of the matrix ask.
+/// True if `row` and `column` of the warp's tile are inside the result; null if
+/// the tiling has no edges.
 Value TensorCoreEmitter::findInside(Value row, Value column) {
   Value inside;
   auto check = [&](Value block, Value warp, Value position, int64_t extent) {
@@ -317,7 +318,7 @@ Value TensorCoreEmitter::findInside(Value row, Value column) {
   return inside;
 }
 
-/// Stores what is in the result.
+/// Stores a row's results, if inside the result.
 void TensorCoreEmitter::storeRow(const Scope &scope, Value inside) {
   auto store = [&] {
     for (const Output &output : body.getOutputs())
@@ -329,10 +330,11 @@ void TensorCoreEmitter::storeRow(const Scope &scope, Value inside) {
     store();
 }
 
-/// All rows of the warp's tile, at this thread's columns from `column` (i32)
-/// on.
+/// Emits all rows of the warp's tile, at this thread's columns from `column`
+/// (i32) on.
 void TensorCoreEmitter::emitRows(const Scope &outer, Value column) {
-  // As many lanes as a row has vectors share it; the warp takes several rows.
+  // A row is shared by as many lanes as it has vectors, so the warp handles
+  // several rows at once.
   int64_t rowThreads =
       std::min(kWarpSize, StagingTile::kColumns / staging.width);
   int64_t passRows = kWarpSize / rowThreads;
@@ -344,7 +346,7 @@ void TensorCoreEmitter::emitRows(const Scope &outer, Value column) {
              SmallVector<Value> rows;
              for (int64_t i = 0; i < kPositions; ++i)
                rows.push_back(i32.add(start, i * passRows));
-             // A row past the end would be read as the last one, which another
+             // A row past the end would be read as the last row, which another
              // thread may be writing.
              for (Value row : rows)
                if (isGuarded)
@@ -355,7 +357,7 @@ void TensorCoreEmitter::emitRows(const Scope &outer, Value column) {
                  });
              if (isGuarded)
                return Carried();
-             // Several rows at once, so that their loads overlap.
+             // Process several rows together, so that their loads overlap.
              SmallVector<Scope> scopes;
              for (Value row : rows)
                scopes.push_back(getRowScope(outer, row));
@@ -373,7 +375,7 @@ void TensorCoreEmitter::emitTail() {
   Scope outer = fragments.createScope();
   outer.width = staging.width;
   fragments.evaluate(outer, targets);
-  // A warp covers a row at once, unless a thread has a single element of it.
+  // A warp covers a whole row at once, unless each thread has a single element.
   Value inRow = i32.mul(i32.rem(lane, rowThreads), staging.width);
   for (int64_t part = 0; part < StagingTile::kColumns;
        part += rowThreads * staging.width) {
@@ -401,7 +403,7 @@ void TensorCoreEmitter::emit() {
       i32.add(shared, i32.mul(warp, tiling.warpM * StagingTile::kRowBytes));
   findTile();
   SmallVector<Value> sums = multiply();
-  // No warp still reads the stages that the sums go over.
+  // Wait until no warp reads the stages, which the sums overwrite.
   emitBarrier(b);
   stage(sums);
   emitWarpBarrier(b);

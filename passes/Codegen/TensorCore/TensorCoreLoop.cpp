@@ -11,14 +11,14 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-/// What one iteration hands to the next.
+/// The values that one iteration passes to the next.
 struct TensorCoreLoop::State {
   SmallVector<Value> sums;
-  /// What the next mma instructions multiply.
+  /// The operands of the next mma instructions.
   SmallVector<Value> lhs, rhs;
-  /// Addresses of the stages that are read and filled next.
+  /// Addresses of the stage to read and of the stage to fill next.
   Value readStage, fillStage;
-  /// Where the next tile to copy begins in global memory.
+  /// The start of the next tile to copy in global memory.
   Value lhsPointer, rhsPointer;
 
   Carried pack() const {
@@ -63,7 +63,7 @@ size_t TensorCoreLoop::getSum(int64_t row, int64_t column, int64_t element) {
 // Copies
 //===----------------------------------------------------------------------===//
 
-/// The stage after `stage` in the ring.
+/// Returns the stage after `stage` in the ring.
 Value TensorCoreLoop::nextStage(Value stage) {
   Index32 i32(b);
   Value next = i32.add(stage, tiling.getStageBytes());
@@ -72,7 +72,7 @@ Value TensorCoreLoop::nextStage(Value stage) {
   return arith::SelectOp::create(b, wraps, shared, next);
 }
 
-/// Copies tile `tile` of the depth (i32) to the stage that is filled next.
+/// Copies tile `tile` (i32) of the depth to the next stage to fill.
 void TensorCoreLoop::copyAhead(State &state, Value tile) {
   Index32 i32(b);
   Value depth = i32.mul(tile, TensorCoreTiling::kBlockK);
@@ -115,8 +115,8 @@ void TensorCoreLoop::multiply(State &state) {
           MutableArrayRef(state.sums).slice(getSum(row, column, 0), 4));
 }
 
-/// One tile of the depth, whose first fragments are loaded. `tile` (i32) is the
-/// one to copy, if any.
+/// Emits one tile of the depth, whose first fragments are loaded. Copies tile
+/// `tile` (i32) if `copies` is set.
 void TensorCoreLoop::emitTile(State &state, Value tile, bool copies,
                               bool isLast) {
   for (int64_t step = 0; step < kSteps; ++step) {
@@ -125,8 +125,9 @@ void TensorCoreLoop::emitTile(State &state, Value tile, bool copies,
     if (!endsTile) {
       loadFragments(state, step + 1, next);
     } else if (!isLast) {
-      // All but the newest S-2 groups have arrived: the next tile is there. The
-      // barrier says so to all, and that the stage read last can be filled.
+      // All but the newest S-2 groups have arrived, so the next tile is ready.
+      // The barrier tells all threads, and frees the stage read last for the
+      // next copy.
       awaitCopies(b, tiling.stages - 2);
       emitBarrier(b);
       next.readStage = nextStage(state.readStage);
@@ -134,7 +135,7 @@ void TensorCoreLoop::emitTile(State &state, Value tile, bool copies,
     }
     if (step == 0 && copies)
       copyAhead(next, tile);
-    // Groups are counted, so an empty one stands for no copy.
+    // Groups are counted, so an empty group stands for a missing copy.
     if (step == 0 && !isLast)
       commitCopies(b);
     multiply(state);
@@ -143,7 +144,7 @@ void TensorCoreLoop::emitTile(State &state, Value tile, bool copies,
   }
 }
 
-/// Tiles [begin, end) of the depth.
+/// Emits tiles [begin, end) of the depth.
 void TensorCoreLoop::emitTiles(State &state, int64_t begin, int64_t end,
                                bool copies) {
   if (begin >= end)

@@ -1,5 +1,5 @@
-// The main loop of a matrix product on Tensor Cores: from operands in memory to
-// the fp32 sums of a tile in registers.
+// Emits the main loop of a matrix product on Tensor Cores, from operands in
+// memory to the fp32 sums of a tile in registers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_TENSORCORE_TENSORCORELOOP_H
@@ -10,23 +10,25 @@
 
 namespace mpc::codegen {
 
-/// Emits, for the thread block at hand,
+/// Emits, for one thread block:
 ///
+/// ```
 ///     fill stages 0 .. S-2
 ///     for every tile of the depth:
 ///       for every mma step of the tile:
 ///         load the next step's fragments from shared memory
 ///         at the first step, copy the tile S-1 further on into the ring
 ///         multiply this step's fragments
+/// ```
 ///
-/// so that global memory is S-1 tiles ahead of shared memory, and that one step
-/// ahead of the mma instructions. The last S-1 tiles, which have nothing to
-/// copy, are a loop of their own.
+/// Global loads thus run S-1 tiles ahead, and loads from shared memory run one
+/// step ahead of the mma instructions. The last S-1 tiles copy nothing, and
+/// form a separate loop.
 ///
-/// With tiles of 128 x 128, whole ones, ptxas 13.0 makes 122 instructions of an
+/// With whole tiles of 128 x 128, ptxas 13.0 makes 122 instructions per
 /// iteration, for sm_80 as for sm_90: 64 mma, 16 ldmatrix, 8 copies and 34
-/// others. A thread has 236 to 242 registers, none of them spilled, and a block
-/// 64 KiB of shared memory, so two blocks share a multiprocessor.
+/// others. A thread uses 236 to 242 registers without spilling, and a block
+/// uses 64 KiB of shared memory. Two blocks thus share a multiprocessor.
 class TensorCoreLoop {
 public:
   TensorCoreLoop(mlir::ImplicitLocOpBuilder &builder,
@@ -35,11 +37,13 @@ public:
                  const FragmentLoader &lhsFragments,
                  const FragmentLoader &rhsFragments, mlir::Value shared);
 
-  /// The sums in the order of getSum: those a thread holds of its warp's tile.
+  /// Emits the loop. Returns the thread's sums of its warp's tile, in the order
+  /// of getSum.
   llvm::SmallVector<mlir::Value> emit();
 
-  /// Which of a thread's sums is element `element` of mma tile (row, column):
-  /// elements 0 and 1 are adjacent in a row, 2 and 3 eight rows below.
+  /// Returns the index of element `element` of mma tile (row, column) among a
+  /// thread's sums. Elements 0 and 1 are adjacent in a row; elements 2 and 3
+  /// are eight rows below.
   static size_t getSum(int64_t row, int64_t column, int64_t element);
 
 private:

@@ -63,7 +63,7 @@ Value codegen::getSharedPointer(ImplicitLocOpBuilder &b, Value address,
 
 static constexpr int64_t kElementBytes = 2;
 
-/// An index may be of 32 bits, which bytes of a large buffer exceed.
+/// Computes in 64 bits: bytes of a large buffer may exceed a 32-bit index.
 Value codegen::getElementPointer(ImplicitLocOpBuilder &b, Value pointer,
                                  Value index) {
   Value wide = arith::IndexCastOp::create(b, b.getI64Type(), index);
@@ -81,7 +81,8 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
                        const GlobalMatrix &matrix, int64_t threads,
                        Value thread)
     : b(builder), i32(builder), operand(operand), matrix(matrix) {
-  // How threads share the tile: a piece of a row each, rows in passes.
+  // Threads share the tile: each copies a piece of a row, and rows go in
+  // passes.
   const SwizzledTile &tile = operand.tile;
   int64_t pieceElements = operand.copyBytes / kElementBytes;
   int64_t rowPieces = tile.getRowBytes() / operand.copyBytes;
@@ -91,8 +92,8 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
   hasEdge = matrix.extent % extent != 0;
   hasDepthEdge = matrix.depth % TensorCoreTiling::kBlockK != 0;
 
-  // Where this thread's pieces go in shared memory. Swizzling repeats after
-  // some rows, and so do offsets.
+  // Offsets of this thread's pieces in shared memory. Swizzling, and thus the
+  // offsets, repeat after some rows.
   row = i32.div(thread, rowPieces);
   column = i32.mul(i32.rem(thread, rowPieces), pieceElements);
   Value chunk = i32.div(column, 8);
@@ -103,7 +104,7 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
     offsets.push_back(i32.add(i32.getOffset(tile, passRow, chunk), inChunk));
   }
 
-  // Where they come from in memory.
+  // The source of the pieces in global memory.
   auto wide = [&](Value value) {
     return arith::IndexCastUIOp::create(b, b.getIndexType(), value);
   };
@@ -117,7 +118,7 @@ TileCopier::TileCopier(ImplicitLocOpBuilder &builder,
 
   if (!hasEdge)
     return;
-  // At an edge, whether each pass is inside the matrix.
+  // At an edge, find out which passes are inside the matrix.
   Value first = i32.from(outer);
   for (int64_t pass = 0; pass < (operand.alongDepth ? passes : 1); ++pass)
     inside.push_back(
@@ -132,8 +133,8 @@ Value TileCopier::advance(Value pointer) {
   return offsetPointer(b, pointer, bytes);
 }
 
-/// The bytes that a pass reads: a copy's, or none beyond an edge. Null where
-/// there is no edge.
+/// Returns the bytes that a pass reads: those of a copy, or 0 beyond an edge.
+/// Null if there are no edges.
 Value TileCopier::getSize(int64_t pass, Value depth) {
   Value valid;
   if (hasEdge)
@@ -172,24 +173,25 @@ void TileCopier::emit(Value pointer, Value depth, Value address) {
 // Fragments
 //===----------------------------------------------------------------------===//
 
-/// ldmatrix reads four 8 x 8 matrices, matrix i's rows at the addresses of
-/// lanes 8i to 8i + 7. The mma instruction wants them in the order (rows 0-7,
-/// depth 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15) on the left, and of the
-/// right operand, whose fragments are half as large, (columns 0-7, depth 0-7),
-/// (0-7, 8-15), (8-15, 0-7), (8-15, 8-15): two of them.
+/// ldmatrix reads four 8 x 8 matrices. The addresses of lanes 8i to 8i + 7 are
+/// the rows of matrix i. The mma instruction expects the left operand's
+/// matrices in the order (rows 0-7, depth 0-7), (8-15, 0-7), (0-7, 8-15),
+/// (8-15, 8-15). Fragments of the right operand are half as large; two
+/// fragments are in the order (columns 0-7, depth 0-7), (0-7, 8-15), (8-15,
+/// 0-7), (8-15, 8-15).
 FragmentLoader::FragmentLoader(ImplicitLocOpBuilder &builder,
                                const TensorCoreOperand &operand, Side side,
                                int64_t base, int64_t extent, Value first,
                                Value lane)
     : b(builder), operand(operand), groups(extent / 16) {
   Index32 i32(b);
-  // Which of the four matrices the lane addresses a row of.
+  // Select the matrix, of the four, to which the lane gives a row's address.
   Value inMatrix = i32.rem(lane, 8);
   Value odd = i32.rem(i32.div(lane, 8), 2);
   Value high = i32.div(lane, 16);
   Value outerHalf = side == Side::Lhs ? odd : high;
   Value depthHalf = side == Side::Lhs ? high : odd;
-  // Rows along the depth: the matrices' rows are the tile's.
+  // Rows along the depth: rows of the four matrices are rows of the tile.
   if (operand.alongDepth) {
     Value row = i32.add(first, i32.add(inMatrix, i32.mul(outerHalf, 8)));
     for (int64_t step = 0; step < TensorCoreTiling::kBlockK / 16; ++step) {
@@ -198,7 +200,7 @@ FragmentLoader::FragmentLoader(ImplicitLocOpBuilder &builder,
     }
     return;
   }
-  // Else they are columns, which ldmatrix transposes.
+  // Otherwise rows of the matrices are columns, which ldmatrix transposes.
   Value row = i32.add(inMatrix, i32.mul(depthHalf, 8));
   Value firstChunk = i32.add(i32.div(first, 8), outerHalf);
   for (int64_t group = 0; group < groups; ++group) {
@@ -217,8 +219,8 @@ SmallVector<Value> FragmentLoader::load(Value stage, int64_t step) const {
                         ? getSharedPointer(b, address, group * 16 * rowBytes)
                         : getSharedPointer(b, i32.add(stage, offsets[group]),
                                            step * 16 * rowBytes);
-    // Along the depth a row of the tile is a row of the matrix that the mma
-    // instruction reads; else the matrix is transposed on the way.
+    // If tile rows run along the depth, mma reads a tile row as a matrix row.
+    // Otherwise ldmatrix transposes the matrix.
     registers.append(loadMatrices(b, pointer, !operand.alongDepth));
   }
   return registers;
