@@ -1,4 +1,4 @@
-// The elements of a rotary embedding.
+// Emits the elements of a rotary embedding.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_EMITROTARYEMBEDDING_H
@@ -8,8 +8,7 @@
 
 namespace mpc::codegen {
 
-/// What `node`, an mpc.rotary_embedding, is at `scope`, in the type that is
-/// computed in.
+/// Computes `node`, an mpc.rotary_embedding, at `scope`, in the compute type.
 mlir::Value emitRotaryEmbedding(FragmentEmitter &fragments, Lanes &lanes,
                                 const Scope &scope, const Node &node);
 

@@ -1,4 +1,5 @@
-// Loop nests of kernels with segments; see compiler/Kernels/KernelSegments.h.
+// Emits the loops of kernels with segments; see
+// compiler/Kernels/KernelSegments.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_EMITSEGMENTS_H
@@ -8,7 +9,7 @@
 
 namespace mpc::codegen {
 
-/// The loop nests of all segments, of which a slice runs the one it is part of.
+/// Emits the loop nests of all segments. A slice runs the nest of its segment.
 mlir::LogicalResult emitSegments(KernelContext &context);
 
 } // namespace mpc::codegen

@@ -1,9 +1,9 @@
 // Computes the values of a kernel's body at one position of its loops.
 //
-// A scope is a position: the indices of the loop dimensions known so far, and
-// what has been computed there. Entering a loop copies the scope, so what does
-// not depend on the loop is computed once, before it; that also holds for
-// loads, which no later pass could move over the kernel's stores.
+// A scope is a position: the loop indices known so far, and the values computed
+// there. Entering a loop copies the scope, so values that do not depend on the
+// loop are computed once, before the loop. This also holds for loads, which no
+// later pass could move over the kernel's stores.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_FRAGMENTEMITTER_H
@@ -17,14 +17,14 @@
 namespace mpc::codegen {
 
 struct Scope {
-  /// Per loop dimension its index, or null where it is not known yet.
+  /// The index of each loop dimension; null if not yet known.
   llvm::SmallVector<mlir::Value> indices;
-  /// Bit i: dimension i is known.
+  /// Bit i is set if dimension i is known.
   uint64_t known = 0;
   /// Elements along the last dimension that are computed at once.
   int64_t width = 1;
-  /// Per node its results, scalar or vector, in their element types; empty
-  /// where they have not been computed.
+  /// The results of each node, scalars or vectors, in their element types;
+  /// empty if not yet computed.
   llvm::SmallVector<llvm::SmallVector<mlir::Value, 1>> values;
 
   void enter(unsigned dimension, mlir::Value index) {
@@ -38,60 +38,63 @@ public:
   FragmentEmitter(KernelContext &context, const KernelBody &body)
       : context(context), body(body), b(context.b) {}
 
-  /// A scope at which no dimension is known.
+  /// Creates a scope at which no dimension is known.
   Scope createScope() const;
 
-  /// Makes all dimensions of a group known, by the row-major index in it.
+  /// Makes all dimensions of a group known, by the row-major index in the
+  /// group.
   void enterGroup(Scope &scope, unsigned group, mlir::Value index);
 
-  /// Computes what `targets` (node numbers) need, as far as it depends on known
-  /// dimensions and finished reductions only.
+  /// Computes the values that `targets` (node numbers) need, as far as known
+  /// dimensions and finished reductions allow.
   void evaluate(Scope &scope, llvm::ArrayRef<unsigned> targets);
 
-  /// Stores an output whose node has been computed in `scope`.
+  /// Stores an output whose node is computed in `scope`.
   void store(const Scope &scope, const Output &output);
 
-  /// The elements from the start of a buffer to where its strides lead.
+  /// Returns the offset from the start of a buffer, by the scope's indices and
+  /// `strides`.
   mlir::Value getOffset(const Scope &scope, llvm::ArrayRef<int64_t> strides);
 
-  /// What the offset of a vector that starts at `scope` is a multiple of, in
-  /// elements.
+  /// Returns a number of elements that divides the offset of a vector at
+  /// `scope`.
   int64_t getMultiple(const Scope &scope,
                       llvm::ArrayRef<int64_t> strides) const;
 
-  /// `width` adjacent elements of a buffer that holds elements of type
-  /// `element`; see KernelContext::load.
+  /// Loads `width` adjacent elements of a buffer of `element`s; see
+  /// KernelContext::load.
   mlir::Value load(mlir::Value buffer, mlir::Type element, mlir::Value offset,
                    int64_t width = 1, int64_t multiple = 1);
-  /// `value`, which is the same everywhere where it is a scalar, to `width`
-  /// adjacent elements.
+  /// Stores `value` to `width` adjacent elements. A scalar is stored to each
+  /// element.
   void store(mlir::Value value, mlir::Value buffer, mlir::Value offset,
              int64_t width, int64_t multiple);
 
-  /// True if a value with these strides differs between the lanes of a vector;
-  /// false for one that is the same along the columns, such as a row's mean.
+  /// True if a value with these strides differs between the lanes of a vector.
+  /// False for a value that is constant along the columns, such as a row's
+  /// mean.
   bool isVector(const Scope &scope, llvm::ArrayRef<int64_t> strides) const;
 
-  /// Operand 0 of a reduction, in the type it accumulates in.
+  /// Returns operand 0 of a reduction, in the type of its accumulators.
   mlir::Value getReductionInput(const Scope &scope, unsigned reduction);
 
-  /// Records the finished value of a reduction or contraction, given in its
+  /// Records the finished value of a reduction or contraction, given in the
   /// compute type.
   void setValue(Scope &scope, unsigned node, mlir::Value value);
 
-  /// The node of what operand `number` of an op is, and `width` adjacent
-  /// elements of it, an argument, from `offset` on.
+  /// Returns the node of operand `number`. loadElements loads `width` adjacent
+  /// elements of such a node, an argument, from `offset` on.
   const Node &getOperandNode(const Node &node, unsigned number) const {
     return body.getNodes()[node.operands[number].node];
   }
   mlir::Value loadElements(const Node &argument, mlir::Value offset,
                            int64_t width, int64_t multiple);
 
-  /// An operand in the type that is computed in.
+  /// Returns an operand, converted to the compute type.
   mlir::Value getOperand(const Scope &scope, NodeResult operand,
                          mlir::FloatType compute);
 
-  /// For epilogues: argument 0 is read at this base plus the column.
+  /// For epilogues: argument 0 is read at `base` plus the column.
   void setTileBase(mlir::Value base) { tileBase = base; }
 
 private:
@@ -112,7 +115,7 @@ private:
   mlir::Value tileBase;
 };
 
-/// The one value of a constant, as a scalar.
+/// Creates the value of a splat constant, as a scalar.
 mlir::Value createSplat(mlir::ImplicitLocOpBuilder &b, mlir::Operation *op);
 
 } // namespace mpc::codegen

@@ -1,4 +1,4 @@
-// The sums of a generated contraction, one implementation per op.
+// Computes the sums of a generated contraction, with one implementation per op.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_CONTRACTION_CONTRACTIONHERO_H
@@ -28,14 +28,14 @@ public:
   using Sink = llvm::function_ref<void(int64_t row, mlir::Value column,
                                        mlir::Value sum)>;
 
-  /// Sums all columns of the rows [row, row + count) of the result, each once,
-  /// in any order; those of this thread where a team shares the row. `count` is
-  /// one of `getBlocks`.
+  /// Sums all columns of the result's rows [row, row + count), once each and in
+  /// any order. If a team shares a row, emits this thread's columns. `count`
+  /// must be one of `getBlocks`.
   virtual void emitRows(mlir::Value row, int64_t count, Sink sink) = 0;
 
-  /// How many rows are summed at once, largest first, the last 1: what is read
-  /// for one serves the others, and their sums do not wait for each other. A
-  /// block lies within one of the groups of `group` rows each.
+  /// The numbers of rows that can be summed at once, in descending order; the
+  /// last is 1. Rows of a block share loads, and their sums do not wait for
+  /// each other. A block never crosses a group of `group` rows.
   struct RowBlocks {
     llvm::SmallVector<int64_t> counts = {1};
     int64_t group = 1;
@@ -43,15 +43,15 @@ public:
   virtual RowBlocks getBlocks() { return {}; }
 
 protected:
-  /// Elements of an argument in the compute type.
+  /// Loads elements of an argument in the compute type.
   mlir::Value load(mlir::Value argument, mlir::Value offset, int64_t width = 1);
 
   mlir::Value zeros(int64_t width);
 
-  /// The lanes of a vector, added pairwise.
+  /// Adds the lanes of a vector pairwise.
   mlir::Value sumLanes(mlir::Value vector);
 
-  /// Vectors of sums that are in registers beside what is read, for blocks of
+  /// Vectors of sums in registers, besides the operands, for blocks of
   /// kRowsAtOnce rows.
   static constexpr int64_t kRowsAtOnce = 4;
   int64_t getVectorsAtOnce() const {
@@ -64,11 +64,11 @@ protected:
   Lanes lanes;
 };
 
-/// The implementation for `op`, or null where there is none.
+/// Creates the implementation for `op`; null if there is none.
 std::unique_ptr<ContractionHero> createContractionHero(KernelContext &context,
                                                        mlir::Operation *op);
 
-/// The first element of the matrix of `operand` that belongs to the batch
+/// Returns the offset of the first element of `operand`'s matrix at the batch
 /// `indices`.
 mlir::Value matrixOffset(mlir::ImplicitLocOpBuilder &b,
                          llvm::ArrayRef<mlir::Value> indices,
@@ -79,12 +79,12 @@ std::unique_ptr<ContractionHero> createMatMulHero(KernelContext &context,
 std::unique_ptr<ContractionHero> createConvolutionHero(KernelContext &context,
                                                        mlir::Operation *op);
 
-/// The product of matrices `op` and what follows it, on Tensor Cores.
+/// Emits the matrix product `op` and its tail on Tensor Cores.
 mlir::LogicalResult emitTensorCoreContraction(KernelContext &context,
                                               mlir::Operation *op,
                                               const TensorCoreTiling &tiling);
 
-/// The product of matrices `matmul` and what follows it, on a CPU by blocks.
+/// Emits the matrix product `matmul` and its tail on a CPU, in blocks.
 void emitProductBlocks(KernelContext &context, const KernelBody &body,
                        const ProductBlocks &blocks, MatMulOp matmul);
 

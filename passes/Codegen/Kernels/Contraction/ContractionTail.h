@@ -1,4 +1,4 @@
-// What a kernel makes of the sums of its contraction.
+// Emits the tail of a contraction: the ops on its sums.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_CONTRACTION_CONTRACTIONTAIL_H
@@ -8,19 +8,18 @@
 
 namespace mpc::codegen {
 
-/// The tail of a kernel whose rows are group 0 of its body's dimensions, and
-/// whose columns are group 1.
+/// The tail of a kernel whose body has rows as group 0 and columns as group 1.
 class ContractionTail {
 public:
   ContractionTail(KernelContext &context, const KernelBody &body,
                   mlir::Operation *contraction);
 
-  /// What is the same for all sums.
+  /// Emits the values that depend neither on row nor on column.
   Scope start();
-  /// The same with what depends on the row too.
+  /// Like `start`, plus the values that depend on `row`.
   Scope enterRow(const Scope &outer, mlir::Value row);
-  /// Stores what follows from the sums of columns [column, column + lanes) of a
-  /// row, a scalar or a vector in the compute type.
+  /// Computes and stores the results for the sums of columns [column, column +
+  /// lanes) of a row. `sum` is a scalar or a vector in the compute type.
   void store(const Scope &row, mlir::Value column, mlir::Value sum);
 
 private:

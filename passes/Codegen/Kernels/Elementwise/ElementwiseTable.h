@@ -1,4 +1,4 @@
-// The table of elementwise ops: what each computes, as a formula over Lanes.
+// The table of elementwise ops: a formula over Lanes per op.
 //
 // A new elementwise op is one entry in one of the EmitElementwise*.cpp files.
 //
@@ -15,35 +15,36 @@
 
 namespace mpc::codegen {
 
-/// Where an index-dependent op stands.
+/// The position of an op that depends on its index.
 struct ElementIndex {
-  /// An i64 scalar or vector. For one_hot the index along its axis, for dropout
-  /// the row-major index in its result; null for any other op.
+  /// An i64 scalar or vector. For one_hot, the index along its axis; for
+  /// dropout, the row-major index in its result; null for any other op.
   mlir::Value value;
-  /// What the first of several lanes, which are adjacent elements, is known to
-  /// be a multiple of; 0 where they are not adjacent.
+  /// A number that divides the first lane's index, if lanes are adjacent
+  /// elements; 0 if lanes are not adjacent.
   int64_t multiple = 0;
 };
 
 class ElementwiseTable {
 public:
-  /// Float operands arrive in the type the op computes in, all others in their
-  /// own (booleans as i1, bytes as i8). Float results are rounded to their
-  /// element type by the caller.
+  /// Computes the results of an op. Float operands have the compute type of the
+  /// op, all others their own type (booleans i1, bytes i8). The caller rounds
+  /// float results to their element type.
   using Formula = std::function<llvm::SmallVector<mlir::Value>(
       Lanes &lanes, mlir::Operation *op, mlir::ValueRange operands,
       ElementIndex index)>;
 
-  /// The table of all ops.
+  /// Returns the table of all ops.
   static const ElementwiseTable &get();
 
-  /// The formula of the op called `name`, or null. An op that has one for
-  /// floats and one for integers, such as mpc.add, gives the one for floats.
+  /// Returns the formula of the op called `name`; null if there is none. If an
+  /// op has formulas for floats and for integers, such as mpc.add, returns the
+  /// formula for floats.
   const Formula *find(llvm::StringRef name) const;
-  /// The formula for the operands of `op`, or null.
+  /// Returns the formula for the operand types of `op`; null if there is none.
   const Formula *find(mlir::Operation *op) const;
 
-  /// Adds `formula(lanes, op, adaptor of operands)`, which returns a value or a
+  /// Adds `formula(lanes, op, operand adaptor)`, which returns a value or a
   /// vector of values.
   template <typename OpTy, typename Fn>
   void add(Fn formula) {
@@ -53,7 +54,7 @@ public:
     });
   }
 
-  /// The same where the first operand is an integer or boolean.
+  /// Like `add`, for a first operand of integers or booleans.
   template <typename OpTy, typename Fn>
   void addInteger(Fn formula) {
     integerEntries[OpTy::getOperationName()] =
@@ -63,7 +64,7 @@ public:
         });
   }
 
-  /// The same for ops that depend on their index.
+  /// Like `add`, for ops that depend on their index.
   template <typename OpTy, typename Fn>
   void addIndexed(Fn formula) {
     insert<OpTy>([formula](Lanes &lanes, OpTy op, mlir::ValueRange operands,

@@ -1,4 +1,4 @@
-// Reductions of integers, by the formulas of IntegerFormulas.def.
+// Emits reductions of integers, by the formulas of IntegerFormulas.def.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_ELEMENTWISE_EMITINTEGERS_H
@@ -8,11 +8,11 @@
 
 namespace mpc::codegen {
 
-/// What accumulators of `type` of the reduction `op` start with.
+/// Emits the neutral element of the reduction `op`, of type `type`.
 mlir::Value emitIntegerFirst(Lanes &lanes, mlir::Operation *op,
                              mlir::Type type);
 
-/// Two accumulators of the reduction `op` in one.
+/// Combines two accumulators of the reduction `op`.
 mlir::Value emitIntegerStep(Lanes &lanes, mlir::Operation *op, mlir::Value a,
                             mlir::Value b);
 

@@ -1,5 +1,5 @@
-// Conversions of the 16-bit floats, and fused multiply-adds, for targets
-// without instructions for them.
+// Expands conversions of 16-bit floats, and fused multiply-adds, for targets
+// without such instructions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_ELEMENTWISE_EXPANDCONVERSIONS_H
@@ -11,10 +11,10 @@
 
 namespace mpc::codegen {
 
-/// Adds patterns for what `info` lacks. What they leave behind are a few
-/// operations on lanes of i32 and f32, where LLVM would call a function per
-/// lane. The bits are those of the instructions, and so of any target: MLIR's
-/// expansion of bf16 would drop the sign and payload of a NaN.
+/// Adds patterns for the instructions that `info` lacks. The patterns give a
+/// few operations on lanes of i32 and f32, where LLVM would call a function per
+/// lane. The resulting bits equal those of the instructions, on any target.
+/// MLIR's expansion of bf16 would drop the sign and payload of a NaN.
 void populateExpandConversionPatterns(mlir::RewritePatternSet &patterns,
                                       const TargetInfo &info);
 

@@ -1,5 +1,5 @@
-// How the threads of a block look through numbers together: each tests some,
-// and those that pass are listed in shared memory, in their order.
+// Searches numbers with all threads of a block. Each thread tests some numbers,
+// and the passing numbers are listed in shared memory, in order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_LOOPS_BLOCKSEARCH_H
@@ -9,34 +9,35 @@
 
 namespace mpc::codegen {
 
-/// The search through [0, size) in rounds, so that the lists have a bound.
-/// For example, a block of 256 threads that looks for the updates of its rows
-/// of a table among 8192 ids does so in eight rounds of 1024: each thread loads
-/// four ids, and all that were found are in both lists before the next round.
+/// Searches [0, size) in rounds, so that the lists have a bounded size. For
+/// example, a block of 256 threads finds the updates of its table rows among
+/// 8192 ids in eight rounds of 1024. In each round, each thread loads four ids,
+/// and all found ids are listed before the next round.
 class BlockSearch {
 public:
-  /// What a number was found to be: `passes` (i1), and an index of at most 31
-  /// bits that is listed beside it.
+  /// The result of a test: `passes` (i1), and an index of at most 31 bits that
+  /// is listed along with the number.
   struct Found {
     mlir::Value passes, mark;
   };
   using Test = llvm::function_ref<Found(mlir::Value number)>;
-  /// What a round does with `count` (index) listed numbers.
+  /// Consumes the `count` (index) numbers that a round has listed.
   using Use = llvm::function_ref<void(mlir::Value first, mlir::Value count)>;
 
   BlockSearch(KernelContext &context, int64_t size);
 
-  /// Emits all rounds, which every thread of the block must reach. `use` is run
-  /// by all threads once a round; it has no barriers.
+  /// Emits all rounds; every thread of the block must reach them. All threads
+  /// run `use` once per round. `use` must not contain barriers.
   void emit(Test test, Use use);
 
-  /// Entry `place` (index) of the lists, in the round from number `first` on.
+  /// Returns entry `place` (index) of the lists, in the round that starts at
+  /// number `first`.
   mlir::Value getNumber(mlir::Value first, mlir::Value place);
   mlir::Value getMark(mlir::Value place);
 
 private:
-  /// What a thread found of one number, `offset` behind the round's first, and
-  /// the bits of the warp's lanes that found theirs to pass.
+  /// The result of one thread's test of one number, `offset` after the round's
+  /// first. `lanes` has a bit for each lane of the warp whose number passes.
   struct Tested {
     mlir::Value offset, passes, mark, lanes;
   };
@@ -50,9 +51,9 @@ private:
   KernelContext &context;
   mlir::ImplicitLocOpBuilder &b;
   int64_t size;
-  /// Numbers that a thread tests in a round, and threads.
+  /// The numbers that a thread tests per round, and the threads of the block.
   int64_t share, threads;
-  /// In shared memory, all i32: the lists, and how many each warp found.
+  /// In shared memory, all i32: the two lists, and the count of each warp.
   mlir::Value numbers, marks, totals;
 };
 

@@ -1,4 +1,4 @@
-// Elements that run-time indices name.
+// Resolves indices that are known only at run time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_LOOPS_INDICES_H
@@ -8,13 +8,14 @@
 
 namespace mpc::codegen {
 
-/// An element of an axis, and whether there is one; its index is 0 otherwise.
+/// An element of an axis, and a flag that it exists. The index is 0 if the
+/// element does not exist.
 struct NamedElement {
   mlir::Value index, exists;
 };
 
-/// The element of an axis of `size` that integer `index` names, from the end
-/// where it is negative.
+/// Resolves integer `index` to an element of an axis of `size`. A negative
+/// index counts from the end.
 NamedElement resolveIndex(mlir::ImplicitLocOpBuilder &b, mlir::Value index,
                           int64_t size);
 

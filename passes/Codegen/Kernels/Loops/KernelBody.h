@@ -1,11 +1,11 @@
-// What a kernel computes, laid over the axes its loops run along.
+// The computation of a kernel, laid over the axes of its loops.
 //
 // The body of a kernel function becomes a list of nodes in topological order:
-// arguments read, and ops computed, each at a place, which says along which
-// axis of the iteration space each axis of the value runs. Reading a buffer at
-// a place is then a base plus a stride per loop dimension, 0 where it is
-// broadcast; adjacent axes along which all buffers run alike become one loop
-// dimension.
+// arguments read and ops computed. Each node has a place, which maps each axis
+// of the value to an axis of the iteration space. Reading a buffer at a place
+// takes a base plus a stride per loop dimension; the stride is 0 if the buffer
+// is broadcast. Adjacent axes merge into one loop dimension if all buffers
+// allow it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_LOOPS_KERNELBODY_H
@@ -18,50 +18,51 @@
 
 namespace mpc::codegen {
 
-/// The result `result` of node `node`.
+/// Result `result` of node `node`.
 struct NodeResult {
   unsigned node = 0;
   unsigned result = 0;
 };
 
-/// The argument that a gather reads at elements of its own choice.
+/// The argument that a gather reads at computed indices.
 struct Table {
   unsigned argument = 0;
-  /// The size of the axis that indices name elements of, and how far apart
-  /// these are.
+  /// The size of the indexed axis, and the elements between its neighbours.
   int64_t size = 1, stride = 1;
 };
 
-/// An argument read or an op computed at a place.
+/// An argument read, or an op computed, at a place.
 struct Node {
-  /// Null for an argument, or a part of one.
+  /// Null for an argument or a part of an argument.
   mlir::Operation *op = nullptr;
-  /// Which argument, and the first element of the part that is read;
-  /// meaningless for an op.
+  /// The argument's number, and the first element of the part that is read.
+  /// Meaningless for an op.
   unsigned argument = 0;
   int64_t offset = 0;
   Place place;
   llvm::SmallVector<NodeResult> operands;
-  /// Of an argument, where it is read; of an op with a table, where that is
-  /// read, the index aside; of an op that depends on its index, that index.
-  /// Other ops have none.
+  /// For an argument: the strides of its reads. For an op with a table: the
+  /// strides of the table, except for the index. For an op that depends on its
+  /// index: the strides of that index. nullopt for other ops.
   std::optional<Strides> strides;
-  /// The tensor that the op looks elements up in; it is not among `operands`.
+  /// The tensor that the op looks elements up in; not among `operands`.
   std::optional<Table> table;
-  /// Bit i: the value differs along loop dimension i.
+  /// Bit i is set if the value differs along loop dimension i.
   uint64_t dimensions = 0;
-  /// How many reductions, one after the other, lead to it.
+  /// The longest chain of reductions that leads to the value.
   unsigned level = 0;
 
   bool isReduction() const;
-  /// A contraction, whose sums the loop nest provides: it has no operands here.
+  /// True for a contraction. The loop nest provides its sums, so it has no
+  /// operands here.
   bool isContraction() const;
-  /// A scatter, which the loop nest does; what it starts from is no operand.
+  /// True for a scatter. The loop nest performs it; its data is no operand
+  /// here.
   bool isScatter() const;
 };
 
-/// A returned value, or a part of one, and the buffer it goes to, from its
-/// element `offset` on.
+/// A returned value, or a part of one, with its buffer and the first element in
+/// the buffer.
 struct Output {
   NodeResult value;
   unsigned argument = 0;
@@ -74,11 +75,11 @@ struct Output {
 /// A loop dimension: one or several adjacent axes of the iteration space.
 struct Dimension {
   int64_t size = 1;
-  /// Which of the groups of axes given to `create` it belongs to.
+  /// The dimension's group, among the groups of axes given to `create`.
   unsigned group = 0;
 };
 
-/// An axis of the space that loops run along as two: `parts` runs of equal
+/// An axis of the space that loops treat as two axes: `parts` runs of equal
 /// length, and the elements of a run. Reductions have one value per run.
 struct SplitAxis {
   int64_t axis = 0, parts = 1;
@@ -86,11 +87,11 @@ struct SplitAxis {
 
 class KernelBody {
 public:
-  /// Lays `kernel` over `space`, whose axes are divided into consecutive groups
-  /// of `groupSizes` axes. Axes of different groups stay different dimensions,
-  /// and every group has at least one. The two of a `split` axis count as axes
+  /// Lays `kernel` over `space`, whose axes form consecutive groups of
+  /// `groupSizes` axes. Axes of different groups stay separate dimensions, and
+  /// every group has at least one dimension. A `split` axis counts as two axes
   /// in `groupSizes`. With `hasTile`, argument 0 lies in a tile and depends on
-  /// every dimension. Emits an error where the kernel's values do not fit the
+  /// every dimension. Emits an error if the kernel's values do not fit the
   /// space.
   static mlir::FailureOr<KernelBody> create(mlir::func::FuncOp kernel,
                                             llvm::ArrayRef<int64_t> space,
@@ -100,30 +101,30 @@ public:
 
   llvm::ArrayRef<Node> getNodes() const { return nodes; }
   llvm::ArrayRef<Output> getOutputs() const { return outputs; }
-  /// The node of an op of the kernel.
+  /// Returns the node of an op of the kernel.
   unsigned getNode(mlir::Operation *op) const;
-  /// The nodes of what is returned.
+  /// Returns the nodes of the returned values.
   llvm::SmallVector<unsigned> getOutputNodes() const;
   llvm::ArrayRef<Dimension> getDimensions() const { return dimensions; }
 
-  /// The dimensions of a group: [first, second).
+  /// Returns the dimensions of a group: [first, second).
   std::pair<unsigned, unsigned> getGroup(unsigned group) const;
   uint64_t getGroupMask(unsigned group) const;
 
-  /// The elements of what follows a dimension in its group.
+  /// Returns the number of elements per index of a dimension, within its group.
   int64_t getSizeAfter(unsigned dimension, unsigned group) const;
 
-  /// The largest dimension of a group: the one worth sharing among threads.
+  /// Returns the largest dimension of a group, the best to share among threads.
   unsigned getLargest(unsigned group) const;
 
-  /// The number of reduction levels.
+  /// Returns the number of reduction levels.
   unsigned getLevelCount() const;
 
-  /// Reductions of that level, as node numbers, but for column sums.
+  /// Returns the node numbers of the reductions of a level, except column sums.
   llvm::SmallVector<unsigned> getReductions(unsigned level) const;
 
-  /// Reductions of columns beside those of rows (Kernels/ColumnSums.h), which
-  /// nothing in the body depends on.
+  /// Returns the column sums of a row kernel (Kernels/ColumnSums.h). Nothing in
+  /// the body depends on them.
   llvm::ArrayRef<unsigned> getColumnSums() const { return columnSums; }
 
 private:

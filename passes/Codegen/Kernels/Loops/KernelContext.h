@@ -1,5 +1,5 @@
-// What emitters of kernels share: the kernel on tensors, the function of loops
-// that is emitted for it, its buffers and bounds, and the target.
+// The common state of kernel emitters: the kernel on tensors, the function
+// being emitted, its buffers and bounds, and the target.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_LOOPS_KERNELCONTEXT_H
@@ -17,60 +17,63 @@ namespace mpc::codegen {
 /// Address spaces of buffers on a GPU.
 inline constexpr int64_t kGlobalMemory = 1, kSharedMemory = 3;
 
-/// The type elements of `type` have in memory and in registers: booleans are
-/// bytes, integers carry no sign.
+/// Returns the type of `elementType` in memory and in registers: booleans are
+/// bytes, and integers are signless.
 mlir::Type getStorageType(mlir::Type elementType);
 
 struct KernelContext {
   /// The kernel on tensors.
   mlir::func::FuncOp kernel;
-  /// At the end of the entry block of the function being emitted.
+  /// A builder at the end of the entry block of the function being emitted.
   mlir::ImplicitLocOpBuilder &b;
   /// The buffers of arguments and results, flat.
   llvm::SmallVector<mlir::Value> buffers;
-  /// What follows the buffers: begin and end, or an epilogue's row_begin,
-  /// row_end, col_begin, col_end and ld.
+  /// The arguments after the buffers: begin and end, or an epilogue's
+  /// row_begin, row_end, col_begin, col_end and ld.
   llvm::SmallVector<mlir::Value> bounds;
   const TargetInfo &target;
-  /// How the kernel's work is divided.
+  /// The division of the kernel's work.
   KernelPartition partition;
-  /// The threads of a slice: teams that share its rows, and the threads of a
-  /// team, which share the columns. One alone on a CPU.
+  /// The threads of a slice. Teams share the rows, and the threads of a team
+  /// share the columns. A CPU has one thread.
   Team rows, columns;
-  /// The worker's memory, in bytes; null where the partition has no scratch.
+  /// The worker's scratch memory, in bytes; null if the partition has none.
   mlir::Value scratch = {};
 
-  /// The buffer an argument is read from or a value is returned in; null for a
-  /// value that is neither.
+  /// Returns the buffer that an argument is read from or a value is returned
+  /// in; null for any other value.
   mlir::Value getBuffer(mlir::Value value) const;
 
-  /// The type float formulas of `op` are computed in: f64 where any operand or
-  /// result is f64, else f32.
+  /// Returns the type that float formulas of `op` are computed in: f64 if an
+  /// operand or result is f64, otherwise f32.
   static mlir::FloatType getComputeType(mlir::Operation *op);
 
-  /// Lanes of a vector: of the kernel's widest compute type on a CPU; on a GPU
-  /// as many as a thread loads at once.
+  /// Returns the lanes of a vector. CPU: lanes of the kernel's widest compute
+  /// type. GPU: elements that a thread loads at once.
   int64_t getVectorWidth();
 
-  /// `width` adjacent elements of a buffer: a scalar where it is 1. `offset` is
-  /// known to be a multiple of `multiple`, which a GPU must know.
+  /// Loads `width` adjacent elements of a buffer; a scalar if `width` is 1.
+  /// `offset` is a multiple of `multiple`, from which a GPU derives the
+  /// alignment.
   mlir::Value load(mlir::Value buffer, mlir::Value offset, int64_t width,
                    int64_t multiple);
   void store(mlir::Value value, mlir::Value buffer, mlir::Value offset,
              int64_t multiple);
 
-  /// Memory of the thread block, for `elements` of `type`.
+  /// Creates shared memory of the thread block for `elements` elements of
+  /// `type`.
   mlir::Value createShared(int64_t elements, mlir::Type type);
 
-  /// Scratch memory from byte `offset` on, for `elements` of `type`.
+  /// Returns scratch memory from byte `offset` on, for `elements` elements of
+  /// `type`.
   mlir::Value createScratch(int64_t offset, int64_t elements, mlir::Type type);
 
 private:
   llvm::MaybeAlign getAlignment(mlir::VectorType type, int64_t multiple) const;
 };
 
-// The loop nests, by kind of kernel. Each emits an error where the kernel's
-// body is not what its kind may hold.
+// Emit the loop nest of each kernel kind. Report an error if the kernel's body
+// holds something that its kind does not allow.
 #define MPC_KERNEL_KIND(KIND, WORD)                                            \
   mlir::LogicalResult emit##KIND(KernelContext &context);
 #include "compiler/Dialect/MPC/KernelKinds.def"

@@ -1,9 +1,8 @@
 // Arithmetic on one element or on a vector of adjacent elements, written once.
 //
-// A value of the emitter is a scalar or a `vector<Nxtype>`. Where the two meet,
-// the scalar is broadcast; constants are scalars. So the formula of an op is
-// written once, and what is uniform over a loop stays scalar and moves out of
-// it.
+// A value of the emitter is a scalar or a `vector<Nxtype>`. If both meet, the
+// scalar is broadcast; constants are scalars. A formula is thus written once,
+// and values that are uniform over a loop stay scalar and move out of the loop.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_LOOPS_LANES_H
@@ -33,22 +32,23 @@ public:
   mlir::Value sub(mlir::Value x, mlir::Value y);
   mlir::Value mul(mlir::Value x, mlir::Value y);
   mlir::Value div(mlir::Value x, mlir::Value y);
-  /// sum + x * y, one fused multiply-add where the target has it. Both are
-  /// right: products of 16-bit floats are exact in f32, and of f32 the fused
-  /// form has one rounding less. The order of a sum is fixed per target.
+  /// Emits sum + x * y, as one fused multiply-add if the target has the
+  /// instruction. Both forms are right: products of 16-bit floats are exact in
+  /// f32, and for f32 the fused form has one rounding less. Each target has a
+  /// fixed order of sums.
   mlir::Value multiplyAdd(mlir::Value x, mlir::Value y, mlir::Value sum);
   mlir::Value neg(mlir::Value x);
   mlir::Value abs(mlir::Value x);
   mlir::Value exp(mlir::Value x);
-  /// The natural logarithm, of subnormal numbers too.
+  /// Emits the natural logarithm, also right for subnormal numbers.
   mlir::Value log(mlir::Value x);
   mlir::Value sqrt(mlir::Value x);
-  /// With `afn` a GPU takes half the operations, and loses digits where the
-  /// result is far from 1.
+  /// With the flag `afn`, a GPU needs half the operations, and loses digits if
+  /// the result is far from 1.
   mlir::Value
   pow(mlir::Value x, mlir::Value y,
       mlir::arith::FastMathFlags flags = mlir::arith::FastMathFlags::none);
-  /// NaN where either operand is.
+  /// Emit NaN if either operand is NaN.
   mlir::Value maximum(mlir::Value x, mlir::Value y);
   mlir::Value minimum(mlir::Value x, mlir::Value y);
 
@@ -63,13 +63,13 @@ public:
   mlir::Value select(mlir::Value condition, mlir::Value onTrue,
                      mlir::Value onFalse);
 
-  /// `value` in another float type, rounded once to nearest even.
+  /// Converts to another float type, with a single rounding to nearest even.
   mlir::Value convert(mlir::Value value, mlir::FloatType type);
 
-  /// The type `element` with as many lanes as `like` has.
+  /// Returns `element` with the number of lanes of `like`.
   static mlir::Type typeLike(mlir::Type element, mlir::Value like);
 
-  /// `value` with as many lanes as `like`.
+  /// Broadcasts `value` to the number of lanes of `like`.
   mlir::Value broadcast(mlir::Value value, mlir::Value like);
 
 private:

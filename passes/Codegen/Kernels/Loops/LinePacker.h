@@ -1,4 +1,4 @@
-// Packing of what a CPU multiplies: panels of lines of an operand
+// Packs operands of a CPU's products into panels of lines
 // (compiler/Kernels/ProductBlocks.h).
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -12,31 +12,31 @@
 
 namespace mpc::codegen {
 
-/// An operand of a product as lines along the depth: rows of the left one,
-/// columns of the right one.
+/// A product's operand as lines along the depth: rows of the left or columns of
+/// the right operand.
 struct Lines {
   MatrixOperand operand;
-  /// Elements between lines, and between neighbours on one.
+  /// Elements between lines, and between neighbours on a line.
   int64_t lineStride = 1, depthStride = 1;
   /// Lines of a panel.
   int64_t panel = 1;
-  /// Where all panels are packed, in the type of the sums; element (k, line) of
-  /// the panel that starts at line `first` is at first * blockDepth + k * panel
-  /// + line - first.
+  /// The memory of all packed panels, in the type of the sums. Element (k,
+  /// line) of the panel starting at line `first` is at first * blockDepth + k *
+  /// panel + line - first.
   mlir::Value packed;
 };
 
 class LinePacker {
 public:
-  /// Elements are converted to the compute type of `lanes`; vectors have
-  /// `width` of them. A panel has room for `blockDepth` elements of each line.
+  /// Elements are converted to the compute type of `lanes`, in vectors of
+  /// `width` elements. A panel has room for `blockDepth` elements of each line.
   LinePacker(KernelContext &context, Lanes &lanes, int64_t width,
              int64_t blockDepth)
       : context(context), b(context.b), lanes(lanes), width(width),
         blockDepth(blockDepth) {}
 
   /// Packs `depth` elements of `count` lines, the first at offset `source` of
-  /// the operand. Lines that the last panel lacks are zeros.
+  /// the operand. Missing lines of the last panel are zeros.
   void pack(const Lines &lines, mlir::Value source, mlir::Value count,
             mlir::Value depth);
 

@@ -1,4 +1,5 @@
-// Loops the kernels share: counted loops, and loops over vectors of elements.
+// Emits loops that kernels share: counted loops, and loops over vectors of
+// elements.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_LOOPS_LOOPS_H
@@ -8,10 +9,10 @@
 
 namespace mpc::codegen {
 
-/// What a loop hands from one iteration to the next.
+/// The values that one iteration passes to the next.
 using Carried = llvm::SmallVector<mlir::Value>;
 
-/// Emits one iteration; returns the carried values after it.
+/// Emits one iteration and returns the carried values after it.
 using LoopBody =
     llvm::function_ref<Carried(mlir::Value index, mlir::ValueRange carried)>;
 
@@ -21,21 +22,21 @@ mlir::Value addIndex(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
                      mlir::Value y);
 mlir::Value mulIndex(mlir::ImplicitLocOpBuilder &b, mlir::Value x, int64_t y);
 
-/// The threads that share the iterations of a loop: `size` of them, of which
-/// the code being emitted is run by number `rank`. One alone has no rank.
+/// The threads that share the iterations of a loop: `size` threads, of which
+/// thread `rank` runs the emitted code. A single thread has no rank.
 struct Team {
   mlir::Value rank;
   int64_t size = 1;
 
   bool isAlone() const { return size == 1; }
-  /// `index` moved on by `step` per rank.
+  /// Returns `index` plus `step` times the rank.
   mlir::Value shift(mlir::ImplicitLocOpBuilder &b, mlir::Value index,
                     int64_t step) const;
 };
 
-/// A long chain of additions in blocks of iterations: each block starts afresh,
-/// and its end is added to totals, which may be wider. So the error of a sum of
-/// millions of terms is that of one block.
+/// Divides a long chain of additions into blocks of iterations. Each block
+/// starts from zero, and its result is added to totals, which may be wider. The
+/// error of a sum of millions of terms is then that of one block.
 class BlockedChain {
 public:
   virtual ~BlockedChain() = default;
@@ -43,44 +44,44 @@ public:
   /// The most additions of a block.
   static constexpr int64_t kLength = 32;
 
-  /// What a block starts from.
+  /// Returns the initial values of a block.
   virtual Carried start() = 0;
-  /// The totals of a chain that starts from `carried`, then with what a block
-  /// ends with, and what the chain hands on.
+  /// open: turns the carried values into totals. add: adds the result of a
+  /// block to the totals. close: turns the totals back into carried values.
   virtual Carried open(mlir::ValueRange carried) = 0;
   virtual Carried add(mlir::ValueRange totals, mlir::ValueRange block) = 0;
   virtual Carried close(mlir::ValueRange totals) = 0;
 };
 
-/// A chain that a loop is part of; none where it is null. An iteration adds
-/// `additions` times, one after the other.
+/// The chain that a loop belongs to; none if `chain` is null. An iteration
+/// makes `additions` dependent additions.
 struct ChainStep {
   BlockedChain *chain = nullptr;
   int64_t additions = 1;
 };
 
-/// for index in [lower, upper) by step. Members of a team take turns, in order
-/// of their ranks.
+/// Emits: for index in [lower, upper) by step. Members of a team take turns, in
+/// order of rank.
 Carried emitLoop(mlir::ImplicitLocOpBuilder &b, mlir::Value lower,
                  mlir::Value upper, int64_t step, mlir::ValueRange init,
                  LoopBody body, const Team &team = {});
 
-/// for index in [0, size) by step; one iteration is emitted without a loop,
-/// none not at all. One that makes a chain too long is two loops, over blocks
-/// and within a block.
+/// Emits: for index in [0, size) by step. A single iteration is emitted without
+/// a loop; no iteration emits nothing. If the chain gets too long, emits two
+/// loops: over blocks, and within a block.
 Carried emitLoop(mlir::ImplicitLocOpBuilder &b, int64_t size, int64_t step,
                  mlir::ValueRange init, LoopBody body, const Team &team = {},
                  ChainStep part = {});
 
-/// `count` vectors of `width` elements, the first from element `index`, the
-/// others each `stride` elements further.
+/// `count` vectors of `width` elements. The first starts at element `index`,
+/// each further one `stride` elements later.
 struct Chunk {
   mlir::Value index;
   int64_t width = 1;
   int64_t count = 1;
   int64_t stride = 1;
 
-  /// Where vector `number` starts.
+  /// Returns the start of vector `number`.
   mlir::Value getVector(mlir::ImplicitLocOpBuilder &b, int64_t number) const {
     return addIndex(b, index, number * stride);
   }
@@ -88,11 +89,11 @@ struct Chunk {
 using ChunkBody =
     llvm::function_ref<Carried(Chunk chunk, mlir::ValueRange carried)>;
 
-/// Covers [0, size) with chunks: a loop over `count` vectors of `width`, one
+/// Covers [0, size) with chunks: a loop over `count` vectors of `width`, a loop
 /// over single vectors, and straight-line chunks of narrower vectors for the
-/// rest, so that nothing is masked and only a few elements are done one by one.
-/// Members of a team take every vector in turn, so that together they read and
-/// write adjacent ones. A chunk starts at a multiple of its width.
+/// rest. Nothing is masked, and few elements are processed singly. Members of a
+/// team take vectors in turn, and together read and write adjacent vectors. A
+/// chunk starts at a multiple of its width.
 Carried emitChunks(mlir::ImplicitLocOpBuilder &b, int64_t size, int64_t width,
                    int64_t count, mlir::ValueRange init, ChunkBody body,
                    const Team &team = {}, ChainStep part = {});
@@ -103,8 +104,9 @@ struct ChunkShape {
   int64_t count = 1;
 };
 
-/// Covers [lower, upper), known only at run time and at most `size` long, by
-/// one loop per shape, which a team shares; the last shape is one element.
+/// Covers [lower, upper), known only at run time and at most `size` long, with
+/// one loop per shape. A team shares each loop. The last shape must divide the
+/// rest; a single element always does.
 void emitDynamicChunks(mlir::ImplicitLocOpBuilder &b, mlir::Value lower,
                        mlir::Value upper, int64_t size,
                        llvm::ArrayRef<ChunkShape> shapes,
@@ -112,24 +114,25 @@ void emitDynamicChunks(mlir::ImplicitLocOpBuilder &b, mlir::Value lower,
                        const Team &team = {});
 
 /// Cuts [begin, end), known only at run time, at the multiples of `size`.
-/// `body` takes the number of a piece and [lower, upper), counted from where
-/// the multiple begins: the first and the last piece may be parts of one.
+/// `body` takes the number of a piece and [lower, upper), relative to the start
+/// of the piece. The first and last piece may be cut.
 void emitPieces(mlir::ImplicitLocOpBuilder &b, mlir::Value begin,
                 mlir::Value end, int64_t size,
                 llvm::function_ref<void(mlir::Value number, mlir::Value lower,
                                         mlir::Value upper)>
                     body);
 
-/// if (condition) body(); without the test if `condition` is null.
+/// Emits: if (condition) body(). Omits the test if `condition` is null.
 void emitWhere(mlir::ImplicitLocOpBuilder &b, mlir::Value condition,
                llvm::function_ref<void()> body);
 
-/// if (condition) body(); else other(); just body() if `condition` is null.
+/// Emits: if (condition) body(); else other(). Emits just body() if `condition`
+/// is null.
 void emitEither(mlir::ImplicitLocOpBuilder &b, mlir::Value condition,
                 llvm::function_ref<void()> body,
                 llvm::function_ref<void()> other);
 
-/// Splits a row-major index into indices of axes of the given sizes.
+/// Splits a row-major index into indices along axes of the given sizes.
 llvm::SmallVector<mlir::Value> splitIndex(mlir::ImplicitLocOpBuilder &b,
                                           mlir::Value index,
                                           llvm::ArrayRef<int64_t> sizes);

@@ -1,4 +1,4 @@
-// Where values lie in the iteration space of a kernel.
+// Computes the places of values in the iteration space of a kernel.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_LOOPS_PLACES_H
@@ -8,32 +8,33 @@
 
 namespace mpc::codegen {
 
-/// Along which axis of the iteration space each axis of a value runs; kUnit for
-/// axes of size 1.
+/// The axis of the iteration space for each axis of a value; kUnit for axes of
+/// size 1.
 using Place = llvm::SmallVector<int64_t, 4>;
 inline constexpr int64_t kUnit = -1;
 
 /// Elements between neighbours along each loop dimension.
 using Strides = llvm::SmallVector<int64_t, 4>;
 
-/// `place` of an op's result as that of an operand whose axes run along `axes`
-/// of the result.
+/// Turns the place of an op's result into the place of an operand whose axes
+/// correspond to `axes` of the result.
 Place alongAxes(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> axes,
                 llvm::ArrayRef<int64_t> place);
 
-/// Where an operand of an op is read when the op's results are at `place` of
-/// `space`. Emits an error where its shape does not fit.
+/// Returns the place at which an op reads an operand if its results are at
+/// `place` of `space`. Emits an error if the shape does not fit.
 mlir::FailureOr<Place> operandPlace(mlir::OpOperand &operand,
                                     llvm::ArrayRef<int64_t> place,
                                     llvm::ArrayRef<int64_t> space);
 
-/// The place of a returned value. Its axes are those of the space, permuted
-/// where a transpose returns it, and fewer where reductions dropped their axes.
+/// Returns the place of a returned value. Its axes are the axes of the space,
+/// permuted if a transpose returns the value, and without the axes that
+/// reductions dropped.
 mlir::FailureOr<Place> outputPlace(mlir::OpOperand &returned,
                                    llvm::ArrayRef<int64_t> space);
 
-/// Strides along the axes of a space of `rank` axes, of a row-major buffer of
-/// `shape`.
+/// Returns the strides of a row-major buffer of `shape` along the axes of a
+/// space of `rank` axes.
 Strides stridesAlongAxes(llvm::ArrayRef<int64_t> shape,
                          llvm::ArrayRef<int64_t> place, size_t rank);
 

@@ -1,4 +1,4 @@
-// What the threads of a block on a GPU do together.
+// Emits the cooperation of the threads of a GPU block.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_LOOPS_THREADBLOCK_H
@@ -10,23 +10,26 @@
 
 namespace mpc::codegen {
 
-/// The number of this thread in its block of `threads`, and of the block.
+/// Return the number of this thread in its block of `threads`, and the number
+/// of the block.
 mlir::Value getThread(mlir::ImplicitLocOpBuilder &b, int64_t threads);
 mlir::Value getBlock(mlir::ImplicitLocOpBuilder &b);
 
-/// The scalar `value` of the thread whose rank differs in the bits of
-/// `distance`; exchanged within groups of `lanes` threads, which are all here.
+/// Returns the scalar `value` of the thread whose rank differs in the bits of
+/// `distance`. Exchanges within groups of `lanes` threads, which must all be
+/// present.
 mlir::Value shuffle(mlir::ImplicitLocOpBuilder &b, mlir::Value value,
                     int64_t distance, int64_t lanes);
 
-/// What all threads of `context.columns` accumulated, on each of them: a fixed
-/// tree within the warp, then over the warps of the block.
+/// Combines the accumulated values of all threads of `context.columns`, and
+/// returns the result in each thread. Uses a fixed tree within the warp, then
+/// over the warps of the block.
 mlir::Value combineColumns(KernelContext &context, Accumulator &accumulator,
                            mlir::Value value);
 
-/// What the threads of equal rank in `context.columns` accumulated in all teams
-/// of `context.rows`, a scalar or a vector, on each of them. All threads of the
-/// block are here.
+/// Combines the accumulated values (scalar or vector) of the threads with equal
+/// rank in `context.columns`, over all teams of `context.rows`. Returns the
+/// result in each thread. All threads of the block must be present.
 mlir::Value combineRows(KernelContext &context, Accumulator &accumulator,
                         mlir::Value value);
 

@@ -1,5 +1,5 @@
-// Functions of f64 as arithmetic: range reduction and Taylor series. The series
-// are short because the ranges are, and their coefficients are exact fractions.
+// Emits functions of f64 as arithmetic: range reduction and Taylor series.
+// Small ranges keep the series short, and the coefficients are exact fractions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_MATH_SOFTWAREFUNCTIONS_H
@@ -11,8 +11,8 @@
 
 namespace mpc::codegen {
 
-/// The functions, on scalars or vectors of f64: each has the value of the C
-/// function of its name, at the ends of its range and beyond too.
+/// The functions, on scalars or vectors of f64. Each matches the C function of
+/// its name, also at the ends of its range and beyond.
 class SoftwareFunctions {
 public:
   SoftwareFunctions(mlir::Location loc, mlir::OpBuilder &builder)
@@ -24,8 +24,9 @@ public:
   mlir::Value log1p(mlir::Value x);
   mlir::Value tanh(mlir::Value x);
   mlir::Value erf(mlir::Value x);
-  /// To a few units in the last place of f64, or in half the operations to a
-  /// few of y log x, which magnify: 2^-42 near the ends of the range.
+  /// With `isExact`, accurate to a few units in the last place of f64.
+  /// Otherwise takes half the operations, with an error of a few units of y log
+  /// x, which the exponential magnifies: 2^-42 near the ends of the range.
   mlir::Value pow(mlir::Value x, mlir::Value y, bool isExact);
   mlir::Value sinh(mlir::Value x);
   mlir::Value cosh(mlir::Value x);
@@ -46,12 +47,12 @@ private:
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
   static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-  /// An unevaluated sum, the second part below the last digit of the first.
+  /// An unevaluated sum. `low` is below the last digit of `high`.
   struct Pair {
     mlir::Value high, low;
   };
-  /// An angle of at most pi / 4 either way, and how many quarter turns (i64,
-  /// modulo 4) to add to it.
+  /// An angle between -pi / 4 and pi / 4, and the quarter turns (i64, modulo 4)
+  /// to add.
   struct Angle {
     Pair rest;
     mlir::Value quadrant;
@@ -89,21 +90,21 @@ private:
   mlir::Value isZero(mlir::Value x) {
     return l.compare(mlir::arith::CmpIPredicate::eq, x, word(0, x));
   }
-  /// coefficients[0] + coefficients[1] * x + ...
+  /// Emits coefficients[0] + coefficients[1] * x + ...
   mlir::Value series(mlir::Value x, llvm::ArrayRef<double> coefficients);
-  /// 2^n, for an exponent n (i64) of a normal number.
+  /// Emits 2^n, for the exponent n (i64) of a normal number.
   mlir::Value powerOfTwo(mlir::Value n);
   std::pair<mlir::Value, mlir::Value> halfExponentials(mlir::Value size);
 
-  /// x + y, exactly.
+  /// Emits x + y exactly.
   Pair sum(mlir::Value x, mlir::Value y);
-  /// x y, to twice as many digits as a number has.
+  /// Emits x y with twice the digits of an f64.
   Pair multiply(const Pair &x, const Pair &y);
-  /// e and m of x = 2^e m, m from 1 / sqrt 2 up to sqrt 2.
+  /// Returns e and m of x = 2^e m, with m from 1 / sqrt 2 to sqrt 2.
   std::pair<mlir::Value, mlir::Value> splitExponent(mlir::Value x);
-  /// log x of a positive finite x, to 2^-63 of itself.
+  /// Emits log x of a positive finite x, with a relative error of 2^-63.
   Pair exactLog(mlir::Value x);
-  /// e^(x + low), where `low` is below the last digit of x; null for 0.
+  /// Emits e^(x + low). `low` is below the last digit of x; null means 0.
   mlir::Value exp(mlir::Value x, mlir::Value low);
   mlir::Value exactPower(mlir::Value size, mlir::Value y);
   llvm::SmallVector<mlir::Value> takeWords(mlir::Value index);
@@ -112,8 +113,7 @@ private:
   mlir::Value sineOf(const Pair &angle);
   mlir::Value cosineOf(const Pair &angle);
   mlir::Value sineOf(const Angle &angle);
-  /// `result` with the sign of x turned round where x is negative; NaN where x
-  /// is no finite number.
+  /// Negates `result` if `isOdd` and x is negative. NaN if x is not finite.
   mlir::Value finish(mlir::Value result, mlir::Value x, bool isOdd);
 
   mlir::ImplicitLocOpBuilder b;

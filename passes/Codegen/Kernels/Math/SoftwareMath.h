@@ -1,4 +1,5 @@
-// Functions of the math dialect as arithmetic, for targets without libm.
+// Expands functions of the math dialect to arithmetic, for targets without
+// libm.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_MATH_SOFTWAREMATH_H
@@ -9,14 +10,14 @@
 namespace mpc::codegen {
 
 /// Expands exp, log, log1p, tanh, erf and pow of f64 to a few units in the last
-/// place (a pow that may be approximate to 2^-42 near the ends of the range),
-/// and pow of f32 by way of f64; so too sin, cos, tan, sinh, cosh and their
-/// inverses, of either type.
+/// place. A pow that may be approximate has an error of 2^-42 near the ends of
+/// the range. Expands pow of f32 by way of f64, and sin, cos, tan, sinh, cosh
+/// and their inverses for both types.
 void populateSoftwareMathPatterns(mlir::RewritePatternSet &patterns);
 
-/// Expands exp and tanh of f32 by the approximate instructions of a GPU
-/// (ex2.approx and rcp.approx, each to two units in the last place), to four
-/// units in the last place over the whole range.
+/// Expands exp and tanh of f32 by the approximate instructions of a GPU:
+/// ex2.approx and rcp.approx, each to two units in the last place. The results
+/// are accurate to four units in the last place over the whole range.
 void populateGPUMathPatterns(mlir::RewritePatternSet &patterns);
 
 } // namespace mpc::codegen

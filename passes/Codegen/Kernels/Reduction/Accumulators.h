@@ -1,4 +1,4 @@
-// Arithmetic of the reductions.
+// Emits the arithmetic of reductions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_REDUCTION_ACCUMULATORS_H
@@ -8,32 +8,33 @@
 
 namespace mpc::codegen {
 
-/// Combines the lanes of a vector in halves: log2 steps, in an order fixed by
-/// the width. A scalar is itself.
+/// Combines the lanes of a vector in log2(width) halving steps, in an order
+/// fixed by the width. Returns a scalar unchanged.
 mlir::Value
 foldLanes(mlir::ImplicitLocOpBuilder &b, mlir::Value vector,
           llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> combine);
 
-/// What one reduction op does with its accumulators. Accumulators are f32 or
-/// f64, scalar or vector, whatever floats the op's operands are; of integers
-/// i32 or i64.
+/// The operations of one reduction op on accumulators. Accumulators of floats
+/// are f32 or f64, whatever the operands' type; accumulators of integers are
+/// i32 or i64. Both are scalars or vectors.
 class Accumulator {
 public:
   Accumulator(mlir::ImplicitLocOpBuilder &builder, mlir::Operation *op)
       : b(builder), op(op) {}
 
-  /// The type of each.
+  /// Returns the element type of an accumulator.
   static mlir::Type getType(mlir::Operation *op);
-  /// The type of totals of many.
+  /// Returns the element type of totals over many accumulators.
   static mlir::Type getTotalType(mlir::Operation *op);
-  /// The neutral element, `width` times (a scalar where it is 1).
+  /// Returns the neutral element in `width` lanes; a scalar if `width` is 1.
   mlir::Value getInit(int64_t width);
   mlir::Value combine(mlir::Value x, mlir::Value y);
-  /// All of them, pairwise: the order depends on their number alone.
+  /// Combines all accumulators pairwise. The order depends on their number
+  /// alone.
   mlir::Value combine(mlir::ValueRange accumulators);
-  /// The lanes of a vector; a scalar is itself.
+  /// Combines the lanes of a vector; returns a scalar unchanged.
   mlir::Value combineLanes(mlir::Value vector);
-  /// From what was accumulated to the op's value.
+  /// Turns the accumulated value into the op's result.
   mlir::Value finish(mlir::Value accumulated);
 
 private:
@@ -41,17 +42,18 @@ private:
   mlir::Operation *op;
 };
 
-/// The chains of a loop that carries accumulators: totals of sums in f32 are
-/// f64. Those in f64, maxima and integers need nothing wider.
+/// The blocked chains of a loop that carries accumulators. Totals of f32 sums
+/// are f64. Sums in f64, maxima and integers need no wider type.
 class AccumulatorChain : public BlockedChain {
 public:
   explicit AccumulatorChain(mlir::ImplicitLocOpBuilder &builder) : b(builder) {}
 
-  /// Appends `count` carried values that accumulate for reduction `op`, each of
-  /// `width` lanes.
+  /// Appends `count` carried values, of `width` lanes each, that accumulate for
+  /// reduction `op`.
   void carry(mlir::Operation *op, int64_t width, int64_t count = 1);
 
-  /// This, or null where no totals would be wider: long chains are as good.
+  /// Returns this chain; null if no totals would be wider, since long chains
+  /// are then as good.
   BlockedChain *ifNeeded();
 
   Carried start() override;

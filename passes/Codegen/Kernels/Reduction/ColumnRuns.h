@@ -1,4 +1,4 @@
-// How a slice of a column reduction on a CPU goes along its columns.
+// Emits the loops along the columns in a slice of a column reduction on a CPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_REDUCTION_COLUMNRUNS_H
@@ -8,25 +8,24 @@
 
 namespace mpc::codegen {
 
-/// `vectors` vectors of columns that a slice takes at once, at most a block of
-/// columns; the rest in fewer and narrower ones.
+/// Returns the chunk shapes for columns: first `vectors` vectors at once, at
+/// most a block of columns, then fewer and narrower vectors for the rest.
 llvm::SmallVector<ChunkShape> getColumnShapes(KernelContext &context,
                                               const KernelBody &body,
                                               int64_t vectors);
 
-/// What a slice does of one run: columns [lower, upper) of the scope's outer
-/// index.
+/// Emits one run: columns [lower, upper) at the outer index of the scope.
 using RunBody = llvm::function_ref<void(const Scope &outer, mlir::Value lower,
                                         mlir::Value upper)>;
 
-/// Results [begin, end) as runs: result e is element e % run of run e / run,
-/// where a run is the last dimension. The first and the last run of a slice may
-/// be cut.
+/// Emits results [begin, end) as runs along the last dimension. Result e is
+/// element e % run of run e / run. The first and last run of a slice may be
+/// cut.
 void emitRuns(KernelContext &context, const KernelBody &body,
               FragmentEmitter &fragments, mlir::Value begin, mlir::Value end,
               RunBody emit);
 
-/// The loops of a kernel whose partition has bands (ColumnBands.h).
+/// Emits the loops of a kernel whose partition has bands (ColumnBands.h).
 mlir::LogicalResult emitColumnBands(KernelContext &context,
                                     const KernelBody &body);
 

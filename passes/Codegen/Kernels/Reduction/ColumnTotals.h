@@ -1,8 +1,8 @@
-// The column sums of a kernel over rows on a CPU: in scratch memory
+// Adds up the column sums of a row kernel on a CPU, in scratch memory
 // (compiler/Kernels/ColumnSums.h).
 //
-// Rows are added up in bands of 8, each afresh, and bands to totals, which are
-// wider where the sums are f32.
+// Each band of 8 rows starts from zero. Bands are added to totals, which are
+// wider than the sums if the sums are f32.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_REDUCTION_COLUMNTOTALS_H
@@ -13,9 +13,8 @@
 
 namespace mpc::codegen {
 
-/// What the groups of axes are of a kernel that reduces columns: (outer,
-/// reduced, inner). The number of a part, where a reduction has parts, is an
-/// outer axis.
+/// The groups of axes of a kernel that reduces columns: (outer, reduced,
+/// inner). If a reduction has parts, the number of the part is an outer axis.
 struct ColumnGroups {
   llvm::SmallVector<int64_t> sizes;
   std::optional<SplitAxis> split;
@@ -25,25 +24,25 @@ struct ColumnGroups {
 
 class ColumnTotals {
 public:
-  /// `body` has groups (outer, rows of a part, columns).
+  /// Expects a `body` with the groups (outer, rows of a part, columns).
   ColumnTotals(KernelContext &context, const KernelBody &body,
                FragmentEmitter &fragments);
 
   bool isEmpty() const { return body.getColumnSums().empty(); }
 
-  /// Nodes of what is added up.
+  /// Nodes of the values to add up.
   llvm::ArrayRef<unsigned> getInputs() const { return inputs; }
 
-  /// Runs `emitRow` for the rows [begin, end), whole parts, and stores the sums
-  /// of each part.
+  /// Runs `emitRow` for the rows [begin, end), which are whole parts, and
+  /// stores the sums of each part.
   void emitParts(const Scope &outer, mlir::Value begin, mlir::Value end,
                  llvm::function_ref<void(Scope &row)> emitRow);
 
-  /// Adds the row's elements at `at`, where inputs have been computed.
+  /// Adds the row's elements at `at` to the sums. The inputs must be computed.
   void accumulate(const Scope &at);
 
 private:
-  /// The sums or totals at the columns of a chunk.
+  /// A buffer of sums or totals per column reduction.
   using Buffers = llvm::SmallVector<mlir::Value>;
 
   void createBuffers();
