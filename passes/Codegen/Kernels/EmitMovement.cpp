@@ -1,9 +1,8 @@
-// Loop nests of kernels that move elements: transpose, slice, concat
-// and pad.
+// Emits kernels that move elements: transpose, slice, concat and pad.
 //
-// A row of the result is copied at a time; a transpose that turns columns into
-// rows goes through square blocks in registers, or in the memory of a thread
-// block, so that both sides are read and written along their contiguous axes.
+// Rows of the result are copied one at a time. A transpose that turns columns
+// into rows goes through square blocks in registers, or through shared memory
+// of a thread block. Both sides are then accessed along their contiguous axes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -28,12 +27,12 @@ static SmallVector<int64_t> rowMajorStrides(ArrayRef<int64_t> shape) {
 }
 
 namespace {
-/// An axis of a pad: its size in the result, and where in it the input lies,
-/// `step` apart, with the distance between neighbours in the input.
+/// An axis of a pad: its size in the result, the position of the input in the
+/// result, with elements `step` apart, and the stride in the input.
 struct PaddedAxis {
   int64_t extent, offset, size, step, stride;
 
-  /// Whether nothing of the axis is padding, nor turned round.
+  /// True if the axis has no padding and is not reversed.
   bool isWhole() const { return size == extent && step == 1; }
 };
 
@@ -56,7 +55,7 @@ public:
   void emitPad(PadOp op);
 
 private:
-  /// Of `multiple` see KernelContext.
+  /// Loads from `buffer`; see KernelContext for `multiple`.
   Value load(Value buffer, Value offset, int64_t lanes, int64_t multiple = 1) {
     return context.load(buffer, offset, lanes, multiple);
   }
@@ -65,11 +64,11 @@ private:
   }
   Value convert(Value value);
 
-  /// input[from...] to output[to...], `size` elements, `stride` apart in the
-  /// input; `from` and `to` are multiples of `multiple`.
+  /// Copies input[from...] to output[to...], `size` elements that are `stride`
+  /// apart in the input. `from` and `to` are multiples of `multiple`.
   void copyRun(Value input, Value from, Value to, int64_t size, int64_t stride,
                int64_t multiple);
-  /// `value` to output[to...], `size` elements.
+  /// Stores `value` to `size` elements output[to...].
   void fillRun(Value value, Value to, int64_t size, int64_t multiple);
   void padRow(Value input, Value from, Value to, const PaddedAxis &columns,
               Value padding);
@@ -93,7 +92,7 @@ private:
   Value output;
   /// Elements of one vector, and of one cache line.
   int64_t width, lineElements;
-  /// Side of the squares that are turned in registers.
+  /// Side of the squares that are transposed in registers.
   static constexpr int64_t blockSide = 8;
 };
 } // namespace
@@ -102,7 +101,7 @@ private:
 // Copies
 //===----------------------------------------------------------------------===//
 
-/// The type of the result may be another float type than the input's.
+/// Converts to the float type of the result, if it differs from the input's.
 Value MovementEmitter::convert(Value value) {
   auto type =
       dyn_cast<FloatType>(cast<MemRefType>(output.getType()).getElementType());
@@ -171,18 +170,18 @@ void MovementEmitter::emitRows(Value input, int64_t base,
 // Transpose
 //===----------------------------------------------------------------------===//
 
-/// Rows of a square matrix to its columns: log2(n) perfect shuffles of rows.
+/// Transposes a square matrix of vectors by log2(n) perfect shuffles of rows.
 SmallVector<Value>
 MovementEmitter::transposeInRegisters(SmallVector<Value> rows) {
   int64_t n = rows.size();
-  // Which lanes of two rows alternate: those of the first halves, of the
-  // second.
+  // The lanes of two rows that alternate: first of the first halves, then of
+  // the second halves.
   SmallVector<int64_t> low, high;
   for (int64_t i = 0; i < n; ++i) {
     low.push_back(i / 2 + (i % 2) * n);
     high.push_back(n / 2 + i / 2 + (i % 2) * n);
   }
-  // Row i and the one half a matrix below it become two neighbours.
+  // Row i and the row half a matrix below become two neighbours.
   for (int64_t step = 1; step < n; step *= 2) {
     SmallVector<Value> shuffled;
     for (int64_t i = 0; i < n / 2; ++i) {
@@ -196,8 +195,8 @@ MovementEmitter::transposeInRegisters(SmallVector<Value> rows) {
   return rows;
 }
 
-/// `rowCount` rows of the result, all columns: the input has the rows side by
-/// side. `from` is the input's first element, `to` the result's.
+/// Writes `rowCount` rows of the result, all columns. In the input, these rows
+/// are adjacent. `from` is the first element in the input, `to` in the result.
 void MovementEmitter::emitBlock(Value input, Value from, Value to,
                                 int64_t rowCount, MovedAxis columns) {
   int64_t side = std::min(rowCount, blockSide);
@@ -212,7 +211,7 @@ void MovementEmitter::emitBlock(Value input, Value from, Value to,
   });
 }
 
-/// `rows` rows of `width` columns of the result.
+/// Writes `rows` rows of `width` columns of the result.
 void MovementEmitter::emitSquare(Value input, Value from, Value to,
                                  int64_t rows, int64_t width,
                                  MovedAxis columns) {
@@ -231,7 +230,7 @@ void MovementEmitter::emitSquare(Value input, Value from, Value to,
             addIndex(b, to, row * columns.size + column));
 }
 
-/// Row r of the result is row r % rows.size of matrix r / rows.size; a slice of
+/// Row r of the result is row r % rows.size of matrix r / rows.size. A slice of
 /// rows may begin and end within a matrix.
 void MovementEmitter::emitBlocks(Value input, ArrayRef<MovedAxis> outer,
                                  MovedAxis rows, MovedAxis columns) {
@@ -239,8 +238,8 @@ void MovementEmitter::emitBlocks(Value input, ArrayRef<MovedAxis> outer,
              [&](Value matrix, Value lower, Value upper) {
                Value base = offsetOf(matrix, outer);
                Value start = mulIndex(b, matrix, rows.size);
-               // Whole cache lines of rows, then square blocks, then single
-               // rows.
+               // Process whole cache lines of rows, then square blocks, then
+               // single rows.
                emitDynamicChunks(
                    b, lower, upper, rows.size,
                    {{lineElements, 1}, {blockSide, 1}, {1, 1}},
@@ -253,13 +252,13 @@ void MovementEmitter::emitBlocks(Value input, ArrayRef<MovedAxis> outer,
              });
 }
 
-/// One tile of a matrix, read along its columns and written along its rows by
-/// way of memory of the block. Columns there are an odd number of elements
-/// apart, so that a row lies in different banks.
+/// Transposes one tile of a matrix through shared memory: reads along its
+/// columns, writes along its rows. Columns in shared memory are an odd number
+/// of elements apart, so that a row lies in different banks.
 void MovementEmitter::emitTile(Value input, ArrayRef<MovedAxis> outer,
                                MovedAxis rows, MovedAxis columns,
                                TransposeTile tile) {
-  // Which tile of which matrix the block has.
+  // Find the block's matrix and tile from its number.
   const int64_t pitch = tile.rows | 1, elements = tile.rows * tile.columns;
   auto type = cast<MemRefType>(input.getType());
   Value shared =
@@ -270,7 +269,7 @@ void MovementEmitter::emitTile(Value input, ArrayRef<MovedAxis> outer,
                   llvm::divideCeilSigned(columns.size, tile.columns)});
   Value matrix = parts[0], firstRow = mulIndex(b, parts[1], tile.rows),
         firstColumn = mulIndex(b, parts[2], tile.columns);
-  // Calls `move` where both are inside the matrix.
+  // Calls `move` if row and column are inside the matrix.
   auto within = [&](Value row, Value column, llvm::function_ref<void()> move) {
     Value inside;
     for (auto [index, size, step] :
@@ -285,8 +284,8 @@ void MovementEmitter::emitTile(Value input, ArrayRef<MovedAxis> outer,
     emitWhere(b, inside, move);
   };
 
-  // Neighbouring threads read neighbouring elements of one column, and put them
-  // into a row of the block's memory.
+  // Neighbouring threads read neighbouring elements of a column, and write them
+  // to a row of shared memory.
   Value base = offsetOf(matrix, outer);
   auto read = [&](Value element, ValueRange) {
     SmallVector<Value> at = splitIndex(b, element, {tile.columns, tile.rows});
@@ -300,8 +299,8 @@ void MovementEmitter::emitTile(Value input, ArrayRef<MovedAxis> outer,
     });
     return Carried();
   };
-  // After the barrier they write neighbouring elements of one row of the
-  // result.
+  // After the barrier, neighbouring threads write neighbouring elements of a
+  // row of the result.
   auto write = [&](Value element, ValueRange) {
     SmallVector<Value> at = splitIndex(b, element, {tile.rows, tile.columns});
     Value row = addIndex(b, firstRow, at[0]);
@@ -349,10 +348,10 @@ void MovementEmitter::emitSlice(SliceOp op) {
   emitRows(context.buffers.front(), base, mergeAxes(axes), columns);
 }
 
-// A row of the result is (outer, index along the axis, inner), or, where the
-// last axis is joined, a piece of every input.
+// A row of the result is (outer, index along the axis, inner). If the last axis
+// is concatenated, a row has a piece of every input.
 void MovementEmitter::emitConcat(ConcatOp op) {
-  // The rows of an input below the axis that is joined.
+  // Count the rows of an input inside the concatenated axis.
   ArrayRef<int64_t> shape = shapeOf(op.getOutput());
   int64_t axis = op.getAxis(), rank = shape.size();
   bool joinsColumns = axis == rank - 1;
@@ -368,8 +367,8 @@ void MovementEmitter::emitConcat(ConcatOp op) {
     for (OpOperand &operand : op->getOpOperands()) {
       int64_t size = shapeOf(operand.get())[axis];
       Value input = context.getBuffer(operand.get());
-      // Columns: the inputs' rows follow each other. `multiple` is the
-      // alignment that all of these copies have.
+      // Concatenated columns: the inputs' rows follow each other. `multiple`
+      // divides the positions of all these copies.
       if (joinsColumns) {
         int64_t multiple = std::gcd(std::gcd(size, start), shape.back());
         copyRun(input, mulIndex(b, row, size), addIndex(b, to, start), size, 1,
@@ -377,7 +376,8 @@ void MovementEmitter::emitConcat(ConcatOp op) {
         start += size;
         continue;
       }
-      // Else a row comes from the input whose range of the axis it is in.
+      // Otherwise, a row comes from the input whose range of the axis contains
+      // the row.
       Value along = addIndex(b, parts[1], -start);
       Value inside = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, along,
                                            createIndex(b, size));
@@ -407,7 +407,8 @@ static PaddedAxis getPaddedAxis(PadOp op, size_t axis) {
           rowMajorStrides(sizes)[axis]};
 }
 
-// All but the last axis of a pad. One without padding joins the axis before.
+// Returns all but the last axis of a pad. An axis without padding merges with
+// the axis before.
 static SmallVector<PaddedAxis> getPaddedRows(PadOp op) {
   SmallVector<PaddedAxis> rows;
   for (size_t d = 0; d + 1 < op.getShape().size(); ++d) {
@@ -423,11 +424,12 @@ static SmallVector<PaddedAxis> getPaddedRows(PadOp op) {
   return rows;
 }
 
-/// The element of the input at index `part` of a padded axis, and a flag that
-/// it exists. The flag is null on axes without padding.
+/// Returns the input element at index `part` of a padded axis, and a flag that
+/// the element exists. The flag is null on axes without padding.
 static std::pair<Value, Value> findPadded(ImplicitLocOpBuilder &b, Value part,
                                           const PaddedAxis &axis) {
-  // Before the input's first, the distance is a large unsigned number.
+  // Before the input's first element, the distance wraps to a large unsigned
+  // number.
   Value along =
       axis.step > 0
           ? addIndex(b, part, -axis.offset)
@@ -447,7 +449,7 @@ static std::pair<Value, Value> findPadded(ImplicitLocOpBuilder &b, Value part,
   return {along, inside ? Value(arith::AndIOp::create(b, inside, here)) : here};
 }
 
-/// The element that a pad puts around its input.
+/// Creates the element with which a pad surrounds its input.
 static Value createPadding(ImplicitLocOpBuilder &b, PadOp op) {
   Type type = getStorageType(elementOf(op.getOutput()));
   double value = op.getValue().convertToDouble();
@@ -457,7 +459,8 @@ static Value createPadding(ImplicitLocOpBuilder &b, PadOp op) {
       b, b.getIntegerAttr(type, static_cast<int64_t>(value)));
 }
 
-/// A row of the result that is the input's from `from` on between padding.
+/// Writes a row of the result: the input's elements from `from` on, between
+/// padding.
 void MovementEmitter::padRow(Value input, Value from, Value to,
                              const PaddedAxis &columns, Value padding) {
   if (columns.step != 1) {
@@ -472,8 +475,8 @@ void MovementEmitter::padRow(Value input, Value from, Value to,
           std::gcd(end, columns.extent));
 }
 
-/// Pads a row element by element, where elements of the input have padding
-/// between them or run backwards, so that no run of them can be copied.
+/// Pads a row element by element, if input elements have padding in between or
+/// are reversed, so that no run can be copied.
 void MovementEmitter::padColumns(Value input, Value from, Value to,
                                  const PaddedAxis &columns, Value padding) {
   emitLoop(
@@ -490,9 +493,9 @@ void MovementEmitter::padColumns(Value input, Value from, Value to,
       context.columns);
 }
 
-// A row of the result has the input's between padding, or is all padding.
+// Copies rows of the input between padding, and writes rows of padding.
 void MovementEmitter::emitPad(PadOp op) {
-  // The last axis is padded within a row; the others choose rows.
+  // The last axis is padded within a row. The other axes select rows.
   Value input = context.buffers.front();
   size_t rank = op.getShape().size();
   PaddedAxis columns =
@@ -505,7 +508,7 @@ void MovementEmitter::emitPad(PadOp op) {
 
   auto copyRow = [&](Value row, ValueRange) {
     Value to = mulIndex(b, row, columns.extent), from = createIndex(b, 0);
-    // A row is inside where its index along every other axis is.
+    // A row is inside if its index along every other axis is inside.
     Value inside;
     for (auto [part, axis] :
          llvm::zip_equal(splitIndex(b, row, extents), rows)) {

@@ -1,4 +1,4 @@
-// Loop nests of pointwise kernels and of epilogues.
+// Emits pointwise kernels and epilogues.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/KernelSpace.h"
@@ -10,7 +10,8 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-/// The loops over one kernel's elements; all outputs have the space's shape.
+/// Emits the loops over one kernel's elements. All outputs have the space's
+/// shape.
 class PointwiseEmitter {
 public:
   PointwiseEmitter(KernelContext &context, const KernelBody &body)
@@ -19,14 +20,14 @@ public:
 
   FragmentEmitter &getFragments() { return fragments; }
 
-  /// One loop over [lower, upper) of the only dimension.
+  /// Emits one loop over [lower, upper) of the only dimension.
   void emitFlat(Value lower, Value upper) {
     Scope scope = fragments.createScope();
     fragments.evaluate(scope, targets);
     emitRun(scope, lower, upper);
   }
 
-  /// Rows [lower, upper) of group 0; `row` emits what is in one.
+  /// Emits rows [lower, upper) of group 0; `row` emits the content of a row.
   void emitRows(Value lower, Value upper,
                 llvm::function_ref<void(Scope &, Value row)> row) {
     Scope outer = fragments.createScope();
@@ -43,19 +44,19 @@ public:
         context.rows);
   }
 
-  /// All of group 1.
+  /// Emits loops over all of group 1.
   void emitColumns(Scope &outer) {
     auto [first, end] = body.getGroup(1);
     emitColumns(outer, first, end);
   }
 
-  /// [lower, upper) of the last dimension.
+  /// Emits [lower, upper) of the last dimension.
   void emitRun(const Scope &outer, Value lower, Value upper) {
     int64_t width = context.getVectorWidth();
     int64_t size = body.getDimensions().back().size;
     SmallVector<ChunkShape> shapes = {{width, 1}};
-    // A block of threads starts and ends at whole vectors, unless the last does
-    // not fill one.
+    // A block of threads starts and ends at whole vectors, unless the last
+    // vector is not full.
     if (!context.target.isGPU() || size % width != 0)
       shapes.push_back({1, 1});
     emitDynamicChunks(
@@ -67,7 +68,8 @@ private:
   void emitColumns(const Scope &outer, unsigned dimension, unsigned end) {
     int64_t size = body.getDimensions()[dimension].size;
     Team team = dimension == body.getLargest(1) ? context.columns : Team();
-    // The last dimension in vectors; those before it a loop each.
+    // The last dimension is processed in vectors; each outer dimension gets a
+    // loop.
     if (dimension + 1 == end) {
       emitChunks(
           b, size, context.getVectorWidth(), 1, {},
@@ -78,7 +80,8 @@ private:
           team);
       return;
     }
-    // What depends on the outer index alone is computed once per iteration.
+    // Values that depend on the outer index alone are computed once per
+    // iteration.
     emitLoop(
         b, size, 1, {},
         [&](Value index, ValueRange) {
@@ -108,8 +111,8 @@ private:
 };
 } // namespace
 
-/// How many leading axes of `space` one index of the partition stands for,
-/// where an index is `inner` elements.
+/// Returns how many leading axes of `space` one index of the partition stands
+/// for, if an index has `inner` elements.
 static int64_t countRowAxes(ArrayRef<int64_t> space, int64_t inner) {
   int64_t axes = space.size(), elements = 1;
   while (axes > 0 && elements < inner)
@@ -122,7 +125,7 @@ LogicalResult codegen::emitPointwise(KernelContext &context) {
   const KernelPartition &partition = context.partition;
   int64_t rank = space.size();
   Value begin = context.bounds[0], end = context.bounds[1];
-  // Without broadcasts the space is flat: one loop.
+  // Without broadcasts, the space is flat and needs one loop.
   if (partition.inner == 1) {
     FailureOr<KernelBody> body =
         KernelBody::create(context.kernel, space, {rank});
@@ -133,7 +136,7 @@ LogicalResult codegen::emitPointwise(KernelContext &context) {
       return success();
     }
   }
-  // Else a loop over rows, and one over the columns within each.
+  // Otherwise, loop over rows, and over the columns within each row.
   int64_t rowAxes = countRowAxes(space, partition.inner);
   FailureOr<KernelBody> body =
       KernelBody::create(context.kernel, space, {rowAxes, rank - rowAxes});
@@ -146,7 +149,7 @@ LogicalResult codegen::emitPointwise(KernelContext &context) {
 }
 
 LogicalResult codegen::emitEpilogue(KernelContext &context) {
-  // The product's shape: results may be that in another order.
+  // Use the product's shape: results may have another order of axes.
   ArrayRef<int64_t> space = shapeOf(context.kernel.getArgument(0));
   int64_t rank = space.size();
   FailureOr<KernelBody> body =
@@ -160,7 +163,7 @@ LogicalResult codegen::emitEpilogue(KernelContext &context) {
   Value ld = context.bounds[4];
   PointwiseEmitter emitter(context, *body);
   emitter.emitRows(rowBegin, rowEnd, [&](Scope &scope, Value row) {
-    // Element (row_begin, col_begin) is the tile's first.
+    // The tile starts at element (row_begin, col_begin).
     Value tileRow = arith::SubIOp::create(b, row, rowBegin);
     Value rowStart = arith::MulIOp::create(b, tileRow, ld);
     emitter.getFragments().setTileBase(

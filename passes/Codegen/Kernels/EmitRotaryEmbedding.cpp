@@ -1,10 +1,10 @@
-// The elements of a rotary embedding: each is read with the other of its pair,
-// by the angle of the pair.
+// Emits the elements of a rotary embedding. Each element needs its partner in
+// the pair, and the angle of the pair.
 //
-// Lanes of one half of a row, whose partners lie as far apart, are loads of
-// adjacent elements; so are interleaved pairs, in another order. Where a vector
-// is of both halves, or of what is turned and what is not, each lane is done by
-// itself.
+// Lanes in one half of a row load adjacent elements, and so do their partners.
+// Interleaved pairs also load adjacent elements, and reorder them. If a vector
+// spans both halves, or rotated and unrotated elements, each lane is computed
+// separately.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/EmitRotaryEmbedding.h"
@@ -21,9 +21,9 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-/// Where an element of a row finds what it is made of: how far away its partner
-/// is, and the number of its pair. `isFirst` is true for the first of a pair;
-/// `isTurned` is true for elements that have one, and null where all have.
+/// The inputs of an element: the distance to its partner, and the number of its
+/// pair. `isFirst` is true for the first element of a pair. `isTurned` is true
+/// for elements in a pair; null if all are.
 struct PairPlace {
   Value distance, pair, isFirst, isTurned;
 };
@@ -69,8 +69,8 @@ static Value choose(ImplicitLocOpBuilder &b, Value condition, Value onTrue,
                    : onTrue;
 }
 
-// Whether `width` elements from a multiple of it on are of one half, or whole
-// pairs, and turned or not as one.
+// True if `width` elements from a multiple of `width` on are in one half or
+// form whole pairs, and are either all rotated or all not.
 bool RotaryEmitter::canLoadVectors(int64_t width) {
   if (width == 1)
     return true;
@@ -96,14 +96,14 @@ PairPlace RotaryEmitter::findPair(Value index) {
     place.pair = choose(b, place.isFirst, index, addIndex(b, index, -pairs));
     forth = createIndex(b, pairs), back = createIndex(b, -pairs);
   }
-  // What is not turned reads itself, and an angle that there is.
+  // An element that is not rotated reads itself, and some existing angle.
   place.distance =
       choose(b, place.isTurned, choose(b, place.isFirst, forth, back), zero);
   place.pair = choose(b, place.isTurned, place.pair, zero);
   return place;
 }
 
-// The cosines or sines of `width` pairs from `pair` on.
+// Loads the cosines or sines of `width` pairs from `pair` on.
 Value RotaryEmitter::loadAngle(unsigned operand, Value pair, int64_t width) {
   const Node &table = fragments.getOperandNode(node, operand);
   int64_t multiple =
@@ -114,14 +114,15 @@ Value RotaryEmitter::loadAngle(unsigned operand, Value pair, int64_t width) {
       l.getComputeType());
 }
 
-// own * cosine + sign * partner * sine
+// Returns own * cosine + sign * partner * sine.
 Value RotaryEmitter::turn(Value own, Value partner, Value cosine, Value sine,
                           Value sign, Value isTurned) {
   Value turned = l.multiplyAdd(partner, l.mul(sine, sign), l.mul(own, cosine));
   return isTurned ? l.select(isTurned, turned, own) : turned;
 }
 
-// Element `lane` from the place of `scope` on, or vectors of one half.
+// Computes element `lane` after the position of `scope`, or a vector within one
+// half.
 Value RotaryEmitter::emitElements(Value index, Value own, int64_t width,
                                   int64_t lane) {
   const Node &input = fragments.getOperandNode(node, 0);
@@ -138,12 +139,11 @@ Value RotaryEmitter::emitElements(Value index, Value own, int64_t width,
               sign, place.isTurned);
 }
 
-// A vector of whole pairs, of which each has the other in it.
+// Computes a vector of whole pairs, each with both its elements in the vector.
 Value RotaryEmitter::emitPairs(Value index, Value own, int64_t width) {
   PairPlace place = findPair(index);
-  // Lanes 0 1 2 3 have partners 1 0 3 2 and angles 0 0 1 1; the first of a pair
-  // takes its partner with a minus, or with a plus where the rotation is
-  // undone.
+  // Lanes 0 1 2 3 have partners 1 0 3 2 and angles 0 0 1 1. The first of a pair
+  // subtracts its partner, or adds the partner if the rotation is undone.
   SmallVector<int64_t> swapped, doubled;
   SmallVector<Attribute> signs;
   double back = op.getTransposed() ? 1 : -1;
@@ -153,13 +153,12 @@ Value RotaryEmitter::emitPairs(Value index, Value own, int64_t width) {
     signs.push_back(
         b.getFloatAttr(l.getComputeType(), lane % 2 == 0 ? back : -back));
   }
-  // A vector has one angle for two lanes.
+  // A vector has one angle per two lanes.
   auto spread = [&](Value angle) -> Value {
     if (width == 2)
       return angle;
     return vector::ShuffleOp::create(b, angle, angle, doubled);
   };
-  // own * cosine + sign * partner * sine.
   auto type = VectorType::get(width, l.getComputeType());
   Value sign =
       arith::ConstantOp::create(b, type, DenseElementsAttr::get(type, signs));

@@ -1,17 +1,17 @@
-// Loop nest of kernels that write updates where indices name elements.
+// Emits kernels that write updates at the elements that indices name.
 //
 // A slice owns some parts of the result, such as the rows [begin, end) of a
-// table. It first fills them with what the scatter starts from, then looks at
-// all indices in order and takes the updates that meet its parts. So updates of
-// one element are combined in their order, by one slice, whichever thread does
-// it. The threads of a block share the elements of a part, each always the same
-// ones. Where an index names a whole part, they also share the search: they
-// list the updates that meet the block's parts in shared memory
-// (BlockSearch.h), and each keeps the elements of the part at hand in
+// table. The slice first fills its parts with the scatter's data, then reads
+// all indices in order and applies the updates of its parts. Updates of one
+// element are thus combined in order, by one slice, whatever the number of
+// threads. The threads of a block share the elements of a part, and each thread
+// always has the same elements. If an index names a whole part, the threads
+// also share the search. They list the updates of the block's parts in shared
+// memory (BlockSearch.h), and keep the elements of the current part in
 // registers.
 //
-// Where no two updates meet, a slice owns updates instead, and writes them over
-// the data, which is in the result's memory.
+// If indices are unique, a slice owns updates instead, and writes them over the
+// data, which is in the result's memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -47,8 +47,8 @@ public:
   void emitUniqueUpdates();
 
 private:
-  /// The parts [lower, upper) of an index of the outer axes that the slice
-  /// owns.
+  /// The parts [lower, upper) that the slice owns at an index of the outer
+  /// axes.
   struct Owned {
     Value lower, upper;
   };
@@ -63,13 +63,13 @@ private:
   void combineAt(const Scope &scope, Value part);
   Value isOwned(const NamedElement &part, const Owned &owned);
 
-  /// Updates of the slice's parts that a block has listed, `count` of them from
-  /// the update `first` on. Marks are parts, counted from `lower`.
+  /// Updates of the slice's parts that a block has listed: `count` updates, in
+  /// the round from update `first` on. Marks are parts, relative to `lower`.
   struct Listed {
     BlockSearch &search;
     Value first, count, lower;
   };
-  /// The part whose elements a thread has in registers, and these.
+  /// The part whose elements a thread holds in registers, and the elements.
   struct Held {
     Value part, elements;
   };
@@ -109,10 +109,10 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// What the result starts from
+// Initial data
 //===----------------------------------------------------------------------===//
 
-/// Elements of the data, which is an argument or one value.
+/// Loads elements of the data, which is an argument or a splat constant.
 Value ScatterEmitter::loadData(Value offset, int64_t width) {
   Value data = op.getDataOperand().get();
   if (auto argument = dyn_cast<BlockArgument>(data))
@@ -122,7 +122,7 @@ Value ScatterEmitter::loadData(Value offset, int64_t width) {
   return createSplat(b, data.getDefiningOp());
 }
 
-/// The data's elements [from, to), at most `size`, to the result.
+/// Copies the data's elements [from, to), at most `size`, to the result.
 void ScatterEmitter::fillElements(Value from, Value to, int64_t size) {
   emitDynamicChunks(b, from, to, size, {{context.getVectorWidth(), 1}, {1, 1}},
                     [&](Chunk chunk) {
@@ -132,8 +132,8 @@ void ScatterEmitter::fillElements(Value from, Value to, int64_t size) {
                     });
 }
 
-/// Parts are adjacent: on a CPU they are filled as one run. On a GPU a thread
-/// fills the elements whose updates it will take.
+/// Fills the slice's parts with the data. On a CPU, adjacent parts are filled
+/// as one run. On a GPU, a thread fills the elements that it will update.
 void ScatterEmitter::emitFill() {
   Value begin = context.bounds[0], end = context.bounds[1];
   if (!context.target.isGPU()) {
@@ -156,13 +156,13 @@ void ScatterEmitter::emitFill() {
 //===----------------------------------------------------------------------===//
 
 Value ScatterEmitter::combine(Value old, Value update) {
-  // The type that sums and products are computed in is the op's: fp32 for f16.
+  // Sums and products use the op's compute type: fp32 for f16.
   ScatterReduction reduction =
       op->getAttrOfType<ScatterReductionAttr>("reduction").getValue();
   Type element = elementOf(op->getResult(0));
   FloatType compute = KernelContext::getComputeType(op);
   Lanes l(b, compute);
-  // Integers are combined as they are.
+  // Integers are combined in their own type.
   if (!isa<FloatType>(element)) {
     bool isUnsigned = element.isUnsignedInteger();
     switch (reduction) {
@@ -184,7 +184,7 @@ Value ScatterEmitter::combine(Value old, Value update) {
                       update, old);
     }
   }
-  // Floats in the type that the op computes in.
+  // Floats are combined in the compute type of the op.
   old = l.convert(old, compute);
   update = l.convert(update, compute);
   switch (reduction) {
@@ -202,7 +202,7 @@ Value ScatterEmitter::combine(Value old, Value update) {
   llvm_unreachable("an unknown reduction");
 }
 
-/// The update of `scope` to its elements of a part.
+/// Applies the update of `scope` to its elements of a part.
 void ScatterEmitter::combineAt(const Scope &scope, Value part) {
   Value offset = addIndex(b, fragments.getOffset(scope, output.strides),
                           mulIndex(b, part, space.inner));
@@ -213,8 +213,8 @@ void ScatterEmitter::combineAt(const Scope &scope, Value part) {
   fragments.store(toResult(combine(old, value)), buffer, offset, width, 1);
 }
 
-/// The elements of a part from an axis behind the scattered one on; `part` is
-/// null where every element has an index of its own.
+/// Updates the elements of a part, from an axis after the scattered one on.
+/// `part` is null if every element has its own index.
 void ScatterEmitter::emitElements(const Scope &outer, unsigned dimension,
                                   const Owned &owned, Value part) {
   // Neighbours that share an index are combined as vectors, others one by one.
@@ -241,7 +241,8 @@ void ScatterEmitter::emitElements(const Scope &outer, unsigned dimension,
       team);
 }
 
-/// Whether this slice owns the part that an index names, if it names one.
+/// True if this slice owns the part that an index names. False if the index
+/// names none.
 Value ScatterEmitter::isOwned(const NamedElement &part, const Owned &owned) {
   auto compare = [&](arith::CmpIPredicate predicate, Value bound) {
     return arith::CmpIOp::create(b, predicate, part.index, bound);
@@ -252,8 +253,8 @@ Value ScatterEmitter::isOwned(const NamedElement &part, const Owned &owned) {
                             compare(arith::CmpIPredicate::ult, owned.upper)));
 }
 
-/// Writes the elements that one index names, if this slice owns them. Nothing
-/// for an index out of range.
+/// Writes the elements that one index names, if this slice owns them. Ignores
+/// an index out of range.
 void ScatterEmitter::emitPart(const Scope &outer, const Owned &owned) {
   Scope scope = outer;
   fragments.evaluate(scope, {index.node});
@@ -267,12 +268,12 @@ void ScatterEmitter::emitPart(const Scope &outer, const Owned &owned) {
   });
 }
 
-/// All updates of one index of the outer axes, in their order.
+/// Applies all updates at one index of the outer axes, in order.
 void ScatterEmitter::emitOuter(Value outer) {
   // A search among no updates would test the number before the first.
   if (space.updates == 0)
     return;
-  // The part of this outer index's elements that the slice owns.
+  // Find the parts at this outer index that the slice owns.
   Value start = mulIndex(b, outer, space.size);
   Value stop = addIndex(b, start, space.size);
   Value lower = arith::MaxUIOp::create(b, context.bounds[0], start);
@@ -284,8 +285,7 @@ void ScatterEmitter::emitOuter(Value outer) {
   fragments.evaluate(scope, {index.node, update.node});
   if (context.target.isGPU() && !isNamedPerElement())
     return searchUpdates(scope, owned);
-  // Updates run in order. An update of an element outside of the slice is
-  // skipped.
+  // Updates run in order. Updates of elements outside the slice are skipped.
   emitLoop(b, space.updates, 1, {}, [&](Value number, ValueRange) {
     Scope at = scope;
     fragments.enterGroup(at, 1, number);
@@ -301,7 +301,7 @@ void ScatterEmitter::emitOuter(Value outer) {
 // Updates that a block lists
 //===----------------------------------------------------------------------===//
 
-/// Elements of a part where `scope` stands behind it.
+/// Returns the offset of the elements of a part at `scope`.
 Value ScatterEmitter::offsetOf(const Scope &scope, Value part) {
   return addIndex(b, fragments.getOffset(scope, output.strides),
                   mulIndex(b, part, space.inner));
@@ -320,8 +320,8 @@ void ScatterEmitter::store(const Scope &scope, const Held &held) {
                   std::gcd(width, space.inner));
 }
 
-/// The elements of `part`. If other elements are held in registers they are
-/// stored first, and those of `part` loaded.
+/// Switches the held elements to `part`. If another part is held, stores its
+/// elements and loads those of `part`.
 ScatterEmitter::Held ScatterEmitter::changePart(const Scope &scope, Held held,
                                                 Value part) {
   Value isSame =
@@ -340,7 +340,7 @@ ScatterEmitter::Held ScatterEmitter::changePart(const Scope &scope, Held held,
   return {part, choice.getResult(0)};
 }
 
-/// Takes `count` updates from entry `place` on; their loads overlap.
+/// Applies `count` updates from entry `place` on; their loads overlap.
 ScatterEmitter::Held ScatterEmitter::takeListed(const Scope &scope,
                                                 const Listed &listed,
                                                 Value place, int64_t count,
@@ -362,10 +362,10 @@ ScatterEmitter::Held ScatterEmitter::takeListed(const Scope &scope,
   return held;
 }
 
-/// All listed updates of the elements at which `scope` stands, in order.
+/// Applies all listed updates to the elements at `scope`, in order.
 void ScatterEmitter::combineListed(const Scope &outer, const Listed &listed) {
   constexpr int64_t ahead = 4;
-  // What is the same in all updates is computed once.
+  // Values that are equal for all updates are computed once.
   Scope scope = outer;
   fragments.evaluate(scope, {update.node});
   Value none = createIndex(b, 0);
@@ -392,8 +392,8 @@ void ScatterEmitter::combineListed(const Scope &outer, const Listed &listed) {
   });
 }
 
-/// The elements of parts from an axis behind the scattered one on, each by one
-/// thread of the block, always the same.
+/// Visits the elements of parts from an axis after the scattered one on. Each
+/// element always belongs to the same thread of the block.
 void ScatterEmitter::emitColumns(const Scope &outer, unsigned dimension,
                                  llvm::function_ref<void(const Scope &)> emit) {
   unsigned last = body.getDimensions().size() - 1;
@@ -415,8 +415,8 @@ void ScatterEmitter::emitColumns(const Scope &outer, unsigned dimension,
       team);
 }
 
-/// All updates of an index of the outer axes that meet the slice's parts, in
-/// their order.
+/// Applies all updates of the slice's parts at an index of the outer axes, in
+/// order.
 void ScatterEmitter::searchUpdates(const Scope &scope, const Owned &owned) {
   BlockSearch search(context, space.updates);
   search.emit(
@@ -446,7 +446,7 @@ void ScatterEmitter::emitUpdates() {
   });
 }
 
-/// The updates [begin, end) of all, in the order of indices.
+/// Applies the slice's updates [begin, end), in the order of indices.
 void ScatterEmitter::emitUniqueUpdates() {
   Value none = createIndex(b, 0), updates = createIndex(b, space.updates);
   Owned all{none, createIndex(b, space.size)};
@@ -466,7 +466,7 @@ LogicalResult codegen::emitScatter(KernelContext &context) {
   ScatterOpInterface op = findScatter(context.kernel.getBody().front());
   if (context.kernel.getNumResults() != 1)
     return op->emitOpError("is the only result its kernel can have");
-  // Axes of the updates are (before, indices, behind).
+  // Axes of the updates are (before, indices, after).
   ArrayRef<int64_t> shape = shapeOf(op.getUpdatesOperand().get());
   int64_t axis = op.getScatteredAxis(), rank = shape.size();
   int64_t behind = shapeOf(op->getResult(0)).size() - axis - 1;
@@ -479,7 +479,7 @@ LogicalResult codegen::emitScatter(KernelContext &context) {
     emitter.emitUniqueUpdates();
     return success();
   }
-  // First the old values, then the updates on top.
+  // Write the old values first, then apply the updates.
   emitter.emitFill();
   emitter.emitUpdates();
   return success();

@@ -1,7 +1,7 @@
 // A slice is part of one segment. Pointwise segments that compute alike share
-// one loop nest: which buffers it works on is chosen at run time, by a search
+// one loop nest. The buffers of the nest are chosen at run time, by a search
 // through the segments' first elements. All threads of a block take the same
-// way, so that those of a row may wait for each other.
+// branches, so threads of a row may wait for each other.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/EmitSegments.h"
@@ -43,14 +43,14 @@ private:
 };
 } // namespace
 
-// What a segment reads and what it makes.
+// Returns the values that a segment reads and makes.
 static SmallVector<Value> buffersOf(RegionOp region) {
   SmallVector<Value> values(region.getInputs());
   llvm::append_range(values, region.getResults());
   return values;
 }
 
-// The segments in runs that compute alike.
+// Divides the segments into runs that compute alike.
 SmallVector<ArrayRef<KernelSegment>> SegmentEmitter::divide() const {
   SmallVector<Segments> classes;
   Segments rest = segments;
@@ -70,8 +70,8 @@ Value SegmentEmitter::isAtOrAfter(int64_t element) {
                                createIndex(b, element));
 }
 
-// Emits one loop nest per class, and the branches that run the nest of the
-// class that the slice belongs to.
+// Emits one loop nest per class, and the branches to the nest of the slice's
+// class.
 LogicalResult SegmentEmitter::emitNests(ArrayRef<Segments> classes) {
   if (classes.size() == 1)
     return emitNest(classes.front());
@@ -87,7 +87,8 @@ LogicalResult SegmentEmitter::emitNests(ArrayRef<Segments> classes) {
   return emitNests(classes.take_front(half));
 }
 
-// The buffers of a segment, of any length, then its first element and its size.
+// Returns the buffers of a segment, cast to dynamic length, then its first
+// element and its size.
 SmallVector<Value> SegmentEmitter::choose(const KernelSegment &segment) {
   SmallVector<Value> chosen;
   for (Value value : buffersOf(segment.region)) {
@@ -122,7 +123,7 @@ SmallVector<Value> SegmentEmitter::select(Segments among) {
   return SmallVector<Value>(branch.getResults());
 }
 
-// A segment as a kernel of its own, beside the kernel it is part of.
+// Creates a kernel of one segment, next to the whole kernel.
 static func::FuncOp createKernel(RegionOp region, func::FuncOp whole) {
   OpBuilder builder(whole);
   auto kernel = func::FuncOp::create(
@@ -134,18 +135,19 @@ static func::FuncOp createKernel(RegionOp region, func::FuncOp whole) {
   return kernel;
 }
 
-// The part [begin, end) of the slice that is the segment's, counted from its
-// first element.
+// Returns the slice's range [begin, end) within the segment, relative to the
+// segment's first element.
 SmallVector<Value> SegmentEmitter::boundsIn(Value first, Value size) {
   Value begin = arith::SubIOp::create(b, context.bounds[0], first);
   Value end = arith::SubIOp::create(b, context.bounds[1], first);
   return {begin, arith::MinUIOp::create(b, end, size)};
 }
 
-// The segment whose loop nest serves all segments that compute alike. The nest
-// depends on a segment's size in two ways: whether one vector fits into it, and
-// whether elements remain behind the last whole vector. So it is the largest
-// segment with a remainder, or the largest of all where none has one.
+// Returns the segment whose loop nest serves all segments that compute alike.
+// The nest depends on a segment's size in two ways: whether a vector fits, and
+// whether elements remain after the last whole vector. So the choice is the
+// largest segment with a remainder, or the largest of all if none has a
+// remainder.
 static const KernelSegment *findTypical(ArrayRef<KernelSegment> alike,
                                         int64_t width) {
   return llvm::max_element(
@@ -169,15 +171,15 @@ LogicalResult SegmentEmitter::emitElements(Segments alike) {
   return result;
 }
 
-// The rows of one segment, each for all threads of a block.
+// Emits the rows of one segment; all threads of a block share each row.
 LogicalResult SegmentEmitter::emitRows(const KernelSegment &segment) {
-  // The segment as a kernel of its own, on its buffers,
+  // Create a separate kernel of the segment, on the segment's buffers.
   RegionOp region = segment.region;
   SmallVector<Value> buffers;
   for (Value value : buffersOf(region))
     buffers.push_back(context.getBuffer(value));
   func::FuncOp kernel = createKernel(region, context.kernel);
-  // with the slices and threads of the whole launch.
+  // Use the slices and threads of the whole launch.
   KernelPartition partition = getKernelPartition(kernel, context.target);
   partition.grain = context.partition.grain;
   partition.threads = context.partition.threads;

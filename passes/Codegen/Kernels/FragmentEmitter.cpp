@@ -60,7 +60,7 @@ Value FragmentEmitter::addOffset(Value offset, int64_t first) {
   return first == 0 ? offset : addIndex(b, offset, createIndex(b, first));
 }
 
-/// The alignment of a vector's offset, in elements: the last index is a
+/// Returns the alignment of a vector's offset, in elements. The last index is a
 /// multiple of the width, and every other index adds a multiple of its stride.
 int64_t FragmentEmitter::getMultiple(const Scope &scope,
                                      ArrayRef<int64_t> strides) const {
@@ -70,7 +70,7 @@ int64_t FragmentEmitter::getMultiple(const Scope &scope,
   return multiple;
 }
 
-/// Booleans are bytes in memory.
+/// Loads elements. Booleans are bytes in memory.
 Value FragmentEmitter::load(Value buffer, Type element, Value offset,
                             int64_t width, int64_t multiple) {
   Value value = context.load(buffer, offset, width, multiple);
@@ -93,9 +93,9 @@ void FragmentEmitter::store(Value value, Value buffer, Value offset,
   context.store(value, buffer, offset, multiple);
 }
 
-/// Asks for the same columns of the next row of a tile, on CPUs. Rows of a tile
-/// are pieces of rows in memory, too short for a CPU to see where they lead
-/// (docs/measured/cpu.md).
+/// On CPUs, prefetches the current columns in the next row of a tile. Rows of a
+/// tile are short pieces of rows in memory, too short for a CPU to predict the
+/// next row (docs/measured/cpu.md).
 void FragmentEmitter::prefetchNextRow(Value buffer, Value offset,
                                       ArrayRef<int64_t> strides, bool isWrite) {
   int64_t row = strides[body.getGroup(0).second - 1];
@@ -107,7 +107,7 @@ void FragmentEmitter::prefetchNextRow(Value buffer, Value offset,
 }
 
 Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
-  // Where it lies: in the tile of sums that an epilogue gets, or in a buffer.
+  // The argument lies in the tile of sums of an epilogue, or in a buffer.
   bool vector = isVector(scope, *node.strides);
   Value offset;
   if (node.argument == 0 && tileBase) {
@@ -119,7 +119,7 @@ Value FragmentEmitter::loadArgument(const Scope &scope, const Node &node) {
            "adjacent elements lie side by side");
   }
   offset = addOffset(offset, node.offset);
-  // A vector of it, and a request for the row that follows.
+  // Prefetch the next row along with the load.
   if (vector && node.argument != 0)
     prefetchNextRow(context.buffers[node.argument], offset, *node.strides,
                     /*isWrite=*/false);
@@ -154,8 +154,9 @@ void FragmentEmitter::store(const Scope &scope, const Output &output) {
 // Tables
 //===----------------------------------------------------------------------===//
 
-/// `width` adjacent elements of the part of a table that `index` names, zeros
-/// where it names none. `offset` is that of the same elements of part 0.
+/// Loads `width` adjacent elements of the table part that `index` names, or
+/// zeros if `index` names none. `offset` is the offset of the elements in part
+/// 0.
 Value FragmentEmitter::loadTableAt(const Node &node, Value index, Value offset,
                                    int64_t width, int64_t multiple) {
   NamedElement part = resolveIndex(b, index, node.table->size);
@@ -169,18 +170,19 @@ Value FragmentEmitter::loadTableAt(const Node &node, Value index, Value offset,
   return Lanes(b, b.getF32Type()).select(part.exists, value, zero);
 }
 
-/// Where lanes name parts of their own, or lie apart, each is loaded by itself.
+/// Loads table elements; each lane is loaded separately if lanes name separate
+/// parts or are not adjacent.
 Value FragmentEmitter::loadTable(const Scope &scope, const Node &node) {
   NodeResult operand = node.operands.front();
   Value index = scope.values[operand.node][operand.result];
   Value offset = getOffset(scope, *node.strides);
   bool vector = isVector(scope, *node.strides);
   int64_t step = node.strides->back();
-  // One index for all lanes, which lie side by side: one load.
+  // With one index for all lanes, and adjacent lanes, one load suffices.
   if (!isa<VectorType>(index.getType()) && (!vector || step == 1))
     return loadTableAt(node, index, offset, vector ? scope.width : 1,
                        getMultiple(scope, *node.strides));
-  // Else a load for each lane.
+  // Otherwise each lane gets its own load.
   SmallVector<Value> lanes;
   for (int64_t lane = 0; lane < scope.width; ++lane) {
     Value own = index;
@@ -205,12 +207,12 @@ Value FragmentEmitter::getOperand(const Scope &scope, NodeResult operand,
   return Lanes(b, compute).convert(value, compute);
 }
 
-/// A cast is an observable rounding wherever it stands, so every result is
-/// rounded to its element type, in a region as in memory.
+/// Rounds every result to its element type. A cast is an observable rounding
+/// wherever it is, in a region as in memory.
 Value FragmentEmitter::round(Value value, Type elementType) {
   if (auto type = dyn_cast<FloatType>(elementType))
     return Lanes(b, type).convert(value, type);
-  // Integers were accumulated in wider ones.
+  // Integers may have been accumulated in a wider type.
   Type from = getElementTypeOrSelf(value.getType());
   unsigned width = elementType.getIntOrFloatBitWidth();
   if (from.getIntOrFloatBitWidth() == width)
@@ -219,18 +221,18 @@ Value FragmentEmitter::round(Value value, Type elementType) {
       b, Lanes::typeLike(b.getIntegerType(width), value), value);
 }
 
-/// The index an index-dependent op stands at.
+/// Returns the index of an op that depends on its index.
 ElementIndex FragmentEmitter::getElementIndex(const Scope &scope,
                                               const Node &node) {
   if (!node.strides)
     return {};
-  // The first lane's offset in the op's own tensor.
+  // Compute the first lane's offset in the op's own tensor.
   Type i64 = b.getI64Type();
   Value index =
       arith::IndexCastOp::create(b, i64, getOffset(scope, *node.strides));
   if (!isVector(scope, *node.strides))
     return {index};
-  // Lane i stands i strides further: with a stride of 0 all lanes have one
+  // Lane i is i strides further. With stride 0, all lanes have the same
   // element.
   auto type = VectorType::get(scope.width, i64);
   SmallVector<int64_t> steps;
@@ -240,8 +242,8 @@ ElementIndex FragmentEmitter::getElementIndex(const Scope &scope,
       b, type, DenseElementsAttr::get(type, ArrayRef(steps)));
   index = arith::AddIOp::create(b, vector::BroadcastOp::create(b, type, index),
                                 lanes);
-  // Generators draw whole groups where they know of what the first index is a
-  // multiple.
+  // Random generators draw whole groups if they know a divisor of the first
+  // index.
   bool isAdjacent = node.strides->back() == 1;
   return {index, isAdjacent ? getMultiple(scope, *node.strides) : 0};
 }
@@ -264,7 +266,7 @@ Value codegen::createSplat(ImplicitLocOpBuilder &b, Operation *op) {
 void FragmentEmitter::compute(Scope &scope, unsigned number) {
   const Node &node = body.getNodes()[number];
   SmallVector<Value, 1> &results = scope.values[number];
-  // Ops that need no formula: arguments, constants, lookups, views.
+  // Arguments, constants, table lookups and views need no formula.
   if (!node.op) {
     results.push_back(loadArgument(scope, node));
     return;
@@ -280,14 +282,14 @@ void FragmentEmitter::compute(Scope &scope, unsigned number) {
         round(loadTable(scope, node), elementOf(node.op->getResult(0))));
     return;
   }
-  // A view has its operand's value; only the index it is loaded at differs.
+  // A view has its operand's value; only the index of the load differs.
   if (isa<ReshapeOp, TransposeOp>(node.op)) {
     results.push_back(
         scope.values[node.operands[0].node][node.operands[0].result]);
     return;
   }
-  // Operands are converted to the type the op computes in, results to their
-  // own.
+  // Operands are converted to the compute type of the op, and results to their
+  // own types.
   FloatType type = KernelContext::getComputeType(node.op);
   Lanes lanes(b, type);
   if (isa<RotaryEmbeddingOp>(node.op)) {
@@ -310,7 +312,7 @@ void FragmentEmitter::compute(Scope &scope, unsigned number) {
 
 void FragmentEmitter::evaluate(Scope &scope, ArrayRef<unsigned> targets) {
   ArrayRef<Node> nodes = body.getNodes();
-  // Backwards: what the targets need and the scope does not have yet.
+  // Backwards: find the needed values that the scope does not have yet.
   llvm::BitVector needed(nodes.size());
   for (unsigned target : targets)
     needed.set(target);
@@ -323,8 +325,8 @@ void FragmentEmitter::evaluate(Scope &scope, ArrayRef<unsigned> targets) {
       for (NodeResult operand : nodes[number].operands)
         needed.set(operand.node);
   }
-  // Forwards: compute what is ready where the scope is, which leaves what needs
-  // further dimensions for later.
+  // Forwards: compute everything that is ready at the scope. The rest waits for
+  // further dimensions.
   for (unsigned number : needed.set_bits()) {
     const Node &node = nodes[number];
     bool ready = !node.isReduction() && !node.isContraction() &&

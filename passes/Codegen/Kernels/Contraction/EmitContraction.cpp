@@ -1,10 +1,9 @@
-// Loop nest of generated contractions: matrix products and convolutions that no
-// library does, float64 ones above all, with the elementwise ops after them.
+// Emits generated contractions: matrix products and convolutions that no
+// library computes, above all in float64, with the elementwise ops after them.
 //
 // Every element is summed in the order of its depth axes, in f32 or f64, then
-// goes through the tail of the kernel while it is in registers. Large products
-// are not here: those of a CPU go by blocks (EmitProductBlocks.cpp), those of a
-// GPU by Tensor Cores.
+// goes through the kernel's tail in registers. Large products are elsewhere:
+// blocks on a CPU (EmitProductBlocks.cpp), Tensor Cores on a GPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -50,7 +49,7 @@ void ContractionLoops::emitBlock(Value row, int64_t count) {
 
 void ContractionLoops::emit(Value begin, Value end) {
   ContractionHero::RowBlocks blocks = hero.getBlocks();
-  // Rows in blocks of the sizes that fit registers, the largest first.
+  // Process rows in blocks of the sizes that fit registers, largest first.
   auto emitBlocks = [&](Value lower, Value upper, int64_t size) {
     auto shapes = llvm::map_to_vector(blocks.counts, [](int64_t count) {
       return ChunkShape{count, 1};
@@ -60,7 +59,8 @@ void ContractionLoops::emit(Value begin, Value end) {
         [&](Chunk chunk) { emitBlock(chunk.index, chunk.width); },
         context.rows);
   };
-  // One loop where blocks cannot cross groups, or all rows are one group.
+  // One loop suffices if blocks cannot cross groups, or if all rows are one
+  // group.
   int64_t rows = 1;
   auto [first, last] = body.getGroup(0);
   for (unsigned d = first; d < last; ++d)
@@ -68,7 +68,7 @@ void ContractionLoops::emit(Value begin, Value end) {
   if (blocks.counts.size() == 1 || blocks.group == rows)
     return emitBlocks(begin, end, rows);
 
-  // Else blocks begin anew in each group of rows.
+  // Otherwise blocks start anew in each group of rows.
   Value size = createIndex(b, blocks.group);
   Value groups = arith::CeilDivUIOp::create(b, end, size);
   emitLoop(b, arith::DivUIOp::create(b, begin, size), groups, 1, {},
@@ -81,8 +81,8 @@ void ContractionLoops::emit(Value begin, Value end) {
            });
 }
 
-/// Whether what `op` multiplies is in memory: it is an argument of the kernel,
-/// or what ops that move lead to from one.
+/// Checks that all operands of a product are in memory: kernel arguments,
+/// possibly behind ops that move elements.
 static LogicalResult verifyOperands(Operation *op) {
   auto matmul = dyn_cast<MatMulOp>(op);
   if (!matmul)
@@ -106,8 +106,8 @@ LogicalResult codegen::emitContraction(KernelContext &context) {
   ArrayRef<int64_t> space =
       cast<RankedTensorType>(op->getResult(0).getType()).getShape();
   int64_t rank = space.size();
-  // Rows of a weight gradient are output channels, of all others everything but
-  // the last axis.
+  // Rows of a weight gradient are output channels. Rows of all other results
+  // are all axes but the last.
   int64_t rowAxes = isa<ConvWeightGradOp>(op) ? 1 : rank - 1;
   FailureOr<KernelBody> body =
       KernelBody::create(context.kernel, space, {rowAxes, rank - rowAxes});

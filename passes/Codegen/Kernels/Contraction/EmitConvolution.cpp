@@ -1,11 +1,11 @@
-// Sums of convolutions and their gradients.
+// Emits the sums of convolutions and their gradients.
 //
-// Channels last, the lanes of a vector are channels of the result, where the
-// filters have these side by side: Planning sees to that by a transpose, which
-// here is only another set of strides. A block of neighbouring pixels shares
-// what is read of the filters. In the gradient of the weights the lanes are
-// output channels, the rows of the result. Channels first, one element at a
-// time.
+// With channels last, the lanes of a vector are adjacent channels of the
+// result. The filters must have these channels side by side: Planning adds a
+// transpose, which is only another set of strides here. A block of neighbouring
+// pixels shares the loads of filters. In the weight gradient, lanes are output
+// channels, the rows of the result. With channels first, elements are computed
+// one by one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -18,7 +18,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-/// Strides of `weight`, out, in and taps, in the buffer it is read from.
+/// Returns the strides of `weight` (out, in, taps) in the buffer that holds it.
 static SmallVector<int64_t> getFilterStrides(Value weight) {
   auto transpose = weight.getDefiningOp<TransposeOp>();
   ArrayRef<int64_t> stored = shapeOf(transpose ? transpose.getInput() : weight);
@@ -62,7 +62,7 @@ protected:
                            mulIndex(b, channel, of.channelStride));
     return addIndex(b, start, linearize(b, spatial, of.spatialStrides));
   }
-  /// In the filters as they are stored.
+  /// Returns an offset in the filters as they are stored.
   Value filterOffset(Value out, Value in, ValueRange taps) {
     SmallVector<Value> indices = {out, in};
     llvm::append_range(indices, taps);
@@ -74,7 +74,7 @@ protected:
     });
   }
 
-  /// A GPU has threads for the rows, and for the columns of each.
+  /// False on a GPU, where threads share the rows and the columns of each row.
   bool blocksRows() const { return channelsLast && !context.target.isGPU(); }
 
   Value x, w, y;
@@ -85,8 +85,8 @@ protected:
   int64_t groups, inPerGroup, outPerGroup, batch;
 };
 
-/// Forward, which reads x and writes y, and the gradient of the input, which
-/// reads dy and writes dx.
+/// The forward pass reads x and writes y. The gradient of the input reads dy
+/// and writes dx.
 class ActivationHero : public ConvolutionHero {
 public:
   template <typename OpTy>
@@ -103,7 +103,7 @@ public:
   }
 
 private:
-  /// An element of the result but for its channel.
+  /// The position of a result element, without its channel.
   struct Position {
     Value batch;
     SmallVector<Value> spatial;
@@ -113,7 +113,7 @@ private:
     Value group, channel;
     Chunk chunk;
   };
-  /// What is read for a position at a tap, but for its channel.
+  /// The element that a position reads at a tap, without its channel.
   struct Source {
     Value offset, exists;
   };
@@ -140,8 +140,8 @@ public:
   RowBlocks getBlocks() override;
 
 private:
-  /// `count` input channels of a tap, each `stride` after the other, from
-  /// channel `first` of the group on.
+  /// `count` input channels of a tap, `stride` apart, from channel `first` of
+  /// the group on.
   struct Filters {
     ValueRange taps;
     Value first;
@@ -165,9 +165,9 @@ void ActivationHero::emitRows(Value row, int64_t count, Sink sink) {
     emitLine(row, sink);
 }
 
-// Rows are pixels, of one line where there are several; columns channels.
+// Emits rows as pixels of one line, and columns as channels.
 void ActivationHero::emitPixels(Value row, int64_t count, Sink sink) {
-  // The positions of `count` pixels of a line, from that of the first.
+  // Find the positions of `count` pixels of a line from the first pixel's.
   SmallVector<int64_t> sizes = {batch};
   llvm::append_range(sizes, to.spatial);
   SmallVector<Value> parts = splitIndex(b, row, sizes);
@@ -177,7 +177,7 @@ void ActivationHero::emitPixels(Value row, int64_t count, Sink sink) {
     at.spatial.back() = addIndex(b, at.spatial.back(), i);
     positions.push_back(at);
   }
-  // Channels lie side by side where filters have stride 1 along them.
+  // Channels are adjacent if filters have stride 1 along them.
   bool hasLanes = blocksRows() && filterStrides[isForward ? 0 : 1] == 1;
   int64_t width = hasLanes ? context.getVectorWidth() : 1;
   emitLoop(b, groups, 1, {}, [&](Value group, ValueRange) {
@@ -195,7 +195,7 @@ void ActivationHero::emitPixels(Value row, int64_t count, Sink sink) {
   });
 }
 
-// A row is a line of one channel, columns are its pixels.
+// Emits a row as a line of one channel, and columns as its pixels.
 void ActivationHero::emitLine(Value row, Sink sink) {
   SmallVector<int64_t> sizes = {batch, groups, toPerGroup};
   sizes.append(to.spatial.begin(), to.spatial.end() - 1);
@@ -209,9 +209,9 @@ void ActivationHero::emitLine(Value row, Sink sink) {
   emitLoop(b, to.spatial.back(), 1, {}, emitPixel, context.columns);
 }
 
-// y[out] = sum over taps and the group's input channels of x[in] * w;
-// dx[in] = sum over taps and the group's output channels of dy[out] * w, where
-// an output reads `in` at that tap. All sums of the first position come first.
+// y[out] = sum over taps and the group's input channels of x[in] * w. dx[in] =
+// sum over taps and the group's output channels of dy[out] * w, for outputs
+// that read `in` at the tap. The sums of the first position come first.
 SmallVector<Value> ActivationHero::sum(ArrayRef<Position> positions,
                                        Channels channels) {
   SmallVector<Value> init(positions.size() * channels.chunk.count,
@@ -240,11 +240,11 @@ ActivationHero::Source ActivationHero::getSource(const Position &at,
   return {offset(from, at.batch, first, spatial), exists};
 }
 
-// Adds what a tap contributes. Inside the image all positions of a block have a
-// source; at its border each is looked at on its own.
+// Adds the contribution of a tap. Inside the image, all positions of a block
+// have a source. At the border, each position is tested separately.
 Carried ActivationHero::addTap(ArrayRef<Source> sources, ValueRange taps,
                                Channels channels, ValueRange sums) {
-  // Adds to the sums of position i, if the tap lies inside the image there.
+  // Adds to the sums of position i if the tap is inside the image there.
   auto addOne = [&](size_t i) {
     size_t count = channels.chunk.count;
     ValueRange own = sums.slice(i * count, count);
@@ -253,7 +253,7 @@ Carried ActivationHero::addTap(ArrayRef<Source> sources, ValueRange taps,
   };
   if (sources.size() == 1)
     return addOne(0);
-  // All at once where all have one; else each by itself.
+  // Add all at once if all have a source, otherwise one by one.
   Value all = sources.front().exists;
   for (const Source &each : sources.drop_front())
     all = arith::AndIOp::create(b, all, each.exists);
@@ -270,13 +270,13 @@ Carried ActivationHero::addTap(ArrayRef<Source> sources, ValueRange taps,
 Carried ActivationHero::addChannels(ArrayRef<Source> sources, ValueRange taps,
                                     Channels channels, ValueRange sums) {
   const Chunk &chunk = channels.chunk;
-  // The filter's (out, in) is (to, from) forwards, (from, to) backwards.
+  // The filter's (out, in) is (to, from) forwards, and (from, to) backwards.
   Value toFirst = mulIndex(b, channels.group, isForward ? toPerGroup : 0);
   Value fromFirst = mulIndex(b, channels.group, isForward ? 0 : fromPerGroup);
   Value to = addIndex(b, toFirst, channels.channel);
   int64_t toStride = filterStrides[isForward ? 0 : 1];
   return emitLoop(b, fromPerGroup, 1, sums, [&](Value c, ValueRange carried) {
-    // For each channel that is summed over: load filters, then a pixel each.
+    // For each summed channel: load the filters, then one value per pixel.
     Value from = addIndex(b, fromFirst, c);
     Value filter =
         isForward ? filterOffset(to, from, taps) : filterOffset(from, to, taps);
@@ -299,7 +299,7 @@ Carried ActivationHero::addChannels(ArrayRef<Source> sources, ValueRange taps,
 // Weights
 //===----------------------------------------------------------------------===//
 
-// Output channels of dy lie side by side where they are last: one lane each.
+// Output channels of dy are adjacent if channels are last: one lane each.
 ContractionHero::RowBlocks WeightGradHero::getBlocks() {
   RowBlocks blocks = {{}, outPerGroup};
   int64_t widest = blocksRows() ? context.getVectorWidth() : 1;
@@ -310,8 +310,8 @@ ContractionHero::RowBlocks WeightGradHero::getBlocks() {
 
 void WeightGradHero::emitRows(Value row, int64_t count, Sink sink) {
   emitNest(b, allTaps(), {}, [&](ValueRange taps, ValueRange) {
-    // Without a team a chunk's elements are not lanes but sums beside each
-    // other, fewer of them for the channels that are left.
+    // Without a team, elements of a chunk are separate sums instead of lanes,
+    // with fewer sums for the remaining channels.
     bool isTeam = !context.columns.isAlone();
     auto sumChunk = [&](Chunk chunk, ValueRange) {
       sumFilters(row, count,
@@ -326,11 +326,11 @@ void WeightGradHero::emitRows(Value row, int64_t count, Sink sink) {
 }
 
 // dw[out, in, taps] = sum over the batch and the positions of dy[out] * x[in].
-// Where channels are few, several images have sums of their own, so that these
-// do not wait for each other.
+// If channels are few, several images have separate sums, which do not wait for
+// each other.
 void WeightGradHero::sumFilters(Value row, int64_t rows, Filters filters,
                                 Sink sink) {
-  // Sums of several images at once, as many as registers hold.
+  // Sum several images at once, as many as fit the registers.
   int64_t images = std::min<int64_t>({8 / filters.count, 4, batch});
   Carried sums(images * filters.count, zeros(rows));
   sums = emitChunks(
@@ -341,7 +341,7 @@ void WeightGradHero::sumFilters(Value row, int64_t rows, Filters filters,
                    next.begin());
         return next;
       });
-  // Sums of images are added in their order, then stored a lane each.
+  // Add the sums of images in order, then store one lane each.
   for (int64_t i = 0; i < filters.count; ++i) {
     Value sum = sums[i];
     for (size_t other = i + filters.count; other < sums.size();
@@ -358,10 +358,10 @@ void WeightGradHero::sumFilters(Value row, int64_t rows, Filters filters,
   }
 }
 
-// Adds the images [image, image + images), each to sums of its own.
+// Adds images [image, image + images), each to separate sums.
 Carried WeightGradHero::addImages(Value row, Value image, int64_t images,
                                   Filters filters, ValueRange sums) {
-  // The outputs that a tap has inputs for.
+  // Find the outputs for which the tap has inputs.
   SmallVector<Bounds> bounds;
   for (auto [axis, tap] : llvm::zip_equal(axes, filters.taps))
     bounds.push_back(getOutputs(b, axis, tap));
@@ -377,8 +377,8 @@ Carried WeightGradHero::addImages(Value row, Value image, int64_t images,
     Value dyFrom = offset(output, image, row, out);
     Value xFrom = offset(input, image, channel, in);
     Carried next;
-    // A vector of dy is loaded once for all filters, each of which has one
-    // number of x.
+    // Load a vector of dy once for all filters. Each filter has one number of
+    // x.
     for (int64_t n = 0; n < images; ++n) {
       Value dy = load(y, addIndex(b, dyFrom, n * output.batchStride), width);
       Value from = addIndex(b, xFrom, n * input.batchStride);

@@ -1,8 +1,8 @@
-// Sums of matrix products.
+// Emits the sums of matrix products.
 //
-// Where the right operand's rows are contiguous, vectors lie along the result's
-// columns; where both operands are contiguous along the depth, vectors lie
-// along the depth and their lanes are added at the end.
+// If the right operand's rows are contiguous, vectors lie along the result's
+// columns. Otherwise, if both operands are contiguous along the depth, vectors
+// lie along the depth, and their lanes are added at the end.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -15,10 +15,10 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-/// One operand as a stack of matrices, with the axes of the result's batch.
+/// One operand as a stack of matrices, along the batch axes of the result.
 struct Matrix {
   MatrixOperand operand;
-  /// Along the result's rows or columns, and along the depth.
+  /// Strides along the result's rows or columns, and along the depth.
   int64_t outerStride, depthStride;
 };
 
@@ -31,8 +31,8 @@ public:
   RowBlocks getBlocks() override { return {{kRowsAtOnce, 1}, rowSizes.back()}; }
 
 private:
-  /// Both give the sums of all `chunk.count` vectors of the first row, then
-  /// those of the second, and so on.
+  /// Both return the sums of all `chunk.count` vectors of the first row, then
+  /// the sums of the second row, and so on.
   SmallVector<Value> sumAlongColumns(ArrayRef<Value> left, Value right,
                                      Chunk chunk);
   SmallVector<Value> sumAlongDepth(ArrayRef<Value> left, Value right,
@@ -40,16 +40,16 @@ private:
 
   Matrix lhs, rhs;
   int64_t columns;
-  /// Sizes of the result's batch axes, then its rows.
+  /// Sizes of the result's batch axes, then the number of its rows.
   SmallVector<int64_t> rowSizes;
   int64_t depth;
   double alpha;
 };
 } // namespace
 
-/// `operand` of a product with that many axes of a batch, which emitContraction
-/// has found to be in the memory of an argument. `alongRows` is true where rows
-/// run along the depth.
+/// Returns `operand` of a product with `batchRank` batch axes. emitContraction
+/// has checked that the operand is in the memory of an argument. `alongRows` is
+/// true if rows run along the depth.
 static Matrix getMatrix(Value value, size_t batchRank, bool alongRows) {
   MatrixOperand operand = *getMatrixOperand(value, batchRank);
   if (alongRows)
@@ -79,12 +79,12 @@ Value codegen::matrixOffset(ImplicitLocOpBuilder &b, ArrayRef<Value> indices,
 
 SmallVector<Value> MatMulHero::sumAlongColumns(ArrayRef<Value> left,
                                                Value right, Chunk chunk) {
-  // A sum for each row and vector of columns, over the depth.
+  // One sum for each row and vector of columns, over the depth.
   SmallVector<Value> init(left.size() * chunk.count, zeros(chunk.width));
   return emitLoop(
       b, createIndex(b, 0), createIndex(b, depth), 1, init,
       [&](Value k, ValueRange sums) {
-        // Load vectors of the right once, and use them for all rows.
+        // Load vectors of the right operand once, and use them for all rows.
         Value start = addIndex(b, right, mulIndex(b, k, rhs.depthStride));
         SmallVector<Value> vectors;
         for (int64_t i = 0; i < chunk.count; ++i)
@@ -114,7 +114,7 @@ SmallVector<Value> MatMulHero::sumAlongDepth(ArrayRef<Value> left, Value right,
                                       i * chunk.stride * rhs.outerStride),
                              width));
     Carried next;
-    // A vector of partial sums is added lane by lane; behind the last whole
+    // Whole vectors add to partial sums lane by lane. After the last whole
     // vector, sums are single numbers.
     for (Value row : left) {
       Value x = load(lhs.operand.source, addIndex(b, row, k), width);
@@ -127,16 +127,16 @@ SmallVector<Value> MatMulHero::sumAlongDepth(ArrayRef<Value> left, Value right,
     }
     return next;
   };
-  // Whole vectors of the depth first,
+  // Process whole vectors of the depth first.
   int64_t width = context.getVectorWidth(), done = depth / width * width;
   Carried sums(left.size() * chunk.count, zeros(width));
   sums = emitLoop(
       b, createIndex(b, 0), createIndex(b, done), width, sums,
       [&](Value k, ValueRange carried) { return step(k, width, carried); });
-  // then the lanes of each sum to one,
+  // Add the lanes of each sum, before the rest of the depth.
   for (Value &sum : sums)
     sum = sumLanes(sum);
-  // and what is left in halves of a vector: a depth of 13 in vectors of 8
+  // Process the rest in halves of a vector: a depth of 13 in vectors of 8
   // leaves 4 and 1.
   for (int64_t rest = width / 2; rest >= 1; rest /= 2)
     for (; depth - done >= rest; done += rest)
@@ -145,7 +145,7 @@ SmallVector<Value> MatMulHero::sumAlongDepth(ArrayRef<Value> left, Value right,
 }
 
 void MatMulHero::emitRows(Value row, int64_t count, Sink sink) {
-  // Where the rows begin, and the matrix on the right of their batch.
+  // Find the starts of the rows, and the right matrix of their batch.
   SmallVector<Value> indices = splitIndex(b, row, rowSizes);
   Value rowIndex = indices.pop_back_val();
   Value first = addIndex(b, matrixOffset(b, indices, lhs.operand),
@@ -154,13 +154,13 @@ void MatMulHero::emitRows(Value row, int64_t count, Sink sink) {
   for (int64_t i = 0; i < count; ++i)
     left.push_back(addIndex(b, first, i * lhs.outerStride));
   Value matrix = matrixOffset(b, indices, rhs.operand);
-  // Vectors lie along the columns, or along the depth, where that is adjacent.
+  // Vectors lie along columns or depth, if adjacent in memory.
   bool alongColumns = rhs.outerStride == 1;
   bool alongDepth =
       !alongColumns && lhs.depthStride == 1 && rhs.depthStride == 1;
   int64_t width = alongColumns ? context.getVectorWidth() : 1;
   // Every chunk of columns computes all rows, so each element of the right
-  // matrix is loaded once for `count` rows.
+  // matrix is loaded once per `count` rows.
   emitChunks(
       b, columns, width, getVectorsAtOnce(), {},
       [&](Chunk chunk, ValueRange) {

@@ -1,4 +1,4 @@
-// Loops of a CPU's products of large matrices, by blocks of packed operands
+// Emits a CPU's products of large matrices, in blocks of packed operands
 // (ProductBlocks.h).
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -16,7 +16,7 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-/// [first, first + size), of rows, columns or depth.
+/// The range [first, first + size) of rows, columns or depth.
 struct Extent {
   Value first, size;
 };
@@ -57,7 +57,7 @@ BlocksEmitter::BlocksEmitter(KernelContext &context, const KernelBody &body,
     : context(context), blocks(blocks), tail(context, body, matmul),
       b(context.b), lanes(b, KernelContext::getComputeType(matmul)),
       alpha(matmul.getAlpha().convertToDouble()) {
-  // Batches that share the right operand are rows of one product.
+  // A batch that shares the right operand has become rows of one product.
   if (blocks.extents.batch > 1)
     llvm::append_range(batchSizes, shapeOf(matmul).drop_back(2));
   const MatrixOperands matrices = *getMatrixOperands(matmul, blocks.extents);
@@ -66,7 +66,7 @@ BlocksEmitter::BlocksEmitter(KernelContext &context, const KernelBody &body,
   width = bits / lanes.getComputeType().getWidth();
   Type type = lanes.getComputeType();
   bool transA = matmul.getTransA(), transB = matmul.getTransB();
-  // Sums of 6 by 2 vectors leave four of 16 registers, of 12 by 2 eight of 32.
+  // Sums of 6 x 2 vectors leave four of 16 registers; 12 x 2 leave eight of 32.
   left = {lhs, transA ? lhs.columnStride : lhs.rowStride,
           transA ? lhs.rowStride : lhs.columnStride, bits == 512 ? 12 : 6,
           context.createScratch(blocks.getLeftOffset(),
@@ -79,7 +79,7 @@ BlocksEmitter::BlocksEmitter(KernelContext &context, const KernelBody &body,
                                blocks.rows * blocks.columns, type);
 }
 
-/// Part `index` of `extent`, in parts of `size`.
+/// Returns part `index` of `extent`, in parts of `size`.
 Extent BlocksEmitter::tileOf(Value index, int64_t size, int64_t extent) {
   Value first = mulIndex(b, index, size);
   Value rest = arith::SubIOp::create(b, createIndex(b, extent), first);
@@ -104,7 +104,7 @@ void BlocksEmitter::clearSums() {
            });
 }
 
-/// Adds the product of the packed blocks to the sums, panel by panel; a panel
+/// Adds the product of the packed blocks to the sums, panel by panel. A panel
 /// of the right operand stays in the first-level cache meanwhile.
 void BlocksEmitter::multiply(Extent rows, Extent columns, Value depth) {
   Value zero = createIndex(b, 0);
@@ -124,7 +124,7 @@ void BlocksEmitter::multiplyPanels(Value row, Value column, Value depth) {
   int64_t vectors = vectorsOfPanel();
   auto type = VectorType::get(width, lanes.getComputeType());
   Value zero = vector::BroadcastOp::create(b, type, lanes.constant(0));
-  // The sums, and where the left panel is read.
+  // Carry the sums, and the position in the left panel.
   Carried carried(left.panel * vectors, zero);
   carried.push_back(mulIndex(b, row, blocks.depth));
   Value begin = mulIndex(b, column, blocks.depth);
@@ -154,7 +154,7 @@ void BlocksEmitter::multiplyPanels(Value row, Value column, Value depth) {
   }
 }
 
-/// What the kernel makes of the sums of a tile.
+/// Computes and stores the kernel's results for the sums of a tile.
 void BlocksEmitter::finish(Value batch, Extent rows, Extent columns) {
   Value firstRow =
       addIndex(b, mulIndex(b, batch, blocks.extents.m), rows.first);
@@ -188,12 +188,12 @@ void BlocksEmitter::emitTile(Value tile) {
     return addIndex(b, matrixOffset(b, batch, lines.operand),
                     mulIndex(b, range.first, lines.lineStride));
   };
-  // Where its rows of the left and columns of the right begin.
+  // Find the start of the tile's rows (left) and columns (right).
   Value leftStart = start(left, rows), rightStart = start(right, columns);
   clearSums();
   LinePacker packer(context, lanes, width, blocks.depth);
   int64_t count = llvm::divideCeilSigned(extents.k, blocks.depth);
-  // For each block of the depth: pack both, and add their product.
+  // For each block of the depth: pack both operands, and add their product.
   emitLoop(b, createIndex(b, 0), createIndex(b, count), 1, {},
            [&](Value index, ValueRange) {
              Extent depth = tileOf(index, blocks.depth, extents.k);

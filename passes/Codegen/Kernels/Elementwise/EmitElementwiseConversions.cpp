@@ -1,4 +1,4 @@
-// Formulas of the casts: the model's own and those of the Precision stage.
+// Formulas of the casts: the model's own, and casts of the Precision stage.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/AMP.h"
@@ -20,7 +20,7 @@ static Value toBool(Lanes &l, Value value, Type from) {
                    l.integer(signless(from), 0));
 }
 
-/// Integer to integer: extended by the sign of the source, or cut.
+/// Converts between integers: extends by the source's signedness, or truncates.
 static Value resize(Lanes &l, Value value, Type from, Type to) {
   OpBuilder &b = l.getBuilder();
   Location loc = value.getLoc();
@@ -36,9 +36,9 @@ static Value resize(Lanes &l, Value value, Type from, Type to) {
   return arith::ExtSIOp::create(b, loc, type, value);
 }
 
-/// Float to integer by way of i64, so that what lies outside a narrow type
-/// wraps as a conversion of integers does. NaN and what i64 cannot hold, of
-/// which the conversion is undefined, is its smallest number, as x86 has it.
+/// Converts float to integer by way of i64, so that values outside a narrow
+/// type wrap like integer conversions. Values outside i64, and NaN, are
+/// undefined for the conversion; they give the smallest i64, as on x86.
 static Value truncate(Lanes &l, Value value, Type to) {
   ImplicitLocOpBuilder &b = l.getBuilder();
   using Test = arith::CmpFPredicate;
@@ -80,8 +80,9 @@ static Value emitCast(Lanes &l, CastOp op, CastOp::Adaptor in) {
   return toFloatType ? toFloat(l, value, from) : resize(l, value, from, to);
 }
 
-/// The bits of a float of the model, which is computed with in another type:
-/// exactly, of bfloat16 too, whose conversion on some CPUs loses subnormals.
+/// Returns the bits of a float of type `from` that is held in another type. The
+/// result is exact even for bfloat16, whose conversion loses subnormals on some
+/// CPUs.
 static Value toBits(Lanes &l, Value value, FloatType from) {
   OpBuilder &b = l.getBuilder();
   Location loc = value.getLoc();
@@ -111,7 +112,7 @@ static Value emitBitCast(Lanes &l, BitCastOp op, BitCastOp::Adaptor in) {
 void codegen::addConversionFormulas(ElementwiseTable &table) {
   table.add<CastOp>(emitCast);
   table.add<BitCastOp>(emitBitCast);
-  // The result is rounded as every op's is.
+  // The caller rounds the result, as for every op.
   table.add<amp::CastOp>([](Lanes &, amp::CastOp, amp::CastOp::Adaptor in) {
     return in.getInput();
   });

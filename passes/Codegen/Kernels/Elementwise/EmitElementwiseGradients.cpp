@@ -1,7 +1,7 @@
 // Formulas of the elementwise gradient ops.
 //
-// Where a value is NaN, so is its gradient, whatever the function: what went
-// wrong in the forward pass has to be seen in the parameters too.
+// If a value is NaN, so is its gradient, whatever the function. Errors of the
+// forward pass must become visible in the parameters too.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-// 0, or NaN where `x` is.
+// Returns 0, or NaN if `x` is NaN.
 static Value zeroUnlessNaN(Lanes &l, Value x) {
   Value isNaN = l.compare(arith::CmpFPredicate::UNO, x, x);
   return l.select(isNaN, x, l.constant(0));

@@ -1,5 +1,5 @@
-// Formulas of the ops that depend on where they are: one_hot, dropout and
-// random numbers.
+// Formulas of ops that depend on their index: one_hot, dropout and random
+// numbers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -26,20 +26,20 @@ static Value emitOneHot(Lanes &l, OneHotOp op, OneHotOp::Adaptor in,
 }
 
 namespace {
-/// Philox-4x32-10 (Salmon et al., 2011). On a GPU words are i32; on a CPU they
-/// are the lower halves of i64, where vectors multiply them, and what is above
-/// is left there until something does.
+/// Philox-4x32-10 (Salmon et al., 2011). On a GPU, words are i32. On a CPU,
+/// words are the lower halves of i64 values, where vectors multiply them; upper
+/// bits are cleared only when needed.
 class Philox {
 public:
   Philox(Lanes &lanes, bool isWide = true)
       : l(lanes), b(lanes.getBuilder()), isWide(isWide) {}
 
-  /// The low 32 bits of an i64.
+  /// Returns the low 32 bits of an i64.
   Value low(Value wide) {
     return arith::TruncIOp::create(b, Lanes::typeLike(b.getI32Type(), wide),
                                    wide);
   }
-  /// The same, and the high ones, as words; a word as an i32.
+  /// Convert: the low and high bits of an i64 to words, and a word to an i32.
   Value lowWord(Value wide) { return isWide ? wide : low(wide); }
   Value highWord(Value wide) { return lowWord(shiftRight(wide, 32)); }
   Value bitsOf(Value word) { return isWide ? low(word) : word; }
@@ -49,7 +49,7 @@ public:
     return arith::ShRUIOp::create(b, value, l.broadcast(amount, value));
   }
 
-  /// Ten rounds; `counter` is replaced by the four outputs.
+  /// Runs ten rounds, and replaces `counter` by the four outputs.
   void run(MutableArrayRef<Value> counter, Value key0, Value key1) {
     for (unsigned round = 0; round < 10; ++round) {
       if (round > 0) {
@@ -93,11 +93,11 @@ static Value toI64(Lanes &l, Value value) {
 }
 
 namespace {
-/// The four outputs of Philox for element `index`, whose group takes them all.
+/// The four outputs of Philox for element `index`; its group uses all four.
 struct RandomWords {
   Value words[4];
 
-  /// Output `lane` (i64).
+  /// Selects the output with number `lane` (i64).
   Value pick(Lanes &l, Value lane) const {
     Value bits = words[3];
     for (int64_t i = 2; i >= 0; --i)
@@ -108,7 +108,7 @@ struct RandomWords {
   }
 };
 
-/// The numbers of one op: of its seed, the micro-step and its id.
+/// The random numbers of one op, from its seed, the micro-step and its id.
 struct RandomStream {
   Value seed, microStep;
   int64_t id;
@@ -123,8 +123,8 @@ private:
 };
 } // namespace
 
-// Key: the two halves of the seed. Counter: the two halves of the number of the
-// group, the id, the micro-step.
+// Runs Philox. The key is the two halves of the seed. The counter is the two
+// halves of the group's number, the id, and the micro-step.
 RandomWords RandomStream::run(Lanes &l, Value group) const {
   Philox philox(l, isWide);
   Value key = toI64(l, seed);
@@ -138,28 +138,28 @@ RandomWords RandomStream::run(Lanes &l, Value group) const {
   return result;
 }
 
-// What is left of `index` in a group of `size` elements, a power of two.
+// Returns the position of `index` in a group of `size` elements, a power of
+// two.
 static Value placeInGroup(Lanes &l, Value index, int64_t size) {
   ImplicitLocOpBuilder &b = l.getBuilder();
   Value mask = l.integer(b.getI64Type(), size - 1);
   return arith::AndIOp::create(b, index, l.broadcast(mask, index));
 }
 
-// Element i takes output i % 4 of group i / 4.
+// Draws for single elements: element i takes output i % 4 of group i / 4.
 Value RandomStream::drawOne(Lanes &l, Value index) const {
   return run(l, Philox(l).shiftRight(index, 2))
       .pick(l, placeInGroup(l, index, 4));
 }
 
-// The same for adjacent elements, from one run of the generator for each group
-// instead of one for each element. Where the first element need not be the
-// first of its group, the runs are of twice as many groups, and what is in
-// front of it is left out.
+// Draws for adjacent elements, with one run of the generator per group instead
+// of one per element. If the first element may lie inside a group, runs twice
+// as many groups and skips the outputs before it.
 Value RandomStream::drawGroups(Lanes &l, Value index, bool isAligned) const {
   ImplicitLocOpBuilder &b = l.getBuilder();
   int64_t width = cast<VectorType>(index.getType()).getDimSize(0);
   int64_t groups = isAligned ? width / 4 : std::max<int64_t>(width / 2, 2);
-  // As many groups as the elements may lie in, 4 in each.
+  // Run as many groups, of 4 elements each, as the elements may lie in.
   Value start = vector::ExtractOp::create(b, index, 0);
   auto type = VectorType::get(groups, b.getI64Type());
   auto numbers = llvm::to_vector(llvm::seq<int64_t>(0, groups));
@@ -167,7 +167,7 @@ Value RandomStream::drawGroups(Lanes &l, Value index, bool isAligned) const {
       b, vector::BroadcastOp::create(b, type, Philox(l).shiftRight(start, 2)),
       arith::ConstantOp::create(b, type, b.getI64VectorAttr(numbers)));
   RandomWords random = run(l, group);
-  // From a0 a1, b0 b1 to a0 b0 a1 b1; and pairs of pairs alike.
+  // Shuffle a0 a1, b0 b1 to a0 b0 a1 b1, and then pairs of pairs.
   SmallVector<int64_t> pairs, quadruples;
   for (int64_t number : numbers) {
     llvm::append_values(pairs, number, groups + number);
@@ -181,8 +181,8 @@ Value RandomStream::drawGroups(Lanes &l, Value index, bool isAligned) const {
   Value bits = vector::ShuffleOp::create(b, low, high, quadruples);
   if (isAligned)
     return bits;
-  // Elements that begin at place 2 of a group are words 2, 3, ... of all
-  // groups: one shuffle for each place, of which one is right.
+  // Elements that begin at position 2 of a group are words 2, 3, and so on, of
+  // all groups. Shuffle for each position, and select the right result.
   Value place = placeInGroup(l, start, 4), found;
   for (int64_t first = 0; first < 4; ++first) {
     auto lanes = llvm::to_vector(llvm::seq(first, first + width));
@@ -195,7 +195,7 @@ Value RandomStream::drawGroups(Lanes &l, Value index, bool isAligned) const {
   return found;
 }
 
-// 32 random bits of each element.
+// Draws 32 random bits for each element.
 Value RandomStream::draw(Lanes &l, ElementIndex index) const {
   bool isAligned = index.multiple % 4 == 0;
   return index.multiple > 0 ? drawGroups(l, index.value, isAligned)
@@ -215,7 +215,8 @@ static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
                          !getTarget(op).isGPU()};
   Value bits = stream.draw(l, index);
 
-  // "The upper 24 bits as a fraction are not below ratio", in integers.
+  // Tests if the upper 24 bits, as a fraction, are at least `ratio`, in
+  // integers.
   double ratio = op.getRatio().convertToDouble();
   auto threshold = static_cast<int64_t>(std::ceil(std::ldexp(ratio, 24)));
   Value keep =
@@ -225,18 +226,18 @@ static Value emitDropout(Lanes &l, DropoutOp op, DropoutOp::Adaptor in,
   return l.select(keep, scaled, l.constant(0));
 }
 
-// The upper 53 bits of two outputs.
+// Returns a double from the upper 53 bits of two outputs.
 static Value emitRandomDouble(Lanes &l, const RandomStream &stream,
                               Value index) {
   ImplicitLocOpBuilder &b = l.getBuilder();
   Philox philox(l);
-  // Each group of Philox gives four words of 32 bits: two doubles, of words 0
-  // and 1, and of words 2 and 3.
+  // Each group of Philox gives four 32-bit words: two doubles, from words 0 and
+  // 1, and from words 2 and 3.
   Value one = l.integer(b.getI64Type(), 1);
   RandomWords random = stream.run(l, philox.shiftRight(index, 1));
   Value place = placeInGroup(l, index, 2);
   Value lower = l.addInt(place, place);
-  // Words 2 p and 2 p + 1 for double p, the second one as the upper half.
+  // Double p takes words 2 p and 2 p + 1; the second word is the upper half.
   auto widen = [&](Value lane) -> Value {
     Type wide = Lanes::typeLike(b.getI64Type(), index);
     return arith::ExtUIOp::create(b, wide, random.pick(l, lane));
@@ -245,13 +246,14 @@ static Value emitRandomDouble(Lanes &l, const RandomStream &stream,
   Value shift = l.broadcast(l.integer(b.getI64Type(), 32), high);
   Value word = arith::OrIOp::create(b, arith::ShLIOp::create(b, high, shift),
                                     widen(lower));
-  // 53 bits are exact in f64, so the result is one of k / 2^53.
+  // 53 bits are exact in f64, so the result is k / 2^53 for an integer k.
   Value whole = arith::SIToFPOp::create(
       b, Lanes::typeLike(b.getF64Type(), word), philox.shiftRight(word, 11));
   return l.mul(whole, l.constant(0x1p-53));
 }
 
-// As many bits as the result has digits, so that it is exact, and below 1.
+// Draws as many bits as the result type has digits, so that the result is exact
+// and below 1.
 static Value emitRandomUniform(Lanes &l, RandomUniformOp op,
                                RandomUniformOp::Adaptor in,
                                ElementIndex index) {

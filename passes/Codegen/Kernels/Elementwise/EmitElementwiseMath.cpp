@@ -1,7 +1,7 @@
 // Formulas of the forward elementwise ops.
 //
-// Where a comparison decides, it is written so that NaN passes through: a
-// gradient that went wrong has to be seen, not clamped.
+// Comparisons are written so that NaN passes through. A broken gradient must
+// become visible instead of being clamped.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Fold/ConstantNumber.h"
@@ -52,7 +52,7 @@ static void addComparison(ElementwiseTable &table,
   });
 }
 
-// x^|n|, of small n that is not 0.
+// Returns x^|n| for a small n other than 0.
 static Value multiply(Lanes &l, Value x, int64_t n) {
   Value product = x;
   while (--n > 0)
@@ -60,8 +60,8 @@ static Value multiply(Lanes &l, Value x, int64_t n) {
   return product;
 }
 
-// x^exponent as products and roots: x^2 is x*x, correctly rounded, and x^-0.5
-// is 1/sqrt(x). Null for exponents that take more of them than a call.
+// Returns x^exponent as products and roots: x^2 is x*x, correctly rounded, and
+// x^-0.5 is 1/sqrt(x). Null for exponents for which a call is cheaper.
 static Value emitConstantPower(Lanes &l, Value x, double exponent) {
   bool isWhole = exponent == std::floor(exponent);
   double halves = 2 * exponent, largest = isWhole ? 3 : 1.5;
@@ -90,7 +90,7 @@ static Value emitSign(Lanes &l, SignOp, SignOp::Adaptor in) {
   Value x = in.getInput(), zero = l.constant(0);
   Value negative = l.compare(arith::CmpFPredicate::OLT, x, zero);
   Value positive = l.compare(arith::CmpFPredicate::OGT, x, zero);
-  // What is neither is zero or NaN, and stays.
+  // Zero and NaN are neither, and pass through unchanged.
   return l.select(positive, l.constant(1),
                   l.select(negative, l.constant(-1), x));
 }
@@ -127,7 +127,7 @@ static Value emitBCEWithLogits(Lanes &l, BCEWithLogitsOp,
   return l.add(linear, math::Log1pOp::create(l.getBuilder(), decay));
 }
 
-// `x`, or -100 where it is less; NaN stays.
+// Returns `x`, or -100 if `x` is less. NaN passes through.
 static Value atLeastMinus100(Lanes &l, Value x) {
   Value least = l.constant(-100);
   return l.select(l.compare(arith::CmpFPredicate::OLT, x, least), least, x);
@@ -178,7 +178,7 @@ void codegen::addMathFormulas(ElementwiseTable &table) {
   table.add<SelectOp>([](Lanes &l, SelectOp, SelectOp::Adaptor in) {
     return l.select(in.getCondition(), in.getOnTrue(), in.getOnFalse());
   });
-  // Broadcasting is in how operands are read.
+  // Nothing to compute: broadcasting happens when operands are read.
   table.add<ExpandOp>(
       [](Lanes &l, ExpandOp, ExpandOp::Adaptor in) { return in.getInput(); });
 }

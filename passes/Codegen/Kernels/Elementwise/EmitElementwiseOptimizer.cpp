@@ -1,7 +1,8 @@
 // Formulas of the optimizer steps and of the loss-scale state.
 //
-// What depends on scalars alone (bias corrections, step sizes) is computed in
-// f64: 1 - 0.999^t loses four digits in f32. Being scalar, it leaves the loop.
+// Values that depend on scalars alone (bias corrections, step sizes) are
+// computed in f64: 1 - 0.999^t loses four digits in f32. Scalars leave the
+// loop, so f64 costs little.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/AMP.h"
@@ -14,7 +15,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-/// `updated` where `apply` is absent or true, else `old`.
+/// Returns `updated` if `apply` is absent or true, otherwise `old`.
 static Value guard(Lanes &l, Value apply, Value updated, Value old) {
   return apply ? l.select(apply, updated, old) : updated;
 }
@@ -37,7 +38,7 @@ static Value c64(Lanes &l, double value) {
 
 static double toDouble(const APFloat &value) { return value.convertToDouble(); }
 
-/// g + weight_decay * p.
+/// Returns g + weight_decay * p.
 static Value withL2(Lanes &l, Value grad, Value param, double decay) {
   if (decay == 0)
     return grad;
@@ -73,7 +74,7 @@ static SmallVector<Value> emitMomentum(Lanes &l, MomentumOp op,
 
 namespace {
 /// The two scalars of Adam's update: p' = p - size * m' / (sqrt(v') * root +
-/// epsilon). A null root is 1.
+/// epsilon). A null root means 1.
 struct AdamScalars {
   Value size, root;
 };
@@ -85,8 +86,8 @@ static AdamScalars adamScalars(Lanes &l, AdamOp op, AdamOp::Adaptor in) {
     return {in.getLr(), nullptr};
   Value t = toF64(l, in.getStep()), lr = toF64(l, in.getLr());
   Value one = c64(l, 1);
-  // 1 - beta^t, which every thread of a GPU computes. Where beta^t is far from
-  // 1, its last digits are none of the difference.
+  // Every thread of a GPU computes 1 - beta^t. If beta^t is far from 1, the
+  // last digits of the approximate power do not reach the difference.
   auto correct = [&](const APFloat &beta) {
     return l.sub(one,
                  l.pow(c64(l, toDouble(beta)), t, arith::FastMathFlags::afn));
@@ -104,7 +105,7 @@ static SmallVector<Value> emitAdam(Lanes &l, AdamOp op, AdamOp::Adaptor in) {
   double decay = toDouble(op.getWeightDecay());
   double beta1 = toDouble(op.getBeta1()), beta2 = toDouble(op.getBeta2());
   DecayMode mode = op.getDecayMode();
-  // 1 - lr * decay, the factor of decoupled decay.
+  // Returns 1 - lr * decay, the factor of decoupled decay.
   auto shrink = [&] {
     Value product = l.mul(toF64(l, in.getLr()), c64(l, decay));
     return fromF64(l, l.sub(c64(l, 1), product));
@@ -125,15 +126,15 @@ static SmallVector<Value> emitAdam(Lanes &l, AdamOp op, AdamOp::Adaptor in) {
   if (scalars.root)
     root = l.mul(root, scalars.root);
   Value denominator = l.add(root, l.constant(toDouble(op.getEpsilon())));
-  // p' = p - size m' / (root + epsilon): the bias correction is in the two
-  // scalars.
+  // p' = p - size m' / (root + epsilon). The two scalars include the bias
+  // correction.
   Value newP = l.sub(base, l.mul(scalars.size, l.div(newM, denominator)));
   if (mode == DecayMode::DecoupledAfter && decay != 0)
     newP = l.mul(newP, shrink());
   if (mode == DecayMode::Post && decay != 0)
     newP = l.mul(newP, l.constant(1 - decay));
 
-  // A step whose gradients overflowed leaves everything as it was.
+  // A step with overflowed gradients leaves the whole state unchanged.
   Value apply = in.getApply();
   return {guard(l, apply, newP, p), guard(l, apply, newM, m),
           guard(l, apply, newV, v)};
@@ -154,21 +155,20 @@ static SmallVector<Value> emitAdagrad(Lanes &l, AdagradOp op,
   return {guard(l, in.getApply(), newP, p), guard(l, in.getApply(), newH, h)};
 }
 
-// Centered, v' - m' * m' is a variance, which rounding can make less than 0:
-// its root would be NaN, as PyTorch's is.
+// If centered, v' - m' * m' is a variance, and rounding can make it negative.
+// Clamp at 0: the root would be NaN, as in PyTorch.
 static SmallVector<Value> emitRMSprop(Lanes &l, RMSpropOp op,
                                       RMSpropOp::Adaptor in) {
   Value p = in.getParam(), apply = in.getApply();
   ValueRange state = in.getState();
   Value g = withL2(l, in.getGrad(), p, toDouble(op.getWeightDecay()));
   const double alpha = toDouble(op.getAlpha());
-  // What is kept of a mean, and what comes in.
+  // Returns the moving average of `old` and `next`.
   auto mean = [&](Value old, Value next) {
     return l.add(l.mul(l.constant(alpha), old),
                  l.mul(l.constant(1 - alpha), next));
   };
-  // v' is a mean of squares; centered, the square of the mean is subtracted
-  // from it.
+  // v' is a mean of squares. If centered, subtract the square of the mean.
   SmallVector<Value> next = {mean(state[0], l.mul(g, g))};
   Value square = next[0];
   if (op.getCentered()) {
@@ -177,7 +177,7 @@ static SmallVector<Value> emitRMSprop(Lanes &l, RMSpropOp op,
   }
   Value move =
       l.div(g, l.add(l.sqrt(square), l.constant(toDouble(op.getEpsilon()))));
-  // With momentum the moves are added up, and the sum is what moves p.
+  // With momentum, the moves accumulate, and p moves by the sum.
   if (double momentum = toDouble(op.getMomentum()); momentum != 0) {
     move = l.add(l.mul(l.constant(momentum), state.back()), move);
     next.push_back(move);
@@ -192,7 +192,7 @@ static SmallVector<Value> emitRMSprop(Lanes &l, RMSpropOp op,
 static Value emitNonFinite(Lanes &l, amp::NonFiniteOp,
                            amp::NonFiniteOp::Adaptor in) {
   Value infinity = l.constant(std::numeric_limits<double>::infinity());
-  // NaN is not less either.
+  // NaN is not less than infinity either.
   Value finite =
       l.compare(arith::CmpFPredicate::OLT, l.abs(in.getInput()), infinity);
   return l.select(finite, l.constant(0), l.constant(1));
@@ -205,7 +205,7 @@ static SmallVector<Value> emitUpdateScale(Lanes &l, amp::UpdateScaleOp op,
   Type countType = getElementTypeOrSelf(good.getType());
   Type leftType = getElementTypeOrSelf(left.getType());
 
-  // Finite: one more good step; at the interval, grow and refill.
+  // Finite: count one more good step. At the interval, grow and refill.
   Value more = l.addInt(good, l.integer(countType, 1));
   Value grows = l.compare(arith::CmpIPredicate::sge, more,
                           l.integer(countType, op.getGrowthInterval()));
@@ -215,8 +215,8 @@ static SmallVector<Value> emitUpdateScale(Lanes &l, amp::UpdateScaleOp op,
   Value zero = l.integer(countType, 0);
   Value full = l.integer(leftType, op.getHysteresis());
 
-  // Not finite: count down; at zero, back off. Staying at zero until it is
-  // refilled, every further overflow backs off.
+  // Not finite: count down, and back off at zero. The count stays at zero until
+  // a refill, so every further overflow backs off.
   Value leftZero = l.integer(leftType, 0);
   Value fewer = arith::MaxSIOp::create(
       l.getBuilder(), l.addInt(left, l.integer(leftType, -1)), leftZero);

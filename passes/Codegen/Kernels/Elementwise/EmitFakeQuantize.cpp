@@ -10,14 +10,14 @@ using namespace mpc::codegen;
 using Predicate = arith::CmpFPredicate;
 
 namespace {
-/// One element on its way to the integers, all of them whole numbers as floats
-/// but for the quotient. Comparisons are written so that NaN stays NaN.
+/// One element on its way to the integers. All members except the quotient are
+/// whole numbers, as floats. Comparisons keep NaN.
 struct Quantized {
-  /// x / scale; the whole number next to it.
+  /// x / scale, and the nearest whole number.
   Value quotient, rounded;
-  /// That plus the zero point, before and after the bounds.
+  /// `rounded` plus the zero point, before and after clamping.
   Value place, bounded;
-  /// Whether both are the same.
+  /// True if `bounded` equals `place`: clamping changes nothing.
   Value isWithin;
 };
 } // namespace
@@ -43,7 +43,8 @@ static Value emitFakeQuantize(Lanes &l, FakeQuantizeOp op,
   return l.mul(l.sub(q.bounded, in.getZeroPoint()), in.getScale());
 }
 
-// What went wrong in the forward pass has to be seen in the parameters too.
+// NaN passes through: errors of the forward pass must become visible in the
+// parameters too.
 static Value emitFakeQuantizeGrad(Lanes &l, FakeQuantizeGradOp op,
                                   FakeQuantizeGradOp::Adaptor in) {
   Quantized q = quantize(l, op, in);

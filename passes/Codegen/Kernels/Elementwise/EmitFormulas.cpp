@@ -1,4 +1,4 @@
-// Code of the functions of Formulas.def and of their derivatives.
+// Emits the functions of Formulas.def and their derivatives.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Formulas.h"
@@ -13,8 +13,7 @@ using Predicate = arith::CmpFPredicate;
 namespace mpc::codegen {
 namespace {
 
-/// A number of a formula that is evaluated by generated code: what is done with
-/// it becomes ops.
+/// A number type for formulas; operations on such numbers emit ops.
 struct Number {
   Lanes *l;
   Value value;
@@ -26,7 +25,7 @@ struct Condition {
 
 Number operator-(Number x) { return {x.l, x.l->neg(x.value)}; }
 
-/// Both numbers, or one and a constant.
+/// Operators on two numbers, or on a number and a constant.
 #define MPC_OPERATOR(SIGN, METHOD)                                             \
   Number operator SIGN(Number x, Number y) {                                   \
     return {x.l, x.l->METHOD(x.value, y.value)};                               \
@@ -59,14 +58,14 @@ Number where(Condition condition, double x, Number y) {
 Number exp(Number x) { return {x.l, x.l->exp(x.value)}; }
 Number abs(Number x) { return {x.l, x.l->abs(x.value)}; }
 Number sqrt(Number x) { return {x.l, x.l->sqrt(x.value)}; }
-/// Of either zero it is x: MLIR's polynomial of f32 looks at whether x is below
-/// 0, and would give +0 at -0.
+/// Returns x for either zero. MLIR's f32 polynomial tests if x is below 0, and
+/// would give +0 at -0.
 Number erf(Number x) {
   Value value = math::ErfOp::create(x.l->getBuilder(), x.value);
   Value isZero = x.l->compare(Predicate::OEQ, x.value, x.l->constant(0));
   return {x.l, x.l->select(isZero, x.value, value)};
 }
-/// The op of the math dialect that has the word's name.
+/// Emits the op of the math dialect that WORD names.
 #define MPC_FUNCTION(WORD, OP)                                                 \
   Number WORD(Number x) {                                                      \
     return {x.l, math::OP::create(x.l->getBuilder(), x.value)};                \
@@ -87,8 +86,8 @@ MPC_FUNCTION(floor, FloorOp)
 MPC_FUNCTION(ceil, CeilOp)
 MPC_FUNCTION(roundeven, RoundEvenOp)
 #undef MPC_FUNCTION
-/// From 20 on it is 1 in any type; the polynomial of f32 stays some units of
-/// the last place below.
+/// Returns 1 from 20 on, as is exact in any type. The f32 polynomial stays a
+/// few units in the last place below 1.
 Number tanh(Number x) {
   Lanes &l = *x.l;
   ImplicitLocOpBuilder &b = l.getBuilder();
@@ -97,7 +96,7 @@ Number tanh(Number x) {
   Value isFar = l.compare(Predicate::OGE, l.abs(x.value), l.constant(20));
   return {&l, l.select(isFar, end, math::TanhOp::create(b, x.value))};
 }
-/// coefficients[0] + coefficients[1] * x + ..., by Horner's rule.
+/// Emits coefficients[0] + coefficients[1] * x + ..., by Horner's rule.
 Number series(Number x, ArrayRef<double> coefficients) {
   Lanes &l = *x.l;
   auto like = [&](double number) {
@@ -109,10 +108,10 @@ Number series(Number x, ArrayRef<double> coefficients) {
   return {&l, sum};
 }
 
-/// e^(-x^2/2), with the part of the square that its rounding lost: e magnifies
-/// it by half the square. That part is exact of halves of 26 digits, on CPUs
-/// without fused multiply-adds too. From 40 on the result is 0, and the halves
-/// of infinity would be NaN.
+/// Emits e^(-x^2/2), corrected for the rounding error of the square, which e
+/// would magnify by half the square. Splitting x into halves of 26 digits gives
+/// the exact error, even on CPUs without fused multiply-adds. From 40 on the
+/// result is 0, where the halves of infinity would be NaN.
 Number decayOfF64(Number x) {
   constexpr double kSplit = 0x1.0000002p27;
   Number square = x * x, decay = exp(-0.5 * square);
@@ -121,13 +120,13 @@ Number decayOfF64(Number x) {
   return where(abs(x) < 40, decay * (1.0 - 0.5 * lost), decay);
 }
 
-/// Below 0, e^(-x^2/2) t p with t = 1 / (1 + a |x|), and p a polynomial of t
-/// with a = 0.35 of relative error below 5.5e-8 for f32, and of 2 t - 1 with
-/// a = 0.25 of 1.4e-16 for f64. The power is that of the density, which the
-/// slope needs anyway, and small results have their digits, where 1 + erf has
-/// lost them.
+/// Below 0, emits e^(-x^2/2) t p with t = 1 / (1 + a |x|). For f32, p is a
+/// polynomial of t, with a = 0.35 and a relative error below 5.5e-8. For f64, p
+/// is a polynomial of 2 t - 1, with a = 0.25 and a relative error of 1.4e-16.
+/// The power is that of the density, which the slope needs anyway. Small
+/// results keep their digits, where 1 + erf would lose them.
 Number normalCDF(Number x) {
-  // From the constant on.
+  // Coefficients, from the constant to the highest power.
   constexpr double ofF32[] = {0x1.1df1c6p-3,  0x1.1e70c4p-3,  0x1.eac9b6p-4,
                               0x1.b057dep-4,  -0x1.7c502ap-6, 0x1.464982p-3,
                               -0x1.05fab4p-2, 0x1.26f9bap-3,  -0x1.ddb91ap-6};
@@ -144,7 +143,7 @@ Number normalCDF(Number x) {
   const double scale = isF64 ? 0.25 : 0x1.666666p-2;
   Number t = 1.0 / series(abs(x), {1, scale});
   Number p = isF64 ? series(series(t, {-1, 2}), ofF64) : series(t, ofF32);
-  // The value at -|x|, which is small, and its complement above 0.
+  // The value at -|x|, which is small. Above 0, return the complement.
   Number decay = isF64 ? decayOfF64(x) : exp(-0.5 * (x * x));
   Number below = t * p * decay;
   return where(x < 0.0, below, 1.0 - below);
@@ -156,7 +155,7 @@ Number min(Number x, double y) {
   return {x.l, x.l->minimum(x.value, x.l->constant(y))};
 }
 
-/// Adds the op of a row.
+/// Adds the op of a row of Formulas.def.
 template <typename OpTy, typename F>
 void addFormula(ElementwiseTable &table) {
   table.add<OpTy>([](Lanes &l, OpTy op, typename OpTy::Adaptor in) {
@@ -169,7 +168,7 @@ void addFormula(ElementwiseTable &table) {
   });
 }
 
-/// The slope at x of the formula of the op that `of` names.
+/// Returns the slope at x of the formula of the op named `of`.
 Number emitSlope(StringRef of, formulas::Dual<Number> x, double a, double b) {
 #define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
                     BNAME, B, FORMULA)                                         \
@@ -179,8 +178,8 @@ Number emitSlope(StringRef of, formulas::Dual<Number> x, double a, double b) {
   llvm_unreachable("the op checks its attribute");
 }
 
-// A NaN in x makes the gradient NaN, also where the formula is constant and its
-// slope 0.
+// A NaN in x makes the gradient NaN, even if the formula is constant there,
+// with slope 0.
 Value emitFormulaGrad(Lanes &l, FormulaGradOp op, FormulaGradOp::Adaptor in) {
   Number x{&l, in.getInput()}, one{&l, l.constant(1)};
   Number slope = emitSlope(op.getOf(), {x, one}, op.getA().convertToDouble(),

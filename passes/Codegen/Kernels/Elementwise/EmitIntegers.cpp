@@ -1,4 +1,4 @@
-// Code of the formulas of IntegerFormulas.def.
+// Emits the formulas of IntegerFormulas.def.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/Elementwise/EmitIntegers.h"
@@ -13,8 +13,9 @@ using namespace mpc::codegen;
 namespace mpc::codegen {
 namespace {
 
-/// An integer of a formula that is evaluated by generated code. Registers have
-/// no sign; the type of the tensor has.
+/// An integer type for formulas; operations on such integers emit ops.
+/// Registers are signless, so `hasNoSign` records the signedness of the tensor
+/// type.
 struct Integer {
   Lanes *l;
   Value value;
@@ -26,7 +27,7 @@ struct Truth {
 };
 
 //===----------------------------------------------------------------------===//
-// Words of formulas
+// Operations of formulas
 //===----------------------------------------------------------------------===//
 
 unsigned getWidth(Integer x) {

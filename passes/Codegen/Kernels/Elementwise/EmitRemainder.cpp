@@ -1,5 +1,5 @@
-// The exact remainder of floats, with the sign of the dividend: C's fmod, which
-// a GPU has no library for.
+// Emits the exact remainder of floats with the sign of the dividend, like C's
+// fmod. A GPU has no library for fmod.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -12,32 +12,33 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-/// Bits of the quotient that a step takes: its product with half the bits of a
-/// divisor is exact.
+/// Bits of the quotient per step. A product of the quotient and half the bits
+/// of a divisor is exact.
 static constexpr int kQuotientBits = 25;
 static constexpr int64_t kUpperHalf = -(int64_t(1) << 26);
-/// Multiplications by powers of two up to here are exact, or overflow.
+/// Multiplications by powers of two up to this are exact or overflow.
 static constexpr int kLargestPower = 1000;
 
 namespace {
-/// Long division in f64, kQuotientBits of the quotient at a time. What is left
-/// after each step is below divisor * 2^n and a multiple of its last bit, so it
-/// has no more bits than a divisor, and no step rounds it.
+/// Long division in f64, with kQuotientBits of the quotient at a time. The rest
+/// after each step is below divisor * 2^n and a multiple of the divisor's last
+/// bit. The rest thus has no more bits than a divisor, and no step rounds.
 class Remainder {
 public:
-  /// Of numbers that are f32, or of any.
+  /// `isNarrow` promises that all numbers are f32.
   Remainder(Lanes &lanes, bool isNarrow)
       : b(lanes.getBuilder()), l(b, b.getF64Type()), isNarrow(isNarrow) {}
 
   Value emit(Value dividend, Value divisor) {
     Value x = l.abs(dividend), y = l.abs(divisor);
-    // From the smallest subnormal number to the largest number.
+    // The quotient may have the bits from the smallest subnormal to the largest
+    // number.
     int bits = isNarrow ? 128 + 149 : 1024 + 1074;
     int steps = (bits + kQuotientBits - 1) / kQuotientBits;
     for (int step = steps; step-- > 0;)
       x = reduce(x, scale(y, step * kQuotientBits));
-    // Not copysign: of one number that was an f16, LLVM would round the sign to
-    // that type by a function of libgcc.
+    // Avoid copysign: for a scalar that was an f16, LLVM would round the sign
+    // to f16 by a libgcc function.
     Type i64 = Lanes::typeLike(b.getI64Type(), dividend);
     Value isNegative = l.compare(arith::CmpIPredicate::slt,
                                  arith::BitcastOp::create(b, i64, dividend),
@@ -54,9 +55,9 @@ private:
     return y;
   }
 
-  /// x - quotient * y, which is known to have a value: where the product is
-  /// rounded, what that loses is subtracted next. The quotient is x / y, so x
-  /// less the product is exact.
+  /// Returns x - quotient * y, which is known to be representable. If the
+  /// product is rounded, subtracts the lost part too. The quotient is about x /
+  /// y, so x minus the product is exact.
   Value subtract(Value x, Value quotient, Value y) {
     if (isNarrow)
       return l.sub(x, l.mul(quotient, y));
@@ -72,7 +73,7 @@ private:
     return l.sub(l.sub(x, product), lost);
   }
 
-  /// x modulo y.
+  /// Returns x modulo y, exactly; both are positive.
   Value divide(Value x, Value y) {
     Value quotient = math::FloorOp::create(b, l.div(x, y));
     Value rest = subtract(x, quotient, y);
@@ -81,8 +82,8 @@ private:
     return l.select(isBelow, l.add(rest, y), rest);
   }
 
-  /// The same where a product may be too large for f64: divided by a power of
-  /// two before, which is exact, since y is no smaller than a quotient's bits.
+  /// Like `divide`, if a product may be too large for f64. Scales down by a
+  /// power of two, which is exact, since y is at least a quotient's bits large.
   Value divideAny(Value x, Value y) {
     Value isLarge = l.compare(Test::OGE, x, l.constant(0x1p1000));
     Value one = l.constant(1);
@@ -91,7 +92,7 @@ private:
     return l.mul(divide(l.mul(x, down), l.mul(y, down)), up);
   }
 
-  /// x modulo y; x itself where y is infinite, and so above it.
+  /// Returns x modulo y; x itself if y is infinite and x is finite.
   Value reduce(Value x, Value y) {
     Value rest = isNarrow ? divide(x, y) : divideAny(x, y);
     Value infinity = l.constant(std::numeric_limits<double>::infinity());

@@ -8,7 +8,7 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-/// Arithmetic on the bits of f32, in as many lanes as the value at hand.
+/// Arithmetic on the bits of f32, in as many lanes as `like` has.
 class FloatBits {
 public:
   FloatBits(Location loc, PatternRewriter &rewriter, Value like)
@@ -31,14 +31,15 @@ public:
   Value right(Value x, int64_t by) {
     return arith::ShRUIOp::create(b, x, word(by));
   }
-  /// Of words that are not negative: SSE2 compares as signed.
+  /// Compares words that are not negative, since SSE2 only compares signed
+  /// words.
   Value above(Value x, int64_t limit) {
     return l.compare(arith::CmpIPredicate::sgt, x, word(limit));
   }
   Value below(Value x, int64_t limit) {
     return l.compare(arith::CmpIPredicate::slt, x, word(limit));
   }
-  /// The word, or zero.
+  /// Returns the word if `condition` is true, otherwise zero.
   Value when(Value condition, Value x) { return select(condition, x, word(0)); }
   Value select(Value condition, Value x, Value y) {
     return l.select(condition, x, y);
@@ -71,13 +72,13 @@ private:
 // bf16
 //===----------------------------------------------------------------------===//
 
-/// Adds half of the last bit kept, less one where that bit is even, and cuts:
-/// nearest, ties to even.
+/// Adds just under half of the last kept bit (exactly half if that bit is odd),
+/// then truncates: to nearest, ties to even.
 static Value narrowToBF16(FloatBits &f, Value x) {
   Value bits = f.bitsOf(x);
   Value last = f.both(f.right(bits, 16), 1);
   Value rounded = f.add(f.add(bits, 0x7fff), last);
-  // Rounding could carry a NaN over to zero; it becomes a quiet one.
+  // Rounding could carry a NaN over to zero, so make it a quiet NaN instead.
   Value isNaN = f.l.compare(arith::CmpFPredicate::UNO, x, x);
   return f.right(f.select(isNaN, f.either(bits, 0x400000), rounded), 16);
 }
@@ -95,15 +96,16 @@ static Value narrowToF16(FloatBits &f, Value x) {
   Value magnitude = f.both(bits, 0x7fffffff);
   Value sign = f.right(f.exclusive(bits, magnitude), 16);
   // Exponents of f32 are 112 larger. A carry out of the mantissa moves to the
-  // next exponent, and at the top to infinity.
+  // next exponent, and from the largest exponent to infinity.
   Value last = f.both(f.right(magnitude, 13), 1);
   Value rounded = f.add(f.add(magnitude, 0xfff - exponent(112)), last);
   Value normal = f.right(rounded, 13);
-  // Beside 0.5 the last bit of an f32 is that of a subnormal f16: the addition
-  // rounds.
+  // Next to 0.5, the last bit of an f32 is the last bit of a subnormal f16. The
+  // addition thus rounds.
   Value sum = f.l.add(f.floatOf(magnitude), f.l.constant(0.5));
   Value subnormal = f.add(f.bitsOf(sum), -exponent(126));
-  // Infinity, and a NaN keeps what fits of its payload and becomes quiet.
+  // Infinity stays. A NaN keeps the part of its payload that fits, and becomes
+  // quiet.
   Value payload = f.either(f.both(f.right(magnitude, 13), 0x3ff), 0x200);
   Value isNaN = f.above(magnitude, exponent(255));
   Value special = f.either(f.when(isNaN, payload), 0x7c00);
@@ -115,16 +117,16 @@ static Value narrowToF16(FloatBits &f, Value x) {
   return f.either(sign, result);
 }
 
-// All cases are one expression, with terms that vanish where they are not
-// meant: selections cost SSE2 three operations each.
+// One expression covers all cases, with terms that are zero unless needed:
+// selections cost SSE2 three operations each.
 static Value widenF16(FloatBits &f, Value half) {
   Value magnitude = f.left(f.both(half, 0x7fff), 13);
   Value sign = f.left(f.both(half, 0x8000), 16);
   Value isSpecial = f.above(magnitude, 0x7bff << 13);
   Value isSubnormal = f.below(magnitude, 0x400 << 13);
-  // Exponents of f32 are 112 larger, those of infinity and NaN twice as much. A
-  // subnormal counts as if it had the bit that normal numbers leave out, which
-  // is then subtracted.
+  // Exponents of f32 are 112 larger; exponents of infinity and NaN are 224
+  // larger. A subnormal counts as if it had the implicit bit of normal numbers,
+  // which is then subtracted.
   Value rebiased = f.add(magnitude, exponent(112));
   rebiased = f.add(rebiased, f.when(isSpecial, f.word(exponent(112))));
   rebiased = f.add(rebiased, f.when(isSubnormal, f.word(exponent(1))));
@@ -143,7 +145,7 @@ static bool isNarrow(Value value, bool bf16) {
 }
 
 namespace {
-/// f32 to one of the 16-bit types.
+/// Expands f32 to a 16-bit float type.
 struct ExpandNarrowing : OpRewritePattern<arith::TruncFOp> {
   ExpandNarrowing(MLIRContext *context, bool bf16)
       : OpRewritePattern(context), bf16(bf16) {}
@@ -163,7 +165,7 @@ struct ExpandNarrowing : OpRewritePattern<arith::TruncFOp> {
   bool bf16;
 };
 
-/// One of the 16-bit types to f32, or by way of it, which is exact, to f64.
+/// Expands a 16-bit float type to f32, or exactly by way of f32 to f64.
 struct ExpandWidening : OpRewritePattern<arith::ExtFOp> {
   ExpandWidening(MLIRContext *context, bool bf16)
       : OpRewritePattern(context), bf16(bf16) {}
@@ -184,7 +186,7 @@ struct ExpandWidening : OpRewritePattern<arith::ExtFOp> {
   bool bf16;
 };
 
-/// An integer to one of the 16-bit types, by way of f32.
+/// Expands an integer to a 16-bit float type, by way of f32.
 template <typename OpT>
 struct ExpandFromInteger : OpRewritePattern<OpT> {
   ExpandFromInteger(MLIRContext *context, bool bf16)
@@ -203,8 +205,9 @@ struct ExpandFromInteger : OpRewritePattern<OpT> {
   bool bf16;
 };
 
-/// A product and a sum, rounded twice: what stands on fma here are polynomials
-/// with an error bound to spare, and a call per lane costs more than they do.
+/// Expands to a product and a sum, rounded twice. All users of fma here are
+/// polynomials with error bounds to spare, and a call per lane would cost more
+/// than they do.
 struct ExpandFMA : OpRewritePattern<math::FmaOp> {
   using OpRewritePattern::OpRewritePattern;
 

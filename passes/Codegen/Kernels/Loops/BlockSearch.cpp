@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-/// Numbers that a thread tests in a round at most: their loads overlap.
+/// The most numbers that a thread tests per round; their loads overlap.
 static constexpr int64_t kMostShare = 4;
 
 BlockSearch::BlockSearch(KernelContext &context, int64_t size)
@@ -44,8 +44,8 @@ Value BlockSearch::getMark(Value place) {
   return toIndex(b, context.load(marks, place, 1, 1));
 }
 
-// What this thread tests of the round from number `first` on: a warp tests
-// adjacent numbers, 32 at once, from `start` on.
+// Tests this thread's numbers in the round from `first` on. A warp tests 32
+// adjacent numbers at a time, from `start` on.
 SmallVector<BlockSearch::Tested> BlockSearch::runTests(Value first, Value start,
                                                        Test test) {
   SmallVector<Tested> tested;
@@ -53,7 +53,7 @@ SmallVector<BlockSearch::Tested> BlockSearch::runTests(Value first, Value start,
     Value offset =
         arith::AddIOp::create(b, start, createWord(b, turn * kWarpSize));
     Value number = addIndex(b, first, toIndex(b, offset));
-    // Beyond the end the last number is tested once more, in vain.
+    // Past the end, test the last number again and ignore the result.
     Value exists;
     if (size % (share * threads) != 0) {
       exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, number,
@@ -65,15 +65,15 @@ SmallVector<BlockSearch::Tested> BlockSearch::runTests(Value first, Value start,
       result.passes = arith::AndIOp::create(b, result.passes, exists);
     tested.push_back({offset, result.passes, result.mark, Value()});
   }
-  // Each test of a warp leaves a bit for each lane. No load is moved over such
-  // an exchange, so all tests come before the first one.
+  // Each test of a warp leaves a bit per lane. No load can move over such an
+  // exchange, so all tests come before the first exchange.
   for (Tested &one : tested)
     one.lanes = collectLanes(b, one.passes);
   return tested;
 }
 
-// How many all warps found, of which this thread's found `own`, and how many
-// those before this one.
+// Returns the count of all warps, and the count of the warps before this
+// thread's warp, which has found `own` numbers.
 std::pair<Value, Value> BlockSearch::addTotals(Value warp, Value lane,
                                                Value own) {
   Value isFirstLane = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane,
@@ -94,8 +94,8 @@ std::pair<Value, Value> BlockSearch::addTotals(Value warp, Value lane,
   return {all, before};
 }
 
-// Lists what passes of one round, and returns how many that are. Places follow
-// from how many the warps before this one and the lanes below found.
+// Lists the passing numbers of one round, and returns their count. A number's
+// place follows from the counts of earlier warps and of lower lanes.
 Value BlockSearch::list(Value first, Test test) {
   Value thread = createThreadId(b, threads);
   Value lane = arith::AndIOp::create(b, thread, createWord(b, kWarpSize - 1));
@@ -109,7 +109,7 @@ Value BlockSearch::list(Value first, Test test) {
   for (const Tested &one : tested)
     own = arith::AddIOp::create(b, own, countBits(b, one.lanes));
   auto [all, place] = addTotals(warp, lane, own);
-  // Each thread lists what it found.
+  // Each thread lists its own passing numbers.
   Value below = arith::SubIOp::create(
       b, arith::ShLIOp::create(b, createWord(b, 1), lane), createWord(b, 1));
   for (const Tested &one : tested) {
@@ -129,7 +129,7 @@ void BlockSearch::emit(Test test, Use use) {
     Value count = list(first, test);
     emitBarrier(b);
     use(first, count);
-    // The next round writes over the lists.
+    // Wait again, since the next round overwrites the lists.
     emitBarrier(b);
     return Carried();
   });

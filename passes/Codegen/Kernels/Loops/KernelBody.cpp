@@ -24,7 +24,7 @@ bool Node::isScatter() const { return isa_and_nonnull<ScatterOpInterface>(op); }
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// At which places each value is needed, in the order they were asked for.
+/// The places at which each value is needed, in the order of demand.
 class Demand {
 public:
   void add(Value value, const Place &place) {
@@ -36,7 +36,7 @@ public:
     auto entry = places.find(value);
     return entry == places.end() ? ArrayRef<Place>() : entry->second;
   }
-  /// Places at which any result of `op` is needed.
+  /// Returns the places at which any result of `op` is needed.
   SmallVector<Place> getAny(Operation *op) const {
     SmallVector<Place> all;
     for (Value result : op->getResults())
@@ -52,7 +52,7 @@ private:
 } // namespace
 
 namespace {
-/// The nodes of each argument and op: one for each place it is needed at.
+/// The nodes of each argument and op: one node per place.
 class NodeIndex {
 public:
   void add(Value argument, unsigned number) {
@@ -60,7 +60,7 @@ public:
   }
   void add(Operation *op, unsigned number) { numbers[op].push_back(number); }
 
-  /// The node that computes `value` at `place`.
+  /// Returns the node that computes `value` at `place`.
   NodeResult find(ArrayRef<Node> nodes, Value value, const Place &place) const {
     Operation *op = value.getDefiningOp();
     auto entry = numbers.find(op ? op : value.getAsOpaquePointer());
@@ -76,15 +76,15 @@ private:
 };
 } // namespace
 
-/// Whether the op reads the operand itself: all of a contraction's, the table
-/// of a gather, what a scatter starts from.
+/// True if the op itself reads the operand: all operands of a contraction, the
+/// table of a gather, and the data of a scatter.
 static bool isReadByOp(OpOperand &operand) {
   auto scatter = dyn_cast<ScatterOpInterface>(operand.getOwner());
   return isTable(operand) || (scatter && &operand == &scatter.getDataOperand());
 }
 
-/// Demands the operands of what is demanded, users first. A contraction's
-/// operands are its own affair, and a part of an argument is loaded by itself.
+/// Demands the operands of demanded values, users first. Contractions handle
+/// their operands separately, and parts of arguments are loaded directly.
 static LogicalResult demandOperands(Block &block, ArrayRef<int64_t> space,
                                     Demand &demand) {
   for (Operation &op : llvm::reverse(block.without_terminator())) {
@@ -103,7 +103,7 @@ static LogicalResult demandOperands(Block &block, ArrayRef<int64_t> space,
   return success();
 }
 
-/// A slice of an argument, read at `place`.
+/// Creates the node of a slice of an argument, read at `place`.
 static Node createPart(SliceOp slice, const Place &place) {
   Node node;
   node.argument = cast<BlockArgument>(slice.getInput()).getArgNumber();
@@ -117,7 +117,8 @@ static Node createPart(SliceOp slice, const Place &place) {
   return node;
 }
 
-/// `op` at `place`; the nodes of its operands are among `nodes`.
+/// Creates the node of `op` at `place`; `nodes` contains the nodes of the
+/// operands.
 static Node createNode(Operation &op, const Place &place, ArrayRef<Node> nodes,
                        const NodeIndex &index, ArrayRef<int64_t> space) {
   Node node;
@@ -143,8 +144,8 @@ SmallVector<unsigned> KernelBody::getOutputNodes() const {
       outputs, [](const Output &output) { return output.value.node; });
 }
 
-/// What a kernel stores, as operands of its terminator, of a join or of what
-/// places it in a larger tensor.
+/// Returns the stored values of a kernel: operands of the terminator, of a
+/// concat that joins parts, or of a plan.place into a larger tensor.
 static SmallVector<OpOperand *> findStored(func::FuncOp kernel) {
   SmallVector<OpOperand *> stored;
   Operation *terminator = kernel.getBody().front().getTerminator();
@@ -159,7 +160,7 @@ static SmallVector<OpOperand *> findStored(func::FuncOp kernel) {
   return stored;
 }
 
-/// The result that `stored` goes to, and the first element there.
+/// Returns the result that `stored` goes to, and the first element there.
 static std::pair<unsigned, int64_t> findDestination(OpOperand &stored) {
   Operation *placed = stored.getOwner();
   if (placed->hasTrait<OpTrait::IsTerminator>())
@@ -176,7 +177,8 @@ static std::pair<unsigned, int64_t> findDestination(OpOperand &stored) {
 
 LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
   Block &block = kernel.getBody().front();
-  // Backwards: which places each value is wanted at, from the outputs on.
+  // Backwards: find the places at which each value is needed, from the outputs
+  // on.
   Demand demand;
   SmallVector<OpOperand *> stored = findStored(kernel);
   for (OpOperand *operand : stored) {
@@ -194,7 +196,7 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
   if (failed(demandOperands(block, space, demand)))
     return failure();
 
-  // Forwards: a node for each value and place, arguments first.
+  // Forwards: create a node for each value and place, arguments first.
   NodeIndex index;
   for (BlockArgument argument : block.getArguments())
     for (const Place &place : demand.get(argument)) {
@@ -211,7 +213,7 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
                           ? createPart(cast<SliceOp>(op), place)
                           : createNode(op, place, nodes, index, space));
     }
-  // What outputs store are nodes now.
+  // All stored values have nodes now, so the outputs can refer to them.
   for (auto [operand, output] : llvm::zip_equal(stored, outputs))
     output.value = index.find(nodes, operand->get(), output.place);
   return success();
@@ -221,9 +223,10 @@ LogicalResult KernelBody::addNodes(func::FuncOp kernel) {
 // Strides and dimensions
 //===----------------------------------------------------------------------===//
 
-/// The index an op depends on, as strides along the axes of the space, if any:
-/// the row-major number of its place along the axes that the op names. That of
-/// a scalar, which has no axes, is 0.
+/// Returns the index that an op depends on, as strides along the axes of the
+/// space: the row-major number of its place along the axes that the op names. A
+/// scalar has no axes and index 0. nullopt if the op does not depend on an
+/// index.
 static std::optional<Strides> indexStrides(const Node &node, size_t rank) {
   auto indexed = dyn_cast<IndexedOpInterface>(node.op);
   if (!indexed || (indexed.getIndexedAxes().empty() && !node.place.empty()))
@@ -234,8 +237,8 @@ static std::optional<Strides> indexStrides(const Node &node, size_t rank) {
   return stridesAlongAxes(indexed.getIndexedShape(), place, rank);
 }
 
-/// If the node's op reads a table (a gather), notes the argument that is the
-/// table and the strides of its place.
+/// If the node's op reads a table (a gather), records the table's argument and
+/// the strides of its place.
 static LogicalResult addTable(Node &node, size_t rank) {
   OpOperand *operand = findTable(node.op);
   if (!operand)
@@ -262,7 +265,7 @@ void KernelBody::splitAxis(SplitAxis split) {
     auto place = strides.begin() + split.axis;
     strides.insert(place, *place * length);
   };
-  // Operands and results lie where they did; sums of parts lie side by side.
+  // Operands and other results keep their layout; sums of parts are adjacent.
   for (Node &node : nodes)
     if (node.strides)
       divide(*node.strides);
@@ -277,7 +280,7 @@ void KernelBody::splitAxis(SplitAxis split) {
 }
 
 void KernelBody::collapse(ArrayRef<int64_t> groupSizes) {
-  // All strides that two axes must agree in before they are one.
+  // Two axes merge only if all these strides agree.
   SmallVector<Strides *> all;
   for (Node &node : nodes)
     if (node.strides)
@@ -285,18 +288,19 @@ void KernelBody::collapse(ArrayRef<int64_t> groupSizes) {
   for (Output &output : outputs)
     all.push_back(&output.strides);
 
-  // Per dimension, the last axis in it: its strides are the dimension's.
+  // The last axis of each dimension; its strides become the dimension's
+  // strides.
   SmallVector<size_t> lastAxes;
   size_t axis = 0;
   for (auto [group, count] : llvm::enumerate(groupSizes)) {
     size_t first = dimensions.size();
     std::optional<size_t> previous;
-    // An axis of size 1 is in no index.
+    // No index depends on an axis of size 1.
     for (size_t end = axis + count; axis < end; ++axis) {
       if (space[axis] == 1)
         continue;
-      // Axes [4, 6] with strides [6, 1] are one of 24 elements; with [12, 1]
-      // they are not.
+      // Axes [4, 6] with strides [6, 1] merge to 24 elements; with strides [12,
+      // 1] they do not.
       bool merges =
           previous && llvm::all_of(all, [&](Strides *strides) {
             return strides->empty() ||
@@ -311,13 +315,12 @@ void KernelBody::collapse(ArrayRef<int64_t> groupSizes) {
       }
       previous = axis;
     }
-    // A group without axes has one dimension of size 1, so that loops find it.
+    // A group without axes gets one dimension of size 1, so that loops find it.
     if (dimensions.size() == first) {
       dimensions.push_back({1, static_cast<unsigned>(group)});
       lastAxes.push_back(space.size());
     }
   }
-  // Strides by dimension instead of by axis.
   for (Strides *strides : all) {
     Strides merged;
     for (size_t last : lastAxes)
@@ -347,8 +350,8 @@ void KernelBody::findDependencies(bool hasTile) {
     if (!node.isReduction())
       continue;
     ++node.level;
-    // Groups are (outer, reduced) or (outer, reduced, inner); the last of three
-    // is reduced by a kernel over rows that adds up columns too.
+    // Groups are (outer, reduced) or (outer, reduced, inner). In a row kernel
+    // with column sums, the row reductions reduce the last of the three.
     node.dimensions &=
         ~getGroupMask(reducesRows(node.op) ? dimensions.back().group : 1);
   }
@@ -356,8 +359,8 @@ void KernelBody::findDependencies(bool hasTile) {
     output.dimensions = nonZero(output.strides);
 }
 
-/// Notes which reductions add up columns beside rows. They are of no level:
-/// their values are known when all rows of a part have been gone through.
+/// Finds the reductions that make column sums. They have no level: their values
+/// are known after all rows of a part.
 LogicalResult KernelBody::findColumnSums(func::FuncOp kernel) {
   for (Operation *op : mpc::findColumnSums(kernel.getBody().front())) {
     if (!llvm::all_of(op->getUsers(), [](Operation *user) {
@@ -385,7 +388,7 @@ FailureOr<KernelBody> KernelBody::create(func::FuncOp kernel,
   if (failed(body.addNodes(kernel)))
     return failure();
   size_t rank = space.size();
-  // A node's strides say how its index follows from those of the space.
+  // A node's strides map the indices of the space to the node's index.
   for (Node &node : body.nodes) {
     node.strides =
         node.op ? indexStrides(node, rank)
@@ -400,8 +403,7 @@ FailureOr<KernelBody> KernelBody::create(func::FuncOp kernel,
     output.strides = stridesAlongAxes(cast<RankedTensorType>(type).getShape(),
                                       output.place, rank);
   }
-  // The dimensions of loops are what is left once axes that go together are
-  // one.
+  // Merge axes that all buffers traverse together into loop dimensions.
   if (split)
     body.splitAxis(*split);
   body.collapse(groupSizes);
@@ -437,7 +439,7 @@ unsigned KernelBody::getLargest(unsigned group) const {
   auto [first, end] = getGroup(group);
   unsigned largest = first;
   for (unsigned d = first; d < end; ++d)
-    // The last of equals, which lies closest in memory.
+    // Prefer the last of equals, which is closest in memory.
     if (dimensions[d].size >= dimensions[largest].size)
       largest = d;
   return largest;

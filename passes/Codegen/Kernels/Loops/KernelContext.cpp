@@ -49,12 +49,13 @@ int64_t KernelContext::getVectorWidth() {
   return target.getVectorBits() / (usesF64 ? 64 : 32);
 }
 
-/// What a GPU must know to move a vector at once; a CPU takes any address.
+/// Returns the alignment that a GPU needs to load a whole vector; none on a
+/// CPU, which takes any address.
 llvm::MaybeAlign KernelContext::getAlignment(VectorType type,
                                              int64_t multiple) const {
   if (!target.isGPU())
     return std::nullopt;
-  // 0 is a multiple of everything.
+  // 0 is a multiple of everything, so it allows full alignment.
   int64_t elements =
       multiple == 0 ? type.getNumElements() : multiple & -multiple;
   int64_t bytes = std::min(elements, type.getNumElements()) *

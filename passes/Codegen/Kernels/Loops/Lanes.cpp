@@ -51,8 +51,8 @@ Value Lanes::exp(Value x) { return math::ExpOp::create(b, x); }
 Value Lanes::log(Value x) {
   if (!compute.isF32())
     return math::LogOp::create(b, x);
-  // The polynomial of f32 takes subnormal numbers for the smallest normal one:
-  // they are scaled by 2^24 first.
+  // The f32 polynomial treats subnormal numbers as the smallest normal number,
+  // so scale them by 2^24 first.
   constexpr double scale = 0x1p24, logOfScale = 0x1.0a2b23f3bab73p+4;
   Value isTiny = compare(arith::CmpFPredicate::OLT, x, constant(0x1p-126));
   Value logarithm =
@@ -91,8 +91,9 @@ Value Lanes::select(Value condition, Value onTrue, Value onFalse) {
   return arith::SelectOp::create(b, condition, onTrue, onFalse);
 }
 
-// f64 -> f32 such that rounding the result again, to a type of at least two
-// bits less, rounds the original once: an inexact result gets its last bit set.
+// Converts f64 to f32 so that rounding again, to a type with at least two bits
+// less, equals one rounding of the original. An inexact result gets its last
+// bit set.
 Value Lanes::roundToOdd(Value wide) {
   Type narrowType = typeLike(b.getF32Type(), wide);
   Type bitsType = typeLike(b.getI32Type(), wide);
@@ -103,9 +104,9 @@ Value Lanes::roundToOdd(Value wide) {
   Value isEven = compare(arith::CmpIPredicate::eq,
                          arith::AndIOp::create(b, bits, broadcast(one, bits)),
                          integer(b.getI32Type(), 0));
-  // Unequal and ordered: NaN stays as it is.
+  // Unequal and ordered: NaN stays unchanged.
   Value inexact = compare(arith::CmpFPredicate::ONE, back, wide);
-  // Adding to the bits moves away from zero.
+  // Adding 1 to the bits moves away from zero.
   Value tooSmall = compare(arith::CmpFPredicate::OLT, abs(back), abs(wide));
   Value moved = addInt(bits, select(tooSmall, broadcast(one, bits),
                                     integer(b.getI32Type(), -1)));

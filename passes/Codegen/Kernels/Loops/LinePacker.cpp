@@ -19,9 +19,9 @@ void LinePacker::store(const Lines &lines, Value value, Value offset) {
   context.store(value, lines.packed, offset, /*multiple=*/1);
 }
 
-/// Where lines lie side by side, their elements at one depth are a row of
-/// memory: some rows at once for all panels, or each element would be on a page
-/// of its own.
+/// If lines are adjacent, their elements at one depth are a row of memory. Some
+/// rows are then packed at once for all panels; otherwise each element would be
+/// on a separate page.
 void LinePacker::pack(const Lines &lines, Value source, Value count,
                       Value depth) {
   if (lines.lineStride != 1)
@@ -36,10 +36,10 @@ void LinePacker::pack(const Lines &lines, Value source, Value count,
   });
 }
 
-/// The panels of `count` lines, the first from element `target` on.
+/// Packs the panels of `count` lines, the first panel from element `target` on.
 void LinePacker::packPanels(const Lines &lines, Value source, Value target,
                             Value count, Value depth) {
-  // Whole panels, by the way that lines lie in memory.
+  // Packs a whole panel, according to the layout of lines in memory.
   auto packFull = [&](Value from, Value to) {
     if (lines.lineStride == 1)
       packAlongLines(lines, from, to, depth);
@@ -48,7 +48,7 @@ void LinePacker::packPanels(const Lines &lines, Value source, Value target,
   };
   emitLoop(b, createIndex(b, 0), count, lines.panel, {},
            [&](Value line, ValueRange) {
-             // The last panel may be narrower than the others.
+             // The last panel may have fewer lines than the others.
              Value from =
                  addIndex(b, source, mulIndex(b, line, lines.lineStride));
              Value to = addIndex(b, target, mulIndex(b, line, blockDepth));
@@ -63,12 +63,12 @@ void LinePacker::packPanels(const Lines &lines, Value source, Value target,
            });
 }
 
-/// The largest power of two that is at most `most` and at most `rest`.
+/// Returns the largest power of two that is at most `most` and at most `rest`.
 static int64_t pieceOf(int64_t rest, int64_t most) {
   return std::min<int64_t>(most, llvm::bit_floor<uint64_t>(rest));
 }
 
-/// The elements of a panel at one depth lie side by side already.
+/// Packs lines whose elements at one depth are already adjacent.
 void LinePacker::packAlongLines(const Lines &lines, Value source, Value target,
                                 Value depth) {
   emitLoop(b, createIndex(b, 0), depth, 1, {}, [&](Value k, ValueRange) {
@@ -84,17 +84,18 @@ void LinePacker::packAlongLines(const Lines &lines, Value source, Value target,
   });
 }
 
-/// As many of the depth at once as a vector has lanes, then the rest; one at a
-/// time where lines have gaps.
+/// Packs as many elements of the depth at once as a vector has lanes, then the
+/// rest one by one. Packs one by one if lines have gaps.
 void LinePacker::packTransposed(const Lines &lines, Value source, Value target,
                                 Value depth) {
-  // The offsets of element (line 0, depth k) in the source and in the panel.
+  // Returns the offsets of element (line 0, depth k) in the source and in the
+  // panel.
   auto at = [&](Value k) {
     return std::pair(addIndex(b, source, mulIndex(b, k, lines.depthStride)),
                      addIndex(b, target, mulIndex(b, k, lines.panel)));
   };
   Value done = createIndex(b, 0);
-  // Blocks of width by width are transposed in registers.
+  // Transpose blocks of width x width in registers.
   if (lines.depthStride == 1) {
     Value rest = arith::RemUIOp::create(b, depth, createIndex(b, width));
     Value whole = arith::SubIOp::create(b, depth, rest);
@@ -106,7 +107,7 @@ void LinePacker::packTransposed(const Lines &lines, Value source, Value target,
     });
     done = whole;
   }
-  // What is left of the depth, an element at a time.
+  // Pack the rest of the depth one element at a time.
   emitLoop(b, done, depth, 1, {}, [&](Value k, ValueRange) {
     auto [from, to] = at(k);
     for (int64_t line = 0; line < lines.panel; ++line)
@@ -116,7 +117,8 @@ void LinePacker::packTransposed(const Lines &lines, Value source, Value target,
   });
 }
 
-/// Lanes of two vectors in turn: their lower halves, and their upper ones.
+/// Interleaves the lanes of two vectors: first the lower halves, then the upper
+/// halves.
 static std::pair<Value, Value> interleave(ImplicitLocOpBuilder &b, Value x,
                                           Value y) {
   int64_t width = cast<VectorType>(x.getType()).getNumElements();
@@ -129,8 +131,8 @@ static std::pair<Value, Value> interleave(ImplicitLocOpBuilder &b, Value x,
           vector::ShuffleOp::create(b, x, y, upper)};
 }
 
-/// Lane i of vector j becomes lane j of vector i: each round puts lanes that
-/// are half of all vectors apart side by side.
+/// Transposes: lane i of vector j becomes lane j of vector i. Each round
+/// interleaves vectors that are half of all vectors apart.
 static SmallVector<Value> transposeVectors(ImplicitLocOpBuilder &b,
                                            SmallVector<Value> vectors) {
   size_t half = vectors.size() / 2;
@@ -145,19 +147,19 @@ static SmallVector<Value> transposeVectors(ImplicitLocOpBuilder &b,
   return vectors;
 }
 
-/// Packs lines [first, first + width) of a panel over `width` of the depth, as
-/// far as the panel has them.
+/// Packs lines [first, first + width) of a panel over `width` elements of the
+/// depth, as far as the panel has such lines.
 void LinePacker::transposeBlock(const Lines &lines, Value source, Value target,
                                 int64_t first) {
   int64_t count = std::min(width, lines.panel - first);
-  // Load lines; missing ones repeat the first, and are not stored.
+  // Missing lines repeat the first line and are not stored.
   SmallVector<Value> vectors;
   for (int64_t i = 0; i < count; ++i)
     vectors.push_back(load(
         lines, addIndex(b, source, (first + i) * lines.lineStride), width));
   vectors.resize(width, vectors.front());
   vectors = transposeVectors(b, std::move(vectors));
-  // Store what the panel has of each transposed vector, in whole powers of two.
+  // Store the panel's part of each transposed vector, in powers of two.
   for (auto [k, vector] : llvm::enumerate(vectors))
     for (int64_t lane = 0; lane < count;) {
       int64_t piece = pieceOf(count - lane, width);
@@ -172,7 +174,7 @@ void LinePacker::transposeBlock(const Lines &lines, Value source, Value target,
     }
 }
 
-/// Packs the last panel, which has `count` lines; the others are zeros.
+/// Packs the last panel, which has `count` lines; missing lines are zeros.
 void LinePacker::packEdge(const Lines &lines, Value source, Value target,
                           Value count, Value depth) {
   Value zero = lanes.constant(0);

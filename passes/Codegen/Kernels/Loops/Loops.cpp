@@ -42,7 +42,8 @@ Carried codegen::emitLoop(ImplicitLocOpBuilder &b, Value lower, Value upper,
   return Carried(loop.getResults());
 }
 
-/// A loop of more than `block` iterations, which are a block of its chain.
+/// Emits a loop of more than `block` iterations, divided into blocks of its
+/// chain.
 static Carried emitBlocks(ImplicitLocOpBuilder &b, int64_t size, int64_t step,
                           int64_t block, ValueRange init, LoopBody body,
                           const Team &team, BlockedChain &chain) {
@@ -79,7 +80,7 @@ Carried codegen::emitChunks(ImplicitLocOpBuilder &b, int64_t size,
                             ChunkBody body, const Team &team, ChainStep part) {
   Carried carried(init);
   int64_t done = 0;
-  // Covers as many whole blocks of `vectors` vectors per thread as are left.
+  // Covers as many whole blocks of `vectors` vectors per thread as remain.
   auto cover = [&](int64_t lanes, int64_t vectors) {
     int64_t stride = lanes * team.size;
     int64_t step = stride * vectors;
@@ -96,7 +97,7 @@ Carried codegen::emitChunks(ImplicitLocOpBuilder &b, int64_t size,
         {}, part);
     done += blocks * step;
   };
-  // Covers the vectors that are left by as many threads as there are vectors.
+  // Covers the remaining vectors with as many threads as there are vectors.
   auto coverByFew = [&](int64_t lanes) {
     int64_t end = size - (size - done) % lanes;
     if (end == done)
@@ -109,18 +110,18 @@ Carried codegen::emitChunks(ImplicitLocOpBuilder &b, int64_t size,
         team);
     done = end;
   };
-  // Blocks of several vectors first: their sums do not wait for each other.
+  // Start with blocks of several vectors, whose sums do not wait for each
+  // other.
   if (count > 1)
     cover(width, count);
-  // Threads take neighbouring vectors, until fewer vectors than threads are
-  // left.
+  // Threads take neighbouring vectors until fewer vectors than threads remain.
   if (!team.isAlone()) {
     cover(width, 1);
     coverByFew(width);
     coverByFew(1);
     return carried;
   }
-  // Alone, 13 elements in vectors of 8 are chunks of 8, 4 and 1.
+  // A single thread covers 13 elements in vectors of 8 by chunks of 8, 4 and 1.
   for (int64_t lanes = width; lanes >= 1; lanes /= 2)
     cover(lanes, 1);
   return carried;
@@ -135,7 +136,7 @@ void codegen::emitDynamicChunks(ImplicitLocOpBuilder &b, Value lower,
     int64_t step = shape.width * shape.count;
     if (step > size)
       continue;
-    // As many whole steps as fit; the rest is for the next, smaller shape.
+    // Take as many whole steps as fit. The rest is for the next, smaller shape.
     Value middle = upper;
     if (step > 1) {
       Value length = arith::SubIOp::create(b, upper, lower);
@@ -169,7 +170,7 @@ void codegen::emitPieces(ImplicitLocOpBuilder &b, Value begin, Value end,
   });
 }
 
-// A branch of an scf.if, with what `body` emits by `b`.
+// Emits a branch of an scf.if, with the ops that `body` emits through `b`.
 static void emitBranch(ImplicitLocOpBuilder &b, OpBuilder &nested,
                        llvm::function_ref<void()> body) {
   OpBuilder::InsertionGuard guard(b);

@@ -66,7 +66,7 @@ Value codegen::countBits(ImplicitLocOpBuilder &b, Value word) {
 
 void codegen::emitCopyAsync(ImplicitLocOpBuilder &b, Value to, Value from,
                             int64_t bytes, Value size) {
-  // Only whole 16 bytes may bypass the first-level cache.
+  // Only copies of 16 bytes may bypass the first-level cache.
   auto cache = bytes == 16 ? NVVM::LoadCacheModifierKind::CG
                            : NVVM::LoadCacheModifierKind::CA;
   NVVM::CpAsyncOp::create(b, to, from, bytes, cache, size);
@@ -84,7 +84,7 @@ void codegen::awaitCopies(ImplicitLocOpBuilder &b, int64_t pending) {
 // Matrices
 //===----------------------------------------------------------------------===//
 
-/// A register of each of four, as ldmatrix and mma return them.
+/// Returns a struct of four registers, the result type of ldmatrix and mma.
 static LLVM::LLVMStructType getFourOf(Type type) {
   return LLVM::LLVMStructType::getLiteral(type.getContext(),
                                           SmallVector<Type>(4, type));
@@ -108,7 +108,7 @@ void codegen::multiplyFragments(ImplicitLocOpBuilder &b, Type element,
                                 MutableArrayRef<Value> sums) {
   bool isF16 = element.isF16();
   auto type = isF16 ? NVVM::MMATypes::f16 : NVVM::MMATypes::bf16;
-  // The op takes f16 as vectors, bf16 as words.
+  // The op takes f16 as vectors, and bf16 as words.
   auto operands = [&](ValueRange words) {
     SmallVector<Value> result(words);
     if (isF16)

@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-/// The place of a value of `shape` that is aligned at the last axes with one of
+/// Returns the place of a value of `shape` that is aligned to the last axes of
 /// `place`, by NumPy's rules.
 static Place alignRight(ArrayRef<int64_t> shape, ArrayRef<int64_t> place) {
   Place result;
@@ -17,8 +17,8 @@ static Place alignRight(ArrayRef<int64_t> shape, ArrayRef<int64_t> place) {
   return result;
 }
 
-/// The place of the operand of a reshape that only adds or drops axes of size
-/// 1; nothing for any other.
+/// Returns the place of the operand of a reshape that only adds or drops axes
+/// of size 1; nullopt for any other reshape.
 static std::optional<Place> throughReshape(ArrayRef<int64_t> from,
                                            ArrayRef<int64_t> to,
                                            ArrayRef<int64_t> place) {
@@ -46,7 +46,7 @@ Place codegen::alongAxes(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes,
   return result;
 }
 
-/// All axes of a space of `rank` axes.
+/// Returns the place of all axes of a space of `rank` axes.
 static Place wholeSpace(size_t rank) {
   return llvm::to_vector<4>(llvm::seq<int64_t>(0, rank));
 }
@@ -68,7 +68,7 @@ FailureOr<Place> codegen::operandPlace(OpOperand &operand,
                ? alongAxes(shape, scatter.getIndexAxes(),
                            wholeSpace(space.size()))
                : alignRight(shape, wholeSpace(space.size()));
-  // Views read where their result is wanted.
+  // Views read at the places where their result is needed.
   if (auto reshape = dyn_cast<ReshapeOp>(op)) {
     std::optional<Place> through =
         throughReshape(shape, shapeOf(reshape.getOutput()), place);
@@ -82,11 +82,11 @@ FailureOr<Place> codegen::operandPlace(OpOperand &operand,
       source[from] = axis;
     return source;
   }
-  // Elementwise ops broadcast.
+  // Elementwise ops broadcast their operands along the result's axes.
   return alongAxes(shape, getOperandAxes(operand), place);
 }
 
-/// The place of a scatter's result in the space of its updates.
+/// Returns the place of a scatter's result in the space of its updates.
 static Place scatteredPlace(ScatterOpInterface scatter,
                             ArrayRef<int64_t> space) {
   ArrayRef<int64_t> shape = shapeOf(scatter->getResult(0));
@@ -101,7 +101,7 @@ static Place scatteredPlace(ScatterOpInterface scatter,
 FailureOr<Place> codegen::outputPlace(OpOperand &returned,
                                       ArrayRef<int64_t> space) {
   ArrayRef<int64_t> shape = shapeOf(returned.get());
-  // A scatter's result has places of its own; a transpose stores elsewhere.
+  // A scatter's result has its own places, and a transpose stores elsewhere.
   Place all = wholeSpace(space.size());
   Operation *def = returned.get().getDefiningOp();
   if (auto scatter = dyn_cast_or_null<ScatterOpInterface>(def))
@@ -112,7 +112,7 @@ FailureOr<Place> codegen::outputPlace(OpOperand &returned,
       place.push_back(source[from]);
     return place;
   }
-  // A reduction's result runs along the axes that are left.
+  // A reduction's result runs along the axes that are not reduced.
   std::optional<SmallVector<int64_t>> reduced;
   if (def)
     reduced = getReducedAxes(def);

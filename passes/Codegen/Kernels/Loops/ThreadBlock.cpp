@@ -36,8 +36,8 @@ Value codegen::isFirst(ImplicitLocOpBuilder &b, const Team &team) {
 // Within a warp
 //===----------------------------------------------------------------------===//
 
-/// The bits of the threads of this thread's group. Groups of a warp may be at
-/// different rows, so each names its own members only.
+/// Returns the bits of the threads of this thread's group. Groups of a warp may
+/// be at different rows, so each group names only its own members.
 static Value getMembers(ImplicitLocOpBuilder &b, int64_t lanes) {
   if (lanes == kWarpSize)
     return createWord(b, ~0u);
@@ -52,7 +52,7 @@ Value codegen::shuffle(ImplicitLocOpBuilder &b, Value value, int64_t distance,
   Value members = getMembers(b, lanes);
   if (value.getType().isF32() || value.getType().isInteger(32))
     return shuffleWord(b, members, value, distance);
-  // Words are what can be exchanged.
+  // Only 32-bit words can be exchanged.
   auto halves = VectorType::get(2, b.getI32Type());
   Value words = vector::BitCastOp::create(
       b, halves,
@@ -68,7 +68,8 @@ Value codegen::shuffle(ImplicitLocOpBuilder &b, Value value, int64_t distance,
   return vector::ExtractOp::create(b, other, ArrayRef<int64_t>{0});
 }
 
-// Both of a pair add the same two values, so all end with the same bits.
+// Both threads of a pair combine the same two values, so all threads get the
+// same bits.
 static Value combineWarp(ImplicitLocOpBuilder &b, Accumulator &accumulator,
                          Value value, int64_t lanes) {
   for (int64_t distance = lanes / 2; distance >= 1; distance /= 2)
@@ -89,7 +90,8 @@ Value codegen::combineColumns(KernelContext &context, Accumulator &accumulator,
   int64_t warps = lanes / kWarpSize;
   if (warps <= 1)
     return value;
-  // A team of more than a warp is the block: every thread reads all sums.
+  // A team of more than a warp is the whole block, and every thread reads all
+  // sums.
   Value shared = context.createShared(warps, value.getType());
   SmallVector<Value> parts =
       splitIndex(b, context.columns.rank, {warps, kWarpSize});
@@ -103,14 +105,15 @@ Value codegen::combineColumns(KernelContext &context, Accumulator &accumulator,
   return accumulator.combine(sums);
 }
 
-// In halves: each step adds the upper half of the teams' values to the lower.
+// Combines in halving steps: each step adds the values of the upper half of the
+// teams to the lower half.
 Value codegen::combineRows(KernelContext &context, Accumulator &accumulator,
                            Value value) {
   ImplicitLocOpBuilder &b = context.b;
   const Team &teams = context.rows;
   if (teams.isAlone())
     return value;
-  // Shared memory for a value of each thread: a row for each team.
+  // Shared memory holds a value per thread: a row per team.
   auto vector = dyn_cast<VectorType>(value.getType());
   int64_t width = vector ? vector.getNumElements() : 1;
   int64_t row = context.columns.size * width;
@@ -120,7 +123,7 @@ Value codegen::combineRows(KernelContext &context, Accumulator &accumulator,
   Value own = teams.shift(b, column, row);
   context.store(value, shared, own, width);
   emitBarrier(b);
-  // Barriers between steps: a thread reads what another has stored.
+  // Barriers separate the steps, since threads read what others have stored.
   for (int64_t half = teams.size / 2; half >= 1; half /= 2) {
     Value lower = arith::CmpIOp::create(b, arith::CmpIPredicate::ult,
                                         teams.rank, createIndex(b, half));

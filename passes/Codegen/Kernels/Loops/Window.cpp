@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-/// max(0, ceil(value / divisor)) for any value; a negative one rounds to 0.
+/// Returns max(0, ceil(value / divisor)); negative values round to 0.
 static Value ceilDivAtLeastZero(ImplicitLocOpBuilder &b, Value value,
                                 int64_t divisor) {
   Value positive = arith::MaxSIOp::create(b, addIndex(b, value, divisor - 1),
@@ -57,7 +57,7 @@ Value codegen::getInput(ImplicitLocOpBuilder &b, const WindowAxis &axis,
 Neighbour codegen::getReader(ImplicitLocOpBuilder &b, const WindowAxis &axis,
                              Value out, Value tap) {
   Value position = getInput(b, axis, out, tap);
-  // Unsigned, a negative position is a huge one.
+  // As an unsigned number, a negative position is huge.
   Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, position,
                                        createIndex(b, axis.inputSize));
   return {position, exists};
@@ -67,7 +67,7 @@ Neighbour codegen::getWriter(ImplicitLocOpBuilder &b, const WindowAxis &axis,
                              Value in, Value tap) {
   Value distance = arith::SubIOp::create(b, addIndex(b, in, axis.padBegin),
                                          mulIndex(b, tap, axis.dilation));
-  // A negative distance is a huge unsigned one, and fails the last test.
+  // As an unsigned number, a negative distance is huge and fails the last test.
   Value stride = createIndex(b, axis.stride), zero = createIndex(b, 0);
   Value output =
       axis.stride == 1 ? distance : arith::DivUIOp::create(b, distance, stride);

@@ -1,6 +1,6 @@
-// Functions of angles. An argument of any size is divided by a quarter turn
-// with as many digits of it as that takes (Payne and Hanek, 1983): the sine of
-// 1e300 has all its digits.
+// Functions of angles. Arguments of any size are divided by a quarter turn with
+// as many digits as necessary (Payne and Hanek, 1983): the sine of 1e300 has
+// all its digits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/Math/SoftwareFunctions.h"
@@ -9,11 +9,11 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-/// pi / 2 in two parts.
+/// pi / 2 as a sum of two parts.
 static constexpr double kQuarterHigh = 0x1.921fb54442d18p+0;
 static constexpr double kQuarterLow = 0x1.1a62633145c07p-54;
 
-/// 64 zeros and then the bits of 2 / pi behind the point.
+/// 64 zeros, then the bits of 2 / pi after the point.
 static constexpr uint64_t kInverseQuarter[] = {
     0x0000000000000000, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0,
     0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
@@ -34,15 +34,15 @@ SoftwareFunctions::Pair SoftwareFunctions::sum(Value x, Value y) {
   return {total, lost};
 }
 
-// Four words of the table from `index` on, at most 16. There may be no memory
-// for tables: each bit of the index chooses between two of them.
+// Returns four words of the table from `index`, at most 16, on. There may be no
+// memory for tables, so each bit of the index selects between two words.
 SmallVector<Value> SoftwareFunctions::takeWords(Value index) {
   SmallVector<Value> words;
   for (uint64_t bits : kInverseQuarter)
     words.push_back(word(static_cast<int64_t>(bits), index));
   for (size_t step : {16, 8, 4, 2, 1}) {
     Value stays = isZero(bitAnd(index, step));
-    // The smaller bits move by less than `step` in all.
+    // The smaller bits move by less than `step` in total.
     size_t needed = 4 + step - 1;
     for (size_t i = 0; i < needed; ++i)
       if (i + step < words.size())
@@ -52,29 +52,31 @@ SmallVector<Value> SoftwareFunctions::takeWords(Value index) {
   return words;
 }
 
-// With `size` = m 2^e, m of 53 bits, bit i behind the point of 2 / pi stands
-// for m 2^(e - i) quarter turns: up to i = e - 2 those are whole turns. The 192
-// bits that follow times m, modulo 2^192, are the quadrant in two bits and a
+// Let `size` = m 2^e, with m of 53 bits. Bit i after the point of 2 / pi
+// contributes m 2^(e - i) quarter turns; up to i = e - 2 these are whole turns.
+// The next 192 bits times m, modulo 2^192, are the quadrant in two bits and a
 // fraction, of which 126 bits are kept.
 SoftwareFunctions::Angle SoftwareFunctions::divideByQuarterTurns(Value size) {
   Value bits = toBits(size);
   Value exponent = shiftRight(bits, word(52, bits));
-  // What is smaller is no argument of this function; a valid index for it too.
+  // Smaller values are not reduced by this function, but need a valid index
+  // too.
   exponent = arith::MaxUIOp::create(b, exponent, word(1022, bits));
   Value m = arith::OrIOp::create(b, bitAnd(bits, 0x000fffffffffffff),
                                  word(0x0010000000000000, bits));
-  // Of bit i = e - 1, e = exponent - 1075, in the table: i + 63.
+  // Bit i = e - 1, with e = exponent - 1075, is at position i + 63 in the
+  // table.
   Value place = l.addInt(exponent, word(62 - 1075, bits));
   SmallVector<Value> words = takeWords(shiftRight(place, word(6, bits)));
   Value shift = bitAnd(place, 63);
-  // 63 - shift, and by one more: a shift by 64 would be none.
+  // Shift by 63 - shift, then by one more, since a shift by 64 is undefined.
   Value back = l.xorInt(shift, word(63, bits));
   for (int i = 0; i < 3; ++i)
     words[i] = arith::OrIOp::create(
         b, shiftLeft(words[i], shift),
         shiftRight(shiftRight(words[i + 1], word(1, bits)), back));
 
-  // The upper 128 bits of the product.
+  // Compute the upper 128 bits of the product.
   auto middle = arith::MulUIExtendedOp::create(b, m, words[1]);
   auto lowest = arith::MulUIExtendedOp::create(b, m, words[2]);
   Value lower = l.addInt(middle.getLow(), lowest.getHigh());
@@ -82,7 +84,7 @@ SoftwareFunctions::Angle SoftwareFunctions::divideByQuarterTurns(Value size) {
   Value upper = l.addInt(l.mulInt(m, words[0]), middle.getHigh());
   upper = l.addInt(upper, l.select(carries, word(1, bits), word(0, bits)));
 
-  // The nearest quadrant, and a fraction between -1/2 and 1/2.
+  // Split into the nearest quadrant and a fraction between -1/2 and 1/2.
   Value rounded = l.addInt(upper, word(int64_t(1) << 61, bits));
   Value quadrant = shiftRight(rounded, word(62, bits));
   Value fraction =
@@ -100,7 +102,7 @@ SoftwareFunctions::Angle SoftwareFunctions::divideByQuarterTurns(Value size) {
                      part(bitAnd(lower, 0xffffffff), 0x1p-126));
   turns = sum(turns.high, l.add(turns.low, rest));
 
-  // As an angle.
+  // Convert quarter turns to an angle, keeping both parts.
   Value high = l.mul(turns.high, c(kQuarterHigh, size));
   Value low = fma(turns.high, c(kQuarterHigh, size), l.neg(high));
   low = fma(turns.high, c(kQuarterLow, size), low);
@@ -108,7 +110,7 @@ SoftwareFunctions::Angle SoftwareFunctions::divideByQuarterTurns(Value size) {
   return {sum(high, low), quadrant};
 }
 
-// What is at most pi / 4 already keeps its digits: it is small, or 0.
+// Values up to pi / 4 keep all their digits: they may be small, or 0.
 SoftwareFunctions::Angle SoftwareFunctions::reduce(Value size) {
   Angle angle = divideByQuarterTurns(size);
   Value isSmall = test(Test::OLE, size, 0x1.921fb54442d18p-1);
@@ -136,7 +138,7 @@ Value SoftwareFunctions::sineOf(const Pair &angle) {
   return l.add(x, fma(angle.low, cosine, tail));
 }
 
-// cos(x + y) = cos x - y sin x; of 1 - x^2 / 2 what is rounded off counts too.
+// cos(x + y) = cos x - y sin x. The rounding error of 1 - x^2 / 2 is added too.
 Value SoftwareFunctions::cosineOf(const Pair &angle) {
   SmallVector<double> coefficients;
   double factorial = 24;
@@ -175,7 +177,7 @@ Value SoftwareFunctions::sin(Value x) {
   return finish(sineOf(reduce(l.abs(x))), x, /*isOdd=*/true);
 }
 
-// The sine a quarter turn on.
+// The cosine is the sine a quarter turn further.
 Value SoftwareFunctions::cos(Value x) {
   Angle angle = reduce(l.abs(x));
   angle.quadrant = l.addInt(angle.quadrant, word(1, angle.quadrant));
@@ -192,11 +194,11 @@ Value SoftwareFunctions::tan(Value x) {
 }
 
 //===----------------------------------------------------------------------===//
-// Their inverses
+// Inverse functions
 //===----------------------------------------------------------------------===//
 
-// atan |x| = atan p + atan t with t = (|x| - p) / (1 + |x| p), for the p of 0,
-// 1/2, 1, 3/2 and infinity that leaves the smallest t, below 7/16.
+// atan |x| = atan p + atan t with t = (|x| - p) / (1 + |x| p). p is the value
+// of 0, 1/2, 1, 3/2 and infinity that gives the smallest t, below 7/16.
 Value SoftwareFunctions::atan(Value x) {
   struct Part {
     double from, p, high, low;
@@ -205,7 +207,7 @@ Value SoftwareFunctions::atan(Value x) {
       {7.0 / 16, 0.5, 0x1.dac670561bb4fp-2, 0x1.a2b7f222f65e2p-56},
       {11.0 / 16, 1.0, 0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55},
       {19.0 / 16, 1.5, 0x1.f730bd281f69bp-1, 0x1.007887af0cbbdp-56}};
-  // t = above / below, and atan p = high + low, by the range that |x| is in.
+  // t = above / below, and atan p = high + low, by the range of |x|.
   Value size = l.abs(x), one = c(1, x);
   Value above = size, below = one, high = c(0, x), low = c(0, x);
   for (const Part &part : parts) {

@@ -1,5 +1,5 @@
-// Exponentials, logarithms and what is made of them, and the patterns that put
-// all functions in.
+// Exponentials, logarithms and functions made of them, and the patterns that
+// insert all functions of both files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Codegen/Kernels/Math/SoftwareMath.h"
@@ -10,13 +10,13 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-/// ln 2 in two parts; products of the first with exponents are exact.
+/// ln 2 in two parts; products of the first part with exponents are exact.
 static constexpr double kLn2High = 0x1.62e42fefap-1;
 static constexpr double kLn2Low = 0x1.cf79abc9e3b3ap-40;
 static constexpr double kLn2 = 0x1.62e42fefa39efp-1;
 static constexpr double kLog2E = 0x1.71547652b82fep+0;
 static constexpr double kSqrt2 = 0x1.6a09e667f3bcdp+0;
-/// Where a 1 beside the square of a number has no digit left.
+/// From this number on, adding 1 to the square changes no digit.
 static constexpr double kFar = 0x1p28;
 
 Value SoftwareFunctions::series(Value x, ArrayRef<double> coefficients) {
@@ -42,7 +42,7 @@ Value SoftwareFunctions::exp(Value x, Value low) {
     coefficients.push_back(1 / factorial);
     factorial *= i + 1;
   }
-  // Beyond these all results are the same; NaN stays.
+  // Beyond these limits all results are equal. NaN passes through.
   Value z = l.select(test(Test::OGT, x, 710), c(710, x), x);
   z = l.select(test(Test::OLT, z, -750), c(-750, x), z);
   Value n = math::RoundEvenOp::create(b, l.mul(z, c(kLog2E, x)));
@@ -60,12 +60,13 @@ Value SoftwareFunctions::exp(Value x, Value low) {
 }
 
 std::pair<Value, Value> SoftwareFunctions::splitExponent(Value x) {
-  // Below the smallest normal number bits are no exponent: those are scaled by
-  // 2^54 first.
+  // Below the smallest normal number, the exponent bits are no exponent. Scale
+  // such numbers by 2^54 first.
   Value tiny = test(Test::OLT, x, std::numeric_limits<double>::min());
   Value scaled = l.select(tiny, l.mul(x, c(0x1p54, x)), x);
   Value bits = toBits(scaled);
-  // Exponent and mantissa by their bits, the mantissa as a number in [1, 2).
+  // Split the bits into exponent and mantissa, the mantissa as a number in [1,
+  // 2).
   Value exponent = arith::ShRUIOp::create(b, bits, word(52, bits));
   exponent = l.addInt(
       exponent, l.select(tiny, word(-1023 - 54, bits), word(-1023, bits)));
@@ -73,7 +74,7 @@ std::pair<Value, Value> SoftwareFunctions::splitExponent(Value x) {
       arith::AndIOp::create(b, bits, word(0x000fffffffffffff, bits));
   Value m = fromBits(
       arith::OrIOp::create(b, mantissa, word(0x3ff0000000000000, bits)));
-  // Into [1 / sqrt 2, sqrt 2), where the series converges fastest.
+  // Move m into [1 / sqrt 2, sqrt 2), where the series converges fastest.
   Value large = test(Test::OGT, m, kSqrt2);
   m = l.select(large, l.mul(m, c(0.5, x)), m);
   exponent = l.select(large, l.addInt(exponent, word(1, exponent)), exponent);
@@ -90,16 +91,16 @@ Value SoftwareFunctions::log(Value x) {
   Value f = l.sub(m, c(1, x));
   Value s = l.div(f, l.add(m, c(1, x)));
   Value square = l.mul(s, s);
-  // log m = 2 s + s^3 (2/3 + ...) and 2 s = f - s f: f is exact.
+  // log m = 2 s + s^3 (2/3 + ...) and 2 s = f - s f, where f is exact.
   Value tail = l.mul(l.mul(s, square), series(square, coefficients));
   Value correction = fma(l.neg(s), f, tail);
   correction = fma(e, c(kLn2Low, x), correction);
   Value result = fma(e, c(kLn2High, x), l.add(f, correction));
 
-  // Infinity and 0, which have no mantissa.
+  // Infinity and 0 have no mantissa, so select their results.
   result = l.select(test(Test::OEQ, x, kInfinity), x, result);
   result = l.select(test(Test::OEQ, x, 0), c(-kInfinity, x), result);
-  // Less than zero, or NaN.
+  // Numbers below zero, and NaN, give NaN.
   return l.select(test(Test::UGE, l.neg(x), 0x1p-1074), c(kNaN, x), result);
 }
 
@@ -114,7 +115,7 @@ Value SoftwareFunctions::log1p(Value x) {
   return l.select(ends, logarithm, corrected);
 }
 
-// sinh x / cosh x where x is small, else 1 - 2 / (e^2x + 1).
+// sinh x / cosh x if x is small, otherwise 1 - 2 / (e^2x + 1).
 Value SoftwareFunctions::tanh(Value x) {
   SmallVector<double> sine, cosine;
   double factorial = 1;
@@ -133,8 +134,8 @@ Value SoftwareFunctions::tanh(Value x) {
   return l.select(test(Test::OLT, size, 0.55), small, large);
 }
 
-// erf x = 2 / sqrt(pi) x e^(-x^2) (1 + t/3 (1 + t/5 (1 + t/7 ...))), t = 2 x^2:
-// all terms are positive. Beyond 6 the result is 1.
+// erf x = 2 / sqrt(pi) x e^(-x^2) (1 + t/3 (1 + t/5 (1 + t/7 ...))), t = 2 x^2.
+// All terms are positive. Beyond 6 the result is 1.
 Value SoftwareFunctions::erf(Value x) {
   constexpr int kTerms = 120;
   constexpr double k2OverSqrtPi = 1.12837916709551257390;
@@ -157,28 +158,28 @@ SoftwareFunctions::Pair SoftwareFunctions::multiply(const Pair &x,
   return {high, l.add(fma(x.high, y.high, l.neg(high)), cross)};
 }
 
-// As log, of pairs: log m = 2 s + 2/3 s^3 + s^5 (2/5 + 2/7 s^2 + ...), of which
-// what is behind s^3 is below 2^-12 of the whole, so that one number has enough
-// digits for it.
+// Like `log`, but on pairs: log m = 2 s + 2/3 s^3 + s^5 (2/5 + 2/7 s^2 + ...).
+// The terms after s^3 are below 2^-12 of the whole, so a single f64 has enough
+// digits for them.
 SoftwareFunctions::Pair SoftwareFunctions::exactLog(Value x) {
   SmallVector<double> coefficients;
   for (int i = 0; i <= 11; ++i)
     coefficients.push_back(2.0 / (2 * i + 5));
   auto [e, m] = splitExponent(x);
-  // The quotient, and what is left of the numerator divided again.
+  // Divide, then divide the remainder of the numerator again.
   Value f = l.sub(m, c(1, x));
   Pair divisor = sum(m, c(1, x));
   Value quotient = l.div(f, divisor.high);
   Value rest = fma(l.neg(quotient), divisor.high, f);
   rest = fma(l.neg(quotient), divisor.low, rest);
   Pair s = {quotient, l.div(rest, divisor.high)};
-  // Its powers, the cube times 2/3.
+  // Compute the powers of s; the cube is multiplied by 2/3.
   Pair square = multiply(s, s), cube = multiply(square, s);
   Pair third =
       multiply(cube, {c(0x1.5555555555555p-1, x), c(0x1.5555555555555p-55, x)});
   Value tail =
       l.mul(l.mul(square.high, cube.high), series(square.high, coefficients));
-  // All of it, the large terms exactly, the small ones together.
+  // Add the large terms exactly, and the small terms together.
   Pair large = sum(l.add(s.high, s.high), third.high);
   Value small = l.add(third.low, l.add(s.low, s.low));
   small = l.add(l.add(large.low, small), tail);
@@ -187,34 +188,35 @@ SoftwareFunctions::Pair SoftwareFunctions::exactLog(Value x) {
   return sum(whole.high, l.add(whole.low, small));
 }
 
-// e^(y log size). An error of y log size is one of the result relative to
-// itself, and y log size is up to 745: one number would leave the result three
-// digits less than a pair does.
+// e^(y log size). The absolute error of y log size is the relative error of the
+// result. y log size is up to 745: a single f64 would lose three more digits of
+// the result than a pair does.
 Value SoftwareFunctions::exactPower(Value size, Value y) {
   Pair logarithm = exactLog(size);
-  // Infinity, 0 and NaN, which have no mantissa.
+  // Infinity, 0 and NaN have no mantissa.
   Value high = l.select(test(Test::OEQ, size, kInfinity), size, logarithm.high);
   high = l.select(test(Test::OEQ, size, 0), c(-kInfinity, size), high);
   high = l.select(test(Test::UNO, size, 0), size, high);
   Value product = l.mul(y, high);
   Value low = fma(y, logarithm.low, fma(y, high, l.neg(product)));
-  // Beyond the ends of exp there are no further digits, but infinity less
-  // itself.
+  // Beyond the range of exp, `low` would be infinity minus infinity, so drop
+  // it.
   Value isInside = test(Test::OLT, l.abs(product), 800);
   return exp(product, l.select(isInside, low, c(0, size)));
 }
 
 Value SoftwareFunctions::pow(Value x, Value y, bool isExact) {
-  // |x|^y by the exponential, and then the sign.
+  // Compute |x|^y by the exponential first, and the sign last.
   Value size = l.abs(x);
   Value result = isExact ? exactPower(size, y) : exp(l.mul(y, log(size)));
-  // Anything to the power 0, and 1 to any power, NaN too.
+  // Anything to the power 0 is 1, and 1 to any power, even NaN, is 1.
   Value isOne =
       arith::OrIOp::create(b, test(Test::OEQ, y, 0), test(Test::OEQ, size, 1));
   result = l.select(isOne, c(1, x), result);
 
-  // Of a negative x the sign follows y: odd powers keep it, even ones lose it,
-  // others do not exist. y is odd if y is whole and y / 2 is not.
+  // For a negative x, the sign follows y: odd powers keep the sign, even powers
+  // drop it, other powers do not exist. y is odd if y is whole and y / 2 is
+  // not.
   auto isWhole = [&](Value value) {
     Value floor = math::FloorOp::create(b, value);
     return l.compare(Test::OEQ, floor, value);
@@ -229,7 +231,8 @@ Value SoftwareFunctions::pow(Value x, Value y, bool isExact) {
   Value isNegative = l.compare(arith::CmpIPredicate::slt, bits, word(0, bits));
   Value flips = arith::AndIOp::create(b, isNegative, isOdd);
   result = l.select(flips, l.neg(result), result);
-  // A finite negative number has only whole powers; that of NaN is NaN already.
+  // A finite negative number has only whole powers. Powers of NaN are NaN
+  // already.
   Value isFinite = arith::AndIOp::create(b, test(Test::OLT, x, 0),
                                          test(Test::OGT, x, -kInfinity));
   Value broken = arith::AndIOp::create(b, isFinite, negate(wholePower));
@@ -240,8 +243,8 @@ Value SoftwareFunctions::pow(Value x, Value y, bool isExact) {
 // Hyperbolic functions
 //===----------------------------------------------------------------------===//
 
-// (e^|x| / 2, 1 / (2 e^|x|)): the first in two factors where e^|x| overflows
-// before its half does; the second has no digits left there.
+// Returns (e^|x| / 2, 1 / (2 e^|x|)). The first is computed in two factors if
+// e^|x| overflows before its half does. The second has no digits left there.
 std::pair<Value, Value> SoftwareFunctions::halfExponentials(Value size) {
   Value isFar = test(Test::OGT, size, 700);
   Value e = exp(l.select(isFar, l.mul(size, c(0.5, size)), size));
@@ -249,7 +252,7 @@ std::pair<Value, Value> SoftwareFunctions::halfExponentials(Value size) {
   return {l.select(isFar, l.mul(half, e), half), l.div(c(0.5, size), e)};
 }
 
-// A series below 1, where the exponentials would cancel.
+// Uses a series below 1, where the exponentials would cancel.
 Value SoftwareFunctions::sinh(Value x) {
   SmallVector<double> coefficients;
   double factorial = 1;
@@ -271,8 +274,8 @@ Value SoftwareFunctions::cosh(Value x) {
   return l.add(grown, shrunk);
 }
 
-// log(|x| + sqrt(x^2 + 1)) = log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))); far out,
-// where the square has no digit of the 1, log(2 |x|).
+// log(|x| + sqrt(x^2 + 1)) = log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))). Far out,
+// where adding 1 to the square changes nothing, uses log(2 |x|).
 Value SoftwareFunctions::asinh(Value x) {
   Value size = l.abs(x), square = l.mul(x, x), one = c(1, x);
   Value root = l.sqrt(l.add(square, one));
@@ -282,7 +285,7 @@ Value SoftwareFunctions::asinh(Value x) {
   return math::CopySignOp::create(b, result, x);
 }
 
-// With t = x - 1, log1p(t + sqrt(t (t + 2))).
+// With t = x - 1: log1p(t + sqrt(t (t + 2))).
 Value SoftwareFunctions::acosh(Value x) {
   Value t = l.sub(x, c(1, x));
   Value root = l.sqrt(l.mul(t, l.add(t, c(2, x))));
@@ -292,7 +295,7 @@ Value SoftwareFunctions::acosh(Value x) {
   return l.select(test(Test::OLT, x, 1), c(kNaN, x), result);
 }
 
-// log1p(2 |x| / (1 - |x|)) / 2: the quotient is below -1 where |x| is above 1.
+// log1p(2 |x| / (1 - |x|)) / 2. The quotient is below -1 if |x| is above 1.
 Value SoftwareFunctions::atanh(Value x) {
   Value size = l.abs(x);
   Value quotient = l.div(l.add(size, size), l.sub(c(1, x), size));
@@ -305,7 +308,7 @@ Value SoftwareFunctions::atanh(Value x) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Of f64; a polynomial computes the function of f32.
+/// Expands a function of f64. Functions of f32 are polynomials elsewhere.
 template <typename OpTy, Value (SoftwareFunctions::*function)(Value)>
 struct ExpandUnary : OpRewritePattern<OpTy> {
   using OpRewritePattern<OpTy>::OpRewritePattern;
@@ -319,7 +322,8 @@ struct ExpandUnary : OpRewritePattern<OpTy> {
   }
 };
 
-/// Functions of f64; an f32 operand is widened, and the result rounded.
+/// Expands a function in f64. An f32 operand is widened, and the result
+/// rounded.
 template <typename OpTy, Value (SoftwareFunctions::*function)(Value)>
 struct ExpandWide : OpRewritePattern<OpTy> {
   using OpRewritePattern<OpTy>::OpRewritePattern;
@@ -345,7 +349,7 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
     auto type = cast<FloatType>(getElementTypeOrSelf(op.getType()));
     Value x = lanes.convert(op.getLhs(), b.getF64Type());
     Value y = lanes.convert(op.getRhs(), b.getF64Type());
-    // A result of f32, or one that may be approximate, has no use for more.
+    // A result of f32, or one that may be approximate, needs no more digits.
     bool isExact =
         type.isF64() &&
         !arith::bitEnumContainsAny(op.getFastmath(), arith::FastMathFlags::afn);
@@ -361,7 +365,7 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Formulas of f32, on scalars or vectors.
+/// Functions of f32, on scalars or vectors.
 class GPUFunctions {
 public:
   GPUFunctions(Location loc, OpBuilder &builder)
@@ -387,9 +391,9 @@ private:
 };
 } // namespace
 
-// e^x = 2^h (1 + r ln 2), where h is x log2 e rounded and r the rest, below a
-// unit in the last place of h. Beyond these ends all results are the same, and
-// the rest of infinity would be NaN.
+// e^x = 2^h (1 + r ln 2), where h is x log2 e rounded, and r the rest, below a
+// unit in the last place of h. Clamps x: all results beyond the limits are
+// equal, and the rest of infinity would be NaN.
 Value GPUFunctions::exp(Value x) {
   constexpr double log2E = 0x1.715476p+0, rest = 0x1.4ae0c0p-26;
   Value z = l.minimum(l.maximum(x, c(-110, x)), c(100, x));
@@ -400,9 +404,9 @@ Value GPUFunctions::exp(Value x) {
   return l.mul(power, fma(r, c(kLn2, x), c(1, x)));
 }
 
-// A polynomial of least relative error below 0.55, 0.8 units in the last place;
-// above, 1 - 2 / (e^2|x| + 1), which is 1 where the power is infinite. Either
-// takes the sign of x: the polynomial of -0 is -0 + 0.
+// Below 0.55, a polynomial of minimal relative error, 0.8 units in the last
+// place. Above, 1 - 2 / (e^2|x| + 1), which is 1 if the power is infinite.
+// Either takes the sign of x: the polynomial of -0 is -0 + 0.
 Value GPUFunctions::tanh(Value x) {
   constexpr double coefficients[] = {-0x1.55553cp-2, 0x1.110974p-3,
                                      -0x1.b897fap-5, 0x1.54d5a2p-6,
@@ -441,13 +445,13 @@ void codegen::populateGPUMathPatterns(RewritePatternSet &patterns) {
 
 void codegen::populateSoftwareMathPatterns(RewritePatternSet &patterns) {
   using Functions = SoftwareFunctions;
-  // Of f64 alone: what GPUs compute in f32 is above, a pattern each.
+  // Functions of f64 alone. GPU patterns above handle f32.
   patterns.add<ExpandUnary<math::ExpOp, &Functions::exp>,
                ExpandUnary<math::LogOp, &Functions::log>,
                ExpandUnary<math::Log1pOp, &Functions::log1p>,
                ExpandUnary<math::TanhOp, &Functions::tanh>,
                ExpandUnary<math::ErfOp, &Functions::erf>, ExpandPow,
-               // Of f64, too; an operand of f32 is widened before.
+               // Also computed in f64; an f32 operand is widened first.
                ExpandWide<math::SinOp, &Functions::sin>,
                ExpandWide<math::CosOp, &Functions::cos>,
                ExpandWide<math::TanOp, &Functions::tan>,

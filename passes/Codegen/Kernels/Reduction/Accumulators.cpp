@@ -16,8 +16,8 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-/// How floats are reduced: what to start from, one step, and whether steps are
-/// exact, so that totals need no wider type.
+/// The way a float reduction works: the initial value, one step, and whether
+/// steps are exact, so that totals need no wider type.
 struct FloatReduction {
   double first;
   Value (*step)(ImplicitLocOpBuilder &b, Value x, Value y);
@@ -30,7 +30,7 @@ static Value makeStep(ImplicitLocOpBuilder &b, Value x, Value y) {
   return OpTy::create(b, x, y);
 }
 
-// The reductions that are no sums, one line each.
+// Returns the reduction of `op`. Reductions other than sums have a line each.
 static const FloatReduction &getFloatReduction(Operation *op) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   static const FloatReduction sum = {0, makeStep<arith::AddFOp>, false};
@@ -47,8 +47,8 @@ Type Accumulator::getType(Operation *op) {
   auto integer = dyn_cast<IntegerType>(elementOf(op->getOperand(0)));
   if (!integer)
     return KernelContext::getComputeType(op);
-  // Threads exchange words; the low bits of wider sums and products are those
-  // of narrow ones.
+  // Threads exchange 32-bit words. Sums and products in a wider type have the
+  // low bits of narrow ones.
   return IntegerType::get(op->getContext(), std::max(integer.getWidth(), 32u));
 }
 
@@ -128,7 +128,7 @@ Value Accumulator::finish(Value accumulated) {
 // Chains
 //===----------------------------------------------------------------------===//
 
-/// A value of accumulators of `op` in another type of theirs.
+/// Converts a value of accumulators of `op` to another accumulator type.
 static Value convert(ImplicitLocOpBuilder &b, Operation *op, Value value,
                      Type type) {
   auto floating = dyn_cast<FloatType>(type);

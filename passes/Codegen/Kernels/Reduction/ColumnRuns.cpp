@@ -13,7 +13,7 @@ SmallVector<ChunkShape> codegen::getColumnShapes(KernelContext &context,
   int64_t width = context.getVectorWidth();
   vectors = std::min(vectors, kColumnBlock / width);
   SmallVector<ChunkShape> shapes = {{width, vectors}};
-  // Slices begin and end at blocks of columns, or where a run does.
+  // Slices begin and end at blocks of columns or at the ends of runs.
   if (body.getDimensions().back().size % kColumnBlock == 0)
     return shapes;
   if (vectors > 4)
@@ -30,7 +30,7 @@ void codegen::emitRuns(KernelContext &context, const KernelBody &body,
   ArrayRef<Dimension> dimensions = body.getDimensions();
   unsigned last = dimensions.size() - 1;
   int64_t run = dimensions[last].size;
-  // The outer dimensions, which an index of a run is split into.
+  // The outer dimensions: the index of a run is split into these.
   SmallVector<unsigned> outerDimensions;
   SmallVector<int64_t> outerSizes;
   for (unsigned d = 0; d < last; ++d)
@@ -38,7 +38,7 @@ void codegen::emitRuns(KernelContext &context, const KernelBody &body,
       outerDimensions.push_back(d);
       outerSizes.push_back(dimensions[d].size);
     }
-  // Runs that [begin, end) touches, the first and the last perhaps in part.
+  // Visit the runs of [begin, end); the first and last may be cut.
   emitPieces(b, begin, end, run, [&](Value number, Value lower, Value upper) {
     Scope scope = fragments.createScope();
     for (auto [dimension, index] :

@@ -7,14 +7,14 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::codegen;
 
-/// The group of the columns.
+/// The number of the group of columns.
 static constexpr unsigned kColumns = 2;
 
 ColumnGroups ColumnGroups::get(Operation *op) {
   auto reduction = cast<ReductionOpInterface>(op);
   ArrayRef<int64_t> space = shapeOf(op->getOperand(0));
   SmallVector<int64_t> axes = reduction.getReducedAxes();
-  // Axes of size 1 belong to either.
+  // Axes of size 1 may belong to either group.
   int64_t rank = space.size(), first = 0;
   while (first < rank &&
          (space[first] == 1 || !llvm::is_contained(axes, first)))
@@ -45,7 +45,7 @@ ColumnTotals::ColumnTotals(KernelContext &context, const KernelBody &body,
   createBuffers();
 }
 
-// Each has room for elements of any type.
+// Creates the buffers; each has room for elements of any type.
 void ColumnTotals::createBuffers() {
   int64_t offset = 0;
   auto create = [&](Type type) {
@@ -94,7 +94,7 @@ void ColumnTotals::store(const Buffers &buffers, Chunk chunk,
 void ColumnTotals::accumulate(const Scope &at) {
   if (isEmpty())
     return;
-  // The number of the first element in its row.
+  // Compute the position of the first element in its row.
   Strides strides(body.getDimensions().size(), 0);
   auto [first, end] = body.getGroup(kColumns);
   for (unsigned dimension = first; dimension < end; ++dimension)
@@ -113,7 +113,7 @@ void ColumnTotals::accumulate(const Scope &at) {
 // Rows
 //===----------------------------------------------------------------------===//
 
-/// Goes through rows [first, end) of a part, a band with sums of its own.
+/// Processes rows [first, end) of a part as one band, with its own sums.
 void ColumnTotals::emitBand(const Scope &part, Value first, Value end,
                             llvm::function_ref<void(Scope &row)> emitRow) {
   forColumns([&](Chunk chunk) {
@@ -128,7 +128,7 @@ void ColumnTotals::emitBand(const Scope &part, Value first, Value end,
   });
 }
 
-/// Stores what the part adds up to.
+/// Stores the sums of the part.
 void ColumnTotals::finish(const Scope &part) {
   forColumns([&](Chunk chunk) {
     Carried values = createChain(chunk.width).close(load(totals, chunk));
@@ -136,7 +136,7 @@ void ColumnTotals::finish(const Scope &part) {
     for (auto [value, sum] : llvm::zip_equal(values, body.getColumnSums()))
       fragments.setValue(scope, sum,
                          Accumulator(b, body.getNodes()[sum].op).finish(value));
-    // Columns lie side by side in the result, whatever axes they are of.
+    // Columns are adjacent in the result, whatever axes form them.
     for (const Output &output : body.getOutputs()) {
       if (!llvm::is_contained(body.getColumnSums(), output.value.node))
         continue;
@@ -161,12 +161,12 @@ void ColumnTotals::emitParts(const Scope &outer, Value begin, Value end,
     Scope part = outer;
     fragments.enterGroup(part, 0, number);
     fragments.evaluate(part, body.getOutputNodes());
-    // Totals from nothing,
+    // Totals of each part start from zero.
     forColumns([&](Chunk chunk) {
       AccumulatorChain chain = createChain(chunk.width);
       store(totals, chunk, chain.open(chain.start()));
     });
-    // to which the sums of each band of rows are added,
+    // Add the sums of each band of rows to the totals.
     emitLoop(b, length, kBandRows, {}, [&](Value from, ValueRange) {
       Value to = arith::MinUIOp::create(b, addIndex(b, from, kBandRows), size);
       emitBand(part, from, to, emitRow);
@@ -177,7 +177,6 @@ void ColumnTotals::emitParts(const Scope &outer, Value begin, Value end,
       });
       return Carried();
     });
-    // and which are what is stored.
     finish(part);
     return Carried();
   });

@@ -1,5 +1,5 @@
-// Loops of column reductions that read wide rows in the order of memory, a band
-// of rows at a time, with totals in scratch memory (ColumnBands.h).
+// Emits column reductions that read wide rows in memory order, a band of rows
+// at a time, with totals in scratch memory (ColumnBands.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/ColumnBands.h"
@@ -11,8 +11,8 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-/// The columns at which vectors side by side stand, and their totals: vectors
-/// from these elements on.
+/// Adjacent vectors of columns: a scope at each vector, and the first element
+/// of its totals.
 struct Columns {
   SmallVector<Scope, 4> scopes;
   SmallVector<Value, 4> places;
@@ -46,7 +46,7 @@ private:
   Operation *opOf(unsigned reduction) const {
     return body.getNodes()[reduction].op;
   }
-  /// Whether `output` has a value for every row.
+  /// True if `output` has a value for every row.
   bool isOfRows(const Output &output) const {
     return output.dimensions & body.getGroupMask(1);
   }
@@ -56,10 +56,10 @@ private:
   FragmentEmitter fragments;
   ImplicitLocOpBuilder &b;
   SmallVector<unsigned> outputNodes, reductions;
-  /// What is computed of every row.
+  /// Nodes that are computed for every row.
   SmallVector<unsigned> rowNodes;
   SmallVector<ChunkShape> shapes;
-  /// Columns that have totals: a buffer per reduction.
+  /// The number of columns with totals. Each reduction has a buffer of totals.
   int64_t columns;
   SmallVector<Value> totals;
 };
@@ -109,7 +109,7 @@ void BandEmitter::forColumns(const Scope &outer, Piece piece,
 // Totals
 //===----------------------------------------------------------------------===//
 
-/// Values are ordered by reduction, then vector.
+/// Creates the chain. Values are ordered by reduction, then by vector.
 AccumulatorChain BandEmitter::createChain(const Columns &at) {
   AccumulatorChain chain(b);
   for (unsigned reduction : reductions)
@@ -150,7 +150,7 @@ Carried BandEmitter::accumulate(ArrayRef<Scope> scopes, ValueRange carried) {
   return values;
 }
 
-/// Sums rows [row, end), and stores what is computed of each.
+/// Sums rows [row, end), and stores the values of each row.
 Carried BandEmitter::sumBand(const Columns &at, unsigned dimension, Value row,
                              Value end) {
   Carried init = createChain(at).start();
@@ -169,13 +169,13 @@ Carried BandEmitter::sumBand(const Columns &at, unsigned dimension, Value row,
   });
 }
 
-/// Adds all rows along `dimension` and the dimensions behind it to the totals.
+/// Adds all rows along `dimension` and its inner dimensions to the totals.
 void BandEmitter::emitBands(const Scope &outer, unsigned dimension,
                             Piece piece) {
   int64_t size = body.getDimensions()[dimension].size;
   bool isLast = dimension + 1 == body.getGroup(1).second;
   int64_t step = isLast ? kBandRows : 1;
-  // A band is some rows of the last dimension.
+  // A band consists of rows along the last dimension.
   emitLoop(b, size, step, {}, [&](Value index, ValueRange) {
     if (!isLast) {
       Scope scope = outer;
@@ -186,7 +186,7 @@ void BandEmitter::emitBands(const Scope &outer, unsigned dimension,
     }
     Value end = arith::MinUIOp::create(b, addIndex(b, index, step),
                                        createIndex(b, size));
-    // Its sums are added to the totals in scratch memory.
+    // Add the band's sums to the totals in scratch memory.
     forColumns(outer, piece, [&](Columns &at) {
       Carried sums = sumBand(at, dimension, index, end);
       storeTotals(at, createChain(at).add(loadTotals(at), sums));
@@ -195,7 +195,7 @@ void BandEmitter::emitBands(const Scope &outer, unsigned dimension,
   });
 }
 
-/// Stores what the totals lead to.
+/// Stores the results computed from the totals.
 void BandEmitter::finish(Columns &at) {
   Carried sums = createChain(at).close(loadTotals(at));
   for (auto [position, reduction] : llvm::enumerate(reductions))

@@ -1,11 +1,11 @@
-// Loop nest of kernels that reduce over leading or middle axes.
+// Emits kernels that reduce leading or middle axes.
 //
-// The space is (outer, reduced, inner); a slice owns some of the outer x inner
-// results. Vectors lie along the inner axis, several side by side, so a pass
-// over the reduced axis reads whole cache lines and needs no sums across lanes.
-// Wide rows are read in bands instead (EmitColumnBands.cpp).
-// On a GPU a block owns as many vectors as a team has threads; its teams share
-// the reduced axes and combine what they summed.
+// The space is (outer, reduced, inner). A slice owns some of the outer x inner
+// results. Vectors lie along the inner axis, several side by side. A pass over
+// the reduced axis thus reads whole cache lines and needs no sums across lanes.
+// Wide rows are read in bands instead (EmitColumnBands.cpp). On a GPU a block
+// owns as many vectors as a team has threads; its teams share the reduced axes
+// and combine their sums.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Kernels/ColumnBands.h"
@@ -34,8 +34,8 @@ public:
 private:
   using Scopes = SmallVector<Scope, 4>;
 
-  /// Outputs of the space's own shape that follow `level` reductions: stored in
-  /// the pass that reads what they are computed from.
+  /// Returns the outputs of the space's own shape that depend on `level`
+  /// reductions. The pass that reads their operands stores such outputs.
   SmallVector<const Output *> getElementOutputs(unsigned level) const;
 
   void emitChunk(const Scope &outer, Chunk chunk);
@@ -56,7 +56,7 @@ private:
   FragmentEmitter fragments;
   ImplicitLocOpBuilder &b;
   SmallVector<unsigned> outputNodes;
-  /// Of the pass being emitted.
+  /// The element outputs of the pass being emitted.
   SmallVector<const Output *> elementOutputs;
   /// True if this thread has columns of its own; null if every thread has.
   Value hasColumns;
@@ -82,7 +82,7 @@ void ColumnEmitter::storeElements(const Scope &scope) {
   });
 }
 
-/// The carried values are ordered by reduction, then row, then vector.
+/// Adds a row. Carried values are ordered by reduction, then row, then vector.
 Carried ColumnEmitter::accumulate(const Scopes &scopes,
                                   ArrayRef<unsigned> reductions, int64_t row,
                                   int64_t rows, ValueRange carried) {
@@ -102,7 +102,7 @@ Carried ColumnEmitter::accumulate(const Scopes &scopes,
 Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
                                    ArrayRef<unsigned> reductions, int64_t rows,
                                    ValueRange init, BlockedChain *chain) {
-  // What is read in each row: operands of reductions, and values to store.
+  // Each row provides operands of reductions and values to store.
   SmallVector<unsigned> inputs;
   for (unsigned reduction : reductions)
     inputs.push_back(body.getNodes()[reduction].operands[0].node);
@@ -116,7 +116,8 @@ Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
     }
     return scopes;
   };
-  // Outer dimensions of the rows: a loop each, and what is inside adds up.
+  // Outer dimensions of the rows get a loop each, and the inner loops
+  // accumulate.
   int64_t size = body.getDimensions()[dimension].size;
   Team team = dimension == body.getLargest(1) ? context.rows : Team();
   if (dimension + 1 < body.getGroup(1).second) {
@@ -129,7 +130,8 @@ Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
                     },
                     team, {chain, additions});
   }
-  // The last one: `rows` rows at once, so that their loads overlap.
+  // In the last dimension, process `rows` rows at once, so that their loads
+  // overlap.
   return emitChunks(b, size, 1, rows, init,
                     [&](Chunk chunk, ValueRange carried) {
                       Carried values(carried);
@@ -145,8 +147,9 @@ Carried ColumnEmitter::emitReduced(const Scopes &outer, unsigned dimension,
                     team, {chain});
 }
 
-/// How many rows are summed apart where there are few vectors, to hide latency;
-/// on a GPU, whose vectors are registers side by side, as many as fit.
+/// Returns how many rows are summed separately to hide latency if there are few
+/// vectors. On a GPU, whose vectors are adjacent registers, returns as many as
+/// fit.
 int64_t ColumnEmitter::countRows(const Scopes &scopes,
                                  size_t reductionCount) const {
   if (scopes.size() > 1 || reductionCount > 2)
@@ -158,7 +161,8 @@ int64_t ColumnEmitter::countRows(const Scopes &scopes,
   return std::clamp<int64_t>(registers / used, 1, 4);
 }
 
-/// What the pass over the reduced axes accumulates, in the order of accumulate.
+/// Runs the pass over the reduced axes and returns the sums, in the order of
+/// `accumulate`.
 Carried ColumnEmitter::reduce(const Scopes &scopes,
                               ArrayRef<unsigned> reductions, int64_t rows) {
   int64_t vectors = scopes.size(), width = scopes.front().width;
@@ -173,8 +177,8 @@ Carried ColumnEmitter::reduce(const Scopes &scopes,
                      chain.ifNeeded());
 }
 
-/// One pass over the reduced axes: the reductions of `level`, if any, and what
-/// is stored on the way.
+/// Emits one pass over the reduced axes: the reductions of `level`, if any, and
+/// the stores along the way.
 void ColumnEmitter::emitPass(Scopes &scopes, unsigned level) {
   SmallVector<unsigned> reductions = body.getReductions(level);
   elementOutputs = getElementOutputs(level - 1);
@@ -206,7 +210,7 @@ void ColumnEmitter::emitChunk(const Scope &outer, Chunk chunk) {
   emitColumns(scopes);
 }
 
-/// All of the vectors of columns at which `scopes` stand.
+/// Emits everything for the vectors of columns at `scopes`.
 void ColumnEmitter::emitColumns(Scopes &scopes) {
   for (unsigned level = 1; level <= body.getLevelCount() + 1; ++level) {
     emitPass(scopes, level);
@@ -225,7 +229,7 @@ void ColumnEmitter::emitColumns(Scopes &scopes) {
 }
 
 void ColumnEmitter::emit(Value begin, Value end) {
-  // Longer pieces of rows are read faster; half of the registers sum.
+  // Longer pieces of rows are read faster. Half of the registers hold sums.
   int64_t vectors = countReductions(context.kernel) > 1 ? 4 : 8;
   SmallVector<ChunkShape> shapes = getColumnShapes(context, body, vectors);
   emitRuns(context, body, fragments, begin, end,
@@ -236,12 +240,12 @@ void ColumnEmitter::emit(Value begin, Value end) {
            });
 }
 
-// Block number n is vectors [n % blocks * threads, ...) of the columns of outer
-// index n / blocks. All threads take part in every sum, those beyond the last
-// column by summing it again.
+// Emits block number n: vectors [n % blocks * threads, ...) of the columns of
+// outer index n / blocks. All threads take part in every sum; threads past the
+// last column sum that column again.
 void ColumnEmitter::emitBlock(Value block) {
   const Team &team = context.columns;
-  // The block's outer index and its part of the columns, then the thread's
+  // Split the block number into outer index and columns, then find the thread's
   // vector.
   int64_t width = context.getVectorWidth();
   int64_t vectors = context.partition.inner / width;
@@ -253,7 +257,7 @@ void ColumnEmitter::emitBlock(Value block) {
                                        createIndex(b, vectors));
     vector = arith::MinUIOp::create(b, vector, createIndex(b, vectors - 1));
   }
-  // Enter outer and inner dimensions; rows are summed up by emitColumns.
+  // Enter outer and inner dimensions; emitColumns sums over the rows.
   Scope scope = fragments.createScope();
   scope.width = width;
   fragments.enterGroup(scope, 0, parts[0]);

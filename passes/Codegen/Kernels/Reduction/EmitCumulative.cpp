@@ -1,8 +1,8 @@
-// Loop nest of kernels that are a cumulative sum.
+// Emits kernels that are a cumulative sum.
 //
-// A line is gone through from its first element to its last, or back. On a CPU
-// lines that lie side by side are done in vectors; a thread of a GPU takes one.
-// Floats are added up in f64, so that what is lost is one rounding.
+// A line is processed from the first element to the last, or in reverse. A CPU
+// processes adjacent lines in vectors; a GPU thread processes a single line.
+// Floats are added in f64, so that only one rounding is lost.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -60,7 +60,7 @@ Value CumulativeEmitter::toResult(Value total) {
   return type ? l.convert(total, type) : total;
 }
 
-/// `width` adjacent lines, the first of which starts at element `first`.
+/// Sums `width` adjacent lines; the first starts at element `first`.
 void CumulativeEmitter::emitLine(Value first, int64_t width) {
   Value input = context.buffers.front(), output = context.buffers.back();
   auto step = [&](Value number, ValueRange totals) {
@@ -76,7 +76,7 @@ void CumulativeEmitter::emitLine(Value first, int64_t width) {
   emitLoop(b, space.size, 1, zeros(width), step);
 }
 
-/// The element in front of which lines [0, index) of all axes lie.
+/// Returns the first element of line `inner` at outer index `outer`.
 static Value firstOf(ImplicitLocOpBuilder &b, const CumulativeSpace &space,
                      Value outer, Value inner) {
   return addIndex(b, mulIndex(b, outer, space.size * space.inner), inner);
@@ -92,11 +92,11 @@ void CumulativeEmitter::emitLines() {
            context.columns);
 }
 
-/// Lines [begin, end) may begin and end within an index of the outer axes.
+/// Sums lines [begin, end), which may begin and end within an outer index.
 void CumulativeEmitter::emitAdjacentLines() {
   emitPieces(b, context.bounds[0], context.bounds[1], space.inner,
              [&](Value outer, Value lower, Value upper) {
-               // Vectors of adjacent lines, then single ones.
+               // Use vectors of adjacent lines, then single lines.
                emitDynamicChunks(
                    b, lower, upper, space.inner,
                    {{context.getVectorWidth(), 1}, {1, 1}}, [&](Chunk chunk) {

@@ -1,11 +1,11 @@
-// Loop nest of kernels that reduce over trailing axes, row by row.
+// Emits kernels that reduce trailing axes, row by row.
 //
-// Reductions may follow one another (softmax: a maximum, then a sum): each
-// level is one pass over the row, which by then lies in the first-level cache.
-// On CPUs what takes long to compute is kept for later passes (RowScratch.h).
-// A row is summed in several vectors side by side, combined in a fixed order;
-// the threads of a team share its columns. On a CPU columns may be added up
-// beside the rows (ColumnTotals.h).
+// Reductions may depend on each other (softmax: a maximum, then a sum). Each
+// level is one pass over the row, which by then is in the first-level cache. On
+// CPUs, costly values are kept for later passes (RowScratch.h). A row is summed
+// in several vectors side by side, combined in a fixed order. The threads of a
+// team share the columns of a row. On a CPU, columns may be added up along with
+// the rows (ColumnTotals.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -35,15 +35,15 @@ public:
   void emit(Value begin, Value end);
 
 private:
-  /// The carried values of one reduction: vectors side by side, where the row
-  /// has as many elements, and a scalar for the rest.
+  /// The carried values of one reduction: `vectors` vectors side by side, as
+  /// long as the row has enough elements, and a scalar for the rest.
   struct Slots {
     unsigned reduction;
     int64_t vectors;
   };
 
-  /// The elements of a row of a node that later passes read: pass `madeIn`
-  /// stores them in `buffer`.
+  /// A node whose row elements later passes read. Pass `madeIn` stores them in
+  /// `buffer`.
   struct Kept {
     unsigned node;
     Value buffer;
@@ -55,8 +55,8 @@ private:
   void keep(const Scope &scope);
   void emitRow(Scope &scope);
   int64_t countVectors(size_t reductionCount) const;
-  /// Elements that a thread takes at once, though one after the other, where
-  /// rows have no vectors: their loads overlap.
+  /// Returns the elements that a thread processes together if rows have no
+  /// vectors. Their loads overlap.
   int64_t countScalars() const {
     return width == 1 && context.target.isGPU() ? 4 : 1;
   }
@@ -75,19 +75,19 @@ private:
   const KernelBody &body;
   FragmentEmitter fragments;
   ImplicitLocOpBuilder &b;
-  /// The last group of axes: 1, or 2 where columns are added up over another.
+  /// The last group of axes: 1, or 2 with column sums.
   unsigned columnGroup;
   int64_t width;
   ColumnTotals totals;
   SmallVector<Kept> kept;
-  /// From element to element along each dimension of a row.
+  /// Strides between elements along each dimension of a row.
   Strides strides;
   unsigned pass = 0;
 };
 } // namespace
 
-/// An op that is computed at several places of the space, for different values,
-/// is not kept.
+/// Creates the buffers of kept values. An op that is computed at several
+/// places, with different values, is not kept.
 void RowEmitter::createKept() {
   auto [first, end] = body.getGroup(columnGroup);
   strides.assign(body.getDimensions().size(), 0);
@@ -104,7 +104,8 @@ void RowEmitter::createKept() {
   }
 }
 
-/// Before anything is computed at a column: what earlier passes have stored.
+/// Reads the values that earlier passes have stored, before computing at a
+/// column.
 void RowEmitter::readKept(Scope &scope) {
   for (const Kept &own : kept)
     if (own.madeIn && *own.madeIn < pass)
@@ -112,7 +113,8 @@ void RowEmitter::readKept(Scope &scope) {
           own.buffer, fragments.getOffset(scope, strides), scope.width, 1)});
 }
 
-/// Stores what the first pass that needs it has computed at a column.
+/// Stores the values that the first pass in need of them has computed at a
+/// column.
 void RowEmitter::keep(const Scope &scope) {
   for (Kept &own : kept) {
     if (scope.values[own.node].empty() || own.madeIn.value_or(pass) < pass)
@@ -123,14 +125,14 @@ void RowEmitter::keep(const Scope &scope) {
   }
 }
 
-/// Calls `element` for every vector or scalar of the columns; `slot` is which
-/// of the vectors side by side it is, or -1 where it is narrower than a vector.
+/// Calls `element` for every vector or scalar of the columns. `slot` is the
+/// number of the vector among those side by side; -1 if narrower than a vector.
 Carried RowEmitter::emitColumns(
     const Scope &outer, unsigned dimension, ArrayRef<unsigned> targets,
     int64_t vectors, ValueRange init,
     llvm::function_ref<Carried(const Scope &, int64_t, ValueRange)> element,
     BlockedChain *chain) {
-  // Outer dimensions of the columns: a loop each.
+  // Outer dimensions of the columns get a loop each.
   int64_t size = body.getDimensions()[dimension].size;
   unsigned last = body.getDimensions().size() - 1;
   Team team =
@@ -149,8 +151,8 @@ Carried RowEmitter::emitColumns(
                     },
                     team, {chain, additions});
   }
-  // The last one in vectors, `vectors` of them side by side; scalars all add to
-  // one sum.
+  // The last dimension is processed in vectors, `vectors` side by side. All
+  // scalars add to one sum.
   return emitChunks(b, size, width, vectors, init,
                     [&](Chunk chunk, ValueRange carried) {
                       Carried values(carried);
@@ -182,7 +184,7 @@ Carried RowEmitter::accumulate(const Scope &scope, int64_t slot,
         input = vector::BroadcastOp::create(b, target.getType(), input);
       target = accumulator.combine(target, input);
     } else {
-      // A value that is the same in all lanes counts in each of them.
+      // A value that is equal in all lanes counts in each lane.
       Value &target = values[first + own.vectors];
       if (scope.width > 1 && !isa<VectorType>(input.getType()))
         for (int64_t lane = 0; lane < scope.width; ++lane)
@@ -195,9 +197,9 @@ Carried RowEmitter::accumulate(const Scope &scope, int64_t slot,
   return values;
 }
 
-/// How many vectors are summed side by side: enough chains of additions to hide
-/// their latency, without spilling. Where many threads share a processor, they
-/// hide it too.
+/// Returns how many vectors are summed side by side: enough chains of additions
+/// to hide their latency, without spilling. On a GPU, many threads per
+/// processor also hide latency.
 int64_t RowEmitter::countVectors(size_t reductionCount) const {
   unsigned last = body.getDimensions().size() - 1;
   int64_t run = body.getDimensions().back().size;
@@ -216,7 +218,7 @@ void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
   unsigned firstColumn = body.getGroup(columnGroup).first;
   int64_t vectors = countVectors(reductions.size());
 
-  // For each reduction: accumulators of vectors, and one of what is left.
+  // Each reduction has vector accumulators, and a scalar one for the rest.
   SmallVector<Slots> slots;
   SmallVector<unsigned> inputs;
   Carried init;
@@ -240,7 +242,8 @@ void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
       },
       chain.ifNeeded());
 
-  // Vectors are added up, then their lanes, the rest, and the other threads'.
+  // Add up the vectors, then their lanes, the rest, and the other threads'
+  // values.
   unsigned first = 0;
   for (const Slots &own : slots) {
     Accumulator accumulator(b, body.getNodes()[own.reduction].op);
@@ -257,7 +260,7 @@ void RowEmitter::reduceLevel(Scope &scope, unsigned level) {
 }
 
 void RowEmitter::storeElements(const Scope &scope) {
-  // What is added up over rows is stored at the end of a part of them.
+  // Column sums are stored at the end of a part of rows.
   uint64_t columns = body.getGroupMask(columnGroup);
   SmallVector<const Output *> ofElements;
   SmallVector<unsigned> targets(totals.getInputs());
@@ -286,7 +289,8 @@ void RowEmitter::emitRow(Scope &scope) {
     reduceLevel(scope, level);
   fragments.evaluate(scope, body.getOutputNodes());
   uint64_t columns = body.getGroupMask(columnGroup);
-  // Outputs with one element a row are stored once, by the row's first thread.
+  // Outputs with one element per row are stored once, by the row's first
+  // thread.
   SmallVector<const Output *> ofRow;
   for (const Output &output : body.getOutputs())
     if (!(output.dimensions & columns))
@@ -317,7 +321,8 @@ void RowEmitter::emit(Value begin, Value end) {
       context.rows);
 }
 
-/// Whether `sum` adds up whole rows of `hero`, in the parts that `first` has.
+/// Checks that `sum` adds up whole rows of `hero`, in the parts that `first`
+/// has.
 static LogicalResult checkColumnSum(Operation *sum, Operation *first,
                                     Operation *hero) {
   ColumnGroups groups = ColumnGroups::get(sum),
@@ -333,7 +338,7 @@ static LogicalResult checkColumnSum(Operation *sum, Operation *first,
                           "parts that other sums have");
 }
 
-/// The loops of a kernel that adds up columns beside its rows.
+/// Emits the loops of a row kernel that also makes column sums.
 static LogicalResult emitRowsAndColumns(KernelContext &context,
                                         ArrayRef<Operation *> sums) {
   Operation *columnSum = sums.front();
@@ -369,7 +374,7 @@ LogicalResult codegen::emitRowReduce(KernelContext &context) {
     --rows;
   std::optional<SplitAxis> split;
   if (int64_t parts = reduction.getReductionParts(); parts > 1) {
-    // Axes of size 1 before the one that is split are the rows' too.
+    // Axes of size 1 before the split axis belong to the rows too.
     rows = axes.front();
     split = {rows, parts};
   }

@@ -1,7 +1,7 @@
-// Loop nests of pooling and its gradients.
+// Emits pooling and its gradients.
 //
-// With channels last, vectors lie along the channels; with channels first the
-// last axis is spatial and elements are done one by one.
+// With channels last, vectors lie along the channels. With channels first, the
+// last axis is spatial, and elements are processed one by one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -19,7 +19,8 @@ using namespace mpc;
 using namespace mpc::codegen;
 
 namespace {
-/// One kernel: `small` are the pooled activations, `large` those pooled over.
+/// One kernel: `small` are the pooled activations, `large` the activations that
+/// windows slide over.
 class PoolEmitter {
 public:
   template <typename OpTy>
@@ -59,7 +60,8 @@ private:
   Value operand(unsigned number) {
     return context.getBuffer(op->getOperand(number));
   }
-  /// Null where nothing returns it.
+  /// Returns the buffer of result `number`; null if the kernel does not return
+  /// the result.
   Value result(unsigned number) {
     return context.getBuffer(op->getResult(number));
   }
@@ -87,8 +89,8 @@ private:
 void PoolEmitter::emitPositions(
     const Activations &result,
     llvm::function_ref<void(const Position &)> body) {
-  // A row is (batch, spatial) or (batch, channel, spatial but the last); its
-  // elements are channels or positions along the last axis.
+  // A row is (batch, spatial), or (batch, channel, spatial but the last). Its
+  // elements are channels, or positions along the last axis.
   SmallVector<int64_t> sizes = {1};
   if (!channelsLast)
     sizes.push_back(result.channels);
@@ -96,13 +98,13 @@ void PoolEmitter::emitPositions(
   sizes.append(result.spatial.begin(), result.spatial.begin() + rowSpatial);
   int64_t columns = channelsLast ? result.channels : result.spatial.back();
   int64_t width = channelsLast ? context.getVectorWidth() : 1;
-  // Channels last, a vector holds neighbouring channels of one position.
+  // With channels last, a vector holds adjacent channels of one position.
   auto emitRow = [&](Value row, ValueRange) {
     SmallVector<Value> parts = splitIndex(b, row, sizes);
     emitChunks(
         b, columns, width, 1, {},
-        // Channels first, columns are positions along the last spatial axis,
-        // one by one.
+        // With channels first, columns are positions along the last spatial
+        // axis, processed one by one.
         [&](Chunk chunk, ValueRange) {
           Position at;
           at.batch = parts[0];
@@ -155,7 +157,7 @@ Value PoolEmitter::zeros(int64_t width) {
                                      zero);
 }
 
-/// The row-major position within the plane pooled over, as an i32.
+/// Returns the row-major position within the plane of `large`, as an i32.
 Value PoolEmitter::planePosition(ValueRange spatial) {
   SmallVector<int64_t> strides(axes.size(), 1);
   for (size_t i = axes.size(); i-- > 1;)
@@ -179,7 +181,7 @@ void PoolEmitter::emitMax() {
     Value floor = lanes.broadcast(
         lanes.constant(-std::numeric_limits<double>::infinity()),
         zeros(at.width));
-    // Where all are -infinity, the first is the maximum.
+    // If all elements are -infinity, the first is the maximum.
     Value start = lanes.broadcast(planePosition(first), floor);
     Carried best = emitNest(
         b, taps, {floor, start}, [&](ValueRange tap, ValueRange carried) {
@@ -201,7 +203,7 @@ void PoolEmitter::emitMax() {
     Value to = offset(small, at, at.spatial);
     if (Value maxima = result(0))
       store(maxima, to, best[0]);
-    // Only a gradient needs the positions.
+    // Only a gradient needs the positions of the maxima.
     Value indices = result(1);
     if (!indices)
       return;
@@ -213,19 +215,19 @@ void PoolEmitter::emitMax() {
   });
 }
 
-/// How many elements the mean at `out` is over, as a float.
+/// Returns the number of elements in the mean at `out`, as a float.
 Value PoolEmitter::windowSize(ValueRange out, bool countsPadding) {
   Value count = createIndex(b, 1);
   for (auto [axis, position] : llvm::zip_equal(axes, out)) {
     Value size;
     if (countsPadding) {
-      // With ceil_mode a window may reach past the padding; that part never
+      // With ceil_mode, a window may reach past the padding, where nothing
       // counts.
       Value start = mulIndex(b, position, axis.stride);
       Value room = arith::SubIOp::create(
           b, createIndex(b, axis.inputSize + axis.padBegin + axis.padEnd),
           start);
-      // Taps lie a dilation apart, the first of them at the start.
+      // Taps are a dilation apart; the first tap is at the start.
       Value fitting = addIndex(b, room, axis.dilation - 1);
       if (axis.dilation > 1)
         fitting =
@@ -264,7 +266,7 @@ void PoolEmitter::emitAverage(bool countsPadding) {
 //===----------------------------------------------------------------------===//
 
 /// Calls `body` for every output position whose window covers `at`, in the
-/// order of the taps.
+/// order of taps.
 Carried PoolEmitter::emitReaders(
     const Position &at, ValueRange init,
     llvm::function_ref<Carried(ValueRange, ValueRange)> body) {
@@ -317,12 +319,12 @@ void PoolEmitter::emitAverageGrad(bool countsPadding) {
 
 LogicalResult codegen::emitWindow(KernelContext &context) {
   Operation &op = context.kernel.getBody().front().front();
-  // The op is the kernel: nothing is computed beside it.
+  // The op must be the whole kernel.
   Operation *terminator = op.getNextNode();
   if (!terminator || !terminator->hasTrait<OpTrait::IsTerminator>())
     return context.kernel.emitOpError(
         "of kind 'window' must hold exactly one op");
-  // Maxima, means, or the gradients of either.
+  // Dispatch: maxima, means, or the gradients of either.
   if (auto pool = dyn_cast<MaxPoolOp>(op))
     PoolEmitter(context, pool, pool.getInput(), pool.getOutput()).emitMax();
   else if (auto pool = dyn_cast<AveragePoolOp>(op))
