@@ -17,6 +17,7 @@ struct Access {
 
   /// Describes all elements of a dense value of shape `dense`.
   explicit Access(llvm::ArrayRef<int64_t> dense);
+  /// Each turns the access to a value into the access to the moved value.
   void transpose(llvm::ArrayRef<int64_t> perm);
   void slice(llvm::ArrayRef<int64_t> offsets, llvm::ArrayRef<int64_t> sizes);
   void expand(llvm::ArrayRef<int64_t> to);

@@ -40,6 +40,7 @@ enum class Growth {
   Elementwise,
 };
 
+/// The properties of one kind of kernel. Each kind has a single instance.
 class KernelHero {
 public:
   virtual ~KernelHero() = default;
@@ -62,8 +63,10 @@ public:
   /// leading axes".
   virtual llvm::StringRef getWanted() const { return "another op"; }
 
+  /// The ops that may share a kernel with the hero.
   virtual Company getCompany() const = 0;
 
+  /// The ops around the hero that the kernel absorbs.
   virtual Growth getGrowth() const { return Growth::None; }
 
   /// True if kernels of this kind hold elementwise ops alone, over the shape of

@@ -13,8 +13,8 @@ using namespace mpc;
 static constexpr int64_t kMinElements = 1024;
 /// The most kernels that recompute a value.
 static constexpr size_t kMaxKernels = 16;
-/// The most ops that compute a value again: a few consecutive activations.
-/// Kernels then stay well below the limit of RegionSplit.h.
+/// The most ops to recompute one value: enough for a few consecutive
+/// activations. Kernels then stay well below the limit of RegionSplit.h.
 static constexpr size_t kMaxChain = 24;
 /// The first cut charges every possible kernel. Two even and two odd cuts
 /// follow around the best solution so far.

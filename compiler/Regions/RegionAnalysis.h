@@ -1,8 +1,8 @@
 // Decides which ops of a block will share a kernel.
 //
-// All stages use the same decision: Precision prices casts and saved tensors by
-// it, and Fusion forms the kernels. The decision depends on roles, shapes and
-// uses, never on element types, so both stages get the same answer.
+// Two stages use the decision: Precision to price casts and saved tensors,
+// Fusion to form the kernels. The decision depends on roles, shapes and uses,
+// never on element types, so both stages get the same answer.
 //
 // Kernels form around heroes, in this order:
 // - Contractions take the elementwise ops that follow: their tail. The tail may

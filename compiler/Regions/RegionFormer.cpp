@@ -156,8 +156,8 @@ bool RegionFormer::tryMerge(unsigned into, unsigned from) {
 
 // Absorbs the ops that follow the contraction. Also absorbs producers (such as
 // a cast) of the tail's other operands if only the tail needs the producers.
-// The contraction's operands stay in memory. The op that keeps another op out
-// is a neighbour, and leads there again after joining.
+// The contraction's operands stay in memory. An op may be blocked by a
+// neighbour; the neighbour leads to the op again after joining.
 void RegionFormer::growTail(unsigned region) {
   Operation *hero = regions[region].hero;
   Operations users(hero->getUsers()), producers;

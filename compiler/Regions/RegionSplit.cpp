@@ -142,7 +142,8 @@ size_t Cutter::findLimit(size_t begin) const {
   return end;
 }
 
-// Returns the last cut in (from, to] that the fewest elements pass.
+// Returns the cut in (from, to] that the fewest elements pass; of equals, the
+// last.
 size_t Cutter::findNarrowest(size_t from, size_t to) const {
   size_t narrowest = to;
   for (size_t cut = to; cut > from; --cut)

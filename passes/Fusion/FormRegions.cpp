@@ -227,7 +227,7 @@ void Former::place(const Unit &unit) {
   if (unit.region)
     return placeRegion(unit);
   Operation *op = unit.ops.front();
-  // The readers are now in other kernels, so no op is needed.
+  // Regions now separate the readers, so mpc.kept has done its work.
   if (auto kept = dyn_cast<KeptOp>(op))
     return mapping.map(kept.getOutput(),
                        mapping.lookupOrDefault(kept.getInput()));

@@ -195,8 +195,8 @@ struct TurnProduct : OpRewritePattern<TransposeOp> {
     copyPhase(product, turned);
     for (Operation *scaling : llvm::reverse(scalings))
       turned = scaleInstead(scaling, turned, rewriter);
-    // The remaining transpose moves batches alone, or nothing: (perm .
-    // exchange).
+    // The remaining permutation (perm after the exchange) moves batches or
+    // nothing.
     SmallVector<int64_t> perm(op.getPerm());
     for (int64_t &axis : perm)
       axis = axis == rank - 1 ? rank - 2 : axis == rank - 2 ? rank - 1 : axis;

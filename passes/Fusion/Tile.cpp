@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace mpc;
 
-/// The longest sums of products that are worth recomputing.
+/// Products with longer sums are not worth recomputing.
 static constexpr int64_t kMaxRecomputedDepth = 256;
 
 /// Elements of the wide value that fit a core's cache, along with derived

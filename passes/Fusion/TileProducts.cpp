@@ -339,7 +339,7 @@ bool TileProductsPass::tileBlock(Block &block) {
       if (op->use_empty())
         op->erase();
   }
-  // Erase masks without readers: all loops recompute them.
+  // Erase the masks that every loop recomputes.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (makesLargeMask(&op) && op.use_empty())
       op.erase();

@@ -8,7 +8,7 @@
 //   sums[slots[i]] += rows[i]
 //   table[ids[i]] = update(table[ids[i]], sums[i])   if slots[i] is i
 //
-// The order of additions is as in the whole gradient, so every row keeps its
+// Rows are added in the order of the whole gradient, so every row keeps its
 // bits.
 //
 // SPDX-License-Identifier: Apache-2.0
