@@ -74,7 +74,8 @@ protected:
     });
   }
 
-  /// False on a GPU, where threads share the rows and the columns of each row.
+  /// True if rows are processed in blocks. Never true on a GPU, where threads
+  /// share the rows and the columns of each row.
   bool blocksRows() const { return channelsLast && !context.target.isGPU(); }
 
   Value x, w, y;

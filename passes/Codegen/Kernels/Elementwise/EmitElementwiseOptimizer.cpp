@@ -156,7 +156,7 @@ static SmallVector<Value> emitAdagrad(Lanes &l, AdagradOp op,
 }
 
 // If centered, v' - m' * m' is a variance, and rounding can make it negative.
-// Clamp at 0: the root would be NaN, as in PyTorch.
+// Clamp at 0, since the root would be NaN, as in PyTorch.
 static SmallVector<Value> emitRMSprop(Lanes &l, RMSpropOp op,
                                       RMSpropOp::Adaptor in) {
   Value p = in.getParam(), apply = in.getApply();

@@ -86,8 +86,9 @@ MPC_FUNCTION(floor, FloorOp)
 MPC_FUNCTION(ceil, CeilOp)
 MPC_FUNCTION(roundeven, RoundEvenOp)
 #undef MPC_FUNCTION
-/// Returns 1 from 20 on, as is exact in any type. The f32 polynomial stays a
-/// few units in the last place below 1.
+/// From |x| = 20 on, the rounded result is 1 or -1 in any type. The f32
+/// polynomial stays a few units in the last place below 1, so select the
+/// result.
 Number tanh(Number x) {
   Lanes &l = *x.l;
   ImplicitLocOpBuilder &b = l.getBuilder();
@@ -108,10 +109,11 @@ Number series(Number x, ArrayRef<double> coefficients) {
   return {&l, sum};
 }
 
-/// Emits e^(-x^2/2), corrected for the rounding error of the square, which e
-/// would magnify by half the square. Splitting x into halves of 26 digits gives
-/// the exact error, even on CPUs without fused multiply-adds. From 40 on the
-/// result is 0, where the halves of infinity would be NaN.
+/// Emits e^(-x^2/2), corrected for the rounding error of the square. The
+/// exponential would magnify the relative error by half the square. Splitting x
+/// into halves of 26 digits gives the exact error, even on CPUs without fused
+/// multiply-adds. From 40 on the result is 0, where the halves of infinity
+/// would be NaN.
 Number decayOfF64(Number x) {
   constexpr double kSplit = 0x1.0000002p27;
   Number square = x * x, decay = exp(-0.5 * square);

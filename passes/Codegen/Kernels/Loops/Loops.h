@@ -35,8 +35,9 @@ struct Team {
 };
 
 /// Divides a long chain of additions into blocks of iterations. Each block
-/// starts from zero, and its result is added to totals, which may be wider. The
-/// error of a sum of millions of terms is then that of one block.
+/// starts from the neutral element, and its result is added to totals, which
+/// may be wider. The error of a sum of millions of terms is then that of one
+/// block.
 class BlockedChain {
 public:
   virtual ~BlockedChain() = default;

@@ -161,7 +161,7 @@ void ColumnTotals::emitParts(const Scope &outer, Value begin, Value end,
     Scope part = outer;
     fragments.enterGroup(part, 0, number);
     fragments.evaluate(part, body.getOutputNodes());
-    // Totals of each part start from zero.
+    // Totals of each part start from the neutral element.
     forColumns([&](Chunk chunk) {
       AccumulatorChain chain = createChain(chunk.width);
       store(totals, chunk, chain.open(chain.start()));

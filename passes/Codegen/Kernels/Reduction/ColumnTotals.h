@@ -1,8 +1,8 @@
 // Adds up the column sums of a row kernel on a CPU, in scratch memory
 // (compiler/Kernels/ColumnSums.h).
 //
-// Each band of 8 rows starts from zero. Bands are added to totals, which are
-// wider than the sums if the sums are f32.
+// Each band of 8 rows starts from the neutral element. Bands are added to
+// totals, which are wider than the sums if the sums are f32.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_CODEGEN_KERNELS_REDUCTION_COLUMNTOTALS_H

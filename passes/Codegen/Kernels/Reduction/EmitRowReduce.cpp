@@ -113,8 +113,8 @@ void RowEmitter::readKept(Scope &scope) {
           own.buffer, fragments.getOffset(scope, strides), scope.width, 1)});
 }
 
-/// Stores the values that the first pass in need of them has computed at a
-/// column.
+/// Stores the kept values at a column, if the current pass is the first to
+/// compute them.
 void RowEmitter::keep(const Scope &scope) {
   for (Kept &own : kept) {
     if (scope.values[own.node].empty() || own.madeIn.value_or(pass) < pass)
