@@ -4,7 +4,7 @@
 // are kilobytes apart, at a half or a third of the memory bandwidth. Slices of
 // wide rows therefore own many columns and read the rows in memory order, a
 // band of rows at a time. A slice sums a band in registers and adds the sums to
-// totals in scratch memory, a total per column. For 196 x 1024 elements and a
+// totals in scratch memory, a total per column. For 196 x 1024 elements and one
 // sum:
 //
 //   totals[1024] = 0                                (8 KiB of scratch, f64)
