@@ -12,21 +12,21 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Of a value that only data determines.
+/// Bounds assumed for a value that only the data determines.
 static constexpr Bounds kUnknown = {-1.0, 1.0};
 
-/// A value has lost what it tells where it has fewer steps than this within its
-/// range: of 16 + x, with x of order 1, bfloat16 has 17.
+/// The least number of distinct steps that a meaningful value has within its
+/// range. 16 + x in bfloat16, with x of order 1, has only 17.
 static constexpr double kFewSteps = 32.0;
 
-/// A constant below this is far from values of order 1.
+/// Smaller constants are far from values of order 1, so nothing cancels.
 static constexpr double kLeastConstant = 0.25;
 
 static double getLargest(Bounds bounds) {
   return std::max(std::abs(bounds.low), std::abs(bounds.high));
 }
 
-// The distance of neighbours in `type`, of numbers of order 1.
+// Returns the distance between neighbouring numbers of `type` near 1.
 static double getStep(FloatType type) {
   const int digits = APFloat::semanticsPrecision(type.getFloatSemantics());
   return std::ldexp(1.0, 1 - digits);
@@ -43,7 +43,9 @@ Cancellations::Cancellations(ModuleOp module, const ConstantRanges &ranges,
   });
 }
 
-// A sum with a large constant, as far as fp32 has more of the other summand.
+// Inserts `op` if the result is a sum with a large constant, and float32
+// resolves the other summand but `low` does not: width of the range > largest ×
+// eps(f32), but < 32 × largest × eps(low).
 void Cancellations::addOffset(Operation *op) {
   if (op->hasTrait<OpTrait::ConstantLike>() || op->getNumResults() != 1 ||
       !getElementTypeOrSelf(op->getResult(0)).isF32())
@@ -57,8 +59,9 @@ void Cancellations::addOffset(Operation *op) {
     ops.insert(op);
 }
 
-// The range of a constant, or of state that stays as it is; also where an op of
-// one operand gives it on, as an expand does, or a loop takes it.
+// Returns the range of `value` if it comes from a constant or from unchanging
+// state; nullopt otherwise. Looks through ops of one operand (an expand) and
+// through values that enter a loop.
 static std::optional<Bounds> lookupGiven(Value value,
                                          const ConstantRanges &ranges) {
   const std::optional<Bounds> range = ranges.lookup(value);
@@ -77,8 +80,9 @@ static std::optional<Bounds> lookupGiven(Value value,
   return isGiven ? range : std::nullopt;
 }
 
-// The lower of the two numbers at which `value` gathers, -1 of a tanh; 0 where
-// there is none. What a loop carries gathers where any of its sources does.
+// Returns the lower of the two bounds at which `value` saturates: -1 for a
+// tanh. Returns 0 if `value` does not saturate. For a carried value, any source
+// counts.
 static double getLowerEnd(Value value) {
   double end = 0.0;
   for (Value origin : listOrigins(value))
@@ -87,7 +91,8 @@ static double getLowerEnd(Value value) {
   return end;
 }
 
-// c - v, v - c, and such as sums: 1 + (-v), v + (-1), 1 + tanh(v).
+// Handles c - v and v - c, also written as sums: 1 + (-v), v + (-1), 1 +
+// tanh(v).
 void Cancellations::addDifference(Operation *op) {
   if (!isa<SubOp, AddOp>(op))
     return;
@@ -97,7 +102,7 @@ void Cancellations::addDifference(Operation *op) {
     if (!constant || lookupGiven(value, ranges) ||
         getLargest(*constant) < kLeastConstant)
       continue;
-    // What the value is close to where they cancel.
+    // The result cancels if `value` comes close to `at`.
     Bounds at = *constant;
     Value origin = findOrigin(value);
     auto negated = origin ? origin.getDefiningOp<NegOp>() : NegOp();
@@ -118,8 +123,8 @@ void Cancellations::addDifference(Operation *op) {
   }
 }
 
-// Adds the op that computes `value` to `ops` and, where it only hands on an
-// operand, the ops behind it.
+// Inserts the op that computes `value` into `ops`. If that op only passes an
+// operand on, inserts the producers of the operand too.
 void Cancellations::addSource(Value value) {
   SmallVector<Value> values = {value};
   while (!values.empty())

@@ -1,10 +1,11 @@
-// Values of which a constant leaves nothing in a low type.
+// Finds values that lose all information in a low type because a constant lies
+// close.
 //
-// Rounded to bfloat16, 10000 + x has no digit of x left, and a sigmoid of 0.999
-// is 1, of which 1 - s is 0: where a value is close to a constant, its distance
-// from that constant is what matters, and the low type does not hold it. So of
-// sqrt(1 - t * t), whose gradient is infinite where t has become 1, neither the
-// square nor t is rounded.
+// Rounded to bfloat16, 10000 + x has no digit of x left. A sigmoid of 0.999
+// becomes 1, and 1 - s becomes 0. Near a constant, only the distance from the
+// constant matters, and the low type does not hold the distance. sqrt(1 - t *
+// t) has an infinite gradient once t has become 1, so neither t nor its square
+// is rounded.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_CANCELLATIONS_H
@@ -19,13 +20,13 @@ namespace mpc {
 
 class Cancellations {
 public:
-  /// Looks at the forward ops of every function of `module`, whose values have
-  /// `ranges`, for rounding to `low`.
+  /// Analyses the forward ops of all functions of `module` for rounding to
+  /// `low`. `ranges` holds the ranges of their values.
   Cancellations(mlir::ModuleOp module, const ConstantRanges &ranges,
                 mlir::FloatType low);
 
-  /// True if the results of `op` must not be rounded to the low type: a reader
-  /// subtracts from them a value that is nearly equal, such as the 1 in 1 - p.
+  /// True if the results of `op` must not be rounded to the low type, because a
+  /// user subtracts a nearly equal value: the 1 in 1 - p.
   bool contains(mlir::Operation *op) const { return ops.contains(op); }
 
 private:
@@ -36,7 +37,7 @@ private:
   const ConstantRanges &ranges;
   mlir::FloatType low;
   llvm::DenseSet<mlir::Operation *> ops;
-  llvm::DenseSet<mlir::Operation *> visited; ///< whose sources are in `ops`
+  llvm::DenseSet<mlir::Operation *> visited; ///< ops whose sources are in `ops`
 };
 
 } // namespace mpc

@@ -10,9 +10,9 @@
 using namespace mlir;
 using namespace mpc;
 
-// The number of `type` at `bytes`.
+// Decodes the number of `type` stored at `bytes`.
 static double readNumber(const char *bytes, FloatType type) {
-  // All that is large is of f32.
+  // A fast path for float32, the type of all large constants.
   if (type.isF32()) {
     float value;
     std::memcpy(&value, bytes, sizeof(value));
@@ -26,7 +26,7 @@ static double readNumber(const char *bytes, FloatType type) {
 
 bool mpc::forEachFiniteElement(ElementsAttr elements,
                                llvm::function_ref<void(double)> visit) {
-  // Values of a resource are read as bytes.
+  // APFloat iterators cannot read resources, so read the raw bytes.
   if (auto resource = dyn_cast<DenseResourceElementsAttr>(elements)) {
     auto type = dyn_cast<FloatType>(resource.getElementType());
     AsmResourceBlob *blob = resource.getRawHandle().getBlob();
@@ -43,7 +43,7 @@ bool mpc::forEachFiniteElement(ElementsAttr elements,
   auto values = elements.try_value_begin<APFloat>();
   if (!values)
     return false;
-  // All elements of a splat are its first.
+  // A splat stores one element, so visit only the first.
   int64_t count = elements.isSplat() ? 1 : elements.getNumElements();
   for (auto it = *values, end = *values + count; it != end; ++it)
     if (APFloat value = *it; value.isFinite())

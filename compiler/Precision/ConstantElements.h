@@ -1,4 +1,4 @@
-// The numbers of a constant.
+// Reads the numbers of a constant.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_CONSTANTELEMENTS_H
@@ -9,8 +9,8 @@
 
 namespace mpc {
 
-/// Calls `visit` for each finite element, of a splat for one of them. Returns
-/// false, without a call, where the elements are no floats or are not at hand.
+/// Calls `visit` for each finite element, or once for a splat. Returns false
+/// without a call if the elements are not floats or not available.
 bool forEachFiniteElement(mlir::ElementsAttr elements,
                           llvm::function_ref<void(double)> visit);
 

@@ -1,4 +1,5 @@
-// What constants make of ranges: ops do the arithmetic (RangeOpInterface).
+// Finds value ranges that follow from constants. The ops do the arithmetic,
+// through RangeOpInterface.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/ConstantRanges.h"
@@ -16,14 +17,14 @@
 using namespace mlir;
 using namespace mpc;
 
-/// What data alone determines.
+/// Bounds assumed for a value that only the data determines.
 static constexpr Bounds kData = {-1.0, 1.0};
 
 //===----------------------------------------------------------------------===//
 // Constants
 //===----------------------------------------------------------------------===//
 
-// Of the finite elements: an infinite one is as infinite in any type.
+// Infinite elements are left out: they stay infinite in any type.
 static std::optional<Bounds> boundsOf(ElementsAttr elements) {
   std::optional<Bounds> range;
   forEachFiniteElement(elements, [&](double number) {
@@ -32,8 +33,8 @@ static std::optional<Bounds> boundsOf(ElementsAttr elements) {
   return range;
 }
 
-// The bounds of a frozen variable are those of its initial value, since no step
-// changes it; other variables have none.
+// Returns the bounds of the initial value if `variable` is frozen, since no
+// step changes it; nullopt for other variables.
 static std::optional<Bounds> boundsOf(VariableOp variable) {
   if (!variable || variable.getRole() != Role::Frozen)
     return std::nullopt;
@@ -47,7 +48,7 @@ static std::optional<Bounds> boundsOf(VariableOp variable) {
 // The analysis
 //===----------------------------------------------------------------------===//
 
-/// The arguments of functions that are frozen state.
+/// Records ranges of the function arguments that hold frozen state.
 void ConstantRanges::addFrozen(ModuleOp module) {
   SymbolTable symbols(module);
   llvm::DenseMap<StringAttr, std::optional<Bounds>> known;
@@ -57,7 +58,7 @@ void ConstantRanges::addFrozen(ModuleOp module) {
           argument.getArgNumber(), kStateAttr);
       if (!state || !isa<FloatType>(getElementTypeOrSelf(argument.getType())))
         continue;
-      // Several functions read one variable.
+      // Several functions may read one variable, so compute its bounds once.
       auto [range, isNew] =
           known.try_emplace(state.getRootReference(), std::nullopt);
       if (isNew)
@@ -76,7 +77,7 @@ ConstantRanges::ConstantRanges(ModuleOp module) {
       visit(function.getFunctionBody().front());
 }
 
-// Operands come before their readers.
+// Visits ops in order, so operands have ranges before their users.
 void ConstantRanges::visit(Block &block) {
   for (Operation &op : block)
     if (auto list = dyn_cast<BodyOpInterface>(op))
@@ -91,8 +92,8 @@ void ConstantRanges::visit(Operation *op) {
       ranges[constant.getResult()] = *range;
     return;
   }
-  // Integers have no range here; a float of which nothing is known is taken
-  // for data, which `kData` bounds.
+  // Integers have no range here. A float without a known range counts as data,
+  // within `kData`.
   SmallVector<Bounds> in;
   bool known = holdsConstant(op);
   for (Value operand : op->getOperands()) {
@@ -104,8 +105,8 @@ void ConstantRanges::visit(Operation *op) {
   }
   if (op->getNumResults() != 1)
     return;
-  // An op between data alone is left to its class: a range would be guessed.
-  // An infinite bound, as of x / [0, 1], says nothing.
+  // The range of an op between data alone would be a guess, so the class of the
+  // op decides. An infinite bound, as of x / [0, 1], carries no information.
   std::optional<Bounds> range = known ? inferRange(op, in) : std::nullopt;
   if (range && std::isfinite(range->low) && std::isfinite(range->high))
     ranges[op->getResult(0)] = *range;
@@ -113,7 +114,8 @@ void ConstantRanges::visit(Operation *op) {
     ranges.erase(op->getResult(0));
 }
 
-// The range of all that `value` is tied to; nothing where one has none.
+// Returns the joint range of all sources tied to `value`; nullopt if any source
+// has no range.
 std::optional<Bounds> ConstantRanges::uniteSources(Value value) const {
   std::optional<Bounds> range;
   for (Value source : listTiedSources(value)) {
@@ -126,7 +128,7 @@ std::optional<Bounds> ConstantRanges::uniteSources(Value value) const {
 }
 
 void ConstantRanges::visitBodies(BodyOpInterface op) {
-  // A carried value begins as its operand and grows with the yielded ones.
+  // A carried value starts as its operand and widens with the yielded values.
   SmallVector<Value> growing;
   for (Region &body : op->getRegions())
     for (BlockArgument argument : body.getArguments()) {
@@ -136,8 +138,8 @@ void ConstantRanges::visitBodies(BodyOpInterface op) {
       if (argument.getArgNumber() < op.getNumCarried())
         growing.push_back(argument);
     }
-  // A range that still grows after a few iterations is left to data, as that of
-  // a sum over all steps is: its bound would be a guess.
+  // Drop a range that still grows after a few iterations, as for a sum over all
+  // steps. Any bound for it would be a guess.
   constexpr int kRounds = 3;
   for (int round = 0;; ++round) {
     for (Region &body : op->getRegions())
@@ -174,7 +176,8 @@ bool ConstantRanges::overflows(Value value, FloatType type) const {
   std::optional<Bounds> range = lookup(value);
   if (!range)
     return false;
-  // Rounded sums with a value this close to the largest one may pass it.
+  // A value above this share of the largest number may overflow in a rounded
+  // sum.
   constexpr double kMargin = 1.0 - 1.0 / 512.0;
   double limit =
       kMargin * APFloat::getLargest(type.getFloatSemantics()).convertToDouble();

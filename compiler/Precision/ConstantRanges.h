@@ -1,9 +1,9 @@
-// What constants make of the range of values.
+// Computes ranges of values that follow from constants.
 //
-// A mask of the smallest float that is added to scores has left the range of a
-// low type before any data is seen: rounded, it is -inf, and a row of nothing
-// else gives NaN. An epsilon that a low type rounds to 0 keeps no logarithm
-// finite. Values that only data determines are taken to be of order 1.
+// A mask of the smallest float, added to scores, leaves the range of a low type
+// before any data is seen. Rounded, it is -inf, and a row of -inf alone gives
+// NaN. An epsilon that rounds to 0 no longer keeps a logarithm finite. Values
+// that only data determines are assumed to be of order 1.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_CONSTANTRANGES_H
@@ -22,19 +22,21 @@ namespace mpc {
 
 class ConstantRanges {
 public:
-  /// Propagates constants, and what is frozen, through the elementwise ops,
-  /// views and movements of every function, and into loops and branches.
+  /// Propagates the ranges of constants and frozen state through the
+  /// elementwise ops, views and movements of every function, and into loops and
+  /// branches.
   explicit ConstantRanges(mlir::ModuleOp module);
 
-  /// The bounds of a value that a constant has a part in.
+  /// Returns the bounds of a value that depends on a constant; nullopt if
+  /// unknown or if the value depends on data alone.
   std::optional<Bounds> lookup(mlir::Value value) const;
 
-  /// Whether finite values that `value` has would become infinite in `type`, or
-  /// would with a little added to them.
+  /// True if finite values of `value` become infinite in `type`, or would after
+  /// a small addition.
   bool overflows(mlir::Value value, mlir::FloatType type) const;
 
-  /// Whether all that `value` has is smaller than the numbers that `type` has
-  /// in full precision: rounded, it loses digits or is 0.
+  /// True if all of `value` is below the normal numbers of `type`: rounding
+  /// loses digits or gives 0.
   bool vanishes(mlir::Value value, mlir::FloatType type) const;
 
 private:

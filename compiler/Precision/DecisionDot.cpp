@@ -1,4 +1,4 @@
-// Decision records as a graph, for Graphviz.
+// Prints decision records as a graph for Graphviz.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/FunctionPorts.h"
@@ -14,8 +14,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::amp;
 
-// A string of the DOT language. Names come from models: entities are not meant
-// as such, and control characters are none.
+// Quotes `text` as a string of the DOT language. Names come from models, so `&`
+// is escaped (it starts no entity) and control characters become spaces.
 static std::string quote(StringRef text) {
   std::string quoted = "\"";
   for (char c : text) {
@@ -35,15 +35,15 @@ static StringRef getFill(DecisionAttr record) {
   if (!isLowered(record))
     return record.getPrecisionClass() == PrecisionClass::Fixed ? "white"
                                                                : "#dbe4f0";
-  // What computes low, but is stored wide, is in between.
+  // An op that computes low but stores wide has a colour in between.
   return record.getStorage().getWidth() < 32 ? "#bfe3c6" : "#fdeeb5";
 }
 
 namespace {
-/// Where a value comes from, if not for casts.
+/// The producer of a value, looking through casts.
 struct Source {
   Value value;
-  /// Null for the argument of a function.
+  /// Null if the value is an argument of the function.
   Operation *op;
 };
 
@@ -68,7 +68,7 @@ private:
 };
 } // namespace
 
-// An argument of a loop's body comes from the loop.
+// Returns the loop as the source of an argument of its body.
 Source DotPrinter::findSource(Value value) {
   while (auto cast = value.getDefiningOp<amp::CastOp>())
     value = cast.getInput();
@@ -78,9 +78,9 @@ Source DotPrinter::findSource(Value value) {
   return {value, isa<FunctionOpInterface>(op) ? nullptr : op};
 }
 
-// Ops without a record, and those that were not selected, are drawn faintly.
+// Draws ops faintly if they have no record or were not selected.
 unsigned DotPrinter::declare(Operation *op) {
-  // An op has a number from the first edge that names it.
+  // An op gets a number with the first edge.
   auto [it, isNew] = numbers.try_emplace(op, numbers.size());
   unsigned number = it->second;
   if (!isNew)
@@ -95,7 +95,7 @@ unsigned DotPrinter::declare(Operation *op) {
        << ", style=dashed, color=gray, fontcolor=gray];\n";
     return number;
   }
-  // The label says what was decided, the tooltip why.
+  // The label shows the decision, the tooltip the reason.
   const Decision &decision = *found->second;
   DecisionAttr record = decision.record;
   std::string label =
@@ -125,9 +125,9 @@ unsigned DotPrinter::declare(BlockArgument argument) {
   return it->second;
 }
 
-// From what a shown op reads, or to who reads a shown op.
+// Prints the edge of `operand` if the producer or the user is shown.
 void DotPrinter::printEdge(OpOperand &operand) {
-  // What a loop's body yields goes to the loop.
+  // A value that a loop's body yields goes to the loop.
   Operation *reader = operand.getOwner();
   if (reader->hasTrait<OpTrait::IsTerminator>())
     reader = reader->getParentOp();
@@ -135,7 +135,7 @@ void DotPrinter::printEdge(OpOperand &operand) {
   if (isa<FunctionOpInterface>(reader) ||
       (!shown.count(reader) && !shown.count(source.op)))
     return;
-  // Between the two types lies a cast, which the edge shows in red.
+  // A cast lies between different types; the edge shows it in red.
   Type from = getElementTypeOrSelf(source.value.getType());
   Type to = getElementTypeOrSelf(operand.get().getType());
   unsigned begin = source.op ? declare(source.op)

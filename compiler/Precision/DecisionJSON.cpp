@@ -1,4 +1,4 @@
-// Decision records as JSON, one object a line.
+// Prints decision records as JSON, one object per line.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionReport.h"
@@ -13,7 +13,8 @@ using namespace mpc;
 using namespace mpc::amp;
 namespace json = llvm::json;
 
-// Names and rules come from models and files, whose bytes may be anything.
+// Replaces invalid UTF-8. Names and rules come from models and files, so their
+// bytes are arbitrary.
 static std::string validText(StringRef name) { return json::fixUTF8(name); }
 
 static json::Array listTypes(TypeRange types) {
@@ -40,7 +41,7 @@ static json::Array listPath(DecisionAttr record) {
 static json::Object toJSON(const Decision &decision) {
   Operation *op = decision.op;
   DecisionAttr record = decision.record;
-  // The loss belongs to the forward pass here.
+  // Reports count loss ops as forward ops.
   Phase phase = isForward(getPhase(op)) ? Phase::Forward : getPhase(op);
   json::Value flip = nullptr;
   if (StringAttr flag = record.getFlip())

@@ -1,8 +1,8 @@
-// Decision records as one HTML page that needs nothing but itself.
+// Prints decision records as one self-contained HTML page.
 //
-// The page is whole without its script, which only filters, sorts and folds.
-// Names come from models, so all text is escaped; the page's own policy lets no
-// other script run.
+// The page is complete without its script, which only filters, sorts and folds.
+// Names come from models, so all text is escaped. The page's
+// Content-Security-Policy admits no other script.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionPageParts.h"
@@ -26,10 +26,10 @@ using namespace mpc::amp;
 // Text
 //===----------------------------------------------------------------------===//
 
-// Text of HTML, or the value of a quoted attribute.
+// Escapes `text` for use as HTML text or as a quoted attribute value.
 static std::string escapeHTML(StringRef text) {
   std::string escaped;
-  // Names of nodes are any bytes: those that are no UTF-8 are replaced first.
+  // Node names are arbitrary bytes, so replace invalid UTF-8 first.
   for (char c : llvm::json::fixUTF8(text)) {
     switch (c) {
     case '&':
@@ -47,7 +47,7 @@ static std::string escapeHTML(StringRef text) {
     case '\'':
       escaped += "&#39;";
       break;
-    // Control characters, which HTML may not have, become spaces.
+    // HTML forbids control characters, so they become spaces.
     default:
       escaped += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
     }
@@ -55,7 +55,7 @@ static std::string escapeHTML(StringRef text) {
   return escaped;
 }
 
-// A source of a Content-Security-Policy: the text with this hash.
+// Returns the Content-Security-Policy source that admits a text with this hash.
 static std::string hashSource(StringRef text) {
   auto hash = llvm::SHA256::hash(llvm::arrayRefFromStringRef(text));
   return "'sha256-" + llvm::encodeBase64(hash) + "'";
@@ -88,7 +88,7 @@ private:
 
   llvm::raw_ostream &os;
   ArrayRef<Decision> decisions;
-  /// The first row of each name.
+  /// The index of the first row with each node name.
   llvm::StringMap<unsigned> rows;
 };
 } // namespace
@@ -108,7 +108,7 @@ void PagePrinter::printHead(StringRef title, StringRef summary) {
      << escapeHTML(summary) << "</p>\n";
 }
 
-// The values that a column has, each once, in the order of their first row.
+// Prints a menu of the distinct values of a column, in order of first row.
 void PagePrinter::printChoice(
     StringRef label, StringRef column,
     llvm::function_ref<std::string(const Decision &)> get) {
@@ -124,10 +124,9 @@ void PagePrinter::printChoice(
 }
 
 void PagePrinter::printFilters() {
-  // Hidden until the page's script takes it: without a script it does nothing.
+  // The script unhides the form, which would do nothing without it.
   os << "<form id=\"filters\" hidden>\n<label>Text <input type=\"search\" "
         "id=\"text\" placeholder=\"node, op or reason\"></label>\n";
-  // A choice for each column, of the values that occur in it.
   printChoice("Stored as", "storage", [](const Decision &decision) {
     return toString(decision.record.getStorage());
   });
@@ -147,7 +146,7 @@ void PagePrinter::printFilters() {
      << "<output id=\"shown\"></output>\n</form>\n";
 }
 
-// Names lead to their rows.
+// Links each name of the path to its row.
 void PagePrinter::printPath(DecisionAttr record) {
   llvm::ListSeparator separator(" \xe2\x86\x92 ");
   for (auto name : record.getPath().getAsRange<StringAttr>()) {
@@ -165,11 +164,11 @@ void PagePrinter::printFacts(unsigned index) {
   os << "<tr class=\"facts\" id=\"facts" << index
      << "\"><td colspan=\"9\"><dl>";
   SmallVector<StringRef> names = getNodeNames(decision.op);
-  // A fused op has more than the name in its row.
+  // A fused op stands for several nodes; the row names only the first.
   if (names.size() > 1)
     os << "<dt>stands for</dt><dd>" << escapeHTML(llvm::join(names, ", "))
        << "</dd>";
-  // What the record says, with links to the nodes of its path.
+  // Print the facts of the record, with links to the nodes of its path.
   for (const DecisionFact &fact : explainDecision(decision.record)) {
     os << "<dt>" << fact.about << "</dt><dd>";
     if (fact.about == "path")
@@ -180,7 +179,7 @@ void PagePrinter::printFacts(unsigned index) {
       os << escapeHTML(fact.text);
     os << "</dd>";
   }
-  // Types of values come last, since they are long.
+  // The types of values come last, since they are long.
   auto printTypes = [&](StringRef about, TypeRange types) {
     os << "<dt>" << about << "</dt><dd>"
        << escapeHTML(llvm::join(
@@ -193,7 +192,8 @@ void PagePrinter::printFacts(unsigned index) {
   os << "</dl></td></tr>";
 }
 
-// A body each, so that an op and its facts are hidden and moved together.
+// Prints an op as a table body of two rows, so that op and facts are hidden and
+// moved together.
 void PagePrinter::printRow(unsigned index) {
   const Decision &decision = decisions[index];
   DecisionAttr record = decision.record;
@@ -202,7 +202,7 @@ void PagePrinter::printRow(unsigned index) {
         "aria-expanded=\"false\" "
         "aria-controls=\"facts"
      << index << "\">" << escapeHTML(decision.id) << "</button></th>";
-  // A cell each, marked where a type is low.
+  // Cells of low types get a mark.
   auto printCell = [&](StringRef column, StringRef text, bool isLow = false) {
     os << "<td data-column=\"" << column
        << (isLow ? "\" class=\"low\">" : "\">") << escapeHTML(text) << "</td>";
@@ -211,7 +211,7 @@ void PagePrinter::printRow(unsigned index) {
     printCell(column, toString(type),
               isLowered(record) && type.getWidth() < 32);
   };
-  // Cells in the order of the titles.
+  // The order of the cells must match the titles in printTable.
   printCell("op", decision.op->getName().stripDialect());
   printCell("phase", stringifyPhase(getPhase(decision.op)));
   printType("compute", record.getCompute());
@@ -222,7 +222,7 @@ void PagePrinter::printRow(unsigned index) {
             std::to_string(record.getCastsIn() + record.getCastsOut()));
   printCell("cost", std::to_string(record.isLow() ? record.getCostLow()
                                                   : record.getCostHigh()));
-  // The facts are a row of the same body, shown on demand.
+  // The facts are a second row of the same body, shown on demand.
   os << "</tr>";
   printFacts(index);
   os << "</tbody>\n";

@@ -1,4 +1,4 @@
-// Style and script of the page of decisions.
+// The style sheet and script of the HTML page of decisions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_DECISIONPAGEPARTS_H

@@ -1,4 +1,4 @@
-// Collecting decision records, naming them, and what is said of all together.
+// Collects and names decision records, and summarises all of them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionReport.h"
@@ -19,7 +19,8 @@ using namespace mpc::amp;
 // Collecting
 //===----------------------------------------------------------------------===//
 
-// What trains, or what there is instead.
+// Returns the functions that train the model, or the next best set if there are
+// none.
 static std::vector<FunctionOpInterface> getShownFunctions(ModuleOp module) {
   static constexpr llvm::StringLiteral choices[][2] = {
       {kStepFunction, ""},
@@ -38,7 +39,8 @@ static std::vector<FunctionOpInterface> getShownFunctions(ModuleOp module) {
   return {all.begin(), all.end()};
 }
 
-// The name, or the n-th of it that is free. An op without one goes by its kind.
+// Returns the op's name, or `name~2`, `name~3`, ... if the name is taken. An op
+// without a name uses its kind.
 static std::string makeId(Operation *op, llvm::StringSet<> &taken) {
   StringRef name = getNodeName(op);
   if (name.empty())
@@ -65,8 +67,8 @@ DecisionReport::DecisionReport(ModuleOp module)
 // Names
 //===----------------------------------------------------------------------===//
 
-// conv1 of conv1#dx, w of w#update. What a node of the model is called may have
-// a # too, but then it is a forward op's.
+// Returns conv1 for conv1#dx, and w for w#update. Forward names may contain a #
+// themselves, so they stay whole.
 static StringRef getForwardName(StringRef name, Phase phase) {
   return isForward(phase) ? name : name.split('#').first;
 }
@@ -75,7 +77,7 @@ StringRef Decision::getNode() const {
   return getForwardName(getNodeName(op), getPhase(op));
 }
 
-// Whether `node` addresses the op: by its id, or by a node it stands for.
+// True if `node` is the op's id or a node of the op.
 static bool isAddressed(const Decision &decision, StringRef node) {
   return decision.id == node ||
          llvm::any_of(getNodeNames(decision.op), [&](StringRef name) {
@@ -124,7 +126,6 @@ std::vector<std::string> DecisionReport::suggest(StringRef node) const {
 //===----------------------------------------------------------------------===//
 
 std::string DecisionReport::summarize() const {
-  // How many ops are low; the contractions of them say how much of the work is.
   unsigned low = 0, contractions = 0, lowContractions = 0, missing = 0;
   for (const Decision &decision : decisions) {
     bool isContraction =
@@ -134,8 +135,8 @@ std::string DecisionReport::summarize() const {
     lowContractions += isContraction && isLowered(decision.record);
     missing += !decision.record.getNative();
   }
-  // The mode and the kind of loss scale that the passes used, not those asked
-  // for.
+  // Report the mode and the loss scale in use, which may differ from the
+  // request.
   auto mode = module->getAttrOfType<PrecisionModeAttr>(kModeAttr);
   auto scale = module->getAttrOfType<LossScaleAttr>(kLossScaleAttr);
   std::string text;
@@ -145,8 +146,8 @@ std::string DecisionReport::summarize() const {
      << contractions << " contractions), " << numCasts
      << (numCasts == 1 ? " cast" : " casts") << ", loss scale "
      << stringifyLossScale(scale ? scale.getValue() : LossScale::None);
-  // Said only where there is something to say: a low op without a fast kernel
-  // is slower than the fp32 one.
+  // Warn only if the target lacks kernels: a low op without a fast kernel is
+  // slower than the float32 op.
   if (missing != 0)
     os << "; the target has no fast kernel for " << missing
        << (missing == 1 ? " op" : " ops");

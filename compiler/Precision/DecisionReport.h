@@ -1,6 +1,6 @@
-// Views of the decision records of a module: what `mpc explain` prints and the
-// line `mpc train` says before it starts. All read the `amp.decision`
-// attributes and nothing else, so that no view can disagree with the IR.
+// Views of the decision records of a module: the output of `mpc explain` and
+// the line that `mpc train` prints first. All views read the `amp.decision`
+// attributes alone, so none can disagree with the IR.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_DECISIONREPORT_H
@@ -17,61 +17,62 @@
 
 namespace mpc {
 
-/// An op with a record.
+/// An op with a decision record.
 struct Decision {
   mlir::Operation *op;
   amp::DecisionAttr record;
-  /// The node's name, `conv1#dx` in the backward pass; `conv1~2` for the second
-  /// op of that name. No other op of the report has it.
+  /// The node's name: `conv1`, or `conv1#dx` in the backward pass, or `conv1~2`
+  /// for the second op of the name. Unique within the report.
   std::string id;
 
-  /// The name of the model's node; empty where the op comes from none.
+  /// The name of the model's node; empty if the op comes from no node.
   llvm::StringRef getNode() const;
 };
 
-/// The decisions of a module that has been through the Precision stage. Shows
-/// the functions that train (@step, or @accumulate and @update), or what there
-/// is instead. Holds pointers into the module.
+/// The decisions of a module after the Precision stage. Shows the functions
+/// that train (@step, or @accumulate and @update), or else, in this order,
+/// forward pass, evaluation, or all functions. Holds pointers into the module.
 class DecisionReport {
 public:
   explicit DecisionReport(mlir::ModuleOp module);
 
-  /// From here on shows the ops of these nodes alone: `conv1` stands for its
-  /// backward ops too, `conv1#dx` for that one. Where a name is no node's,
-  /// changes nothing and returns it.
+  /// Restricts the report to the ops of these nodes. `conv1` includes the
+  /// backward ops; `conv1#dx` is a single op. Returns the first unknown name
+  /// and changes nothing; nullopt on success.
   std::optional<std::string> select(llvm::ArrayRef<std::string> nodes);
 
-  /// Names of nodes that are nearly `node`, at most three.
+  /// Returns at most three node names that resemble `node`.
   std::vector<std::string> suggest(llvm::StringRef node) const;
 
-  /// One line without a line end, about all ops, selected or not: "bf16-mixed:
-  /// 21 of 40 ops low (12 of 12 contractions), 9 casts, loss scale none".
+  /// Returns one line, without a line end, about all ops, selected or not:
+  /// "bf16-mixed: 21 of 40 ops low (12 of 12 contractions), 9 casts, loss scale
+  /// none".
   llvm::StringRef getSummary() const { return summary; }
 
-  /// 16 hexadecimal digits over the types that every op of every function has:
-  /// the same decisions, the same digits, on any target.
+  /// Returns a hash of 16 hexadecimal digits over the types of all ops of all
+  /// functions. Equal decisions give equal digits on any target.
   std::string getDigest() const;
 
-  /// Counts per op: how many there are and are low, which are the summary's,
-  /// and by the type they compute and store in; and a total.
+  /// Prints counts per kind of op: all ops, low ops, and ops by compute and by
+  /// storage type. The last row is the total.
   void printCounts(llvm::raw_ostream &os) const;
 
-  /// One row per op: id, op, types, class, reason. Lines are at most `width`
-  /// long, where shortening names allows that; 0: as long as need be. Whether
-  /// any name was shortened.
+  /// Prints one row per op: id, op, phase, types, class, reason. Shortens names
+  /// to keep lines within `width`, if possible; 0 means unlimited. Returns true
+  /// if any name was shortened.
   bool printTable(llvm::raw_ostream &os, unsigned width = 0) const;
 
-  /// The chain of reasons for every op.
+  /// Prints the chain of reasons of every op.
   void printReasons(llvm::raw_ostream &os) const;
 
-  /// One JSON object per op and line.
+  /// Prints one JSON object per op, each on a line.
   void printJSONL(llvm::raw_ostream &os) const;
 
-  /// The graph of ops and of what they read, for Graphviz. Of selected ops also
-  /// shows what they read and who reads them.
+  /// Prints the graph of ops and their operands for Graphviz. Selected ops
+  /// appear with their producers and users.
   void printDot(llvm::raw_ostream &os) const;
 
-  /// One HTML page that needs nothing but itself.
+  /// Prints one self-contained HTML page.
   void printPage(llvm::raw_ostream &os, llvm::StringRef title) const;
 
 private:
@@ -84,23 +85,23 @@ private:
   std::string summary;
 };
 
-/// The record of one op in words, on one line: what remarks say.
+/// Describes a record in one line, for remarks.
 std::string describeDecision(amp::DecisionAttr decision);
 
-/// A line of the chain of reasons: {"to flip", "--keep-fp32=^bn1$"}.
+/// One line of the chain of reasons: {"to flip", "--keep-fp32=^bn1$"}.
 struct DecisionFact {
   llvm::StringLiteral about;
   std::string text;
 };
 
-/// The chain of reasons of one op: types, class, reason, evidence, casts, cost
-/// and the flag that flips it.
+/// Returns the chain of reasons of an op: types, class, reason, evidence,
+/// casts, cost, and the flag that flips the decision.
 std::vector<DecisionFact> explainDecision(amp::DecisionAttr decision);
 
-/// The sentence of a reason code.
+/// Returns the sentence for a reason code.
 llvm::StringRef describeReason(amp::Reason reason);
 
-/// bf16, as MLIR spells it.
+/// Returns the type as MLIR prints types: "bf16".
 std::string toString(mlir::Type type);
 
 } // namespace mpc

@@ -1,4 +1,4 @@
-// Decision records in columns.
+// Prints decision records in columns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionReport.h"
@@ -14,7 +14,7 @@ using namespace mpc::amp;
 using Align = TextTable::Align;
 
 namespace {
-/// How many ops of one kind there are.
+/// Counts of the ops of one kind.
 struct OpCounts {
   unsigned ops = 0, low = 0;
   llvm::DenseMap<Type, unsigned> compute, storage;
@@ -28,7 +28,7 @@ struct OpCounts {
 };
 } // namespace
 
-// The types that occur, widest first.
+// Lists the types that occur, widest first.
 static std::vector<FloatType>
 listOccurring(ArrayRef<Decision> decisions,
               llvm::function_ref<FloatType(DecisionAttr)> get) {
@@ -44,20 +44,20 @@ listOccurring(ArrayRef<Decision> decisions,
 }
 
 void DecisionReport::printCounts(llvm::raw_ostream &os) const {
-  // Only types that occur have a column.
+  // Only types that occur get a column.
   auto compute = listOccurring(
       decisions, [](DecisionAttr record) { return record.getCompute(); });
   auto storage = listOccurring(
       decisions, [](DecisionAttr record) { return record.getStorage(); });
   llvm::MapVector<StringRef, OpCounts> counts;
   OpCounts total;
-  // Kinds of ops in the order in which the module has them first.
+  // Rows follow the first occurrence of each kind in the module.
   for (const Decision &decision : decisions) {
     counts[decision.op->getName().stripDialect()].add(decision.record);
     total.add(decision.record);
   }
 
-  // Two lines of titles: what is counted, and by which type.
+  // There are two title rows: the group (compute, storage) above the types.
   std::vector<std::string> groups = {"", "", ""}, titles = {"op", "ops", "low"};
   auto addTitles = [&](StringRef group, ArrayRef<FloatType> types) {
     for (auto [i, type] : llvm::enumerate(types)) {
@@ -73,7 +73,6 @@ void DecisionReport::printCounts(llvm::raw_ostream &os) const {
   TextTable table(std::move(columns));
   table.addRow(std::move(groups));
   table.addRow(std::move(titles));
-  // A type that no op of this kind has counts 0.
   auto addRow = [&](StringRef name, const OpCounts &row) {
     std::vector<std::string> cells = {name.str(), std::to_string(row.ops),
                                       std::to_string(row.low)};

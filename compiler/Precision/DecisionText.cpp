@@ -1,4 +1,4 @@
-// Decision records in words.
+// Prints decision records in words.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionReport.h"
@@ -16,7 +16,7 @@ std::string mpc::toString(Type type) {
 }
 
 StringRef mpc::describeReason(Reason reason) {
-  // Each is read behind the type: "fp32: on the deny list".
+  // The sentences follow a type: "fp32: on the deny list".
   switch (reason) {
   case Reason::Mode:
     return "the mode has one float type";
@@ -93,26 +93,26 @@ std::string mpc::describeDecision(DecisionAttr decision) {
   return text;
 }
 
-// What an op's types follow from.
+// Appends the facts that determined the op's types.
 static void explainReason(DecisionAttr decision,
                           std::vector<DecisionFact> &facts) {
-  // The list, and the row of the table, rule or flag that put it there.
+  // Name the list, and the table row, rule or flag behind the choice.
   std::string rule = (stringifyPrecisionClass(decision.getPrecisionClass()) +
                       " by " + decision.getRule().getValue())
                          .str();
   if (StringRef why = decision.getWhy().getValue(); !why.empty())
     rule += ": " + why.str();
   facts.push_back({"class", std::move(rule)});
-  // The word for scripts, then a sentence for people.
+  // Print the reason code for scripts, then a sentence for people.
   facts.push_back({"reason", (stringifyReason(decision.getReason()) + ": " +
                               describeReason(decision.getReason()))
                                  .str()});
   if (isStoredWide(decision))
     facts.push_back({"", "stored wide since no low op reads it"});
-  // A path of one node is the op itself.
+  // A path of one node would name only the op.
   if (decision.getPath().size() > 1)
     facts.push_back({"path", joinPath(decision)});
-  // Whether the class was measured, taken from the literature or assumed.
+  // The evidence tells if the class was measured, cited or assumed.
   std::string evidence = stringifyEvidence(decision.getEvidence()).str();
   if (!decision.getNative())
     evidence += "; the target has no fast kernel for " +
@@ -122,8 +122,8 @@ static void explainReason(DecisionAttr decision,
 
 std::vector<DecisionFact> mpc::explainDecision(DecisionAttr decision) {
   std::vector<DecisionFact> facts;
-  // From the types to the reasons, then what the decision costs and how to
-  // change it.
+  // The order runs from types to reasons, then to cost and to the flag that
+  // changes the decision.
   facts.push_back({"types", "storage " + toString(decision.getStorage()) +
                                 ", compute " + toString(decision.getCompute()) +
                                 ", accumulate " +
@@ -138,7 +138,7 @@ std::vector<DecisionFact> mpc::explainDecision(DecisionAttr decision) {
       {"cost", (llvm::Twine(decision.getCostLow()) + " ns low, " +
                 llvm::Twine(decision.getCostHigh()) + " ns high (nominal)")
                    .str()});
-  // Ops with a hard constraint, such as a parameter's update, have no flag.
+  // Ops with a hard constraint, such as parameter updates, have no flag.
   StringAttr flip = decision.getFlip();
   facts.push_back(
       {"to flip", flip ? flip.getValue().str() : "nothing: a hard constraint"});

@@ -16,21 +16,21 @@
 using namespace mlir;
 using namespace mpc;
 
-/// A summand of this root mean square costs what it meets, of order 1, about a
-/// digit: biases, embeddings of a normal distribution and sums of two of them
-/// have less.
+/// Largest root mean square of a harmless summand: it costs a value of order 1
+/// about a digit. Biases, normally distributed embeddings, and sums of two of
+/// these stay below.
 static constexpr double kSummand = 2.0;
-/// No element of a summand may be larger.
+/// Largest absolute element of a harmless summand.
 static constexpr double kLargestSummand = 16.0;
-/// Factors between these keep products of order 1 within the range in which
-/// float16 has all its digits, with room to either side.
+/// A given factor between these bounds keeps products of order 1 well within
+/// the range in which float16 has full precision.
 static constexpr double kLeastFactor = 0x1p-10, kLargestFactor = 0x1p6;
 
 static bool isFloat(Value value) {
   return isa<FloatType>(getElementTypeOrSelf(value.getType()));
 }
 
-// True if PyTorch would compute `op` in the wider type of its operands.
+// True if PyTorch computes `op` in the widest type of its operands.
 static bool promotes(Operation *op) {
   return isa<AddOp, SubOp, MulOp, DivOp, PowOp, ModOp, MaximumOp, MinimumOp,
              SelectOp, ConcatOp>(op);
@@ -68,12 +68,12 @@ GivenValues::GivenValues(ModuleOp module, FloatType low)
 // Given values, and where they meet others
 //===----------------------------------------------------------------------===//
 
-// Operands come before their readers.
+// Visits ops in order, so operands are classified before their users.
 void GivenValues::findGiven(Block &block) {
   for (Operation &op : block) {
     if (auto list = dyn_cast<BodyOpInterface>(op)) {
       for (Region &body : op.getRegions()) {
-        // Carried values count as computed.
+        // Carried values count as computed, because the body replaces them.
         for (BlockArgument argument :
              body.getArguments().drop_front(list.getNumCarried()))
           if (isGiven(list.getTiedOperand(argument).get()))
@@ -100,13 +100,14 @@ void GivenValues::findGiven(Block &block) {
       for (Value result : op.getResults())
         if (isFloat(result))
           given.insert(result);
-    // A gradient has the type of what it is a gradient of, in PyTorch too.
+    // PyTorch, too, gives a gradient the type of the forward value.
     if (anyGiven && !allGiven && promotes(&op) && isForward(getPhase(&op)))
       candidates.push_back(&op);
   }
 }
 
-// The given operands of candidates, and what their sizes follow from.
+// Collects the given operands of candidates and all values that determine
+// sizes.
 void GivenValues::findNeeded() {
   SmallVector<Value> worklist;
   auto visit = [&](Value value) {
@@ -129,7 +130,8 @@ void GivenValues::findNeeded() {
 // Sizes
 //===----------------------------------------------------------------------===//
 
-// Infinite elements do not count: they are infinite in any type.
+// Returns the root mean square and the largest absolute element. Ignores
+// infinite elements, which are infinite in any type.
 static std::optional<std::pair<double, double>>
 measureElements(ElementsAttr elements) {
   double sum = 0.0, largest = 0.0;
@@ -145,8 +147,8 @@ measureElements(ElementsAttr elements) {
   return std::pair(rms, largest);
 }
 
-// Parameters count with their initial values; what else is state, and what data
-// is, nothing is known of.
+// Returns the size of the initial value of a parameter or frozen variable;
+// nullopt for data and other state, which may have any size.
 GivenValues::Size GivenValues::measureState(BlockArgument argument) const {
   auto function =
       dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
@@ -190,7 +192,7 @@ GivenValues::Size GivenValues::measureResult(Operation *op) const {
       isKnown &= size.has_value();
       in.push_back(size.value_or(Magnitude{1.0, 1.0}));
     }
-  // A normalisation gives what its scale and its shift make of order 1.
+  // A normalisation scales values of order 1 and shifts them.
   if (op->hasTrait<NormalizationTrait>() && in.size() > 1) {
     if (!getSize(op->getOperand(1)))
       return std::nullopt;
@@ -208,7 +210,8 @@ GivenValues::Size GivenValues::measureResult(Operation *op) const {
                      in[0].largest + in[1].largest};
   if (isa<MulOp>(op))
     return Magnitude{in[0].rms * in[1].rms, in[0].largest * in[1].largest};
-  // Ops that move, repeat, choose, negate or cut off at 0.
+  // These ops move, repeat, select, negate, or clip at 0, so the largest
+  // operand bounds the result.
   auto precise = cast<PrecisionOpInterface>(op);
   if (precise.movesElements() ||
       isa<ExpandOp, GatherOp, GatherElementsOp, SelectOp, MaximumOp, MinimumOp,
@@ -258,10 +261,10 @@ void GivenValues::measure(Block &block) {
 // Harm
 //===----------------------------------------------------------------------===//
 
-// True if rounding the result of `op`, which reads a given value of `size` in
-// float32, takes no more from the other operand than its own rounding did.
+// True if rounding the result of `op` costs the low operand no more digits than
+// its own rounding did. `op` also reads a given float32 value of `size`.
 bool GivenValues::isHarmless(Operation *op, Size size) const {
-  // A choice or a move rounds each element by itself.
+  // Maximum, select and concat round each element on its own.
   if (isa<MaximumOp, MinimumOp, SelectOp, ConcatOp>(op))
     return size.has_value();
   if (isa<MulOp, DivOp>(op)) {
@@ -272,8 +275,8 @@ bool GivenValues::isHarmless(Operation *op, Size size) const {
 }
 
 GivenValues::Meeting GivenValues::judge(Operation *op) const {
-  // A product or quotient rounds relative to itself, and bfloat16 has the range
-  // of float32: no factor makes the rounding worse.
+  // Products and quotients round relative to their result, and bfloat16 has the
+  // range of float32. No factor makes the rounding worse.
   if (low.isBF16() && isa<MulOp, DivOp>(op))
     return Meeting::None;
   Meeting meeting = Meeting::None;

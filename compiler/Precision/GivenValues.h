@@ -1,10 +1,10 @@
-// Float32 values that meet what products made.
+// Finds ops that combine given float32 values with results of products.
 //
-// An input, a parameter or a constant is float32 whatever is decided. Where it
-// meets a value that is low, as in h + t, the result would be rounded to the
-// digits that the larger of the two leaves: of h near 0.5 and t near 1000
-// nothing of h is left. Such an op stays float32, as PyTorch promotes it,
-// unless the rounding is harmless.
+// Inputs, parameters and constants are float32 in any mode. In h + t, say, a
+// low value h may meet a given value t. A low sum keeps only the digits that
+// the larger operand leaves. With h near 0.5 and t near 1000, nothing of h
+// remains. Then the sum stays float32, as in PyTorch's type promotion, unless
+// the rounding is harmless.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_GIVENVALUES_H
@@ -24,24 +24,24 @@ namespace mpc {
 
 class GivenValues {
 public:
-  /// The harm that rounding an op's result does.
+  /// The harm done by rounding an op's result.
   enum class Meeting {
-    None,     ///< no given value, or one whose size makes no difference
-    Harmless, ///< harmless for the values that parameters and constants have
+    None,     ///< no given value, or its size makes no difference
+    Harmless, ///< harmless for the known parameters and constants
     Wide,     ///< not known to be harmless
   };
 
-  /// Looks at all functions of `module`, for rounding to `low`.
+  /// Analyses all functions of `module` for rounding to `low`.
   GivenValues(mlir::ModuleOp module, mlir::FloatType low);
 
   Meeting lookup(mlir::Operation *op) const { return meetings.lookup(op); }
 
-  /// True if the result of `op` is of order 1 whatever it reads, as that of a
-  /// normalisation is.
+  /// True if the result of `op` is of order 1 for any operands, as for a
+  /// normalisation.
   static bool isBounded(mlir::Operation *op);
 
 private:
-  /// The size of the elements of a value.
+  /// The size of the elements of a value: root mean square and largest.
   struct Magnitude {
     double rms, largest;
   };
@@ -59,11 +59,11 @@ private:
 
   mlir::SymbolTable symbols;
   mlir::FloatType low;
-  /// Values that no product has a part in.
+  /// Values computed without any product.
   llvm::DenseSet<mlir::Value> given;
-  /// Ops in which it meets what a product made.
+  /// Ops that combine a given value with the result of a product.
   llvm::SmallVector<mlir::Operation *> candidates;
-  /// Given values whose size a candidate asks for.
+  /// Given values whose size determines the verdict on a candidate.
   llvm::DenseSet<mlir::Value> needed;
   llvm::DenseMap<mlir::Value, Size> sizes;
   llvm::DenseMap<mlir::Operation *, Meeting> meetings;

@@ -1,11 +1,15 @@
-// Painting: allowed ops are low; denied ops are high, and so is what reads
-// them up to the next allowed op; ops that meet wide values likewise; infer and
-// clear ops between low ops are low; clear ops that only low ops read are low;
-// the rest is high.
+// Decides precisions by painting nodes low or high, in these steps:
+// 1. Allowed ops are low.
+// 2. Denied ops are high, and so are their users up to the next allowed op.
+// 3. Ops that combine low with wide values, and their users, are high likewise.
+// 4. Infer and clear ops between low ops are low.
+// 5. Clear ops with only low users are low.
+// 6. All other ops are high.
 //
-// Two departures from the graph rewriters this comes from: nothing is painted
-// low at the tail of a low region, where a rounding would buy no product; and
-// the graph holds the backward pass, so a saved value counts as read there.
+// Two points differ from the graph rewriters of other frameworks. Nothing is
+// painted low at the tail of a low region, because a rounding there would speed
+// up no product. The graph contains the backward pass, so a saved value counts
+// as read there.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/Placement.h"
@@ -60,8 +64,8 @@ void PlacementPath::add(unsigned node) {
 void PlacementPath::addReversed(const PlacementPath &path) {
   ArrayRef<unsigned> rest(path.nodes);
   if (path.omitted > 0) {
-    // What is behind its gap comes first, and then a gap that joins what is
-    // left out here.
+    // The other path comes reversed, so add the part behind its gap first. Then
+    // widen the gap of this path to cover both.
     for (unsigned node : llvm::reverse(rest.drop_front(kEnd)))
       add(node);
     omitted += path.omitted + nodes.size() - kEnd;
@@ -80,7 +84,7 @@ void GreedyPlacement::paint(unsigned node, Color color, Reason reason,
   placements[node].path = std::move(path);
 }
 
-// Whether painting may still decide the node by its neighbours.
+// True if the node's neighbours may still determine its colour.
 bool GreedyPlacement::isOpen(unsigned node) const {
   return colors[node] == Color::None &&
          (nodes[node].precisionClass == PrecisionClass::Infer ||
@@ -101,12 +105,11 @@ void GreedyPlacement::paintPinnedAndAllowed() {
   }
 }
 
-// Open nodes that hand a denial on: infer ops, and clear ops from which an
-// infer or denied op is reached through clear ops. A run of clear ops that ends
-// at an allowed op does not: casting before it or after it is the same.
+// Returns the open nodes that pass a denial on to their users: infer ops, and
+// clear ops from which clear ops lead to an infer or denied op. Clear ops
+// before an allowed op do not: a cast before or after costs equally much.
 llvm::BitVector GreedyPlacement::findDenyCarriers() const {
   llvm::BitVector carriers(nodes.size());
-  // Start with infer ops and denials.
   SmallVector<unsigned> worklist;
   for (unsigned i = 0; i < nodes.size(); ++i) {
     bool infers = isOpen(i) && nodes[i].precisionClass == PrecisionClass::Infer;
@@ -116,7 +119,7 @@ llvm::BitVector GreedyPlacement::findDenyCarriers() const {
     if (infers || denies)
       worklist.push_back(i);
   }
-  // Open producers hand it on, until nothing is added.
+  // Add open producers until no more are found.
   while (!worklist.empty()) {
     const PlacementNode &reader = nodes[worklist.pop_back_val()];
     for (unsigned producer :
@@ -129,11 +132,11 @@ llvm::BitVector GreedyPlacement::findDenyCarriers() const {
   return carriers;
 }
 
-// Paints high the open nodes that read those of the worklist, what reads these,
-// and so on, as far as `hands` says that a node hands it on.
+// Paints high all open nodes downstream of `worklist`, as far as `hands` is
+// true of each node on the path.
 void GreedyPlacement::spreadHigh(SmallVector<unsigned> worklist, Reason reason,
                                  llvm::function_ref<bool(unsigned)> hands) {
-  // First in, first out, so that paths are shortest ones.
+  // Breadth first, so that the recorded paths are shortest paths.
   for (unsigned next = 0; next < worklist.size(); ++next) {
     unsigned source = worklist[next];
     for (unsigned consumer : llvm::concat<const unsigned>(
@@ -161,8 +164,8 @@ void GreedyPlacement::spreadDeny() {
   spreadWide(carriers);
 }
 
-// Ops that meet wide values are high, and so is what reads them, as behind a
-// denied op, but no further than to an op that gives values of order 1.
+// Paints high the ops that combine low with wide values, and their users as
+// behind a denied op. Stops at ops whose result is always of order 1.
 void GreedyPlacement::spreadWide(const llvm::BitVector &carriers) {
   SmallVector<unsigned> worklist;
   for (unsigned i = 0; i < nodes.size(); ++i) {
@@ -179,15 +182,16 @@ void GreedyPlacement::spreadWide(const llvm::BitVector &carriers) {
 }
 
 namespace {
-/// Which nodes a walk reached, and from which seed on which way: each node's
-/// way ends in front of it.
+/// The nodes that a walk reached. `ways` holds each node's path from a seed,
+/// without the node itself.
 struct Reached {
   llvm::BitVector isReached;
   std::vector<PlacementPath> ways;
 };
 } // namespace
 
-// Walks from low nodes through open nodes in the direction `next` gives.
+// Walks breadth first from `seeds` through open nodes; `next` lists the
+// neighbours of a node.
 template <typename NextFn, typename OpenFn>
 static Reached reach(unsigned size, ArrayRef<unsigned> seeds, bool findsWays,
                      NextFn next, OpenFn isOpen) {
@@ -207,10 +211,10 @@ static Reached reach(unsigned size, ArrayRef<unsigned> seeds, bool findsWays,
   return reached;
 }
 
-// Open nodes on a path from a low node to a low node become low.
+// Paints low the open nodes on paths between two low nodes.
 void GreedyPlacement::bridgeLow() {
-  // Open nodes that a low node reaches along consumers, and of these the ones
-  // that a low node reaches along producers.
+  // `before`: open nodes downstream of a low node. `after`: members of `before`
+  // that are also upstream of a low node.
   SmallVector<unsigned> seeds;
   for (unsigned i = 0; i < nodes.size(); ++i)
     if (colors[i] == Color::Low)
@@ -225,7 +229,7 @@ void GreedyPlacement::bridgeLow() {
       [&](unsigned node) {
         return isOpen(node) && before.isReached.test(node);
       });
-  // What was reached both ways is between: the path leads back to either end.
+  // The path of a bridging node runs from one low node to the other.
   for (unsigned i : after.isReached.set_bits()) {
     PlacementPath path = std::move(before.ways[i]);
     path.add(i);
@@ -236,10 +240,10 @@ void GreedyPlacement::bridgeLow() {
   }
 }
 
-// Rounding commutes with clear ops, so one that only low ops read rounds before
-// instead of after.
+// Paints low the clear ops that only low ops read. Rounding commutes with clear
+// ops, so rounding before the op costs nothing.
 void GreedyPlacement::spreadLowUpstream() {
-  // Count low readers of each node; one all of whose readers are low follows.
+  // Count the low users of each node; a node follows once all are low.
   SmallVector<unsigned> worklist;
   SmallVector<size_t> lowConsumers(nodes.size(), 0);
   auto visitLater = [&](unsigned node) {
@@ -250,8 +254,7 @@ void GreedyPlacement::spreadLowUpstream() {
   for (unsigned i = 0; i < nodes.size(); ++i)
     if (colors[i] == Color::Low)
       visitLater(i);
-  // A node whose last reader has just become low follows, and its own producers
-  // may follow it.
+  // A newly low node may be the last user of its producers to become low.
   while (!worklist.empty()) {
     unsigned reader = worklist.pop_back_val();
     for (unsigned producer : nodes[reader].producers) {

@@ -14,8 +14,8 @@
 using namespace mlir;
 using namespace mpc;
 
-// True where a walk from the loss ends: contractions, attentions and
-// normalisations are the model's, and what they hand the loss is wide.
+// True if a walk from the loss ends at `op`. Contractions, attentions and
+// normalisations belong to the model, and hand the loss wide values.
 static bool endsLossRegion(Operation *op) {
   if (op->hasTrait<NormalizationTrait>() ||
       op->hasTrait<NormalizationGradTrait>())
@@ -25,10 +25,10 @@ static bool endsLossRegion(Operation *op) {
          (precise && precise.getNumContractedOperands() > 0);
 }
 
-// Adds the forward ops that a loss of `function` is computed with, back to the
-// first contraction or normalisation on each way. An op in the phase of the
-// loss is in the region already and ends a way: it is one whole loss, and what
-// it reads is the model's.
+// Adds the forward ops that compute a loss of `function`, back to the first
+// contraction or normalisation on each path. A path also ends at an op of the
+// loss phase: the op is a whole loss already in the region, and the operands
+// belong to the model.
 static void collectLoss(FunctionOpInterface function,
                         llvm::DenseSet<Operation *> &region) {
   llvm::SetVector<Value> values;
@@ -37,8 +37,8 @@ static void collectLoss(FunctionOpInterface function,
       values.insert(value);
   };
   Operation *terminator = function.getFunctionBody().front().getTerminator();
-  // Losses, and per sample the loss and its weight, which evaluation returns
-  // instead.
+  // Start from the losses. Evaluation returns the loss and the weight of each
+  // sample instead.
   for (OpOperand &result : terminator->getOpOperands()) {
     std::optional<Role> role =
         getResultPort(function, result.getOperandNumber()).getRole();
@@ -46,7 +46,6 @@ static void collectLoss(FunctionOpInterface function,
                     {Role::Loss, Role::SampleLoss, Role::SampleWeight}, *role))
       visit(result.get());
   }
-  // Operands of what was found, until every way has ended.
   for (unsigned i = 0; i < values.size(); ++i) {
     Value value = values[i];
     llvm::for_each(listTiedSources(value), visit);
@@ -57,9 +56,9 @@ static void collectLoss(FunctionOpInterface function,
   }
 }
 
-// Adds the gradients that the model itself computes of its loss: from the seeds
-// on to the first contraction or normalisation. Those that differentiation made
-// are found by their names.
+// Adds loss gradients that the model computes in its own ops: from the seeds to
+// the first contraction or normalisation. Gradients made by differentiation
+// have a # in their names and are found by name.
 static void collectLossGradient(FunctionOpInterface function,
                                 llvm::DenseSet<Operation *> &region) {
   SmallVector<Operation *> worklist;
@@ -77,14 +76,14 @@ static void collectLossGradient(FunctionOpInterface function,
 
 llvm::DenseSet<Operation *> mpc::findLossRegion(ModuleOp module) {
   llvm::DenseSet<Operation *> region;
-  // Ops in the phase of the loss, and forward ops that a loss consists of.
+  // Start with ops of the loss phase and the forward ops of losses.
   module.walk([&](PrecisionOpInterface op) {
     if (getPhase(op) == Phase::Loss)
       region.insert(op);
   });
   for (auto function : module.getOps<FunctionOpInterface>())
     collectLoss(function, region);
-  // Their gradients, by the names of their nodes: "loss#dx" of "loss".
+  // Add gradients by node name: "loss#dx" belongs to "loss".
   llvm::StringSet<> names;
   for (Operation *op : region)
     if (!getNodeName(op).empty())
@@ -94,13 +93,13 @@ llvm::DenseSet<Operation *> mpc::findLossRegion(ModuleOp module) {
         names.contains(getNodeName(op).split('#').first))
       region.insert(op);
   });
-  // And what is between these and the model.
+  // Add the ops between these gradients and the model.
   for (auto function : module.getOps<FunctionOpInterface>())
     collectLossGradient(function, region);
   return region;
 }
 
-// True if `value` is computed from constants alone.
+// True if `value` originates in a constant.
 static bool isConstant(Value value) {
   Value origin = findOrigin(value);
   return origin && origin.getDefiningOp<ConstantOp>();
@@ -108,8 +107,8 @@ static bool isConstant(Value value) {
 
 llvm::DenseSet<Operation *> mpc::findMultiplesOfSeed(ModuleOp module) {
   llvm::DenseSet<Operation *> multiples;
-  // A carried value is a multiple if it begins as one: all iterations have
-  // one type.
+  // The initial value decides for a carried value, because all iterations share
+  // a type.
   auto isMultiple = [&](Value value) {
     SmallVector<Value, 2> sources;
     for (; !(sources = listTiedSources(value)).empty();)
@@ -117,7 +116,7 @@ llvm::DenseSet<Operation *> mpc::findMultiplesOfSeed(ModuleOp module) {
     Operation *op = value.getDefiningOp();
     return op && (isa<GradientSeedOp>(op) || multiples.contains(op));
   };
-  // Operands come before their readers, and what a loop takes before its body.
+  // Pre-order visits operands before users, and a loop before its body.
   module.walk<WalkOrder::PreOrder>([&](PrecisionOpInterface op) {
     bool isAlone = llvm::all_of(op->getOperands(), [&](Value operand) {
       return isMultiple(operand) || isConstant(operand);

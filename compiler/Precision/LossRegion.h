@@ -1,4 +1,4 @@
-// The ops of a module's losses and of their gradients.
+// Finds the ops of a module's losses and of the losses' gradients.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_LOSSREGION_H
@@ -9,12 +9,13 @@
 
 namespace mpc {
 
-/// All ops of the losses, back to the first contraction or normalisation on
-/// each way, and of their gradients. Ways go through loops and branches.
+/// Returns all ops of the losses, back to the first contraction or
+/// normalisation on each path, and of their gradients. Paths run through loops
+/// and branches.
 llvm::DenseSet<mlir::Operation *> findLossRegion(mlir::ModuleOp module);
 
-/// Ops that read the seed of a backward pass and constants alone: the loss
-/// scale times some factor, which low types may not hold.
+/// Returns ops that read only the seed of a backward pass and constants. Their
+/// results are multiples of the loss scale, which a low type may not hold.
 llvm::DenseSet<mlir::Operation *> findMultiplesOfSeed(mlir::ModuleOp module);
 
 } // namespace mpc

@@ -1,4 +1,4 @@
-// Which decisions lowered something.
+// Tells lowered decisions from the model's own types.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_LOWERED_H
@@ -8,9 +8,8 @@
 
 namespace mpc {
 
-/// Whether the decision has something below fp32 that the model has in fp32.
-/// What the model itself has in 16 bits was not lowered: the types of such a
-/// record are the model's.
+/// True if the decision puts a float32 value of the model into a lower type.
+/// Values with 16 bits in the model do not count.
 inline bool isLowered(amp::DecisionAttr decision) {
   switch (decision.getReason()) {
   case amp::Reason::Mode:

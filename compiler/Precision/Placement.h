@@ -1,9 +1,10 @@
-// Where to go low: the problem, and the interface of what solves it.
+// Defines the placement problem (which ops compute low) and the interface of
+// its solvers.
 //
-// The problem is a graph of ops that exchange float values, with what policy,
-// types and flags already settle pinned. A solution says low or high for each
-// node and why. Greedy painting is one solver; an exact minimum cut over the
-// same costs can take its place.
+// The problem is a graph of ops that exchange float values. Nodes settled by
+// policy, types or flags are pinned. A solution marks each node low or high and
+// gives the reason. Greedy painting is one solver; an exact minimum cut over
+// the same costs would fit too.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_PLACEMENT_H
@@ -24,35 +25,35 @@ struct PlacementNode {
 
   PrecisionClass precisionClass;
   Pin pin = Pin::None;
-  /// Why it is pinned; meaningless where it is not.
+  /// The reason for the pin; meaningless without a pin.
   amp::Reason pinReason = amp::Reason::Mode;
-  /// Whether a pinned-high node denies what reads it, as a denied op does.
+  /// True if users of this pinned-high node are denied, as behind a denied op.
   bool deniesReaders = false;
-  /// Whether something outside the problem reads a result in fp32: a function's
-  /// result, an operand that stays fp32.
+  /// True if a result is read in fp32 outside the problem: as a function
+  /// result, or as an operand that stays fp32.
   bool readInFP32 = false;
 
-  /// Whether a low type would lose what its readers need of the result, which
-  /// stays fp32 where the op computes low as well.
+  /// True if the result stays fp32 even if the op computes low, because a low
+  /// type would lose digits that the users need.
   bool keepsResult = false;
 
-  /// True if it combines what may be low with a float32 value next to which a
-  /// low type may have no digits for the rest; and true if it would, but for
-  /// the values that this one is known to have.
+  /// `meetsWide`: the op combines a low value with a float32 value that may
+  /// leave the low value no digits. `meetsKnown`: the same, but the known
+  /// float32 value is harmless.
   bool meetsWide = false, meetsKnown = false;
-  /// True if its result is of order 1 whatever it reads.
+  /// True if the result is of order 1 for any operands.
   bool isBounded = false;
 
-  /// Whether what it produces has no bound a low type could count on.
+  /// True if the result has no bound that a low type could rely on.
   bool unbounded = false;
 
-  /// Neighbours through values whose type is open, each once.
+  /// Neighbours through values of open type, without duplicates.
   llvm::SmallVector<unsigned, 4> producers, consumers;
-  /// Neighbours through values that stay fp32 whatever is decided, such as
-  /// sums: a denial crosses them, a low type does not.
+  /// Neighbours through values that always stay fp32 (sums). A denial crosses
+  /// these edges; a low type does not.
   llvm::SmallVector<unsigned, 2> wideProducers, wideConsumers;
 
-  /// Nanoseconds in either type, and of casting the result.
+  /// Time in nanoseconds of the op in either type, and of a cast of the result.
   int64_t costLow = 0, costHigh = 0, costCast = 0;
 };
 
@@ -60,27 +61,27 @@ struct PlacementProblem {
   std::vector<PlacementNode> nodes;
 };
 
-/// Nodes along a way, in the order values flow. A long way keeps its first and
-/// its last nodes: a chain of 8,000 ops has as many ways, and the nodes of each
-/// would be 32 million.
+/// A path of nodes in the order of data flow. A long path keeps only its first
+/// and last nodes: a chain of 8,000 ops has 8,000 paths, with 32 million nodes
+/// in total.
 struct PlacementPath {
-  /// How many nodes either end of a long way keeps.
+  /// The number of nodes kept at either end of a long path.
   static constexpr size_t kEnd = 8;
 
-  /// All nodes; where some are left out, `kEnd` before the gap and as many
-  /// behind it.
+  /// All nodes of the path; if nodes were left out, `kEnd` nodes before the gap
+  /// and `kEnd` behind the gap.
   llvm::SmallVector<unsigned, 4> nodes;
   size_t omitted = 0;
 
   void add(unsigned node);
-  /// Adds the nodes of another way, last one first.
+  /// Appends the nodes of `path` in reverse order.
   void addReversed(const PlacementPath &path);
 };
 
 struct Placement {
   bool low = false;
   amp::Reason reason = amp::Reason::NotBetweenLow;
-  /// The nodes the reason speaks of.
+  /// The nodes that the reason refers to.
   PlacementPath path;
 };
 
@@ -88,13 +89,13 @@ class PlacementAlgorithm {
 public:
   virtual ~PlacementAlgorithm() = default;
 
-  /// One placement per node.
+  /// Returns one placement per node.
   virtual std::vector<Placement> place(const PlacementProblem &problem) = 0;
 };
 
-/// Allow/infer/deny/clear painting, as graph rewriters of frameworks do it,
-/// over forward, backward and update at once. Without `findsPaths`, placements
-/// say nothing of the way to the nodes that settled them.
+/// Returns a solver that paints by allow/infer/deny/clear lists, as graph
+/// rewriters of frameworks do, over forward, backward and update at once.
+/// Without `findsPaths`, placements have no path to the deciding nodes.
 std::unique_ptr<PlacementAlgorithm>
 createGreedyPlacement(bool findsPaths = true);
 

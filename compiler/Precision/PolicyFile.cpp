@@ -1,5 +1,5 @@
-// Reading policy files (JSON). docs/precision.md documents the format, and
-// `mpc explain --print-policy` writes it.
+// Reads policy files (JSON). docs/precision.md documents the format, and `mpc
+// explain --print-policy` writes it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PrecisionPolicy.h"
@@ -14,7 +14,7 @@
 using namespace mlir;
 using namespace mpc;
 
-// An error "PATH: WHERE: WHAT".
+// Returns an error that reads "`where`: `what`".
 static llvm::Error reject(const llvm::Twine &where, const llvm::Twine &what) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                  where + ": " + what);
@@ -30,7 +30,7 @@ static llvm::Error checkKeys(const llvm::json::Object &object, StringRef where,
   return llvm::Error::success();
 }
 
-// Reads the member `key` into `value` where there is one; it must be a string.
+// Reads the string `key` into `value`; leaves `value` alone if absent.
 static llvm::Error readString(const llvm::json::Object &object, StringRef where,
                               StringRef key, std::string &value) {
   const llvm::json::Value *member = object.get(key);
@@ -43,7 +43,7 @@ static llvm::Error readString(const llvm::json::Object &object, StringRef where,
   return llvm::Error::success();
 }
 
-// Reads the class under `key`, which must be there.
+// Reads the class under `key`; an absent key is an error.
 static llvm::Expected<PrecisionClass>
 readClass(const llvm::json::Object &object, StringRef where, StringRef key) {
   std::string word;
@@ -56,7 +56,7 @@ readClass(const llvm::json::Object &object, StringRef where, StringRef key) {
                            word + "\"");
 }
 
-// Reads `unbounded` into `value` where there is one.
+// Reads `unbounded` into `value`; leaves `value` alone if absent.
 static llvm::Error readUnbounded(const llvm::json::Object &object,
                                  StringRef where, std::optional<bool> &value) {
   const llvm::json::Value *member = object.get("unbounded");
@@ -67,7 +67,7 @@ static llvm::Error readUnbounded(const llvm::json::Object &object,
                : reject(where, "unbounded: expected true or false");
 }
 
-// Resolves the op that `name` is, by the names that mpc and ONNX have for it.
+// Returns the policy key of the op that mpc or ONNX calls `name`.
 static llvm::Expected<std::string> readOp(StringRef name, StringRef where) {
   if (StringRef key = resolvePolicyKey(name); !key.empty())
     return key.str();
@@ -79,7 +79,7 @@ static llvm::Expected<std::string> readOp(StringRef name, StringRef where) {
                                    : "; did you mean \"" + meant + "\"?"));
 }
 
-// The default row of an op.
+// Returns the default row that holds for an op.
 static const PolicyRow &getDefaultRow(StringRef key) {
   StringRef leader = getPolicyLeader(key);
   return *llvm::find_if(getPolicyRows(),
@@ -100,7 +100,7 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
                     {"op", "node", "type", "class", "unbounded", "reason"}))
     return error;
 
-  // The values of all keys, then what they may be.
+  // Read all keys first, then check their values.
   PolicyRule rule;
   std::string op;
   struct {
@@ -114,7 +114,7 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
     if (llvm::Error error = readString(*object, where, key, target))
       return error;
 
-  // A rule says which ops it is for, and must be able to change them.
+  // A rule needs a condition, and must not name an op whose class is fixed.
   if (op.empty() && rule.node.empty() && rule.type.empty())
     return reject(where, "expected a condition: op, node or type");
   if (!op.empty()) {
@@ -131,7 +131,6 @@ static llvm::Expected<PolicyRule> parseRule(const llvm::json::Value &value,
   if (!rule.type.empty() && rule.type != "fp16" && rule.type != "bf16")
     return reject(where,
                   "type: expected fp16 or bf16, found \"" + rule.type + "\"");
-  // The class it gives them.
   auto parsed = readClass(*object, where, "class");
   if (!parsed)
     return parsed.takeError();
@@ -161,18 +160,19 @@ llvm::Error PrecisionPolicy::parseRules(const llvm::json::Array &list,
 // The table
 //===----------------------------------------------------------------------===//
 
-// What a row repeats of the default table for its readers, and may not change.
+// Reports an error if `row` changes a field that only describes the op.
 static llvm::Error checkGiven(const llvm::json::Object &row, StringRef where,
                               StringRef op) {
   const llvm::json::Object given = describePolicyRow(op);
-  // A file printed by `mpc policy` has these keys, and loads again as it is.
+  // A file written by `mpc explain --print-policy` has these keys and must load
+  // again unchanged.
   for (StringRef key :
        {"onnx", "follows", "accumulate", "fp32_operands", "fp32_results"}) {
     const llvm::json::Value *found = row.get(key);
     const llvm::json::Value *expected = given.get(key);
     if (!found || (expected && *found == *expected))
       continue;
-    // Both values in the message: which one is meant is for the reader to say.
+    // Print both values; the user knows which is meant.
     std::string text;
     llvm::raw_string_ostream os(text);
     if (expected)
@@ -185,7 +185,7 @@ static llvm::Error checkGiven(const llvm::json::Object &row, StringRef where,
   return llvm::Error::success();
 }
 
-// Fixed ops stay so, and no others become it.
+// Reports an error if a row makes a fixed op open, or an open op fixed.
 static llvm::Error checkFixed(StringRef where, StringRef key,
                               PrecisionClass found, PrecisionClass byDefault) {
   if ((found == PrecisionClass::Fixed) == (byDefault == PrecisionClass::Fixed))
@@ -199,10 +199,10 @@ static llvm::Error checkFixed(StringRef where, StringRef key,
                            stringifyPrecisionClass(found));
 }
 
-// Reads the classes, unbounded and reason of a row.
+// Reads the classes, `unbounded` and `reason` of a row.
 llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
                                       StringRef where, StringRef op) {
-  // Classes for either low type; those of fixed rows do not change.
+  // A fixed row must repeat the default classes.
   auto fp16 = readClass(object, where, "fp16");
   if (!fp16)
     return fp16.takeError();
@@ -214,7 +214,7 @@ llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
     return error;
   if (llvm::Error error = checkFixed(where, "bf16", *bf16, row.bf16))
     return error;
-  // What counts in the mode that is compiled for.
+  // Keep only the values for the low type of this mode.
   std::optional<bool> unbounded;
   if (llvm::Error error = readUnbounded(object, where, unbounded))
     return error;
@@ -231,7 +231,6 @@ llvm::Error PrecisionPolicy::parseRow(const llvm::json::Object &object,
 llvm::Error PrecisionPolicy::parseTable(const llvm::json::Array &list,
                                         StringRef path) {
   llvm::StringSet<> seen;
-  // A message names the row by its number: `policy.json:table[3]`.
   for (auto [index, value] : llvm::enumerate(list)) {
     std::string where = (path + ":table[" + llvm::Twine(index) + "]").str();
     const llvm::json::Object *object = value.getAsObject();
@@ -242,7 +241,7 @@ llvm::Error PrecisionPolicy::parseTable(const llvm::json::Array &list,
                       {"op", "onnx", "follows", "fp16", "bf16", "accumulate",
                        "unbounded", "fp32_operands", "fp32_results", "reason"}))
       return error;
-    // An op has one row; with two, the later one would win unseen.
+    // An op has one row. With two, the later row would win unnoticed.
     std::string name;
     if (llvm::Error error = readString(*object, where, "op", name))
       return error;
@@ -251,10 +250,9 @@ llvm::Error PrecisionPolicy::parseTable(const llvm::json::Array &list,
       return op.takeError();
     if (!seen.insert(*op).second)
       return reject(where, "op: \"" + name + "\" has a row already");
-    // What only describes the op must be as it is.
     if (llvm::Error error = checkGiven(*object, where, *op))
       return error;
-    // A gradient without classes of its own takes its leader's.
+    // A gradient op without own classes takes the leader's classes.
     bool follows =
         object->get("follows") && !object->get("fp16") && !object->get("bf16");
     if (follows)
@@ -269,7 +267,7 @@ llvm::Error PrecisionPolicy::parseTable(const llvm::json::Array &list,
 // The file
 //===----------------------------------------------------------------------===//
 
-// The array under `key`; null where there is none.
+// Returns the array under `key`; null if absent.
 static llvm::Expected<const llvm::json::Array *>
 readArray(const llvm::json::Object &object, StringRef path, StringRef key) {
   const llvm::json::Value *list = object.get(key);
@@ -280,8 +278,8 @@ readArray(const llvm::json::Object &object, StringRef path, StringRef key) {
   return reject(path, key + ": expected an array");
 }
 
-// The text of a policy, of a file that can be read several times: passes read
-// it, and a run knows it by its digest.
+// Returns the text of a policy file. Must be a regular file, because it is read
+// several times: by the passes, and for the digest of a run.
 static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 readText(StringRef path) {
   constexpr uint64_t kMostBytes = uint64_t(16) << 20;
@@ -300,8 +298,8 @@ readText(StringRef path) {
   return std::move(*buffer);
 }
 
-// Whether brackets are nested deeper than in any policy: the parser would run
-// out of stack on them.
+// True if brackets are nested deeper than in any sensible policy. The JSON
+// parser would overflow the stack.
 static bool isNestedDeeply(StringRef text) {
   constexpr unsigned kDeepest = 64;
   unsigned depth = 0;
@@ -321,7 +319,6 @@ static bool isNestedDeeply(StringRef text) {
 }
 
 llvm::Error PrecisionPolicy::parseFile(StringRef path) {
-  // A JSON object with known keys.
   auto buffer = readText(path);
   if (!buffer)
     return buffer.takeError();
@@ -338,7 +335,7 @@ llvm::Error PrecisionPolicy::parseFile(StringRef path) {
           checkKeys(*object, path, {"preset", "table", "rules"}))
     return error;
 
-  // The preset is the ground that the file's rows and rules lie on.
+  // The file's rows and rules modify its preset, so apply the preset first.
   std::string preset;
   if (llvm::Error error = readString(*object, path, "preset", preset))
     return error;
@@ -349,7 +346,7 @@ llvm::Error PrecisionPolicy::parseFile(StringRef path) {
   if (llvm::Error error = applyPreset(preset))
     return error;
 
-  // Rows first: a rule changes what a row says.
+  // Rows come before rules, because rules modify rows.
   auto table = readArray(*object, path, "table");
   if (!table)
     return table.takeError();

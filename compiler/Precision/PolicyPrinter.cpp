@@ -1,4 +1,4 @@
-// Writing policies in the format that policy files have.
+// Writes policies in the format of policy files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PrecisionPolicy.h"
@@ -7,7 +7,8 @@ using namespace mlir;
 using namespace mpc;
 namespace json = llvm::json;
 
-// The operands or results that `keeps` says yes to; all is a word.
+// Lists the operands or results for which `keeps` is true; "all" if every one
+// is kept.
 static json::Value
 listPositions(StringRef op,
               llvm::function_ref<bool(StringRef, unsigned)> keeps) {
@@ -38,7 +39,7 @@ json::Object mpc::describePolicyRow(StringRef op) {
   return row;
 }
 
-// Whether two rows say the same of one low type.
+// True if two rows agree for one low type.
 static bool isSame(const PolicyEntry &a, const PolicyEntry &b) {
   return a.precisionClass == b.precisionClass && a.unbounded == b.unbounded &&
          a.why == b.why;
@@ -51,13 +52,13 @@ static void printRow(json::OStream &os, StringRef op,
     if (const json::Value *value = given.get(key))
       os.attribute(key, *value);
   };
-  // A gradient that is as its forward op is said to follow it.
+  // A gradient whose classes equal its leader's is printed as following.
   const PolicyEntry &entry = *fp16.findRow(op), &other = *bf16.findRow(op);
   StringRef leader = getPolicyLeader(op);
   bool follows = leader != op && isSame(entry, *fp16.findRow(leader)) &&
                  isSame(other, *bf16.findRow(leader));
-  // A row that follows has what describes the op, but no classes: with its own
-  // it would no longer change with its leader.
+  // A following row prints no classes: with own classes, the row would no
+  // longer change with the leader.
   os.objectBegin();
   os.attribute("op", op);
   addGiven("onnx");
@@ -92,7 +93,7 @@ static void printRule(json::OStream &os, const PolicyRule &rule) {
   os.objectEnd();
 }
 
-// `key` and an array of one object a line.
+// Prints `key` and an array with one object per line.
 static void printLines(llvm::raw_ostream &os, StringRef key,
                        ArrayRef<std::string> lines) {
   os << "  \"" << key << "\": [";
@@ -104,8 +105,7 @@ static void printLines(llvm::raw_ostream &os, StringRef key,
 
 void mpc::printPolicy(llvm::raw_ostream &os, const PrecisionPolicy &fp16,
                       const PrecisionPolicy &bf16) {
-  // One line per row, so that two policies differ in the lines of the ops that
-  // they differ in.
+  // Print one line per row, so that a diff of two policies is a list of ops.
   auto print = [](llvm::function_ref<void(json::OStream &)> write) {
     std::string line;
     llvm::raw_string_ostream stream(line);
@@ -113,7 +113,6 @@ void mpc::printPolicy(llvm::raw_ostream &os, const PrecisionPolicy &fp16,
     write(writer);
     return line;
   };
-  // A row, then those that follow it.
   std::vector<std::string> rows, rules;
   auto addRow = [&](StringRef op) {
     rows.push_back(

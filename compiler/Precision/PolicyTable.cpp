@@ -23,8 +23,8 @@ static void add(PolicyTable &table, StringRef op, FollowedPolicy policy) {
   table.followers.push_back({policy, op});
 }
 
-// What the definition of an op says; nothing of most that stand in no graph,
-// such as mpc.variable.
+// Adds the policy in the definition of `Op`. Ops outside graphs, like
+// mpc.variable, have none.
 template <typename Op>
 static void addOp(PolicyTable &table) {
   if constexpr (Op::template hasTrait<PolicyTrait>())
@@ -36,7 +36,7 @@ template <typename... Ops>
 static PolicyTable buildTable() {
   PolicyTable table;
   (addOp<Ops>(table), ...);
-  // Readers look for what goes low, or for an op.
+  // Sort by class and then by name, for people who read the table.
   llvm::sort(table.rows, [](const PolicyRow &a, const PolicyRow &b) {
     return std::tie(a.fp16, a.bf16, a.op) < std::tie(b.fp16, b.bf16, b.op);
   });
@@ -61,7 +61,8 @@ ArrayRef<PolicyFollower> mpc::getPolicyFollowers() {
   return getTable().followers;
 }
 
-// The row, or what follows one, of the op `key`; null where it is none.
+// Returns the row of the op `key`, in a table of rows or of followers; null if
+// absent.
 template <typename Row>
 static const Row *find(ArrayRef<Row> rows, StringRef key) {
   const Row *row =
@@ -98,7 +99,8 @@ ArrayRef<StringRef> mpc::getONNXNames(StringRef key) {
   return row ? ArrayRef<StringRef>(row->onnx) : ArrayRef<StringRef>();
 }
 
-// The masks of operands and results of `key` that stay fp32.
+// Returns the masks of operands and of results of `key` that stay fp32; bit i
+// stands for operand i.
 static std::pair<unsigned, unsigned> getMasks(StringRef key) {
   if (const PolicyRow *row = find(getPolicyRows(), key))
     return {row->fp32Operands, row->fp32Results};

@@ -1,4 +1,5 @@
-// The rows of the default precision policy, each said by its op (MPCPolicy.td).
+// The rows of the default precision policy. Each op defines its own row
+// (MPCPolicy.td).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_POLICYTABLE_H
@@ -11,36 +12,36 @@
 
 namespace mpc {
 
-/// The classes of an op, by the low type.
+/// The classes of an op for either low type.
 struct PolicyRow : OpPolicy {
-  /// mpc's name.
+  /// The op's name in mpc.
   llvm::StringRef op;
 };
 
-/// An op of the classes of another one: a gradient.
+/// A gradient op, which shares the classes of a leader.
 struct PolicyFollower : FollowedPolicy {
   llvm::StringRef op;
 };
 
-/// All rows, class by class, and in the order of their names within a class.
+/// Returns all rows, sorted by class, then by name.
 llvm::ArrayRef<PolicyRow> getPolicyRows();
 llvm::ArrayRef<PolicyFollower> getPolicyFollowers();
 
-/// The op whose classes and rules `key` shares; `key` itself where it leads.
+/// Returns the op whose classes and rules `key` shares; `key` if the op leads.
 llvm::StringRef getPolicyLeader(llvm::StringRef key);
 
-/// All names that ONNX has for an op.
+/// Returns all ONNX names of an op.
 llvm::ArrayRef<llvm::StringRef> getONNXNames(llvm::StringRef key);
 
-/// The mpc key of an ONNX or mpc op name; empty where no row has it. Several
-/// rows never share a name.
+/// Returns the mpc key of an ONNX or mpc op name; empty if no row has the name.
+/// Rows never share a name.
 llvm::StringRef resolvePolicyKey(llvm::StringRef name);
 
-/// All names of ops, ONNX's and mpc's.
+/// Returns all ONNX and mpc names of ops.
 std::vector<std::string> getPolicyNames();
 
-/// Whether an operand or result of the op `key` stays fp32 whatever its class:
-/// no rule changes that.
+/// True if an operand or result of the op `key` stays fp32 in any class. No
+/// rule changes this.
 bool policyKeepsOperandFP32(llvm::StringRef key, unsigned index);
 bool policyKeepsResultFP32(llvm::StringRef key, unsigned index);
 

@@ -1,4 +1,4 @@
-// A roofline: the larger of moving the bytes and multiplying the products.
+// Estimates times with a roofline: the slower of memory and arithmetic.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PrecisionCost.h"
@@ -9,16 +9,17 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-// A core of a server CPU, in units per nanosecond.
+// Nominal rates of one server core, in units per nanosecond.
 constexpr double kBytesPerNs = 20.0;
 constexpr double kFlopsPerNs = 100.0;
-// What low products gain with bf16 dot products, what bf16 ones gain with
-// tiles, and what low ones lose where each operand is converted first.
+// Speed of low products relative to float32: with bf16 dot-product
+// instructions, in bf16 with AMX tiles, and if each operand is converted first.
 constexpr double kNativeSpeedup = 2.0;
 constexpr double kTileSpeedup = 14.0;
 constexpr double kConversionSlowdown = 0.5;
-// Tiles multiply bf16 numbers. An f16 number is the sum of two and an f32
-// number of three, and products of matrices of such sums are so many of bf16.
+// Tiles multiply bf16 numbers. An f16 number is a sum of two bf16 numbers, an
+// f32 number a sum of three. A product of f16 or f32 matrices then takes
+// several bf16 products.
 constexpr double kTileProductsF16 = 4.0;
 constexpr double kTileProductsF32 = 6.0;
 } // namespace
@@ -37,7 +38,8 @@ static double getContractionRate(Operation *op, FloatType type,
                             : kConversionSlowdown);
 }
 
-// Bytes of a tensor with its floats stored in `low`, or as they are.
+// Returns the bytes of a tensor; counts float32 elements in type `low`, if
+// given.
 static double countBytes(Value value, FloatType low) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type)
@@ -51,7 +53,7 @@ static double countBytes(Value value, FloatType low) {
 
 PrecisionCost mpc::estimateCost(PrecisionOpInterface op, FloatType low,
                                 const TargetInfo &target) {
-  // Bytes that the op reads and writes, low and as they are.
+  // Count the bytes read and written, in low types and in the actual types.
   double bytesLow = 0, bytesHigh = 0, resultBytes = 0;
   for (Value value : op->getOperands()) {
     bytesLow += countBytes(value, low);
@@ -62,7 +64,6 @@ PrecisionCost mpc::estimateCost(PrecisionOpInterface op, FloatType low,
     bytesHigh += countBytes(value, {});
     resultBytes += countBytes(value, low) + countBytes(value, {});
   }
-  // The slower of memory and arithmetic sets the time.
   double flops = op.countFlops();
   auto roofline = [&](double bytes, FloatType type) {
     return std::max(bytes / kBytesPerNs,

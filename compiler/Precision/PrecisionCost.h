@@ -1,4 +1,4 @@
-// What an op costs in either type, from its shapes alone.
+// Estimates the time of an op in either type from its shapes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_PRECISIONCOST_H
@@ -9,13 +9,12 @@
 
 namespace mpc {
 
-/// Nanoseconds on a nominal machine; the ratios are what counts.
+/// Nanoseconds on a nominal machine; only the ratios matter.
 struct PrecisionCost {
   int64_t low = 0, high = 0, cast = 0;
 };
 
-/// The cost of `op` with its float tensors in `low` and in the types they have.
-/// Operands and results the policy keeps in fp32 count as such.
+/// Estimates the time of `op` with its float32 tensors in `low` and in float32.
 PrecisionCost estimateCost(PrecisionOpInterface op, mlir::FloatType low,
                            const TargetInfo &target);
 

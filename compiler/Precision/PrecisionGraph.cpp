@@ -1,4 +1,5 @@
-// Building the precision problem: group, consult policy, pin, connect.
+// Builds the precision problem: groups ops, consults the policy, pins and
+// connects nodes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PrecisionGraph.h"
@@ -37,17 +38,15 @@ static bool isF32(Value value) { return getElementType(value).isF32(); }
 // Nodes
 //===----------------------------------------------------------------------===//
 
-// Ops of the same kind and node name are one node across functions; within one
-// function the n-th of them is the n-th of the others. Ops without a name stand
-// for themselves.
+// Merges ops across functions into nodes: equal kind and name, and equal
+// position in the function. Ops without a name get a node each.
 void PrecisionGraph::collect(ModuleOp module) {
   std::map<std::pair<std::string, unsigned>, unsigned> groups;
-  // Training step, evaluation and prediction have the same forward ops, which
-  // must be alike in all.
+  // The training step, evaluation and prediction share forward ops, which must
+  // get equal types in all functions.
   for (auto function : module.getOps<FunctionOpInterface>()) {
     llvm::StringMap<unsigned> occurrences;
     function->walk([&](PrecisionOpInterface op) {
-      // Ops without floats have nothing to decide.
       if (llvm::none_of(op->getOperands(), isFloat) &&
           llvm::none_of(op->getResults(), isFloat))
         return;
@@ -62,7 +61,6 @@ void PrecisionGraph::collect(ModuleOp module) {
                                  static_cast<unsigned>(nodes.size()))
                     .first->second;
       }
-      // The first of its kind opens a node.
       if (index == nodes.size()) {
         nodes.emplace_back();
         nodes.back().name = name.empty() ? op.getPolicyKey().str() : name.str();
@@ -74,9 +72,9 @@ void PrecisionGraph::collect(ModuleOp module) {
   problem.nodes.resize(nodes.size());
 }
 
-// The row of an op. A sum in a backward pass is the gradient of a broadcast,
-// whatever op differentiation or the model's author wrote it with: it carries
-// no risk that would deny the gradients around it or make them unbounded.
+// Returns the policy row of an op. A sum in a backward pass is the gradient of
+// a broadcast, in whichever op it is written. The sum must neither deny the
+// gradients around nor make gradients unbounded.
 StringRef mpc::getPolicyRow(PrecisionOpInterface op) {
   auto region = cast<RegionOpInterface>(op.getOperation());
   if (getPhase(op) == Phase::Backward &&
@@ -89,8 +87,7 @@ void PrecisionGraph::consult(PrecisionPolicy &policy) {
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
     PrecisionOpInterface op = node.ops.front();
     StringRef key = getPolicyRow(op);
-    // The policy's row, or a warning: an op that policy does not know stays
-    // fp32.
+    // An op without a row stays fp32, with a warning.
     if (auto entry = policy.lookup(key, getNodeNames(op))) {
       node.entry = std::move(*entry);
     } else {
@@ -112,14 +109,14 @@ void PrecisionGraph::consult(PrecisionPolicy &policy) {
 // Pins
 //===----------------------------------------------------------------------===//
 
-// Why a fixed op is fixed.
+// Returns the reason for which an op of class Fixed is fixed.
 static Reason getFixedReason(Operation *op) {
   if (op->hasTrait<OpTrait::ConstantLike>())
     return Reason::Constant;
   return isa<mpc::CastOp>(op) ? Reason::ModelCast : Reason::Update;
 }
 
-// Whether `low` overflows at the bound, or has fewer digits there or none.
+// True if the bound overflows in `low`, or becomes denormal or zero.
 static bool leavesRange(std::optional<APFloat> bound, FloatType low) {
   if (!bound || bound->isZero())
     return false;
@@ -129,30 +126,32 @@ static bool leavesRange(std::optional<APFloat> bound, FloatType low) {
   return bound->isInfinity() || bound->isZero() || bound->isDenormal();
 }
 
-// True if the value is written in the model, and rounded where it is read.
+// True if the value comes from arguments or constants, and is rounded only
+// where an op reads it.
 static bool isGiven(Value value) {
   return llvm::all_of(listOrigins(value), [](Value origin) {
     return isa<BlockArgument>(origin) || origin.getDefiningOp<ConstantOp>();
   });
 }
 
-// True if a constant makes values that `low` cannot hold, such as 1e6 in f16: a
-// constant that the op reads, a bound of its clip, or one from which the range
-// of an operand or of the result follows.
+// True if a constant leads to values beyond `low`: 1e6 in f16, say. The
+// constant may be an operand, a bound of a clip, or determine the range of an
+// operand or result.
 static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
                         FloatType low) {
   StringRef key = op.getPolicyKey();
-  // What is too small for `low` counts where no loss scale makes it larger.
+  // Small values do not matter in the backward pass, where the loss scale makes
+  // them larger.
   bool isScaled = getPhase(op) == Phase::Backward;
   auto leaves = [&](Value value) {
     return ranges.overflows(value, low) ||
            (!isScaled && ranges.vanishes(value, low));
   };
-  // Bounds that the low type does not hold would not bound.
+  // A clip bound that the low type cannot hold would not bound.
   if (auto clip = dyn_cast<ClipOp>(op.getOperation()))
     if (leavesRange(clip.getMin(), low) || leavesRange(clip.getMax(), low))
       return true;
-  // What is rounded before it is read.
+  // Check the operands that would be rounded.
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
     bool rounded =
@@ -161,7 +160,6 @@ static bool leavesRange(PrecisionOpInterface op, const ConstantRanges &ranges,
         !policyKeepsOperandFP32(key, index) && leaves(operand.get()))
       return true;
   }
-  // What the op computes.
   return llvm::any_of(op->getResults(), [&](OpResult result) {
     return isF32(result) &&
            !policyKeepsResultFP32(key, result.getResultNumber()) &&
@@ -182,7 +180,7 @@ static bool hasOpenType(PrecisionOpInterface op) {
          });
 }
 
-// Whether the op has a float that is not fp32 in the model, or no float result.
+// True if the op has a float that is not fp32 in the model, or no float result.
 static bool hasOtherType(Operation *op) {
   auto isOther = [](Value value) { return isFloat(value) && !isF32(value); };
   return llvm::any_of(op->getResults(), isOther) ||
@@ -190,7 +188,7 @@ static bool hasOtherType(Operation *op) {
          llvm::none_of(op->getResults(), isFloat);
 }
 
-// Settles what the graph alone settles. Later pins win over earlier ones.
+// Pins the nodes that the graph settles. Later pins override earlier ones.
 void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
   llvm::DenseSet<Operation *> lossRegion = findLossRegion(module);
   llvm::DenseSet<Operation *> multiplesOfSeed = findMultiplesOfSeed(module);
@@ -198,7 +196,7 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
   Cancellations cancellations(module, ranges, policy.getLowType());
   GivenValues givenValues(module, policy.getLowType());
 
-  // In order of rank: each rule may overrule those above it.
+  // Rules run in order of rank: each may override those above.
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
     auto pinHigh = [&, node = &node, placed = &placed](Reason reason) {
       placed->pin = Pin::High;
@@ -207,13 +205,12 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
     };
     PrecisionOpInterface op = node.ops.front();
     bool isFixed = node.entry.precisionClass == PrecisionClass::Fixed;
-    // A constant beyond the range of the low type.
     if (llvm::any_of(node.ops, [&](PrecisionOpInterface member) {
           return leavesRange(member, ranges, policy.getLowType());
         }))
       pinHigh(Reason::ConstantRange);
-    // Values next to a constant, of which the low type has nothing left. What
-    // is summed computes as it may, and keeps its sum.
+    // Values close to a constant lose all digits in the low type. A contraction
+    // may still compute low, but keeps its result in fp32.
     if (llvm::any_of(node.ops, [&](Operation *member) {
           return cancellations.contains(member);
         })) {
@@ -221,7 +218,6 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
       if (node.ops.front().getNumContractedOperands() == 0)
         pinHigh(Reason::ConstantRange);
     }
-    // Float32 values that meet what may be low.
     for (Operation *member : node.ops) {
       GivenValues::Meeting meeting = givenValues.lookup(member);
       placed.meetsWide |= meeting == GivenValues::Meeting::Wide;
@@ -229,25 +225,23 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
     }
     placed.isBounded = GivenValues::isBounded(op);
     node.isOpen = !isFixed && hasOpenType(op);
-    // A multiple of the loss's gradient, before anything but scaling is done to
-    // it.
+    // The loss scale times constants may exceed the range of a low type.
     if (llvm::any_of(node.ops, [&](Operation *member) {
           return multiplesOfSeed.contains(member);
         }))
       pinHigh(Reason::LossRegion);
-    // The loss, whose readers stay high too.
+    // Users of the loss stay high too.
     if (llvm::any_of(node.ops, [&](Operation *member) {
           return lossRegion.contains(member);
         })) {
       pinHigh(Reason::LossRegion);
       placed.deniesReaders = true;
     }
-    // The update of parameters.
     if (llvm::any_of(node.ops, [&](Operation *member) {
           return getPhase(member) == Phase::Optimizer;
         }))
       pinHigh(Reason::Update);
-    // What no policy changes, and what the model has in other types.
+    // Fixed ops come last, with ops that the model has in other types.
     if (isFixed)
       pinHigh(getFixedReason(op));
     else if (hasOtherType(op))
@@ -255,14 +249,15 @@ void PrecisionGraph::pin(const PrecisionPolicy &policy, ModuleOp module) {
   }
 }
 
-// Whether no flag lifts a pin: types the model gives, the update and the loss.
+// True if no flag lifts the pin: the model's own types, the update and the
+// loss.
 static bool isHard(const PlacementNode &placed) {
   return placed.pin == Pin::High && (placed.pinReason == Reason::ModelType ||
                                      placed.pinReason == Reason::Update ||
                                      placed.pinReason == Reason::LossRegion);
 }
 
-// The names of nodes that an expression might have meant.
+// Lists names of open nodes, the nearest to `expression` first.
 std::string PrecisionGraph::listOpenNodes(StringRef expression) const {
   std::vector<std::string> names;
   for (auto [node, placed] : llvm::zip(nodes, problem.nodes))
@@ -271,7 +266,7 @@ std::string PrecisionGraph::listOpenNodes(StringRef expression) const {
   return listNearestNames(expression, names);
 }
 
-// The ops of the model, those most like `op` first.
+// Lists the open ops of the model, the nearest to `op` first.
 std::string PrecisionGraph::listOps(StringRef op) const {
   std::vector<std::string> names;
   for (const PrecisionGraphNode &node : nodes) {
@@ -282,8 +277,8 @@ std::string PrecisionGraph::listOps(StringRef op) const {
   return listNearestNames(op, names);
 }
 
-// True if the pattern is found in a name of the op. One without a name has the
-// empty one.
+// True if the pattern matches a name of the op. An op without a name has the
+// empty name.
 static bool matchesNode(Operation *op, const NamePattern &pattern) {
   const SmallVector<StringRef> names = getNodeNames(op);
   return names.empty() ? pattern.match("")
@@ -292,20 +287,18 @@ static bool matchesNode(Operation *op, const NamePattern &pattern) {
                          });
 }
 
-// Pins the nodes that the user's expressions match. Fixed nodes are passed
-// over; an expression that matches fixed nodes alone is an error, as is one
-// that matches none.
+// Pins the nodes that the user's expressions match. Skips fixed nodes. Reports
+// an error if an expression matches no node, or only fixed nodes.
 LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
                                     StringRef flag, Pin pin, Reason reason,
                                     ModuleOp module) {
   for (const std::string &expression : expressions) {
-    // What the shell left of it may be no expression: a usage error, told
-    // before anything is pinned by it.
+    // The shell may have mangled the expression, so check its syntax before
+    // pinning anything.
     const NamePattern pattern(expression);
     if (StringRef error = pattern.getError(); !error.empty())
       return withExitCode(module.emitError(), ExitCode::Usage)
              << flag << ": " << error;
-    // Fixed nodes count as found, not as changed.
     bool found = false, changed = false;
     for (auto [node, placed] : llvm::zip(nodes, problem.nodes)) {
       if (!matchesNode(node.ops.front(), pattern))
@@ -321,8 +314,8 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
       node.entry.why.clear();
       node.evidence = amp::Evidence::Assumed;
     }
-    // Silence here would hide a typing error: an expression that pins nothing
-    // is always wrong.
+    // An expression that pins nothing is always a mistake, usually a typing
+    // error.
     if (!changed)
       return withExitCode(module.emitError(), ExitCode::Usage)
              << flag << ": expression '" << expression << "' matches "
@@ -338,13 +331,12 @@ LogicalResult PrecisionGraph::apply(ArrayRef<std::string> expressions,
 
 void PrecisionGraph::connect() {
   for (auto [index, node] : llvm::enumerate(nodes)) {
-    // One node at a time, with the readers that an edge leads to already.
     unsigned self = index;
     PlacementNode &placed = problem.nodes[self];
     StringRef key = node.ops.front().getPolicyKey();
     llvm::SmallDenseSet<unsigned> open = {self}, wide = {self};
-    // An edge to a reader; a reader outside of the graph, or that policy has
-    // read fp32, is none. What a loop or a branch takes and gives stays fp32.
+    // Adds an edge to a user. There is no edge to a user outside the graph, or
+    // to an operand that policy keeps in fp32.
     auto connectTo = [&](OpOperand &use, bool isWide) {
       auto reader = indexOf.find(use.getOwner());
       if (reader == indexOf.end() ||
@@ -354,12 +346,11 @@ void PrecisionGraph::connect() {
         placed.readInFP32 |= !isWide;
         return;
       }
-      // Once each, however many operands of the reader the value is.
+      // Add one edge per user, even if the user reads the value several times.
       PlacementNode &read = problem.nodes[reader->second];
       if (!(isWide ? wide : open).insert(reader->second).second)
         return;
-      // A value that stays fp32 whatever its op computes in: a denial crosses
-      // it, a low type does not.
+      // A denial crosses a wide edge; a low type does not.
       if (isWide) {
         placed.wideConsumers.push_back(reader->second);
         read.wideProducers.push_back(self);
@@ -368,8 +359,8 @@ void PrecisionGraph::connect() {
         read.producers.push_back(self);
       }
     };
-    // Results that policy keeps in fp32 have wide edges, and so have the values
-    // that enter or leave a body.
+    // Edges are wide for results that policy keeps in fp32 and for values that
+    // enter or leave a body, which stay fp32.
     for (Operation *op : node.ops)
       for (OpResult result : op->getResults()) {
         if (!isF32(result))
@@ -406,7 +397,7 @@ FailureOr<PrecisionGraph> PrecisionGraph::build(ModuleOp module,
            << place << ": matches no node of the model; there are "
            << (rule->node.empty() ? graph.listOps(rule->op)
                                   : graph.listOpenNodes(rule->node));
-  // Keeping fp32 is the safe side, so it wins where both flags match.
+  // If both flags match a node, fp32 wins as the safer choice.
   if (failed(graph.apply(overrides.forceLow, "--force-low", Pin::Low,
                          Reason::ForceLow, module)) ||
       failed(graph.apply(overrides.keepFP32, "--keep-fp32", Pin::High,

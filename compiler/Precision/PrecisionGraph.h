@@ -1,8 +1,8 @@
-// The ops of a module as one precision problem.
+// Turns the ops of a module into one precision problem.
 //
-// Forward, backward and update are decided together, and an op that stands in
-// several functions (the forward pass of @step and of @eval) is one node, so
-// that all functions of a module agree.
+// Forward, backward and update are decided together. An op of several functions
+// (the forward pass of @step and of @eval) is a single node, so all functions
+// of a module agree.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_PRECISIONGRAPH_H
@@ -17,37 +17,37 @@
 
 namespace mpc {
 
-/// One node: the same op in every function it stands in.
+/// An op and its counterparts in the other functions.
 struct PrecisionGraphNode {
   std::string name;
   llvm::SmallVector<PrecisionOpInterface, 2> ops;
-  /// The op's row of the policy; a row that denies where no table has the op.
+  /// The op's row of the policy; a denying row if no table has the op.
   PolicyEntry entry;
   amp::Evidence evidence = amp::Evidence::Assumed;
-  /// Whether a decision can change a type of the op: what it multiplies, or the
-  /// type of a result that policy does not keep in fp32.
+  /// True if a decision can change a type of the op: of contracted operands, or
+  /// of a result not kept in fp32 by policy.
   bool isOpen = false;
 };
 
-/// The row of the policy that an op is decided by.
+/// Returns the key of the policy row that decides `op`.
 llvm::StringRef getPolicyRow(PrecisionOpInterface op);
 
 class PrecisionGraph {
 public:
-  /// Flags that settle nodes by name; both are searched expressions.
+  /// Regular expressions, searched in node names, that settle nodes.
   struct Overrides {
     llvm::ArrayRef<std::string> keepFP32, forceLow;
   };
 
-  /// Builds the problem. Reports rules and expressions that match nothing, and
-  /// ops that no table knows, and fails on the former.
+  /// Builds the problem. Fails with an error if a rule or expression matches
+  /// nothing; warns of ops in no table.
   static mlir::FailureOr<PrecisionGraph> build(mlir::ModuleOp module,
                                                PrecisionPolicy &policy,
                                                const Overrides &overrides,
                                                const TargetInfo &target);
 
   llvm::ArrayRef<PrecisionGraphNode> getNodes() const { return nodes; }
-  /// The node an op of the module is part of, if it is of any.
+  /// Returns the index of the node of `op`; nullopt if `op` is in no node.
   std::optional<unsigned> lookup(mlir::Operation *op) const {
     auto found = indexOf.find(op);
     return found == indexOf.end() ? std::nullopt : std::optional(found->second);

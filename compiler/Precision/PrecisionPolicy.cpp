@@ -1,4 +1,4 @@
-// Presets, and matching of rules.
+// Applies presets and matches rules.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/PrecisionPolicy.h"
@@ -77,33 +77,31 @@ llvm::Error PrecisionPolicy::addRule(PolicyRule rule, std::string label) {
 
 std::optional<PolicyEntry>
 PrecisionPolicy::lookup(StringRef key, ArrayRef<StringRef> nodeNames) {
-  // An op without a name has the empty one.
+  // An op without a name matches as the empty name.
   static constexpr StringRef unnamed[] = {""};
   if (nodeNames.empty())
     nodeNames = unnamed;
-  // Ops that are in no table have no class.
   auto found = table.find(key);
   if (found == table.end())
     return std::nullopt;
   PolicyEntry entry = found->second;
-  // Of rules that match, the last one wins. A rule for an op holds for its
-  // gradients too.
+  // The last matching rule wins. A rule for an op also holds for its gradients.
   for (ActiveRule &active : rules) {
     const PolicyRule &rule = active.rule;
     if (!rule.op.empty() && rule.op != key && rule.op != getPolicyLeader(key))
       continue;
     if (!rule.type.empty() && (rule.type == "fp16") != low.isF16())
       continue;
-    // Any name will do: a fused op stands for several nodes.
+    // One matching name suffices: a fused op stands for several nodes.
     bool isOfNode = llvm::any_of(nodeNames, [&](StringRef name) {
       return !active.node || active.node->match(name);
     });
     if (!isOfNode)
       continue;
-    // A rule that matches nothing in a whole model is reported, so this is
-    // noted also where it changes nothing.
+    // Note the match even if the rule changes nothing, because rules that match
+    // no node of the model are reported.
     active.matched = true;
-    // What is fixed is so for reasons no rule can lift.
+    // The class Fixed is a hard constraint, above all rules.
     if (entry.precisionClass == PrecisionClass::Fixed)
       continue;
     entry.precisionClass = rule.precisionClass;

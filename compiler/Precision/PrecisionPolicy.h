@@ -1,5 +1,6 @@
-// Precision policy: which list each op stands on. Policy is data: a default
-// table, presets that reproduce other systems' lists, and the user's rules.
+// The precision policy: the class (allow, infer, deny, clear or fixed) of each
+// op. Policy is data: a default table, presets that reproduce other systems'
+// lists, and the user's rules.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_PRECISION_PRECISIONPOLICY_H
@@ -19,22 +20,23 @@
 
 namespace mpc {
 
-/// One row of the table, as it holds for one low type.
+/// A row of the table for one low type.
 struct PolicyEntry {
   PrecisionClass precisionClass;
   bool unbounded = false;
-  /// "default:gemm", "preset:torch:exp", "policy:2".
+  /// The origin of the class: "default:gemm", "preset:torch:exp",
+  /// "policy.json:rules[2]".
   std::string rule;
   std::string why;
 };
 
-/// A rule of a user's policy file; it holds where all its conditions do.
+/// A rule of a user's policy file, which applies if all its conditions hold.
 struct PolicyRule {
-  /// An ONNX or mpc op name; empty: any op.
+  /// An ONNX or mpc op name; empty for any op.
   std::string op;
-  /// A regular expression searched in node names; empty: any node.
+  /// A regular expression searched in node names; empty for any node.
   std::string node;
-  /// "fp16" or "bf16"; empty: either.
+  /// "fp16" or "bf16"; empty for both.
   std::string type;
   PrecisionClass precisionClass;
   std::optional<bool> unbounded;
@@ -44,35 +46,36 @@ struct PolicyRule {
 /// The policy for one low type.
 class PrecisionPolicy {
 public:
-  /// The default table for `low`, f16 or bf16.
+  /// Creates the default table for `low`, f16 or bf16.
   explicit PrecisionPolicy(mlir::FloatType low);
 
-  /// Reads a policy file (JSON; docs/precision.md documents it) or takes a
-  /// preset by its name, and lays it over the default table. Unknown keys, op
-  /// names, classes and malformed expressions are errors that say where.
+  /// Reads a policy file (JSON, see docs/precision.md) or applies a preset by
+  /// name, on top of the default table. Unknown keys, op names and classes, and
+  /// malformed expressions, are errors that name the place.
   llvm::Error load(llvm::StringRef fileOrPreset);
 
-  /// Names `load` takes that are not files.
+  /// Returns the names of presets that `load` accepts.
   static llvm::ArrayRef<llvm::StringLiteral> getPresets();
 
-  /// The entry of an op that stands for these nodes. The last rule that matches
-  /// wins; ops in no table get none. Counts which rules matched.
+  /// Returns the entry for an op that stands for these nodes; nullopt if no
+  /// table has the op. The last matching rule wins. Records which rules
+  /// matched.
   std::optional<PolicyEntry>
   lookup(llvm::StringRef key, llvm::ArrayRef<llvm::StringRef> nodeNames = {});
 
-  /// The row of an op, before any rule; null where no table has the op.
+  /// Returns the row of an op before any rule; null if no table has the op.
   const PolicyEntry *findRow(llvm::StringRef key) const;
 
-  /// The user's rules, in the order of the file.
+  /// Returns the user's rules in the order of the file.
   std::vector<const PolicyRule *> getRules() const;
 
-  /// Rules that have matched no node so far, each with its place in the file.
+  /// Returns rules without a match so far, with places in the file.
   std::vector<std::pair<std::string, const PolicyRule *>>
   getUnmatchedRules() const;
 
   mlir::FloatType getLowType() const { return low; }
 
-  /// Where the policy came from, for summaries: "default", "torch", a path.
+  /// Returns the policy's origin for summaries: "default", "torch", or a path.
   llvm::StringRef getName() const { return name; }
 
 private:
@@ -83,7 +86,7 @@ private:
     bool matched = false;
   };
 
-  /// The row of an op and of its gradients.
+  /// Replaces the row of an op and of its gradients.
   void setRow(llvm::StringRef key, const PolicyEntry &entry);
   llvm::Error addRule(PolicyRule rule, std::string label);
   llvm::Error applyPreset(llvm::StringRef preset);
@@ -99,13 +102,13 @@ private:
   std::vector<ActiveRule> rules;
 };
 
-/// The part of an op's row that all policies share, as JSON: its names, the op
-/// whose class it follows, the type it accumulates in, and the operands and
-/// results that stay fp32.
+/// Returns the part of an op's row that all policies share, as JSON: ONNX
+/// names, the leader's key, the accumulation type, and the operands and results
+/// kept in fp32.
 llvm::json::Object describePolicyRow(llvm::StringRef op);
 
-/// Writes what the two policies of one file or preset say, as JSON that `load`
-/// reads: the same decisions follow from it.
+/// Writes the two policies of one file or preset as JSON. `load` reads the
+/// output and reaches the same decisions.
 void printPolicy(llvm::raw_ostream &os, const PrecisionPolicy &fp16,
                  const PrecisionPolicy &bf16);
 
