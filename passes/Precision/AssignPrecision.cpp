@@ -1,8 +1,8 @@
-// Decides the types of every op and records why.
+// Decides the types of every op and records the reasons.
 //
-// The decision stands in the IR, as an attribute per op, before anything is
-// changed: insertion carries it out, verification holds the result against it,
-// and everything that explains precision prints it.
+// Each decision is stored in the IR as an attribute of the op, before anything
+// changes. InsertCasts carries the decision out, VerifyPrecision checks the
+// result, and all explanations of precision print the attribute.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Target.h"
@@ -46,7 +46,7 @@ private:
   void countCasts(Block &block);
   void emitRemarks();
 
-  /// The type mixed modes lower to; null in 32-true and 64-true.
+  /// The low type of a mixed mode; null in 32-true and 64-true.
   FloatType low;
 };
 } // namespace
@@ -55,7 +55,7 @@ private:
 // The mode
 //===----------------------------------------------------------------------===//
 
-// The low type of the mode, null where it has none.
+// Returns the low type of the mode; null if the mode is not mixed.
 FailureOr<FloatType> AssignPrecisionPass::getLowType() {
   if (auto known = symbolizePrecisionMode(mode)) {
     if (*known == PrecisionMode::FP16Mixed)
@@ -94,8 +94,9 @@ static bool hasLowConsumer(const PlacementNode &node,
   });
 }
 
-// A sum leaves its fp32 accumulator either way, so where no low op reads it, it
-// is stored as it is; rounding it would save no product.
+// True if the results of `op` are stored in the low type. A sum leaves an fp32
+// accumulator in any case, so without a low user the sum stays fp32: rounding
+// would speed up no product.
 static bool storesLow(PrecisionOpInterface op, const PlacementNode &node,
                       const Placement &placement,
                       ArrayRef<Placement> placements) {
@@ -114,9 +115,9 @@ static bool storesLow(PrecisionOpInterface op, const PlacementNode &node,
          hasLowConsumer(node, placements);
 }
 
-// Whether `op` is no view of a maximum, or one of values that are stored low:
-// of others it stays fp32 as the maximum does, whatever a flag says, since the
-// gradient looks for the elements that equal it.
+// False if `op` is a maximum, or a view of a maximum, over values stored in
+// fp32. The gradient searches for the elements that equal the maximum, so the
+// maximum must not be rounded, whatever a flag says.
 static bool mayRoundMaximum(const PrecisionGraph &graph, Operation *op,
                             ArrayRef<Placement> placements) {
   while (auto view = dyn_cast_or_null<RegionOpInterface>(op)) {
@@ -134,8 +135,8 @@ static bool mayRoundMaximum(const PrecisionGraph &graph, Operation *op,
                             placements[*index], placements);
 }
 
-// The float type the op has in the model: its first float result's, or without
-// one its first float operand's.
+// Returns the float type of the op in the model: the type of the first float
+// result, or else of the first float operand.
 static FloatType getModelType(Operation *op) {
   for (ValueRange values :
        {ValueRange(op->getResults()), ValueRange(op->getOperands())})
@@ -146,14 +147,14 @@ static FloatType getModelType(Operation *op) {
   llvm_unreachable("an op of the precision graph has a float");
 }
 
-/// What changes an op of a mode with one float type, if anything does.
+/// The flag that would lower an op in a mode with one float type.
 static constexpr llvm::StringLiteral kOfferedFlag = "--precision=bf16-mixed";
 
-// The flag that changes the decision; none for a hard constraint.
+// Returns the flag that changes the decision; empty for a hard constraint.
 static std::string getFlip(Reason reason, bool low, StringRef rule,
                            StringRef name) {
   switch (reason) {
-  // Nothing that a flag says changes these.
+  // No flag changes a decision for these reasons.
   case Reason::Mode:
   case Reason::Update:
   case Reason::ModelCast:
@@ -161,7 +162,7 @@ static std::string getFlip(Reason reason, bool low, StringRef rule,
   case Reason::Constant:
   case Reason::LossRegion:
     return "";
-  // What a flag asked for is undone by dropping it.
+  // To undo the decision, the user drops the flag.
   case Reason::KeepFP32:
   case Reason::ForceLow:
     return ("drop " + rule).str();
@@ -174,7 +175,8 @@ static std::string getFlip(Reason reason, bool low, StringRef rule,
   }
 }
 
-/// What a record adds where hasWideWeightGradient says no.
+/// Appended to the record of a convolution's weight gradient if
+/// hasWideWeightGradient is false.
 static constexpr char kRoundedWeightGradient[] =
     "; rounded once it is summed, as in PyTorch: the GPU's library has no "
     "float32 weight gradient of low operands, and wide operands would take "
@@ -202,7 +204,7 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
     compute = low;
   bool isStoredLow = storesLow(op, problem, placement, placements) &&
                      mayRoundMaximum(graph, op, placements);
-  // The sums are fp32 all the same, and so is what the gradient becomes.
+  // The convolution sums in fp32, and the gradient is widened to fp32 again.
   const bool isRounded = placement.low && isa<ConvWeightGradOp>(op) &&
                          !hasWideWeightGradient(op, target);
   FloatType storage = isStoredLow || isRounded ? low : wide;
@@ -211,7 +213,7 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
   SmallVector<Attribute> path;
   for (unsigned step : placement.path.nodes)
     path.push_back(StringAttr::get(context, graph.getNodes()[step].name));
-  // A long way says how many nodes are left out in its middle.
+  // A long path names the number of nodes left out in the middle.
   if (size_t omitted = placement.path.omitted)
     path.insert(path.begin() + PlacementPath::kEnd,
                 StringAttr::get(context, "(" + Twine(omitted) + " more)"));
@@ -227,7 +229,7 @@ DecisionAttr AssignPrecisionPass::decide(const PrecisionGraph &graph,
       flip.empty() ? StringAttr() : StringAttr::get(context, flip));
 }
 
-// Whether the op would be low in another mode, whose placements are `offered`.
+// True if the op would be low in a mixed mode with the placements `offered`.
 static bool wouldBeLow(const PrecisionGraph &graph, unsigned index,
                        ArrayRef<Placement> offered) {
   PrecisionOpInterface op = graph.getNodes()[index].ops.front();
@@ -242,18 +244,17 @@ static bool wouldBeLow(const PrecisionGraph &graph, unsigned index,
 // All decisions
 //===----------------------------------------------------------------------===//
 
-// The way from an op of unbounded range through clear ops to node `index`;
-// empty where there is none. `bounded` are nodes that no such way leads
-// through: a search that finds nothing adds all nodes it has met, so that later
+// Returns the path from an op of unbounded range through clear ops to node
+// `index`; empty if there is none. Nodes in `bounded` lie on no such path. A
+// search without a result adds all visited nodes to `bounded`, so later
 // searches skip them.
 static PlacementPath findUnbounded(const PlacementProblem &problem,
                                    unsigned index, llvm::BitVector &bounded) {
-  /// What each node was reached from.
+  /// Maps each node to the user from which the search reached it.
   llvm::SmallDenseMap<unsigned, unsigned> next;
   SmallVector<unsigned> worklist = {index};
   while (!worklist.empty()) {
-    // Backwards, from a reader to what makes its operands, values that stay
-    // fp32 included.
+    // Search upstream, also through values that stay fp32.
     unsigned reader = worklist.pop_back_val();
     const PlacementNode &read = problem.nodes[reader];
     for (unsigned producer :
@@ -261,7 +262,7 @@ static PlacementPath findUnbounded(const PlacementProblem &problem,
       const PlacementNode &node = problem.nodes[producer];
       if (bounded.test(producer) || !next.try_emplace(producer, reader).second)
         continue;
-      // The way back along what each node was reached from.
+      // Walk the path back down along `next`.
       if (node.unbounded) {
         PlacementPath path;
         path.add(producer);
@@ -269,8 +270,8 @@ static PlacementPath findUnbounded(const PlacementProblem &problem,
           path.add(next.lookup(path.nodes.back()));
         return path;
       }
-      // Clear ops pass on the range of what they read; others have one of their
-      // own.
+      // Clear ops pass on the range of their operands; other ops set a new
+      // range.
       if (node.precisionClass == PrecisionClass::Clear)
         worklist.push_back(producer);
     }
@@ -280,9 +281,9 @@ static PlacementPath findUnbounded(const PlacementProblem &problem,
   return {};
 }
 
-// A low contraction that reads an unbounded value, through clear ops at most,
-// stands on an assumption about its range: the record says so and names the
-// way.
+// Marks low contractions that read an unbounded value, directly or through
+// clear ops. Lowering them assumes a range, so the record says so and names the
+// path.
 static void markUnbounded(const PlacementProblem &problem,
                           MutableArrayRef<Placement> placements) {
   llvm::BitVector bounded(problem.nodes.size());
@@ -299,13 +300,13 @@ static void markUnbounded(const PlacementProblem &problem,
 
 void AssignPrecisionPass::record(const PrecisionGraph &graph,
                                  const TargetInfo &target) {
-  // Modes with one type place too, to say which ops another mode would lower.
+  // Modes with one type solve the problem too, to show which ops another mode
+  // would lower.
   std::vector<Placement> placements =
       createGreedyPlacement(/*findsPaths=*/static_cast<bool>(low))
           ->place(graph.getProblem());
   std::vector<Placement> offered;
-  // What may leave the low type's range gets the way from the op that makes it
-  // so.
+  // A contraction of unbounded values records the path from their source.
   if (low) {
     markUnbounded(graph.getProblem(), placements);
   } else {
@@ -316,10 +317,9 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
       placement.path.add(index);
     }
   }
-  // The record of each node goes to all its ops: those of step, evaluation and
-  // prediction.
+  // All ops of a node get one record: in the training step, in evaluation and
+  // in prediction.
   for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
-    // The flag that would turn the decision, for `mpc explain`.
     std::string flip;
     if (!low)
       flip = wouldBeLow(graph, index, offered) ? kOfferedFlag.str() : "";
@@ -332,7 +332,7 @@ void AssignPrecisionPass::record(const PrecisionGraph &graph,
   }
 }
 
-// The type `value` will be stored in.
+// Returns the type in which `value` will be stored; null if not a float.
 static FloatType getStorage(Value value) {
   if (auto result = dyn_cast<OpResult>(value))
     return getStoredType(result);
@@ -344,8 +344,8 @@ static bool needsCast(OpOperand &operand) {
   return required && required != getStorage(operand.get());
 }
 
-// Counts the casts that carrying out the decisions will take. A value that is
-// written and read in one kernel is converted in registers.
+// Counts the casts that the decisions will need. A cast between two ops of one
+// kernel happens in registers and counts as fused.
 void AssignPrecisionPass::countCasts(Block &block) {
   RegionAnalysis regions(block);
   auto shareKernel = [&](Operation *a, Operation *b) {
@@ -353,7 +353,7 @@ void AssignPrecisionPass::countCasts(Block &block) {
            regions.getRegion(a) == regions.getRegion(b);
   };
   for (Operation &each : block) {
-    // Bodies of loops and branches have kernels of their own.
+    // Bodies of loops and branches form kernels of their own.
     if (isa<BodyOpInterface>(each))
       for (Region &body : each.getRegions())
         countCasts(body.front());
@@ -362,13 +362,12 @@ void AssignPrecisionPass::countCasts(Block &block) {
     if (!decision)
       continue;
     int64_t in = 0, out = 0, fused = 0;
-    // Casts of operands, of which some are within a kernel.
     for (OpOperand &operand : op->getOpOperands())
       if (needsCast(operand)) {
         ++in;
         fused += shareKernel(operand.get().getDefiningOp(), op);
       }
-    // Casts of results: one for each type that readers want.
+    // Each type that users require takes one cast.
     for (OpResult result : op->getResults()) {
       llvm::SmallDenseMap<Type, bool, 2> types;
       for (OpOperand &use : result.getUses())
@@ -382,25 +381,23 @@ void AssignPrecisionPass::countCasts(Block &block) {
   }
 }
 
-// Emits one remark for each op: "passed" if it computes in the low type,
-// "missed" if it does not but a flag would change that, else "analysis".
+// Emits one remark per op: "passed" for a low op, "missed" for an op that a
+// flag would make low, "analysis" for all others.
 void AssignPrecisionPass::emitRemarks() {
   for (auto function : getOperation().getOps<FunctionOpInterface>())
     function->walk([&](PrecisionOpInterface op) {
       DecisionAttr decision = DecisionAttr::of(op);
       if (!decision)
         return;
-      // Remarks are filtered by the op, the category and the function.
+      // Users filter remarks by op, category and function.
       StringRef name = op->getName().getStringRef();
       auto options = remark::RemarkOpts::name(name).category("amp").function(
           function.getName());
-      // In words of LLVM: passed for low, missed for what a flag would make
-      // low.
       auto emit = isLowered(decision)  ? remark::passed
                   : decision.getFlip() ? remark::missed
                                        : remark::analysis;
       auto remark = emit(op->getLoc(), options);
-      // The keys that `mpc explain` and users' filters know.
+      // `mpc explain` and users' filters know these keys.
       remark << remark::detail::Remark::Arg("Node", getNodeName(op))
              << remark::detail::Remark::Arg("Precision",
                                             Type(decision.getStorage()))
@@ -417,8 +414,8 @@ void AssignPrecisionPass::runOnOperation() {
     return signalPassFailure();
   low = *lowType;
 
-  // Modes with one type consult the policy too: classes are shown, and a wrong
-  // rule is as wrong there.
+  // Modes with one type consult a bf16 policy, so that reports show classes and
+  // invalid rules are reported.
   PrecisionPolicy precisionPolicy(
       low ? low : FloatType(BFloat16Type::get(&getContext())));
   if (!policy.empty())
@@ -427,14 +424,13 @@ void AssignPrecisionPass::runOnOperation() {
           << llvm::toString(std::move(error));
       return signalPassFailure();
     }
-  // Nodes, lists, pins and edges; then the placement and its record.
   auto graph = PrecisionGraph::build(module, precisionPolicy,
                                      {keepFP32, forceLow}, target);
   if (failed(graph))
     return signalPassFailure();
 
   record(*graph, target);
-  // A model without products has nothing to gain, and its user should know.
+  // A model without products gains nothing; warn the user.
   if (low &&
       llvm::none_of(graph->getProblem().nodes, [](const PlacementNode &node) {
         return node.precisionClass == PrecisionClass::Allow;
@@ -445,7 +441,6 @@ void AssignPrecisionPass::runOnOperation() {
   if (low)
     for (auto function : module.getOps<FunctionOpInterface>())
       countCasts(function.getFunctionBody().front());
-  // A mode with a low type, or without one, is a known one.
   module->setAttr(kModeAttr, PrecisionModeAttr::get(
                                  &getContext(), *symbolizePrecisionMode(mode)));
   emitRemarks();

@@ -1,4 +1,5 @@
-// 64-true: fp32 becomes fp64 in every type and value of the module.
+// Converts a module for mode 64-true: fp32 becomes fp64 in all types and
+// values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/AMP.h"
@@ -26,7 +27,7 @@ struct ConvertFloatTypePass
 };
 } // namespace
 
-// The values of `elements` in f64, exactly.
+// Converts the elements to f64, without loss.
 static DenseElementsAttr widen(DenseFPElementsAttr elements) {
   Type f64 = Float64Type::get(elements.getContext());
   return elements.mapValues(f64, [](const APFloat &value) {
@@ -38,7 +39,7 @@ static DenseElementsAttr widen(DenseFPElementsAttr elements) {
   });
 }
 
-// As above, into a blob of its own.
+// Converts the elements of a resource to f64; null if the values are missing.
 static DenseResourceElementsAttr widen(DenseF32ResourceElementsAttr elements) {
   std::optional<ArrayRef<float>> values = elements.tryGetAsArrayRef();
   if (!values)
@@ -51,16 +52,15 @@ static DenseResourceElementsAttr widen(DenseF32ResourceElementsAttr elements) {
                                         std::move(blob));
 }
 
-// Records of `op`, whose result has not become f64 with the others, that it is
-// stored in f32.
+// Records that `op`, unlike other ops, still stores its result in f32.
 static void storeSingle(Operation *op) {
   if (auto decision = amp::DecisionAttr::of(op))
     op->setAttr(amp::DecisionAttr::attrName,
                 decision.withStorage(Float32Type::get(op->getContext())));
 }
 
-// Bits of an f32 stay 32 bits: on either side of `op`, whose float has become
-// f64, a conversion to the type that it had and back.
+// Keeps a bit cast of an f32 at 32 bits. The float side of `op` has become f64,
+// so adds a conversion to f32 before `op`, or from f32 after `op`.
 static void keepWidth(BitCastOp op) {
   RankedTensorType input = op.getInput().getType(), output = op.getType();
   if (input.getElementTypeBitWidth() == output.getElementTypeBitWidth())
@@ -69,7 +69,7 @@ static void keepWidth(BitCastOp op) {
   Type f32 = builder.getF32Type();
   auto convert = [&](Value value, RankedTensorType type) {
     auto cast = mpc::CastOp::create(builder, op.getLoc(), type, value);
-    // Of its phase, and by its decision.
+    // The conversion gets the phase and the decision of the bit cast.
     cast->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     return cast;
   };
@@ -88,7 +88,7 @@ static void keepWidth(BitCastOp op) {
 
 void ConvertFloatTypePass::runOnOperation() {
   MLIRContext *context = &getContext();
-  // Types, constants in the IR, and constants in resources.
+  // Convert types, constants in the IR, and constants in resources.
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](Float32Type) -> std::optional<Type> {
     return Float64Type::get(context);
@@ -101,7 +101,7 @@ void ConvertFloatTypePass::runOnOperation() {
         return std::make_pair(Attribute(widen(elements)), WalkResult::skip());
       });
   bool resourcesRead = true;
-  // A resource without its values cannot be widened; the replacer goes on, and
+  // A resource without values cannot be converted. The replacer cannot stop, so
   // the pass fails afterwards.
   replacer.addReplacement(
       [&](DenseF32ResourceElementsAttr elements)

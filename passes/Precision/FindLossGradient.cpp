@@ -1,12 +1,12 @@
-// Finds where the backward pass that a model spells out can be given a loss
-// scale, where no constant of ones says it.
+// Finds a value of the model's own backward pass that can be multiplied by a
+// loss scale, in models without a gradient seed.
 //
-// A gradient chain is linear: multiply one of its values, and all that is
-// computed from it is multiplied. So nothing has to be guessed. A value that
-// all gradients are proved to be multiples of may be scaled, whatever it means;
-// the gradients divided by the scale are what they were. What is sought is the
-// earliest one that depends on all parameters: that is the gradient by the
-// model's outputs, and never the activations it is multiplied with.
+// A gradient chain is linear: multiplying one value multiplies everything
+// computed from the value. So nothing has to be guessed. A value may be scaled
+// if all gradients are provably multiples of the value, whatever its meaning;
+// dividing the gradients by the scale restores them. The pass seeks the
+// earliest value that depends on all parameters: the gradient of the model's
+// outputs, never an activation.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/FunctionPorts.h"
@@ -30,23 +30,22 @@ using namespace mpc;
 using namespace mpc::amp;
 
 namespace {
-/// The backward pass of one function.
+/// The backward pass that one function of the model contains.
 class OwnBackward {
 public:
   explicit OwnBackward(FunctionOpInterface function);
 
   bool isEmpty() const { return gradients.empty(); }
-  /// Values that depend on all parameters and that all gradients depend on, the
-  /// likeliest first.
+  /// Returns the values that depend on all parameters and on which all
+  /// gradients depend, the likeliest first.
   SmallVector<Value> findCandidates();
-  /// Multiplies `start` by a seed; false where some gradient is no multiple of
-  /// it then, and everything is as before.
+  /// Multiplies `start` by a seed. If some gradient is then no multiple of the
+  /// seed, undoes all changes and returns false.
   bool tryStart(Value start);
-  /// Makes what computes with gradients that are multiples of the seeds by
-  /// other than linear ops, such as their norm, a part of the update. Whether
-  /// all gradients are multiples then.
+  /// Moves non-linear computations on scaled gradients, such as their norm, to
+  /// the update. Returns true if all gradients are multiples of the seeds.
   bool settleUpdate();
-  /// The node that the last start failed at; null where it was none.
+  /// The op at which the last start failed; null if there is none.
   Operation *getObstacle() const { return obstacle; }
 
 private:
@@ -67,9 +66,9 @@ private:
   FunctionOpInterface function;
   VariableTable variables;
   SmallVector<Operation *> ops;
-  /// What the update reads of the backward pass, or the function returns.
+  /// Values of the backward pass that the update reads or the function returns.
   llvm::SetVector<Value> gradients;
-  /// Ops of the backward pass after which no contraction comes.
+  /// Ops of the backward pass with no contraction downstream.
   llvm::DenseSet<Operation *> tail;
   SmallVector<Operation *> moved;
   Operation *obstacle = nullptr;
@@ -86,7 +85,7 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// What depends on what
+// Dependences
 //===----------------------------------------------------------------------===//
 
 static bool isFloat(Value value) {
@@ -106,12 +105,12 @@ OwnBackward::OwnBackward(FunctionOpInterface function)
   collectTail();
 }
 
-// Sums and products of data, as gradients are, and what has one of those before
-// it in the backward pass; without any, all that leaves it. The count of right
-// answers, say, is no gradient.
+// Collects the values that leave the backward pass downstream of a contraction
+// or a body: the gradients. If there are none, collects all values that leave.
+// A count of right answers, say, is no gradient.
 void OwnBackward::collectGradients() {
-  // Results that leave the backward pass: all, and those that a contraction
-  // or a body lead to.
+  // `all`: values that leave the backward pass. `afterContraction`: ops
+  // downstream of a contraction or a body.
   llvm::DenseSet<Operation *> afterContraction;
   llvm::SetVector<Value> all;
   for (Operation *op : ops) {
@@ -132,7 +131,7 @@ void OwnBackward::collectGradients() {
         gradients.insert(result);
     }
   }
-  // A graph without contractions has no others.
+  // A graph without contractions may have other gradients.
   if (gradients.empty())
     gradients = std::move(all);
 }
@@ -148,10 +147,9 @@ void OwnBackward::collectTail() {
   }
 }
 
-// Which parameters each value depends on, a bit for each that the forward pass
-// reads.
+// Maps each value to the parameters that influence the value, one bit per
+// parameter read by the forward pass.
 OwnBackward::Bits OwnBackward::findSources() {
-  // The parameters that the forward pass reads, each of itself.
   SmallVector<Value> parameters;
   for (BlockArgument argument : function.getArguments()) {
     VariableOp variable =
@@ -168,7 +166,6 @@ OwnBackward::Bits OwnBackward::findSources() {
     sources[parameter].resize(parameters.size());
     sources[parameter].set(index);
   }
-  // A result depends on what any operand depends on.
   for (Operation *op : ops) {
     llvm::BitVector bits(parameters.size());
     for (Value operand : op->getOperands())
@@ -181,8 +178,8 @@ OwnBackward::Bits OwnBackward::findSources() {
   return sources;
 }
 
-// Which gradients depend on each value through the backward pass alone, a bit
-// for each.
+// Maps each value to the gradients that the value influences within the
+// backward pass, one bit per gradient.
 OwnBackward::Bits OwnBackward::findReached() {
   Bits reached;
   for (auto [index, gradient] : llvm::enumerate(gradients)) {
@@ -211,7 +208,7 @@ SmallVector<Value> OwnBackward::findCandidates() {
     auto it = bits.find(value);
     return it != bits.end() && it->second.all();
   };
-  // Behind the last contraction a scale would come too late.
+  // After the last contraction, a scale would come too late.
   auto isEarly = [&](Value value) {
     return !hasContractions ||
            llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -224,7 +221,7 @@ SmallVector<Value> OwnBackward::findCandidates() {
       if (isFloat(result) && !belongsToUpdate(op) && hasAll(sources, result) &&
           hasAll(reached, result) && isEarly(result))
         (isBackward(op) ? own : forward).push_back(result);
-  // The first of the backward pass, else the last of the forward pass.
+  // Try the backward pass from its start, then the forward pass from its end.
   own.append(forward.rbegin(), forward.rend());
   return own;
 }
@@ -233,7 +230,7 @@ SmallVector<Value> OwnBackward::findCandidates() {
 // The update
 //===----------------------------------------------------------------------===//
 
-// With all that is computed from it.
+// Moves `op` and all downstream ops of the backward pass to the update.
 void OwnBackward::moveToUpdate(Operation *op) {
   SmallVector<Operation *> worklist = {op};
   while (!worklist.empty()) {
@@ -249,7 +246,7 @@ void OwnBackward::moveToUpdate(Operation *op) {
 bool OwnBackward::settleUpdate() {
   obstacle = nullptr;
   const bool updates = updatesParameters(function);
-  // What is moved is looked at no more, so there is an end.
+  // Moved ops are not analysed again, so the loop ends.
   for (bool isSettled = false; !isSettled;) {
     isSettled = true;
     SmallVector<Operation *> complaints;
@@ -264,7 +261,7 @@ bool OwnBackward::settleUpdate() {
           return std::nullopt;
         });
     for (Operation *op : complaints) {
-      // Only there are gradients unscaled before they are read.
+      // Gradients are unscaled only before ops of an update.
       if (!updates || !tail.contains(op)) {
         obstacle = op;
         return false;
@@ -272,7 +269,7 @@ bool OwnBackward::settleUpdate() {
       isSettled = false;
       moveToUpdate(op);
     }
-    // Gradients that are now within the update enter it earlier.
+    // A gradient produced in the update now enters the update earlier.
     for (Value gradient : gradients)
       if (isSettled && isBackward(gradient.getDefiningOp()) &&
           !analysis.carriesScale(gradient)) {
@@ -284,7 +281,7 @@ bool OwnBackward::settleUpdate() {
 }
 
 bool OwnBackward::tryStart(Value start) {
-  // start * seed, for what reads it in the backward pass.
+  // Replace `start` by start * seed for its users in the backward pass.
   OpBuilder builder(function.getContext());
   builder.setInsertionPointAfterValue(start);
   Location loc = start.getLoc();
@@ -302,7 +299,7 @@ bool OwnBackward::tryStart(Value start) {
     gradients.insert(scaled);
   if (settleUpdate())
     return true;
-  // As it was.
+  // The start fails, so undo all changes for the next candidate.
   for (Operation *op : moved)
     setPhase(op, Phase::Backward);
   moved.clear();
@@ -328,8 +325,8 @@ bool FindLossGradientPass::scalesLoss() const {
   return symbolizeLossScale(lossScale) != LossScale::None;
 }
 
-// The first op of a backward pass that the model spells out, or null: ops of
-// gradients that are made here have a suffix, such as "relu1#dx".
+// Returns the first op of the model's own backward pass; null if there is none.
+// Names of gradient ops that mpc made have a suffix: "relu1#dx".
 static Operation *findOwnBackward(FunctionOpInterface function) {
   Operation *found = nullptr;
   function->walk([&](Operation *op) {
@@ -358,7 +355,8 @@ void FindLossGradientPass::runOnOperation() {
     OwnBackward backward(function);
     if (backward.isEmpty())
       continue;
-    // A start that the file names stays; what is no multiple is reported later.
+    // Keep a seed that the model declares. InsertLossScaling reports gradients
+    // that are no multiples.
     if (hasSeeds) {
       (void)backward.settleUpdate();
       continue;

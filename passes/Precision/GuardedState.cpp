@@ -7,12 +7,11 @@
 using namespace mlir;
 using namespace mpc;
 
-/// The counter that advances with every forward pass.
-
 bool amp::isGuarded(VariableOp variable) {
   static constexpr Role roles[] = {Role::Parameter, Role::Frozen,
                                    Role::OptimizerState, Role::Average,
                                    Role::Counter};
+  // `mpc.micro_step` counts forward passes, also in skipped steps.
   return llvm::is_contained(roles, variable.getRole()) &&
          variable.getSymName() != kMicroStepVariable;
 }
@@ -36,8 +35,8 @@ Value amp::getReplacedOperand(OpResult result) {
     return increment.getCounter();
   if (!isa<OptimizerOpInterface>(op))
     return {};
-  // The operands are the parameter, its gradient, then the state in the order
-  // of its new values.
+  // The operands are the parameter, the gradient, then the states in the order
+  // of the results.
   unsigned index = result.getResultNumber();
   return op->getOperand(index == 0 ? 0 : index + 1);
 }

@@ -1,5 +1,5 @@
-// State that a skipped step must not change (parameters, moments, averages, the
-// step's count), and the optimizers' ops that see to it themselves.
+// Tells which state a skipped step must not change (parameters, moments,
+// averages, the step count), and which ops skip the change themselves.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_GUARDEDSTATE_H
@@ -11,25 +11,25 @@
 
 namespace mpc::amp {
 
-/// Whether a step with an overflow in its gradients must not change the
-/// variable: parameters, everything an update keeps from step to step (moments,
-/// averages, learning rates) and the count of updates. What counts or measures
-/// forward passes goes on: BatchNormalization statistics as long as they are
-/// finite, `mpc.micro_step`, the loss scale itself; accumulators start again,
-/// since their sums are lost.
+/// True if a step with overflowing gradients must not change the variable.
+/// Guarded: parameters, everything that an update keeps (moments, averages,
+/// learning rates) and the count of updates. Not guarded: state that counts or
+/// measures forward passes, namely `mpc.micro_step`, finite BatchNormalization
+/// statistics, and the loss scale. Accumulators start again, since their sums
+/// are lost.
 bool isGuarded(mpc::VariableOp variable);
 
-/// The variable that result `index` of a function is the new value of, or null.
+/// Returns the variable that result `index` of `function` updates, or null.
 mpc::VariableOp getUpdatedVariable(mlir::FunctionOpInterface function,
                                    unsigned index,
                                    const mpc::VariableTable &variables);
 
-/// The condition of an op that can leave state as it is, `apply` of `mpc.sgd`
-/// for one; nothing for other ops.
+/// Returns the condition of an op that can leave state unchanged, such as the
+/// `apply` operand of `mpc.sgd`; nullopt for other ops.
 std::optional<mlir::MutableOperandRange> getCondition(mlir::Operation *op);
 
-/// The operand that `result` equals where the condition of its op is false;
-/// null where the op has no condition.
+/// Returns the operand that `result` equals if the condition of the op is
+/// false; null if the op has no condition.
 mlir::Value getReplacedOperand(mlir::OpResult result);
 
 } // namespace mpc::amp

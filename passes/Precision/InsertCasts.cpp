@@ -1,5 +1,5 @@
-// Carries out the decisions: results take the type they are stored in, which is
-// where their op rounds, and operands are cast where an op must read another.
+// Carries out the decisions. Results take the stored type, so the ops round;
+// operands are cast if an op must read another type.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/OperandTypes.h"
@@ -34,7 +34,7 @@ LogicalResult InsertCastsPass::checkDecided(Operation *op) {
   return op->emitOpError("expected an amp.decision");
 }
 
-// One cast per value and type, right behind the value.
+// Inserts one cast per value and type, right after the value.
 void InsertCastsPass::castOperands(
     ArrayRef<std::pair<OpOperand *, FloatType>> demands) {
   llvm::DenseMap<std::pair<Value, Type>, Value> casts;
@@ -56,7 +56,7 @@ void InsertCastsPass::castOperands(
 
 void InsertCastsPass::runOnOperation() {
   for (auto function : getOperation().getOps<FunctionOpInterface>()) {
-    // What is read depends on the model's types, so ask before they change.
+    // Required types follow from the model's types, so collect them first.
     SmallVector<std::pair<OpOperand *, FloatType>> demands;
     SmallVector<std::pair<OpResult, FloatType>> stores;
     WalkResult walk = function->walk([&](Operation *op) {
@@ -72,8 +72,7 @@ void InsertCastsPass::runOnOperation() {
     });
     if (walk.wasInterrupted())
       return signalPassFailure();
-    // Results change their type first: casts then begin at the type that is
-    // stored.
+    // Change result types first, so that casts start at the stored type.
     for (auto [result, stored] : stores)
       result.setType(withElementType(result.getType(), stored));
     castOperands(demands);

@@ -1,10 +1,10 @@
-// Scales the seed of the backward pass and unscales gradients where they enter
-// the update, which happens only if all of them are finite.
+// Scales the seed of the backward pass and unscales gradients as they enter the
+// update. The update happens only if all gradients are finite.
 //
 // The scale, the count of good steps and the overflows left are state on the
-// device; the update is predicated, so no step waits for the host. All state of
-// the update is guarded, whether an optimizer op writes it or ops of the
-// model's own; GuardedState.h says what goes on regardless.
+// device. The update is predicated, so no step waits for the host. All state of
+// the update is guarded, written by optimizer ops or by the model's own ops.
+// GuardedState.h lists the state that changes regardless.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/FunctionPorts.h"
@@ -50,7 +50,7 @@ private:
   LossScale kind = LossScale::None;
   double staticScale = 1.0;
   VariableOp scale, goodSteps, hysteresisLeft;
-  /// The constant of a static scale in each function.
+  /// The constant of the static scale in each function.
   llvm::DenseMap<Operation *, Value> constants;
 };
 } // namespace
@@ -71,7 +71,7 @@ LogicalResult InsertLossScalingPass::readOptions() {
     kind = *named;
   } else {
     kind = LossScale::Static;
-    // The scale is state in float32.
+    // The scale is float32 state, so check the rounded value.
     bool isNumber = !wanted.getAsDouble(staticScale);
     auto stored = static_cast<float>(staticScale);
     if (!isNumber || !std::isfinite(stored) || stored <= 0.0f)
@@ -109,7 +109,7 @@ Value InsertLossScalingPass::createOnes(OpBuilder &builder, Location loc,
                                  DenseElementsAttr::get(tensor, one));
 }
 
-// The scale as `function` sees it: state, or one constant.
+// Returns the scale in `function`: a state argument, or a constant.
 Value InsertLossScalingPass::getScale(FunctionOpInterface function) {
   if (kind == LossScale::Dynamic) {
     FunctionEditor ports(function);
@@ -149,21 +149,19 @@ void InsertLossScalingPass::replaceSeeds(FunctionOpInterface function) {
   }
 }
 
-// Unscales every gradient where it enters the update, once however many ops
-// read it there, and returns the results.
+// Unscales every gradient that enters the update, once for all users in the
+// update. Returns the unscaled gradients.
 SmallVector<Value>
 InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
   llvm::DenseSet<Value> scaled = findScaledValues(function);
   llvm::DenseSet<unsigned> mayBeScaled = findScaledResults(function);
   bool updates = updatesParameters(function);
-  // Whether a scaled value must not reach `use` as it is.
   auto mustUnscale = [&](OpOperand &use) {
     if (use.getOwner() == getReturn(function))
       return !mayBeScaled.contains(use.getOperandNumber());
     return updates && belongsToUpdate(use.getOwner());
   };
-  // Values with all uses that must see them unscaled: one unscale serves them
-  // all.
+  // Collect all uses to unscale per value, because the uses share an op.
   llvm::MapVector<Value, SmallVector<OpOperand *>> uses;
   function->walk([&](Operation *op) {
     for (OpOperand &use : op->getOpOperands())
@@ -173,7 +171,7 @@ InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
   SmallVector<Value> gradients;
   if (uses.empty())
     return gradients;
-  // A scaled half may be too small once it is unscaled: the result is fp32.
+  // A 16-bit gradient may underflow once unscaled, so the result is fp32.
   Value factor = getScale(function);
   OpBuilder builder(&getContext());
   for (auto &[gradient, readers] : uses) {
@@ -195,9 +193,9 @@ InsertLossScalingPass::unscaleGradients(FunctionOpInterface function) {
 // The update
 //===----------------------------------------------------------------------===//
 
-// An increment that is the new value of a counter and nothing before the update
-// reads: where the forward pass counts with it, as with the number of this
-// batch, it cannot wait for that pass's gradients, so the state gets its own.
+// Returns the increment that computes the new value of a counter for the
+// update. If ops of the forward pass read `op` too (as the number of this
+// batch), `op` cannot wait for the gradients, so the update gets a clone.
 static IncrementOp splitCount(IncrementOp op, OpOperand &state) {
   if (llvm::all_of(op->getUsers(), [&](Operation *user) {
         return user == state.getOwner() || belongsToUpdate(user);
@@ -209,13 +207,12 @@ static IncrementOp splitCount(IncrementOp op, OpOperand &state) {
   return own;
 }
 
-// The condition goes to every op that can have one: all optimizer ops, and the
-// increments that are the new value of the counter they read.
+// Sets the condition of every op that can have one: all optimizer ops, and the
+// increments that update the counter they read.
 void InsertLossScalingPass::setConditions(FunctionOpInterface function,
                                           Value finite) {
   VariableTable variables(getOperation());
   llvm::SetVector<Operation *> conditional;
-  // Optimizer ops have a condition each.
   function->walk([&](OptimizerOpInterface op) { conditional.insert(op); });
   Operation *terminator = getReturn(function);
   for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
@@ -228,14 +225,13 @@ void InsertLossScalingPass::setConditions(FunctionOpInterface function,
             variable)
       conditional.insert(splitCount(increment, terminator->getOpOperand(i)));
   }
-  // An op without a condition gets this one.
   for (Operation *op : conditional) {
     MutableOperandRange apply = *getCondition(op);
     if (apply.empty()) {
       apply.assign(finite);
       continue;
     }
-    // The model's own condition holds, too.
+    // Keep the model's own condition as well.
     OpBuilder builder(op);
     Value own = apply[0].get();
     auto both =
@@ -245,7 +241,7 @@ void InsertLossScalingPass::setConditions(FunctionOpInterface function,
   }
 }
 
-// The record of a guard: selection is exact, in the type of the state.
+// Returns the record of a guard. Selection is exact, in the type of the state.
 static DecisionAttr getGuardDecision(RankedTensorType type, StringRef why) {
   MLIRContext *context = type.getContext();
   auto element = cast<FloatType>(type.getElementType());
@@ -256,9 +252,10 @@ static DecisionAttr getGuardDecision(RankedTensorType type, StringRef why) {
       /*native=*/true, 0, 0, 0, 0, 0, StringAttr());
 }
 
-// Puts select(finite, new, old) at every state result whose op has no condition
-// of its own. So a step is skipped whole, also where the model writes updates
-// as plain arithmetic, or gives one variable the new value of another.
+// Inserts select(finite, new, old) at every guarded state result whose op has
+// no condition. So a skipped step changes nothing, even if the model writes
+// updates as plain arithmetic, or sets one variable to the new value of
+// another.
 LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
                                                  Value finite) {
   VariableTable variables(getOperation());
@@ -266,12 +263,11 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
   FunctionEditor ports(function);
   OpBuilder builder(terminator);
   for (unsigned i = 0, count = function.getNumResults(); i < count; ++i) {
-    // State that the scale guards, and that changes.
     VariableOp variable = getUpdatedVariable(function, i, variables);
     if (!variable || !isGuarded(variable))
       continue;
     Value next = terminator->getOperand(i), old = ports.state(variable);
-    // An optimizer keeps the old value by its own condition.
+    // An op with a condition keeps the old value by itself.
     auto result = dyn_cast<OpResult>(next);
     if (next == old || (result && getReplacedOperand(result) == old))
       continue;
@@ -282,7 +278,6 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
              << "; where the loss is scaled, state other than floats can only "
                 "count updates (itself + 1); train with --loss-scale none or "
                 "another --precision";
-    // The old value where a gradient is infinite or NaN.
     std::string name = (variable.getSymName() + "#guard").str();
     auto guarded =
         SelectOp::create(builder, NameLoc::get(builder.getStringAttr(name)),
@@ -296,9 +291,9 @@ LogicalResult InsertLossScalingPass::selectState(FunctionOpInterface function,
   return success();
 }
 
-// Running statistics are updated in skipped steps, too. But a channel whose new
-// statistic is infinite or NaN keeps the old one: the average would never be
-// finite again.
+// Lets skipped steps update running statistics, except for channels whose new
+// statistic is infinite or NaN. Such a channel would never be finite again, so
+// it keeps the old value.
 void InsertLossScalingPass::guardStatistics(FunctionOpInterface function) {
   VariableTable variables(getOperation());
   Operation *terminator = getReturn(function);
@@ -314,7 +309,7 @@ void InsertLossScalingPass::guardStatistics(FunctionOpInterface function) {
     Value old = ports.state(variable);
     if (next == old)
       continue;
-    // select(next is infinite or NaN, old, next)
+    // guarded = select(isinf(next) or isnan(next), old, next)
     std::string name = (variable.getSymName() + "#guard").str();
     Location loc = NameLoc::get(builder.getStringAttr(name));
     auto flags = type.clone(builder.getI1Type());
@@ -337,7 +332,8 @@ LogicalResult InsertLossScalingPass::guardUpdate(FunctionOpInterface function,
   setConditions(function, finite);
   if (failed(selectState(function, finite)))
     return failure();
-  // The flag is known only after the backward pass; counters may stand before.
+  // The condition is known only after the backward pass, but counters may
+  // precede it, so the ops are sorted again.
   if (!sortTopologically(&function.getFunctionBody().front()))
     return withExitCode(function->emitError(), ExitCode::Unsupported)
            << "expected gradients not to depend on what their finiteness "
@@ -348,12 +344,11 @@ LogicalResult InsertLossScalingPass::guardUpdate(FunctionOpInterface function,
 void InsertLossScalingPass::advanceScale(FunctionOpInterface function,
                                          Value finite) {
   OpBuilder builder(getReturn(function));
-  // The scale of this step is an output, whatever becomes of it.
+  // Return the scale of this step, before the change.
   Location loc = finite.getLoc();
   Value current = getScale(function);
   FunctionEditor ports(function);
-  // A dynamic scale has a next value, which follows from whether this step was
-  // finite.
+  // A dynamic scale changes depending on `finite`.
   if (kind == LossScale::Dynamic) {
     Value good = ports.state(goodSteps);
     Value left = ports.state(hysteresisLeft);
@@ -367,7 +362,7 @@ void InsertLossScalingPass::advanceScale(FunctionOpInterface function,
     ports.addUpdate(goodSteps, next.getNewGoodSteps());
     ports.addUpdate(hysteresisLeft, next.getNewHysteresisLeft());
   }
-  // Callers print both, and count skipped steps by them.
+  // Callers print both outputs and count skipped steps.
   ports.addOutput("finite", Role::Finite, finite);
   ports.addOutput("loss_scale", Role::LossScale, current);
   ports.finish();
@@ -378,7 +373,7 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
   if (kind == LossScale::None)
     return success();
   guardStatistics(function);
-  // Only functions that update parameters have a condition.
+  // Only functions that update parameters need a condition.
   SmallVector<Value> gradients = unscaleGradients(function);
   if (!updatesParameters(function))
     return success();
@@ -387,7 +382,7 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
            << "no gradient of this update comes from a loss that could be "
               "scaled";
 
-  // One flag for all gradients of the update.
+  // One flag covers all gradients of the update.
   OpBuilder builder(getReturn(function));
   auto flag = RankedTensorType::get({}, builder.getI1Type());
   Value finite = AllFiniteOp::create(
@@ -398,7 +393,7 @@ LogicalResult InsertLossScalingPass::rewrite(FunctionOpInterface function) {
   return guardUpdate(function, finite);
 }
 
-// An op of a backward pass; null where there is none.
+// Returns an op of a backward pass; null if there is none.
 static Operation *findBackward(ModuleOp module) {
   Operation *found = nullptr;
   module.walk([&](Operation *op) {
@@ -410,15 +405,15 @@ static Operation *findBackward(ModuleOp module) {
   return found;
 }
 
-// Whether an op is a node of the model's own backward pass: gradients that are
-// computed here have a suffix, such as "relu1#dx".
+// True if the op belongs to the model's own backward pass. Names of gradient
+// ops that mpc made have a suffix: "relu1#dx".
 static bool isOwnBackward(Operation *op) {
   return getPhase(op) == Phase::Backward && !getNodeName(op).contains('#');
 }
 
-// Refuses models that compute from gradients what is no multiple of the loss
-// scale, such as their logarithm. Only the model's own ops are looked at: of
-// ops that mpc made, the verifier reports it as an error of the compiler.
+// Rejects models that compute from gradients values that are no multiples of
+// the loss scale, such as logarithms. Checks only the model's own ops: the
+// verifier reports ops made by mpc as compiler errors.
 static LogicalResult verifyOwnGradients(ModuleOp module) {
   VariableTable variables(module);
   bool violated = false;
@@ -439,7 +434,7 @@ void InsertLossScalingPass::runOnOperation() {
   constants.clear();
   if (failed(readOptions()))
     return signalPassFailure();
-  // Without a backward pass there is nothing to scale, whatever was asked.
+  // Without a backward pass there is nothing to scale.
   bool differentiated =
       getOperation()
           .walk([](GradientSeedOp) { return WalkResult::interrupt(); })
@@ -455,7 +450,7 @@ void InsertLossScalingPass::runOnOperation() {
       return signalPassFailure();
     }
   if (!differentiated) {
-    // Gradients that are zero everywhere need no pass: nothing to scale either.
+    // Gradients that are zero everywhere need no backward pass and no scale.
     if (llvm::any_of(getOperation().getOps<FunctionOpInterface>(),
                      updatesParameters))
       getOperation()->setAttr(

@@ -1,8 +1,10 @@
-// Replaces casts of parameters by derived state that the update writes.
+// Replaces casts of parameters by low copies: derived state that the update
+// writes.
 //
-// Master and copy change together: every function that gives a parameter a new
-// value casts that value once, in the kernel that computes it, and writes the
-// copy. @derive makes all copies when state is loaded, so they are never saved.
+// Master and copy change together. Every function that updates a parameter
+// casts the new value once, in the kernel that computes the value, and writes
+// the copy. @derive makes all copies when state is loaded, so copies are never
+// saved.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Precision/OperandTypes.h"
@@ -36,14 +38,15 @@ private:
   void writeCopies(FunctionOpInterface function);
   FunctionEditor getDerive();
 
-  /// Casts of parameters, and the low copy of each master, in program order.
+  /// `casts`: casts of parameters. `copies`: the low copy of each master. Both
+  /// in program order.
   SmallVector<std::pair<amp::CastOp, VariableOp>> casts;
   llvm::MapVector<Operation *, VariableOp> copies;
   std::optional<VariableTable> variables;
 };
 } // namespace
 
-// The parameter a cast narrows, or null.
+// Returns the parameter that the cast narrows, or null.
 static VariableOp getNarrowedParameter(amp::CastOp op,
                                        const VariableTable &variables) {
   auto argument = dyn_cast<BlockArgument>(op.getInput());
@@ -72,8 +75,8 @@ VariableOp InsertMasterWeightsPass::getCopy(VariableOp master, Type type) {
   return copy = variables->declare(name, type, Role::Derived);
 }
 
-// A stage lowers to one type, so a parameter has one copy; a cast to another
-// type stays what it is.
+// A mode lowers to one type, so a parameter has one copy. Casts to other types
+// remain.
 void InsertMasterWeightsPass::findCasts() {
   for (auto function : getOperation().getOps<FunctionOpInterface>())
     function->walk([&](amp::CastOp op) {
@@ -97,7 +100,7 @@ void InsertMasterWeightsPass::readCopies() {
     ports->finish();
 }
 
-// Writes the copy beside every new value of a master.
+// Writes the copy next to every new value of a master.
 void InsertMasterWeightsPass::writeCopies(FunctionOpInterface function) {
   llvm::DenseMap<Attribute, VariableOp> copyOf;
   for (auto [master, copy] : copies)
@@ -129,16 +132,14 @@ void InsertMasterWeightsPass::runOnOperation() {
   casts.clear();
   copies.clear();
   variables.emplace(getOperation());
-  // Which parameters are cast, and to what.
   findCasts();
   if (copies.empty())
     return;
-  // Readers read the copy; updates write it.
   readCopies();
   for (auto function : getOperation().getOps<FunctionOpInterface>())
     writeCopies(function);
 
-  // @derive makes all copies when state is loaded.
+  // Make all copies in @derive, for freshly loaded state.
   FunctionEditor derive = getDerive();
   for (auto [op, copy] : copies) {
     Value master = derive.state(cast<VariableOp>(op));

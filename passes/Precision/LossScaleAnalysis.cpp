@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::amp;
 
-/// The names of ops, for a table that has a line an op.
+/// The names of ops, for the table of rules.
 template <typename... OpTys>
 static std::array<StringRef, sizeof...(OpTys)> namesOf() {
   return {OpTys::getOperationName()...};
@@ -32,8 +32,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::lookup(Value value) const {
   return multiples.lookup(value);
 }
 
-// What tells one scale from another: the variable or the constant it is, or
-// else the value itself.
+// Returns the identity of a scale: the variable or the constant behind the
+// value, or else the value.
 const void *LossScaleAnalysis::identify(Value scale) const {
   if (auto argument = dyn_cast<BlockArgument>(scale))
     if (VariableOp variable =
@@ -45,7 +45,7 @@ const void *LossScaleAnalysis::identify(Value scale) const {
   return scale.getAsOpaquePointer();
 }
 
-// Seeds that are not replaced yet will all have the same scale.
+// All seeds will get one scale, so the op name identifies them.
 static const void *identifySeeds(Operation *seed) {
   return seed->getName().getAsOpaquePointer();
 }
@@ -75,11 +75,11 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::unscale(UnscaleOp op) {
 // Ops
 //===----------------------------------------------------------------------===//
 
-// A sum, a choice or a concatenation of multiples is one only where all are
-// multiples of the same.
+// Returns the multiple of a sum, selection or concatenation: a multiple of a
+// scale only if all values are multiples of that scale.
 LossScaleAnalysis::Multiple LossScaleAnalysis::join(Operation *op,
                                                     ValueRange values) {
-  // Zeros are multiples of anything; all others must agree.
+  // Zeros are multiples of any scale; all other values must agree.
   Multiple result{Multiple::Zero};
   bool mixes = false, unknown = false;
   for (Value value : values) {
@@ -95,7 +95,7 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::join(Operation *op,
     return {Multiple::Unknown};
   if (!mixes)
     return result;
-  // Scaled and unscaled values meet: this is the violation.
+  // A scaled value meets an unscaled value: a violation.
   complain(op, isa<AddOp, SubOp>(op) ? "adds" : "joins",
            " a value that carries the loss scale to one that does not");
   return {Multiple::Unknown};
@@ -115,8 +115,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::product(Operation *op, Value lhs,
   return a.kind == Multiple::Scaled ? a : b;
 }
 
-// Of an op that is linear in `value`, or positively homogeneous as the choice
-// of a maximum is, and whose other operands must carry no scale.
+// Returns the multiple of an op that is linear in `value`, or positively
+// homogeneous (the selection in a maximum). No other operand may be scaled.
 LossScaleAnalysis::Multiple LossScaleAnalysis::linear(Operation *op,
                                                       Value value) {
   for (Value operand : op->getOperands())
@@ -140,7 +140,7 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::joinAll(Operation *op) {
   return join(op, op->getOperands());
 }
 
-// Its condition chooses, and is no value.
+// The condition, operand 0, only chooses between the values.
 LossScaleAnalysis::Multiple LossScaleAnalysis::select(Operation *op) {
   return join(op, op->getOperands().drop_front());
 }
@@ -155,7 +155,7 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::divide(Operation *op) {
   return lookup(op->getOperand(0));
 }
 
-// Padding other than zero is a value without the scale.
+// Padding with a non-zero number adds an unscaled value.
 LossScaleAnalysis::Multiple LossScaleAnalysis::pad(Operation *op) {
   auto padding = cast<PadOp>(op);
   if (padding.getValue().isZero() ||
@@ -175,7 +175,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::linearInTable(Operation *op) {
   return linear(op, findTable(op)->get());
 }
 
-// Of updates that replace or are added to what a scatter starts from.
+// Updates of a scatter replace, or are added to, the data that the scatter
+// starts from.
 LossScaleAnalysis::Multiple LossScaleAnalysis::scatter(Operation *op) {
   auto updates = cast<ScatterOpInterface>(op);
   if (updates.multiplies()) {
@@ -187,7 +188,7 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::scatter(Operation *op) {
   return join(op, values);
 }
 
-// A contraction is a product and a sum; C must be the same multiple.
+// A contraction is a product plus C, so C must be the same multiple.
 LossScaleAnalysis::Multiple LossScaleAnalysis::contract(Operation *op) {
   Multiple result = multiply(op);
   if (op->getNumOperands() > 2 &&
@@ -199,8 +200,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::contract(Operation *op) {
   return result;
 }
 
-// The rule of an op that has another than its role says, a line each; null for
-// all others.
+// Returns the rule of an op whose region role does not determine the rule; null
+// for all other ops.
 LossScaleAnalysis::Rule LossScaleAnalysis::findOwnRule(StringRef name) {
   using Analysis = LossScaleAnalysis;
   static const auto rules = [] {
@@ -214,13 +215,13 @@ LossScaleAnalysis::Rule LossScaleAnalysis::findOwnRule(StringRef name) {
     add(&Analysis::multiply, namesOf<MulOp>());
     add(&Analysis::divide, namesOf<DivOp>());
     add(&Analysis::pad, namesOf<PadOp>());
-    // The product of n multiples is one of the scale's n-th power.
+    // A product of n multiples is a multiple of the n-th power of the scale.
     add(&Analysis::refuse, namesOf<ReduceProdOp>());
     add(&Analysis::linearInFirst,
         namesOf<NegOp, AbsOp, ReluOp, DropoutOp, ExpandOp, mpc::CastOp,
                 amp::CastOp, AveragePoolOp, GlobalAveragePoolOp,
                 RotaryEmbeddingOp>());
-    // Gradients are linear in what flows back, their first operand.
+    // Gradient ops are linear in their first operand, the incoming gradient.
     add(&Analysis::linearInFirst,
         namesOf<ReluGradOp, SigmoidGradOp, TanhGradOp, FormulaGradOp,
                 ClipGradOp, SoftmaxGradOp, LogSoftmaxGradOp, MaxPoolGradOp,
@@ -238,7 +239,7 @@ LossScaleAnalysis::Rule LossScaleAnalysis::findOwnRule(StringRef name) {
 LossScaleAnalysis::Rule LossScaleAnalysis::findRule(Operation *op) {
   if (Rule own = findOwnRule(op->getName().getStringRef()))
     return own;
-  // Views, moves and lookups change no values; sums are linear.
+  // Views, movements and lookups change no values; sums are linear.
   auto region = dyn_cast<RegionOpInterface>(op);
   RegionRole role = region ? region.getRegionRole() : RegionRole::Composite;
   if (role == RegionRole::View || role == RegionRole::Movement)
@@ -254,19 +255,19 @@ LossScaleAnalysis::Rule LossScaleAnalysis::findRule(Operation *op) {
   return &LossScaleAnalysis::refuse;
 }
 
-// The multiple that the results of `op` are.
+// Returns the multiple of the results of `op`.
 LossScaleAnalysis::Multiple LossScaleAnalysis::compute(Operation *op) {
   return (this->*findRule(op))(op);
 }
 
-// A report that nobody wants: what is looked at again later, or breaks no rule.
+// Suppresses reports of an op that is analysed again later, or breaks no rule.
 static std::optional<InFlightDiagnostic> ignore(Operation *) {
   return std::nullopt;
 }
 
-// The multiple of the loss scale that the result of an op without scaled
-// operands is: zeros, where its operands are zeros, may be added to scaled
-// values; anything else is unscaled.
+// Returns the multiple of an op without scaled operands: zero if the operands
+// make the result zero, free otherwise. Zeros may later be added to scaled
+// values.
 LossScaleAnalysis::Multiple LossScaleAnalysis::computeUnscaled(Operation *op) {
   Multiple result;
   {
@@ -281,15 +282,16 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::computeUnscaled(Operation *op) {
   return {readsUnknown ? Multiple::Unknown : Multiple::Free};
 }
 
-// What is the scale times constants is the largest of all gradients: 2^16
-// overflows fp16. Only a product may read it rounded, or what moves it there.
+// Reports an op that rounds the scale times constants to a low type. The
+// product is the largest of all gradients: 2^16 overflows fp16. A cast is
+// allowed if only contractions and movements read the result.
 void LossScaleAnalysis::checkRounding(Operation *op, Multiple result) {
   if (result.kind != Multiple::Scaled || !result.ofSeed || isa<mpc::CastOp>(op))
     return;
   DecisionAttr decision = DecisionAttr::of(op);
   auto type =
       dyn_cast<FloatType>(getElementTypeOrSelf(op->getResult(0).getType()));
-  // A seed that the model has in 16 bits is the model's.
+  // A seed in 16 bits in the model is the model's choice.
   bool ofModel = decision && decision.isLow() && !isLowered(decision);
   if (!type || type.getWidth() >= 32 || ofModel)
     return;
@@ -314,9 +316,8 @@ void LossScaleAnalysis::visitBodies(BodyOpInterface op) {
       visit(&each);
 }
 
-// Carried arguments that were zeros when a loop began get the multiple that an
-// iteration gave them. True if any changed, so that the body is looked at
-// again.
+// Gives carried arguments that started as zeros the multiple that an iteration
+// yields. Returns true if any changed, so the body needs another visit.
 bool LossScaleAnalysis::carryOver(BodyOpInterface op) {
   bool changed = false;
   Block &body = op->getRegion(0).front();
@@ -331,17 +332,17 @@ bool LossScaleAnalysis::carryOver(BodyOpInterface op) {
   return changed;
 }
 
-// What result `index` is: the same whichever branch or iteration it is from,
-// where zeros are multiples of anything.
+// Returns the multiple of result `index`. All branches and iterations must
+// agree, but zeros are multiples of any scale.
 LossScaleAnalysis::Multiple LossScaleAnalysis::yieldOf(BodyOpInterface op,
                                                        unsigned index) {
-  // The values that it may have: from before the loop, and from each body.
+  // Collect the value from before the loop and those yielded by the bodies.
   SmallVector<Value> values;
   if (index < op.getNumCarried())
     values.push_back(op->getRegion(0).front().getArgument(index));
   for (Region &body : op->getRegions())
     values.push_back(body.front().getTerminator()->getOperand(index));
-  // Zeros have any scale; the first other value says which it is.
+  // The first non-zero value determines the scale.
   Multiple result{Multiple::Zero};
   for (Value value : values) {
     Multiple multiple = lookup(value);
@@ -360,8 +361,8 @@ LossScaleAnalysis::Multiple LossScaleAnalysis::yieldOf(BodyOpInterface op,
   return result;
 }
 
-// What a loop carries is the same multiple in all iterations: zeros become what
-// is added to them.
+// Analyses a loop or branch. A carried value is one multiple in all iterations:
+// initial zeros take the multiple added in the body.
 void LossScaleAnalysis::visitList(BodyOpInterface op) {
   for (Region &body : op->getRegions())
     for (BlockArgument argument : body.getArguments())
@@ -378,7 +379,6 @@ void LossScaleAnalysis::visitList(BodyOpInterface op) {
 }
 
 void LossScaleAnalysis::visit(Operation *op) {
-  // Loops and branches are followed into their bodies.
   if (auto list = dyn_cast<BodyOpInterface>(op))
     return visitList(list);
   DenseElementsAttr constant;
@@ -389,7 +389,7 @@ void LossScaleAnalysis::visit(Operation *op) {
   bool readsScaled = llvm::any_of(op->getOperands(), [&](Value operand) {
     return lookup(operand).kind == Multiple::Scaled;
   });
-  // Where multiples come from: zeros, the scaled loss, its quotient.
+  // Multiples originate from zeros, seeds and the scaled loss.
   if (matchPattern(op, m_Constant(&constant))) {
     if (isa<FloatType>(constant.getElementType()) && constant.isSplat() &&
         constant.getSplatValue<APFloat>().isZero())
@@ -401,11 +401,10 @@ void LossScaleAnalysis::visit(Operation *op) {
   } else if (auto unscaling = dyn_cast<UnscaleOp>(op)) {
     result = unscale(unscaling);
   } else if (updates && belongsToUpdate(op)) {
-    // The update must not read scaled gradients.
     if (readsScaled)
       complain(op, "reads a gradient that is still scaled");
   } else if (readsScaled && !isa<AllFiniteOp>(op)) {
-    // In between, each op makes multiples of multiples.
+    // All other ops turn multiples into multiples.
     result = compute(op);
     result.ofSeed = llvm::all_of(op->getOperands(), [&](Value operand) {
       return lookup(operand).ofSeed || operand.getDefiningOp<ConstantOp>();
@@ -414,7 +413,7 @@ void LossScaleAnalysis::visit(Operation *op) {
   } else if (reads) {
     result = computeUnscaled(op);
   }
-  // Free is what is no multiple; it is not recorded.
+  // A value without an entry in `multiples` is free.
   if (result.kind == Multiple::Free)
     return;
   for (Value value : op->getResults())
@@ -426,7 +425,7 @@ void LossScaleAnalysis::visit(Operation *op) {
 // Functions
 //===----------------------------------------------------------------------===//
 
-// Accumulators hold multiples of the scale that the module scales by.
+// Marks accumulators as multiples of the module's scale.
 void LossScaleAnalysis::enter(FunctionOpInterface function) {
   const void *moduleScale = nullptr;
   (void)function->getParentOfType<ModuleOp>().walk([&](Operation *op) {
@@ -444,7 +443,7 @@ void LossScaleAnalysis::enter(FunctionOpInterface function) {
   }
 }
 
-// Only accumulators may leave with the scale, and must.
+// Reports scaled results other than accumulators, and unscaled accumulators.
 void LossScaleAnalysis::leave(FunctionOpInterface function) {
   Operation *terminator = getReturn(function);
   for (OpOperand &result : terminator->getOpOperands()) {
@@ -466,7 +465,7 @@ LossScaleAnalysis::LossScaleAnalysis(FunctionOpInterface function,
     : variables(variables), report(report),
       updates(updatesParameters(function)) {
   enter(function);
-  // Operands come before their readers.
+  // Visits ops in order, so operands come before users.
   for (Operation &op : function.getFunctionBody().front().without_terminator())
     visit(&op);
   leave(function);

@@ -1,4 +1,5 @@
-// Proof that every gradient carries the loss scale once until it is unscaled.
+// Proves that every gradient carries the loss scale exactly once until an op
+// unscales the gradient.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_LOSSSCALEANALYSIS_H
@@ -15,38 +16,38 @@
 namespace mpc::amp {
 
 /// Interprets a function in multiples of the loss scale, or of the seeds that
-/// will be scaled. A value is a multiple
-/// of a scale, zero (a multiple of any), or free of scales; only ops that are
-/// linear in a multiple may read it, and all that an op adds, selects among or
-/// concatenates must be multiples of the same scale.
+/// will be scaled. A value is a multiple of a scale, zero (a multiple of any
+/// scale), or free of scales. Only ops that are linear in a multiple may read
+/// one. All values that an op adds, selects among or concatenates must be
+/// multiples of one scale.
 ///
-/// Two functions of a module mean the same scale where both read the same
-/// variable, or constants of one value.
+/// The scales of two functions are equal if both read one variable, or
+/// constants of equal value.
 class LossScaleAnalysis {
 public:
-  /// Begins the report of an op that breaks a rule; none where nobody wants it.
+  /// Starts the report of an op that breaks a rule; nullopt suppresses the
+  /// report.
   using Report = llvm::function_ref<std::optional<mlir::InFlightDiagnostic>(
       mlir::Operation *)>;
 
-  /// Reports every op that breaks a rule.
+  /// Analyses `function` and reports every op that breaks a rule.
   LossScaleAnalysis(mlir::FunctionOpInterface function,
                     const mpc::VariableTable &variables, Report report);
 
-  /// Whether a value is a multiple of the loss scale, or of a seed that stands
-  /// for it.
+  /// True if a value is a multiple of the loss scale or of a seed.
   bool carriesScale(mlir::Value value) const {
     return lookup(value).kind == Multiple::Scaled;
   }
 
-  /// What `amp.unscale` ops of the function result in.
+  /// Returns the results of the function's `amp.unscale` ops.
   llvm::ArrayRef<mlir::Value> getUnscaled() const { return unscaled; }
 
 private:
   struct Multiple {
     enum Kind { Free, Zero, Scaled, Unknown } kind = Free;
-    /// The identity of the scale, of a scaled value.
+    /// The identity of the scale; null unless `kind` is Scaled.
     const void *scale = nullptr;
-    /// Whether the value is computed from the scale and constants alone.
+    /// True if the value is computed from the scale and constants alone.
     bool ofSeed = false;
   };
 
@@ -62,7 +63,7 @@ private:
   Multiple scale(ScaleLossOp op);
   Multiple unscale(UnscaleOp op);
 
-  /// How an op that reads a multiple makes one.
+  /// Computes the multiple of the results of an op that reads a multiple.
   using Rule = Multiple (LossScaleAnalysis::*)(mlir::Operation *op);
   static Rule findOwnRule(llvm::StringRef name);
   static Rule findRule(mlir::Operation *op);

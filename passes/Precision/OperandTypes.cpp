@@ -60,7 +60,7 @@ FloatType amp::getRequiredType(OpOperand &operand) {
   auto type =
       dyn_cast<FloatType>(getElementTypeOrSelf(operand.get().getType()));
   Operation *op = operand.getOwner();
-  // Arguments of a body have the model's types, as results of a function do.
+  // Arguments of a body and results of a function keep the model's types.
   if (!type || op->hasTrait<OpTrait::ReturnLike>() || isa<BodyOpInterface>(op))
     return type;
   DecisionAttr decision = DecisionAttr::of(op);

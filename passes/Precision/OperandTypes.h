@@ -1,5 +1,5 @@
-// What a decision means for the types around an op. Shared by the passes that
-// count, insert and verify casts, so that they cannot disagree.
+// The types that a decision implies for the values around an op. The passes
+// that count, insert and verify casts share the functions, so that all agree.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_OPERANDTYPES_H
@@ -10,30 +10,31 @@
 
 namespace mpc::amp {
 
-/// The type of a value's elements; null where they are not floats.
+/// Returns the element type of a value; null if not a float.
 mlir::FloatType getFloatType(mlir::Value value);
 
-/// The type a result is to be stored in under the decision of its op; null
-/// where the result is not a float.
+/// Returns the type in which the op's decision stores `result`; null if the
+/// result is not a float.
 mlir::FloatType getStoredType(mlir::OpResult result);
 
-/// The type a float operand must be read in; null where the op reads it in
-/// whatever type it is stored in. To be asked before decisions are carried out,
-/// while the value has its type in the model.
+/// Returns the type in which an op must read a float operand; null if the op
+/// reads any stored type. Call before the decisions are carried out, while the
+/// value still has the model's type.
 ///
-/// Contractions read exactly what they multiply; ops that move elements, what
-/// they store; denied ops, function results, what loops and branches take and
-/// operands that stay fp32 read nothing that a decision has rounded.
+/// Contractions read the type they multiply. Ops that move elements read the
+/// type they store. Denied ops, function results, operands of loops and
+/// branches, and operands kept in fp32 read nothing that a decision has
+/// rounded.
 mlir::FloatType getRequiredType(mlir::OpOperand &operand);
 
-/// Whether the op reads no operand below fp32: it is on the deny list, fixed,
-/// or named to stay.
+/// True if the op reads no operand below fp32, because the op is denied or
+/// pinned to fp32.
 bool readsFP32Only(DecisionAttr decision);
 
-/// Whether the op reads or writes floats, and so has a record.
+/// True if the op reads or writes floats, and so has a record.
 bool hasFloats(mlir::Operation *op);
 
-/// The tensor type of `type` with another element type.
+/// Returns the tensor type `type` with another element type.
 mlir::RankedTensorType withElementType(mlir::Type type, mlir::Type element);
 
 } // namespace mpc::amp

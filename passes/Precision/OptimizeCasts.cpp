@@ -1,5 +1,5 @@
-// Shares, cancels and moves casts. No pattern here changes how often or where a
-// value is rounded: a cast that loses digits is observable.
+// Shares, cancels and moves casts. No pattern changes how often or where a
+// value is rounded: losing digits in a cast is observable.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Regions/RegionAnalysis.h"
@@ -28,7 +28,7 @@ struct OptimizeCastsPass : mpc::impl::OptimizeCastsPassBase<OptimizeCastsPass> {
 };
 } // namespace
 
-// Whether every value of `from` is one of `to`.
+// True if `to` represents every value of `from`.
 static bool isLossless(FloatType from, FloatType to) {
   const llvm::fltSemantics &narrow = from.getFloatSemantics();
   const llvm::fltSemantics &wide = to.getFloatSemantics();
@@ -45,7 +45,7 @@ static bool isLossless(FloatType from, FloatType to) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// cast(cast(x) : wide) -> cast(x), where the inner cast loses nothing.
+/// cast(cast(x) : wide) -> cast(x), if the inner cast is exact.
 struct CancelWidening : OpRewritePattern<amp::CastOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -62,15 +62,13 @@ struct CancelWidening : OpRewritePattern<amp::CastOp> {
   }
 };
 
-/// cast(move(x)) -> move(cast(x)) where nothing else reads the moved value:
-/// moving fewer bytes, and a parameter is cast as it is stored.
+/// cast(move(x)) -> move(cast(x)), if nothing else reads the moved value. The
+/// movement moves fewer bytes, and a parameter is cast as stored.
 struct CastBeforeMovement : OpRewritePattern<amp::CastOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(amp::CastOp op,
                                 PatternRewriter &rewriter) const override {
-    // Only ops that move elements, whose result this cast alone reads, and only
-    // where the cast narrows.
     Operation *moving = op.getInput().getDefiningOp();
     auto precise = dyn_cast_or_null<PrecisionOpInterface>(moving);
     if (!precise || !precise.movesElements())
@@ -82,7 +80,7 @@ struct CastBeforeMovement : OpRewritePattern<amp::CastOp> {
     if (DecisionAttr decision = DecisionAttr::of(moving);
         decision && readsFP32Only(decision))
       return rewriter.notifyMatchFailure(op, "the movement is to stay fp32");
-    // Casts go in front; the movement moves the narrow type.
+    // Cast the operands; the movement then moves the narrow type.
     rewriter.modifyOpInPlace(moving, [&] {
       OpBuilder::InsertionGuard guard(rewriter);
       rewriter.setInsertionPoint(moving);
@@ -99,7 +97,7 @@ struct CastBeforeMovement : OpRewritePattern<amp::CastOp> {
   }
 };
 
-/// cast(constant) -> constant
+/// cast(constant) -> constant.
 struct CastConstant : OpRewritePattern<amp::CastOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -127,8 +125,8 @@ struct CastConstant : OpRewritePattern<amp::CastOp> {
 // Sharing and counting
 //===----------------------------------------------------------------------===//
 
-// Leaves one cast per value and type. The earliest in its block stays, so it
-// dominates the readers of the others.
+// Leaves one cast per value and type. The first cast in walk order stays, so it
+// dominates the users of the others.
 static void shareCasts(FunctionOpInterface function) {
   llvm::DenseMap<std::pair<Value, Type>, amp::CastOp> first;
   SmallVector<amp::CastOp> casts;
@@ -142,18 +140,17 @@ static void shareCasts(FunctionOpInterface function) {
   }
 }
 
-// Brings the counts in the record of `op` up to date with the IR. A cast that
-// shares its kernel with another op is done in registers.
+// Updates the counts of casts in the record of `op`. A cast in a kernel with
+// other ops counts as fused.
 static void recountCasts(Operation *op, const RegionAnalysis &regions) {
   DecisionAttr decision = DecisionAttr::of(op);
   if (!decision)
     return;
-  // In a kernel with other ops it is done in registers.
+  // A cast in a kernel with other ops happens in registers.
   auto isFused = [&](Operation *cast) {
     const KernelRegion *region = regions.getRegion(cast);
     return region && region->ops.size() > 1;
   };
-  // Casts in front of operands, and behind results.
   int64_t in = 0, out = 0, fused = 0;
   for (Value operand : op->getOperands())
     if (auto cast = operand.getDefiningOp<amp::CastOp>()) {
@@ -168,7 +165,7 @@ static void recountCasts(Operation *op, const RegionAnalysis &regions) {
   op->setAttr(DecisionAttr::attrName, decision.withCasts(in, out, fused));
 }
 
-// The ops of a list, and of the loops and branches in it.
+// Updates the records in `block`, and in its loops and branches.
 static void recountCasts(Block &block) {
   RegionAnalysis regions(block);
   for (Operation &op : block) {
@@ -180,7 +177,7 @@ static void recountCasts(Block &block) {
   }
 }
 
-// Inner loops first: what leaves them may leave the outer ones too.
+// Inner loops come first: casts that leave them may leave outer loops too.
 static void moveCastsOutOfScans(FunctionOpInterface function) {
   SmallVector<ScanOp> scans;
   function->walk([&](ScanOp scan) { scans.push_back(scan); });
@@ -192,8 +189,7 @@ static void moveCastsOutOfScans(FunctionOpInterface function) {
 void OptimizeCastsPass::runOnOperation() {
   RewritePatternSet patterns(&getContext());
   patterns.add<CancelWidening, CastBeforeMovement, CastConstant>(&getContext());
-  // Operands and results of loops and branches that casts were the last to
-  // read.
+  // Remove operands and results of loops and branches that only casts read.
   ScanOp::getCanonicalizationPatterns(patterns, &getContext());
   IfOp::getCanonicalizationPatterns(patterns, &getContext());
   FrozenRewritePatternSet frozen(std::move(patterns));

@@ -10,12 +10,12 @@ def FindLossGradientPass : Pass<"amp-find-loss-gradient", "::mlir::ModuleOp"> {
   let summary = "give a backward pass that the model spells out a seed";
   let description = [{
     A training graph may start its backward pass at any value, such as
-    `(softmax(logits) - one_hot) / N`, and not at a constant of ones. Where the
-    loss is scaled, the first value that depends on all parameters, and that all
-    gradients are proved to be multiples of, is multiplied by an
-    `mpc.gradient_seed`; without such a value that is an error. What the model
-    computes of gradients by ops that are not linear, such as their norm, becomes
-    a part of the update, which reads them unscaled.
+    `(softmax(logits) - one_hot) / N`, instead of a constant of ones. If the loss
+    is scaled, the pass multiplies the first suitable value by an
+    `mpc.gradient_seed`. A value is suitable if it depends on all parameters and
+    all gradients are provably its multiples. Without a suitable value, the pass
+    reports an error. Non-linear computations on gradients, such as their norm,
+    become part of the update, which reads unscaled gradients.
 
     Before:
 
@@ -60,12 +60,12 @@ def FindLossGradientPass : Pass<"amp-find-loss-gradient", "::mlir::ModuleOp"> {
 def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
   let summary = "decide the types of every op, and record why";
   let description = [{
-    Decides, over forward, backward and update of all functions at once, in
-    which type every value is stored and which type contractions multiply. The
-    outcome is an `amp.decision` on every op with floats and a remark of
-    category `amp`; no type changes yet.
+    Decides in which type every value is stored and which type contractions
+    multiply, for forward, backward and update of all functions at once. The
+    result is an `amp.decision` on every op with floats and a remark of category
+    `amp`. No type changes yet.
 
-    Expects expanded gradients and the types of the model.
+    Expects expanded gradients and the model's types.
 
     Before:
 
@@ -92,8 +92,7 @@ def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
     }
     ```
 
-    Afterwards every op with floats has a record, and the module says for which
-    mode it was decided.
+    Afterwards every op with floats has a record, and the module names the mode.
   }];
   let options = [
     Option<"mode", "mode", "std::string", "\"32-true\"",
@@ -111,9 +110,9 @@ def AssignPrecisionPass : Pass<"amp-assign-precision", "::mlir::ModuleOp"> {
 def InsertCastsPass : Pass<"amp-insert-casts", "::mlir::ModuleOp"> {
   let summary = "carry out the decisions";
   let description = [{
-    Gives every result the type it is to be stored in, which is where its op
-    rounds, and inserts an `amp.cast` where an op must read another type. One
-    cast of a value to a type serves all readers.
+    Gives every result its stored type, so its op rounds, and inserts an
+    `amp.cast` if an op must read another type. All users of a value in one type
+    share a cast.
 
     Expects `amp.decision` on every op with floats.
 
@@ -140,8 +139,8 @@ def InsertCastsPass : Pass<"amp-insert-casts", "::mlir::ModuleOp"> {
     return %y : tensor<4x2xf32>
     ```
 
-    Afterwards types are as decided; those at function boundaries have not
-    changed.
+    Afterwards all types are as decided. Types at function boundaries are
+    unchanged.
   }];
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }
@@ -149,10 +148,10 @@ def InsertCastsPass : Pass<"amp-insert-casts", "::mlir::ModuleOp"> {
 def OptimizeCastsPass : Pass<"amp-optimize-casts", "::mlir::ModuleOp"> {
   let summary = "share, cancel and move casts without changing a rounding";
   let description = [{
-    Shares casts of one value to one type; removes pairs that widen and narrow
-    back; casts before a view or movement instead of after it where nothing else
-    reads that; and casts constants now. A value that is rounded stays rounded,
-    exactly once.
+    Shares casts of one value to one type. Removes pairs that widen and narrow
+    back. Casts before a view or movement instead of after, if nothing else
+    reads the moved value. Casts constants at compile time. A value that is
+    rounded stays rounded, exactly once.
 
     Before:
 
@@ -172,7 +171,7 @@ def OptimizeCastsPass : Pass<"amp-optimize-casts", "::mlir::ModuleOp"> {
     return %1 : tensor<2x8xbf16>
     ```
 
-    Afterwards the counts of casts in all records are those of the IR.
+    Afterwards the counts of casts in all records match the IR.
   }];
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }
@@ -180,13 +179,14 @@ def OptimizeCastsPass : Pass<"amp-optimize-casts", "::mlir::ModuleOp"> {
 def InsertLossScalingPass : Pass<"amp-insert-loss-scaling", "::mlir::ModuleOp"> {
   let summary = "scale the loss's gradient, unscale gradients, guard the update";
   let description = [{
-    Replaces every `mpc.gradient_seed` by ones times the loss scale; divides
-    every gradient by it where it enters clipping or the optimizer; makes the
-    update conditional on all gradients being finite; and advances the scale.
-    All of it is state and tensors of the functions: the host is not asked.
+    Replaces every `mpc.gradient_seed` by ones times the loss scale. Divides
+    every gradient by the scale where the gradient enters clipping or the
+    optimizer. Makes the update conditional on all gradients being finite, and
+    advances the scale. All of this is state and tensors of the functions; the
+    host takes no part.
 
-    With `none`, seeds become ones and nothing else happens. With a number the
-    scale is that constant and the update is still guarded.
+    With `none`, seeds become ones and nothing else happens. With a number, the
+    scale is a constant and the update is still guarded.
 
     Before:
 
@@ -258,10 +258,10 @@ def InsertLossScalingPass : Pass<"amp-insert-loss-scaling", "::mlir::ModuleOp"> 
 def InsertMasterWeightsPass : Pass<"amp-insert-master-weights", "::mlir::ModuleOp"> {
   let summary = "keep low copies of parameters as derived state";
   let description = [{
-    A parameter stays an fp32 master; the cast of it that contractions read
-    becomes a variable `@<param>.low` of role `derived`, which every function
-    that updates the parameter writes too, and which `@derive` computes when
-    state is loaded. So a step reads half the bytes and casts no weight.
+    A parameter stays an fp32 master. The cast that contractions read becomes a
+    variable `@<param>.low` of role `derived`. Every function that updates the
+    parameter writes the copy too, and `@derive` computes the copy when state is
+    loaded. So a step reads half the bytes and casts no weight.
 
     Before:
 
@@ -292,7 +292,7 @@ def InsertMasterWeightsPass : Pass<"amp-insert-master-weights", "::mlir::ModuleO
     }
     ```
 
-    Afterwards no function casts a parameter except where it updates it.
+    Afterwards functions cast a parameter only to update the copy.
   }];
   let dependentDialects = ["::mpc::amp::AMPDialect"];
 }
@@ -300,8 +300,8 @@ def InsertMasterWeightsPass : Pass<"amp-insert-master-weights", "::mlir::ModuleO
 def ConvertFloatTypePass : Pass<"amp-convert-float-type", "::mlir::ModuleOp"> {
   let summary = "replace one float type by another everywhere";
   let description = [{
-    The whole of 64-true: state, inputs, constants and results of type fp32
-    become fp64; initial values keep theirs exactly.
+    Implements 64-true: state, inputs, constants and results of type fp32 become
+    fp64. Initial values are converted exactly.
 
     Before:
 
@@ -328,32 +328,34 @@ def ConvertFloatTypePass : Pass<"amp-convert-float-type", "::mlir::ModuleOp"> {
 def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
   let summary = "prove that the stage kept its rules";
   let description = [{
-    Reports every violation of, relative to the module's mode:
+    Reports every violation of these rules, for the module's mode:
 
-    1. every op with floats has a record, and has the types it says; the types
-       are those of the mode, and the class is what the policy says, asked again;
-    2. a denied op is not low, and reads nothing that the stage has rounded, nor
-       does an operand that policy keeps in fp32 (scales of a normalisation): not
-       by a cast, by a low op before it, nor as a low copy;
-    3. contractions multiply the type decided; every sum is formed in fp32 at
-       least, and so is all state that sums (accumulators, statistics, moments,
-       masters), and results that policy keeps in fp32;
-    4. no cast reads what another cast has rounded, directly or through views;
-    5. the loss is scaled once, and every gradient is unscaled once, by the same
-       scale, before clipping and the optimizer. Between the two only ops that
-       are linear read it, every sum, choice or concatenation is of multiples of
-       one scale, and what is the scale itself stays fp32. Only accumulators
-       leave a function scaled, and they all do;
-    6. where the loss is scaled, no state of the update changes unless every
-       unscaled gradient of it is finite;
-    7. optimizers read and write fp32, and what is rounded leaves a function only
-       as a low copy;
-    8. a low copy is made by @derive, and written wherever its master is;
-    9. no gradient or seed is left unexpanded.
+    1. Every op with floats has a record and the recorded types. The types belong
+       to the mode, and the class equals the policy's, which is consulted again.
+    2. A denied op is not low. Neither a denied op nor an operand that policy keeps
+       in fp32 (scales of a normalisation) reads values that the stage has rounded:
+       by a cast, in a low op, or as a low copy.
+    3. Contractions multiply the decided type. Every sum is formed in fp32 at
+       least. State that sums (accumulators, statistics, moments, masters) and
+       results that policy keeps in fp32 are fp32 at least.
+    4. No cast reads a value that another cast has rounded, directly or through
+       views.
+    5. The loss is scaled once. Every gradient is unscaled once, by that scale,
+       before clipping and the optimizer. In between, only linear ops read the
+       gradient, every sum, selection or concatenation is of multiples of one
+       scale, and the scale times constants stays fp32. All accumulators leave a
+       function scaled, and nothing else does.
+    6. If the loss is scaled, no state of the update changes unless every unscaled
+       gradient is finite.
+    7. Optimizers read and write fp32. A rounded value leaves a function only as a
+       low copy.
+    8. @derive makes every low copy, and every update of a master writes the copy.
+    9. No gradient or seed is left unexpanded.
 
-    The loss scale is interpreted, not looked for: LossScaleAnalysis.h. Changes
-    nothing. The options are those that `amp-assign-precision` was given; without
-    `amp.mode` on the module classes are taken from the records.
+    The loss scale is checked by abstract interpretation (LossScaleAnalysis.h),
+    not by matching patterns. The pass changes nothing. The options are those of
+    `amp-assign-precision`. Without `amp.mode` on the module, classes are taken
+    from the records.
 
     Before:
 

@@ -14,7 +14,7 @@ bool amp::isRoundedByStage(Value value, const VariableTable &variables) {
   auto type = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
   if (!type || type.getWidth() >= 32)
     return false;
-  // An argument is what the loop or branch around it is given, or state.
+  // An argument is an operand of the enclosing loop or branch, or state.
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     if (auto list =
             dyn_cast<BodyOpInterface>(argument.getOwner()->getParentOp()))
@@ -23,8 +23,7 @@ bool amp::isRoundedByStage(Value value, const VariableTable &variables) {
         variables.lookupVariable(getArgumentPort(argument).getState());
     return variable && variable.getRole() == Role::Derived;
   }
-  // A result: of a cast, of bodies that all yield rounded values, or of an op
-  // that was decided to be low.
+  // A result is rounded by a cast, by a low op, or in every body of the op.
   Operation *op = value.getDefiningOp();
   if (isa<amp::CastOp>(op))
     return true;
@@ -38,7 +37,7 @@ bool amp::isRoundedByStage(Value value, const VariableTable &variables) {
   return decision && isLowered(decision);
 }
 
-// Whether the result has the elements of the only operand and no others.
+// True if the op only moves the elements of a single operand.
 static bool isPlainMovement(Operation *op) {
   auto precise = dyn_cast_or_null<PrecisionOpInterface>(op);
   if (!precise || !precise.movesElements() || op->getNumOperands() != 1)

@@ -1,4 +1,4 @@
-// Which values the stage has rounded, and not the model.
+// Tells which values the stage, rather than the model, has rounded.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_ROUNDEDVALUES_H
@@ -9,12 +9,13 @@
 
 namespace mpc::amp {
 
-/// Whether `value` is below fp32 by a decision: a cast, a low op's result, or
-/// the low copy of a parameter. What the model has in 16 bits is the model's.
+/// True if a decision put `value` below fp32: a cast, the result of a low op,
+/// or the low copy of a parameter. False for values with 16 bits in the model.
 bool isRoundedByStage(mlir::Value value, const mpc::VariableTable &variables);
 
-/// The cast that has rounded what `value` shows under another shape or order,
-/// or null. An op that a user has forced low may round for itself.
+/// Returns the cast that rounded `value`, looking through views and movements;
+/// null if there is none. Stops at an op that the user forced low, since the op
+/// may round.
 CastOp findRoundingCast(mlir::Value value);
 
 } // namespace mpc::amp

@@ -28,7 +28,7 @@ bool amp::updatesParameters(FunctionOpInterface function) {
       .wasInterrupted();
 }
 
-// What functions call the accumulators of the module `function` stands in.
+// Returns references to the accumulators of the function's module.
 static llvm::DenseSet<Attribute>
 findAccumulators(FunctionOpInterface function) {
   llvm::DenseSet<Attribute> accumulators;
@@ -49,14 +49,14 @@ llvm::DenseSet<unsigned> amp::findScaledResults(FunctionOpInterface function) {
   return results;
 }
 
-// Adds what becomes a multiple of the scale in `block`, given those in
-// `scaled`. Operands come before their readers, so one pass in order is enough.
+// Adds the multiples of the scale computed in `block` to `scaled`. Operands
+// come before users, so one pass in order suffices.
 static void propagate(Block &block, bool stopsAtUpdate,
                       llvm::DenseSet<Value> &scaled);
 
-// Marks the scaled values in a loop's body. A carried value that is scaled when
-// it is yielded is scaled in all iterations, so the body is walked until
-// nothing changes.
+// Adds the scaled values of a loop's body. A carried value that is scaled when
+// yielded is scaled in all iterations, so the body is walked until nothing
+// changes.
 static void propagate(BodyOpInterface op, Block &body, bool stopsAtUpdate,
                       llvm::DenseSet<Value> &scaled) {
   for (BlockArgument argument : body.getArguments())
@@ -78,19 +78,18 @@ static void propagate(BodyOpInterface op, Block &body, bool stopsAtUpdate,
 static void propagate(Block &block, bool stopsAtUpdate,
                       llvm::DenseSet<Value> &scaled) {
   for (Operation &op : block) {
-    // Loops and branches hold scaled values where their operands or results do.
     if (auto list = dyn_cast<BodyOpInterface>(op)) {
       for (Region &body : op.getRegions())
         propagate(list, body.front(), stopsAtUpdate, scaled);
       continue;
     }
-    // The scaled loss itself, and what is computed from it.
+    // The scaled loss starts the propagation, and scaled operands continue it.
     bool carries = isa<ScaleLossOp>(op) ||
                    llvm::any_of(op.getOperands(), [&](Value operand) {
                      return scaled.contains(operand);
                    });
-    // Unscaling ends the way, as does the update, whose values are the
-    // parameters'.
+    // Unscaling ends the propagation. So does the update, which computes values
+    // of the parameters.
     if (!carries || isa<UnscaleOp>(op) ||
         (stopsAtUpdate && belongsToUpdate(&op)))
       continue;

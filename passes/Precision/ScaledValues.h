@@ -1,4 +1,4 @@
-// Which values carry the loss scale.
+// Tells which values carry the loss scale.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_SCALEDVALUES_H
@@ -12,24 +12,24 @@
 
 namespace mpc::amp {
 
-/// Whether the function updates parameters or the state of an optimizer,
-/// whatever ops it does that with: there, gradients are unscaled as they enter
-/// the update. Elsewhere sums of gradients stay scaled.
+/// True if the function updates parameters or optimizer state, by whatever ops.
+/// Gradients are then unscaled as they enter the update. In other functions,
+/// sums of gradients stay scaled.
 bool updatesParameters(mlir::FunctionOpInterface function);
 
-/// Whether gradients must be unscaled before this op reads them: it belongs to
-/// the update, not to the backward pass.
+/// True if `op` belongs to the update instead of the backward pass, so
+/// gradients must be unscaled before `op`.
 bool belongsToUpdate(mlir::Operation *op);
 
-/// The float values of a function that are multiples of the loss scale: what
-/// derives from a scaled seed or an accumulator, up to where it is unscaled.
-/// The backward pass is linear in the seed, so every such value carries the
+/// Returns the float values of a function that are multiples of the loss scale:
+/// all values that derive from a scaled seed or an accumulator, until unscaled.
+/// The backward pass is linear in the seed, so each such value carries the
 /// scale exactly once.
 llvm::DenseSet<mlir::Value>
 findScaledValues(mlir::FunctionOpInterface function);
 
-/// The results as which a scaled value may leave the function: the new values
-/// of accumulators.
+/// Returns the indices of results that may be scaled: the new values of
+/// accumulators.
 llvm::DenseSet<unsigned> findScaledResults(mlir::FunctionOpInterface function);
 
 } // namespace mpc::amp

@@ -11,14 +11,14 @@ static bool narrows(amp::CastOp op) {
   return getFloatType(op).getWidth() < getFloatType(op.getInput()).getWidth();
 }
 
-// cast(argument) -> argument, of what was cast before the loop. A scanned
-// operand is worth that only where it gets smaller.
+// cast(argument) -> argument, by casting the operand before the loop. A scanned
+// operand is cast outside only if the cast narrows.
 static bool hoistCasts(ScanOp scan, RewriterBase &rewriter) {
   bool changed = false;
   unsigned carried = scan.getNumCarried();
   for (auto op : llvm::make_early_inc_range(
            scan.getBody().front().getOps<amp::CastOp>())) {
-    // Carried values change from iteration to iteration: their casts stay.
+    // Carried values change in each iteration, so their casts stay.
     auto argument = dyn_cast<BlockArgument>(op.getInput());
     if (!argument || argument.getArgNumber() < carried)
       continue;
@@ -26,7 +26,7 @@ static bool hoistCasts(ScanOp scan, RewriterBase &rewriter) {
     bool isScanned = index < scan.getScanned().size();
     if (isScanned && !narrows(op))
       continue;
-    // Cast the whole operand once, and let the loop read that.
+    // Cast the whole operand once; the loop reads the result.
     Value whole = scan.getTiedOperand(argument).get();
     rewriter.setInsertionPoint(scan);
     Value outside = amp::CastOp::create(
@@ -41,10 +41,10 @@ static bool hoistCasts(ScanOp scan, RewriterBase &rewriter) {
   return changed;
 }
 
-// A stack of cast values -> the cast stack of the values, where that is
+// stack(cast(x)) -> cast(stack(x)), if the cast widens, so the stack is
 // smaller.
 static bool sinkCasts(ScanOp scan, RewriterBase &rewriter) {
-  // Stacked results that are casts which widen.
+  // Find stacked results that are widening casts.
   SmallVector<std::pair<unsigned, amp::CastOp>> found;
   SmallVector<Value> parts;
   SmallVector<bool> reversed;
@@ -59,7 +59,7 @@ static bool sinkCasts(ScanOp scan, RewriterBase &rewriter) {
   }
   if (found.empty())
     return false;
-  // Stack what they cast, and cast the stacks.
+  // Stack the inputs of the casts, and cast the stacks.
   unsigned first = scan.getNumResults();
   scan = scan.addStacked(rewriter, parts, reversed);
   rewriter.setInsertionPointAfter(scan);

@@ -1,4 +1,4 @@
-// Casts at the edges of loops.
+// Moves casts across the edges of loops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PRECISION_SCANCASTS_H
@@ -8,9 +8,10 @@
 
 namespace mpc::amp {
 
-/// Moves casts out of the body of `scan`, rounding as often as before: a weight
-/// is cast once and not in each iteration, what is stacked is stacked as it was
-/// computed. The scan may be replaced by another. Whether anything moved.
+/// Moves casts out of the body of `scan`; values are rounded as often as
+/// before. A weight is cast once instead of in each iteration, and values are
+/// stacked in the type they are computed in. May replace the scan. Returns true
+/// if anything moved.
 bool moveCastsOut(mpc::ScanOp scan, mlir::RewriterBase &rewriter);
 
 } // namespace mpc::amp

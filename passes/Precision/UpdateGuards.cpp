@@ -11,8 +11,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::amp;
 
-// Whether `flag` is false wherever one of the gradients is not finite: their
-// test, by itself or beside a condition of the model's.
+// True if `flag` is false whenever one of `gradients` is not finite: a test of
+// all gradients, alone or combined with a condition of the model.
 static bool testsAll(Value flag, ArrayRef<Value> gradients) {
   auto testsThem = [&](Value value) {
     auto test = value.getDefiningOp<AllFiniteOp>();
@@ -28,8 +28,8 @@ static bool testsAll(Value flag, ArrayRef<Value> gradients) {
          (both && (testsThem(both.getLhs()) || testsThem(both.getRhs())));
 }
 
-// Whether `next` is `old` wherever one of the gradients is not finite. The
-// conditions of ops are verified where they stand.
+// True if `next` equals `old` whenever one of `gradients` is not finite.
+// Conditions of optimizer ops are verified separately.
 static bool keepsState(Value next, Value old, ArrayRef<Value> gradients) {
   if (!old || next == old)
     return static_cast<bool>(old);
@@ -49,7 +49,7 @@ void amp::verifyUpdateGuards(
     FunctionOpInterface function, ArrayRef<Value> gradients,
     const VariableTable &variables,
     llvm::function_ref<InFlightDiagnostic(Operation *)> report) {
-  // Optimizers have a condition on all gradients.
+  // Every optimizer op needs a condition that tests all gradients.
   function->walk([&](OptimizerOpInterface op) {
     MutableOperandRange condition = op.getApplyOperand();
     if (condition.empty())
@@ -58,7 +58,7 @@ void amp::verifyUpdateGuards(
       report(op) << "expected as condition amp.all_finite of every gradient "
                     "of the update";
   });
-  // Other state is the old value where the condition is false.
+  // All other state must keep its old value if the condition is false.
   llvm::DenseMap<Operation *, Value> states;
   for (BlockArgument argument : function.getArguments())
     if (VariableOp variable =

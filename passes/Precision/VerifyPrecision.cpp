@@ -1,5 +1,5 @@
-// Proves that the stage kept its rules; see the pass's description for them.
-// Every rule reports all of its violations, so one run shows everything.
+// Proves that the stage kept the rules in the pass description. Every rule
+// reports all violations, so one run shows everything.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/FunctionPorts.h"
@@ -50,10 +50,10 @@ private:
   void verifyCopies(FunctionOpInterface function);
 
   std::optional<VariableTable> variables;
-  /// What records are held against; null without a mode that lowers. Shared,
-  /// since passes are copied.
+  /// The policy that records are compared with; null unless the mode is mixed.
+  /// A shared pointer, since passes are copied.
   std::shared_ptr<PrecisionPolicy> asked;
-  /// The low copy of each master, as @derive makes it.
+  /// The low copy of each master, as made by @derive.
   llvm::DenseMap<Operation *, VariableOp> copies;
   bool scales = false;
   bool violated = false;
@@ -77,8 +77,8 @@ static bool isNarrow(Value value) {
 // Records
 //===----------------------------------------------------------------------===//
 
-// The policy of the module's mode. What it says of an op is asked again rather
-// than taken from the op's record.
+// Loads the policy of the module's mode. The classes are looked up again, not
+// taken from the records.
 void VerifyPrecisionPass::loadPolicy() {
   asked.reset();
   auto mode = getOperation()->getAttrOfType<PrecisionModeAttr>(kModeAttr);
@@ -94,16 +94,15 @@ void VerifyPrecisionPass::loadPolicy() {
       report(getOperation()) << llvm::toString(std::move(error));
 }
 
-// The class and the types that a record claims. An op that policy denies is low
-// only where a flag forces it.
+// Verifies the class and the types of a record. A denied op may be low only if
+// a flag forces it.
 void VerifyPrecisionPass::verifyRecord(PrecisionOpInterface op,
                                        DecisionAttr decision) {
   PrecisionClass expected = decision.getPrecisionClass();
-  // Against the policy that the user gave, if any.
   if (asked) {
     auto entry = asked->lookup(getPolicyRow(op), getNodeNames(op));
     expected = entry ? entry->precisionClass : PrecisionClass::Deny;
-    // Guards of state came after the policy was asked.
+    // Guards of state were created after the policy was consulted.
     if (decision.getReason() == Reason::Update)
       expected = decision.getPrecisionClass();
     if (decision.getPrecisionClass() != expected)
@@ -116,7 +115,7 @@ void VerifyPrecisionPass::verifyRecord(PrecisionOpInterface op,
         report(op) << "decided as " << type << " in a mode that lowers to "
                    << asked->getLowType();
   }
-  // What is denied stays wide, whatever pass changed its record.
+  // A denied op stays wide, even if a later pass changed the record.
   bool denied =
       expected == PrecisionClass::Deny || expected == PrecisionClass::Fixed;
   if (denied && isLowered(decision) && decision.getReason() != Reason::ForceLow)
@@ -170,7 +169,7 @@ void VerifyPrecisionPass::verifyOperands(PrecisionOpInterface op,
                                          DecisionAttr decision) {
   bool isDenied = decision.getPrecisionClass() == PrecisionClass::Deny &&
                   decision.getReason() != Reason::ForceLow;
-  // Operands that are multiplied have the type decided.
+  // Contracted operands must have exactly the decided type.
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
     FloatType type = getFloatType(operand.get());
@@ -180,7 +179,7 @@ void VerifyPrecisionPass::verifyOperands(PrecisionOpInterface op,
                    << " as decided, found operand " << index << " in " << type;
       continue;
     }
-    // Others may be low, unless policy keeps the op or the operand in fp32.
+    // Other operands may be low, unless policy keeps the op or operand in fp32.
     if (!isRoundedByStage(operand.get(), *variables))
       continue;
     if (isDenied || readsFP32Only(decision))
@@ -191,8 +190,8 @@ void VerifyPrecisionPass::verifyOperands(PrecisionOpInterface op,
   }
 }
 
-// cast(cast(x) : narrow) hands on rounded digits, as exact ones where it widens
-// and rounded again where it does not.
+// Reports a cast of a rounded value. A widening cast would present rounded
+// digits as exact; a narrowing cast would round twice.
 void VerifyPrecisionPass::verifyCast(amp::CastOp op) {
   amp::CastOp inner = findRoundingCast(op.getInput());
   if (!inner)
@@ -213,7 +212,7 @@ void VerifyPrecisionPass::verifyOptimizer(Operation *op) {
         report(op) << "expected fp32 at least, found " << value.getType();
 }
 
-// All rules about one op and its neighbours.
+// Verifies all rules about one op and its neighbours.
 void VerifyPrecisionPass::verifyOp(Operation *op) {
   verifyExpanded(op);
   verifyOptimizer(op);
@@ -256,7 +255,8 @@ void VerifyPrecisionPass::verifyScale(FunctionOpInterface function) {
 // Results and low copies
 //===----------------------------------------------------------------------===//
 
-// Callers see the model's types, and state its masters.
+// Results have the model's types, and state its master types; only low copies
+// are rounded.
 void VerifyPrecisionPass::verifyResults(FunctionOpInterface function) {
   Operation *terminator = getReturn(function);
   for (OpOperand &result : terminator->getOpOperands()) {
@@ -270,10 +270,11 @@ void VerifyPrecisionPass::verifyResults(FunctionOpInterface function) {
   }
 }
 
-// A copy without a function that makes it has no value when state is loaded.
+// Records the low copies that @derive makes. A copy that no function makes has
+// no value when state is loaded.
 void VerifyPrecisionPass::findCopies() {
   copies.clear();
-  // The copies that @derive makes: a cast of a parameter each.
+  // Each copy in @derive is the cast of a parameter.
   llvm::DenseSet<Operation *> made;
   auto derive =
       getOperation().lookupSymbol<FunctionOpInterface>(kDeriveFunction);
@@ -290,14 +291,14 @@ void VerifyPrecisionPass::findCopies() {
     made.insert(copy);
     copies[variable] = copy;
   }
-  // Every derived variable must be among them.
   for (auto variable : getOperation().getOps<VariableOp>())
     if (variable.getRole() == Role::Derived && !made.contains(variable))
       report(variable)
           << "expected @derive to make the low copy of a parameter";
 }
 
-// A copy that lags behind its master is a wrong forward pass one step later.
+// Verifies that each update of a master writes the copy. A stale copy makes the
+// next forward pass wrong.
 void VerifyPrecisionPass::verifyCopies(FunctionOpInterface function) {
   llvm::MapVector<Operation *, Value> updates;
   for (OpOperand &result : getReturn(function)->getOpOperands())
@@ -329,7 +330,7 @@ void VerifyPrecisionPass::runOnOperation() {
   variables.emplace(module);
   loadPolicy();
 
-  // State first: the functions are checked against it.
+  // Check state first, since the functions are checked against it.
   for (auto variable : module.getOps<VariableOp>())
     verifyState(variable);
   findCopies();
