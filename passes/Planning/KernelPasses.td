@@ -1,5 +1,6 @@
 // The second half of the Planning stage, on whole modules: regions become
-// kernels and functions become programs; the passes in the order they run.
+// kernels and functions become programs. Passes are listed in the order they
+// run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_KERNELPASSES_TD
@@ -10,11 +11,11 @@ include "mlir/Pass/PassBase.td"
 def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
   let summary = "filters as generated convolutions read them";
   let description = [{
-    The vectors of a convolution whose provider is `generated` lie along the
-    channels it writes. Before its region comes one that transposes the filters
-    so that these channels are last; the region gets the transposed ones, and
-    transposes them back: in its kernel that is no work but other strides. What
-    gains nothing (one channel per group) and what is for a GPU stays.
+    A generated convolution computes vectors along the channels it writes. The
+    pass inserts a region that transposes the filters so that these channels are
+    last. The convolution's region reads the transposed filters and transposes
+    them back, which costs the kernel only other strides. Convolutions that gain
+    nothing (one channel per group) and convolutions on a GPU stay unchanged.
 
     Before:
 
@@ -63,9 +64,9 @@ def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
   let summary = "every mpc.region into a function and a call";
   let description = [{
     A region's body becomes a private function with the attribute `mpc.kernel`,
-    its kind. A contraction whose provider is the library stays in the caller,
-    where `plan-build-programs` makes it a library call; the ops after it become
-    an `epilogue` kernel on its fp32 accumulators.
+    its kind. A library contraction stays in the caller, where
+    `plan-build-programs` makes a library call of it. The ops after the
+    contraction become an `epilogue` kernel on its fp32 accumulators.
 
     Before:
 
@@ -110,10 +111,10 @@ def OutlineKernelsPass : Pass<"plan-outline-kernels", "::mlir::ModuleOp"> {
 def DeduplicateKernelsPass : Pass<"plan-deduplicate-kernels", "::mlir::ModuleOp"> {
   let summary = "one kernel for all calls that do the same";
   let description = [{
-    Of kernels with equal types, kinds and bodies, the first stays and is called
-    in place of the others; it keeps its name and location, and the steps keep
-    theirs. Locations and discardable attributes (phases, decision records) do
-    not count. Comes after `plan-outline-kernels`.
+    Keeps the first of several kernels with equal types, kinds and bodies, and
+    calls it instead of the others. The kernel keeps its name and location, and
+    so do the steps. Locations and discardable attributes (phases, decision
+    records) are not compared. Runs after `plan-outline-kernels`.
 
     Before:
 
@@ -152,15 +153,15 @@ def DeduplicateKernelsPass : Pass<"plan-deduplicate-kernels", "::mlir::ModuleOp"
 def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
   let summary = "functions on tensors into programs on buffers";
   let description = [{
-    Every function that is no kernel becomes a `plan.program` of its name. New
-    values of state variables are written in place where nothing needs the old
-    value any more, and copied at the end otherwise; pointwise kernels and
-    epilogues may write over an operand that ends there. Offsets into the arena
-    are assigned by `plan-assign-offsets`. On a GPU launches get their threads,
+    Every function that is no kernel becomes a `plan.program` of its name. A new
+    value of a state variable overwrites the old value if nothing reads the old
+    value later; otherwise it is copied at the end. Pointwise kernels and
+    epilogues may overwrite an operand on its last use. Offsets into the arena
+    are assigned by `plan-assign-offsets`. On a GPU, launches get their threads,
     and libraries choose tiles. On a CPU, a kernel that takes a slice along one
-    axis is a copy of rows, without code of its own. What is joined along its
-    outermost axis is written where the join has it. Expects that what computes
-    is a call of a kernel, a contraction of the library or a `plan.product`.
+    axis becomes a copy of rows, without code of its own. Parts of a join along
+    its outermost axis are written in place. Expects every computation to be a
+    call of a kernel, a library contraction or a `plan.product`.
 
     Before:
 
@@ -199,7 +200,7 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
     }
     ```
 
-    Afterwards the module holds variables, programs and kernels alone.
+    Afterwards the module holds only variables, programs and kernels.
   }];
   let options = [
     Option<"tf32", "tf32", "bool", "false",
@@ -211,10 +212,10 @@ def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
 def AssignOffsetsPass : Pass<"plan-assign-offsets", "::mlir::ModuleOp"> {
   let summary = "offsets for the slices of every program's arena";
   let description = [{
-    Gives every `plan.arena` its place and sets `arena_bytes`. Slices that hold
-    data at the same time do not overlap; a view keeps what it shows. Those of a
-    parallel `plan.for` are its private memory; where that is more than 4 MiB, the
-    loop is parallel no more.
+    Gives every `plan.arena` an offset and sets `arena_bytes`. Slices that hold
+    data at the same time do not overlap. A view keeps its source alive. The
+    slices of a parallel `plan.for` form its private memory; above 4 MiB, the
+    loop becomes sequential.
 
     Before:
 
@@ -251,10 +252,10 @@ def AssignOffsetsPass : Pass<"plan-assign-offsets", "::mlir::ModuleOp"> {
 def PrintPartitionPass : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
   let summary = "say how the work of every kernel is divided";
   let description = [{
-    Emits one remark per kernel function: extent, grain and inner of
-    `compiler/Kernels/KernelPartition.h`, on a GPU threads, lanes and vector
-    too. Changes nothing; for tests and for reading a plan.
-    The rule is tested by test/compiler/Kernels/kernel-partition.mlir.
+    Emits one remark per kernel function with extent, grain and inner (see
+    `compiler/Kernels/KernelPartition.h`), on a GPU also threads, lanes and
+    vector. Changes nothing; for tests and for reading a plan.
+    test/compiler/Kernels/kernel-partition.mlir tests the rule.
 
     Before:
 
@@ -285,10 +286,9 @@ def PrintPartitionPass : Pass<"plan-print-partition", "::mlir::ModuleOp"> {
 def VerifyPlanPass : Pass<"plan-verify", "::mlir::ModuleOp"> {
   let summary = "check that launches ask of kernels what their loops do";
   let description = [{
-    Fails unless extent, grain, threads, shared and scratch memory of every
-    launch are those that its kernel is made for
-    (`compiler/Kernels/KernelPartition.h`). That the buffers fit the kernel's
-    tensors is checked by the ops' own verifiers.
+    Fails unless extent, grain, threads, shared memory and scratch memory of
+    every launch match the kernel (`compiler/Kernels/KernelPartition.h`). The
+    ops' own verifiers check that buffers fit the kernel's tensors.
 
     Before:
 

@@ -1,5 +1,5 @@
-// Gives every slice of the arena its offset, so that slices which are live at
-// the same time do not overlap: the largest first, each into the tightest gap.
+// Assigns every slice of the arena an offset, so that slices live at the same
+// time do not overlap. The largest slice comes first, each in the tightest gap.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -18,8 +18,8 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// A slice of the arena: its size and the steps between which it holds data.
-/// Of a parallel loop, all slices that its list declares.
+/// A slice of the arena: the size, and the steps between which it holds data.
+/// For a parallel loop, one slice stands for all slices that the body declares.
 struct Slice {
   plan::ArenaOp op;
   plan::ForOp loop;
@@ -40,8 +40,8 @@ struct AssignOffsetsPass
 static constexpr int64_t kAlignment = 64;
 
 namespace {
-/// The order of a program's ops: those of a loop or a branch come behind it,
-/// and it ends with the last of them.
+/// Numbers the ops of a program in order. Ops of a body come after their loop
+/// or branch, whose end is the number of its last op.
 class Positions {
 public:
   explicit Positions(plan::ProgramOp program) {
@@ -66,9 +66,9 @@ private:
 };
 } // namespace
 
-// The uses of a slice through views and parts, as positions. A slice is one of
-// the list that declares it: a loop in there that uses it does so in every
-// iteration. Other nested steps count as the one they are nested in.
+// Records the uses of a slice, through views and parts, as positions. A use in
+// a nested loop or branch counts as a use by the whole op of the list that
+// declares the slice, because every iteration may use it.
 static void collectUses(Slice &slice, const Positions &positions) {
   Block *list = slice.op->getBlock();
   SmallVector<Value> worklist = {slice.op.getBuffer()};
@@ -80,7 +80,7 @@ static void collectUses(Slice &slice, const Positions &positions) {
       }
       Operation *step = list->findAncestorOpInBlock(*user);
       slice.first = std::min(slice.first, positions.begin(step));
-      // Outputs are read when the program is done.
+      // Outputs are read after the program has run.
       slice.last = isa<plan::OutputOp>(user)
                        ? ~0u
                        : std::max(slice.last, positions.end(step));
@@ -98,17 +98,17 @@ static Slice makeSlice(plan::ArenaOp arena, const Positions &positions) {
 }
 
 namespace {
-/// Memory between two offsets.
+/// The memory between two offsets.
 struct Extent {
   int64_t begin, end;
 };
 
-/// Disjoint memory, in order: what touches is one extent.
+/// Disjoint extents in order. Touching extents merge into one.
 class Extents {
 public:
   void add(Extent added) {
-    // Extents that the new one overlaps or touches merge with it: [0, 4) and
-    // [4, 8) become [0, 8).
+    // Merge the extents that the new one overlaps or touches: [0, 4) and [4, 8)
+    // become [0, 8).
     auto *from = llvm::partition_point(
         list, [&](const Extent &known) { return known.end < added.begin; });
     auto *to = from;
@@ -122,15 +122,15 @@ private:
   SmallVector<Extent, 1> list;
 };
 
-/// The memory that placed slices take, by when they hold data: a tree of spans
-/// of time, each with what is taken in all of it and what is taken in any part
-/// of it. Neighbours in time mostly lie side by side, so that an extent stands
-/// for many slices.
+/// The memory taken by placed slices over time, as a binary tree of time spans.
+/// Each span records the memory taken throughout, and the memory taken in any
+/// part. Neighbours in time mostly lie side by side, so an extent stands for
+/// many slices.
 class TakenMemory {
 public:
   explicit TakenMemory(ArrayRef<Slice> slices) {
-    // Slices are live together where one of them starts: other times are left
-    // out.
+    // Slices overlap only at times when one of them starts, so other times are
+    // left out.
     for (const Slice &slice : slices)
       starts.push_back(slice.first);
     llvm::sort(starts);
@@ -142,7 +142,7 @@ public:
     add(0, {0, starts.size()}, timeOf(slice), {slice.offset, slice.end()});
   }
 
-  /// What is taken while `slice` holds data, in order of where it begins.
+  /// Returns the memory taken while `slice` holds data, in order of offset.
   SmallVector<Extent> findDuring(const Slice &slice) const {
     SmallVector<Extent> found;
     find(0, {0, starts.size()}, timeOf(slice), found);
@@ -153,7 +153,7 @@ public:
   }
 
 private:
-  /// From a start on, up to another.
+  /// A range of indices into `starts`; `end` is exclusive.
   struct Time {
     size_t begin, end;
 
@@ -206,12 +206,13 @@ private:
 };
 } // namespace
 
-// The tightest gap in `taken`; behind all of it where there is none.
+// Returns the offset of the tightest gap in `taken`, or the end of `taken` if
+// no gap fits.
 static int64_t findGap(int64_t bytes, ArrayRef<Extent> taken) {
   int64_t best = -1, bestRoom = 0, cursor = 0;
   for (const Extent &extent : taken) {
     int64_t room = extent.begin - cursor;
-    // No other is tighter than one that is filled.
+    // No gap is tighter than one that is filled exactly.
     if (room == bytes)
       return cursor;
     if (room > bytes && (best < 0 || room < bestRoom)) {
@@ -224,7 +225,7 @@ static int64_t findGap(int64_t bytes, ArrayRef<Extent> taken) {
 }
 
 static int64_t assignOffsets(MutableArrayRef<Slice> slices) {
-  // Large slices first: small ones fit into the gaps that are left.
+  // Place large slices first; small slices fit into the remaining gaps.
   SmallVector<Slice *> bySize;
   for (Slice &slice : slices)
     bySize.push_back(&slice);
@@ -245,15 +246,15 @@ static int64_t assignOffsets(MutableArrayRef<Slice> slices) {
 // Programs and parallel loops
 //===----------------------------------------------------------------------===//
 
-/// A worker gains by private memory that its core's cache holds; the loop of
-/// more than this shares the workers step by step.
+/// Largest private memory per worker that pays, about a core's cache. A loop
+/// with more runs its steps one by one, each shared by all workers.
 static constexpr int64_t kMostPrivateBytes = 4 << 20;
 
-// Whether the private memory of `loop` is one slice among `slices`: its own
-// slices have offsets inside it then.
+// Makes the private memory of `loop` one slice of `slices`, and assigns offsets
+// inside. Returns false, and does nothing, if the memory is too large.
 static bool addPrivate(plan::ForOp loop, const Positions &positions,
                        SmallVector<Slice> &slices) {
-  // Loops inside are parts of an iteration.
+  // Loops inside the body belong to an iteration.
   SmallVector<Slice> own;
   loop.getBody().walk(
       [&](plan::ArenaOp arena) { own.push_back(makeSlice(arena, positions)); });
@@ -272,8 +273,8 @@ static bool addPrivate(plan::ForOp loop, const Positions &positions,
   return true;
 }
 
-// Adds the slices that a list declares, and the lists in it. A parallel loop
-// becomes one slice, or is no longer parallel.
+// Adds the slices declared in `block` and in nested bodies. A parallel loop
+// becomes one slice, or is made sequential.
 static void collectSlices(Block &block, const Positions &positions,
                           SmallVector<Slice> &slices) {
   for (Operation &op : block) {
@@ -290,7 +291,7 @@ static void collectSlices(Block &block, const Positions &positions,
   }
 }
 
-// Places a slice; of a loop, all that is in it.
+// Stores the offset of a slice; for a loop, shifts the offsets inside.
 static void place(Slice &slice) {
   if (!slice.loop) {
     slice.op.setOffset(slice.offset);

@@ -34,10 +34,10 @@ Liveness::Liveness(Block &block, const EpilogueCalls &epilogueOf) {
   for (Operation &op : block) {
     if (plan::isView(&op))
       continue;
-    // What is arranged or placed is written by its product.
+    // The product writes the arranged or placed value.
     if (isa<plan::ArrangeOp, plan::PlaceOp>(op))
       positions[&op] = positions.lookup(op.getOperand(0).getDefiningOp());
-    // A contraction with an epilogue runs where the epilogue is called.
+    // A contraction with an epilogue runs at the call of the epilogue.
     func::CallOp epilogue = epilogueOf.lookup(&op);
     unsigned position = positions.lookup(epilogue ? epilogue : &op);
     for (Value operand : op.getOperands()) {

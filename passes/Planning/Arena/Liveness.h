@@ -1,4 +1,4 @@
-// When the values of a function of kernel calls are last used.
+// Computes the last use of every value in a function of kernel calls.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_ARENA_LIVENESS_H
@@ -10,18 +10,18 @@
 
 namespace mpc {
 
-/// The calls that consume contractions tile by tile, by contraction.
+/// Maps a contraction to the call that consumes its result tile by tile.
 using EpilogueCalls = llvm::DenseMap<mlir::Operation *, mlir::func::CallOp>;
 EpilogueCalls findEpilogues(mlir::Block &block,
                             const mlir::SymbolTable &symbols);
 
-/// When every value is last used, through views and by the caller too.
+/// Positions of last uses, including uses through views and by the caller.
 class Liveness {
 public:
   Liveness(mlir::Block &block, const EpilogueCalls &epilogueOf);
   unsigned lastUse(mlir::Value value) const { return last.lookup(root(value)); }
   unsigned position(mlir::Operation *op) const { return positions.lookup(op); }
-  /// The value whose memory a view is.
+  /// Returns the value whose memory a view shows.
   static mlir::Value root(mlir::Value value);
 
 private:

@@ -1,8 +1,8 @@
-// Puts the ops of a function into the order they will run in: what reads the
-// old value of a state variable before what makes the new one, so that the new
-// one can be written in place, and that as soon as it can, so that gradients of
-// weights are not all in memory until the last of them is; otherwise as they
-// stand.
+// Sorts the ops of a function into execution order. Readers of the old value of
+// a state variable come before the op that makes the new value, so that the new
+// value can overwrite the old. That op then runs as early as possible, so that
+// gradients of weights are not all in memory at once. Otherwise, the order
+// stays.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -26,15 +26,16 @@ struct OrderPass : public mpc::impl::OrderPassBase<OrderPass> {
   void runOnOperation() override;
 };
 
-/// The ops of a block with what must come before what.
+/// The ops of a block and the order constraints between them.
 class OrderGraph {
 public:
   explicit OrderGraph(Block &block);
-  /// Lets `before` run first, unless it needs something of `after`.
+  /// Makes `before` run first, unless `before` depends on `after`.
   void addUnlessCyclic(Operation *before, Operation *after);
-  /// Lets `op` run as soon as it can.
+  /// Makes `op` run as early as possible.
   void hasten(Operation *op) { isHasty.set(indexOf.lookup(op)); }
-  /// A valid order, but for hasty ops as close to the present one as there is.
+  /// Returns a valid order, as close to the present order as possible, except
+  /// for hasty ops.
   SmallVector<Operation *> sort() const;
 
 private:
@@ -83,14 +84,15 @@ void OrderGraph::addUnlessCyclic(Operation *before, Operation *after) {
 }
 
 SmallVector<Operation *> OrderGraph::sort() const {
-  // Kahn's algorithm: count what each op waits for, start with those that wait
-  // for nothing. After hasty ones the first in the block goes first, so that
-  // the order stays where nothing asks for another.
+  // Kahn's algorithm: count the ops that each op waits for, and start with ops
+  // that wait for none. Among ready ops, hasty ops go first, then the first in
+  // the block, so that the order changes only if required.
   SmallVector<unsigned> pending(ops.size(), 0);
   for (const auto &list : successors)
     for (unsigned next : list)
       ++pending[next];
-  using Turn = std::pair<bool, unsigned>; // whether it has time, its index
+  using Turn = std::pair<bool, unsigned>; // {is not hasty, index}: the smallest
+                                          // goes first
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> ready;
   auto push = [&](unsigned index) { ready.push({!isHasty[index], index}); };
   for (unsigned i = 0; i < ops.size(); ++i)
@@ -108,7 +110,7 @@ SmallVector<Operation *> OrderGraph::sort() const {
   return result;
 }
 
-// Ops that read `value`, through views too.
+// Returns the ops that read `value`, also through views.
 static SmallVector<Operation *> readersOf(Value value) {
   SmallVector<Operation *> readers;
   SmallVector<Value> worklist = {value};
@@ -123,7 +125,7 @@ static SmallVector<Operation *> readersOf(Value value) {
 }
 
 // True if all results of `op` are new values of state. Such an op should run
-// early: it needs no memory, and frees what it reads, such as a gradient.
+// early: it takes no new memory, and frees operands such as a gradient.
 static bool onlyUpdatesState(Operation &op, func::FuncOp function) {
   Operation *terminator = op.getBlock()->getTerminator();
   return !op.use_empty() && llvm::all_of(op.getUses(), [&](OpOperand &use) {
@@ -137,15 +139,14 @@ void OrderPass::runOnOperation() {
   if (function.isExternal() || getKernelKind(function))
     return;
   Block &block = function.getBody().front();
-  // The arguments that hold old values of state.
   DenseMap<Attribute, Value> oldValues;
   for (BlockArgument argument : block.getArguments())
     if (Attribute state = getArgumentPort(argument).getState())
       oldValues[state] = argument;
 
-  // Readers of the old value of a state variable come before the op that makes
-  // its new value, which can then write over the old one. A reader that needs
-  // the new value as well cannot.
+  // Readers of the old value come before the op that makes the new value, so
+  // that the new value can overwrite the old. A reader that needs the new value
+  // as well prevents this.
   OrderGraph graph(block);
   for (OpOperand &result : block.getTerminator()->getOpOperands()) {
     Attribute state =
@@ -155,7 +156,7 @@ void OrderPass::runOnOperation() {
       for (Operation *reader : readersOf(old))
         graph.addUnlessCyclic(reader, update);
   }
-  // And it as soon as all of that has been.
+  // State updates then run as early as possible.
   for (Operation &op : block.without_terminator())
     if (onlyUpdatesState(op, function))
       graph.hasten(&op);

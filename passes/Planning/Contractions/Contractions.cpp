@@ -16,18 +16,18 @@ using namespace mpc;
 // Tiles
 //===----------------------------------------------------------------------===//
 
-/// A tile's fp32 accumulators stay in a core's L2 beside the panels they come
-/// from.
+/// Largest tile. Its fp32 accumulators fit in a core's L2 cache, together with
+/// the panels of the operands.
 static constexpr int64_t kMaxTileElements = 256 * 1024;
-/// A tile below this many multiply-adds is not worth handing out.
+/// Fewest multiply-adds in a tile that pay for scheduling the tile.
 static constexpr int64_t kMinTileProducts = 1 << 21;
-/// Tiles that keep a few threads busy with little left over at the end.
+/// Number of tiles that keep a few threads busy until the end.
 static constexpr int64_t kEnoughTiles = 16;
 
-/// Bytes an element of the result that an epilogue moves, from which on memory
-/// takes longer than the product: an optimizer's parameter and its state.
+/// Bytes moved by an epilogue per element of the result from which memory takes
+/// longer than the product: an optimizer's parameter and state.
 static constexpr int64_t kManyBytes = 16;
-/// Columns of a tile whose epilogue moves many bytes, where rows are longer.
+/// Most columns of a tile whose epilogue moves many bytes.
 static constexpr int64_t kLongRow = 4096;
 
 namespace {
@@ -36,13 +36,13 @@ struct Tiles {
 };
 } // namespace
 
-// Half of `extent`, in whole multiples of `unit`.
+// Returns half of `extent`, rounded up to a multiple of `unit`.
 static int64_t halve(int64_t extent, int64_t unit) {
   return llvm::divideCeilSigned(extent, 2 * unit) * unit;
 }
 
-// Halves the longer side until tiles fit the cache and there are enough of
-// them, but not below the work that pays for a tile.
+// Halves the longer side until tiles fit the cache and are numerous enough, but
+// not below the work that pays for a tile.
 static Tiles chooseTiles(int64_t batch, int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kUnit = 32;
   Tiles tile = {m, n};
@@ -62,8 +62,8 @@ static Tiles chooseTiles(int64_t batch, int64_t m, int64_t n, int64_t k) {
   return tile;
 }
 
-// Tiles for an epilogue that moves many bytes: memory is read in long runs,
-// which whole rows are.
+// Chooses tiles for an epilogue that moves many bytes. Memory is read fastest
+// in long runs, so tiles keep whole rows if possible.
 static Tiles chooseLongTiles(int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kUnit = 32;
   Tiles tile = {m, n};
@@ -80,8 +80,8 @@ static Tiles chooseLongTiles(int64_t m, int64_t n, int64_t k) {
   return tile;
 }
 
-// The bytes that an epilogue reads and writes for every element of a result of
-// so many.
+// Returns the bytes that the epilogue reads and writes per element of a result
+// with `elements` elements.
 static int64_t bytesAnElement(const ContractionResult &result,
                               int64_t elements) {
   int64_t bytes = 0;
@@ -99,7 +99,8 @@ static int64_t bytesAnElement(const ContractionResult &result,
 // Matrix products
 //===----------------------------------------------------------------------===//
 
-// What a GPU's library computes in, where that is not f32; nothing on a CPU.
+// Returns the compute type of a GPU's library if it differs from f32; null on a
+// CPU.
 plan::ComputeAttr ContractionEmitter::getCompute(Operation *op,
                                                  Value operand) const {
   if (auto compute = op->getAttrOfType<plan::ComputeAttr>(plan::kComputeAttr))
@@ -122,7 +123,8 @@ plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
                                               plan::FusedKindAttr fused) {
   ProductLayout layout = layOutProduct(op, transA, target);
   int64_t m = layout.m, n = layout.n, k = layout.k;
-  // The axes of the batch around the one that the library takes.
+  // The library takes the innermost batch axis; the step loops over the outer
+  // axes.
   BatchAxis batch = layout.axes.back();
   SmallVector<int64_t> outer, outerA, outerB, outerC;
   for (const BatchAxis &axis : ArrayRef(layout.axes).drop_back()) {
@@ -131,16 +133,16 @@ plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
     outerB.push_back(axis.b);
     outerC.push_back(axis.c);
   }
-  // How many products there are decides the tiles in which a CPU's library
-  // hands over results.
+  // The number of products decides the tiles in which a CPU's library delivers
+  // results.
   int64_t count = layout.countCalls() * batch.extent;
-  // Most products have no further axes, and no attributes of them.
+  // Most products have no outer axes, and then no attributes for them.
   auto listOf = [&](ArrayRef<int64_t> list) {
     return outer.empty() ? DenseI64ArrayAttr()
                          : builder.getDenseI64ArrayAttr(list);
   };
-  // Tiles matter where an epilogue is called for each: long ones where it reads
-  // many bytes an element.
+  // Tiles matter if an epilogue is called per tile. They are long if the
+  // epilogue moves many bytes per element.
   Tiles tile = {0, 0};
   if (target.callsEpilogues())
     tile = count == 1 && bytesAnElement(result, m * n) >= kManyBytes
@@ -167,8 +169,8 @@ plan::MatMulOp ContractionEmitter::emit(plan::ProductOp op,
 // Convolutions
 //===----------------------------------------------------------------------===//
 
-/// The image x, the filters w and the result y of a convolution, whichever of
-/// them `kind` computes.
+/// The image x, the filters w and the result y of a convolution. `kind` tells
+/// which is computed.
 struct ContractionEmitter::ConvParts {
   ConvKind kind;
   RankedTensorType x, w, y;
@@ -181,14 +183,14 @@ LogicalResult ContractionEmitter::emitConv(OpTy op, const ConvParts &parts,
   if (op.getLayout() != Layout::NHWC)
     return op.emitOpError("expected layout NHWC, found ")
            << stringifyLayout(op.getLayout());
-  // Activations are (batch, spatial..., channels).
+  // The shape of activations is (batch, spatial..., channels).
   auto spatial = [&](RankedTensorType type) {
     return type.getShape().drop_front().drop_back();
   };
   size_t rank = spatial(parts.x).size();
   bool isLast = hasInputChannelsLast(op);
   ArrayRef<int64_t> pads = op.getPads();
-  // `compute` follows from the type of an activation that is read; the gradient
+  // `compute` follows from the type of an activation that is read. The gradient
   // of the input reads y alone.
   Value read = parts.xBuffer ? parts.xBuffer : parts.yBuffer;
   plan::ConvOp::create(
@@ -259,7 +261,7 @@ ContractionEmitter::StepEntry ContractionEmitter::entryOf() {
 
 LogicalResult ContractionEmitter::emit(Operation *op, Value first, Value second,
                                        const ContractionResult &result) {
-  // The contractions that libraries have, one line each.
+  // Libraries offer these contractions.
   static const llvm::StringMap<EmitStep> steps = {
       entryOf<MatMulOp>(),
       entryOf<ConvOp>(),

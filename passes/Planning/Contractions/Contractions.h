@@ -1,5 +1,5 @@
-// Contractions as steps of a plan: geometry, and tile sizes where the target
-// has the plan choose them.
+// Turns contractions into steps of a plan: computes the geometry, and tile
+// sizes if the target needs them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_CONTRACTIONS_CONTRACTIONS_H
@@ -10,40 +10,42 @@
 
 namespace mpc {
 
-/// Where a contraction's result goes: to a buffer, or through an epilogue.
+/// The destination of a contraction's result: a buffer, or an epilogue.
 struct ContractionResult {
   mlir::Value buffer;
   mlir::FlatSymbolRefAttr epilogue;
   llvm::SmallVector<mlir::Value> inputs, outputs;
 };
 
-/// The buffers of what a library does with a product besides.
+/// The buffers of a product and of the tail that a library fuses with it. Null
+/// if unused.
 struct ProductBuffers {
   mlir::Value lhs, rhs, output, bias, aux, biasGrad;
 };
 
-/// Adds steps for contractions.
+/// Adds the steps of contractions.
 class ContractionEmitter {
 public:
-  /// On a GPU, f32 contractions may round their operands to tf32 where
-  /// `allowTF32` says so.
+  /// With `allowTF32`, f32 contractions on a GPU may round their operands to
+  /// tf32.
   ContractionEmitter(mlir::OpBuilder &builder, const TargetInfo &target,
                      bool allowTF32)
       : builder(builder), target(target), allowTF32(allowTF32) {}
 
-  /// The step for `op`, a matrix product or a convolution in NHWC, on the
-  /// buffers of its two operands.
+  /// Adds the step for `op`, a matrix product or a convolution in NHWC, with
+  /// the buffers of the two operands. Fails with an error for other ops and
+  /// layouts.
   mlir::LogicalResult emit(mlir::Operation *op, mlir::Value first,
                            mlir::Value second, const ContractionResult &result);
 
-  /// The step for a product with a tail that the library does; `result` has the
-  /// epilogue, if there is one.
+  /// Adds the step for a product with a tail fused by the library. `result`
+  /// holds the epilogue, if any.
   plan::MatMulOp emit(plan::ProductOp op, const ProductBuffers &buffers,
                       const ContractionResult &result);
 
 private:
   struct ConvParts;
-  /// Adds the step of a contraction on the buffers of its two operands.
+  /// Adds the step of a contraction, with the buffers of the two operands.
   using EmitStep = mlir::LogicalResult (*)(ContractionEmitter &,
                                            mlir::Operation *, mlir::Value first,
                                            mlir::Value second,

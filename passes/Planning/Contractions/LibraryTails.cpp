@@ -10,7 +10,7 @@ using namespace mpc;
 // Tails
 //===----------------------------------------------------------------------===//
 
-// The ops of the tail, in order, constants left out.
+// Returns the ops of the tail in order, without constants.
 static SmallVector<Operation *> tailOf(RegionOp region, Operation *hero) {
   SmallVector<Operation *> tail;
   for (Operation &op : region.getBody().front().without_terminator())
@@ -19,7 +19,7 @@ static SmallVector<Operation *> tailOf(RegionOp region, Operation *hero) {
   return tail;
 }
 
-// The other operand of an add of `value`; null where `op` is no such add.
+// Returns the other operand if `op` adds to `value`; null otherwise.
 static Value addedTo(Value value, Operation *op) {
   auto add = dyn_cast<AddOp>(op);
   if (!add)
@@ -29,7 +29,7 @@ static Value addedTo(Value value, Operation *op) {
   return add.getRhs() == value ? add.getLhs() : Value();
 }
 
-// Whether `bias` is one value for each column of `result`, in its type.
+// True if `bias` has one value per column of `result`, and its type.
 static bool isColumnBias(Value bias, RankedTensorType result) {
   RankedTensorType type = typeOf(bias);
   int64_t columns = result.getShape().back();
@@ -38,8 +38,8 @@ static bool isColumnBias(Value bias, RankedTensorType result) {
          type.getNumElements() == columns;
 }
 
-// Whether the library rounds to `type` at the end only, as the op does that
-// makes the tail's result from an exact value.
+// True if `value` is unrounded f32. Only then does the library, which rounds
+// once at the end, agree with a tail op that rounds its result.
 static bool isExact(Value value) {
   return typeOf(value).getElementType().isF32();
 }
@@ -67,7 +67,7 @@ static LibraryTail reluGradTail(RegionOp region, Operation *hero,
   if (!grad || tail.size() > 1 || grad.getDOutput() != hero->getResult(0))
     return {};
   Value saved = region.getTiedInput(grad.getSaved());
-  // Rounding before or after what is masked makes no difference.
+  // Masking commutes with rounding, so their order does not matter.
   bool oneRounding = isExact(grad.getDOutput()) ||
                      grad.getDOutput().getType() == grad.getType();
   if (!saved || !oneRounding ||
@@ -93,8 +93,8 @@ LibraryTail mpc::getLibraryTail(RegionOp region) {
 // Sums of rows
 //===----------------------------------------------------------------------===//
 
-// The one result of a kernel that does nothing but add up rows of `columns`
-// columns; null for any other.
+// Returns the result of a kernel that only sums rows of `columns` columns; null
+// for any other op.
 static Value sumOfRows(Operation *op, int64_t columns) {
   auto region = dyn_cast<RegionOp>(op);
   if (!region || region.getNumOperands() != 1 || region.getNumResults() != 1)
@@ -119,7 +119,7 @@ Value mpc::findSumOfRows(Value matrix, int64_t columns) {
         worklist.push_back(view.getOutput());
         continue;
       }
-      // What another product keeps in reserve is no use of the matrix.
+      // A value that another product keeps in reserve does not use the matrix.
       if (isa<plan::ProductOp>(user->getParentOp()))
         continue;
       Value sum = sumOfRows(user, columns);
@@ -127,7 +127,7 @@ Value mpc::findSumOfRows(Value matrix, int64_t columns) {
         continue;
       if (typeOf(sum).getNumElements() == columns)
         return sum;
-      // Large sums are formed in steps, through values of no other use.
+      // Large sums are formed in steps, through partial sums.
       worklist.push_back(sum);
     }
   return Value();

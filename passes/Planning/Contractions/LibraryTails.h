@@ -1,11 +1,11 @@
-// What a GPU's library takes over of the ops around a matrix product.
+// Recognises the ops around a matrix product that a GPU's library can fuse.
 //
-// The rules are those of cuBLASLt. It computes D = op(A) op(B) for matrices
-// stored by columns, so a product stored by rows is handed over transposed: D's
-// rows are our columns, and a bias, which has an element for each of D's rows,
-// is one for each of our columns. Bias and its gradient have D's type, and D is
-// rounded once, after everything. Hence a tail is taken over only where that is
-// what the IR says: a bias of f32 on a result of bf16 is not.
+// The rules are those of cuBLASLt, which computes D = op(A) op(B) for
+// column-major matrices. Row-major products are passed transposed: the rows of
+// D are the columns of our result. So a bias, with an element per row of D, has
+// an element per column of the result. Bias and bias gradient have the type of
+// D, and D is rounded once, after everything. Only tails with exactly these
+// semantics are fused: an f32 bias on a bf16 result is not.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_CONTRACTIONS_LIBRARYTAILS_H
@@ -16,13 +16,13 @@
 
 namespace mpc {
 
-/// The tail of a contraction's region, as far as libraries know such tails.
+/// A tail of a contraction's region, classified by what libraries can fuse.
 struct LibraryTail {
   enum class Kind {
     None,
-    Bias,     ///< add of one value a column
-    ReluBias, ///< and relu of the sum
-    ReluGrad, ///< relu_grad by a saved tensor
+    Bias,     ///< add of one value per column
+    ReluBias, ///< a bias, then relu of the sum
+    ReluGrad, ///< relu_grad with a saved tensor
     Other,
   };
   Kind kind = Kind::Other;
@@ -30,11 +30,11 @@ struct LibraryTail {
   mlir::Value operand;
 };
 
-/// The tail of `region` that a library could do with its contraction.
+/// Returns the tail of `region` that a library could fuse.
 LibraryTail getLibraryTail(RegionOp region);
 
-/// The sum of all rows of `matrix`, which has `columns` columns, where kernels
-/// of their own compute nothing but that; null where none do.
+/// Returns the sum over all rows of `matrix`, which has `columns` columns, if
+/// kernels compute nothing but the sum; null otherwise.
 mlir::Value findSumOfRows(mlir::Value matrix, int64_t columns);
 
 } // namespace mpc

@@ -1,8 +1,8 @@
-// Puts a transpose of the filters before generated convolutions.
+// Inserts a transpose of the filters before generated convolutions.
 //
-// The filters of ONNX are (out, in, taps): neither kind of channels lies side
-// by side. A transpose moves each filter once per step, the convolution reads
-// it once per pixel.
+// Filters in ONNX are (out, in, taps), so neither the input nor the output
+// channels are adjacent. The transpose moves each filter once per step; the
+// convolution reads each filter once per pixel.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -24,8 +24,8 @@ using namespace mpc;
 using Perm = SmallVector<int64_t>;
 
 namespace {
-/// The filters of a convolution that is worth it, and the order that has the
-/// channels it writes last.
+/// The filters of a convolution that gains from packing, and the permutation
+/// that puts the written channels last.
 struct Filters {
   OpOperand *operand = nullptr;
   Perm perm;
@@ -37,7 +37,9 @@ struct PackFiltersPass : mpc::impl::PackFiltersPassBase<PackFiltersPass> {
 };
 } // namespace
 
-// (out, in, taps): forward writes out, the gradient of the input in.
+// Returns the packed order of (out, in, taps). The forward pass writes `out`,
+// so packs (taps, in, out); the input gradient writes `in`, so packs (out,
+// taps, in).
 static Perm packedOrder(int64_t rank, bool isForward) {
   Perm perm;
   if (!isForward)
@@ -74,7 +76,7 @@ static std::optional<Filters> findFilters(RegionOp region) {
   return std::nullopt;
 }
 
-// The region that transposes `filters` of type `packed`.
+// Creates the region that transposes `filters` to type `packed`.
 static RegionOp createPacking(OpBuilder &builder, RegionOp of, Value filters,
                               RankedTensorType packed, const Perm &perm) {
   auto region = RegionOp::create(builder, of.getLoc(), TypeRange(packed),

@@ -1,7 +1,8 @@
-// Keeps one of several kernels that do the same.
+// Keeps one kernel of several that compute the same.
 //
-// Layers of one shape have the same kernels, forward, backward and in the
-// optimizer: most of the time that code generation takes is for copies.
+// Layers of equal shape have equal kernels, forward, backward and in the
+// optimizer. Without this pass, code generation would spend most of its time on
+// copies.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -16,7 +17,7 @@ namespace mpc {
 using namespace mlir;
 using namespace mpc;
 
-// Where an op comes from and why it has its types does not matter here.
+// The origin of an op and the reasons for its types do not matter here.
 static constexpr auto kFlags = OperationEquivalence::IgnoreLocations |
                                OperationEquivalence::IgnoreDiscardableAttrs;
 
@@ -50,7 +51,7 @@ void DeduplicateKernelsPass::runOnOperation() {
   llvm::DenseMap<StringAttr, FlatSymbolRefAttr> replacement;
   for (auto kernel :
        llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
-    // A kernel goes if one of equal hash that stays does the same.
+    // Replace a kernel by an equal kernel seen before; candidates share a hash.
     if (!kernel->hasAttr(kKernelAttr) || kernel.isExternal())
       continue;
     auto &candidates = kept[hashKernel(kernel)];
@@ -64,7 +65,7 @@ void DeduplicateKernelsPass::runOnOperation() {
     replacement[kernel.getSymNameAttr()] = FlatSymbolRefAttr::get(*same);
     kernel.erase();
   }
-  // Calls of erased kernels go to the one that stayed.
+  // Redirect the calls of erased kernels.
   getOperation().walk([&](func::CallOp call) {
     auto found = replacement.find(call.getCalleeAttr().getAttr());
     if (found != replacement.end())

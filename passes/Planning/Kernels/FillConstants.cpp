@@ -1,8 +1,8 @@
-// Lets kernels write constants that have one value throughout.
+// Lets kernels write constants with one value for all elements.
 //
-// Steps read constants from the artifact, where zeros of the size of a weight
-// take as much room as the weight: gradients that a branch does not have, sums
-// that a loop starts from.
+// Steps read constants from the artifact. Zeros as large as a weight take as
+// much space as the weight. Examples: gradients that a branch lacks, and
+// initial sums of a loop.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -24,7 +24,7 @@ struct FillConstantsPass
 };
 } // namespace
 
-/// Below, a step of its own costs more than the bytes do.
+/// For smaller constants, an extra step costs more than the bytes.
 static constexpr int64_t kFewestBytes = 16384;
 
 static bool isLargeSplat(ConstantOp constant) {
@@ -39,7 +39,7 @@ static bool isLargeSplat(ConstantOp constant) {
 void FillConstantsPass::runOnOperation() {
   SmallVector<ConstantOp> constants;
   getOperation().walk([&](ConstantOp constant) {
-    // One within a kernel is no memory.
+    // A constant inside a kernel takes no memory.
     if (constant->getParentOp() == getOperation() && isLargeSplat(constant))
       constants.push_back(constant);
   });

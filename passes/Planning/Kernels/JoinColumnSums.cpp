@@ -1,8 +1,9 @@
-// Lets kernels over rows add up columns of what they have at hand.
+// Lets row kernels on a CPU sum columns of the values at hand.
 //
-// Sums over rows, such as gradients of biases and of a norm's scale and shift,
-// read once more what a kernel over the same rows reads or has just made. On a
-// CPU that kernel adds them up as it goes (compiler/Kernels/ColumnSums.h).
+// Gradients of biases, and of a norm's scale and shift, are sums over rows. A
+// kernel of its own would read again what a row kernel over the same rows reads
+// or has just made. On a CPU the row kernel adds the columns up as it goes
+// (compiler/Kernels/ColumnSums.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -33,11 +34,11 @@ struct JoinColumnSumsPass
 };
 } // namespace
 
-/// Kernels over rows that are tried for a kernel of sums.
+/// Most row kernels considered for a kernel of sums.
 static constexpr size_t kTries = 8;
 
 //===----------------------------------------------------------------------===//
-// Which join
+// Candidates
 //===----------------------------------------------------------------------===//
 
 static ArrayRef<int64_t> getSpaceShape(RegionOp region) {
@@ -53,9 +54,8 @@ static SmallVector<ReductionOpInterface> getReductions(RegionOp region) {
       region.getBody().front().getOps<ReductionOpInterface>());
 }
 
-// Whether all that a kernel does is to add up columns of what it computes
-// element by element, in parts that slices of a kernel over rows add up in the
-// same order.
+// True if a kernel only sums columns of elementwise results, in parts that the
+// slices of a row kernel add up in the same order.
 static bool addsColumns(RegionOp region) {
   if (region.getKind() != KernelKind::ColumnReduce ||
       !canAddBesideRows(getReductions(region)))
@@ -72,7 +72,7 @@ static bool addsColumns(RegionOp region) {
   });
 }
 
-// Whether a kernel reduces whole rows, and nothing else yet.
+// True if a kernel only reduces whole rows.
 static bool reducesWholeRows(RegionOp region) {
   if (region.getKind() != KernelKind::RowReduce ||
       isa<RegionOp>(region.getBody().front().front()))
@@ -84,9 +84,9 @@ static bool reducesWholeRows(RegionOp region) {
   });
 }
 
-// Whether `rows` has `result`, one of its own, in registers at every element of
-// its space, or one value for some of them; not where it stores it in another
-// order.
+// True if `rows` has `result`, one of its own results, in registers at every
+// element of its space, or a value that broadcasts to the space. False if
+// `rows` stores the result in another order.
 static bool hasAtHand(RegionOp rows, OpResult result) {
   Value yielded = rows.getBody().front().getTerminator()->getOperand(
       result.getResultNumber());
@@ -102,8 +102,8 @@ static bool hasAtHand(RegionOp rows, OpResult result) {
          });
 }
 
-// The elements of the space of `sums` that `rows` reads or makes too; 0 where
-// it cannot give what it makes.
+// Returns the number of elements that `sums` needs and `rows` reads or makes
+// too. Returns 0 if `rows` cannot provide a value that it makes.
 static int64_t countShared(RegionOp rows, RegionOp sums) {
   int64_t shared = 0;
   for (Value input : sums.getInputs()) {
@@ -123,10 +123,11 @@ static bool readsFrom(RegionOp reader, RegionOp maker) {
   });
 }
 
-// Kernels over the rows that `sums` adds up, those that share the most with it
-// first. None that reads the sums, which are whole when the rows are through.
+// Returns kernels over the rows that `sums` adds up, most shared elements
+// first. Leaves out kernels that read the sums, which are complete only after
+// all rows.
 static SmallVector<RegionOp> findHosts(RegionOp sums) {
-  // Kernels that make or read what is added up, and has the whole space.
+  // Find kernels that make or read a summed operand with the whole space.
   llvm::SetVector<Operation *> touching;
   for (Value input : sums.getInputs()) {
     if (shapeOf(input) != getSpaceShape(sums))
@@ -137,7 +138,7 @@ static SmallVector<RegionOp> findHosts(RegionOp sums) {
       if (touching.size() < kTries)
         touching.insert(user);
   }
-  // Of these, those over whole rows that could do it, with what both read.
+  // Keep the row kernels that could compute the sums.
   SmallVector<std::pair<int64_t, RegionOp>> hosts;
   ReductionSpace space = getSpace(sums);
   for (Operation *op : touching) {
@@ -150,7 +151,7 @@ static SmallVector<RegionOp> findHosts(RegionOp sums) {
     if (int64_t shared = countShared(rows, sums))
       hosts.push_back({shared, rows});
   }
-  // Those that share most first; the earlier one of equals.
+  // Most shared elements come first; among equals, the earlier kernel.
   llvm::sort(hosts, [](const auto &a, const auto &b) {
     return a.first != b.first ? a.first > b.first
                               : a.second->isBeforeInBlock(b.second);
@@ -159,22 +160,22 @@ static SmallVector<RegionOp> findHosts(RegionOp sums) {
 }
 
 //===----------------------------------------------------------------------===//
-// What a kernel takes
+// Groups
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A kernel over rows and what joins it.
+/// A row kernel and the kernels of sums that join it.
 class RowsAndSums {
 public:
   explicit RowsAndSums(RegionOp rows) : rows(rows) {}
 
-  /// Whether `sums`, which stands behind all that joined, can too, as far as
-  /// sums and slices are concerned.
+  /// True if `sums` can join the group, as far as sums and slices matter.
+  /// `sums` must come after all kernels that joined.
   bool canTake(RegionOp sums) const;
   void add(RegionOp sums) { joined.push_back(sums); }
   bool isEmpty() const { return joined.empty(); }
 
-  /// Makes one kernel of all.
+  /// Merges all kernels of the group into one.
   void merge();
 
 private:
@@ -200,11 +201,11 @@ bool RowsAndSums::canTake(RegionOp sums) const {
     return false;
   if (joined.empty())
     return true;
-  // None that reads a sum of the same kernel.
+  // A kernel that reads a joined sum cannot join.
   if (llvm::any_of(joined,
                    [&](RegionOp other) { return readsFrom(sums, other); }))
     return false;
-  // All in the same parts.
+  // All sums must use the same axes and parts.
   ReductionOpInterface own = getReductions(joined.front()).front();
   ReductionOpInterface other = getReductions(sums).front();
   return own.getReducedAxes() == other.getReducedAxes() &&
@@ -212,12 +213,12 @@ bool RowsAndSums::canTake(RegionOp sums) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Making it one
+// Merging
 //===----------------------------------------------------------------------===//
 
-// One region of all.
+// Creates the region of the merged kernel.
 RegionOp RowsAndSums::create() {
-  // What all read but do not make, each once.
+  // Collect, without duplicates, all inputs that the group does not make.
   llvm::SetVector<Value> inputs(rows.getInputs().begin(),
                                 rows.getInputs().end());
   SmallVector<Location> locations = {rows.getLoc()};
@@ -227,8 +228,8 @@ RegionOp RowsAndSums::create() {
       if (input.getDefiningOp() != rows)
         inputs.insert(input);
   }
-  // The rows' ops, then those of each sum: an input that the rows make is a
-  // value at hand.
+  // The ops of `rows` come first, then those of each sum. Values that `rows`
+  // makes replace inputs of the sums.
   OpBuilder builder(rows);
   Location location = builder.getFusedLoc(locations);
   auto block = std::make_unique<Block>();
@@ -251,7 +252,7 @@ RegionOp RowsAndSums::create() {
     for (auto [result, value] :
          llvm::zip(region.getResults(), terminator->getOperands())) {
       known.map(result, mapping.lookup(value));
-      // What only the sums read of the rows is needed nowhere else.
+      // Results that only the joined sums read need no memory.
       if (llvm::all_of(result.getUsers(), isJoined))
         continue;
       yielded.push_back(mapping.lookup(value));
@@ -261,7 +262,6 @@ RegionOp RowsAndSums::create() {
   append(rows);
   llvm::for_each(joined, append);
   YieldOp::create(builder, location, yielded);
-  // The region itself.
   builder.setInsertionPoint(rows);
   auto merged =
       RegionOp::create(builder, location, ValueRange(yielded).getTypes(),
@@ -279,7 +279,7 @@ void RowsAndSums::merge() {
   for (RegionOp sums : joined)
     sums.erase();
   rows.erase();
-  // What several computed is computed once.
+  // The sums may repeat computations of the rows.
   IRRewriter rewriter(merged.getContext());
   DominanceInfo dominance(merged);
   eliminateCommonSubExpressions(rewriter, dominance, merged);
@@ -291,7 +291,7 @@ void JoinColumnSumsPass::runOnOperation() {
       !getTarget(function).addsColumnsBesideRows())
     return;
   Block &block = function.getBody().front();
-  // Which kernels of sums join which kernel over rows,
+  // First find groups, because merging changes the block.
   KernelOrder order(block);
   llvm::MapVector<Operation *, RowsAndSums> groups;
   bool hasJoined = false;
@@ -308,7 +308,6 @@ void JoinColumnSumsPass::runOnOperation() {
       }
     }
   }
-  // and then they do.
   for (auto &[rows, group] : groups)
     if (!group.isEmpty())
       group.merge();

@@ -1,11 +1,10 @@
-// Joins what the optimizer does to every parameter into few launches.
+// Merges the optimizer's work on all parameters into few launches.
 //
-// A model has as many update kernels as parameters, and as many sums over
-// gradients where these are clipped or tested for infinities. Most are small:
-// biases, scales, filters. On a target where a launch costs more than such a
-// kernel does, they become segments of one kernel, which does the work of each
-// on its own elements. Kernels are only joined where no path leads from one to
-// the other.
+// A model has one update kernel per parameter. It has one sum per gradient if
+// gradients are clipped or tested for infinities. Most of these kernels are
+// small: biases, scales, filters. On a target where a launch costs more than
+// such a kernel, they become segments of one kernel, each working on its own
+// elements. Kernels are merged only if no path leads from one to the other.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -37,7 +36,7 @@ struct MergeUpdatesPass
 };
 } // namespace
 
-// Whether `region` updates parameters.
+// True if `region` updates parameters.
 static bool isUpdate(RegionOp region) {
   return canBeSegment(region) &&
          llvm::any_of(region.getBody().front(), [](Operation &op) {
@@ -45,7 +44,7 @@ static bool isUpdate(RegionOp region) {
          });
 }
 
-// Whether `region` reduces a gradient.
+// True if `region` reduces a gradient.
 static bool isSumOfGradient(RegionOp region) {
   return getPhase(region) == Phase::Optimizer &&
          KernelHero::get(region.getKind()).hasSegments() &&
@@ -64,8 +63,9 @@ static bool isConstant(Value value) {
   return isa_and_nonnull<ConstantOp>(value.getDefiningOp());
 }
 
-// Whether ops on `value` stay in one region. A learning rate, which all updates
-// read, does not hold them together, unless one of them may write over it.
+// True if all ops that read `value` must stay in one region. False for
+// constants and for numbers that all updates read (the learning rate), unless
+// an update may overwrite the number.
 static bool holdsTogether(Value value, RegionOp region) {
   if (isa<BlockArgument>(value))
     return typeOf(value).getNumElements() > 1 ||
@@ -75,10 +75,10 @@ static bool holdsTogether(Value value, RegionOp region) {
 
 using Ops = SmallVector<Operation *>;
 
-// The ops of `region` in parts that have nothing to do with each other, each in
-// the order of the region; constants are in none.
+// Divides the ops of `region` into independent parts, each in the order of the
+// region. Constants belong to no part.
 static SmallVector<Ops> findParts(RegionOp region) {
-  // An op is in the part of what it reads.
+  // An op belongs to the part of its operands.
   llvm::EquivalenceClasses<void *> related;
   auto ops = llvm::make_filter_range(
       region.getBody().front().without_terminator(),
@@ -99,11 +99,11 @@ static SmallVector<Ops> findParts(RegionOp region) {
                              [](auto &part) { return std::move(part.second); });
 }
 
-// Makes `ops`, a part of `region`, a region before it, whose results take the
-// place of the results that `region` has of them.
+// Moves `ops`, a part of `region`, to a new region before `region`, and
+// replaces the results of `region` that the part computes.
 static void detach(RegionOp region, ArrayRef<Operation *> ops) {
-  // What the part reads in the order of its ops, so that regions of parts that
-  // compute alike look alike.
+  // List inputs in the order of the ops, so that regions with equal
+  // computations look alike.
   llvm::SetVector<Value> arguments, constants;
   SmallVector<Location> locations;
   for (Operation *op : ops) {
@@ -114,7 +114,6 @@ static void detach(RegionOp region, ArrayRef<Operation *> ops) {
         constants.insert(operand);
     locations.push_back(op->getLoc());
   }
-  // What the region yields of it.
   Operation *yield = region.getBody().front().getTerminator();
   SmallVector<Value> yielded, results;
   for (auto [value, result] :
@@ -123,7 +122,6 @@ static void detach(RegionOp region, ArrayRef<Operation *> ops) {
       yielded.push_back(value);
       results.push_back(result);
     }
-  // The new region is named after the part's nodes.
   OpBuilder builder(region);
   Location location = builder.getFusedLoc(locations);
   auto inputs = llvm::map_to_vector(
@@ -132,7 +130,6 @@ static void detach(RegionOp region, ArrayRef<Operation *> ops) {
                                region.getKind(), inputs);
   part.setKernelAttr(region.getKernelAttr());
   copyPhase(region, part);
-  // Its body is a copy.
   Block *body = builder.createBlock(&part.getBody());
   IRMapping mapping;
   for (Value argument : arguments)
@@ -148,10 +145,11 @@ static void detach(RegionOp region, ArrayRef<Operation *> ops) {
     old.replaceAllUsesWith(result);
 }
 
-// Takes updates apart that share nothing but numbers.
+// Splits a region of updates that share only scalars.
 static void takeApart(RegionOp region) {
   SmallVector<Ops> parts = findParts(region);
-  // What is given back as it came is no part's result.
+  // A result that is an argument or a constant belongs to no part, so such a
+  // region stays whole.
   Operation *yield = region.getBody().front().getTerminator();
   if (parts.size() == 1 || llvm::any_of(yield->getOperands(), [](Value value) {
         return isa<BlockArgument>(value) || isConstant(value);
@@ -167,14 +165,14 @@ static void takeApart(RegionOp region) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Kernels that become segments of one.
+/// Kernels that become segments of one kernel.
 class Group {
 public:
   Group(RegionOp first, unsigned maxBuffers) : maxBuffers(maxBuffers) {
     add(first);
   }
 
-  /// Whether `region` may join, as far as tensors are concerned.
+  /// True if `region` may join, as far as memory matters.
   bool canTake(RegionOp region) const;
   void add(RegionOp region);
 
@@ -182,8 +180,8 @@ public:
 
 private:
   unsigned maxBuffers;
-  /// Tensors that the group reads, the inputs that a result may be written
-  /// over, and tensors that it writes.
+  /// The tensors that the group reads, the inputs that a result may overwrite,
+  /// and the tensors that the group writes.
   DenseSet<Value> inputs, overwritable, results;
 };
 } // namespace
@@ -198,8 +196,8 @@ void Group::add(RegionOp region) {
   results.insert(region.getResults().begin(), region.getResults().end());
 }
 
-// No two segments may share an operand that a result of any of them may be
-// written over, which another would then read too late.
+// Segments may not share an operand that any segment's result may overwrite:
+// another segment would read it too late.
 bool Group::canTake(RegionOp region) const {
   RegionOp first = regions.front(); // a handle without const accessors
   size_t buffers = inputs.size() + results.size() + region.getInputs().size() +
@@ -212,7 +210,7 @@ bool Group::canTake(RegionOp region) const {
          });
 }
 
-// Kernels of `block` that become segments of one, in the order of their first.
+// Returns the groups of kernels to merge, in the order of their first kernels.
 static SmallVector<Group> findGroups(Block &block, unsigned maxBuffers) {
   KernelOrder order(block);
   SmallVector<Group> groups;
@@ -232,7 +230,7 @@ static SmallVector<Group> findGroups(Block &block, unsigned maxBuffers) {
   return groups;
 }
 
-// Those that one piece of code can do stand side by side.
+// Sorts regions so that those with equal code are adjacent.
 static SmallVector<RegionOp> sortAlike(ArrayRef<RegionOp> regions) {
   SmallVector<SmallVector<RegionOp>> kinds;
   for (RegionOp region : regions) {
@@ -250,22 +248,20 @@ static SmallVector<RegionOp> sortAlike(ArrayRef<RegionOp> regions) {
   return sorted;
 }
 
-// Makes the regions of `group` segments of one in the place of the first; what
-// the others need may come later for now.
+// Merges the regions of `group` into one, at the place of the first. Operands
+// of the others may be defined later until the block is sorted.
 static void merge(ArrayRef<RegionOp> group) {
   RegionOp first = group.front();
-  // What all regions read, once each, and all that they make.
   llvm::SetVector<Value> inputs;
   SmallVector<Type> types;
   SmallVector<Location> locations;
-  // Regions of equal shapes side by side share code.
+  // Adjacent regions of equal shapes share code.
   SmallVector<RegionOp> sorted = sortAlike(group);
   for (RegionOp region : sorted) {
     inputs.insert(region.getInputs().begin(), region.getInputs().end());
     llvm::append_range(types, region.getResultTypes());
     locations.push_back(region.getLoc());
   }
-  // The one region, named after the first.
   OpBuilder builder(first);
   Location location = builder.getFusedLoc(locations);
   auto merged = RegionOp::create(builder, location, types, first.getKind(),
@@ -276,7 +272,6 @@ static void merge(ArrayRef<RegionOp> group) {
   IRMapping mapping;
   for (Value input : inputs)
     mapping.map(input, body->addArgument(input.getType(), location));
-  // Each region becomes a segment in it, on arguments for its inputs.
   SmallVector<Value> yielded;
   unsigned number = 0;
   for (RegionOp region : sorted) {

@@ -1,9 +1,9 @@
 // Turns every region into a call of a kernel function.
 //
-// A contraction that a library does stays in the caller, as an op of its own;
-// what follows it in its region becomes an epilogue kernel whose argument 0 is
-// the contraction's fp32 accumulator. Where the contraction's own result was
-// narrower, the epilogue rounds it first, so that the outcome is the same.
+// A library contraction stays in the caller, as an op of its own. The ops after
+// the contraction become an epilogue kernel, whose argument 0 is the
+// contraction's fp32 accumulator. If the contraction's result was narrower, the
+// epilogue rounds argument 0 first, so the result does not change.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -83,7 +83,8 @@ void Outliner::outlineWhole(RegionOp region) {
   replaceByCall(region, kernel, region.getInputs());
 }
 
-// The op `hero` of `region` before the region, on what the region is given.
+// Clones `hero` of `region` to before the region, with the region's inputs as
+// operands.
 static Operation *hoist(RegionOp region, Operation *hero, OpBuilder &builder) {
   IRMapping mapping;
   mapping.map(region.getBody().getArguments(), region.getInputs());
@@ -93,14 +94,14 @@ static Operation *hoist(RegionOp region, Operation *hero, OpBuilder &builder) {
   return hoisted;
 }
 
-// The sum of an operand in a region of a product; null where there is none.
+// Returns the sum of an operand in a product's region; null if there is none.
 static ReduceSumOp findOperandSum(RegionOp region) {
   auto sums = region.getBody().front().getOps<ReduceSumOp>();
   return sums.empty() ? ReduceSumOp() : *sums.begin();
 }
 
-// The product of `region` that sums an operand too, before the region, which
-// then has the sum no more.
+// Replaces the product and the operand sum of `region` by a library product
+// before the region. Updates `region`, which no longer has the sum.
 static Operation *hoistWithSum(RegionOp &region, ReduceSumOp sum,
                                OpBuilder &builder) {
   auto matmul = cast<MatMulOp>(region.getContraction());
@@ -112,7 +113,7 @@ static Operation *hoistWithSum(RegionOp &region, ReduceSumOp sum,
       region.getTiedInput(matmul.getLhs()),
       region.getTiedInput(matmul.getRhs()), Value(), Value(),
       matmul.getTransA(), matmul.getTransB(), matmul.getAlpha());
-  // The region goes on without it.
+  // Result types change, so replace the region by one without the sum.
   OpOperand &yielded = *sum->use_begin();
   unsigned number = yielded.getOperandNumber();
   yielded.getOwner()->eraseOperand(number);
@@ -134,11 +135,11 @@ static Operation *hoistWithSum(RegionOp &region, ReduceSumOp sum,
 }
 
 void Outliner::outlineTail(RegionOp region, Operation *hero) {
-  // What sums an operand is the library's.
+  // The library computes the sum of an operand.
   ReduceSumOp sum = findOperandSum(region);
   Operation *hoisted =
       sum ? hoistWithSum(region, sum, builder) : hoist(region, hero, builder);
-  // Without a tail, the contraction takes the place of the region.
+  // Without a tail, the contraction replaces the region.
   Block &body = region.getBody().front();
   Operation *yield = body.getTerminator();
   if (yield->getNumOperands() == 1 &&
@@ -147,13 +148,13 @@ void Outliner::outlineTail(RegionOp region, Operation *hero) {
     region.erase();
     return;
   }
-  // The library gives f32; the tail starts with rounding, if the product was to
-  // be rounded.
+  // The library returns f32. If the product was to be rounded, the tail starts
+  // with the rounding.
   auto type = cast<RankedTensorType>(hero->getResult(0).getType());
   auto exact = type.clone(builder.getF32Type());
   hoisted->getResult(0).setType(exact);
 
-  // The kernel takes the tile first, then what the tail reads besides.
+  // The kernel's arguments are the tile, then the other inputs of the tail.
   SmallVector<Value> inputs, operands = {hoisted->getResult(0)};
   for (auto [argument, input] :
        llvm::zip(body.getArguments(), region.getInputs()))
@@ -164,7 +165,6 @@ void Outliner::outlineTail(RegionOp region, Operation *hero) {
     }
   func::FuncOp kernel = createKernel(region, KernelKind::Epilogue,
                                      ValueRange(operands).getTypes());
-  // Its body: the tail, on the tile.
   builder.setInsertionPointToStart(kernel.addEntryBlock());
   IRMapping mapping;
   mapping.map(inputs, kernel.getArguments().drop_front());

@@ -1,11 +1,11 @@
-// Lets the kernels and products that make what a join puts side by side write
-// their part of every row themselves.
+// Lets kernels and products write their part of a join in place, so that the
+// join needs no step.
 //
-// Queries, keys and values that are columns of one product have gradients that
-// come of three products, of heads each; a join puts them side by side again,
-// along the last axis of [samples, tokens, 3 * heads * 64]. Each product can
-// write rows of 64 elements at any distance: its heads are a box of
-// [samples, tokens, 3 * heads, 64], which is the same memory.
+// Example: queries, keys and values are columns of one product. Their gradients
+// are the results of three products, one per head each, which a join puts side
+// by side along the last axis of [samples, tokens, 3 * heads * 64]. A product
+// can write rows of 64 elements at any distance. So each product writes its
+// heads as a box of [samples, tokens, 3 * heads, 64], which is the same memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Movement/FoldIntoKernels.h"
@@ -27,7 +27,7 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// What makes a part of a join, and the box that it is of the whole.
+/// The maker of a part of a join, and the box of the whole that the part fills.
 struct JoinedPart {
   OpResult made;
   RankedTensorType whole; ///< with the axes of `made`
@@ -39,9 +39,9 @@ struct JoinedPart {
 // Joins
 //===----------------------------------------------------------------------===//
 
-/// The join that is all a kernel does, of parts of rows; null for any other
-/// kernel. Values that lie one after the other in the result need no kernel
-/// anyway (ProgramJoins.cpp).
+/// Returns the join of parts of rows if `region` does nothing else; null for
+/// any other kernel. Parts that lie one after the other in the result never
+/// need a kernel (ProgramJoins.cpp).
 static ConcatOp findJoinOfRows(RegionOp region) {
   auto join = dyn_cast<ConcatOp>(region.getBody().front().front());
   if (!join || region.getBody().front().getOperations().size() != 2)
@@ -63,16 +63,16 @@ static ConcatOp findJoinOfRows(RegionOp region) {
 // Parts
 //===----------------------------------------------------------------------===//
 
-/// What is stored in front of a transpose that only says where.
+/// Returns the op whose result is stored, looking through a final transpose
+/// that only decides where.
 static Operation *findStored(Value yielded) {
   Operation *stored = yielded.getDefiningOp();
   return stored && isArrangement(stored) ? stored->getOperand(0).getDefiningOp()
                                          : stored;
 }
 
-/// Whether what makes `made` can write it to a box of a larger tensor: a
-/// product that a library does, the kernel of a tail, or a kernel that stores
-/// rows anywhere.
+/// True if the maker of `made` can write to a box of a larger tensor: a library
+/// product, the kernel of a tail, or a kernel that stores rows anywhere.
 static bool canPlace(OpResult made) {
   Operation *maker = made.getOwner();
   if (isa<MatMulOp, plan::ArrangeOp>(maker))
@@ -83,7 +83,7 @@ static bool canPlace(OpResult made) {
   Operation *contraction = region.getContraction();
   if (contraction && isBareLibraryContraction(region))
     return isa<MatMulOp>(contraction);
-  // What its kernel computes element by element, it stores by strides.
+  // A kernel stores values computed element by element through strides.
   Block &body = region.getBody().front();
   Operation *stored =
       findStored(body.getTerminator()->getOperand(made.getResultNumber()));
@@ -95,13 +95,13 @@ static bool canPlace(OpResult made) {
          isStoredByElement(region, made.getResultNumber());
 }
 
-/// The elements of a tensor of `shape` along its axes from `axis` on.
+/// Returns the number of elements along the axes of `shape` from `axis` on.
 static int64_t countFrom(ArrayRef<int64_t> shape, size_t axis) {
   return ShapedType::getNumElements(shape.drop_front(axis));
 }
 
-/// The axis of a tensor of `shape` from which on it has `elements` elements,
-/// the innermost but for axes of one index; nothing where there is none.
+/// Returns the innermost axis with more than one index from which `shape` has
+/// `elements` elements; nullopt if there is none.
 static std::optional<size_t> findAxisOfRun(ArrayRef<int64_t> shape,
                                            int64_t elements) {
   for (size_t axis = shape.size(); axis-- > 0;)
@@ -111,9 +111,9 @@ static std::optional<size_t> findAxisOfRun(ArrayRef<int64_t> shape,
   return std::nullopt;
 }
 
-/// The part that `operand` is of `join`, from index `start` of its axis on, and
-/// who makes it, in front of views that nothing else reads. Nothing where the
-/// maker cannot write it there.
+/// Returns the part that `operand` fills in `join`, from index `start` of the
+/// join's axis, and the maker of the part. Looks through views without other
+/// users. Returns nullopt if the maker cannot write there.
 static std::optional<JoinedPart> findPart(Value operand, ConcatOp join,
                                           int64_t start) {
   Value made = operand;
@@ -123,15 +123,15 @@ static std::optional<JoinedPart> findPart(Value operand, ConcatOp join,
   auto result = dyn_cast<OpResult>(made);
   if (!result || !made.hasOneUse() || !canPlace(result))
     return std::nullopt;
-  // The outermost axis of what is a run of elements in the join: heads, of
-  // (8, 128, 12, 64) that are (8, 128, 768) there.
+  // Find the outermost axis of the run of elements in the join: axis 2 (heads)
+  // of (8, 128, 12, 64), which is (8, 128, 768) in the join.
   size_t joined = join.getAxis();
   ArrayRef<int64_t> shape = shapeOf(made);
   std::optional<size_t> axis =
       findAxisOfRun(shape, countFrom(shapeOf(operand), joined));
   if (!axis)
     return std::nullopt;
-  // Whole heads are in front of it, and in all of the join.
+  // The start and the extent of the join must be whole heads.
   int64_t head = countFrom(shape, *axis + 1);
   int64_t first = start * countFrom(shapeOf(operand), joined + 1);
   int64_t extent = countFrom(shapeOf(join.getOutput()), joined);
@@ -143,8 +143,8 @@ static std::optional<JoinedPart> findPart(Value operand, ConcatOp join,
   return JoinedPart{result, typeOf(made).clone(whole), std::move(offsets)};
 }
 
-/// Whether vectors of a GPU's kernels and libraries are at multiples of their
-/// size in the box.
+/// True if the box starts at, and repeats at, multiples of the vector size of a
+/// GPU's kernels and libraries.
 static bool isAligned(const JoinedPart &part) {
   int64_t unit = TargetInfo::kGPUAlignment /
                  plan::getElementBytes(part.whole.getElementType());
@@ -152,9 +152,9 @@ static bool isAligned(const JoinedPart &part) {
          part.offsets.back() % unit == 0;
 }
 
-/// All parts of `join`, the only op of `region`. None where one of them cannot
-/// be written in place, or one kernel makes several: no two of its results may
-/// be one buffer.
+/// Returns all parts of `join`, the only op of `region`. Empty if a part cannot
+/// be written in place, or if one kernel makes several parts: two of its
+/// results may not share a buffer.
 static SmallVector<JoinedPart> findParts(RegionOp region, ConcatOp join,
                                          const TargetInfo &target) {
   SmallVector<JoinedPart> parts;
@@ -176,7 +176,8 @@ static SmallVector<JoinedPart> findParts(RegionOp region, ConcatOp join,
 // Assembling
 //===----------------------------------------------------------------------===//
 
-/// Lets the maker of `part` write its box; the value whose memory is the whole.
+/// Makes the maker of `part` write to the box. Returns the value whose memory
+/// is the whole.
 static Value place(const JoinedPart &part) {
   auto region = dyn_cast<RegionOp>(part.made.getOwner());
   OpBuilder builder(part.made.getContext());
@@ -189,7 +190,8 @@ static Value place(const JoinedPart &part) {
                                  offsets)
         .getOutput();
   };
-  // A library's product is placed behind it, all else within its kernel.
+  // Place the product of a library after the op, other values inside the
+  // kernel.
   bool isBare =
       region && region.getContraction() && isBareLibraryContraction(region);
   if (!region || isBare) {
@@ -205,14 +207,14 @@ static Value place(const JoinedPart &part) {
   return made;
 }
 
-/// Makes `region`, a kernel that joins, an op without a step.
+/// Replaces `region`, a kernel that joins, by an op without a step.
 static void assemble(RegionOp region, ArrayRef<JoinedPart> parts) {
   SmallVector<Value> placed = llvm::map_to_vector(parts, place);
   OpBuilder builder(region);
   auto assembled = plan::AssembleOp::create(
       builder, region.getLoc(), region.getResult(0).getType(), placed);
   region.getResult(0).replaceAllUsesWith(assembled.getOutput());
-  // The views between makers and the join go with it.
+  // Erase the views between makers and join, which nothing reads now.
   SmallVector<Value> operands(region.getInputs());
   region.erase();
   for (Value operand : operands)

@@ -1,8 +1,8 @@
-// Loops of elementwise kernels and of reductions of rows go along the last axis
-// from element to element, and along all others with any strides: such a kernel
-// loads and stores rows in any order. A bias that is added to queries can store
-// them head by head, a layer norm can read tokens that come in front of
-// samples.
+// Lets elementwise kernels and row reductions load and store through
+// transposes. Their loops run along the last axis element by element, and along
+// all other axes with any strides. So such a kernel can process rows in any
+// order. The kernel that adds a bias to queries can store them head by head,
+// and a layer norm can read tokens stored before samples.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Movement/FoldIntoKernels.h"
@@ -16,8 +16,8 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Bytes of a row from which on rows can lie anywhere: what a GPU's memory
-/// gives at once. Shorter ones are better moved by tiles.
+/// Bytes of a row from which rows may lie anywhere: one memory transaction of a
+/// GPU. Shorter rows are moved faster by tiles.
 static constexpr int64_t kLeastRowBytes = 32;
 
 bool mpc::movesRows(TransposeOp transpose) {
@@ -40,17 +40,17 @@ bool mpc::takesAnyOrder(RegionOp region) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The axes of one shape as parts of those of another: of (8, 128, 768) as
-/// (8, 128, 12, 64), the last one is (12, 64).
+/// Splits the axes of one shape into those of another: of (8, 128, 768) and (8,
+/// 128, 12, 64), the last axis splits into (12, 64).
 struct AxisParts {
   SmallVector<int64_t> whole;
-  SmallVector<SmallVector<int64_t>> parts; ///< of each axis of `whole`
+  SmallVector<SmallVector<int64_t>> parts; ///< per axis of `whole`
 
-  /// Nothing where an axis of `to` is no part of a single one.
+  /// Returns nullopt if an axis of `to` spans several axes of `from`.
   static std::optional<AxisParts> get(ArrayRef<int64_t> from,
                                       ArrayRef<int64_t> to);
-  /// The shape of a value that is broadcast to `whole`, with axes in parts;
-  /// nothing for what is not broadcast so.
+  /// Splits `shape`, which broadcasts to `whole`: (128, 1) becomes (128, 1, 1).
+  /// Returns nullopt if `shape` does not broadcast to `whole`.
   std::optional<SmallVector<int64_t>> divide(ArrayRef<int64_t> shape) const;
 };
 } // namespace
@@ -62,7 +62,8 @@ std::optional<AxisParts> AxisParts::get(ArrayRef<int64_t> from,
     return std::nullopt;
   for (int64_t extent : from) {
     SmallVector<int64_t> &own = result.parts.emplace_back();
-    // Parts until they make up the axis; axes of size 1 go to the one before.
+    // Take parts until the axis is complete. Axes of size 1 join the axis
+    // before.
     for (int64_t product = 1; !to.empty(); to = to.drop_front()) {
       if (product == extent && to.front() != 1)
         break;
@@ -95,9 +96,9 @@ AxisParts::divide(ArrayRef<int64_t> shape) const {
   return divided;
 }
 
-/// Whether `op` does the same to elements whatever shape they are in: it reads
-/// operands at the place of its result, by NumPy's rules, and does not ask
-/// which place that is.
+/// True if `op` treats elements alike in any shape: an elementwise op that
+/// reads its operands at the place of the result (by NumPy's rules) and does
+/// not depend on the place.
 static bool ignoresShape(Operation *op) {
   if (isa<ConstantOp>(op))
     return true;
@@ -115,12 +116,11 @@ static RankedTensorType withShape(Value value, ArrayRef<int64_t> shape) {
   return RankedTensorType::get(shape, elementOf(value));
 }
 
-/// Lets the elementwise kernel of `region` compute with its axes in parts, so
-/// that its results have the shape `to`; what reads them in the old one does
-/// so through views. False where some op would do something else.
+/// Splits the axes of the elementwise kernel `region` so that its results have
+/// the shape `to`; other users read the results through views of the old shape.
+/// Returns false, and changes nothing, if an op cannot be split.
 static bool divideAxes(RegionOp region, ArrayRef<int64_t> to) {
-  // Which axes of the old shape are which of the new: [8, 64] to [8, 4, 16]
-  // parts the second.
+  // Match the axes: [8, 64] to [8, 4, 16] splits the second axis.
   std::optional<AxisParts> parts =
       AxisParts::get(shapeOf(region.getResult(0)), to);
   Block &body = region.getBody().front();
@@ -142,7 +142,7 @@ static bool divideAxes(RegionOp region, ArrayRef<int64_t> to) {
     return withShape(value, *parts->divide(shapeOf(value)));
   };
 
-  // Operands are views,
+  // The kernel reads its operands through views.
   OpBuilder builder(region);
   for (auto [input, argument] :
        llvm::zip_equal(region->getOpOperands(), body.getArguments())) {
@@ -151,7 +151,6 @@ static bool divideAxes(RegionOp region, ArrayRef<int64_t> to) {
       input.set(ReshapeOp::create(builder, region.getLoc(), type, input.get()));
     argument.setType(type);
   }
-  // the ops get new types,
   for (Operation &op : body.without_terminator()) {
     for (Value result : op.getResults())
       result.setType(divided(result));
@@ -160,7 +159,7 @@ static bool divideAxes(RegionOp region, ArrayRef<int64_t> to) {
           cast<DenseElementsAttr>(constant.getValue())
               .resizeSplat(cast<ShapedType>(constant.getType())));
   }
-  // and so do results, which others see as they were.
+  // Other users read the results in the old shape.
   builder.setInsertionPointAfter(region);
   for (OpResult result : region->getResults()) {
     Type old = result.getType();
@@ -204,10 +203,9 @@ bool mpc::isStoredByElement(RegionOp region, unsigned number) {
   return true;
 }
 
-/// Lets the kernel of `region` store `result` where the transpose that alone
-/// reads it, or a view of it in which axes are in parts, would.
+/// Lets the kernel of `region` store `result` in the order of the transpose
+/// that is its only user, directly or through views that split axes.
 static void foldResult(RegionOp region, OpResult result) {
-  // The views between the two.
   Value moved = result;
   SmallVector<ReshapeOp> views;
   auto findOnlyUser = [](Value value) {
@@ -222,12 +220,14 @@ static void foldResult(RegionOp region, OpResult result) {
   if (!transpose || !movesRows(transpose) ||
       !isStoredByElement(region, result.getResultNumber()))
     return;
-  // Through views, the kernel computes in the shape that is transposed.
+  // With views between, the kernel must compute in the shape that is
+  // transposed.
   if (!views.empty()) {
     if (!KernelHero::get(region.getKind()).isElementwise() ||
         !divideAxes(region, shapeOf(moved)))
       return;
-    // Back to the old shape, and from there to this one again.
+    // divideAxes added a view back to the old shape; erase all views in
+    // between.
     views.insert(views.begin(),
                  views.front().getInput().getDefiningOp<ReshapeOp>());
     moved.replaceAllUsesWith(result);
@@ -241,15 +241,15 @@ static void foldResult(RegionOp region, OpResult result) {
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// Whether a kernel whose loops take rows in any order reads `operand` along
-/// them.
+/// True if a kernel whose loops take rows in any order reads `operand` element
+/// by element.
 static bool isReadInAnyOrder(OpOperand &operand) {
   auto region = dyn_cast<RegionOp>(operand.getOwner());
   return region && takesAnyOrder(region) && isReadByElement(operand);
 }
 
-/// Lets all readers of what `movement`, a transpose of rows, makes read what it
-/// moves; it goes then.
+/// Lets all users of `movement`, a transpose of rows, read the source in place.
+/// Erases `movement` if all can.
 static void foldOperand(RegionOp movement, TransposeOp transpose) {
   Value moved = movement.getResult(0);
   if (moved.use_empty() || !llvm::all_of(moved.getUses(), isReadInAnyOrder))
@@ -260,8 +260,8 @@ static void foldOperand(RegionOp movement, TransposeOp transpose) {
 }
 
 void mpc::foldTransposesIntoKernels(Block &block) {
-  // Makers first: they store whole rows, and readers then find them side by
-  // side.
+  // Fold into makers first: then they store whole rows, and users find the rows
+  // side by side.
   SmallVector<RegionOp> makers;
   llvm::copy_if(block.getOps<RegionOp>(), std::back_inserter(makers),
                 takesAnyOrder);

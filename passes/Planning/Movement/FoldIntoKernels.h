@@ -1,4 +1,4 @@
-// Lets kernels of our own read and store through transposes.
+// Lets generated kernels read and store through transposes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_MOVEMENT_FOLDINTOKERNELS_H
@@ -8,27 +8,27 @@
 
 namespace mpc {
 
-/// Puts transposes of whole rows that are kernels of their own in `block` into
-/// the elementwise kernels and the reductions of rows that make what they move,
-/// or that alone read it.
+/// Folds kernels in `block` that only transpose whole rows into the elementwise
+/// kernels and row reductions that make their operand, or into those that are
+/// its only users.
 void foldTransposesIntoKernels(mlir::Block &block);
 
-/// Lets the kernel of `region` store `result` as `transpose`, which alone reads
-/// it, would; the kernel of `transpose` goes.
+/// Lets the kernel of `region` store `result` in the order of `transpose`, the
+/// only user. Erases the kernel of `transpose`.
 void absorbTranspose(RegionOp region, mlir::OpResult result,
                      TransposeOp transpose);
 
-/// Whether `transpose` leaves rows as they are, and these are so long that a
-/// GPU's memory gives each at once.
+/// True if `transpose` keeps rows whole, and rows are long enough for one
+/// memory transaction of a GPU each.
 bool movesRows(TransposeOp transpose);
 
-/// Whether the loops of a region's kernel take rows in any order. Updates of
-/// parameters and sums of their gradients become segments of one kernel, which
-/// number elements one after the other.
+/// True if the loops of the region's kernel take rows in any order. False for
+/// parameter updates and sums of their gradients: those become segments of one
+/// kernel, which numbers elements consecutively.
 bool takesAnyOrder(RegionOp region);
 
-/// Whether the loops of a region's kernel are at every element of what it
-/// yields as `number`: not so for the sums of a reduction.
+/// True if the loops of the region's kernel visit every element of yielded
+/// value `number`. False for the sums of a reduction.
 bool isStoredByElement(RegionOp region, unsigned number);
 
 } // namespace mpc

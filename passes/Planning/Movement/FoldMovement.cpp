@@ -1,14 +1,14 @@
-// Lets kernels and products read what transposes and slices move where it was
-// before, and write what a transpose moves where it will be; and lets
-// everything read a slice whose elements lie side by side where it is.
+// Folds kernels that only move elements: transposes and slices into the kernels
+// and products that read them, transposes into those that write their operand.
+// Slices of adjacent elements become views for all users.
 //
-// Such a kernel reads and writes every element once and computes nothing. A
-// library on a CPU takes the distance between rows and between matrices as it
-// is, as kernels of our own do, so there is nothing to move: the heads of an
-// attention, for example, are columns of one large matrix. A GPU's library
-// takes one distance between the matrices of a batch: heads of several samples
-// are several calls, which may cost more than moving them. Rows 16 to 31 of the
-// weights of an LSTM, those of one gate, are a matrix like any other.
+// A movement kernel reads and writes every element once and computes nothing.
+// Libraries on a CPU and generated kernels take any distance between rows and
+// between matrices, so nothing needs to move. For example, the heads of an
+// attention are columns of one large matrix. A GPU's library takes one distance
+// between the matrices of a batch: heads of several samples take several calls,
+// which may cost more than the movement. Rows 16 to 31 of the weights of an
+// LSTM (one gate) are a matrix like any other.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -33,7 +33,7 @@ using namespace mpc;
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// Makes `operand`, of a product or its region, read elements where they are.
+/// Makes `operand` of a product, or of a product's region, read from `source`.
 static void readThere(OpOperand &operand, const Source &source) {
   OpBuilder builder(operand.getOwner());
   operand.set(plan::AccessOp::create(
@@ -41,13 +41,13 @@ static void readThere(OpOperand &operand, const Source &source) {
       source.value, source.access.offset, source.access.strides));
 }
 
-/// Whether a kernel is made for the contraction of `region`.
+/// True if the contraction of `region` gets a generated kernel.
 static bool isOurs(RegionOp region) {
   return region.getProvider() == ContractionProvider::Generated;
 }
 
-/// Whether a Tensor Core kernel copies as many bytes at once from rows that lie
-/// as `access` says as from rows that lie side by side.
+/// True if a Tensor Core kernel can copy as many bytes at once from rows laid
+/// out as in `access` as from adjacent rows.
 static bool isAsAligned(const Access &access) {
   constexpr int64_t kVectorElements = 8;
   int64_t unit = std::gcd(access.shape.back(), kVectorElements);
@@ -58,14 +58,13 @@ static bool isAsAligned(const Access &access) {
   return common == unit;
 }
 
-/// Whether `product`, whose kernel is ours, is done as well where `argument` is
-/// read as `access` says: it stays as few matrices, and is copied in pieces as
-/// large.
+/// True if `product`, a generated kernel, is as fast if it reads `argument`
+/// through `access`: there are no more matrices, and copies are as wide.
 static bool canMultiplyThere(MatMulOp product, BlockArgument argument,
                              Access access, const TargetInfo &target) {
   if (target.isGPU() && !isAsAligned(access))
     return false;
-  // Samples that share weights are rows of one matrix.
+  // Samples that share weights are multiplied as rows of one matrix.
   int64_t matrices = ShapedType::getNumElements(shapeOf(product).drop_back(2));
   bool isJoined = getProductExtents(product).batch != matrices;
   int64_t columns = access.shape.back();
@@ -74,8 +73,8 @@ static bool canMultiplyThere(MatMulOp product, BlockArgument argument,
          access.reshape({rows, columns});
 }
 
-/// Makes the kernel that reads `input` multiply elements where they are: copies
-/// of the ops that lead there are in the kernel then, which make no code.
+/// Makes the kernel that reads `input` multiply elements in place. The ops on
+/// the way are cloned into the kernel, where they generate no code.
 static void multiplyThere(OpOperand &input, const Source &source) {
   while (input.get() != source.value) {
     Operation *op = input.get().getDefiningOp();
@@ -83,14 +82,14 @@ static void multiplyThere(OpOperand &input, const Source &source) {
   }
 }
 
-// Libraries on a CPU and kernels of our own read any distances: the farther
-// away, the less is moved.
+// Folds movements into the operands of a product. CPU libraries and generated
+// kernels read any distances, so the farthest source saves most.
 static void foldOperands(RegionOp region, const TargetInfo &target) {
   auto product = cast<MatMulOp>(region.getContraction());
   for (OpOperand &input : region->getOpOperands()) {
     BlockArgument argument =
         region.getBody().getArgument(input.getOperandNumber());
-    // Of what the product alone reads, all places to read it from,
+    // Only operands that nothing but the product reads can change.
     bool isOperand = !argument.use_empty() &&
                      llvm::all_of(argument.getUsers(), [&](Operation *user) {
                        return user == product;
@@ -101,7 +100,6 @@ static void foldOperands(RegionOp region, const TargetInfo &target) {
       llvm::erase_if(sources, [&](const Source &source) {
         return !canMultiplyThere(product, argument, source.access, target);
       });
-    // and the farthest is taken.
     if (sources.empty())
       continue;
     if (isOurs(region))
@@ -115,12 +113,12 @@ static void foldOperands(RegionOp region, const TargetInfo &target) {
 // Slices side by side
 //===----------------------------------------------------------------------===//
 
-/// The first element of a slice whose elements lie side by side; nothing for
-/// others. Of (8, 4, 16), one index of the first axis and a range of the second
-/// are such a slice, a range of the third is none.
+/// Returns the index of the first element of a slice of adjacent elements;
+/// nullopt for other slices. In (8, 4, 16), one index of axis 0 with a range of
+/// axis 1 is such a slice; a range of axis 2 is not.
 static std::optional<int64_t> findSection(SliceOp slice) {
   ArrayRef<int64_t> whole = shapeOf(slice.getInput()), sizes = slice.getSizes();
-  // Behind the first axis with several elements, all axes are whole.
+  // After the first axis with several elements, all axes must be whole.
   const int64_t *several =
       llvm::find_if(sizes, [](int64_t size) { return size != 1; });
   size_t axis = several - sizes.begin();
@@ -134,7 +132,7 @@ static std::optional<int64_t> findSection(SliceOp slice) {
   return offset;
 }
 
-/// Makes a view of a kernel that only copies elements which lie side by side.
+/// Replaces a kernel that only copies adjacent elements by a view.
 static void foldSection(RegionOp region, const TargetInfo &target) {
   auto slice = dyn_cast_or_null<SliceOp>(findMovement(region));
   std::optional<int64_t> offset = slice ? findSection(slice) : std::nullopt;
@@ -144,7 +142,7 @@ static void foldSection(RegionOp region, const TargetInfo &target) {
   if (typeOf(result).getNumElements() == 0 || isReturned(result) ||
       !isWorthKeeping(source, result))
     return;
-  // Kernels on a GPU load vectors.
+  // Kernels on a GPU load aligned vectors.
   int64_t bytes = *offset * plan::getElementBytes(elementOf(source));
   if (target.isGPU() && bytes % TargetInfo::kGPUAlignment != 0)
     return;
@@ -159,8 +157,8 @@ static void foldSection(RegionOp region, const TargetInfo &target) {
 // Results
 //===----------------------------------------------------------------------===//
 
-/// The transpose that alone reads `result`, in a kernel of its own, and keeps
-/// rows whole; null where there is none.
+/// Returns the transpose that is the only user of `result`, is alone in its
+/// kernel, and keeps rows whole; null if there is none.
 static TransposeOp findArrangement(Value result) {
   if (!result.hasOneUse())
     return nullptr;
@@ -169,8 +167,9 @@ static TransposeOp findArrangement(Value result) {
   return transpose && isArrangement(transpose) ? transpose : TransposeOp();
 }
 
-/// For each axis of a view of shape `to`, the axes of `from` that it merges:
-/// of (2, 3, 4, 8) as (6, 4, 8), 0 and 1, 2, 3. Nothing for other views.
+/// Returns the axes of `from` that each axis of a view of shape `to` merges:
+/// (2, 3, 4, 8) as (6, 4, 8) gives {0, 1}, {2}, {3}. Returns nullopt for other
+/// views.
 static std::optional<SmallVector<SmallVector<int64_t, 2>>>
 findMergedAxes(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   SmallVector<SmallVector<int64_t, 2>> merged;
@@ -188,9 +187,9 @@ findMergedAxes(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   return merged;
 }
 
-/// Lets a kernel that transposes a view of a product's result, in which heads
-/// are one axis that are two in the product, transpose the result itself; a
-/// view of what it makes follows. Only then can the product write there.
+/// Lets a kernel transpose the result of a product instead of a view that
+/// merges axes of the result (two axes of heads into one). A view follows the
+/// transpose. Only then can the product write in transposed order.
 static void transposeInFrontOfView(RegionOp movement) {
   auto transpose = dyn_cast_or_null<TransposeOp>(findMovement(movement));
   auto view = transpose && isArrangement(transpose)
@@ -205,13 +204,13 @@ static void transposeInFrontOfView(RegionOp movement) {
       findMergedAxes(shapeOf(view.getInput()), shapeOf(view.getOutput()));
   if (!isProduct || !merged || merged->back().size() != 1)
     return;
-  // The axes that are one in the view move together.
+  // The merged axes move together.
   SmallVector<int64_t> perm, shape;
   for (int64_t axis : transpose.getPerm())
     llvm::append_range(perm, (*merged)[axis]);
   for (int64_t axis : perm)
     shape.push_back(shapeOf(view.getInput())[axis]);
-  // The kernel reads the result, and everybody else a view of what it makes.
+  // The kernel reads the result; all other users read a view after the kernel.
   OpResult moved = movement->getResult(0);
   RankedTensorType type = typeOf(moved);
   OpBuilder builder(movement->getBlock(), ++Block::iterator(movement));
@@ -226,7 +225,8 @@ static void transposeInFrontOfView(RegionOp movement) {
   view.erase();
 }
 
-/// Lets the library write `product`, an op or its region, as `transpose` would.
+/// Lets the library write the result of `product`, an op or its region, in the
+/// order of `transpose`.
 static void arrange(Operation *product, TransposeOp transpose) {
   auto movement = transpose->getParentOfType<RegionOp>();
   OpBuilder builder(product->getContext());
@@ -238,9 +238,9 @@ static void arrange(Operation *product, TransposeOp transpose) {
   movement.erase();
 }
 
-/// Removes a transpose that is the only reader of a result: the contraction, or
-/// the kernel behind it, writes the transposed result. A GPU writes rows that
-/// are long enough.
+/// Removes a transpose that is the only user of a result: the contraction, or
+/// the kernel after the contraction, writes the transposed result. On a GPU,
+/// only if rows are long enough.
 static void foldResults(RegionOp region, const TargetInfo &target) {
   for (OpResult result : region->getResults()) {
     TransposeOp transpose = findArrangement(result);
@@ -253,15 +253,15 @@ static void foldResults(RegionOp region, const TargetInfo &target) {
   }
 }
 
-/// Erases kernels whose results nobody reads any more.
+/// Erases kernels without users.
 static void eraseUnread(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();
 }
 
-// Products of libraries on a CPU and of kernels of our own, their operands
-// first.
+// Folds movements into products of CPU libraries and of generated kernels,
+// operands first.
 static void foldProducts(Block &block, const TargetInfo &target) {
   SmallVector<RegionOp> products;
   for (auto region : block.getOps<RegionOp>())
@@ -280,18 +280,18 @@ static void foldProducts(Block &block, const TargetInfo &target) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What a product of a GPU's library can do without: transposes, slices and
-/// repeated heads in front of its operands, and a transpose behind it.
+/// The movements that a product of a GPU's library can absorb: transposes,
+/// slices and repeated heads of the operands, and a transpose of the result.
 class GPUProduct {
 public:
   GPUProduct(MatMulOp product, const TargetInfo &target);
 
-  /// Leaves out those whose absence saves most time, if any do.
+  /// Absorbs the movements that save the most time, if any do.
   void fold();
 
 private:
-  /// What is left out: kernels in front of an operand, if it is read elsewhere,
-  /// and the one behind the result.
+  /// A choice of movements to absorb: a source for either operand (null to read
+  /// the operand itself), and the transpose of the result.
   struct Folding {
     const Source *lhs = nullptr, *rhs = nullptr;
     bool result = false;
@@ -302,8 +302,8 @@ private:
 
   MatMulOp product;
   const TargetInfo &target;
-  SmallVector<Source> lhs, rhs; ///< in whose memory the operands are
-  TransposeOp transpose;        ///< of the result
+  SmallVector<Source> lhs, rhs; ///< where the operands can be read instead
+  TransposeOp transpose;        ///< of the result; null if none
 };
 } // namespace
 
@@ -312,15 +312,15 @@ GPUProduct::GPUProduct(MatMulOp product, const TargetInfo &target)
       rhs(findSources(product.getRhs())),
       transpose(findArrangement(product.getOutput())) {}
 
-/// The nanoseconds of a kernel that moves all elements of `result`.
+/// Returns the nanoseconds of a kernel that moves all elements of `result`.
 static double getMoveTime(Value result, const TargetInfo &target) {
   int64_t bytes = typeOf(result).getNumElements() *
                   plan::getElementBytes(elementOf(result));
   return target.getLaunchTime() + target.getMemoryTime(2 * bytes);
 }
 
-/// The time that kernels take to move `source` to `moved`, each shared among
-/// its readers: two products that read the same heads save half of it each.
+/// Returns the time of the kernels between `source` and `moved`. Users share
+/// the time: two products that read one movement save half each.
 double GPUProduct::getTime(Value moved, Value source) {
   double time = 0;
   for (Value value = moved; value != source;
@@ -330,14 +330,13 @@ double GPUProduct::getTime(Value moved, Value source) {
   return time;
 }
 
-/// The nanoseconds saved where `folding` is left out; nothing where the product
-/// would be more and smaller ones.
+/// Returns the nanoseconds saved by `folding`; nullopt if the product would
+/// need more and smaller matrices.
 std::optional<double> GPUProduct::getSaving(const Folding &folding) {
-  // The product as it is, and as it would be.
   ProductPlaces places = getProductPlaces(product);
   bool transA = product.getTransA();
   ProductLayout before = layOutProduct(product, transA, target, places);
-  // Each folded part saves the time of the kernels that would move it.
+  // Each absorbed movement saves the time of its kernels.
   double saving = 0;
   auto readThere = [&](Value operand, const Source *source,
                        ProductPlace &place) {
@@ -353,20 +352,20 @@ std::optional<double> GPUProduct::getSaving(const Folding &folding) {
                                          transpose.getPerm());
     saving += getMoveTime(transpose.getOutput(), target);
   }
-  // The library must take no more and smaller matrices than before, and as
-  // fast: without alignment it is slower. It takes fewer and larger ones where
-  // heads of queries share a head of keys that was copied for each.
+  // The library must not take more and smaller matrices, nor lose alignment,
+  // which makes it slower. It takes fewer and larger matrices if query heads
+  // share a key head that was copied for each.
   ProductLayout after = layOutProduct(product, transA, target, places);
   if (after.countMatrices() > before.countMatrices() ||
       (isAligned(before, product) && !isAligned(after, product)))
     return std::nullopt;
-  // What is saved pays for the calls that are added.
+  // Additional calls reduce the saving.
   auto calls = static_cast<double>(after.countCalls() - before.countCalls());
   return saving - calls * target.getCallTime();
 }
 
 void GPUProduct::fold() {
-  // Every source of either operand, or the operand as it is.
+  // The choices are all sources of an operand, and the operand itself.
   auto listChoices = [](ArrayRef<Source> sources) {
     SmallVector<const Source *> choices = {nullptr};
     for (const Source &source : sources)
@@ -398,7 +397,7 @@ void GPUProduct::fold() {
 // Casts in front of transposes
 //===----------------------------------------------------------------------===//
 
-/// Whether the kernel of `region` casts one tensor and does nothing else.
+/// True if the kernel of `region` only casts one tensor.
 static bool isCast(RegionOp region) {
   Operation &cast = region.getBody().front().front();
   return isa<amp::CastOp>(cast) && region->getNumOperands() == 1 &&
@@ -406,9 +405,9 @@ static bool isCast(RegionOp region) {
          cast.getNextNode() == region.getBody().front().getTerminator();
 }
 
-/// Lets the kernel of a transpose cast what it stores, where nothing else reads
-/// what another kernel casts for it: images, on their way to be channels last,
-/// or the gradients of filters, on their way back.
+/// Lets the kernel of a transpose cast while storing, if it is the only user of
+/// another kernel's cast. Examples: images converted to channels last, and
+/// gradients of filters converted back.
 static void foldCastIntoTranspose(RegionOp movement) {
   if (!isa_and_nonnull<TransposeOp>(findMovement(movement)))
     return;
@@ -440,12 +439,13 @@ void FoldMovementPass::runOnOperation() {
     return;
   TargetInfo target = getTarget(function);
   Block &block = function.getBody().front();
-  // Products first, which take strides; then kernels over rows.
+  // Fold into products first, since products take strides; then into row
+  // kernels.
   for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
     transposeInFrontOfView(region);
   foldProducts(block, target);
   foldTransposesIntoKernels(block);
-  // Calls of a GPU's library cost more where they are several.
+  // On a GPU, folding may take several library calls, so costs decide.
   if (target.isGPU()) {
     for (auto product : llvm::make_early_inc_range(block.getOps<MatMulOp>()))
       GPUProduct(product, target).fold();
@@ -453,7 +453,7 @@ void FoldMovementPass::runOnOperation() {
     for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
       foldCastIntoTranspose(region);
   }
-  // What is left of slices may be views.
+  // Remaining slices may become views.
   for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
     foldSection(region, target);
 }

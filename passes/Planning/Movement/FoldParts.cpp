@@ -1,10 +1,10 @@
-// Lets kernels load the part of a tensor that a slice takes, and store side by
-// side what a join puts there.
+// Lets kernels load the part of a tensor that a slice takes, and store their
+// results joined side by side.
 //
-// The kernel of such a slice or join reads and writes every element once and
-// computes nothing. A kernel's loads and stores go by strides: the gates of an
-// LSTM, columns of one product, are read where they are, and the gradients of a
-// gated unit's halves are written where the gradient of the whole has them.
+// A kernel for such a slice or join reads and writes every element once and
+// computes nothing. Kernels load and store with strides anyway. So the gates of
+// an LSTM, columns of one product, are read in place. The gradients of a gated
+// unit's halves are written at their place in the gradient of the whole.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Movement/Movement.h"
@@ -27,7 +27,7 @@ using namespace mpc;
 // Slices
 //===----------------------------------------------------------------------===//
 
-/// Whether the kernel that reads `use` can load a part of a tensor there.
+/// True if the kernel that reads `use` can load a part of a tensor instead.
 static bool canLoadPart(OpOperand &use) {
   auto reader = dyn_cast<RegionOp>(use.getOwner());
   return reader &&
@@ -36,17 +36,18 @@ static bool canLoadPart(OpOperand &use) {
          isReadByElement(use);
 }
 
-/// Whether a kernel of another phase than `phase` reads `value`, which then
-/// stays in memory from one phase to the other.
+/// True if a kernel of another phase than `phase` reads `value`, so that the
+/// value stays in memory between the phases.
 static bool isReadInOtherPhase(Value value, Phase phase) {
   return llvm::any_of(value.getUsers(),
                       [&](Operation *user) { return getPhase(user) != phase; });
 }
 
-/// Whether kernels can load all parts that are copied of `source`, which is
-/// made in `phase`, and need no more memory for it. Of a gated unit, u *
-/// sigmoid(v), the backward pass reads u and the sigmoid: only half of what u
-/// and v are slices of, so both are copied; of u * v it reads both.
+/// True if kernels can load all slices of `source`, made in `phase`, without
+/// using more memory. In a gated unit u * sigmoid(v), with u and v slices of
+/// `source`, the backward pass reads u and the sigmoid. Loading u in place
+/// would keep all of `source` for half of it, so both slices are copied. In u *
+/// v, the backward pass reads both slices.
 static bool canLoadParts(Value source, Phase phase) {
   int64_t kept = 0;
   bool isKept = false;
@@ -63,8 +64,8 @@ static bool canLoadParts(Value source, Phase phase) {
   return isKept || kept == 0 || kept >= typeOf(source).getNumElements();
 }
 
-/// Makes the readers of a kernel that copies a part of every row, such as the
-/// gates of an LSTM that are columns of one product, load that part themselves.
+/// Removes a kernel that copies a part of every row (a gate of an LSTM, say):
+/// the users load the part themselves.
 static void loadParts(RegionOp movement) {
   auto slice = dyn_cast_or_null<SliceOp>(findMovement(movement));
   if (!slice)
@@ -85,9 +86,9 @@ static void loadParts(RegionOp movement) {
 // Joins
 //===----------------------------------------------------------------------===//
 
-/// The join that is all a kernel does, of values of one shape and of whole
-/// rows' parts; null for any other kernel. Values that lie one after the other
-/// in the result need no kernel: they are made where they belong.
+/// Returns the join of equally shaped parts of rows if `region` does nothing
+/// else; null for any other kernel. Values that lie one after the other in the
+/// result need no kernel: they are made in place.
 static ConcatOp findJoin(RegionOp region) {
   auto join = dyn_cast<ConcatOp>(region.getBody().front().front());
   if (!join || region.getBody().front().getOperations().size() != 2)
@@ -107,8 +108,8 @@ static ConcatOp findJoin(RegionOp region) {
              : ConcatOp();
 }
 
-/// The kernel that computes all that `region` joins, and nothing else reads;
-/// null where none does, or it cannot store parts.
+/// Returns the kernel that computes all operands of `region`, its only user;
+/// null if there is none or it cannot store joined results.
 static RegionOp findMaker(RegionOp region) {
   auto maker = region->getOperand(0).getDefiningOp<RegionOp>();
   if (!maker || (!KernelHero::get(maker.getKind()).storesJoined() &&
@@ -125,8 +126,8 @@ static RegionOp findMaker(RegionOp region) {
   return makesAll ? maker : RegionOp();
 }
 
-/// Whether `reader` is the last to read a value of type `type`, which some
-/// kernel made: a result of the type can be written over it.
+/// True if `reader` is the last user of a computed value of type `type`, so a
+/// result of the type can overwrite the value.
 static bool endsValueOf(RegionOp reader, Type type) {
   auto isNotBehind = [&](Operation *user) {
     Operation *place = reader->getBlock()->findAncestorOpInBlock(*user);
@@ -138,16 +139,17 @@ static bool endsValueOf(RegionOp reader, Type type) {
   });
 }
 
-/// Makes the kernel that computes all that `movement` joins, such as the
-/// gradients of an LSTM's gates, store it side by side: not so where it would
-/// write the parts over what it reads, and the whole would need new memory.
+/// Makes the kernel that computes all operands of the join in `movement` store
+/// them side by side: the gradients of an LSTM's gates, say. Does nothing if
+/// the kernel could write the parts over an operand, but the whole would need
+/// new memory.
 static void storeParts(RegionOp movement) {
   ConcatOp join = findJoin(movement);
   RegionOp maker = join ? findMaker(movement) : RegionOp();
   if (!maker || (endsValueOf(maker, join.getInputs().front().getType()) &&
                  !endsValueOf(maker, join.getType())))
     return;
-  // The join as the last op of the kernel.
+  // Clone the join to the end of the kernel.
   Operation *yield = maker.getBody().front().getTerminator();
   OpBuilder builder(yield);
   IRMapping mapping;
@@ -156,7 +158,7 @@ static void storeParts(RegionOp movement) {
         movement.getBody().getArgument(operand.getOperandNumber()),
         yield->getOperand(cast<OpResult>(operand.get()).getResultNumber()));
   Value joined = builder.clone(*join, mapping)->getResult(0);
-  // What the kernel gives: what is not joined, then what is.
+  // The kernel yields the results that are not joined, then the join.
   SmallVector<Value> kept, yielded;
   for (OpResult result : maker->getResults())
     if (!llvm::is_contained(movement->getOperands(), result)) {
@@ -165,7 +167,7 @@ static void storeParts(RegionOp movement) {
     }
   yielded.push_back(joined);
   yield->setOperands(yielded);
-  // A kernel of these results in its place.
+  // Result types change, so replace the kernel.
   builder.setInsertionPoint(maker);
   auto replacement =
       RegionOp::create(builder, maker.getLoc(), ValueRange(yielded).getTypes(),
@@ -190,7 +192,7 @@ void FoldPartsPass::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || getKernelKind(function))
     return;
-  // Slices first: whether a join is in place depends on what is loaded.
+  // Fold slices first: the loads decide if a join can happen in place.
   Block &block = function.getBody().front();
   for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
     loadParts(region);

@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace mpc;
 
 //===----------------------------------------------------------------------===//
-// What moves
+// Movements
 //===----------------------------------------------------------------------===//
 
 Operation *mpc::findMovement(Operation *op) {
@@ -27,19 +27,19 @@ Operation *mpc::findMovement(Operation *op) {
              : nullptr;
 }
 
-// Whether `op` is a kernel that moves, or a view.
+// True if `op` is a kernel that only moves elements, or a view.
 static bool moves(Operation *op) {
   return op && (isa<ReshapeOp>(op) || findMovement(op));
 }
 
-// Makes `access`, which reads the operand of `op`, read its result. False
-// where no strides do that.
+// Changes `access` from the operand of `op` to the result. Returns false if no
+// strides can express the result.
 static bool follow(Operation *op, Access &access) {
   return access.follow(isa<ReshapeOp>(op) ? op : findMovement(op));
 }
 
-// Whether a library can read matrices there: rows of adjacent elements, none
-// of which begins within another.
+// True if a library can read the matrices: elements of a row are adjacent, and
+// rows do not overlap.
 static bool isMatrices(const Access &access) {
   size_t rank = access.shape.size();
   int64_t columns = access.shape[rank - 1], rows = access.shape[rank - 2];
@@ -48,7 +48,6 @@ static bool isMatrices(const Access &access) {
 }
 
 SmallVector<Source> mpc::findSources(Value value) {
-  // The ops that lead to the value, the last one first.
   SmallVector<Operation *> path;
   SmallVector<Source> sources;
   for (Value next = value; moves(next.getDefiningOp());) {
@@ -104,7 +103,7 @@ bool mpc::isReadByElement(OpOperand &use) {
 }
 
 void mpc::readThrough(OpOperand &use, Operation *movement) {
-  // The kernel's argument is what was moved,
+  // The kernel takes the source as its argument.
   Operation *maker = isa<ReshapeOp>(movement)
                          ? movement
                          : movement->getParentOfType<RegionOp>();
@@ -113,7 +112,7 @@ void mpc::readThrough(OpOperand &use, Operation *movement) {
   BlockArgument argument = body.getArgument(use.getOperandNumber());
   use.set(source);
   argument.setType(source.getType());
-  // and all ops read it as it is moved.
+  // All ops of the kernel read the argument through the movement.
   auto builder = OpBuilder::atBlockBegin(&body);
   Operation *inside = builder.clone(*movement);
   argument.replaceAllUsesWith(inside->getResult(0));

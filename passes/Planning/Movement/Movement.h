@@ -1,5 +1,5 @@
-// Kernels that only move elements, and where a reader finds these elements if
-// such a kernel is left out.
+// Finds kernels that only move elements, and the places of these elements if a
+// user reads the source instead.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_MOVEMENT_MOVEMENT_H
@@ -10,43 +10,44 @@
 
 namespace mpc {
 
-/// The transpose, slice or expand of a kernel that does nothing else than move
-/// what the kernel reads, without changing its type; null for any other op.
+/// Returns the transpose, slice or expand if `op` is a kernel that only moves
+/// its operand's elements and keeps their type; null for any other op.
 mlir::Operation *findMovement(mlir::Operation *op);
 
-/// A value in whose memory a library can read another one, and how.
+/// A value whose memory holds the elements of another value, and the access
+/// that reads them.
 struct Source {
   mlir::Value value;
   Access access;
 };
 
-/// All of those that lead to `value` through kernels that move and views, the
-/// farthest last: none where it is read where it is. Of heads that are
-/// transposed first and then repeated, the transposed ones, then those in front
-/// of the transpose.
+/// Returns all sources of `value` through movement kernels and views, the
+/// farthest last; empty if `value` has no movement. For heads that are
+/// transposed, then repeated: the transposed heads, then the heads before the
+/// transpose.
 llvm::SmallVector<Source> findSources(mlir::Value value);
 
-/// Whether the function gives `value`, or a view of it, to its caller, who
-/// decides where it lies.
+/// True if the function returns `value` or a view of it. The caller then
+/// decides the place in memory.
 bool isReturned(mlir::Value value);
 
-/// Whether a library computes all that the region yields, a contraction alone:
-/// it calls no kernel, and writes a product where `plan.arrange` and
-/// `plan.place` say.
+/// True if a library computes everything that the region yields: the region is
+/// a bare contraction. The library then calls no kernel, and writes a product
+/// in the order of `plan.arrange` or the box of `plan.place`.
 bool isBareLibraryContraction(RegionOp region);
 
-/// Whether keeping all of `source` in memory, as long as `part` of it is
-/// needed, costs less than a copy: what is there anyway, or is no more than
-/// four parts.
+/// True if keeping `source` in memory while `part` is needed costs less than a
+/// copy of `part`: `source` stays in memory anyway, or is at most four times as
+/// large.
 bool isWorthKeeping(mlir::Value source, mlir::Value part);
 
-/// Whether the kernel that reads `use`, an operand of a region, computes with
-/// each element at its own place alone, and so finds it wherever it lies.
+/// True if the kernel that reads `use`, an operand of a region, reads each
+/// element only at its own index. The element may then lie anywhere.
 bool isReadByElement(mlir::OpOperand &use);
 
-/// Makes the kernel that reads `use`, the result of the view `movement` or of a
-/// kernel that does nothing but `movement`, read what that moves, through a
-/// copy of `movement` as its first op.
+/// Makes the kernel that reads `use` read the operand of `movement` instead.
+/// `use` is the result of the view `movement`, or of a kernel that does nothing
+/// but `movement`. A clone of `movement` becomes the kernel's first op.
 void readThrough(mlir::OpOperand &use, mlir::Operation *movement);
 
 } // namespace mpc

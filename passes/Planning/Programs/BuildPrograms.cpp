@@ -1,12 +1,13 @@
 // Turns functions on tensors into programs on buffers.
 //
-// Every value gets memory: state and inputs their own, a reshape that of its
-// source, everything else a slice of the arena whose offset is assigned later.
-// A new value of a state variable is written over the old one where everything
-// that reads the old one is done by then; otherwise it is copied at the end. An
-// elementwise kernel may write over an operand that nothing needs any more.
-// A scan's carried values lie where its results do, and are treated in its body
-// as state is in a function. Both branches of a condition write its results.
+// Every value gets memory: states and inputs their own, a reshape that of its
+// source, all other values a slice of the arena with an offset assigned later.
+// The new value of a state variable overwrites the old value if all readers of
+// the old value are done; otherwise a copy at the end does. An elementwise
+// kernel may overwrite an operand that is not read later. A scan's carried
+// values share memory with its results; in the body, they are treated like
+// state in a function. Both branches of a condition write the condition's
+// results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -32,7 +33,7 @@ struct BuildProgramsPass
   void runOnOperation() override {
     TargetInfo target = getTarget(getOperation());
     SymbolTable symbols(getOperation());
-    // Bodies of loops and branches become steps of the programs that call them.
+    // Bodies of loops and branches are copied into the programs that call them.
     llvm::SetVector<StringRef> bodies;
     getOperation().walk([&](Operation *op) {
       if (auto scan = dyn_cast<ScanCallOp>(op))
@@ -50,10 +51,10 @@ struct BuildProgramsPass
         return signalPassFailure();
       function.erase();
     }
-    // Those have been copied into each caller.
+    // Each caller holds a copy of the bodies, so erase them.
     for (StringRef body : bodies)
       symbols.lookup(body)->erase();
-    // Copies of rows need no code: plan.copy does them.
+    // Copies of rows need no code, because plan.copy performs them.
     for (auto kernel :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
       if (!findRowCopies(kernel, target).empty())
