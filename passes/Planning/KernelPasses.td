@@ -12,10 +12,10 @@ def PackFiltersPass : Pass<"plan-pack-filters", "::mlir::ModuleOp"> {
   let summary = "filters as generated convolutions read them";
   let description = [{
     A generated convolution computes vectors along the channels it writes. The
-    pass inserts a region that transposes the filters so that these channels are
-    last. The convolution's region reads the transposed filters and transposes
-    them back, which costs the kernel only other strides. Convolutions that gain
-    nothing (one channel per group) and convolutions on a GPU stay unchanged.
+    pass inserts a region that transposes the filters to put the channels last.
+    The convolution's region reads the transposed filters and transposes them
+    back, which costs the kernel only other strides. Convolutions on a GPU, and
+    with one channel per group, would gain nothing and stay unchanged.
 
     Before:
 
@@ -153,15 +153,15 @@ def DeduplicateKernelsPass : Pass<"plan-deduplicate-kernels", "::mlir::ModuleOp"
 def BuildProgramsPass : Pass<"plan-build-programs", "::mlir::ModuleOp"> {
   let summary = "functions on tensors into programs on buffers";
   let description = [{
-    Every function that is no kernel becomes a `plan.program` of its name. A new
-    value of a state variable overwrites the old value if nothing reads the old
-    value later; otherwise it is copied at the end. Pointwise kernels and
+    Every function, except kernels, becomes a `plan.program` of equal name. A
+    new value of a state variable overwrites the old value if nothing reads the
+    old value later; otherwise, a copy at the end does. Pointwise kernels and
     epilogues may overwrite an operand on its last use. Offsets into the arena
     are assigned by `plan-assign-offsets`. On a GPU, launches get their threads,
     and libraries choose tiles. On a CPU, a kernel that takes a slice along one
-    axis becomes a copy of rows, without code of its own. Parts of a join along
-    its outermost axis are written in place. Expects every computation to be a
-    call of a kernel, a library contraction or a `plan.product`.
+    axis becomes a copy of rows, without code. Parts of a join along its
+    outermost axis are written in place. Expects every computation to be a call
+    of a kernel, a library contraction or a `plan.product`.
 
     Before:
 

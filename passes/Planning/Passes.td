@@ -1,5 +1,6 @@
-// The passes of the Planning stage: two rooms of passes on regions, then those
-// that make kernels and programs of them. passes/Pipeline.cpp has their order.
+// The passes of the Planning stage: two files of passes on regions, then the
+// passes that turn regions into kernels and programs. passes/Pipeline.cpp
+// defines the order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_PASSES_TD

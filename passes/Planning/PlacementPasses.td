@@ -1,5 +1,5 @@
-// Passes of the Planning stage on regions: who computes each product, and where
-// values are read and written.
+// Passes of the Planning stage on regions: they decide who computes each
+// product, and where values are read and written.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_PLACEMENTPASSES_TD
@@ -10,18 +10,21 @@ include "mlir/Pass/PassBase.td"
 def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncOp"> {
   let summary = "who does every contraction";
   let description = [{
-    Asks compiler/Kernels/ContractionTable.h and gives every region of kind
-    contraction the attribute `provider`: on a CPU, for example, float64 and,
-    where vectors have less than 512 bits, large products are generated, and
-    everything else is oneDNN's. Where the library of the target takes
-    no epilogue, as on a GPU, the regions it does are dissolved: a tail that it
-    knows becomes part of a `plan.product`, with the gradient of a bias and the
-    mask of a relu where the backward pass wants them; any other tail becomes a
-    pointwise region that reads the product, in the type the region has it.
-    A relu becomes part of one only where the library was asked for: its relu
-    of NaN is 0. Otherwise the library adds the bias, and a kernel does the relu.
-    A bias of constant zeros, as PyTorch's exporter gives convolutions that have
-    none, is not added: the library rounds the product itself.
+    Gives every region of kind contraction the attribute `provider`, as listed
+    in compiler/Kernels/ContractionTable.h. On a CPU, for example, float64
+    products are generated, and so are large products on vectors of less than
+    512 bits. oneDNN computes all others.
+
+    A GPU's library takes no epilogue, so the regions it computes are dissolved.
+    Supported tails become part of a `plan.product`, with the gradient of a bias
+    and the mask of a relu if needed in the backward pass. Any other tail
+    becomes a pointwise region that reads the product, in the type of the
+    region's contraction.
+
+    A relu becomes part of a product only if the user asks for the library,
+    whose relu of NaN is 0. Otherwise the library adds the bias, and a kernel
+    computes the relu. A bias of constant zeros, which PyTorch's exporter adds
+    to convolutions without a bias, is dropped: the library rounds the product.
 
     Before:
 
@@ -65,8 +68,8 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
     return %output : tensor<32x10xf32>
     ```
 
-    Which products a library has algorithms for is known on the machine that
-    runs them: `unfused` is what kernels do there if it has none for this one.
+    The library's algorithms for a product are known only at run time. `unfused`
+    holds the kernels that run if the library has none.
   }];
   let options = [
     Option<"contractions", "contractions", "std::string", "\"table\"",
@@ -81,37 +84,38 @@ def PlaceContractionsPass : Pass<"plan-place-contractions", "::mlir::func::FuncO
 def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
   let summary = "kernels and products read and write through transposes";
   let description = [{
-    A transpose of whole rows (32 bytes and more) that alone reads what an
-    elementwise kernel or a reduction of rows makes becomes the last op of that
-    kernel, which stores where the transpose would. What such kernels alone read
-    they read through a transpose, as their first op. Where a view with axes in
-    parts is between the two, as heads are of the columns of queries, the
-    elementwise kernel computes in the shape of the view.
+    Kernels of elementwise ops and of row reductions absorb transposes of whole
+    rows (at least 32 bytes). A transpose that is the only user of a kernel's
+    result becomes the kernel's last op, so the kernel stores in transposed
+    order. A transpose that only elementwise kernels and row reductions read
+    becomes the first op of the kernels. If a view that splits axes lies between
+    (columns of queries viewed as heads), the elementwise kernel computes in the
+    shape of the view.
 
-    On a CPU, whose library takes any distance between rows and between
-    matrices: an operand of a product that the library does, and that transposes,
-    slices, expansions and reshapes make of another value, is read there, through
-    `plan.access`, if its rows are still whole. A product whose result a
-    transpose of whole rows alone reads writes it as that would: the library
-    through `plan.arrange`, a kernel that follows it, or that is generated, with
-    the transpose as its last op. So does one that the transpose reads in a view
-    which merges axes, as heads are that share keys. Kernels that only moved what
-    nobody reads any more go.
+    On a CPU, the library takes any distance between rows and between matrices.
+    So a library product reads operands through `plan.access` from before
+    transposes, slices, expansions and reshapes, if rows stay whole. If a
+    transpose of whole rows is the only user of a product, the product writes
+    the transposed result. The library does so through `plan.arrange`; a tail
+    kernel or a generated kernel gets the transpose as its last op. A view that
+    merges axes (heads that share keys) may lie between product and transpose.
+    Movement kernels without users are erased.
 
-    On any target a product whose kernel is generated reads its operands through
-    copies of the ops that move them, at the head of its region: for these no code
-    is made. Two are left alone: samples that share weights, and so are the rows of
-    one matrix, where they would no longer lie evenly; and on a GPU rows that would
-    begin where no vector does.
+    On any target, a generated product reads operands through clones of the
+    movement ops at the start of the region. The clones generate no code. There
+    are two exceptions. Samples with shared weights are rows of one matrix and
+    must stay evenly spaced. On a GPU, rows must start at whole vectors.
 
-    On a GPU, whose library takes one distance between the matrices of a batch:
-    the operands and the result of a product that the library does are left where
-    they are if the calls it takes then, one for each index of the other axes of
-    the batch, cost less than the kernels that move (`TargetInfo`). The kernel
-    of a transpose casts what another kernel would cast for it alone.
+    On a GPU, the library takes one distance between the matrices of a batch.
+    Operands and results of library products stay in place if the required
+    calls, one per index of the other batch axes, cost less than the movement
+    kernels (`TargetInfo`). The kernel of a transpose absorbs a cast of its
+    operand.
 
-    On any target a slice whose elements lie side by side, such as some rows of a
-    matrix, is read there too, by whatever reads it.
+    On any target, a slice of adjacent elements, such as some rows of a matrix,
+    becomes a view for all users.
+
+    Expects providers on contractions, from `plan-place-contractions`.
 
     Expects providers on contractions, of `plan-place-contractions`.
 
@@ -151,8 +155,8 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
     return %1 : tensor<16x8x8xf32>
     ```
 
-    Afterwards every reader of a `plan.access` whose elements do not lie side by
-    side is a product.
+    Afterwards, only products read a `plan.access` of elements that are not
+    adjacent.
   }];
   let dependentDialects = ["::mpc::MPCDialect", "::mpc::plan::PlanDialect"];
 }
@@ -160,17 +164,17 @@ def FoldMovementPass : Pass<"plan-fold-movement", "::mlir::func::FuncOp"> {
 def FoldPartsPass : Pass<"plan-fold-parts", "::mlir::func::FuncOp"> {
   let summary = "kernels load and store parts of rows";
   let description = [{
-    A kernel that only copies a slice of neighbours, such as some columns of a
-    matrix, goes where pointwise kernels, reductions of rows and the tails of a
-    library's products alone compute with its elements: the slice becomes their
-    first op, and they load that part of the whole. So does a kernel that only
-    joins values of one shape, all of one pointwise kernel or tail, and read by
-    nothing else: the join becomes the last op there, and the values are stored
-    side by side.
+    Folds a kernel that only copies a slice of adjacent elements (some columns
+    of a matrix, say) into all users, if these are pointwise kernels, row
+    reductions or tails of library products and read element by element. The
+    slice becomes the first op of each user, so the user loads a part of the
+    whole. Also folds a kernel that only joins equally shaped values, if one
+    pointwise kernel or tail makes all values and nothing else reads them. The
+    join becomes the last op there, and the values are stored side by side.
 
-    Neither where it would take more memory: a whole that would be kept for the
-    backward pass for one of its parts, or results that can be written over what
-    the kernel reads.
+    Neither happens at the cost of memory: if a single part would keep the whole
+    for the backward pass, or if separate results could overwrite operands of
+    the kernel.
 
     Expects updates merged by `plan-merge-updates`, which compares kernels.
 
@@ -207,8 +211,8 @@ def FoldPartsPass : Pass<"plan-fold-parts", "::mlir::func::FuncOp"> {
     return %0 : tensor<8x32xf32>
     ```
 
-    Afterwards kernels hold slices of their arguments and joins of what they
-    return, which are no ops to compute but places to load from and store to.
+    Afterwards kernels may hold slices of arguments and joins of results. These
+    are no computations, but places to load from and store to.
   }];
   let dependentDialects = ["::mpc::MPCDialect"];
 }
@@ -216,18 +220,19 @@ def FoldPartsPass : Pass<"plan-fold-parts", "::mlir::func::FuncOp"> {
 def AssembleJoinsPass : Pass<"plan-assemble-joins", "::mlir::func::FuncOp"> {
   let summary = "several kernels and products write parts of rows";
   let description = [{
-    A kernel that only joins parts of rows becomes `plan.assemble`, which takes no
-    step, if kernels and products of its own make each part and nothing else
-    reads it: each writes its box of the joined tensor (`plan.place`). These are
-    products of libraries alone and with tails, products that are generated, and
-    kernels that store rows anywhere. Heads that are columns in the join are a
-    box of its view in heads: gradients of queries, keys and values are written
-    where the gradient of the product that made all three reads them.
+    A kernel that only joins parts of rows becomes `plan.assemble`, which takes
+    no step, if separate kernels and products make the parts and nothing else
+    reads the parts. Each maker writes its box of the joined tensor
+    (`plan.place`). Makers are library products with or without tails, generated
+    products, and kernels that store rows anywhere. Heads that are columns in
+    the join form a box of the join viewed in heads. So the gradients of
+    queries, keys and values are written where the gradient of the common
+    product reads.
 
-    On a GPU, where vectors of 16 bytes are not at multiples of their size in a
-    box, the join stays, and so does one that the function returns.
+    On a GPU, the join stays if the box is not aligned to vectors of 16 bytes. A
+    join that the function returns always stays.
 
-    Expects joins of what one kernel makes folded by `plan-fold-parts`.
+    Expects `plan-fold-parts` to have folded joins of the results of one kernel.
 
     Before:
 
@@ -304,21 +309,21 @@ def AssembleJoinsPass : Pass<"plan-assemble-joins", "::mlir::func::FuncOp"> {
 def PadRowsPass : Pass<"plan-pad-rows", "::mlir::func::FuncOp"> {
   let summary = "rows of whole 16 bytes for products of a GPU's library";
   let description = [{
-    On a GPU, where the rows of a product's operand or result are no multiple of
-    16 bytes, the library has but slow kernels: scores of 50257 classes are such
-    rows. What a product of 16 bits makes or reads has its rows further apart
-    then, if all that makes and reads it can do with that: products of the
-    library, elementwise kernels and reductions, and views that keep rows as they
-    are. Inputs, state and what the function returns stay as they are. Kernels
-    load rows through a slice and store them through `plan.place`, products
-    read through `plan.access`; what lies behind a row is written by nobody and
-    read by nobody. Rows are as long as before: the runtime multiplies what is
-    behind their last whole vector apart (`runtime/cuda/ProductPieces`).
+    On a GPU, the library has only slow kernels if rows of a product's operand
+    or result are not multiples of 16 bytes, such as scores of 50257 classes. So
+    products on Tensor Cores get operands and results with padded rows, if the
+    maker and all users accept padded rows: library products, elementwise
+    kernels and reductions, and views that keep rows whole. Inputs, state and
+    returned values stay unchanged. Kernels load rows through a slice and store
+    rows through `plan.place`; products read through `plan.access`. Nothing
+    reads or writes the padding. The length of rows stays: the runtime
+    multiplies the elements after the last whole vector separately
+    (`runtime/cuda/ProductPieces`).
 
-    Rows are padded to 128 bytes where that is at most a 64th more memory, else
-    to as little as makes them whole vectors of f32 and of 16 bits. It is done
-    where products win more time than memory takes for what is added
-    (`TargetInfo`): products that read more than they multiply win nothing.
+    Rows are padded to 128 bytes for at most 1/64 more memory, else to the next
+    multiple that holds whole vectors of f32 and of 16 bits. Values are padded
+    if products save more time than memory takes for the padding (`TargetInfo`).
+    Products that read more than they multiply save nothing.
 
     Before:
 
@@ -353,7 +358,7 @@ def PadRowsPass : Pass<"plan-pad-rows", "::mlir::func::FuncOp"> {
     return %2 : tensor<512x1xf32>
     ```
 
-    Expects kernels as `plan-assemble-joins` leaves them.
+    Expects kernels as left by `plan-assemble-joins`.
   }];
   let options = [
     Option<"tf32", "tf32", "bool", "false",

@@ -1,5 +1,5 @@
-// Passes of the Planning stage on regions, each of which is still an op in its
-// function: which steps there are, and in what order.
+// Passes of the Planning stage on regions, which are still ops of their
+// functions. The passes decide which steps exist, and in which order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_REGIONPASSES_TD
@@ -10,9 +10,9 @@ include "mlir/Pass/PassBase.td"
 def RecomputeUnscalePass : Pass<"plan-recompute-unscale", "::mlir::func::FuncOp"> {
   let summary = "unscale gradients where they are read";
   let description = [{
-    On a GPU, a pointwise region that holds nothing but `amp.unscale`, as
-    `plan-place-contractions` makes of a gradient's tail, is repeated in every
-    kernel that reads it.
+    On a GPU, clones a pointwise region that holds only `amp.unscale`, as made
+    by `plan-place-contractions` from a gradient's tail, into every kernel that
+    reads it.
 
     Before:
 
@@ -57,13 +57,13 @@ def RecomputeUnscalePass : Pass<"plan-recompute-unscale", "::mlir::func::FuncOp"
 def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
   let summary = "what the optimizer does to all parameters into few kernels";
   let description = [{
-    On a GPU, pointwise regions with an optimizer's update become segments of
-    one region, and so do reductions of rows in the phase `optimizer`; see
-    compiler/Kernels/KernelSegments.h. Updates that Fusion has joined
-    though they share no tensor are segments of their own. Updates that broadcast, or that share a
-    tensor which one of them may overwrite, stay apart, as do kernels of which
-    one needs the other; what would have too many buffers for one becomes
-    several. Runs before `plan-order`.
+    On a GPU, merges pointwise regions with optimizer updates into segments of
+    one region, and likewise row reductions in the phase `optimizer`; see
+    compiler/Kernels/KernelSegments.h. Updates joined by Fusion without a common
+    tensor become separate segments. Updates that broadcast, updates with a
+    common tensor that either may overwrite, and dependent kernels stay
+    separate. A group with too many buffers for one kernel is divided. Runs
+    before `plan-order`.
 
     Before:
 
@@ -120,9 +120,9 @@ def MergeUpdatesPass : Pass<"plan-merge-updates", "::mlir::func::FuncOp"> {
 def FillConstantsPass : Pass<"plan-fill-constants", "::mlir::func::FuncOp"> {
   let summary = "large constants of one value written by kernels";
   let description = [{
-    Replaces every constant that is outside of kernels, has one value throughout
-    and 16 KiB at least by a region that writes it, so that an artifact does not
-    hold it. Runs before `plan-order`.
+    Replaces every constant outside kernels with a single value and at least 16
+    KiB by a region that writes the constant. The artifact then does not store
+    the constant. Runs before `plan-order`.
 
     Before:
 
@@ -149,15 +149,15 @@ def FillConstantsPass : Pass<"plan-fill-constants", "::mlir::func::FuncOp"> {
 def SumOperandsPass : Pass<"plan-sum-operands", "::mlir::func::FuncOp"> {
   let summary = "products add up an operand that they read";
   let description = [{
-    On a CPU with AMX, whose library packs what it multiplies: where kernels do
-    nothing but add up the rows of an operand of a product, in f32, and the
-    product is summed along these rows too, the product gives the sum besides, and
-    the kernels go. That is the gradient of a layer's bias beside the gradient of
-    its weight. `plan-outline-kernels` makes it a `plan.product` of kind `bgrad_a`
-    or `bgrad_b`.
+    Applies to CPUs with AMX, whose library packs its operands. If kernels only
+    sum the rows of an operand of a product, in f32, and the product contracts
+    these rows too, the product computes the sum, and the kernels are erased.
+    Example: the gradient of a layer's bias, computed with the gradient of its
+    weight. `plan-outline-kernels` turns the region into a `plan.product` of
+    kind `bgrad_a` or `bgrad_b`.
 
-    Expects providers on contractions, of `plan-place-contractions`. Runs before
-    `plan-order`.
+    Expects providers on contractions, from `plan-place-contractions`. Runs
+    before `plan-order`.
 
     Before:
 
@@ -206,15 +206,15 @@ def SumOperandsPass : Pass<"plan-sum-operands", "::mlir::func::FuncOp"> {
 def JoinColumnSumsPass : Pass<"plan-join-column-sums", "::mlir::func::FuncOp"> {
   let summary = "kernels over rows add up columns of what they have at hand";
   let description = [{
-    On a CPU, a kernel that only adds up columns joins one that reduces the rows
-    they are of, where both read the same tensor, or the one what the other
-    makes: of a layer norm's backward pass, for example, the gradients of scale
-    and shift, and that of a bias that was added before. One launch then reads
-    what two did; see compiler/Kernels/ColumnSums.h. Rows have 768 columns at
-    least, which a kernel of its own would add up in the same order: sums keep
-    their bits. A slice makes one element of the result in every column, so sums
-    in fewer than 8 parts of many elements stay apart, and those for which half
-    of a first-level cache has no room.
+    On a CPU, a kernel that only sums columns joins a kernel that reduces rows
+    of equal shape, if both read a common tensor, or either reads a result of
+    the other. Example: in the backward pass of a layer norm, the gradients of
+    scale and shift, and that of a bias added before. One launch then reads what
+    two launches read; see compiler/Kernels/ColumnSums.h. Rows must have at
+    least 768 columns: then a separate kernel would add in the same order, so
+    results keep their bits. A slice makes one element of the result in every
+    column. So sums in fewer than 8 parts of many elements stay separate, and so
+    do sums that do not fit in half of a first-level cache.
 
     Runs before `plan-order`.
 
@@ -266,12 +266,11 @@ def JoinColumnSumsPass : Pass<"plan-join-column-sums", "::mlir::func::FuncOp"> {
 def OrderPass : Pass<"plan-order", "::mlir::func::FuncOp"> {
   let summary = "the order in which a function's kernels run";
   let description = [{
-    Moves every op that reads the old value of a state variable before the op
-    that makes the new one, as far as their operands allow, so that
-    `plan-build-programs` can write it in place. An op that makes nothing but
-    new values of state comes as soon as it then can: the gradient of a weight
-    is in memory from the product that makes it to the update that follows, and
-    not until all gradients are there. Otherwise keeps the order.
+    Moves readers of the old value of a state variable before the update, if
+    dependences allow, so that `plan-build-programs` can update in place. An op
+    that makes only new values of state then runs as early as possible: the
+    gradient of a weight is in memory only until the update, not until all
+    gradients exist. Otherwise keeps the order.
 
     Before:
 

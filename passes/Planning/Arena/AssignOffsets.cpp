@@ -19,7 +19,7 @@ using namespace mpc;
 
 namespace {
 /// A slice of the arena: the size, and the steps between which it holds data.
-/// For a parallel loop, one slice stands for all slices that the body declares.
+/// For a parallel loop, a slice stands for all slices of the body.
 struct Slice {
   plan::ArenaOp op;
   plan::ForOp loop;
@@ -40,8 +40,8 @@ struct AssignOffsetsPass
 static constexpr int64_t kAlignment = 64;
 
 namespace {
-/// Numbers the ops of a program in order. Ops of a body come after their loop
-/// or branch, whose end is the number of its last op.
+/// Numbers the ops of a program in order. Ops of a body come after the loop or
+/// branch. The end of a loop is the number of the last op in the body.
 class Positions {
 public:
   explicit Positions(plan::ProgramOp program) {
@@ -67,8 +67,8 @@ private:
 } // namespace
 
 // Records the uses of a slice, through views and parts, as positions. A use in
-// a nested loop or branch counts as a use by the whole op of the list that
-// declares the slice, because every iteration may use it.
+// a nested loop counts as a use by the whole loop, because every iteration may
+// use the slice.
 static void collectUses(Slice &slice, const Positions &positions) {
   Block *list = slice.op->getBlock();
   SmallVector<Value> worklist = {slice.op.getBuffer()};
@@ -107,8 +107,7 @@ struct Extent {
 class Extents {
 public:
   void add(Extent added) {
-    // Merge the extents that the new one overlaps or touches: [0, 4) and [4, 8)
-    // become [0, 8).
+    // Merge overlapping and touching extents: [0, 4) and [4, 8) become [0, 8).
     auto *from = llvm::partition_point(
         list, [&](const Extent &known) { return known.end < added.begin; });
     auto *to = from;
@@ -129,8 +128,8 @@ private:
 class TakenMemory {
 public:
   explicit TakenMemory(ArrayRef<Slice> slices) {
-    // Slices overlap only at times when one of them starts, so other times are
-    // left out.
+    // Slices are live together only if both are live when the later starts. So
+    // starts are the only times that matter.
     for (const Slice &slice : slices)
       starts.push_back(slice.first);
     llvm::sort(starts);
@@ -212,7 +211,7 @@ static int64_t findGap(int64_t bytes, ArrayRef<Extent> taken) {
   int64_t best = -1, bestRoom = 0, cursor = 0;
   for (const Extent &extent : taken) {
     int64_t room = extent.begin - cursor;
-    // No gap is tighter than one that is filled exactly.
+    // No gap is tighter than an exact fit.
     if (room == bytes)
       return cursor;
     if (room > bytes && (best < 0 || room < bestRoom)) {
@@ -246,8 +245,8 @@ static int64_t assignOffsets(MutableArrayRef<Slice> slices) {
 // Programs and parallel loops
 //===----------------------------------------------------------------------===//
 
-/// Largest private memory per worker that pays, about a core's cache. A loop
-/// with more runs its steps one by one, each shared by all workers.
+/// Largest private memory per worker that pays, about a core's cache. A larger
+/// loop is sequential, and all workers share each step.
 static constexpr int64_t kMostPrivateBytes = 4 << 20;
 
 // Makes the private memory of `loop` one slice of `slices`, and assigns offsets

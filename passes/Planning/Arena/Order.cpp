@@ -1,8 +1,7 @@
 // Sorts the ops of a function into execution order. Readers of the old value of
-// a state variable come before the op that makes the new value, so that the new
-// value can overwrite the old. That op then runs as early as possible, so that
-// gradients of weights are not all in memory at once. Otherwise, the order
-// stays.
+// a state variable come before the update, so the new value can overwrite the
+// old. Updates then run as early as possible, so gradients of weights are not
+// all in memory at once. Otherwise, the order stays.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -85,14 +84,13 @@ void OrderGraph::addUnlessCyclic(Operation *before, Operation *after) {
 
 SmallVector<Operation *> OrderGraph::sort() const {
   // Kahn's algorithm: count the ops that each op waits for, and start with ops
-  // that wait for none. Among ready ops, hasty ops go first, then the first in
-  // the block, so that the order changes only if required.
+  // without any. Among ready ops, hasty ops go first, then the first in the
+  // block, so that the order changes only if required.
   SmallVector<unsigned> pending(ops.size(), 0);
   for (const auto &list : successors)
     for (unsigned next : list)
       ++pending[next];
-  using Turn = std::pair<bool, unsigned>; // {is not hasty, index}: the smallest
-                                          // goes first
+  using Turn = std::pair<bool, unsigned>; // {not hasty, index}
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> ready;
   auto push = [&](unsigned index) { ready.push({!isHasty[index], index}); };
   for (unsigned i = 0; i < ops.size(); ++i)
@@ -124,8 +122,9 @@ static SmallVector<Operation *> readersOf(Value value) {
   return readers;
 }
 
-// True if all results of `op` are new values of state. Such an op should run
-// early: it takes no new memory, and frees operands such as a gradient.
+// True if all results of `op` are new values of state. The op should then run
+// early, because no new memory is needed, and operands such as a gradient
+// become free.
 static bool onlyUpdatesState(Operation &op, func::FuncOp function) {
   Operation *terminator = op.getBlock()->getTerminator();
   return !op.use_empty() && llvm::all_of(op.getUses(), [&](OpOperand &use) {
@@ -144,9 +143,8 @@ void OrderPass::runOnOperation() {
     if (Attribute state = getArgumentPort(argument).getState())
       oldValues[state] = argument;
 
-  // Readers of the old value come before the op that makes the new value, so
-  // that the new value can overwrite the old. A reader that needs the new value
-  // as well prevents this.
+  // Readers of the old value come before the update, so the new value can
+  // overwrite the old. A reader of both values prevents the overwriting.
   OrderGraph graph(block);
   for (OpOperand &result : block.getTerminator()->getOpOperands()) {
     Attribute state =

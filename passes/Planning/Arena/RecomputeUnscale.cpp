@@ -1,8 +1,9 @@
-// Lets every kernel that reads an unscaled gradient unscale it itself.
+// Lets every kernel that reads an unscaled gradient unscale the gradient
+// itself.
 //
-// Where a library computes a gradient, dividing it by the loss scale is a
-// kernel that does nothing else: a pass over memory for one operation. Tests
-// for infinities, sums of squares and updates can each do it on what they load.
+// If a library computes a gradient, a separate kernel divides the gradient by
+// the loss scale: a pass over memory for one operation. Tests for infinities,
+// sums of squares and updates can divide while loading.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -29,7 +30,7 @@ struct RecomputeUnscalePass
 };
 } // namespace
 
-// The op of a kernel that unscales and does nothing else; null for any other.
+// Returns the op of a kernel that only unscales; null for any other kernel.
 static amp::UnscaleOp findUnscale(RegionOp region) {
   Block &body = region.getBody().front();
   auto unscale = dyn_cast<amp::UnscaleOp>(body.front());
@@ -39,10 +40,9 @@ static amp::UnscaleOp findUnscale(RegionOp region) {
   return isAlone && region.getNumResults() == 1 ? unscale : amp::UnscaleOp();
 }
 
-// True for kernels that can divide a gradient by the loss scale where they read
-// it: their loops read each element of the gradient once. A kernel that does
-// nothing but that division is none of them, as it may itself be moved into its
-// readers.
+// True if a kernel can divide a gradient by the loss scale on loading: its
+// loops read each element of the gradient once. False for kernels that only
+// unscale, because the pass may move them into users.
 static bool canUnscale(Operation *user) {
   auto region = dyn_cast<RegionOp>(user);
   if (!region || findUnscale(region))
@@ -50,9 +50,9 @@ static bool canUnscale(Operation *user) {
   return KernelHero::get(region.getKind()).loadsByElement();
 }
 
-// `user` reading what `region` reads, and unscaling it.
+// Makes `user` read the operands of `region` and unscale the gradient.
 static void unscaleIn(RegionOp user, RegionOp region, amp::UnscaleOp unscale) {
-  // The user reads the gradient and the scale in place of the result.
+  // The user reads the gradient and the scale instead of the result.
   Value read[] = {region.getTiedInput(unscale.getGrad()),
                   region.getTiedInput(unscale.getScale())};
   llvm::SetVector<Value> inputs;
@@ -61,14 +61,13 @@ static void unscaleIn(RegionOp user, RegionOp region, amp::UnscaleOp unscale) {
       inputs.insert(input);
   inputs.insert(std::begin(read), std::end(read));
 
-  // A region like `user`, with the new inputs,
+  // The inputs change, so a new region replaces `user`.
   OpBuilder builder(user);
   auto changed = RegionOp::create(builder, user.getLoc(), user.getResultTypes(),
                                   user.getKind(), inputs.getArrayRef());
   changed.setKernelAttr(user.getKernelAttr());
   changed.setProviderAttr(user.getProviderAttr());
   changed->setDiscardableAttrs(user->getDiscardableAttrDictionary());
-  // whose body starts with the unscale
   Block *body = builder.createBlock(&changed.getBody());
   IRMapping known;
   for (Value input : inputs)
@@ -77,7 +76,7 @@ static void unscaleIn(RegionOp user, RegionOp region, amp::UnscaleOp unscale) {
             amp::UnscaleOp::create(builder, unscale.getLoc(), unscale.getType(),
                                    known.lookup(read[0]), known.lookup(read[1]))
                 .getOutput());
-  // and goes on as the old one.
+  // After the unscale, the body continues as before.
   IRMapping mapping;
   for (auto [argument, input] :
        llvm::zip(user.getBody().getArguments(), user.getInputs()))
@@ -93,10 +92,10 @@ void RecomputeUnscalePass::runOnOperation() {
   if (function.isExternal() || getKernelKind(function))
     return;
   TargetInfo target = getTarget(function);
-  // CPUs do the unscale as the epilogue of the product.
+  // On CPUs, the unscale is part of the product's epilogue.
   if (target.callsEpilogues())
     return;
-  // All readers must be able to repeat it, or it has to stay.
+  // A region stays unless all users can unscale.
   SmallVector<RegionOp> candidates;
   for (auto region : function.getBody().front().getOps<RegionOp>())
     if (findUnscale(region) && llvm::all_of(region->getUsers(), canUnscale))

@@ -1,8 +1,8 @@
-// Checks that launches ask of kernels what their loops do.
+// Checks the division of work in launches against the kernels.
 //
-// A kernel's loops follow from its tensors, and a launch has buffers for these
-// (plan.launch's own verifier). What is left is how the work is divided: with
-// one index more a kernel would go on behind its buffers.
+// A kernel's loops follow from its tensors, and the verifier of plan.launch
+// checks the buffers. The pass checks the division of the work: with an index
+// too many, a kernel would run past the buffers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -57,7 +57,7 @@ void VerifyPlanPass::runOnOperation() {
       launch.emitOpError("expected a kernel, found @") << launch.getKernel();
       return WalkResult::interrupt();
     }
-    // Kernels are launched several times; their loops are the same each time.
+    // A kernel may have several launches; compute its partition once.
     auto [known, isNew] = partitions.try_emplace(launch.getKernel());
     if (isNew)
       known->second = getKernelPartition(kernel, target);

@@ -261,7 +261,7 @@ ContractionEmitter::StepEntry ContractionEmitter::entryOf() {
 
 LogicalResult ContractionEmitter::emit(Operation *op, Value first, Value second,
                                        const ContractionResult &result) {
-  // Libraries offer these contractions.
+  // A row per contraction that the libraries offer.
   static const llvm::StringMap<EmitStep> steps = {
       entryOf<MatMulOp>(),
       entryOf<ConvOp>(),

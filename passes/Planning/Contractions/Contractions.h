@@ -17,8 +17,7 @@ struct ContractionResult {
   llvm::SmallVector<mlir::Value> inputs, outputs;
 };
 
-/// The buffers of a product and of the tail that a library fuses with it. Null
-/// if unused.
+/// The buffers of a product and of a fused tail. Null if unused.
 struct ProductBuffers {
   mlir::Value lhs, rhs, output, bias, aux, biasGrad;
 };

@@ -38,8 +38,8 @@ static bool isColumnBias(Value bias, RankedTensorType result) {
          type.getNumElements() == columns;
 }
 
-// True if `value` is unrounded f32. Only then does the library, which rounds
-// once at the end, agree with a tail op that rounds its result.
+// True if `value` is unrounded f32. The library rounds once, at the end. So
+// only then does the library agree with a tail op with a rounded result.
 static bool isExact(Value value) {
   return typeOf(value).getElementType().isF32();
 }

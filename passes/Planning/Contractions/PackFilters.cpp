@@ -24,8 +24,8 @@ using namespace mpc;
 using Perm = SmallVector<int64_t>;
 
 namespace {
-/// The filters of a convolution that gains from packing, and the permutation
-/// that puts the written channels last.
+/// The filters of a convolution, and the packing permutation, which puts the
+/// written channels last.
 struct Filters {
   OpOperand *operand = nullptr;
   Perm perm;

@@ -1,10 +1,10 @@
-// Puts the rows of what a GPU's library multiplies and makes further apart,
-// where they are no whole vectors of 16 bytes: of 50257 classes, for example.
-// The library has fast kernels only for matrices whose rows are.
+// Pads rows of matrices that a GPU's library reads or writes, if rows are not
+// multiples of 16 bytes: rows of 50257 classes, for example. The library has
+// fast kernels only for rows of whole 16-byte vectors.
 //
-// A value is padded if all that makes and reads it takes rows at any distance.
-// Which of the values that can be are, products decide: one is faster only if
-// none of its matrices is left unaligned.
+// A value can be padded if its maker and all users accept rows at any distance.
+// Products decide which values are padded: a product is faster only if all its
+// matrices are aligned.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -27,18 +27,18 @@ using namespace mlir;
 using namespace mpc;
 
 //===----------------------------------------------------------------------===//
-// How long rows become
+// Row lengths
 //===----------------------------------------------------------------------===//
 
-/// Bytes that memory gives at once: rows that begin at multiples are read best.
+/// Bytes of a memory line. Rows that start at multiples are read fastest.
 static constexpr int64_t kLineBytes = 128;
-/// Elements of the longest vector of a kernel, 16 bytes of 16 bits each: rows
-/// of whole ones are whole vectors of f32 too.
+/// Elements of a kernel's longest vector: 16 bytes of 16-bit elements. Rows of
+/// whole such vectors also consist of whole vectors of f32.
 static constexpr int64_t kVectorElements = 8;
-/// Rows may be longer by one of so many parts of themselves.
+/// Padding to longer units may lengthen rows by at most 1/64.
 static constexpr int64_t kFewParts = 64;
 
-/// The elements from one row of `row` elements of `type` to the next.
+/// Returns the padded length of a row of `row` elements of `type`, in elements.
 static int64_t padRow(int64_t row, Type type) {
   for (int64_t unit = kLineBytes / plan::getElementBytes(type);
        unit > kVectorElements; unit /= 2)
@@ -48,7 +48,7 @@ static int64_t padRow(int64_t row, Type type) {
   return llvm::alignTo(row, kVectorElements);
 }
 
-/// `type` with rows of `row` elements.
+/// Returns `type` with rows of `row` elements.
 static RankedTensorType withRow(RankedTensorType type, int64_t row) {
   SmallVector<int64_t> shape(type.getShape());
   shape.back() = row;
@@ -56,27 +56,27 @@ static RankedTensorType withRow(RankedTensorType type, int64_t row) {
 }
 
 //===----------------------------------------------------------------------===//
-// What can be padded
+// Values that can be padded
 //===----------------------------------------------------------------------===//
 
-/// Whether `op` is a product that a library does.
+/// True if `op` is a product of a library.
 static bool isProduct(Operation *op) {
   return isa_and_nonnull<MatMulOp, plan::ProductOp>(op);
 }
 
-/// Whether `value` is a matrix that the product `use` belongs to multiplies.
+/// True if `use` is a matrix operand of a product.
 static bool isFactor(OpOperand &use) {
   return isProduct(use.getOwner()) && use.getOperandNumber() < 2;
 }
 
-/// Whether `view` has the rows of what it views, in other outer axes.
+/// True if `view` keeps rows whole and only changes outer axes.
 static bool keepsRowsWhole(ReshapeOp view) {
   ArrayRef<int64_t> from = shapeOf(view.getInput()),
                     to = shapeOf(view.getOutput());
   return from.size() >= 2 && to.size() >= 2 && from.back() == to.back();
 }
 
-/// Whether the kernel that reads `use` takes rows at any distance.
+/// True if the kernel that reads `use` accepts rows at any distance.
 static bool readsAnyRows(OpOperand &use) {
   auto region = dyn_cast<RegionOp>(use.getOwner());
   if (!region || isa<RegionOp>(region.getBody().front().front()))
@@ -85,7 +85,7 @@ static bool readsAnyRows(OpOperand &use) {
          isReadByElement(use);
 }
 
-/// Whether all that reads `value`, through views too, takes rows at any
+/// True if all users of `value`, also through views, accept rows at any
 /// distance.
 static bool isReadInAnyRows(Value value) {
   return llvm::all_of(value.getUses(), [](OpOperand &use) {
@@ -95,14 +95,14 @@ static bool isReadInAnyRows(Value value) {
   });
 }
 
-/// Whether the kernel of `region` can store `result` with rows apart.
+/// True if the kernel of `region` can store `result` with padded rows.
 static bool storesAnyRows(RegionOp region, OpResult result) {
   return takesAnyOrder(region) &&
          isStoredByElement(region, result.getResultNumber());
 }
 
-/// Whether the kernels that stand in for what a library does after `product`
-/// read the product, and store the result, with rows apart.
+/// True if the kernels that replace the fused tail of `product` read the
+/// product, and store the result, with padded rows.
 static bool isUnfusedInAnyRows(plan::ProductOp product) {
   if (product.getUnfused().empty())
     return true;
@@ -117,7 +117,7 @@ static bool isUnfusedInAnyRows(plan::ProductOp product) {
          storesAnyRows(region, cast<OpResult>(yielded));
 }
 
-/// Whether what makes `value` can write it with rows apart.
+/// True if the maker of `value` can write padded rows.
 static bool isMadeInAnyRows(Value value) {
   Operation *maker = value.getDefiningOp();
   if (auto product = dyn_cast_or_null<plan::ProductOp>(maker))
@@ -127,11 +127,10 @@ static bool isMadeInAnyRows(Value value) {
   return isProduct(maker);
 }
 
-/// Whether the rows of `value` are no whole vectors, and nothing keeps them
-/// from being some.
+/// True if the rows of `value` are not whole vectors and can be padded.
 static bool canPad(Value value) {
   RankedTensorType type = typeOf(value);
-  // Rows of one element are columns, which kernels cannot load a part of.
+  // Rows of one element are columns; kernels cannot load a part of them.
   if (type.getRank() < 2 || type.getNumElements() == 0 ||
       type.getShape().back() < kVectorElements ||
       !isa<FloatType>(type.getElementType()) || type.getElementType().isF64() ||
@@ -143,16 +142,16 @@ static bool canPad(Value value) {
 }
 
 //===----------------------------------------------------------------------===//
-// What is worth it
+// Savings
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The values of a function that can be padded, and what that saves.
+/// The values of a function that can be padded, and the time saved by padding.
 class Candidates {
 public:
   Candidates(Block &block, const TargetInfo &target, bool allowTF32);
 
-  /// Leaves those whose products save more than the padding costs.
+  /// Keeps only values whose products save more time than the padding costs.
   void choose();
 
   ArrayRef<Value> get() const { return values.getArrayRef(); }
@@ -187,10 +186,10 @@ bool Candidates::usesTensorCores(Operation *product) const {
                          : element.getIntOrFloatBitWidth() == 16;
 }
 
-/// The nanoseconds that `product` saves with all its candidates padded; 0 where
-/// it is aligned already, or not even then.
+/// Returns the nanoseconds that `product` saves with all its candidates padded.
+/// Returns 0 if `product` is aligned already, or not even then.
 double Candidates::getSaving(Operation *product) const {
-  // The matrices as they lie, and as they would.
+  // Lay out the product without and with padding.
   ProductPlaces places = getProductPlaces(product);
   auto matmul = dyn_cast<MatMulOp>(product);
   bool transA =
@@ -209,7 +208,7 @@ double Candidates::getSaving(Operation *product) const {
   ProductLayout after = layOutProduct(product, transA, target, places);
   if (isAligned(before, product) || !isAligned(after, product))
     return 0;
-  // What takes longer, memory or Tensor Cores, is the time of a product.
+  // The slower of memory and Tensor Cores determines the time of a product.
   int64_t bytes = 0;
   for (Value matrix : {lhs, rhs, result})
     bytes += typeOf(matrix).getNumElements() *
@@ -226,8 +225,9 @@ double Candidates::getSaving(Operation *product) const {
   return getTime(false) - getTime(true);
 }
 
-/// The nanoseconds that memory takes for what is behind the rows of `value`,
-/// written once and read by each reader: whole lines are moved.
+/// Returns the nanoseconds of memory traffic for the padding of `value`,
+/// written once and read by each user. Memory moves whole lines, so padding is
+/// moved too.
 double Candidates::getCost(Value value) const {
   RankedTensorType type = typeOf(value);
   int64_t row = type.getShape().back();
@@ -239,7 +239,7 @@ double Candidates::getCost(Value value) const {
 }
 
 void Candidates::choose() {
-  // What is left out may leave a product unaligned after all, and so on.
+  // Leaving out a value may leave a product unaligned, so repeat.
   for (bool changed = true; changed;) {
     changed = false;
     llvm::DenseMap<Value, double> savings;
@@ -263,7 +263,7 @@ void Candidates::choose() {
 // Padding
 //===----------------------------------------------------------------------===//
 
-/// Makes the kernel that reads `use` read `padded`, through a slice.
+/// Makes the kernel that reads `use` read `padded` through a slice.
 static void readPadded(OpOperand &use, Value padded) {
   auto region = cast<RegionOp>(use.getOwner());
   Block &body = region.getBody().front();
@@ -285,15 +285,14 @@ static SmallVector<OpOperand *> usesOf(Value value) {
                              [](OpOperand &use) { return &use; });
 }
 
-/// Makes all `uses`, of a value of `type`, read `padded`, whose rows are
-/// longer.
+/// Makes all `uses` of a value of `type` read `padded`, which has longer rows.
 static void readPadded(ArrayRef<OpOperand *> uses, RankedTensorType type,
                        Value padded) {
   int64_t row = shapeOf(padded).back();
   for (OpOperand *use : uses) {
     Operation *reader = use->getOwner();
     OpBuilder builder(reader);
-    // Views have the longer rows too.
+    // Views must have the longer rows too.
     if (auto view = dyn_cast<ReshapeOp>(reader)) {
       RankedTensorType old = view.getType();
       auto longer =
@@ -310,8 +309,8 @@ static void readPadded(ArrayRef<OpOperand *> uses, RankedTensorType type,
   }
 }
 
-/// Makes the kernel of `region` store `result` with rows of `row` elements; the
-/// readers of the result are the caller's affair.
+/// Makes the kernel of `region` store `result` with rows of `row` elements. The
+/// caller must change the users of `result`.
 static void storePadded(RegionOp region, OpResult result, int64_t row) {
   Operation *yield = region.getBody().front().getTerminator();
   OpOperand &yielded = yield->getOpOperand(result.getResultNumber());
@@ -322,8 +321,8 @@ static void storePadded(RegionOp region, OpResult result, int64_t row) {
   result.setType(type);
 }
 
-/// Makes the kernels that stand in for what a library does after `product` read
-/// and store rows of `row` elements.
+/// Makes the kernels that replace the fused tail of `product` read and store
+/// rows of `row` elements.
 static void padUnfused(plan::ProductOp product, int64_t row) {
   if (product.getUnfused().empty())
     return;
@@ -339,7 +338,7 @@ static void padUnfused(plan::ProductOp product, int64_t row) {
   storePadded(cast<RegionOp>(yielded.getOwner()), yielded, row);
 }
 
-/// Pads `value` where it is made, and in all that reads it.
+/// Pads `value` in its maker and in all users.
 static void pad(Value value) {
   RankedTensorType type = typeOf(value);
   int64_t row = padRow(type.getShape().back(), type.getElementType());

@@ -1,10 +1,10 @@
-// Decides who does every contraction, and gives a library what it can take.
+// Decides who computes each contraction, and hands a GPU's library the tails it
+// supports.
 //
 // Every region of kind contraction gets the attribute `provider`. A CPU's
-// library calls what follows the product on its tiles, so nothing else happens
-// for one. A GPU's library does not: it takes over a tail of the few kinds it
-// knows, and everything else is split here, and only here, into the contraction
-// and a pointwise kernel.
+// library calls an epilogue kernel on its tiles, so nothing else changes. A
+// GPU's library fuses only a few kinds of tails. All other regions are split
+// here, and only here, into the contraction and a pointwise kernel.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -28,18 +28,18 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// A contraction's region and what becomes of it.
+/// The region of a contraction, and the decisions about the region.
 struct Placement {
   RegionOp region;
   LibraryTail tail;
   bool generated = false;
-  /// The last op of the region that the library does, where it does not do all:
-  /// the add of a bias in front of a relu.
+  /// The last fused op if the library fuses only a part of the tail: the add of
+  /// a bias before a relu. Null if the library fuses all or nothing.
   Operation *lastAbsorbed = nullptr;
-  /// The forward product whose relu's mask this one reads.
+  /// The forward product whose relu mask this product reads, or null.
   Placement *maskedBy = nullptr;
-  /// True if a backward product reads the mask of this one's relu; `mask` is
-  /// that mask, once it is made.
+  /// True if a backward product reads the mask of this product's relu. `mask`
+  /// is the mask, once created.
   bool makesMask = false;
   Value mask;
 };
@@ -77,11 +77,11 @@ private:
   func::FuncOp function;
   const TargetInfo &target;
   std::optional<ContractionProvider> override;
-  bool isBare; ///< whether libraries get contractions without a tail
+  bool isBare; ///< true if libraries get contractions without a tail
   OpBuilder builder;
   std::deque<Placement> placements;
   DenseMap<Operation *, Placement *> placementOf;
-  /// Values in other types, made for the library.
+  /// Casts made for the library, by value and type.
   DenseMap<std::pair<Value, Type>, Value> casts;
 };
 } // namespace
@@ -92,9 +92,9 @@ static bool isF32(Value value) { return elementOf(value).isF32(); }
 // Types
 //===----------------------------------------------------------------------===//
 
-// The type both operands of `hero` take for a GPU's library, which knows one:
-// the wider one, so that nothing is rounded. Convolutions have the result's
-// type too.
+// Returns the type of both operands of `hero` in a GPU's library, which
+// supports a single type: the wider type, so that nothing is rounded. If the
+// result of a convolution has another type, the type is f32.
 static Type operandType(Operation *hero) {
   Builder builder(hero->getContext());
   Type first = elementOf(hero->getOperand(0));
@@ -106,8 +106,8 @@ static Type operandType(Operation *hero) {
   return first == second && fits ? first : builder.getF32Type();
 }
 
-// The type in which the library writes the result: f64 or the operands' type
-// where the IR asks for that, else f32, its accumulator.
+// Returns the type in which the library writes the result: the operands' type
+// if the IR asks for it, else f32, the accumulator's type.
 static Type resultType(Operation *hero) {
   Builder builder(hero->getContext());
   Type operand = operandType(hero), result = elementOf(hero->getResult(0));
@@ -124,13 +124,13 @@ static bool hasLibraryTypes(Operation *hero) {
          elementOf(hero->getResult(0)) == resultType(hero);
 }
 
-// Drops the add of a bias that is a constant of zeros, which PyTorch's exporter
-// gives a convolution that has none. It is exact but for the sign of a zero,
-// -0 + 0 = 0, which libraries do not promise for a sum of products; yet no
-// library of a GPU does such a tail with a convolution. A rounding that the add
-// does stays, as a cast.
+// Drops the add of a bias of constant zeros. PyTorch's exporter adds zeros to
+// convolutions without a bias, and no GPU library fuses a bias with a
+// convolution. Dropping is exact except for the sign of zero (-0 + 0 = 0),
+// which libraries do not guarantee for a sum of products anyway. If the add
+// rounds, a cast replaces it.
 static void dropZeroBias(RegionOp region) {
-  // A sum of the result and zeros,
+  // Find a sum of the result and zeros.
   Value result = region.getContraction()->getResult(0);
   if (!result.hasOneUse())
     return;
@@ -140,7 +140,7 @@ static void dropZeroBias(RegionOp region) {
   Value bias = add.getLhs() == result ? add.getRhs() : add.getLhs();
   if (!matchPattern(bias, m_AnyZeroFloat()))
     return;
-  // is the result, in the type of the sum.
+  // The sum equals the result, cast to the type of the sum.
   OpBuilder builder(add);
   add.getOutput().replaceAllUsesWith(
       add.getType() == result.getType()
@@ -153,7 +153,7 @@ static void dropZeroBias(RegionOp region) {
     zeros->erase();
 }
 
-// A result that is only cast gets the type it is cast to.
+// Gives a result that is only cast the type of the cast.
 static void foldCast(RegionOp region) {
   Operation *hero = region.getContraction();
   Value result = hero->getResult(0);
@@ -173,8 +173,9 @@ static void foldCast(RegionOp region) {
 // Decisions
 //===----------------------------------------------------------------------===//
 
-// The forward product whose relu mask `placement` can use, or null. cuBLASLt
-// makes the mask before it rounds the product, so the product must be f32.
+// Returns the forward product whose relu mask `placement` can use, or null.
+// cuBLASLt makes the mask before rounding the product, so the product must be
+// f32.
 Placement *Placer::findMask(Placement &placement) {
   Operation *producer = placement.tail.operand.getDefiningOp();
   Placement *forward = producer ? placementOf.lookup(producer) : nullptr;
@@ -189,21 +190,21 @@ Placement *Placer::findMask(Placement &placement) {
   return own.batch == 1 && own.m == its.m && own.n == its.n ? forward : nullptr;
 }
 
-// Whether the library may do more than the product. The release notes of
-// cuBLASLt 11.3 to 12.8 list wrong results and accesses out of bounds where one
-// of the extents is 1.
+// True if the library may compute more than the product. The release notes of
+// cuBLASLt 11.3 to 12.8 list wrong results and out-of-bounds accesses for
+// products with an extent of 1.
 static bool mayHaveEpilogue(MatMulOp matmul) {
   ProductExtents extents = getProductExtents(matmul);
   return hasLibraryTypes(matmul) && extents.batch == 1 && extents.m != 1 &&
          extents.n != 1 && extents.k != 1;
 }
 
-// Whether the library does the tail of `placement` as part of the product.
+// True if the library fuses the tail of `placement` with the product.
 bool Placer::isAbsorbed(Placement &placement) {
   auto matmul = dyn_cast<MatMulOp>(placement.region.getContraction());
   if (!matmul || !mayHaveEpilogue(matmul) || elementOf(matmul).isF64())
     return false;
-  // The result of the whole is what the library writes; a relu keeps the type.
+  // The library writes the region's result; a relu keeps the type.
   Type written = elementOf(placement.region.getResult(0));
   if (written != operandType(matmul) && !written.isF32())
     return false;
@@ -211,8 +212,9 @@ bool Placer::isAbsorbed(Placement &placement) {
   case LibraryTail::Kind::Bias:
     return true;
   case LibraryTail::Kind::ReluBias:
-    // The library's relu makes NaN zero, which hides that training diverged:
-    // who does not ask for it gets the bias alone, and a kernel for the relu.
+    // The library's relu turns NaN into 0, which hides that training diverged.
+    // Unless the user asks for the library, it adds only the bias, and a kernel
+    // computes the relu.
     if (override == ContractionProvider::Library)
       return true;
     placement.tail.kind = LibraryTail::Kind::Bias;
@@ -248,12 +250,13 @@ void Placer::decide(Placement &placement) {
 // For a GPU's library
 //===----------------------------------------------------------------------===//
 
-// `value` as elements of `element`, by a kernel where it is something else.
+// Returns `value` with elements of type `element`, cast by a new kernel if
+// needed.
 Value Placer::castTo(RegionOp region, Value value, Type element,
                      StringRef suffix) {
   if (elementOf(value) == element)
     return value;
-  // One kernel casts a value for all readers.
+  // One kernel casts a value for all users.
   Value &known = casts[{value, element}];
   if (known)
     return known;
@@ -264,7 +267,6 @@ Value Placer::castTo(RegionOp region, Value value, Type element,
   if (std::optional<StringRef> name = region.getKernel())
     cast.setKernel((*name + suffix).str());
   OpBuilder::InsertionGuard guard(builder);
-  // The kernel's body is the cast alone.
   Block *body = builder.createBlock(&cast.getBody());
   Value input = body->addArgument(value.getType(), location);
   Value result = amp::CastOp::create(builder, location, type, input);
@@ -273,17 +275,17 @@ Value Placer::castTo(RegionOp region, Value value, Type element,
   return known;
 }
 
-// The body for what kernels do where the library does the product alone, with
-// that as its argument.
+// Creates the body for the kernels that run if the library computes the product
+// alone. The body's argument is the product.
 Block *Placer::addUnfused(plan::ProductOp product) {
   return builder.createBlock(&product.getUnfused(), {},
                              product.getOutput().getType(), product.getLoc());
 }
 
-// A kernel for the ops that the library does after the product of `placement`.
+// Adds a kernel for the ops that the library fuses with the product of
+// `placement`.
 void Placer::addUnfusedTail(plan::ProductOp product, Placement &placement) {
-  // The kernel reads the product and the bias, and makes what the library would
-  // have made.
+  // The kernel reads the product and the bias, and computes the fused result.
   OpBuilder::InsertionGuard guard(builder);
   RegionOp region = placement.region;
   Block *unfused = addUnfused(product);
@@ -295,8 +297,8 @@ void Placer::addUnfusedTail(plan::ProductOp product, Placement &placement) {
     tail.setKernel((*name + "_bias").str());
   plan::YieldOp::create(builder, region.getLoc(), tail.getResult(0));
 
-  // The region's ops behind the contraction are copied to the tail, which reads
-  // the product and the bias as arguments.
+  // Clone the ops after the contraction. Their operands become the kernel's
+  // arguments: the product and the bias.
   Block *body = builder.createBlock(&tail.getBody());
   Block &original = region.getBody().front();
   Operation *hero = region.getContraction();
@@ -308,7 +310,8 @@ void Placer::addUnfusedTail(plan::ProductOp product, Placement &placement) {
     if (region.getTiedInput(argument) == placement.tail.operand)
       mapping.map(argument, body->getArgument(1));
   Value last;
-  // Up to the last op that the library takes: what follows is another kernel's.
+  // Stop after the last op that the library fuses; another kernel computes the
+  // rest.
   for (Operation &op : original.without_terminator()) {
     if (&op == hero)
       continue;
@@ -319,7 +322,7 @@ void Placer::addUnfusedTail(plan::ProductOp product, Placement &placement) {
   YieldOp::create(builder, region.getLoc(), last);
 }
 
-// The kernels that compute `sum` from an operand of the product.
+// Adds the kernels that compute `sum` from an operand of the product.
 void Placer::addUnfusedSum(plan::ProductOp product, Value sum) {
   OpBuilder::InsertionGuard guard(builder);
   addUnfused(product);
@@ -334,14 +337,15 @@ void Placer::addUnfusedSum(plan::ProductOp product, Value sum) {
   plan::YieldOp::create(builder, product.getLoc(), mapping.lookup(sum));
 }
 
-// The product with the tail that the library does, in place of the region.
+// Creates the product with the fused tail, before the region. Returns the
+// output.
 Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   RegionOp region = placement.region;
-  // The type of the last op that the library takes over.
+  // Use the type of the last fused op.
   auto type =
       typeOf(placement.lastAbsorbed ? placement.lastAbsorbed->getResult(0)
                                     : region.getResult(0));
-  // A relu's mask has a bit an element, rows padded as cuBLASLt has them.
+  // A relu's mask has a bit per element, in rows padded for cuBLASLt.
   ProductExtents extents = getProductExtents(matmul);
   Type maskType =
       RankedTensorType::get({extents.m, plan::getAuxRowBytes(extents.n)},
@@ -349,8 +353,8 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   FusedKind fused;
   Value bias, mask, sum;
   Type newMask;
-  // A mask that is there makes this the gradient of a relu, and perhaps the
-  // gradient of a bias; else the tail is a bias, with or without a relu.
+  // A product with a known mask computes the gradient of a relu, perhaps with
+  // the gradient of a bias. Other tails are a bias, with or without a relu.
   if (placement.maskedBy) {
     mask = placement.maskedBy->mask;
     sum = findSumOfRows(region.getResult(0), extents.n);
@@ -364,14 +368,14 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
             : placement.makesMask ? FusedKind::ReluAuxBias
                                   : FusedKind::ReluBias;
   }
-  // The op has all that the library is asked for.
   auto product = plan::ProductOp::create(
       builder, region.getLoc(), type, newMask, sum ? sum.getType() : Type(),
       fused, region.getTiedInput(matmul.getLhs()),
       region.getTiedInput(matmul.getRhs()), bias, mask, matmul.getTransA(),
       matmul.getTransB(), matmul.getAlpha());
   placement.mask = product.getNewAux();
-  // Masks cannot be made again without the library: no kernels stand in for it.
+  // Kernels cannot recreate cuBLASLt's masks, so products with masks get no
+  // replacement kernels.
   if (!mask && !newMask)
     addUnfusedTail(product, placement);
   if (sum)
@@ -379,17 +383,17 @@ Value Placer::emitProduct(Placement &placement, MatMulOp matmul) {
   return product.getOutput();
 }
 
-// The product and the sum of the rows of one of its operands, which is the
-// gradient of a bias, where kernels of their own compute that sum. It must not
-// be wanted before the product can be computed.
+// Creates the product with the sum of the rows of an operand (the gradient of a
+// bias), if kernels compute this sum. Returns null if there is no such sum, or
+// if an op needs the sum before the product can run.
 Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
   Value lhs = region.getTiedInput(matmul.getLhs());
   Value rhs = region.getTiedInput(matmul.getRhs());
   if (!mayHaveEpilogue(matmul) || typeOf(lhs).getRank() != 2 ||
       typeOf(rhs).getRank() != 2 || !elementOf(matmul).isF32())
     return Value();
-  // The sum along k of the operand that is a gradient: the rows of a transposed
-  // lhs, or of rhs as it is.
+  // Sum along k the operand that is a gradient: the rows of a transposed lhs,
+  // or of an rhs that is not transposed.
   Value sum;
   FusedKind fused = FusedKind::BGradA;
   if (matmul.getTransA() &&
@@ -401,7 +405,7 @@ Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
   if (!sum || elementOf(sum) != elementOf(matmul))
     return Value();
 
-  // Before all readers of the sum, but behind what the product reads.
+  // Insert before all users of the sum, but after the product's operands.
   Operation *place = region;
   for (Operation *user : sum.getUsers())
     if (user->isBeforeInBlock(place))
@@ -421,8 +425,8 @@ Value Placer::emitWithBiasGrad(RegionOp region, MatMulOp matmul) {
   return product.getOutput();
 }
 
-// The contraction alone, on operands and with a result as the library takes
-// them.
+// Creates the contraction alone, with operands and result in the library's
+// types.
 Value Placer::emitHero(Placement &placement, Operation *hero) {
   RegionOp region = placement.region;
   auto matmul = dyn_cast<MatMulOp>(hero);
@@ -438,7 +442,8 @@ Value Placer::emitHero(Placement &placement, Operation *hero) {
                                   suffix));
   Operation *alone = builder.clone(*hero, mapping);
   alone->setLoc(region.getLoc());
-  // Every f16 and every bf16 is a tf32, so that Tensor Cores multiply exactly.
+  // Every f16 and every bf16 number is a tf32 number, so Tensor Cores multiply
+  // exactly.
   if (element.isF32() && !llvm::any_of(hero->getOperands(), isF32))
     alone->setAttr(plan::kComputeAttr,
                    plan::ComputeAttr::get(alone->getContext(), Compute::TF32));
@@ -447,13 +452,13 @@ Value Placer::emitHero(Placement &placement, Operation *hero) {
   return result;
 }
 
-// Puts what follows `hero`, the contraction or the last op that the library
-// does with it, into a kernel that reads `product`.
+// Moves the ops after `hero` to a kernel that reads `product`. `hero` is the
+// contraction, or the last op that the library fuses.
 void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
   Block &body = region.getBody().front();
   Operation *contraction = region.getContraction();
   auto isDone = [&](Operation *op) { return op == hero || op == contraction; };
-  // Operands of the ops that are left, behind the product.
+  // Collect the operands of the remaining ops; the product comes first.
   SmallVector<Value> inputs = {product}, arguments;
   for (auto [argument, input] :
        llvm::zip(body.getArguments(), region.getInputs()))
@@ -461,7 +466,6 @@ void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
       inputs.push_back(input);
       arguments.push_back(argument);
     }
-  // The kernel has the region's name, results and phase.
   auto tail =
       RegionOp::create(builder, region.getLoc(), region.getResultTypes(),
                        KernelKind::Pointwise, inputs);
@@ -473,7 +477,7 @@ void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
   for (Value input : inputs)
     block->addArgument(input.getType(), region.getLoc());
   mapping.map(arguments, block->getArguments().drop_front());
-  // The product as the contraction in the IR had it.
+  // Cast the product to the type of the contraction in the IR.
   Value exact = block->getArgument(0);
   Type type = hero->getResult(0).getType();
   mapping.map(hero->getResult(0),
@@ -481,7 +485,6 @@ void Placer::emitSplit(RegionOp region, Operation *hero, Value product) {
                   ? exact
                   : amp::CastOp::create(builder, hero->getLoc(), type, exact)
                         .getOutput());
-  // All ops but those that the library does.
   for (Operation &op : body)
     if (!isDone(&op))
       builder.clone(op, mapping);
@@ -492,13 +495,13 @@ void Placer::emitForLibrary(Placement &placement) {
   RegionOp region = placement.region;
   Operation *hero = region.getContraction();
   builder.setInsertionPoint(region);
-  // Tails that the library does; others follow as kernels of their own.
+  // Tails that the library does not fuse become kernels.
   bool absorbed = placement.tail.kind == LibraryTail::Kind::Bias ||
                   placement.tail.kind == LibraryTail::Kind::ReluBias ||
                   placement.tail.kind == LibraryTail::Kind::ReluGrad;
   Value product = absorbed ? emitProduct(placement, cast<MatMulOp>(hero))
                            : emitHero(placement, hero);
-  // Does the product replace all of the region, or is a tail left?
+  // The product may replace the whole region, or leave a tail.
   const bool isAll =
       absorbed ? !placement.lastAbsorbed
                : placement.tail.kind == LibraryTail::Kind::None &&
@@ -511,7 +514,7 @@ void Placer::emitForLibrary(Placement &placement) {
   region.erase();
 }
 
-// Transposes of filters are the Fusion stage's affair.
+// Verifies the layout of filters. The Fusion stage inserts the transposes.
 static LogicalResult verifyFilterLayout(Operation *contraction,
                                         const TargetInfo &target) {
   if (isa<MatMulOp>(contraction) ||
@@ -539,7 +542,7 @@ LogicalResult Placer::run() {
   for (Placement &placement : placements)
     if (!placement.generated)
       emitForLibrary(placement);
-  // Sums that products now make.
+  // Products now compute some sums, so erase the kernels of these sums.
   for (Operation &op :
        llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
     if (isOpTriviallyDead(&op))

@@ -42,7 +42,8 @@ plan::PlaceOp mpc::findPlace(Value result) {
                             : plan::PlaceOp();
 }
 
-// What is dense has a buffer of its own, a view, which begins at its offset.
+// Returns the place of an operand. A dense access is a view, whose buffer
+// already starts at the offset.
 static ProductPlace placeOfOperand(Value operand) {
   if (auto access = operand.getDefiningOp<plan::AccessOp>();
       access && !access.isDense())
@@ -51,8 +52,8 @@ static ProductPlace placeOfOperand(Value operand) {
   return ProductPlace::getDense(shapeOf(operand));
 }
 
-// Where a product writes its result. A box of a larger tensor is written in a
-// view of that, which begins at the box.
+// Returns the place that a product writes. A box of a larger tensor is written
+// through a view that starts at the box.
 static ProductPlace placeOfResult(Value result) {
   plan::ArrangeOp arrange = findArrange(result);
   plan::PlaceOp place = findPlace(result);
@@ -95,13 +96,13 @@ int64_t ProductLayout::countCalls() const {
   return calls;
 }
 
-// Whether an operand is one matrix.
+// True if an operand is a single matrix, repeated for the batch.
 static bool isRepeated(Value operand) {
   return ShapedType::getNumElements(shapeOf(operand).drop_back(2)) == 1;
 }
 
-// The stride of an operand of `shape` along axis `axis` of the result's batch
-// of `rank` axes.
+// Returns the stride of an operand of `shape` along axis `axis` of the result's
+// batch, which has `rank` axes.
 static int64_t batchStride(ArrayRef<int64_t> shape, const ProductPlace &place,
                            size_t axis, size_t rank) {
   size_t own = shape.size() - 2, missing = rank - own;
@@ -110,30 +111,28 @@ static int64_t batchStride(ArrayRef<int64_t> shape, const ProductPlace &place,
   return place.strides[axis - missing];
 }
 
-// The distance between rows of the stored matrix.
+// Returns the leading dimension of the stored matrix.
 static int64_t leadingOf(ArrayRef<int64_t> shape, const ProductPlace &place) {
   size_t rank = shape.size();
   return shape[rank - 2] == 1 ? shape[rank - 1] : place.strides[rank - 2];
 }
 
-// The axes of the batch, as few as say the same.
+// Returns the axes of the batch, merged where strides allow.
 static SmallVector<BatchAxis> batchAxes(Operation *op,
                                         const ProductPlaces &places) {
   ArrayRef<int64_t> batch = shapeOf(op->getResult(0)).drop_back(2);
   SmallVector<BatchAxis> axes;
   for (auto [axis, extent] : llvm::enumerate(batch)) {
-    // An axis of one matrix has no stride to speak of.
+    // An axis with one matrix needs no stride.
     if (extent == 1)
       continue;
-    // How far it is from one matrix to the next, in both operands and in the
-    // result.
     BatchAxis next{
         extent,
         batchStride(shapeOf(op->getOperand(0)), places.a, axis, batch.size()),
         batchStride(shapeOf(op->getOperand(1)), places.b, axis, batch.size()),
         places.c.strides[axis]};
-    // Axes [3, 4] whose strides continue each other are one of 12: one call of
-    // the library.
+    // Merge axes that continue each other: [3, 4] becomes an axis of 12, and a
+    // single library call.
     if (!axes.empty() && axes.back().continues(next)) {
       next.extent *= axes.back().extent;
       axes.pop_back();
@@ -143,9 +142,9 @@ static SmallVector<BatchAxis> batchAxes(Operation *op,
   return axes;
 }
 
-// Many matrices of few rows that share the right operand: their first rows are
-// one product, their second rows the next. Rows of a and c must not overlap
-// then either.
+// Regroups many matrices of few rows with a common right operand: all first
+// rows form one product, all second rows the next. Rows of a and c must not
+// overlap.
 static void gatherRows(ProductLayout &layout) {
   BatchAxis &axis = layout.axes.back();
   if (axis.b != 0 || layout.m >= kFewRows || layout.m >= axis.extent ||
@@ -171,8 +170,8 @@ ProductLayout mpc::layOutProduct(Operation *op, bool transA,
   layout.offsetA = places.a.offset;
   layout.offsetB = places.b.offset;
 
-  // Batches that share the right operand are rows of a single product, where
-  // rows lie alike from one to the next.
+  // Batches with a common right operand become rows of one product, if rows are
+  // evenly spaced.
   SmallVector<BatchAxis> &axes = layout.axes;
   axes = batchAxes(op, places);
   while (!axes.empty() && axes.back().b == 0 && !transA &&
@@ -182,8 +181,7 @@ ProductLayout mpc::layOutProduct(Operation *op, bool transA,
   if (target.callsEpilogues() && !transA && !axes.empty())
     gatherRows(layout);
 
-  // The last axis is there even if it has one index: a step says how far
-  // apart the next matrix would be.
+  // A step needs at least one axis, to state the distance to the next matrix.
   if (axes.empty())
     axes.push_back({1, 0, 0, layout.m * layout.ldc});
   if (axes.size() == 1 && axes.front().extent == 1) {

@@ -1,5 +1,5 @@
-// Where the matrices of a batched product lie, and as how many calls of a
-// library it is done.
+// Describes the places of the matrices of a batched product, and the library
+// calls that compute the product.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_CONTRACTIONS_PRODUCTLAYOUT_H
@@ -10,22 +10,24 @@
 
 namespace mpc {
 
-/// Rows below which a product reads its right operand more than it multiplies.
+/// Products with fewer rows take longer to read the right operand than to
+/// multiply.
 inline constexpr int64_t kFewRows = 64;
 
-/// Where the elements of a product's operand or result lie in a buffer: the
-/// first one, and the elements between neighbours along each axis.
+/// The place of a product's operand or result in a buffer: the index of the
+/// first element, and the stride along each axis in elements.
 struct ProductPlace {
   int64_t offset = 0;
   llvm::SmallVector<int64_t> strides;
 
-  /// The place of a buffer of its own.
+  /// Returns the place of a dense buffer of `shape`.
   static ProductPlace getDense(llvm::ArrayRef<int64_t> shape);
-  /// The place of a product's result that is written with its axes permuted:
-  /// axis perm[i] of the product is axis i of a dense buffer of `shape`.
+  /// Returns the place of a product's result written with permuted axes: axis
+  /// perm[i] of the product is axis i of a dense buffer of `shape`.
   static ProductPlace getArranged(llvm::ArrayRef<int64_t> shape,
                                   llvm::ArrayRef<int64_t> perm);
-  /// The place of a value of `shape` whose rows begin `row` elements apart.
+  /// Returns the place of a value of `shape` whose rows start `row` elements
+  /// apart.
   static ProductPlace getPadded(llvm::ArrayRef<int64_t> shape, int64_t row);
 };
 
@@ -34,47 +36,48 @@ struct ProductPlaces {
   ProductPlace a, b, c;
 };
 
-/// An axis of the batch: its size, and the elements between neighbours in a, b
-/// and c; 0 repeats a matrix.
+/// An axis of the batch: the extent, and the strides in a, b and c in elements.
+/// Stride 0 repeats a matrix.
 struct BatchAxis {
   int64_t extent = 1, a = 0, b = 0, c = 0;
 
-  /// True if this axis and the next inner one can be walked as one axis with
-  /// inner's strides, in all three operands.
+  /// True if this axis and the next inner axis form a single axis with the
+  /// strides of `inner`, in all three matrices.
   bool continues(const BatchAxis &inner) const {
     return a == inner.a * inner.extent && b == inner.b * inner.extent &&
            c == inner.c * inner.extent;
   }
 };
 
-/// A batch of products of matrices: m x n, k deep, with the elements from row
-/// to row of each matrix as it is stored.
+/// A batch of matrix products of m x k by k x n, with the leading dimension of
+/// each stored matrix.
 struct ProductLayout {
   int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
   int64_t offsetA = 0, offsetB = 0;
-  /// At least one, the outermost first. A library takes the last in one call.
+  /// The axes of the batch, outermost first; at least one. A library takes the
+  /// last axis in one call.
   llvm::SmallVector<BatchAxis> axes;
 
-  /// The calls of a library that takes one axis of a batch.
+  /// Returns the number of calls of a library that takes one batch axis.
   int64_t countCalls() const;
   int64_t countMatrices() const { return countCalls() * axes.back().extent; }
 };
 
-/// The plan.arrange that reorders `result`, or null if the product writes its
-/// own order.
+/// Returns the plan.arrange of `result`; null if the product does not reorder
+/// axes.
 plan::ArrangeOp findArrange(mlir::Value result);
 
-/// The plan.place through which `result`, or what plan.arrange makes of it, is
-/// written; null where there is none.
+/// Returns the plan.place that writes `result`, directly or after plan.arrange;
+/// null if there is none.
 plan::PlaceOp findPlace(mlir::Value result);
 
-/// Where `op`, an mpc.matmul or a plan.product, finds its operands and writes.
+/// Returns the places that `op`, an mpc.matmul or a plan.product, reads and
+/// writes.
 ProductPlaces getProductPlaces(mlir::Operation *op);
 
-/// `op` as it is done with operands and result in the places that `places`
-/// says: in as few axes of a batch as say the same. A GPU's library, which is
-/// called once for every index of the outer axes, takes the longest as the
-/// last.
+/// Returns the layout of `op` with its matrices in `places`, with as few batch
+/// axes as possible. A GPU's library is called once per index of the outer
+/// axes, so its longest axis comes last.
 ProductLayout layOutProduct(mlir::Operation *op, bool transA,
                             const TargetInfo &target,
                             const ProductPlaces &places);
@@ -83,8 +86,8 @@ inline ProductLayout layOutProduct(mlir::Operation *op, bool transA,
   return layOutProduct(op, transA, target, getProductPlaces(op));
 }
 
-/// Whether all matrices of `op`, laid out so, start at, and their rows are
-/// apart by, what vectors of a GPU's library are multiples of.
+/// True if all matrices of `op` start at, and their rows are apart by,
+/// multiples of the vector size of a GPU's library.
 bool isAligned(const ProductLayout &layout, mlir::Operation *op);
 
 } // namespace mpc

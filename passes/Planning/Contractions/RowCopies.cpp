@@ -7,23 +7,23 @@
 using namespace mlir;
 using namespace mpc;
 
-/// Shorter rows take a copy longer to begin with than to copy.
+/// Shorter rows take longer to start a copy than to copy.
 static constexpr int64_t kMinRowBytes = 256;
-/// So little that it takes no time either way; compiling a loop for it does.
+/// So few bytes take no time either way, but a loop takes time to compile.
 static constexpr int64_t kFewBytes = 1 << 16;
 
-/// So many tensors that code for all of them takes long to compile, and longer
-/// to begin with than their copies.
+/// With this many tensors, code for all takes long to compile, and longer to
+/// start than the copies.
 static constexpr size_t kManyInputs = 32;
 
-// Bytes of what one index along `axis` stands for.
+// Returns the bytes of one index along `axis`.
 static int64_t bytesBehind(Value tensor, size_t axis) {
   return ShapedType::getNumElements(shapeOf(tensor).drop_front(axis + 1)) *
          plan::getElementBytes(elementOf(tensor));
 }
 
-// True for many rows of a few bytes, such as 10,000 rows of 4: a kernel moves
-// them faster than one memcpy for each.
+// True for many rows of a few bytes, such as 10,000 rows of 4 bytes: a kernel
+// is faster than a memcpy per row.
 static bool areTooShort(const RowCopy &copy) {
   return copy.rowBytes < kMinRowBytes && copy.rowBytes * copy.rows > kFewBytes;
 }
@@ -47,7 +47,7 @@ static SmallVector<RowCopy> findSlice(SliceOp slice) {
 static SmallVector<RowCopy> findJoin(ConcatOp join) {
   if (join.getInputs().size() < kManyInputs)
     return {};
-  // Rows of each input lie side by side in a row of the result.
+  // In each row of the result, the rows of the inputs are adjacent.
   int64_t axis = join.getAxis();
   ArrayRef<int64_t> shape = shapeOf(join.getOutput());
   int64_t inner = bytesBehind(join.getOutput(), axis);
@@ -55,11 +55,10 @@ static SmallVector<RowCopy> findJoin(ConcatOp join) {
   int64_t start = 0;
   for (Value input : join.getInputs()) {
     auto argument = dyn_cast<BlockArgument>(input);
-    // An argument as it is: one that is computed, or converted, is no copy.
+    // Only unchanged arguments can be copied, not computed or converted values.
     if (!argument || elementOf(input) != elementOf(join.getOutput()))
       return {};
-    // Row r of the input goes to row r of the result, behind the inputs before
-    // it.
+    // Row r of the input goes to row r of the result, after previous inputs.
     RowCopy copy;
     copy.argument = argument.getArgNumber();
     copy.rows = ShapedType::getNumElements(shape.take_front(axis));
@@ -77,7 +76,8 @@ static SmallVector<RowCopy> findJoin(ConcatOp join) {
 
 SmallVector<RowCopy> mpc::findRowCopies(func::FuncOp kernel,
                                         const TargetInfo &target) {
-  // Of one op alone: others load parts and store joins of what they compute.
+  // The kernel may hold only one op: kernels also load parts and store joins of
+  // computed values.
   if (target.isGPU() || kernel.isExternal() ||
       KernelHero::get(*getKernelKind(kernel)).getCompany() != Company::None)
     return {};

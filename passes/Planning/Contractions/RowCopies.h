@@ -1,4 +1,4 @@
-// Slices and joins that copies of rows make, without code of their own.
+// Slices and joins that row copies implement, without a kernel.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_CONTRACTIONS_ROWCOPIES_H
@@ -12,13 +12,13 @@
 
 namespace mpc {
 
-/// Rows, in bytes: the first at an offset, the others each a stride behind.
+/// Rows in bytes: the offset of the first row, and the stride between rows.
 struct Rows {
   int64_t offset = 0, stride = 0;
 };
 
-/// Rows of an argument of a kernel that go to its result: side by side, or
-/// where `to` says.
+/// Rows of a kernel's argument, copied to the result: adjacent, or to the
+/// places in `to`.
 struct RowCopy {
   unsigned argument = 0;
   int64_t rows = 1, rowBytes = 0;
@@ -26,9 +26,9 @@ struct RowCopy {
   std::optional<Rows> to;
 };
 
-/// The copies that do what `kernel` does: of a slice of all of a tensor but
-/// along one axis, or of many tensors joined. None where it does something else
-/// or a loop does that better, and on a GPU, whose copies are of whole buffers.
+/// Returns the copies that implement `kernel`: a slice along one axis, or a
+/// join of many tensors. Empty for other kernels, if a loop is faster, and on a
+/// GPU, where copies move whole buffers.
 llvm::SmallVector<RowCopy> findRowCopies(mlir::func::FuncOp kernel,
                                          const TargetInfo &target);
 

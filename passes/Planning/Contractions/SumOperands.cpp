@@ -1,9 +1,9 @@
-// Lets products add up an operand that they read.
+// Lets products sum an operand.
 //
-// The gradient of a weight is the product of what the layer read and of the
-// gradient of what it made; that of the layer's bias is the sum of the latter's
-// rows, along which the product is summed too. Where the library packs what it
-// multiplies, it adds up on the way.
+// The gradient of a weight is the product of the layer's input and the gradient
+// of the layer's output. The gradient of the layer's bias is the sum of the
+// output gradient's rows, which the product contracts too. A library that packs
+// its operands can add up the rows while packing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Contractions/LibraryTails.h"
@@ -29,8 +29,8 @@ struct SumOperandsPass
   void runOnOperation() override;
 };
 
-/// The product of a region and the sum of its operand `number`, a result of
-/// another kernel.
+/// The product of a region, and the sum of the product's operand `number`,
+/// which another kernel computes.
 struct SummedOperand {
   RegionOp product;
   unsigned number;
@@ -38,8 +38,8 @@ struct SummedOperand {
 };
 } // namespace
 
-// The matrix product of a region that the library does and whose result lies
-// where the region has it; null for any other.
+// Returns the library product of a region whose result is neither arranged nor
+// placed; null for other regions.
 static MatMulOp findProduct(RegionOp region) {
   if (region.getProvider() != ContractionProvider::Library)
     return MatMulOp();
@@ -50,8 +50,9 @@ static MatMulOp findProduct(RegionOp region) {
   return isPlaced ? MatMulOp() : matmul;
 }
 
-/// The sum of the rows of a value, of so many columns; null where no kernel
-/// adds them up. Products may share an operand that many others read.
+/// The sum of the rows of a value with so many columns; null if no kernel
+/// computes the sum. A cache, because products may share an operand with many
+/// users.
 using KnownSums = DenseMap<std::pair<Value, int64_t>, Value>;
 
 static Value findSum(Value operand, KnownSums &known) {
@@ -63,14 +64,15 @@ static Value findSum(Value operand, KnownSums &known) {
   return entry->second;
 }
 
-// The operand of `region` that has a sum of its rows in f32, computed apart,
-// and which its own tail does not read.
+// Returns an operand of `region` whose row sum another kernel computes in f32,
+// unless the region reads the sum; nullopt if there is none.
 static std::optional<SummedOperand> findSummed(RegionOp region,
                                                KnownSums &known) {
   MatMulOp matmul = findProduct(region);
   if (!matmul || typeOf(matmul).getRank() != 2)
     return std::nullopt;
-  // Rows lie along the depth in a transposed left operand and in a right one.
+  // Rows lie along the contraction axis in a transposed lhs, and in an rhs that
+  // is not transposed.
   bool hasRows[] = {matmul.getTransA(), !matmul.getTransB()};
   for (auto [operand, isOfRows] : llvm::zip(matmul->getOpOperands(), hasRows)) {
     Value input = region.getTiedInput(operand.get());
@@ -84,7 +86,7 @@ static std::optional<SummedOperand> findSummed(RegionOp region,
   return std::nullopt;
 }
 
-// Erases the kernel that makes `sum` and those that made only what it read.
+// Erases the kernel of `sum`, and kernels that only made operands of `sum`.
 static void eraseMakers(Value sum) {
   while (Operation *maker = sum.getDefiningOp()) {
     if (!maker->use_empty() || !isa<RegionOp, ReshapeOp>(maker))
@@ -94,13 +96,13 @@ static void eraseMakers(Value sum) {
   }
 }
 
-// The region with the sum as a further result, in place of kernels of its own.
+// Adds the sum to the region as another result, and erases its kernels.
 static void addSum(SummedOperand summed) {
   RegionOp region = summed.product;
   OpBuilder builder(region);
   Location location = builder.getFusedLoc(
       {region.getLoc(), summed.sum.getDefiningOp()->getLoc()});
-  // A row of sums, which those who read it see in another shape.
+  // The sum is a row; a view restores the shape for its users.
   Value operand = region.getContraction()->getOperand(summed.number);
   auto type =
       RankedTensorType::get({1, shapeOf(operand).back()}, builder.getF32Type());
@@ -112,7 +114,7 @@ static void addSum(SummedOperand summed) {
   changed.setProviderAttr(region.getProviderAttr());
   changed->setDiscardableAttrs(region->getDiscardableAttrDictionary());
   changed.getBody().takeBody(region.getBody());
-  // In the body it follows all else.
+  // The sum comes last in the body.
   Operation *yield = changed.getBody().front().getTerminator();
   builder.setInsertionPoint(yield);
   Value sum = ReduceSumOp::create(builder, location, type, operand,
@@ -136,7 +138,7 @@ void SumOperandsPass::runOnOperation() {
       !getTarget(function).sumsOperands())
     return;
   Block &block = function.getBody().front();
-  // Sums that nothing between them and the product waits for.
+  // Sums can join only if no op depends on the sum and feeds the product.
   KernelOrder order(block);
   SmallVector<SummedOperand> found;
   DenseSet<Value> taken;

@@ -1,8 +1,7 @@
-// Keeps one kernel of several that compute the same.
+// Merges kernels with equal computations.
 //
 // Layers of equal shape have equal kernels, forward, backward and in the
-// optimizer. Without this pass, code generation would spend most of its time on
-// copies.
+// optimizer. Without merging, code generation would mostly produce copies.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -65,7 +64,7 @@ void DeduplicateKernelsPass::runOnOperation() {
     replacement[kernel.getSymNameAttr()] = FlatSymbolRefAttr::get(*same);
     kernel.erase();
   }
-  // Redirect the calls of erased kernels.
+  // Calls of erased kernels go to the equal kernel that stayed.
   getOperation().walk([&](func::CallOp call) {
     auto found = replacement.find(call.getCalleeAttr().getAttr());
     if (found != replacement.end())

@@ -1,9 +1,9 @@
 // Lets row kernels on a CPU sum columns of the values at hand.
 //
 // Gradients of biases, and of a norm's scale and shift, are sums over rows. A
-// kernel of its own would read again what a row kernel over the same rows reads
-// or has just made. On a CPU the row kernel adds the columns up as it goes
-// (compiler/Kernels/ColumnSums.h).
+// separate kernel would read again the values that a row kernel over these rows
+// reads or has just made. On a CPU the row kernel adds the columns up as it
+// goes (compiler/Kernels/ColumnSums.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -54,8 +54,8 @@ static SmallVector<ReductionOpInterface> getReductions(RegionOp region) {
       region.getBody().front().getOps<ReductionOpInterface>());
 }
 
-// True if a kernel only sums columns of elementwise results, in parts that the
-// slices of a row kernel add up in the same order.
+// True if a kernel only sums columns of elementwise results, in the parts and
+// the order of a row kernel's slices.
 static bool addsColumns(RegionOp region) {
   if (region.getKind() != KernelKind::ColumnReduce ||
       !canAddBesideRows(getReductions(region)))
@@ -84,9 +84,9 @@ static bool reducesWholeRows(RegionOp region) {
   });
 }
 
-// True if `rows` has `result`, one of its own results, in registers at every
-// element of its space, or a value that broadcasts to the space. False if
-// `rows` stores the result in another order.
+// True if `rows` has its `result` in registers at every element of the space,
+// or as a value that broadcasts to the space. False if `rows` stores the result
+// in another order.
 static bool hasAtHand(RegionOp rows, OpResult result) {
   Value yielded = rows.getBody().front().getTerminator()->getOperand(
       result.getResultNumber());
@@ -103,7 +103,7 @@ static bool hasAtHand(RegionOp rows, OpResult result) {
 }
 
 // Returns the number of elements that `sums` needs and `rows` reads or makes
-// too. Returns 0 if `rows` cannot provide a value that it makes.
+// too. Returns 0 if `rows` makes a value but cannot provide the value.
 static int64_t countShared(RegionOp rows, RegionOp sums) {
   int64_t shared = 0;
   for (Value input : sums.getInputs()) {
@@ -164,7 +164,7 @@ static SmallVector<RegionOp> findHosts(RegionOp sums) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A row kernel and the kernels of sums that join it.
+/// A row kernel and the joining kernels of sums.
 class RowsAndSums {
 public:
   explicit RowsAndSums(RegionOp rows) : rows(rows) {}

@@ -1,10 +1,10 @@
 // Merges the optimizer's work on all parameters into few launches.
 //
-// A model has one update kernel per parameter. It has one sum per gradient if
-// gradients are clipped or tested for infinities. Most of these kernels are
-// small: biases, scales, filters. On a target where a launch costs more than
-// such a kernel, they become segments of one kernel, each working on its own
-// elements. Kernels are merged only if no path leads from one to the other.
+// A model has one update kernel per parameter. Clipping gradients, or testing
+// for infinities, takes one sum per gradient. Most of these kernels are small:
+// biases, scales, filters. If launches on the target are costly, small kernels
+// become segments of one kernel, each for separate elements. Kernels are merged
+// only if no path leads from one to the other.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -148,8 +148,8 @@ static void detach(RegionOp region, ArrayRef<Operation *> ops) {
 // Splits a region of updates that share only scalars.
 static void takeApart(RegionOp region) {
   SmallVector<Ops> parts = findParts(region);
-  // A result that is an argument or a constant belongs to no part, so such a
-  // region stays whole.
+  // An argument or constant as a result belongs to no part, so the region stays
+  // whole.
   Operation *yield = region.getBody().front().getTerminator();
   if (parts.size() == 1 || llvm::any_of(yield->getOperands(), [](Value value) {
         return isa<BlockArgument>(value) || isConstant(value);
@@ -161,7 +161,7 @@ static void takeApart(RegionOp region) {
 }
 
 //===----------------------------------------------------------------------===//
-// Regions that become one
+// Merging regions
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -180,8 +180,8 @@ public:
 
 private:
   unsigned maxBuffers;
-  /// The tensors that the group reads, the inputs that a result may overwrite,
-  /// and the tensors that the group writes.
+  /// The group's inputs, the inputs that a result may overwrite, and the
+  /// group's results.
   DenseSet<Value> inputs, overwritable, results;
 };
 } // namespace
@@ -196,8 +196,8 @@ void Group::add(RegionOp region) {
   results.insert(region.getResults().begin(), region.getResults().end());
 }
 
-// Segments may not share an operand that any segment's result may overwrite:
-// another segment would read it too late.
+// Segments may not share an operand if a segment's result may overwrite the
+// operand, because another segment would read the operand too late.
 bool Group::canTake(RegionOp region) const {
   RegionOp first = regions.front(); // a handle without const accessors
   size_t buffers = inputs.size() + results.size() + region.getInputs().size() +
@@ -230,7 +230,7 @@ static SmallVector<Group> findGroups(Block &block, unsigned maxBuffers) {
   return groups;
 }
 
-// Sorts regions so that those with equal code are adjacent.
+// Sorts regions: equal code becomes adjacent.
 static SmallVector<RegionOp> sortAlike(ArrayRef<RegionOp> regions) {
   SmallVector<SmallVector<RegionOp>> kinds;
   for (RegionOp region : regions) {

@@ -1,4 +1,4 @@
-// Says how the work of every kernel is divided, as remarks.
+// Reports how the work of every kernel is divided, as remarks.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -23,7 +23,7 @@ struct PrintPartitionPass
     TargetInfo target = getTarget(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       std::optional<KernelKind> kind = getKernelKind(function);
-      // An epilogue runs on tiles that the library chooses.
+      // An epilogue runs on tiles chosen by the library.
       if (!kind || KernelHero::get(*kind).isCalledPerTile())
         continue;
       KernelPartition partition = getKernelPartition(function, target);

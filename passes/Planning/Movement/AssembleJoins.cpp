@@ -1,11 +1,11 @@
-// Lets kernels and products write their part of a join in place, so that the
-// join needs no step.
+// Lets kernels and products write parts of a join in place. The join then needs
+// no step.
 //
-// Example: queries, keys and values are columns of one product. Their gradients
-// are the results of three products, one per head each, which a join puts side
-// by side along the last axis of [samples, tokens, 3 * heads * 64]. A product
-// can write rows of 64 elements at any distance. So each product writes its
-// heads as a box of [samples, tokens, 3 * heads, 64], which is the same memory.
+// Example: queries, keys and values are columns of one product. Three products
+// compute the gradients per head. A join puts the gradients side by side along
+// the last axis of [samples, tokens, 3 * heads * 64]. A product can write rows
+// of 64 elements at any distance. So each product writes a box of [samples,
+// tokens, 3 * heads, 64], a view of the joined memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Movement/FoldIntoKernels.h"
@@ -40,8 +40,8 @@ struct JoinedPart {
 //===----------------------------------------------------------------------===//
 
 /// Returns the join of parts of rows if `region` does nothing else; null for
-/// any other kernel. Parts that lie one after the other in the result never
-/// need a kernel (ProgramJoins.cpp).
+/// any other kernel. Consecutive parts of the result never need a kernel
+/// (ProgramJoins.cpp).
 static ConcatOp findJoinOfRows(RegionOp region) {
   auto join = dyn_cast<ConcatOp>(region.getBody().front().front());
   if (!join || region.getBody().front().getOperations().size() != 2)
@@ -153,8 +153,8 @@ static bool isAligned(const JoinedPart &part) {
 }
 
 /// Returns all parts of `join`, the only op of `region`. Empty if a part cannot
-/// be written in place, or if one kernel makes several parts: two of its
-/// results may not share a buffer.
+/// be written in place, or if a kernel makes several parts: two results of a
+/// kernel may not share a buffer.
 static SmallVector<JoinedPart> findParts(RegionOp region, ConcatOp join,
                                          const TargetInfo &target) {
   SmallVector<JoinedPart> parts;

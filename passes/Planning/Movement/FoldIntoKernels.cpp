@@ -1,8 +1,8 @@
 // Lets elementwise kernels and row reductions load and store through
 // transposes. Their loops run along the last axis element by element, and along
 // all other axes with any strides. So such a kernel can process rows in any
-// order. The kernel that adds a bias to queries can store them head by head,
-// and a layer norm can read tokens stored before samples.
+// order. For example, the kernel of a bias can store queries head by head, and
+// a layer norm can read tokens stored before samples.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Movement/FoldIntoKernels.h"
@@ -40,8 +40,8 @@ bool mpc::takesAnyOrder(RegionOp region) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Splits the axes of one shape into those of another: of (8, 128, 768) and (8,
-/// 128, 12, 64), the last axis splits into (12, 64).
+/// Splits the axes of a shape into the axes of another shape: of (8, 128, 768)
+/// and (8, 128, 12, 64), the last axis splits into (12, 64).
 struct AxisParts {
   SmallVector<int64_t> whole;
   SmallVector<SmallVector<int64_t>> parts; ///< per axis of `whole`
@@ -97,8 +97,8 @@ AxisParts::divide(ArrayRef<int64_t> shape) const {
 }
 
 /// True if `op` treats elements alike in any shape: an elementwise op that
-/// reads its operands at the place of the result (by NumPy's rules) and does
-/// not depend on the place.
+/// reads operands at the index of the result (by NumPy's rules) and does not
+/// depend on the index.
 static bool ignoresShape(Operation *op) {
   if (isa<ConstantOp>(op))
     return true;
@@ -116,9 +116,9 @@ static RankedTensorType withShape(Value value, ArrayRef<int64_t> shape) {
   return RankedTensorType::get(shape, elementOf(value));
 }
 
-/// Splits the axes of the elementwise kernel `region` so that its results have
-/// the shape `to`; other users read the results through views of the old shape.
-/// Returns false, and changes nothing, if an op cannot be split.
+/// Splits the axes of the elementwise kernel `region`, so that results have the
+/// shape `to`. Users read the results through views of the old shape. Returns
+/// false, and changes nothing, if an op cannot be split.
 static bool divideAxes(RegionOp region, ArrayRef<int64_t> to) {
   // Match the axes: [8, 64] to [8, 4, 16] splits the second axis.
   std::optional<AxisParts> parts =
@@ -203,8 +203,9 @@ bool mpc::isStoredByElement(RegionOp region, unsigned number) {
   return true;
 }
 
-/// Lets the kernel of `region` store `result` in the order of the transpose
-/// that is its only user, directly or through views that split axes.
+/// Lets the kernel of `region` store `result` in the order of a transpose, if
+/// the transpose is the only user of `result`, directly or through views that
+/// split axes.
 static void foldResult(RegionOp region, OpResult result) {
   Value moved = result;
   SmallVector<ReshapeOp> views;

@@ -8,9 +8,9 @@
 
 namespace mpc {
 
-/// Folds kernels in `block` that only transpose whole rows into the elementwise
-/// kernels and row reductions that make their operand, or into those that are
-/// its only users.
+/// Folds kernels that only transpose whole rows into elementwise kernels and
+/// row reductions: into the maker of the operand, or into all users of the
+/// result.
 void foldTransposesIntoKernels(mlir::Block &block);
 
 /// Lets the kernel of `region` store `result` in the order of `transpose`, the
@@ -23,8 +23,8 @@ void absorbTranspose(RegionOp region, mlir::OpResult result,
 bool movesRows(TransposeOp transpose);
 
 /// True if the loops of the region's kernel take rows in any order. False for
-/// parameter updates and sums of their gradients: those become segments of one
-/// kernel, which numbers elements consecutively.
+/// parameter updates and sums of gradients, which become segments of one
+/// kernel: segments number elements consecutively.
 bool takesAnyOrder(RegionOp region);
 
 /// True if the loops of the region's kernel visit every element of yielded

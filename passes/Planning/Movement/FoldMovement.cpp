@@ -1,6 +1,6 @@
-// Folds kernels that only move elements: transposes and slices into the kernels
-// and products that read them, transposes into those that write their operand.
-// Slices of adjacent elements become views for all users.
+// Folds movement kernels: transposes and slices into the kernels and products
+// of their users, transposes into the maker of the operand. Slices of adjacent
+// elements become views for all users.
 //
 // A movement kernel reads and writes every element once and computes nothing.
 // Libraries on a CPU and generated kernels take any distance between rows and
@@ -64,7 +64,7 @@ static bool canMultiplyThere(MatMulOp product, BlockArgument argument,
                              Access access, const TargetInfo &target) {
   if (target.isGPU() && !isAsAligned(access))
     return false;
-  // Samples that share weights are multiplied as rows of one matrix.
+  // Samples with shared weights are multiplied as rows of one matrix.
   int64_t matrices = ShapedType::getNumElements(shapeOf(product).drop_back(2));
   bool isJoined = getProductExtents(product).batch != matrices;
   int64_t columns = access.shape.back();
@@ -114,8 +114,8 @@ static void foldOperands(RegionOp region, const TargetInfo &target) {
 //===----------------------------------------------------------------------===//
 
 /// Returns the index of the first element of a slice of adjacent elements;
-/// nullopt for other slices. In (8, 4, 16), one index of axis 0 with a range of
-/// axis 1 is such a slice; a range of axis 2 is not.
+/// nullopt for other slices. In (8, 4, 16), a single index of axis 0 with a
+/// range of axis 1 is adjacent; a range of axis 2 is not.
 static std::optional<int64_t> findSection(SliceOp slice) {
   ArrayRef<int64_t> whole = shapeOf(slice.getInput()), sizes = slice.getSizes();
   // After the first axis with several elements, all axes must be whole.
@@ -157,8 +157,8 @@ static void foldSection(RegionOp region, const TargetInfo &target) {
 // Results
 //===----------------------------------------------------------------------===//
 
-/// Returns the transpose that is the only user of `result`, is alone in its
-/// kernel, and keeps rows whole; null if there is none.
+/// Returns the only user of `result` if the user is a transpose of whole rows,
+/// alone in a kernel; null otherwise.
 static TransposeOp findArrangement(Value result) {
   if (!result.hasOneUse())
     return nullptr;
@@ -204,7 +204,7 @@ static void transposeInFrontOfView(RegionOp movement) {
       findMergedAxes(shapeOf(view.getInput()), shapeOf(view.getOutput()));
   if (!isProduct || !merged || merged->back().size() != 1)
     return;
-  // The merged axes move together.
+  // Axes that the view merges must move together.
   SmallVector<int64_t> perm, shape;
   for (int64_t axis : transpose.getPerm())
     llvm::append_range(perm, (*merged)[axis]);
@@ -320,7 +320,7 @@ static double getMoveTime(Value result, const TargetInfo &target) {
 }
 
 /// Returns the time of the kernels between `source` and `moved`. Users share
-/// the time: two products that read one movement save half each.
+/// the time: two products with a common movement save half each.
 double GPUProduct::getTime(Value moved, Value source) {
   double time = 0;
   for (Value value = moved; value != source;
@@ -353,13 +353,13 @@ std::optional<double> GPUProduct::getSaving(const Folding &folding) {
     saving += getMoveTime(transpose.getOutput(), target);
   }
   // The library must not take more and smaller matrices, nor lose alignment,
-  // which makes it slower. It takes fewer and larger matrices if query heads
-  // share a key head that was copied for each.
+  // which would be slower. There are fewer and larger matrices if query heads
+  // share a key head, without copies of the key head.
   ProductLayout after = layOutProduct(product, transA, target, places);
   if (after.countMatrices() > before.countMatrices() ||
       (isAligned(before, product) && !isAligned(after, product)))
     return std::nullopt;
-  // Additional calls reduce the saving.
+  // Additional calls of the library reduce the saving.
   auto calls = static_cast<double>(after.countCalls() - before.countCalls());
   return saving - calls * target.getCallTime();
 }
@@ -453,7 +453,7 @@ void FoldMovementPass::runOnOperation() {
     for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
       foldCastIntoTranspose(region);
   }
-  // Remaining slices may become views.
+  // The remaining slices of adjacent elements become views.
   for (auto region : llvm::make_early_inc_range(block.getOps<RegionOp>()))
     foldSection(region, target);
 }

@@ -1,5 +1,4 @@
-// Lets kernels load the part of a tensor that a slice takes, and store their
-// results joined side by side.
+// Lets kernels load slices of tensors, and store results joined side by side.
 //
 // A kernel for such a slice or join reads and writes every element once and
 // computes nothing. Kernels load and store with strides anyway. So the gates of
@@ -87,8 +86,8 @@ static void loadParts(RegionOp movement) {
 //===----------------------------------------------------------------------===//
 
 /// Returns the join of equally shaped parts of rows if `region` does nothing
-/// else; null for any other kernel. Values that lie one after the other in the
-/// result need no kernel: they are made in place.
+/// else; null for any other kernel. Consecutive parts of the result need no
+/// kernel, because each is made in place.
 static ConcatOp findJoin(RegionOp region) {
   auto join = dyn_cast<ConcatOp>(region.getBody().front().front());
   if (!join || region.getBody().front().getOperations().size() != 2)
@@ -108,8 +107,9 @@ static ConcatOp findJoin(RegionOp region) {
              : ConcatOp();
 }
 
-/// Returns the kernel that computes all operands of `region`, its only user;
-/// null if there is none or it cannot store joined results.
+/// Returns the kernel that computes all operands of `region`, if `region` is
+/// their only user. Returns null if no kernel does, or if the kernel cannot
+/// store joined results.
 static RegionOp findMaker(RegionOp region) {
   auto maker = region->getOperand(0).getDefiningOp<RegionOp>();
   if (!maker || (!KernelHero::get(maker.getKind()).storesJoined() &&
@@ -139,10 +139,10 @@ static bool endsValueOf(RegionOp reader, Type type) {
   });
 }
 
-/// Makes the kernel that computes all operands of the join in `movement` store
-/// them side by side: the gradients of an LSTM's gates, say. Does nothing if
-/// the kernel could write the parts over an operand, but the whole would need
-/// new memory.
+/// Makes the kernel of all operands of the join in `movement` store the
+/// operands side by side: the gradients of an LSTM's gates, say. Does nothing
+/// if the kernel could write the parts over an operand, but the whole would
+/// need new memory.
 static void storeParts(RegionOp movement) {
   ConcatOp join = findJoin(movement);
   RegionOp maker = join ? findMaker(movement) : RegionOp();

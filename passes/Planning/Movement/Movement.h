@@ -1,5 +1,5 @@
-// Finds kernels that only move elements, and the places of these elements if a
-// user reads the source instead.
+// Finds kernels that only move elements, and the places of the elements in the
+// source.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_MOVEMENT_MOVEMENT_H
@@ -11,7 +11,7 @@
 namespace mpc {
 
 /// Returns the transpose, slice or expand if `op` is a kernel that only moves
-/// its operand's elements and keeps their type; null for any other op.
+/// elements, without a change of type; null for any other op.
 mlir::Operation *findMovement(mlir::Operation *op);
 
 /// A value whose memory holds the elements of another value, and the access

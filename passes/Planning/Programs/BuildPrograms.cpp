@@ -1,13 +1,13 @@
 // Turns functions on tensors into programs on buffers.
 //
-// Every value gets memory: states and inputs their own, a reshape that of its
-// source, all other values a slice of the arena with an offset assigned later.
-// The new value of a state variable overwrites the old value if all readers of
-// the old value are done; otherwise a copy at the end does. An elementwise
-// kernel may overwrite an operand that is not read later. A scan's carried
-// values share memory with its results; in the body, they are treated like
-// state in a function. Both branches of a condition write the condition's
-// results.
+// Every value gets memory: states and inputs have memory of their own, a
+// reshape shares the source's memory, and all other values get a slice of the
+// arena. A later pass assigns offsets. The new value of a state variable
+// overwrites the old value if all readers of the old value are done; otherwise
+// a copy at the end does. An elementwise kernel may overwrite an operand that
+// is not read later. The carried values of a scan share memory with the results
+// of the scan; in the body, carried values are treated like state in a
+// function. Both branches of a condition write the condition's results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Passes.h"
@@ -33,7 +33,7 @@ struct BuildProgramsPass
   void runOnOperation() override {
     TargetInfo target = getTarget(getOperation());
     SymbolTable symbols(getOperation());
-    // Bodies of loops and branches are copied into the programs that call them.
+    // Bodies of loops and branches are copied into each calling program.
     llvm::SetVector<StringRef> bodies;
     getOperation().walk([&](Operation *op) {
       if (auto scan = dyn_cast<ScanCallOp>(op))

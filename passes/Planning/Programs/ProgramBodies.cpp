@@ -1,4 +1,5 @@
-// Loops and conditions as steps of a program, with the steps of their bodies.
+// Adds loops and conditions to a program as steps around the steps of the
+// bodies.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Programs/ProgramBuilder.h"
@@ -10,8 +11,8 @@ using namespace mpc;
 // Loops
 //===----------------------------------------------------------------------===//
 
-// The part of `whole` that an iteration is at, which goes from the last to the
-// first where `reversed`.
+// Returns the part of `whole` that belongs to the current iteration. With
+// `reversed`, iterations run from the last part to the first.
 Value ProgramBuilder::newPart(Value whole, Type part, bool reversed,
                               Location location) {
   MemRefType type = getBufferType(part);
@@ -22,15 +23,15 @@ Value ProgramBuilder::newPart(Value whole, Type part, bool reversed,
                               reversed ? -bytes : bytes);
 }
 
-// True if kernels can read a part of a stacked tensor in place: on GPUs each
-// part must begin at a multiple of kGPUAlignment.
+// True if kernels can read a part of a stacked tensor in place. On GPUs, each
+// part must start at a multiple of kGPUAlignment.
 bool ProgramBuilder::isAligned(Value part) const {
   int64_t bytes = plan::getBufferBytes(cast<MemRefType>(part.getType()));
   return !target.isGPU() || bytes % TargetInfo::kGPUAlignment == 0;
 }
 
-// Lets a value of the terminator be written to `place`, where a result lies; a
-// view of a value, as the value itself.
+// Makes the yielded `value` be written to `place`, the memory of a result. For
+// a view, places the viewed value.
 void ProgramBuilder::placeYielded(Value value, Value place) {
   yielded.emplace_back(value, place);
   Value made = Liveness::root(value);
@@ -51,7 +52,7 @@ void ProgramBuilder::placeStacked(ScanCallOp scan, ArrayRef<Value> results) {
                          scan.getReversedOutputs()[index], scan.getLoc()));
 }
 
-// Adds the steps of one iteration. `operands` and `results` are the memory of
+// Adds the steps of one iteration. `operands` and `results` are the buffers of
 // the loop's operands and results, in order.
 LogicalResult ProgramBuilder::addBody(ScanCallOp scan, ArrayRef<Value> operands,
                                       ArrayRef<Value> results) {
@@ -60,14 +61,14 @@ LogicalResult ProgramBuilder::addBody(ScanCallOp scan, ArrayRef<Value> operands,
   // Arguments are carried, then scanned, then invariant.
   for (auto [index, argument] : llvm::enumerate(block.getArguments())) {
     if (index < carried) {
-      // What is carried is state of the loop, in the memory of the result.
+      // A carried value is state of the loop, in the memory of the result.
       Attribute number = builder.getI64IntegerAttr(index);
       buffers[argument] = states[number] = results[index];
       oldValues[number] = argument;
       noteUpdate(block.getTerminator()->getOpOperand(index), number);
     } else if (index < carried + scanned) {
-      // A part of each scanned operand, copied where its address is no multiple
-      // of a vector's: kernels expect that.
+      // Kernels expect aligned addresses, so an unaligned part of a scanned
+      // operand is copied.
       bool reversed = scan.getReversedInputs()[index - carried];
       Value part =
           newPart(operands[index], argument.getType(), reversed, scan.getLoc());
@@ -89,8 +90,8 @@ LogicalResult ProgramBuilder::addScan(ScanCallOp scan) {
   SmallVector<Value> results = placeResults(scan, Reads());
   for (unsigned i = 0; i < scan.getCarried().size(); ++i)
     plan::CopyOp::create(builder, scan.getLoc(), operands[i], results[i]);
-  // Without a state that one iteration hands to the next, they are independent.
-  // A GPU has them one after the other, in one captured graph.
+  // Without carried values, iterations are independent. A GPU runs them in
+  // sequence, in one captured graph.
   bool isParallel = scan.getCarried().empty() && !target.isGPU();
   auto loop =
       plan::ForOp::create(builder, scan.getLoc(), scan.getLength(), isParallel);
@@ -104,7 +105,8 @@ LogicalResult ProgramBuilder::addScan(ScanCallOp scan) {
 // Conditions
 //===----------------------------------------------------------------------===//
 
-// The steps of one branch, with the memory of operands and results.
+// Adds the steps of one branch. `operands` and `results` are the buffers of the
+// condition.
 LogicalResult ProgramBuilder::addBranch(ArrayRef<Value> operands,
                                         ArrayRef<Value> results) {
   for (auto [argument, operand] : llvm::zip(block.getArguments(), operands))

@@ -1,4 +1,5 @@
-// What a program is given, where results go, and what is left to do at its end.
+// Adds the arguments of a program, places results, and adds the copies at the
+// end.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Programs/ProgramBuilder.h"
@@ -15,7 +16,7 @@ MemRefType mpc::getBufferType(Type tensor) {
 }
 
 //===----------------------------------------------------------------------===//
-// Where results go
+// Places of results
 //===----------------------------------------------------------------------===//
 
 Value ProgramBuilder::newArena(Type type, Location location) {
@@ -23,8 +24,8 @@ Value ProgramBuilder::newArena(Type type, Location location) {
                                IntegerAttr());
 }
 
-// Whether `op` may write over `old`: nothing uses it later, and `op` itself
-// reads it, if at all, at the very element it writes.
+// True if `op` may write over `old`: nothing uses `old` later, and `op` reads
+// an element of `old` only to write the element at the same index.
 bool ProgramBuilder::mayOverwrite(Operation *op, Value old,
                                   const Reads &reads) const {
   unsigned last = liveness->lastUse(old), now = liveness->position(op);
@@ -40,8 +41,8 @@ bool ProgramBuilder::mayOverwrite(Operation *op, Value old,
          (read == reads.typeOf.end() || read->second == old.getType());
 }
 
-// Memory for a result: the state variable it replaces, an operand that ends
-// here, or new memory.
+// Returns the memory for a result: the state variable that the result updates,
+// an operand without later uses, or new memory.
 Value ProgramBuilder::chooseBuffer(Operation *op, Value result,
                                    const Reads &reads,
                                    llvm::SmallPtrSetImpl<Operation *> &taken) {
@@ -52,13 +53,13 @@ Value ProgramBuilder::chooseBuffer(Operation *op, Value result,
     if (!old || mayOverwrite(op, old, reads))
       return states.lookup(state);
   }
-  // Liveness is known of the function's own ops.
+  // Liveness covers only ops of the function's own block.
   bool mayReuse = reads.elementwise || reads.overwritten;
   if (!mayReuse || reads.segmented || op->getBlock() != &block)
     return newArena(result.getType(), op->getLoc());
   for (Value operand : op->getOperands()) {
     Value candidate = buffers.lookup(operand);
-    // The next iteration may read what a body is given.
+    // An argument of a body may be read in the next iteration.
     if (!candidate || isa<BlockArgument>(operand) ||
         operand.getType() != result.getType() ||
         !candidate.getDefiningOp<plan::ArenaOp>() ||
@@ -97,14 +98,14 @@ Value ProgramBuilder::stateBuffer(FlatSymbolRefAttr state, Type type) {
 
 void ProgramBuilder::addArguments() {
   for (BlockArgument argument : block.getArguments()) {
-    // State first: it has memory of its own.
+    // State variables have memory of their own, outside the arena.
     const PortAttrs port = getArgumentPort(argument);
     if (FlatSymbolRefAttr state = port.getState()) {
       buffers[argument] = stateBuffer(state, argument.getType());
       oldValues[state] = argument;
       continue;
     }
-    // Everything else is an input; what the function does not say has defaults.
+    // All other arguments are inputs, with defaults for missing attributes.
     StringAttr name = port.getInput();
     if (!name)
       name = builder.getStringAttr("arg" + Twine(argument.getArgNumber()));
@@ -117,14 +118,14 @@ void ProgramBuilder::addArguments() {
   }
 }
 
-// One value can replace several variables: it is written to the first and
-// copied to the others.
+// Records that `result` is the new value of `variable`. If a value updates
+// several variables, it is written to the first and copied to the others.
 void ProgramBuilder::noteUpdate(OpOperand &result, Attribute variable) {
   updates.emplace_back(result.get(), variable);
   replaces.try_emplace(result.get(), variable);
 }
 
-// Notes which value replaces which variable's.
+// Records the new value of each variable.
 void ProgramBuilder::findUpdates() {
   for (OpOperand &result : block.getTerminator()->getOpOperands())
     if (FlatSymbolRefAttr state =
@@ -134,12 +135,13 @@ void ProgramBuilder::findUpdates() {
     }
 }
 
-// Whether a copy at the end writes over the memory of `source`.
+// True if a copy at the end of the program writes over the memory of `source`.
 bool ProgramBuilder::isOverwritten(Value source) const {
   return overwritten.contains(plan::getMemory(source).getDefiningOp());
 }
 
-// What `source` holds, out of the way of the copies at the end.
+// Returns memory with the contents of `source` that the copies at the end do
+// not overwrite.
 Value ProgramBuilder::save(Value source) {
   if (!isOverwritten(source))
     return source;
@@ -150,12 +152,12 @@ Value ProgramBuilder::save(Value source) {
   return saved;
 }
 
-// Finds the new values that are not in place, and moves old values that are
-// still wanted when their variable is written out of the way.
+// Adds copies for new values that are not in place. Saves old values that ops
+// need after the variable is written.
 void ProgramBuilder::addUpdates() {
   for (auto [value, variable] : updates) {
     Value source = buffers.lookup(value), destination = states.lookup(variable);
-    // Of a loop in a loop, the destination may be a view of a part.
+    // In a loop inside a loop, the destination may be a view of a part.
     if (plan::getStorage(source) == plan::getStorage(destination))
       continue;
     copies.emplace_back(source, destination);
@@ -165,7 +167,7 @@ void ProgramBuilder::addUpdates() {
     source = save(source);
 }
 
-// Names the outputs and does the copies.
+// Adds the outputs and the copies at the end.
 void ProgramBuilder::addOutputs() {
   Location location = function.getLoc();
   SmallVector<plan::OutputOp> outputs;
@@ -179,7 +181,7 @@ void ProgramBuilder::addOutputs() {
                                RoleAttr::get(builder.getContext(), role),
                                save(buffers.lookup(result.get()))));
   }
-  // What is yielded is read before what it may be is written over.
+  // Copy yielded values before the copies to state may overwrite them.
   for (auto [value, place] : yielded)
     if (Value source = buffers.lookup(value);
         plan::getStorage(source) != plan::getStorage(place))

@@ -1,4 +1,4 @@
-// One function on tensors becoming a program on buffers.
+// Builds a program on buffers from a function on tensors.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_PLANNING_PROGRAMS_PROGRAMBUILDER_H
@@ -14,30 +14,31 @@
 
 namespace mpc {
 
-/// What an op reads, as far as writing over it is concerned.
+/// The reads of an op, as needed to decide if the op may overwrite an operand.
 struct Reads {
-  /// Every operand of a result's type is read at the element that is written.
+  /// True if the op reads every operand of a result's type at the index it
+  /// writes.
   bool elementwise = false;
-  /// Operands that are read elsewhere all the same: those of a contraction, and
-  /// tables.
+  /// Operands that the op reads at other indices in spite of `elementwise`:
+  /// factors of a contraction, and tables.
   llvm::SmallVector<mlir::Value> contracted;
-  /// Each segment reads operands of its own, and no other segment's result may
-  /// be written over them.
+  /// True if each segment reads operands of its own. No result of another
+  /// segment may overwrite them.
   bool segmented = false;
-  /// The operand that the result is, but for some elements; null where there is
-  /// none.
+  /// The operand that equals the result except for some elements; null if there
+  /// is none.
   mlir::Value overwritten = {};
-  /// The memory of every operand, with its type or, where operands of several
-  /// types are views of it, none.
+  /// The memory of every operand, with the operand's type. The type is null if
+  /// operands of several types are views of the memory.
   llvm::DenseMap<mlir::Value, mlir::Type> typeOf =
       llvm::DenseMap<mlir::Value, mlir::Type>();
 };
 
-/// The type of the buffer that holds a tensor.
+/// Returns the type of the buffer for a tensor.
 mlir::MemRefType getBufferType(mlir::Type tensor);
 
 /// Builds the program of one function. Bodies of loops and branches are
-/// functions too, whose steps lie within a step.
+/// functions too; their steps are nested in a step.
 class ProgramBuilder {
 public:
   ProgramBuilder(mlir::func::FuncOp function, const mlir::SymbolTable &symbols,
@@ -51,7 +52,7 @@ private:
   void addUpdates();
   void addOutputs();
 
-  // Loops and conditions: ProgramBodies.cpp.
+  // Loops and conditions are in ProgramBodies.cpp.
   mlir::LogicalResult addScan(ScanCallOp scan);
   mlir::LogicalResult addBody(ScanCallOp scan,
                               llvm::ArrayRef<mlir::Value> operands,
@@ -62,7 +63,7 @@ private:
   void placeYielded(mlir::Value value, mlir::Value place);
   void placeStacked(ScanCallOp scan, llvm::ArrayRef<mlir::Value> results);
 
-  // All other steps: ProgramSteps.cpp.
+  // All other steps are in ProgramSteps.cpp.
   mlir::LogicalResult addOp(mlir::Operation *op);
   mlir::LogicalResult addCall(mlir::func::CallOp call);
   void addLaunch(mlir::func::CallOp call, mlir::func::FuncOp kernel);
@@ -76,7 +77,7 @@ private:
   mlir::Value newTail(mlir::Value buffer, int64_t first);
   mlir::Value newSection(mlir::Value source, plan::AccessOp access);
 
-  // Tensors that are joined: ProgramJoins.cpp.
+  // Joined tensors are in ProgramJoins.cpp.
   void findJoins();
   void findAssembled();
   bool canPlace(mlir::Value value) const;
@@ -115,25 +116,25 @@ private:
   mlir::OpBuilder builder;
   ContractionEmitter contractions;
   llvm::DenseMap<mlir::Value, mlir::Value> buffers;
-  /// Memory of values whose place is known before the op that makes them.
+  /// Memory of values whose place is fixed before their op is visited.
   llvm::DenseMap<mlir::Value, mlir::Value> places;
-  /// Calls that join tensors side by side, and ops that assemble them of boxes,
-  /// with the memory of their results, in which what they are made of has its
-  /// `places`.
+  /// Calls that only join tensors, and plan.assemble ops, with the memory of
+  /// their results. The parts are placed there.
   llvm::DenseMap<mlir::Operation *, mlir::Value> joins;
-  /// Memory and old value (if it is read at all) of state variables, by their
-  /// names, and of carried values, by their numbers.
+  /// Memory of state variables, by name, and of carried values, by number; and
+  /// the argument that holds the old value, if any.
   llvm::MapVector<mlir::Attribute, mlir::Value> states;
   llvm::DenseMap<mlir::Attribute, mlir::Value> oldValues;
-  /// The variable a value is the new value of.
+  /// The variable that a value updates.
   llvm::DenseMap<mlir::Value, mlir::Attribute> replaces;
-  /// The new values of all variables, as the terminator has them.
+  /// The new values of all variables, as operands of the terminator.
   llvm::SmallVector<std::pair<mlir::Value, mlir::Attribute>> updates;
   /// Copies at the end of the program (source, destination), and the memory
-  /// that they overwrite.
+  /// that the copies overwrite.
   llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> copies;
   llvm::SmallPtrSet<mlir::Operation *, 8> overwritten;
-  /// Memory of results, or parts of it, that the terminator's values go to.
+  /// Values yielded by the terminator, and the receiving memory: results or
+  /// parts of results.
   llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> yielded;
 };
 

@@ -1,7 +1,7 @@
-// Tensors whose parts several steps write, so that no step copies them. Of a
-// join along the outermost axis (a concat with axis 0) each kernel that makes
-// an operand writes it into its part of the joined tensor's memory; what
-// plan.assemble makes of boxes is all of that memory to each of them.
+// Lets several steps write the parts of a tensor, so that no step copies the
+// parts. In a join along the outermost axis (a concat with axis 0), the kernel
+// of each operand writes directly into the joined tensor's memory. For
+// plan.assemble, each part has the memory of the whole.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Programs/ProgramBuilder.h"
@@ -9,9 +9,9 @@
 using namespace mlir;
 using namespace mpc;
 
-// The join that a call does of operands which lie side by side in its result:
-// all axes before the one that is joined have one element. Null for other
-// calls.
+// Returns the join if `call` only joins operands that are adjacent in the
+// result: all axes before the joined axis have one element. Returns null for
+// other calls.
 static ConcatOp findJoin(func::CallOp call, const SymbolTable &symbols) {
   auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
   if (!kernel || !getKernelKind(kernel))
@@ -31,27 +31,27 @@ static ConcatOp findJoin(func::CallOp call, const SymbolTable &symbols) {
              : ConcatOp();
 }
 
-// True if the kernel that makes `value` can write it into a part of the joined
-// tensor: only the join reads the value, and no state variable and no other
-// join says where it lies.
+// True if the kernel that makes `value` can write into a part of the joined
+// tensor: only the join reads the value, and neither a state variable nor
+// another join determines the place.
 bool ProgramBuilder::canPlace(Value value) const {
   auto call = value.getDefiningOp<func::CallOp>();
   if (!call || call->getBlock() != &block || !value.hasOneUse())
     return false;
-  // The parts of what is joined itself have places already.
+  // Parts that are joins have parts with places already.
   return !joins.contains(call) && !places.contains(value) &&
          !replaces.contains(value);
 }
 
-// Calls that only join become views: of each operand that can be, its place is
-// part of the result's memory.
+// Turns calls that only join into views. Places each suitable operand in a part
+// of the result's memory.
 void ProgramBuilder::findJoins() {
   for (auto call : block.getOps<func::CallOp>()) {
     ConcatOp join = findJoin(call, symbols);
     Value result = join ? call.getResult(0) : Value();
     if (!join || places.contains(result) || replaces.contains(result))
       continue;
-    // Where each operand begins, in bytes.
+    // Collect the operands with their byte offsets.
     SmallVector<std::pair<Value, int64_t>> parts;
     int64_t offset = 0;
     bool isAligned = true;
@@ -62,7 +62,7 @@ void ProgramBuilder::findJoins() {
       isAligned &= !target.isGPU() || offset % TargetInfo::kGPUAlignment == 0;
       offset += plan::getBufferBytes(getBufferType(operand.getType()));
     }
-    // What is joined with itself has two places: it is copied to both.
+    // A tensor joined with itself has two places, so copy it to both.
     auto hasPlace = [&](const std::pair<Value, int64_t> &part) {
       return canPlace(part.first) &&
              llvm::count(llvm::make_first_range(parts), part.first) == 1;
@@ -80,7 +80,7 @@ void ProgramBuilder::findJoins() {
   }
 }
 
-// Gives all parts of a tensor that is assembled its memory.
+// Places all parts of each assembled tensor in its memory.
 void ProgramBuilder::findAssembled() {
   for (auto assembled : block.getOps<plan::AssembleOp>()) {
     Value whole = newArena(assembled.getOutput().getType(), assembled.getLoc());
@@ -95,7 +95,7 @@ void ProgramBuilder::findAssembled() {
   }
 }
 
-// Copies the operands that are not in the result's memory.
+// Copies the operands that are not in the result's memory yet.
 void ProgramBuilder::addJoin(func::CallOp call, Value joined) {
   buffers[call.getResult(0)] = joined;
   ConcatOp join = findJoin(call, symbols);

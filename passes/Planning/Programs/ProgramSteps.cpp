@@ -1,4 +1,4 @@
-// Kernels, copies and contractions as steps of a program.
+// Adds kernels, copies and contractions as steps of a program.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Planning/Contractions/ProductLayout.h"
@@ -14,16 +14,16 @@ using namespace mlir;
 using namespace mpc;
 
 //===----------------------------------------------------------------------===//
-// What kernels read
+// Reads of kernels
 //===----------------------------------------------------------------------===//
 
-// The operands of a call that its kernel does not read at the element it
-// writes: tables, pairs, tensors of which it loads a part, and what a
-// contraction multiplies, packed filters and heads too, which it reads through
-// ops that move.
+// Returns the operands that a call's kernel reads at other indices than it
+// writes: tables, pairs, partly loaded tensors, and factors of a contraction.
+// Packed filters and heads count too; the contraction reads them through
+// movement ops.
 static SmallVector<Value> findReadElsewhere(func::CallOp call,
                                             func::FuncOp kernel) {
-  // What ops of the kernel move is read where it was: in the argument.
+  // Movement ops in the kernel read from the argument.
   SmallVector<Value> found;
   auto add = [&](Value read) {
     while (Access::canFollow(read.getDefiningOp()))
@@ -31,7 +31,8 @@ static SmallVector<Value> findReadElsewhere(func::CallOp call,
     if (auto argument = dyn_cast<BlockArgument>(read))
       found.push_back(call.getOperand(argument.getArgNumber()));
   };
-  // Operands that ops read by an index, and slices and factors of products.
+  // Operands read at computed indices, sliced operands, and factors of
+  // products.
   for (Operation &op : kernel.getBody().front()) {
     for (OpOperand &operand : op.getOpOperands())
       if (readsMemory(operand))
@@ -44,13 +45,13 @@ static SmallVector<Value> findReadElsewhere(func::CallOp call,
   return found;
 }
 
-// What is known of kernels of its kind.
+// Returns the properties of the kernel's kind.
 static const KernelHero &getHero(func::FuncOp kernel) {
   return KernelHero::get(*getKernelKind(kernel));
 }
 
-// The operand of a call whose kernel writes some elements of it, and has to
-// find all others in the result's memory.
+// Returns the operand that the kernel overwrites in part; the result's memory
+// must hold the operand beforehand. Returns null for other kernels.
 static Value findOverwritten(func::CallOp call, func::FuncOp kernel) {
   ScatterOpInterface scatter = findScatter(kernel.getBody().front());
   if (!scatter || !scatter.hasUniqueIndices())
@@ -59,7 +60,7 @@ static Value findOverwritten(func::CallOp call, func::FuncOp kernel) {
   return call.getOperand(data.getArgNumber());
 }
 
-// Whether a kernel has nothing to write.
+// True if all results of a kernel are empty.
 static bool givesNothing(func::CallOp call) {
   return llvm::all_of(call.getResults(), [](Value result) {
     return typeOf(result).getNumElements() == 0;
@@ -71,24 +72,25 @@ static bool givesNothing(func::CallOp call) {
 //===----------------------------------------------------------------------===//
 
 void ProgramBuilder::addLaunch(func::CallOp call, func::FuncOp kernel) {
-  // Kernels have at least one element.
+  // Kernels run on at least one element.
   if (givesNothing(call)) {
     placeResults(call, Reads());
     return;
   }
-  // Elementwise kernels may write over an operand that nobody needs any more,
-  // unless they read it elsewhere.
+  // Elementwise kernels may overwrite an operand on the last use, unless the
+  // kernel reads the operand at other indices.
   KernelPartition partition = getKernelPartition(kernel, target);
   bool elementwise = getHero(kernel).writesWhereItReads(kernel, target);
   Value overwritten = findOverwritten(call, kernel);
   SmallVector<Value> outputs =
       placeResults(call, {elementwise, findReadElsewhere(call, kernel),
                           elementwise && isSegmented(kernel), overwritten});
-  // A scatter begins with a copy of its data, where it is not written over it.
+  // A scatter starts with a copy of the data, unless it overwrites the data in
+  // place.
   if (Value data = overwritten ? buffers.lookup(overwritten) : Value();
       data && plan::getStorage(data) != plan::getStorage(outputs.front()))
     plan::CopyOp::create(builder, call.getLoc(), data, outputs.front());
-  // Attributes that say nothing are left out: one thread, no scratch memory.
+  // Leave out default attributes: one thread, no scratch memory.
   auto ifAbove = [&](int64_t least, int64_t value) {
     return value > least ? builder.getI64IntegerAttr(value) : IntegerAttr();
   };
@@ -124,8 +126,7 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
     bool elementwise = getHero(kernel).writesWhereItReads(kernel, target);
     result.outputs = placeResults(epilogue, {elementwise, readElsewhere});
   } else {
-    // The result lies where plan.arrange or plan.place, which is the only
-    // reader then, has it.
+    // A plan.arrange or plan.place, then the only user, determines the memory.
     Operation *writer = op;
     if (plan::ArrangeOp arrange = findArrange(op->getResult(0)))
       writer = arrange;
@@ -141,7 +142,7 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
   auto product = dyn_cast<plan::ProductOp>(op);
   if (!product)
     return contractions.emit(op, lhs, rhs, result);
-  // The sum of an operand, which the library gives besides.
+  // The library also computes the sum of an operand.
   llvm::SmallPtrSet<Operation *, 4> taken;
   Value sum = product.getBiasGrad();
   buffers[sum] = chooseBuffer(op, sum, Reads(), taken);
@@ -150,8 +151,9 @@ LogicalResult ProgramBuilder::addContraction(Operation *op,
   return success();
 }
 
-// The launches of what `op` keeps for libraries that cannot do all of it, with
-// the memory between them. The product alone lies where the result goes.
+// Adds launches for a library that cannot compute `op` with the tail, and
+// places the values between the launches. The bare product is placed in the
+// result's memory.
 LogicalResult
 ProgramBuilder::addUnfused(plan::ProductOp op,
                            SmallVectorImpl<plan::LaunchOp> &launches) {
@@ -170,7 +172,7 @@ ProgramBuilder::addUnfused(plan::ProductOp op,
 }
 
 LogicalResult ProgramBuilder::addProduct(plan::ProductOp op) {
-  // What plan.place makes of the result, longer rows, is what lies in memory.
+  // With plan.place, the memory holds the longer rows.
   if (plan::PlaceOp place = findPlace(op.getOutput())) {
     assert(place.getFirstElement() == 0 && "plan-pad-rows makes no other");
     places[op.getOutput()] = placeResults(place, Reads()).front();
@@ -196,7 +198,7 @@ LogicalResult ProgramBuilder::addProduct(plan::ProductOp op) {
   return success();
 }
 
-// The elements of `buffer` from number `first` on.
+// Returns a view of the elements of `buffer` from index `first` on.
 Value ProgramBuilder::newTail(Value buffer, int64_t first) {
   auto whole = cast<MemRefType>(buffer.getType());
   auto type =
@@ -206,7 +208,7 @@ Value ProgramBuilder::newTail(Value buffer, int64_t first) {
                               builder.getI64IntegerAttr(bytes));
 }
 
-// The view of `source` that a dense access is.
+// Returns the view of `source` that a dense access stands for.
 Value ProgramBuilder::newSection(Value source, plan::AccessOp access) {
   MemRefType type = getBufferType(access.getOutput().getType());
   int64_t bytes = static_cast<int64_t>(access.getOffset()) *
@@ -215,16 +217,16 @@ Value ProgramBuilder::newSection(Value source, plan::AccessOp access) {
                               builder.getI64IntegerAttr(bytes));
 }
 
-// A call of a kernel: a launch, unless all that the kernel does is copy rows,
-// or a contraction calls it for its tiles.
+// Adds a call of a kernel: as a launch, as row copies, or with a contraction,
+// which calls the kernel per tile.
 LogicalResult ProgramBuilder::addCall(func::CallOp call) {
   auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
   if (!kernel || !getKernelKind(kernel))
     return call.emitOpError("expected a kernel, found @") << call.getCallee();
-  // An epilogue comes with the contraction that its first operand is.
+  // An epilogue is added with the contraction of operand 0.
   if (getHero(kernel).isCalledPerTile())
     return addContraction(call.getOperand(0).getDefiningOp(), call);
-  // What is joined along its outermost axis is written where the join has it.
+  // Parts of a join along the outermost axis are written in place.
   if (Value joined = joins.lookup(call)) {
     addJoin(call, joined);
     return success();
@@ -250,9 +252,9 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
                                          buffers.lookup(view.getInput()));
     return success();
   }
-  // plan.access, plan.arrange and plan.place have no step: what lies side by
-  // side is a view, of anything else the product next to it reads and writes
-  // with the strides. Nor has plan.assemble, whose parts are in its memory.
+  // plan.access, plan.arrange, plan.place and plan.assemble take no step. A
+  // dense access is a view; for other accesses, the neighbouring product uses
+  // the strides. The parts of plan.assemble are already in its memory.
   if (auto access = dyn_cast<plan::AccessOp>(op)) {
     Value source = buffers.lookup(access.getSource());
     buffers[access.getOutput()] =
@@ -278,7 +280,7 @@ LogicalResult ProgramBuilder::addOp(Operation *op) {
     return addScan(scan);
   if (auto condition = dyn_cast<IfCallOp>(op))
     return addIf(condition);
-  // A contraction with an epilogue is added where the epilogue is called.
+  // A contraction with an epilogue is added at the call of the epilogue.
   if (hasRole(op, RegionRole::Contraction) || isa<plan::ProductOp>(op))
     return epilogueOf.count(op) ? success()
                                 : addContraction(op, func::CallOp());
