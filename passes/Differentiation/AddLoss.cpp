@@ -1,9 +1,9 @@
 // Turns a forward model into @step and @eval, which compute a loss.
 //
-// The loss is named by the user as NAME, NAME@OUTPUT, NAME@OUTPUT:AXIS or
-// output:NAME, where OUTPUT is a graph output or, for a model that ends in
-// something training must not see (a Softmax), the name of the node whose
-// result to take, and AXIS is the one that classes are on.
+// The user names the loss as NAME, NAME@OUTPUT, NAME@OUTPUT:AXIS or
+// output:NAME. OUTPUT is a graph output. If the model ends in an op that
+// training must not see (a Softmax), OUTPUT is the name of the node before.
+// AXIS is the axis of the classes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Passes.h"
@@ -26,7 +26,7 @@ using namespace mlir;
 using namespace mpc;
 
 //===----------------------------------------------------------------------===//
-// What the user asked for
+// The user's request
 //===----------------------------------------------------------------------===//
 
 static FailureOr<LossSpec> readLoss(StringRef text, Location location) {
@@ -37,7 +37,8 @@ static FailureOr<LossSpec> readLoss(StringRef text, Location location) {
          << llvm::toString(spec.takeError());
 }
 
-// The value called `name`: an output, or the result of a node.
+// Returns the value called `name`: an output, or the result of a node. Null if
+// there is none.
 static Value findByName(const FunctionEditor &function, StringRef name) {
   if (Value output = function.output(name))
     return output;
@@ -47,8 +48,8 @@ static Value findByName(const FunctionEditor &function, StringRef name) {
   return {};
 }
 
-// Takes the AXIS off OUTPUT:AXIS. Names may have a colon and a number of their
-// own, so what names something is left alone.
+// Moves the AXIS of OUTPUT:AXIS from `output` to `classAxis`. A name may itself
+// end in a colon and a number, so an existing name stays whole.
 static LogicalResult splitAxis(const FunctionEditor &function, LossSpec &spec) {
   auto [name, text] = StringRef(spec.output).rsplit(':');
   int64_t axis;
@@ -65,7 +66,8 @@ static LogicalResult splitAxis(const FunctionEditor &function, LossSpec &spec) {
   return success();
 }
 
-// The value the loss is of.
+// Returns the value that the loss is computed from. Reports an error if the
+// name is unknown, or missing with several outputs.
 static FailureOr<Value> pickOutput(const FunctionEditor &function,
                                    const LossSpec &spec) {
   SmallVector<StringRef> names = function.outputNames();
@@ -85,14 +87,15 @@ static FailureOr<Value> pickOutput(const FunctionEditor &function,
          << "); name the one the loss is of with --loss KIND@OUTPUT";
 }
 
-// Class labels that a loss within the model reads are inputs of role label, so
-// that their range is checked; what they are compared with is the prediction.
+// Gives the role label to class labels of the model's own loss, so that the
+// range of labels is checked. Returns the prediction that the labels are
+// compared with; null if there are no such labels.
 static Value findLabels(FunctionEditor &function) {
   Value prediction;
   for (Operation &op : function.getBody()) {
     if (!isa<SoftmaxCrossEntropyLossOp, NLLLossOp>(op))
       continue;
-    // Models of sequences flatten them first.
+    // Models of sequences flatten the labels first.
     auto labels = dyn_cast<BlockArgument>(skipReshapes(op.getOperand(1)));
     if (labels && function.variableOf(labels).empty()) {
       function.setInputRole(labels, Role::Label);
@@ -107,7 +110,7 @@ static Value findLabels(FunctionEditor &function) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A loss, and the output and the labels of one function that it compares.
+/// A loss, with the output and the labels in one function.
 struct PlacedLoss {
   LossSpec spec;
   Value output;
@@ -134,9 +137,10 @@ private:
 };
 } // namespace
 
-// "7x5" or "scalar" of the target or of all; nothing where it is not known.
+// Parses the label shape, "7x5" or "scalar", of `target` or of all targets;
+// nullopt if not given.
 FailureOr<std::optional<Shape>> AddLossPass::parseLabelShape(StringRef target) {
-  // The last shape that is of this target, or of all.
+  // Later shapes override; a shape without a name is for all targets.
   StringRef found;
   for (StringRef text : labelShapes) {
     auto [name, shape] = text.rsplit('=');
@@ -145,7 +149,6 @@ FailureOr<std::optional<Shape>> AddLossPass::parseLabelShape(StringRef target) {
   }
   if (found.empty())
     return std::optional<Shape>();
-  // "scalar" has no axes.
   Shape shape;
   SmallVector<StringRef> parts;
   if (found != "scalar")
@@ -180,14 +183,15 @@ LogicalResult AddLossPass::verifyOptions(ArrayRef<LossSpec> specs) {
   if (reduction != "mean" && reduction != "sum")
     return usage() << "expected reduction mean or sum, found '"
                    << reduction.getValue() << "'";
-  // A --target-array is of all losses, or of one: OUTPUT=NAME.
+  // A --target-array is for all losses, or for the loss of one output:
+  // OUTPUT=NAME.
   std::string common = findCommonTarget(targetArrays);
   for (StringRef text : targetArrays) {
     bool isOne = !text.contains('=');
     if (isOne && text != common)
       return usage() << "expected one --target-array for all losses, found '"
                      << common << "' and '" << text << "'";
-    // A name that no loss uses, or two for one, is a mistake.
+    // A name that no loss uses, or two names for one loss, is a mistake.
     bool isUsed = isOne || llvm::any_of(specs, [&](const LossSpec &spec) {
                     return isTargetOf(text, spec.output);
                   });
@@ -205,7 +209,7 @@ LogicalResult AddLossPass::verifyOptions(ArrayRef<LossSpec> specs) {
   return success();
 }
 
-// What each loss is of, found before any is built.
+// Finds the output of each loss before any loss is built.
 FailureOr<SmallVector<PlacedLoss>>
 AddLossPass::place(const FunctionEditor &function, ArrayRef<LossSpec> specs) {
   SmallVector<PlacedLoss> placed;
@@ -225,7 +229,7 @@ AddLossPass::place(const FunctionEditor &function, ArrayRef<LossSpec> specs) {
 // The sum
 //===----------------------------------------------------------------------===//
 
-// value * factor; just `value` if the factor is 1.
+// Returns value * factor, or `value` if the factor is 1.
 static Value scaleBy(OpBuilder &builder, double factor, Value value) {
   if (!value || factor == 1.0)
     return value;
@@ -239,7 +243,7 @@ static Value scaleBy(OpBuilder &builder, double factor, Value value) {
   return MulOp::create(builder, location, type, value, number);
 }
 
-// Adds up values of one shape, in f64 if any of them is f64.
+// Adds up values of one shape, in f64 if any value is f64.
 static Value addUp(OpBuilder &builder, ArrayRef<Value> values) {
   if (values.size() == 1)
     return values.front();
@@ -259,22 +263,22 @@ static Value addUp(OpBuilder &builder, ArrayRef<Value> values) {
   return sum;
 }
 
-// Outputs of what each sample adds: of all losses that take a plain mean or sum
-// together, and of each that divides by weights beside them.
+// Adds outputs with the contribution of each sample. Losses that take a plain
+// mean or sum share an output. A loss that divides by weights gets a separate
+// output, and another for the weights.
 static void addSampleOutputs(FunctionEditor &function, OpBuilder &builder,
                              ArrayRef<Loss> losses) {
-  // A loss that is no sum over samples has nothing to report for each.
+  // Without a sum over samples, samples have no contributions to report.
   if (!llvm::all_of(losses,
                     [](const Loss &loss) { return bool(loss.perSample); }))
     return;
-  // Plain losses have one output together.
   SmallVector<Value> plain;
   for (const Loss &loss : losses)
     if (!loss.sampleWeight)
       plain.push_back(loss.perSample);
   if (!plain.empty())
     function.addOutput("sample_loss", Role::SampleLoss, addUp(builder, plain));
-  // Weighted ones follow, each with its weights.
+  // Weighted losses follow, each with its weights.
   int64_t next = plain.empty() ? 0 : 1;
   for (const Loss &loss : losses) {
     if (!loss.sampleWeight)
@@ -295,13 +299,12 @@ static void addSampleOutputs(FunctionEditor &function, OpBuilder &builder,
 FailureOr<SmallVector<Loss>>
 AddLossPass::buildLosses(FunctionEditor &function, OpBuilder &builder,
                          ArrayRef<PlacedLoss> placed, bool forEvaluation) {
-  // What the model computes itself, before ours is among it.
+  // Look for the model's own losses before new losses join them.
   bool hasOwn = llvm::any_of(placed, [](const PlacedLoss &one) {
     return one.spec.kind == LossKind::Output;
   });
   Value ownPrediction = hasOwn ? findLabels(function) : Value();
   Operation *ownLoss = findLabelLoss(function.getBody());
-  // Each loss, times its factor.
   SmallVector<Loss> losses;
   for (const PlacedLoss &one : placed) {
     FailureOr<std::optional<Shape>> labels = parseLabelShape(one.target);
@@ -316,7 +319,8 @@ AddLossPass::buildLosses(FunctionEditor &function, OpBuilder &builder,
       loss->prediction = ownPrediction;
       loss->labelLoss = ownLoss;
     }
-    // Which labels a loss of the model's own leaves out is not known of a sum.
+    // The model's own loss may leave out labels, so its samples cannot be added
+    // to those of other losses.
     loss->perSample = isOwn && placed.size() > 1
                           ? Value()
                           : scaleBy(builder, one.spec.factor, loss->perSample);
@@ -332,7 +336,7 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
   PhaseListener phase(Phase::Loss);
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
-  // Which outputs the losses are of, then the ops that compute them.
+  // Find all outputs before new ops change the function.
   FailureOr<SmallVector<PlacedLoss>> placed = place(function, specs);
   if (failed(placed))
     return failure();
@@ -341,22 +345,22 @@ LogicalResult AddLossPass::addTo(func::FuncOp func, ArrayRef<LossSpec> specs,
   if (failed(built))
     return failure();
   ArrayRef<Loss> losses = *built;
-  // They take the place of the outputs.
+  // The losses replace the outputs, which training and evaluation do not
+  // return.
   if (forEvaluation)
     function.dropUpdates();
   function.dropOutputs();
   auto totals = llvm::map_to_vector(
       losses, [](const Loss &loss) -> Value { return loss.total; });
   function.addOutput("loss", Role::Loss, addUp(builder, totals));
-  // Accuracy and prediction are of the first loss, as a run reports one of
-  // each.
+  // A run reports a single accuracy and prediction: those of the first loss.
   const Loss &first = losses.front();
   if (forEvaluation) {
     addSampleOutputs(function, builder, losses);
     if (first.prediction)
       function.addOutput("prediction", Role::Prediction, first.prediction);
   }
-  // Counting right labels needs labels: a loss between tensors has none.
+  // Accuracy needs class labels; a loss between tensors has none.
   Value correct;
   if (first.labelLoss && (forEvaluation || trainAccuracy))
     correct = buildAccuracy(builder, first.labelLoss);
@@ -379,7 +383,7 @@ void AddLossPass::runOnOperation() {
            "graph already";
     return signalPassFailure();
   }
-  // Read and check all losses before anything changes.
+  // Check all losses before the module changes, so that errors leave it intact.
   SmallVector<LossSpec> specs;
   for (StringRef text : loss) {
     FailureOr<LossSpec> spec = readLoss(text, module.getLoc());
@@ -389,7 +393,7 @@ void AddLossPass::runOnOperation() {
   }
   if (failed(verifyOptions(specs)))
     return signalPassFailure();
-  // One copy of the model trains, one evaluates.
+  // @step trains the model; @eval evaluates a copy.
   func::FuncOp eval = forward.clone();
   eval.setName(kEvalFunction);
   module.push_back(eval);

@@ -1,6 +1,6 @@
-// Adds the gradients of the loss and the update of the trainable parameters:
-// within @step, or, when gradients accumulate over several batches, as
-// @accumulate and @update around accumulators.
+// Adds the gradients of the loss and the update of the trainable parameters: to
+// @step, or, if gradients accumulate over micro-batches, as @accumulate and
+// @update.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Passes.h"
@@ -69,9 +69,9 @@ private:
 
   const Optimizer *algorithm = nullptr;
   OptimizerSettings settings = {};
-  SmallVector<StringRef> state; ///< suffixes of what it keeps per parameter
+  SmallVector<StringRef> state; ///< suffixes of the state per parameter
   SmallVector<VariableOp> trainables;
-  SmallVector<ParameterGroup> groups; ///< of each of them
+  SmallVector<ParameterGroup> groups; ///< one per trainable
   std::optional<VariableTable> variables;
 };
 } // namespace
@@ -87,7 +87,7 @@ LogicalResult AddOptimizerPass::verifyOptions() {
            << "unknown optimizer '" << optimizer.getValue()
            << "'; expected one of " << llvm::join(names, ", ");
   }
-  // Defaults are the optimizer's own, Adam's epsilon of 1e-8 for example.
+  // Unset options use the optimizer's defaults, such as Adam's epsilon of 1e-8.
   settings = {momentum,
               beta1,
               beta2,
@@ -96,12 +96,11 @@ LogicalResult AddOptimizerPass::verifyOptions() {
               weightDecay < 0 ? algorithm->weightDecay : weightDecay,
               centered};
   state = algorithm->getState(settings);
-  // Settings that all optimizers share.
   if (accumulateReduction != "mean" && accumulateReduction != "sum")
     return withExitCode(mlir::emitError(location), ExitCode::Usage)
            << "expected --accumulate-reduction mean or sum, found '"
            << accumulateReduction.getValue() << "'";
-  // Flags that would change nothing are mistakes.
+  // A flag without any effect is a mistake of the user.
   if (!noDecay.empty() && settings.weightDecay == 0.0)
     return withExitCode(mlir::emitError(location), ExitCode::Usage)
            << "--no-decay has no effect: the weight decay of "
@@ -117,10 +116,10 @@ LogicalResult AddOptimizerPass::verifyOptions() {
   return success();
 }
 
-// A variable of the model's that has the name of one to be made would be taken
-// for it.
+// Declares the state of the optimizer. Reports an error if a variable of the
+// model has one of the names, since it would be mistaken for the state.
 LogicalResult AddOptimizerPass::createState() {
-  // What each parameter has variables for.
+  // List the suffixes of each parameter's variables.
   SmallVector<StringRef> suffixes = state;
   if (accumulate > 1)
     suffixes.push_back(kGradientSuffix);
@@ -128,7 +127,7 @@ LogicalResult AddOptimizerPass::createState() {
     suffixes.push_back(kAverageSuffix);
   for (VariableOp param : trainables)
     for (StringRef suffix : suffixes) {
-      // `fc1.weight.m`, for example.
+      // Names join parameter and suffix: `fc1.weight.m`, for example.
       std::string name = (param.getSymName() + suffix).str();
       if (variables->lookup(name))
         return withExitCode(mlir::emitError(getOperation().getLoc()),
@@ -146,7 +145,7 @@ LogicalResult AddOptimizerPass::createState() {
   return success();
 }
 
-// What the average of a parameter starts as is the parameter.
+// Declares the average of a parameter, which starts as the parameter.
 void AddOptimizerPass::declareAverage(VariableOp param, StringRef name) {
   VariableOp average = getVariable(name, param.getTensorType(), Role::Average);
   if (ElementsAttr init = param.getInitAttr())
@@ -155,7 +154,8 @@ void AddOptimizerPass::declareAverage(VariableOp param, StringRef name) {
     average.setFillAttr(fill);
 }
 
-// The gradients that the model has itself; null where one is missing.
+// Returns the gradients that the model computes itself; null for a missing
+// gradient.
 SmallVector<Value> AddOptimizerPass::takeGradients(FunctionEditor &step) {
   SmallVector<Value> gradients;
   for (VariableOp variable : trainables)
@@ -192,7 +192,7 @@ void AddOptimizerPass::accumulateGradients(FunctionEditor &step,
   }
 }
 
-// The accumulated gradients; the accumulators start again at zero.
+// Returns the accumulated gradients, and resets the accumulators to zero.
 SmallVector<Value> AddOptimizerPass::readAccumulators(FunctionEditor &update) {
   PhaseListener phase(Phase::Optimizer);
   OpBuilder builder = update.builder();
@@ -214,7 +214,7 @@ SmallVector<Value> AddOptimizerPass::readAccumulators(FunctionEditor &update) {
       gradient = DivOp::create(builder, location, type, gradient, count);
     }
     gradients.push_back(gradient);
-    // The new value of the accumulator.
+    // The accumulator starts again at zero for the next update.
     Value zero = ConstantOp::create(
         builder, at(sum.getSymName() + "#reset"),
         DenseElementsAttr::get(type, builder.getZeroAttr(element)));
@@ -237,7 +237,7 @@ void AddOptimizerPass::clipGradients(FunctionEditor &function,
   function.addOutput("grad_norm", Role::GradNorm, clip.getNorm());
 }
 
-// The learning rate of a group, built where it is not among `rates` yet.
+// Returns the learning rate of a group. Reuses a rate in `rates`, or adds one.
 static Value scaleRate(OpBuilder &builder, Value rate,
                        const ParameterGroup &group,
                        std::map<double, Value> &rates) {
@@ -255,7 +255,8 @@ static Value scaleRate(OpBuilder &builder, Value rate,
   return scaled = MulOp::create(builder, location, type, rate, factor);
 }
 
-// average + (next - average) * (1 - decay), as torch.lerp has it.
+// Updates the average as torch.lerp does: average + (next - average) * (1 -
+// decay).
 void AddOptimizerPass::averageParameter(FunctionEditor &function,
                                         OpBuilder &builder, VariableOp param,
                                         Value next) {
@@ -281,13 +282,13 @@ void AddOptimizerPass::addUpdates(FunctionEditor &function,
   OpBuilder builder = function.builder();
   builder.setListener(&phase);
   clipGradients(function, builder, gradients);
-  // One counter of steps for all parameters, read before it is counted on.
+  // All parameters share a step counter, read before the increment.
   VariableOp stepCounter = counter(kStepVariable);
   UpdateInputs in;
   in.step = function.state(stepCounter);
   in.nextStep = IncrementOp::create(builder, at("mpc.step#update"),
                                     in.step.getType(), in.step, Value());
-  // Of float64 where a parameter is.
+  // The learning rate is float64 if any parameter is.
   bool isWide = llvm::any_of(trainables, [](VariableOp param) {
     return param.getTensorType().getElementType().isF64();
   });
@@ -295,10 +296,10 @@ void AddOptimizerPass::addUpdates(FunctionEditor &function,
   in.learningRate = function.addInput(kLearningRateInput, Role::Scalar,
                                       RankedTensorType::get({}, rateType));
   Value commonRate = in.learningRate;
-  // One product per factor, whatever many parameters have it.
+  // Parameters with equal factors share a product.
   std::map<double, Value> rates = {{1.0, commonRate}};
-  // Each parameter's next value and next state, from its gradient and its
-  // group's rate.
+  // Compute each parameter's next value and state from the gradient and the
+  // rate of the group.
   for (auto [param, gradient, group] :
        llvm::zip(trainables, gradients, groups)) {
     in.param = function.state(param);
@@ -322,7 +323,7 @@ void AddOptimizerPass::addUpdates(FunctionEditor &function,
   function.addUpdate(stepCounter, in.nextStep);
 }
 
-// One batch has been seen, whatever becomes of its gradients.
+// Counts a batch, even if its gradients are discarded.
 static void countMicroStep(FunctionEditor &function, VariableOp counter) {
   PhaseListener phase(Phase::Optimizer);
   OpBuilder builder = function.builder();
@@ -335,7 +336,7 @@ static void countMicroStep(FunctionEditor &function, VariableOp counter) {
       IncrementOp::create(builder, location, count.getType(), count, Value()));
 }
 
-// The state that the model has gradients of.
+// Returns the state variables for which the model computes gradients.
 static DenseSet<Value> findGivenSources(const FunctionEditor &step) {
   DenseSet<Value> sources;
   for (Value argument : step.get().getArguments())
@@ -345,7 +346,7 @@ static DenseSet<Value> findGivenSources(const FunctionEditor &step) {
   return sources;
 }
 
-// Finds what is trained, in which groups, and makes its state.
+// Chooses the trained parameters and their groups, and declares their state.
 LogicalResult AddOptimizerPass::chooseTrained(FunctionEditor &step,
                                               Value loss) {
   DenseSet<Value> sources =
@@ -354,7 +355,7 @@ LogicalResult AddOptimizerPass::chooseTrained(FunctionEditor &step,
   if (failed(found))
     return failure();
   trainables = *found;
-  // Groups have learning rates and weight decays of their own.
+  // Groups have separate learning rates and weight decays.
   auto grouped = findParameterGroups(step, trainables, {noDecay, lrScale});
   if (failed(grouped))
     return failure();
@@ -367,8 +368,8 @@ void AddOptimizerPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(verifyOptions()))
     return signalPassFailure();
-  // Without a loss, only gradients that the model gives can be used; a model
-  // without those is left to other passes.
+  // With `givenGradients`, the pass uses only gradients that the model
+  // computes. Other passes handle models without gradients.
   auto func = module.lookupSymbol<func::FuncOp>(kStepFunction);
   if (givenGradients &&
       (!func || !FunctionEditor(func).outputOfRole(Role::Gradient)))
@@ -387,7 +388,7 @@ void AddOptimizerPass::runOnOperation() {
   }
   if (failed(chooseTrained(step, loss)))
     return signalPassFailure();
-  // The learning rate becomes an input of the step.
+  // The learning rate becomes an input, so no input may have its name.
   if (step.input(kLearningRateInput)) {
     withExitCode(mlir::emitError(func.getLoc()), ExitCode::Unsupported)
         << "the model has an input '" << kLearningRateInput
@@ -395,8 +396,8 @@ void AddOptimizerPass::runOnOperation() {
     return signalPassFailure();
   }
 
-  // Gradients, then the update: in the same function, or in one of its own once
-  // several micro-batches have been added up.
+  // The update follows the gradients in @step. If micro-batches accumulate, the
+  // update is a function of its own.
   SmallVector<Value> gradients =
       givenGradients ? takeGradients(step) : addGradients(step, loss);
   if (accumulate > 1) {
@@ -409,8 +410,7 @@ void AddOptimizerPass::runOnOperation() {
   } else {
     addUpdates(step, gradients);
   }
-  // Micro batches are counted whether they are added up or not: a dropout draws
-  // by their number.
+  // Count micro-batches in any case: the number seeds dropout.
   countMicroStep(step, counter(kMicroStepVariable));
   step.finish();
 }

@@ -15,8 +15,8 @@ SmallVector<Operation *> mpc::findActiveOps(Block &block, Operation *end,
   for (Operation &op : block) {
     if (&op == end)
       break;
-    // Active: it depends on a source, and something that is differentiated
-    // depends on it.
+    // An op is active if it depends on an active value, and a differentiated
+    // value depends on the op.
     bool reached = llvm::any_of(op.getOpOperands(), [&](OpOperand &operand) {
       return active.contains(operand.get()) &&
              GradientRules::get().flowsInto(operand);
@@ -34,7 +34,7 @@ SmallVector<Operation *> mpc::findActiveOps(Block &block, Operation *end,
   return ops;
 }
 
-// All ops without a rule, in one error at the first of them: "relu_grad x2
+// Reports all ops without a rule in one error, at the first: "relu_grad x2
 // (node 'a')".
 static LogicalResult checkRules(ArrayRef<Operation *> ops) {
   llvm::MapVector<StringRef, SmallVector<Operation *>> missing;
@@ -56,7 +56,8 @@ static LogicalResult checkRules(ArrayRef<Operation *> ops) {
          << "; freeze the parameters before them with --freeze";
 }
 
-// A derivative that a rule does not know must not be lost.
+// Reports an error if a gradient reaches a result that the rule cannot
+// differentiate; the gradient would be lost.
 static LogicalResult checkResults(Operation *op, const GradientRule &rule,
                                   GradientBuilder &gradients) {
   for (unsigned index : rule.opaqueResults)
@@ -73,11 +74,11 @@ static LogicalResult checkResults(Operation *op, const GradientRule &rule,
 
 LogicalResult mpc::runBackwards(ArrayRef<Operation *> ops,
                                 GradientBuilder &gradients) {
-  // A missing rule is told before anything is changed.
+  // Report missing rules before any op is created.
   if (failed(checkRules(ops)))
     return failure();
   for (Operation *op : llvm::reverse(ops)) {
-    // An op that no gradient reaches adds none.
+    // An op whose results have no gradient adds none.
     bool hasGradient = llvm::any_of(op->getResults(), [&](Value result) {
       return gradients.gradientOf(result) != nullptr;
     });

@@ -1,4 +1,4 @@
-// The walk backwards over ops, with the table of rules.
+// Walks ops backwards and applies gradient rules.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_DIFFERENTIATION_BACKWARDPASS_H
@@ -8,16 +8,16 @@
 
 namespace mpc {
 
-/// The ops of `block` before `end` that a derivative passes through on its way
-/// from one of `sources`, the values that something depends on, to a value that
-/// is in `active` already; `active` receives the values between.
+/// Returns the ops of `block` before `end` that pass a derivative from a value
+/// in `active` to a value in `sources`. `sources` holds all values that the
+/// differentiated value depends on. Adds the values in between to `active`.
 llvm::SmallVector<mlir::Operation *>
 findActiveOps(mlir::Block &block, mlir::Operation *end,
               const llvm::DenseSet<mlir::Value> &sources,
               llvm::DenseSet<mlir::Value> &active);
 
-/// Applies the rules from the last op to the first. Reports all ops that have
-/// none before it begins.
+/// Applies the rules from the last op to the first. Reports all ops without a
+/// rule before applying any.
 mlir::LogicalResult runBackwards(llvm::ArrayRef<mlir::Operation *> ops,
                                  GradientBuilder &gradients);
 

@@ -1,5 +1,5 @@
-// Losses of class labels: where the classes are, what the labels are like, and
-// the loss of them.
+// Builds losses of class labels: finds the axis of the classes and the shape of
+// the labels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/LossBuilder.h"
@@ -11,18 +11,19 @@
 using namespace mlir;
 using namespace mpc;
 
-// softmax_cross_entropy applies a softmax of its own. A second one trains, but
-// slowly and to a worse model, which is hard to notice.
+// Reports an error if a softmax computed `scores`, since softmax_cross_entropy
+// applies a softmax. A second softmax trains slowly and to a worse model, which
+// is hard to notice.
 static LogicalResult verifyNoSoftmax(Value scores, bool warn) {
   Operation *op = throughViews(scores);
   if (!isa_and_nonnull<SoftmaxOp, LogSoftmaxOp>(op))
     return success();
-  // The advice is to take what stands before the softmax.
+  // Advise the user to train on the operand of the softmax.
   std::string advice =
       "train on the scores before it: --loss softmax_cross_entropy@NODE";
   if (Operation *before = op->getOperand(0).getDefiningOp())
     advice += ", here @" + getNodeName(before).str();
-  // A log_softmax twice is the same as once: no error.
+  // A second log_softmax changes nothing, so only warn.
   if (isa<LogSoftmaxOp>(op)) {
     if (warn)
       mlir::emitWarning(op->getLoc())
@@ -62,20 +63,20 @@ std::optional<Shape> LossBuilder::findLabelShape(StringRef target) {
 bool LossBuilder::fits(ArrayRef<int64_t> labels, ArrayRef<int64_t> positions) {
   if (labels == positions)
     return true;
-  // [B, T] for the positions [B * T] that a model flattened.
+  // Accept [B, T] for the positions [B * T] of a model that flattens.
   ArrayRef<int64_t> inner = positions.drop_front();
   return labels.size() > positions.size() &&
          labels.take_back(inner.size()) == inner &&
          countElements(labels) == countElements(positions);
 }
 
-// The axis of `scores` that the outputs of a layer with weights are on, which
-// are the classes; nothing where they were not followed to there.
+// Returns the axis of `scores` that holds the outputs of a layer with weights:
+// the classes. Returns nullopt if the outputs cannot be traced to `scores`.
 static std::optional<int64_t> findFeatureAxis(Value scores) {
   Operation *last = scores.getDefiningOp();
   if (!last)
     return std::nullopt;
-  // Outputs of a layer are followed as samples are, by how many there are.
+  // Trace the outputs of a layer like samples, by their number.
   DenseMap<Value, std::pair<SampleAxis, int64_t>> axes;
   for (Operation &op : *last->getBlock()) {
     if (op.getNumResults() == 0)
@@ -102,8 +103,8 @@ static std::optional<int64_t> findFeatureAxis(Value scores) {
       if (isOfOne && features > 1)
         found = followSamples(&op, operands, features);
     }
-    // Some of the outputs, of a table with more rows than there are words, are
-    // on the axis that all were on.
+    // A slice keeps some outputs, of a table with more rows than words, say.
+    // They stay on the axis of all outputs.
     if (isa<SliceOp>(op))
       if (auto whole = axes.find(op.getOperand(0)); whole != axes.end()) {
         found = whole->second.first;
@@ -122,7 +123,8 @@ static std::optional<int64_t> findFeatureAxis(Value scores) {
                              : std::optional(found->second.first.axis);
 }
 
-// PyTorch has classes on axis 1, and models of sequences on the last.
+// Finds the axis of the classes. PyTorch puts classes on axis 1, models of
+// sequences on the last axis.
 FailureOr<int64_t>
 LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
                            const std::optional<Shape> &labels) {
@@ -131,7 +133,7 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
   auto usage = [&] {
     return withExitCode(mlir::emitError(scores.getLoc()), ExitCode::Usage);
   };
-  // The axis that the loss names,
+  // Use the axis that the user named, if any.
   if (spec.classAxis) {
     int64_t axis = *spec.classAxis + (*spec.classAxis < 0 ? last + 1 : 0);
     if (axis < 1 || axis > last)
@@ -140,10 +142,10 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
                      << ", whose axis 0 is the batch";
     return axis;
   }
-  // the only one there is,
+  // Use the only axis besides the batch.
   if (last == 1)
     return 1;
-  // or the one that leaves the shape of the labels.
+  // Use the axis whose removal leaves the shape of the labels.
   bool first = !labels || fits(*labels, without(shape, 1));
   bool final = !labels || fits(*labels, without(shape, last));
   if (first != final)
@@ -159,8 +161,8 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
               "such "
               "as numpy.moveaxis(labels, 1, 0); if an input has them on "
               "another axis, name it with --batch-axis INPUT=AXIS";
-  // Both do, or nothing is known, and weights show where the classes are:
-  // labels of the data may not be there yet, or have the scores' shape.
+  // Both axes fit, or the labels are unknown: data may not be there yet.
+  // Without labels, use the axis of a layer's outputs.
   std::optional<int64_t> features;
   if (!labels)
     features = findFeatureAxis(scores);
@@ -172,7 +174,7 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
           << ", where the layer has its outputs";
     return *features;
   }
-  // Else the user must say it.
+  // Otherwise the user must name the axis.
   std::string name =
       spec.output.empty() ? function.outputNames().front().str() : spec.output;
   std::string choice =
@@ -186,9 +188,9 @@ LossBuilder::findClassAxis(const LossSpec &spec, Value scores,
                  << "; say which with " << choice << "1 or " << choice << last;
 }
 
-// The shape of the labels' input: the one that is known, or one label for each
-// position. A model that flattens samples and positions into one axis takes the
-// labels of each sample together.
+// Returns the shape of the labels' input: the known shape, or one label per
+// position. If a model flattens samples and positions into one axis, the labels
+// of each sample are grouped: [B, T] for [B * T].
 FailureOr<Shape>
 LossBuilder::chooseLabelShape(ArrayRef<int64_t> positions,
                               const std::optional<Shape> &labels,
@@ -196,7 +198,8 @@ LossBuilder::chooseLabelShape(ArrayRef<int64_t> positions,
   if (labels && fits(*labels, positions))
     return *labels;
   if (labels) {
-    // What softmax_cross_entropy takes as probabilities.
+    // Labels of the scores' shape are probabilities, which only
+    // softmax_cross_entropy takes.
     bool isOfClasses = *labels == Shape(typeOf(scores).getShape());
     return withExitCode(mlir::emitError(scores.getLoc()),
                         ExitCode::InvalidInput)
@@ -257,7 +260,7 @@ Operation *LossBuilder::createLabelLoss(LossKind kind, Value rows, Value labels,
   IntegerAttr ignored;
   if (settings.ignoreIndex)
     ignored = builder.getI64IntegerAttr(*settings.ignoreIndex);
-  // Where all labels of a batch are ignored there is nothing to learn.
+  // A batch with only ignored labels has no gradient.
   UnitAttr zeroIfEmpty;
   if (reduction == LossReduction::Mean && settings.weighsLabels())
     zeroIfEmpty = builder.getUnitAttr();
@@ -270,7 +273,7 @@ Operation *LossBuilder::createLabelLoss(LossKind kind, Value rows, Value labels,
       builder.getF64FloatAttr(settings.labelSmoothing));
 }
 
-// What counts of each label is its own loss where all log-probabilities are -1.
+// Returns the weight of each label: its loss if all log-probabilities are -1.
 Value LossBuilder::buildLabelWeights(Value rows, Value labels) {
   Type element = lossElementType(rows);
   Value ones =
@@ -283,21 +286,22 @@ Value LossBuilder::buildLabelWeights(Value rows, Value labels) {
 Loss LossBuilder::reduceLabels(Operation *op, Value weights,
                                ArrayRef<int64_t> labelShape) {
   Loss loss{{}, {}, {}, {}, op};
-  // One loss for each label: (samples, labels of a sample).
+  // Reshape to one loss per label: [samples, labels per sample].
   Value each = reshape(op->getResult(0), labelShape, "loss.sample");
-  // Without weights the mean of all labels is the mean of the samples' means.
+  // Without weights, the mean of all labels equals the mean of the samples'
+  // means.
   if (!settings.isSum && !weights) {
     loss.perSample = mean(each, 1, "loss.sample");
     loss.total = mean(loss.perSample, 0, "loss.mean");
     return loss;
   }
-  // Else sums, of samples and of all.
+  // Otherwise compute sums per sample and in total.
   loss.perSample = sum(each, 1, "loss.sample");
   loss.total = sum(loss.perSample, 0, "loss.sum");
   if (settings.isSum)
     return loss;
-  // A weighted mean divides by the sum of the weights, and is 0 where that is
-  // 0: a batch whose labels are all ignored.
+  // A weighted mean divides by the sum of the weights. The mean is 0 if the sum
+  // is 0, as in a batch with only ignored labels.
   loss.sampleWeight =
       sum(reshape(weights, labelShape, "loss.weights"), 1, "loss.weights");
   Value count = sum(loss.sampleWeight, 0, "loss.count");
@@ -310,8 +314,8 @@ Loss LossBuilder::reduceLabels(Operation *op, Value weights,
   return loss;
 }
 
-// Targets of which smoothing gives each class along `axis` its part, times the
-// weights of classes, which may be null.
+// Applies label smoothing to `targets`, with classes along `axis`, and
+// multiplies by the class weights. `weights` may be null.
 Value LossBuilder::weighTargets(Value targets, int64_t axis, Value weights) {
   RankedTensorType type = typeOf(targets);
   Type element = type.getElementType();
@@ -330,9 +334,9 @@ Value LossBuilder::weighTargets(Value targets, int64_t axis, Value weights) {
                        reshape(weights, shape, "loss.weights"));
 }
 
-// PyTorch's cross_entropy with probabilities as targets: the mean over all
-// positions of -sum(t * log_softmax(x)) over the classes, whatever their
-// weights. One-hot labels are such targets.
+// Builds PyTorch's cross_entropy with probabilities as targets: the mean over
+// all positions of -sum(t * log_softmax(x)) over the classes. The mean does not
+// divide by class weights. One-hot labels are such targets.
 FailureOr<Loss> LossBuilder::buildOfProbabilities(const LossSpec &spec,
                                                   Value scores,
                                                   StringRef target,
@@ -340,12 +344,12 @@ FailureOr<Loss> LossBuilder::buildOfProbabilities(const LossSpec &spec,
   FailureOr<int64_t> axis = findClassAxis(spec, scores, std::nullopt);
   if (failed(axis))
     return failure();
-  // A label that is ignored has no counterpart among probabilities.
+  // Probabilities have no counterpart of an ignored label.
   if (settings.ignoreIndex)
     return withExitCode(mlir::emitError(scores.getLoc()), ExitCode::Usage)
            << "--ignore-index is of class labels, and has no effect on "
               "probabilities, targets of the scores' shape";
-  // The loss is computed in fp32 at least, whatever the scores are.
+  // Compute the loss in fp32 at least, for scores of any type.
   Type element = lossElementType(scores);
   auto type = typeOf(scores).clone(element);
   FailureOr<Value> weights = buildClassWeights(scores, type.getDimSize(*axis));
@@ -357,7 +361,7 @@ FailureOr<Loss> LossBuilder::buildOfProbabilities(const LossSpec &spec,
     return failure();
   Value part = weighTargets(reshape(*labels, type.getShape(), "loss.labels"),
                             *axis, *weights);
-  // -sum(t * log_softmax(x)) over the classes, one number for each position.
+  // Compute -sum(t * log_softmax(x)) over the classes, one number per position.
   Value logs =
       LogSoftmaxOp::create(builder, at("loss.log"), type, scores, *axis);
   Value product = MulOp::create(builder, at("loss.part"), type, part, logs);
@@ -369,11 +373,12 @@ FailureOr<Loss> LossBuilder::buildOfProbabilities(const LossSpec &spec,
     return settings.isSum ? sum(value, firstAxis, name)
                           : mean(value, firstAxis, name);
   };
-  // Scores are predictions where they are as the targets, classes on axis 1.
+  // Scores are the prediction if they match the targets, classes on axis 1.
   Value prediction;
   if (*axis == 1 && given == type.getShape())
     prediction = scores;
-  // A sample's own, where the model may have flattened samples and positions.
+  // Compute a loss per sample. The model may have flattened samples and
+  // positions.
   if (perSample && isPerSample(*labels)) {
     loss = reshape(loss, {given[0], each.getNumElements() / given[0]},
                    "loss.sample");
@@ -392,7 +397,7 @@ Value LossBuilder::buildPrediction(Value rows, ArrayRef<int64_t> labelShape,
                   reshape(rows, shape, "loss.prediction"), axis, 1);
 }
 
-// What to train an output with that has no axis of classes.
+// Returns advice for an output without an axis of classes.
 static StringRef helpWithoutClasses(int64_t rank) {
   return rank == 0 ? "one number that the model computes as its loss is "
                      "--loss output:NAME"
@@ -414,7 +419,7 @@ LogicalResult LossBuilder::verifyScores(LossKind kind, Value scores) {
                         ExitCode::InvalidInput)
            << "expected scores of at least one sample and one class, found "
            << printShape(type.getShape());
-  // A warning comes once, not for each function.
+  // Warn only in the training function, not again for evaluation.
   return kind == LossKind::NLL ? verifyLogProbabilities(kind, scores)
                                : verifyNoSoftmax(scores, /*warn=*/!perSample);
 }
@@ -428,8 +433,7 @@ FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &asked, Value output,
   auto type = typeOf(scores);
   int64_t last = type.getRank() - 1;
   std::optional<Shape> known = findLabelShape(target);
-  // Targets of the scores' shape are probabilities, unless they fit as labels
-  // too.
+  // Targets of the scores' shape are probabilities, unless they fit as labels.
   if (spec.kind == LossKind::SoftmaxCrossEntropy && known &&
       fits(*known, type.getShape()) &&
       !fits(*known, without(type.getShape(), 1)))
@@ -450,7 +454,8 @@ FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &asked, Value output,
       target, RankedTensorType::get(*labelShape, builder.getI64Type()));
   if (failed(labels))
     return failure();
-  // Classes on the last axis are rows of a matrix; others go to axis 1.
+  // Classes on the last axis form rows of a matrix; otherwise move classes to
+  // axis 1.
   Value rows = scores;
   if (*axis == last) {
     positions = {countElements(positions)};
@@ -458,22 +463,23 @@ FailureOr<Loss> LossBuilder::buildOfClasses(const LossSpec &asked, Value output,
   } else {
     rows = moveAxis(builder, at("loss.scores"), scores, *axis, 1);
   }
-  // Per label where each sample has a loss of its own, else one for the batch.
+  // Compute a loss per label if samples have separate losses, else one per
+  // batch.
   bool split = perSample && isPerSample(*labels);
   LossReduction whole =
       settings.isSum ? LossReduction::Sum : LossReduction::Mean;
   Value flat = reshape(*labels, positions, "loss.labels");
   Operation *op = createLabelLoss(spec.kind, rows, flat,
                                   split ? LossReduction::None : whole);
-  // Evaluation finds the scores of each label along axis 1.
+  // Evaluation expects the scores of each label along axis 1.
   Value prediction = rows;
   if (perSample && *labelShape != positions)
     prediction = buildPrediction(rows, *labelShape,
                                  *axis == last ? 0 : positions.size() - 1);
   if (!split)
     return Loss{op->getResult(0), {}, prediction, {}, op};
-  // A mean over a batch of means per sample would be wrong where samples have
-  // different weights: their sums are divided at the end.
+  // With weighted samples, a mean of the samples' means would be wrong, so
+  // divide the sum of losses by the sum of weights at the end.
   Value counts;
   if (!settings.isSum && settings.weighsLabels())
     counts = buildLabelWeights(rows, flat);

@@ -1,9 +1,9 @@
-// Builds the backward pass that every mpc.gradient stands for.
+// Builds the backward pass of every mpc.gradient.
 //
-// The ops between the gradient's Xs and its Y are visited from last to first;
-// each adds, by its rule, to the gradients of its operands. Only values that
-// depend on an X and that Y depends on get a gradient: nothing is built for the
-// input of a first layer, nor below the lowest parameter that is trained.
+// Visits the ops between the gradient's Xs and Y from last to first. The rule
+// of each op adds to the gradients of the operands. Only values that depend on
+// an X and that Y depends on get a gradient: nothing is built for the input of
+// the first layer, nor below the lowest trained parameter.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Passes.h"
@@ -27,7 +27,6 @@ static Location nodeLocation(Value value) {
 }
 
 static LogicalResult expand(GradientOp gradient) {
-  // The ops between the Xs and Y, which gradients flow through.
   DenseSet<Value> sources = findDifferentiableSources(gradient.getY()), active;
   for (Value x : gradient.getXs())
     if (sources.contains(x))
@@ -45,7 +44,7 @@ static LogicalResult expand(GradientOp gradient) {
   }
   if (failed(runBackwards(ops, gradients)))
     return failure();
-  // An X that Y does not depend on has a gradient of zeros.
+  // The gradient of an X that Y does not depend on is zero.
   for (auto [x, result] :
        llvm::zip(gradient.getXs(), gradient.getGradients())) {
     auto type = cast<RankedTensorType>(result.getType());
@@ -69,7 +68,7 @@ class ExpandGradientsPass
     for (GradientOp gradient : gradients)
       if (failed(expand(gradient)))
         return signalPassFailure();
-    // No derivative asks any more where it ends.
+    // stop_gradient has served its purpose once derivatives are built.
     getOperation()->walk([](StopGradientOp stop) {
       stop.getOutput().replaceAllUsesWith(stop.getInput());
       stop.erase();

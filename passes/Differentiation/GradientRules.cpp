@@ -1,4 +1,4 @@
-// The table of gradient rules and the builder that rules are written with.
+// The table of gradient rules, and the builder for writing rules.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/GradientRules.h"
@@ -93,8 +93,8 @@ Value GradientBuilder::zeros(Location location, RankedTensorType type) {
       DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
 }
 
-// The result type of an elementwise op on two tensors, never rounded to less
-// than gradients have.
+// Returns the result type of an elementwise op on two tensors, in the precision
+// of gradients.
 static RankedTensorType broadcastType(Value lhs, Value rhs) {
   auto left = getGradientType(lhs.getType());
   auto right = cast<RankedTensorType>(rhs.getType());

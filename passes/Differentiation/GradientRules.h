@@ -1,9 +1,10 @@
-// One gradient rule per forward op, and what rules are written with.
+// One gradient rule per forward op, and the builder for writing rules.
 //
-// A rule is given the gradients of an op's results and adds to those of its
-// operands. `mpc-expand-gradients` walks the ops backwards and applies them;
-// the optimizer pass asks the same table which parameters a loss reaches. To
-// add an op, add one function and one line in a GradientRules*.cpp file.
+// A rule receives the gradients of an op's results and adds to the gradients of
+// the operands. `mpc-expand-gradients` walks the ops backwards and applies the
+// rules. The optimizer pass uses the table to find the parameters that a loss
+// reaches. To add an op, add a function and a line in a GradientRules*.cpp
+// file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_DIFFERENTIATION_GRADIENTRULES_H
@@ -20,66 +21,67 @@
 
 namespace mpc {
 
-/// The values through which a derivative can flow: float tensors.
+/// True if a derivative can flow through the value: a float tensor.
 bool isFloatTensor(mlir::Value value);
 
-/// The type of the gradient of a value of `type`: its shape in f32, or in f64
-/// where the value is.
+/// Returns the type of the gradient of a value of `type`: equal shape, f64 for
+/// an f64 value, f32 otherwise.
 mlir::RankedTensorType getGradientType(mlir::Type type);
 
-/// The gradient of a box of a value: x[2:5], say.
+/// The gradient of a box of a value, such as x[2:5].
 struct GradientBox {
   mlir::Value gradient;
   llvm::SmallVector<int64_t> offsets;
   mlir::Location location;
 };
 
-/// The gradients known so far, and the means to build new ones. All ops it
-/// creates belong to the backward pass and carry the name of the node they
-/// differentiate.
+/// Holds the gradients known so far, and builds new ones. All created ops
+/// belong to the backward pass and carry the name of the differentiated node.
 class GradientBuilder : public mlir::OpBuilder::Listener {
 public:
-  /// Builds before `anchor`. Gradients are wanted of the values in `active`.
+  /// Builds ops before `anchor`. The values in `active` get gradients.
   GradientBuilder(mlir::Operation *anchor,
                   const llvm::DenseSet<mlir::Value> &active);
 
   mlir::OpBuilder &ops() { return builder; }
 
-  /// The op whose rule runs.
+  /// Sets the op whose rule runs next.
   void setOp(mlir::Operation *newOp) { op = newOp; }
 
-  /// The rule that runs has reported why there is no gradient.
+  /// Marks the current rule as failed, after the rule has reported the reason.
   void fail() { failed = true; }
   bool hasFailed() const { return failed; }
 
-  /// Whether the gradient of an operand is wanted.
+  /// True if the gradient of an operand is wanted.
   bool needs(unsigned operand) const;
-  /// The gradient of result `index`, null where nothing depends on it.
+  /// Returns the gradient of result `index`; null if nothing depends on the
+  /// result.
   mlir::Value dy(unsigned index = 0) {
     return gradientOf(op->getResult(index));
   }
   mlir::Value gradientOf(mlir::Value value);
 
-  /// Where the gradient op for `suffix` ("dx") is located: `node#dx`.
+  /// Returns the location `node#dx` for a gradient op with suffix "dx".
   mlir::Location at(llvm::StringRef suffix) const;
 
-  /// Adds `gradient`, summed first over the axes the op broadcast, to that of
-  /// an operand.
+  /// Adds `gradient` to the gradient of an operand, after summing over the axes
+  /// that the op broadcast.
   void add(unsigned operand, llvm::StringRef suffix, mlir::Value gradient);
-  /// Adds `gradient` to that of a box of an operand, whose first element is at
-  /// `offsets`. Boxes that lie side by side become one concat.
+  /// Adds `gradient` to the gradient of a box of an operand. `offsets` is the
+  /// index of the box's first element. Adjacent boxes become one concat.
   void addBox(unsigned operand, llvm::StringRef suffix, mlir::Value gradient,
               llvm::ArrayRef<int64_t> offsets);
-  /// Adds to the gradient of `value`, which was made for the op at `location`.
+  /// Adds `gradient`, made for the op at `location`, to the gradient of
+  /// `value`.
   void accumulate(mlir::Value value, mlir::Location location,
                   mlir::Value gradient);
 
-  /// A scalar constant of the element type of `like`.
+  /// Creates a scalar constant of the element type of `like`.
   mlir::Value constant(mlir::Location location, double value, mlir::Value like);
-  /// Zeros of a type.
+  /// Creates zeros of a type.
   mlir::Value zeros(mlir::Location location, mlir::RankedTensorType type);
 
-  /// Elementwise ops and a change of shape, in the type of the first operand.
+  /// Create elementwise ops and reshapes, in the type of the first operand.
   mlir::Value mul(mlir::Location, mlir::Value lhs, mlir::Value rhs);
   mlir::Value sub(mlir::Location, mlir::Value lhs, mlir::Value rhs);
   mlir::Value neg(mlir::Location, mlir::Value value);
@@ -96,32 +98,32 @@ private:
   bool failed = false;
   const llvm::DenseSet<mlir::Value> &active;
   llvm::DenseMap<mlir::Value, mlir::Value> gradients;
-  /// Of values that were sliced: what is not in `gradients` yet.
+  /// Gradients of slices, by sliced value, not yet added to `gradients`.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<GradientBox>> boxes;
 };
 
-/// How to differentiate one kind of op.
+/// The rule that differentiates one kind of op.
 struct GradientRule {
   std::function<void(mlir::Operation *, GradientBuilder &)> apply;
-  /// Float operands that are constants to differentiation, such as running
+  /// Float operands that differentiation treats as constants, such as running
   /// statistics.
   llvm::SmallVector<unsigned> constantOperands;
-  /// Float results whose derivative the rule does not know.
+  /// Float results that the rule cannot differentiate.
   llvm::SmallVector<unsigned> opaqueResults;
 };
 
 /// The rules by op name.
 class GradientRules {
 public:
-  /// All rules, made on first use.
+  /// Returns all rules, created on first use.
   static const GradientRules &get();
 
-  /// The rule of an op, null if it has none.
+  /// Returns the rule of an op; null if there is none.
   const GradientRule *lookup(mlir::Operation *op) const;
 
-  /// Whether a derivative can flow from the op's results into this operand. An
-  /// op without a rule counts as one through which it can: to differentiate it
-  /// is an error, not a zero.
+  /// True if a derivative can flow from the op's results into this operand.
+  /// Also true for an op without a rule, because differentiating the op is an
+  /// error, not zero.
   bool flowsInto(mlir::OpOperand &operand) const;
 
   template <typename OpTy>
@@ -136,20 +138,21 @@ public:
         llvm::SmallVector<unsigned>(opaqueResults)};
   }
 
-  /// The names of all ops that have a rule, sorted.
+  /// Returns the names of all ops with a rule, sorted.
   std::vector<llvm::StringRef> getOpNames() const;
 
 private:
   llvm::DenseMap<llvm::StringRef, GradientRule> rules;
 };
 
-/// Joins boxes that lie side by side along one axis of a value of `shape`, and
-/// puts zeros around what is left: gradients of the whole value, to be added.
+/// Joins boxes that are adjacent along one axis of a value of `shape`, and pads
+/// the results with zeros. Returns gradients of the whole value, to be added
+/// up.
 llvm::SmallVector<mlir::Value> joinBoxes(mlir::OpBuilder &builder,
                                          llvm::ArrayRef<int64_t> shape,
                                          llvm::ArrayRef<GradientBox> boxes);
 
-/// The parts of the table, one per file.
+/// Fill in the parts of the table, one per file.
 void addElementwiseRules(GradientRules &rules);
 void addTensorRules(GradientRules &rules);
 void addLayerRules(GradientRules &rules);
@@ -157,8 +160,8 @@ void addIndexedRules(GradientRules &rules);
 void addScanRules(GradientRules &rules);
 void addIfRules(GradientRules &rules);
 
-/// All values that `y` depends on through ops a derivative flows through, `y`
-/// itself included.
+/// Returns all values that `y` depends on through ops that pass a derivative,
+/// including `y`.
 llvm::DenseSet<mlir::Value> findDifferentiableSources(mlir::Value y);
 
 } // namespace mpc

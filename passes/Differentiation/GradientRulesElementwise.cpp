@@ -1,5 +1,5 @@
-// Gradients of elementwise ops. Operands that were broadcast are summed back by
-// GradientBuilder::add.
+// Gradient rules of elementwise ops. GradientBuilder::add sums the gradients of
+// broadcast operands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/GradientRules.h"
@@ -24,7 +24,7 @@ static void gradAbs(AbsOp op, GradientBuilder &g) {
   g.add(0, "dx", g.mul(loc, g.dy(), sign));
 }
 
-// Constant almost everywhere.
+// The sign is constant almost everywhere, so its gradient is zero.
 static void gradSign(SignOp, GradientBuilder &) {}
 
 static void gradRelu(ReluOp op, GradientBuilder &g) {
@@ -55,7 +55,7 @@ static void gradLog(LogOp op, GradientBuilder &g) {
                       op.getInput()));
 }
 
-// dy / (2 y)
+// dx = dy / (2 y)
 static void gradSqrt(SqrtOp op, GradientBuilder &g) {
   Location loc = g.at("dx");
   Value half = g.scale(loc, g.dy(), 0.5);
@@ -63,7 +63,7 @@ static void gradSqrt(SqrtOp op, GradientBuilder &g) {
         DivOp::create(g.ops(), loc, half.getType(), half, op.getOutput()));
 }
 
-// -dy y^2
+// dx = -dy y^2
 static void gradReciprocal(ReciprocalOp op, GradientBuilder &g) {
   Location loc = g.at("dx");
   Value product =
@@ -77,13 +77,13 @@ static void gradClip(ClipOp op, GradientBuilder &g) {
                            op.getInput(), op.getMinAttr(), op.getMaxAttr()));
 }
 
-// A conversion to float and back; no gradient reaches an integer.
+// The gradient passes conversions between floats; integers have no gradient.
 static void gradCast(mpc::CastOp op, GradientBuilder &g) {
   if (g.needs(0))
     g.add(0, "dx", g.dy());
 }
 
-// Its operand is a constant: nothing is ever asked for.
+// The operand counts as a constant, so no gradient is ever requested.
 static void gradStopGradient(StopGradientOp, GradientBuilder &) {}
 
 // The mask is recomputed from the same counters.
@@ -95,7 +95,7 @@ static void gradDropout(DropoutOp op, GradientBuilder &g) {
                           op.getWholeAttr()));
 }
 
-// Any op of Formulas.def.
+// Builds the gradient of any op of Formulas.def.
 template <typename OpTy>
 static void gradFormula(OpTy op, GradientBuilder &g) {
   const formulas::Formula &formula =
@@ -114,7 +114,7 @@ static void gradFormula(OpTy op, GradientBuilder &g) {
 // Two operands
 //===----------------------------------------------------------------------===//
 
-// Moves with a, and with b as often as b goes into a: trunc(a / b) times.
+// mod(a, b) = a - trunc(a / b) * b, so da = dy and db = -trunc(a / b) * dy.
 static void gradMod(ModOp op, GradientBuilder &g) {
   if (g.needs(0))
     g.add(0, "da", g.dy());
@@ -163,8 +163,8 @@ static void gradDiv(DivOp op, GradientBuilder &g) {
   }
 }
 
-// `value` where `condition` is not zero, else 0. The products below are 0 times
-// infinity at such zeros, where the derivative is taken as 0.
+// Returns `value` if `condition` is not zero, else 0. The products below are 0
+// times infinity at these zeros; the derivative there is defined as 0.
 static Value whereNonZero(GradientBuilder &g, Location loc, Value condition,
                           Value value) {
   auto type = cast<RankedTensorType>(condition.getType());
@@ -174,7 +174,7 @@ static Value whereNonZero(GradientBuilder &g, Location loc, Value condition,
   return SelectOp::create(g.ops(), loc, value.getType(), flag, value, zero);
 }
 
-// d(a^e)/da = e a^(e-1), in terms of a or of y where that is one product less.
+// d(a^e)/da = e a^(e-1), computed from a, or from y if that saves a product.
 static void gradConstantPow(PowOp op, double exponent, GradientBuilder &g) {
   Location loc = g.at("da");
   Value a = op.getLhs(), dy = g.dy();
@@ -198,12 +198,12 @@ static void gradConstantPow(PowOp op, double exponent, GradientBuilder &g) {
 static void gradPow(PowOp op, GradientBuilder &g) {
   Value a = op.getLhs(), b = op.getRhs();
   std::optional<double> exponent = getConstantNumber(op.getRhs());
-  // A constant exponent, such as 2, needs no powers with general exponents.
+  // A constant exponent, such as 2, needs no general power.
   if (g.needs(0) && exponent) {
     gradConstantPow(op, *exponent, g);
   } else if (g.needs(0)) {
     Location loc = g.at("da");
-    // 0 where b is: a^(b-1) may be infinite there.
+    // Zero if b is 0, because a^(b-1) may be infinite.
     Value lower = g.sub(loc, b, g.constant(loc, 1.0, b));
     Value power = PowOp::create(g.ops(), loc, g.dy().getType(), a, lower);
     Value product = g.mul(loc, g.mul(loc, g.dy(), b), power);
@@ -211,7 +211,7 @@ static void gradPow(PowOp op, GradientBuilder &g) {
   }
   if (g.needs(1)) {
     Location loc = g.at("db");
-    // 0 where a is: there is no log(0).
+    // Zero if a is 0, because log(0) is infinite.
     Value logarithm =
         LogOp::create(g.ops(), loc, getGradientType(a.getType()), a);
     Value product = g.mul(loc, g.mul(loc, g.dy(), op.getOutput()), logarithm);
@@ -219,9 +219,9 @@ static void gradPow(PowOp op, GradientBuilder &g) {
   }
 }
 
-// The gradient goes to the operand that was chosen, and half to each where they
-// are equal. It is chosen and not multiplied: it may be infinite, as that of
-// sqrt(max(x, 0)) is at 0.
+// The gradient goes to the chosen operand, or half to each if both are equal.
+// Select, because a product would turn an infinite gradient into NaN, as for
+// sqrt(max(x, 0)) at 0.
 template <typename OpTy, int direction>
 static void gradChoice(OpTy op, GradientBuilder &g) {
   for (unsigned operand : {0u, 1u}) {
@@ -245,7 +245,8 @@ static void gradChoice(OpTy op, GradientBuilder &g) {
   }
 }
 
-// The logarithm of a probability as the cross entropy has it: -100 at least.
+// Returns the logarithm of a probability as in the cross entropy: at least
+// -100.
 static Value boundedLog(GradientBuilder &g, Location loc, Value probability) {
   constexpr double kLeast = -100;
   Type type = probability.getType();
@@ -254,7 +255,8 @@ static Value boundedLog(GradientBuilder &g, Location loc, Value probability) {
                            g.constant(loc, kLeast, log));
 }
 
-// -t * log(p) - (1 - t) * log(1 - p); a model's own targets may be computed.
+// y = -t * log(p) - (1 - t) * log(1 - p). Targets need gradients too, because a
+// model may compute its targets.
 static void gradBCE(BCEOp op, GradientBuilder &g) {
   Value p = op.getLhs();
   if (g.needs(0))
@@ -295,7 +297,8 @@ static void gradSelect(SelectOp op, GradientBuilder &g) {
     g.add(2, "db", choose("db", false));
 }
 
-// Straight through rounding; the zero point is a whole number.
+// Rounding passes the gradient straight through. The zero point is a whole
+// number without gradient.
 static void gradFakeQuantize(FakeQuantizeOp op, GradientBuilder &g) {
   auto build = [&](auto tag, StringRef suffix) -> Value {
     return decltype(tag)::create(g.ops(), g.at(suffix), g.dy().getType(),
@@ -309,12 +312,12 @@ static void gradFakeQuantize(FakeQuantizeOp op, GradientBuilder &g) {
 }
 
 void mpc::addElementwiseRules(GradientRules &rules) {
-  // Every row of Formulas.def has the one rule over dual numbers.
+  // All rows of Formulas.def share a rule, which uses dual numbers.
 #define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
                     BNAME, B, FORMULA)                                         \
   rules.add(gradFormula<OP##Op>);
 #include "compiler/Dialect/MPC/Formulas.def"
-  // Ops of one operand; `constantOperands` are those without a gradient.
+  // Ops of one operand. `constantOperands` lists operands without a gradient.
   rules.add(gradNeg);
   rules.add(gradAbs);
   rules.add(gradSign);
@@ -330,7 +333,8 @@ void mpc::addElementwiseRules(GradientRules &rules) {
   rules.add(gradFakeQuantize, /*constantOperands=*/{2});
   rules.add(gradDropout);
   rules.add(gradStopGradient, /*constantOperands=*/{0});
-  // Ops of two and three; 1 says that the larger operand has the gradient.
+  // Ops of two and three operands. 1 means that the larger operand gets the
+  // gradient.
   rules.add(gradAdd);
   rules.add(gradMod);
   rules.add(gradSub);

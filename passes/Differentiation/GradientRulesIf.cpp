@@ -1,8 +1,8 @@
-// The gradient of a condition: a condition, each branch of which computes the
-// branch again and then its gradient.
+// The gradient of a condition: another condition, whose branches recompute the
+// forward branch and then its gradient.
 //
-// What a branch computes is not kept for the backward pass: the other branch
-// would have to give something of that shape too.
+// Values of a branch are not kept for the backward pass, because the other
+// branch would have to produce values of equal shape.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/BackwardPass.h"
@@ -23,8 +23,8 @@ private:
 
   IfOp op;
   GradientBuilder &g;
-  /// The numbers of captured operands whose gradients are wanted, and of
-  /// results that have a gradient.
+  /// Numbers of captured operands whose gradients are wanted, and of results
+  /// with a gradient.
   SmallVector<unsigned> wanted, given;
 };
 } // namespace
@@ -38,19 +38,21 @@ IfGradient::IfGradient(IfOp op, GradientBuilder &g) : op(op), g(g) {
       given.push_back(result.getResultNumber());
 }
 
-// `backward` has the arguments of `forward`, and then the gradients of results.
+// Builds one branch. The arguments of `backward` are those of `forward`, then
+// the gradients of the results.
 LogicalResult IfGradient::buildBranch(Block &forward, Block &backward) {
   OpBuilder builder = OpBuilder::atBlockEnd(&backward);
   Operation *end = YieldOp::create(builder, op.getLoc(), ValueRange());
   DenseSet<Value> active, sources;
   GradientBuilder inner(end, active);
-  // The branch again.
+  // Recompute the branch, because its values are not kept.
   IRMapping mapping;
   mapping.map(forward.getArguments(),
               backward.getArguments().take_front(forward.getNumArguments()));
   for (Operation &each : forward.without_terminator())
     inner.ops().clone(each, mapping);
-  // The results that have a gradient, and what of the operands they depend on.
+  // Seed the gradients of results, and find the values that the results depend
+  // on.
   Operation *yield = forward.getTerminator();
   for (auto [position, index] : llvm::enumerate(given)) {
     Value result = mapping.lookup(yield->getOperand(index));
@@ -67,7 +69,7 @@ LogicalResult IfGradient::buildBranch(Block &forward, Block &backward) {
   SmallVector<Operation *> ops = findActiveOps(backward, end, sources, active);
   if (failed(runBackwards(ops, inner)))
     return failure();
-  // An operand that this branch does not depend on has zeros as gradient.
+  // The gradient of an operand that this branch does not use is zero.
   SmallVector<Value> gradients;
   for (unsigned operand : wanted) {
     Value argument = backward.getArgument(operand - 1);

@@ -1,5 +1,5 @@
-// Gradients of ops that read or write elements which indices name: reading and
-// writing are each other's.
+// Gradient rules of ops that read or write elements at given indices. The
+// gradient of reading is writing, and vice versa.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/GradientRules.h"
@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace mpc;
 
-// Zeros of the data's shape, to which updates are added.
+// Creates zeros of the data's shape, to which a scatter adds updates.
 static Value zerosLike(GradientBuilder &g, Location loc, Value data) {
   return g.zeros(loc, cast<RankedTensorType>(getGradientType(typeOf(data))));
 }
@@ -31,8 +31,8 @@ static void gradGatherElements(GatherElementsOp op, GradientBuilder &g) {
 }
 
 namespace {
-/// The elements that an op scatters to, as tensors of the updates' shape and of
-/// the data's.
+/// The elements that a scatter writes. `gather` reads them from a tensor of the
+/// data's shape into the updates' shape; `scatter` does the reverse.
 struct Places {
   GradientBuilder &g;
   Location loc;
@@ -66,7 +66,7 @@ Value Places::scatter(Value data, Value updates,
                                    elements.getAxis(), reduction);
 }
 
-// `value` where `condition` holds, and a number elsewhere.
+// Returns `value` where `condition` holds, and `otherwise` elsewhere.
 static Value choose(const Places &at, Value condition, Value value,
                     double otherwise) {
   return SelectOp::create(at.g.ops(), at.loc, value.getType(), condition, value,
@@ -77,14 +77,15 @@ static Value areEqual(const Places &at, Value lhs, Value rhs) {
   return EqualOp::create(at.g.ops(), at.loc, lhs, rhs);
 }
 
-// Ones of the type of `like` where `condition` holds, zeros elsewhere.
+// Returns ones of the type of `like` where `condition` holds, zeros elsewhere.
 static Value mark(const Places &at, Value condition, Value like) {
   Value one = at.g.constant(at.loc, 1.0, like);
   return SelectOp::create(at.g.ops(), at.loc, like.getType(), condition, one,
                           at.g.constant(at.loc, 0.0, like));
 }
 
-// Spread evenly over the data and updates that are the extremum.
+// Returns the slopes of data and updates for a scatter of extrema. The gradient
+// is divided evenly among all elements equal to the extremum.
 static std::pair<Value, Value> findSlopesOfExtremum(const Places &at, Value x,
                                                     Value updates, Value y) {
   Value ofData = mark(at, areEqual(at, x, y), x);
@@ -96,9 +97,10 @@ static std::pair<Value, Value> findSlopesOfExtremum(const Places &at, Value x,
   return {divide(ofData, count), divide(ofUpdates, at.gather(count))};
 }
 
-// The product of all other factors of an element, as a product's along an axis:
-// zeros count as 1 in a product p of the rest. Of a single one the slope is p,
-// of other factors 0, and so it is of all where there are two.
+// Returns the slopes of data and updates for a scatter of products: the product
+// of all other factors of an element. Let p be the product with zeros replaced
+// by 1. If one factor is 0, its slope is p and the slope of other factors is 0.
+// With two zeros, all slopes are 0.
 static std::pair<Value, Value> findSlopesOfProduct(const Places &at, Value x,
                                                    Value updates) {
   auto isZero = [&](Value value) {
@@ -113,7 +115,7 @@ static std::pair<Value, Value> findSlopesOfProduct(const Places &at, Value x,
   Value zeroUpdates = mark(at, isZero(updates), updates);
   Value product = at.scatter(filled, filledUpdates, ScatterReduction::Mul);
   Value count = at.scatter(zeros, zeroUpdates, ScatterReduction::Add);
-  // A factor counts where the zeros of the rest are none.
+  // A slope is not 0 only if no other factor is zero.
   auto slope = [&](Value products, Value counts, Value factors, Value own) {
     Value rest =
         DivOp::create(at.g.ops(), at.loc, factors.getType(), products, factors);
@@ -124,14 +126,14 @@ static std::pair<Value, Value> findSlopesOfProduct(const Places &at, Value x,
       slope(at.gather(product), at.gather(count), filledUpdates, zeroUpdates)};
 }
 
-// What an update replaced has no gradient; a sum passes it to both, a product
-// and an extremum by a slope.
+// Builds the gradient of a scatter. Replaced elements have no gradient. A sum
+// passes the gradient to both; products and extrema multiply by a slope.
 template <typename OpTy>
 static void gradScatterLike(OpTy op, GradientBuilder &g) {
   const Places at{g, g.at("dx"), op};
   const ScatterReduction reduction = op.getReduction();
-  // How much of dy reaches an element: all of it, unless the update replaced
-  // it, multiplied it or was the extremum.
+  // dx is the share of dy that reaches an element of the data: none if
+  // replaced, all for a sum, a slope for a product or extremum.
   Value dx = g.dy();
   std::pair<Value, Value> slopes;
   if (reduction == ScatterReduction::None)
@@ -141,12 +143,12 @@ static void gradScatterLike(OpTy op, GradientBuilder &g) {
   else if (reduction != ScatterReduction::Add)
     slopes =
         findSlopesOfExtremum(at, op.getData(), op.getUpdates(), op.getOutput());
-  // No slope stands for 1.
+  // A slope is null if it would be 1.
   auto scale = [&](Value gradient, Value slope) {
     return slope ? g.mul(at.loc, gradient, slope) : gradient;
   };
-  // The data's gradient lies where the data did; an update's is looked up at
-  // its index.
+  // The data's gradient has the shape of dy; an update's gradient is gathered
+  // at its index.
   if (g.needs(0))
     g.add(0, "dx", scale(dx, slopes.first));
   if (g.needs(2))

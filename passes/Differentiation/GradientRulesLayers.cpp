@@ -1,4 +1,4 @@
-// Gradients of contractions, normalisation and pooling.
+// Gradient rules of contractions, normalisation and pooling.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/GradientRules.h"
@@ -18,8 +18,8 @@ struct Product {
 };
 } // namespace
 
-// With Y = op(A) op(B): d op(A) = dY op(B)^T, and both sides transposed where A
-// was.
+// For Y = op(A) op(B): d op(A) = dY op(B)^T, with both sides transposed if A
+// is.
 static Product gradOfLeft(const Product &forward, Value dy) {
   if (forward.transA)
     return {forward.rhs, dy, forward.transB, true};
@@ -33,8 +33,8 @@ static Product gradOfRight(const Product &forward, Value dy) {
   return {forward.lhs, dy, !forward.transA, false};
 }
 
-// Builds a product; the type is `like`'s on matrices, with the batch axes of
-// both operands otherwise.
+// Builds a product. The matrices have the shape of those in `like`; the batch
+// axes are those of both operands, broadcast.
 static Value buildMatMul(GradientBuilder &g, Location loc, const Product &p,
                          Value like, double alpha) {
   auto type = getGradientType(like.getType());
@@ -45,7 +45,7 @@ static Value buildMatMul(GradientBuilder &g, Location loc, const Product &p,
                           p.transA, p.transB, llvm::APFloat(alpha));
 }
 
-// [..., m, k] as one matrix of all rows.
+// Reshapes [..., m, k] to one matrix with all rows.
 static Value flattenRows(GradientBuilder &g, Location loc, Value value) {
   auto type = typeOf(value);
   int64_t columns = type.getShape().back();
@@ -66,8 +66,8 @@ static void gradMatMul(MatMulOp op, GradientBuilder &g) {
     return;
   Location loc = g.at("dw");
   Value dy = g.dy();
-  // One matrix against a batch: one product over all rows, not a batch of
-  // products and a sum.
+  // For one matrix against a batch, a single product over all rows replaces a
+  // batch of products and a sum.
   if (op.getRhs().getType().getRank() == 2 && !op.getTransA()) {
     forward.lhs = flattenRows(g, loc, forward.lhs);
     dy = flattenRows(g, loc, dy);
@@ -101,7 +101,7 @@ static void gradGemm(GemmOp op, GradientBuilder &g) {
 // Convolution
 //===----------------------------------------------------------------------===//
 
-// All axes but one.
+// Returns all axes but one.
 static SmallVector<int64_t> otherAxes(int64_t axis, int64_t rank) {
   SmallVector<int64_t> axes;
   for (int64_t i = 0; i < rank; ++i)
@@ -110,7 +110,7 @@ static SmallVector<int64_t> otherAxes(int64_t axis, int64_t rank) {
   return axes;
 }
 
-// The sum of a tensor over all but its channels.
+// Sums a tensor over all axes except the channels.
 static Value sumPerChannel(GradientBuilder &g, Location loc, Value value,
                            Layout layout) {
   auto type = typeOf(value);
@@ -138,8 +138,8 @@ static void gradConv(ConvOp op, GradientBuilder &g) {
     g.add(2, "db", sumPerChannel(g, g.at("db"), g.dy(), op.getLayout()));
 }
 
-// A transposed convolution computes what the gradient of a convolution does, so
-// its own gradient with respect to its input is a convolution.
+// A transposed convolution computes the input gradient of a convolution. So its
+// gradient with respect to its input is a convolution.
 static void gradConvInputGrad(ConvInputGradOp op, GradientBuilder &g) {
   if (g.needs(0))
     g.add(0, "dx",
@@ -161,8 +161,8 @@ static void gradConvInputGrad(ConvInputGradOp op, GradientBuilder &g) {
 // Normalisation
 //===----------------------------------------------------------------------===//
 
-// Less its mean, the only value of a channel is 0, whatever it was. PyTorch
-// refuses to train so.
+// Warns if each channel has a single value: minus its mean, any value becomes
+// 0. PyTorch refuses to train such a model.
 static void warnOfSingleValues(BatchNormOp op) {
   RankedTensorType type = op.getInput().getType();
   int64_t axis = getChannelAxis(op.getLayout(), type.getRank());
@@ -187,7 +187,7 @@ static void gradBatchNorm(BatchNormOp op, GradientBuilder &g) {
       g.add(index, suffix, grad->getResult(index));
 }
 
-// A vector of channels, shaped to broadcast against activations.
+// Reshapes a vector of channels to broadcast against activations.
 static Value alongChannels(GradientBuilder &g, Location loc, Value vector,
                            Layout layout, int64_t rank) {
   SmallVector<int64_t> shape(rank, 1);
@@ -195,12 +195,13 @@ static Value alongChannels(GradientBuilder &g, Location loc, Value vector,
   return g.reshape(loc, vector, shape);
 }
 
-// y = (x - mean) * inv_std * scale + bias with constant statistics.
+// y = (x - mean) * inv_std * scale + bias, with constant statistics.
 static void gradBatchNormInference(BatchNormInferenceOp op,
                                    GradientBuilder &g) {
   Layout layout = op.getLayout();
   int64_t rank = op.getInput().getType().getRank();
-  // Each gradient computes 1 / sqrt(var + epsilon) under a name of its own.
+  // Each gradient recomputes 1 / sqrt(var + epsilon), with ops named after the
+  // gradient.
   auto inverseDeviation = [&](Location loc) -> Value {
     Value variance = op.getVar();
     Value epsilon =
@@ -210,7 +211,7 @@ static void gradBatchNormInference(BatchNormInferenceOp op,
     Value root = SqrtOp::create(g.ops(), loc, type, sum);
     return ReciprocalOp::create(g.ops(), loc, type, root);
   };
-  // dx = dy * inv_std * scale
+  // The gradient of the input: dx = dy * inv_std * scale.
   if (g.needs(0)) {
     Location loc = g.at("dx");
     Value factor = g.mul(loc, inverseDeviation(loc), op.getScale());
@@ -229,7 +230,8 @@ static void gradBatchNormInference(BatchNormInferenceOp op,
     g.add(2, "dbias", sumPerChannel(g, g.at("dbias"), g.dy(), layout));
 }
 
-// The gradients of input and scale, given the gradient of the output.
+// Adds the gradients of input and scale that follow from the gradient of the
+// output.
 template <typename Grad, typename Op>
 static void gradFromOutput(Op op, GradientBuilder &g, ValueRange statistics) {
   if (!g.dy())
@@ -247,8 +249,9 @@ static void gradFromOutput(Op op, GradientBuilder &g, ValueRange statistics) {
     g.add(1, "dscale", grad.getDScale());
 }
 
-// The gradient of the input from that of inv = 1 / sqrt(mean(c * c) + epsilon),
-// a result that models may read: -inv^3 / n * c, of n elements each.
+// Adds the gradient of the input that follows from the gradient of inv = 1 /
+// sqrt(mean(c * c) + epsilon), a result that models may read: -inv^3 / n * c,
+// for means over n elements.
 static void gradFromInverse(GradientBuilder &g, Value inverse, Value dInverse,
                             Value centred, double share) {
   if (!dInverse || !g.needs(0))
@@ -259,7 +262,7 @@ static void gradFromInverse(GradientBuilder &g, Value inverse, Value dInverse,
   g.add(0, "dx", g.mul(loc, factor, centred));
 }
 
-// 1 / n, of the n elements that a statistic is over.
+// Returns 1 / n for a statistic over n elements.
 static double getShare(Value input, Value statistic) {
   return static_cast<double>(typeOf(statistic).getNumElements()) /
          static_cast<double>(typeOf(input).getNumElements());
@@ -319,7 +322,7 @@ static Value turn(GradientBuilder &g, Location loc, RotaryEmbeddingOp like,
       like.getInterleaved(), transposed);
 }
 
-// A table of `value` for all pairs.
+// Creates a table with `value` for all pairs.
 static Value constantTable(GradientBuilder &g, Location loc, Value like,
                            double value) {
   auto type = getGradientType(like.getType())
@@ -330,7 +333,8 @@ static Value constantTable(GradientBuilder &g, Location loc, Value like,
           type, g.ops().getFloatAttr(type.getElementType(), value)));
 }
 
-// The products with dy, summed over the two elements of each pair.
+// Adds the gradient of a table: dy * factor, summed over both elements of each
+// pair.
 static void addToTable(GradientBuilder &g, RotaryEmbeddingOp op,
                        unsigned operand, StringRef suffix, Value factor) {
   Location loc = g.at(suffix);
@@ -352,8 +356,8 @@ static void addToTable(GradientBuilder &g, RotaryEmbeddingOp op,
                             ArrayRef<int64_t>(axis), /*keepdims=*/false));
 }
 
-// Pairs are turned back. Of the tables, the cosine multiplies the input, and
-// the sine the input turned by a right angle.
+// The input's gradient rotates pairs back. The cosine table multiplies the
+// input; the sine table multiplies the input rotated by a right angle.
 static void gradRotaryEmbedding(RotaryEmbeddingOp op, GradientBuilder &g) {
   Value x = op.getInput();
   if (g.needs(0))
@@ -405,8 +409,8 @@ void mpc::addLayerRules(GradientRules &rules) {
   rules.add(gradGemm);
   rules.add(gradConv);
   rules.add(gradConvInputGrad);
-  // Running statistics are constants. Those that are results are for the rule
-  // and the next step: a loss of them has no gradient.
+  // Running statistics are constants. Statistics as results serve the rule and
+  // the next step; a loss of them has no gradient.
   rules.add(gradBatchNorm, {3, 4}, /*opaqueResults=*/{1, 2, 3, 4});
   rules.add(gradBatchNormInference, {3, 4});
   rules.add(gradLayerNorm);

@@ -1,10 +1,10 @@
 // The gradient of a loop: a loop from the last iteration to the first.
 //
-// An iteration of it is given the gradients of what the forward one yielded and
-// carries on those of what that was carried. Gradients of invariant operands
-// are sums over all iterations. Values of the forward body that rules read are
-// stacked by the forward loop; those that follow from invariant operands, and
-// views, are computed again.
+// A backward iteration receives the gradients of the forward iteration's
+// yielded values, and carries the gradients of its carried values. Gradients of
+// invariant operands are summed over all iterations. The forward loop stacks
+// values of its body that rules read. Views, and values that depend only on
+// invariant operands, are recomputed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/BackwardPass.h"
@@ -44,25 +44,25 @@ private:
   Block &body;
   ValueRange yielded;
 
-  /// Values of the body that derivatives pass through, and the ops between.
+  /// Values of the body that derivatives pass through, and the ops in between.
   DenseSet<Value> active;
   SmallVector<Operation *> ops;
-  /// Carried values with a gradient, by their numbers; stacked results with
-  /// one, by those of results.
+  /// Indices of carried values with a gradient, and of stacked results with a
+  /// gradient.
   SmallVector<unsigned> carried, stacked;
   /// Invariant and scanned arguments with a gradient.
   SmallVector<BlockArgument> summed, parts;
 
-  /// Has the backward body while it grows.
+  /// Holds the backward body while it is built.
   OwningOpRef<ScanOp> holder;
   Block *backward = nullptr;
-  /// The first op in it that a gradient rule made.
+  /// The first op in `backward` that a gradient rule made.
   Operation *first = nullptr;
-  /// Operands of the backward loop; one that is kept is null until the forward
-  /// loop stacks it.
+  /// Operands of the backward loop. In `scanned`, a kept value is null until
+  /// the forward loop stacks it.
   SmallVector<Value> starts, scanned, invariant;
   SmallVector<bool> reversed;
-  /// Values of the forward body that it will stack.
+  /// Values of the forward body to be stacked by the new forward loop.
   SmallVector<Value> kept;
   DenseMap<Value, Value> resolved;
   DenseMap<Value, bool> invariance;
@@ -70,15 +70,15 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// What depends on what
+// Dependences
 //===----------------------------------------------------------------------===//
 
-// A carried value has a gradient if it depends on something that is wanted, in
-// this iteration or one before, and the loss depends on it, in this iteration
-// or one behind: both grow until nothing is added.
+// Finds the values with gradients. A carried value has a gradient if it depends
+// on a wanted value, in this or an earlier iteration, and the loss depends on
+// it, in this or a later iteration. Both sets grow until nothing is added.
 void ScanGradient::findActive() {
   unsigned count = scan.getNumCarried();
-  // What is known from outside.
+  // Start with the gradients wanted and known outside the loop.
   SmallVector<bool> wanted(count), used(count);
   for (unsigned i = 0; i < count; ++i) {
     wanted[i] = g.needs(i);
@@ -90,14 +90,14 @@ void ScanGradient::findActive() {
       changed |= holds && !flag;
       flag |= holds;
     };
-    // Backwards: what the yielded values that are used depend on.
+    // Backwards: find the values that used yielded values depend on.
     DenseSet<Value> sources;
     for (auto [index, value] : llvm::enumerate(yielded))
       if (isFloatTensor(value) &&
           (index < count ? used[index] : g.dy(index) != nullptr))
         for (Value source : findDifferentiableSources(value))
           sources.insert(source);
-    // Forwards: what depends on arguments that are wanted.
+    // Forwards: find the values that depend on wanted arguments.
     active.clear();
     for (BlockArgument argument : body.getArguments()) {
       unsigned index = argument.getArgNumber();
@@ -111,15 +111,16 @@ void ScanGradient::findActive() {
     for (unsigned i = 0; i < count; ++i)
       grow(wanted[i], active.contains(yielded[i]));
   }
-  // Both hold: these have gradients that the backward loop carries,
+  // The backward loop carries gradients of values that are wanted and used.
   for (unsigned i = 0; i < count; ++i)
     if (wanted[i] && used[i])
       carried.push_back(i);
-  // these have gradients of each iteration from outside,
+  // Stacked results pass a gradient from outside to each iteration.
   for (unsigned i = count; i < scan.getNumResults(); ++i)
     if (g.dy(i) && active.contains(yielded[i]))
       stacked.push_back(i);
-  // and these get sums and stacks of gradients.
+  // Gradients of invariant arguments are summed, those of scanned arguments
+  // stacked.
   llvm::copy_if(scan.getInvariantArguments(), std::back_inserter(summed),
                 [&](BlockArgument argument) { return isActive(argument); });
   llvm::copy_if(scan.getScannedArguments(), std::back_inserter(parts),
@@ -130,7 +131,9 @@ void ScanGradient::findActive() {
 // The backward body
 //===----------------------------------------------------------------------===//
 
-// The last iteration comes first.
+// Adds a scanned argument to the backward body, in front of the invariant ones.
+// `isReversed` refers to the backward loop, which starts with the last forward
+// iteration.
 Value ScanGradient::addScanned(Type part, Value whole, bool isReversed) {
   Value argument = backward->insertArgument(starts.size() + scanned.size(),
                                             part, g.at("dx"));
@@ -139,8 +142,8 @@ Value ScanGradient::addScanned(Type part, Value whole, bool isReversed) {
   return argument;
 }
 
-// Gradients of carried values, sums for invariant operands, gradients of
-// stacked results.
+// Adds the arguments of the backward body: gradients of carried values, sums
+// for invariant operands, gradients of stacked results.
 void ScanGradient::addArguments() {
   Location loc = g.at("dx");
   auto addCarried = [&](Type type, Value start) {
@@ -172,11 +175,11 @@ void ScanGradient::seed(GradientBuilder &inner) {
 void ScanGradient::yieldGradients(GradientBuilder &inner) {
   Location loc = g.at("dx");
   SmallVector<Value> values;
-  // Where an iteration adds nothing, zeros stand for it.
+  // An iteration without a gradient yields zeros.
   auto zeros = [&](Value like) {
     return inner.zeros(loc, getGradientType(like.getType()));
   };
-  // The order of the results: carried, summed, stacked.
+  // Results are carried, then summed, then stacked gradients.
   for (unsigned index : carried) {
     Value gradient = inner.gradientOf(body.getArgument(index));
     values.push_back(gradient ? gradient : zeros(yielded[index]));
@@ -199,7 +202,7 @@ void ScanGradient::yieldGradients(GradientBuilder &inner) {
 // Values of the forward body
 //===----------------------------------------------------------------------===//
 
-// Whether a value of the forward body is the same in all iterations.
+// True if a value of the forward body is equal in all iterations.
 bool ScanGradient::isInvariant(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return llvm::is_contained(scan.getInvariantArguments(), argument);
@@ -211,7 +214,8 @@ bool ScanGradient::isInvariant(Value value) {
   return invariance[value] = result;
 }
 
-// What stands for a value of the forward body in the backward one.
+// Returns the value in the backward body that replaces a value of the forward
+// body.
 Value ScanGradient::resolve(Value value) {
   if (value.getParentBlock() != &body)
     return value;
@@ -229,7 +233,8 @@ Value ScanGradient::resolve(Value value) {
     result = addScanned(value.getType(), scan->getOperand(index), !isReversed);
   } else if (!argument && (hasRole(value.getDefiningOp(), RegionRole::View) ||
                            isInvariant(value))) {
-    // Its operands are cloned before it, and so stand there.
+    // Recompute the value. `resolve` clones the operands first, so they precede
+    // the op.
     IRMapping mapping;
     Operation *op = value.getDefiningOp();
     for (Value operand : op->getOperands())
@@ -257,10 +262,9 @@ void ScanGradient::resolveOperands() {
 // The two loops
 //===----------------------------------------------------------------------===//
 
-// The forward loop again, with what is kept as further stacked results. The old
-// one is left without a reader.
+// Recreates the forward loop with the kept values as additional stacked
+// results. The old loop loses all users.
 ScanOp ScanGradient::stackKept() {
-  // Kept values become results, in forward order.
   SmallVector<Type> types(scan.getStacked().getTypes());
   SmallVector<bool> directions(scan.getReversedOutputs());
   for (Value value : kept) {
@@ -273,7 +277,7 @@ ScanOp ScanGradient::stackKept() {
                      scan.getCarried(), scan.getScanned(), scan.getInvariant(),
                      types, scan.getReversedInputs(), directions);
   forward->setDiscardableAttrs(scan->getDiscardableAttrDictionary());
-  // The same body, with more to yield.
+  // Clone the body, and yield the kept values too.
   IRMapping mapping;
   mapping.map(body.getArguments(), forward.getBody().getArguments());
   builder.setInsertionPointToEnd(&forward.getBody().front());
@@ -290,13 +294,12 @@ ScanOp ScanGradient::stackKept() {
 }
 
 void ScanGradient::createBackward(ScanOp forward) {
-  // What is kept was added in the order it is stacked in.
+  // Kept values were added to `scanned` in the order of the stacks.
   unsigned next = scan.getNumResults();
   for (Value &whole : scanned)
     if (!whole)
       whole = forward->getResult(next++);
-  // Gradients of scanned operands are stacked, from the last iteration to the
-  // first of the forward loop.
+  // Stacked gradients run from the last forward iteration to the first.
   SmallVector<Type> types;
   SmallVector<bool> directions;
   for (BlockArgument argument : parts) {
@@ -305,13 +308,12 @@ void ScanGradient::createBackward(ScanOp forward) {
     directions.push_back(
         !scan.getReversedInputs()[index - scan.getNumCarried()]);
   }
-  // The ops were collected in a region that only held them; now they are the
-  // loop's body.
+  // The ops were collected in a temporary region; now they become the loop's
+  // body.
   auto loop = ScanOp::create(g.ops(), g.at("dx"), scan.getLength(), starts,
                              scanned, invariant, types, reversed, directions);
   loop.getBody().takeBody(holder->getBody());
-  // Results in the order of the loop: carried gradients, sums for what all
-  // iterations read, stacked parts.
+  // The loop's results are carried gradients, then sums, then stacked parts.
   unsigned result = 0;
   for (unsigned index : carried) {
     if (g.needs(index))
@@ -327,8 +329,8 @@ LogicalResult ScanGradient::build() {
   findActive();
   if (ops.empty() && carried.empty() && parts.empty() && summed.empty())
     return success();
-  // The backward body grows in a loop that nothing reads yet, since its
-  // operands are known only once it is there.
+  // Build the backward body in a temporary loop, because the operands are known
+  // only after the body exists.
   OpBuilder builder(scan.getContext());
   holder = ScanOp::create(builder, scan.getLoc(), 1, ValueRange(), ValueRange(),
                           ValueRange(), TypeRange(), ArrayRef<bool>(),
@@ -336,15 +338,13 @@ LogicalResult ScanGradient::build() {
   backward = &holder->getBody().front();
   builder.setInsertionPointToEnd(backward);
   Operation *end = YieldOp::create(builder, scan.getLoc(), ValueRange());
-  // Seed what the loop's results have as gradients, run backwards, yield.
   addArguments();
   GradientBuilder inner(end, active);
   seed(inner);
   if (failed(runBackwards(ops, inner)))
     return failure();
   yieldGradients(inner);
-  // Values of the forward body that it reads come as stacks, or are computed
-  // again.
+  // Replace values of the forward body by stacks, or recompute them.
   resolveOperands();
   createBackward(stackKept());
   return success();

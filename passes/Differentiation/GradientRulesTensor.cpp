@@ -1,4 +1,4 @@
-// Gradients of data movement, reductions, softmax and losses.
+// Gradient rules of data movement, reductions, softmax and losses.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/GradientRules.h"
@@ -43,7 +43,7 @@ static void gradSumToSize(SumToSizeOp op, GradientBuilder &g) {
         expandTo(g, g.at("dx"), g.dy(), op.getInput().getType().getShape()));
 }
 
-// Every input takes its slice of dy.
+// Every input gets a slice of dy.
 static void gradConcat(ConcatOp op, GradientBuilder &g) {
   int64_t axis = op.getAxis();
   SmallVector<int64_t> offsets(typeOf(g.dy()).getRank(), 0);
@@ -78,7 +78,8 @@ static void gradPad(PadOp op, GradientBuilder &g) {
 // Reductions
 //===----------------------------------------------------------------------===//
 
-// `value`, the size of a reduction's result, with the reduced axes back as 1.
+// Reshapes `value`, of the size of a reduction's result, so that reduced axes
+// have extent 1.
 static Value withReducedAxes(GradientBuilder &g, Location loc, Value value,
                              RankedTensorType input, ArrayRef<int64_t> axes) {
   SmallVector<int64_t> shape(input.getShape());
@@ -106,7 +107,8 @@ static void gradReduceMean(ReduceMeanOp op, GradientBuilder &g) {
   g.add(0, "dx", DivOp::create(g.ops(), loc, dy.getType(), dy, divisor));
 }
 
-// Spread evenly over the maxima: m = 1 - |sign(x - y)| marks them.
+// The gradient is divided evenly among the maxima, marked by m = 1 - |sign(x -
+// y)|.
 static void gradReduceMax(ReduceMaxOp op, GradientBuilder &g) {
   Location loc = g.at("dx");
   auto input = op.getInput().getType();
@@ -125,9 +127,9 @@ static void gradReduceMax(ReduceMaxOp op, GradientBuilder &g) {
   g.add(0, "dx", g.mul(loc, share, mask));
 }
 
-// The product of all other elements. Where none is 0 that is y / x[i]. Zeros
-// count as 1 in a product p of the rest: of a single one the gradient is p, of
-// other elements 0, and so it is of all where there are two.
+// The slope is the product of all other elements, y / x[i] if no element is 0.
+// Let p be the product with zeros replaced by 1. If one element is 0, its slope
+// is p and the slope of other elements is 0. With two zeros, all slopes are 0.
 static void gradReduceProd(ReduceProdOp op, GradientBuilder &g) {
   Location loc = g.at("dx");
   OpBuilder &b = g.ops();
@@ -142,7 +144,7 @@ static void gradReduceProd(ReduceProdOp op, GradientBuilder &g) {
   Value product =
       ReduceProdOp::create(b, loc, reduced, filled, op.getAxes(), true);
   Value count = ReduceSumOp::create(b, loc, reduced, zeros, op.getAxes(), true);
-  // An element counts where the zeros of the rest are none.
+  // A slope is not 0 only if no other element is zero.
   Value others = g.sub(loc, expandTo(g, loc, count, type.getShape()), zeros);
   Value isFree = EqualOp::create(b, loc, others, zero);
   Value rest = DivOp::create(b, loc, type, product, filled);
@@ -150,7 +152,7 @@ static void gradReduceProd(ReduceProdOp op, GradientBuilder &g) {
   g.add(0, "dx", g.mul(loc, dy, slope));
 }
 
-// x[i] is part of y[i] and of all sums behind it.
+// x[i] is part of y[i] and of all later sums, so sum dy in reverse.
 static void gradCumSum(CumSumOp op, GradientBuilder &g) {
   g.add(0, "dx",
         CumSumOp::create(g.ops(), g.at("dx"),
@@ -216,7 +218,7 @@ void mpc::addTensorRules(GradientRules &rules) {
   rules.add(gradCumSum);
   rules.add(gradSoftmax);
   rules.add(gradLogSoftmax);
-  // Class weights are constants.
+  // Class weights, operand 2, are constants.
   rules.add(gradSoftmaxCrossEntropyLoss, {2});
   rules.add(gradNLLLoss, {2});
 }

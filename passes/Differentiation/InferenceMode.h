@@ -1,4 +1,4 @@
-// From training mode to inference mode, op by op.
+// Converts ops from training mode to inference mode.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_DIFFERENTIATION_INFERENCEMODE_H
@@ -14,8 +14,8 @@ namespace mpc {
 /// saves.
 void convertToInference(BatchNormOp norm);
 
-/// The same for all of a function, whose dropouts pass their input on; those of
-/// attentions drop nothing.
+/// Converts all ops of a function: normalisations use running statistics,
+/// dropouts pass their inputs on, and attentions drop nothing.
 void convertToInference(mlir::func::FuncOp function);
 
 } // namespace mpc

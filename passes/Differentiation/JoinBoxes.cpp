@@ -1,8 +1,8 @@
-// The gradient of a value that was sliced, made of its slices' gradients.
+// Builds the gradient of a sliced value from the gradients of the slices.
 //
-// Split along an axis is as many slices, whose gradients lie side by side
-// again: one concat, where a sum of as many tensors between zeros would take
-// their number times the memory. What does not meet another slice is padded.
+// A split along an axis is a set of slices, whose gradients are adjacent again.
+// A concat joins them. A sum of padded tensors would take as many times the
+// memory as there are slices. A slice without an adjacent slice is padded.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/GradientRules.h"
@@ -14,16 +14,16 @@
 using namespace mlir;
 using namespace mpc;
 
-/// More inputs than this are joined in several steps: a kernel has a loop for
-/// each, and a GPU's kernel can take some hundreds.
+/// Most inputs of one concat; more are joined in several steps. A kernel has a
+/// loop per input, and a GPU's kernel can take some hundreds.
 static constexpr size_t kMostInputs = 64;
 
 static RankedTensorType typeOfBox(const GradientBox &box) {
   return cast<RankedTensorType>(box.gradient.getType());
 }
 
-// The only axis along which the box is not all of `shape`; nothing where there
-// are several.
+// Returns the only axis along which the box is smaller than `shape`; nullopt if
+// there are several or none.
 static std::optional<int64_t> findAxis(ArrayRef<int64_t> shape,
                                        const GradientBox &box) {
   std::optional<int64_t> found;
@@ -38,18 +38,18 @@ static std::optional<int64_t> findAxis(ArrayRef<int64_t> shape,
 }
 
 namespace {
-/// Boxes that lie side by side, in order.
+/// Adjacent boxes along `axis`, in order.
 struct Run {
   std::optional<int64_t> axis;
   SmallVector<GradientBox> boxes;
 };
 } // namespace
 
-// Every box goes to the first run that ends where it begins.
+// Appends every box to the first run that ends where the box starts.
 static SmallVector<Run> findRuns(ArrayRef<int64_t> shape,
                                  ArrayRef<GradientBox> boxes) {
-  // Boxes that are narrower than the whole along one axis are joined along that
-  // axis; others stay alone.
+  // Boxes that are smaller along a single axis are joined along that axis;
+  // other boxes stay alone.
   SmallVector<Run> runs;
   std::map<int64_t, SmallVector<const GradientBox *>> alongAxis;
   for (const GradientBox &box : boxes) {
@@ -64,7 +64,7 @@ static SmallVector<Run> findRuns(ArrayRef<int64_t> shape,
     llvm::stable_sort(sorted, [&](auto *a, auto *b) {
       return a->offsets[axis] < b->offsets[axis];
     });
-    // The runs that end at each place. Boxes come in order of where they begin.
+    // Maps an end to the runs that end there. Boxes are sorted by start.
     std::multimap<int64_t, size_t> byEnd;
     for (const GradientBox *box : sorted) {
       int64_t begin = box->offsets[axis];
@@ -82,10 +82,10 @@ static SmallVector<Run> findRuns(ArrayRef<int64_t> shape,
   return runs;
 }
 
-// Joins the boxes of a run, which lie side by side along `axis`, into one.
+// Joins the boxes of a run, adjacent along `axis`, into one box.
 static GradientBox concat(OpBuilder &builder, ArrayRef<GradientBox> boxes,
                           int64_t axis) {
-  // A tree of concatenations, each of so many inputs as one may have.
+  // Concatenate in a tree, with at most kMostInputs inputs per node.
   SmallVector<GradientBox> parts(boxes);
   while (parts.size() > 1) {
     SmallVector<GradientBox> joined;
@@ -95,7 +95,7 @@ static GradientBox concat(OpBuilder &builder, ArrayRef<GradientBox> boxes,
       joined.push_back(some.front());
       if (some.size() == 1)
         continue;
-      // The boxes differ along `axis` alone: its extents add up.
+      // The boxes differ only along `axis`, so the extents add up.
       SmallVector<Value> inputs;
       SmallVector<int64_t> shape(typeOfBox(some.front()).getShape());
       shape[axis] = 0;

@@ -1,4 +1,4 @@
-// Takes away what only training needs.
+// Removes the functions and variables that only training needs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Passes.h"
@@ -25,7 +25,7 @@ class KeepEvaluationPass
 };
 } // namespace
 
-// The variables that a function reads or updates.
+// Adds the variables that a function reads or updates to `found`.
 static void findVariables(FunctionOpInterface function,
                           llvm::StringSet<> &found) {
   auto add = [&](FlatSymbolRefAttr variable) {
@@ -40,7 +40,7 @@ static void findVariables(FunctionOpInterface function,
 
 void KeepEvaluationPass::runOnOperation() {
   ModuleOp module = getOperation();
-  // Whoever compiles says what a model without evaluation lacks.
+  // The compiler's driver reports a model without evaluation.
   if (!module.lookupSymbol(kEvalFunction))
     return;
   for (StringRef name : {kStepFunction, kAccumulateFunction, kUpdateFunction})

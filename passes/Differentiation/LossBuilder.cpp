@@ -29,7 +29,7 @@ Type LossBuilder::lossElementType(Value output) {
   return builder.getF32Type();
 }
 
-// "i64[4,3]".
+// Prints "i64[4,3]".
 static std::string printType(RankedTensorType type) {
   std::string text;
   llvm::raw_string_ostream(text) << type.getElementType();
@@ -53,8 +53,8 @@ FailureOr<Value> LossBuilder::addLabels(StringRef name, RankedTensorType type) {
            << "input '" << name << "' of the model is "
            << printType(typeOf(found)) << ", but the loss needs labels of "
            << printType(type) << "; name another array with --target-array";
-  // What the model reads stays an input, as of an autoencoder, and labels of
-  // the same array lie beside it.
+  // An input that the model reads too, as in an autoencoder, stays an input.
+  // The labels become a second input from the array.
   if (!isOfOther && !found.use_empty())
     return addLabelsBeside(found, name, type);
   function.setInputRole(found, Role::Label);
@@ -128,7 +128,8 @@ std::optional<SampleAxis> LossBuilder::findSamples(Value output) {
   }
   if (*batch != 1)
     return SampleAxes(function.getBody(), inputs, *batch).find(output);
-  // An axis of one sample may be anywhere: it is where the inputs have it.
+  // An axis of one sample cannot be traced, so use the batch axis of the
+  // inputs.
   if (inputs.empty() || !llvm::all_equal(llvm::make_second_range(inputs)))
     return std::nullopt;
   const int64_t axis = inputs.front().second;
@@ -146,7 +147,7 @@ Value LossBuilder::moveSamplesFirst(Value output, StringRef target,
   Value own = function.input(target);
   if (own && outer == 1 && function.port(own).getBatchAxis() == axis)
     return output;
-  // [time * batch, classes] as [time, batch, classes].
+  // Reshape [time * batch, classes] to [time, batch, classes].
   Shape shape(shapeOf(output));
   const int64_t rank = shape.size(), batch = *batchSize();
   const int64_t inner = shape[axis] / (outer * batch);
@@ -158,7 +159,8 @@ Value LossBuilder::moveSamplesFirst(Value output, StringRef target,
     parts.push_back(inner);
   shape.erase(shape.begin() + axis);
   shape.insert(shape.begin() + axis, parts.begin(), parts.end());
-  // Axes behind that one are counted from the end, others move back by one.
+  // Express class axes after `axis` from the end; axes before `axis` move back
+  // by one.
   if (!classAxis && rank == 2 && axis == 0)
     classAxis = -1;
   if (classAxis && *classAxis >= 0)
@@ -198,11 +200,12 @@ FailureOr<Loss> LossBuilder::build(const LossSpec &spec, Value output,
 }
 
 //===----------------------------------------------------------------------===//
-// Losses of elements
+// Elementwise losses
 //===----------------------------------------------------------------------===//
 
-// With c = min(|e|, 1), c * (|e| - c / 2): half the square up to 1, then a
-// line. PyTorch's huber_loss of delta 1, which is its smooth_l1_loss of beta 1.
+// Computes c * (|e| - c / 2) with c = min(|e|, 1): half the square up to 1,
+// then a line. Equals PyTorch's huber_loss with delta 1, and smooth_l1_loss
+// with beta 1.
 Value LossBuilder::buildHuber(Value error) {
   Type type = error.getType();
   Value size = AbsOp::create(builder, at("loss.size"), type, error);
@@ -214,7 +217,7 @@ Value LossBuilder::buildHuber(Value error) {
   return MulOp::create(builder, at("loss"), type, bounded, rest);
 }
 
-// t * (log(t) - x), and 0 where t is.
+// Computes t * (log(t) - x), and 0 where t is 0.
 Value LossBuilder::buildKLDiv(Value output, Value target) {
   Type type = target.getType(), element = elementOf(target);
   Value isPositive =
@@ -227,16 +230,16 @@ Value LossBuilder::buildKLDiv(Value output, Value target) {
   return MulOp::create(builder, at("loss"), type, target, error);
 }
 
-// Weights w make it w * t * bce(x, 1) + (1 - t) * bce(x, 0).
+// Builds bce_with_logits. With weights w, computes w * t * bce(x, 1) + (1 - t)
+// * bce(x, 0).
 FailureOr<Value> LossBuilder::buildBCEWithLogits(Value output, Value target) {
   auto type = typeOf(target);
   Type element = type.getElementType();
-  // Without weights it is one op.
   ArrayRef<double> weights = settings.posWeight;
   if (weights.empty())
     return BCEWithLogitsOp::create(builder, at("loss"), type, output, target)
         .getOutput();
-  // A weight for each class lies along axis 1.
+  // Weights per class lie along axis 1.
   int64_t classes = type.getRank() < 2 ? 1 : type.getDimSize(1);
   if (weights.size() != 1 && static_cast<int64_t>(weights.size()) != classes)
     return withExitCode(mlir::emitError(output.getLoc()),
@@ -250,7 +253,7 @@ FailureOr<Value> LossBuilder::buildBCEWithLogits(Value output, Value target) {
     shape[1] = classes;
     weight = buildConstant(weights, shape, element);
   }
-  // Else the parts for target 1 and target 0 apart.
+  // With weights, compute the parts for targets 1 and 0 separately.
   Value one = scalar(1.0, element);
   auto multiply = [&](Value a, Value b) -> Value {
     return MulOp::create(builder, at("loss.part"), type, a, b);
@@ -294,8 +297,8 @@ Value LossBuilder::buildConstant(ArrayRef<double> values,
                              attributes));
 }
 
-// The layer that gives `output`, with or without a bias, where it is one whose
-// results have no bounds; else null.
+// Returns the layer that computes `output`, with or without a bias, if its
+// results are unbounded; null otherwise.
 static Operation *findAnyNumbers(Value output) {
   Operation *op = throughViews(output);
   if (auto sum = dyn_cast_or_null<AddOp>(op))
@@ -308,7 +311,7 @@ static Operation *findAnyNumbers(Value output) {
 
 LogicalResult LossBuilder::verifyLogProbabilities(LossKind kind, Value output) {
   Operation *op = throughViews(output);
-  // A warning comes once, not for each function.
+  // Warn only in the training function, not again for evaluation.
   if (Operation *scores = perSample ? nullptr : findAnyNumbers(output))
     mlir::emitWarning(scores->getLoc())
         << getLossInfo(kind).name
@@ -327,8 +330,8 @@ LogicalResult LossBuilder::verifyLogProbabilities(LossKind kind, Value output) {
          << ", found the output of Softmax; " << advice;
 }
 
-// bce_with_logits applies a sigmoid of its own, as softmax_cross_entropy does a
-// softmax.
+// Reports an error if a sigmoid computed `logits`, since bce_with_logits
+// applies a sigmoid.
 static LogicalResult verifyNoSigmoid(Value logits) {
   Operation *op = throughViews(logits);
   if (!isa_and_nonnull<SigmoidOp>(op))
@@ -343,7 +346,7 @@ static LogicalResult verifyNoSigmoid(Value logits) {
          << advice;
 }
 
-// The logarithm of what no sigmoid has made a probability is soon not finite.
+// Warns if `output` is no probability: its logarithm is soon not finite.
 static void warnOfLogits(Value output) {
   if (Operation *op = findAnyNumbers(output))
     mlir::emitWarning(op->getLoc())
@@ -356,7 +359,7 @@ FailureOr<Loss> LossBuilder::buildElementwise(LossKind kind, Value output,
   auto type = typeOf(output);
   if (kind == LossKind::BCEWithLogits && failed(verifyNoSigmoid(output)))
     return failure();
-  // A warning comes once, not for each function.
+  // Warn only in the training function, not again for evaluation.
   if (kind == LossKind::BCE && !perSample)
     warnOfLogits(output);
   if (kind == LossKind::KLDiv && failed(verifyLogProbabilities(kind, output)))
@@ -371,7 +374,7 @@ FailureOr<Loss> LossBuilder::buildElementwise(LossKind kind, Value output,
   FailureOr<Value> error = errorOf(kind, output, *labels);
   if (failed(error))
     return failure();
-  // Of kl_div the mean is PyTorch's batchmean: a divergence is a sum.
+  // The mean of kl_div is PyTorch's batchmean, because a divergence is a sum.
   bool isDivergence = kind == LossKind::KLDiv && type.getRank() > 0;
   auto total = [&](Value value) {
     return settings.isSum ? sum(value, 0, "loss.sum")
@@ -388,8 +391,9 @@ FailureOr<Loss> LossBuilder::buildElementwise(LossKind kind, Value output,
   return Loss{total(isDivergence ? samples() : *error), {}, output};
 }
 
-// The model computes its loss, of any rank but one element: what the mean of
-// others would be, nobody has asked for.
+// Builds a loss that the model computes, a value with one element and any rank.
+// Reports an error for more elements, because taking their mean is not what the
+// user asked for.
 FailureOr<Loss> LossBuilder::buildOutput(Value output) {
   auto type = typeOf(output);
   if (type.getNumElements() != 1)

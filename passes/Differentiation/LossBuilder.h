@@ -1,4 +1,4 @@
-// The losses that `mpc-add-loss` adds to a function.
+// Builds the losses that `mpc-add-loss` adds to a function.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_DIFFERENTIATION_LOSSBUILDER_H
@@ -18,40 +18,42 @@ namespace mpc {
 
 using Shape = llvm::SmallVector<int64_t>;
 
-/// What losses have in common, by the names of `mpc-add-loss`.
+/// Settings that all losses share, named like the options of `mpc-add-loss`.
 struct LossSettings {
-  /// The sum over all elements or labels instead of their mean.
+  /// Sums over all elements or labels instead of taking the mean.
   bool isSum = false;
-  /// Of outputs of 16 bits, too, the loss and its targets are f64, as all is
-  /// that 64-true adds to a model.
+  /// Computes the loss and targets in f64, also for 16-bit outputs, like
+  /// everything that mode 64-true adds to a model.
   bool isDouble = false;
   std::optional<int64_t> ignoreIndex;
   double labelSmoothing = 0;
-  /// One of each class, or none.
+  /// One weight per class, or empty.
   std::vector<double> classWeights;
-  /// One for all, one of each class, or none.
+  /// One weight for all classes, one per class, or empty.
   std::vector<double> posWeight;
 
-  /// Whether labels count differently in a mean.
+  /// True if labels have different weights in a mean.
   bool weighsLabels() const { return ignoreIndex || !classWeights.empty(); }
 };
 
-/// What the loss functions below make: always what is minimised, and the loss
-/// of every sample where asked for and possible. `prediction` is what the loss
-/// is of, with classes on axis 1.
+/// A built loss. `total` is the value to minimise. `perSample` is the loss of
+/// each sample; null if not requested or not possible. `prediction` is the
+/// value compared with the targets, with classes on axis 1; null if unknown.
 struct Loss {
   mlir::Value total, perSample, prediction;
-  /// How much of a mean each sample is, where not all count alike: the mean of
-  /// several is then the sum of `perSample` over the sum of these.
+  /// The weight of each sample in a mean; null if samples weigh equally. The
+  /// mean over several batches is the sum of `perSample` divided by the sum of
+  /// `sampleWeight`.
   mlir::Value sampleWeight = {};
-  /// What compares scores with labels, where there are classes.
+  /// The op that compares scores with class labels; null for other losses.
   mlir::Operation *labelLoss = nullptr;
 };
 
 /// Builds the loss of one function.
 class LossBuilder {
 public:
-  /// `sampleLabels` is the shape of one sample's labels, where it is known.
+  /// With `perSample`, builds the loss of each sample too. `sampleLabels` is
+  /// the shape of one sample's labels; nullopt if unknown.
   LossBuilder(FunctionEditor &function, mlir::OpBuilder &builder,
               bool perSample, std::optional<Shape> sampleLabels,
               LossSettings settings)
@@ -64,61 +66,65 @@ public:
 private:
   llvm::FailureOr<mlir::Value> addLabels(llvm::StringRef name,
                                          mlir::RankedTensorType type);
-  /// Labels of the array of an input that the model reads.
+  /// Adds an input of labels from the array of an input that the model reads.
   llvm::FailureOr<mlir::Value> addLabelsBeside(mlir::Value input,
                                                llvm::StringRef name,
                                                mlir::RankedTensorType type);
-  /// The labels' shape, as far as the model's input or the data says it.
+  /// Returns the labels' shape given by an input of the model or by the data;
+  /// nullopt if unknown.
   std::optional<Shape> findLabelShape(llvm::StringRef target);
   llvm::FailureOr<int64_t> findClassAxis(const LossSpec &spec,
                                          mlir::Value scores,
                                          const std::optional<Shape> &labels);
-  /// Where `output` has the samples; nothing where that is not known.
+  /// Returns the axis of the samples in `output`; nullopt if unknown.
   std::optional<SampleAxis> findSamples(mlir::Value output);
-  /// `output` with its samples on axis 0, as labels have them, unless the
-  /// model's own input `target` has them where the output does. An axis of
-  /// positions and samples becomes two. `classAxis` moves along.
+  /// Moves the samples of `output` to axis 0, the axis of samples in labels.
+  /// Returns `output` unchanged if the model's own input `target` has the
+  /// samples on the axis of `output`. Splits an axis of positions and samples
+  /// into two, and updates `classAxis`.
   mlir::Value moveSamplesFirst(mlir::Value output, llvm::StringRef target,
                                std::optional<int64_t> &classAxis);
   llvm::FailureOr<Shape> chooseLabelShape(llvm::ArrayRef<int64_t> positions,
                                           const std::optional<Shape> &labels,
                                           mlir::Value scores);
-  /// Whether labels of that shape name one class for each of the positions,
-  /// whose first axis may be of samples times positions.
+  /// True if labels of shape `labels` name one class per position. The first
+  /// axis of `positions` may combine samples and positions: [B, T] fits [B *
+  /// T].
   bool fits(llvm::ArrayRef<int64_t> labels, llvm::ArrayRef<int64_t> positions);
-  /// Checks that a loss of `kind` fits `scores`: their rank is 2 or more, and
-  /// the op that gives them makes log-probabilities for nll, and is no softmax
-  /// for softmax_cross_entropy.
+  /// Checks that a loss of `kind` fits `scores`: the rank is at least 2, nll
+  /// gets no Softmax, and softmax_cross_entropy gets no softmax at all.
   mlir::LogicalResult verifyScores(LossKind kind, mlir::Value scores);
-  /// The loss of class labels, from scores or from log-probabilities.
+  /// Builds the loss of class labels, from scores or from log-probabilities.
   llvm::FailureOr<Loss> buildOfClasses(const LossSpec &asked,
                                        mlir::Value output,
                                        llvm::StringRef target);
-  /// Targets after smoothing of the classes along `axis`, times the weights of
-  /// classes, which may be null.
+  /// Applies label smoothing to targets with classes along `axis`, and
+  /// multiplies by the class weights. `weights` may be null.
   mlir::Value weighTargets(mlir::Value targets, int64_t axis,
                            mlir::Value weights);
-  /// The loss of probabilities of classes, targets of the shape `given`.
+  /// Builds the loss for probabilities of classes as targets. `given` is the
+  /// shape of the targets.
   llvm::FailureOr<Loss> buildOfProbabilities(const LossSpec &spec,
                                              mlir::Value scores,
                                              llvm::StringRef target,
                                              llvm::ArrayRef<int64_t> given);
-  /// `labels` against `rows`, whose classes are on axis 1, by `reduction`.
+  /// Creates the loss op that compares `labels` with `rows`, whose classes are
+  /// on axis 1.
   mlir::Operation *createLabelLoss(LossKind kind, mlir::Value rows,
                                    mlir::Value labels, LossReduction reduction);
-  /// What evaluation compares with labels of `labelShape`: `rows`, whose
-  /// classes are on axis 1, in the labels' shape with an axis of classes more.
-  /// In `rows` classes stand before the last `axesBehind` axes of the labels.
+  /// Builds the prediction for evaluation: `rows`, with classes on axis 1, in
+  /// the shape of the labels plus an axis of classes. In `rows`, the last
+  /// `axesBehind` axes of the labels follow the classes.
   mlir::Value buildPrediction(mlir::Value rows,
                               llvm::ArrayRef<int64_t> labelShape,
                               size_t axesBehind);
-  /// How much of a mean each label is, in the shape of `labels`.
+  /// Returns the weight of each label in a mean, in the shape of `labels`.
   mlir::Value buildLabelWeights(mlir::Value rows, mlir::Value labels);
-  /// The loss of every sample and the loss of all, given the loss of each
-  /// label.
+  /// Reduces the loss of each label to the loss of each sample and the total
+  /// loss. `weights` are null if labels weigh equally.
   Loss reduceLabels(mlir::Operation *op, mlir::Value weights,
                     llvm::ArrayRef<int64_t> labelShape);
-  /// Class weights as a constant of `element`; null where there are none.
+  /// Returns class weights as a constant; null if none are given.
   llvm::FailureOr<mlir::Value> buildClassWeights(mlir::Value scores,
                                                  int64_t classes);
   llvm::FailureOr<Loss> buildElementwise(LossKind kind, mlir::Value output,
@@ -127,7 +133,7 @@ private:
   llvm::FailureOr<mlir::Value> errorOf(LossKind kind, mlir::Value output,
                                        mlir::Value target);
   mlir::Value buildHuber(mlir::Value error);
-  /// The type that losses of `output` are computed in.
+  /// Returns the type in which losses of `output` are computed.
   mlir::Type lossElementType(mlir::Value output);
   mlir::Value buildKLDiv(mlir::Value output, mlir::Value target);
   llvm::FailureOr<mlir::Value> buildBCEWithLogits(mlir::Value output,
@@ -139,11 +145,12 @@ private:
   mlir::Value scalar(double value, mlir::Type element);
   mlir::Value buildConstant(llvm::ArrayRef<double> values,
                             llvm::ArrayRef<int64_t> shape, mlir::Type element);
-  /// Refuses probabilities.
+  /// Reports an error if a Softmax computed `output`, and warns of unbounded
+  /// numbers.
   mlir::LogicalResult verifyLogProbabilities(LossKind kind, mlir::Value output);
-  /// The number of samples of all inputs; nothing if they differ.
+  /// Returns the number of samples of all inputs; nullopt if inputs differ.
   std::optional<int64_t> batchSize();
-  /// Whether it is the value's leading axis too.
+  /// True if axis 0 of `value` has one index per sample.
   bool isPerSample(mlir::Value value);
   mlir::Location at(llvm::StringRef name) {
     return namedLocation(builder.getContext(), name);
@@ -154,18 +161,19 @@ private:
   bool perSample;
   std::optional<Shape> sampleLabels;
   LossSettings settings;
-  /// Of the loss of classes that is built.
+  /// Class weights of the current loss; null if none are given.
   mlir::Value classWeights;
 };
 
-/// The op whose values `value` holds, past changes of shape and type.
+/// Returns the op that computes `value`, looking through changes of shape and
+/// type.
 mlir::Operation *throughViews(mlir::Value value);
 
-/// `value` with axis `from` moved to where it is axis `to`.
+/// Transposes `value` so that axis `from` becomes axis `to`.
 mlir::Value moveAxis(mlir::OpBuilder &builder, mlir::Location loc,
                      mlir::Value value, int64_t from, int64_t to);
 
-/// "[2,3]"
+/// Prints "[2,3]".
 std::string printShape(llvm::ArrayRef<int64_t> shape);
 
 } // namespace mpc

@@ -10,7 +10,7 @@ using namespace mpc;
 
 static constexpr LossInfo kLosses[] = {
     {LossKind::SoftmaxCrossEntropy, "softmax_cross_entropy", true},
-    // PyTorch's name for it.
+    // A second row, because PyTorch calls the loss so.
     {LossKind::SoftmaxCrossEntropy, "cross_entropy", true},
     {LossKind::NLL, "nll", true},
     {LossKind::MSE, "mse", false},
@@ -38,7 +38,8 @@ std::string mpc::listLosses() {
 llvm::Expected<LossSpec> mpc::parseLoss(llvm::StringRef text) {
   llvm::StringRef rest = text;
   LossSpec spec;
-  // Names of outputs may have a star of their own.
+  // A name of an output may contain a star, so the text before a star counts as
+  // a factor only if it is a number.
   auto [number, behind] = text.split('*');
   if (!behind.empty() && !number.getAsDouble(spec.factor)) {
     if (!std::isfinite(spec.factor) || spec.factor <= 0)
@@ -46,11 +47,10 @@ llvm::Expected<LossSpec> mpc::parseLoss(llvm::StringRef text) {
           "'" + text + "': expected a factor above 0, found " + number);
     rest = behind;
   }
-  // FACTOR*KIND@OUTPUT, of which the kind alone is needed.
+  // The form is FACTOR*KIND@OUTPUT; only KIND is required.
   auto [name, output] = rest.split('@');
   spec.output = output.str();
-  // An output that the model computes as a loss already, whose name may have an
-  // @.
+  // The model computes this output as a loss. The name may contain an @.
   if (rest.consume_front("output:")) {
     spec.kind = LossKind::Output;
     spec.output = rest.str();

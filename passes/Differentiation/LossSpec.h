@@ -1,4 +1,4 @@
-// The losses that `--loss` names, and the grammar of its argument.
+// The losses of `--loss`, and the grammar of its argument.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_DIFFERENTIATION_LOSSSPEC_H
@@ -27,51 +27,52 @@ enum class LossKind {
   Output,
 };
 
-/// A loss of the table.
+/// A row of the table of losses.
 struct LossInfo {
   LossKind kind;
   llvm::StringLiteral name;
-  /// Whether labels are class numbers, with the classes on an axis of the
-  /// output; otherwise targets have the output's shape.
+  /// True if labels are class numbers and an axis of the output holds the
+  /// classes. False if targets have the output's shape.
   bool hasClasses;
 };
 
-/// All that have a name; `Output` has none.
+/// Returns all named losses; `Output` has no name.
 llvm::ArrayRef<LossInfo> getLosses();
 
-/// The row of a kind other than `Output`.
+/// Returns the first row of a kind other than `Output`.
 const LossInfo &getLossInfo(LossKind kind);
 
-/// "softmax_cross_entropy, nll, ...", as help and messages list them.
+/// Returns "softmax_cross_entropy, nll, ..." for help and messages.
 std::string listLosses();
 
-/// A loss as the user names it.
+/// A loss as specified by the user.
 struct LossSpec {
   LossKind kind = LossKind::Output;
-  std::string output; ///< empty: the model's only one
+  std::string output; ///< empty: the model's only output
   std::optional<int64_t> classAxis = {};
-  double factor = 1; ///< of this loss in the sum of all
+  double factor = 1; ///< of this loss in the sum of losses
 
   bool hasClasses() const {
     return kind != LossKind::Output && getLossInfo(kind).hasClasses;
   }
 };
 
-/// Parses NAME, NAME@OUTPUT or output:NAME, each with an optional FACTOR* in
-/// front. An OUTPUT may still end in the :AXIS of its classes: only the model
-/// says whether that belongs to the name.
+/// Parses NAME, NAME@OUTPUT or output:NAME, each with an optional prefix
+/// FACTOR*. OUTPUT may still end in :AXIS, because only the model tells if
+/// :AXIS belongs to the name.
 llvm::Expected<LossSpec> parseLoss(llvm::StringRef text);
 
-/// Whether `target` is OUTPUT=ARRAY for the loss of `output`, which may end in
+/// True if `target` is OUTPUT=ARRAY for the loss of `output`, which may end in
 /// :AXIS.
 bool isTargetOf(llvm::StringRef target, llvm::StringRef output);
 
-/// The array of targets for the loss of `output`, which may end in :AXIS:
-/// `targets` are OUTPUT=ARRAY, or ARRAY for all others, "target" by default.
+/// Returns the array with the targets for the loss of `output`, which may end
+/// in :AXIS. Each of `targets` is OUTPUT=ARRAY, or ARRAY for all other outputs;
+/// the default is "target".
 std::string findTarget(llvm::ArrayRef<std::string> targets,
                        llvm::StringRef output);
 
-/// The ARRAY for all others.
+/// Returns the ARRAY for all other outputs.
 std::string findCommonTarget(llvm::ArrayRef<std::string> targets);
 
 } // namespace mpc

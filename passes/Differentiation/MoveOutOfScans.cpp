@@ -1,9 +1,9 @@
-// Takes out of loops what can be done for all iterations at once.
+// Moves work out of loops that can be done for all iterations at once.
 //
-// A product with the weights in each of 35 iterations is one product of 35
-// times the rows; the gradient of the weights, a sum over iterations, is one
-// product over all rows. What the loop hands from one iteration to the next
-// stays.
+// A product with the weights in each of 35 iterations becomes one product with
+// 35 times the rows. The gradient of the weights, a sum over iterations,
+// becomes one product over all rows. Computations on values carried between
+// iterations stay in the loop.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Passes.h"
@@ -28,15 +28,15 @@ struct MoveOutOfScansPass
   void runOnOperation() override;
 };
 
-/// What a value of a body is outside the loop: itself, where it is the same in
-/// all iterations, or a stack of all its values.
+/// The equivalent of a body's value outside the loop: the value, if equal in
+/// all iterations, or the stack of all its values.
 struct Lifted {
   Value value;
   bool isStack = false;
   bool reversed = false;
 };
 
-/// Moves ops in front of a loop.
+/// Moves ops before a loop.
 class Hoister {
 public:
   Hoister(ScanOp scan, RewriterBase &rewriter)
@@ -55,7 +55,7 @@ private:
   DenseMap<Value, Lifted> lifted;
 };
 
-/// Moves what follows from stacked values behind a loop.
+/// Moves ops that consume stacked values after a loop.
 class Sinker {
 public:
   Sinker(ScanOp scan, RewriterBase &rewriter)
@@ -63,7 +63,7 @@ public:
   bool run();
 
 private:
-  /// A result of the loop that is computed behind it.
+  /// A result of the loop that is computed after the loop.
   struct Moved {
     unsigned result;
     Operation *op;
@@ -79,7 +79,7 @@ private:
   ScanOp scan;
   RewriterBase &rewriter;
   SmallVector<Moved> products, sums;
-  /// Values to stack, with their directions.
+  /// Values to stack, each with its direction (true for reversed).
   llvm::MapVector<Value, bool> parts;
   DenseMap<Value, Value> stacks;
 };
@@ -89,8 +89,8 @@ private:
 // Products
 //===----------------------------------------------------------------------===//
 
-// Whether `op` multiplies rows of operand 0 by a matrix: those of all
-// iterations can be the rows of one product.
+// True if `op` multiplies the rows of operand 0 by a matrix. Then the rows of
+// all iterations can form one product.
 static bool multipliesRows(Operation *op) {
   if (auto product = dyn_cast<MatMulOp>(op))
     return !product.getTransA() && typeOf(product.getLhs()).getRank() == 2 &&
@@ -104,8 +104,8 @@ static bool multipliesRows(Operation *op) {
   return shape.size() < 2 || shape.front() == 1;
 }
 
-// Whether `op` sums over the rows of its operands, as the gradients of a weight
-// and of a bias do.
+// True if `op` sums over the rows of its operands, like the gradients of a
+// weight and of a bias.
 static bool sumsRows(Operation *op) {
   if (auto product = dyn_cast<MatMulOp>(op))
     return product.getTransA() && !product.getTransB() &&
@@ -116,7 +116,7 @@ static bool sumsRows(Operation *op) {
   return isa<SumToSizeOp>(op);
 }
 
-// A stack of matrices as one of all their rows.
+// Reshapes a stack of matrices to one matrix with all rows.
 static Value mergeRows(OpBuilder &builder, Location location, Value stack) {
   ArrayRef<int64_t> shape = shapeOf(stack);
   assert(shape.size() == 3 && "a stack of matrices");
@@ -125,7 +125,7 @@ static Value mergeRows(OpBuilder &builder, Location location, Value stack) {
   return ReshapeOp::create(builder, location, type, stack);
 }
 
-// `op` on other operands, with a result of `shape`.
+// Clones `op` with other operands and a result of `shape`.
 static Value cloneOn(OpBuilder &builder, Operation *op, ValueRange operands,
                      ArrayRef<int64_t> shape) {
   Operation *clone = builder.clone(*op);
@@ -135,7 +135,7 @@ static Value cloneOn(OpBuilder &builder, Operation *op, ValueRange operands,
   return result;
 }
 
-// multipliesRows for a stack in the place of operand 0.
+// Applies an op that multiplies rows to `stack` instead of operand 0.
 static Value multiplyStack(OpBuilder &builder, Operation *op, Value stack,
                            ValueRange others) {
   SmallVector<Value> operands = {mergeRows(builder, op->getLoc(), stack)};
@@ -149,7 +149,7 @@ static Value multiplyStack(OpBuilder &builder, Operation *op, Value stack,
 }
 
 //===----------------------------------------------------------------------===//
-// In front of the loop
+// Before the loop
 //===----------------------------------------------------------------------===//
 
 void Hoister::noteArguments() {
@@ -160,8 +160,8 @@ void Hoister::noteArguments() {
     lifted[argument] = {scan.getInvariant()[index]};
 }
 
-// Whether all operands are known outside, and the op can be done on them: on
-// values of one iteration, or as a product of the rows of all.
+// True if all operands are known outside and the op can run there: on values of
+// one iteration, or as a product with the rows of all iterations.
 bool Hoister::isLiftable(Operation *op) const {
   if (op->getNumRegions() > 0 || op->getNumOperands() == 0)
     return false;
@@ -179,7 +179,7 @@ bool Hoister::isLiftable(Operation *op) const {
   return !stacks || multipliesRows(op) || isa<mpc::CastOp>(op);
 }
 
-// Casts alone are done where their values are read.
+// A cast alone stays next to its users.
 bool Hoister::isWorthwhile(Operation *op) const {
   auto stack = lifted.find(op->getResult(0));
   if (!stack->second.isStack || multipliesRows(op))
@@ -190,7 +190,7 @@ bool Hoister::isWorthwhile(Operation *op) const {
 }
 
 void Hoister::lift(Operation *op) {
-  // Constants of the body are repeated outside.
+  // Constants of the body are cloned outside.
   SmallVector<Value> operands;
   for (Value operand : op->getOperands()) {
     auto known = lifted.find(operand);
@@ -199,7 +199,7 @@ void Hoister::lift(Operation *op) {
             ? known->second.value
             : rewriter.clone(*operand.getDefiningOp())->getResult(0));
   }
-  // What depends on invariant operands alone is the same op outside.
+  // If all operands are invariant, clone the op unchanged.
   auto first = lifted.find(op->getOperand(0));
   if (first == lifted.end() || !first->second.isStack) {
     Operation *clone = rewriter.clone(*op);
@@ -209,8 +209,8 @@ void Hoister::lift(Operation *op) {
       lifted[result] = {outside};
     return;
   }
-  // A product of parts becomes one of all rows of the stack; other ops apply to
-  // the stack.
+  // A product of parts becomes one product of the whole stack; a cast applies
+  // to the stack.
   Lifted result = first->second;
   result.value = multipliesRows(op)
                      ? multiplyStack(rewriter, op, operands[0],
@@ -219,7 +219,7 @@ void Hoister::lift(Operation *op) {
   lifted[op->getResult(0)] = result;
 }
 
-// Lets the body read what is computed outside.
+// Makes the body read the values computed outside.
 void Hoister::replaceInBody(Operation *op) {
   for (Value result : op->getResults()) {
     if (result.use_empty())
@@ -245,7 +245,7 @@ bool Hoister::run() {
     moved.push_back(&op);
   }
   bool changed = false;
-  // Readers first, so that what they alone read has no uses.
+  // Users come first, so that their operands lose all uses.
   for (Operation *op : llvm::reverse(moved)) {
     if (!isWorthwhile(op))
       continue;
@@ -256,11 +256,11 @@ bool Hoister::run() {
 }
 
 //===----------------------------------------------------------------------===//
-// Behind the loop
+// After the loop
 //===----------------------------------------------------------------------===//
 
-// Whether there is, or can be, a stack of `value` whose direction goes with
-// those asked before; `direction` is theirs.
+// True if `value` is or can be stacked in `direction`, the common direction of
+// the values checked before. Sets `direction` if `value` determines it.
 bool Sinker::canStack(Value value, std::optional<bool> &direction) {
   std::optional<bool> found;
   if (auto argument = dyn_cast<BlockArgument>(value)) {
@@ -279,8 +279,8 @@ bool Sinker::canStack(Value value, std::optional<bool> &direction) {
   return true;
 }
 
-// Whether `op` multiplies rows by what is the same in all iterations, for
-// stacks alone.
+// True if `op` multiplies rows by invariant operands, and its result is only
+// stacked.
 bool Sinker::isLastProduct(Operation *op) {
   if (!op || !multipliesRows(op))
     return false;
@@ -295,8 +295,9 @@ bool Sinker::isLastProduct(Operation *op) {
   });
 }
 
-// The op whose results carried value number `carried` adds up over all
-// iterations, if it is a sum of rows that nothing else reads; null else.
+// Returns the op whose results carried value `carried` adds up over all
+// iterations. The op must sum rows, and nothing else may read its result or the
+// running sum. Returns null otherwise.
 Operation *Sinker::findSum(unsigned carried) {
   Value argument = scan.getBody().front().getArgument(carried);
   auto add = scan.getYield()->getOperand(carried).getDefiningOp<AddOp>();
@@ -311,10 +312,10 @@ Operation *Sinker::findSum(unsigned carried) {
              : nullptr;
 }
 
-// Finds the sums to move out of the loop, and the factors of their terms, which
-// the loop must then give for all iterations, stacked.
+// Finds the sums and products to move after the loop, and their factors, which
+// the loop must stack.
 void Sinker::collect() {
-  // Carried sums whose terms have factors that can be stacked.
+  // Find carried sums whose factors can be stacked.
   for (unsigned i = 0; i < scan.getNumCarried(); ++i) {
     Operation *term = scan->getResult(i).use_empty() ? nullptr : findSum(i);
     std::optional<bool> direction;
@@ -326,13 +327,14 @@ void Sinker::collect() {
       parts.try_emplace(factor, direction.value_or(false));
     sums.push_back({i, term});
   }
-  // Stacked products of such a factor with invariant operands.
+  // Find stacked products of a factor with invariant operands.
   for (OpResult result : scan.getStacked()) {
     unsigned index = result.getResultNumber();
     Operation *op = scan.getYield()->getOperand(index).getDefiningOp();
     if (result.use_empty() || !isLastProduct(op))
       continue;
-    // Of one product that is stacked in both directions, one stays in the loop.
+    // If a product is stacked in both directions, one of the two stays in the
+    // loop.
     bool reversed = scan.getReversedOutputs()[index - scan.getNumCarried()];
     std::optional<bool> direction = reversed;
     if (!canStack(op->getOperand(0), direction))
@@ -350,7 +352,7 @@ Value Sinker::stackOf(Value value) {
 }
 
 void Sinker::replace(const Moved &moved) {
-  // A stacked product: one of the whole stack.
+  // A stacked product becomes one product of the whole stack.
   Operation *op = moved.op;
   Location location = op->getLoc();
   Value result = scan->getResult(moved.result), value;
@@ -360,7 +362,8 @@ void Sinker::replace(const Moved &moved) {
       others.push_back(scan.getTiedOperand(cast<BlockArgument>(other)).get());
     value = multiplyStack(rewriter, op, stackOf(op->getOperand(0)), others);
   } else {
-    // A sum over iterations: rows of all iterations are one depth to sum over.
+    // A sum over iterations becomes a contraction over the rows of all
+    // iterations.
     SmallVector<Value> factors;
     for (Value factor : op->getOperands()) {
       Value stack = stackOf(factor);
@@ -368,7 +371,7 @@ void Sinker::replace(const Moved &moved) {
           isa<SumToSizeOp>(op) ? stack : mergeRows(rewriter, location, stack));
     }
     value = cloneOn(rewriter, op, factors, shapeOf(op->getResult(0)));
-    // What the sum started with, unless that is zero.
+    // Add the initial value, unless it is zero.
     Value start = scan.getCarried()[moved.result];
     if (!matchPattern(start, m_AnyZeroFloat()))
       value = AddOp::create(rewriter, location, value.getType(), start, value);
@@ -380,7 +383,7 @@ bool Sinker::run() {
   collect();
   if (sums.empty() && products.empty())
     return false;
-  // Further results: the factors that are not scanned operands already.
+  // Stack the factors, except scanned operands, which are stacked already.
   SmallVector<Value> values;
   SmallVector<bool> directions;
   for (auto [value, reversed] : parts) {
@@ -390,8 +393,8 @@ bool Sinker::run() {
     values.push_back(value);
     directions.push_back(reversed);
   }
-  // The loop stacks them, and behind it one op over all iterations takes the
-  // place of one in each.
+  // One op over all iterations, after the loop, replaces an op in each
+  // iteration.
   unsigned first = scan.getNumResults();
   scan = scan.addStacked(rewriter, values, directions);
   for (auto [index, value] : llvm::enumerate(values))

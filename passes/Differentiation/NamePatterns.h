@@ -1,5 +1,5 @@
-// Regular expressions that choose parameters by name: the program's, or what
-// the user's file has for it.
+// Regular expressions that choose parameters by name: the variable's name in
+// the program, or the name in the user's file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_DIFFERENTIATION_NAMEPATTERNS_H
@@ -19,7 +19,7 @@
 
 namespace mpc {
 
-/// The patterns of a flag; each must match something.
+/// The patterns of a flag; each must match a parameter.
 class NamePatterns {
 public:
   NamePatterns(llvm::StringRef flag, llvm::ArrayRef<std::string> texts)
@@ -28,7 +28,7 @@ public:
 
   bool isGiven() const { return !patterns.empty(); }
 
-  /// True if any pattern matches; marks those that do.
+  /// True if any pattern matches `variable`. Records which patterns matched.
   bool match(VariableOp variable) {
     llvm::StringRef name = variable.getSymName(), inFile;
     if (auto other = variable->getAttrOfType<mlir::StringAttr>(kFileNameAttr))
@@ -43,7 +43,7 @@ public:
     return any;
   }
 
-  /// Usage, reported, where a pattern is none or has matched nothing.
+  /// Reports a usage error if a pattern is malformed or has matched nothing.
   llvm::LogicalResult verify(mlir::Location location) const {
     for (auto [text, pattern, found] : llvm::zip(texts, patterns, matched)) {
       if (llvm::StringRef error = pattern.getError(); !error.empty())
@@ -62,7 +62,7 @@ private:
   llvm::ArrayRef<std::string> texts;
   std::vector<NamePattern> patterns;
   llvm::SmallVector<bool> matched;
-  /// What was matched against, to be listed where a pattern misses.
+  /// The names tried, to be listed if a pattern matches nothing.
   std::vector<std::string> names;
 };
 

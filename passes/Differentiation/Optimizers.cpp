@@ -1,5 +1,5 @@
-// The optimizers, with the formulas and defaults of PyTorch; LAMB, which
-// PyTorch lacks, as its paper has it (You et al. 2020) with bias correction.
+// The optimizers, with PyTorch's formulas and defaults. PyTorch has no LAMB, so
+// LAMB follows the paper (You et al. 2020), with bias correction.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Optimizers.h"
@@ -103,7 +103,7 @@ static Value scalar(OpBuilder &b, Location loc, double value, Type element) {
       b, loc, DenseElementsAttr::get(type, b.getFloatAttr(element, value)));
 }
 
-// The L2 norm of all elements.
+// Returns the L2 norm of all elements.
 static Value normOf(OpBuilder &b, Location loc, Value value) {
   auto type = cast<RankedTensorType>(value.getType());
   auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
@@ -113,7 +113,7 @@ static Value normOf(OpBuilder &b, Location loc, Value value) {
   return SqrtOp::create(b, loc, scalarType, sum);
 }
 
-// `value` where `condition` is not zero, else one.
+// Returns `value` where `condition` is not zero, else 1.
 static Value orOne(OpBuilder &b, Location loc, Value condition, Value value) {
   auto type = cast<RankedTensorType>(value.getType());
   Value flag =
@@ -122,9 +122,10 @@ static Value orOne(OpBuilder &b, Location loc, Value condition, Value value) {
   return SelectOp::create(b, loc, type, flag, value, one);
 }
 
-// An AdamW step at a learning rate of 1 moves the parameter by r; LAMB moves it
-// by lr * |p| / |r| * r, the ratio taken as 1 where a norm is 0. Where the step
-// is skipped the Adam op moves nothing, so r is 0 and neither does LAMB.
+// An AdamW step with learning rate 1 moves the parameter by r. LAMB moves the
+// parameter by lr * |p| / |r| * r, with a ratio of 1 if a norm is 0. In a
+// skipped step, the Adam op moves nothing, so r is 0 and LAMB moves nothing
+// either.
 static Values buildLAMB(OpBuilder &b, Location loc, const UpdateInputs &in,
                         const OptimizerSettings &s) {
   Type element =

@@ -1,4 +1,4 @@
-// The optimizers: which state each keeps per parameter, and its update.
+// The optimizers: the state of each per parameter, and the update.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_DIFFERENTIATION_OPTIMIZERS_H
@@ -10,24 +10,24 @@
 
 namespace mpc {
 
-/// The numbers of a recipe. Epsilon and weight decay have defaults of their own
-/// per optimizer.
+/// The hyperparameters of a recipe. Defaults of epsilon and weight decay depend
+/// on the optimizer.
 struct OptimizerSettings {
   double momentum, beta1, beta2, alpha, epsilon, weightDecay;
   bool centered;
 };
 
-/// The operands of an update. `step` counts the updates before this one,
-/// `nextStep` counts this one too.
+/// The operands of an update. `step` counts the updates before this update,
+/// `nextStep` includes this update.
 struct UpdateInputs {
   mlir::Value param, grad, learningRate, step, nextStep;
   llvm::SmallVector<mlir::Value> state;
 };
 
-/// One optimizer, under the name users know it by.
+/// One optimizer, with the name known to users.
 struct Optimizer {
   llvm::StringLiteral name;
-  /// Suffixes of the variables it keeps per parameter.
+  /// Suffixes of the state variables per parameter.
   llvm::ArrayRef<llvm::StringLiteral> state;
   /// PyTorch's defaults.
   double epsilon, weightDecay;
@@ -35,19 +35,20 @@ struct Optimizer {
   llvm::SmallVector<mlir::Value> (*build)(mlir::OpBuilder &, mlir::Location,
                                           const UpdateInputs &,
                                           const OptimizerSettings &);
-  /// True if the optimizer has the state `suffix` with these settings: sgd has
-  /// ".m" only with --momentum. Null if it always has all its state.
+  /// True if the optimizer has the state `suffix` with these settings: rmsprop
+  /// has ".velocity" only with momentum. Null if the optimizer always has all
+  /// state.
   bool (*keeps)(llvm::StringRef suffix, const OptimizerSettings &) = nullptr;
 
-  /// The suffixes of what it keeps with these settings.
+  /// Returns the suffixes of the state kept with these settings.
   llvm::SmallVector<llvm::StringRef>
   getState(const OptimizerSettings &settings) const;
 };
 
-/// All optimizers, in the order help lists them.
+/// Returns all optimizers, in the order of the help text.
 llvm::ArrayRef<Optimizer> getOptimizers();
 
-/// The optimizer of that name, null if there is none.
+/// Returns the optimizer called `name`; null if there is none.
 const Optimizer *findOptimizer(llvm::StringRef name);
 
 } // namespace mpc

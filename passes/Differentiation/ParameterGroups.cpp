@@ -9,17 +9,17 @@ using namespace mlir;
 using namespace mpc;
 
 //===----------------------------------------------------------------------===//
-// The part of a parameter in the model
+// Use of a parameter in the model
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What is done with a parameter.
+/// The ways in which the forward pass uses a parameter.
 struct ParameterUse {
   bool isAdded = false, isMultiplied = false;
 };
 } // namespace
 
-// At most one axis is longer than 1.
+// True if at most one axis is longer than 1.
 static bool isVector(Value value) {
   ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
   return llvm::count_if(shape, [](int64_t extent) { return extent > 1; }) <= 1;
@@ -27,13 +27,14 @@ static bool isVector(Value value) {
 
 static void addUse(OpOperand &operand, ParameterUse &found) {
   Operation *op = operand.getOwner();
-  // Other shapes and types of the value, and the halves of a recurrent bias.
+  // Look through changes of shape and type, and slices: the halves of a
+  // recurrent bias.
   if (isa<ReshapeOp, mpc::CastOp, ExpandOp, TransposeOp, SliceOp>(op) &&
       operand.getOperandNumber() == 0)
     for (OpOperand &use : op->getResult(0).getUses())
       addUse(use, found);
   Value value = operand.get();
-  // Of normalizations, the place of the operand says it, whatever its shape.
+  // In normalizations, the position of the operand decides, not its shape.
   if (op->hasTrait<NormalizationTrait>()) {
     found.isMultiplied |= operand.getOperandNumber() == 1;
     found.isAdded |= operand.getOperandNumber() == 2;
@@ -48,7 +49,7 @@ static void addUse(OpOperand &operand, ParameterUse &found) {
   }
 }
 
-// What the forward pass does with a parameter.
+// Returns the uses of a parameter in the forward pass.
 static ParameterUse findUse(Value parameter) {
   ParameterUse found;
   for (OpOperand &use : parameter.getUses())
@@ -64,7 +65,7 @@ static LogicalResult reportUsage(Location location, const Twine &message) {
   return withExitCode(mlir::emitError(location), ExitCode::Usage) << message;
 }
 
-// Takes from `decays` what --no-decay spares.
+// Clears `decays` for the parameters that --no-decay names.
 static LogicalResult spareFromDecay(FunctionEditor &step,
                                     ArrayRef<VariableOp> trainables,
                                     ArrayRef<std::string> words,
@@ -87,7 +88,8 @@ static LogicalResult spareFromDecay(FunctionEditor &step,
     isSpared |= (takesBias && use.isAdded) || (takesNorm && use.isMultiplied);
     group.decays = !isSpared;
   }
-  // Both words together are of every recipe, and many models have no biases.
+  // Recipes usually give both words, and many models have no biases, so one
+  // match suffices.
   if (takesBias && !foundBias && !(takesNorm && foundNorm))
     return reportUsage(location, "--no-decay bias: no bias is trained");
   if (takesNorm && !foundNorm && !(takesBias && foundBias))

@@ -1,4 +1,4 @@
-// Parameters that the optimizer treats differently, by name or by their part in
+// Finds parameters that the optimizer treats differently, by name or by use in
 // the model.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -11,24 +11,24 @@
 
 namespace mpc {
 
-/// How one parameter differs from what the recipe says of all.
+/// The settings in which a parameter differs from the recipe.
 struct ParameterGroup {
   double learningRateScale = 1;
   bool decays = true;
 };
 
-/// What --no-decay and --lr-scale say of parameters.
+/// The arguments of --no-decay and --lr-scale.
 struct GroupPatterns {
-  /// Each `bias`, `norm` or a pattern of names.
+  /// Each is `bias`, `norm`, or a pattern of names.
   llvm::ArrayRef<std::string> noDecay;
-  /// Each PATTERN=FACTOR; of several that match, the last holds.
+  /// Each is PATTERN=FACTOR; the last match holds.
   llvm::ArrayRef<std::string> learningRateScale;
 };
 
-/// The group of each of `trainables`, whose values `step` reads. `bias` is a
-/// vector that is added, a bias of a layer or of a normalization; `norm` one
-/// that is multiplied by, the scale of a normalization. A pattern that matches
-/// nothing is an error.
+/// Returns the group of each of `trainables`, whose values `step` reads. `bias`
+/// means added vectors: the biases of layers and normalizations. `norm` means
+/// factors: the scales of normalizations. A pattern without a match is an
+/// error.
 llvm::FailureOr<llvm::SmallVector<ParameterGroup>>
 findParameterGroups(FunctionEditor &step, llvm::ArrayRef<VariableOp> trainables,
                     const GroupPatterns &patterns);

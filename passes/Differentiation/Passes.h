@@ -10,7 +10,7 @@
 
 namespace mpc {
 
-/// The `ignore-index` that stands for none.
+/// The value of `ignore-index` that means none.
 constexpr int64_t kNoIgnoreIndex = std::numeric_limits<int64_t>::min();
 
 #define GEN_PASS_DECL

@@ -9,33 +9,34 @@ include "mlir/Pass/PassBase.td"
 def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
   let summary = "turns a forward model into @step and @eval with a loss";
   let description = [{
-    `@forward` becomes `@step`: its outputs give way to the loss, the labels
+    `@forward` becomes `@step`: the loss replaces the outputs, and the labels
     become an input (an `i64` class per position for `softmax_cross_entropy`,
-    otherwise the output's shape and type); updates of running statistics stay.
-    `@eval` is the same in inference mode: dropout is gone, batch_norm uses the
-    running statistics; it returns the loss, the loss of every sample where the
-    model's leading axis is the batch, the prediction and, for losses over class
-    labels, whether each label was predicted.
+    otherwise the output's shape and type). Updates of running statistics stay.
+    `@eval` is a copy in inference mode: dropout is removed, and batch_norm uses
+    the running statistics. `@eval` returns the loss, the loss of every sample
+    if the model's leading axis is the batch, and the prediction. For losses of
+    class labels, `@eval` also returns which labels were predicted.
 
-    Classes are on axis 1 of scores of rank 2. Of a higher rank they are on axis
-    1 or the last, whichever leaves the shape of the labels (those of an input
-    of the model, or `label-shape`); where both do, or it is not known,
-    `loss=softmax_cross_entropy@OUTPUT:AXIS` must say it. Where the leading axis
-    of the scores is a multiple of the batch, each sample has as many labels.
-    Samples are followed from the inputs: an output that has them on another axis
-    than the first, or behind one another within it, such as a time-major one, is
-    transposed, and labels have a row for each sample.
+    In scores of rank 2, classes are on axis 1. In a higher rank, classes are on
+    axis 1 or the last axis, whichever leaves the shape of the labels (of an
+    input of the model, or `label-shape`). If both axes do, or the shape is
+    unknown, `loss=softmax_cross_entropy@OUTPUT:AXIS` must name the axis. If the
+    leading axis of the scores is a multiple of the batch, each sample has
+    several labels.
+    Samples are traced from the inputs. An output with samples on another axis
+    than 0, or with samples and positions merged in one axis (time-major, say),
+    is transposed, so that labels have a row per sample.
 
-    Where labels have weights, by their class or because one class is ignored,
-    the mean divides by the sum of the weights of the labels: a batch without any
-    has a loss of 0 and no gradient. `@eval` then also returns the weight of each
-    sample, and as its loss the weighted sum: the mean of all samples is the sum
-    of one over the sum of the other.
+    If labels have weights, because of class weights or an ignored class, the
+    mean divides by the sum of the labels' weights. A batch with total weight 0
+    has loss 0 and no gradient. `@eval` then also returns the weight of each
+    sample, and the samples' losses are weighted sums. The mean over all samples
+    is the sum of the losses divided by the sum of the weights.
 
-    Several losses, each times its factor, are added up; accuracy and prediction
-    are those of the first. Samples' losses that are divided by weights are
-    outputs of their own, `sample_loss_1` with `sample_weight_1` and so on, beside
-    the sum of the others.
+    Several losses are added up, each multiplied by its factor. Accuracy and
+    prediction are those of the first loss. Sample losses that are divided by
+    weights become separate outputs, `sample_loss_1` with `sample_weight_1` and
+    so on, next to the sum of the others.
 
     The module must have a `@forward`.
 
@@ -118,25 +119,25 @@ def AddLossPass : Pass<"mpc-add-loss", "::mlir::ModuleOp"> {
 def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
   let summary = "adds gradients of the loss and the update of the parameters";
   let description = [{
-    In `@step`: one `mpc.gradient` of the loss with respect to every trainable
-    parameter, clipping, one optimizer op per parameter with its state
-    variables, and the counters. With `accumulate` above 1 `@step` becomes
+    Adds to `@step` an `mpc.gradient` of the loss with respect to every
+    trainable parameter, clipping, an optimizer op per parameter with its state
+    variables, and the counters. With `accumulate` above 1, `@step` becomes
     `@accumulate`, which adds the gradients to accumulators, and `@update`,
-    which reads and clears them.
+    which reads and clears the accumulators.
 
-    Trainable are the float variables of role `parameter` that a gradient
-    reaches. `train` takes those that a pattern matches instead, of any role but
-    `statistic`; `freeze` then takes away. Roles are rewritten to match. A
-    batch_norm whose scale and bias patterns froze becomes a
-    batch_norm_inference, and its running statistics are no longer updated.
-    `no-decay` and `lr-scale` give some of them no weight decay, or a multiple of
-    the learning rate (of several factors, the last that matches holds).
-    With `ema` above 0 every trained parameter @p has an @p.ema, which starts as
-    @p and moves towards its new value by 1 - ema of the way.
+    Trainable variables are the floats of role `parameter` that a gradient
+    reaches. With `train`, variables of any role except `statistic` are
+    trainable if a pattern matches. `freeze` then removes matches. Roles are
+    updated accordingly. If patterns freeze the scale and bias of a batch_norm,
+    the op becomes a batch_norm_inference, and its running statistics are no
+    longer updated. `no-decay` exempts parameters from weight decay. `lr-scale`
+    multiplies their learning rate by a factor; the last match holds. With `ema`
+    above 0, every trained parameter @p has an average @p.ema. The average
+    starts as @p and moves by 1 - ema of the distance towards each new value.
 
-    Expects `@step` of `mpc-add-loss`, or with `given-gradients` one whose
-    results of role `gradient`, each called as its variable, take the place of
-    `mpc.gradient`; a module without such results is left as it is.
+    Expects `@step` from `mpc-add-loss`. With `given-gradients`, results of role
+    `gradient`, each named like its variable, replace `mpc.gradient`; a module
+    without such results stays unchanged.
 
     Before:
 
@@ -214,13 +215,13 @@ def AddOptimizerPass : Pass<"mpc-add-optimizer", "::mlir::ModuleOp"> {
 def ExpandGradientsPass : Pass<"mpc-expand-gradients", "::mlir::ModuleOp"> {
   let summary = "builds the backward pass that mpc.gradient stands for";
   let description = [{
-    Replaces every `mpc.gradient` by the ops that compute it, from an
-    `mpc.gradient_seed` at Y backwards, each located at `node#dx` (or what the
-    operand is called) with `mpc.phase = #mpc.phase<backward>`. Gradients are f32, f64
-    where the value is f64; where a value has several uses they are added in
-    that type. Ops without a gradient between Y and
-    an X are an error that lists all of them, and so is a loss that reads a
-    result without a derivative (batch_norm's statistics).
+    Replaces every `mpc.gradient` by the ops that compute the gradient, from an
+    `mpc.gradient_seed` at Y backwards. Each op is located at `node#dx` (or
+    another suffix for the operand) and has `mpc.phase = #mpc.phase<backward>`.
+    Gradients are f32, or f64 for f64 values; gradients of several uses are
+    added in that type. If ops between Y and an X have no rule, an error lists
+    them all. A loss that reads a result without a derivative (batch_norm's
+    statistics) is an error too.
 
     Before:
 
@@ -254,15 +255,16 @@ def ExpandGradientsPass : Pass<"mpc-expand-gradients", "::mlir::ModuleOp"> {
 def MoveOutOfScansPass : Pass<"mpc-move-out-of-scans", "::mlir::func::FuncOp"> {
   let summary = "products of all iterations at once";
   let description = [{
-    Takes out of every `mpc.scan` what can be done for all iterations together:
+    Moves work out of every `mpc.scan` that can be done for all iterations
+    together:
 
-    - before it, what depends on invariant operands alone, and products of parts
-      of scanned operands with invariant ones;
-    - behind it, products with invariant operands that are only stacked, and sums
-      over all iterations of products and of rows: the gradients of weights. Their
-      factors are stacked instead.
+    - Before the loop: ops with only invariant operands, and products of parts of
+      scanned operands with invariant operands.
+    - After the loop: products with invariant operands whose results are only
+      stacked, and sums of products and of rows over all iterations, such as
+      gradients of weights. The loop stacks the factors instead.
 
-    Operands that the loop no longer reads stay until it is canonicalized.
+    Operands that the loop no longer reads stay until canonicalization.
 
     Before:
 
@@ -301,8 +303,8 @@ def KeepEvaluationPass : Pass<"mpc-keep-evaluation", "::mlir::ModuleOp"> {
   let summary = "takes away what only training needs";
   let description = [{
     Erases `@step`, `@accumulate` and `@update`, and the variables that no other
-    function reads: what is left is `@eval`, and `@derive` where there is one. A
-    module without `@eval` stays as it is.
+    function reads. `@eval` stays, and `@derive` if there is one. A module
+    without `@eval` stays unchanged.
 
     Before:
 

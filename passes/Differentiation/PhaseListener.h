@@ -6,7 +6,7 @@
 
 namespace mpc {
 
-/// Sets `mpc.phase` of everything built while it lives.
+/// Sets `mpc.phase` on every op inserted during its lifetime.
 class PhaseListener : public mlir::OpBuilder::Listener {
 public:
   explicit PhaseListener(Phase phase) : phase(phase) {}

@@ -17,7 +17,7 @@ SampleAxes::SampleAxes(Block &block, ArrayRef<std::pair<Value, int64_t>> inputs,
   follow(block, batch);
 }
 
-// Operands come before their readers.
+// Visits ops in order, so operands come before users.
 void SampleAxes::follow(Block &block, int64_t batch) {
   for (Operation &op : block) {
     if (isa<ScanOp>(op)) {
@@ -31,13 +31,13 @@ void SampleAxes::follow(Block &block, int64_t batch) {
   }
 }
 
-// True if that is new.
+// Records the axis; returns true if `value` had none before.
 bool SampleAxes::note(Value value, std::optional<SampleAxis> samples) {
   return samples && axes.try_emplace(value, *samples).second;
 }
 
-// A recurrence over another axis than that of samples, such as one of time. The
-// state that it starts with may be zeros, which have no samples.
+// Follows samples through a recurrence over another axis, such as time. The
+// initial state may be zeros, which have no samples.
 void SampleAxes::followScan(Operation *op, int64_t batch) {
   auto scan = cast<ScanOp>(op);
   const unsigned carried = scan.getNumCarried();
@@ -52,7 +52,7 @@ void SampleAxes::followScan(Operation *op, int64_t batch) {
     if (std::optional<SampleAxis> samples = find(value);
         samples && samples->axis > 0)
       note(argument, SampleAxis{samples->axis - 1, samples->outer});
-  // Once what is carried has samples, more of the body has.
+  // Samples in carried values may lead to more samples in the body.
   auto yielded = scan.getYield()->getOperands();
   for (bool isNew = true; isNew;) {
     follow(scan.getBody().front(), batch);
@@ -61,7 +61,7 @@ void SampleAxes::followScan(Operation *op, int64_t batch) {
                                                   yielded.take_front(carried)))
       isNew |= note(argument, find(value));
   }
-  // A state that has them elsewhere from step to step has them nowhere.
+  // If the axis of a carried value changes from step to step, give up.
   for (auto [argument, value] :
        llvm::zip_equal(scan.getCarriedArguments(), yielded.take_front(carried)))
     if (!(find(argument) == find(value)))

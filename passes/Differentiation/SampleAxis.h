@@ -1,4 +1,4 @@
-// Where the samples of a batch are in the values of a forward function.
+// Finds the samples of a batch in the values of a forward function.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_DIFFERENTIATION_SAMPLEAXIS_H
@@ -11,16 +11,17 @@
 
 namespace mpc {
 
-/// Follows the samples from the function's inputs to its values.
+/// Traces the samples from the function's inputs to its values.
 class SampleAxes {
 public:
-  /// Each of `inputs` has `batch` samples on the axis beside it.
+  /// Each of `inputs` is paired with the axis of its `batch` samples.
   SampleAxes(mlir::Block &block,
              llvm::ArrayRef<std::pair<mlir::Value, int64_t>> inputs,
              int64_t batch);
 
-  /// Nothing where a value has no samples, or where that was not followed:
-  /// behind ops that do not say where samples are, or with a batch of 1.
+  /// Returns the axis of the samples in `value`; nullopt if `value` has no
+  /// samples or the trace was lost: after ops that do not report samples, or
+  /// with a batch of 1.
   std::optional<SampleAxis> find(mlir::Value value) const;
 
 private:

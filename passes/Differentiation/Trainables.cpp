@@ -1,4 +1,4 @@
-// Which parameters are trained: by their role, unless patterns choose.
+// Selects the trained parameters by role, or by the user's patterns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/Trainables.h"
@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// The selection over one module.
+/// The selection in one module.
 class Selection {
 public:
   Selection(FunctionEditor &step, const TrainablePatterns &patterns)
@@ -72,8 +72,9 @@ bool Selection::isFrozenByUser(BatchNormOp norm) const {
   });
 }
 
-// A frozen layer of a fine-tuned model is to compute what it did when it was
-// trained: statistics of the new data would change it.
+// Converts frozen normalizations to inference mode. A frozen layer of a
+// fine-tuned model must compute as before, and statistics of new data would
+// change its results.
 void Selection::freezeNormalizations() {
   SmallVector<BatchNormOp> frozen;
   for (auto norm : step.getBody().getOps<BatchNormOp>())
@@ -91,18 +92,18 @@ Selection::select(ModuleOp module, const DenseSet<Value> &sources) {
   if (failed(train.verify(module.getLoc())) ||
       failed(freeze.verify(module.getLoc())))
     return failure();
-  // The names of variables that the loss depends on.
+  // Find the variables that the loss depends on.
   llvm::StringSet<> reached;
   for (Value argument : step.get().getArguments())
     if (sources.contains(argument))
       reached.insert(step.variableOf(argument));
   SmallVector<VariableOp> trainables;
-  // Chosen by --train, or what the model calls parameters; less --freeze.
   for (auto variable : module.getOps<VariableOp>()) {
     if (variable.getRole() != Role::Parameter &&
         variable.getRole() != Role::Frozen)
       continue;
-    // Chosen, not frozen, and read by the loss; all else keeps its value.
+    // Train variables that are chosen, not frozen, and read by the loss; all
+    // others are frozen.
     StringRef name = variable.getSymName();
     bool chosen =
         train.isGiven() ? inTrain.contains(name) : parameters.contains(name);

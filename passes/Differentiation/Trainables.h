@@ -1,5 +1,5 @@
-// The choice of the parameters that training changes, and its effect on layers:
-// a BatchNormalization whose scale is frozen keeps its running statistics.
+// Chooses the parameters to train, and adapts layers: a BatchNormalization with
+// a frozen scale and bias keeps its running statistics.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_PASSES_DIFFERENTIATION_TRAINABLES_H
@@ -16,16 +16,16 @@ struct TrainablePatterns {
   llvm::ArrayRef<std::string> train, freeze;
 };
 
-/// The variables to train, in the module's order. Candidates are the variables
-/// behind `sources`, the arguments that have a gradient. Chosen are those of
-/// role parameter and those that a pattern of `train` matches (of any role but
-/// statistic), less those that a pattern of `freeze` matches. Afterwards the
-/// chosen have the role parameter and the others frozen. A pattern that matches
-/// nothing is an error.
+/// Returns the variables to train, in the module's order. Candidates are the
+/// variables behind `sources`, the arguments with a gradient. If `train` has
+/// patterns, variables that match are chosen (of any role except statistic);
+/// otherwise all of role parameter. Variables that match a pattern of `freeze`
+/// are removed. Afterwards the trained variables have the role parameter, and
+/// all others the role frozen. A pattern without a match is an error.
 ///
-/// A BatchNormalization in `step` that patterns froze, scale and bias both, is
-/// in inference mode afterwards and keeps its running statistics. One without
-/// parameters goes by the names of its statistics.
+/// A BatchNormalization in `step` whose scale and bias both are frozen by
+/// patterns changes to inference mode and keeps its running statistics. Without
+/// scale and bias parameters, the names of the statistics decide.
 mlir::FailureOr<llvm::SmallVector<VariableOp>>
 selectTrainables(mlir::ModuleOp module, FunctionEditor &step,
                  const llvm::DenseSet<mlir::Value> &sources,
