@@ -74,8 +74,9 @@ private:
 //===----------------------------------------------------------------------===//
 
 // Finds the values with gradients. A carried value has a gradient if it depends
-// on a wanted value, in this or an earlier iteration, and the loss depends on
-// it, in this or a later iteration. Both sets grow until nothing is added.
+// on a wanted value (of any earlier iteration), and the loss depends on the
+// carried value (of any later iteration). Both sets grow until nothing is
+// added.
 void ScanGradient::findActive() {
   unsigned count = scan.getNumCarried();
   // Start with the gradients wanted and known outside the loop.

@@ -218,7 +218,7 @@ void mpc::addTensorRules(GradientRules &rules) {
   rules.add(gradCumSum);
   rules.add(gradSoftmax);
   rules.add(gradLogSoftmax);
-  // Class weights, operand 2, are constants.
+  // Class weights, operand 2, count as constants here.
   rules.add(gradSoftmaxCrossEntropyLoss, {2});
   rules.add(gradNLLLoss, {2});
 }
