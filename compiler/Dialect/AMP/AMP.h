@@ -1,4 +1,4 @@
-// The amp dialect: precision itself.
+// The amp dialect: attributes and ops of mixed precision.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_AMP_AMP_H
@@ -18,7 +18,7 @@
 
 namespace mpc::amp {
 
-/// Names of the attributes a decided module carries; see the dialect.
+/// Names of the attributes on a module with decided precision; see the dialect.
 inline constexpr llvm::StringLiteral kModeAttr = "amp.mode";
 inline constexpr llvm::StringLiteral kLossScaleAttr = "amp.loss_scale";
 

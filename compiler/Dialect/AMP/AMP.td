@@ -1,4 +1,4 @@
-// The amp dialect: precision itself.
+// The amp dialect: attributes and ops of mixed precision.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_AMP_AMP_TD
@@ -14,9 +14,9 @@ def AMP_Dialect : Dialect {
   let cppNamespace = "::mpc::amp";
   let summary = "precision: casts, loss scaling, finiteness, master copies";
   let description = [{
-    What the Precision stage adds to a training graph. A cast is an observable
-    rounding; loss-scale state is tensors on the device, so nothing here needs
-    the host.
+    The attributes and ops that the Precision stage adds to a training graph. A
+    cast is an observable rounding. The state of loss scaling consists of
+    tensors on the device, so nothing here needs the host.
 
     | discardable attribute | on | meaning |
     |---|---|---|

@@ -1,5 +1,5 @@
-// The decision record: one attribute per op, printed by everything that
-// explains precision.
+// The decision record: one attribute per op. All explanations of precision
+// print it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_AMP_AMPATTRS_TD
@@ -20,7 +20,7 @@ class AMP_EnumAttr<EnumAttrInfo info, string mnemonic>
   let assemblyFormat = "`<` $value `>`";
 }
 
-// Lightning's words.
+// The modes use Lightning's names.
 def AMP_PrecisionMode : AMP_Enum<"PrecisionMode", "what precision was decided for", [
   I32EnumAttrCase<"FP32True", 0, "32-true">,
   I32EnumAttrCase<"FP16Mixed", 1, "16-mixed">,
@@ -28,69 +28,72 @@ def AMP_PrecisionMode : AMP_Enum<"PrecisionMode", "what precision was decided fo
   I32EnumAttrCase<"FP64True", 3, "64-true">,
 ]>;
 def AMP_PrecisionModeAttr : AMP_EnumAttr<AMP_PrecisionMode, "mode"> {
-  // In quotes, since a word of the IR begins with a letter.
+  // Quoted, because keywords of the IR cannot begin with a digit.
   let assemblyFormat = "`<` custom<Mode>($value) `>`";
 }
 
 def AMP_LossScale : AMP_Enum<"LossScale", "how a loss is scaled", [
   I32EnumAttrCase<"None", 0, "none">,
-  // By one number.
+  // A constant scale.
   I32EnumAttrCase<"Static", 1, "static">,
-  // By a number that grows, and shrinks where gradients overflow.
+  // A scale that grows, and shrinks if gradients overflow.
   I32EnumAttrCase<"Dynamic", 2, "dynamic">,
 ]>;
 def AMP_LossScaleAttr : AMP_EnumAttr<AMP_LossScale, "loss_scale">;
 
-// Closed and documented: a new code is a new case here with its sentence.
+// A closed list. A new reason needs a case here, and a sentence in
+// describeReason.
 def AMP_Reason : AMP_Enum<"Reason", "why an op has its types", [
-  // The mode has one float type: 32-true, 64-true.
+  // The mode has one float type: 32-true or 64-true.
   I32EnumAttrCase<"Mode", 0, "mode">,
-  // On the allow list.
+  // The op is on the allow list.
   I32EnumAttrCase<"AllowList", 1, "allow_list">,
-  // On the allow list, though it multiplies sums, whose range is unbounded.
+  // The op is on the allow list, but multiplies sums of unbounded range.
   I32EnumAttrCase<"AllowListUnbounded", 2, "allow_list_unbounded">,
-  // On a path between two low ops, through infer and clear ops only.
+  // The op is on a path of infer and clear ops between two low ops.
   I32EnumAttrCase<"BetweenLow", 3, "between_low">,
-  // Exact in any type, and all its neighbours on one side are low.
+  // The op is exact in any type, and only low ops read the result.
   I32EnumAttrCase<"FollowsNeighbours", 4, "follows_neighbours">,
-  // Could go low, but is not between low ops: a cast would gain nothing.
+  // The op could be low, but is not between low ops: a low type would gain
+  // nothing.
   I32EnumAttrCase<"NotBetweenLow", 5, "not_between_low">,
-  // On the deny list.
+  // The op is on the deny list.
   I32EnumAttrCase<"DenyList", 6, "deny_list">,
-  // Reads the result of a denied op, through infer and clear ops only.
+  // The op reads the result of a denied op, directly or through infer and clear
+  // ops.
   I32EnumAttrCase<"AfterDenied", 7, "after_denied">,
-  // Part of the loss or of its gradient.
+  // The op is part of the loss or of its gradient.
   I32EnumAttrCase<"LossRegion", 8, "loss_region">,
-  // Optimizer, gradient clipping or loss-scale arithmetic.
+  // The op is part of the optimizer, gradient clipping or loss scaling.
   I32EnumAttrCase<"Update", 9, "update">,
-  // A conversion the model itself asks for.
+  // The op is a conversion in the model.
   I32EnumAttrCase<"ModelCast", 10, "model_cast">,
   // The model stores the value in a type other than fp32.
   I32EnumAttrCase<"ModelType", 11, "model_type">,
-  // A constant: it is cast where it is read.
+  // The op is a constant, which is cast for its users.
   I32EnumAttrCase<"Constant", 12, "constant">,
-  // A constant operand does not fit the low type.
+  // A constant puts values of the op out of the low type's range or precision.
   I32EnumAttrCase<"ConstantRange", 13, "constant_range">,
   // --keep-fp32 names the node.
   I32EnumAttrCase<"KeepFP32", 14, "keep_fp32">,
   // --force-low names the node.
   I32EnumAttrCase<"ForceLow", 15, "force_low">,
-  // In no list: denied.
+  // The op is in no list, and so denied.
   I32EnumAttrCase<"UnknownOp", 16, "unknown_op">,
-  // Combines what may be low with a float32 input, parameter or constant, or
-  // reads such a sum: rounded, it may keep nothing of the former.
+  // The op combines a low value with a float32 input, parameter or constant, or
+  // reads such a result. Rounding could leave nothing of the low value.
   I32EnumAttrCase<"WideOperand", 17, "wide_operand">,
-  // The same between low ops, where the values that parameters and constants
-  // have when the model is compiled make the rounding harmless.
+  // Like WideOperand, between low ops, but with values of parameters and
+  // constants that make the rounding harmless.
   I32EnumAttrCase<"KnownOperand", 18, "known_operand">,
 ]>;
 
 def AMP_Evidence : AMP_Enum<"Evidence", "what a decision rests on", [
-  // Follows from the graph: types, constants, shapes.
+  // The graph proves the decision: types, constants, shapes.
   I32EnumAttrCase<"Proved", 0, "proved">,
-  // From values seen in a run.
+  // Values of a run support the decision.
   I32EnumAttrCase<"Profiled", 1, "profiled">,
-  // The list's word.
+  // The list is trusted.
   I32EnumAttrCase<"Assumed", 2, "assumed">,
 ]>;
 
@@ -98,24 +101,24 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
   let mnemonic = "decision";
   let summary = "which types an op has and why";
   let description = [{
-    Stands on every op of the training graph as `amp.decision` once
-    `amp-assign-precision` has run. Remarks, `mpc explain` and all other views
-    print it and nothing else.
+    The attribute `amp.decision` of every op of the training graph after
+    `amp-assign-precision`. Remarks, `mpc explain` and all other views print the
+    record and nothing else.
 
     | parameter | meaning |
     |---|---|
-    | `compute` | type of what is multiplied in a contraction, of the arithmetic otherwise |
-    | `accumulate` | type sums are formed in |
-    | `storage` | type the float results are stored in |
-    | `class` | the list the op stands on |
+    | `compute` | type of the factors in a contraction, of the arithmetic in other ops |
+    | `accumulate` | type of sums |
+    | `storage` | type of the stored float results |
+    | `class` | the list of the op |
     | `rule` | the row, user rule or flag that decided |
-    | `why` | that rule's reason, in words |
-    | `reason` | how it came to apply, from a closed list |
-    | `path` | the chain of nodes the reason speaks of; of a long one the ends |
-    | `evidence` | what the decision rests on |
-    | `native` | whether the target has a fast kernel for `compute` |
-    | `casts_in`, `casts_out` | operands read through a cast, casts of results |
-    | `casts_fused` | how many of those share a kernel with an op, and cost nothing |
+    | `why` | the reason for the rule, in words |
+    | `reason` | the reason for the decision, from a closed list |
+    | `path` | the nodes that the reason refers to, in order; only the ends of a long path |
+    | `evidence` | the evidence for the decision |
+    | `native` | true if the target has a fast kernel for `compute` |
+    | `casts_in`, `casts_out` | number of operands read through a cast, and of casts of results |
+    | `casts_fused` | number of casts, of both kinds, that share a kernel with an op and cost nothing |
     | `cost_low`, `cost_high` | nanoseconds on a nominal machine in either type |
     | `flip` | the flag that would change the decision; absent for a hard constraint |
 
@@ -149,23 +152,23 @@ def AMP_DecisionAttr : AttrDef<AMP_Dialect, "Decision"> {
         `cost_high` `=` $costHigh (`,` `flip` `=` $flip^)? `>`
   }];
   let extraClassDeclaration = [{
-    /// The discardable attribute the record stands under on an op.
+    /// The discardable attribute that holds the record of an op.
     static constexpr ::llvm::StringLiteral attrName = "amp.decision";
 
-    /// The record of `op`, or null.
+    /// Returns the record of `op`, or null.
     static DecisionAttr of(::mlir::Operation *op) {
       return op->getAttrOfType<DecisionAttr>(attrName);
     }
 
-    /// Whether anything about the op is below fp32.
+    /// True if the op computes or stores below fp32.
     bool isLow() const {
       return getCompute().getWidth() < 32 || getStorage().getWidth() < 32;
     }
 
-    /// The record with other counts of casts.
+    /// Returns the record with other counts of casts.
     DecisionAttr withCasts(int64_t in, int64_t out, int64_t fused) const;
 
-    /// The record of an op that now stores `type` because its readers do.
+    /// Returns the record of an op that stores `type` because its users do.
     DecisionAttr withStorage(::mlir::FloatType type) const;
   }];
 }

@@ -1,4 +1,4 @@
-// Registration of the amp dialect, verifiers and folders of its ops.
+// Registers the amp dialect; defines verifiers and folders of its ops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/AMP/AMP.h"
@@ -35,8 +35,8 @@ static void printMode(AsmPrinter &printer, PrecisionMode mode) {
 #include "compiler/Dialect/AMP/AMPOps.cpp.inc"
 
 namespace {
-/// Records stand in front of the module, by names, so that an op's line is its
-/// operands and types.
+/// Prints decision records as aliases before the module, so that the lines of
+/// ops stay short.
 struct DecisionAliases : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
 
@@ -64,14 +64,14 @@ void AMPDialect::initialize() {
 
 LogicalResult AMPDialect::verifyOperationAttribute(Operation *op,
                                                    NamedAttribute attr) {
-  // A misspelt name would otherwise be carried along, and read by nobody.
+  // A misspelt name would otherwise be kept and ignored.
   const bool isKnown = attr.getName() == DecisionAttr::attrName ||
                        attr.getName() == kModeAttr ||
                        attr.getName() == kLossScaleAttr;
   if (!isKnown)
     return op->emitOpError("no op has an attribute '")
            << attr.getName().getValue() << "'";
-  // Each has its type, which the passes cast to without a look.
+  // Passes cast the attributes to these types unchecked.
   if (attr.getName() == DecisionAttr::attrName &&
       !isa<DecisionAttr>(attr.getValue()))
     return op->emitOpError("expected amp.decision to be a decision, found ")
@@ -103,8 +103,8 @@ DecisionAttr DecisionAttr::withStorage(FloatType type) const {
              getCostHigh(), getFlip());
 }
 
-// A cast to the type it comes from is nothing. Pairs of casts are not folded
-// here: the inner one rounds, and that is observable.
+// Folds a cast to the operand's own type. Pairs of casts are not folded,
+// because the inner cast rounds, which is observable.
 OpFoldResult CastOp::fold(FoldAdaptor) {
   return getInput().getType() == getType() ? getInput() : Value();
 }

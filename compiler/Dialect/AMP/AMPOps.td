@@ -9,8 +9,8 @@ include "compiler/Dialect/AMP/AMP.td"
 def AMP_CastOp : AMP_Op<"cast", "Elementwise", [SameOperandsAndResultShape]> {
   let summary = "a change of float type that the Precision stage decided";
   let description = [{
-    Rounds to nearest even where the result is narrower. Not `mpc.cast`, which is
-    the model's own.
+    Rounds to nearest even if the result is narrower. Differs from `mpc.cast`, a
+    conversion in the model.
 
     ```mlir
     %1 = amp.cast %0 : (tensor<8xf32>) -> tensor<8xbf16>
@@ -25,7 +25,7 @@ def AMP_ScaleLossOp : AMP_Op<"scale_loss", "Elementwise",
     [AllShapesMatch<["seed", "output"]>]> {
   let summary = "multiplies the seed of the backward pass by the loss scale";
   let description = [{
-    In f32: a scale of 2^16 overflows f16.
+    Computes in f32, because a scale of 2^16 overflows f16.
 
     ```mlir
     %s = amp.scale_loss %seed, %scale : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -39,7 +39,8 @@ def AMP_UnscaleOp : AMP_Op<"unscale", "Elementwise",
     [AllShapesMatch<["grad", "output"]>]> {
   let summary = "divides a gradient by the loss scale, in f32";
   let description = [{
-    Every gradient passes through exactly one, before clipping and the optimizer.
+    Every gradient passes through exactly one `amp.unscale`, before clipping and
+    the optimizer.
 
     ```mlir
     %u = amp.unscale %g, %scale : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
@@ -65,7 +66,7 @@ def AMP_AllFiniteOp : AMP_Op<"all_finite", "Composite"> {
 def AMP_NonFiniteOp : AMP_Op<"non_finite", "Elementwise", [SameOperandsAndResultShape]> {
   let summary = "elementwise 1 where infinite or NaN, else 0";
   let description = [{
-    What `amp.all_finite` is made of.
+    The elementwise part of `amp.all_finite`.
 
     ```mlir
     %bad = amp.non_finite %g : (tensor<4x8xbf16>) -> tensor<4x8xf32>
@@ -78,11 +79,11 @@ def AMP_NonFiniteOp : AMP_Op<"non_finite", "Elementwise", [SameOperandsAndResult
 def AMP_UpdateScaleOp : AMP_Op<"update_scale", "Elementwise"> {
   let summary = "the dynamic loss-scale state machine";
   let description = [{
-    When `finite`: good steps + 1; at `growth_interval` the scale is multiplied
-    by `growth_factor` (not past `max_scale`) and good steps start again at 0.
-    Otherwise `hysteresis` counts down, the scale is multiplied by
-    `backoff_factor` (not below `min_scale`) once it has reached 0, and good
-    steps start again at 0; the count is refilled when the scale grows.
+    If `finite` is true, increments the good steps. At `growth_interval` good
+    steps, multiplies the scale by `growth_factor` (up to `max_scale`), refills
+    `hysteresis`, and restarts good steps at 0. If `finite` is false, decrements
+    `hysteresis`, and restarts good steps at 0. Once `hysteresis` has reached 0,
+    multiplies the scale by `backoff_factor` (down to `min_scale`).
 
     ```mlir
     %s1, %good1, %h1 = amp.update_scale %scale, %good, %left, %ok
