@@ -1,4 +1,4 @@
-// The plan dialect: the flat step.
+// The plan dialect: a training step as a flat list.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_PLAN_PLAN_H
@@ -17,21 +17,22 @@
 
 namespace mpc::plan {
 
-/// What a library computes a contraction in, where that is neither f32 nor f64:
+/// The compute type of a contraction in a library, if neither f32 nor f64:
 /// #plan.compute<...> on the op, from plan-place-contractions to
 /// plan-build-programs.
 inline constexpr llvm::StringLiteral kComputeAttr = "plan.compute";
 
-/// Bytes of one element as the runtime stores it: i1 takes one byte.
+/// Returns the bytes of one element in the runtime: i1 takes one byte.
 int64_t getElementBytes(mlir::Type type);
 
-/// Bytes of a buffer.
+/// Returns the bytes of a buffer.
 int64_t getBufferBytes(mlir::MemRefType type);
 
-/// The strides, in elements, of a row-major tensor.
+/// Returns the strides, in elements, of a row-major tensor.
 llvm::SmallVector<int64_t> getDenseStrides(llvm::ArrayRef<int64_t> shape);
 
-/// Bytes of a row of the mask of bits that a fused product of n columns makes.
+/// Returns the bytes per row of the bit mask that a fused product of n columns
+/// makes.
 int64_t getAuxRowBytes(int64_t n);
 
 } // namespace mpc::plan
@@ -48,13 +49,14 @@ int64_t getAuxRowBytes(int64_t n);
 
 namespace mpc::plan {
 
-/// Whether `op`, on tensors, has its operand's memory: a reshape or an access.
+/// True if `op`, on tensors, shares its operand's memory: a reshape or an
+/// access.
 bool isView(mlir::Operation *op);
 
-/// The memory a buffer is: through views.
+/// Returns the memory of a buffer, looking through views.
 mlir::Value getStorage(mlir::Value buffer);
 
-/// The memory a buffer lies in: through views and parts.
+/// Returns the memory that contains a buffer, looking through views and parts.
 mlir::Value getMemory(mlir::Value buffer);
 
 } // namespace mpc::plan

@@ -1,4 +1,4 @@
-// The plan dialect: a step as a list.
+// The plan dialect: a training step as a flat list.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_PLAN_PLAN_TD
@@ -19,19 +19,19 @@ def Plan_Dialect : Dialect {
   let hasOperationAttrVerify = 1;
   let summary = "a list of steps over one arena";
   let description = [{
-    What an artifact's plan section says, as IR. A `plan.program` names the
-    memory it touches (`plan.input`, `plan.state`, `plan.constant`,
-    `plan.arena`, `plan.view`: each a memref) and then the steps over it, in
-    order: `plan.launch`, `plan.matmul`, `plan.conv`, `plan.copy`,
-    `plan.check_indices`, and `plan.if` and `plan.for`, which hold lists of
-    steps.
-    Kernels are functions with the attribute `mpc.kernel`, whose results are
-    further buffers; see compiler/Kernels/KernelPartition.h. Every step is
-    located at the ONNX node it is reported under.
+    The plan section of an artifact, as IR. A `plan.program` declares its memory
+    (`plan.input`, `plan.state`, `plan.constant`, `plan.arena`, `plan.view`), a
+    memref each. The steps follow in order: `plan.launch`, `plan.matmul`,
+    `plan.conv`, `plan.copy`, `plan.check_indices`, and `plan.if` and
+    `plan.for`, which hold lists of steps.
+
+    Kernels are functions with the attribute `mpc.kernel`, whose results become
+    additional buffers; see compiler/Kernels/KernelPartition.h. Every step is
+    located at the ONNX node that reports name.
   }];
 }
 
-// Enumerations that only plans have.
+// Enumerations that only plans use.
 def Plan_ComputeAttr : MPC_NamesAttr<Plan_Dialect, "Compute", "compute",
     "what a GPU's library computes products in">;
 def Plan_ConvKindAttr : MPC_NamesAttr<Plan_Dialect, "ConvKind", "conv",
@@ -46,7 +46,7 @@ class Plan_StepOp<string mnemonic, list<Trait> traits = []>
     : Plan_Op<mnemonic, !listconcat(traits,
           [DeclareOpInterfaceMethods<Plan_StepOpInterface>])>;
 
-// A buffer: contiguous, row-major, of static shape.
+// A contiguous, row-major buffer of static shape.
 def Plan_Buffer
     : StaticShapeMemRefOf<[F16, BF16, F32, F64, I1, I8, UI8, I16, UI16, I32,
                            UI32, I64, UI64]>;

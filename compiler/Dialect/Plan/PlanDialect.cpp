@@ -1,4 +1,4 @@
-// Registration of the plan dialect and the verifiers of its ops.
+// Registers the plan dialect; defines the verifiers of its ops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/Plan/Plan.h"
@@ -119,7 +119,7 @@ LogicalResult OutputOp::verify() {
   return success();
 }
 
-// The type of a buffer that holds a tensor of type `type`.
+// Returns the type of a buffer for a tensor of type `type`.
 static MemRefType bufferOf(Type type) {
   auto tensor = cast<RankedTensorType>(type);
   return MemRefType::get(tensor.getShape(), tensor.getElementType());
@@ -168,7 +168,7 @@ LogicalResult ViewOp::verify() {
     return emitOpError("expected ")
            << source.getNumElements() << " elements of "
            << source.getElementType() << ", found " << buffer;
-  // A part begins at an element and ends within the source.
+  // A part starts at an element and ends within the source.
   auto offset = static_cast<int64_t>(getOffset().value_or(0));
   if (offset < 0 || offset % getElementBytes(buffer.getElementType()) != 0 ||
       offset > getBufferBytes(source) - getBufferBytes(buffer))
@@ -177,17 +177,17 @@ LogicalResult ViewOp::verify() {
   return success();
 }
 
-// First and last iteration are inside the source, and so are all between.
+// Verifies that the first and the last iteration are inside the source; then
+// all iterations are.
 LogicalResult PartOp::verify() {
   auto source = cast<MemRefType>(getSource().getType());
   auto part = cast<MemRefType>(getBuffer().getType());
-  // A part is of its source's type, so that a number of bytes is a number of
-  // elements.
+  // With equal element types, a number of bytes is a number of elements.
   if (source.getElementType() != part.getElementType())
     return emitOpError("expected elements of ")
            << source.getElementType() << ", found " << part;
-  // The last iteration's start is a product that a hostile plan may make larger
-  // than 64 bits.
+  // The start of the last iteration is a product that may overflow 64 bits in
+  // an untrusted plan.
   auto count =
       static_cast<int64_t>(cast<ForOp>((*this)->getParentOp()).getCount());
   auto first = static_cast<int64_t>(getFrom()),
@@ -198,7 +198,7 @@ LogicalResult PartOp::verify() {
   if (overflows || std::min(first, last) < 0 || std::max(first, last) > limit)
     return emitOpError("expected parts within ")
            << source << " in " << count << " iterations";
-  // By 2 bytes there is no way from one f32 to the next.
+  // A step of 2 bytes would end inside an f32.
   if (int64_t element = getElementBytes(part.getElementType());
       first % element != 0 || by % element != 0)
     return emitOpError("expected whole elements between parts");
@@ -211,8 +211,9 @@ LogicalResult PartOp::verify() {
 
 SmallVector<Value> LaunchOp::getWrittenBuffers() { return getOutputs(); }
 
-// A product writes its result and what is fused: the mask of a relu (that only
-// its gradient reads), the gradient of a bias; after it its epilogue's outputs.
+// A product writes the result and the fused outputs: the mask of a relu, which
+// only the gradient of the relu reads, and the gradient of a bias. The epilogue
+// writes its own outputs.
 SmallVector<Value> plan::MatMulOp::getWrittenBuffers() {
   SmallVector<Value> written(getEpilogueOutputs());
   if (getC())
@@ -224,8 +225,8 @@ SmallVector<Value> plan::MatMulOp::getWrittenBuffers() {
   return written;
 }
 
-// A convolution with an epilogue hands its result over tile by tile, and no
-// buffer has all of it.
+// A convolution passes its result to an epilogue tile by tile, so no buffer
+// holds the whole result.
 SmallVector<Value> plan::ConvOp::getWrittenBuffers() {
   return getWritten() ? SmallVector<Value>{getWritten()}
                       : SmallVector<Value>(getEpilogueOutputs());
@@ -239,7 +240,7 @@ SmallVector<Value> plan::IfOp::getWrittenBuffers() { return {}; }
 
 SmallVector<Value> plan::ForOp::getWrittenBuffers() { return {}; }
 
-// Whether any buffer is the memory of an input or a constant.
+// Verifies that a step writes neither an input nor a constant.
 static LogicalResult verifyWrites(Operation *step) {
   for (Value buffer : cast<StepOpInterface>(step).getWrittenBuffers())
     if (isa_and_present<InputOp, plan::ConstantOp>(
@@ -248,30 +249,29 @@ static LogicalResult verifyWrites(Operation *step) {
   return success();
 }
 
-// The kernel exists, is of a kind that `expected` accepts, and its arguments
-// and results are those buffers.
+// Verifies that the kernel is an epilogue if and only if `isEpilogue`, and that
+// the buffers match the arguments and results.
 static LogicalResult verifyKernel(Operation *step, FlatSymbolRefAttr name,
                                   bool isEpilogue, ValueRange inputs,
                                   ValueRange outputs,
                                   SymbolTableCollection &symbols) {
   auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(step, name);
-  // Codegen gives kernels buffers for tensors, then replaces them by code of
-  // the target: nothing left to compare.
+  // Codegen changes the kernel's tensors to buffers, then replaces the kernel
+  // by code of the target. There is nothing left to compare.
   if (!kernel ||
       !llvm::all_of(kernel.getArgumentTypes(), llvm::IsaPred<RankedTensorType>))
     return success();
-  // A kernel of its own or one behind a product: these get their arguments
-  // differently.
+  // An epilogue takes other arguments than a launched kernel.
   std::optional<KernelKind> kind = getKernelKind(kernel);
   if (!kind || (*kind == KernelKind::Epilogue) != isEpilogue)
     return step->emitOpError("expected ")
            << name << " to be "
            << (isEpilogue ? "an epilogue" : "a kernel that is no epilogue");
-  // An epilogue's first argument is a tile of sums, which no buffer has.
+  // An epilogue's first argument is a tile of sums, which has no buffer.
   TypeRange arguments = kernel.getArgumentTypes();
   if (isEpilogue)
     arguments = arguments.drop_front();
-  // One buffer per argument, then one per result, of the same shapes and types.
+  // Buffers match the arguments, then the results, in shape and type.
   SmallVector<Type> expected, found(inputs.getTypes());
   llvm::append_range(found, outputs.getTypes());
   for (Type type : llvm::concat<const Type>(arguments, kernel.getResultTypes()))
@@ -304,7 +304,7 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
                       getOutputs(), symbols);
 }
 
-// A contraction's result goes to a buffer or to an epilogue.
+// Verifies that a contraction's result goes to either a buffer or an epilogue.
 template <typename OpTy>
 static LogicalResult verifyContraction(OpTy op, Value written) {
   if (static_cast<bool>(op.getEpilogue()) == static_cast<bool>(written))
@@ -327,7 +327,7 @@ static LogicalResult verifyEpilogue(OpTy op, SymbolTableCollection &symbols) {
 }
 
 namespace {
-/// Which buffers what the library does with a product takes.
+/// The buffers that a fused product takes.
 struct FusedBuffers {
   bool bias = false, aux = false, biasGrad = false;
 
@@ -353,7 +353,7 @@ static FusedBuffers getFusedBuffers(FusedKind kind) {
   llvm_unreachable("unknown kind of fused product");
 }
 
-// Whether the library sums an operand, and nothing follows the product.
+// True if the library sums an operand, and no op follows the product.
 static bool isSumOfOperand(FusedKind kind) {
   return kind == FusedKind::BGradA || kind == FusedKind::BGradB;
 }
@@ -368,7 +368,7 @@ LogicalResult ProductOp::verify() {
            << stringify(getFused()) << "\"";
   if (getUnfused().empty())
     return success();
-  // Kernels read the product, and write the result, where these lie.
+  // Kernels read the product, and write the result, in the placed type.
   Type product = getWrittenType();
   Type result = getBiasGrad() ? getBiasGrad().getType() : product;
   Block &body = getUnfused().front();
@@ -387,7 +387,7 @@ Type ProductOp::getWrittenType() {
   return getOutput().getType();
 }
 
-// The axes around the batch: a stride of each operand along each.
+// Verifies that each outer axis of the batch has a stride per operand.
 static LogicalResult verifyOuter(plan::MatMulOp op) {
   size_t count = op.getOuter() ? op.getOuter()->size() : 0;
   for (auto strides :
@@ -402,7 +402,7 @@ static LogicalResult verifyOuter(plan::MatMulOp op) {
 
 static LogicalResult verifyFused(plan::MatMulOp op) {
   FusedBuffers takes;
-  // How many buffers a kind fuses: a bias, a mask, the gradient of a bias.
+  // Each kind fuses certain buffers: a bias, a mask, the gradient of a bias.
   if (op.getFused()) {
     takes = getFusedBuffers(*op.getFused());
     if ((!op.getC() && !isSumOfOperand(*op.getFused())) || op.getBatch() != 1)
@@ -413,7 +413,7 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
       static_cast<bool>(op.getBiasGrad()) != takes.biasGrad)
     return op.emitOpError("buffers do not fit the fused kind \"")
            << (op.getFused() ? stringify(*op.getFused()) : "") << "\"";
-  // Their sizes follow from the product's.
+  // The buffers' sizes follow from the product.
   auto expect = [&](StringRef name, Value buffer, Type element,
                     int64_t count) -> LogicalResult {
     if (!buffer)
@@ -425,16 +425,16 @@ static LogicalResult verifyFused(plan::MatMulOp op) {
            << name << " to have " << count << " elements of " << element
            << ", found " << type;
   };
-  // The fallback is kernels, one after another.
+  // The fallback is a list of launches.
   if (!op.getUnfused().empty() &&
       (!op.getFused() ||
        !llvm::all_of(op.getUnfused().front(), llvm::IsaPred<LaunchOp>)))
     return op.emitOpError("expected launches that stand for what is fused");
   if (!op.getFused())
     return success();
-  // A bias goes along the columns; the gradient of one along the rows where the
-  // product is transposed (`bgrad_a`), in f32 where a CPU sums, which has
-  // tiles. A mask has a bit per element, in rows of whole bytes.
+  // A bias has an element per column. The gradient of a bias has an element per
+  // column, or per row of the result for `bgrad_a`. It is f32 if a CPU sums,
+  // which the tiles show. A mask has a bit per element, in rows of whole bytes.
   Type element = Float32Type::get(op.getContext());
   if (op.getTileM() == 0)
     element = cast<MemRefType>(op.getC().getType()).getElementType();
@@ -486,8 +486,8 @@ LogicalResult plan::ConvOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyEpilogue(*this, symbols);
 }
 
-// Whether rows of `row` bytes, the first at `offset` and each `stride` behind
-// the one before, are apart and parts of a buffer.
+// True if rows of `row` bytes lie within the buffer and do not overlap. The
+// first row starts at `offset`, each further row `stride` bytes later.
 static bool liesWithin(MemRefType buffer, int64_t rows, int64_t row,
                        int64_t offset, int64_t stride) {
   int64_t room = getBufferBytes(buffer) - row;

@@ -1,4 +1,4 @@
-// Verifiers of the steps that hold lists of steps: conditions and loops.
+// Verifies the steps that hold lists of steps: conditions and loops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/Plan/Plan.h"
@@ -7,8 +7,8 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::plan;
 
-// A list of a loop or a branch holds memory and steps; a program alone has
-// inputs and outputs.
+// Verifies that the list of a loop or branch holds only memory and steps;
+// inputs and outputs belong to the program.
 static LogicalResult verifyList(Operation *op, Block &list) {
   for (Operation &each : list)
     if (isa<OutputOp, InputOp>(each) ||
@@ -28,10 +28,11 @@ LogicalResult plan::IfOp::verify() {
   return success();
 }
 
-// What the steps of a parallel loop write is a part, or declared in its list.
+// Verifies that steps of a parallel loop write only parts, or memory declared
+// in the loop.
 static LogicalResult verifyParallel(ForOp loop) {
   auto isOwn = [&](Value buffer) {
-    // Through views, and parts of loops inside.
+    // Look through views, and through parts of loops inside.
     buffer = plan::getStorage(buffer);
     while (auto part = buffer.getDefiningOp<PartOp>()) {
       if (part->getParentOp() == loop)
@@ -52,7 +53,8 @@ static LogicalResult verifyParallel(ForOp loop) {
   return failure(result.wasInterrupted());
 }
 
-// The private memory is one of the arena, and slices of the list lie in it.
+// Verifies the range of a loop's private memory, and that the slices in the
+// loop lie within.
 static LogicalResult verifyPrivate(ForOp loop) {
   int64_t offset = static_cast<int64_t>(*loop.getPrivateOffset());
   int64_t bytes = static_cast<int64_t>(*loop.getPrivateBytes());

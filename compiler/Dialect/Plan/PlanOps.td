@@ -1,4 +1,4 @@
-// The ops of the plan dialect: buffers, products on tensors, then steps.
+// The ops of the plan dialect: memory, products on tensors, and steps.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_PLAN_PLANOPS_TD
@@ -48,8 +48,9 @@ def Plan_InputOp : Plan_BufferOp<"input"> {
     %x = plan.input "x" role data : memref<32x10xf32>
     ```
 
-    With `indices` the integers in [begin, end) of each box name elements of an
-    axis of that size, as `mpc.indices` says; the runtime refuses others.
+    With `indices`, the integers in [begin, end) of each box are indices into an
+    axis of the given size, as in `mpc.indices`. The runtime rejects other
+    values.
 
     ```mlir
     %ids = plan.input "ids" role data
@@ -58,8 +59,8 @@ def Plan_InputOp : Plan_BufferOp<"input"> {
                 ] : memref<8x128xi64>
     ```
 
-    With `batch_axis` samples are along that axis instead of the first; where it
-    is -1, the input is the same for every batch.
+    `batch_axis` is the axis of the samples, 0 by default. With -1, all batches
+    share the input.
 
     ```mlir
     %bags = plan.input "bags" role data batch_axis 1 : memref<26x32x4xi64>
@@ -80,8 +81,8 @@ def Plan_StateOp : Plan_BufferOp<"state",
     [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "the memory of a state variable";
   let description = [{
-    Holds the value of an `mpc.variable` from one run to the next. Steps read and
-    write it in place.
+    Holds the value of an `mpc.variable` from one run to the next. Steps read
+    and write the memory in place.
 
     ```mlir
     %w = plan.state @fc1.weight : memref<10x64xf32>
@@ -94,7 +95,7 @@ def Plan_StateOp : Plan_BufferOp<"state",
 def Plan_ConstantOp : Plan_BufferOp<"constant"> {
   let summary = "constant data of the artifact";
   let description = [{
-    Its bytes lie in the artifact, are loaded once, and are written by no step.
+    The artifact stores the bytes, which are loaded once. No step writes them.
 
     ```mlir
     %c = plan.constant dense<[1.0, 2.0]> : tensor<2xf32> : memref<2xf32>
@@ -122,8 +123,8 @@ def Plan_ArenaOp : Plan_BufferOp<"arena"> {
 def Plan_ViewOp : Plan_BufferOp<"view"> {
   let summary = "the same memory under another shape, or a part of it";
   let description = [{
-    Elements in the same order, so that no step has to copy them: all of them
-    or, with `at`, those from a byte on.
+    Elements keep their order, so no step has to copy. The view shows all
+    elements or, with `at`, those from a byte offset on.
 
     ```mlir
     %v = plan.view %b : memref<32x16x2x2xf32> to memref<32x64xf32>
@@ -144,7 +145,8 @@ def Plan_ViewOp : Plan_BufferOp<"view"> {
 def Plan_PartOp : Plan_BufferOp<"part", [HasParent<"ForOp">]> {
   let summary = "a part of a buffer, the next one in each iteration";
   let description = [{
-    Iteration i of the loop around it is at byte `from` + i * `by`.
+    In iteration i of the enclosing loop, the part starts at byte `from` + i *
+    `by`.
 
     ```mlir
     %x = plan.part %xs from 0 by 5120 : memref<35x20x64xf32> to memref<20x64xf32>
@@ -160,7 +162,7 @@ def Plan_PartOp : Plan_BufferOp<"part", [HasParent<"ForOp">]> {
 def Plan_OutputOp : Plan_Op<"output", [HasParent<"ProgramOp">]> {
   let summary = "a named output: valid when the program is done";
   let description = [{
-    The role tells the runtime what to do with it: a `loss` is logged, for
+    The role tells the runtime how to use the output: a `loss` is logged, for
     example.
 
     ```mlir
@@ -180,12 +182,12 @@ def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
     AttrSizedResultSegments]> {
   let summary = "a matrix product with the tail a GPU's library does, on tensors";
   let description = [{
-    What `plan-place-contractions` makes of a product and the ops around it that
-    the library takes over, and `plan-build-programs` turns into `plan.matmul`;
-    `fused` and its operands are as there. The last two axes are the matrix;
-    batches are rows. `unfused` makes the result, or the gradient of the bias,
-    from the product alone, for libraries that have no algorithm for both; not
-    where the library's mask of a relu is involved.
+    `plan-place-contractions` makes the op from a product and the ops fused by a
+    library. `plan-build-programs` turns the op into a `plan.matmul`, which
+    describes `fused` and the operands. The last two axes are the matrix;
+    batches are rows. `unfused` computes the result, or the gradient of the
+    bias, from the bare product, for libraries without a fused algorithm.
+    Products with the mask of a relu have no `unfused`.
 
     ```mlir
     %y, %mask = plan.product relu_aux_bias %x, %w bias(%b : tensor<10xf32>)
@@ -217,13 +219,13 @@ def Plan_ProductOp : Plan_Op<"product", [Pure, AttrSizedOperandSegments,
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// What `unfused` makes: the bias's gradient where there is one, else the
-    /// output.
+    /// Returns the value that `unfused` computes: the gradient of the bias if
+    /// there is one, else the output.
     ::mlir::Value getUnfusedResult() {
       return getBiasGrad() ? getBiasGrad() : getOutput();
     }
 
-    /// The output's type as it is written: through plan.place.
+    /// Returns the output's type in memory: that of plan.place, if any.
     ::mlir::Type getWrittenType();
   }];
 }
@@ -249,10 +251,10 @@ def Plan_LaunchOp : Plan_StepOp<"launch", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a kernel over [0, extent) in slices of grain";
   let description = [{
-    A buffer among both `ins` and `outs` is updated in place. On a GPU one
-    block of `threads` threads does one slice, with `shared_bytes` of dynamic
-    shared memory; a launch without `threads` is for a CPU, where every worker
-    has `scratch_bytes` of memory for the kernel it runs.
+    A buffer in both `ins` and `outs` is updated in place. On a GPU, a block of
+    `threads` threads runs one slice, with `shared_bytes` of dynamic shared
+    memory. A launch without `threads` is for a CPU, where every worker has
+    `scratch_bytes` of memory for the kernel.
 
     ```mlir
     plan.launch @step_3_relu ins(%x : memref<32x10xf32>)
@@ -278,28 +280,29 @@ def Plan_MatMulOp : Plan_StepOp<"matmul", [AttrSizedOperandSegments, NoTerminato
     SingleBlock, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "c[b] = alpha * op(a[b]) op(b[b]), accumulated in fp32";
   let description = [{
-    The result goes to `c`, or tile by tile to the `epilogue`, a kernel whose
+    The result goes to `c`, or tile by tile to `epilogue`, a kernel whose
     argument 0 is the tile. Leading dimensions and strides count elements; a
-    stride of 0 repeats the matrix. With an epilogue those of c, all multiples
-    of n, say which of its rows each row of the product is. `outer` has the axes
-    of the batch around the last one, outermost first, with a stride of each
-    operand along each. A GPU's library is called once for each of their indices.
+    stride of 0 repeats the matrix. With an epilogue, the leading dimension and
+    strides of c are multiples of n, and give the row of c for each row of the
+    product. `outer` holds the batch axes around the innermost batch axis,
+    outermost first, each with a stride per operand. A GPU's library is called
+    once per index of the outer axes.
 
-    For a GPU, whose library takes no epilogue, tile sizes are 0 and `compute`
-    says what is accumulated in: f32 where it is absent, tf32 (f32 operands
-    rounded first) or f64. `fused` is what the library does with the product
-    p before it writes `c`; runtime/ArtifactFormat.h says what each kind means.
-    Where the library has no algorithm for that, it does the product alone and
-    the launches in `unfused` the rest. A CPU's knows `bgrad_a` and `bgrad_b`,
-    with an epilogue or without, and sums in f32:
+    A GPU's library takes no epilogue, so tile sizes are 0. `compute` is the
+    compute type: f32 if absent, tf32 (f32 operands are rounded first) or f64.
+    `fused` is the operation on the product p before the library writes `c`;
+    runtime/ArtifactFormat.h defines the kinds. If the library has no algorithm
+    for the fused product, it computes the bare product, and the launches in
+    `unfused` do the rest. A CPU's library supports `bgrad_a` and `bgrad_b`,
+    with or without an epilogue, and sums in f32:
 
     | fused | c | reads | writes |
     |---|---|---|---|
     | bias | p + bias | bias: n | |
-    | relu_bias | max(p + bias, 0), 0 where that is NaN | bias | |
-    | relu_aux_bias | the same | bias | aux: a bit where c > 0 |
-    | drelu | p where aux has a bit, else 0 | aux | |
-    | drelu_bgrad | the same | aux | bias_grad: n, the sum of c's rows |
+    | relu_bias | max(p + bias, 0), 0 if NaN | bias | |
+    | relu_aux_bias | as relu_bias | bias | aux: 1 bit, set if c > 0 |
+    | drelu | p if the bit of aux is set, else 0 | aux | |
+    | drelu_bgrad | as drelu | aux | bias_grad: n, the sum of c's rows |
     | bgrad_a, bgrad_b | p | | bias_grad: op(a) or op(b) summed along k |
 
     ```mlir
@@ -357,7 +360,7 @@ def Plan_MatMulOp : Plan_StepOp<"matmul", [AttrSizedOperandSegments, NoTerminato
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Whether aux, which is there, is written and not read.
+    /// True if aux, which must exist, is written instead of read.
     bool writesAux();
   }];
 }
@@ -366,10 +369,10 @@ def Plan_ConvOp : Plan_StepOp<"conv", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a convolution or one of its gradients, accumulated in fp32";
   let description = [{
-    x and y in NHWC, w in OIHW, or OHWI where `filter_layout` says so.
-    `forward` writes y, `input_grad` x, `weight_grad` w; the one that is written
-    is absent where an epilogue consumes it (never for `weight_grad`).
-    `compute` is as in `plan.matmul`.
+    x and y are NHWC. w is OIHW, or OHWI with `filter_layout`. `forward` writes
+    y, `input_grad` x, and `weight_grad` w. The written operand is absent if an
+    epilogue consumes the result (never for `weight_grad`). `compute` is as in
+    `plan.matmul`.
 
     ```mlir
     plan.conv forward x(%x : memref<32x8x8x1xf32>) w(%w : memref<16x1x3x3xf32>)
@@ -405,7 +408,7 @@ def Plan_ConvOp : Plan_StepOp<"conv", [AttrSizedOperandSegments,
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The operand this kind of convolution writes; null with an epilogue.
+    /// Returns the operand that the convolution writes; null with an epilogue.
     ::mlir::Value getWritten() {
       switch (getKind()) {
       case ConvKind::Forward: return getY();
@@ -420,12 +423,12 @@ def Plan_ConvOp : Plan_StepOp<"conv", [AttrSizedOperandSegments,
 def Plan_CopyOp : Plan_StepOp<"copy"> {
   let summary = "copies a buffer, or rows of one, to another";
   let description = [{
-    A buffer to another of its type; or, on a CPU, `rows` of the source to
-    rows of a destination of its element type: the first begins `offset` bytes
-    into the source, and they are `stride` bytes apart. They fill the
-    destination, unless `row_bytes` says how long they are: then the first goes
-    `to_offset` bytes into the destination, and the others `to_stride` bytes
-    apart.
+    Copies a buffer to another of equal type. On a CPU, can also copy `rows`
+    rows between buffers of equal element type. The first source row starts
+    `offset` bytes into the source; further rows follow every `stride` bytes.
+    Rows fill the destination, unless `row_bytes` gives their length. Then the
+    first row goes `to_offset` bytes into the destination; further rows follow
+    every `to_stride` bytes.
 
     ```mlir
     plan.copy %a to %b : memref<32x10xf32>, memref<32x10xf32>
@@ -458,8 +461,8 @@ def Plan_CopyOp : Plan_StepOp<"copy"> {
 def Plan_CheckIndicesOp : Plan_StepOp<"check_indices"> {
   let summary = "stops the run where an index names no element";
   let description = [{
-    The integers in [begin, end) of each box are in [-size, size), as `indices`
-    of `plan.input` says. Nothing is written.
+    Checks that the integers in [begin, end) of each box are in [-size, size),
+    as for `indices` of `plan.input`. Writes nothing.
 
     ```mlir
     plan.check_indices %ids [{begin = array<i64: 0>, end = array<i64: 16>, size = 20}
@@ -474,7 +477,7 @@ def Plan_CheckIndicesOp : Plan_StepOp<"check_indices"> {
 def Plan_IfOp : Plan_StepOp<"if", [NoTerminator, SingleBlock]> {
   let summary = "runs one list of steps or another";
   let description = [{
-    The first where the predicate is true, else the second, if there is one.
+    Runs the first list if the predicate is true, else the second, if any.
 
     ```mlir
     plan.if %finite {
@@ -496,8 +499,8 @@ def Plan_ForOp : Plan_StepOp<"for", [NoTerminator, SingleBlock,
     ParentOneOf<["ProgramOp", "ForOp", "IfOp"]>]> {
   let summary = "steps that run `count` times";
   let description = [{
-    Its parts move from one iteration to the next; all other memory is the same
-    in each.
+    The loop's parts move from iteration to iteration; all other memory stays
+    fixed.
 
     ```mlir
     plan.for 35 {
@@ -507,11 +510,11 @@ def Plan_ForOp : Plan_StepOp<"for", [NoTerminator, SingleBlock,
     }
     ```
 
-    Iterations of a `parallel` loop write nothing but parts and slices of the
-    arena that its list declares: workers of a CPU may run them at the same time.
-    `plan-assign-offsets` puts those slices side by side, `private_bytes` from
-    `private_offset` on, of which each worker has a copy; it takes `parallel` away
-    where that is more than a cache holds.
+    Iterations of a `parallel` loop write only parts, and slices of the arena
+    that the loop declares, so workers of a CPU may run iterations at the same
+    time. `plan-assign-offsets` puts the slices side by side, in `private_bytes`
+    from `private_offset`, and each worker has a copy of this memory. The pass
+    clears `parallel` if the memory exceeds a cache.
 
     ```mlir
     plan.for 8 parallel {

@@ -1,5 +1,5 @@
-// The verifiers of the ops that say where products and kernels find elements
-// and write them.
+// Verifies the ops that determine where products and kernels read and write
+// elements.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/Plan/Plan.h"
@@ -28,7 +28,7 @@ LogicalResult AccessOp::verify() {
   if (static_cast<int64_t>(getStrides().size()) != output.getRank())
     return emitOpError("expected a stride for each of ")
            << output.getRank() << " axes, found " << getStrides().size();
-  // The first and the last element lie in the source, and so do all between.
+  // If the first and the last element lie in the source, so do all others.
   int64_t last = getOffset();
   for (auto [extent, stride] : llvm::zip(output.getShape(), getStrides())) {
     if (stride < 0)
@@ -75,7 +75,6 @@ LogicalResult PlaceOp::verify() {
       input.getNumElements() >= output.getNumElements())
     return emitOpError("expected a larger tensor of the same elements, found ")
            << output;
-  // The box lies within the tensor along every axis.
   SmallVector<int64_t> offsets(input.getRank(), 0);
   if (getOffsets())
     offsets.assign(getOffsets()->begin(), getOffsets()->end());
@@ -99,8 +98,8 @@ LogicalResult PlaceOp::verify() {
 // Parts of one tensor
 //===----------------------------------------------------------------------===//
 
-// The plan.place that a product's result or, in its kernel, a region's goes
-// through; null for any other value.
+// Returns the plan.place that stores a product's result, or, inside its kernel,
+// a region's result; null for any other value.
 static PlaceOp findPlace(Value part) {
   if (auto region = part.getDefiningOp<RegionOp>()) {
     Operation *yield = region.getBody().front().getTerminator();
@@ -109,7 +108,7 @@ static PlaceOp findPlace(Value part) {
   return part.getDefiningOp<PlaceOp>();
 }
 
-// Whether the boxes of two places, in tensors of one shape, share an element.
+// True if the boxes of two places, in tensors of equal shape, overlap.
 static bool overlap(PlaceOp first, PlaceOp second) {
   auto offsetOf = [](PlaceOp place, size_t axis) {
     return place.getOffsets() ? (*place.getOffsets())[axis] : 0;
@@ -122,8 +121,9 @@ static bool overlap(PlaceOp first, PlaceOp second) {
   });
 }
 
-// Parts are boxes that make up the whole, as far as one can see: once kernels
-// are functions, where a call stores its result is not the caller's to say.
+// Verifies that the parts are boxes that fill the whole, if all places are
+// visible. Once kernels are functions, a caller does not see the places of
+// results.
 static LogicalResult verifyBoxes(AssembleOp op) {
   SmallVector<PlaceOp> places = llvm::map_to_vector(op.getParts(), findPlace);
   int64_t elements = 0;

@@ -1,5 +1,5 @@
-// The ops of the plan dialect that say where products and kernels find elements
-// and write them, before there are buffers. None of them is a step.
+// The ops of the plan dialect that determine where products and kernels read
+// and write elements, before buffers exist. None is a step.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_PLAN_PLANPLACEMENTOPS_TD
@@ -10,11 +10,11 @@ include "compiler/Dialect/Plan/Plan.td"
 def Plan_AccessOp : Plan_Op<"access", [Pure]> {
   let summary = "elements of a tensor where a product finds them";
   let description = [{
-    Element (i, j, ...) of the result is the one at
-    offset + i * strides[0] + j * strides[1] + ... in the source's memory: nothing
-    is moved. Only products read it, unless its elements lie side by side, which
-    anything reads. `plan-fold-movement` makes it of transposes, slices and
-    reshapes. The heads of an attention, for example:
+    Element (i, j, ...) of the result lies in the source's memory at element
+    offset + i * strides[0] + j * strides[1] + ...; nothing is moved. Only
+    products read an access, unless the elements are adjacent.
+    `plan-fold-movement` creates accesses from transposes, slices and reshapes.
+    The heads of an attention, for example:
 
     ```mlir
     %q = plan.access %qkv {offset = 0 : i64, strides = array<i64: 24576, 64, 2304, 1>}
@@ -26,7 +26,7 @@ def Plan_AccessOp : Plan_Op<"access", [Pure]> {
   let results = (outs AnyRankedTensor:$output);
   let assemblyFormat = "$source attr-dict `:` type($source) `to` type($output)";
   let extraClassDeclaration = [{
-    /// Whether the elements lie side by side, in row-major order.
+    /// True if the elements are adjacent, in row-major order.
     bool isDense();
   }];
   let hasVerifier = 1;
@@ -35,8 +35,9 @@ def Plan_AccessOp : Plan_Op<"access", [Pure]> {
 def Plan_ArrangeOp : Plan_Op<"arrange", [Pure]> {
   let summary = "a product's result as the product writes it";
   let description = [{
-    Axis i of the result is axis `perm[i]` of the product, which has no other
-    reader and writes its elements there. The last axis stays the last.
+    Axis i of the result is axis `perm[i]` of the product. The op is the only
+    user of the product, which writes directly in this order. The last axis
+    stays last.
 
     ```mlir
     %y = plan.arrange %heads {perm = array<i64: 0, 2, 1, 3>}
@@ -53,11 +54,12 @@ def Plan_PlaceOp : Plan_Op<"place", [Pure]> {
   let summary = "a value as a box of a larger tensor";
   let description = [{
     Element (i, j, ...) of the input is element (offsets[0] + i, offsets[1] + j,
-    ...) of the result; without offsets the box is where the result begins. What
-    is beside the box nobody reads through this value. Nothing is moved: the
-    result of a product, which has no other reader, or of a kernel is written
-    there. Rows of 514 bytes with room behind each (`plan-pad-rows`), and the
-    heads of keys between those of queries and values (`plan-assemble-joins`):
+    ...) of the result. Without offsets, the box starts at the first element.
+    Nothing reads elements outside the box through this value, and nothing is
+    moved: a product, whose only user is the op, or a kernel writes directly
+    into the box. Two examples: padded rows of 514 bytes (`plan-pad-rows`), and
+    the heads of keys between those of queries and values
+    (`plan-assemble-joins`):
 
     ```mlir
     %y = plan.place %scores : tensor<64x257xbf16> to tensor<64x264xbf16>
@@ -73,7 +75,7 @@ def Plan_PlaceOp : Plan_Op<"place", [Pure]> {
     build($_builder, $_state, output, input, ::mlir::DenseI64ArrayAttr());
   }]>];
   let extraClassDeclaration = [{
-    /// The number of the box's first element in the result.
+    /// Returns the index of the box's first element in the result.
     int64_t getFirstElement();
   }];
   let hasVerifier = 1;
@@ -82,10 +84,11 @@ def Plan_PlaceOp : Plan_Op<"place", [Pure]> {
 def Plan_AssembleOp : Plan_Op<"assemble", [Pure]> {
   let summary = "a tensor whose boxes several steps write";
   let description = [{
-    Every part is as large as the result and the result of a product or a kernel
-    that writes a box of it (`plan.place`); the result has all boxes. It takes no
-    step: all parts lie in its memory, in row-major order. Boxes do not overlap,
-    nothing else reads a part, and together they are the whole.
+    Every part is as large as the result, and is the result of a product or
+    kernel that writes one box (`plan.place`). The result combines all boxes.
+    The op takes no step, because all parts share the result's memory, in
+    row-major order. Boxes do not overlap, fill the whole, and have no other
+    users.
 
     ```mlir
     %y = plan.assemble %queries, %keys, %values

@@ -11,13 +11,13 @@ using namespace mlir;
 using namespace mpc;
 
 namespace {
-/// The elements from the first of a buffer to the last that matrices have: one
-/// factor or axis after the other, until the number is none of 64 bits.
+/// Accumulates the extent of strided matrices in a buffer: the elements from
+/// the first to the last. Becomes unknown if the number exceeds 64 bits.
 class Reach {
 public:
   explicit Reach(int64_t elements) : elements(elements) {}
 
-  /// The same once for each of `extent` indices, `stride` elements apart.
+  /// Repeats the extent `extent` times, `stride` elements apart.
   void addAxis(int64_t extent, int64_t stride) {
     int64_t way = 0;
     isKnown &= stride >= 0 && !llvm::MulOverflow(extent - 1, stride, way) &&
@@ -31,17 +31,19 @@ private:
   bool isKnown = true;
 };
 
-/// How an operand or the result is stored: rows of `columns` elements, `ld`
-/// apart, and matrices `stride` apart along the last axis of the batch.
+/// The stored matrices of an operand or the result: rows of `columns` elements,
+/// `ld` elements apart. Matrices are `stride` elements apart along the
+/// innermost batch axis.
 struct Matrices {
   StringRef name;
-  Value buffer; ///< null where an epilogue gets the result
+  Value buffer; ///< null if an epilogue takes the result
   int64_t offset, rows, columns, ld, stride;
   std::optional<ArrayRef<int64_t>> outer;
 };
 } // namespace
 
-/// The elements of the whole result; nothing where they are no number.
+/// Returns the elements of the whole result; nullopt if they exceed 64 bits or
+/// an extent is below 1.
 static std::optional<int64_t> countResults(plan::MatMulOp op) {
   SmallVector<int64_t> extents = {static_cast<int64_t>(op.getBatch()),
                                   static_cast<int64_t>(op.getM()),
@@ -60,7 +62,7 @@ static LogicalResult verifyMatrices(plan::MatMulOp op,
   if (!results)
     return op.emitOpError("expected extents of at least 1, and a result whose "
                           "elements can be counted");
-  // From the first row of the first matrix to the last of the last.
+  // Measure from the first row of the first matrix to the last row of the last.
   Reach reach(matrices.columns);
   reach.addAxis(2, matrices.offset);
   reach.addAxis(matrices.rows, matrices.ld);
@@ -69,7 +71,7 @@ static LogicalResult verifyMatrices(plan::MatMulOp op,
     for (auto [extent, stride] :
          llvm::zip_equal(*op.getOuter(), *matrices.outer))
       reach.addAxis(extent, stride);
-  // All of it is memory of the buffer.
+  // The extent must fit in the buffer.
   int64_t limit =
       matrices.buffer
           ? cast<MemRefType>(matrices.buffer.getType()).getNumElements()
@@ -87,7 +89,7 @@ LogicalResult mpc::plan::verifyBounds(plan::MatMulOp op) {
   const int64_t lda = op.getLda(), ldb = op.getLdb(), ldc = op.getLdc();
   const int64_t strideA = op.getStrideA(), strideB = op.getStrideB(),
                 strideC = op.getStrideC();
-  // As they are stored: a of m x k, or transposed.
+  // Stored shapes: a is m x k, or k x m if transposed.
   const Matrices all[] = {
       {"a", op.getA(), offsetA, transA ? k : m, transA ? m : k, lda, strideA,
        op.getOuterStridesA()},
@@ -119,17 +121,17 @@ LogicalResult mpc::plan::verifyBounds(plan::ConvOp op) {
 }
 
 //===----------------------------------------------------------------------===//
-// What epilogues get
+// Epilogues
 //===----------------------------------------------------------------------===//
 
-// A kernel that was made for more rows or columns than there are would read and
-// write behind its buffers, which are as large as they say.
+// Verifies that an epilogue is made for the product's extents. With more rows
+// or columns, the kernel would access memory past its buffers.
 static LogicalResult verifyTiles(Operation *op, FlatSymbolRefAttr epilogue,
                                  std::optional<int64_t> elements,
                                  int64_t columns,
                                  SymbolTableCollection &symbols) {
   auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(op, epilogue);
-  // Codegen replaces it by code of the target.
+  // Codegen replaces the kernel by code of the target, so it may be gone.
   auto tiled = kernel && kernel.getNumArguments() > 0
                    ? dyn_cast<RankedTensorType>(kernel.getArgumentTypes()[0])
                    : RankedTensorType();
