@@ -258,8 +258,8 @@ def MoveOutOfScansPass : Pass<"mpc-move-out-of-scans", "::mlir::func::FuncOp"> {
     Moves work out of every `mpc.scan` that can be done for all iterations
     together:
 
-    - Before the loop: ops with only invariant operands, and products of parts of
-      scanned operands with invariant operands.
+    - Before the loop: ops with only invariant operands, and products of parts
+      of scanned operands with invariant operands.
     - After the loop: products with invariant operands whose results are only
       stacked, and sums of products and of rows over all iterations, such as
       gradients of weights. The loop stacks the factors instead.

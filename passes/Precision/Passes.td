@@ -10,8 +10,8 @@ def FindLossGradientPass : Pass<"amp-find-loss-gradient", "::mlir::ModuleOp"> {
   let summary = "give a backward pass that the model spells out a seed";
   let description = [{
     A training graph may start its backward pass at any value, such as
-    `(softmax(logits) - one_hot) / N`, instead of a constant of ones. If the loss
-    is scaled, the pass multiplies the first suitable value by an
+    `(softmax(logits) - one_hot) / N`, instead of a constant of ones. If the
+    loss is scaled, the pass multiplies the first suitable value by an
     `mpc.gradient_seed`. A value is suitable if it depends on all parameters and
     all gradients are provably its multiples. Without a suitable value, the pass
     reports an error. Non-linear computations on gradients, such as their norm,
@@ -330,11 +330,12 @@ def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
   let description = [{
     Reports every violation of these rules, for the module's mode:
 
-    1. Every op with floats has a record and the recorded types. The types belong
-       to the mode, and the class equals the policy's, which is consulted again.
-    2. A denied op is not low. Neither a denied op nor an operand that policy keeps
-       in fp32 (scales of a normalisation) reads values that the stage has rounded:
-       by a cast, in a low op, or as a low copy.
+    1. Every op with floats has a record and the recorded types. The types
+       belong to the mode, and the class equals the policy's, which is consulted
+       again.
+    2. A denied op is not low. Neither a denied op nor an operand that policy
+       keeps in fp32 (scales of a normalisation) reads values that the stage has
+       rounded: by a cast, in a low op, or as a low copy.
     3. Contractions multiply the decided type. Every sum is formed in fp32 at
        least. State that sums (accumulators, statistics, moments, masters) and
        results that policy keeps in fp32 are fp32 at least.
@@ -345,11 +346,12 @@ def VerifyPrecisionPass : Pass<"amp-verify-precision", "::mlir::ModuleOp"> {
        gradient, every sum, selection or concatenation is of multiples of one
        scale, and the scale times constants stays fp32. All accumulators leave a
        function scaled, and nothing else does.
-    6. If the loss is scaled, no state of the update changes unless every unscaled
-       gradient is finite.
-    7. Optimizers read and write fp32. A rounded value leaves a function only as a
-       low copy.
-    8. @derive makes every low copy, and every update of a master writes the copy.
+    6. If the loss is scaled, no state of the update changes unless every
+       unscaled gradient is finite.
+    7. Optimizers read and write fp32. A rounded value leaves a function only as
+       a low copy.
+    8. @derive makes every low copy, and every update of a master writes the
+       copy.
     9. No gradient or seed is left unexpanded.
 
     The loss scale is checked by abstract interpretation (LossScaleAnalysis.h),

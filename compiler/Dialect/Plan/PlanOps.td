@@ -284,9 +284,9 @@ def Plan_MatMulOp : Plan_StepOp<"matmul", [AttrSizedOperandSegments, NoTerminato
     argument 0 is the tile. Leading dimensions and strides count elements; a
     stride of 0 repeats the matrix. With an epilogue, the leading dimension and
     strides of c are multiples of n, and give the row of c for each row of the
-    product. `outer` holds the batch axes around the innermost batch axis,
-    outermost first, each with a stride per operand. A GPU's library is called
-    once per index of the outer axes.
+    product. `outer` holds the batch axes around the last batch axis, outermost
+    first, each with a stride per operand. A GPU's library is called once per
+    index of the outer axes.
 
     A GPU's library takes no epilogue, so tile sizes are 0. `compute` is the
     compute type: f32 if absent, tf32 (f32 operands are rounded first) or f64.

@@ -32,8 +32,8 @@ private:
 };
 
 /// The stored matrices of an operand or the result: rows of `columns` elements,
-/// `ld` elements apart. Matrices are `stride` elements apart along the
-/// innermost batch axis.
+/// `ld` elements apart. Matrices are `stride` elements apart along the last
+/// batch axis.
 struct Matrices {
   StringRef name;
   Value buffer; ///< null if an epilogue takes the result

@@ -67,8 +67,8 @@ private:
 } // namespace
 
 // Records the uses of a slice, through views and parts, as positions. A use in
-// a nested loop counts as a use by the whole loop, because every iteration may
-// use the slice.
+// a nested loop or branch counts as a use by the whole loop or branch, because
+// every iteration may use the slice.
 static void collectUses(Slice &slice, const Positions &positions) {
   Block *list = slice.op->getBlock();
   SmallVector<Value> worklist = {slice.op.getBuffer()};

@@ -123,8 +123,7 @@ plan::MatMulOp ContractionEmitter::emitMatMul(Operation *op,
                                               plan::FusedKindAttr fused) {
   ProductLayout layout = layOutProduct(op, transA, target);
   int64_t m = layout.m, n = layout.n, k = layout.k;
-  // The library takes the innermost batch axis; the step loops over the outer
-  // axes.
+  // The library takes the last batch axis; the step loops over the outer axes.
   BatchAxis batch = layout.axes.back();
   SmallVector<int64_t> outer, outerA, outerB, outerC;
   for (const BatchAxis &axis : ArrayRef(layout.axes).drop_back()) {
