@@ -150,6 +150,7 @@ void OwnBackward::collectTail() {
 // Maps each value to the parameters that influence the value, one bit per
 // parameter read by the forward pass.
 OwnBackward::Bits OwnBackward::findSources() {
+  // Only parameters that the forward pass reads have gradients.
   SmallVector<Value> parameters;
   for (BlockArgument argument : function.getArguments()) {
     VariableOp variable =

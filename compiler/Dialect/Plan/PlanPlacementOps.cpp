@@ -75,6 +75,7 @@ LogicalResult PlaceOp::verify() {
       input.getNumElements() >= output.getNumElements())
     return emitOpError("expected a larger tensor of the same elements, found ")
            << output;
+  // Makers write the box in place, so it must not leave the tensor.
   SmallVector<int64_t> offsets(input.getRank(), 0);
   if (getOffsets())
     offsets.assign(getOffsets()->begin(), getOffsets()->end());
