@@ -262,7 +262,8 @@ void GivenValues::measure(Block &block) {
 //===----------------------------------------------------------------------===//
 
 // True if rounding the result of `op` costs the low operand no more digits than
-// its own rounding did. `op` also reads a given float32 value of `size`.
+// the rounding of the operand did. `op` also reads a given float32 value of
+// `size`.
 bool GivenValues::isHarmless(Operation *op, Size size) const {
   // Maximum, select and concat round each element on its own.
   if (isa<MaximumOp, MinimumOp, SelectOp, ConcatOp>(op))

@@ -38,8 +38,8 @@ struct PlacementNode {
   bool keepsResult = false;
 
   /// `meetsWide`: the op combines a low value with a float32 value that may
-  /// leave the low value no digits. `meetsKnown`: the same, but the known
-  /// float32 value is harmless.
+  /// leave the low value no digits. `meetsKnown`: the op combines a low value
+  /// with a float32 value known to be harmless.
   bool meetsWide = false, meetsKnown = false;
   /// True if the result is of order 1 for any operands.
   bool isBounded = false;

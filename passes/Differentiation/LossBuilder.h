@@ -91,8 +91,9 @@ private:
   /// axis of `positions` may combine samples and positions: [B, T] fits [B *
   /// T].
   bool fits(llvm::ArrayRef<int64_t> labels, llvm::ArrayRef<int64_t> positions);
-  /// Checks that a loss of `kind` fits `scores`: the rank is at least 2, nll
-  /// gets no Softmax, and softmax_cross_entropy gets no softmax at all.
+  /// Checks that a loss of `kind` fits `scores`: the rank is at least 2, the
+  /// scores are not empty, and no Softmax computes them. Warns of a LogSoftmax
+  /// before softmax_cross_entropy.
   mlir::LogicalResult verifyScores(LossKind kind, mlir::Value scores);
   /// Builds the loss of class labels, from scores or from log-probabilities.
   llvm::FailureOr<Loss> buildOfClasses(const LossSpec &asked,

@@ -10,7 +10,7 @@ using namespace mpc;
 
 static constexpr LossInfo kLosses[] = {
     {LossKind::SoftmaxCrossEntropy, "softmax_cross_entropy", true},
-    // A second row, because PyTorch calls the loss so.
+    // PyTorch calls the loss cross_entropy, so both names work.
     {LossKind::SoftmaxCrossEntropy, "cross_entropy", true},
     {LossKind::NLL, "nll", true},
     {LossKind::MSE, "mse", false},

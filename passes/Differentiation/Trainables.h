@@ -23,7 +23,7 @@ struct TrainablePatterns {
 /// are removed. Afterwards the trained variables have the role parameter, and
 /// all others the role frozen. A pattern without a match is an error.
 ///
-/// A BatchNormalization in `step` whose scale and bias both are frozen by
+/// A BatchNormalization in `step` whose scale and bias are both frozen by
 /// patterns changes to inference mode and keeps its running statistics. Without
 /// scale and bias parameters, the names of the statistics decide.
 mlir::FailureOr<llvm::SmallVector<VariableOp>>
