@@ -1,4 +1,4 @@
-// What the user's file calls a variable.
+// Names the attribute that keeps a variable's name in the user's file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FILENAMES_H
@@ -8,9 +8,9 @@
 
 namespace mpc {
 
-/// String attribute of an mpc.variable whose symbol is not its name in the
-/// file: patterns such as --freeze go by either. For example
-/// "onnx::MatMul_57", which the symbol @encoder.query.weight is of.
+/// String attribute of an mpc.variable whose symbol differs from the name in
+/// the user's file. Patterns such as --freeze match either name. For example,
+/// @encoder.query.weight may have the file name "onnx::MatMul_57".
 inline constexpr llvm::StringLiteral kFileNameAttr = "mpc.file_name";
 
 } // namespace mpc

@@ -1,8 +1,8 @@
-// Formulas of elementwise functions, written once as templates (Formulas.def)
-// and evaluated over whatever number is asked for: doubles here, vectors in
-// generated code (passes/Codegen/Kernels/Elementwise/EmitFormulas.cpp), and
-// dual numbers of either for derivatives. For example, with x = Dual{3, 1}, x *
-// x is Dual{9, 6}: nine, and the slope of the square at three.
+// Formulas of elementwise functions, written once as templates (Formulas.def).
+// They are evaluated over doubles here, over vectors in generated code
+// (passes/Codegen/Kernels/Elementwise/EmitFormulas.cpp), and over dual numbers
+// of either for derivatives. For example, with x = Dual{3, 1}, x * x is Dual{9,
+// 6}: the value 9 and the slope 6 of the square at 3.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FORMULAS_H
@@ -23,15 +23,15 @@ constexpr double k2OverSqrtPi = 1.12837916709551257390;
 constexpr double k1OverSqrt2Pi = 0.39894228040143267794;
 
 //===----------------------------------------------------------------------===//
-// Words of formulas, over doubles
+// Functions that formulas may call, over doubles
 //===----------------------------------------------------------------------===//
 
 inline double exp(double x) { return std::exp(x); }
 inline double log1p(double x) { return std::log1p(x); }
 inline double tanh(double x) { return std::tanh(x); }
 inline double erf(double x) { return std::erf(x); }
-/// How much of a standard normal distribution lies below x: all digits are
-/// right where it is small, too.
+/// The cumulative distribution function of the standard normal distribution.
+/// erfc keeps all digits of small results.
 inline double normalCDF(double x) { return 0.5 * std::erfc(-x * kSqrtHalf); }
 inline double sqrt(double x) { return std::sqrt(x); }
 inline double sin(double x) { return std::sin(x); }
@@ -47,7 +47,7 @@ inline double acosh(double x) { return std::acosh(x); }
 inline double atanh(double x) { return std::atanh(x); }
 inline double floor(double x) { return std::floor(x); }
 inline double ceil(double x) { return std::ceil(x); }
-/// Half to even, as the default mode of rounding does.
+/// Rounds half to even: nearbyint follows the default rounding mode.
 inline double roundeven(double x) { return std::nearbyint(x); }
 inline double abs(double x) { return std::abs(x); }
 inline double max(double x, double y) { return x < y ? y : x; }
@@ -57,7 +57,7 @@ inline double where(bool condition, double x, double y) {
 }
 
 //===----------------------------------------------------------------------===//
-// Words made of words, over any number
+// Functions built from other functions, over any number
 //===----------------------------------------------------------------------===//
 
 template <typename V>
@@ -65,14 +65,14 @@ V sigmoid(V x) {
   return 1.0 / (1.0 + exp(-x));
 }
 
-/// exp(x) - 1 without the loss of digits near 0: tanh(x/2) is
-/// (exp(x) - 1) / (exp(x) + 1).
+/// exp(x) - 1 without cancellation near 0, by the identity tanh(x/2) = (exp(x)
+/// - 1) / (exp(x) + 1).
 template <typename V>
 V expm1(V x) {
   return tanh(0.5 * x) * (exp(x) + 1.0);
 }
 
-/// log(1 + exp(x)) that does not overflow.
+/// log(1 + exp(x)) without overflow.
 template <typename V>
 V softplus(V x) {
   return max(x, 0.0) + log1p(exp(-abs(x)));
@@ -153,8 +153,9 @@ template <typename V>
 Dual<V> log1p(Dual<V> x) {
   return {log1p(x.value), x.slope / (1.0 + x.value)};
 }
-/// By 1 / cosh^2, which keeps its digits where tanh is 1 but for a rounding and
-/// 1 - tanh^2 has none: GeluTanh multiplies it by x^3.
+/// The slope is 1 / cosh^2. The formula 1 - tanh^2 would lose all digits for
+/// large
+/// x|, and GeluTanh multiplies the slope by x^3.
 template <typename V>
 Dual<V> tanh(Dual<V> x) {
   V decay = exp(-2.0 * abs(x.value));
@@ -203,7 +204,8 @@ template <typename V>
 Dual<V> cosh(Dual<V> x) {
   return {cosh(x.value), sinh(x.value) * x.slope};
 }
-/// Far out, where the square would overflow, the 1 beside it has no digit left.
+/// For |x| of 1e9 and more, x^2 might overflow, and 1 + x^2 rounds to x^2
+/// anyway.
 template <typename V>
 Dual<V> asinh(Dual<V> x) {
   V size = abs(x.value);
@@ -215,7 +217,8 @@ Dual<V> acosh(Dual<V> x) {
   V root = sqrt(x.value - 1.0) * sqrt(x.value + 1.0);
   return {acosh(x.value), x.slope / root};
 }
-/// The quotient alone would be a number beyond 1, where there is no function.
+/// Outside [-1, 1] atanh is undefined, so its slope is NaN; the quotient alone
+/// would be finite.
 template <typename V>
 Dual<V> atanh(Dual<V> x) {
   V slope = x.slope / ((1.0 - x.value) * (1.0 + x.value));
@@ -223,7 +226,7 @@ Dual<V> atanh(Dual<V> x) {
           where(-abs(x.value) < -1.0, std::numeric_limits<double>::quiet_NaN(),
                 slope)};
 }
-/// Steps are flat; where they jump too.
+/// The slope of a step function is 0 everywhere, also at the jumps.
 template <typename V>
 Dual<V> floor(Dual<V> x) {
   return {floor(x.value), 0.0 * x.slope};
@@ -240,8 +243,8 @@ template <typename V>
 Dual<V> abs(Dual<V> x) {
   return {abs(x.value), where(x.value < 0.0, -x.slope, x.slope)};
 }
-/// At the kink the bound counts, which does not move: HardSigmoid has slope 0
-/// where it becomes 0 or 1.
+/// At the kink the slope is 0, that of the constant bound: HardSigmoid has
+/// slope 0 at the points where its value reaches 0 or 1.
 template <typename V>
 Dual<V> max(Dual<V> x, double y) {
   return {max(x.value, y), where(x.value <= y, 0.0, x.slope)};
@@ -250,7 +253,7 @@ template <typename V>
 Dual<V> min(Dual<V> x, double y) {
   return {min(x.value, y), where(-x.value <= -y, 0.0, x.slope)};
 }
-/// Has a derivative of its own: the quotient rule gives NaN where exp(-x) is
+/// sigmoid has its own rule: the quotient rule would give NaN if exp(-x) is
 /// infinite.
 template <typename V>
 Dual<V> sigmoid(Dual<V> x) {
@@ -266,7 +269,7 @@ Dual<V> expm1(Dual<V> x) {
 // The table
 //===----------------------------------------------------------------------===//
 
-/// A struct per row: `SoftplusFormula::evaluate(x, a, b)`.
+/// One struct per row, for example `SoftplusFormula::evaluate(x, a, b)`.
 #define MPC_FORMULA(OP, MNEMONIC, ONNX, SINCE, FP16, BF16, WHY, ANAME, A,      \
                     BNAME, B, FORMULA)                                         \
   struct OP##Formula {                                                         \
@@ -278,8 +281,8 @@ Dual<V> expm1(Dual<V> x) {
   };
 #include "compiler/Dialect/MPC/Formulas.def"
 
-/// An attribute of an op that its formula reads; of no name where there is
-/// none.
+/// An attribute that the op's formula reads. The name is empty if the formula
+/// has fewer parameters.
 struct Parameter {
   llvm::StringRef name;
   double byDefault;
@@ -289,18 +292,18 @@ struct Parameter {
 struct Formula {
   llvm::StringRef op;
   Parameter a, b;
-  /// The function and its derivative, in float64.
+  /// The function and its derivative with respect to x, in float64.
   double (*value)(double x, double a, double b);
   double (*slope)(double x, double a, double b);
 };
 
-/// All rows.
+/// Returns all rows.
 llvm::ArrayRef<Formula> getFormulas();
 
-/// The row of an op by its mnemonic, null where it has none.
+/// Returns the row of the op with mnemonic `op`; null if there is none.
 const Formula *findFormula(llvm::StringRef op);
 
-/// The value that `op` gives to a parameter of its formula.
+/// Returns the value of `parameter` in `op`, or its default.
 double getParameter(mlir::Operation *op, const Parameter &parameter);
 
 } // namespace mpc::formulas

@@ -1,5 +1,6 @@
-// Ports of a function: what it says of its arguments and results, and the one
-// way to change them. The dialect's description has the attributes.
+// Reads and edits the ports of a function: its arguments, its results, and the
+// attributes on them. The description of the mpc dialect lists the attributes.
+// FunctionEditor is the only way to change ports.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FUNCTIONPORTS_H
@@ -13,26 +14,26 @@
 
 namespace mpc {
 
-/// What a function says of one argument or result. Of what it says nothing of,
-/// a name is null, a role is none, and samples are along axis 0.
+/// The attributes of one argument or result. Defaults: a null name, no role,
+/// and samples along axis 0.
 class PortAttrs {
 public:
   explicit PortAttrs(mlir::DictionaryAttr attributes = {})
       : attributes(attributes) {}
 
-  /// The name of an input.
+  /// Name of the input.
   mlir::StringAttr getInput() const {
     return get<mlir::StringAttr>(kInputAttr);
   }
-  /// The name of an output.
+  /// Name of the output.
   mlir::StringAttr getOutput() const {
     return get<mlir::StringAttr>(kOutputAttr);
   }
-  /// The variable that an argument is the value of.
+  /// The variable whose value the argument holds.
   mlir::FlatSymbolRefAttr getState() const {
     return get<mlir::FlatSymbolRefAttr>(kStateAttr);
   }
-  /// The variable that a result is the new value of.
+  /// The variable whose new value the result is.
   mlir::FlatSymbolRefAttr getUpdated() const {
     return get<mlir::FlatSymbolRefAttr>(kUpdatesAttr);
   }
@@ -47,7 +48,7 @@ public:
   bool has(llvm::StringRef key) const {
     return get<mlir::Attribute>(key) != nullptr;
   }
-  /// Null where there is none of that name and kind.
+  /// Null if there is no attribute with the name `key` and the type `AttrT`.
   template <typename AttrT>
   AttrT get(llvm::StringRef key) const {
     return attributes ? attributes.getAs<AttrT>(key) : AttrT();
@@ -57,68 +58,71 @@ private:
   mlir::DictionaryAttr attributes;
 };
 
-/// The port that `value` comes in by; an empty one where `value` is no argument
-/// of a function.
+/// Returns the port of `value`; empty if `value` is no argument of a function.
 PortAttrs getArgumentPort(mlir::Value value);
-/// The port of a result, by its position.
+/// Returns the port of the result at position `index`.
 PortAttrs getResultPort(mlir::FunctionOpInterface function, unsigned index);
 
-/// The return of a function: all have one block.
+/// Returns the return op. All functions have a single block.
 mlir::Operation *getReturn(mlir::FunctionOpInterface function);
 
-/// A function whose ports are being added, changed or taken away. Its block and
-/// its return have them at once. Its type and its attributes, which take as
-/// long to change for one port as for all, follow with `finish`: whoever edits
-/// calls it, and nobody else looks at them before.
+/// Adds, changes and removes ports of one function. The block and the return op
+/// change at once. The function's type and attributes change in `finish`, since
+/// updating them costs as much for one port as for all. Call `finish` after the
+/// last edit, and do not read the type or the attributes before.
 class FunctionEditor {
 public:
   explicit FunctionEditor(mlir::FunctionOpInterface function);
-  /// A new function of the module, without ports.
+  /// Creates a function without ports at the end of `module`.
   static FunctionEditor create(mlir::ModuleOp module, mlir::Location location,
                                llvm::StringRef name);
 
   mlir::FunctionOpInterface get() const { return function; }
   mlir::Block &getBody() const { return *body; }
-  /// Builds in front of the return.
+  /// Returns a builder that inserts before the return.
   mlir::OpBuilder builder() const;
 
   //===--- Arguments ------------------------------------------------------===//
 
-  /// What is said of an argument so far; an empty port for other values.
+  /// Returns the current attributes of `argument`; empty for other values.
   PortAttrs port(mlir::Value argument) const;
-  /// The input of that name, or null.
+  /// Returns the input called `name`; null if there is none.
   mlir::Value input(llvm::StringRef name) const;
   mlir::Value addInput(llvm::StringRef name, Role role, mlir::Type type);
   void setInputRole(mlir::Value input, Role role);
-  /// Says more of an argument, or something else.
+  /// Sets or replaces one attribute of `argument`.
   void setAttr(mlir::Value argument, llvm::StringRef key,
                mlir::Attribute attribute);
-  /// The value of a variable; the argument is added where it is missing.
+  /// Returns the argument that holds the value of `variable`; adds the argument
+  /// if it is missing.
   mlir::Value state(VariableOp variable);
-  /// The variable that an argument is the value of; empty if it is not state.
+  /// Returns the variable whose value `argument` holds; empty if `argument` is
+  /// not state.
   llvm::StringRef variableOf(mlir::Value argument) const;
 
   //===--- Results --------------------------------------------------------===//
 
-  /// The first output of that name, or null.
+  /// Returns the first output called `name`; null if there is none.
   mlir::Value output(llvm::StringRef name) const;
-  /// The first output that has `role`; with a name, the first that has both.
-  /// Null if there is none.
+  /// Returns the first output with `role`, or with both `role` and `name`. Null
+  /// if there is none.
   mlir::Value outputOfRole(Role role) const;
   mlir::Value outputOfRole(Role role, llvm::StringRef name) const;
   llvm::SmallVector<llvm::StringRef> outputNames() const;
   void addOutput(llvm::StringRef name, Role role, mlir::Value value);
-  /// The new value of a variable, or null where the function gives none.
+  /// Returns the new value of `variable`; null if the function does not update
+  /// the variable.
   mlir::Value update(VariableOp variable) const;
   void addUpdate(VariableOp variable, mlir::Value value);
-  /// Takes away all results of the kind.
+  /// The drop functions remove all matching results.
   void dropOutputs();
   void dropOutputsOfRole(Role role);
   void dropUpdates();
   void dropUpdate(VariableOp variable);
-  /// Takes away the updates that `op` computes.
+  /// Removes the updates whose values `op` computes.
   void dropUpdatesBy(mlir::Operation *op);
-  /// Moves the outputs before the updates, each in their order.
+  /// Moves all outputs before all updates, and keeps the order within each
+  /// group.
   void putOutputsFirst();
 
   void finish();
@@ -139,9 +143,9 @@ private:
       function; // a handle without const accessors
   mlir::Block *body;
   mlir::Operation *terminator;
-  /// As many as the block has arguments, and the return operands.
+  /// Attributes per argument of the block, and per operand of the return.
   llvm::SmallVector<mlir::DictionaryAttr> arguments, results;
-  /// The arguments that are state, by their variables.
+  /// Maps a variable's name to the argument that holds its value.
   llvm::DenseMap<mlir::StringAttr, mlir::Value> states;
 };
 

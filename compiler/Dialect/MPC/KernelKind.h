@@ -1,4 +1,4 @@
-// The kinds of kernels, as an enumeration and in the text of the IR.
+// The kinds of kernels, as an enumeration and as words in the IR.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_KERNELKIND_H

@@ -32,13 +32,13 @@
 
 namespace mpc {
 
-/// Whether `actual` result types fit `inferred` ones: equal shapes; element
-/// types equal, or both float, since the type a result is stored in is the
-/// Precision stage's decision.
+/// True if the `actual` result types fit the `inferred` types. Shapes must be
+/// equal. Element types must be equal or both float, since the Precision stage
+/// decides in which float type a result is stored.
 bool areCompatibleTypes(mlir::TypeRange inferred, mlir::TypeRange actual);
 
-/// Of a value of the dialect, which is always a ranked tensor: its type, the
-/// shape, the type of its elements.
+/// The type, the shape and the element type of a value of the dialect. Every
+/// value is a ranked tensor.
 inline mlir::RankedTensorType typeOf(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType());
 }
@@ -49,21 +49,22 @@ inline mlir::Type elementOf(mlir::Value value) {
   return typeOf(value).getElementType();
 }
 
-/// The shape two operands broadcast to by NumPy's rules, or failure.
+/// Returns the shape to which two operands broadcast by NumPy's rules; failure
+/// if they do not broadcast.
 mlir::FailureOr<llvm::SmallVector<int64_t>>
 broadcastShapes(llvm::ArrayRef<int64_t> lhs, llvm::ArrayRef<int64_t> rhs);
 
-/// The strides of a slice or pad, one per axis: 1 where it has none.
+/// Returns the strides of a slice or pad, one per axis. If `strides` is empty,
+/// all are 1.
 llvm::SmallVector<int64_t> fillStrides(llvm::ArrayRef<int64_t> strides,
                                        size_t rank);
 
-/// Whether a slice or pad with these strides has neighbours side by side.
+/// True if all strides of a slice or pad are 1.
 inline bool isDense(llvm::ArrayRef<int64_t> strides) {
   return llvm::all_of(strides, [](int64_t stride) { return stride == 1; });
 }
 
-/// Names of the attributes functions carry on arguments and results; see the
-/// dialect's description.
+/// Attributes of function arguments and results; see the dialect's description.
 inline constexpr llvm::StringLiteral kStateAttr = "mpc.state";
 inline constexpr llvm::StringLiteral kInputAttr = "mpc.input";
 inline constexpr llvm::StringLiteral kBatchAxisAttr = "mpc.batch_axis";
@@ -71,30 +72,31 @@ inline constexpr llvm::StringLiteral kUpdatesAttr = "mpc.updates";
 inline constexpr llvm::StringLiteral kOutputAttr = "mpc.output";
 inline constexpr llvm::StringLiteral kRoleAttr = "mpc.role";
 inline constexpr llvm::StringLiteral kPhaseAttr = "mpc.phase";
-/// On a module: what it is compiled for; see getTarget.
+/// On a module: the machine that the module is compiled for; see getTarget.
 inline constexpr llvm::StringLiteral kTargetAttr = "mpc.target";
-/// On a function: it is a kernel, of the kind #mpc.kernel<...>.
+/// On a function that is a kernel: its kind, #mpc.kernel<...>.
 inline constexpr llvm::StringLiteral kKernelAttr = "mpc.kernel";
-/// On an emitted kernel for a GPU: the threads of its blocks, an i32.
+/// On an emitted GPU kernel: the threads per block, an i32.
 inline constexpr llvm::StringLiteral kThreadsAttr = "mpc.threads";
-/// On an argument that is trained whatever its variable is called, while
-/// rotary embeddings are looked for: its elements are not known.
+/// On an argument whose variable --train selects, while rotary embeddings are
+/// recognized: the elements of a trained value are not known.
 inline constexpr llvm::StringLiteral kTrainedAttr = "mpc.trained";
 
-/// The most classes mpc.accuracy tells apart: positions that are exact in f32.
+/// The most classes mpc.accuracy can tell apart: class positions must be exact
+/// in f32.
 inline constexpr int64_t kMaxAccuracyClasses = int64_t(1) << 24;
 
-/// Fails where the values of a constant were left out of the text that it was
-/// read from: any other value for them would be a wrong one.
+/// Fails if the values of a constant were elided in the text that it was parsed
+/// from. Any substitute would be wrong.
 llvm::LogicalResult verifyHasData(mlir::Operation *op,
                                   mlir::ElementsAttr value);
 
-/// The name of the ONNX node an op comes from ("conv1", "conv1#dx"), from its
-/// location; empty where it has none.
+/// Returns the name of the ONNX node that `op` comes from ("conv1",
+/// "conv1#dx"), read from its location; empty if the location has no name.
 llvm::StringRef getNodeName(mlir::Operation *op);
 
-/// Of normalisations, whose operands are the input, the scale and the bias, and
-/// of their gradients.
+/// Traits of normalisations, whose operands are the input, the scale and the
+/// bias, and of their gradients.
 template <typename ConcreteOp>
 class NormalizationTrait
     : public mlir::OpTrait::TraitBase<ConcreteOp, NormalizationTrait> {};
@@ -103,7 +105,7 @@ class NormalizationGradTrait
     : public mlir::OpTrait::TraitBase<ConcreteOp, NormalizationGradTrait> {};
 
 namespace formulas {
-/// What the row of Formulas.def says of an op in 16 bits.
+/// Returns the precision policy in the row of Formulas.def for `op`.
 OpPolicy getDefaultPolicy(llvm::StringRef op);
 } // namespace formulas
 
@@ -118,30 +120,30 @@ OpPolicy getDefaultPolicy(llvm::StringRef op);
 
 namespace mpc {
 
-/// The phase of training that an op stands in; forward where it says nothing.
+/// Returns the training phase of `op`; forward if `op` has no phase.
 inline Phase getPhase(mlir::Operation *op) {
   auto phase = op->getAttrOfType<PhaseAttr>(kPhaseAttr);
   return phase ? phase.getValue() : Phase::Forward;
 }
-/// Whether `phase` belongs to the forward pass, which ends with the loss.
+/// True if `phase` belongs to the forward pass, which ends with the loss.
 inline bool isForward(Phase phase) {
   return phase == Phase::Forward || phase == Phase::Loss;
 }
 inline void setPhase(mlir::Operation *op, Phase phase) {
   op->setAttr(kPhaseAttr, PhaseAttr::get(op->getContext(), phase));
 }
-/// Gives `to` the phase of the op that it is built for.
+/// Gives `to` the phase of `from`, the op that `to` is built for.
 inline void copyPhase(mlir::Operation *from, mlir::Operation *to) {
   if (mlir::Attribute phase = from->getAttr(kPhaseAttr))
     to->setAttr(kPhaseAttr, phase);
 }
 
-/// The axis of activations that counts channels.
+/// Returns the channel axis of activations.
 inline int64_t getChannelAxis(Layout layout, int64_t rank) {
   return layout == Layout::NHWC ? rank - 1 : 1;
 }
 
-/// The kind of a function that is a kernel; nothing where it is none.
+/// Returns the kernel kind of `function`; nullopt if it is not a kernel.
 inline std::optional<KernelKind> getKernelKind(mlir::Operation *function) {
   auto kind = function->getAttrOfType<KernelKindAttr>(kKernelAttr);
   return kind ? std::optional(kind.getValue()) : std::nullopt;
@@ -154,15 +156,16 @@ inline std::optional<KernelKind> getKernelKind(mlir::Operation *function) {
 
 namespace mpc {
 
-/// What `value` is a reshape of, or a reshape of a reshape and so on; `value`
-/// itself where it is none.
+/// Follows `value` through its defining reshapes, and returns the first value
+/// that is no reshape.
 inline mlir::Value skipReshapes(mlir::Value value) {
   while (auto reshape = value.getDefiningOp<ReshapeOp>())
     value = reshape.getInput();
   return value;
 }
 
-/// The axis that a slice takes part of; nothing where that is none, or several.
+/// Returns the only axis that `slice` shortens; nullopt if there is none or
+/// several.
 std::optional<int64_t> findSlicedAxis(SliceOp slice);
 
 } // namespace mpc

@@ -21,21 +21,20 @@ def MPC_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
   let summary = "training graphs: forward, gradient and optimizer ops";
   let description = [{
-    Value-semantic ops on ranked tensors of static shape, at the level users
-    think in: that is the level at which precision is decided and libraries are
-    called. Names and attributes are ONNX's where ONNX has the op, PyTorch's
-    otherwise.
+    Pure ops on ranked tensors of static shape, at the level at which users
+    think: the level at which precision is decided and libraries are called.
+    Names and attributes are ONNX's if ONNX has the op, PyTorch's otherwise.
 
-    A module holds `mpc.variable`s (the state) and a few pure functions over
-    them: `@step`, `@accumulate`, `@update`, `@eval`, `@derive`, `@forward`.
+    A module holds `mpc.variable`s (the state) and a few pure functions over the
+    state: `@step`, `@accumulate`, `@update`, `@eval`, `@derive`, `@forward`.
 
     | on a function argument | meaning |
     |---|---|
     | `mpc.state = @w` | the value of variable `@w` |
     | `mpc.input = "x"` | an input, by its ONNX name |
     | `mpc.role = #mpc.role<data>` | `data`, `label` or `scalar`, beside `mpc.input` |
-    | `mpc.indices = [{begin = array<i64: 0, 0>, end = array<i64: 1, 8>, size = 20 : i64}, ...]` | the integers in [begin, end) name elements of an axis of that size: they are in [-size, size) |
-    | `mpc.batch_axis = 1` | the axis of an input that samples are along, where it is not the first; -1: it is the same for every batch |
+    | `mpc.indices = [{begin = array<i64: 0, 0>, end = array<i64: 1, 8>, size = 20 : i64}, ...]` | the integers in the box [begin, end) index an axis of `size` elements: their range is [-size, size) |
+    | `mpc.batch_axis = 1` | the axis along which an input's samples lie, 0 by default; -1: the input is equal for all batches |
 
     | on a function result | meaning |
     |---|---|
@@ -43,35 +42,35 @@ def MPC_Dialect : Dialect {
     | `mpc.output = "loss"` | an output, by name |
     | `mpc.role = #mpc.role<loss>` | `loss`, `sample_loss`, `sample_weight`, `prediction`, `correct`, `grad_norm`, `finite`, `loss_scale` or `output`, beside `mpc.output` |
 
-    The module's `mpc.target` is the machine that it is compiled for,
-    `#mpc.target<"zen5">`; absent: the one that compiles it.
+    The module attribute `mpc.target`, for example `#mpc.target<"zen5">`, is the
+    machine that the module is compiled for. The default is the machine that
+    compiles.
 
-    Every op is located (`NameLoc`) at the id of the ONNX node it comes from;
-    ops of the backward pass at `node#dx`, `node#dw`, ... The discardable
-    attribute `mpc.phase` of an op is `#mpc.phase<forward>`, `<loss>`,
-    `<backward>` or `<optimizer>` (absent: forward).
+    The location of an op (`NameLoc`) is the id of its ONNX node. Ops of the
+    backward pass are located at `node#dx`, `node#dw`, ... The discardable
+    attribute `mpc.phase` of an op is `#mpc.phase<forward>` (the default),
+    `<loss>`, `<backward>` or `<optimizer>`.
 
-    **Element types.** The element type of a result may differ from what the
-    operands suggest: elementwise ops, reductions and contractions read their
-    operands in the types they have, compute in f32 (f64 where any operand or
-    result is f64), and round once, to nearest even, to the result's type.
+    **Element types.** The element type of a result may differ from the
+    operands'. Elementwise ops, reductions and contractions read their operands
+    in the types they have, and compute in f32, or in f64 if any operand or
+    result is f64. They round once, to nearest even, to the result's type.
 
     Integers are signed (`i8` to `i64`, spelled without a sign as in all of
-    MLIR) or unsigned (`ui8` to `ui64`); booleans are `i1`. Operands of an op on
-    integers have one type, which is the result's, and results wrap around
-    modulo 2^n. No op on integers traps: what division by zero gives is said at
-    `mpc.div` and `mpc.mod`. Ops whose operands are constant integers or booleans
-    fold, by the formula that their kernels are made of
-    (IntegerFormulas.def). Integers and booleans carry no gradient, and the
-    Precision stage decides nothing about them.
+    MLIR) or unsigned (`ui8` to `ui64`); booleans are `i1`. All operands of an
+    integer op have the type of the result, and results wrap around modulo 2^n.
+    No integer op traps: `mpc.div` and `mpc.mod` define the result of division
+    by zero. Ops on constant integers or booleans fold, by the formulas of their
+    kernels (IntegerFormulas.def). Integers and booleans carry no gradient, and
+    the Precision stage ignores them.
   }];
   let hasConstantMaterializer = 1;
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
   let extraClassDeclaration = [{
-    /// Adds the ops; the code that this makes of each is in a source of its
-    /// own, MPCRegisterOps.cpp.
+    /// Adds the ops of the dialect. MPCRegisterOps.cpp defines the function
+    /// alone, since each op adds much code.
     void registerOps();
   }];
 }
@@ -87,12 +86,12 @@ def MPC_BoolTensor : StaticShapeTensorOf<[I1]>;
 defvar MPC_Floats = [F16, BF16, F32, F64];
 defvar MPC_Integers = [I8, UI8, I16, UI16, I32, UI32, I64, UI64];
 def MPC_IntegerTensor : StaticShapeTensorOf<MPC_Integers>;
-// What can be added.
+// Types with addition.
 def MPC_NumberTensor : StaticShapeTensorOf<MPC_Floats # MPC_Integers>;
-// What has bits: one in a boolean.
+// Types with bits; a boolean has one bit.
 def MPC_BitsTensor : StaticShapeTensorOf<MPC_Integers # [I1]>;
 def MPC_Tensor : StaticShapeTensorOf<MPC_Floats # MPC_Integers # [I1]>;
-// A scalar (rank 0 or one element) float: loss, scale, learning rate.
+// A float scalar (rank 0 or one element): a loss, a scale, a learning rate.
 def MPC_FloatScalar : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
 
 //===----------------------------------------------------------------------===//
@@ -101,13 +100,13 @@ def MPC_FloatScalar : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
 
 class MPC_Op<string mnemonic, list<Trait> ownTraits = []>
     : Op<MPC_Dialect, mnemonic, ownTraits> {
-  // What a class of MPCPolicy.td adds; nothing where no types are decided, as of
-  // mpc.variable.
+  // The traits that a class of MPCPolicy.td adds. Empty for ops without a
+  // precision decision, such as mpc.variable.
   list<Trait> policy = [];
   let traits = !listconcat(ownTraits, policy);
 }
 
-// An op whose types the Precision stage decides.
+// An op with types that the Precision stage decides.
 class MPC_GraphOp<string mnemonic, list<Trait> traits>
     : MPC_Op<mnemonic, !listconcat(traits, [Pure,
           DeclareOpInterfaceMethods<RegionOpInterface>])> {
@@ -133,8 +132,8 @@ class MPC_TensorOp<string mnemonic, string role, list<Trait> traits = []>
   }];
 }
 
-// A pure op whose result shape is given, not inferred (reshape, the gradients
-// that restore a shape); it has a verifier of its own.
+// A pure op with a given result shape: reshape, and gradients that restore a
+// shape. The op has its own verifier.
 class MPC_ShapedOp<string mnemonic, string role, list<Trait> traits = []>
     : MPC_GraphOp<mnemonic, traits> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -146,7 +145,8 @@ class MPC_ShapedOp<string mnemonic, string role, list<Trait> traits = []>
   }];
 }
 
-// An elementwise op whose shapes a function of ShapeInference.h infers.
+// An elementwise op. `inference` calls a function of ShapeInference.h, which
+// infers the shapes.
 class MPC_InferredOp<string mnemonic, string inference, list<Trait> traits>
     : MPC_TensorOp<mnemonic, "Elementwise", traits> {
   let extraClassDefinition = [{
@@ -162,14 +162,14 @@ class MPC_InferredOp<string mnemonic, string inference, list<Trait> traits>
   }];
 }
 
-// One operand, one result of its shape; floats where nothing else is said.
+// One operand, and one result of the operand's shape; floats by default.
 class MPC_UnaryOp<string mnemonic, list<Trait> traits = [], Type type = MPC_FloatTensor>
     : MPC_InferredOp<mnemonic, "inferUnary(adaptor.getInput(), results)", traits> {
   let arguments = (ins type:$input);
   let results = (outs type:$output);
 }
 
-// Two operands broadcast together; floats where nothing else is said.
+// Two operands that broadcast together; floats by default.
 class MPC_BinaryOp<string mnemonic, list<Trait> traits = [], Type type = MPC_FloatTensor>
     : MPC_InferredOp<mnemonic, "inferBinary(location, adaptor.getOperands(), results)",
                      traits> {

@@ -6,7 +6,7 @@
 
 include "compiler/Dialect/MPC/MPC.td"
 
-// What an attention is beside its tensors; the gradient has the same.
+// Attributes of attention and of its gradient.
 defvar MPC_AttentionAttrs = (ins
     DefaultValuedAttr<F64Attr, "1.0">:$scale,
     DefaultValuedAttr<F64Attr, "0.0">:$softcap,
@@ -16,8 +16,8 @@ defvar MPC_AttentionAttrs = (ins
     DefaultValuedAttr<F64Attr, "0.0">:$dropout,
     OptionalAttr<I64Attr>:$dropout_id);
 
-// `multiplied` operands are factors of the op's products; `leading` is the assembly
-// of those in front of the query.
+// The first `multiplied` operands are factors of the op's matrix products.
+// `leading` is the assembly format of the operands before the query.
 class MPC_AttentionLikeOp<string mnemonic, string multiplied, string leading>
     : MPC_TensorOp<mnemonic, "Composite", [AttrSizedOperandSegments]> {
   let assemblyFormat = leading # [{ $query `,` $key `,` $value
@@ -42,28 +42,29 @@ def MPC_AttentionOp : MPC_AttentionLikeOp<"attention", "3", "">,
                "between them is in fp32", fp32Operands = [3]> {
   let summary = "scaled dot-product attention";
   let description = [{
-    softmax(mask(cap(`scale` * query key^T) + biases)) value over the last two axes;
-    leading axes broadcast, so that a head of keys may serve several of queries:
-    query [..., queries, size], key [..., keys, size], value [..., keys, columns].
-    In order:
+    softmax(mask(cap(`scale` * query key^T) + biases)) value over the last two
+    axes. Leading axes broadcast, so several query heads may share a key head.
+    Shapes: query [..., queries, size], key [..., keys, size], value [..., keys,
+    columns]. The steps, in order:
 
-    - Scores are products of query and key, times `scale`, summed in f32 (f64 in
-      f64). Where `softcap` c is not 0, they become c * tanh(score / c).
-    - `biases`, each of any shape that broadcasts to the scores, are added in
-      turn: a bias of positions and a mask of numbers need not be summed before,
-      to a tensor of the scores' shape.
-    - Where `mask` is false, a score becomes `hidden`, minus infinity by default.
-      With `causal_offset` o, query i sees the keys up to i + o alone: 0 for
-      square scores, the number of earlier keys where some come from a cache.
-    - Their softmax over the keys. With `zero_empty_rows` a query that sees no
-      key gets zeros; without, NaN.
-    - With `dropout` p, the op `mpc.dropout` of that ratio, of `dropout_id`,
-      `seed` and `micro_step`, on the softmax.
+    - Scores are products of query and key, times `scale`, summed in f32 (f64
+      for f64). If `softcap` c is not 0, scores become c * tanh(score / c).
+    - `biases` are added one after the other. Each may have any shape that
+      broadcasts to the scores, so a position bias and a numeric mask need not
+      be summed to a full-size tensor first.
+    - If `mask` is false, a score becomes `hidden`, minus infinity by default.
+      With `causal_offset` o, query i sees only keys up to i + o. The offset is
+      0 for square scores, and the number of cached keys if earlier keys come
+      from a cache.
+    - Softmax of the scores over the keys. A query that sees no key gets zeros
+      with `zero_empty_rows`, NaN without.
+    - With `dropout` p, the softmax passes through `mpc.dropout` of ratio p with
+      `dropout_id`, `seed` and `micro_step`.
     - The product with `value`.
 
-    Low operands are what its two products multiply; everything in between is
-    computed in f32. The gradient computes it again, and no tensor of the scores'
-    shape is kept where it is large.
+    In mixed precision only the factors of the two matrix products are low; all
+    steps between are in f32. The gradient recomputes the steps, so no large
+    tensor of the scores' shape is kept.
 
     ```mlir
     %y = mpc.attention %q, %k, %v {scale = 0.125 : f64, causal_offset = 0 : i64}
@@ -84,10 +85,11 @@ def MPC_AttentionGradOp : MPC_AttentionLikeOp<"attention_grad", "4", "$d_output 
     MPC_PolicyOf<MPC_AttentionOp, fp32Operands = [4], fp32Results = [3]> {
   let summary = "gradient of attention";
   let description = [{
-    The gradients of query, key, value and each bias from that of the output. With P the softmax and G = d_output value^T,
-    D = P * (G - sum(G * P)) over the keys, d_query = scale * D key,
-    d_key = scale * D^T query, d_value = P^T d_output and d_bias = D, each summed
-    over the axes it broadcasts along.
+    The gradients of query, key, value and each bias from the gradient of the
+    output. With P the softmax, G = d_output value^T and D = P * (G - sum(G *
+    P)) over the keys: d_query = scale * D key, d_key = scale * D^T query,
+    d_value = P^T d_output and d_bias = D. Each is summed over the axes along
+    which its operand broadcasts.
 
     ```mlir
     %dq, %dk, %dv = mpc.attention_grad %dy, %q, %k, %v {scale = 0.125 : f64}
@@ -107,7 +109,8 @@ def MPC_AttentionGradOp : MPC_AttentionLikeOp<"attention_grad", "4", "$d_output 
                       Variadic<MPC_FloatTensor>:$d_biases);
 }
 
-// Angles are few, and an error of theirs is one of every head: they stay fp32.
+// The tables stay fp32: they are small, and an error of an angle affects every
+// head.
 def MPC_RotaryEmbeddingOp : MPC_TensorOp<"rotary_embedding", "Elementwise",
     [DeclareOpInterfaceMethods<IndexedOpInterface,
                                ["readsMemory", "getIndexedAxes"]>]>,
@@ -115,21 +118,20 @@ def MPC_RotaryEmbeddingOp : MPC_TensorOp<"rotary_embedding", "Elementwise",
                "one rounding per element, by angles that stay fp32", fp32Operands = [1, 2]> {
   let summary = "turns pairs of elements by the angles of their positions";
   let description = [{
-    ONNX RotaryEmbedding with its tables given: of a row of the last axis, pair j
-    (a, b) becomes
+    ONNX RotaryEmbedding with given tables. Pair j = (a, b) of a row of the last
+    axis becomes
 
       (a * cosine[j] - b * sine[j], b * cosine[j] + a * sine[j])
 
-    The tables have one element for each pair, and as many pairs are turned, the
-    first 2 * pairs elements of a row; the rest stays as it is. Pair j is the
-    elements j and j + pairs, as in Llama and GPT-NeoX, or with `interleaved` 2 j
-    and 2 j + 1, as in GPT-J. Leading axes of the tables, which have one shape,
-    broadcast to those of the input: [tokens, pairs] serves
-    [batch, heads, tokens, size], and [batch, tokens, 1, pairs]
-    [batch, tokens, heads, size].
+    The tables have one element per pair. They turn the first 2 * pairs elements
+    of a row; the rest stays unchanged. Pair j is the elements j and j + pairs,
+    as in Llama and GPT-NeoX, or with `interleaved` the elements 2 j and 2 j +
+    1, as in GPT-J. Both tables have one shape, whose leading axes broadcast to
+    those of the input: [tokens, pairs] serves [batch, heads, tokens, size], and
+    [batch, tokens, 1, pairs] serves [batch, tokens, heads, size].
 
-    With `transposed` pairs are turned back, by the sine negated. That is the
-    gradient, whatever the tables are.
+    With `transposed` the sine is negated, so pairs turn back. The result is the
+    gradient for any tables.
 
     ```mlir
     %y = mpc.rotary_embedding %x, %cosine, %sine
@@ -145,7 +147,7 @@ def MPC_RotaryEmbeddingOp : MPC_TensorOp<"rotary_embedding", "Elementwise",
                                         ::mlir::TypeRange actual) {
       return ::mpc::areCompatibleTypes(inferred, actual);
     }
-    /// How many pairs of a row are turned.
+    /// Returns the number of pairs that turn in a row.
     int64_t getNumPairs();
   }];
 }

@@ -1,4 +1,4 @@
-// Contractions, and pooling, which slides over images as they do.
+// Contractions, and pooling ops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCCONTRACTIONOPS_TD
@@ -15,9 +15,9 @@ def MPC_MatMulOp : MPC_TensorOp<"matmul", "Contraction",
     MPC_ProductPolicy<["MatMul"]> {
   let summary = "matrix product, batched over leading axes";
   let description = [{
-    NumPy's matmul on operands of rank two or more, with the last two axes of an
-    operand exchanged first where `transA` / `transB` say so, times `alpha`. The
-    products are summed in f32 (f64 in f64) whatever the operand types are.
+    NumPy's matmul on operands of rank two or more, times `alpha`. `transA` and
+    `transB` exchange the last two axes of an operand first. The products are
+    summed in f32 (f64 for f64) for all operand types.
 
     ```mlir
     %y = mpc.matmul %x, %w {transB = true}
@@ -52,14 +52,14 @@ def MPC_GemmOp : MPC_TensorOp<"gemm", "Contraction",
   let results = (outs MPC_FloatTensor:$output);
 }
 
-// What ops of the convolution family answer of their activations, their filter
-// and their result's columns.
+// Interfaces that ops of the convolution family implement: activations, filter
+// and the column axis of the result.
 defvar MPC_ConvTraits = [
   DeclareOpInterfaceMethods<ContractionOpInterface, ["getColumnAxis"]>,
   DeclareOpInterfaceMethods<LayoutOpInterface, ["getFilter"]>];
 
-// Attributes of the convolution family: where activations keep their channels,
-// and weights theirs. Importers leave both at ONNX's order.
+// Attributes of the convolution family, with the layouts of activations and
+// weights. Importers leave both layouts in ONNX's order.
 defvar MPC_ConvAttrs = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
                             DenseI64ArrayAttr:$dilations,
                             DefaultValuedAttr<I64Attr, "1">:$group,
@@ -70,8 +70,8 @@ def MPC_ConvOp : MPC_TensorOp<"conv", "Contraction", MPC_ConvTraits>,
     MPC_ProductPolicy<["Conv", "ConvTranspose"], fp32Operands = [2]> {
   let summary = "convolution over one to three spatial axes";
   let description = [{
-    ONNX Conv with its paddings resolved: `pads` holds the begin of every spatial
-    axis, then the end.
+    ONNX Conv with explicit paddings: `pads` holds the begin of every spatial
+    axis, then the end of every spatial axis.
 
     ```mlir
     %y = mpc.conv %x, %w, %b {strides = array<i64: 1, 1>,
@@ -99,8 +99,9 @@ def MPC_MaxPoolOp : MPC_TensorOp<"max_pool", "Window",
   let summary = "maximum of sliding windows";
   let description = [{
     `indices` holds, per output element, the row-major position of the maximum
-    (the first one, NaN counts as maximum) within the spatial plane of the input:
-    what the gradient needs, independent of layout. It is not ONNX's Indices.
+    within the spatial plane of the input. The first maximum counts, and NaN
+    counts as maximum. The positions serve the gradient and are independent of
+    the layout; they are not ONNX's Indices.
 
     ```mlir
     %y, %i = mpc.max_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
@@ -117,7 +118,7 @@ def MPC_AveragePoolOp : MPC_TensorOp<"average_pool", "Window", [LayoutOpInterfac
     MPC_Policy<["AveragePool"], "Infer", "Infer", "a mean of few elements, summed in fp32"> {
   let summary = "mean of sliding windows";
   let description = [{
-    `dilations` are 1 where none are given.
+    `dilations` are 1 if absent.
 
     ```mlir
     %y = mpc.average_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
@@ -136,7 +137,7 @@ def MPC_GlobalAveragePoolOp
       MPC_Policy<["GlobalAveragePool"], "Infer", "Infer", "a mean, summed in fp32"> {
   let summary = "mean over all spatial axes, which stay with size 1";
   let description = [{
-    `layout` says which axes are spatial: in NCHW those from 2 on.
+    `layout` determines the spatial axes: in NCHW, all axes from axis 2.
 
     ```mlir
     %y = mpc.global_average_pool %x : (tensor<32x64x4x4xf32>) -> tensor<32x64x1x1xf32>

@@ -1,4 +1,4 @@
-// Construction and verification of ops that hold lists of ops.
+// Builds and verifies scan and if, the ops with bodies.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -33,12 +33,12 @@ void ScanOp::build(OpBuilder &builder, OperationState &state, int64_t length,
   properties.operandSegmentSizes = {static_cast<int32_t>(carried.size()),
                                     static_cast<int32_t>(scanned.size()),
                                     static_cast<int32_t>(invariant.size())};
-  // Operands: carried, scanned, invariant. Results: carried, stacked.
+  // Operands are ordered carried, scanned, invariant; results carried, stacked.
   for (ValueRange values : {carried, scanned, invariant})
     state.addOperands(values);
   state.addTypes(carried.getTypes());
   state.addTypes(stacked);
-  // The body takes parts of what is scanned, and the others whole.
+  // The body gets parts of scanned operands, and whole values of the others.
   Block &block = state.addRegion()->emplaceBlock();
   for (Value value : carried)
     block.addArgument(value.getType(), value.getLoc());
@@ -92,7 +92,6 @@ BlockArgument ScanOp::addInvariant(Value value) {
 
 ScanOp ScanOp::addStacked(RewriterBase &rewriter, ValueRange parts,
                           ArrayRef<bool> reversed) {
-  // A loop with more results,
   SmallVector<Type> types(getStacked().getTypes());
   SmallVector<bool> directions(getReversedOutputs());
   for (Value part : parts)
@@ -104,7 +103,7 @@ ScanOp ScanOp::addStacked(RewriterBase &rewriter, ValueRange parts,
                                getScanned(), getInvariant(), types,
                                getReversedInputs(), directions);
   larger->setDiscardableAttrs((*this)->getDiscardableAttrDictionary());
-  // whose body is this one's, which yields the parts too.
+  // The larger loop takes over the body, which now yields `parts` too.
   Operation *yield = getYield();
   rewriter.modifyOpInPlace(
       yield, [&] { yield->insertOperands(yield->getNumOperands(), parts); });
@@ -136,7 +135,7 @@ OpOperand &IfOp::getTiedOperand(BlockArgument argument) {
 // Verification
 //===----------------------------------------------------------------------===//
 
-// `whole` is `length` of `part`.
+// Checks that `whole` is a stack of `length` parts of type `part`.
 static LogicalResult verifyStack(ScanOp op, Type whole, Type part,
                                  const Twine &what) {
   if (whole == ScanOp::getStackType(part, op.getLength()))
@@ -149,7 +148,8 @@ LogicalResult ScanOp::verify() {
   if (static_cast<int64_t>(getLength()) < 1)
     return emitOpError("expected a length of 1 at least, found ")
            << static_cast<int64_t>(getLength());
-  // As many arguments, results and directions as the operands ask for.
+  // Count arguments, results and directions first, since later checks index
+  // them.
   Block &block = getBody().front();
   if (block.getNumArguments() != getNumOperands())
     return emitOpError("expected one block argument per operand");
@@ -164,7 +164,8 @@ LogicalResult ScanOp::verify() {
   if (getReversedOutputs().size() != getNumStacked())
     return emitOpError("expected one element of reversed_outputs per stacked "
                        "result");
-  // Carried values have one type all the way round.
+  // A carried value has one type as operand, argument, yielded value and
+  // result.
   for (unsigned i = 0; i < getNumCarried(); ++i) {
     Type type = getCarried()[i].getType();
     if (block.getArgument(i).getType() != type ||
@@ -173,7 +174,7 @@ LogicalResult ScanOp::verify() {
       return emitOpError("expected carried value ")
              << i << " to keep its type " << type;
   }
-  // Parts are what is left of a stack without its first axis.
+  // A part has the type of its stack without the first axis.
   for (auto [operand, argument] :
        llvm::zip(getScanned(), getScannedArguments()))
     if (failed(verifyStack(*this, operand.getType(), argument.getType(),
@@ -192,20 +193,20 @@ LogicalResult ScanOp::verify() {
   return success();
 }
 
-// The function has the arguments and results of a body.
+// Checks that the function has the arguments and results of the loop body.
 LogicalResult ScanCallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto function = symbols.lookupNearestSymbolFrom<FunctionOpInterface>(
       *this, getFunctionAttr());
   if (!function)
     return emitOpError("no function ") << getFunctionAttr();
-  // Counts first: the types below are found by number.
+  // Check the counts first: the loops below index the types.
   unsigned carried = getCarried().size();
   if (getNumResults() < carried ||
       getReversedInputs().size() != getScanned().size() ||
       getReversedOutputs().size() != getNumResults() - carried)
     return emitOpError("expected one direction per scanned operand and per "
                        "stacked result");
-  // What an iteration takes and gives.
+  // Derive the types of the arguments and results of one iteration.
   auto length = static_cast<int64_t>(getLength());
   SmallVector<Type> arguments, results;
   for (auto [index, type] : llvm::enumerate(getOperandTypes())) {
@@ -218,7 +219,7 @@ LogicalResult ScanCallOp::verifySymbolUses(SymbolTableCollection &symbols) {
       function.getResultTypes() != ArrayRef<Type>(results))
     return emitOpError("expected @")
            << getFunction() << " to take and give what an iteration does";
-  // Stacks have a part for each iteration.
+  // Each stack must have one part per iteration.
   for (Type type : TypeRange(getScanned().getTypes()))
     if (cast<RankedTensorType>(type).getDimSize(0) != length)
       return emitOpError("expected ") << length << " parts, found " << type;

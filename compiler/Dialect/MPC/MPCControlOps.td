@@ -1,4 +1,4 @@
-// Lists of ops that run more than once, or under a condition.
+// Control flow: ops with bodies that run repeatedly or under a condition.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCCONTROLOPS_TD
@@ -16,18 +16,17 @@ def MPC_ScanOp : MPC_Op<"scan", [Pure, IsolatedFromAbove,
   let description = [{
     Runs the body `length` times, on three kinds of operands:
 
-    - `carried` values: what the iteration before yielded, at first the
-      operands;
-    - parts of `scanned` operands, each the next along axis 0, or from the last
-      to the first where `reversed_inputs` says so;
-    - `invariant` operands, as they are.
+    - `carried` values: the operand at first, then the value that the previous
+      iteration yielded;
+    - parts of `scanned` operands: the next part along axis 0, or from last to
+      first if `reversed_inputs` is set for the operand;
+    - `invariant` operands, unchanged.
 
     The body yields the new carried values, then parts. The results are the
-    carried values after the last iteration, then, for each part, all of them
-    stacked along a new axis 0, from the last to the first where
-    `reversed_outputs` says so. Nothing but block arguments reaches the body, so
-    that no operand escapes a pass that looks at operands, and no gradient is
-    lost.
+    carried values after the last iteration, then one stack per yielded part
+    along a new axis 0, stored from last to first if `reversed_outputs` is set.
+    The body reads block arguments only. So passes that look at operands see
+    every value, and no gradient is lost.
 
     A recurrent cell over 35 steps, with all its states:
 
@@ -58,8 +57,9 @@ def MPC_ScanOp : MPC_Op<"scan", [Pure, IsolatedFromAbove,
   }];
   let skipDefaultBuilders = 1;
   let builders = [
-    // The body's block has its arguments, and no terminator yet. `stacked` are
-    // the types of the results behind the carried ones.
+    // Creates the block of the body with its arguments, but without a
+    // terminator. `stacked` has the types of the results after the carried
+    // ones.
     OpBuilder<(ins "int64_t":$length, "::mlir::ValueRange":$carried,
                    "::mlir::ValueRange":$scanned,
                    "::mlir::ValueRange":$invariant,
@@ -69,9 +69,9 @@ def MPC_ScanOp : MPC_Op<"scan", [Pure, IsolatedFromAbove,
   let hasVerifier = 1;
   let hasCanonicalizer = 1;
   let extraClassDeclaration = [{
-    /// The type of a part of a scanned operand or a stacked result.
+    /// The type of one part of a scanned operand or stacked result.
     static ::mlir::RankedTensorType getPartType(::mlir::Type type);
-    /// The type of `length` parts of a type.
+    /// The type of a stack of `length` parts.
     static ::mlir::RankedTensorType getStackType(::mlir::Type part, int64_t length);
 
     unsigned getNumStacked() { return getNumResults() - getNumCarried(); }
@@ -81,19 +81,19 @@ def MPC_ScanOp : MPC_Op<"scan", [Pure, IsolatedFromAbove,
     ::mlir::ResultRange getLast() { return getResults().take_front(getNumCarried()); }
     ::mlir::ResultRange getStacked() { return getResults().drop_front(getNumCarried()); }
     ::mlir::Operation *getYield() { return getBody().front().getTerminator(); }
-    /// One more operand, and the argument for it; that of the same operand
-    /// where there is one.
+    /// Adds an operand and returns its block argument. An operand that exists
+    /// already is reused.
     ::mlir::BlockArgument addScanned(::mlir::Value value, bool reversed);
     ::mlir::BlockArgument addInvariant(::mlir::Value value);
-    /// This op with stacks of `parts`, values of its body, as further results.
-    /// Takes its place and its body.
+    /// Replaces this op by a scan with further results: stacks of `parts`,
+    /// which are values of the body. The new op takes over the body.
     ScanOp addStacked(::mlir::RewriterBase &rewriter,
                       ::mlir::ValueRange parts,
                       ::llvm::ArrayRef<bool> reversed);
   }];
 }
 
-/// One boolean.
+/// A scalar boolean.
 def MPC_Condition : Type<TensorRankOf<[I1], [0]>.predicate, "tensor<i1>",
                          "::mlir::RankedTensorType">,
     BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI1Type())">;
@@ -103,10 +103,9 @@ def MPC_IfOp : MPC_Op<"if", [Pure, IsolatedFromAbove,
     SingleBlockImplicitTerminator<"::mpc::YieldOp">]> {
   let summary = "the ops of one branch or those of another";
   let description = [{
-    Runs one of two bodies: the first where the condition holds, else the
-    second. Both have one argument for each `captured` operand, and yield values
-    of the same types: the results. As for `mpc.scan`, nothing but block
-    arguments reaches a body.
+    Runs the first body if the condition holds, else the second. Both bodies
+    have one argument per `captured` operand, and yield values of equal types:
+    the results. As for `mpc.scan`, a body reads block arguments only.
 
     ```mlir
     %y = mpc.if %condition captured(%x, %w : tensor<20x64xf32>, tensor<64x64xf32>)
@@ -130,7 +129,8 @@ def MPC_IfOp : MPC_Op<"if", [Pure, IsolatedFromAbove,
   }];
   let skipDefaultBuilders = 1;
   let builders = [
-    // The bodies' blocks have their arguments, and no terminators yet.
+    // Creates the blocks of the bodies with their arguments, but without
+    // terminators.
     OpBuilder<(ins "::mlir::TypeRange":$outputs, "::mlir::Value":$condition,
                    "::mlir::ValueRange":$captured)>];
   let hasVerifier = 1;
@@ -145,9 +145,9 @@ def MPC_ScanCallOp : MPC_Op<"scan_call", [Pure, AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "an mpc.scan whose body is a function";
   let description = [{
-    What `mpc-outline-bodies` makes of an `mpc.scan`, so that the passes on
-    functions see its body like any other function. The arguments and results of
-    the function are those of the body.
+    `mpc-outline-bodies` converts an `mpc.scan` to this op, so that passes on
+    functions see the body as a function. The function has the arguments and
+    results of the body.
 
     ```mlir
     %last, %all = mpc.scan_call @step_scan 35 carried(%h0 : tensor<20x64xf32>)
@@ -175,8 +175,8 @@ def MPC_IfCallOp : MPC_Op<"if_call", [Pure,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "an mpc.if whose branches are functions";
   let description = [{
-    What `mpc-outline-bodies` makes of an `mpc.if`. The arguments and results of
-    both functions are those of the branches.
+    `mpc-outline-bodies` converts an `mpc.if` to this op. Both functions have
+    the arguments and results of the branches.
 
     ```mlir
     %y = mpc.if_call %condition @step_then else @step_else(%x, %w)

@@ -25,8 +25,8 @@ using namespace mpc;
 #include "compiler/Dialect/MPC/MPCAttrs.cpp.inc"
 
 namespace {
-/// A location is called as its node: `loc(#conv1_)`, and
-/// `loc(#Add_9_and_1_more)` for an op that stands for two.
+/// Names a location after its node: `loc(#conv1_)`, or `loc(#Add_9_and_1_more)`
+/// for an op that stands for two nodes.
 struct NodeAliases : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
 
@@ -38,7 +38,7 @@ struct NodeAliases : OpAsmDialectInterface {
     SmallVector<StringRef> names = getNodeNames(location);
     if (names.empty() || names.front().empty())
       return AliasResult::NoAlias;
-    // What an alias may not have: it may have $, and node#dx is node$dx.
+    // An alias must not contain '#', so node#dx becomes node$dx.
     for (char c : names.front())
       os << (c == '#' ? '$' : llvm::isAlnum(c) || c == '-' ? c : '_');
     if (names.size() > 1)
@@ -73,17 +73,17 @@ Operation *MPCDialect::materializeConstant(OpBuilder &builder, Attribute value,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// An attribute that one pass leaves on an op for a later one.
+/// A discardable attribute that one pass leaves on an op for a later pass.
 struct OpAttribute {
   StringRef name;
-  /// Whether `op` may have it with that value.
+  /// True if `op` may have the attribute with `value`.
   bool (*fits)(Operation *op, Attribute value);
   StringRef expected;
 };
 } // namespace
 
-// Whether `op` is of a kind, any where none is given (then GCC finds `op` of no
-// use), and the value an attribute of a type.
+// True if `op` is one of `Ops`, or if `Ops` is empty, and `value` is an AttrT.
+// GCC warns that `op` is unused if `Ops` is empty.
 template <typename AttrT, typename... Ops>
 static bool isOf([[maybe_unused]] Operation *op, Attribute value) {
   bool isPlace = sizeof...(Ops) == 0 || (isa<Ops>(op) || ...);
@@ -110,8 +110,8 @@ static const OpAttribute kOpAttributes[] = {
      "a phase of training such as #mpc.phase<backward>"},
 };
 
-// A name that no pass knows is a mistake, whatever its value: nobody would read
-// it.
+// Rejects unknown attribute names: no pass would read the attribute, so the
+// name is a mistake.
 LogicalResult MPCDialect::verifyOperationAttribute(Operation *op,
                                                    NamedAttribute attr) {
   const OpAttribute *known =
@@ -132,15 +132,15 @@ LogicalResult MPCDialect::verifyOperationAttribute(Operation *op,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What a function's arguments, or its results, say of state: the attribute
-/// that names a variable, and the type of the value.
+/// References to state on a function's arguments or results. `get` returns the
+/// attribute at an index that names a variable, null if there is none.
 struct StateReferences {
   TypeRange types;
   llvm::function_ref<Attribute(unsigned)> get;
 };
 } // namespace
 
-// Checks what `reference` names against `type`.
+// Checks that `reference` names a variable of `type`.
 static LogicalResult
 verifyStateReference(Operation *op, Attribute reference, Type type,
                      const DenseMap<StringAttr, VariableOp> &variables) {
@@ -158,8 +158,9 @@ verifyStateReference(Operation *op, Attribute reference, Type type,
   return success();
 }
 
-// Checks all references when asked for the first, since the verifier asks for
-// each and a search of the module for each would take quadratic time.
+// Checks all references when called for the first one. The verifier calls this
+// function per reference, and a search of the module each time would take
+// quadratic time.
 static LogicalResult verifyStateReferences(Operation *op, unsigned index,
                                            StateReferences references) {
   for (unsigned i = 0; i < index; ++i)
@@ -198,7 +199,7 @@ static LogicalResult verifyBatchAxis(FunctionOpInterface function,
          << " of argument " << index;
 }
 
-// The role of an input, or of an output.
+// Checks the role of an input or of an output.
 static LogicalResult verifyRole(FunctionOpInterface function,
                                 Attribute attribute, bool isInput) {
   auto role = dyn_cast<RoleAttr>(attribute);
@@ -214,7 +215,7 @@ static LogicalResult verifyRole(FunctionOpInterface function,
          << ", found " << attribute;
 }
 
-// The ONNX name of an input or output.
+// Checks the ONNX name of an input or output.
 static LogicalResult verifyName(FunctionOpInterface function,
                                 NamedAttribute attr) {
   if (isa<StringAttr>(attr.getValue()))

@@ -17,14 +17,14 @@ class MPC_DescribedUnaryOp<string mnemonic, string formula, Type type = MPC_Floa
   }];
 }
 
-// An op of floats, or of integers, where it wraps around; of constants it folds.
+// An op on floats or integers; integers wrap around. Folds on constants.
 class MPC_NumberUnaryOp<string mnemonic, string formula>
     : MPC_DescribedUnaryOp<mnemonic, formula, MPC_NumberTensor> {
   let hasFolder = 1;
 }
 
-// An op of floats whose result is the same on every machine: of constants it
-// folds (FloatFormulas.h).
+// A float op with equal results on every machine. Folds on constants
+// (FloatFormulas.h).
 class MPC_ExactUnaryOp<string mnemonic, string formula>
     : MPC_DescribedUnaryOp<mnemonic, formula> {
   let hasFolder = 1;
@@ -39,8 +39,8 @@ def MPC_SigmoidOp : MPC_DescribedUnaryOp<"sigmoid", "1 / (1 + exp(-x))">,
     MPC_Policy<["Sigmoid"], "Infer", "Infer", "bounded result of one rounding">;
 def MPC_TanhOp : MPC_DescribedUnaryOp<"tanh", "tanh(x)">,
     MPC_Policy<["Tanh"], "Infer", "Infer", "bounded result of one rounding">;
-// Exponentials leave the range of fp16 quickly; logarithms and powers lose the
-// digits their argument has lost.
+// Exponentials soon leave the range of fp16. Logarithms and powers lose the
+// digits that their argument has lost.
 def MPC_ExpOp : MPC_DescribedUnaryOp<"exp", "exp(x)">,
     MPC_Policy<["Exp"], "Deny", "Infer", "overflows fp16 above 11.09">;
 def MPC_LogOp : MPC_DescribedUnaryOp<"log", "log(x)">,
@@ -53,7 +53,7 @@ def MPC_ClipOp : MPC_UnaryOp<"clip">,
     MPC_Policy<["Clip"], "Clear", "Clear", "exact within its bounds"> {
   let summary = "elementwise min(max(x, min), max)";
   let description = [{
-    An absent bound does not bound.
+    A bound that is absent has no effect.
 
     ```mlir
     %y = mpc.clip %x {min = 0.0 : f64, max = 6.0 : f64}
@@ -94,8 +94,9 @@ def MPC_ModOp : MPC_BinaryOp<"mod", [], MPC_NumberTensor>,
                "an error of the arguments can become one of the divisor"> {
   let summary = "elementwise remainder of a / b";
   let description = [{
-    Has the sign of b, as in Python, or with `fmod` that of a, as in C; floats
-    want `fmod`. 0 where b is the integer 0, NaN where it is the float.
+    Has the sign of b, as in Python, or with `fmod` the sign of a, as in C.
+    Floats require `fmod`. For b = 0 the result is 0 for integers and NaN for
+    floats.
 
     ```mlir
     %c = mpc.mod %a, %b : (tensor<4x8xi32>, tensor<8xi32>) -> tensor<4x8xi32>
@@ -107,7 +108,7 @@ def MPC_ModOp : MPC_BinaryOp<"mod", [], MPC_NumberTensor>,
   let hasVerifier = 1;
 }
 
-// Of booleans, and bit by bit of integers.
+// An op on booleans, and bit by bit on integers.
 class MPC_BitsOp<string mnemonic, string formula, Type type = MPC_BitsTensor,
                  list<Trait> traits = []> : MPC_BinaryOp<mnemonic, traits, type> {
   let summary = "elementwise " # formula;
@@ -150,16 +151,17 @@ def MPC_FakeQuantizeOp : MPC_TensorOp<"fake_quantize", "Elementwise">,
                "an error of the argument can become a step of the scale", fp32Operands = [1, 2]> {
   let summary = "elementwise rounding to a quantized number, as a float";
   let description = [{
-    What QuantizeLinear and then DequantizeLinear make of x: with the whole
-    number p nearest to x / scale (the even one of two) plus `zero_point`, and q
-    that is p between `low` and `high`, it is (q - zero_point) * scale. `scale`
-    and `zero_point`, a whole number, broadcast to x: one for all, one for each
-    channel, or one for each element. NaN stays NaN.
+    QuantizeLinear followed by DequantizeLinear. Let p be x / scale rounded to
+    the nearest whole number, half to even, plus `zero_point`, and q be p
+    clamped to [low, high]. The result is (q - zero_point) * scale. `scale` and
+    the integral `zero_point` broadcast to x: per tensor, per channel, or per
+    element. NaN stays NaN.
 
-    The gradient is straight through, as of PyTorch's fake_quantize: that of x is
-    dy where p is from `low` to `high`, else 0. That of `scale` is what follows
-    if rounding had slope 1: p - zero_point - x / scale where p is from `low` to
-    `high`, else q - zero_point. `zero_point` has none.
+    The gradient is straight-through, as of PyTorch's fake_quantize. The
+    gradient of x is dy if p is in [low, high], else 0. The gradient of `scale`
+    treats rounding as if its slope were 1: dy times p - zero_point - x / scale
+    if p is in [low, high], else dy times q - zero_point. `zero_point` has no
+    gradient.
 
     ```mlir
     %y = mpc.fake_quantize %w, %scale, %zero {low = -128 : i64, high = 127 : i64}
@@ -175,8 +177,8 @@ def MPC_BCEWithLogitsOp : MPC_BinaryOp<"bce_with_logits">,
     MPC_Policy<[], "Deny", "Deny", "a loss: exponentials and a logarithm"> {
   let summary = "elementwise binary cross entropy of logits x and targets t";
   let description = [{
-    Computes max(x, 0) - x * t + log1p(exp(-|x|)), which neither overflows nor
-    loses digits, without a reduction. `lhs` is x, `rhs` is t.
+    Computes max(x, 0) - x * t + log1p(exp(-|x|)) without a reduction; the
+    formula neither overflows nor loses digits. `lhs` is x, `rhs` is t.
 
     ```mlir
     %l = mpc.bce_with_logits %x, %t
@@ -188,8 +190,8 @@ def MPC_BCEWithLogitsOp : MPC_BinaryOp<"bce_with_logits">,
 def MPC_BCEOp : MPC_BinaryOp<"bce">, MPC_Policy<[], "Deny", "Deny", "a loss: logarithms"> {
   let summary = "elementwise binary cross entropy of probabilities p and targets t";
   let description = [{
-    Computes -(t * log(p) + (1 - t) * log(1 - p)), either logarithm at least
-    -100 as in PyTorch, without a reduction. NaN where p is not in [0, 1]. `lhs`
+    Computes -(t * log(p) + (1 - t) * log(1 - p)) without a reduction. As in
+    PyTorch, each logarithm is at least -100. NaN if p is not in [0, 1]. `lhs`
     is p, `rhs` is t.
 
     ```mlir
@@ -199,7 +201,7 @@ def MPC_BCEOp : MPC_BinaryOp<"bce">, MPC_Policy<[], "Deny", "Deny", "a loss: log
   }];
 }
 
-// Two operands broadcast together; false where either is NaN.
+// Two operands that broadcast together. The result is false if either is NaN.
 class MPC_CompareOp<string mnemonic, string formula, Type type, list<Trait> traits = []>
     : MPC_InferredOp<mnemonic, "inferCompare(location, adaptor.getOperands(), results)",
                      traits> {
@@ -222,7 +224,8 @@ def MPC_LessOp : MPC_CompareOp<"less", "a < b", MPC_NumberTensor>,
 def MPC_LessOrEqualOp : MPC_CompareOp<"less_or_equal", "a <= b", MPC_NumberTensor>,
     MPC_ExactPolicy<["LessOrEqual", "GreaterOrEqual"]>;
 
-// One float operand, true where it is what the op is named after.
+// One float operand. The result is true for elements of the class that the op
+// is named after.
 class MPC_ClassifyOp<string mnemonic, string what, dag parameters = (ins)>
     : MPC_InferredOp<mnemonic, "inferCompare(location, adaptor.getOperands(), results)",
                      []> {
@@ -247,11 +250,11 @@ def MPC_CastOp : MPC_ShapedOp<"cast", "Elementwise">,
     MPC_Policy<["Cast"], "Fixed", "Fixed", "the model's own conversion"> {
   let summary = "ONNX Cast: a conversion the model asks for";
   let description = [{
-    Part of the model's meaning, unlike `amp.cast`: never removed where it loses
-    values. To bool tests for non-zero. Integers become narrower ones by their
-    low bits. Floats become integers by truncation to i64 (ui64 where they are
-    2^63 and more, for a ui64) and from there as integers do; NaN and what 64
-    bits cannot hold count as -2^63, which has no low bits.
+    Part of the model's meaning, unlike `amp.cast`: never removed if it loses
+    values. A cast to bool tests for non-zero. A cast to a narrower integer
+    keeps the low bits. A cast from float to integer truncates to i64 first, or
+    to ui64 for a ui64 result and values of 2^63 and more, then keeps the low
+    bits. NaN and values beyond 64 bits count as -2^63, whose low bits are 0.
 
     ```mlir
     %y = mpc.cast %x : (tensor<8xi64>) -> tensor<8xf32>
@@ -266,9 +269,9 @@ def MPC_BitCastOp : MPC_ShapedOp<"bit_cast", "Elementwise">,
     MPC_Policy<["BitCast"], "Deny", "Deny", "its bits are those of the model's type"> {
   let summary = "ONNX BitCast: the same bits as another type of that width";
   let description = [{
-    Bits of a float are those of the type it has in the model: of an f32 in
-    64-true those of the f32 it rounds to. A signalling NaN of a float16 becomes
-    a quiet one. No derivative.
+    The bits of a float depend on its type in the model: with --precision
+    64-true, an f32 of the model is rounded to f32 first. A signalling NaN of a
+    float16 becomes quiet. The op has no derivative.
 
     ```mlir
     %y = mpc.bit_cast %x : (tensor<8xf32>) -> tensor<8xi32>
@@ -284,15 +287,17 @@ def MPC_DropoutOp : MPC_TensorOp<"dropout", "Elementwise",
     MPC_Policy<["Dropout"], "Clear", "Clear", "drops, or scales by one factor"> {
   let summary = "training-mode dropout with a counter-based mask";
   let description = [{
-    Element i becomes x[i] / (1 - ratio) with probability 1 - ratio and 0
-    otherwise. The choice is a function of (`seed`, `micro_step`, `id`, i) alone:
-    Philox-4x32-10 with the key made of `seed`, the counter of (i / 4, `id`,
-    `micro_step`), lane i % 4, and "keep" where the lane's 24 upper bits, as a
-    fraction, are not below `ratio`. No mask is stored: the gradient is the same
-    op with the same `id` on the incoming gradient. `id` is fixed at import, and
-    no pass changes it. An op on a box of a tensor says where that is, so that its
-    elements fare as they do in the whole: `whole` is the shape of the tensor,
-    and its element 4 * `group` is the first of the box.
+    Element i becomes x[i] / (1 - ratio) with probability 1 - ratio, and 0
+    otherwise. The choice depends on (`seed`, `micro_step`, `id`, i) alone. It
+    uses Philox-4x32-10 with the key made of `seed`, the counter (i / 4, `id`,
+    `micro_step`) and lane i % 4. The element is kept if the lane's upper 24
+    bits, as a fraction, are not below `ratio`. No mask is stored: the gradient
+    is the op with equal `id` on the incoming gradient. `id` is fixed at import,
+    and no pass changes it.
+
+    An op on a box of a tensor states the position of the box, so that its
+    elements get the choices they have in the whole tensor. `whole` is the shape
+    of the tensor, and 4 * `group` is the index of the box's first element.
 
     ```mlir
     %y = mpc.dropout %x, %seed, %micro_step {ratio = 0.5 : f64, id = 3 : i64}
@@ -319,13 +324,13 @@ def MPC_RandomUniformOp : MPC_ShapedOp<"random_uniform", "Elementwise",
                "has as many random digits as the model asks for"> {
   let summary = "random numbers in [0, 1), by a counter";
   let description = [{
-    Element i is a function of (`seed`, `micro_step`, `id`, i) alone, by the
+    Element i depends on (`seed`, `micro_step`, `id`, i) alone. It uses the
     generator of `mpc.dropout`: Philox-4x32-10 with the key made of `seed` and
-    the counter of (i / 4, `id`, `micro_step`). The upper bits of lane i % 4 are
-    a fraction, as many as the element type has digits: 24 of f32. An f64 has
-    the upper 53 bits of two lanes, the lower half first: those of 2 (i % 2) for
-    the counter of i / 2. So no number is rounded, and none is 1. Ops of a
-    module have `id`s of their own, dropouts among them.
+    the counter (i / 4, `id`, `micro_step`). The upper bits of lane i % 4 are a
+    fraction with as many digits as the element type has: 24 for f32. An f64
+    takes the upper 53 bits of two lanes, the lower half first: the lanes from 2
+    (i % 2) of the counter i / 2. So no number is rounded, and none is 1. Each
+    op of a module, dropouts included, has its own `id`.
 
     ```mlir
     %u = mpc.random_uniform %seed, %micro_step {id = 3 : i64}
@@ -339,8 +344,8 @@ def MPC_RandomUniformOp : MPC_ShapedOp<"random_uniform", "Elementwise",
 def MPC_SelectOp : MPC_TensorOp<"select", "Elementwise">, MPC_ExactPolicy<["Where"]> {
   let summary = "elementwise on_true where condition, else on_false";
   let description = [{
-    Shapes broadcast by NumPy's rules: the one condition here chooses all of
-    %new, or all of %old.
+    Shapes broadcast by NumPy's rules. In the example a single condition chooses
+    all of %new or all of %old.
 
     ```mlir
     %y = mpc.select %ok, %new, %old
@@ -358,8 +363,8 @@ def MPC_OneHotOp : MPC_TensorOp<"one_hot", "Elementwise",
     MPC_Policy<["OneHot"], "Clear", "Deny", "zeros and ones; ONNX has no bfloat16 OneHot"> {
   let summary = "1 where the index along an axis equals the label, 0 elsewhere";
   let description = [{
-    Inserts an axis of `depth` at `axis`. A label outside [0, depth), such as an
-    ignored one, gives zeros.
+    Inserts an axis of size `depth` at `axis`. A label outside [0, depth), for
+    example an ignored label, gives zeros.
 
     ```mlir
     %y = mpc.one_hot %labels {axis = 1 : i64, depth = 10 : i64}

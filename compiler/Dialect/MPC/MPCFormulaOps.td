@@ -1,5 +1,5 @@
-// Elementwise functions of one operand; what they compute is a row each of
-// Formulas.def.
+// Elementwise functions of one operand. Each has a row in Formulas.def, which
+// defines what the function computes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCFORMULAOPS_TD
@@ -19,14 +19,14 @@ class MPC_FormulaOp<string mnemonic, string formula, dag parameters = (ins)>
   let arguments = !con((ins MPC_FloatTensor:$input), parameters);
 }
 
-// A function whose results are whole numbers, the same on every machine: of
-// constants it folds (FloatFormulas.h).
+// A function with integral results, equal on every machine. Folds on constants
+// (FloatFormulas.h).
 class MPC_WholeNumberOp<string mnemonic, string formula>
     : MPC_FormulaOp<mnemonic, formula> {
   let hasFolder = 1;
 }
 
-// A parameter with ONNX's default.
+// A parameter with its default in ONNX.
 class MPC_Parameter<string value> : DefaultValuedAttr<F64Attr, value>;
 
 def MPC_AcosOp : MPC_FormulaOp<"acos", "the angle in [0, pi] whose cosine is x; NaN beyond 1">;
@@ -74,9 +74,9 @@ def MPC_FormulaGradOp : MPC_TensorOp<"formula_grad", "Elementwise">,
     MPC_PolicyOfAttribute<"getOf"> {
   let summary = "gradient of any op of Formulas.def";
   let description = [{
-    Computes dy times the derivative at x of the formula of the op that `of`
-    names, with its parameters `a` and `b`; NaN where x is NaN. The derivative is
-    the formula evaluated over dual numbers, so no row has a second formula.
+    Computes dy times the derivative at x of the formula named `of`, with the
+    parameters `a` and `b`; NaN if x is NaN. The derivative is the formula
+    evaluated over dual numbers, so no row needs a second formula.
 
     ```mlir
     %dx = mpc.formula_grad %dy, %x {of = "leaky_relu", a = 0.2 : f64}

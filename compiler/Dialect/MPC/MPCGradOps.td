@@ -10,16 +10,16 @@ include "compiler/Dialect/MPC/MPCLossOps.td"
 include "compiler/Dialect/MPC/MPCReductionOps.td"
 
 //===----------------------------------------------------------------------===//
-// Differentiation itself
+// Requests for gradients
 //===----------------------------------------------------------------------===//
 
 def MPC_GradientOp : MPC_Op<"gradient", [Pure]> {
   let summary = "derivatives of a value with respect to values it depends on";
   let description = [{
-    Stands for the backward pass until `mpc-expand-gradients` builds it: result i
-    is dY/dXi, through all ops between them. Y need not be a scalar: the gradient
-    is that of the sum of its elements. An X that Y does not depend on has a
-    gradient of zeros. (ONNX's `Gradient` of ai.onnx.preview.training.)
+    A placeholder for the backward pass until `mpc-expand-gradients` builds it.
+    Result i is dY/dXi, through all ops between Xi and Y. If Y is not a scalar,
+    the gradient is that of the sum of its elements. The gradient is zero if Y
+    does not depend on Xi. (ONNX's `Gradient` of ai.onnx.preview.training.)
 
     ```mlir
     %dw, %db = mpc.gradient %loss wrt %w, %b
@@ -38,9 +38,8 @@ def MPC_GradientOp : MPC_Op<"gradient", [Pure]> {
 def MPC_StopGradientOp : MPC_Op<"stop_gradient", [Pure, SameOperandsAndResultType]> {
   let summary = "a value that is a constant to derivatives";
   let description = [{
-    PyTorch's `x.detach()`: the value itself, through which no derivative flows.
-    It has done its work when `mpc-expand-gradients` has built the backward pass,
-    which leaves none behind.
+    PyTorch's `x.detach()`: returns `x`, but no derivative flows through.
+    `mpc-expand-gradients` removes the op once the backward pass is built.
 
     ```mlir
     %y = mpc.stop_gradient %x : tensor<4x8xf32>
@@ -55,8 +54,8 @@ def MPC_GradientSeedOp : MPC_GraphOp<"gradient_seed", []>,
     MPC_Policy<[], "Fixed", "Fixed", "where the loss scale enters: 65536 overflows fp16"> {
   let summary = "where a backward pass starts: ones";
   let description = [{
-    dY/dY. An op and not a constant, so that the Precision stage finds where the
-    loss scale enters, whatever has been folded since.
+    dY/dY, where the loss scale enters. The seed is an op instead of a constant,
+    so that folding cannot hide it from the Precision stage.
 
     ```mlir
     %one = mpc.gradient_seed : tensor<f32>
@@ -98,8 +97,8 @@ def MPC_TanhGradOp : MPC_ElementwiseGradOp<"tanh_grad", "dy * (1 - y * y)",
 def MPC_ClipGradOp : MPC_TensorOp<"clip_grad", "Elementwise">, MPC_PolicyOf<MPC_ClipOp> {
   let summary = "elementwise dy where min <= x <= max, NaN where x is NaN, else 0";
   let description = [{
-    The gradient of `mpc.clip`; its bounds are those of the forward op, and one
-    that is absent bounds nothing.
+    The gradient of `mpc.clip`, with the bounds of the forward op. A bound that
+    is absent has no effect.
 
     ```mlir
     %dx = mpc.clip_grad %dy, %x {min = 0.0 : f64, max = 6.0 : f64}
@@ -115,8 +114,8 @@ class MPC_FakeQuantizeGradientOp<string mnemonic, string formula, string example
     : MPC_TensorOp<mnemonic, "Elementwise"> {
   let summary = formula;
   let description = [{
-    A gradient of `mpc.fake_quantize`, whose operands and bounds the last three
-    operands and the attributes are.
+    A gradient of `mpc.fake_quantize`. The last three operands and the
+    attributes are those of the forward op.
 
     ```mlir
     %}] # example # [{ %dy, %w, %scale, %zero {low = -128 : i64, high = 127 : i64}
@@ -166,7 +165,7 @@ def MPC_ConvInputGradOp : MPC_ShapedOp<"conv_input_grad", "Contraction", MPC_Con
     MPC_PolicyOf<MPC_ConvOp> {
   let summary = "gradient of conv with respect to its input";
   let description = [{
-    Attributes are the forward op's; the result's shape is the input's.
+    The attributes are the forward op's. The result has the shape of the input.
 
     ```mlir
     %dx = mpc.conv_input_grad %dy, %w {strides = array<i64: 1, 1>,
@@ -185,7 +184,7 @@ def MPC_ConvWeightGradOp : MPC_ShapedOp<"conv_weight_grad", "Contraction",
     MPC_PolicyOf<MPC_ConvOp> {
   let summary = "gradient of conv with respect to its weight";
   let description = [{
-    Attributes are the forward op's; the result's shape is the weight's.
+    The attributes are the forward op's. The result has the shape of the weight.
 
     ```mlir
     %dw = mpc.conv_weight_grad %x, %dy {strides = array<i64: 1, 1>,
@@ -206,8 +205,8 @@ def MPC_MaxPoolGradOp : MPC_ShapedOp<"max_pool_grad", "Window",
     MPC_PolicyOf<MPC_MaxPoolOp> {
   let summary = "adds every output gradient to the position of its maximum";
   let description = [{
-    `indices` is the forward op's second result. Where windows overlap the sums
-    are formed in a fixed order.
+    `indices` is the forward op's second result. Sums of overlapping windows are
+    formed in a fixed order.
 
     ```mlir
     %dx = mpc.max_pool_grad %dy, %i {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
@@ -225,8 +224,9 @@ def MPC_AveragePoolGradOp
       MPC_PolicyOf<MPC_AveragePoolOp> {
   let summary = "spreads every output gradient over its window";
   let description = [{
-    Each element of a window gets dy over the number of elements that the forward
-    op divided by: those inside the input, or all with `count_include_pad`.
+    Each element of a window gets dy divided by the divisor of the forward op:
+    the number of window elements inside the input, or of all with
+    `count_include_pad`.
 
     ```mlir
     %dx = mpc.average_pool_grad %dy {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
@@ -245,7 +245,7 @@ def MPC_GlobalAveragePoolGradOp
       MPC_PolicyOf<MPC_GlobalAveragePoolOp> {
   let summary = "spreads the gradient of a mean over all spatial positions";
   let description = [{
-    Each position gets dy over the number of positions, here dy / 16.
+    Each position gets dy over the number of positions: in the example, dy / 16.
 
     ```mlir
     %dx = mpc.global_average_pool_grad %dy : (tensor<32x64x1x1xf32>) -> tensor<32x64x4x4xf32>
@@ -264,7 +264,7 @@ def MPC_BCEWithLogitsGradOp : MPC_TensorOp<"bce_with_logits_grad", "Elementwise"
     MPC_PolicyOf<MPC_BCEWithLogitsOp> {
   let summary = "elementwise dy * (sigmoid(x) - t)";
   let description = [{
-    The gradient of `mpc.bce_with_logits` by its logits x.
+    The gradient of `mpc.bce_with_logits` with respect to the logits x.
 
     ```mlir
     %dx = mpc.bce_with_logits_grad %dy, %x, %t
@@ -295,10 +295,11 @@ def MPC_SoftmaxCrossEntropyLossGradOp : MPC_TensorOp<"softmax_cross_entropy_loss
     MPC_PolicyOf<MPC_SoftmaxCrossEntropyLossOp, fp32Operands = [0, 3]> {
   let summary = "gradient of softmax_cross_entropy_loss with respect to the scores";
   let description = [{
-    (exp(log_prob) - one_hot(labels)) * d_loss * weight[label] / denominator, and
-    0 where the label is ignored. The denominator is that of the forward op's
-    reduction. With a `label_smoothing` e, what the label contributes is multiplied
-    by 1 - e, and e / C * (exp(log_prob) * sum(weights) - weights) is added.
+    (exp(log_prob) - one_hot(labels)) * d_loss * weight[label] / denominator,
+    and 0 if the label is ignored. The denominator is the divisor of the forward
+    op's reduction. With `label_smoothing` e, the contribution of the label is
+    multiplied by 1 - e, and e / C * (exp(log_prob) * sum(weights) - weights) is
+    added.
 
     ```mlir
     %dx = mpc.softmax_cross_entropy_loss_grad %dloss, %log_prob, %labels {reduction = #mpc.reduction<mean>}

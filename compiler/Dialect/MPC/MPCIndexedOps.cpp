@@ -1,5 +1,5 @@
-// Ops whose elements depend on their index, such as a dropout that draws by it:
-// their shapes, and the axes along which their operands are read.
+// Shape inference and operand axes of ops that depend on an element's index,
+// for example dropout, or that read and write at given indices.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
@@ -42,14 +42,14 @@ Axes RandomUniformOp::getIndexedAxes() {
   return axesFrom(0, shapeOf(getOutput()).size());
 }
 
-// Labels have no axis of classes.
+// Labels lack the class axis.
 Axes OneHotOp::getOperandAxes(unsigned) {
   Axes axes = axesFrom(0, shapeOf(getOutput()).size());
   axes.erase(axes.begin() + getAxis());
   return axes;
 }
 
-// Loops run over the classes of a label, which has to be there before.
+// The kernel loops over the classes of a label, so the label must be in memory.
 bool OneHotOp::readsMemory(unsigned) { return true; }
 
 Axes OneHotOp::getIndexedAxes() { return {static_cast<int64_t>(getAxis())}; }
@@ -65,7 +65,7 @@ LogicalResult CheckIndicesOp::verify() {
 // Indices of parts
 //===----------------------------------------------------------------------===//
 
-// Indices name elements of an axis that has any.
+// Checks that the indexed axis has elements if there are any indices.
 static LogicalResult verifyNamed(std::optional<Location> loc, Value data,
                                  Value indices, int64_t axis) {
   if (shapeOf(data)[axis] > 0 || typeOf(indices).getNumElements() == 0)
@@ -75,17 +75,18 @@ static LogicalResult verifyNamed(std::optional<Location> loc, Value data,
                            "]");
 }
 
-// The shape of what indices name in data: the updates of a scatter.
+// Infers the shape of the parts of `data` that `indices` name, which is also
+// the shape of a scatter's updates.
 static FailureOr<Shape> inferParts(std::optional<Location> loc, Value data,
                                    Value indices, int64_t axis,
                                    int64_t batchDims) {
   ArrayRef<int64_t> from = shapeOf(data), index = shapeOf(indices);
-  // Both are known to have ranks and an axis from here on.
+  // verifyAxis must come first: verifyNamed reads the extent of the axis.
   if (failed(verifyAxis(loc, axis, from.size())) ||
       failed(verifyNamed(loc, data, indices, axis)))
     return failure();
-  // The leading axes that data and indices share are walked together: index [b,
-  // i] of batch_dims = 1 names a row of data[b].
+  // Data and indices share the leading batch axes: with batch_dims = 1, index
+  // [b, i] names a row of data[b].
   int64_t most = std::min<int64_t>(axis, index.size());
   if (batchDims < 0 || batchDims > most)
     return emitOptionalError(loc, "expected batch_dims in [0, ", most,
@@ -94,7 +95,7 @@ static FailureOr<Shape> inferParts(std::optional<Location> loc, Value data,
     return emitOptionalError(loc, "expected the same batch axes, found [",
                              from.take_front(batchDims), "] and [",
                              index.take_front(batchDims), "]");
-  // The axis gives way to the axes of the indices: data [4, 9, 6] at indices
+  // The axes of the indices replace the indexed axis: data [4, 9, 6] at indices
   // [5, 2] along axis 1 has parts [4, 5, 2, 6].
   Shape parts(from.take_front(axis));
   llvm::append_range(parts, index.drop_front(batchDims));
@@ -102,7 +103,7 @@ static FailureOr<Shape> inferParts(std::optional<Location> loc, Value data,
   return parts;
 }
 
-// Along which axis of the parts each axis of the indices runs.
+// Returns, per axis of the indices, the axis of the parts along which it runs.
 static Axes indexAxesOfParts(Value indices, int64_t axis, int64_t batchDims) {
   Axes axes = axesFrom(0, batchDims);
   int64_t own = shapeOf(indices).size() - batchDims;
@@ -137,7 +138,7 @@ bool GatherOp::readsMemory(unsigned operand) { return operand == 0; }
 // Indices of elements
 //===----------------------------------------------------------------------===//
 
-// Indices have the data's shape but for the size of the axis.
+// Checks that indices have the data's shape except along `axis`.
 static LogicalResult verifyLines(std::optional<Location> loc, Value data,
                                  Value indices, int64_t axis) {
   Shape from(shapeOf(data)), index(shapeOf(indices));

@@ -1,4 +1,4 @@
-// Ops that read or write elements which indices name.
+// Ops that read or write elements at given indices.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCINDEXEDOPS_TD
@@ -15,10 +15,10 @@ include "compiler/Interfaces/ScatterOpInterface.td"
 def MPC_CheckIndicesOp : MPC_Op<"check_indices", [MemoryEffects<[MemWrite]>]> {
   let summary = "stops the run where an index names no element";
   let description = [{
-    The integers in [begin, end) of each box name elements of an axis of that
-    size, as `mpc.indices` of an argument says. The runtime refuses others, as
-    those of an input: it reports the first one in row-major order. For indices
-    that are computed, of which nothing says that they are in range.
+    Checks computed indices, whose range is not known at compile time. The
+    integers in the box [begin, end) must index an axis of `size` elements, as
+    in `mpc.indices` of an argument. The runtime reports the first bad index in
+    row-major order, as it does for inputs.
 
     ```mlir
     mpc.check_indices %ids [{begin = array<i64: 0>, end = array<i64: 16>, size = 20}
@@ -38,20 +38,20 @@ class MPC_GatherLikeOp<string mnemonic>
     : MPC_TensorOp<mnemonic, "Elementwise",
         [DeclareOpInterfaceMethods<IndexedOpInterface, ["readsMemory"]>]>;
 
-// A table is read as it is; only what is read of it may be low.
+// The table is read in fp32; only the gathered elements may be low.
 def MPC_GatherOp : MPC_GatherLikeOp<"gather">,
     MPC_MovementPolicy<["Gather", "GatherND"], fp32Operands = [0]> {
   let summary = "the parts of a tensor along an axis that indices name";
   let description = [{
-    ONNX Gather, with TensorFlow's `batch_dims`: the first `batch_dims` axes of
-    data and indices run together. The result has the axes of the data before
-    `axis`, those of the indices after the batch axes, and those of the data
-    behind `axis`:
+    ONNX Gather, with TensorFlow's `batch_dims`: data and indices share the
+    first `batch_dims` axes. The result has the axes of the data before `axis`,
+    the axes of the indices after the batch axes, and the axes of the data after
+    `axis`:
 
       y[b, p, i, s] = data[b, p, indices[b, i], s]
 
-    An index counts from the end where it is negative. One outside
-    [-size, size) gives zeros.
+    A negative index counts from the end. An index outside [-size, size) gives
+    zeros.
 
     ```mlir
     %y = mpc.gather %table, %ids {axis = 0 : i64}
@@ -68,12 +68,12 @@ def MPC_GatherElementsOp : MPC_GatherLikeOp<"gather_elements">,
     MPC_MovementPolicy<["GatherElements"], fp32Operands = [0]> {
   let summary = "for every index the element of its line along an axis";
   let description = [{
-    ONNX GatherElements, PyTorch's gather: indices have the data's shape but for
-    the size of `axis`, and
+    ONNX GatherElements, PyTorch's gather. Except along `axis`, indices have the
+    data's shape, and
 
       y[p, i, s] = data[p, indices[p, i, s], s]
 
-    Indices are those of mpc.gather.
+    Indices are interpreted as in mpc.gather.
 
     ```mlir
     %y = mpc.gather_elements %x, %labels {axis = 1 : i64}
@@ -88,8 +88,8 @@ def MPC_GatherElementsOp : MPC_GatherLikeOp<"gather_elements">,
 // Writing
 //===----------------------------------------------------------------------===//
 
-// Sums are formed in memory, of many updates where a word stands everywhere, so
-// that memory stays fp32.
+// Sums are formed in the scattered tensor, which may receive many updates per
+// element: a frequent word's row, for example. So the tensor stays fp32.
 class MPC_ScatterPolicy<list<string> onnx>
     : MPC_Policy<onnx, "Infer", "Infer", "updates are summed in fp32",
                  fp32Operands = [0], fp32Results = [0]>;
@@ -100,20 +100,20 @@ def MPC_ScatterOp : MPC_TensorOp<"scatter", "Scatter",
     MPC_ScatterPolicy<["ScatterND"]> {
   let summary = "puts updates where indices name parts of a tensor";
   let description = [{
-    The counterpart of mpc.gather: starting from the data, in order of the
-    indices,
+    The counterpart of mpc.gather. Starts with the data and applies the updates
+    in the order of the indices:
 
       y[b, p, indices[b, i], s] = reduction(y[b, p, indices[b, i], s],
                                             updates[b, p, i, s])
 
-    Sums and products of floats are kept in f32 or f64, whichever the result is.
-    The order is that of the updates on any number of threads, so the same
-    inputs give the same bits. An index outside [-size, size) is left out. With
-    data of zeros and `add` this is the gradient of mpc.gather.
+    Sums and products of floats are kept in f32, or in f64 if the result is f64.
+    The order of the updates does not depend on the number of threads, so equal
+    inputs give equal bits. An update at an index outside [-size, size) is
+    dropped. With data of zeros and `add` the op is the gradient of mpc.gather.
 
-    With `unique_indices` no two indices name the same part: updates are written
-    in any order, and a kernel that writes over the data does as much as there
-    are updates.
+    With `unique_indices` no two indices name the same part. Updates are then
+    written in any order, and a kernel that updates the data in place only does
+    work per update.
 
     ```mlir
     %dtable = mpc.scatter %zeros, %ids, %dy {axis = 0 : i64, reduction = #mpc.scatter<add>}
@@ -133,7 +133,7 @@ def MPC_ScatterElementsOp : MPC_TensorOp<"scatter_elements", "Scatter",
     MPC_ScatterPolicy<["ScatterElements"]> {
   let summary = "puts every update where its index names an element";
   let description = [{
-    The counterpart of mpc.gather_elements; see mpc.scatter:
+    The counterpart of mpc.gather_elements, with the rules of mpc.scatter:
 
       y[p, indices[p, i, s], s] = reduction(y[p, indices[p, i, s], s],
                                             updates[p, i, s])

@@ -1,4 +1,4 @@
-// Losses of class labels.
+// Losses over class labels, and the accuracy.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCLOSSOPS_TD
@@ -19,14 +19,14 @@ def MPC_SoftmaxCrossEntropyLossOp : MPC_LabelLossOp<"softmax_cross_entropy_loss"
                "a loss: exponentials, a logarithm and a sum", fp32Operands = [2]> {
   let summary = "cross entropy of softmax over axis 1, against class labels";
   let description = [{
-    ONNX SoftmaxCrossEntropyLoss: scores (N, C, ...), labels (N, ...), class
-    weights (C) optional. `reduction` is `mean`, `sum` or `none`; the mean
-    divides by the sum of the weights of the labels that count. Labels equal to
-    `ignore_index` count nowhere. A mean over no label at all is NaN, as ONNX has
-    it, or 0 with `zero_if_empty`.
+    ONNX SoftmaxCrossEntropyLoss: scores (N, C, ...), labels (N, ...), optional
+    class weights (C). `reduction` is `mean`, `sum` or `none`. The mean divides
+    by the sum of the weights of the labels that count. Labels equal to
+    `ignore_index` do not count. A mean over no labels is NaN, as in ONNX, or 0
+    with `zero_if_empty`.
 
-    With a `label_smoothing` e, PyTorch's, the probability of each label is 1 - e,
-    and e is shared by all C classes: a label's loss is (1 - e) * w[label] *
+    `label_smoothing` e is PyTorch's: the probability of each label is 1 - e,
+    and all C classes share e. The loss of a label is (1 - e) * w[label] *
     -log_prob[label] + e / C * sum over c of w[c] * -log_prob[c].
 
     ```mlir
@@ -44,7 +44,7 @@ def MPC_NLLLossOp : MPC_LabelLossOp<"nll_loss">,
                "a loss: a sum over the batch", fp32Operands = [2]> {
   let summary = "ONNX NegativeLogLikelihoodLoss: log-probabilities against class labels";
   let description = [{
-    As `mpc.softmax_cross_entropy_loss`, on log-probabilities.
+    Like `mpc.softmax_cross_entropy_loss`, on log-probabilities.
 
     ```mlir
     %loss = mpc.nll_loss %log_prob, %labels {reduction = #mpc.reduction<mean>}
@@ -59,11 +59,11 @@ def MPC_AccuracyOp : MPC_TensorOp<"accuracy", "Composite">,
     MPC_Policy<[], "Deny", "Deny", "reads the scores that the loss reads"> {
   let summary = "1 where the greatest score over axis 1 is the label's, else 0";
   let description = [{
-    Scores (N, C, ...), labels (N, ...): a 1 or a 0 for every label, whose mean
-    over the labels that count is the accuracy. Of equal scores the first is the
-    greatest. A NaN among the scores of a label, or a label that is no class,
-    gives 0. The position of the greatest score is a float within the kernel,
-    so there are at most 2^24 classes.
+    Scores (N, C, ...), labels (N, ...). The result has a 1 or a 0 per label;
+    its mean over the labels that count is the accuracy. The first of several
+    equal scores is the greatest. The result is 0 if a score of the label's row
+    is NaN, or if the label is no class. The kernel holds the position of the
+    greatest score in a float, so there are at most 2^24 classes.
 
     ```mlir
     %correct = mpc.accuracy %scores, %labels

@@ -10,7 +10,7 @@ def MPC_ReshapeOp : MPC_ShapedOp<"reshape", "View">,
     MPC_MovementPolicy<["Reshape", "Flatten", "Squeeze", "Unsqueeze"]> {
   let summary = "the same elements in row-major order under another shape";
   let description = [{
-    Reshape, Flatten, Squeeze and Unsqueeze of ONNX with their shapes resolved.
+    Reshape, Flatten, Squeeze and Unsqueeze of ONNX with known result shapes.
 
     ```mlir
     %y = mpc.reshape %x : (tensor<32x16x2x2xf32>) -> tensor<32x64xf32>
@@ -41,7 +41,7 @@ def MPC_TransposeOp : MPC_TensorOp<"transpose", "Movement">, MPC_MovementPolicy<
 def MPC_ExpandOp : MPC_ShapedOp<"expand", "Elementwise">, MPC_MovementPolicy<["Expand"]> {
   let summary = "broadcasts to a larger shape by NumPy's rules";
   let description = [{
-    Axes of size 1, and those that are missing in front, are repeated.
+    Repeats axes of size 1 and axes that are missing in front.
 
     ```mlir
     %y = mpc.expand %x : (tensor<8xf32>) -> tensor<4x8xf32>
@@ -55,7 +55,7 @@ def MPC_ExpandOp : MPC_ShapedOp<"expand", "Elementwise">, MPC_MovementPolicy<["E
 def MPC_ConcatOp : MPC_TensorOp<"concat", "Movement">, MPC_MovementPolicy<["Concat"]> {
   let summary = "joins tensors along an axis";
   let description = [{
-    In the order of the operands, whose other axes have equal sizes.
+    Operands are joined in order. Their other axes must have equal sizes.
 
     ```mlir
     %y = mpc.concat %a, %b {axis = 1 : i64}
@@ -70,8 +70,8 @@ def MPC_ConcatOp : MPC_TensorOp<"concat", "Movement">, MPC_MovementPolicy<["Conc
 def MPC_SliceOp : MPC_TensorOp<"slice", "Movement">, MPC_MovementPolicy<["Slice"]> {
   let summary = "a box of a tensor, or every so many elements of it";
   let description = [{
-    Along axis d the `sizes[d]` elements offsets[d], offsets[d] + strides[d], ...
-    Strides are 1 where there are none; negative ones run backwards.
+    Takes the `sizes[d]` elements offsets[d], offsets[d] + strides[d], ... along
+    each axis d. Strides are 1 if absent; a negative stride runs backwards.
 
     ```mlir
     %y = mpc.slice %x {offsets = array<i64: 0, 2>, sizes = array<i64: 4, 3>}
@@ -96,10 +96,10 @@ def MPC_SliceOp : MPC_TensorOp<"slice", "Movement">, MPC_MovementPolicy<["Slice"
 def MPC_PadOp : MPC_TensorOp<"pad", "Movement">, MPC_MovementPolicy<["Pad"]> {
   let summary = "a tensor within a larger one of one value";
   let description = [{
-    The input's first element lies at `offsets` of a result of `shape`, its next
-    one along axis d `strides[d]` further; all others are `value`. Strides are 1
-    where there are none. The gradient of a slice is a pad with zeros, that of a
-    pad a slice.
+    The input's first element lies at `offsets` in a result of `shape`;
+    neighbours along axis d lie `strides[d]` apart. All other elements are
+    `value`. Strides are 1 if absent. The gradient of a slice is a pad with
+    zeros; the gradient of a pad is a slice.
 
     ```mlir
     %y = mpc.pad %x {offsets = array<i64: 0, 2>, shape = array<i64: 4, 8>}

@@ -1,5 +1,5 @@
-// Normalisation ops of the mpc dialect and their gradients. Whatever types
-// activations have in mixed precision, everything per channel stays fp32.
+// Normalisation ops of the mpc dialect and their gradients. In mixed precision,
+// everything per channel stays fp32.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCNORMOPS_TD
@@ -15,7 +15,7 @@ def MPC_NormalizationGrad : NativeOpTrait<"NormalizationGradTrait"> {
 }
 
 //===----------------------------------------------------------------------===//
-// Over the batch
+// Normalisation over the batch
 //===----------------------------------------------------------------------===//
 
 def MPC_BatchNormOp
@@ -27,8 +27,8 @@ def MPC_BatchNormOp
   let summary = "BatchNormalization in training mode";
   let description = [{
     Normalises every channel by the mean and the population variance of the
-    batch, in f32. `mean` and `inv_std` are the batch's, for the gradient;
-    `new_running_*` = running * momentum + batch * (1 - momentum).
+    batch, in f32. `mean` and `inv_std` are those of the batch, for the
+    gradient. `new_running_*` = running * momentum + batch * (1 - momentum).
 
     ```mlir
     %y, %mean, %inv_std, %rm, %rv = mpc.batch_norm %x, %scale, %bias, %running_mean, %running_var
@@ -75,9 +75,9 @@ def MPC_BatchNormGradOp : MPC_TensorOp<"batch_norm_grad", "Composite",
     MPC_PolicyOf<MPC_BatchNormOp, fp32Operands = [2, 3, 4], fp32Results = [1, 2]> {
   let summary = "gradient of batch_norm";
   let description = [{
-    d_scale = sum(dy * xhat), d_bias = sum(dy),
-    d_input = scale * inv_std * (dy - mean(dy) - xhat * mean(dy * xhat)), with
-    xhat = (x - mean) * inv_std and all sums over a channel, in f32.
+    d_scale = sum(dy * xhat), d_bias = sum(dy), d_input = scale * inv_std * (dy
+    - mean(dy) - xhat * mean(dy * xhat)), with xhat = (x - mean) * inv_std. All
+    sums are over a channel, in f32.
 
     ```mlir
     %dx, %dscale, %dbias = mpc.batch_norm_grad %dy, %x, %scale, %mean, %inv_std
@@ -94,11 +94,11 @@ def MPC_BatchNormGradOp : MPC_TensorOp<"batch_norm_grad", "Composite",
 }
 
 //===----------------------------------------------------------------------===//
-// Of each sample by itself
+// Normalisation of each sample
 //===----------------------------------------------------------------------===//
 
-// Scale and bias stay fp32, and so do the statistics: results at the same
-// positions.
+// Scale, bias and statistics stay fp32. The statistics are results at the
+// positions that the scale and the bias have among the operands.
 class MPC_SampleNormPolicy<list<string> onnx, list<int> fp32>
     : MPC_Policy<onnx, "Deny", "Infer",
                  "sums of residuals and their scaled gradients overflow fp16",
@@ -110,14 +110,17 @@ def MPC_LayerNormOp
                             "GroupNormalization"], [1, 2]> {
   let summary = "LayerNormalization over given axes";
   let description = [{
-    (x - mean) * inv_std * scale + bias, with the mean and the population variance
-    over `axes` and inv_std = 1 / sqrt(variance + epsilon), in f32, or f64 where
-    the input is. `mean` and `inv_std` keep the axes with size 1; the gradient
-    reads them. Scale and bias broadcast to the input.
+    (x - mean) * inv_std * scale + bias, with the mean and the population
+    variance over `axes` and inv_std = 1 / sqrt(variance + epsilon). Computed in
+    f32, or in f64 for f64 inputs. `mean` and `inv_std` keep the axes with size
+    1; the gradient reads both. Scale and bias broadcast to the input.
 
-    LayerNormalization has the last axes; InstanceNormalization those after the
-    channels, with a scale of shape (C, 1, ...); GroupNormalization the last one of
-    groups.
+    `axes` depends on the ONNX op:
+
+    - LayerNormalization: the last axes
+    - InstanceNormalization: the axes after the channels, with a scale of shape
+      (C, 1, ...)
+    - GroupNormalization: the last axis, on groups
 
     ```mlir
     %y, %mean, %inv_std = mpc.layer_norm %x, %scale, %bias {axes = array<i64: 2>, epsilon = 1.0e-5 : f64}
@@ -137,9 +140,9 @@ def MPC_LayerNormGradOp
       MPC_PolicyOf<MPC_LayerNormOp, fp32Operands = [2, 3, 4], fp32Results = [1]> {
   let summary = "gradient of layer_norm";
   let description = [{
-    d_scale = sum(dy * xhat) over the axes that the scale broadcasts along, and
-    d_input = inv_std * (g - mean(g) - xhat * mean(g * xhat)), with
-    xhat = (x - mean) * inv_std, g = dy * scale and all means over `axes`, in f32.
+    d_scale = sum(dy * xhat) over the axes along which the scale broadcasts.
+    d_input = inv_std * (g - mean(g) - xhat * mean(g * xhat)). Here xhat = (x -
+    mean) * inv_std, g = dy * scale, and all means are over `axes`, in f32.
 
     ```mlir
     %dx, %dscale = mpc.layer_norm_grad %dy, %x, %scale, %mean, %inv_std {axes = array<i64: 2>}
@@ -159,9 +162,9 @@ def MPC_RMSNormOp
       MPC_SampleNormPolicy<["RMSNormalization", "SimplifiedLayerNormalization"], [1]> {
   let summary = "RMSNormalization over given axes";
   let description = [{
-    x * inv_rms * scale with inv_rms = 1 / sqrt(mean(x * x) + epsilon) over `axes`,
-    in f32, or f64 where the input is. `inv_rms` keeps the axes with size 1; the
-    gradient reads it. The scale broadcasts to the input.
+    x * inv_rms * scale with inv_rms = 1 / sqrt(mean(x * x) + epsilon) over
+    `axes`. Computed in f32, or in f64 for f64 inputs. `inv_rms` keeps the axes
+    with size 1; the gradient reads it. The scale broadcasts to the input.
 
     ```mlir
     %y, %inv_rms = mpc.rms_norm %x, %scale {axes = array<i64: 2>, epsilon = 1.0e-5 : f64}
@@ -178,9 +181,9 @@ def MPC_RMSNormGradOp
       MPC_PolicyOf<MPC_RMSNormOp, fp32Operands = [2, 3], fp32Results = [1]> {
   let summary = "gradient of rms_norm";
   let description = [{
-    d_scale = sum(dy * xhat) over the axes that the scale broadcasts along, and
-    d_input = inv_rms * (g - xhat * mean(g * xhat)), with xhat = x * inv_rms,
-    g = dy * scale and the mean over `axes`, in f32.
+    d_scale = sum(dy * xhat) over the axes along which the scale broadcasts.
+    d_input = inv_rms * (g - xhat * mean(g * xhat)). Here xhat = x * inv_rms, g
+    = dy * scale, and the mean is over `axes`, in f32.
 
     ```mlir
     %dx, %dscale = mpc.rms_norm_grad %dy, %x, %scale, %inv_rms {axes = array<i64: 2>}

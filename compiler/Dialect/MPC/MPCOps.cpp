@@ -42,8 +42,8 @@ LogicalResult VariableOp::verify() {
 }
 
 bool SGDOp::keepsWithoutGradient() { return getWeightDecay().isZero(); }
-// An epsilon that is 0 in the parameter's type leaves 0 / 0, which is NaN,
-// where there never was a gradient.
+// A step without a gradient must change nothing. An epsilon that rounds to 0 in
+// the parameter's type would give 0 / 0 = NaN.
 bool AdagradOp::keepsWithoutGradient() {
   APFloat epsilon = getEpsilon();
   bool loses;
@@ -85,7 +85,7 @@ LogicalResult ReshapeOp::verify() {
   return success();
 }
 
-// `small` broadcasts to `large`, or the op says so.
+// Checks that `small` broadcasts to `large`.
 static LogicalResult verifyBroadcastsTo(Operation *op, RankedTensorType small,
                                         RankedTensorType large) {
   auto shape = broadcastShapes(small.getShape(), large.getShape());
@@ -131,7 +131,7 @@ Operation *RegionOp::getContraction() {
   return findContraction(getBody().front());
 }
 
-// Every value of `results` has the shape of its counterpart in `operands`.
+// Checks that each result has the shape of the operand at its position.
 static LogicalResult verifyShapesMatch(Operation *op, TypeRange operands,
                                        TypeRange results) {
   if (operands.size() != results.size())

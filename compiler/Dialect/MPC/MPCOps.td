@@ -16,12 +16,17 @@ def MPC_VariableOp : MPC_Op<"variable", [Symbol]> {
   let summary = "a state variable of the module";
   let description = [{
     Declares one piece of state: its type at the boundary (ONNX's layout, master
-    precision), what it is for, and its initial value. `role` is one of
-    `parameter` (trained), `frozen` (a parameter that is not), `statistic`
-    (BatchNormalization running values), `optimizer_state`, `average` (of a
-    parameter over the steps), `accumulator`, `loss_scale`, `counter`, and `derived` (recomputed by `@derive` from other
-    state, never saved). Without `init` the variable starts at `fill`, zero by
-    default.
+    precision), its role, and its initial value. Roles:
+
+    - `parameter`: trained
+    - `frozen`: a parameter that is not trained
+    - `statistic`: running values of BatchNormalization
+    - `optimizer_state`
+    - `average`: the average of a parameter over the steps
+    - `accumulator`, `loss_scale`, `counter`
+    - `derived`: recomputed by `@derive` from other state, never saved
+
+    Without `init` all elements start at `fill`, zero by default.
 
     ```mlir
     mpc.variable @fc1.weight : tensor<10x64xf32> role parameter
@@ -48,7 +53,7 @@ def MPC_ConstantOp : MPC_GraphOp<"constant", [ConstantLike, AllTypesMatch<["valu
     MPC_Policy<["Constant"], "Fixed", "Fixed", "cast where it is read"> {
   let summary = "a constant tensor";
   let description = [{
-    Known when the model is compiled: passes fold it, the artifact holds it.
+    A value known at compile time. Passes fold it, and the artifact stores it.
 
     ```mlir
     %0 = mpc.constant dense<1.0> : tensor<f32>
@@ -73,9 +78,10 @@ def MPC_ConstantOp : MPC_GraphOp<"constant", [ConstantLike, AllTypesMatch<["valu
 def MPC_KeptOp : MPC_Op<"kept", [Pure, SameOperandsAndResultType]> {
   let summary = "a value that kernels load from memory";
   let description = [{
-    What its kernel has stored and others load. An op that reads it shares no
-    kernel with the one that computes it; a copy of an op that reads it is not a
-    common subexpression. It is gone once kernels are formed, and never is code.
+    A value that one kernel stores and others load. An op that reads the kept
+    value never shares a kernel with the op that computes it. CSE does not merge
+    a recomputed copy that reads kept values with the original op. The op
+    disappears once kernels are formed, and generates no code.
 
     ```mlir
     %k = mpc.kept %h : tensor<32x64xf32>
@@ -90,10 +96,11 @@ def MPC_RegionOp : MPC_Op<"region", [Pure, IsolatedFromAbove,
     SingleBlockImplicitTerminator<"::mpc::YieldOp">]> {
   let summary = "ops that become one kernel";
   let description = [{
-    What one kernel computes, formed by the Fusion stage: block arguments are the
-    tensors it loads, yielded values those it stores; everything between lives in
-    registers, in f32. `kernel` is the name that the kernel gets, `provider` who does
-    the contraction of one. `kind` names the loop nest:
+    The ops of one kernel, formed by the Fusion stage. Block arguments are the
+    tensors that the kernel loads, yielded values the tensors that it stores.
+    All values between live in registers, in f32. `kernel` is the name of the
+    kernel. `provider` is what computes the contraction, if there is one. `kind`
+    names the loop nest:
 
     | kind | iteration space | may hold |
     |---|---|---|
@@ -131,8 +138,8 @@ def MPC_RegionOp : MPC_Op<"region", [Pure, IsolatedFromAbove,
   }]>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The input that a value of the body stands for; null for one that the
-    /// body computes.
+    /// The input of the region that block argument `value` stands for; null if
+    /// the body computes `value`.
     ::mlir::Value getTiedInput(::mlir::Value value);
     /// The matrix product or convolution of a region of kind contraction.
     ::mlir::Operation *getContraction();

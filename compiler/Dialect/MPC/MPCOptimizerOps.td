@@ -7,9 +7,9 @@
 include "compiler/Dialect/MPC/MPCEnums.td"
 include "compiler/Interfaces/OptimizerOpInterface.td"
 
-// All are elementwise: p is the parameter, g its (unscaled, clipped) gradient.
-// Scalars (`lr`, `step`, `apply`) have rank 0. Where `apply` is given and false
-// every result is the operand it replaces.
+// All optimizer ops are elementwise. p is the parameter, g its gradient,
+// unscaled and clipped. Scalars (`lr`, `step`, `apply`) have rank 0. If `apply`
+// is given and false, every result equals the operand that it replaces.
 
 class MPC_OptimizerOp<string mnemonic, Trait interface = OptimizerOpInterface>
     : MPC_TensorOp<mnemonic, "Elementwise", [interface]>;
@@ -21,8 +21,8 @@ def MPC_IncrementOp : MPC_TensorOp<"increment", "Elementwise">,
     MPC_Policy<[], "Fixed", "Fixed", "a counter"> {
   let summary = "adds one to a counter, unless apply is false";
   let description = [{
-    Counts steps. `apply` is false where a gradient was infinite or NaN: a step
-    that is skipped does not count.
+    Counts steps. `apply` is false if a gradient was infinite or NaN, so that a
+    skipped step does not count.
 
     ```mlir
     %next = mpc.increment %step, %finite : (tensor<i64>, tensor<i1>) -> tensor<i64>
@@ -35,7 +35,7 @@ def MPC_IncrementOp : MPC_TensorOp<"increment", "Elementwise">,
 def MPC_SGDOp : MPC_OptimizerOp<"sgd", MPC_DecayingOptimizer>, MPC_UpdatePolicy<[]> {
   let summary = "p - lr * (g + weight_decay * p)";
   let description = [{
-    The weight decay is L2's, a part of the gradient.
+    The weight decay is L2: it is added to the gradient.
 
     ```mlir
     %p1 = mpc.sgd %p, %g, %lr {weight_decay = 0.0 : f64}
@@ -140,10 +140,10 @@ def MPC_RMSpropOp : MPC_TensorOp<"rmsprop", "Elementwise",
     g' = g + weight_decay * p; v' = alpha * v + (1 - alpha) * g' * g';
     d = g' / (sqrt(v') + epsilon); p' = p - lr * d.
 
-    With `centered`, m' = alpha * m + (1 - alpha) * g' is kept too, and the root
-    is of max(v' - m' * m', 0). Where `momentum` is not 0, u' = momentum * u + d is kept
-    too, and p' = p - lr * u'. `state` is v, m where there is one, then u where
-    there is one, and `new_state` what replaces them.
+    `centered` also keeps m' = alpha * m + (1 - alpha) * g', and takes the root
+    of max(v' - m' * m', 0). A `momentum` other than 0 also keeps u' = momentum
+    * u + d, and p' = p - lr * u'. `state` is v, then m and u as far as the op
+    has them; `new_state` replaces `state`.
 
     ```mlir
     %p1, %s1:2 = mpc.rmsprop %p, %g, %v, %u, %lr {alpha = 0.99 : f64,
@@ -170,8 +170,8 @@ def MPC_ClipGradNormOp : MPC_GraphOp<"clip_grad_norm", []>,
   let summary = "scales all gradients so that their common norm is bounded";
   let description = [{
     `norm` is the L2 norm over all elements of all gradients, in f32. Every
-    gradient is multiplied by min(1, max_norm / (norm + 1e-6)), PyTorch's
-    formula; without `max_norm` the gradients pass unchanged and only the norm is
+    gradient is multiplied by min(1, max_norm / (norm + 1e-6)), as in PyTorch.
+    Without `max_norm` the gradients pass unchanged and only the norm is
     computed.
 
     ```mlir

@@ -1,11 +1,11 @@
-// The default precision policy: how each op fares in 16 bits, and why. An op has
-// one of these classes beside its base class:
+// The default precision policy: how each op fares in 16 bits, and why. An op
+// has one of these classes beside its base class:
 //
 //   def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative">, MPC_SumPolicy<["CumSum"]> {
 //
-// It gives the op's C++ class a function, getDefaultPolicy(), of which
-// compiler/Precision/PolicyTable.h makes a table. Rationale.md says what the rows
-// have in common.
+// The class gives the op's C++ class the function getDefaultPolicy().
+// compiler/Precision/PolicyTable.h collects the results in a table.
+// Rationale.md explains the principles behind the rows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPCPOLICY_TD
@@ -13,26 +13,27 @@
 
 include "compiler/Interfaces/PrecisionOpInterface.td"
 
-// The trait of an op with a policy; `declaration` is C++ that its class gets.
+// The trait of an op with a policy. `declaration` is C++ for the op's class.
 class MPC_PolicyTrait<string name, code declaration>
     : NativeOpTrait<name, [], declaration> {
   let cppNamespace = "::mpc";
 }
 
-// Positions of operands or results as a mask in C++.
+// Converts positions of operands or results to a bit mask in C++.
 class MPC_Positions<list<int> positions> {
   string mask = !foldl(0, positions, sum, i, !or(sum, !shl(1, i))) # "u";
 }
 defvar MPC_All = !range(32);
 
 // A row of the policy.
-//   onnx          the names that ONNX has for the op, by which users may call it
-//   fp16, bf16    its class where the low type is that (PrecisionClass.td)
-//   why           one clause, for explanations
-//   fp32Operands  positions of operands that stay fp32 whatever the class
-//   fp32Results   positions of results that do
-//   unbounded     its result's range grows with its shape: an fp16 contraction
-//                 that reads it rests on an assumption
+//   onnx          ONNX's names of the op, which users may write in a policy.
+//   fp16, bf16    The op's class if the low type is fp16 or bf16
+//                 (PrecisionClass.td).
+//   why           One clause, for explanations.
+//   fp32Operands  Positions of operands that stay fp32 in every class.
+//   fp32Results   Positions of results that stay fp32 in every class.
+//   unbounded     True if the result's range grows with its shape. An fp16
+//                 contraction that reads the result rests on an assumption.
 class MPC_Policy<list<string> onnx, string fp16, string bf16, string why,
                  list<int> fp32Operands = [], list<int> fp32Results = [],
                  bit unbounded = false> {
@@ -49,8 +50,9 @@ class MPC_Policy<list<string> onnx, string fp16, string bf16, string why,
   }]>];
 }
 
-// An op of its leader's classes: a gradient of its forward op's. Rules of the
-// user's about the leader hold for it too; what stays fp32 is its own.
+// The classes of another op, the leader: a gradient follows its forward op. The
+// user's rules for the leader apply too. Positions that stay fp32 are the op's
+// own.
 class MPC_PolicyOf<MPC_Policy leader, list<int> fp32Operands = [],
                    list<int> fp32Results = []> {
   list<Trait> policy = [PrecisionOpInterface, MPC_PolicyTrait<"PolicyTrait", [{
@@ -62,7 +64,7 @@ class MPC_PolicyOf<MPC_Policy leader, list<int> fp32Operands = [],
   }]>];
 }
 
-// A function of Formulas.def, whose row says its classes.
+// The policy of a function of Formulas.def; its row has the classes.
 class MPC_PolicyOfFormula<string mnemonic> {
   list<Trait> policy = [PrecisionOpInterface, MPC_PolicyTrait<"PolicyTrait", [{
     static ::mpc::OpPolicy getDefaultPolicy() {
@@ -71,8 +73,8 @@ class MPC_PolicyOfFormula<string mnemonic> {
   }]>];
 }
 
-// A gradient of any of several ops: the policy is that of the op which an
-// attribute names.
+// The policy of a gradient that serves several ops. The attribute behind
+// `getter` names the op whose policy applies.
 class MPC_PolicyOfAttribute<string getter> {
   list<Trait> policy = [PrecisionOpInterface, MPC_PolicyTrait<"SharedPolicyTrait", [{
     ::llvm::StringRef getPolicyKey() { return }] # getter # [{(); }
@@ -83,7 +85,7 @@ class MPC_PolicyOfAttribute<string getter> {
 // Policies of several ops
 //===----------------------------------------------------------------------===//
 
-// What low types are for.
+// Matrix products and convolutions, the reason for low types.
 class MPC_ProductPolicy<list<string> onnx, list<int> fp32Operands = []>
     : MPC_Policy<onnx, "Allow", "Allow",
                  "products of low operands are exact in fp32 sums", fp32Operands>;
@@ -97,13 +99,13 @@ class MPC_ExactPolicy<list<string> onnx, list<int> fp32Results = []>
 class MPC_MovementPolicy<list<string> onnx, list<int> fp32Operands = []>
     : MPC_Policy<onnx, "Clear", "Clear", "moves elements", fp32Operands>;
 
-// Of many elements.
+// Sums of many elements.
 class MPC_SumPolicy<list<string> onnx>
     : MPC_Policy<onnx, "Deny", "Infer",
                  "a sum overflows fp16 and loses its small terms",
                  fp32Results = [0], unbounded = true>;
 
-// Of integers and booleans alone: nothing is decided about them.
+// Ops on integers and booleans only; there is nothing to decide.
 class MPC_NoFloatsPolicy<list<string> onnx>
     : MPC_Policy<onnx, "Fixed", "Fixed", "has no floats">;
 

@@ -32,7 +32,7 @@ class MPC_ReduceOp<string mnemonic, string what, Type type = MPC_NumberTensor>
                        DefaultValuedAttr<BoolAttr, "false">:$keepdims,
                        OptionalAttr<I64Attr>:$parts);
   let results = (outs type:$output);
-  // Of all of the axes.
+  // Reduces in one step, without `parts`.
   let builders = [OpBuilder<(ins "::mlir::Type":$output, "::mlir::Value":$input,
                                  "::llvm::ArrayRef<int64_t>":$axes,
                                  "bool":$keepdims), [{
@@ -42,7 +42,7 @@ class MPC_ReduceOp<string mnemonic, string what, Type type = MPC_NumberTensor>
 
 def MPC_ReduceMeanOp : MPC_ReduceOp<"reduce_mean", "mean", MPC_FloatTensor>,
     MPC_SumPolicy<["ReduceMean"]>;
-// Reductions that integers have too, and fold.
+// Reductions that also work on integers. Integer constants fold.
 class MPC_NumberReduceOp<string mnemonic, string what> : MPC_ReduceOp<mnemonic, what> {
   let hasFolder = 1;
 }
@@ -64,9 +64,9 @@ def MPC_ReduceProdOp : MPC_NumberReduceOp<"reduce_prod", "product">,
 def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative">, MPC_SumPolicy<["CumSum"]> {
   let summary = "sums of the elements up to each one along an axis";
   let description = [{
-    ONNX CumSum: y[i] is the sum of x[0] to x[i], without x[i] itself where
-    `exclusive`, and from the end where `reverse`. Floats are added up in f64 in
-    that order and rounded once, integers in their type. The gradient is the sum
+    ONNX CumSum: y[i] is the sum of x[0] to x[i]. `exclusive` leaves out x[i],
+    and `reverse` sums from the end. Floats are summed in that order in f64 and
+    rounded once; integers are summed in their type. The gradient is the sum
     from the other end.
 
     ```mlir
@@ -80,17 +80,18 @@ def MPC_CumSumOp : MPC_TensorOp<"cumsum", "Cumulative">, MPC_SumPolicy<["CumSum"
   let results = (outs MPC_NumberTensor:$output);
 }
 
-// Made by differentiation and summed in fp32, this is no sign of risk: unlike a
-// ReduceSum it neither denies the gradient chain nor makes it unbounded.
+// This op results from differentiation and sums in fp32, so it is no sign of
+// risk. Unlike a ReduceSum, it neither denies the gradient chain nor makes it
+// unbounded.
 def MPC_SumToSizeOp : MPC_ShapedOp<"sum_to_size", "Reduction",
     [DeclareOpInterfaceMethods<ReductionOpInterface,
          ["getReducedAxes", "getReductionParts", "reduceLike"]>]>,
     MPC_Policy<[], "Infer", "Infer", "gradient of a broadcast, summed in fp32"> {
   let summary = "the gradient of broadcasting: sums to a smaller shape";
   let description = [{
-    Sums over the axes along which the result's shape would be broadcast to the
-    input's. Emitted by differentiation; unlike a ReduceSum of the user's it
-    carries no numerical risk, so the precision policy treats it apart.
+    Sums over the axes along which the result's shape would broadcast to the
+    input's. Only differentiation creates the op. Unlike a ReduceSum of the
+    user's it carries no numerical risk, so it has its own precision policy.
 
     ```mlir
     %db = mpc.sum_to_size %dy : (tensor<32x10xf32>) -> tensor<10xf32>

@@ -1,7 +1,7 @@
-// Registration of the mpc ops: a list from which MLIR's templates make tables
-// of functions and interfaces for each op. That is much code. Most of it runs
-// once at the start, but hooks for traits, verification and folding run for
-// every op of a model, so it is optimised as all else is.
+// Registers the mpc ops. MLIR's templates create function and interface tables
+// for each op, which is much code. Most of the code runs once at startup, but
+// the hooks for traits, verification and folding run for every op of a model.
+// So this file is optimised like all others.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"

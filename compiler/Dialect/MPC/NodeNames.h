@@ -1,5 +1,5 @@
-// The nodes of the model that an op stands for. Most ops stand for one; those
-// that Recognition made of several stand for all of these.
+// Reads and builds op locations, which name the model's nodes. Most ops stand
+// for a single node. An op that Recognition formed stands for several.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_NODENAMES_H
@@ -9,19 +9,20 @@
 
 namespace mpc {
 
-/// All names, first the name of the node that made the op's first result:
-/// [Add_9, Mul_8].
-/// An op of the backward pass has the suffix with each: [Add_9#dx, Mul_8#dx].
+/// Returns the names of all nodes that `op` stands for, starting with the node
+/// of the first result: [Add_9, Mul_8]. In the backward pass each name has a
+/// suffix: [Add_9#dx, Mul_8#dx].
 llvm::SmallVector<llvm::StringRef> getNodeNames(mlir::Operation *op);
 
-/// Those of a location.
+/// Returns the node names in `location`.
 llvm::SmallVector<llvm::StringRef> getNodeNames(mlir::LocationAttr location);
 
-/// The location of an op that a name stands for, of a node or of ours.
+/// Returns a location with `name`, the name of a node or of an op that mpc
+/// adds.
 mlir::Location namedLocation(mlir::MLIRContext *context,
                              const llvm::Twine &name);
 
-/// The location with a suffix after every name.
+/// Returns the location with "#" and `suffix` after every name.
 mlir::Location addSuffix(mlir::Location location, llvm::StringRef suffix);
 
 } // namespace mpc

@@ -1,6 +1,6 @@
-// Interfaces that ops get beside those of their definitions: what follows from
-// an op for an analysis or two, in one source for each interface. An op of its
-// own definition may have the interface in its list of traits instead.
+// Attaches analysis interfaces to the mpc ops from outside their definitions.
+// Each interface has one source, MPCParts.cpp for example. A new op may instead
+// list the interface among its traits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_OPMODELS_H
@@ -10,13 +10,13 @@
 
 namespace mpc {
 
-/// Attach PartsOpInterface, RangeOpInterface and SampleAxisOpInterface to the
-/// ops of the dialect that have an answer of their own.
+/// Attaches PartsOpInterface, RangeOpInterface or SampleAxisOpInterface to the
+/// ops that need their own implementation.
 void attachPartsModels(mlir::MLIRContext &context);
 void attachRangeModels(mlir::MLIRContext &context);
 void attachSampleAxisModels(mlir::MLIRContext &context);
 
-/// Attaches to each of several ops the model that a template makes of it:
+/// Attaches a class template instance to each of several ops:
 /// attachEach<SoftmaxParts, SoftmaxOp, LogSoftmaxOp>(context).
 template <template <typename> class Model, typename... OpTs>
 void attachEach(mlir::MLIRContext &context) {

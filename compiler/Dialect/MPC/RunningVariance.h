@@ -1,4 +1,4 @@
-// Which variance of a batch a running variance takes up.
+// Names the attribute that selects the variance for running statistics.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_RUNNINGVARIANCE_H
@@ -8,11 +8,11 @@
 
 namespace mpc {
 
-/// Unit attribute of a mpc.batch_norm whose `new_running_var` takes up the
-/// unbiased variance, n / (n - 1) times the population variance of n elements a
-/// channel: what PyTorch and Keras do. Without it, as in ONNX's specification,
-/// it takes up the population variance. What the op normalises by is the
-/// population variance in any case.
+/// Unit attribute of an mpc.batch_norm. With it, `new_running_var` averages the
+/// unbiased variance, n / (n - 1) times the population variance for n elements
+/// per channel, as PyTorch and Keras do. Without it, `new_running_var` averages
+/// the population variance, as ONNX specifies. Normalisation always uses the
+/// population variance.
 inline constexpr llvm::StringLiteral kUnbiasedRunningVarAttr =
     "mpc.unbiased_running_var";
 

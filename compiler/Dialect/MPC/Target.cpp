@@ -12,7 +12,7 @@ TargetInfo mpc::getTarget(Operation *op) {
     module = op->getParentOfType<ModuleOp>();
   auto target =
       module ? module->getAttrOfType<TargetAttr>(kTargetAttr) : TargetAttr();
-  // The attribute's verifier knows no other names than TargetInfo does.
+  // TargetAttr::verify has accepted the name, so TargetInfo knows it.
   return llvm::cantFail(
       TargetInfo::get(target ? target.getName() : StringRef("native")));
 }

@@ -1,4 +1,4 @@
-// What a module is compiled for: its attribute `mpc.target`.
+// Reads the target of a module from its attribute `mpc.target`.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_TARGET_H
@@ -9,8 +9,8 @@
 
 namespace mpc {
 
-/// The target of the module that `op` is or is in; `native` where the module
-/// does not say.
+/// Returns the target of the module that is or contains `op`; `native` if the
+/// module has no target.
 TargetInfo getTarget(mlir::Operation *op);
 
 } // namespace mpc

@@ -1,6 +1,5 @@
-// The enumerations of runtime/Names.h, and those that MPCEnums.td generates, in
-// the text of the IR: as the parameter of an attribute and as a word in an op's
-// assembly.
+// Parses and prints the enumerations of runtime/Names.h and MPCEnums.td in the
+// IR: as parameters of attributes and as words in an op's assembly.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_WORDS_H
@@ -27,7 +26,7 @@ operator<<(llvm::raw_ostream &os, Enum value) {
   return os << stringify(value);
 }
 
-/// An enumeration in an op's assembly: `mpc.region pointwise`.
+/// Parses an enumeration in an op's assembly: `mpc.region pointwise`.
 template <typename AttrT>
 mlir::ParseResult parseWord(mlir::OpAsmParser &parser, AttrT &attribute) {
   using Enum = decltype(attribute.getValue());

@@ -1,4 +1,4 @@
-// Boxes of indices, followed from an op's result to its operands.
+// Maps boxes of indices from an op's result to its operands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Facts/IndexBoxes.h"
@@ -24,9 +24,9 @@ bool mpc::isEmpty(const IndexBox &box) {
 // From result to operand
 //===----------------------------------------------------------------------===//
 
-/// The places [begin, end) of a box among all elements in row-major order, if
-/// there is none between them that is not of the box: its outer axes have one
-/// element each, its inner ones all of the tensor's.
+/// Returns the row-major positions [begin, end) of `box` if its elements are
+/// contiguous. Contiguous boxes have extent 1 in the outer axes, and the
+/// tensor's whole extent in the inner axes. nullopt otherwise.
 static std::optional<std::pair<int64_t, int64_t>>
 flatten(const IndexBox &box, ArrayRef<int64_t> shape) {
   int64_t begin = 0, end = 0;
@@ -41,8 +41,8 @@ flatten(const IndexBox &box, ArrayRef<int64_t> shape) {
   return std::pair(begin, end + 1);
 }
 
-/// The box of a tensor that lies at [begin, end) in row-major order, if it is a
-/// box.
+/// Returns the box at the row-major positions [begin, end); nullopt if these
+/// elements form no box.
 static std::optional<IndexBox>
 unflatten(int64_t begin, int64_t end, ArrayRef<int64_t> shape, int64_t size) {
   IndexBox box = IndexBox::whole(shape, size);
@@ -55,7 +55,7 @@ unflatten(int64_t begin, int64_t end, ArrayRef<int64_t> shape, int64_t size) {
     box.begin[axis] = first;
     box.end[axis] = last + 1;
     if (first != last) {
-      // Of several, all that is further in.
+      // A range over several outer indices must cover the inner axes entirely.
       if (begin % inner != 0 || end % inner != 0)
         return std::nullopt;
       return box;
@@ -66,12 +66,12 @@ unflatten(int64_t begin, int64_t end, ArrayRef<int64_t> shape, int64_t size) {
   return box;
 }
 
-/// A reshape keeps the order of elements. The axes that both shapes start with
-/// and those that both end with stay as they are; what is between is looked at
-/// in row-major order.
+/// A reshape keeps the row-major order of elements. The leading and trailing
+/// axes that both shapes share keep their ranges. The axes between are mapped
+/// through row-major positions.
 static Origins throughReshape(ReshapeOp op, const IndexBox &box) {
   ArrayRef<int64_t> from = shapeOf(op.getInput()), to = shapeOf(op.getOutput());
-  // Axes at either end that both shapes have.
+  // Count the shared axes at either end.
   const size_t most = std::min(from.size(), to.size());
   size_t head = 0, tail = 0;
   while (head < most && from[head] == to[head])
@@ -82,7 +82,6 @@ static Origins throughReshape(ReshapeOp op, const IndexBox &box) {
   auto middle = [&](ArrayRef<int64_t> of) {
     return of.drop_front(head).drop_back(tail);
   };
-  // The box between them, as places in row-major order and back.
   const IndexBox inside{llvm::to_vector(middle(box.begin)),
                         llvm::to_vector(middle(box.end)), box.size};
   const auto places = flatten(inside, middle(to));
@@ -92,7 +91,6 @@ static Origins throughReshape(ReshapeOp op, const IndexBox &box) {
       unflatten(places->first, places->second, middle(from), box.size);
   if (!origin)
     return std::nullopt;
-  // The axes at the ends are as they were.
   auto surround = [&](SmallVector<int64_t> &of, ArrayRef<int64_t> by) {
     of.insert(of.begin(), by.begin(), by.begin() + head);
     llvm::append_range(of, by.take_back(tail));
@@ -122,7 +120,8 @@ static Origins throughExpand(ExpandOp op, const IndexBox &box) {
   return IndexOrigins{{op.getInput(), origin}};
 }
 
-/// Of every so many elements, those between are not of the box.
+/// With a stride other than 1 or -1, elements between the selected ones are not
+/// in the box. So the box may have only one element along such an axis.
 static Origins throughSlice(SliceOp op, const IndexBox &box) {
   SmallVector<int64_t> strides =
       fillStrides(op.getStrides(), op.getSizes().size());
@@ -168,7 +167,7 @@ static Origins findPlaces(Operation *op, const IndexBox &box) {
     return throughSlice(slice, box);
   if (auto concat = dyn_cast<ConcatOp>(op))
     return throughConcat(concat, box);
-  // A cast that keeps every value.
+  // A cast from i32 to i64 keeps every value.
   if (auto cast = dyn_cast<mpc::CastOp>(op))
     if (elementOf(cast.getInput()).isInteger(32) &&
         elementOf(cast.getOutput()).isInteger(64))
@@ -216,9 +215,10 @@ static Attribute toAttribute(const IndexBox &box, Builder &builder) {
   return entries.getDictionary(builder.getContext());
 }
 
-/// Joins `next` to `box` if both hold integers of one range and are neighbours:
-/// [0, 2) x [0, 8) and [2, 5) x [0, 8) are [0, 5) x [0, 8). Equal boxes join
-/// too. Whether they did.
+/// Extends `box` by `next` if both have the same kind and size of indices, and
+/// `next` adjoins `box` at its end along one axis: [0, 2) x [0, 8) and [2, 5) x
+/// [0, 8) become [0, 5) x [0, 8). Equal boxes merge too. Returns true if `box`
+/// now covers `next`.
 static bool absorb(IndexBox &box, const IndexBox &next) {
   if (box.size != next.size || box.isLabel != next.isLabel ||
       box.ignored != next.ignored)
@@ -255,7 +255,7 @@ static bool isBox(Attribute attribute, ArrayRef<int64_t> shape) {
   auto box = dyn_cast<DictionaryAttr>(attribute);
   if (!box)
     return false;
-  // Nothing but what a box has.
+  // Reject keys that a box does not have.
   const bool isLabel = box.contains(kLabel), ignores = box.contains(kIgnored);
   auto ignored = box.getAs<IntegerAttr>(kIgnored);
   if (box.size() != 3u + isLabel + ignores ||

@@ -1,5 +1,6 @@
-// Which ops of the dialect can be run on one part of their operands after the
-// other, where they are not simply elementwise.
+// Implements PartsOpInterface for ops of the dialect that are not elementwise:
+// the axes along which an op can run part by part, on one part of its operands
+// at a time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -17,7 +18,8 @@ using PartedAxes = std::optional<List>;
 template <typename Model, typename OpT>
 using PartsBase = PartsOpInterface::ExternalModel<Model, OpT>;
 
-// Of an op for which parts of a result need the same parts of every operand.
+// Returns `axis` for every operand if `holds`, else nullopt. For ops whose
+// result parts need the same parts of every operand.
 static PartedAxes sameIf(Operation *op, int64_t axis, bool holds) {
   return holds ? PartedAxes(List(op->getNumOperands(), axis)) : std::nullopt;
 }
@@ -27,8 +29,9 @@ static PartedAxes sameIf(Operation *op, int64_t axis, bool holds) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Along an axis of batches as elementwise ops, along rows of the result along
-/// those of the left operand, along columns those of the right.
+/// Parts along a batch axis need parts of both operands. Parts of the result's
+/// rows need rows of the left operand, parts of its columns need columns of the
+/// right.
 struct MatMulParts : PartsBase<MatMulParts, MatMulOp> {
   PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
     auto product = cast<MatMulOp>(op);
@@ -43,7 +46,7 @@ struct MatMulParts : PartsBase<MatMulParts, MatMulOp> {
   }
 };
 
-/// The axis of the operand that a reduction keeps as that of the result.
+/// Finds the operand axis that the reduction keeps as `axis` of the result.
 template <typename OpT>
 struct ReductionParts : PartsBase<ReductionParts<OpT>, OpT> {
   PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
@@ -61,7 +64,7 @@ struct ReductionParts : PartsBase<ReductionParts<OpT>, OpT> {
   }
 };
 
-/// A softmax needs whole rows: no parts along its axis.
+/// A softmax needs whole rows, so its own axis cannot be split.
 template <typename OpT>
 struct SoftmaxParts : PartsBase<SoftmaxParts<OpT>, OpT> {
   PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
@@ -75,7 +78,7 @@ struct SoftmaxParts : PartsBase<SoftmaxParts<OpT>, OpT> {
 // Views and moves
 //===----------------------------------------------------------------------===//
 
-// Whether a box has all of an axis, in order.
+// True if the slice takes all of `axis`, in order.
 static bool hasAll(SliceOp op, int64_t axis) {
   ArrayRef<int64_t> strides = op.getStrides();
   return op.getOffsets()[axis] == 0 &&
@@ -84,8 +87,9 @@ static bool hasAll(SliceOp op, int64_t axis) {
 }
 
 namespace {
-/// The axis of the operand that becomes that of the result: as many elements
-/// lie in front of it. Of [6, 4] reshaped to [2, 3, 4], axis 2 is axis 1.
+/// Finds the operand axis that becomes `axis` of the result: the axis with the
+/// same number of elements before it. For [6, 4] reshaped to [2, 3, 4], axis 2
+/// comes from axis 1.
 struct ReshapeParts : PartsBase<ReshapeParts, ReshapeOp> {
   PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
     auto reshape = cast<ReshapeOp>(op);
@@ -107,12 +111,12 @@ struct TransposeParts : PartsBase<TransposeParts, TransposeOp> {
   }
 };
 
-/// Along an axis that the slice takes all of.
+/// Only axes that the slice takes entirely can be split.
 struct SliceParts : PartsBase<SliceParts, SliceOp> {
   PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
     return sameIf(op, axis, hasAll(cast<SliceOp>(op), axis));
   }
-  // A slice of a part has a part's size.
+  // The clone has the sizes of the whole slice along `axis`; a part has fewer.
   Operation *createPart(Operation *op, OpBuilder &builder, ValueRange operands,
                         int64_t axis, int64_t count, Value) const {
     auto part = cast<SliceOp>(clonePart(builder, op, operands, axis, count));
@@ -123,7 +127,7 @@ struct SliceParts : PartsBase<SliceParts, SliceOp> {
   }
 };
 
-/// Along another axis than that of the join.
+/// Only axes other than the joined axis can be split.
 struct ConcatParts : PartsBase<ConcatParts, ConcatOp> {
   PartedAxes findPartedAxes(Operation *op, int64_t axis) const {
     return sameIf(op, axis,
@@ -136,7 +140,7 @@ struct ConcatParts : PartsBase<ConcatParts, ConcatOp> {
 // Dropout
 //===----------------------------------------------------------------------===//
 
-// How many elements are in front of each further part of a dropout.
+// Returns the distance in elements between the starts of two adjacent parts.
 static int64_t getElementsPerPart(DropoutOp op, int64_t axis, int64_t count) {
   ArrayRef<int64_t> shape = shapeOf(op.getOutput());
   ArrayRef<int64_t> whole = op.getWhole().value_or(shape);
@@ -156,13 +160,14 @@ struct DropoutParts : PartsBase<DropoutParts, DropoutOp> {
                                           int64_t count) const {
     return getElementsPerPart(cast<DropoutOp>(op), axis, count) / 4;
   }
-  // The mask follows from the place in the whole tensor: a part needs the
-  // number of its first group, and the whole shape.
+  // The mask depends on the position in the whole tensor. So a part needs the
+  // number of its first group, and the shape of the whole.
   Operation *createPart(Operation *op, OpBuilder &builder, ValueRange operands,
                         int64_t axis, int64_t count, Value group) const {
     auto dropout = cast<DropoutOp>(op);
     SmallVector<Value> all(operands);
-    // A part of a part starts behind the group that the whole part starts with.
+    // If the dropout is a part already, its own first group adds to that of the
+    // part.
     if (dropout.getGroup()) {
       group = AddOp::create(builder, op->getLoc(), group.getType(), all.back(),
                             group);

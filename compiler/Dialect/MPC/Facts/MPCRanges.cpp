@@ -1,5 +1,6 @@
-// What numbers the ops of the dialect give: interval arithmetic over floats and
-// integers, where functions are flat, and what is handed on.
+// Implements RangeOpInterface for ops of the dialect: interval arithmetic over
+// floats and integers, the values at which functions saturate, and the operands
+// whose values an op hands on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -32,12 +33,12 @@ static Bounds multiply(Bounds a, Bounds b) {
   return {*low, *high};
 }
 
-/// A sum, difference or product of 64 bits; not 0 where it leaves them.
+/// Adds, subtracts or multiplies 64-bit integers. Returns nonzero on overflow.
 using Arithmetic = int64_t (*)(int64_t, int64_t, int64_t &);
 
-// The extremes of a sum, difference or product, which are where the operands
-// have theirs: those of [-2, 3] * [-4, 5], -12 and 15, are among the four
-// products of the ends. Nothing where one of these leaves 64 bits.
+// Returns the extremes of a sum, difference or product, which occur at the ends
+// of the operands' ranges: for [-2, 3] * [-4, 5], the extremes -12 and 15 are
+// among the four products of the ends. nullopt on 64-bit overflow.
 static IntRange combineEnds(FindIntegerRange operand, Arithmetic compute) {
   IntegerRange a = operand(0), b = operand(1);
   IntRange range;
@@ -78,8 +79,8 @@ struct MulRange : RangeBase<MulRange, MulOp> {
   IntRange inferIntegerRange(Operation *, FindIntegerRange operand) const {
     return combineEnds(operand, llvm::MulOverflow<int64_t>);
   }
-  // A square is next to 1 where its factor is, and a product of values that
-  // gather at 1 or -1 where these are.
+  // A square saturates at 1 if its factor does, and a product inherits the
+  // saturation of factors that gather at 1 or -1.
   SmallVector<Value> listHandedOn(Operation *op) const {
     auto gathersAtOne = [](Value factor) {
       FloatRange ends = mpc::getSaturation(factor);
@@ -94,7 +95,7 @@ struct MulRange : RangeBase<MulRange, MulOp> {
 };
 
 struct DivRange : RangeBase<DivRange, DivOp> {
-  // A divisor that data determines is of order 1 too, not near 0.
+  // A divisor whose range includes 0 is assumed to be of order 1, not near 0.
   FloatRange inferRange(Operation *, Floats in) const {
     Bounds by = in[1];
     if (by.low > 0.0 || by.high < 0.0)
@@ -105,7 +106,7 @@ struct DivRange : RangeBase<DivRange, DivOp> {
 };
 
 struct ModRange : RangeBase<ModRange, ModOp> {
-  // The remainder of a division by what is above 0.
+  // Applies only if the divisor is positive.
   IntRange inferIntegerRange(Operation *op, FindIntegerRange operand) const {
     IntegerRange divisor = operand(1);
     if (divisor.low <= 0)
@@ -126,11 +127,11 @@ struct PowRange : RangeBase<PowRange, PowOp> {
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Functions that hand on, but for a sign or a bound
+// Functions that hand on their operand, up to sign or bounds
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Of a function that hands on its one operand.
+/// A function that hands on its single operand.
 template <typename Model, typename OpT>
 struct HandsOn : RangeBase<Model, OpT> {
   SmallVector<Value> listHandedOn(Operation *op) const {
@@ -171,14 +172,14 @@ struct ClipRange : HandsOn<ClipRange, ClipOp> {
   }
 };
 
-/// The larger or the smaller of two, which is monotonic in either.
+/// The larger or the smaller of two operands; monotonic in both.
 template <typename Model, typename OpT>
 struct ChoiceRange : RangeBase<Model, OpT> {
   FloatRange inferRange(Operation *, Floats in) const {
     return Bounds{Model::choose(in[0].low, in[1].low),
                   Model::choose(in[0].high, in[1].high)};
   }
-  // The larger of a in [0, 5] and b in [3, 9] is in [3, 9], the smaller in
+  // For a in [0, 5] and b in [3, 9], the larger is in [3, 9], the smaller in
   // [0, 5].
   IntRange inferIntegerRange(Operation *, FindIntegerRange operand) const {
     IntegerRange a = operand(0), b = operand(1);
@@ -206,12 +207,13 @@ struct MinimumRange : ChoiceRange<MinimumRange, MinimumOp> {
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Functions that are flat at both ends, or at one
+// Functions that saturate at one or both ends
 //===----------------------------------------------------------------------===//
 
 static double toDouble(APFloat number) { return number.convertToDouble(); }
 
-// How far below 0 the function ends: 1 of an ELU whose alpha is 1.
+// The distance from 0 to the lower limit of the function: 1 for an ELU with
+// alpha 1.
 static double getDepth(EluOp op) { return toDouble(op.getAlpha()); }
 static double getDepth(CeluOp op) { return toDouble(op.getAlpha()); }
 static double getDepth(SeluOp op) {
@@ -233,18 +235,18 @@ struct FlatBelow : RangeBase<FlatBelow<OpT>, OpT> {
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Elements that stay, are chosen or are added up
+// Ops that keep, choose or add elements
 //===----------------------------------------------------------------------===//
 
-// The integers of operand 0, if it is of integers.
+// Returns the range of operand 0 if its elements are integers, else nullopt.
 static IntRange keepIntegers(Operation *op, FindIntegerRange operand) {
   if (!isa<IntegerType>(elementOf(op->getOperand(0))))
     return std::nullopt;
   return operand(0);
 }
 
-// The range of a sum of at most `count` elements of operand 0, of fewer too: 0
-// to 9 of up to 4 elements give 0 to 36. Nothing where it overflows.
+// Returns the range of a sum of at most `count` elements of operand 0: up to 4
+// elements of [0, 9] give [0, 36]. nullopt on overflow.
 static IntRange addUp(FindIntegerRange operand, int64_t count) {
   IntegerRange range = operand(0), sum;
   if (llvm::MulOverflow(std::min<int64_t>(range.low, 0), count, sum.low) ||
@@ -254,8 +256,8 @@ static IntRange addUp(FindIntegerRange operand, int64_t count) {
 }
 
 namespace {
-/// Neither a move, a repetition or a choice of elements nor a change of their
-/// type leaves their range; who asks drops a range that the type does not hold.
+/// Moving, repeating, choosing or converting elements keeps their range. The
+/// caller drops a range that does not fit the result type.
 template <typename OpT>
 struct Kept : HandsOn<Kept<OpT>, OpT> {
   FloatRange inferRange(Operation *, Floats in) const { return in[0]; }
@@ -272,13 +274,14 @@ struct MeanRange : RangeBase<MeanRange, ReduceMeanOp> {
 };
 
 struct PadRange : RangeBase<PadRange, PadOp> {
-  // The value of the border is an element as others are.
+  // The border value joins the range of the elements.
   FloatRange inferRange(Operation *op, Floats in) const {
     double value = cast<PadOp>(op).getValue().convertToDouble();
     return unite(in[0], {value, value});
   }
-  // All types have 0 and infinities. Only of floats is there a range: of padded
-  // token IDs there is none.
+  // Every type represents 0 and infinities, so these border values are no
+  // constants to hold. Only float ranges matter here: padded token IDs have
+  // none.
   bool holdsConstant(Operation *op) const {
     auto pad = cast<PadOp>(op);
     return isa<FloatType>(elementOf(pad.getResult())) &&
@@ -296,7 +299,7 @@ struct ConcatRange : RangeBase<ConcatRange, ConcatOp> {
 };
 
 struct SelectRange : RangeBase<SelectRange, SelectOp> {
-  // The condition is no float, so `in` holds the two choices alone.
+  // The condition is not float, so `in` holds only the two choices.
   FloatRange inferRange(Operation *, Floats in) const {
     return unite(in[0], in[1]);
   }
@@ -308,10 +311,10 @@ struct SelectRange : RangeBase<SelectRange, SelectOp> {
   }
 };
 
-/// What an index that names no element gives is 0.
+/// An out-of-range index gives 0.
 template <typename OpT>
 struct GatherRange : HandsOn<GatherRange<OpT>, OpT> {
-  // The indices are no floats, so `in` holds the range of the elements alone.
+  // The indices are not float, so `in` holds only the range of the data.
   FloatRange inferRange(Operation *, Floats in) const {
     return unite(in[0], {0.0, 0.0});
   }
@@ -340,7 +343,7 @@ struct CumSumRange : RangeBase<CumSumRange, CumSumOp> {
 //===----------------------------------------------------------------------===//
 
 void mpc::attachRangeModels(MLIRContext &context) {
-  // Arithmetic.
+  // Ops whose results have ranges by interval arithmetic.
   AddOp::attachInterface<AddRange>(context);
   SubOp::attachInterface<SubRange>(context);
   MulOp::attachInterface<MulRange>(context);
@@ -353,7 +356,8 @@ void mpc::attachRangeModels(MLIRContext &context) {
   ClipOp::attachInterface<ClipRange>(context);
   MaximumOp::attachInterface<MaximumRange>(context);
   MinimumOp::attachInterface<MinimumRange>(context);
-  // Functions that are flat at both ends, at one, or at the turns of a wave.
+  // Functions that saturate at both ends, or at one. A sine is flat at its
+  // turns.
   TanhOp::attachInterface<Flat<TanhOp, -1, 1>>(context);
   ErfOp::attachInterface<Flat<ErfOp, -1, 1>>(context);
   CosOp::attachInterface<Flat<CosOp, -1, 1>>(context);
@@ -365,7 +369,7 @@ void mpc::attachRangeModels(MLIRContext &context) {
   EluOp::attachInterface<FlatBelow<EluOp>>(context);
   CeluOp::attachInterface<FlatBelow<CeluOp>>(context);
   SeluOp::attachInterface<FlatBelow<SeluOp>>(context);
-  // Elements that stay what they are.
+  // Ops that keep or choose elements of their operands.
   ReshapeOp::attachInterface<Kept<ReshapeOp>>(context);
   TransposeOp::attachInterface<Kept<TransposeOp>>(context);
   ExpandOp::attachInterface<Kept<ExpandOp>>(context);
@@ -376,7 +380,6 @@ void mpc::attachRangeModels(MLIRContext &context) {
   mpc::CastOp::attachInterface<Kept<mpc::CastOp>>(context);
   GatherOp::attachInterface<GatherRange<GatherOp>>(context);
   GatherElementsOp::attachInterface<GatherRange<GatherElementsOp>>(context);
-  // Reductions.
   ReduceMaxOp::attachInterface<Kept<ReduceMaxOp>>(context);
   ReduceMeanOp::attachInterface<MeanRange>(context);
   ReduceSumOp::attachInterface<SumRange>(context);

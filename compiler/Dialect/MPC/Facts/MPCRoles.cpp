@@ -1,5 +1,5 @@
-// What contractions, reductions and ops with a layout answer of themselves:
-// spaces, axes, activations, filters.
+// Implements the interfaces of contractions, reductions and ops with a layout:
+// iteration spaces, axes, activations and filters.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Shapes/FilterLayout.h"
@@ -13,7 +13,8 @@ using namespace mpc;
 // Contractions
 //===----------------------------------------------------------------------===//
 
-// Rows are all but the last axis of the result in NHWC and in matrix products.
+// Rows are all axes of the result but the last; so are they in NHWC and in
+// matrix products.
 static ContractionSpace spaceOf(Value result, int64_t depth) {
   ArrayRef<int64_t> shape = shapeOf(result);
   return {ShapedType::getNumElements(shape.drop_back()), shape.back(), depth};
@@ -85,9 +86,9 @@ Value SumToSizeOp::reduceLike(OpBuilder &builder, RankedTensorType type,
 // Activations and filters
 //===----------------------------------------------------------------------===//
 
-// The gradient of a filter reads two activations and makes none; those of
-// batch_norm and max_pool read two of the shape of their result's layout, and
-// max_pool has its indices beside its maxima.
+// conv_weight_grad reads two activations and produces none. batch_norm_grad and
+// max_pool_grad read two activations in the layout of their results. max_pool
+// produces indices beside the maxima.
 unsigned ConvWeightGradOp::countActivationOperands() { return 2; }
 unsigned ConvWeightGradOp::countActivationResults() { return 0; }
 unsigned BatchNormGradOp::countActivationOperands() { return 2; }

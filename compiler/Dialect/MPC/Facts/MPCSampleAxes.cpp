@@ -1,5 +1,5 @@
-// Through which ops of the dialect the samples of a batch can be followed,
-// where these are not simply elementwise.
+// Implements SampleAxisOpInterface for ops of the dialect that are not
+// elementwise: finds the axis of the result that holds the samples of a batch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -21,19 +21,21 @@ using SamplesBase = SampleAxisOpInterface::ExternalModel<Model, OpT>;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The order of elements stays, so as many lie outside the samples as before.
+/// A reshape keeps the order of elements, so it keeps the number of elements
+/// outside the samples.
 struct ReshapeSamples : SamplesBase<ReshapeSamples, ReshapeOp> {
   Samples followSamples(Operation *op, OperandSamples operands,
                         int64_t batch) const {
     Samples place = operands.front();
     if (!place)
       return std::nullopt;
-    // How many positions stand before the samples, in axes or within one.
+    // Positions before the samples: whole axes, and the outer part of the
+    // samples' axis.
     int64_t outside = ShapedType::getNumElements(
                           shapeOf(op->getOperand(0)).take_front(place->axis)) *
                       place->outer;
     int64_t before = 1;
-    // The axis of the new shape that so many positions end in.
+    // Find the result axis that contains that many positions.
     for (auto [axis, extent] : llvm::enumerate(shapeOf(op->getResult(0)))) {
       if (outside % before != 0)
         return std::nullopt;
@@ -58,7 +60,7 @@ struct TransposeSamples : SamplesBase<TransposeSamples, TransposeOp> {
   }
 };
 
-/// Samples stay where all of them are taken, in their order.
+/// A slice keeps the samples if it takes all of them in order.
 struct SliceSamples : SamplesBase<SliceSamples, SliceOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     Samples place = operands.front();
@@ -71,7 +73,7 @@ struct SliceSamples : SamplesBase<SliceSamples, SliceOp> {
   }
 };
 
-/// The axes of the indices stand where the axis of the data was that they name.
+/// The axes of the indices replace the indexed axis of the data.
 struct GatherSamples : SamplesBase<GatherSamples, GatherOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     auto gather = cast<GatherOp>(op);
@@ -94,11 +96,11 @@ struct GatherSamples : SamplesBase<GatherSamples, GatherOp> {
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Ops that leave axes where they are
+// Ops that keep their axes
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Every axis stays.
+/// Keeps every axis.
 template <typename OpT>
 struct SamplesStay : SamplesBase<SamplesStay<OpT>, OpT> {
   Samples followSamples(Operation *, OperandSamples operands, int64_t) const {
@@ -106,7 +108,7 @@ struct SamplesStay : SamplesBase<SamplesStay<OpT>, OpT> {
   }
 };
 
-/// Every axis stays that is not normalised.
+/// Keeps every axis that is not normalised.
 template <typename OpT>
 struct NormSamples : SamplesBase<NormSamples<OpT>, OpT> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
@@ -129,14 +131,14 @@ struct StopGradientSamples : SamplesBase<StopGradientSamples, StopGradientOp> {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Each matrix of the leading axes is an attention by itself.
+/// Each matrix of the leading axes is an independent attention.
 struct AttentionSamples : SamplesBase<AttentionSamples, AttentionOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     Samples query = operands.front();
     int64_t rank = typeOf(op->getOperand(0)).getRank();
     if (!query || query->axis >= rank - 2)
       return std::nullopt;
-    // Keys, values and masks have the samples that the queries have, or none.
+    // Other operands must have the samples of the query, or no samples.
     for (auto [operand, place] : llvm::zip(op->getOperands(), operands)) {
       if (!place)
         continue;
@@ -149,7 +151,7 @@ struct AttentionSamples : SamplesBase<AttentionSamples, AttentionOp> {
   }
 };
 
-/// Rows, or one matrix for each sample; not columns of the left matrix.
+/// Follows rows and batch axes of the left operand. Its columns are contracted.
 struct MatMulSamples : SamplesBase<MatMulSamples, MatMulOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     auto matmul = cast<MatMulOp>(op);
@@ -162,7 +164,7 @@ struct MatMulSamples : SamplesBase<MatMulSamples, MatMulOp> {
   }
 };
 
-/// Rows of the left matrix are samples.
+/// Follows rows of the left matrix.
 struct GemmSamples : SamplesBase<GemmSamples, GemmOp> {
   Samples followSamples(Operation *op, OperandSamples operands, int64_t) const {
     Samples place = operands.front();

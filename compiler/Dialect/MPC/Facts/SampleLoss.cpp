@@ -1,5 +1,5 @@
-// Undoing the mean: the op that averages is found past ops that are linear, and
-// those are applied to the samples' losses.
+// Undoes the mean of a loss. Walks from the loss through linear ops to the op
+// that averages, then applies the linear ops to the losses of the samples.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Facts/SampleLoss.h"
@@ -22,7 +22,8 @@ static bool hasSamples(Value value, int64_t batch) {
   return type.getRank() > 0 && type.getDimSize(0) == batch;
 }
 
-// The mean over all axes but the first, on behalf of `loss`.
+// Averages `value` over all axes but the first, in the phase and at the
+// location of `loss`.
 static Value averageSamples(OpBuilder &builder, Operation *loss, Value value) {
   auto type = tensorType(value);
   if (type.getRank() == 1)
@@ -35,8 +36,9 @@ static Value averageSamples(OpBuilder &builder, Operation *loss, Value value) {
   return mean.getOutput();
 }
 
-// Whether whoever averages the samples can leave the ignored ones out: the
-// index is known from this loss alone, and a sample has one label.
+// True if an evaluation that averages the samples can skip ignored labels.
+// There must be one label per sample, and this loss must be the only loss in
+// the block, so that the ignored index is unique.
 static bool canLeaveOut(Operation *loss, RankedTensorType labels) {
   return labels.getRank() == 1 &&
          llvm::count_if(*loss->getBlock(), [](Operation &op) {
@@ -44,7 +46,8 @@ static bool canLeaveOut(Operation *loss, RankedTensorType labels) {
          }) == 1;
 }
 
-// A loss over labels as it would be without its mean.
+// Rebuilds a loss over labels without its reduction, averaged per sample. Null
+// if the loss is not a plain mean over `batch` samples.
 template <typename OpT>
 static Value withoutReduction(OpBuilder &builder, OpT loss, int64_t batch) {
   auto labels = tensorType(loss.getLabels());
@@ -60,7 +63,8 @@ static Value withoutReduction(OpBuilder &builder, OpT loss, int64_t batch) {
   return averageSamples(builder, loss, all.getLoss());
 }
 
-// The samples' terms of the mean that `op` takes, or null.
+// Returns the samples' terms of the mean that `op` computes; null if `op`
+// computes no mean over samples.
 static Value findTerms(OpBuilder &builder, Operation *op, int64_t batch) {
   if (auto loss = dyn_cast<SoftmaxCrossEntropyLossOp>(op))
     return withoutReduction(builder, loss, batch);
@@ -73,14 +77,14 @@ static Value findTerms(OpBuilder &builder, Operation *op, int64_t batch) {
   return {};
 }
 
-// Ops that give a scalar another shape.
+// True for ops that only reshape a scalar.
 static bool isScalarView(Operation *op) {
   return isa<ReshapeOp, ReduceMeanOp, ReduceSumOp>(op) &&
          hasOneElement(op->getOperand(0));
 }
 
-// The operand of `op` that the mean of samples may pass through to its result;
-// null where the result is not linear in one.
+// Returns the operand of `op` in which the result is linear, so that a mean of
+// samples may pass through; null if there is none.
 static OpOperand *findLinearOperand(Operation *op) {
   if (isScalarView(op) || isa<mpc::CastOp, NegOp>(op))
     return &op->getOpOperand(0);
@@ -93,7 +97,7 @@ static OpOperand *findLinearOperand(Operation *op) {
   return nullptr;
 }
 
-// `op`, which maps a scalar to a scalar, on a vector.
+// Applies `op`, which maps a scalar to a scalar, to a vector of samples.
 static Value applyToSamples(OpBuilder &builder, OpOperand &scalar,
                             Value samples) {
   Operation *op = scalar.getOwner();
@@ -115,7 +119,8 @@ Value mpc::buildSampleLoss(OpBuilder &builder, Value loss, int64_t batch) {
   Value samples;
   while (op && !(samples = findTerms(builder, op, batch))) {
     OpOperand *operand = findLinearOperand(op);
-    // A factor of more axes than a vector has would broadcast it to them.
+    // A factor of higher rank would broadcast the vector of samples to more
+    // axes.
     auto fits = [&](OpOperand &factor) {
       return &factor == operand || (hasOneElement(factor.get()) &&
                                     tensorType(factor.get()).getRank() <= 1);
@@ -132,7 +137,8 @@ Value mpc::buildSampleLoss(OpBuilder &builder, Value loss, int64_t batch) {
   return samples;
 }
 
-// Whether the labels come from outside, in the order they come in.
+// True if the labels are block arguments, at most reshaped or converted: they
+// keep the order of the input.
 static bool areInputs(Value labels) {
   while (Operation *op = labels.getDefiningOp()) {
     if (!isa<ReshapeOp, mpc::CastOp>(op))
@@ -149,8 +155,8 @@ Operation *mpc::findLabelLoss(Block &block) {
       continue;
     if (!areInputs(op.getOperand(1)))
       return nullptr;
-    // Evaluation has two losses, one of all samples and one of each. They must
-    // read the same scores and labels.
+    // Evaluation has two losses: one over all samples, and one per sample. Both
+    // must read the same scores and labels.
     auto same = [&](unsigned operand) {
       return op.getOperand(operand) == found->getOperand(operand);
     };

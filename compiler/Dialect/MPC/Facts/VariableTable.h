@@ -1,4 +1,4 @@
-// The variables of a module by name, and a place for new ones.
+// Looks up the variables of a module by name, and declares new ones.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FACTS_VARIABLETABLE_H
@@ -13,26 +13,27 @@
 
 namespace mpc {
 
-/// Valid as long as nothing else adds symbols to the module or takes them away.
+/// Valid until other code adds symbols to the module or removes symbols.
 class VariableTable {
 public:
   explicit VariableTable(mlir::ModuleOp module);
 
-  /// Whatever has that name in the module; null where nothing does.
+  /// Returns the symbol called `name`; null if there is none.
   mlir::Operation *lookup(llvm::StringRef name) const {
     return symbols.lookup(name);
   }
-  /// The variable of that name, or null.
+  /// Returns the variable called `name`; null if there is none.
   VariableOp lookupVariable(llvm::StringRef name) const {
     return symbols.lookup<VariableOp>(name);
   }
 
-  /// The variable that a port refers to; null where it refers to none.
+  /// Returns the variable that a port refers to; null if `reference` is null or
+  /// names no variable.
   VariableOp lookupVariable(mlir::FlatSymbolRefAttr reference) const {
     return reference ? lookupVariable(reference.getValue()) : VariableOp();
   }
 
-  /// Declares a variable behind those the module has.
+  /// Declares a variable after the module's last variable.
   VariableOp declare(llvm::StringRef name, mlir::Type type, Role role,
                      std::optional<double> fill = std::nullopt);
 

@@ -28,7 +28,7 @@ int64_t mpc::getPosition(ArrayRef<int64_t> index, ArrayRef<int64_t> shape) {
   return position;
 }
 
-// Little-endian elements of whole bytes.
+// Appends little-endian elements, each a whole number of bytes.
 static void readBytes(ArrayRef<char> data, unsigned width,
                       SmallVectorImpl<llvm::APInt> &bits) {
   size_t bytes = width / 8;
@@ -47,11 +47,12 @@ std::optional<ConstantElements> ConstantElements::read(Attribute attribute) {
     return std::nullopt;
   ConstantElements result;
   result.type = type;
-  // Large constants are not folded, unless they have one value.
+  // Folding large constants costs compile time. Splats are cheap.
   result.splat = elements.isSplat();
   if (!result.splat && type.getNumElements() > kMostFoldedElements)
     return std::nullopt;
-  // Elements of whole bytes are copied; i1 is asked for each.
+  // Elements of whole bytes are copied at once; i1 is packed, so each element
+  // is read on its own.
   unsigned width = type.getElementTypeBitWidth();
   if (auto dense = dyn_cast<DenseElementsAttr>(elements)) {
     if (width % 8 == 0)
@@ -62,7 +63,7 @@ std::optional<ConstantElements> ConstantElements::read(Attribute attribute) {
       llvm::append_range(result.bits, dense.getValues<llvm::APInt>());
     return result;
   }
-  // Resources are bytes, of which there may be too few.
+  // A resource may hold fewer bytes than the type needs.
   auto resource = dyn_cast<DenseResourceElementsAttr>(elements);
   AsmResourceBlob *blob =
       resource ? resource.getRawHandle().getBlob() : nullptr;

@@ -1,4 +1,4 @@
-// The elements of constant tensors, one by one: what folding computes with.
+// Reads and writes the elements of constant tensors, for constant folding.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FOLD_CONSTANTELEMENTS_H
@@ -10,8 +10,9 @@
 
 namespace mpc {
 
-/// Operands that are folded have at most so many elements, unless all are one
-/// value; results, such as the mask of two vectors, at most so many.
+/// Limits on the elements of a folded operand, unless the operand is a splat,
+/// and of a folded result. A result may be larger: the mask of two vectors, for
+/// example.
 inline constexpr int64_t kMostFoldedElements = 1 << 16;
 inline constexpr int64_t kMostFoldedResults = 1 << 22;
 
@@ -19,22 +20,23 @@ inline constexpr int64_t kMostFoldedResults = 1 << 22;
 void forEachIndex(llvm::ArrayRef<int64_t> shape,
                   llvm::function_ref<void(llvm::ArrayRef<int64_t>)> visit);
 
-/// The row-major position of `index`, broadcast, in a tensor of `shape`.
+/// Returns the row-major position of `index` in a tensor of `shape` that is
+/// broadcast to the rank of `index`. Axes of size 1 are read at 0.
 int64_t getPosition(llvm::ArrayRef<int64_t> index,
                     llvm::ArrayRef<int64_t> shape);
 
-/// The bits of a constant's elements; one value stands for all of a splat.
+/// The bits of a constant's elements. A splat stores a single value.
 class ConstantElements {
 public:
-  /// Of an attribute of a ranked tensor; nothing where it is null, has too many
-  /// elements or bytes that are not in memory.
+  /// Reads an attribute of a ranked tensor. nullopt if `attribute` is null, has
+  /// more than kMostFoldedElements, or has no bytes in memory.
   static std::optional<ConstantElements> read(mlir::Attribute attribute);
 
   mlir::RankedTensorType getType() const { return type; }
   mlir::Type getElementType() const { return type.getElementType(); }
   bool isSplat() const { return splat; }
 
-  /// By the row-major position.
+  /// Returns the element at a row-major position.
   const llvm::APInt &getBits(int64_t position) const {
     return bits[splat ? 0 : position];
   }
@@ -47,12 +49,13 @@ private:
   bool splat = false;
 };
 
-/// Whether booleans or unsigned integers are the elements.
+/// True for booleans and unsigned integers.
 inline bool isUnsignedElement(mlir::Type element) {
   return element.isInteger(1) || element.isUnsignedInteger();
 }
 
-/// The tensor of `type` with these elements, or one for all.
+/// Returns a tensor of `type` with the elements `bits`. A single element makes
+/// a splat.
 mlir::DenseElementsAttr makeElements(mlir::RankedTensorType type,
                                      llvm::ArrayRef<llvm::APInt> bits);
 

@@ -1,4 +1,5 @@
-// Constants of floats that are one number: epsilons, exponents, factors.
+// Reads float constants whose elements all have one value: epsilons, exponents,
+// factors.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FOLD_CONSTANTNUMBER_H
@@ -10,7 +11,8 @@
 
 namespace mpc {
 
-/// The number that all elements of a constant of floats are: 2.0 of x^2.
+/// Returns the value that all elements of a float constant share, for example
+/// 2.0 for the exponent of x^2. nullopt for any other value.
 std::optional<double> getConstantNumber(mlir::Value value);
 
 } // namespace mpc

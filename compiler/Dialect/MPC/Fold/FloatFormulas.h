@@ -1,7 +1,7 @@
-// What ops compute on floats where constants fold. Here is every op whose
-// result IEEE arithmetic fixes to the last bit, in the op's own type: 0.1 + 0.2
-// of f32 is rounded to f32. Functions such as exp have last digits that differ
-// from machine to machine, and stay ops for the kernels to compute.
+// Evaluates ops on constant floats, in the op's own type: 0.1 + 0.2 of f32 is
+// rounded to f32. This file has every op whose result IEEE arithmetic fixes to
+// the last bit. The last digits of functions such as exp differ between
+// machines, so exp is not folded but left to the kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_FOLD_FLOATFORMULAS_H
@@ -16,9 +16,9 @@ namespace mpc::floats {
 
 using llvm::APFloat;
 
-/// `value` in the type of `like`. Sums, products, quotients and roots that were
-/// rounded to a double before are none the worse for it: a double has more than
-/// twice the digits of an f32.
+/// Rounds `value` to the type of `like`. A double has more than twice the
+/// digits of an f32, so rounding to double first does not change sums,
+/// products, quotients and roots.
 inline APFloat number(double value, const APFloat &like) {
   APFloat result(value);
   bool losesInfo;
@@ -27,16 +27,16 @@ inline APFloat number(double value, const APFloat &like) {
 }
 
 //===----------------------------------------------------------------------===//
-// Of one operand
+// Unary ops
 //===----------------------------------------------------------------------===//
 
 inline APFloat evaluate(NegOp, const APFloat &x) { return neg(x); }
 inline APFloat evaluate(AbsOp, const APFloat &x) { return abs(x); }
-/// Zeros and NaN are their own sign.
+/// Zeros and NaN are returned unchanged.
 inline APFloat evaluate(SignOp, const APFloat &x) {
   return x.isZero() || x.isNaN() ? x : number(x.isNegative() ? -1 : 1, x);
 }
-/// +0 of either zero, as the kernel gives it.
+/// Returns +0 for either zero, as the kernel does.
 inline APFloat evaluate(ReluOp, const APFloat &x) {
   APFloat zero = number(0, x);
   return x <= zero ? zero : x;
@@ -48,7 +48,7 @@ inline APFloat evaluate(SqrtOp, const APFloat &x) {
   return number(std::sqrt(x.convertToDouble()), x);
 }
 
-/// Rows of Formulas.def that give whole numbers, over doubles.
+/// Rows of Formulas.def with integral results, evaluated over doubles.
 #define MPC_WHOLE_NUMBER(OP)                                                   \
   inline APFloat evaluate(OP##Op, const APFloat &x) {                          \
     return number(                                                             \
@@ -60,7 +60,7 @@ MPC_WHOLE_NUMBER(Round)
 #undef MPC_WHOLE_NUMBER
 
 //===----------------------------------------------------------------------===//
-// Of two operands
+// Binary ops
 //===----------------------------------------------------------------------===//
 
 #define MPC_FLOAT_BINARY(OP, RESULT, FORMULA)                                  \
@@ -71,8 +71,8 @@ MPC_FLOAT_BINARY(Add, APFloat, a + b)
 MPC_FLOAT_BINARY(Sub, APFloat, a - b)
 MPC_FLOAT_BINARY(Mul, APFloat, a *b)
 MPC_FLOAT_BINARY(Div, APFloat, a / b)
-// NaN where either is. Of two zeros +0 is the larger, as IEEE 754 has it; a
-// kernel for x86 gives the second.
+// NaN if either operand is NaN. +0 is larger than -0, as in IEEE 754; a kernel
+// for x86 returns the second operand.
 MPC_FLOAT_BINARY(Maximum, APFloat, llvm::maximum(a, b))
 MPC_FLOAT_BINARY(Minimum, APFloat, llvm::minimum(a, b))
 MPC_FLOAT_BINARY(Equal, bool, a == b)

@@ -1,8 +1,8 @@
 // Formulas of integer arithmetic, written once as templates
-// (IntegerFormulas.def) and evaluated over whatever integer is asked for:
-// llvm::APSInt where constants fold, vectors in generated code
-// (passes/Codegen/Kernels/Elementwise/EmitIntegers.cpp). All wrap around modulo
-// 2^n, and none traps: an operand that the machine would trap on is replaced
+// (IntegerFormulas.def). They are evaluated over llvm::APSInt for constant
+// folding, and over vectors in generated code
+// (passes/Codegen/Kernels/Elementwise/EmitIntegers.cpp). All results wrap
+// around modulo 2^n. No formula traps: an operand that would trap is replaced
 // first.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -16,7 +16,7 @@
 namespace mpc::integers {
 
 //===----------------------------------------------------------------------===//
-// Words of formulas, over constants
+// Functions that formulas may call, over constants
 //===----------------------------------------------------------------------===//
 
 using llvm::APInt;
@@ -24,7 +24,7 @@ using llvm::APSInt;
 
 inline unsigned getWidth(const APSInt &x) { return x.getBitWidth(); }
 inline bool isUnsigned(const APSInt &x) { return x.isUnsigned(); }
-/// `value` in the type of `like`.
+/// Converts `value` to the type of `like`.
 inline APSInt number(int64_t value, const APSInt &like) {
   APInt wide(64, static_cast<uint64_t>(value));
   return APSInt(wide.trunc(like.getBitWidth()), like.isUnsigned());
@@ -35,7 +35,7 @@ inline APSInt where(bool condition, const APSInt &x, const APSInt &y) {
 inline bool either(bool x, bool y) { return x || y; }
 inline bool both(bool x, bool y) { return x && y; }
 inline bool differ(bool x, bool y) { return x != y; }
-/// By an amount below the width.
+/// Both shifts require `amount` to be below the width.
 inline APSInt shiftBitsLeft(const APSInt &x, const APSInt &amount) {
   return APSInt(x.shl(amount), x.isUnsigned());
 }
@@ -44,7 +44,7 @@ inline APSInt shiftBitsRight(const APSInt &x, const APSInt &amount) {
 }
 
 //===----------------------------------------------------------------------===//
-// Words made of words, over any integer
+// Functions built from other functions, over any integer
 //===----------------------------------------------------------------------===//
 
 template <typename V>
@@ -62,7 +62,8 @@ V sign(V x) {
   return isUnsigned(x) ? positive : where(x < zero, zero - one, positive);
 }
 
-/// a / b, truncated; 0 where b is 0. The smallest number by -1 is itself.
+/// a / b, truncated; 0 if b is 0. The smallest number divided by -1 wraps
+/// around to the smallest number.
 template <typename V>
 V divide(V a, V b) {
   V zero = number(0, b), one = number(1, b);
@@ -74,17 +75,17 @@ V divide(V a, V b) {
   return where(isZero, zero, where(isMinusOne, zero - a, quotient));
 }
 
-/// What truncated division leaves, with the sign of a; 0 where b is 0.
+/// The remainder of truncated division, with the sign of a; 0 if b is 0.
 template <typename V>
 V remainder(V a, V b) {
   V zero = number(0, b), one = number(1, b);
   auto isZero = b == zero;
-  // By 1, -1 and, so defined, 0 nothing is left.
+  // The remainder by 1 and -1 is 0, and by definition also the remainder by 0.
   auto isTrivial = isUnsigned(b) ? isZero : either(isZero, b == zero - one);
   return where(isTrivial, zero, a % where(isTrivial, one, b));
 }
 
-/// What division rounded down leaves, with the sign of b; 0 where b is 0.
+/// The remainder of division rounded down, with the sign of b; 0 if b is 0.
 template <typename V>
 V modulo(V a, V b) {
   V rest = remainder(a, b), zero = number(0, b);
@@ -94,9 +95,9 @@ V modulo(V a, V b) {
   return where(isOff, rest + b, rest);
 }
 
-/// By squaring: bit i of the exponent says whether base^(2^i) is a factor. A
-/// negative exponent gives the truncated quotient 1 / base^-exponent, which is
-/// 0 but for bases 1 and -1.
+/// Computes the power by repeated squaring: bit i of the exponent selects the
+/// factor base^(2^i). A negative exponent gives the truncated quotient 1 /
+/// base^-exponent, which is 0 except for bases 1 and -1.
 template <typename V>
 V power(V base, V exponent) {
   V zero = number(0, base), one = number(1, base);
@@ -116,17 +117,17 @@ V power(V base, V exponent) {
   return where(exponent < zero, inverse, result);
 }
 
-/// Whether bits can be shifted by `amount`.
+/// True if `amount` is in [0, width).
 template <typename V>
 auto isShift(V amount) {
   V zero = number(0, amount);
   return both(zero <= amount, amount < number(getWidth(amount), amount));
 }
 
-/// `amount` without the bits that no shift of so wide numbers has. It is itself
-/// where isShift() holds; a mask and no select, for LLVM turns a shift that is
-/// selected by the range of its own amount into an instruction of GPUs that
-/// reads 32 bits of it: 1 << 2^32 was 1.
+/// Clears the bits of `amount` that no valid shift of this width has. A valid
+/// `amount` is unchanged. This must be a mask, not a select: LLVM turns a shift
+/// selected by the range of its own amount into a GPU instruction that reads
+/// only 32 bits of the amount, and 1 << 2^32 became 1.
 template <typename V>
 V maskShift(V amount) {
   return amount & number(getWidth(amount) - 1, amount);

@@ -1,4 +1,4 @@
-// Canonicalization of ops that hold lists of ops.
+// Canonicalization of scan and if, the ops with bodies.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -14,17 +14,18 @@ using namespace mpc;
 // Arguments of bodies
 //===----------------------------------------------------------------------===//
 
-// Gives the uses of `arguments` in `body`, which stand for `operands`, to an
-// earlier argument for the same operand, or to a constant within the body,
-// where kernels take it in. Whether anything changed.
+// Replaces the uses of `arguments` in `body`, which stand for `operands`. A use
+// moves to an earlier argument for the same operand, or to a constant inside
+// the body, so that kernels absorb the constant. Returns true if anything
+// changed.
 static bool simplifyArguments(ValueRange operands,
                               ArrayRef<BlockArgument> arguments, Block &body,
                               PatternRewriter &rewriter) {
   llvm::SmallDenseMap<Value, BlockArgument> first;
   bool changed = false;
   for (auto [operand, argument] : llvm::zip(operands, arguments)) {
-    // An argument that is not in use counts too: the branches of a condition
-    // must agree on the one that stays.
+    // Unused arguments count too: both branches of a condition must choose the
+    // same earlier argument.
     auto [entry, isNew] = first.try_emplace(operand, argument);
     if (argument.use_empty())
       continue;
@@ -44,8 +45,8 @@ static bool simplifyArguments(ValueRange operands,
   return changed;
 }
 
-// Those elements of `range` whose bits are not set; the bit of its first one is
-// `begin`.
+// Returns the elements of `range` whose bits in `dropped` are clear. Bit
+// `begin` belongs to the first element.
 static SmallVector<Value> keep(ValueRange range, const llvm::BitVector &dropped,
                                unsigned begin = 0) {
   SmallVector<Value> kept;
@@ -60,28 +61,28 @@ static SmallVector<Value> keep(ValueRange range, const llvm::BitVector &dropped,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Drops operands that the body does not read, results that nobody reads, and
-/// invariant operands that are constants or given twice.
+/// Drops operands that the body does not read, results without users, and
+/// invariant operands that are constants or duplicates.
 struct SimplifyScan : OpRewritePattern<ScanOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ScanOp op,
                                 PatternRewriter &rewriter) const override;
 };
 
-/// What a loop can do without: a bit for each argument of its body, and one for
-/// each of its results.
+/// The droppable parts of a loop: a bit per argument of the body, and a bit per
+/// result.
 struct Dropped {
   llvm::BitVector arguments, results;
 };
 } // namespace
 
-// The carried values that are in use: their results, or an argument that
-// another yielded value in use is computed from, are.
+// Finds the carried values in use: those whose results have users, and those
+// whose arguments feed another value in use.
 static llvm::BitVector findUsedCarried(ScanOp op) {
   unsigned carried = op.getNumCarried();
   Block &block = op.getBody().front();
   llvm::BitVector used(carried);
-  // Start with what yields results that are read.
+  // Start at the yielded values of results that have users.
   SmallVector<Value> worklist;
   for (OpOperand &yielded : op.getYield()->getOpOperands()) {
     unsigned index = yielded.getOperandNumber();
@@ -91,7 +92,8 @@ static llvm::BitVector findUsedCarried(ScanOp op) {
       used.set(index);
     worklist.push_back(yielded.get());
   }
-  // Go back to arguments, and from there to what yields their next values.
+  // Walk back to the arguments, and from a carried argument to the value
+  // yielded for the next iteration.
   llvm::SmallDenseSet<Value> seen;
   while (!worklist.empty()) {
     Value value = worklist.pop_back_val();
@@ -106,16 +108,16 @@ static llvm::BitVector findUsedCarried(ScanOp op) {
       }
       continue;
     }
-    // Every other value is as much in use as what it is computed from.
+    // The producer of a used value uses all its operands.
     if (Operation *producer = value.getDefiningOp())
       llvm::append_range(worklist, producer->getOperands());
   }
   return used;
 }
 
-// Carried values go with their results; of the rest, arguments that the body
-// does not read and results that nobody reads. What only unused values are
-// computed from is found in the next round.
+// A carried value is dropped together with its result. Other arguments are
+// dropped if the body does not read them, other results if they have no users.
+// Arguments that feed only dropped values become unused in the next round.
 static Dropped findDropped(ScanOp op) {
   unsigned carried = op.getNumCarried();
   llvm::BitVector used = findUsedCarried(op);
@@ -133,12 +135,13 @@ static Dropped findDropped(ScanOp op) {
   return dropped;
 }
 
-// A loop like `op` without what is dropped; its body has arguments alone.
+// Creates a loop like `op` without the dropped parts. Its body has arguments
+// but no ops.
 static ScanOp createSmaller(ScanOp op, const Dropped &dropped,
                             PatternRewriter &rewriter) {
   unsigned carried = op.getNumCarried();
-  // Behind the carried values come the scanned inputs among the arguments, and
-  // the stacked outputs among the results; each of both has a flag.
+  // Scanned arguments follow the carried arguments, and stacked results follow
+  // the carried results. Each has its own flag.
   SmallVector<bool> reversedInputs, reversedOutputs;
   SmallVector<Type> stacked;
   for (auto [index, reversed] : llvm::enumerate(op.getReversedInputs()))
@@ -149,7 +152,7 @@ static ScanOp createSmaller(ScanOp op, const Dropped &dropped,
       reversedOutputs.push_back(reversed);
       stacked.push_back(op->getResult(carried + index).getType());
     }
-  // What is dropped counts the arguments of the whole body.
+  // `dropped.arguments` counts the arguments of the whole body.
   unsigned firstInvariant = carried + op.getScanned().size();
   auto smaller =
       ScanOp::create(rewriter, op.getLoc(), op.getLength(),
@@ -161,15 +164,15 @@ static ScanOp createSmaller(ScanOp op, const Dropped &dropped,
   return smaller;
 }
 
-// Moves the ops of a loop into one without what is dropped.
+// Moves the ops of `op` into `smaller`.
 static void moveBody(ScanOp op, ScanOp smaller, const Dropped &dropped,
                      PatternRewriter &rewriter) {
-  // The body yields what is still a result.
   Operation *yield = op.getYield();
   rewriter.modifyOpInPlace(yield, [&] {
     yield->setOperands(keep(yield->getOperands(), dropped.results));
   });
-  // What still reads a dropped argument computes nothing that is in use.
+  // Ops that still read a dropped argument compute unused values, so a zero may
+  // replace the argument.
   Block &body = smaller.getBody().front(), &old = op.getBody().front();
   SmallVector<Value> arguments;
   unsigned next = 0;
@@ -192,7 +195,7 @@ static void moveBody(ScanOp op, ScanOp smaller, const Dropped &dropped,
 
 LogicalResult SimplifyScan::matchAndRewrite(ScanOp op,
                                             PatternRewriter &rewriter) const {
-  // First what changes no types.
+  // Do first the changes that keep all types.
   bool changed =
       simplifyArguments(op.getInvariant(), op.getInvariantArguments(),
                         op.getBody().front(), rewriter);
@@ -200,7 +203,6 @@ LogicalResult SimplifyScan::matchAndRewrite(ScanOp op,
   if (dropped.arguments.none() && dropped.results.none())
     return changed ? success()
                    : rewriter.notifyMatchFailure(op, "all of it is in use");
-  // Then a smaller loop takes over the body and the results that are read.
   ScanOp smaller = createSmaller(op, dropped, rewriter);
   SmallVector<Value> kept = keep(op->getResults(), dropped.results);
   moveBody(op, smaller, dropped, rewriter);
@@ -220,15 +222,16 @@ void ScanOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Replaces a branch that is known by its ops.
+/// Replaces an mpc.if by the ops of the taken branch if the condition is
+/// constant.
 struct InlineKnownBranch : OpRewritePattern<IfOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(IfOp op,
                                 PatternRewriter &rewriter) const override;
 };
 
-/// Drops operands that no branch reads and results that nobody reads, and
-/// captures constants and values that are given twice only where they are read.
+/// Drops operands that no branch reads and results without users. Moves
+/// constants into the branches and merges duplicate captures.
 struct SimplifyIf : OpRewritePattern<IfOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(IfOp op,
@@ -253,12 +256,11 @@ InlineKnownBranch::matchAndRewrite(IfOp op, PatternRewriter &rewriter) const {
 
 LogicalResult SimplifyIf::matchAndRewrite(IfOp op,
                                           PatternRewriter &rewriter) const {
-  // First what changes no types.
+  // Do first the changes that keep all types.
   bool changed = false;
   for (Region &body : op->getRegions())
     changed |= simplifyArguments(op.getCaptured(), body.getArguments(),
                                  body.front(), rewriter);
-  // Then operands that neither branch reads, and results that nobody does.
   llvm::BitVector unread(op.getCaptured().size()), unused(op.getNumResults());
   for (unsigned i = 0; i < unread.size(); ++i)
     unread[i] = op.getThenBlock().getArgument(i).use_empty() &&
@@ -269,7 +271,6 @@ LogicalResult SimplifyIf::matchAndRewrite(IfOp op,
     return changed ? success()
                    : rewriter.notifyMatchFailure(op, "all of it is in use");
 
-  // A smaller op takes over the branches.
   SmallVector<Value> used = keep(op->getResults(), unused);
   auto smaller =
       IfOp::create(rewriter, op.getLoc(), TypeRange(ValueRange(used)),

@@ -1,6 +1,6 @@
-// Folders of ops on constants: integers and booleans by the formulas of
-// IntegerFormulas.def, floats by those of FloatFormulas.h, and what selects or
-// converts elements. They are the only place where constants are computed.
+// Folders of ops on constants. Integers and booleans use the formulas of
+// IntegerFormulas.def, floats those of FloatFormulas.h. Ops that select or
+// convert elements fold too. Constants are computed here only.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Fold/ConstantElements.h"
@@ -17,11 +17,11 @@ using llvm::APSInt;
 // Element by element
 //===----------------------------------------------------------------------===//
 
-// The operands' elements; nothing where one is not constant, or all together
-// too many.
+// Reads the elements of all operands. nullopt if an operand is not constant, or
+// if the operands or the result have too many elements.
 static std::optional<SmallVector<ConstantElements>>
 readAll(RankedTensorType result, ArrayRef<Attribute> operands) {
-  // Elements are copied, so first of all it must be worth it.
+  // Reading copies the elements, so first check that all operands are known.
   if (llvm::is_contained(operands, Attribute()))
     return std::nullopt;
   SmallVector<ConstantElements> read;
@@ -38,8 +38,8 @@ readAll(RankedTensorType result, ArrayRef<Attribute> operands) {
   return read;
 }
 
-// The tensor of `type` whose element at an index `compute` gives, from the
-// positions of the operands' elements that are broadcast there.
+// Makes a tensor of `type`. `compute` returns the element at an index, from the
+// positions of the operands' elements that broadcast to the index.
 static OpFoldResult
 mapElements(RankedTensorType type, ArrayRef<ConstantElements> operands,
             llvm::function_ref<APInt(ArrayRef<int64_t>)> compute) {
@@ -67,13 +67,15 @@ static APInt toBits(const APSInt &value) { return value; }
 static APInt toBits(const APFloat &value) { return value.bitcastToAPInt(); }
 static APInt toBits(bool value) { return APInt(1, value); }
 
-// The type that FloatFormulas.h has for an op of so many floats, if any.
+// The result type of floats::evaluate for an op with `Floats` operands.
+// Ill-formed if FloatFormulas.h has no formula.
 template <typename OpTy, typename... Floats>
 using FloatResult =
     decltype(floats::evaluate(std::declval<OpTy>(), std::declval<Floats>()...));
 
-// Whether operands and result are one type of floats: others, as a sum of bf16
-// numbers that is an f32, are for the kernel to round.
+// True if all operands and the result are one float type, or the result is
+// boolean. Kernels round mixed types, for example a sum of bf16 numbers stored
+// in f32.
 static bool isOfOneType(Operation *op) {
   Type element = elementOf(op->getOperand(0));
   Type result = elementOf(op->getResult(0));
@@ -159,7 +161,7 @@ MPC_FOLD_FLOATS(Round)
 #undef MPC_FOLD_FLOATS
 
 OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
-  // Both are one value, which no broadcast changes.
+  // Both choices are one value, and its type needs no broadcast.
   if (getOnTrue() == getOnFalse() && getOnTrue().getType() == getType())
     return getOnTrue();
   auto read = readAll(getType(), {adaptor.getCondition(), adaptor.getOnTrue(),
@@ -178,7 +180,7 @@ OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
 // Conversions
 //===----------------------------------------------------------------------===//
 
-// What generated code makes of a float: see the op's description.
+// Converts like generated code; see the description of mpc.cast.
 static APInt truncate(const APFloat &value, Type to) {
   bool isWide = to.isUnsignedInteger(64) && !value.isNegative();
   APSInt whole(64, /*isUnsigned=*/isWide);
@@ -189,7 +191,7 @@ static APInt truncate(const APFloat &value, Type to) {
   return whole.trunc(to.getIntOrFloatBitWidth());
 }
 
-// Numbers are computed in f32, or in f64 for a f64, and rounded from there.
+// Rounds to f32 first, or to f64 for an f64 result, as kernels do.
 static APInt toFloatBits(const APSInt &value, FloatType to) {
   APFloat result(to.isF64() ? APFloat::IEEEdouble() : APFloat::IEEEsingle());
   result.convertFromAPInt(value, value.isSigned(),
@@ -202,7 +204,7 @@ static APInt toFloatBits(const APSInt &value, FloatType to) {
 
 static APInt convertElement(const ConstantElements &from, int64_t at, Type to) {
   auto toFloat = dyn_cast<FloatType>(to);
-  // From integers: to floats, to "not zero", or cut off as C does.
+  // Integer to float, to bool (not zero), or to an integer by its low bits.
   if (isa<IntegerType>(from.getElementType())) {
     APSInt value = from.getInteger(at);
     if (toFloat)
@@ -211,7 +213,7 @@ static APInt convertElement(const ConstantElements &from, int64_t at, Type to) {
                ? APInt(1, !value.isZero())
                : APInt(value.extOrTrunc(to.getIntOrFloatBitWidth()));
   }
-  // From floats: to "not zero", to integers, or rounded.
+  // Float to bool (not zero), to integer, or to float by rounding.
   APFloat value = from.getFloat(at);
   if (to.isInteger(1))
     return APInt(1, !value.isZero());
@@ -223,8 +225,8 @@ static APInt convertElement(const ConstantElements &from, int64_t at, Type to) {
   return value.bitcastToAPInt();
 }
 
-/// Folds `op`, a conversion of each element on its own, where its input is
-/// known: `convert(input, index)` gives the bits of a result.
+/// Folds `op`, which converts each element on its own, if the input is
+/// constant. `convert(input, position)` returns the bits of a result.
 template <typename OpTy, typename Convert>
 static OpFoldResult foldConversion(OpTy op, Attribute input, Convert convert) {
   if (op.getInput().getType() == op.getType())
@@ -261,8 +263,8 @@ static OpFoldResult foldReduction(OpTy op, Attribute input) {
   auto read = ConstantElements::read(input);
   if (!read || read->getType().getNumElements() > kMostFoldedElements)
     return {};
-  // The result has size 1 along the reduced axes; each element of the input is
-  // added at its place in it.
+  // `results` has size 1 along the reduced axes, so getPosition finds the
+  // accumulator of each element.
   ArrayRef<int64_t> shape = read->getType().getShape();
   SmallVector<int64_t> kept(shape);
   for (int64_t axis : op.getAxes())

@@ -1,6 +1,7 @@
-// Folders of ops that move elements, such as transposes and slices: those that
-// move nothing become their operand, those of constants become constants. With
-// the arithmetic of MPCFold.cpp they compute the shapes that a model computes.
+// Folders of ops that move elements, such as transposes and slices. An op that
+// moves nothing folds to its operand, an op on constants folds to a constant.
+// Together with the arithmetic of MPCFold.cpp, these folders resolve the shapes
+// that a model computes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Fold/ConstantElements.h"
@@ -9,15 +10,15 @@ using namespace mlir;
 using namespace mpc;
 using llvm::APInt;
 
-// Folds an op without effect on a value of its own result type.
+// Folds `op` to its input if both types are equal.
 template <typename OpTy>
 static OpFoldResult foldIdentity(OpTy op) {
   return op.getInput().getType() == op.getType() ? op.getInput() : Value();
 }
 
-// The constant of `type` whose element at an index is that of `source` at the
-// row-major position that `positionOf` gives; nothing where `source` is not
-// known, of another element type, or too large to be folded.
+// Makes a constant of `type`. Its element at an index is the element of
+// `source` at the row-major position `positionOf(index)`. Null if `source` is
+// unknown, too large, or has another element type.
 static OpFoldResult
 pick(RankedTensorType type, Attribute source,
      llvm::function_ref<int64_t(ArrayRef<int64_t>)> positionOf) {
@@ -38,7 +39,7 @@ pick(RankedTensorType type, Attribute source,
 }
 
 //===----------------------------------------------------------------------===//
-// Other shapes
+// Changes of shape
 //===----------------------------------------------------------------------===//
 
 OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
@@ -52,8 +53,8 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
   });
 }
 
-// Floats and masks are repeated by whoever reads them, as a kernel does, where
-// they would be many. Other integers may be shapes.
+// Large floats and masks stay unexpanded, since a kernel broadcasts them as it
+// reads. Other integers may be shapes, so they always fold.
 OpFoldResult ExpandOp::fold(FoldAdaptor adaptor) {
   if (OpFoldResult same = foldIdentity(*this))
     return same;
@@ -71,7 +72,7 @@ OpFoldResult ExpandOp::fold(FoldAdaptor adaptor) {
 OpFoldResult SumToSizeOp::fold(FoldAdaptor) { return foldIdentity(*this); }
 
 //===----------------------------------------------------------------------===//
-// Other places
+// Changes of position
 //===----------------------------------------------------------------------===//
 
 OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
@@ -85,7 +86,7 @@ OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   });
 }
 
-// A box as large as its tensor is all of it, unless it runs backwards.
+// A slice of the full size is the identity, unless a stride is negative.
 OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
   if (OpFoldResult same = isDense(getStrides()) ? foldIdentity(*this) : Value())
     return same;
@@ -113,7 +114,7 @@ OpFoldResult ConcatOp::fold(FoldAdaptor adaptor) {
   }
   if (getType().getNumElements() == 0)
     return DenseElementsAttr::get(getType(), ArrayRef<Attribute>());
-  // One run of each part after the other, for every index of the axes before.
+  // For each index of the axes before the join, append the run of every part.
   SmallVector<APInt> bits;
   int64_t outer =
       ShapedType::getNumElements(getType().getShape().take_front(getAxis()));
@@ -126,7 +127,7 @@ OpFoldResult ConcatOp::fold(FoldAdaptor adaptor) {
 }
 
 //===----------------------------------------------------------------------===//
-// Places that indices name
+// Gathers
 //===----------------------------------------------------------------------===//
 
 // y[b, p, i, s] = data[b, p, indices[b, i], s]
@@ -136,7 +137,7 @@ OpFoldResult GatherOp::fold(FoldAdaptor adaptor) {
     return {};
   ArrayRef<int64_t> data = shapeOf(getData()), named = shapeOf(getIndices());
   int64_t axis = getAxis(), batch = getBatchDims(), size = data[axis];
-  // A negative index counts from the end. One outside of the axis is an error
+  // A negative index counts from the end. An index outside the axis is an error
   // at run time, so the op stays.
   SmallVector<int64_t> rows;
   for (int64_t i = 0, n = indices->getType().getNumElements(); i < n; ++i) {
@@ -146,7 +147,7 @@ OpFoldResult GatherOp::fold(FoldAdaptor adaptor) {
     rows.push_back(row < 0 ? row + size : row);
   }
   return pick(getType(), adaptor.getData(), [&](ArrayRef<int64_t> index) {
-    // The indices' axes without the batch's, which the data has too.
+    // These axes belong to the indices alone; the data shares the batch axes.
     ArrayRef<int64_t> inner = index.slice(axis, named.size() - batch);
     SmallVector<int64_t> place(index.take_front(batch));
     llvm::append_range(place, inner);

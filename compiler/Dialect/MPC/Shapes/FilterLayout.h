@@ -1,4 +1,4 @@
-// In which order a convolution's filter lies in memory.
+// Reads the order in which a convolution stores its filter in memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_SHAPES_FILTERLAYOUT_H
@@ -8,8 +8,8 @@
 
 namespace mpc {
 
-/// Whether the filter of an op of the convolution family has its input channels
-/// last.
+/// True if `op`, of the convolution family, stores the input channels of its
+/// filter last.
 inline bool hasInputChannelsLast(mlir::Operation *op) {
   auto layout = op->getAttrOfType<FilterLayoutAttr>("filter_layout");
   return layout && layout.getValue() == FilterLayout::OHWI;

@@ -8,8 +8,8 @@
 using namespace mlir;
 using namespace mpc;
 
-// The shape of the scores: the leading axes of query and key together, then
-// queries and keys.
+// Returns the shape of the scores: the broadcast leading axes of query and key,
+// then [queries, keys].
 static FailureOr<Shape> inferScores(std::optional<Location> loc, Value query,
                                     Value key, Value value) {
   ArrayRef<int64_t> q = shapeOf(query), k = shapeOf(key), v = shapeOf(value);
@@ -24,7 +24,7 @@ static FailureOr<Shape> inferScores(std::optional<Location> loc, Value query,
   if (k.drop_back(2) != v.drop_back(2))
     return emitOptionalError(loc, "expected key and value of the same leading "
                                   "axes");
-  // Heads of queries may share one of keys: [2, 8, 5, 64] and [2, 1, 7, 64]
+  // Several query heads may share a key head: [2, 8, 5, 64] and [2, 1, 7, 64]
   // have scores [2, 8, 5, 7].
   FailureOr<Shape> shape = broadcastShapes(q.drop_back(2), k.drop_back(2));
   if (failed(shape))
@@ -34,13 +34,12 @@ static FailureOr<Shape> inferScores(std::optional<Location> loc, Value query,
   return shape;
 }
 
-// What is added to the scores, or says which are seen, broadcasts to them;
-// a dropout has all that it takes.
+// Checks that biases and mask broadcast to the scores, and that a dropout has
+// all its operands.
 template <typename Adaptor>
 static LogicalResult verifyRest(std::optional<Location> loc, Adaptor adaptor,
                                 ArrayRef<int64_t> scores) {
-  // Biases, and the mask of what is seen, broadcast to the scores and add no
-  // axis to them.
+  // The broadcast must add no axis to the scores.
   SmallVector<Value> spread(adaptor.getBiases());
   if (adaptor.getMask())
     spread.push_back(adaptor.getMask());
@@ -51,12 +50,11 @@ static LogicalResult verifyRest(std::optional<Location> loc, Adaptor adaptor,
                                "] does not broadcast to the scores' [", scores,
                                "]");
   }
-  // NaN is no ratio either, hence the negation.
+  // The negated comparison also rejects a ratio of NaN.
   double ratio = adaptor.getDropout().convertToDouble();
   if (!(ratio >= 0 && ratio <= 1))
     return emitOptionalError(loc, "expected a dropout between 0 and 1");
-  // Masks of a dropout follow from its id, the seed and the number of the micro
-  // step.
+  // The mask of a dropout depends on its id, the seed and the micro-step.
   bool drops = ratio != 0;
   if (drops != bool(adaptor.getSeed()) ||
       drops != bool(adaptor.getMicroStep()) ||
@@ -105,8 +103,9 @@ SmallVector<int64_t> AttentionGradOp::getScoresShape() {
   return *inferScores(std::nullopt, getQuery(), getKey(), getValue());
 }
 
-// Of products whose sums or results have the scores' shape: `ofSize` times
-// along the size of a query, `ofColumns` times along the columns of a value.
+// Counts the flops of the matrix products. `ofSize` products contract or
+// produce the size of a query, `ofColumns` products the columns of a value.
+// Each also has both axes of the scores.
 template <typename Op>
 static double countFlopsOfScores(Op op, double ofSize, double ofColumns) {
   double scores = 1;
@@ -119,19 +118,19 @@ static double countFlopsOfScores(Op op, double ofSize, double ofColumns) {
 
 double AttentionOp::countFlops() { return countFlopsOfScores(*this, 1, 1); }
 
-// The scores again, the gradients of query, key and value, and of the softmax.
+// Three products of query size: the scores again, d_query and d_key. Two
+// products of value columns: d_value and the gradient of the softmax.
 double AttentionGradOp::countFlops() { return countFlopsOfScores(*this, 3, 2); }
 
 //===----------------------------------------------------------------------===//
 // Rotary embeddings
 //===----------------------------------------------------------------------===//
 
-// Tables are of one shape, whose last axis has a pair for each two elements of
-// a row, and whose others broadcast to the rows.
+// Both tables have one shape. The last axis has one element per pair of a row;
+// the other axes broadcast to the rows.
 INFER(RotaryEmbeddingOp) {
   ArrayRef<int64_t> x = shapeOf(adaptor.getInput());
   ArrayRef<int64_t> table = shapeOf(adaptor.getCosine());
-  // One table of cosines and one of sines, alike.
   if (table != shapeOf(adaptor.getSine()))
     return emitOptionalError(loc,
                              "expected cosines and sines of one shape, "
@@ -140,12 +139,11 @@ INFER(RotaryEmbeddingOp) {
   if (table.empty() || table.size() > x.size())
     return emitOptionalError(loc, "expected tables of rank 1 to ", x.size(),
                              ", found [", table, "]");
-  // [..., 3] of tables turn the first 6 elements of a row; what is behind those
-  // stays.
+  // Tables of [..., 3] turn the first 6 elements of a row and keep the rest.
   if (table.back() < 1 || 2 * table.back() > x.back())
     return emitOptionalError(loc, "expected tables of 1 to ", x.back() / 2,
                              " pairs, found ", table.back());
-  // A table without the batch's axis serves every sample.
+  // A table without the batch axis serves every sample.
   FailureOr<Shape> rows = broadcastShapes(x.drop_back(), table.drop_back());
   if (failed(rows) || ArrayRef<int64_t>(*rows) != x.drop_back())
     return emitOptionalError(loc, "tables [", table,
@@ -155,7 +153,8 @@ INFER(RotaryEmbeddingOp) {
 
 int64_t RotaryEmbeddingOp::getNumPairs() { return shapeOf(getCosine()).back(); }
 
-// Rows run with the result's. Pairs are found by the index in a row.
+// The leading axes of the tables run with those of the result. The pair index
+// comes from the index in the row.
 SmallVector<int64_t> RotaryEmbeddingOp::getOperandAxes(unsigned operand) {
   int64_t rank = shapeOf(getOutput()).size();
   int64_t first = rank - shapeOf(getOperand(operand)).size();
@@ -165,7 +164,8 @@ SmallVector<int64_t> RotaryEmbeddingOp::getOperandAxes(unsigned operand) {
   return axes;
 }
 
-// The other element of a pair, and angles, are read where no loop is at.
+// The kernel loads the other element of the pair and the angles at computed
+// indices.
 bool RotaryEmbeddingOp::readsMemory(unsigned) { return true; }
 
 SmallVector<int64_t> RotaryEmbeddingOp::getIndexedAxes() {

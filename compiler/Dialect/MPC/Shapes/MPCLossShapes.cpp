@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace mpc;
 
-// Scores (N, C, d...) and labels (N, d...) fit together.
+// Checks that scores (N, C, d...) and labels (N, d...) fit together.
 static LogicalResult verifyLabelShape(std::optional<Location> loc,
                                       ArrayRef<int64_t> scores, Value labels) {
   if (scores.size() < 2)
@@ -16,7 +16,7 @@ static LogicalResult verifyLabelShape(std::optional<Location> loc,
                              "expected scores of shape (N, C, ...), "
                              "found [",
                              scores, "]");
-  // A label of none of 0 classes would be out of range whatever it is.
+  // With 0 classes every label would be out of range.
   if (scores[1] < 1)
     return emitOptionalError(loc,
                              "expected scores of at least one class, "
@@ -31,7 +31,8 @@ static LogicalResult verifyLabelShape(std::optional<Location> loc,
   return success();
 }
 
-// Scores (N, C, d...), labels (N, d...) and weights (C) fit together.
+// Checks that scores (N, C, d...), labels (N, d...) and weights (C) fit
+// together.
 template <typename AdaptorT>
 static LogicalResult verifyLabels(std::optional<Location> loc,
                                   ArrayRef<int64_t> scores, AdaptorT adaptor) {
@@ -45,7 +46,8 @@ static LogicalResult verifyLabels(std::optional<Location> loc,
   return success();
 }
 
-// PyTorch's range of label smoothing, of which 1 would leave nothing to learn.
+// Checks the range of label smoothing. A smoothing of 1, which PyTorch accepts,
+// would leave nothing to learn.
 static LogicalResult verifySmoothing(std::optional<Location> loc,
                                      const llvm::APFloat &smoothing) {
   double value = smoothing.convertToDouble();
@@ -55,7 +57,8 @@ static LogicalResult verifySmoothing(std::optional<Location> loc,
                            value);
 }
 
-// The shape of a loss under `reduction`.
+// Returns the shape of a loss: that of the labels without reduction, else
+// scalar.
 static Shape lossShape(LossReduction reduction, Value labels) {
   return reduction == LossReduction::None ? Shape(shapeOf(labels)) : Shape();
 }

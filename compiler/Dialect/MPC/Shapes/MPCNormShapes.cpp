@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace mpc;
 
 //===----------------------------------------------------------------------===//
-// Over the batch
+// Normalisation over the batch
 //===----------------------------------------------------------------------===//
 
 INFER(BatchNormOp) {
@@ -44,11 +44,11 @@ INFER(BatchNormGradOp) {
 }
 
 //===----------------------------------------------------------------------===//
-// Of each sample by itself
+// Normalisation of each sample
 //===----------------------------------------------------------------------===//
 
-// The shape of the statistics over `axes`, which are ascending ones of `input`:
-// the input's with those axes of size 1.
+// Returns the shape of the statistics over `axes`: the input's shape, with size
+// 1 along these axes. Fails unless `axes` are valid and ascending.
 static FailureOr<Shape> inferStatistics(std::optional<Location> loc,
                                         Value input, ArrayRef<int64_t> axes) {
   Shape shape(shapeOf(input));
@@ -64,7 +64,7 @@ static FailureOr<Shape> inferStatistics(std::optional<Location> loc,
   return shape;
 }
 
-// Scale and bias broadcast to the input.
+// Checks that scale and bias broadcast to the input.
 static LogicalResult verifyScales(std::optional<Location> loc, Value input,
                                   ValueRange scales) {
   for (Value scale : scales) {
@@ -77,7 +77,7 @@ static LogicalResult verifyScales(std::optional<Location> loc, Value input,
   return success();
 }
 
-// Statistics have exactly the shape that the axes leave.
+// Checks that the statistics have the shape that inferStatistics returns.
 static LogicalResult verifyStatistics(std::optional<Location> loc, Value input,
                                       ArrayRef<int64_t> axes,
                                       ValueRange statistics) {

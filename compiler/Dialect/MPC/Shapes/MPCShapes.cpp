@@ -1,6 +1,6 @@
-// Result shapes of mpc ops from their operands and attributes. Inference is
-// where shapes and attributes are checked: the verifier repeats it, and the
-// importer runs it before it builds an op, so that a bad model is a diagnostic.
+// Infers the result shapes of mpc ops from operands and attributes, and checks
+// both. The verifier repeats inference. The importer runs inference before it
+// builds an op, so that a bad model gives a diagnostic.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Formulas.h"
@@ -45,7 +45,7 @@ Shape mpc::fillStrides(ArrayRef<int64_t> strides, size_t rank) {
   return strides.empty() ? Shape(rank, 1) : Shape(strides);
 }
 
-// Broadcasts the shapes of all values, or says which one does not fit.
+// Infers the shape to which all values broadcast; fails if they do not.
 static LogicalResult inferBroadcast(std::optional<Location> loc,
                                     ValueRange values, Type element,
                                     Components &results) {
@@ -61,7 +61,7 @@ static LogicalResult inferBroadcast(std::optional<Location> loc,
   return infer(results, shape, element);
 }
 
-// Every value has exactly the shape of the first.
+// Checks that all values have the shape of the first value.
 LogicalResult mpc::verifySameShape(std::optional<Location> loc,
                                    ValueRange values) {
   for (Value value : values.drop_front())
@@ -78,7 +78,7 @@ LogicalResult mpc::verifyAxis(std::optional<Location> loc, int64_t axis,
   return success();
 }
 
-// Per-channel vectors have one element per channel.
+// Checks that each vector has one element per channel.
 LogicalResult mpc::verifyChannels(std::optional<Location> loc, Value input,
                                   Layout layout, ValueRange vectors) {
   ArrayRef<int64_t> shape = shapeOf(input);
@@ -97,8 +97,8 @@ LogicalResult mpc::verifyChannels(std::optional<Location> loc, Value input,
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-// Floats of any types are computed with in one; integers have the one they
-// have.
+// Checks that all values are floats, of possibly different types, or have one
+// integer type. Kernels convert floats to a common type.
 static LogicalResult verifyElementTypes(std::optional<Location> loc,
                                         ValueRange values) {
   Type first = elementOf(values.front());
@@ -203,7 +203,7 @@ INFER(ConcatOp) {
   int64_t axis = adaptor.getAxis();
   if (failed(verifyAxis(loc, axis, shape.size())))
     return failure();
-  // Sizes along the axis add up; along all others they are equal.
+  // Sizes along the axis add up; all other sizes must be equal.
   shape[axis] = 0;
   for (Value input : inputs) {
     ArrayRef<int64_t> other = shapeOf(input);
@@ -221,14 +221,15 @@ INFER(ConcatOp) {
   return infer(results, shape, elementOf(inputs.front()));
 }
 
-// `count` elements from `offset`, `stride` apart, lie within an axis.
+// Checks that `count` elements from `offset`, `stride` apart, lie within an
+// axis.
 static LogicalResult verifyRange(std::optional<Location> loc, int64_t extent,
                                  int64_t offset, int64_t count,
                                  int64_t stride) {
   auto isInside = [&](int64_t position) {
     return position >= 0 && position < extent;
   };
-  // Without a stride, offset and count decide.
+  // With stride 1, `offset` and `count` decide. No sum can overflow here.
   if (stride == 1) {
     if (offset >= 0 && count >= 0 && count <= extent &&
         offset <= extent - count)
@@ -238,7 +239,8 @@ static LogicalResult verifyRange(std::optional<Location> loc, int64_t extent,
   }
   if (stride == 0)
     return emitOptionalError(loc, "expected strides other than 0");
-  // Else the first and the last element, of numbers that may overflow.
+  // Otherwise the first and the last element decide. Their positions may
+  // overflow.
   int64_t distance, last;
   if (count == 0 ||
       (count > 0 && isInside(offset) &&
@@ -250,7 +252,7 @@ static LogicalResult verifyRange(std::optional<Location> loc, int64_t extent,
                            extent);
 }
 
-// A box of `count` elements along every axis of a tensor of `shape`.
+// Checks that a box of `counts` elements lies within a tensor of `shape`.
 static LogicalResult verifyBox(std::optional<Location> loc,
                                ArrayRef<int64_t> shape,
                                ArrayRef<int64_t> offsets,
@@ -303,7 +305,8 @@ INFER(CumSumOp) {
 // Reductions
 //===----------------------------------------------------------------------===//
 
-// The parts must be of equal length, and have an axis to be found along.
+// Checks that parts have equal lengths, and that the result keeps an axis for
+// them.
 static LogicalResult verifyParts(std::optional<Location> loc,
                                  ArrayRef<int64_t> shape,
                                  ArrayRef<int64_t> axes, bool keepdims,
@@ -323,7 +326,6 @@ static LogicalResult inferReduction(std::optional<Location> loc, Value input,
                                     std::optional<int64_t> parts,
                                     Components &results) {
   ArrayRef<int64_t> shape = shapeOf(input);
-  // Axes in order, each once.
   for (auto [i, axis] : llvm::enumerate(axes)) {
     if (failed(verifyAxis(loc, axis, shape.size())))
       return failure();
@@ -332,7 +334,8 @@ static LogicalResult inferReduction(std::optional<Location> loc, Value input,
   }
   if (parts && failed(verifyParts(loc, shape, axes, keepdims, *parts)))
     return failure();
-  // They go, or stay with size 1; the first of a split reduction has `parts`.
+  // Reduced axes vanish, or keep size 1. The first axis of a split reduction
+  // keeps `parts`.
   Shape reduced;
   for (auto [axis, extent] : llvm::enumerate(shape)) {
     if (!llvm::is_contained(axes, static_cast<int64_t>(axis)))
@@ -382,7 +385,7 @@ INFER(LogSoftmaxGradOp) {
 // Contractions
 //===----------------------------------------------------------------------===//
 
-// The last two extents, exchanged where `transposed`.
+// Returns the last two extents, exchanged if `transposed`.
 static std::pair<int64_t, int64_t> matrixOf(ArrayRef<int64_t> shape,
                                             bool transposed) {
   int64_t rows = shape[shape.size() - 2], columns = shape.back();
@@ -413,7 +416,6 @@ INFER(GemmOp) {
   if (a.size() != 2 || b.size() != 2)
     return emitOptionalError(loc, "expected matrices, found [", a, "] and [", b,
                              "]");
-  // The inner dimensions agree; C broadcasts to the result.
   auto [m, k] = matrixOf(a, adaptor.getTransA());
   auto [otherK, n] = matrixOf(b, adaptor.getTransB());
   if (k != otherK)
@@ -447,7 +449,8 @@ INFER_SAME_SHAPE(SigmoidGradOp)
 INFER_SAME_SHAPE(TanhGradOp)
 INFER_SAME_SHAPE(ClipGradOp)
 
-// The scale and the zero point broadcast to the tensor that is quantized.
+// Infers the result of fake quantization. Scale and zero point must broadcast
+// to the quantized tensor.
 template <typename Adaptor>
 static LogicalResult inferFakeQuantize(std::optional<Location> loc,
                                        Adaptor adaptor, Components &results) {
@@ -483,8 +486,9 @@ INFER(BCEGradOp) {
                         elementOf(adaptor.getDOutput()), results);
 }
 
-// The first `count` operands, all of the parameter's shape, are replaced by the
-// results; the operands after the gradient and the state are scalars.
+// Infers the results of an optimizer op. `tensors` are the parameter, the
+// gradient and the state, all of the parameter's shape. `scalars` must have
+// rank 0.
 static LogicalResult inferUpdate(std::optional<Location> loc,
                                  ValueRange tensors, ValueRange scalars,
                                  Components &results) {
@@ -494,7 +498,7 @@ static LogicalResult inferUpdate(std::optional<Location> loc,
     if (scalar && !isScalar(scalar))
       return emitOptionalError(loc, "expected a scalar, found [",
                                shapeOf(scalar), "]");
-  // All tensors but the gradient (operand 1) have a new value.
+  // Every tensor except the gradient (operand 1) gets a new value.
   for (auto [index, tensor] : llvm::enumerate(tensors))
     if (index != 1)
       (void)infer(results, shapeOf(tensor), elementOf(tensor));

@@ -1,5 +1,5 @@
-// Result shapes of the ops over channels and spatial axes: convolution
-// and pooling.
+// Infers the result shapes of convolution and pooling, the ops over channels
+// and spatial axes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/Shapes/FilterLayout.h"
@@ -15,7 +15,8 @@ using namespace mpc;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A tensor of activations seen as batch, channels and spatial extents.
+/// The shape of an activation tensor, split into batch, channels and spatial
+/// extents.
 struct Activation {
   int64_t batch, channels;
   Shape spatial;
@@ -54,7 +55,7 @@ struct Window {
 };
 } // namespace
 
-// The number of positions a window takes along every spatial axis.
+// Returns the number of window positions along every spatial axis.
 static FailureOr<Shape> slideWindow(std::optional<Location> loc,
                                     ArrayRef<int64_t> spatial, Window w) {
   size_t rank = spatial.size();
@@ -83,7 +84,8 @@ static FailureOr<Shape> slideWindow(std::optional<Location> loc,
       return failure();
     }
     int64_t count = room / w.strides[d] + 1;
-    // A window more for the rest, unless it would start in the end padding.
+    // ceil_mode adds a window for the rest, unless that window would start in
+    // the end padding.
     if (w.ceilMode && room % w.strides[d] != 0 &&
         count * w.strides[d] < spatial[d] + w.pads[d])
       ++count;
@@ -92,7 +94,7 @@ static FailureOr<Shape> slideWindow(std::optional<Location> loc,
   return out;
 }
 
-// The extents of a filter in the order O, I, spatial.
+// Returns the extents of a filter in the order O, I, spatial.
 static Shape filterShape(ArrayRef<int64_t> stored, FilterLayout layout) {
   if (layout == FilterLayout::OIHW || stored.size() < 2)
     return Shape(stored);
@@ -101,12 +103,13 @@ static Shape filterShape(ArrayRef<int64_t> stored, FilterLayout layout) {
   return shape;
 }
 
-// The output of a convolution whose input, weight and attributes are given.
+// Infers the output of a convolution of `input`. `weight` is the filter's shape
+// in the order O, I, spatial.
 template <typename AdaptorT>
 static FailureOr<Activation>
 inferConv(std::optional<Location> loc, const Activation &input,
           ArrayRef<int64_t> weight, AdaptorT attributes) {
-  // A weight is (output channels, input channels of a group, window).
+  // `weight` is (output channels, input channels per group, window).
   int64_t group = attributes.getGroup();
   if (weight.size() != input.spatial.size() + 2) {
     (void)emitOptionalError(loc, "expected a weight of rank ",
@@ -194,7 +197,7 @@ INFER(MaxPoolOp) {
   return infer(results, shape, IntegerType::get(context, 32));
 }
 
-// What no list of dilations stands for.
+// Returns `dilations`, or ones if it is empty.
 static Shape dilationsOrOnes(ArrayRef<int64_t> dilations, size_t rank) {
   return dilations.empty() ? Shape(rank, 1) : Shape(dilations);
 }

@@ -1,4 +1,4 @@
-// What the files that infer result shapes share.
+// Shared helpers of the files that infer result shapes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_SHAPES_SHAPEINFERENCE_H
@@ -13,15 +13,16 @@ using Components = llvm::SmallVectorImpl<mlir::ShapedTypeComponents>;
 
 inline bool isScalar(mlir::Value value) { return shapeOf(value).empty(); }
 
-/// Adds one inferred result.
+/// Appends one inferred result.
 inline llvm::LogicalResult
 infer(Components &results, llvm::ArrayRef<int64_t> shape, mlir::Type element) {
   results.emplace_back(shape, element);
   return llvm::success();
 }
 
-/// The shape and type of the operand; the shape that both operands broadcast
-/// to, and the type of the first, or a boolean.
+/// Infer the result of elementwise ops. inferUnary: the shape and type of the
+/// operand. inferBinary: the broadcast shape, and the type of the first
+/// operand. inferCompare: the broadcast shape, and i1.
 llvm::LogicalResult inferUnary(mlir::Value operand, Components &results);
 llvm::LogicalResult inferBinary(std::optional<mlir::Location> loc,
                                 mlir::ValueRange operands, Components &results);
@@ -29,22 +30,23 @@ llvm::LogicalResult inferCompare(std::optional<mlir::Location> loc,
                                  mlir::ValueRange operands,
                                  Components &results);
 
-/// Every value has exactly the shape of the first.
+/// Checks that all values have the shape of the first value.
 llvm::LogicalResult verifySameShape(std::optional<mlir::Location> loc,
                                     mlir::ValueRange values);
 
-/// `axis` is in [0, rank).
+/// Checks that `axis` is in [0, rank).
 llvm::LogicalResult verifyAxis(std::optional<mlir::Location> loc, int64_t axis,
                                int64_t rank);
 
-/// `vectors` have one element per channel of `input`.
+/// Checks that each of `vectors` has one element per channel of `input`.
 llvm::LogicalResult verifyChannels(std::optional<mlir::Location> loc,
                                    mlir::Value input, Layout layout,
                                    mlir::ValueRange vectors);
 
 } // namespace mpc
 
-/// Heads the shape inference of an op: its Adaptor is `adaptor`.
+/// Starts the definition of an op's shape inference, with the op's Adaptor as
+/// `adaptor`.
 #define INFER(OpTy)                                                            \
   LogicalResult OpTy::inferReturnTypeComponents(                               \
       MLIRContext *context, std::optional<Location> loc,                       \
