@@ -1,9 +1,9 @@
-// What compiled code and the runtime agree on: how a kernel is called.
+// Declares how the runtime calls compiled kernels.
 //
-// Compiled kernels live in the text of an artifact (an ELF shared object) and
-// are found by symbol name. They allocate nothing, call nothing of the runtime,
-// keep no state and write only to the buffers a step lists and to scratch
-// memory.
+// Kernels live in the text of an artifact, an ELF shared object, and are found
+// by symbol name. A kernel allocates nothing, calls nothing of the runtime and
+// keeps no state. It writes only to the buffers that its step lists, and to
+// scratch memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_ABI_H
@@ -13,23 +13,22 @@
 
 extern "C" {
 
-/// A kernel of a `launch` step. `args[i]` points to the first byte of the i-th
-/// buffer of the step. The kernel does the work of the indices [begin, end) of
-/// its parallel axis; `begin` is a multiple of the step's grain, so the
-/// `begin / grain`-th slice of the work is the same whichever thread runs it.
-/// `scratch` points to the step's `scratch_bytes` bytes, at a multiple of 64:
-/// the kernel's own while it runs, of any content when it is called. It is not
-/// read where the step declares none.
+/// A kernel of a `launch` step. `args[i]` points to the first byte of the
+/// step's i-th buffer. The kernel does the work of the indices [begin, end) of
+/// its parallel axis. `begin` is a multiple of the step's grain, so the
+/// division into slices does not depend on threads. `scratch` points to the
+/// step's `scratch_bytes` bytes, at a multiple of 64. The kernel has this
+/// memory alone while it runs; the initial content is undefined. A kernel
+/// without scratch bytes does not read `scratch`.
 typedef void (*mpc_kernel_fn)(void *const *args, int64_t begin, int64_t end,
                               void *scratch);
 
 /// The epilogue of a contraction step. `args[0]` points to the fp32 accumulator
-/// of element (row_begin, col_begin), with `ld` elements from one row to the
-/// next; the other args are whole buffers, as in `mpc_kernel_fn`. Rows and
-/// columns are those of the contraction's result seen as a matrix: for a matrix
-/// product (row, column) of the result that the step's strides of c describe,
-/// as one matrix; for an NHWC
-/// convolution (pixel, channel).
+/// of element (row_begin, col_begin), with `ld` elements from row to row. The
+/// other args are whole buffers, as in `mpc_kernel_fn`. Rows and columns index
+/// the contraction's result as one matrix: for a matrix product, the matrix
+/// that the step's strides of c describe; for an NHWC convolution, (pixel,
+/// channel).
 typedef void (*mpc_epilogue_fn)(void *const *args, int64_t row_begin,
                                 int64_t row_end, int64_t col_begin,
                                 int64_t col_end, int64_t ld);

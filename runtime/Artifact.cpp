@@ -57,7 +57,7 @@ struct Artifact::Impl {
     return {reinterpret_cast<const char *>(start), section->bytes};
   }
 
-  /// Where the sections begin that are not loaded.
+  /// Offset of the first section that the loader does not load.
   size_t loadedBytes = 0;
   std::string_view planText, ptx, cubin;
   const std::byte *data = nullptr;
@@ -84,8 +84,8 @@ Status Artifact::Impl::map() {
   return Status();
 }
 
-/// Lets go of the pages that hold some of these bytes: what is read of them
-/// again comes from the file, or from the system's copy of it.
+/// Frees the pages that contain [begin, end). Later reads come from the file or
+/// the page cache.
 void Artifact::Impl::releasePages(size_t begin, size_t end) const {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   begin = begin / page * page;
@@ -93,7 +93,7 @@ void Artifact::Impl::releasePages(size_t begin, size_t end) const {
     madvise(static_cast<std::byte *>(file) + begin, end - begin, MADV_DONTNEED);
 }
 
-/// In parts, so that a file of gigabytes is never in memory as a whole.
+/// Reads in parts of 64 MiB, so that a huge file never is in memory as a whole.
 void Artifact::Impl::addToDigest(XXH3_state_t *state, size_t begin,
                                  size_t end) const {
   constexpr size_t kPart = size_t(64) << 20;
@@ -112,7 +112,7 @@ Status Artifact::Impl::checkDigest(const ELFSection &digest) const {
   uint64_t stored;
   std::memcpy(&stored, bytes() + digest.offset, sizeof(stored));
 
-  // The digest is of the file with zeros in its own place.
+  // The digest covers the file with its own bytes set to zero.
   const uint64_t zero = 0;
   size_t end = digest.offset + sizeof(zero);
   XXH3_state_t *state = XXH3_createState();
@@ -131,14 +131,13 @@ Status Artifact::Impl::checkDigest(const ELFSection &digest) const {
 }
 
 Status Artifact::Impl::readSections() {
-  // The loader of the system would run code of the file: sections are read
-  // here, without it.
+  // The system's loader would run code of the file, so read the sections
+  // without it.
   StatusOr<std::vector<ELFSection>> sections =
       readELFSections(bytes(), fileBytes);
   if (!sections.ok())
     return invalid(sections.status().message());
 
-  // Which sections there are; each may be there once.
   const ELFSection *planSection = nullptr, *dataSection = nullptr,
                    *digestSection = nullptr, *ptxSection = nullptr,
                    *cubinSection = nullptr;
@@ -159,14 +158,14 @@ Status Artifact::Impl::readSections() {
     *slot = &section;
     loadedBytes = std::min(loadedBytes, section.offset);
   }
-  // The digest first: nothing below reads a damaged file.
+  // Check the digest first: nothing below reads a damaged file.
   if (!planSection || !digestSection)
     return invalid("not a .mpc artifact: it is an ELF file without the "
                    "sections of one");
   if (Status status = checkDigest(*digestSection); !status.ok())
     return status;
 
-  // What the sections hold, checked as far as it can be without the plan.
+  // Check the sections as far as possible without the plan.
   planText = textOf(planSection);
   cubin = textOf(cubinSection);
   ptx = textOf(ptxSection);
@@ -178,7 +177,7 @@ Status Artifact::Impl::readSections() {
     data = bytes() + dataSection->offset;
     dataBytes = dataSection->bytes;
   }
-  // Offsets of constants and initial values must be within the data.
+  // The parser checks that constants and initial values lie within the data.
   StatusOr<Plan> parsed = parsePlan(planText, static_cast<int64_t>(dataBytes));
   if (!parsed.ok())
     return invalid(parsed.status().message());
@@ -186,20 +185,20 @@ Status Artifact::Impl::readSections() {
   return Status();
 }
 
-/// A name of the open descriptor that nothing in this process was loaded by
-/// before, nor will be. The loader keeps all names that a library was opened
-/// under for as long as any of its users lives: the number of a descriptor
-/// alone may by then be another file's.
+/// Returns a name for the open descriptor that this process never loaded a
+/// library by, nor will. The loader remembers every name of a library for as
+/// long as the library is in use. The number of a descriptor alone may by then
+/// belong to another file.
 static std::string uniqueNameOf(int descriptor) {
   static std::atomic<uint64_t> count{0};
   std::string name = "/proc/" + std::to_string(getpid()) + "/fd";
-  // The count's bits, as steps that lead nowhere.
+  // Encode the bits of the count as path steps that stay in place.
   for (uint64_t rest = ++count; rest != 0; rest >>= 1)
     name += rest & 1 ? "/." : "/";
   return name + "/" + std::to_string(descriptor);
 }
 
-/// Writes all of it at the file's position; false, with errno, where it cannot.
+/// Writes `size` bytes at the file's position. False, with errno, on failure.
 static bool writeAll(int descriptor, const std::byte *bytes, size_t size) {
   while (size > 0) {
     ssize_t written = write(descriptor, bytes, size);
@@ -217,8 +216,8 @@ static void *loadFrom(int descriptor) {
   return dlopen(uniqueNameOf(descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-/// Loads what was checked and nothing else: the open descriptor, not the path,
-/// which may name another file by now.
+/// Loads the file that was checked: the open descriptor, not the path, which
+/// may name another file by now.
 Status Artifact::Impl::load() {
   library = loadFrom(descriptor);
   if (library)
@@ -226,8 +225,8 @@ Status Artifact::Impl::load() {
   const char *message = dlerror();
   const std::string why = message ? message : "unknown error";
 
-  // A file on a file system that is mounted noexec cannot be loaded; a copy of
-  // its code in memory can.
+  // A file system mounted noexec prevents loading. A copy of the code in memory
+  // loads even then.
   int copy = memfd_create("mpc-kernels", MFD_CLOEXEC);
   if (copy >= 0) {
     if (writeAll(copy, bytes(), loadedBytes))

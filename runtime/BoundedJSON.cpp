@@ -1,4 +1,4 @@
-// Building documents from the library's parser, value by value.
+// Builds documents value by value from the events of nlohmann's SAX parser.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/BoundedJSON.h"
@@ -9,18 +9,18 @@ namespace mpc::runtime {
 
 using nlohmann::json;
 
-/// Far more than any document of ours has.
+/// Limit on nesting, far deeper than any document of mpc.
 static constexpr size_t kDeepest = 256;
 
 namespace {
 
-/// Receives what the parser finds and builds `root` of it.
+/// Builds `root` from the parser's events.
 class Builder {
 public:
   explicit Builder(json &root, size_t deepest = kDeepest, bool isStrict = false)
       : root(root), deepest(deepest), isStrict(isStrict) {}
 
-  /// The reason why a strict document ended early.
+  /// The reason for an early end of a strict document.
   std::string problem;
 
   bool null() { return add(nullptr); }
@@ -31,7 +31,7 @@ public:
     return add(value);
   }
   bool string(json::string_t &value) { return add(std::move(value)); }
-  bool binary(json::binary_t &) { return false; } // JSON has none
+  bool binary(json::binary_t &) { return false; } // JSON has no binary values
   bool start_object(size_t) { return open(json::value_t::object); }
   bool start_array(size_t) { return open(json::value_t::array); }
   bool end_object() { return close(); }
@@ -45,7 +45,7 @@ public:
       problem = "key '" + found->first + "' stands twice";
       return false;
     }
-    clear(*member); // of a name that is there twice the last value counts
+    clear(*member); // for a repeated key the last value counts
     return true;
   }
 
@@ -54,7 +54,7 @@ public:
   }
 
 private:
-  /// Where the next value goes.
+  /// Returns the place of the next value.
   json &next() {
     if (parents.empty())
       return root;
@@ -88,8 +88,8 @@ private:
   json &root;
   const size_t deepest;
   const bool isStrict;
-  std::vector<json *> parents; ///< the arrays and objects that are open
-  json *member = nullptr;      ///< of the innermost object
+  std::vector<json *> parents; ///< the open arrays and objects
+  json *member = nullptr; ///< the value of the innermost object's current key
 };
 
 } // namespace

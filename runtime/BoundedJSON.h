@@ -1,4 +1,4 @@
-// JSON of text that nobody vouches for.
+// Parses and prints untrusted JSON.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_BOUNDEDJSON_H
@@ -11,27 +11,28 @@
 
 namespace mpc::runtime {
 
-/// The document; discarded where it is not well-formed, or nested so deeply
-/// that the library, which recurses over what it has parsed, would run out of
-/// stack on it. Throws std::bad_alloc alone.
+/// Parses `text`. The result is discarded if the text is malformed or nested so
+/// deeply that nlohmann's recursion over the document could overflow the stack.
+/// Throws only std::bad_alloc.
 nlohmann::json parseBoundedJSON(std::string_view text);
 
-/// A document without repeated keys, or why there is none.
+/// A document without repeated keys, or the problem that prevents one.
 struct StrictDocument {
   nlohmann::json json;
   std::string problem;
 };
 
-/// The same for formats that refuse a key that stands twice in one object, of
-/// which the library takes the last, with at most `deepest` values in another.
+/// Like parseBoundedJSON, but reports a key that occurs twice in an object as a
+/// problem; nlohmann's parser would take the last value. Values may nest
+/// `deepest` levels.
 StrictDocument parseStrictJSON(std::string_view text, size_t deepest);
 
-/// Empties a document that parseBoundedJSON made, the innermost values first.
-/// The library's destructor allocates where there are values within values,
-/// and where memory is short it would end the process.
+/// Empties a document of parseBoundedJSON, innermost values first. nlohmann's
+/// destructor allocates memory for nested values, and would end the process if
+/// memory is short.
 void clear(nlohmann::json &document) noexcept;
 
-/// A document that is emptied when it is not needed any longer.
+/// A document that its destructor empties safely.
 struct BoundedDocument {
   explicit BoundedDocument(std::string_view text)
       : json(parseBoundedJSON(text)) {}
@@ -42,11 +43,11 @@ struct BoundedDocument {
   nlohmann::json json;
 };
 
-/// The document's text, compact or with that indentation. Bytes that are no
-/// UTF-8, such as those of a file's name, are replaced, as JSON has none.
+/// Prints `document`, compact or with `indent` spaces. JSON must be UTF-8, so
+/// invalid bytes, for example in file names, are replaced.
 std::string textOf(const nlohmann::json &document, int indent = -1);
 
-/// `text` for a message: its first characters where it is long.
+/// Returns `text` for a message: only its beginning if it is long.
 std::string abbreviated(std::string_view text);
 
 } // namespace mpc::runtime

@@ -1,5 +1,5 @@
-// The C API over Artifact and Session. Every entry point that can fail runs its
-// body under `guarded`, so that no exception passes; the others allocate
+// Implements the C API with Artifact and Session. Every entry point that can
+// fail runs its body in `guarded`, which stops exceptions; the others allocate
 // nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -31,14 +31,15 @@ static_assert(MPC_U64 == static_cast<int>(DType::U64) &&
                   MPC_F32 == static_cast<int>(DType::F32),
               "mpc_type lists the types in DType's order");
 
-/// What there is when not even a status can be allocated; never freed. Its
-/// message fits a string without allocation.
+/// The status for when no status can be allocated; never freed. The message is
+/// short enough for a string without allocation.
 static mpc_status *outOfMemoryStatus() noexcept {
   static mpc_status status{Status(StatusCode::IO, "out of memory")};
   return &status;
 }
 
-/// The status as an object; the one above where there is no memory for it.
+/// Moves `status` into an object; outOfMemoryStatus if there is no memory for
+/// it.
 static mpc_status *release(Status status) noexcept {
   if (status.ok())
     return nullptr;
@@ -56,7 +57,7 @@ static mpc_status *guarded(Body body) noexcept {
     } catch (const std::exception &error) {
       return release(Status(StatusCode::Internal, error.what()));
     }
-  } catch (...) { // the text of an exception is a string, too
+  } catch (...) { // copying error.what() may throw, too
     return outOfMemoryStatus();
   }
 }
@@ -77,7 +78,7 @@ static Status sizeNotSet(const char *type) {
                                        "macro");
 }
 
-/// Writes as much of `full` as the caller's struct has room for.
+/// Copies as many bytes of `full` as the caller's struct has.
 static Status fillInfo(mpc_tensor_info full, mpc_tensor_info *info) {
   size_t size = std::min(info->struct_size, sizeof(full));
   if (size < sizeof(size_t))
@@ -87,7 +88,7 @@ static Status fillInfo(mpc_tensor_info full, mpc_tensor_info *info) {
   return Status();
 }
 
-// The C enumeration is of a header that stands alone.
+// mpc.h includes nothing of the runtime, so its enumeration repeats StatusCode.
 static_assert(MPC_OK == int(StatusCode::Done) &&
               MPC_USAGE == int(StatusCode::Usage) &&
               MPC_INVALID_INPUT == int(StatusCode::InvalidInput) &&
@@ -129,7 +130,7 @@ static mpc_status *valueInfo(const mpc_session *session, const char *function,
   });
 }
 
-/// Copies a tensor into caller memory of exactly its size.
+/// Copies `tensor` to `bytes`, which must have exactly its size.
 static Status copyOut(const char *name, const StatusOr<Tensor> &tensor,
                       void *bytes, size_t size) {
   if (!tensor.ok())
@@ -205,8 +206,8 @@ mpc_status *mpc_session_create(mpc_artifact *artifact,
   return guarded([&] {
     if (!artifact || !session)
       return nullArgument("artifact or session");
-    // A caller that was compiled with an older header gives fewer options; the
-    // others have their defaults.
+    // A caller compiled with an older header passes fewer options; the others
+    // keep their defaults.
     mpc_session_options given = MPC_SESSION_OPTIONS_INIT;
     if (options && options->struct_size < sizeof(size_t))
       return sizeNotSet("mpc_session_options");
@@ -216,7 +217,7 @@ mpc_status *mpc_session_create(mpc_artifact *artifact,
     SessionOptions converted;
     converted.device = given.device ? given.device : "cpu";
     converted.threads = given.threads;
-    // The session keeps the artifact, so that a caller may free its own handle
+    // The session shares the artifact, so the caller may close its own handle
     // first.
     auto created = Session::create(artifact->artifact, converted);
     if (!created.ok())
@@ -261,7 +262,8 @@ mpc_status *mpc_session_set_state(mpc_session *session, const char *name,
     if (!session || !name || !bytes)
       return nullArgument("session, name or bytes");
     const StateVariable *variable = session->artifact->plan().findState(name);
-    // The session reports an unknown name; only sizes are checked here.
+    // Only check the size of a known variable; the session reports an unknown
+    // name.
     Tensor value;
     if (variable) {
       if (size != static_cast<size_t>(variable->bytes))

@@ -1,4 +1,4 @@
-// What a plan says of its matrix products and convolutions.
+// Verifies the matrix products and convolutions of a plan.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/PlanVerifier.h"
@@ -8,11 +8,11 @@
 
 namespace mpc::runtime {
 
-/// Axes of a batch; no model has tensors of so many.
+/// Limit on the outer axes of a batch, more than any model has.
 static constexpr size_t kMaxOuterAxes = 64;
 
-/// A matrix of rows x columns with leading dimension `ld`, once for every index
-/// of `axes`, each an extent and the elements between neighbours.
+/// A batch of matrices of rows x columns with leading dimension `ld`. Each
+/// batch axis in `axes` has an extent and a stride in elements.
 struct PlanVerifier::Matrix {
   int64_t offset, rows, columns, ld;
   std::vector<std::pair<int64_t, int64_t>> axes;
@@ -46,7 +46,7 @@ static bool allWithin(const std::vector<int64_t> &values, int64_t low,
   });
 }
 
-/// A result goes either to a buffer or through an epilogue.
+/// Checks that the result goes either to a buffer or to an epilogue.
 bool PlanVerifier::verifyEpilogue(const std::optional<Epilogue> &epilogue,
                                   const std::optional<size_t> &written) {
   return expect(epilogue.has_value() != written.has_value(),
@@ -82,7 +82,7 @@ bool PlanVerifier::verifyWritten(const Buffer &written,
                 "its result overlaps an operand");
 }
 
-/// Each outer axis has a stride of every operand.
+/// Checks that every outer axis has a stride for each operand.
 bool PlanVerifier::verifyOuter(const MatMulStep &step) {
   const OuterAxes &outer = step.outer;
   size_t count = outer.extents.size();
@@ -94,7 +94,7 @@ bool PlanVerifier::verifyOuter(const MatMulStep &step) {
                 "an extent is out of range");
 }
 
-/// All elements of all matrices are elements of the buffer.
+/// Checks that all elements of all matrices lie within the buffer.
 void PlanVerifier::verifyMatrix(const Buffer &buffer, const char *name,
                                 const Matrix &matrix) {
   bool isPossible = matrix.offset >= 0 && matrix.ld >= matrix.columns &&
@@ -112,8 +112,8 @@ void PlanVerifier::verifyMatrix(const Buffer &buffer, const char *name,
          "' is smaller than the step reads it: " + toString(buffer.shape));
 }
 
-/// No two elements of the result are one: along every axis, from the closest
-/// neighbours on, the next index is beyond all that the axes before reach.
+/// Checks that no two elements of the result share memory. Visits axes by
+/// ascending stride: each stride must exceed the reach of all axes before.
 void PlanVerifier::verifyApart(const Matrix &matrix) {
   std::vector<std::pair<int64_t, int64_t>> axes; // stride, extent
   for (auto [extent, stride] : matrix.axes)
@@ -130,7 +130,8 @@ void PlanVerifier::verifyApart(const Matrix &matrix) {
   }
 }
 
-/// What an epilogue is called with are rows of a dense result of `elements`.
+/// Checks that the rows passed to an epilogue are rows of a dense result of
+/// `elements` elements.
 void PlanVerifier::verifyRows(const Matrix &matrix, int64_t elements) {
   bool isPossible = matrix.ld >= matrix.columns && matrix.ld <= kMaxExtent &&
                     matrix.ld % matrix.columns == 0;
@@ -144,7 +145,7 @@ void PlanVerifier::verifyRows(const Matrix &matrix, int64_t elements) {
     verifyApart(matrix);
 }
 
-/// The types that a GPU's libraries multiply.
+/// Checks for types that a GPU's libraries can multiply.
 bool PlanVerifier::verifyGPUTypes(Compute compute, const Buffer &first,
                                   const Buffer &second, const Buffer &result) {
   return expect(first.type == second.type,
@@ -155,8 +156,8 @@ bool PlanVerifier::verifyGPUTypes(Compute compute, const Buffer &first,
                 "tf32 is for f32 operands");
 }
 
-/// What a GPU's library decides itself, and a CPU's cannot do but for the sums
-/// of an operand.
+/// Checks fields that depend on the target. A GPU's library chooses its own
+/// tiles. A CPU has no compute types, and fuses only the sums of an operand.
 bool PlanVerifier::verifyTarget(const MatMulStep &step) {
   if (plan.target.isGPU())
     return expect(step.tileM == 0 && step.tileN == 0,
@@ -170,8 +171,8 @@ bool PlanVerifier::verifyTarget(const MatMulStep &step) {
                 "a tile size is out of range");
 }
 
-/// Checks that an operand of the library's tail is there if its kind has it,
-/// and only then.
+/// Checks a fused operand: present exactly if the kind requires it (`wanted`),
+/// and with the given type and size.
 void PlanVerifier::verifyFusedOperand(const std::optional<size_t> &index,
                                       bool wanted, const char *name, DType type,
                                       Checked elements) {
@@ -188,19 +189,19 @@ void PlanVerifier::verifyFusedOperand(const std::optional<size_t> &index,
          std::string(nameOf(buffer.type)) + " " + toString(buffer.shape));
 }
 
-/// `c` is null with an epilogue, on a CPU.
+/// Checks the fused operation. `c` is null for an epilogue on a CPU.
 void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer *c) {
   using Kind = FusedKind;
   const Fused &fused = *step.fused;
   Kind kind = fused.kind;
   expect(step.batches() == 1, "a fused product has no batches");
-  // The library sums an operand while it reads it, in one order alone.
+  // The library sums an operand while reading it, and supports one order only.
   expect(kind != Kind::BGradA || step.transA,
          "'bgrad_a' sums an a that is transposed");
   expect(kind != Kind::BGradB || !step.transB,
          "'bgrad_b' sums a b that is not transposed");
-  // Which kinds read or write a bias, a mask or the gradient of a bias, with
-  // what size. A CPU sums in f32.
+  // The kinds that read a bias or write the gradient of a bias, with its size.
+  // A CPU sums in f32.
   const DType type = plan.target.isGPU() ? c->type : DType::F32;
   verifyFusedOperand(fused.bias,
                      kind == Kind::Bias || kind == Kind::ReluBias ||
@@ -210,14 +211,14 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer *c) {
                      kind == Kind::DReluBGrad || kind == Kind::BGradA ||
                          kind == Kind::BGradB,
                      "bias_grad", type, kind == Kind::BGradA ? step.m : step.n);
-  // A relu writes its mask; its gradient reads it.
+  // A forward relu writes its mask; the gradient reads the mask.
   bool writesAux = kind == Kind::ReluAuxBias;
   verifyFusedOperand(
       fused.aux, writesAux || kind == Kind::DRelu || kind == Kind::DReluBGrad,
       "aux", DType::U8, Checked(step.m) * (Fused::auxRowBits(step.n) / 8));
   if (!failure.ok())
     return;
-  // Nothing that is written may overlap anything else of the step.
+  // A written buffer must overlap no other buffer of the step.
   std::vector<size_t> read = {step.a, step.b}, written;
   if (step.c)
     written.push_back(*step.c);
@@ -234,18 +235,18 @@ void PlanVerifier::verifyFused(const MatMulStep &step, const Buffer *c) {
     for (size_t j = 0; j < i; ++j)
       verifyWritten(result, {&function->buffers[written[j]]});
   }
-  // Kernels that stand in for the product are verified like all others.
+  // The kernels that replace the fused operation are verified like all
+  // launches.
   for (const LaunchStep &launch : fused.unfused)
     verifyStep(launch);
 }
 
 void PlanVerifier::verifyStep(const MatMulStep &step) {
-  // Buffers of types that a contraction takes,
   const Buffer *a = contractionOperand(step.a, step.compute);
   const Buffer *b = contractionOperand(step.b, step.compute);
   if (!a || !b || !verifyEpilogue(step.epilogue, step.c) || !verifyTarget(step))
     return;
-  // extents whose product is a number of elements,
+  // Negative extents could pass the checks of matrices below.
   if (!expect(allWithin({step.batch, step.m, step.n, step.k}, 1, kMaxExtent),
               "an extent is out of range"))
     return;
@@ -257,7 +258,6 @@ void PlanVerifier::verifyStep(const MatMulStep &step) {
   if (!expect(elements <= INT64_MAX / 8, "the result is too large"))
     return;
   expect(std::isfinite(step.alpha), "alpha is not finite");
-  // and matrices that lie within them.
   verifyMatrix(*a, "a",
                {step, step.offsetA, step.transA ? step.k : step.m,
                 step.transA ? step.m : step.k, step.lda, step.strideA,
@@ -275,7 +275,7 @@ void PlanVerifier::verifyStep(const MatMulStep &step) {
       verifyFused(step, nullptr);
     return;
   }
-  // The result is written: nothing else may lie where it does.
+  // The library writes the result while it reads the operands.
   const Buffer *c = contractionOperand(*step.c, step.compute);
   if (!c || !verifyWritten(*c, {a, b}))
     return;
@@ -289,18 +289,16 @@ void PlanVerifier::verifyStep(const MatMulStep &step) {
 
 bool PlanVerifier::verifyGeometry(const ConvStep &step) {
   size_t rank = step.inSpatial.size();
-  // Lists of 1 to 3 axes,
   for (const auto *list : {&step.outSpatial, &step.kernel, &step.strides,
                            &step.dilations, &step.padsBegin, &step.padsEnd})
     if (!expect(list->size() == rank && rank >= 1 && rank <= 3,
                 "spatial lists differ in length, or are not 1 to 3 long"))
       return false;
-  // extents that cannot overflow when they are multiplied pairwise,
+  // Bounded extents cannot overflow in pairwise products.
   for (const auto *list : {&step.inSpatial, &step.outSpatial, &step.kernel,
                            &step.strides, &step.dilations})
     if (!expect(allWithin(*list, 1, kMaxExtent), "an extent is out of range"))
       return false;
-  // and channels in whole groups.
   if (!expect(allWithin(step.padsBegin, 0, kMaxExtent) &&
                   allWithin(step.padsEnd, 0, kMaxExtent),
               "padding is out of range") ||
@@ -311,14 +309,14 @@ bool PlanVerifier::verifyGeometry(const ConvStep &step) {
                   step.outChannels % step.groups == 0,
               "channels are out of range or not a multiple of the groups"))
     return false;
-  // One window more or less than the output has would read or write beyond a
-  // buffer.
+  // With another number of windows than the output has, the library would read
+  // or write beyond a buffer.
   for (size_t i = 0; i < rank; ++i) {
     if (!expect(format::canStepThrough(step.inSpatial[i], step.padsBegin[i],
                                        step.padsEnd[i], step.strides[i]),
                 "an input, its padding and the stride are too long together"))
       return false;
-    // No overflow: all of these are below 2^31.
+    // All factors are below 2^31, so nothing overflows.
     int64_t window = step.dilations[i] * (step.kernel[i] - 1) + 1;
     int64_t room =
         step.inSpatial[i] + step.padsBegin[i] + step.padsEnd[i] - window;
@@ -330,15 +328,15 @@ bool PlanVerifier::verifyGeometry(const ConvStep &step) {
   return true;
 }
 
-/// The written operand of a convolution: its result, or that of its gradient by
-/// the input or by the weight.
+/// Returns the operand that the convolution writes: y, or x or w for the
+/// gradients.
 static const std::optional<size_t> &writtenBy(const ConvStep &step) {
   return step.kind == ConvKind::Forward     ? step.y
          : step.kind == ConvKind::InputGrad ? step.x
                                             : step.w;
 }
 
-// What an epilogue gets is all of the result, pixel by pixel.
+// The epilogue gets the whole result as a matrix of (pixel, channel).
 void PlanVerifier::verifyConvTiles(const ConvStep &step) {
   const bool isForward = step.kind == ConvKind::Forward;
   const Checked pixels = Checked(step.batch) *
@@ -357,7 +355,7 @@ void PlanVerifier::verifyStep(const ConvStep &step) {
          "compute and filter layouts are for GPUs alone");
   if (!verifyEpilogue(step.epilogue, written) || !verifyGeometry(step))
     return;
-  // The sizes that the three operands must have, in 128 bits.
+  // Compute the required sizes of the three operands with overflow checks.
   Checked inputs =
       Checked(step.batch) * step.inChannels * product(step.inSpatial);
   Checked outputs =
@@ -370,8 +368,8 @@ void PlanVerifier::verifyStep(const ConvStep &step) {
     const char *name;
   } operands[] = {
       {step.x, inputs, "x"}, {step.w, weights, "w"}, {step.y, outputs, "y"}};
-  // An operand that is written may be missing: then an epilogue gets the result
-  // tile by tile.
+  // Only the written operand may be missing; then an epilogue gets the result
+  // in tiles.
   for (const auto &operand : operands) {
     if (!operand.index) {
       if (&operand.index != &written)
@@ -390,15 +388,15 @@ void PlanVerifier::verifyStep(const ConvStep &step) {
   }
   if (step.epilogue)
     return verifyConvTiles(step);
-  // Inputs may not overlap the result, which the library writes while it reads
-  // them.
+  // The library reads the inputs while it writes the result, so they must not
+  // overlap.
   const Buffer &result = function->buffers[*written];
   std::vector<const Buffer *> read;
   for (const auto &operand : operands)
     if (&operand.index != &written)
       read.push_back(&function->buffers[*operand.index]);
-  // Unlike products, convolutions of 16-bit operands have no wider results
-  // there.
+  // On a GPU, unlike products, convolutions of 16-bit operands have 16-bit
+  // results.
   if (verifyWritten(result, {read[0], read[1]}) && plan.target.isGPU() &&
       verifyGPUTypes(step.compute, *read[0], *read[1], result))
     expect(result.type == read[0]->type,

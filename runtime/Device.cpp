@@ -1,4 +1,4 @@
-// Opens the device that was asked for, or says why not.
+// Opens the device that the caller names, or reports why the device is missing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Device.h"
@@ -30,7 +30,6 @@ StatusOr<DeviceId> DeviceId::parse(std::string_view text) {
   if (text == "cuda")
     return DeviceId{Kind::CUDA, 0};
   constexpr std::string_view prefix = "cuda:";
-  // "cuda:N", where N is digits alone.
   if (text.substr(0, prefix.size()) == prefix) {
     const std::string_view digits = text.substr(prefix.size());
     int index = 0;

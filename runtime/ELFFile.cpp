@@ -1,4 +1,4 @@
-// Bounds-checked reading of ELF64 section headers.
+// Reads ELF64 section headers with bounds checks.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ELFFile.h"
@@ -13,7 +13,7 @@ static Status notAnArtifact(const char *why) {
                 std::string("not a .mpc artifact: ") + why);
 }
 
-/// Whether [offset, offset + bytes) lies within `size` bytes.
+/// True if [offset, offset + bytes) lies within `size` bytes.
 static bool inBounds(size_t offset, size_t bytes, size_t size) {
   return offset <= size && bytes <= size - offset;
 }
@@ -34,7 +34,6 @@ static Status checkHeader(const Elf64_Ehdr &header) {
 
 StatusOr<std::vector<ELFSection>> readELFSections(const std::byte *file,
                                                   size_t size) {
-  // A header,
   Elf64_Ehdr header;
   if (size < sizeof(header))
     return notAnArtifact("it is shorter than an ELF header");
@@ -42,14 +41,12 @@ StatusOr<std::vector<ELFSection>> readELFSections(const std::byte *file,
   if (Status status = checkHeader(header); !status.ok())
     return status;
 
-  // the table of sections that it points to,
   size_t tableBytes = header.e_shnum * sizeof(Elf64_Shdr);
   if (!inBounds(header.e_shoff, tableBytes, size))
     return notAnArtifact("its section table is cut off");
   std::vector<Elf64_Shdr> table(header.e_shnum);
   std::memcpy(table.data(), file + header.e_shoff, tableBytes);
 
-  // the names that these have,
   const Elf64_Shdr &names = table[header.e_shstrndx];
   if (names.sh_type != SHT_STRTAB ||
       !inBounds(names.sh_offset, names.sh_size, size))
@@ -57,8 +54,7 @@ StatusOr<std::vector<ELFSection>> readELFSections(const std::byte *file,
   std::string_view nameTable(
       reinterpret_cast<const char *>(file + names.sh_offset), names.sh_size);
 
-  // and where each lies. Whatever a number says, it is compared with the file's
-  // size before it is used.
+  // Every number of the file is compared with the file's size before use.
   std::vector<ELFSection> sections;
   for (const Elf64_Shdr &section : table) {
     if (section.sh_type == SHT_NULL || section.sh_type == SHT_NOBITS)

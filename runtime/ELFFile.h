@@ -1,5 +1,5 @@
-// Finds sections of an ELF64 file in memory. Every offset and size is checked
-// against the bytes at hand, so a file from anywhere may be given to it.
+// Finds the sections of an ELF64 file in memory. Every offset and size is
+// checked against the file size, so untrusted files are safe.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_ELFFILE_H
@@ -19,8 +19,8 @@ struct ELFSection {
   size_t bytes = 0;
 };
 
-/// The sections that have bytes in the file. InvalidInput where it is not a
-/// whole little-endian ELF64 shared object for this machine.
+/// Returns the sections that have bytes in the file. InvalidInput if the file
+/// is no complete little-endian ELF64 shared object for x86-64.
 StatusOr<std::vector<ELFSection>> readELFSections(const std::byte *file,
                                                   size_t size);
 

@@ -1,7 +1,7 @@
-// Conversions between float and the 16-bit formats, bit for bit what IEEE 754
-// asks: round to nearest, ties to even, subnormals kept, overflow to infinity,
-// NaN stays a quiet NaN with the payload bits that fit. Plain integer code, so
-// that every machine gives the same bits.
+// Converts between float and the 16-bit formats exactly as IEEE 754 requires.
+// Rounds to nearest even, keeps subnormals, and overflows to infinity. NaN
+// becomes a quiet NaN with the payload bits that fit. Plain integer code gives
+// equal bits on every machine.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_FLOATBITS_H
@@ -33,8 +33,9 @@ inline uint16_t floatToBF16(float value) {
   uint32_t bits = bitsOf(value);
   if ((bits & 0x7fffffff) > 0x7f800000)
     return static_cast<uint16_t>((bits >> 16) | 0x40); // quiet the NaN
-  // Half an ulp less one, plus the last kept bit: ties go to even. A carry out
-  // of the mantissa moves to the next exponent, and at the top to infinity.
+  // Adds half an ulp less one, plus the last kept bit, so ties go to even. A
+  // carry out of the mantissa increments the exponent, and at the top gives
+  // infinity.
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
@@ -58,7 +59,7 @@ inline uint16_t floatToF16(float value) {
   uint32_t magnitude = bits & 0x7fffffff;
   if (magnitude > 0x7f800000)
     return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));
-  // 65520 = half way between the largest f16 and the next power of two.
+  // 65520 is half way between the largest f16 and the next power of two.
   if (magnitude >= 0x477ff000)
     return static_cast<uint16_t>(sign | 0x7c00);
   uint32_t exponent = magnitude >> 23;
@@ -78,15 +79,16 @@ inline uint16_t floatToF16(float value) {
   return static_cast<uint16_t>(sign | kept);
 }
 
-/// `value` rounded to float by truncation with the lost bits kept in the last
-/// one ("round to odd"): rounding the result once more, to a format at least
-/// two bits shorter, equals rounding `value` to that format directly.
+/// Rounds `value` to odd: truncates to float and sets the last bit if any bit
+/// was lost. A second rounding, to a format at least two bits shorter, then
+/// equals direct rounding of `value`.
 inline float doubleToFloatRoundToOdd(double value) {
   float nearest = static_cast<float>(value);
   if (std::isnan(value) || static_cast<double>(nearest) == value ||
       (bitsOf(nearest) & 1))
     return nearest;
-  // Inexact and even: step to the odd neighbour on value's side.
+  // The result is inexact and even, so step to the odd neighbour on the side of
+  // `value`.
   float towards = static_cast<double>(nearest) < value ? INFINITY : -INFINITY;
   return std::nextafterf(nearest, towards);
 }

@@ -7,13 +7,14 @@
 
 namespace mpc::runtime {
 
-/// Calls `visit(first, count)` with every run of neighbours in the box, places
-/// in row-major order of a tensor of that shape, until it returns true.
+/// Calls `visit(first, count)` for every contiguous run of elements in the box,
+/// until `visit` returns true. `first` is a row-major position in a tensor of
+/// `shape`.
 template <typename Visitor>
 static void forEachRun(const Shape &shape, const IndexBox &box,
                        Visitor &&visit) {
-  // The axes that the box has all of, from the last one on, and the one before
-  // them, make up one run.
+  // A run spans the trailing axes that the box covers entirely, and the box's
+  // range of the axis before.
   size_t axes = shape.size();
   int64_t inner = 1;
   while (axes > 0 && box.begin[axes - 1] == 0 &&
@@ -25,7 +26,6 @@ static void forEachRun(const Shape &shape, const IndexBox &box,
   for (size_t axis = 0; axis < shape.size(); ++axis)
     if (box.begin[axis] >= box.end[axis])
       return;
-  // Counts through the axes in front.
   Shape place = box.begin;
   while (true) {
     int64_t first = 0;
@@ -43,7 +43,7 @@ static void forEachRun(const Shape &shape, const IndexBox &box,
   }
 }
 
-/// The bytes may be anywhere, so an index is copied before it is read.
+/// Copies each index before reading, since `bytes` may be unaligned.
 template <typename T>
 static std::optional<StrayIndex>
 findStray(const void *bytes, const Shape &shape, const IndexBox &box) {
@@ -87,8 +87,8 @@ Status checkIndices(DType type, const void *bytes, const Shape &shape,
   return Status();
 }
 
-/// The indices that both ranges allow. The ignored label stays allowed if
-/// either range has it as a label to ignore and the other allows it.
+/// Returns the indices that both ranges allow. An ignored label stays allowed
+/// if either range ignores it and the other allows it.
 static IndexRange intersect(const IndexRange &range, const IndexRange &other) {
   const auto allows = [](const IndexRange &in, std::optional<int64_t> label) {
     return label && in.holds(*label);
@@ -104,14 +104,13 @@ static IndexRange intersect(const IndexRange &range, const IndexRange &other) {
 
 std::vector<IndexRange> sampleRanges(const std::vector<IndexBox> &boxes,
                                      const Shape &shape, int64_t batchAxis) {
-  // A batch of one sample.
+  // Reduce the shape to a batch of a single sample.
   Shape sample = shape;
   if (batchAxis >= 0)
     sample[size_t(batchAxis)] = 1;
-  // For each element of a sample the range that all boxes around it allow.
   std::vector<IndexRange> ranges(size_t(numElements(sample)));
   for (IndexBox box : boxes) {
-    // A box that covers the batch in part says nothing of every sample.
+    // A box over part of the batch does not hold for every sample.
     if (batchAxis >= 0) {
       const size_t axis = size_t(batchAxis);
       if (box.begin[axis] != 0 || box.end[axis] != shape[axis])

@@ -1,4 +1,4 @@
-// Integers that name elements of an axis.
+// Checks integers that index an axis against the axis size.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_INDICES_H
@@ -13,8 +13,7 @@
 
 namespace mpc::runtime {
 
-/// Integers that name elements of an axis: those in [low, high), and the
-/// ignored label.
+/// A range of valid indices: [low, high), and the ignored label.
 struct IndexRange {
   int64_t low = std::numeric_limits<int64_t>::min();
   int64_t high = std::numeric_limits<int64_t>::max();
@@ -28,9 +27,10 @@ struct IndexRange {
   }
 };
 
-/// Elements of an input of integers, of type i32 or i64: those in [begin, end)
-/// along every axis are in [-size, size), for they name elements of an axis of
-/// that size; labels, which do not count from the end, in [0, size).
+/// A box of an input's elements that are indices of an axis. The input has type
+/// i32 or i64, and the box is [begin, end) along every axis. Elements are in
+/// [-size, size). Labels do not count from the end; they are in [0, size) or
+/// equal to `ignored`.
 struct IndexBox {
   Shape begin, end;
   int64_t size = 0;
@@ -40,26 +40,26 @@ struct IndexBox {
   IndexRange range() const { return {isLabel ? 0 : -size, size, ignored}; }
 };
 
-/// An index that names no element, and which of the tensor's elements it is.
+/// An out-of-range index, and its row-major position in the tensor.
 struct StrayIndex {
   int64_t position = 0, index = 0;
 };
 
-/// The first element of the box that is not in its range, of a tensor of that
-/// shape.
+/// Returns the first element of `box` that is out of range. `bytes` is a tensor
+/// of `shape`; `type` is I32 or I64. nullopt if all are in range.
 std::optional<StrayIndex> findStrayIndex(DType type, const void *bytes,
                                          const Shape &shape,
                                          const IndexBox &box);
 
-/// Whether all indices of the boxes name elements; else "element 5: index 12 is
-/// not in [-10, 10)", of the first one of the first box that has one.
+/// Checks all indices of all boxes. The error describes the first stray index
+/// of the first box that has one: "element 5: index 12 is not in [-10, 10)".
 Status checkIndices(DType type, const void *bytes, const Shape &shape,
                     const std::vector<IndexBox> &boxes);
 
-/// What all boxes that hold it allow, for every element of a sample in
-/// row-major order; all integers where there is none. `shape` is that of
-/// a batch, whose samples are along `batchAxis`, or -1 where they are not along
-/// any. Boxes of only some samples are left out.
+/// Returns, per element of a sample in row-major order, the range that all
+/// boxes around the element allow; the full range if there is no box. `shape`
+/// is the shape of a batch with samples along `batchAxis`, or -1 without such
+/// an axis. Skips boxes that cover only some samples.
 std::vector<IndexRange> sampleRanges(const std::vector<IndexBox> &boxes,
                                      const Shape &shape, int64_t batchAxis);
 

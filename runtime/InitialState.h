@@ -1,5 +1,5 @@
-// What variables of the state are before the first step, where the artifact has
-// no data for them.
+// Provides initial values of state variables for which the artifact has no
+// data.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_INITIALSTATE_H
@@ -10,12 +10,13 @@
 
 namespace mpc::runtime {
 
-/// Whether `variable` is the number of 64 bits that random numbers depend on,
-/// which the session is given.
+/// True if `variable` is the 64-bit seed of random numbers, whose value the
+/// session sets.
 bool isSeed(const StateVariable &variable);
 
-/// The value of a variable that has no data: its `fill` everywhere, in its
-/// type. An error where the type cannot be converted to.
+/// Returns the value of a variable without data: a tensor of its type and
+/// shape, filled with `fill`. An error if `fill` cannot be converted to the
+/// type.
 StatusOr<Tensor> createFilled(const StateVariable &variable);
 
 } // namespace mpc::runtime

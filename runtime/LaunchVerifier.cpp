@@ -1,4 +1,5 @@
-// What a plan says of its kernels, and what steps ask of them.
+// Verifies the kernels of a plan, and the launches and epilogues that call
+// kernels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/PlanVerifier.h"
@@ -7,17 +8,18 @@ namespace mpc::runtime {
 
 namespace {
 
-/// Of a block, on any GPU.
+/// Limit on the threads of a block, on any GPU.
 constexpr int64_t kMaxThreads = 1024;
-/// What a block of any GPU can have at most (Hopper: 227 KiB).
+/// Limit on the shared memory of a block, on any GPU (Hopper: 227 KiB).
 constexpr int64_t kMaxSharedBytes = 227 * 1024;
-/// Of a worker on a CPU: more is no scratch, and is to be in the arena.
+/// Limit on the scratch memory of a CPU worker. Larger memory belongs in the
+/// arena.
 constexpr int64_t kMaxScratchBytes = 16 << 20;
 
 } // namespace
 
-/// Results of an epilogue have rows and columns; nothing else is computed with,
-/// only compared with what steps have.
+/// Checks the rows and columns of an epilogue's result. Other fields need no
+/// check here: steps must match them.
 void PlanVerifier::verifyKernel(const Kernel &kernel) {
   if (!kernel.tiled)
     return;
@@ -40,8 +42,8 @@ void PlanVerifier::verifyArgument(size_t number, const Buffer &buffer,
        " " + toString(expected.shape));
 }
 
-/// What is written may be an argument that is read, as a whole: a kernel that
-/// works in place has it among both.
+/// Checks the written arguments. A written argument may equal one that is read,
+/// as a whole: a kernel that works in place lists it as both.
 void PlanVerifier::verifyWrittenArgs(const std::vector<size_t> &args,
                                      size_t reads) {
   auto isSame = [](const Buffer &a, const Buffer &b) {
@@ -59,11 +61,10 @@ void PlanVerifier::verifyWrittenArgs(const std::vector<size_t> &args,
   }
 }
 
-/// Checks that a step has the arguments that `name`, a kernel, is made for;
-/// null where it has not.
+/// Checks that a step's arguments are those that the kernel `name` is made for,
+/// and returns the kernel; null after a failure.
 const Kernel *PlanVerifier::verifyCall(const std::string &name,
                                        const std::vector<size_t> &args) {
-  // The kernel is one of the plan,
   if (!expect(!name.empty(), "the kernel has no name"))
     return nullptr;
   auto found = plan.kernels.find(name);
@@ -72,7 +73,6 @@ const Kernel *PlanVerifier::verifyCall(const std::string &name,
     return nullptr;
   }
   const Kernel &kernel = found->second;
-  // each argument is a buffer as it reads or writes one,
   const size_t reads = kernel.reads.size();
   if (!expect(args.size() == reads + kernel.writes.size(),
               "its kernel is made for another number of arguments"))
@@ -84,7 +84,6 @@ const Kernel *PlanVerifier::verifyCall(const std::string &name,
     verifyArgument(i, function->buffers[args[i]],
                    i < reads ? kernel.reads[i] : kernel.writes[i - reads]);
   }
-  // and what it writes is nobody else's.
   if (!failure.ok())
     return nullptr;
   verifyWrittenArgs(args, reads);
@@ -107,7 +106,7 @@ void PlanVerifier::verifyStep(const LaunchStep &step) {
            "a block cannot have that much shared memory");
     expect(step.extent / step.grain < kMaxExtent, "there are too many blocks");
   } else {
-    // The device adds the two to cut the extent into slices.
+    // The CPU device adds extent and grain to compute slices.
     expect(!(Checked(step.extent) + step.grain).overflowed,
            "extent and grain add up to no number");
     expect(step.threads == 0 && step.sharedBytes == 0,
@@ -115,8 +114,8 @@ void PlanVerifier::verifyStep(const LaunchStep &step) {
     expect(step.scratchBytes >= 0 && step.scratchBytes <= kMaxScratchBytes,
            "a worker cannot have that much scratch memory");
   }
-  // An index more, or slices that begin elsewhere, and the kernel would go on
-  // behind its buffers.
+  // With another extent, or other slices, the kernel would run past its
+  // buffers.
   const Kernel *kernel = verifyCall(step.kernel, step.args);
   if (!kernel || !expect(!kernel->tiled, "its kernel is an epilogue"))
     return;
@@ -129,8 +128,9 @@ void PlanVerifier::verifyStep(const LaunchStep &step) {
          "its kernel is made for more or less memory beside its arguments");
 }
 
-/// An epilogue gets tiles of a result of `rows` x `columns`, and while it does
-/// the library reads the buffers `read`.
+/// Checks an epilogue that gets tiles of a result of `rows` x `columns`. The
+/// library reads the buffers `read` meanwhile, so the epilogue must not write
+/// them.
 void PlanVerifier::verifyTiles(const Epilogue &epilogue, Checked rows,
                                int64_t columns,
                                std::initializer_list<size_t> read) {

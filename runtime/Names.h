@@ -1,7 +1,7 @@
-// The words that both an artifact's plan and the compiler's IR are written in,
-// and the names that mpc gives to functions, state and inputs of its own. Each
-// stands here and nowhere else: the reader and the writer of plans, and the
-// attributes of the IR, take them from this header, which depends on nothing.
+// Words that an artifact's plan and the compiler's IR share, and names that mpc
+// gives to functions, state and inputs. Each is defined here only: the plan's
+// reader and writer and the IR's attributes use this header, which depends on
+// nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_NAMES_H
@@ -15,29 +15,32 @@
 namespace mpc {
 
 //===----------------------------------------------------------------------===//
-// Names that mpc gives
+// Names
 //===----------------------------------------------------------------------===//
 
-/// The functions of a module, each of which becomes a program of the artifact.
-inline constexpr char kForwardFunction[] = "forward"; ///< before it has a loss
+/// The functions of a module. Each becomes a program of the artifact.
+inline constexpr char kForwardFunction[] =
+    "forward"; ///< the model without a loss
 inline constexpr char kInitFunction[] = "init";
-inline constexpr char kStepFunction[] = "step"; ///< a batch and the update
-inline constexpr char kAccumulateFunction[] = "accumulate"; ///< a micro-batch
-inline constexpr char kUpdateFunction[] = "update"; ///< after some of these
+inline constexpr char kStepFunction[] = "step"; ///< one batch and the update
+inline constexpr char kAccumulateFunction[] = "accumulate"; ///< one micro-batch
+inline constexpr char kUpdateFunction[] =
+    "update"; ///< the update after micro-batches
 inline constexpr char kEvalFunction[] = "eval";
-inline constexpr char kDeriveFunction[] = "derive"; ///< state from other state
+inline constexpr char kDeriveFunction[] =
+    "derive"; ///< recomputes derived state
 
-/// All of them: no state of a model is called so.
+/// All functions. No state of a model has these names.
 inline constexpr const char *kFunctions[] = {
     kForwardFunction, kInitFunction, kStepFunction,  kAccumulateFunction,
     kUpdateFunction,  kEvalFunction, kDeriveFunction};
 
-/// Behind an input's name, the name of labels that take the array of that
-/// input, which the model reads as well: "x.target" of an autoencoder's "x".
+/// Suffix of an input's name for labels that use the array of the input, which
+/// the model reads as well: "x.target" for the input "x" of an autoencoder.
 inline constexpr char kLabelSuffix[] = ".target";
 
-/// What all state that mpc adds of its own, and no state of a model, starts
-/// with.
+/// Prefix of all state that mpc adds itself. No state of a model has the
+/// prefix.
 inline constexpr char kOwnPrefix[] = "mpc.";
 inline constexpr char kSeedVariable[] = "mpc.seed";
 inline constexpr char kStepVariable[] = "mpc.step";
@@ -46,14 +49,15 @@ inline constexpr char kLossScaleVariable[] = "mpc.loss_scale";
 inline constexpr char kGoodStepsVariable[] = "mpc.good_steps";
 inline constexpr char kHysteresisVariable[] = "mpc.hysteresis";
 
-/// State of the parameter "P" is called "P.ema" and the like.
+/// Suffixes of state that belongs to a parameter: the average of "P" is
+/// "P.ema".
 inline constexpr char kAverageSuffix[] = ".ema";
 inline constexpr char kGradientSuffix[] = ".grad"; ///< a sum over micro-batches
-inline constexpr char kLowSuffix[] = ".low";       ///< the copy in 16 bits
-inline constexpr char kFirstMomentSuffix[] = ".m"; ///< Adam's
+inline constexpr char kLowSuffix[] = ".low";       ///< the 16-bit copy
+inline constexpr char kFirstMomentSuffix[] = ".m"; ///< Adam's first moment
 inline constexpr char kSecondMomentSuffix[] = ".v";
 
-/// Inputs of the role Scalar, which whoever trains gives.
+/// Inputs of role Scalar, which the trainer sets.
 inline constexpr char kLearningRateInput[] = "learning_rate";
 inline constexpr char kSeedInput[] = "seed";
 
@@ -61,9 +65,8 @@ inline constexpr char kSeedInput[] = "seed";
 // Enumerations
 //===----------------------------------------------------------------------===//
 
-/// The documented exit codes of the command line. They are also what kind of
-/// failure a status of the runtime, a diagnostic of the compiler, or an error
-/// of the importer is of.
+/// The documented exit codes of the command line. They also classify the
+/// runtime's statuses, the compiler's diagnostics and the importer's errors.
 enum class ExitCode : int {
   Done = 0,
   FoundProblems = 1,
@@ -77,10 +80,10 @@ enum class ExitCode : int {
   Internal = 70, ///< mpc broke its own rules
 };
 
-/// What a state variable, an input or an output is for.
+/// The purpose of a state variable, an input or an output.
 enum class Role {
-  // State. An average is that of a parameter "P" over the steps, called
-  // "P.ema"; what is derived is recomputed from other state and never saved.
+  // State. `Average` is the average of a parameter "P" over the steps, called
+  // "P.ema". `Derived` state is recomputed from other state and never saved.
   Parameter,
   Frozen,
   OptimizerState,
@@ -103,8 +106,8 @@ enum class Role {
   GradNorm,
   Finite,
   Output,
-  // An output between Differentiation's passes, and of no artifact: what the
-  // optimizer takes of the variable that the output is named after.
+  // An output that only exists between Differentiation's passes: the
+  // optimizer's gradient for the variable that the output is named after.
   Gradient,
 };
 
@@ -125,41 +128,42 @@ enum class DType {
   U64
 };
 
-/// What the memory of a buffer is part of.
+/// The memory that a buffer belongs to.
 enum class Space { Arena, State, Input, Constant };
 
-/// What a step of a program does.
+/// The operation of a program's step.
 enum class StepKind { Launch, MatMul, Conv, Copy, CheckIndices, If, For };
 
-/// Where the input channels of a convolution's filter stand.
+/// The position of the input channels in a convolution's filter.
 enum class FilterLayout {
   OIHW, ///< (out, in / group, spatial...), ONNX's order
   OHWI, ///< (out, spatial..., in / group), which libraries of GPUs take
 };
 
-/// Which of its operands a convolution writes: y, x or w.
+/// The operand that a convolution writes: y, x or w.
 enum class ConvKind { Forward, InputGrad, WeightGrad };
 
-/// What a GPU's library computes products in.
+/// The type in which a GPU's library computes products.
 enum class Compute { F32, TF32, F64 };
 
-/// What a GPU's library does with a product p = alpha * op(a) op(b).
+/// The operation that a GPU's library fuses with a product p = alpha * op(a)
+/// op(b).
 enum class FusedKind {
-  Bias,        ///< c = p + bias, one a column
-  ReluBias,    ///< c = max(p + bias, 0), or 0 where that is NaN
-  ReluAuxBias, ///< the same, and writes to aux where p + bias > 0
-  DRelu,       ///< c = p where aux has a bit, else 0
-  DReluBGrad,  ///< the same, and bias_grad is the sum of c's rows
+  Bias,        ///< c = p + bias, an element of bias per column
+  ReluBias,    ///< c = max(p + bias, 0), or 0 if p + bias is NaN
+  ReluAuxBias, ///< like ReluBias, and writes the bits p + bias > 0 to aux
+  DRelu,       ///< c = p if aux has a bit, else 0
+  DReluBGrad,  ///< like DRelu, and bias_grad is the sum of c's rows
   BGradA,      ///< c = p, and bias_grad is op(a) summed along k
   BGradB,      ///< c = p, and bias_grad is op(b) summed along k
 };
 
 //===----------------------------------------------------------------------===//
-// How they are written
+// Words of enumerations
 //===----------------------------------------------------------------------===//
 
-/// The words of an enumeration, in the order of its enumerators, and what one
-/// of them is called in messages.
+/// The words of an enumeration, in the order of its enumerators. `kind` names
+/// the enumeration in messages.
 template <typename Enum>
 struct Words;
 
@@ -237,13 +241,13 @@ static_assert(std::size(Words<Compute>::list) == size_t(Compute::F64) + 1);
 static_assert(std::size(Words<FusedKind>::list) ==
               size_t(FusedKind::BGradB) + 1);
 
-/// The word for an enumerator.
+/// Returns the word of an enumerator.
 template <typename Enum>
 constexpr std::string_view stringify(Enum value) {
   return Words<Enum>::list[static_cast<size_t>(value)];
 }
 
-/// The enumerator that a word stands for; nothing where it is none.
+/// Returns the enumerator of a word; nullopt for an unknown word.
 template <typename Enum>
 constexpr std::optional<Enum> symbolize(std::string_view word) {
   for (size_t i = 0; i < std::size(Words<Enum>::list); ++i)
@@ -265,8 +269,7 @@ constexpr bool isOutputRole(Role role) {
          role == Role::LossScale;
 }
 
-/// Whether state of that role is a piece of the model: what a model file has,
-/// and a trained model is made of.
+/// True if state of this role is part of the model, as a model file stores it.
 constexpr bool isModelRole(Role role) {
   return role == Role::Parameter || role == Role::Frozen ||
          role == Role::Statistic;
@@ -275,7 +278,7 @@ constexpr bool isModelRole(Role role) {
 } // namespace mpc
 
 namespace mpc::runtime {
-// For whoever uses the runtime's namespace alone.
+// Lets code in the runtime's namespace use these names unqualified.
 using mpc::Compute;
 using mpc::ConvKind;
 using mpc::DType;

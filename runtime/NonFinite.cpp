@@ -1,4 +1,4 @@
-// Comparing memory before and after each step.
+// Traces non-finite values by comparing memory before and after each step.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/NonFinite.h"
@@ -13,7 +13,7 @@ namespace mpc::runtime {
 // Elements
 //===----------------------------------------------------------------------===//
 
-/// Whether all bits of the exponent are set.
+/// True if all bits of the exponent are set.
 template <typename Bits>
 static bool isNonFinite(const std::byte *elements, int64_t index,
                         Bits exponent) {
@@ -68,8 +68,8 @@ std::string describeElement(DType type, const Shape &shape,
 // Steps
 //===----------------------------------------------------------------------===//
 
-/// Those that hold floats and may be written or hold what was. A constant's
-/// infinities are the model's own.
+/// Returns the step's float buffers, except constants: an infinity in a
+/// constant is the model's own.
 std::vector<size_t> NonFiniteTrace::floatsOf(const Step &step) const {
   std::vector<size_t> list = listBuffers(step);
   std::sort(list.begin(), list.end());
@@ -97,7 +97,7 @@ NonFiniteTrace::read(const Buffer &buffer, const void *address) const {
   return bytes;
 }
 
-/// The region that overlaps these bytes, or null.
+/// Returns the first region that overlaps these bytes; null if there is none.
 const NonFiniteTrace::Region *NonFiniteTrace::regionAt(const void *address,
                                                        int64_t bytes) const {
   const auto *begin = static_cast<const std::byte *>(address);
@@ -141,15 +141,14 @@ NonFiniteTrace::start(const Plan &plan, const Function &function,
                       const std::vector<void *> &buffers,
                       const std::vector<void *> &state, Device &device) {
   NonFiniteTrace trace(function, buffers, device);
-  // What the function is given: inputs and state that are not finite already
-  // are named as they are.
+  // Record inputs that are not finite before the run.
   for (const FunctionValue &input : function.inputs)
     if (Status status = trace.noteInitial("input '" + input.name + "'",
                                           function.buffers[input.buffer],
                                           buffers[input.buffer]);
         !status.ok())
       return status;
-  // State, with its role in words: "optimizer state 'w.m'".
+  // Record state too, with its role in words: "optimizer state 'w.m'".
   for (size_t i = 0; i < plan.state.size(); ++i) {
     const StateVariable &variable = plan.state[i];
     Buffer whole;
@@ -186,8 +185,9 @@ Status NonFiniteTrace::before(const Step &step) {
   return Status();
 }
 
-// "node 'a' gives", "the kernel of nodes 'a', 'b' and 'c' gives": whichever of
-// these it was, its values may never have been in memory.
+// Returns "node 'a' gives " or "the kernel of nodes 'a', 'b' and 'c' gives ". A
+// fused kernel cannot be divided: the values between its nodes never were in
+// memory.
 static std::string subjectOf(const Step &step) {
   if (step.others.empty())
     return "node '" + step.name + "' gives ";
@@ -200,8 +200,7 @@ static std::string subjectOf(const Step &step) {
 Status NonFiniteTrace::after(const Step &step) {
   const std::vector<size_t> operands = floatsOf(step);
   for (size_t i = 0; i < operands.size(); ++i) {
-    // Buffers are compared with what they held before the step: only changed
-    // ones were written.
+    // A step writes only the buffers whose contents differ from the snapshot.
     const Buffer &buffer = function.buffers[operands[i]];
     const void *address = buffers[operands[i]];
     StatusOr<std::vector<std::byte>> bytes = read(buffer, address);
@@ -209,8 +208,8 @@ Status NonFiniteTrace::after(const Step &step) {
       return bytes.status();
     const std::vector<std::byte> &then = snapshots[i];
     if (*bytes == then)
-      continue; // read, or written as it was
-    // The first element that this step made so.
+      continue; // read only, or written with equal values
+    // Find the first element that this step made non-finite.
     const int64_t count = numElements(buffer.shape), size = sizeOf(buffer.type);
     int64_t first = 0;
     while (first < count &&
@@ -218,12 +217,12 @@ Status NonFiniteTrace::after(const Step &step) {
             std::memcmp(bytes->data() + first * size,
                         then.data() + first * size, size_t(size)) == 0))
       ++first;
-    // What was noted for this memory is overwritten.
+    // Drop older regions: the step has overwritten this memory.
     forget(address, buffer.bytes);
     if (first == count)
       continue;
-    // Without an operand that was broken before, the step itself is the origin;
-    // the row is the sample's.
+    // The step is the origin if it read no non-finite value. The row tells the
+    // sample.
     if (!readOrigin) {
       NonFiniteOrigin origin;
       origin.text =
@@ -239,7 +238,7 @@ Status NonFiniteTrace::after(const Step &step) {
       readOrigin = origins.size();
       origins.push_back(std::move(origin));
     }
-    // Later steps that read from here have the same origin.
+    // Later steps that read this memory share the origin.
     const auto *begin = static_cast<const std::byte *>(address);
     regions.push_back({begin, begin + buffer.bytes, *readOrigin});
     lastWritten = readOrigin;
@@ -265,7 +264,8 @@ StatusOr<std::optional<NonFiniteOrigin>> NonFiniteTrace::origin() {
       return std::optional<NonFiniteOrigin>(origins[region->origin]);
     other = other ? other : region;
   }
-  // What was written last is in the state, or the guard kept it out of there.
+  // A non-finite value written last is in the state, unless a guard kept it
+  // out.
   if (other)
     return std::optional<NonFiniteOrigin>(origins[other->origin]);
   for (const Buffer &buffer : function.buffers)

@@ -1,4 +1,4 @@
-// Where NaN and infinities come from.
+// Finds the origin of NaN and infinity in a run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_NONFINITE_H
@@ -16,36 +16,38 @@
 
 namespace mpc::runtime {
 
-/// The index of the first of `count` elements that is NaN or infinite; nothing
-/// where all are finite, or the type has no such values.
+/// Returns the index of the first element that is NaN or infinite. nullopt if
+/// all are finite, or if the type has no such values.
 std::optional<int64_t> findNonFinite(DType type, const std::byte *elements,
                                      int64_t count);
 
-/// "nan at [3, 17]": element `index` of a tensor and its place.
+/// Describes element `index` of a tensor with its place: "nan at [3, 17]".
 std::string describeElement(DType type, const Shape &shape,
                             const std::byte *elements, int64_t index);
 
-/// Where NaN or infinity in a result began: the first step that gave one
-/// although all its operands were finite, or a parameter that already had one.
+/// The origin of NaN or infinity in a result: the first step with finite
+/// operands and a non-finite result, or a parameter that was not finite before.
 struct NonFiniteOrigin {
   /// "node 'conv1' gives inf at [3, 17, 0, 0] of f16 8x32x8x8", or "parameter
   /// 'w' is nan at [0, 1]".
   std::string text;
-  /// Whether it was computed as float16, which ends at 65504.
+  /// True if the step computed the value as float16, whose largest number is
+  /// 65504.
   bool isFloat16 = false;
-  /// The row of the first axis, where the tensor has one for each sample.
+  /// The index along the first axis, which is the sample if the tensor has one
+  /// row per sample.
   std::optional<int64_t> row;
   int64_t rows = 0;
 };
 
-/// Follows values that are not finite from step to step of one run. Looks at
-/// memory before and after each step, so it needs no help of the kernels: an
-/// element that a step changed to NaN or infinity comes from that step, unless
-/// the step read such a value, whose origin it then shares.
+/// Follows non-finite values from step to step of one run. Compares memory
+/// before and after each step, so kernels need no support. A step that changes
+/// an element to NaN or infinity is the origin of the value. If the step read a
+/// non-finite value, it shares the origin of that value.
 class NonFiniteTrace : public StepObserver {
 public:
-  /// `buffers` are the addresses of the function's buffers on `device`. Notes
-  /// which inputs and state variables are not finite to begin with.
+  /// `buffers` are the addresses of the function's buffers on `device`. Records
+  /// inputs and state variables that are not finite before the run.
   static StatusOr<NonFiniteTrace> start(const Plan &plan,
                                         const Function &function,
                                         const std::vector<void *> &buffers,
@@ -56,13 +58,14 @@ public:
   Status before(const Step &step) override;
   Status after(const Step &step) override;
 
-  /// After the last step: the origin of what is not finite in the loss, in
-  /// another output or in the state; else, where the run found its gradients
-  /// not to be finite, of what was written last. Nothing where all is well.
+  /// Call after the last step. Returns the origin of a non-finite value in the
+  /// loss, in another output, or in the state. If a guard kept such values out
+  /// of the state, returns the origin of the last one written. nullopt if all
+  /// values are finite.
   StatusOr<std::optional<NonFiniteOrigin>> origin();
 
 private:
-  /// Device memory that holds values which are not finite.
+  /// Device memory that holds non-finite values.
   struct Region {
     const std::byte *begin, *end;
     size_t origin; ///< index in `origins`
@@ -81,13 +84,15 @@ private:
   std::vector<size_t> floatsOf(const Step &step) const;
 
   const Function &function;
-  std::vector<void *> buffers; ///< where they are in this iteration of loops
+  std::vector<void *>
+      buffers; ///< addresses in the current iteration of the loops
   Device &device;
   std::vector<NonFiniteOrigin> origins;
   std::vector<Region> regions;
-  std::optional<size_t> lastWritten; ///< origin of the last such value
-  /// The bytes of the step's buffers before it ran, and the origin of the
-  /// non-finite values that it reads.
+  std::optional<size_t>
+      lastWritten; ///< origin of the last non-finite value written
+  /// Contents of the step's buffers before the step, and the origin of a
+  /// non-finite value that the step reads.
   std::vector<std::vector<std::byte>> snapshots;
   std::optional<size_t> readOrigin;
 };

@@ -1,6 +1,6 @@
-// The plan of an artifact as plain structs: what ArtifactFormat.h describes as
-// JSON. A Plan that the parser handed out has been checked whole (indices,
-// bounds, shapes, strides), so whoever executes it needs no checks of its own.
+// The plan of an artifact as plain structs; ArtifactFormat.h describes the
+// JSON. The parser checks a Plan completely (indices, bounds, shapes, strides),
+// so code that executes the plan needs no checks.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_PLAN_H
@@ -18,14 +18,14 @@
 
 namespace mpc::runtime {
 
-/// A piece of the artifact's data section.
+/// A range of the artifact's data section.
 struct DataRange {
   int64_t offset = 0;
   int64_t bytes = 0;
 };
 
-/// A state variable. Its initial value is a range of the data section or, where
-/// there is none, `fill` everywhere.
+/// A state variable. The initial value is `data`, or `fill` in every element if
+/// there is no `data`.
 struct StateVariable {
   std::string name;
   Role role = Role::Parameter;
@@ -36,7 +36,8 @@ struct StateVariable {
   double fill = 0;
 };
 
-/// A typed view of memory that steps name by its index in Function::buffers.
+/// A typed view of memory. Steps refer to buffers by index in
+/// Function::buffers.
 struct Buffer {
   Space space = Space::Arena;
   DType type = DType::F32;
@@ -44,7 +45,7 @@ struct Buffer {
   int64_t bytes = 0;
   int64_t offset = 0; ///< bytes from the start of the arena, the data section,
                       ///< the state variable or the input
-  size_t index = 0;   ///< which state variable or input
+  size_t index = 0;   ///< number of the state variable or input
 };
 
 /// A named input or output of a function.
@@ -52,22 +53,23 @@ struct FunctionValue {
   std::string name;
   Role role = Role::Data;
   size_t buffer = 0;
-  /// Of an input of integers: which of them name elements of an axis.
+  /// For an integer input: the boxes of elements that index an axis.
   std::vector<IndexBox> indices = {};
-  /// Of an input: the axis that samples are along; -1 where it has none and is
-  /// the same for every batch.
+  /// For an input: the axis along which samples lie. -1 if the input has no
+  /// such axis and is equal for all batches.
   int64_t batchAxis = 0;
 };
 
-/// What the code of a kernel is made for: a step that calls it has just that.
+/// The arguments and sizes that a kernel's code is made for. A step that calls
+/// the kernel must match exactly.
 struct Kernel {
   struct Argument {
     DType type = DType::F32;
     Shape shape;
   };
   std::vector<Argument> reads, writes;
-  /// The result that an epilogue gets tiles of; nothing of other kernels, which
-  /// have what follows, as in a LaunchStep.
+  /// For an epilogue: the result whose tiles the epilogue gets. Other kernels
+  /// have the fields below instead, as in a LaunchStep.
   struct Matrix {
     int64_t rows = 0, columns = 0;
   };
@@ -80,37 +82,38 @@ struct LaunchStep {
   std::string kernel;
   std::vector<size_t> args;
   int64_t extent = 0, grain = 1;
-  int64_t threads = 0;      ///< of a block; 0 on a CPU
-  int64_t sharedBytes = 0;  ///< dynamic shared memory of a block
-  int64_t scratchBytes = 0; ///< memory of each worker; 0 on a GPU
+  int64_t threads = 0;      ///< per block; 0 on a CPU
+  int64_t sharedBytes = 0;  ///< dynamic shared memory per block
+  int64_t scratchBytes = 0; ///< memory per worker; 0 on a GPU
 };
 
-/// The generated code that consumes a contraction's fp32 tiles.
+/// Generated code that consumes a contraction's fp32 tiles.
 struct Epilogue {
   std::string kernel;
   std::vector<size_t> args; ///< args 1..n of mpc_epilogue_fn
 };
 
-/// What a GPU's library does with a product.
+/// The operation that a library fuses with a product.
 struct Fused {
   FusedKind kind = FusedKind::Bias;
-  /// Those that the kind names.
+  /// The operands that `kind` requires.
   std::optional<size_t> bias, aux, biasGrad;
-  /// What makes c or biasGrad where the library has no algorithm for the kind
-  /// and writes p to c. Empty where nothing does.
+  /// Launches that complete c or biasGrad if the library has no algorithm for
+  /// `kind` and writes p to c. May be empty.
   std::vector<LaunchStep> unfused = {};
 
-  /// Bits of aux from one row to the next.
+  /// Returns the bits between the starts of two rows of aux.
   static int64_t auxRowBits(int64_t n) { return (n + 127) / 128 * 128; }
 };
 
-/// Axes of a batch around the last one, outermost first, with the elements
-/// between neighbours of each operand along each.
+/// The batch axes around the last one, outermost first. `a`, `b` and `c` have
+/// the stride of each operand along each axis, in elements.
 struct OuterAxes {
   std::vector<int64_t> extents, a, b, c;
 
-  /// The elements from matrix 0 to matrix `index`, of a batch of `batch` by
-  /// these, of the operand with `strides` and, along the batch, `stride`.
+  /// Returns the elements from matrix 0 to matrix `index`. The batch consists
+  /// of these axes around an axis of `batch` matrices. `strides` and `stride`
+  /// are the operand's strides along them.
   int64_t offsetOf(const std::vector<int64_t> &strides, int64_t index,
                    int64_t batch, int64_t stride) const {
     int64_t offset = index % batch * stride;
@@ -121,23 +124,23 @@ struct OuterAxes {
   }
 };
 
-/// c[b] = alpha * op(a[b]) op(b[b]), accumulated in fp32 or as `compute` says.
+/// c[b] = alpha * op(a[b]) op(b[b]), accumulated in fp32 or in `compute`.
 struct MatMulStep {
   size_t a = 0, b = 0;
-  std::optional<size_t> c; ///< absent with an epilogue
+  std::optional<size_t> c; ///< nullopt with an epilogue
   int64_t batch = 1, m = 0, n = 0, k = 0;
   bool transA = false, transB = false;
   int64_t lda = 0, ldb = 0, ldc = 0;             ///< elements
   int64_t strideA = 0, strideB = 0, strideC = 0; ///< elements; 0 repeats
   int64_t offsetA = 0, offsetB = 0;              ///< elements
-  OuterAxes outer; ///< on a GPU one call of the library each
+  OuterAxes outer; ///< on a GPU, each index is a separate library call
   double alpha = 1;
   int64_t tileM = 0, tileN = 0; ///< 0 on a GPU
   std::optional<Epilogue> epilogue;
   Compute compute = Compute::F32;
   std::optional<Fused> fused;
 
-  /// All matrices of the result.
+  /// Counts all matrices of the result.
   int64_t batches() const {
     int64_t count = batch;
     for (int64_t extent : outer.extents)
@@ -146,24 +149,25 @@ struct MatMulStep {
   }
 };
 
-/// A convolution or one of its gradients: x and y in NHWC.
+/// A convolution or one of its gradients, with x and y in NHWC.
 struct ConvStep {
   ConvKind kind = ConvKind::Forward;
   FilterLayout filterLayout = FilterLayout::OIHW;
   Compute compute = Compute::F32;
-  std::optional<size_t> x, w, y; ///< the written one is absent with an epilogue
+  std::optional<size_t> x, w,
+      y; ///< the written one is nullopt with an epilogue
   int64_t batch = 1, groups = 1, inChannels = 0, outChannels = 0;
   std::vector<int64_t> inSpatial, outSpatial, kernel;
   std::vector<int64_t> strides, dilations, padsBegin, padsEnd;
   std::optional<Epilogue> epilogue;
 };
 
-/// Where rows of a buffer go, in bytes.
+/// The destination of rows, in bytes.
 struct RowTarget {
   int64_t rowBytes = 0, offset = 0, stride = 0;
 };
 
-/// Rows of a buffer to all of another, or to rows of it.
+/// Copies rows of a buffer to all of another buffer, or to rows of it.
 struct StridedRows {
   int64_t rows = 1, offset = 0, stride = 0; ///< the last two in bytes
   std::optional<RowTarget> target = std::nullopt;
@@ -174,8 +178,8 @@ struct CopyStep {
   std::optional<StridedRows> strided;
 };
 
-/// Integers of a buffer that name elements of axes; the run stops where one
-/// does not.
+/// Checks that integers of a buffer index elements of axes. The run stops at an
+/// out-of-range integer.
 struct CheckIndicesStep {
   size_t buffer = 0;
   std::vector<IndexBox> indices;
@@ -183,36 +187,35 @@ struct CheckIndicesStep {
 
 struct Step;
 
-/// Runs `then` where the predicate (a scalar of type i1) is not zero, else
-/// `otherwise`.
+/// Runs `then` if the predicate (an i1 scalar) is true, else `otherwise`.
 struct IfStep {
   size_t predicate = 0;
   std::vector<Step> then, otherwise;
 };
 
-/// A buffer that moves from one iteration of a loop to the next.
+/// A buffer whose address changes by `bytes` after each iteration of a loop.
 struct MovingBuffer {
   size_t buffer = 0;
-  int64_t bytes = 0; ///< below 0: towards the start of the memory
+  int64_t bytes = 0; ///< negative: towards the start of the memory
 };
 
-/// Memory of the arena that each iteration of a loop has for itself.
+/// A range of the arena of which each iteration of a loop has its own copy.
 struct PrivateMemory {
   int64_t offset = 0, bytes = 0;
 
   bool contains(int64_t begin, int64_t end) const {
     return offset <= begin && end <= offset + bytes;
   }
-  /// Whether all of the buffer is in it.
+  /// True if all of the buffer is in the range.
   bool contains(const Buffer &buffer) const {
     return buffer.space == Space::Arena &&
            contains(buffer.offset, buffer.offset + buffer.bytes);
   }
 };
 
-/// Runs `steps` `count` times. Other buffers than the moving ones lie where
-/// they do in each iteration. Of a loop with private memory (not on a GPU) the
-/// iterations may run at the same time, each in a copy of that memory.
+/// Runs `steps` `count` times. Only the moving buffers change their addresses
+/// between iterations. With private memory (not on a GPU) iterations may run at
+/// the same time, each in its own copy of the private memory.
 struct ForStep {
   int64_t count = 1;
   std::vector<MovingBuffer> moving;
@@ -221,19 +224,20 @@ struct ForStep {
 };
 
 struct Step {
-  std::string name; ///< the ONNX node this is reported under
+  std::string name; ///< the ONNX node that reports show for the step
   std::variant<LaunchStep, MatMulStep, ConvStep, CopyStep, CheckIndicesStep,
                IfStep, ForStep>
       op;
-  /// The other nodes that it computes, as far as the artifact names them.
+  /// Other nodes that the step computes, as far as the artifact names them.
   std::vector<std::string> others = {};
 };
 
-/// The buffers that a step reads and writes, some more than once; none of a
-/// condition or a loop, whose steps have them.
+/// Returns the buffers that a step reads and writes, some more than once. For a
+/// condition only the predicate, for a loop none: their inner steps have
+/// buffers.
 std::vector<size_t> listBuffers(const Step &step);
 
-/// One function: a list of steps over one arena.
+/// A function: a list of steps over one arena.
 struct Function {
   std::string name;
   int64_t arenaBytes = 0;
@@ -241,16 +245,17 @@ struct Function {
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
 
-  /// The value of that name, or null.
+  /// Returns the input or output called `name`; null if there is none.
   const FunctionValue *findInput(std::string_view name) const;
   const FunctionValue *findOutput(std::string_view name) const;
 };
 
 struct Target {
   std::string triple, cpu;
-  std::vector<std::string> features; ///< LLVM's names of what the code needs
+  std::vector<std::string>
+      features; ///< LLVM's names of the features that the code needs
 
-  /// Whether steps run on a GPU, and so have what GPUs need.
+  /// True if steps run on a GPU and have the fields for GPUs.
   bool isGPU() const { return triple.rfind("nvptx64", 0) == 0; }
 };
 
@@ -261,27 +266,30 @@ struct Plan {
   std::string precision;
   std::string recipe; ///< the recipe as JSON text
   Target target;
-  /// The first bytes of the data section: the constants, which steps read. The
-  /// others are initial values of state.
+  /// The size of the constants, which come first in the data section and which
+  /// steps read. Initial values of state follow.
   int64_t constantBytes = 0;
   std::vector<StateVariable> state;
   std::map<std::string, Function, std::less<>> functions;
   std::map<std::string, Kernel, std::less<>> kernels;
 
-  /// The function or state variable of that name, or null.
+  /// Returns the function or state variable called `name`; null if there is
+  /// none.
   const Function *findFunction(std::string_view name) const;
   const StateVariable *findState(std::string_view name) const;
 
-  /// What a session holds beside its inputs: all state, and the largest arena.
+  /// The memory of a session besides its inputs: the bytes of all state, and
+  /// the bytes of the largest arena.
   int64_t stateBytes() const;
   int64_t activationBytes() const;
 };
 
 /// Parses the JSON `text` of a plan whose data section has `dataBytes` bytes,
-/// and checks all of it. Every failure is InvalidInput and says where.
+/// and verifies the plan. Every failure is InvalidInput with the place in the
+/// plan.
 StatusOr<Plan> parsePlan(std::string_view text, int64_t dataBytes);
 
-/// Checks what the structs say against each other: the second half of
+/// Checks the structs of a plan against each other: the second half of
 /// parsePlan.
 Status verifyPlan(const Plan &plan, int64_t dataBytes);
 

@@ -1,7 +1,7 @@
-// Reads a plan's JSON into the structs of Plan.h.
+// Parses a plan's JSON into the structs of Plan.h.
 //
-// Fields that this version does not know are errors: they may change what a
-// step means. Only "model" and "recipe", which describe, are open.
+// Unknown fields are errors, since they may change the meaning of a step. Only
+// "model" and "recipe" are descriptive, and may have any fields.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ArtifactFormat.h"
@@ -10,14 +10,14 @@
 
 namespace mpc::runtime {
 
-/// Deeper nesting of "if" than any model has; bounds recursion.
+/// Limit on nested step lists, deeper than any model has. Bounds recursion.
 static constexpr int kMaxListDepth = 32;
 
 //===----------------------------------------------------------------------===//
 // State and buffers
 //===----------------------------------------------------------------------===//
 
-/// Sets `bytes` from type and shape.
+/// Reads the type and the shape, and computes `bytes`.
 static void readTypeAndShape(PlanReader &in, DType &type, Shape &shape,
                              int64_t &bytes) {
   type = in.type("type");
@@ -152,8 +152,7 @@ static std::optional<Fused> readFused(PlanReader &in) {
     return std::nullopt;
   PlanReader object = in.object("fused");
   object.expectOnly({"kind", "bias", "aux", "bias_grad", "unfused"});
-  // Buffers by number; which of them a kind must have is for the verifier to
-  // say.
+  // The verifier checks which buffers `kind` requires.
   auto optional = [&](const char *key) {
     return object.has(key) ? std::optional(object.index(key)) : std::nullopt;
   };
@@ -162,8 +161,7 @@ static std::optional<Fused> readFused(PlanReader &in) {
               optional("aux"),
               optional("bias_grad"),
               {}};
-  // What kernels do instead where the library has no algorithm: launches, which
-  // nest no further.
+  // Only launches may complete the product, so the steps nest no further.
   if (object.has("unfused"))
     object.each("unfused", [&](PlanReader &step) {
       if (step.word<StepKind>("op") != StepKind::Launch)
@@ -189,8 +187,8 @@ static MatMulStep readMatMul(PlanReader &in) {
                  "stride_a", "stride_b", "stride_c", "alpha", "tile_m",
                  "tile_n",   "epilogue", "compute",  "fused", "offset_a",
                  "offset_b", "outer"});
-  // Extents, strides and numbers of buffers as they stand; the verifier
-  // compares them with the buffers.
+  // Read extents, strides and buffers unchecked; the verifier compares them
+  // with the buffers.
   MatMulStep step;
   step.a = in.index("a");
   step.b = in.index("b");
@@ -241,7 +239,7 @@ static ConvStep readConv(PlanReader &in) {
                  "epilogue",
                  "compute",
                  "filter_layout"});
-  // As they stand, too: `verifyGeometry` checks that they make a convolution.
+  // Read the fields unchecked; `verifyGeometry` checks the convolution.
   ConvStep step;
   step.kind = in.word<ConvKind>("kind");
   step.x = in.optionalIndex("x");
@@ -319,8 +317,8 @@ static ForStep readLoop(PlanReader &in, int depth) {
   return loop;
 }
 
-/// Reads one step of a list. `depth` is that of lists inside the step, such as
-/// the body of a loop.
+/// Reads one step of a list. `depth` is the depth of lists inside the step, for
+/// example of a loop's body.
 static Step readStep(PlanReader &in, int depth) {
   const StepKind kind = in.word<StepKind>("op");
   Step step{in.string("name"), {}};
@@ -347,7 +345,6 @@ static Step readStep(PlanReader &in, int depth) {
     step.op = readLoop(in, depth);
     break;
   }
-  // Further nodes that the step computes, for messages.
   if (in.has("others"))
     step.others = in.strings("others");
   return step;
@@ -384,7 +381,7 @@ static Function readFunction(PlanReader &in, std::string name) {
 
 static Plan readPlan(PlanReader &in, int64_t dataBytes) {
   Plan plan;
-  // The version first: of another one, other keys are expected.
+  // Check the version first, since another version has other fields.
   int64_t version = in.integer("format");
   if (!in.failed() && version != format::kVersion) {
     in.fail("format version " + std::to_string(version) +
@@ -394,7 +391,6 @@ static Plan readPlan(PlanReader &in, int64_t dataBytes) {
   }
   in.expectOnly({"format", "producer", "model", "precision", "recipe", "target",
                  "constant_bytes", "state", "functions", "kernels"});
-  // What was compiled, and how.
   plan.producer = in.string("producer");
   PlanReader model = in.object("model");
   plan.modelName = model.string("name");
@@ -407,7 +403,6 @@ static Plan readPlan(PlanReader &in, int64_t dataBytes) {
   plan.target = {target.string("triple"), target.string("cpu"),
                  target.strings("features")};
   plan.constantBytes = in.integerOr("constant_bytes", dataBytes);
-  // Variables, functions and the kernels that they call.
   in.each("state",
           [&](PlanReader &state) { plan.state.push_back(readState(state)); });
   in.eachMember("functions",

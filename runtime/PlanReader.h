@@ -1,5 +1,5 @@
-// Walks the JSON of a plan with a path ("functions.step.steps[3].m"), and stops
-// at the first thing that is missing, of the wrong kind, or unknown.
+// Reads the JSON of a plan, and tracks the path ("functions.step.steps[3].m").
+// Records the first field that is missing, unknown, or of the wrong kind.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_PLANREADER_H
@@ -13,9 +13,9 @@
 
 namespace mpc::runtime {
 
-/// One object of a document and where it stands. The first failure is kept
-/// in the state that all readers of a document share; after it every read
-/// gives a default, so callers need not check each.
+/// Reads one object of a document. All readers of the document share the first
+/// failure. After a failure every read returns a default, so callers need not
+/// check each read.
 class PlanReader {
 public:
   PlanReader(const nlohmann::json &json, std::string path, Status &failure)
@@ -29,7 +29,7 @@ public:
                        "invalid plan: " + path + ": " + what);
   }
 
-  /// The member, or null JSON and a failure where there is none.
+  /// Returns the member `key`. Fails and returns JSON null if there is none.
   const nlohmann::json &get(const char *key) {
     static const nlohmann::json null;
     if (!json.is_object()) {
@@ -78,7 +78,7 @@ public:
     return false;
   }
 
-  /// An index; its range is checked by verifyPlan.
+  /// Reads an index; verifyPlan checks its range.
   size_t index(const char *key) { return toIndex(get(key), key); }
 
   std::optional<size_t> optionalIndex(const char *key) {
@@ -138,8 +138,8 @@ public:
     }
   }
 
-  /// Calls `body` with the name of each member, whose value is an object, and a
-  /// reader for it.
+  /// Calls `body` with the name of each member of an object, and a reader for
+  /// the member.
   template <typename Body>
   void eachMember(const char *key, Body body) {
     PlanReader members = object(key);
@@ -153,7 +153,7 @@ public:
     }
   }
 
-  /// Fails where the object has a member that is none of `known`.
+  /// Fails if the object has a member outside `known`.
   void expectOnly(std::initializer_list<std::string_view> known) {
     if (!json.is_object())
       return fail("expected an object");
@@ -170,7 +170,7 @@ public:
     return DType::F32;
   }
 
-  /// The enumerator (runtime/Names.h) whose word the member is.
+  /// Reads an enumerator (runtime/Names.h) by its word.
   template <typename Enum>
   Enum word(const char *key) {
     const std::string text = string(key);
@@ -180,8 +180,8 @@ public:
     return value.value_or(Enum{});
   }
 
-  /// The enumerator that member `key` names, or the first where an older plan
-  /// does not have the member.
+  /// Reads an enumerator, or returns the first if the member is missing, as in
+  /// older plans.
   template <typename Enum>
   Enum wordOrFirst(const char *key) {
     return has(key) ? word<Enum>(key) : Enum{};

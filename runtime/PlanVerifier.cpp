@@ -6,7 +6,7 @@
 #include <set>
 
 namespace mpc::runtime {
-/// Of a worker on a CPU: iterations with more of it share the workers.
+/// Limit on private memory, of which each CPU worker has a copy.
 static constexpr int64_t kMaxPrivateBytes = 16 << 20;
 
 //===----------------------------------------------------------------------===//
@@ -30,7 +30,7 @@ void PlanVerifier::verifyState(const StateVariable &state) {
          "its initial value lies outside the data section");
 }
 
-/// The bytes of the memory that a buffer lies in.
+/// Returns the size in bytes of the memory that contains `buffer`.
 std::optional<int64_t> PlanVerifier::findLimit(const Buffer &buffer) {
   switch (buffer.space) {
   case Space::Arena:
@@ -42,7 +42,7 @@ std::optional<int64_t> PlanVerifier::findLimit(const Buffer &buffer) {
       return std::nullopt;
     return plan.state[buffer.index].bytes;
   case Space::Input:
-    // Inputs were checked before; the buffer an input names has its full size.
+    // The input's own buffer was checked before, and has the full size.
     if (!expect(buffer.index < function->inputs.size(), "no such input"))
       return std::nullopt;
     return function->buffers[function->inputs[buffer.index].buffer].bytes;
@@ -99,7 +99,6 @@ void PlanVerifier::verifyFunction(const Function &checked) {
   where = prefix + ", inputs";
   expect(checked.arenaBytes >= 0, "the arena's size is negative");
   verifyValues(checked.inputs, isInputRole);
-  // Inputs are memory of their own, of what the roles say.
   for (size_t i = 0; i < checked.inputs.size() && failure.ok(); ++i) {
     const Buffer &buffer = checked.buffers[checked.inputs[i].buffer];
     expect(buffer.space == Space::Input && buffer.index == i &&
@@ -113,7 +112,7 @@ void PlanVerifier::verifyFunction(const Function &checked) {
   }
   where = prefix + ", outputs";
   verifyValues(checked.outputs, isOutputRole);
-  // Buffers next, since steps name them by number.
+  // Verify buffers before the steps that refer to them.
   for (size_t i = 0; i < checked.buffers.size() && failure.ok(); ++i) {
     where = prefix + ", buffer " + std::to_string(i);
     verifyBuffer(checked.buffers[i]);
@@ -187,7 +186,7 @@ void PlanVerifier::verifyRows(const StridedRows &strided, const Buffer &src,
   if (!expect(strided.rows >= 1 && (target || dst.bytes % strided.rows == 0),
               "its rows do not fill the destination"))
     return;
-  // Rows lie apart within either side.
+  // Rows must not overlap on either side.
   int64_t row = target ? target->rowBytes : dst.bytes / strided.rows;
   auto verifySide = [&](const Buffer &buffer, int64_t offset, int64_t stride,
                         const std::string &side) {
@@ -214,8 +213,8 @@ void PlanVerifier::verifyStep(const IfStep &step) {
   verifySteps(step.otherwise);
 }
 
-/// All that the loop moves, in all iterations of it and of the loops around it,
-/// stays inside its memory.
+/// Checks that all moving buffers stay inside their memory, through all
+/// iterations of the loop and of the loops around it.
 bool PlanVerifier::verifyMoving(const ForStep &step) {
   std::set<size_t> seen;
   for (const MovingBuffer &moving : step.moving) {
@@ -224,12 +223,12 @@ bool PlanVerifier::verifyMoving(const ForStep &step) {
         !expect(seen.insert(moving.buffer).second,
                 "it moves a buffer twice at once"))
       return false;
-    // How far the loops around this one move the buffer already.
+    // Start at the offsets to which outer loops move the buffer.
     const Buffer &buffer = function->buffers[moving.buffer];
     auto [entry, isNew] =
         reach.try_emplace(moving.buffer, buffer.offset, buffer.offset);
     auto &[low, high] = entry->second;
-    // And how far this one does, backwards or forwards.
+    // This loop extends one end: the low end if it moves backwards.
     Checked way = Checked(step.count - 1) * moving.bytes;
     Checked moved = way + (moving.bytes < 0 ? low : high);
     std::optional<int64_t> limit = findLimit(buffer);
@@ -245,7 +244,7 @@ bool PlanVerifier::verifyMoving(const ForStep &step) {
   return true;
 }
 
-/// The range that each iteration has for itself is one of the arena.
+/// Checks that a loop's private memory lies within the arena.
 bool PlanVerifier::verifyPrivate(const ForStep &step) {
   if (!step.privateMemory)
     return true;
@@ -262,25 +261,25 @@ bool PlanVerifier::verifyPrivate(const ForStep &step) {
                 "its private memory is not one of the arena");
 }
 
-/// A worker has the private memory at another address: what lies in it lies in
-/// there as a whole, wherever loops inside move it.
+/// Checks that each buffer lies entirely inside or outside the private memory,
+/// also where inner loops move it. A worker has the private memory at another
+/// address.
 void PlanVerifier::verifyPrivateBuffers(const std::vector<Step> &steps) {
   const int64_t begin = privateMemory->offset;
   const int64_t end = begin + privateMemory->bytes;
   for (const Step &step : steps)
     for (size_t index : listBuffers(step)) {
-      // That an index names no buffer is found where the step is verified.
+      // verifyStep reports an index without a buffer.
       if (index >= function->buffers.size())
         continue;
       const Buffer &buffer = function->buffers[index];
       if (buffer.space != Space::Arena)
         continue;
-      // The first and the last offset that the buffer has over all iterations.
+      // The lowest and the highest offset of the buffer over all iterations.
       auto moved = reach.find(index);
       int64_t low = moved == reach.end() ? buffer.offset : moved->second.first;
       int64_t high =
           moved == reach.end() ? buffer.offset : moved->second.second;
-      // All of it inside, or all of it outside.
       expect(privateMemory->contains(buffer)
                  ? privateMemory->contains(low, high + buffer.bytes)
                  : high + buffer.bytes <= begin || low >= end,

@@ -1,10 +1,10 @@
-// Checks a plan's structs against each other: every index in range, every
-// buffer inside its memory, every operand as large as its step reads it. All
+// Verifies a plan's structs against each other: every index in range, every
+// buffer inside its memory, every operand as large as its step reads. All
 // arithmetic on numbers from the file is checked for overflow.
 //
-// What a kernel does inside the buffers that it is made for is the compiler's
-// responsibility and cannot be checked here; that it is given such buffers, and
-// asked for what it is made for, is.
+// The verifier cannot check what a kernel does inside its buffers; the compiler
+// is responsible. It does check that every kernel gets the buffers and sizes
+// that its code is made for.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_PLANVERIFIER_H
@@ -20,7 +20,7 @@ namespace mpc::runtime {
 
 using format::kMaxExtent;
 
-/// A number that remembers whether computing it overflowed.
+/// An integer that records whether its computation overflowed.
 struct Checked {
   int64_t value = 0;
   bool overflowed = false;
@@ -44,14 +44,14 @@ struct Checked {
   bool operator==(int64_t other) const { return !overflowed && value == other; }
 };
 
-/// Whether two buffers share memory.
+/// True if two buffers share memory.
 inline bool overlap(const Buffer &a, const Buffer &b) {
   return a.bytes > 0 && b.bytes > 0 && a.space == b.space &&
          a.index == b.index && a.offset < b.offset + b.bytes &&
          b.offset < a.offset + a.bytes;
 }
 
-/// Checks one plan.
+/// Verifies one plan; keeps the first failure.
 class PlanVerifier {
 public:
   PlanVerifier(const Plan &plan, int64_t dataBytes)
@@ -67,7 +67,7 @@ private:
       failure = Status(StatusCode::InvalidInput,
                        "invalid plan: " + where + ": " + what);
   }
-  /// Fails with `what` unless `condition` holds; gives the condition back.
+  /// Fails with `what` unless `condition` holds. Returns the condition.
   bool expect(bool condition, const char *what) {
     if (!condition)
       fail(what);
@@ -126,10 +126,10 @@ private:
   const Plan &plan;
   int64_t dataBytes;
   const Function *function = nullptr;
-  /// How far the loops around a step move buffers from where they start: the
-  /// lowest offset and the highest.
+  /// The lowest and the highest offset of each buffer that loops around the
+  /// current step move.
   std::map<size_t, std::pair<int64_t, int64_t>> reach;
-  /// Of the loop around a step that has one.
+  /// The private memory of the loop around the current step, if any.
   std::optional<PrivateMemory> privateMemory;
   std::string where = "plan";
   Status failure;

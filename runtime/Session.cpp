@@ -1,5 +1,5 @@
-// State, inputs and one arena in device memory, and the functions prepared over
-// them.
+// Holds state, inputs and one arena in device memory, and prepares the
+// functions for these addresses.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Session.h"
@@ -14,24 +14,24 @@
 namespace mpc::runtime {
 namespace {
 
-/// How an input gets values ahead of time, where it does.
+/// The stage of an input that is set ahead of time; null otherwise.
 struct StagedInput {
   std::unique_ptr<InputStage> stage;
-  std::byte *memory = nullptr; ///< that was asked for last
+  std::byte *memory = nullptr; ///< the last memory that was returned
 };
 
-/// A function of the artifact with its memory.
+/// A function of the artifact, with its memory.
 struct FunctionInstance {
   const Function *function = nullptr;
   std::vector<void *> inputs; ///< in the order of Function::inputs
-  std::vector<bool> bound;    ///< which of them were set
+  std::vector<bool> bound;    ///< whether each input was set
   std::vector<StagedInput> staged;
   std::vector<void *> buffers;
   std::unique_ptr<Executable> executable;
   bool hasRun = false;
 };
 
-/// An input of one of them.
+/// An input of a function instance.
 struct InputPlace {
   FunctionInstance *instance;
   size_t index; ///< in Function::inputs
@@ -43,8 +43,8 @@ struct InputPlace {
     return instance->function->buffers[declared().buffer];
   }
   StagedInput &staged() const { return instance->staged[index]; }
-  /// Whether an output, which may be read after the input has its next value,
-  /// is the input's own memory.
+  /// True if an output is the input's own memory. Such an output may be read
+  /// after the input has its next value.
   bool isReturned() const;
 };
 
@@ -62,7 +62,7 @@ bool InputPlace::isReturned() const {
 
 struct Session::Impl {
   ~Impl() {
-    // Nothing may be freed that a step still works on.
+    // Steps may still use the memory that is freed below.
     if (device)
       (void)device->synchronize();
     functions.clear();
@@ -97,7 +97,7 @@ struct Session::Impl {
   void *arena = nullptr;
   size_t arenaBytes = 0;
   std::map<std::string, FunctionInstance, std::less<>> functions;
-  const FunctionInstance *lastRun = nullptr; ///< whose outputs the arena holds
+  const FunctionInstance *lastRun = nullptr; ///< the arena holds its outputs
 };
 
 //===----------------------------------------------------------------------===//
@@ -105,7 +105,7 @@ struct Session::Impl {
 //===----------------------------------------------------------------------===//
 
 StatusOr<void *> Session::Impl::allocate(size_t bytes) {
-  // The place for it first: growing the list may fail, too.
+  // Reserve the entry first, since growing the list may throw.
   allocations.push_back(nullptr);
   StatusOr<void *> memory = device->allocate(bytes);
   if (memory.ok()) {
@@ -125,13 +125,13 @@ Status Session::Impl::allocateState() {
   return Status();
 }
 
-/// Gives every variable its initial value. `isZero`: memory that was just
-/// allocated is zero already.
+/// Gives every variable its initial value. `isZero` is true for freshly
+/// allocated memory, which is zero.
 Status Session::Impl::initializeState(bool isZero) {
   for (size_t i = 0; i < state.size(); ++i) {
     const StateVariable &variable = artifact->plan().state[i];
-    // The seed is the session's; other values are in the artifact, as data or
-    // as one number.
+    // The seed belongs to the session. The artifact has other values, as data
+    // or as `fill`.
     if (isSeed(variable)) {
       Status status = device->upload(state[i], &seed, sizeof(seed));
       if (!status.ok())
@@ -144,7 +144,7 @@ Status Session::Impl::initializeState(bool isZero) {
                          static_cast<size_t>(variable.bytes));
       if (!status.ok())
         return status;
-      // The device has it now; a second copy stays in the file alone.
+      // The device has a copy, so free the pages of the file.
       artifact->releaseData(variable.data->offset,
                             static_cast<size_t>(variable.bytes));
       continue;
@@ -165,7 +165,7 @@ Status Session::Impl::initializeState(bool isZero) {
 Status Session::Impl::prepare(const Function &function) {
   FunctionInstance instance;
   instance.function = &function;
-  // Each input has memory of its own, which keeps its value from call to call.
+  // Each input has its own memory, which keeps the value between runs.
   for (const FunctionValue &input : function.inputs) {
     StatusOr<void *> memory =
         allocate(static_cast<size_t>(function.buffers[input.buffer].bytes));
@@ -176,7 +176,7 @@ Status Session::Impl::prepare(const Function &function) {
   instance.bound.resize(instance.inputs.size());
   instance.staged.resize(instance.inputs.size());
 
-  // Every other buffer is a place in memory that all functions share.
+  // All other buffers lie in memory that the functions share.
   for (const Buffer &buffer : function.buffers) {
     assert((buffer.space != Space::State || buffer.index < state.size()) &&
            (buffer.space != Space::Input ||
@@ -194,16 +194,15 @@ Status Session::Impl::prepare(const Function &function) {
       base = instance.inputs[buffer.index];
       break;
     case Space::Constant:
-      // Steps do not write constants; the verifier saw to that for all but
-      // kernels.
+      // No step writes constants; the verifier has checked this for library
+      // calls and launches.
       base = const_cast<void *>(constants);
       break;
     }
     instance.buffers.push_back(static_cast<std::byte *>(base) + buffer.offset);
   }
 
-  // The device prepares the steps for just these addresses: a GPU captures them
-  // in a graph.
+  // A GPU captures these addresses in a graph.
   StatusOr<std::unique_ptr<Executable>> executable =
       device->prepare(*artifact, function, instance.buffers);
   if (!executable.ok())
@@ -220,7 +219,7 @@ Status Session::Impl::initialize(const SessionOptions &options) {
     return opened.status();
   device = std::move(*opened);
 
-  // Constants are read where the artifact is mapped, if the device can.
+  // The device reads constants from the mapped artifact if possible.
   StatusOr<const void *> mapped = device->mapConstants(
       artifact->data(), static_cast<size_t>(artifact->plan().constantBytes));
   if (!mapped.ok())
@@ -231,7 +230,7 @@ Status Session::Impl::initialize(const SessionOptions &options) {
   if (Status status = initializeState(/*isZero=*/true); !status.ok())
     return status;
 
-  // One arena for the values of all functions: one runs at a time.
+  // One arena serves all functions, since only one runs at a time.
   arenaBytes = static_cast<size_t>(artifact->plan().activationBytes());
   StatusOr<void *> memory = allocate(arenaBytes);
   if (!memory.ok())
@@ -266,7 +265,7 @@ const Artifact &Session::artifact() const { return *impl->artifact; }
 // Names
 //===----------------------------------------------------------------------===//
 
-/// Names of `values` for a message: "'a', 'b'".
+/// Lists the names of `values` for a message: "'a', 'b'".
 template <typename Values>
 static std::string listNames(const Values &values) {
   std::string list;
@@ -340,8 +339,7 @@ Status Session::setInput(std::string_view function, std::string_view name,
   return setInput(function, name, value.bytes.data(), value.bytes.size());
 }
 
-/// Whether the numbers in a value of the input that name elements of an axis
-/// name one.
+/// Checks the indices and labels in `bytes`, a value of the input.
 static Status checkInputIndices(const InputPlace &input, const void *bytes) {
   const Buffer &buffer = input.buffer();
   Status status =
@@ -357,8 +355,7 @@ Status Session::setInput(std::string_view function, std::string_view name,
   StatusOr<InputPlace> found = impl->findInput(function, name);
   if (!found.ok())
     return found.status();
-  // The size is all that there is to check, and the indices that kernels will
-  // read.
+  // Raw bytes have no type to check, but size and indices must be valid.
   const InputPlace &input = *found;
   auto expected = static_cast<size_t>(input.buffer().bytes);
   if (size != expected)
@@ -417,13 +414,13 @@ void Session::endStaging(std::string_view function) {
   StatusOr<FunctionInstance *> found = impl->find(function);
   if (!found.ok())
     return;
-  // Nothing may be freed that a copy still works on.
+  // Copies may still use the memory that is freed below.
   (void)impl->device->synchronize();
   for (StagedInput &staged : (*found)->staged)
     staged = StagedInput();
 }
 
-/// The instance, if all its inputs were set.
+/// Finds a function; Usage if an input was not set.
 StatusOr<FunctionInstance *>
 Session::Impl::findBound(std::string_view function) {
   StatusOr<FunctionInstance *> found = find(function);
@@ -438,14 +435,14 @@ Session::Impl::findBound(std::string_view function) {
   return found;
 }
 
-/// Runs a function by `run`, which gets its Executable.
+/// Calls `run` with the function's Executable, and records the run.
 template <typename Run>
 Status Session::Impl::runBy(std::string_view function, Run &&run) {
   StatusOr<FunctionInstance *> found = findBound(function);
   if (!found.ok())
     return found.status();
   FunctionInstance &instance = **found;
-  // A run that fails half way leaves no outputs to read.
+  // A failed run leaves no readable outputs.
   lastRun = nullptr;
   if (Status status = run(*instance.executable); !status.ok())
     return status;
@@ -473,8 +470,8 @@ Session::trace(std::string_view function) {
     return found.status();
   FunctionInstance &instance = **found;
   impl->lastRun = nullptr;
-  // Clear the arena: the trace would take values of an earlier run for values
-  // of this one.
+  // Clear the arena, since the trace would take values of an earlier run for
+  // values of this run.
   const std::vector<std::byte> zeros(impl->arenaBytes);
   if (Status status =
           impl->device->upload(impl->arena, zeros.data(), zeros.size());
@@ -492,7 +489,7 @@ Session::trace(std::string_view function) {
   return trace->origin();
 }
 
-/// The buffer of an output that is there to be read, in Function::buffers.
+/// Returns the index in Function::buffers of an output that is readable now.
 StatusOr<size_t> Session::Impl::findOutput(const FunctionInstance &instance,
                                            std::string_view name) const {
   const Function &declared = *instance.function;
@@ -500,7 +497,7 @@ StatusOr<size_t> Session::Impl::findOutput(const FunctionInstance &instance,
   if (!output)
     return unknownName("output of '" + declared.name + "' called", name,
                        listNames(declared.outputs));
-  // Outputs in the arena are overwritten by the next function that runs.
+  // The next function that runs overwrites outputs in the arena.
   const Buffer &buffer = declared.buffers[output->buffer];
   bool there =
       buffer.space == Space::Arena ? lastRun == &instance : instance.hasRun;
@@ -536,7 +533,6 @@ Session::outputs(std::string_view function,
     values.push_back(Tensor::zeros(buffer.type, buffer.shape));
     places.push_back(instance.buffers[*index]);
   }
-  // All of them at once.
   std::vector<Device::Download> pieces;
   for (size_t i = 0; i < values.size(); ++i)
     pieces.push_back(

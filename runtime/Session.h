@@ -1,5 +1,4 @@
-// A loaded artifact with its state: binds inputs, runs functions, reads
-// results.
+// A loaded artifact with its state: sets inputs, runs functions, reads results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_SESSION_H
@@ -18,81 +17,85 @@
 namespace mpc::runtime {
 
 struct SessionOptions : DeviceOptions {
-  /// What random numbers of the model and dropout depend on: the initial value
+  /// The seed of the model's random numbers and of dropout: the initial value
   /// of the state `mpc.seed`.
   uint64_t seed = 0;
 };
 
-/// One trainee: an artifact, its state variables and the memory its functions
-/// work in. Not thread-safe; one session, one caller.
+/// An artifact, its state variables, and the memory of its functions. Not
+/// thread-safe: only one thread at a time may use a session.
 class Session {
 public:
-  /// Allocates state and arenas, gives every state variable its initial value,
-  /// and runs `derive` where the artifact has it.
+  /// Allocates state and arena, gives every state variable its initial value,
+  /// and runs `derive` if the artifact has it.
   static StatusOr<std::unique_ptr<Session>>
   create(std::shared_ptr<const Artifact> artifact, const SessionOptions &);
   ~Session();
 
   const Artifact &artifact() const;
 
-  /// Copies `value` into the named input of `function`. Type and shape must be
-  /// those the artifact declares.
+  /// Copies `value` into an input of `function`. InvalidInput unless the type
+  /// and the shape are the declared ones, or if an index is out of range. Usage
+  /// for an unknown name.
   Status setInput(std::string_view function, std::string_view name,
                   const Tensor &value);
-  /// The same from caller memory of exactly the input's size, without a Tensor.
+  /// Like setInput above, from memory of exactly the input's size.
   Status setInput(std::string_view function, std::string_view name,
                   const void *bytes, size_t size);
 
-  /// Host memory to write an input's next value to while a function runs, as
-  /// large as the input; `stage` then makes it the input's value as setInput
-  /// does, in order with `run`, though it is copied at once. Null where the
-  /// device has no such way, or where an output of the function is the input.
+  /// Returns host memory of the input's size, for the input's next value. Write
+  /// the value while a function runs, then call `stage`, which sets the input
+  /// in order with `run` although the copy starts at once. Null if the device
+  /// cannot do so, or if an output of the function is the input itself.
   StatusOr<std::byte *> stagingMemory(std::string_view function,
                                       std::string_view name);
-  /// Usage where `stagingMemory` was not asked for it.
+  /// Sets the input to the content of its staging memory. Usage unless
+  /// `stagingMemory` was called before.
   Status stage(std::string_view function, std::string_view name);
-  /// Gives back what memory the inputs of `function` have for that; until it is
-  /// asked for again they are set by setInput.
+  /// Frees the staging memory of all inputs of `function`. `stagingMemory`
+  /// allocates it again.
   void endStaging(std::string_view function);
 
-  /// Runs a function over the inputs bound and the state.
+  /// Runs a function with its inputs and the state. Usage if an input was not
+  /// set.
   Status run(std::string_view function);
 
-  /// The same, and waits. `seconds[i]` becomes the time of the i-th step in the
-  /// function's plan; a loop or a condition is one step.
+  /// Like run(), but waits. `seconds[i]` becomes the time of the i-th step in
+  /// the function's plan; a loop or a condition is one step.
   Status runTimed(std::string_view function, std::vector<double> &seconds);
 
-  /// The same, step by step, and tells where the first value comes from that is
-  /// not finite and led to one in a result; nothing where there is none. What
-  /// the arena held before is gone. Unsupported on some devices.
+  /// Like run(), but step by step. Returns the origin of the first non-finite
+  /// value that led to a non-finite result; nullopt if there is none. Clears
+  /// the arena first. Unsupported on some devices.
   StatusOr<std::optional<NonFiniteOrigin>> trace(std::string_view function);
 
-  /// An output of the last run of `function`. All functions work in the same
-  /// memory: an output that is not state is gone once another function runs,
-  /// and asking for it then is a Usage error.
+  /// Returns an output of the last run of `function`. All functions share the
+  /// arena: an output in the arena is lost once another function runs, and
+  /// reading it is then a Usage error.
   StatusOr<Tensor> output(std::string_view function, std::string_view name);
 
-  /// Several outputs of it, in that order, with one wait for all.
+  /// Returns several outputs in the order of `names`, with a single wait.
   StatusOr<std::vector<Tensor>>
   outputs(std::string_view function,
           const std::vector<std::string_view> &names);
 
-  /// Reads or replaces a state variable. After replacing a parameter call
+  /// Reads or replaces a state variable. After replacing a parameter, call
   /// `derive()` before the next run.
   StatusOr<Tensor> state(std::string_view name);
-  /// The bytes of a state variable where they are, until the next run; null
-  /// where the host cannot read them there.
+  /// Returns a state variable's bytes in place, valid until the next run. Null
+  /// if the host cannot read them in place.
   StatusOr<const std::byte *> stateInPlace(std::string_view name);
   Status setState(std::string_view name, const Tensor &value);
 
-  /// Gives every state variable its initial value again.
+  /// Resets every state variable to its initial value, and runs `derive`.
   Status reset();
 
-  /// Recomputes state of role "derived" from the masters; nothing to do where
-  /// the artifact has no such function.
+  /// Recomputes state of role "derived" from other state. Does nothing if the
+  /// artifact has no `derive` function.
   Status derive();
 
-  /// Bytes the session holds: state, inputs, largest arena, device scratch.
+  /// The bytes that the session holds: state, inputs, the arena, device
+  /// scratch.
   size_t memoryBytes() const;
 
 private:

@@ -1,5 +1,5 @@
-// The runtime's one error type. Nothing in the runtime exits, prints or lets an
-// exception pass its C API.
+// Status is the only error type of the runtime. The runtime never exits or
+// prints, and no exception leaves its C API.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_STATUS_H
@@ -13,11 +13,11 @@
 
 namespace mpc::runtime {
 
-/// What kind of failure, by the exit code that it gives a command.
+/// The kind of a failure, also the exit code of a command that fails.
 using StatusCode = ExitCode;
 
-/// Success, or a code with a message that names what failed, what was expected
-/// and what to do.
+/// Success, or a code and a message. The message names what failed, what was
+/// expected and what to do.
 class [[nodiscard]] Status {
 public:
   Status() = default;
@@ -33,7 +33,7 @@ private:
   std::string text;
 };
 
-/// A value or the reason there is none.
+/// A value, or the reason why there is none.
 template <typename T>
 class [[nodiscard]] StatusOr {
 public:

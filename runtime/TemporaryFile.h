@@ -1,5 +1,5 @@
-// Files that will take the place of another, under names that can be found
-// again: the next run removes what a killed one left.
+// Creates temporary files that will replace another file. Their names are
+// predictable, so the next run can remove a file that a killed run left.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TEMPORARYFILE_H
@@ -15,24 +15,25 @@
 namespace mpc::runtime {
 
 struct TemporaryFile {
-  int file = -1; ///< open and locked; -1 where errno says why not
+  int file = -1; ///< open and locked; -1 on failure, with the reason in errno
   std::string path;
 };
 
-/// ".NAME.mpc-tmp" beside `path`.
+/// Returns ".NAME.mpc-tmp" in the folder of `path`.
 inline std::string temporaryPathOf(const std::string &path) {
-  const size_t name = path.rfind('/') + 1; // 0 where there is none
+  const size_t name = path.rfind('/') + 1; // 0 without a '/'
   return path.substr(0, name) + "." + path.substr(name) + ".mpc-tmp";
 }
 
-/// True if a file that nobody writes was there, and is gone. One that is locked
-/// is being written; a link, or what is no file, is not ours.
+/// Removes a leftover file. True if the file existed, no process was writing
+/// it, and it is gone now. A locked file is being written. A link, or anything
+/// but a regular file, is not mpc's.
 inline bool removeLeftover(const std::string &path) {
   const int file =
       open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0)
     return false;
-  // Whoever held the lock before may have put another file in its place.
+  // The previous holder of the lock may have put another file at this path.
   struct stat locked, present;
   const bool isLeft =
       flock(file, LOCK_EX | LOCK_NB) == 0 && fstat(file, &locked) == 0 &&
@@ -43,9 +44,9 @@ inline bool removeLeftover(const std::string &path) {
   return isGone;
 }
 
-/// Creates the file that will take the place of `path`, with the rights of
-/// `mode` that the umask leaves. To be renamed before it is closed: once its
-/// lock is gone, so may the file be.
+/// Creates the file that will replace `path`, with `mode` less the umask.
+/// Rename the file before closing it: without the lock, another process may
+/// remove it.
 inline TemporaryFile createTemporaryFile(const std::string &path,
                                          mode_t mode = 0666) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
@@ -53,12 +54,14 @@ inline TemporaryFile createTemporaryFile(const std::string &path,
   temporary.path = temporaryPathOf(path);
   temporary.file = open(temporary.path.c_str(), kFlags, mode);
   if (temporary.file < 0 && errno == EEXIST) {
-    // Another process that writes the same file has a name of its own.
+    // Another process is writing the same file, so choose a name with the
+    // process id.
     if (!removeLeftover(temporary.path))
       temporary.path += "-" + std::to_string(getpid());
     temporary.file = open(temporary.path.c_str(), kFlags, mode);
   }
-  // If files cannot be locked, nobody else removes it either.
+  // If the file system cannot lock files, no other process can remove this file
+  // either.
   if (temporary.file >= 0)
     static_cast<void>(flock(temporary.file, LOCK_EX | LOCK_NB));
   return temporary;

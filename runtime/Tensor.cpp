@@ -1,4 +1,4 @@
-// Element types, shapes and conversion of host tensors.
+// Implements element types, shapes, and the conversion of host tensors.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/Tensor.h"
@@ -17,7 +17,7 @@ struct DTypeInfo {
   DType type;
   int64_t bytes;
   Kind kind;
-  /// Bits of a value; those of an I1 are less than its byte has.
+  /// Bits of the value. An I1 has 1, less than its byte.
   int bits;
 };
 
@@ -37,7 +37,7 @@ constexpr std::array<DTypeInfo, kDTypes> kTypes = {{
     {DType::U64, 8, Kind::Unsigned, 64},
 }};
 
-/// A value of any integer type.
+/// The value of any integer type.
 struct Whole {
   bool isNegative;
   uint64_t magnitude;
@@ -45,8 +45,8 @@ struct Whole {
 
 } // namespace
 
-/// Whether the table has the types in the order of their enumerators, by which
-/// it is looked up.
+/// True if the table has the types in the order of their enumerators, since
+/// lookup is by index.
 static constexpr bool isInOrder() {
   for (size_t i = 0; i < kTypes.size(); ++i)
     if (kTypes[i].type != static_cast<DType>(i))
@@ -108,8 +108,8 @@ Tensor Tensor::zeros(DType type, Shape shape) {
 // Conversion
 //===----------------------------------------------------------------------===//
 
-// Every float type widens to double and every integer type to a Whole without
-// loss; narrowing from those two rounds once.
+// All float types widen to double, all integer types to Whole, without loss. So
+// narrowing rounds only once.
 
 static double loadFloat(const Tensor &source, int64_t i) {
   switch (source.type) {
@@ -132,7 +132,7 @@ static Whole loadInteger(const Tensor &source, int64_t i) {
   if (info.kind == Kind::Unsigned)
     return {false, bits};
   const uint64_t sign = uint64_t(1) << (info.bits - 1);
-  const uint64_t magnitude = (bits ^ sign) - sign; // its sign extended
+  const uint64_t magnitude = (bits ^ sign) - sign; // sign extension
   const bool isNegative = (bits & sign) != 0;
   return {isNegative, isNegative ? 0 - magnitude : magnitude};
 }
@@ -154,7 +154,7 @@ static void storeFloat(Tensor &result, int64_t i, double value) {
   }
 }
 
-/// False where `value` is outside the range of the result's type.
+/// Stores `value`. False if the result's type cannot hold it.
 static bool storeInteger(Tensor &result, int64_t i, Whole value) {
   const DTypeInfo &info = infoOf(result.type);
   const int magnitudeBits = info.bits - (info.kind == Kind::Signed);
@@ -167,8 +167,9 @@ static bool storeInteger(Tensor &result, int64_t i, Whole value) {
   return value.magnitude <= (value.isNegative ? smallest : largest);
 }
 
-/// An integer as a double for storeFloat: where it has more bits than a double
-/// the lost ones are kept in the last, so that the final rounding is right.
+/// Converts an integer to a double for storeFloat. If the integer has too many
+/// bits, its lost bits are kept in the last bit, so that the final rounding is
+/// correct.
 static double integerToDouble(Whole value, DType target) {
   uint64_t magnitude = value.magnitude;
   if (target != DType::F64 && magnitude >> 53)
@@ -209,7 +210,8 @@ StatusOr<Tensor> convert(const Tensor &source, DType type) {
       storeFloat(result, i, value);
       continue;
     }
-    // 2^64 is the first double above the range of uint64_t; NaN fails.
+    // 2^64 is the first double above the range of uint64_t. NaN fails the
+    // comparison.
     bool integral = std::abs(value) < 0x1p64 && value == std::trunc(value);
     if (!integral ||
         !storeInteger(result, i,

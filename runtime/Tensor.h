@@ -16,29 +16,29 @@
 
 namespace mpc::runtime {
 
-/// How many element types there are.
+/// Number of element types.
 inline constexpr int kDTypes = static_cast<int>(DType::U64) + 1;
 
-/// Bytes of one element.
+/// Returns the bytes of one element.
 int64_t sizeOf(DType type);
-/// The name used in artifacts, metrics and messages.
+/// Returns the name that artifacts, metrics and messages use.
 std::string_view nameOf(DType type);
-/// The type of that name.
+/// Returns the type called `name`; InvalidInput for an unknown name.
 StatusOr<DType> parseDType(std::string_view name);
 bool isFloat(DType type);
 
 using Shape = std::vector<int64_t>;
 
-/// Number of elements (1 for a scalar). Shapes are checked for overflow where
-/// they enter the program.
+/// Returns the number of elements, 1 for a scalar. Does not check for overflow:
+/// checkedBytes checks shapes from outside.
 int64_t numElements(const Shape &shape);
-/// Bytes of a dense tensor; nothing where an extent is negative or the product
-/// overflows.
+/// Returns the bytes of a dense tensor. nullopt if an extent is negative or the
+/// product overflows.
 std::optional<int64_t> checkedBytes(DType type, const Shape &shape);
-/// "32x1x8x8", or "scalar".
+/// Returns "32x1x8x8", or "scalar".
 std::string toString(const Shape &shape);
 
-/// A dense row-major tensor in host memory that owns its bytes.
+/// A dense row-major tensor that owns its bytes in host memory.
 struct Tensor {
   DType type = DType::F32;
   Shape shape;
@@ -56,8 +56,9 @@ struct Tensor {
   }
 };
 
-/// `source` converted element by element to `type`, rounding to nearest even.
-/// Float to integer conversion is an error unless every value is integral.
+/// Converts each element of `source` to `type`, rounding to nearest even.
+/// Conversion to an integer type is an error unless every value is integral and
+/// in range.
 StatusOr<Tensor> convert(const Tensor &source, DType type);
 
 } // namespace mpc::runtime

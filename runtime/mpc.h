@@ -1,24 +1,28 @@
 /* The C API of the mpc runtime: open an artifact, train it, read results.
  *
- * Every function that can fail returns a status: NULL for success, otherwise an
- * object with a code (the exit codes of the command line) and a message, which
- * the caller frees. Results are written through pointers and left alone on
- * failure. No function exits, prints or throws.
+ * Errors. Every function that can fail returns a status: NULL for success,
+ * otherwise an object with a code (the exit codes of the command line) and a
+ * message. The caller frees the status. Functions write results through
+ * pointers, and leave the pointers alone on failure. A required argument that
+ * is NULL is MPC_USAGE. No function exits, prints or throws.
  *
- * Handles are opaque. A session keeps its artifact alive, so the two may be
- * released in any order. One session is used by one thread at a time;
- * different sessions are independent. After fork(2) the child may use and free
- * a session on a CPU; its functions run on the one thread that forked.
+ * Ownership. Handles are opaque; close or free each exactly once. NULL is
+ * ignored. A session keeps its artifact alive, so the two may be released in
+ * any order.
  *
- * Where memory is short a function returns MPC_IO, "out of memory", and what
- * exists stays usable; so it does where threads cannot start. On a CPU,
- * creating a session takes no less than 64 MiB of free address space, and the
- * first run of each function 64 MiB a thread: oneDNN, which does not look
- * whether it gets memory, is not called with less.
+ * Threads. Only one thread at a time may use a session; different sessions are
+ * independent. After fork(2) the child may use and free a session on a CPU. Its
+ * functions then run on the one thread that forked.
  *
- * Options and infos start with their size, so that a program compiled against
- * this header runs with a later library: fields it does not know keep their
- * defaults. Initialise them with the macros: a size of 0 is refused.
+ * Memory. If memory is short, or threads cannot start, a function returns
+ * MPC_IO, for example "out of memory", and all existing objects stay usable. On
+ * a CPU, creating a session needs at least 64 MiB of free address space, and
+ * the first run of each function 64 MiB per thread. oneDNN does not check its
+ * allocations, so mpc does not call oneDNN with less.
+ *
+ * Versions. Options and infos start with their size, so that a program compiled
+ * against this header runs with a later library: fields beyond the size keep
+ * their defaults. Initialise both with the macros; a size of 0 is MPC_USAGE.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -51,7 +55,7 @@ typedef enum mpc_status_code {
   MPC_INTERNAL = 70
 } mpc_status_code;
 
-/* Element types; an i1 is one byte, 0 or 1. */
+/* Element types. An i1 is one byte, 0 or 1. */
 typedef enum mpc_type {
   MPC_F16,
   MPC_BF16,
@@ -68,8 +72,8 @@ typedef enum mpc_type {
   MPC_U64
 } mpc_type;
 
-/* What there is to know of a state variable, an input or an output. The
- * pointers live as long as the session. */
+/* Describes a state variable, an input or an output. The pointers live as long
+ * as the session. */
 typedef struct mpc_tensor_info {
   size_t struct_size;
   const char *name;
@@ -90,86 +94,105 @@ typedef struct mpc_session_options {
 #define MPC_SESSION_OPTIONS_INIT                                               \
   { sizeof(mpc_session_options), "cpu", 0 }
 
-/* The library's version, "0.1.0". */
+/* Returns the library's version, for example "0.1.0". */
 const char *mpc_version(void) MPC_NOEXCEPT;
 
-/* MPC_OK and "" where the status is NULL. The message lives as long as the
- * status. */
+/* The code and the message of a status: MPC_OK and "" if the status is NULL.
+ * The message lives as long as the status. */
 mpc_status_code mpc_status_get_code(const mpc_status *status) MPC_NOEXCEPT;
 const char *mpc_status_message(const mpc_status *status) MPC_NOEXCEPT;
 void mpc_status_free(mpc_status *status) MPC_NOEXCEPT;
 
-/* Opens and checks an artifact, whatever the file is; executes nothing of it.
- * The bytes of mpc_artifact_open_bytes are copied. A file is used where it
- * lies: replace it by rename(2). One that is overwritten in place, as by cp,
- * ends the process by SIGBUS. An artifact is a program: mpc_session_create
- * loads its kernels, and from there on its author does what this process may
- * do. The digest finds damage, not malice. Make sessions of artifacts whose
- * origin you know, in files that nobody else may write to. */
+/* Opens and checks an artifact, without executing any part of it. Untrusted
+ * files are safe to open. MPC_IO if the file cannot be read, MPC_INVALID_INPUT
+ * if it is no consistent artifact. The caller closes *artifact.
+ *
+ * mpc_artifact_open_bytes copies the bytes. mpc_artifact_open maps the file.
+ * Replace an open file by rename(2) only: overwriting it in place, as cp does,
+ * ends the process with SIGBUS.
+ *
+ * An artifact is a program: mpc_session_create loads its kernels, and then the
+ * artifact's author can do whatever this process may do. The digest finds
+ * damage, not malice. Create sessions only from artifacts of known origin, in
+ * files that nobody else may write. */
 mpc_status *mpc_artifact_open(const char *path,
                               mpc_artifact **artifact) MPC_NOEXCEPT;
 mpc_status *mpc_artifact_open_bytes(const void *bytes, size_t size,
                                     mpc_artifact **artifact) MPC_NOEXCEPT;
-/* The plan, JSON: `size` bytes without a terminator, owned by the artifact;
- * NULL and 0 where the artifact is NULL. */
+/* Returns the plan as JSON: *size bytes without a terminator, owned by the
+ * artifact. NULL and 0 if the artifact is NULL; `size` may be NULL. */
 const char *mpc_artifact_plan(const mpc_artifact *artifact,
                               size_t *size) MPC_NOEXCEPT;
 void mpc_artifact_close(mpc_artifact *artifact) MPC_NOEXCEPT;
 
 /* Loads the artifact's code, and gives every state variable its initial value.
- * `options` may be NULL. MPC_USAGE where more threads are asked for than four
- * for each processor. */
+ * `options` may be NULL, for the defaults. MPC_DEVICE if this machine cannot
+ * run the artifact. MPC_USAGE for an unknown device, or for more than four
+ * threads per processor. The caller frees *session. */
 mpc_status *mpc_session_create(mpc_artifact *artifact,
                                const mpc_session_options *options,
                                mpc_session **session) MPC_NOEXCEPT;
 void mpc_session_free(mpc_session *session) MPC_NOEXCEPT;
 
-/* State variables, by index below the count; MPC_USAGE above it. */
+/* State variables, by index. The count is 0 if the session is NULL. MPC_USAGE
+ * if `index` is not below the count. */
 size_t mpc_session_state_count(const mpc_session *session) MPC_NOEXCEPT;
 mpc_status *mpc_session_state_info(const mpc_session *session, size_t index,
                                    mpc_tensor_info *info) MPC_NOEXCEPT;
-/* Copies a state variable out or in; `size` is exactly its size in bytes. After
- * replacing a parameter call mpc_session_derive before the next run. */
+/* Copies a state variable to or from `bytes`. `size` must be the variable's
+ * size in bytes, else MPC_INVALID_INPUT. MPC_USAGE if there is no such
+ * variable. After setting a parameter, call mpc_session_derive before the next
+ * run: mpc_session_derive recomputes the state that depends on parameters, and
+ * does nothing if there is no such state. */
 mpc_status *mpc_session_get_state(mpc_session *session, const char *name,
                                   void *bytes, size_t size) MPC_NOEXCEPT;
 mpc_status *mpc_session_set_state(mpc_session *session, const char *name,
                                   const void *bytes, size_t size) MPC_NOEXCEPT;
 mpc_status *mpc_session_derive(mpc_session *session) MPC_NOEXCEPT;
 
-/* Inputs and outputs of a function ("step", "eval", ...), by index. */
+/* Inputs and outputs of a function ("step", "eval", ...), by index. MPC_USAGE
+ * if there is no such function or index. */
 mpc_status *mpc_session_input_info(const mpc_session *session,
                                    const char *function, size_t index,
                                    mpc_tensor_info *info) MPC_NOEXCEPT;
 mpc_status *mpc_session_output_info(const mpc_session *session,
                                     const char *function, size_t index,
                                     mpc_tensor_info *info) MPC_NOEXCEPT;
-/* 0 where there is no such function. */
+/* 0 if there is no such function. */
 size_t mpc_session_input_count(const mpc_session *session,
                                const char *function) MPC_NOEXCEPT;
 size_t mpc_session_output_count(const mpc_session *session,
                                 const char *function) MPC_NOEXCEPT;
 
-/* Copies an input in; it keeps its value for later runs. */
+/* Copies `bytes` into an input, which keeps the value for later runs.
+ * MPC_INVALID_INPUT if `size` is not the input's size in bytes, or if an index
+ * or a label in `bytes` is out of range. MPC_USAGE for unknown names. */
 mpc_status *mpc_session_set_input(mpc_session *session, const char *function,
                                   const char *name, const void *bytes,
                                   size_t size) MPC_NOEXCEPT;
+/* Runs a function on its inputs and the state. May return before a GPU is done.
+ * MPC_USAGE if an input was not set. After other errors, state may be half
+ * written. */
 mpc_status *mpc_session_run(mpc_session *session,
                             const char *function) MPC_NOEXCEPT;
-/* Runs a function as mpc_session_run does, waits, and measures its steps:
- * `seconds[i]` becomes the time that the i-th entry of the function's "steps"
- * in the plan took on the device; a loop or a condition is one step. `count` is
- * mpc_session_step_count. Run the function once before: the first run also
- * loads code. */
+/* Runs like mpc_session_run, waits, and measures the steps. `seconds[i]`
+ * becomes the device time of entry i of the function's "steps" in the plan; a
+ * loop or a condition is one step. `count` must be mpc_session_step_count, else
+ * MPC_USAGE. Run the function once before, since the first run also loads code.
+ * */
 size_t mpc_session_step_count(const mpc_session *session,
                               const char *function) MPC_NOEXCEPT;
 mpc_status *mpc_session_run_timed(mpc_session *session, const char *function,
                                   double *seconds, size_t count) MPC_NOEXCEPT;
-/* Copies an output of the last run out, before another function runs. */
+/* Copies an output of the last run to `bytes`. `size` must be the output's size
+ * in bytes, else MPC_INVALID_INPUT. MPC_USAGE if the function has not run. All
+ * functions share memory: MPC_USAGE too if another function has run since,
+ * unless the output is state. */
 mpc_status *mpc_session_get_output(mpc_session *session, const char *function,
                                    const char *name, void *bytes,
                                    size_t size) MPC_NOEXCEPT;
 
-/* Bytes the session holds. */
+/* Returns the bytes that the session holds; 0 if the session is NULL. */
 size_t mpc_session_memory_bytes(const mpc_session *session) MPC_NOEXCEPT;
 
 #ifdef __cplusplus
