@@ -1,6 +1,6 @@
-// A row of a block is a vector of 512 bits. Two neighbours of 16 bits are one
-// element of 32: pairs of columns lie so in memory, pairs of rows are made so,
-// and then squares of 16 x 16 pairs are turned in registers.
+// A block row is a vector of 512 bits. Two adjacent 16-bit elements form one
+// 32-bit element: pairs of columns are adjacent in memory, pairs of rows are
+// interleaved first. Then squares of 16 x 16 pairs are transposed in registers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Blocks.h"
@@ -19,9 +19,10 @@ namespace mpc::runtime {
 
 static constexpr int64_t kSide = kBlockSide, kSquare = 16;
 
-/// Column i of a square of 16 x 16 elements of 32 bits becomes its row i.
+/// Transposes a square of 16 x 16 elements of 32 bits.
 MPC_BLOCK_INLINE void turnSquare(__m512i (&rows)[kSquare]) {
-  // Squares of 2 x 2 elements, then of 4 x 4, within lanes of 128 bits.
+  // Transpose squares of 2 x 2 elements, then of 4 x 4, within lanes of 128
+  // bits.
   __m512i pairs[kSquare], quads[kSquare];
   for (int i = 0; i < 16; i += 2) {
     pairs[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
@@ -33,7 +34,7 @@ MPC_BLOCK_INLINE void turnSquare(__m512i (&rows)[kSquare]) {
     quads[i + 2] = _mm512_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
     quads[i + 3] = _mm512_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
   }
-  // Then whole lanes: lane l of quads[4 q + c] is of rows 4 q to 4 q + 3 and of
+  // Transpose whole lanes: lane l of quads[4 q + c] has rows 4 q to 4 q + 3 of
   // column 4 l + c.
   for (int c = 0; c < 4; ++c) {
     const __m512i low = _mm512_shuffle_i32x4(quads[c], quads[4 + c], 0x88);
@@ -49,11 +50,11 @@ MPC_BLOCK_INLINE void turnSquare(__m512i (&rows)[kSquare]) {
   }
 }
 
-/// Two rows element by element: columns 0 to 15, and 16 to 31.
+/// Interleaves two rows: columns 0 to 15, and columns 16 to 31.
 MPC_BLOCK_INLINE void pairRow(const uint16_t *source, int64_t leading,
                               __m512i &left, __m512i &right) {
-  // unpack takes four elements of each lane of 128 bits, so lanes are put in
-  // place before: 0, 2, 1, 3 of a row's quarters, in halves of lanes.
+  // unpack reads four elements of each 128-bit lane. So permute the quarters of
+  // a row first, to the order 0, 2, 1, 3 in half lanes.
   const __m512i order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
   const __m512i even = _mm512_permutexvar_epi64(
       order, _mm512_loadu_si512(static_cast<const void *>(source)));
@@ -79,7 +80,7 @@ MPC_BLOCK static void pairRowsOfBlock(const uint16_t *source, int64_t leading,
 
 MPC_BLOCK static void pairColumnsOfBlock(const uint16_t *source,
                                          int64_t leading, uint16_t *result) {
-  // Sixteen rows at a time: a row of the result is 64 elements.
+  // Sixteen rows at a time; a row of the result has 64 elements.
   for (int64_t first = 0; first < kSide; first += kSquare) {
     __m512i rows[kSquare];
     for (int64_t i = 0; i < kSquare; ++i)
@@ -129,9 +130,9 @@ void packBlock(BlockOrder order, const uint16_t *source, int64_t leading,
 // Sums of bf16 numbers
 //===----------------------------------------------------------------------===//
 
-/// The upper halves of 16 elements, the nearest bf16 numbers or, at last, what
-/// is left: half a unit is added to the bits, and what is not bf16's is cut
-/// off. `values` keeps the rest.
+/// Returns the next part of 16 elements in the upper halves: the nearest bf16
+/// numbers, or the truncated remainder for the last part. Rounding adds half a
+/// unit to the bits and clears the lower half. `values` keeps the remainders.
 MPC_BLOCK_INLINE __m512i takePart(__m512 &values, bool isLast) {
   if (isLast)
     return _mm512_castps_si512(values);
@@ -143,8 +144,8 @@ MPC_BLOCK_INLINE __m512i takePart(__m512 &values, bool isLast) {
   return part;
 }
 
-/// The largest magnitude of first parts, as bits, and the smallest but zero
-/// less 1.
+/// The largest magnitude of first parts, as bits, and the smallest nonzero
+/// magnitude less 1.
 struct Magnitudes {
   __m512i largest, smallest;
 };
@@ -152,19 +153,19 @@ struct Magnitudes {
 MPC_BLOCK_INLINE void include(Magnitudes &magnitudes, __m512i firstParts) {
   const __m512i bits = _mm512_and_si512(firstParts, _mm512_set1_epi16(0x7fff));
   magnitudes.largest = _mm512_max_epu16(magnitudes.largest, bits);
-  // 0 - 1 is the largest number of 16 bits.
+  // Zero less 1 wraps around to the largest 16-bit number, so the minimum
+  // ignores zero.
   magnitudes.smallest = _mm512_min_epu16(
       magnitudes.smallest, _mm512_sub_epi16(bits, _mm512_set1_epi16(1)));
 }
 
-/// Asks for the two cache lines of 32 elements.
+/// Prefetches the two cache lines of 32 elements.
 static inline void prefetch(const float *row) {
   _mm_prefetch(reinterpret_cast<const char *>(row), _MM_HINT_T0);
   _mm_prefetch(reinterpret_cast<const char *>(row + kSquare), _MM_HINT_T0);
 }
 
-/// Whether all first parts are zero or within the magnitudes of bf16 numbers
-/// that can be split.
+/// True if all first parts are zero or in the range that can be split.
 MPC_BLOCK_INLINE bool canBeSplit(const Magnitudes &magnitudes) {
   const auto least = int16_t(bitsOf(kLeastSplit) >> 16);
   const auto greatest = int16_t(bitsOf(kGreatestSplit) >> 16);
@@ -174,8 +175,8 @@ MPC_BLOCK_INLINE bool canBeSplit(const Magnitudes &magnitudes) {
                                  _mm512_set1_epi16(int16_t(least - 1))) == 0;
 }
 
-/// Splits 16 elements and 16 others. A vector of a part's block is made of
-/// their upper halves: one after the other, or pair by pair.
+/// Splits two vectors of 16 elements. The upper halves form one vector of a
+/// part's block: one after the other, or interleaved.
 template <int Parts, bool InPairs>
 MPC_BLOCK_INLINE void splitVector(__m512 first, __m512 second,
                                   Magnitudes &magnitudes, uint16_t *result) {
@@ -195,7 +196,7 @@ MPC_BLOCK_INLINE void splitVector(__m512 first, __m512 second,
   }
 }
 
-/// Blocks of the parts, in rows or in pairs of rows.
+/// Splits a block, in rows or in pairs of rows.
 template <int Parts, bool InPairs>
 MPC_BLOCK static bool splitRows(const float *source, int64_t leading,
                                 uint16_t *result) {
@@ -207,7 +208,7 @@ MPC_BLOCK static bool splitRows(const float *source, int64_t leading,
     const __m512 c = _mm512_loadu_ps(lower);
     const __m512 d = _mm512_loadu_ps(lower + kSquare);
     uint16_t *to = result + row * kSide;
-    // The block beside is mostly the next.
+    // The adjacent block is usually the next.
     prefetch(upper + kSide);
     prefetch(lower + kSide);
     splitVector<Parts, InPairs>(a, InPairs ? c : b, magnitudes, to);
@@ -216,7 +217,7 @@ MPC_BLOCK static bool splitRows(const float *source, int64_t leading,
   return canBeSplit(magnitudes);
 }
 
-/// Where element (row, column) of a block goes in the packed one.
+/// Returns the position of element (row, column) in the packed block.
 static int64_t placeOf(BlockOrder order, int64_t row, int64_t column) {
   switch (order) {
   case BlockOrder::InRows:
@@ -231,7 +232,7 @@ static int64_t placeOf(BlockOrder order, int64_t row, int64_t column) {
   return 0;
 }
 
-/// The same bits on CPUs without AVX-512.
+/// Computes the same bits without AVX-512.
 static bool splitPortably(BlockOrder order, const float *source,
                           int64_t leading, int64_t parts, uint16_t *result) {
   for (int64_t row = 0; row < kSide; ++row)
@@ -255,17 +256,16 @@ bool splitBlock(BlockOrder order, const float *source, int64_t leading,
                 int64_t parts, uint16_t *result) {
   constexpr int64_t kMaxParts = 3;
   assert(parts > 1 && parts <= kMaxParts);
-  // The instructions split 16 numbers at once; without them, one by one.
   if (!hostHasAVX512())
     return splitPortably(order, source, leading, parts, result);
-  // Paired rows and plain rows are written as they are split,
+  // Rows and paired rows are written directly.
   if (order == BlockOrder::PairedRows)
     return (parts == 2 ? splitRows<2, true>
                        : splitRows<3, true>)(source, leading, result);
   auto *split = parts == 2 ? splitRows<2, false> : splitRows<3, false>;
   if (order == BlockOrder::InRows)
     return split(source, leading, result);
-  // other orders are split into rows first and then packed, part by part.
+  // Other orders are split into rows first, then packed part by part.
   alignas(64) uint16_t rows[kMaxParts * kBlockElements];
   if (!split(source, leading, rows))
     return false;

@@ -1,5 +1,5 @@
-// Blocks of 32 x 32 elements of 16 bits, turned and paired, by AVX-512; and
-// blocks of f32, each element as a sum of bf16 numbers.
+// Packs blocks of 32 x 32 16-bit elements, transposed or paired, with AVX-512.
+// Also splits blocks of f32 into bf16 parts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_BLOCKS_H
@@ -9,7 +9,7 @@
 
 namespace mpc::runtime {
 
-/// Where element (row, column) of a block goes in the packed one.
+/// The position of element (row, column) in a packed block.
 enum class BlockOrder {
   InRows,        ///< row * 32 + column
   Turned,        ///< column * 32 + row
@@ -17,25 +17,25 @@ enum class BlockOrder {
   PairedColumns, ///< (column / 2 * 32 + row) * 2 + column % 2
 };
 
-/// Rows and columns of a block, and its elements.
+/// Rows or columns of a block, and elements of a block.
 inline constexpr int64_t kBlockSide = 32;
 inline constexpr int64_t kBlockElements = kBlockSide * kBlockSide;
 
-/// Writes the 1024 elements of `result` from a block whose rows lie `leading`
-/// elements apart. The CPU has AVX-512 (`hostHasAVX512`).
+/// Packs a block of 32 x 32 elements into `result`. `leading` is the leading
+/// dimension of `source`. Requires AVX-512 (`hostHasAVX512`).
 void packBlock(BlockOrder order, const uint16_t *source, int64_t leading,
                uint16_t *result);
 
-/// Magnitudes of bf16 numbers that may be first parts: those of an f32 number's
-/// three parts are no subnormal ones, which AMX takes for zero, and products of
-/// two are finite.
+/// The range of magnitudes for first parts. Within the range, none of the three
+/// parts of an f32 number is subnormal, which AMX would read as zero, and
+/// products of two numbers are finite.
 inline constexpr float kLeastSplit = 0x1p-102f, kGreatestSplit = 0x1p62f;
 
-/// Writes a block in f32 as `parts` blocks of bf16, 2 or 3, one after another:
-/// each element of the first is the nearest bf16 number, each of the next is
-/// what is missing, and so on. Of three the sum is the element; numbers below
-/// 2^-134 count as zero. Gives false where a first part is neither zero nor
-/// within the magnitudes above; `result` then means nothing.
+/// Splits a block of f32 into `parts` blocks of bf16, 2 or 3, one after the
+/// other. The first block has the nearest bf16 numbers, each next block the
+/// remainders. Three parts sum to the element exactly; magnitudes below 2^-134
+/// count as zero. Returns false if a first part is neither zero nor in the
+/// range above; `result` is then undefined.
 bool splitBlock(BlockOrder order, const float *source, int64_t leading,
                 int64_t parts, uint16_t *result);
 

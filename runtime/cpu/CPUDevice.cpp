@@ -1,4 +1,4 @@
-// The host's memory and its workers.
+// Implements the CPU device: the host's memory, and its workers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/CPUDevice.h"
@@ -14,7 +14,7 @@
 
 namespace mpc::runtime {
 
-/// Refuses an artifact that needs instructions this CPU does not have.
+/// Rejects an artifact that needs instructions which this CPU lacks.
 static Status checkTarget(const Target &target) {
   if (target.triple.rfind("x86_64", 0) != 0)
     return Status(StatusCode::Device, "the artifact is for '" + target.triple +
@@ -40,14 +40,14 @@ CPUDevice::create(const DeviceOptions &options, const Artifact &artifact) {
     return status;
   if (Status status = checkTarget(target); !status.ok())
     return status;
-  // Linux grants tiles to programs that ask for them.
+  // Linux grants AMX tiles only to processes that ask.
   for (const std::string &feature : target.features)
     if (feature == "amx-tile")
       if (Status status = requestAMXPermission(); !status.ok())
         return status;
 
   std::unique_ptr<CPUDevice> device;
-  // Threads and library are made once for all functions.
+  // All functions share the threads and the library.
   try {
     device.reset(new CPUDevice(options.threads));
   } catch (const std::system_error &error) {
@@ -81,13 +81,13 @@ static Status outOfMemory(size_t bytes) {
 }
 
 StatusOr<void *> CPUDevice::allocate(size_t bytes) {
-  // Large pages where the system has them, as many as the memory fills: a last
-  // one that 9 MiB fill by half would be 1 MiB that nothing uses.
+  // Use large pages, as many as the memory fills entirely. A half-filled last
+  // page, as for 9 MiB, would waste 1 MiB.
   constexpr size_t kLargePage = size_t(2) << 20;
   size_t alignment = bytes >= 2 * kLargePage ? kLargePage : 64;
   if (bytes > SIZE_MAX - alignment)
     return outOfMemory(bytes);
-  // aligned_alloc wants a multiple.
+  // aligned_alloc requires a multiple of the alignment.
   size_t rounded =
       std::max(alignment, (bytes + alignment - 1) & ~(alignment - 1));
   void *memory = std::aligned_alloc(alignment, rounded);
@@ -125,7 +125,8 @@ size_t CPUDevice::scratchBytes() const {
          privateSize * (workers - 1);
 }
 
-/// Every worker but the first, which has the arena's. Pages apart.
+/// Allocates private memory for all workers but the first, which uses the
+/// arena's. Workers get separate pages.
 Status CPUDevice::allocatePrivate(int64_t bytes) {
   const auto others = static_cast<size_t>(pool.size() - 1);
   if (bytes == 0 || others == 0)
@@ -142,13 +143,11 @@ Status CPUDevice::reserveScratch(size_t forAll, size_t forEach,
                                  size_t forEachAlone) {
   auto grow = [&](std::byte *&memory, size_t &size, size_t needed,
                   size_t copies) {
-    // Scratch memory is the largest that any step needs, and grows by whole
-    // pages.
+    // Scratch memory has the size of the largest need, in whole pages.
     if (needed <= size)
       return Status();
     needed = (needed + 4095) & ~size_t(4095);
-    // First the new memory, then the old one goes: a failure leaves the device
-    // as it was.
+    // Allocate before releasing, so that a failure leaves the device unchanged.
     StatusOr<void *> grown = allocate(needed * copies);
     if (!grown.ok())
       return grown.status();
@@ -160,7 +159,7 @@ Status CPUDevice::reserveScratch(size_t forAll, size_t forEach,
   const auto workers = static_cast<size_t>(pool.size());
   if (Status status = grow(shared, sharedSize, forAll, 1); !status.ok())
     return status;
-  // A copy for each worker, so that none waits for another.
+  // Each worker has its own copy, so none waits for another.
   if (Status status = grow(perWorker, perWorkerSize, forEach, workers);
       !status.ok())
     return status;

@@ -1,5 +1,5 @@
-// The host as a device: steps run one after the other, each shared among the
-// workers by slices.
+// The host as a device. Steps run one after the other; workers share the slices
+// of each step.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_CPUDEVICE_H
@@ -33,15 +33,16 @@ public:
   WorkerPool &workers() { return pool; }
   ContractionProvider &contractions() { return *provider; }
 
-  /// Scratch memory that all steps share, one at a time: makes it large enough
-  /// for one that needs this much for all workers and for each; and for each
-  /// worker that runs one alone, in place of what is for all. Addresses hold
-  /// until the next call.
+  /// Grows the scratch memory, which all steps share, since only one step runs
+  /// at a time. A step needs `forAll` bytes in common and `forEach` bytes per
+  /// worker. A worker that runs a step alone needs `forEachAlone` bytes in
+  /// place of the common memory. All addresses are valid until the next call.
   Status reserveScratch(size_t forAll, size_t forEach, size_t forEachAlone = 0);
   SliceContext scratchOf(int worker) const;
-  /// For a worker that runs a step alone, and is its only one.
+  /// Returns the scratch memory of a worker that runs a step alone. Such a step
+  /// was prepared for a single worker, so the context's worker is 0.
   SliceContext scratchAlone(int worker) const;
-  /// What worker 1, 2, ... has in place of a loop's private memory.
+  /// Returns the memory that worker 1, 2, ... uses as a loop's private memory.
   std::byte *privateMemoryOf(int worker) const {
     return privateMemory + static_cast<size_t>(worker - 1) * privateSize;
   }

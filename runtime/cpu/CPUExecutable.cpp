@@ -9,14 +9,14 @@
 
 namespace mpc::runtime {
 
-/// Copies are shared among the workers in pieces of this many bytes.
+/// Workers share a copy in pieces of this many bytes.
 static constexpr int64_t kCopyGrain = 1 << 20;
 
 static bool holds(const PreparedIf &conditional) {
   return *static_cast<const uint8_t *>(conditional.predicate);
 }
 
-/// A failure with the name of the step that it is of.
+/// Adds the step's name to a failure.
 Status CPUExecutable::locate(const PreparedStep &step, const Status &status) {
   return status.ok() ? status
                      : Status(status.getCode(),
@@ -49,12 +49,12 @@ Status CPUExecutable::runTimed(std::vector<double> &seconds) {
   return Status();
 }
 
-/// `declared[i]` is what `list[i]` was prepared from.
+/// `list[i]` was prepared from `declared[i]`.
 Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
                                const std::vector<Step> &declared,
                                StepObserver &observer) {
   for (size_t i = 0; i < list.size(); ++i) {
-    // Conditions and loops run steps of their own; their errors name those.
+    // Errors inside a condition or a loop already name the inner step.
     if (auto *conditional = std::get_if<PreparedIf>(&list[i].op)) {
       const auto &step = std::get<IfStep>(declared[i].op);
       Status status =
@@ -72,7 +72,6 @@ Status CPUExecutable::runSteps(std::vector<PreparedStep> &list,
         return status;
       continue;
     }
-    // A launch, product, convolution, copy or check.
     Status status = observer.before(declared[i]);
     if (status.ok())
       status = std::visit([&](auto &op) { return runStep(op, Crew(device)); },
@@ -115,7 +114,8 @@ Status CPUExecutable::runStep(PreparedCopy &copy, const Crew &crew) {
   return Status();
 }
 
-/// One thread: it reads less than what looks the elements up.
+/// Runs on one thread: a check reads less memory than the step that uses the
+/// indices.
 Status CPUExecutable::runStep(PreparedCheck &check, const Crew &crew) {
   return checkIndices(check.buffer->type, check.address, check.buffer->shape,
                       *check.indices);
@@ -140,8 +140,8 @@ Status CPUExecutable::runStep(PreparedFor &loop, const Crew &crew) {
 }
 
 namespace {
-/// The failure of the first iteration or slice that fails, whichever worker was
-/// there first.
+/// Keeps the failure of the lowest iteration or slice, regardless of which
+/// worker reports first.
 class FirstFailure {
 public:
   void note(int64_t index, const Status &status) {
@@ -162,14 +162,14 @@ private:
 };
 } // namespace
 
-/// Each iteration by one worker, in the private memory of that worker.
+/// Runs each iteration on one worker, in that worker's private memory.
 Status CPUExecutable::runApart(PreparedFor &loop) {
   DeferredSignals deferred;
   FirstFailure failure;
   device.workers().parallelFor(loop.count, [&](int64_t i, int worker) {
     PreparedBody &body = loop.bodies[static_cast<size_t>(worker)];
     body.moveTo(i);
-    // Nothing may leave a worker: messages take memory.
+    // No exception may leave a worker, and building an error message allocates.
     try {
       failure.note(i, runSteps(body.steps, Crew(device, worker)));
     } catch (const std::bad_alloc &) {
@@ -197,7 +197,7 @@ Status CPUExecutable::runLoop(PreparedBody &body, const ForStep &declared,
   return status;
 }
 
-/// What a slice throws must not leave a worker: libraries allocate.
+/// Runs one slice. No exception may leave a worker, and libraries allocate.
 static Status runSlice(Contraction &contraction, size_t phase, int64_t slice,
                        const SliceContext &context) {
   try {

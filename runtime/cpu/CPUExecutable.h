@@ -1,5 +1,5 @@
-// The prepared steps of a function, run one after the other, each shared among
-// the workers by slices.
+// Runs the prepared steps of a function one after the other. Workers share the
+// slices of each step.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_CPUEXECUTABLE_H
@@ -13,14 +13,14 @@
 
 namespace mpc::runtime {
 
-/// Who runs a step: all workers, by slices, or one of them alone.
+/// The workers that run a step: all of them, sharing slices, or one alone.
 class Crew {
 public:
   explicit Crew(CPUDevice &device) : device(device) {}
   Crew(CPUDevice &device, int worker) : device(device), alone(worker) {}
 
-  /// Calls body(slice, worker) for every slice in [0, slices); one worker in
-  /// order.
+  /// Calls body(slice, worker) for every slice in [0, slices). A lone worker
+  /// runs the slices in order.
   template <typename Body>
   void forEachSlice(int64_t slices, Body &&body) const {
     if (!alone)

@@ -1,5 +1,5 @@
-// Detection by cpuid; a feature counts only where the operating system saves
-// the registers it uses (XCR0).
+// Detects features with cpuid. A feature counts only if the operating system
+// saves the registers it uses (XCR0).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/CPUFeatures.h"
@@ -17,7 +17,7 @@ namespace {
 
 enum Register { EAX, EBX, ECX, EDX };
 
-/// Register state the operating system must have enabled, as XCR0 masks.
+/// Register state that the operating system must have enabled, as XCR0 masks.
 enum : uint64_t {
   kNoState = 0,
   kAVXState = 0x6,
@@ -25,7 +25,7 @@ enum : uint64_t {
   kAMXState = 0x60000,
 };
 
-/// Where cpuid reports a feature.
+/// The place where cpuid reports a feature.
 struct FeatureBit {
   const char *name;
   uint32_t leaf, subleaf;
@@ -96,7 +96,7 @@ constexpr FeatureBit kFeatureBits[] = {
 
 } // namespace
 
-/// XCR0, or nothing enabled where the operating system does not use xsave.
+/// Returns XCR0, or 0 if the operating system does not use xsave.
 static uint64_t enabledState() {
   uint32_t eax, ebx, ecx, edx;
   constexpr uint32_t osxsave = 1u << 27;
@@ -110,8 +110,8 @@ static uint64_t enabledState() {
 static std::vector<std::string> detect() {
   std::vector<std::string> found;
   uint64_t state = enabledState();
-  // The table goes leaf by leaf, and each is asked for once: in a virtual
-  // machine `cpuid` ends in the hypervisor.
+  // The table is sorted by leaf, so that each leaf is queried once: in a
+  // virtual machine `cpuid` traps into the hypervisor.
   uint32_t regs[4] = {}, leaf = 0, subleaf = 0;
   for (const FeatureBit &feature : kFeatureBits) {
     if (feature.leaf != leaf || feature.subleaf != subleaf) {
@@ -154,7 +154,7 @@ missingFeatures(const std::vector<std::string> &needed) {
 }
 
 static Status askForAMX() {
-  // Linux hands the 8 KiB of tile data only to processes that ask.
+  // Linux grants the 8 KiB of tile data only to processes that ask.
   constexpr long archReqXcompPerm = 0x1023;
   constexpr long xfeatureTileData = 18;
   if (syscall(SYS_arch_prctl, archReqXcompPerm, xfeatureTileData) == 0)

@@ -1,10 +1,11 @@
-// What a provider of contractions (matrix products and convolutions) offers the
-// CPU device: each step of the plan prepared once, then run slice by slice.
+// The interface between the CPU device and a provider of contractions, which
+// are matrix products and convolutions. Each step of the plan is prepared once,
+// then run slice by slice.
 //
-// A prepared contraction is a few phases in order; the slices of one phase are
-// independent and may run on any worker. The order in which the terms of a sum
-// are added follows from the step alone, however many workers there are and
-// slices are made for them: the same bits on any number of threads.
+// A prepared contraction has a few phases in order. The slices of a phase are
+// independent and may run on any worker. The step alone determines the order in
+// which the terms of a sum are added, so results have the same bits for any
+// number of threads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_CONTRACTION_H
@@ -31,7 +32,7 @@ struct Operand {
   }
 };
 
-/// A resolved epilogue: the generated code and its arguments 1..n.
+/// The type and the address of a buffer.
 struct EpilogueCall {
   static constexpr size_t kMaxArgs = 128;
 
@@ -40,8 +41,8 @@ struct EpilogueCall {
 
   explicit operator bool() const { return function != nullptr; }
 
-  /// Consumes the accumulators of rows [row, row + rows) and columns
-  /// [column, column + columns).
+  /// Passes the accumulators of rows [row, row + rows) and columns [column,
+  /// column + columns) to the epilogue.
   void operator()(float *accumulators, int64_t row, int64_t rows,
                   int64_t column, int64_t columns, int64_t ld) const {
     std::array<void *, kMaxArgs> all;
@@ -51,7 +52,8 @@ struct EpilogueCall {
   }
 };
 
-/// Where operands and an epilogue have their addresses.
+/// Returns pointers to the addresses of operands and of the epilogue's
+/// arguments.
 inline std::vector<void **>
 addressesOf(std::initializer_list<Operand *> operands, EpilogueCall &epilogue) {
   std::vector<void **> result;
@@ -62,35 +64,37 @@ addressesOf(std::initializer_list<Operand *> operands, EpilogueCall &epilogue) {
   return result;
 }
 
-/// The operands of a matrix product; `c` has no data where there is an
-/// epilogue. `sums` is what the step's `fused` sums, if anything.
+/// The operands of a matrix product. `c` has no data if there is an epilogue.
+/// `sums` receives the sums that the step's `fused` asks for; no data
+/// otherwise.
 struct MatMulOperands {
   Operand a, b, c;
   EpilogueCall epilogue;
   Operand sums = {};
 };
 
-/// The operands of a convolution; the one that is written has no data where
-/// there is an epilogue.
+/// The operands of a convolution. The written operand has no data if there is
+/// an epilogue.
 struct ConvOperands {
   Operand x, w, y;
   EpilogueCall epilogue;
 };
 
-/// One slice's place to work: who runs it, and scratch memory.
+/// The worker that runs a slice, and its scratch memory.
 struct SliceContext {
   int worker = 0;
-  std::byte *shared = nullptr;  ///< kept over the phases of one run
-  std::byte *scratch = nullptr; ///< this worker's, undefined at the start
+  std::byte *shared =
+      nullptr; ///< shared by all workers, kept between the phases of a run
+  std::byte *scratch = nullptr; ///< the worker's own, undefined at the start
 };
 
-/// A contraction step made ready. Run by one plan at a time; slices of the same
-/// phase run concurrently.
+/// A prepared contraction step. Only one run at a time; slices of a phase run
+/// concurrently.
 class Contraction {
 public:
   virtual ~Contraction() = default;
 
-  /// The number of slices of each phase.
+  /// Returns the number of slices of each phase.
   const std::vector<int64_t> &phases() const { return phaseSlices; }
   size_t sharedBytes() const { return sharedSize; }
   size_t scratchBytes() const { return scratchSize; }
@@ -98,9 +102,10 @@ public:
   virtual Status runSlice(size_t phase, int64_t slice,
                           const SliceContext &context) = 0;
 
-  /// Pointers to the addresses of the operands (a, b, c or x, w, y), of the
-  /// epilogue, and where an operand is summed, of the sums and of that operand;
-  /// a loop of the plan changes them from one iteration to the next.
+  /// Returns pointers to the addresses that a loop of the plan changes between
+  /// iterations. The order is: the operands (a, b, c or x, w, y), the
+  /// epilogue's arguments, and for sums of an operand, the sums and the summed
+  /// operand.
   virtual std::vector<void **> addresses() = 0;
 
 protected:
@@ -113,7 +118,7 @@ class ContractionProvider {
 public:
   virtual ~ContractionProvider() = default;
 
-  /// Slices are given contexts of workers below `workers`.
+  /// Prepare a step. Slices will run with contexts of workers below `workers`.
   virtual StatusOr<std::unique_ptr<Contraction>>
   prepare(const MatMulStep &step, MatMulOperands operands, int workers) = 0;
   virtual StatusOr<std::unique_ptr<Contraction>>

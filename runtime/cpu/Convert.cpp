@@ -1,5 +1,5 @@
-// Vectorised by the compiler in a function built for AVX2 and once more for
-// the baseline; f16 by the F16C instructions where they exist.
+// The compiler vectorizes each function twice: for AVX2 and for the baseline.
+// f16 uses F16C instructions if the CPU has them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Convert.h"
@@ -10,7 +10,7 @@
 
 namespace mpc::runtime {
 
-// Bodies inlined into the two builds of each function.
+// Bodies to be inlined into each build of a function.
 #define MPC_INLINE static inline __attribute__((always_inline))
 #define MPC_AVX2 __attribute__((target("avx2,f16c")))
 #define MPC_WIDE __attribute__((target("avx512f,avx512bw")))

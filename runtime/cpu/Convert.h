@@ -1,5 +1,5 @@
-// Conversion of runs of elements between f32 and the 16-bit types, vectorised
-// where the CPU has the instructions. The bits are those of FloatBits.h on
+// Converts runs of elements between f32 and the 16-bit types. Uses vector
+// instructions if the CPU has them; the bits equal those of FloatBits.h on
 // every CPU.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -10,10 +10,10 @@
 
 namespace mpc::runtime {
 
-/// `count` elements of `type` (f32, bf16 or f16) widened to float.
+/// Widens `count` elements of `type` (f32, bf16 or f16) to float.
 void widen(DType type, const void *source, float *result, int64_t count);
 
-/// `count` floats rounded to nearest even to `type` (f32, bf16 or f16).
+/// Rounds `count` floats to nearest even in `type` (f32, bf16 or f16).
 void narrow(DType type, const float *source, void *result, int64_t count);
 
 /// Multiplies `count` floats by `factor`.

@@ -1,4 +1,4 @@
-// Reading the kernel's files on cores and control groups.
+// Reads the kernel's files on cores and control groups.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Cores.h"
@@ -16,7 +16,7 @@ namespace mpc::runtime {
 
 static constexpr int kUnlimited = std::numeric_limits<int>::max();
 
-/// The first line of a file, empty where there is none.
+/// Returns the first line of a file; empty if there is none.
 static std::string readLine(const std::string &path) {
   std::string line;
   std::ifstream file(path);
@@ -28,7 +28,7 @@ static std::string readLine(const std::string &path) {
 // Physical cores
 //===----------------------------------------------------------------------===//
 
-/// Cores are told apart by the list of their hardware threads, such as "0,64".
+/// Counts the distinct lists of sibling threads, for example "0,64".
 static int countPhysicalCores(const std::vector<int> &cpus,
                               const std::string &root) {
   std::set<std::string> cores;
@@ -37,7 +37,7 @@ static int countPhysicalCores(const std::vector<int> &cpus,
     const std::string siblings =
         readLine(root + "/sys/devices/system/cpu/" + name +
                  "/topology/thread_siblings_list");
-    // Where the kernel does not say, each CPU is a core of its own.
+    // Without sibling information, each CPU counts as a core.
     cores.insert(siblings.empty() ? name : siblings);
   }
   return static_cast<int>(cores.size());
@@ -47,8 +47,8 @@ static int countPhysicalCores(const std::vector<int> &cpus,
 // Control groups
 //===----------------------------------------------------------------------===//
 
-/// CPUs' worth of time in `quota` of `period` microseconds, rounded up: one
-/// and a half keep two threads busy for most of the time.
+/// Returns `quota` of `period` microseconds as a number of CPUs, rounded up:
+/// 1.5 CPUs keep two threads busy most of the time.
 static int cpusOf(double quota, double period) {
   if (!(quota > 0) || !(period > 0))
     return kUnlimited;
@@ -56,14 +56,14 @@ static int cpusOf(double quota, double period) {
   return cpus < 1e6 ? static_cast<int>(cpus + 0.999) : kUnlimited;
 }
 
-/// Version 2: "200000 100000", or "max 100000".
+/// Reads a quota of cgroup version 2: "200000 100000", or "max 100000".
 static int quotaOf(const std::string &folder) {
   std::istringstream text(readLine(folder + "/cpu.max"));
   double quota = 0, period = 0;
   return text >> quota >> period ? cpusOf(quota, period) : kUnlimited;
 }
 
-/// Version 1: two files, and a quota of -1 where there is none.
+/// Reads a quota of cgroup version 1: two files; a quota of -1 means unlimited.
 static int quotaOfVersion1(const std::string &folder) {
   std::istringstream quotaText(readLine(folder + "/cpu.cfs_quota_us"));
   std::istringstream periodText(readLine(folder + "/cpu.cfs_period_us"));
@@ -72,9 +72,9 @@ static int quotaOfVersion1(const std::string &folder) {
                                                     : kUnlimited;
 }
 
-/// The least quota of the group `path` below `mount` and of those around it:
-/// each limits all that are inside it. In a container the path may be the
-/// host's, of which only the mount itself is there.
+/// Returns the least quota of the group `path` below `mount` and of its
+/// ancestors, since each group limits its descendants. In a container `path`
+/// may be the host's path; then only the mount itself exists.
 template <typename Quota>
 static int leastQuota(const std::string &mount, std::string path,
                       Quota quotaOf) {
@@ -84,7 +84,7 @@ static int leastQuota(const std::string &mount, std::string path,
   return least;
 }
 
-/// Whether "cpu" is among the names in "cpu,cpuacct".
+/// True if "cpu" is among names such as "cpu,cpuacct".
 static bool namesCPU(const std::string &controllers) {
   std::istringstream names(controllers);
   for (std::string name; std::getline(names, name, ',');)
@@ -93,14 +93,13 @@ static bool namesCPU(const std::string &controllers) {
   return false;
 }
 
-/// Lines of /proc/self/cgroup are NUMBER:CONTROLLERS:/PATH; version 2 has no
-/// controllers there.
+/// Returns the least quota of all groups of this process. /proc/self/cgroup has
+/// lines NUMBER:CONTROLLERS:/PATH; the controllers are empty for version 2.
 static int readQuota(const std::string &root) {
   const std::string mount = root + "/sys/fs/cgroup";
   int least = kUnlimited;
   std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
-    // NUMBER:CONTROLLERS:/PATH
     const size_t first = line.find(':');
     const size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos)
@@ -109,8 +108,8 @@ static int readQuota(const std::string &root) {
     const std::string path = line.substr(second + 1);
     if (path.empty() || path[0] != '/')
       continue;
-    // The quota of version 2, or of each controller of version 1 that is about
-    // CPUs.
+    // Version 2 has one quota. In version 1, only the cpu controller has a
+    // quota.
     if (controllers.empty())
       least = std::min(least, leastQuota(mount, path, quotaOf));
     else if (namesCPU(controllers))
@@ -122,7 +121,7 @@ static int readQuota(const std::string &root) {
 }
 
 //===----------------------------------------------------------------------===//
-// Both
+// Cores and quotas
 //===----------------------------------------------------------------------===//
 
 int countUsableCores(const std::vector<int> &cpus, const std::string &root) {
@@ -137,7 +136,7 @@ int countUsableCores() {
       if (CPU_ISSET(cpu, &set))
         cpus.push_back(cpu);
   } else {
-    // More CPUs than the set has room for.
+    // sched_getaffinity fails if there are more CPUs than the set can hold.
     for (unsigned cpu = 0; cpu < std::thread::hardware_concurrency(); ++cpu)
       cpus.push_back(static_cast<int>(cpu));
   }

@@ -1,4 +1,4 @@
-// How many cores this process may keep busy.
+// Counts the cores that this process may keep busy.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_CORES_H
@@ -11,17 +11,17 @@
 
 namespace mpc::runtime {
 
-/// The number of threads that compute side by side: the physical cores among
-/// `cpus` (two hardware threads of one core share its arithmetic units), and
-/// no more than the CPU time that the process's control group is given. At
-/// least 1. Files are read below `root`, which tests replace.
+/// Returns the number of threads that can compute in parallel, at least 1.
+/// Counts the physical cores among `cpus`, since hardware threads of a core
+/// share its arithmetic units. The CPU quota of the process's control group
+/// limits the result. Files are read below `root`, which tests replace.
 int countUsableCores(const std::vector<int> &cpus, const std::string &root);
 
-/// The same for the CPUs that the calling thread may run on.
+/// Like above, for the CPUs that the calling thread may run on.
 int countUsableCores();
 
-/// Usage where `threads` are more than four for each processor of the machine,
-/// which is a mistake: they would be too many for all its programs.
+/// Checks that `threads` is at most four per processor. More would be a
+/// mistake, so the error is Usage.
 Status checkThreads(int threads);
 
 } // namespace mpc::runtime

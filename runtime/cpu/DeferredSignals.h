@@ -1,9 +1,9 @@
-// Signals wait while a thread is in a library's kernels.
+// Defers signals while a thread runs a library's kernels.
 //
 // Some of oneDNN's kernels point the stack pointer at their buffers. A signal
-// handler that runs then, if it has no stack of its own (sigaltstack), is given
-// its frame in front of such a buffer: in the middle of the heap. Whose handler
-// it is, the runtime cannot know: its process may be Python.
+// handler without its own stack (sigaltstack) would then get a frame right
+// below such a buffer, in the middle of the heap. The runtime cannot know the
+// handlers of its process, which may be Python.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_DEFERREDSIGNALS_H
@@ -13,9 +13,9 @@
 
 namespace mpc::runtime {
 
-/// While this lives, the thread and those that it starts take no signals from
-/// outside; what has come is delivered after it. Signals of a thread's own
-/// faults come at once.
+/// While alive, blocks signals from outside for the thread and for threads that
+/// it starts; pending signals are delivered afterwards. Signals for the
+/// thread's own faults are not blocked.
 class DeferredSignals {
 public:
   DeferredSignals() {

@@ -1,5 +1,6 @@
-// bf16 matrices in the order in which the bf16 instructions of x86
-// (`vdpbf16ps`, `tdpbf16ps`) read the right operand of a product: "VNNI".
+// Packs bf16 matrices in the order in which the bf16 instructions of x86
+// (`vdpbf16ps`, `tdpbf16ps`) read the right operand of a product, known as
+// "VNNI".
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_PAIREDROWS_H
@@ -9,11 +10,12 @@
 
 namespace mpc::runtime {
 
-/// A packed matrix of `rows` x `columns`, in blocks of 32 rows and `width`
-/// columns. A block is 16 pairs of rows, one after another; of a pair, the two
-/// elements of a column lie side by side. Blocks of the same columns follow
-/// each other. Rows and columns that the last blocks have more are zeros.
-/// `width` is a multiple of 16; with 64 it is what oneDNN calls BA16a64b2a.
+/// The layout of a packed matrix of `rows` x `columns`. Blocks have 32 rows and
+/// `width` columns. A block is 16 pairs of rows; the two elements of a column
+/// are adjacent. Example: rows [a, b] and [c, d] are stored as [a, c, b, d].
+/// Blocks of the same columns are consecutive. The last blocks are filled up
+/// with zeros. `width` is a multiple of 16; for 64, oneDNN calls the layout
+/// BA16a64b2a.
 struct PairedLayout {
   static constexpr int64_t kBlockRows = 32;
 
@@ -24,7 +26,8 @@ struct PairedLayout {
   int64_t blockElements() const { return kBlockRows * width; }
 };
 
-/// A matrix as it is stored: in rows, or in columns, `leading` elements apart.
+/// A stored matrix: row-major, or column-major with `inColumns`. `leading` is
+/// the leading dimension in elements.
 struct StoredMatrix {
   const uint16_t *data = nullptr;
   int64_t leading = 0;
@@ -36,8 +39,8 @@ struct StoredMatrix {
   }
 };
 
-/// Writes the blocks of rows [`firstBlock`, `lastBlock`) of `result`, which
-/// lies as `layout` says, from `source`, which has its rows and columns.
+/// Packs the blocks of rows [`firstBlock`, `lastBlock`) of `source` into
+/// `result`, which has `layout`.
 void pairRows(const StoredMatrix &source, const PairedLayout &layout,
               int64_t firstBlock, int64_t lastBlock, uint16_t *result);
 

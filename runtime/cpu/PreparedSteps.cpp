@@ -7,10 +7,10 @@
 namespace mpc::runtime {
 namespace {
 
-/// What each of the addresses in prepared steps is the address of.
+/// Pairs of a buffer's index and the location of an address in that buffer.
 using AddressList = std::vector<std::pair<size_t, void **>>;
 
-/// Turns the steps of a function into prepared ones.
+/// Converts the steps of a function to prepared steps.
 class StepPreparer {
 public:
   StepPreparer(CPUDevice &device, const Artifact &artifact,
@@ -40,11 +40,11 @@ private:
   CPUDevice &device;
   const Artifact &artifact;
   const Function &function;
-  /// Where the function's buffers are, for the worker that is prepared for.
+  /// Addresses of the function's buffers, for the worker that is prepared for.
   std::vector<void *> buffers;
-  /// Whether each worker may run what is prepared by itself.
+  /// True if a worker may run the prepared steps alone.
   bool runsAlone = false;
-  /// How many share its slices.
+  /// Number of workers that share the slices of the prepared steps.
   int workers;
 };
 
@@ -156,7 +156,8 @@ Status StepPreparer::prepareStep(const IfStep &step, PreparedStep &prepared) {
   return status;
 }
 
-// Notes every address in `prepared`, made of `step`, with its buffer.
+// The overloads find all addresses in `prepared`, which was prepared from
+// `step`, with their buffers.
 static void findAddresses(const LaunchStep &step, PreparedStep &prepared,
                           AddressList &found) {
   auto &args = std::get<PreparedLaunch>(prepared.op).args;
@@ -193,7 +194,7 @@ static void findAddresses(std::initializer_list<std::optional<size_t>> operands,
 }
 static void findAddresses(const MatMulStep &step, PreparedStep &prepared,
                           AddressList &found) {
-  // The sums of an operand, and that operand.
+  // The sums come first, then the summed operand, as in Contraction::addresses.
   std::vector<size_t> summed;
   if (step.fused)
     summed = {*step.fused->biasGrad,
@@ -233,7 +234,7 @@ Status StepPreparer::prepareBody(const ForStep &step, PreparedBody &body) {
   Status status = prepare(step.steps, body.steps);
   if (!status.ok())
     return status;
-  // The steps stay where they are from here on.
+  // From here on the steps do not move, so pointers into them stay valid.
   std::map<size_t, int64_t> bytesOf;
   for (const MovingBuffer &moving : step.moving)
     bytesOf[moving.buffer] = moving.bytes;
@@ -245,8 +246,9 @@ Status StepPreparer::prepareBody(const ForStep &step, PreparedBody &body) {
   return status;
 }
 
-// Whether iterations run side by side: they keep all workers busy but for the
-// last few. Of 8 on 3 workers, say, these share the steps of each.
+// True if iterations run in parallel. They must keep all workers busy, except
+// for the last few. For 8 iterations on 3 workers, for example, the workers
+// share the steps of each iteration instead.
 static bool runsApart(const ForStep &loop, int workers) {
   return loop.privateMemory && workers > 1 &&
          (loop.count % workers == 0 || loop.count >= 4 * int64_t(workers));
@@ -278,7 +280,8 @@ int64_t findPrivateBytes(const Plan &plan, int workers) {
   return bytes;
 }
 
-// Lets what lies in private memory lie in a worker's.
+// Returns `buffers` with the buffers in private memory moved to the memory
+// `own`.
 static std::vector<void *> moveBuffers(const Function &function,
                                        const std::vector<void *> &buffers,
                                        const PrivateMemory &memory,
@@ -298,8 +301,8 @@ Status StepPreparer::prepareStep(const ForStep &step, PreparedStep &prepared) {
   loop.bodies.resize(static_cast<size_t>(bodies));
   runsAlone = runsAlone || isApart;
   for (int worker = 0; worker < bodies; ++worker) {
-    // All workers share the first body's steps where these are looked at one by
-    // one; the others' are run by one worker alone.
+    // Tracing runs the first body step by step on all workers. Each other body
+    // belongs to one worker.
     const std::vector<void *> shared = buffers;
     if (worker > 0) {
       buffers = moveBuffers(function, shared, *step.privateMemory,

@@ -1,5 +1,4 @@
-// Steps of a function with kernels and addresses resolved, as the CPU runs
-// them.
+// Prepares the steps of a function for the CPU: resolves kernels and addresses.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_PREPAREDSTEPS_H
@@ -21,13 +20,14 @@ struct PreparedLaunch {
   int64_t extent, grain;
 };
 
-/// Rows, each so many bytes behind the one before; all of a buffer is one row.
+/// Copies rows of `rowBytes` bytes at the given strides, also in bytes. A whole
+/// buffer is a single row.
 struct PreparedCopy {
   void *src, *dst;
   int64_t bytes, rowBytes, fromStride, toStride;
 };
 
-/// `buffer` and `indices` are the plan's.
+/// `buffer` and `indices` point into the plan.
 struct PreparedCheck {
   void *address;
   const Buffer *buffer;
@@ -41,8 +41,7 @@ struct PreparedIf {
   std::vector<PreparedStep> then, otherwise;
 };
 
-/// An address within the steps of a loop that moves from one iteration to the
-/// next.
+/// An address in the steps of a loop that moves by `bytes` per iteration.
 struct MovingAddress {
   void **address;
   int64_t bytes;
@@ -52,7 +51,7 @@ struct MovingAddress {
   }
 };
 
-/// The steps of a loop, at one of its iterations.
+/// The steps of a loop, with addresses for iteration `iteration`.
 struct PreparedBody {
   std::vector<PreparedStep> steps;
   std::vector<MovingAddress> moving;
@@ -65,18 +64,18 @@ struct PreparedBody {
   }
 };
 
-/// Where iterations run side by side, each worker has a body over memory of its
-/// own; the first one's is that of the arena.
+/// A loop. If iterations run in parallel, each worker has a body with addresses
+/// in its own private memory; the first body uses the arena.
 struct PreparedFor {
   int64_t count;
   std::vector<PreparedBody> bodies;
 };
 
-/// The largest private memory of loops whose iterations run side by side on so
-/// many workers.
+/// Returns the largest private memory of all loops whose iterations run in
+/// parallel on `workers` workers.
 int64_t findPrivateBytes(const Plan &plan, int workers);
 
-/// A step with kernels and addresses resolved.
+/// A step with resolved kernels and addresses.
 struct PreparedStep {
   std::string name;
   std::variant<PreparedLaunch, PreparedCopy, PreparedCheck, PreparedIf,
@@ -84,8 +83,8 @@ struct PreparedStep {
       op;
 };
 
-/// Prepares the steps of `function`, whose buffers are at `buffers`; `device`
-/// reserves the scratch memory that they need.
+/// Prepares the steps of `function`, whose buffers are at the addresses
+/// `buffers`. Reserves the scratch memory of the steps on `device`.
 StatusOr<std::vector<PreparedStep>>
 prepareSteps(CPUDevice &device, const Artifact &artifact,
              const Function &function, const std::vector<void *> &buffers);

@@ -1,4 +1,4 @@
-// Squares of a matrix turned in registers, by the vectors of 128 bits that
+// Transposes squares of a matrix in registers, with the 128-bit vectors that
 // every x86-64 has.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -17,8 +17,8 @@ inline void storeVector(void *result, __m128i value) {
   _mm_storeu_si128(static_cast<__m128i *>(result), value);
 }
 
-/// Stores the columns of the square whose rows of four 32-bit elements are `a`,
-/// `b`, `c` and `d`.
+/// Stores the columns of the square with the rows `a`, `b`, `c` and `d`, of
+/// four 32-bit elements each.
 inline void storeColumns(__m128i a, __m128i b, __m128i c, __m128i d,
                          void *first, void *second, void *third, void *last) {
   const __m128i low = _mm_unpacklo_epi32(a, b), high = _mm_unpackhi_epi32(a, b);

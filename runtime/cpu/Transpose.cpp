@@ -1,6 +1,6 @@
-// Squares that fit registers, by the vectors of 128 bits that every x86-64 has:
-// the instructions are few against the cache lines that are moved. The squares
-// of a block touch one line of each row, in the source and in the result.
+// Transposes squares that fit registers, with the 128-bit vectors that every
+// x86-64 has. Cache lines take more time than instructions here. The squares of
+// a block touch one line of each row, in the source and in the result.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Transpose.h"
@@ -10,13 +10,13 @@
 
 namespace mpc::runtime {
 
-/// The sides of a block, in elements: at most a cache line of either type.
+/// Side of a block in elements: at most a cache line of either type.
 static constexpr int64_t kBlock = 32;
 
-/// A square of 8 x 8.
+/// Transposes a square of 8 x 8.
 static void transposeSquare(const uint16_t *source, int64_t from,
                             uint16_t *result, int64_t to) {
-  // Neighbours of two rows side by side: columns 0 to 3, then 4 to 7.
+  // Interleave neighbouring rows: columns 0 to 3, then 4 to 7.
   __m128i pairs[2][4];
   for (int i = 0; i < 4; ++i) {
     const __m128i even = loadVector(source + 2 * i * from);
@@ -31,7 +31,7 @@ static void transposeSquare(const uint16_t *source, int64_t from,
   }
 }
 
-/// A square of 4 x 4.
+/// Transposes a square of 4 x 4.
 static void transposeSquare(const uint32_t *source, int64_t from,
                             uint32_t *result, int64_t to) {
   storeColumns(loadVector(source), loadVector(source + from),
@@ -43,7 +43,7 @@ template <typename T>
 static void transposeBlock(const T *source, int64_t from, T *result, int64_t to,
                            int64_t rows, int64_t columns) {
   constexpr int64_t kSide = 16 / sizeof(T);
-  // Whole squares, and element by element what is left at either edge.
+  // Transpose whole squares, then the rest at either edge element by element.
   const int64_t wholeRows = rows / kSide * kSide;
   const int64_t wholeColumns = columns / kSide * kSide;
   for (int64_t column = 0; column < wholeColumns; column += kSide)

@@ -1,4 +1,4 @@
-// The pool's threads and the way they meet.
+// Implements the pool's threads and their synchronization.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/WorkerPool.h"
@@ -12,8 +12,8 @@
 
 namespace mpc::runtime {
 
-/// Longer than the gap between two steps of a plan, shorter than what another
-/// process on the core would notice.
+/// Longer than the gap between two steps of a plan, and too short for other
+/// processes on the core to notice.
 static constexpr std::chrono::microseconds kSpinTime{15};
 
 /// Round to nearest, no traps, subnormals kept.
@@ -21,7 +21,7 @@ static constexpr unsigned kDefaultMXCSR = 0x1f80;
 
 namespace {
 
-/// The default floating-point mode while this lives.
+/// While alive, sets the default floating-point mode.
 class DefaultFloatingPoint {
 public:
   DefaultFloatingPoint() : previous(_mm_getcsr()) { _mm_setcsr(kDefaultMXCSR); }
@@ -33,7 +33,8 @@ private:
 
 } // namespace
 
-/// How often this process was forked off another since the first pool was made.
+/// Number of forks between the process that made the first pool and this
+/// process.
 static std::atomic<uint64_t> forks{0};
 
 static uint64_t currentGeneration() {
@@ -51,9 +52,9 @@ WorkerPool::WorkerPool(int threads)
     : shared(std::make_unique<Shared>()), generation(currentGeneration()) {
   const int count = threads > 0 ? threads : countUsableCores();
   shared->workers.reserve(static_cast<size_t>(count - 1));
-  // Signals are for the threads that the process made itself.
+  // Signals belong to the threads that the process started itself.
   DeferredSignals deferred;
-  // If a thread cannot start, the constructor throws, and the destructor of
+  // If a thread cannot start, the constructor throws. Then the destructor of
   // `shared` stops the threads that have started.
   for (int worker = 1; worker < count; ++worker)
     shared->workers.emplace_back(
@@ -61,14 +62,14 @@ WorkerPool::WorkerPool(int threads)
 }
 
 WorkerPool::~WorkerPool() {
-  // In a forked child there is no thread to join, and a condition variable's
-  // destructor would wait for those that slept on it: they are left behind.
+  // In a forked child there are no threads to join, and the destructor of a
+  // condition variable would wait for sleepers. So leak both.
   if (!shared->workers.empty() && !hasWorkers())
     static_cast<void>(shared.release());
 }
 
-/// Whether workers take part in a loop: none do in a process forked off the one
-/// that made the pool.
+/// True if workers take part in loops. A process forked from the maker of the
+/// pool has no workers.
 bool WorkerPool::hasWorkers() const {
   return !shared->workers.empty() &&
          generation == forks.load(std::memory_order_relaxed);
@@ -83,7 +84,7 @@ void WorkerPool::run(int64_t slices, Task task) {
 }
 
 //===----------------------------------------------------------------------===//
-// The threads' meeting
+// Synchronization
 //===----------------------------------------------------------------------===//
 
 void WorkerPool::Shared::stop() {
@@ -113,7 +114,7 @@ void WorkerPool::Shared::run(int64_t slices, Task newTask) {
   open = true;
   ++loopCount;
   if (sleepers > 0) {
-    // A worker between looking at the count and going to sleep holds the lock.
+    // A worker holds the lock between checking the count and going to sleep.
     std::lock_guard<std::mutex> lock(sleepMutex);
     wake.notify_all();
   }
@@ -122,7 +123,7 @@ void WorkerPool::Shared::run(int64_t slices, Task newTask) {
   awaitWorkers();
 }
 
-/// Spins until `done` holds; false where that took too long.
+/// Spins until `done` holds. False on timeout.
 template <typename Done>
 static bool spinUntil(Done done) {
   auto deadline = std::chrono::steady_clock::now() + kSpinTime;
@@ -136,8 +137,8 @@ static bool spinUntil(Done done) {
   return false;
 }
 
-/// Returns when no worker is in the loop any more. The last one may be waiting
-/// for the very core the caller runs on, so the caller sleeps after a while.
+/// Waits until no worker is in the loop. The last worker may be waiting for the
+/// very core that the caller runs on, so the caller sleeps after a while.
 void WorkerPool::Shared::awaitWorkers() {
   if (spinUntil([&] { return inside == 0; }))
     return;
@@ -147,7 +148,7 @@ void WorkerPool::Shared::awaitWorkers() {
   callerSleeps = false;
 }
 
-/// Returns when the number of loops started is no longer `seen`.
+/// Waits until the number of started loops differs from `seen`.
 void WorkerPool::Shared::awaitLoop(uint64_t seen) {
   if (spinUntil([&] { return loopCount != seen; }))
     return;
@@ -158,12 +159,12 @@ void WorkerPool::Shared::awaitLoop(uint64_t seen) {
 }
 
 void WorkerPool::Shared::workerMain(int worker) {
-  DefaultFloatingPoint mode; // a new thread inherits its creator's
+  DefaultFloatingPoint mode; // a new thread inherits its creator's mode
   uint64_t seen = 0;
   for (;;) {
     awaitLoop(seen);
-    // The count before the flag, which is set before the count is raised: a
-    // worker that has seen the end counted must not wait for another loop.
+    // Read the count before `stopping`. stop() sets the flag before it raises
+    // the count, so a worker that sees the last count also sees the flag.
     seen = loopCount;
     if (stopping)
       return;

@@ -1,19 +1,19 @@
-// The CPU device's threads: the caller and N - 1 workers that share the slices
-// of one parallel loop at a time.
+// The CPU device's threads: the caller and N - 1 workers, which share the
+// slices of one parallel loop at a time.
 //
-// Slices are handed out by an atomic counter. Which thread runs a slice varies;
-// what a slice computes must not depend on it, and then results have the same
-// bits on any number of threads. Whoever waits spins for a few microseconds,
-// because the next step of a plan usually follows at once, then sleeps.
+// An atomic counter hands out slices, so any thread may run any slice. The work
+// of a slice must not depend on the thread; then results have the same bits for
+// any number of threads. A waiting thread spins for a few microseconds, because
+// the next step of a plan usually follows at once, and then sleeps.
 //
-// Loops run in IEEE's default floating-point mode on every thread, whatever
-// mode the calling thread is in: results do not depend on what else a process
-// does. Subnormals are kept (only the CPU's bf16 instructions flush them,
-// always).
+// On every thread, loops run in IEEE's default floating-point mode, regardless
+// of the calling thread's mode. So results do not depend on the rest of the
+// process. Subnormals are kept, except that the CPU's bf16 instructions always
+// flush them.
 //
-// fork(2) copies the calling thread alone. A pool made before it runs its loops
-// without workers in the child, and may be destroyed there: it leaves behind
-// what the workers would have to let go of.
+// fork(2) copies only the calling thread. In the child, a pool made before the
+// fork runs its loops without workers. The child may destroy the pool, which
+// leaks the memory that the missing workers would have released.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_WORKERPOOL_H
@@ -32,9 +32,9 @@ namespace mpc::runtime {
 
 class WorkerPool {
 public:
-  /// `threads` counts the caller; 0 means one per core this process may keep
-  /// busy (Cores.h). Throws std::system_error where the system does not give
-  /// that many.
+  /// `threads` counts the caller; 0 means one thread per core that this process
+  /// may keep busy (Cores.h). Throws std::system_error if the system cannot
+  /// start that many.
   explicit WorkerPool(int threads);
   ~WorkerPool();
   WorkerPool(const WorkerPool &) = delete;
@@ -42,9 +42,9 @@ public:
 
   int size() const { return static_cast<int>(shared->workers.size()) + 1; }
 
-  /// Calls body(slice, worker) for every slice in [0, slices), worker being in
-  /// [0, size()), and returns when all are done. `body` does not throw and does
-  /// not call parallelFor. One caller at a time.
+  /// Calls body(slice, worker) for every slice in [0, slices), with worker in
+  /// [0, size()), and returns when all slices are done. `body` must not throw
+  /// or call parallelFor. Only one thread may call parallelFor at a time.
   template <typename Body>
   void parallelFor(int64_t slices, Body &&body) {
     run(slices, {&body, [](void *context, int64_t slice, int worker) {
@@ -54,14 +54,14 @@ public:
   }
 
 private:
-  /// A callable that is not owned.
+  /// A reference to a callable.
   struct Task {
     void *context = nullptr;
     void (*call)(void *context, int64_t slice, int worker) = nullptr;
   };
 
-  /// State that the caller and the workers share. Workers wait inside it, so it
-  /// is destroyed after they have ended.
+  /// State that the caller and the workers share. Workers wait inside, so it
+  /// must outlive the workers.
   struct Shared {
     ~Shared() { stop(); }
 
@@ -74,23 +74,24 @@ private:
 
     std::vector<std::thread> workers;
 
-    // The current loop. The caller writes these while no loop is open.
+    // The current loop. The caller writes both fields while no loop is open.
     Task task;
     int64_t sliceCount = 0;
 
-    // A worker enters a loop by raising `inside` and then looking at `open`;
-    // the caller leaves it by clearing `open` and then waiting for `inside` to
-    // be zero. So the caller never waits for a worker that has not woken up
-    // yet, and a late one finds the loop closed. Cache lines apart: all threads
-    // use them.
+    // A worker enters a loop by incrementing `inside` and then checking `open`.
+    // The caller leaves a loop by clearing `open` and then waiting until
+    // `inside` is zero. So the caller never waits for a worker that has not
+    // woken up, and a late worker finds the loop closed. The atomics are on
+    // separate cache lines, since all threads use them.
     alignas(64) std::atomic<int64_t> nextSlice{0};
     alignas(64) std::atomic<int> inside{0};
     alignas(64) std::atomic<uint64_t> loopCount{0}; ///< loops started so far
     std::atomic<bool> open{false};
     std::atomic<bool> stopping{false};
 
-    // Who sleeps says so before looking once more at what it waits for, under
-    // the lock; who changes that looks for sleepers afterwards.
+    // A thread announces that it sleeps before a last check of its condition,
+    // under the lock. A thread that changes the condition checks for sleepers
+    // afterwards. So no wakeup is lost.
     std::atomic<int> sleepers{0};
     std::atomic<bool> callerSleeps{false};
     std::mutex sleepMutex;
@@ -101,7 +102,7 @@ private:
   bool hasWorkers() const;
 
   std::unique_ptr<Shared> shared;
-  /// How often this process had been forked, counted from its first ancestor.
+  /// The fork count of the process that made the pool.
   const uint64_t generation;
 };
 

@@ -1,16 +1,20 @@
-// Convolutions of f16 and f32 images by AMX, and the gradients of such images,
-// which are convolutions of gradients with turned filters. NHWC, strides of 1.
+// Convolutions of f16 and f32 images with AMX, and their input gradients, which
+// are convolutions of output gradients with reversed filters. NHWC, strides of
+// 1.
 //
-// An image that has its zeros around it is a list of pixels, row after row. For
-// one tap of the filter, rows of the result are rows of a product: the pixels
-// from the tap's place on, as they lie, times the tap's channels x filters. At
-// the end of each row some pixels too many are multiplied, kernel - 1 of them.
+// An image with its zero padding is a list of pixels, row after row. Each tap
+// of the filter is a matrix product: the pixels from the tap's offset on, as
+// they lie, times the tap's matrix of channels x filters. At the end of each
+// image row, kernel - 1 surplus pixels are multiplied too.
 //
-//   gather  filters as matrices of channels x filters for each tap, in f32
-//   pack    these as right operands
-//   images  some images or a band of one at a time: split into parts
-//           (AMXPanels.h), once for all taps; multiplied tap after tap; handed
-//           to the epilogue, or rounded, row by row
+// Phases:
+//
+//   gather  Gathers the filters, in f32, as a matrix of channels x filters per
+//   tap.
+//   pack    Packs these matrices as right operands.
+//   images  Takes some images, or a band of an image. Splits the pixels into
+//           parts (AMXPanels.h) once for all taps, and multiplies tap after
+//           tap. Then passes each row to the epilogue, or rounds it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Convert.h"
@@ -23,28 +27,29 @@
 namespace mpc::runtime {
 namespace {
 
-/// Sums of a slice, and parts of its images: bytes of a worker's cache.
+/// Limits on a slice's sums and on the parts of its images. Both stay in the
+/// worker's cache.
 constexpr int64_t kMaxSumsBytes = 512 << 10, kMaxPartsBytes = 768 << 10;
-/// Slices a batch is cut into at least, where it has as many images.
+/// The least number of slices, if the batch has that many images.
 constexpr int64_t kFewestSlices = 8;
 
-/// The convolution that is done: of images of height x width x channels with
-/// filters of kernelHeight x kernelWidth taps.
+/// A convolution of images of height x width x channels with filters of
+/// kernelHeight x kernelWidth taps.
 struct Geometry {
   int64_t batch, channels, filters;
   int64_t height, width, outHeight, outWidth;
   int64_t kernelHeight, kernelWidth, dilationHeight, dilationWidth;
   int64_t padTop, padLeft;
-  bool isGradient; ///< of the images: filters are turned
+  bool isGradient; ///< with respect to the images; filters are reversed
 
   int64_t taps() const { return kernelHeight * kernelWidth; }
   int64_t steps() const { return channels / kPanelWidth; }
   int64_t extraRows() const { return dilationHeight * (kernelHeight - 1); }
-  /// Pixels of a row with its zeros.
+  /// Pixels of a row including its zero padding.
   int64_t rowPixels() const {
     return outWidth + dilationWidth * (kernelWidth - 1);
   }
-  /// How far behind a pixel of the result the pixel lies that tap `tap` meets.
+  /// The distance in pixels from an output pixel to the pixel that `tap` reads.
   int64_t offsetOf(int64_t tap) const {
     return tap / kernelWidth * dilationHeight * rowPixels() +
            tap % kernelWidth * dilationWidth;
@@ -68,18 +73,19 @@ public:
     return addressesOf({&x, &w, &y}, epilogue);
   }
 
-  /// Cycles of one thread, about: of its phases, and of the library's.
+  /// Estimates the cycles of one thread: for all phases, and for oneDNN.
   double estimateCycles() const;
   double estimateLibraryCycles() const;
 
 private:
-  /// Rows [row, row + rows) of the result of one image, and its memory.
+  /// Rows [row, row + rows) of the result of one image, with their memory.
   struct Band {
     int64_t image, row, rows;
     float *sums;
     std::byte *parts; ///< [step][part][pixel][32 channels]
-    bool *isLeftOut;  ///< [step][pixel]: zeros, since it is no sum of parts
-    bool *leavesOut;  ///< any of them
+    bool *isLeftOut;  ///< [step][pixel]: stored as zeros, since no parts
+                      ///< represent it
+    bool *leavesOut;  ///< true if any pixel is left out
   };
 
   const Operand &source() const { return g.isGradient ? y : x; }
@@ -103,11 +109,11 @@ private:
 
   int64_t groups() const { return (g.steps() + groupSteps - 1) / groupSteps; }
   int64_t columns() const { return wholePanels(g.filters); }
-  /// Sums of `rows` rows, those at their ends too.
+  /// Rows of sums for `rows` result rows, including the surplus at row ends.
   int64_t sumRows(int64_t rows) const {
     return (rows - 1) * g.rowPixels() + g.outWidth;
   }
-  /// Pixels that panels of the sums of `rows` rows meet.
+  /// Pixels that the panels of the sums of `rows` rows read.
   int64_t pixels(int64_t rows) const {
     return wholePanels(sumRows(rows)) + g.offsetOf(g.taps() - 1);
   }
@@ -122,7 +128,8 @@ private:
            int64_t(alignScratch(size_t(g.steps() * pixels(bandRows) + 1)));
   }
   int64_t bands() const { return (g.outHeight + bandRows - 1) / bandRows; }
-  /// The filters' matrix of tap `tap` from channel 32 * `step` on.
+  /// Offset of the matrix of `tap` at channel 32 * `step`, in the gathered
+  /// filters.
   int64_t matrixAt(int64_t tap, int64_t step) const {
     return (tap * g.channels + step * kPanelWidth) * columns();
   }
@@ -133,11 +140,11 @@ private:
   const bool isPortable;
   Operand x, w, y;
   EpilogueCall epilogue;
-  const int64_t parts;      ///< of an element
-  const int64_t groupSteps; ///< steps of the channels multiplied at once
+  const int64_t parts;      ///< per element
+  const int64_t groupSteps; ///< channel steps multiplied at once
   int64_t bandRows = 1, bandsPerSlice = 1;
-  size_t panelsOffset = 0, groupBytes = 0; ///< of packed filters, shared
-  size_t widenedOffset = 0;                ///< of a row in f32, a worker's
+  size_t panelsOffset = 0, groupBytes = 0; ///< packed filters, shared
+  size_t widenedOffset = 0;                ///< a worker's row in f32
 };
 
 } // namespace
@@ -146,7 +153,7 @@ private:
 // Preparation
 //===----------------------------------------------------------------------===//
 
-/// As many rows of an image as fit, or as many whole images.
+/// Chooses as many image rows as fit, or as many whole images.
 void AMXConv::chooseSlices() {
   auto fits = [&](int64_t rows, int64_t images) {
     return images * sumsBytes(rows) <= kMaxSumsBytes &&
@@ -162,13 +169,13 @@ void AMXConv::chooseSlices() {
 }
 
 void AMXConv::layOutMemory() {
-  // The filters' matrices and panels, which all workers read.
+  // Shared: the filters' matrices and panels, which all workers read.
   panelsOffset =
       alignScratch(size_t(g.taps() * g.channels * columns()) * sizeof(float));
   groupBytes = alignScratch(
       size_t(Panels::bytes(panelsOf(g.filters), groupSteps, parts)));
   sharedSize = panelsOffset + size_t(g.taps() * groups()) * groupBytes;
-  // A worker's bands, and a row of an image in f32.
+  // Per worker: the bands, and an image row in f32.
   widenedOffset = size_t(bandsPerSlice * bandBytes());
   scratchSize = widenedOffset;
   if (w.type != DType::F32)
@@ -182,7 +189,8 @@ void AMXConv::layOutMemory() {
 // Filters
 //===----------------------------------------------------------------------===//
 
-/// 32 channels of all filters: taps of a filter's channel lie side by side.
+/// Gathers 32 channels of all filters. The taps of a filter's channel are
+/// contiguous in memory.
 void AMXConv::gatherFilters(int64_t step, float *matrices) const {
   const int64_t taps = g.taps();
   for (int64_t filter = 0; filter < columns(); ++filter)
@@ -220,15 +228,15 @@ void AMXConv::packFilters(int64_t slice, const SliceContext &context) const {
 // Images
 //===----------------------------------------------------------------------===//
 
-/// Parts of `count` pixels of an image, at most 32, from pixel `pixel` of the
-/// band on.
+/// Splits `count` pixels of an image, at most 32, and stores their parts from
+/// pixel `pixel` of the band on.
 void AMXConv::splitRun(const Band &band, const float *from, int64_t pixel,
                        int64_t count) const {
   alignas(64) float padded[kBlockElements];
   alignas(64) uint16_t block[3 * kBlockElements];
   const int64_t all = pixels(bandRows);
   for (int64_t step = 0; step < g.steps(); ++step, from += kPanelWidth) {
-    // Blocks have 32 pixels: fewer get zeros behind them.
+    // Blocks have 32 pixels, so fill up with zeros.
     const float *rows = from;
     int64_t leading = g.channels;
     if (count < kPanelWidth) {
@@ -240,14 +248,13 @@ void AMXConv::splitRun(const Band &band, const float *from, int64_t pixel,
       rows = padded;
       leading = kPanelWidth;
     }
-    // As sums of 2 or 3 bf16 numbers; what these cannot hold, such as
-    // infinities, is noted and added in f32 later.
+    // Split into 2 or 3 bf16 numbers. A value that no bf16 sum represents, such
+    // as an infinity, is marked and added in f32 later.
     const bool could =
         splitBlock(BlockOrder::InRows, rows, leading, parts, block);
     std::fill_n(band.isLeftOut + step * all + pixel, count, !could);
     *band.leavesOut |= !could;
-    // Each part goes to its own plane; pixels that are left out are zeros
-    // there.
+    // Each part has its own plane, with zeros for pixels that are left out.
     for (int64_t part = 0; part < parts; ++part) {
       std::byte *to =
           band.parts + ((step * parts + part) * all + pixel) * kPixelBytes;
@@ -260,14 +267,14 @@ void AMXConv::splitRun(const Band &band, const float *from, int64_t pixel,
   }
 }
 
-/// Parts of all pixels that a band meets, zeros around the image with them.
+/// Splits all pixels that a band reads, including the zero padding.
 void AMXConv::splitBand(const Band &band, float *widened) const {
-  // Zeros first: the border of the image is never written.
+  // Clear first, since the padding is never written.
   const int64_t all = pixels(bandRows), rowPixels = g.rowPixels();
   std::memset(band.parts, 0, size_t(partsBytes(bandRows)));
   std::fill_n(band.isLeftOut, g.steps() * all, false);
   *band.leavesOut = false;
-  // Columns of the image that rows with their zeros have.
+  // The image columns within the padded rows.
   const int64_t firstColumn = std::max<int64_t>(0, -g.padLeft);
   const int64_t lastColumn = std::min(g.width, rowPixels - g.padLeft);
   for (int64_t i = 0; i < band.rows + g.extraRows(); ++i) {
@@ -275,13 +282,12 @@ void AMXConv::splitBand(const Band &band, float *widened) const {
     if (row < 0 || row >= g.height)
       continue;
     const int64_t first = (band.image * g.height + row) * g.width * g.channels;
-    // Pixels are widened to f32 row by row where they are of 16 bits.
+    // Widen 16-bit pixels to f32, row by row.
     const auto *from = reinterpret_cast<const float *>(source().at(first));
     if (source().type != DType::F32) {
       widen(source().type, source().at(first), widened, g.width * g.channels);
       from = widened;
     }
-    // In runs of up to 32 pixels.
     for (int64_t column = firstColumn; column < lastColumn;
          column += kPanelWidth)
       splitRun(band, from + column * g.channels,
@@ -290,27 +296,26 @@ void AMXConv::splitBand(const Band &band, float *widened) const {
   }
 }
 
-/// Adds what parts of a step leave out for one tap: pixel by pixel, in f32.
+/// Adds the products of one tap and step that the parts leave out, in f32.
 void AMXConv::addLeftOut(const Band &band, int64_t tap, int64_t step,
                          const Panels &right, int64_t stepInGroup,
                          int64_t steps, const float *matrix) const {
   const int64_t all = pixels(bandRows), rowPixels = g.rowPixels();
   alignas(64) float wide[kPanelWidth];
   for (int64_t i = 0; i < sumRows(band.rows); ++i) {
-    // The pixel of the image that the tap meets, if it is none of the zeros.
+    // A tap on the zero padding adds nothing.
     const int64_t pixel = i + g.offsetOf(tap);
     const int64_t row = band.row + pixel / rowPixels - g.padTop;
     const int64_t column = pixel % rowPixels - g.padLeft;
     if (row < 0 || row >= g.height || column < 0 || column >= g.width)
       continue;
-    // The channels of one step at that pixel.
     widen(source().type,
           source().at(((band.image * g.height + row) * g.width + column) *
                           g.channels +
                       step * kPanelWidth),
           wide, kPanelWidth);
-    // Either the pixel or a filter may have been left out; the product is added
-    // once for both.
+    // The pixel or the filter block may be left out; either way the product is
+    // added once.
     const bool isOut = band.isLeftOut[step * all + pixel];
     for (int64_t panel = 0; panel < panelsOf(g.filters); ++panel) {
       if (!isOut && !right.isLeftOut[panel * steps + stepInGroup])
@@ -322,7 +327,7 @@ void AMXConv::addLeftOut(const Band &band, int64_t tap, int64_t step,
   }
 }
 
-/// Adds the products of a tap and of a group of steps of the channels.
+/// Adds the product of one tap and one group of channel steps.
 void AMXConv::multiplyTap(const Band &band, int64_t tap, int64_t group,
                           const std::byte *shared) const {
   const int64_t all = pixels(bandRows), step = group * groupSteps;
@@ -338,7 +343,7 @@ void AMXConv::multiplyTap(const Band &band, int64_t tap, int64_t group,
   (isPortable ? multiplyPanelsPortably : multiplyPanels)(
       left, right, steps, sums, tap == 0 && group == 0);
 
-  // What the image or the filters leave out.
+  // Add the products of pixels and filter blocks that were left out.
   const bool *marks = right.isLeftOut;
   const bool leavesOut =
       *band.leavesOut || std::any_of(marks, marks + panelsOf(g.filters) * steps,
@@ -351,7 +356,7 @@ void AMXConv::multiplyTap(const Band &band, int64_t tap, int64_t group,
                matrices + matrixAt(tap, step + i));
 }
 
-/// Hands rows of the result on, without what lies behind their ends.
+/// Passes on the result rows, without the surplus at row ends.
 void AMXConv::finish(const Band &band) const {
   for (int64_t i = 0; i < band.rows; ++i) {
     float *sums = band.sums + i * g.rowPixels() * columns();
@@ -367,7 +372,7 @@ void AMXConv::finish(const Band &band) const {
   }
 }
 
-/// Band `index` of all, whose memory starts at `memory`.
+/// Returns band `index`, with its memory at `memory`.
 AMXConv::Band AMXConv::bandAt(int64_t index, std::byte *memory) const {
   Band band;
   band.image = index / bands();
@@ -389,7 +394,7 @@ void AMXConv::runImages(int64_t slice, const SliceContext &context) const {
   };
   auto *widened = reinterpret_cast<float *>(context.scratch + widenedOffset);
   forEachBand([&](const Band &band) { splitBand(band, widened); });
-  // A tap's filters stay in the cache for all bands.
+  // All bands use a tap's filters while they are in the cache.
   for (int64_t tap = 0; tap < g.taps(); ++tap)
     for (int64_t group = 0; group < groups(); ++group)
       forEachBand([&](const Band &band) {
@@ -413,9 +418,9 @@ Status AMXConv::runSlice(size_t phase, int64_t slice,
 // Choice
 //===----------------------------------------------------------------------===//
 
-/// Of measured rates: tiles at four fifths of 512 products of bf16 a cycle, 1.5
-/// cycles to split an element, 8 to gather and pack one of the filters, and 8
-/// bytes a cycle of packed filters, which every slice reads.
+/// Based on measured rates: AMX at four fifths of 512 bf16 products a cycle,
+/// 1.5 cycles to split an element, and 8 cycles to gather and pack a filter
+/// element. Every slice reads the packed filters at 8 bytes a cycle.
 double AMXConv::estimateCycles() const {
   constexpr double kProducts = 0.8 * 512, kSplit = 1.5, kFilter = 8, kRead = 8;
   const double taps = double(g.taps()) * double(g.channels);
@@ -430,7 +435,8 @@ double AMXConv::estimateCycles() const {
          double(phaseSlices[2]) * perSlice;
 }
 
-/// Pixels of the result, of one axis, that meet the image at each tap.
+/// Counts, along one axis, the pairs of an output pixel and a tap that read a
+/// pixel of the image.
 static double countMet(int64_t out, int64_t in, int64_t kernel,
                        int64_t dilation, int64_t pad) {
   double met = 0;
@@ -442,7 +448,7 @@ static double countMet(int64_t out, int64_t in, int64_t kernel,
   return met;
 }
 
-/// At 20 products a cycle, none of zeros around an image.
+/// Assumes 20 products a cycle, and none for the zero padding.
 double AMXConv::estimateLibraryCycles() const {
   constexpr double kProducts = 20;
   const double met =
@@ -453,17 +459,16 @@ double AMXConv::estimateLibraryCycles() const {
          kProducts;
 }
 
-/// The convolution of a step, in two dimensions.
+/// Returns the two-dimensional convolution of a step.
 static Geometry geometryOf(const ConvStep &step) {
-  // A convolution along one axis is one of images that are one row high.
+  // A convolution along one axis has images that are one row high.
   auto at = [](const std::vector<int64_t> &values, size_t fromEnd,
                int64_t otherwise) {
     return fromEnd <= values.size() ? values[values.size() - fromEnd]
                                     : otherwise;
   };
   Geometry g;
-  // The gradient by the input is a convolution of dy: channels and filters
-  // exchange.
+  // The input gradient is a convolution of dy, so channels and filters swap.
   g.isGradient = step.kind == ConvKind::InputGrad;
   g.batch = step.batch;
   g.channels = g.isGradient ? step.outChannels : step.inChannels;
@@ -480,7 +485,7 @@ static Geometry geometryOf(const ConvStep &step) {
   g.dilationWidth = at(step.dilations, 1, 1);
   g.padTop = at(step.padsBegin, 2, 0);
   g.padLeft = at(step.padsBegin, 1, 0);
-  // A gradient's pixels meet the taps the other way round.
+  // The gradient reads the taps in reverse, so the paddings change.
   if (g.isGradient) {
     g.padTop = g.extraRows() - g.padTop;
     g.padLeft = g.dilationWidth * (g.kernelWidth - 1) - g.padLeft;
@@ -491,7 +496,7 @@ static Geometry geometryOf(const ConvStep &step) {
 std::unique_ptr<Contraction> prepareAMXConv(const ConvStep &step,
                                             ConvOperands &operands,
                                             const OneDNNConfig &config) {
-  // Images and filters of one type that is a sum of parts.
+  // Images and filters must have one type, and parts must represent it.
   const DType type = operands.w.type;
   const bool isGradient = step.kind == ConvKind::InputGrad;
   const DType other = isGradient ? operands.y.type : operands.x.type;
@@ -505,7 +510,7 @@ std::unique_ptr<Contraction> prepareAMXConv(const ConvStep &step,
       !hasUnitStrides || step.kernel.size() > 2 ||
       step.filterLayout != FilterLayout::OIHW)
     return nullptr;
-  // Whole steps of channels, a panel of filters, and one row that fits.
+  // Requires whole steps of channels, a panel of filters, and a row that fits.
   const Geometry geometry = geometryOf(step);
   const int64_t row = wholePanels(geometry.rowPixels()) *
                       std::max(geometry.channels, geometry.filters);
@@ -514,8 +519,9 @@ std::unique_ptr<Contraction> prepareAMXConv(const ConvStep &step,
     return nullptr;
   ConvOperands copy = operands;
   auto conv = std::make_unique<AMXConv>(geometry, std::move(copy), config);
-  // Dilations, small images and few of them make it slower than the library's:
-  // rows between taps are split in vain, and filters are packed for few pixels.
+  // Dilations, small images and small batches make this slower than oneDNN:
+  // rows between dilated taps are split in vain, and filters are packed for few
+  // pixels.
   constexpr double kLeastGain = 0.7;
   const bool gains =
       conv->estimateCycles() < kLeastGain * conv->estimateLibraryCycles();

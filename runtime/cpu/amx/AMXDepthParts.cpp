@@ -1,12 +1,14 @@
-// Matrix products by AMX whose result is small and whose depth is great, such
-// as the gradient of a filter of one tap: 64 x 256 elements, each a sum over
-// all 50,176 pixels of a batch. Tiles of the result would pack both operands
-// many times over.
+// Matrix products with AMX for small results of great depth. Example: the
+// gradient of a one-tap filter has 64 x 256 elements, each a sum over all
+// 50,176 pixels of a batch. Tiles of such a result would pack both operands
+// many times.
 //
-//   parts  a part of the depth each: its operands are packed chunk by chunk,
-//          multiplied, and added to a partial result of the part's own
-//   sum    the partial results, in the order of the parts, a few rows of the
-//          result each
+// Phases:
+//
+//   parts  Divides the depth into parts. Each part packs its operands chunk by
+//          chunk, and multiplies them into its own partial result.
+//   sum    Adds the partial results in the order of the parts, a few rows per
+//   slice.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/amx/AMXOperands.h"
@@ -15,11 +17,11 @@
 namespace mpc::runtime {
 namespace {
 
-/// Parts that the depth is cut into at most: threads share them.
+/// The most parts of the depth, which threads share.
 constexpr int64_t kMaxParts = 16;
-/// Elements of the depth of a part are a multiple of these.
+/// The depth of each part is a multiple of this.
 constexpr int64_t kPartDepth = 512;
-/// Elements of a partial result, which stays in a worker's cache.
+/// Limit on the elements of a partial result, which stays in a worker's cache.
 constexpr int64_t kMaxElements = 1 << 17;
 /// Elements of the partial results that one slice adds up.
 constexpr int64_t kSumElements = 1 << 14;
@@ -31,7 +33,7 @@ public:
       : step(step), isPortable(!config.hasAMX), parts(partsOf(operands.a.type)),
         a(leftMatrix(step, operands.a)), b(rightMatrix(step, operands.b)),
         c(step, operands.c, std::move(operands.epilogue)) {
-    // Partial results are shared; packed chunks, and sums, are a worker's own.
+    // Partial results are shared; packed chunks and sums belong to a worker.
     phaseSlices = {depthParts(), (step.m + rowsPerSum() - 1) / rowsPerSum()};
     sharedSize = size_t(depthParts() * partialElements()) * sizeof(float);
     scratchSize = std::max(ChunkScratch(step.m, step.n, step.k, parts).bytes(),
@@ -51,7 +53,7 @@ private:
   void runPart(int64_t part, const SliceContext &context) const;
   void sumRows(int64_t slice, const SliceContext &context) const;
 
-  /// Elements from row to row of a partial result, which has whole panels.
+  /// Leading dimension of a partial result, which consists of whole panels.
   int64_t leading() const { return wholePanels(step.n); }
   int64_t partialElements() const { return wholePanels(step.m) * leading(); }
   int64_t depthPerPart() const {
@@ -70,7 +72,7 @@ private:
 
   const MatMulStep step;
   const bool isPortable;
-  const int64_t parts; ///< of an operand's element
+  const int64_t parts; ///< per operand element
   MatrixOperand a, b;
   ProductResult c;
 };

@@ -1,12 +1,11 @@
-// Matrix products by AMX, of operands in bf16, f16 or f32 (AMXPanels.h).
+// Matrix products with AMX, for operands in bf16, f16 or f32 (AMXPanels.h).
 //
-// A slice is a tile of the result, whose sums stay in the worker's cache until
-// the epilogue, or the final scaling and rounding, has taken them.
+// A slice is a tile of the result. The tile's sums stay in the worker's cache
+// until the epilogue, or the final scaling and rounding, has read them.
 //
-// An element of the result is the same sum whatever the tiles are, so these may
-// follow from the number of workers. So is the sum of an operand along the
-// depth, which a tile adds up when it is about to pack the operand.
-//
+// Tiling does not change how an element is summed, so the tiles may depend on
+// the number of workers. The same holds for the sum of an operand along the
+// depth, which a tile computes just before it packs the operand.
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/amx/AMXOperands.h"
 #include "runtime/cpu/onednn/OneDNNProvider.h"
@@ -15,16 +14,16 @@
 namespace mpc::runtime {
 namespace {
 
-/// Sums of a tile: 768 KiB of a worker's cache.
+/// Limit on the sums of a tile: 768 KiB of a worker's cache.
 constexpr int64_t kMaxSums = 192 << 10;
-/// Multiply-adds below which a tile is not worth handing to another thread.
+/// A tile with fewer multiply-adds is not worth handing to another thread.
 constexpr int64_t kMinTileProducts = 1 << 21;
-/// Tiles for each worker, so that none waits long for the others. Smaller tiles
+/// Tiles per worker, so that no worker waits long for the others. Smaller tiles
 /// read the operands more often.
 constexpr int64_t kTilesPerWorker = 2;
 
-/// Elements from row to row of a tile's sums: an odd number of cache lines, so
-/// that the rows of a block lie in different sets of a cache.
+/// Leading dimension of a tile's sums: an odd number of cache lines, so that
+/// the rows of a block lie in different sets of the cache.
 int64_t sumsLeading(int64_t columns) {
   return wholePanels(columns) + kPanelWidth / 2;
 }
@@ -67,14 +66,14 @@ private:
   MatrixOperand a, b;
   int64_t tileM = 0, tileN = 0;
   ChunkScratch chunks;
-  size_t chunkOffset = 0; ///< in a worker's scratch, behind the sums
+  size_t chunkOffset = 0; ///< in a worker's scratch, after the sums
 };
 
 } // namespace
 
-/// Halves a tile until its sums fit and there are enough of them. Rows may be
-/// many; of a weight's gradient, whose left operand is turned, tiles are wide,
-/// for the sake of the optimizer that follows.
+/// Halves the tile until its sums fit and there are enough tiles. Tiles may
+/// have many rows. For a weight gradient, whose left operand is transposed,
+/// tiles are wide, which suits the optimizer that follows.
 void AMXMatMul::chooseTiles(int workers) {
   tileM = wholePanels(step.m);
   tileN = wholePanels(step.n);
@@ -83,7 +82,7 @@ void AMXMatMul::chooseTiles(int workers) {
                            tileM * tileN * step.k >= 2 * kMinTileProducts;
     if (tileM * tileN <= kMaxSums && !wantsMore)
       break;
-    // Rows of one panel cannot be cut: of 32 x 64 the columns are.
+    // A single panel of rows cannot be cut, so of 32 x 64 the columns are.
     const bool cutsColumns = tileM <= kPanelWidth ||
                              (step.transA ? tileN > 2 * tileM : tileN >= tileM);
     int64_t &side = cutsColumns ? tileN : tileM;
@@ -91,16 +90,16 @@ void AMXMatMul::chooseTiles(int workers) {
   }
 }
 
-/// Tiles of the same rows follow each other: they share the left operand.
+/// Tiles of the same rows are consecutive, since they share the left operand.
 Status AMXMatMul::runSlice(size_t, int64_t tile, const SliceContext &context) {
-  // Where the tile is, and how large it is at the edges.
   const int64_t index = tile / (tilesM() * tilesN());
   const int64_t row = tile / tilesN() % tilesM() * tileM;
   const int64_t column = tile % tilesN() * tileN;
   const int64_t rows = std::min(tileM, step.m - row);
   const int64_t columns = std::min(tileN, step.n - column);
 
-  // One of the tiles that pack the same part of an operand sums it first.
+  // Exactly one of the tiles that pack the same part of an operand also sums
+  // it.
   if (sums && (sums.ofLeft ? column == 0 : row == 0))
     sums.sum(sums.ofLeft ? row : column, sums.ofLeft ? rows : columns);
 

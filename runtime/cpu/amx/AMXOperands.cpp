@@ -1,5 +1,5 @@
-// Operands are packed by everybody who reads them. Memory is what takes time
-// here: packed once for all, operands would be written to it and read again.
+// Every reader packs its operands itself. Memory bandwidth is the bottleneck,
+// and a shared packed copy would be written to memory and read back.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/amx/AMXOperands.h"
@@ -16,10 +16,10 @@ bool canMultiplyByAMX(const MatMulStep &step, const MatMulOperands &operands,
          step.m >= kFewest && step.n >= kFewest && step.k >= kFewest;
 }
 
-/// Whether a left operand in bf16, of whole panels and steps, is read where it
-/// is. Not where the same elements of all rows lie in one or two sets of the
-/// first cache, which repeat every 4 KiB: rows of 3072 or 8192 elements would
-/// push each other out, and the right operand with them.
+/// True if a left operand can be read in place: bf16, with whole panels and
+/// steps. Not if the same elements of all rows map to one or two sets of the L1
+/// cache, whose sets repeat every 4 KiB. Rows of 3072 or 8192 elements would
+/// evict each other and the right operand.
 static bool isReadInPlace(const PanelSource &source, int64_t rows,
                           int64_t depth) {
   constexpr int64_t kHalfOfSets = 2048 / sizeof(uint16_t);
@@ -28,8 +28,8 @@ static bool isReadInPlace(const PanelSource &source, int64_t rows,
          source.leading % kPanelWidth == 0 && source.leading % kHalfOfSets != 0;
 }
 
-/// A chunk of the left operand: where it is, or in panels. `leavesOut` becomes
-/// true where a step was left out.
+/// Returns a chunk of the left operand, in place or packed into panels. Sets
+/// `leavesOut` if a step was left out.
 static LeftOperand packLeft(const PanelSource &source, int64_t rows,
                             int64_t depth, const Panels &panels,
                             bool &leavesOut) {
@@ -44,7 +44,7 @@ static LeftOperand packLeft(const PanelSource &source, int64_t rows,
           panelsOf(depth) * stepBytes};
 }
 
-/// A source from element (`rows`, `columns`) on.
+/// Returns the source from element (`rows`, `columns`) on.
 static PanelSource advance(const PanelSource &source, int64_t rows,
                            int64_t columns) {
   PanelSource result = source;
@@ -57,7 +57,6 @@ void multiplyByChunks(const OperandSources &sources, int64_t depth,
                       bool isPortable, const ProductSums &sums) {
   auto *multiply = isPortable ? multiplyPanelsPortably : multiplyPanels;
   for (int64_t k = 0; k < depth; k += scratch.chunkDepth()) {
-    // Both operands in panels, and their product.
     const int64_t deep = std::min(scratch.chunkDepth(), depth - k);
     const PanelSource left = advance(sources.left, 0, k);
     const PanelSource right = advance(sources.right, k, 0);
@@ -67,7 +66,7 @@ void multiplyByChunks(const OperandSources &sources, int64_t depth,
     const LeftOperand packed =
         packLeft(left, sums.rows, deep, leftPanels, leavesOut);
     multiply(packed, rightPanels, panelsOf(deep), sums, k == 0);
-    // What neither had.
+    // Add the products of steps that were left out of either operand.
     if (leavesOut)
       multiplyLeftOut(left, right, leftPanels.isLeftOut, rightPanels.isLeftOut,
                       deep, sums);

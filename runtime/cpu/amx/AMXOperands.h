@@ -1,5 +1,5 @@
-// What products by AMX have in common: which there are, where their operands
-// lie, and a product of one worker, chunk after chunk of the depth.
+// Shared by the matrix products with AMX: the condition for AMX, the addresses
+// of operands, and a product by one worker in chunks of the depth.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_AMX_AMXOPERANDS_H
@@ -12,8 +12,8 @@ namespace mpc::runtime {
 
 struct OneDNNConfig;
 
-/// Whether both operands are of one of the types that AMX multiplies, and no
-/// side of the product is less than half a panel.
+/// True if AMX multiplies the operands' type, both operands have one type, and
+/// every side of the product is at least half a panel.
 bool canMultiplyByAMX(const MatMulStep &step, const MatMulOperands &operands,
                       const OneDNNConfig &config);
 
@@ -29,15 +29,15 @@ inline MatrixOperand rightMatrix(const MatMulStep &step, Operand b) {
                        step.outer.b, step.transB);
 }
 
-/// Matrix `index` of an operand's batch from element (row, column) on.
+/// Returns matrix `index` of an operand's batch, from element (row, column) on.
 inline PanelSource sourceAt(const MatrixOperand &operand, int64_t index,
                             int64_t row, int64_t column) {
   return {operand.source.type, operand.at(index, row, column, nullptr),
           operand.ld, operand.transposed};
 }
 
-/// A worker's memory for chunks of both operands, of at most `rows` and
-/// `columns` and `depth` elements of the depth.
+/// A worker's memory for chunks of both operands: at most `rows` and `columns`,
+/// and up to `depth` elements of the depth.
 class ChunkScratch {
 public:
   ChunkScratch() = default;
@@ -64,13 +64,13 @@ private:
   size_t rightOffset = 0, size = 0;
 };
 
-/// Two operands from the first element of the depth on.
+/// Two operands, from the first element of the depth on.
 struct OperandSources {
   PanelSource left, right;
 };
 
-/// Makes `sums` the product of `sources` over `depth` elements of the depth,
-/// with `scratch`, which lies at `memory`. `isPortable`: not by AMX.
+/// Sets `sums` to the product of `sources` over `depth` elements. `scratch`
+/// describes the memory at `memory`. With `isPortable` the product avoids AMX.
 void multiplyByChunks(const OperandSources &sources, int64_t depth,
                       const ChunkScratch &scratch, std::byte *memory,
                       bool isPortable, const ProductSums &sums);

@@ -1,9 +1,8 @@
-// A block of 32 x 32 sums is four of the eight tiles of registers; two more
-// hold a step of the left operand's panel and two of the right one's: four
-// products of tiles, of 16 cycles each, for four tiles that are loaded. From a
-// core's L2 alone a step takes longer to load than to multiply, so some steps
-// of a right panel stay in L1 while all rows pass by. With three parts there
-// are 24 products for 14 tiles.
+// Uses the eight tile registers like this: four hold a block of 32 x 32 sums,
+// two a step of the left panel, two a step of the right panel. So four loaded
+// tiles give four tile products of 16 cycles each. From L2 alone, a step takes
+// longer to load than to multiply. So some steps of a right panel stay in L1
+// while all rows pass. Three parts give 24 products for 14 loaded tiles.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/amx/AMXPanels.h"
@@ -25,7 +24,7 @@ namespace mpc::runtime {
   static inline                                                                \
       __attribute__((always_inline, target("avx512f,amx-tile,amx-bf16")))
 
-/// Rows or columns of a tile of registers, and bytes of one of its rows.
+/// Rows or columns of a tile register, and bytes of a tile row.
 static constexpr int64_t kTileWidth = 16, kTileRowBytes = 64;
 
 //===----------------------------------------------------------------------===//
@@ -34,7 +33,8 @@ static constexpr int64_t kTileWidth = 16, kTileRowBytes = 64;
 
 namespace {
 
-/// What a step of a panel has of a matrix.
+/// The block of a matrix that one panel step reads: `rows` x `columns` elements
+/// from (`row`, `column`). The block is smaller than 32 x 32 at the edges.
 struct StepExtent {
   int64_t row, column, rows, columns;
 
@@ -43,7 +43,7 @@ struct StepExtent {
 
 } // namespace
 
-/// Orders of a step's blocks, by how the matrix is stored.
+/// Block orders for packing, depending on how the matrix is stored.
 static BlockOrder leftOrderOf(const PanelSource &source) {
   return source.inColumns ? BlockOrder::Turned : BlockOrder::InRows;
 }
@@ -51,7 +51,7 @@ static BlockOrder rightOrderOf(const PanelSource &source) {
   return source.inColumns ? BlockOrder::PairedColumns : BlockOrder::PairedRows;
 }
 
-/// A step of a left panel in bf16: what the matrix has of it, and zeros.
+/// Packs a step of a left panel in bf16, filled up with zeros.
 static void packLeftStep(const PanelSource &source, const StepExtent &extent,
                          uint16_t *to) {
   const auto *from =
@@ -67,7 +67,7 @@ static void packLeftStep(const PanelSource &source, const StepExtent &extent,
                 size_t(extent.columns) * sizeof(uint16_t));
 }
 
-/// A step of a right panel in bf16, likewise.
+/// Packs a step of a right panel in bf16, filled up with zeros.
 static void packRightStep(const PanelSource &source, const StepExtent &extent,
                           uint16_t *to) {
   const auto *from =
@@ -78,8 +78,8 @@ static void packRightStep(const PanelSource &source, const StepExtent &extent,
            {extent.rows, extent.columns, kPanelWidth}, 0, 1, to);
 }
 
-/// A step in f32 as it is stored, 32 rows or columns of 32 elements, where the
-/// matrix has none zeros.
+/// Widens a step to f32 in the stored order: 32 rows or columns of 32 elements,
+/// filled up with zeros.
 static void widenStep(const PanelSource &source, const StepExtent &extent,
                       float *result) {
   if (!extent.isWhole())
@@ -93,7 +93,8 @@ static void widenStep(const PanelSource &source, const StepExtent &extent,
           length);
 }
 
-/// A step in parts. Gives false, and zeros, where an element has none.
+/// Packs a step in parts. Returns false, and writes zeros, if no parts
+/// represent an element.
 static bool packPartsOfStep(const PanelSource &source, const StepExtent &extent,
                             BlockOrder order, int64_t parts, uint16_t *to) {
   alignas(64) float widened[kBlockElements];
@@ -111,10 +112,10 @@ static bool packPartsOfStep(const PanelSource &source, const StepExtent &extent,
   return false;
 }
 
-/// Packs steps of panels in the order in which the matrix is stored: along the
-/// depth, or along the panels. `extentOf(panel, step)` says which rows and
-/// columns of a step the matrix has, `packStep` packs one in bf16, and `order`
-/// is the order of the blocks in it.
+/// Packs all steps of all panels, in the order in which the matrix is stored:
+/// along the depth, or along the panels. `extentOf(panel, step)` returns the
+/// block of a step, `packStep` packs a step in bf16, and `order` is the order
+/// of its blocks. Returns true if a step was left out.
 template <typename ExtentOf>
 static bool packSteps(const PanelSource &source, int64_t panels, int64_t steps,
                       bool isStoredByDepth, BlockOrder order,
@@ -123,21 +124,20 @@ static bool packSteps(const PanelSource &source, int64_t panels, int64_t steps,
                                        uint16_t *)) {
   bool leftOut = false;
   auto pack = [&](int64_t panel, int64_t step) {
-    // A step of a panel is a block of 32 x 32 numbers, or less at the edges.
     const StepExtent extent = extentOf(panel * kPanelWidth, step * kPanelWidth);
     const int64_t index = panel * steps + step;
     auto *to = reinterpret_cast<uint16_t *>(result.data +
                                             index * result.parts * kPartBytes);
-    // In bf16 a block is copied; in parts of f32 it may hold numbers that no
-    // parts give.
+    // bf16 is copied. Splitting f32 may fail, since parts do not represent all
+    // numbers.
     if (result.parts == 1)
       return packStep(source, extent, to);
     const bool could = packPartsOfStep(source, extent, order, result.parts, to);
     result.isLeftOut[index] = !could;
     leftOut |= !could;
   };
-  // In the order of memory, so that cache lines are read once: rows of the
-  // matrix hold all panels, or one panel.
+  // Follow the order of memory, so that cache lines are read once: a matrix row
+  // holds elements of all panels, or of one panel.
   if (isStoredByDepth) {
     for (int64_t step = 0; step < steps; ++step)
       for (int64_t panel = 0; panel < panels; ++panel)
@@ -177,7 +177,7 @@ bool packRightPanels(const PanelSource &source, int64_t depth, int64_t columns,
 
 namespace {
 
-/// What `ldtilecfg` reads.
+/// The operand of `ldtilecfg`.
 struct TileConfig {
   uint8_t palette = 1, startRow = 0;
   uint8_t reserved[14] = {};
@@ -186,19 +186,19 @@ struct TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-/// A block of sums and the steps of two panels that are added to it.
+/// A block of sums, and the steps of two panels whose product is added to it.
 struct SumsBlock {
-  LeftOperand left; ///< from the block's rows on
+  LeftOperand left; ///< from the rows of the block on
   const std::byte *right;
   int64_t steps;
   float *sums;
   int64_t leading;
-  bool isFirst;      ///< there are no sums yet
-  const float *next; ///< the sums of the block that follows
+  bool isFirst;      ///< the sums start at zero
+  const float *next; ///< sums of the next block
 };
 
-/// A part of the left operand and one of the right one that are multiplied.
-/// Parts are counted from the greatest.
+/// A product of one part of the left and one part of the right operand. Part 0
+/// is the greatest.
 struct PartPair {
   int left, right;
 
@@ -207,9 +207,9 @@ struct PartPair {
   }
 };
 
-/// The products of parts that are added up, the smallest first. Each has an
-/// operand of the one before: it is not loaded again. Two numbers of three
-/// parts have three products more, of 2^-24 of the whole and less.
+/// The products of parts, summed from the smallest. Each pair shares an operand
+/// with the pair before, which then is not loaded again. For three parts, three
+/// more products are dropped; they are at most 2^-24 of the whole.
 template <int Parts>
 struct PartPairs;
 template <>
@@ -229,16 +229,15 @@ struct PartPairs<3> {
 
 } // namespace
 
-/// Adds the products of parts of a step from pair number Pair on. Tiles 0 to 3
-/// are the sums, 4 and 5 of the left operand, 6 and 7 of the right. Where fewer
-/// rows or columns are wanted the second of either is left out.
+/// Adds the products of a step's parts from pair number Pair on. Tiles 0 to 3
+/// hold the sums, 4 and 5 the left operand, 6 and 7 the right operand. Without
+/// BothRows or BothColumns, the second tile of that operand is unused.
 template <int Parts, bool BothRows, bool BothColumns, size_t Pair = 0>
 MPC_AMX_INLINE void multiplyStep(const std::byte *left, int64_t leftRow,
                                  int64_t leftPart, const std::byte *right) {
   constexpr auto &pairs = PartPairs<Parts>::all;
   if constexpr (Pair < pairs.size()) {
-    // Pairs of parts are sorted: a part that the pair before had is in its tile
-    // already.
+    // A part that the pair before used is still in its tile.
     constexpr PartPair pair = pairs[Pair], before = pairs[Pair ? Pair - 1 : 0];
     if constexpr (Pair == 0 || pair.left != before.left) {
       const std::byte *part = left + pair.left * leftPart;
@@ -246,15 +245,14 @@ MPC_AMX_INLINE void multiplyStep(const std::byte *left, int64_t leftRow,
       if constexpr (BothRows)
         _tile_loadd(5, part + kTileWidth * leftRow, leftRow);
     }
-    // Tiles 6 and 7: 16 columns each of the right operand, in pairs of rows as
-    // the instruction wants them.
+    // Tiles 6 and 7 hold 16 columns each of the right operand, in pairs of rows
+    // as the instruction requires.
     if constexpr (Pair == 0 || pair.right != before.right) {
       const std::byte *part = right + pair.right * kPartBytes;
       _tile_loadd(6, part, 2 * kTileRowBytes);
       if constexpr (BothColumns)
         _tile_loadd(7, part + kTileRowBytes, 2 * kTileRowBytes);
     }
-    // Tiles 0 to 3: the sums of 2 x 2 blocks of 16 x 16.
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (BothColumns)
       _tile_dpbf16ps(1, 4, 7);
@@ -267,8 +265,8 @@ MPC_AMX_INLINE void multiplyStep(const std::byte *left, int64_t leftRow,
   }
 }
 
-/// Asks for some rows of the next block's sums, all of them in the steps of a
-/// chunk: a block would wait for them, and the tiles for it.
+/// Prefetches some rows of the next block's sums, and all of them over the
+/// steps of a chunk. Otherwise the next block would wait for its sums.
 template <int Parts>
 MPC_AMX_INLINE void prefetchSums(const SumsBlock &block, int64_t step) {
   constexpr int64_t rows = kPanelWidth / chunkStepsOf(Parts);
@@ -286,7 +284,6 @@ MPC_AMX static void multiplyBlock(const SumsBlock &block) {
   float *sums = block.sums;
   float *lower = sums + kTileWidth * block.leading;
 
-  // The sums so far.
   if (block.isFirst) {
     _tile_zero(0);
     _tile_zero(1);
@@ -302,7 +299,7 @@ MPC_AMX static void multiplyBlock(const SumsBlock &block) {
       _tile_loadd(3, lower + kTileWidth, sumsRow);
   }
 
-  // Step by step along the depth, while the sums stay in tiles.
+  // The sums stay in tiles over all steps of the depth.
   const std::byte *left = block.left.data, *right = block.right;
   for (int64_t step = 0; step < block.steps; ++step) {
     prefetchSums<Parts>(block, step);
@@ -312,7 +309,6 @@ MPC_AMX static void multiplyBlock(const SumsBlock &block) {
     right += Parts * kPartBytes;
   }
 
-  // The sums now.
   _tile_stored(0, sums, sumsRow);
   if constexpr (BothColumns)
     _tile_stored(1, sums + kTileWidth, sumsRow);
@@ -327,14 +323,14 @@ MPC_AMX static void multiplyParts(const LeftOperand &left,
                                   const std::byte *right, int64_t steps,
                                   const ProductSums &sums, bool isFirst) {
   for (int64_t column = 0; column < sums.columns; column += kPanelWidth) {
-    // Blocks of 32 x 32 sums; the last row and column of blocks may be 16 wide,
-    // with half the tiles.
+    // The last row and column of blocks may be 16 wide and then use half the
+    // tiles.
     const bool bothColumns = sums.columns - column > kTileWidth;
     SumsBlock block{left,         right,   steps,  sums.data + column,
                     sums.leading, isFirst, nullptr};
     for (int64_t row = 0; row < sums.rows; row += kPanelWidth) {
-      // The block below, or the first of the next columns; behind the last one
-      // there is nothing, which may be asked for, too.
+      // Prefetch the block below, or the first block of the next columns. After
+      // the last block there is none, but prefetching any address is safe.
       const bool isLast = row + kPanelWidth >= sums.rows;
       block.next = isLast ? sums.data + column + kPanelWidth
                           : block.sums + kPanelWidth * sums.leading;
@@ -347,7 +343,7 @@ MPC_AMX static void multiplyParts(const LeftOperand &left,
       block.left.data += left.panel;
       block.sums += kPanelWidth * sums.leading;
     }
-    // The next panel of columns begins behind all steps of this one.
+    // The next panel follows all steps of this panel.
     right += steps * Parts * kPartBytes;
   }
 }
@@ -355,7 +351,8 @@ MPC_AMX static void multiplyParts(const LeftOperand &left,
 MPC_AMX void multiplyPanels(const LeftOperand &left, const Panels &right,
                             int64_t steps, const ProductSums &sums,
                             bool isFirst) {
-  // All tiles are whole. What was stored before is read by them.
+  // All tiles have full size. The barrier makes earlier stores visible to the
+  // tile loads.
   TileConfig config;
   std::fill_n(config.rowBytes, 8, uint16_t(kTileRowBytes));
   std::fill_n(config.rows, 8, uint8_t(kTileWidth));
@@ -367,13 +364,13 @@ MPC_AMX void multiplyPanels(const LeftOperand &left, const Panels &right,
                                       : multiplyParts<3>;
   multiply(left, right.data, steps, sums, isFirst);
 
-  // Without tiles in use a change of threads has 8 KiB less to save.
+  // Without tiles in use, a thread switch saves 8 KiB less.
   _tile_release();
   __asm__ volatile("" ::: "memory");
 }
 
-/// The number whose parts are element `place` of `parts` blocks, `distance`
-/// bytes apart, the first of which lies at `block`.
+/// Returns element `place` of a block as the sum of its parts. The parts are
+/// `parts` blocks, `distance` bytes apart, from `block` on.
 static float sumOfParts(const std::byte *block, int64_t distance, int64_t place,
                         int64_t parts) {
   float sum = 0;
@@ -386,8 +383,7 @@ static float sumOfParts(const std::byte *block, int64_t distance, int64_t place,
 void multiplyPanelsPortably(const LeftOperand &left, const Panels &right,
                             int64_t steps, const ProductSums &sums,
                             bool isFirst) {
-  // The same numbers as the instructions read, one by one, for machines and
-  // tests without them.
+  // Reads the same packed numbers as the AMX code, one at a time.
   const int64_t stepBytes = right.parts * kPartBytes;
   for (int64_t i = 0; i < sums.rows; ++i)
     for (int64_t j = 0; j < sums.columns; ++j) {
@@ -395,8 +391,8 @@ void multiplyPanelsPortably(const LeftOperand &left, const Panels &right,
       if (isFirst)
         sum = 0;
       for (int64_t k = 0; k < steps * kPanelWidth; ++k) {
-        // Where row i and column j have number k: columns lie in pairs of rows,
-        // k and k + 1 side by side.
+        // Columns of the right operand are stored in pairs of rows: k and k + 1
+        // are adjacent.
         const int64_t step = k / kPanelWidth, inStep = k % kPanelWidth;
         const std::byte *a = left.data + i / kPanelWidth * left.panel +
                              i % kPanelWidth * left.row + step * left.step;
@@ -410,7 +406,7 @@ void multiplyPanelsPortably(const LeftOperand &left, const Panels &right,
     }
 }
 
-/// A step of the left or the right operand in f32, in rows.
+/// Widens a step of either operand to f32, in rows.
 static void widenInRows(const PanelSource &source, const StepExtent &extent,
                         float *result) {
   if (!source.inColumns)
@@ -422,7 +418,7 @@ static void widenInRows(const PanelSource &source, const StepExtent &extent,
             kPanelWidth);
 }
 
-/// Written so that a compiler makes it of vectors: a row of sums stays in
+/// The loops are written for the compiler's vectorizer: a row of sums stays in
 /// registers.
 static inline __attribute__((always_inline)) void
 addProduct(const float *left, const float *right, int64_t rightLeading,
@@ -464,7 +460,7 @@ void multiplyLeftOut(const PanelSource &left, const PanelSource &right,
   for (int64_t row = 0; row < sums.rows; row += kPanelWidth)
     for (int64_t column = 0; column < sums.columns; column += kPanelWidth)
       for (int64_t step = 0; step < steps; ++step) {
-        // Blocks of which both operands are whole were multiplied in parts.
+        // Blocks represented by parts in both operands were multiplied before.
         if (!leftOutOfLeft[row / kPanelWidth * steps + step] &&
             !leftOutOfRight[column / kPanelWidth * steps + step])
           continue;
@@ -472,7 +468,6 @@ void multiplyLeftOut(const PanelSource &left, const PanelSource &right,
         const int64_t rows = std::min(kPanelWidth, sums.rows - row);
         const int64_t columns = std::min(kPanelWidth, sums.columns - column);
         const int64_t deep = std::min(kPanelWidth, depth - k);
-        // Both blocks as floats, and their product in f32.
         widenInRows(left, {row, k, rows, deep}, leftBlock);
         widenInRows(right, {k, column, deep, columns}, rightBlock);
         addBlockProduct(leftBlock, rightBlock, kPanelWidth,

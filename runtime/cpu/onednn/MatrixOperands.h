@@ -1,5 +1,5 @@
-// The operands of a matrix product by oneDNN, as they are stored, widened to
-// f32, or packed; and its result.
+// Operands of a matrix product for oneDNN: as stored, widened to f32, or
+// packed. Also the result of such a product.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_ONEDNN_MATRIXOPERANDS_H
@@ -15,7 +15,7 @@
 
 namespace mpc::runtime {
 
-/// Elements that one slice of the widening phase takes, about.
+/// Approximate number of elements per slice of the widening phase.
 inline constexpr int64_t kWidenBlock = 1 << 16;
 
 /// An operand as the primitive reads it: stored matrices of rows x columns.
@@ -24,7 +24,7 @@ struct MatrixOperand {
   int64_t matrices = 1, rows = 0, columns = 0, ld = 0;
   bool transposed = false;
   bool widened = false;
-  size_t sharedOffset = 0; ///< of the widened copy
+  size_t sharedOffset = 0; ///< offset of the widened copy
 
   MatrixOperand(Operand source, const MatMulStep &step, int64_t first,
                 int64_t rows, int64_t columns, int64_t ld, int64_t stride,
@@ -38,7 +38,7 @@ struct MatrixOperand {
     matrices = repeats ? 1 : step.batches();
   }
 
-  /// Takes room in shared memory for a dense copy in f32.
+  /// Reserves shared memory for a dense copy in f32.
   void widen(size_t &sharedBytes) {
     widened = true;
     sharedOffset = sharedBytes;
@@ -48,7 +48,7 @@ struct MatrixOperand {
   DType type() const { return widened ? DType::F32 : source.type; }
   int64_t leading() const { return widened ? columns : ld; }
 
-  /// The element (row, column) of op(matrix) number `index` of the batch.
+  /// Returns the address of element (row, column) of op(matrix) number `index`.
   const std::byte *at(int64_t index, int64_t row, int64_t column,
                       std::byte *shared) const {
     if (transposed)
@@ -74,12 +74,12 @@ struct MatrixOperand {
     return ld == columns && (matrices == 1 || (stride == rows * columns &&
                                                outer.extents.empty()));
   }
-  /// The elements before matrix `index` in the source.
+  /// Returns the offset of matrix `index` in the source, in elements.
   int64_t offsetOf(int64_t index) const {
     return first + outer.offsetOf(outerStrides, index, batch, stride);
   }
 
-  // Widening goes by blocks of whole rows of all matrices.
+  // Each slice widens a block of whole rows; blocks run through all matrices.
   int64_t rowsPerBlock() const {
     return std::max<int64_t>(1, kWidenBlock / columns);
   }
@@ -106,13 +106,14 @@ private:
   std::vector<int64_t> outerStrides;
 };
 
-/// The panels of an operand, one for each tile along m or n, in an order made
-/// for the primitive: an absent one has no panels.
+/// An operand packed in panels, one per tile along m or n, in a layout chosen
+/// for the primitive. An absent operand has no panels.
 class PackedPanels {
 public:
   PackedPanels() = default;
 
-  /// `from` and `to` lay out a full panel and, where it is smaller, the last.
+  /// `from` and `to` have the layouts of a full panel, and of the last panel if
+  /// it is smaller.
   PackedPanels(int64_t matrices, int64_t panels,
                const dnnl::memory::desc (&from)[2],
                const dnnl::memory::desc (&to)[2], int workers)
@@ -132,7 +133,7 @@ public:
     return std::max(reorders[0].scratchBytes(), reorders[1].scratchBytes());
   }
 
-  /// Takes room for all panels in memory of which `bytes` are taken.
+  /// Reserves room for all panels, after the `bytes` that are taken already.
   void reserve(size_t &bytes) {
     offset = bytes;
     bytes += panelBytes * size_t(matrices * panels);
@@ -142,7 +143,7 @@ public:
     return memory + offset + panelBytes * size_t(matrix * panels + panel);
   }
 
-  // Packing goes by slices of panels.
+  // Each slice packs part of a panel.
   int64_t slices() const { return matrices * slicesPerMatrix(); }
   struct Part {
     int64_t matrix, panel, slice;
@@ -154,7 +155,8 @@ public:
         std::min(inMatrix / reorders[0].slices(), panels - hasSmaller);
     return {matrix, panel, inMatrix - panel * reorders[0].slices()};
   }
-  /// `memory` is where room was taken, `scratch` has scratchBytes() bytes.
+  /// Packs one part. `memory` is the memory of `reserve`; `scratch` has
+  /// scratchBytes() bytes.
   Status run(const Part &part, int worker, const std::byte *from,
              std::byte *memory, std::byte *scratch) {
     const bool isSmaller = hasSmaller && part.panel + 1 == panels;
@@ -169,14 +171,15 @@ private:
   }
 
   int64_t matrices = 0, panels = 0;
-  bool hasSmaller = false; ///< the last panel
+  bool hasSmaller = false; ///< the last panel is smaller
   dnnl::memory::desc layouts[2];
   SlicedReorder reorders[2];
   size_t panelBytes = 0, offset = 0;
 };
 
-/// Matrices of rows x depth that are stored in columns, or in rows with
-/// something between them, as dense rows: an absent one has no matrices.
+/// A dense row-major copy of matrices of rows x depth. The source is
+/// column-major, or row-major with gaps between rows. An absent operand has no
+/// matrices.
 class DenseRows {
 public:
   DenseRows() = default;
@@ -187,7 +190,7 @@ public:
 
   explicit operator bool() const { return matrices > 0; }
 
-  /// Takes room for all matrices in memory of which `bytes` are taken.
+  /// Reserves room for all matrices, after the `bytes` that are taken already.
   void reserve(size_t &bytes) {
     offset = bytes;
     bytes += alignScratch(size_t(matrices * rows * depth * sizeOf(type)));
@@ -197,7 +200,7 @@ public:
     return memory + offset + (matrix * rows + row) * depth * sizeOf(type);
   }
 
-  // Rows are made by blocks, those of the same rows one after another.
+  // Each slice copies a block; blocks of the same rows are consecutive.
   int64_t slices() const { return matrices * rowBlocks() * depthBlocks(); }
   struct Part {
     int64_t matrix, row, depth;
@@ -207,8 +210,8 @@ public:
     return {block / rowBlocks(), block % rowBlocks() * kBlockRows,
             slice % depthBlocks() * kBlockDepth};
   }
-  /// `from` is where the part starts; what it is stored in, rows or columns,
-  /// lies `leading` elements apart. `memory` is where room was taken.
+  /// Copies one part. `from` is the first element of the part; `leading` is the
+  /// leading dimension of the source. `memory` is the memory of `reserve`.
   void run(const Part &part, const std::byte *from, int64_t leading,
            std::byte *memory) const {
     std::byte *to =
@@ -222,8 +225,8 @@ public:
   }
 
 private:
-  /// What one slice turns of a matrix stored in columns: long runs of the
-  /// result's rows, and whole cache lines of the source.
+  /// The block that one slice transposes: it has long runs of the result's
+  /// rows, and whole cache lines of the source.
   static constexpr int64_t kBlockRows = 128, kBlockDepth = 512;
 
   int64_t rowBlocks() const { return (rows + kBlockRows - 1) / kBlockRows; }
@@ -256,7 +259,7 @@ private:
   size_t offset = 0;
 };
 
-/// The matrices that a product makes, or the epilogue that takes them.
+/// The result matrices of a product, or the epilogue that reads them.
 struct ProductResult {
   Operand operand;
   EpilogueCall epilogue;
@@ -270,16 +273,17 @@ struct ProductResult {
     return operand.at(offsetOfRow(index, row) + column);
   }
 
-  /// Scales `accumulators`, which are rows [row, row + rows) and columns
-  /// [column, column + columns) of matrix `index`, `leading` elements from row
-  /// to row, and hands them to the epilogue or writes them as the result's
-  /// type.
+  /// Scales `accumulators`, then passes them to the epilogue, or converts them
+  /// to the result's type. The accumulators are rows [row, row + rows) and
+  /// columns [column, column + columns) of matrix `index`, with leading
+  /// dimension `leading`.
   void finish(float *accumulators, int64_t leading, int64_t index, int64_t row,
               int64_t rows, int64_t column, int64_t columns) const {
-    // What lies between rows is scaled with them.
+    // Gaps between rows are scaled too, in a single run.
     if (alpha != 1)
       scale(accumulators, rows * leading, alpha);
-    // An epilogue takes rows side by side at once, others one by one.
+    // An epilogue gets all rows at once if they are adjacent, else one row at a
+    // time.
     if (epilogue) {
       const int64_t atOnce = ldc == n ? rows : 1;
       for (int64_t i = 0; i < rows; i += atOnce)
@@ -293,7 +297,7 @@ struct ProductResult {
   }
 
 private:
-  /// Where row `row` of matrix `index` starts, in elements.
+  /// Returns the offset of row `row` of matrix `index`, in elements.
   int64_t offsetOfRow(int64_t index, int64_t row) const {
     return outer.offsetOf(outer.c, index, batch, strideC) + row * ldc;
   }

@@ -1,4 +1,4 @@
-// Calls into oneDNN.
+// Implements the calls into oneDNN.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/onednn/OneDNN.h"
@@ -10,8 +10,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-// The library runs on libgomp; these two are declared here because omp.h
-// may belong to another OpenMP runtime than the library's.
+// oneDNN uses libgomp. Both functions are declared here, because omp.h may
+// belong to another OpenMP runtime.
 extern "C" {
 int omp_get_max_threads(void);
 void omp_set_num_threads(int);
@@ -19,8 +19,8 @@ void omp_set_num_threads(int);
 
 namespace mpc::runtime {
 
-/// More address space than the library takes for all kernels of a step, each of
-/// which has 256 KiB for its code.
+/// More address space than oneDNN needs for all kernels of a step; each kernel
+/// has 256 KiB for its code.
 static constexpr size_t kLibraryBytes = size_t(64) << 20;
 
 SingleThreadedOpenMP::SingleThreadedOpenMP() : previous(omp_get_max_threads()) {
@@ -33,8 +33,8 @@ SingleThreadedOpenMP::~SingleThreadedOpenMP() {
     omp_set_num_threads(previous);
 }
 
-// Pages that nobody touches cost no memory; two system calls a step are nothing
-// beside compiling its kernels.
+// Untouched pages cost no memory, and two system calls are cheap compared with
+// compiling a step's kernels.
 void expectLibraryMemory() {
   void *pages = mmap(nullptr, kLibraryBytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -43,7 +43,7 @@ void expectLibraryMemory() {
   munmap(pages, kLibraryBytes);
 }
 
-// Asks for a page as the library does.
+// Requests an executable page in the same way as oneDNN.
 Status probeExecutableMemory() {
   const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void *page = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -74,7 +74,7 @@ Status probeExecutableMemory() {
 }
 
 Status checkExecutableMemory() {
-  // A policy is there before the program is, as a rule.
+  // Policies do not usually change while a program runs, so success is cached.
   static std::atomic<bool> isAllowed{false};
   if (isAllowed)
     return Status();
@@ -122,16 +122,16 @@ Status WorkerPrimitive::run(int worker,
                             std::initializer_list<const void *> addresses,
                             void *scratch) {
   SingleThreadedOpenMP guard;
-  // Each worker has a stream and handles of its own: the library's are not for
-  // two threads.
+  // Each worker has its own stream and handles, since oneDNN's are not
+  // thread-safe.
   Call &call = calls[static_cast<size_t>(worker)];
-  // Some primitives compile their kernels when they run for the first time.
+  // Some primitives compile their kernels on the first run.
   if (!call.hasRun)
     expectLibraryMemory();
   call.hasRun = true;
   size_t i = 0;
   dnnl_status_t status = dnnl_success;
-  // oneDNN checks a handle that is set, so only changed ones are.
+  // oneDNN checks every handle that is set, so set only changed addresses.
   auto setAddress = [&](void *address) {
     dnnl_memory_t memory = call.args[i++].memory;
     void *current = nullptr;
@@ -142,8 +142,7 @@ Status WorkerPrimitive::run(int worker,
   for (const void *address : addresses)
     setAddress(const_cast<void *>(address));
   setAddress(scratch);
-  // Out of memory is reported as everywhere else, by an exception that the
-  // session catches.
+  // Out of memory is an exception here as elsewhere; the session catches it.
   if (status == dnnl_success)
     status = dnnl_primitive_execute(primitive.get(), call.stream.get(),
                                     static_cast<int>(call.args.size()),

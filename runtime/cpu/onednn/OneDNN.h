@@ -1,8 +1,8 @@
-// What the library's two kinds of contraction share: the engine, the
-// instruction set it may use, and calling a primitive from a worker.
+// Shared by the products and convolutions with oneDNN: the engine, the allowed
+// instruction set, and calls of primitives from workers.
 //
-// The library is always called with one thread on a slice of the work. Its own
-// threads (libgomp) would spin against the worker pool's on the same cores.
+// oneDNN always runs with one thread, on a slice of the work. Its own threads
+// (libgomp) would compete with the worker pool for the same cores.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_ONEDNN_ONEDNN_H
@@ -19,8 +19,8 @@
 
 namespace mpc::runtime {
 
-/// Makes the library see one OpenMP thread on this thread while it lives, and
-/// leaves a process that uses OpenMP itself as it was.
+/// While alive, limits OpenMP to one thread on this thread. Restores the
+/// previous number for processes that use OpenMP themselves.
 class SingleThreadedOpenMP {
 public:
   SingleThreadedOpenMP();
@@ -32,16 +32,16 @@ private:
 
 dnnl::engine &dnnlEngine();
 
-/// Attributes every primitive is made with: scratch memory from the caller and
-/// fp32 that stays fp32 whatever the environment says.
+/// The attributes of every primitive: scratch memory comes from the caller, and
+/// fp32 stays fp32, regardless of the environment.
 dnnl::primitive_attr dnnlAttributes();
 
-/// A primitive and, for every worker, the memory objects it is called with.
+/// A primitive, and per worker the memory objects for its calls.
 class WorkerPrimitive {
 public:
   WorkerPrimitive() = default;
 
-  /// `args` are the primitive's arguments in the order in which `run` takes
+  /// `args` has the primitive's arguments in the order in which `run` takes
   /// their addresses.
   WorkerPrimitive(const dnnl::primitive &primitive,
                   std::vector<std::pair<int, dnnl::memory::desc>> args,
@@ -50,13 +50,13 @@ public:
   explicit operator bool() const { return !calls.empty(); }
   size_t scratchBytes() const { return scratchpadBytes; }
 
-  /// Runs it on the calling thread. `scratch` has scratchBytes() bytes. Throws
-  /// std::bad_alloc where memory is short.
+  /// Runs the primitive on the calling thread. `scratch` has scratchBytes()
+  /// bytes. Throws std::bad_alloc if memory is short.
   Status run(int worker, std::initializer_list<const void *> addresses,
              void *scratch);
 
 private:
-  /// What one worker calls with; addresses are set when they change.
+  /// The arguments of one worker's calls. Addresses are set when they change.
   struct Call {
     bool hasRun = false;
     dnnl::stream stream;
@@ -69,24 +69,23 @@ private:
   std::vector<Call> calls;
 };
 
-/// The library's name of f32 or bf16.
+/// Returns oneDNN's name of f32 or bf16.
 dnnl::memory::data_type dnnlType(DType type);
 
-/// Throws std::bad_alloc where the process may not have the memory that the
-/// library takes to prepare a step. The library itself does not look whether it
-/// got what it asks for: it would crash.
+/// Throws std::bad_alloc if the process cannot get the memory that oneDNN needs
+/// to prepare a step. oneDNN does not check its allocations and would crash.
 void expectLibraryMemory();
 
-/// IO, with what forbids it, where memory of this process may not become
-/// executable: the library generates code.
+/// An IO error with the cause if the process may not make memory executable.
+/// oneDNN generates code.
 Status checkExecutableMemory();
 
-/// The same, asked anew: why the library could not generate its code. Throws
-/// std::bad_alloc where memory is short.
+/// Like checkExecutableMemory, but asks the system again after a failure of
+/// oneDNN. Throws std::bad_alloc if memory is short.
 Status probeExecutableMemory();
 
-/// Runs `body`, which may throw dnnl::error, and gives what went wrong. Throws
-/// std::bad_alloc where memory is short.
+/// Runs `body`, and converts dnnl::error to a status. Throws std::bad_alloc if
+/// memory is short.
 template <typename Body>
 Status catchDNNL(const char *what, Body body) {
   try {
@@ -97,7 +96,7 @@ Status catchDNNL(const char *what, Body body) {
     body();
     return Status();
   } catch (const dnnl::error &error) {
-    // A kernel that has no memory for its code fails for no stated reason.
+    // A kernel without memory for its code fails without a specific error.
     if (error.status == dnnl_out_of_memory)
       throw std::bad_alloc();
     expectLibraryMemory();
@@ -108,7 +107,7 @@ Status catchDNNL(const char *what, Body body) {
   }
 }
 
-/// Bytes rounded up so that what follows in scratch memory is aligned.
+/// Rounds up, so that the next object in scratch memory is aligned to 64 bytes.
 inline size_t alignScratch(size_t bytes) { return (bytes + 63) & ~size_t(63); }
 
 } // namespace mpc::runtime

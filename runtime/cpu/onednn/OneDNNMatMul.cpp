@@ -1,18 +1,17 @@
-// Matrix products by oneDNN, one tile of the result per slice.
+// Matrix products with oneDNN, one tile of the result per slice.
 //
-// Up to three phases, each shared among the workers:
+// Up to three phases; the workers share the slices of each:
 //
-//   widen  only where an operand's type is not one the library multiplies on
-//          this target: the operand in f32, in blocks of rows
-//   pack   only where the library has an order of its own for b: b's panels in
-//          that order, and a as dense rows where it is stored in columns, or in
-//          rows of a wider matrix, and the library would else not take b's
-//          order. A panel is packed once, however many tiles read it; where one
-//          tile is all of a matrix, as of an attention's head, its slice packs
+//   widen  If oneDNN cannot multiply an operand's type on this target. Widens
+//          the operand to f32, in blocks of rows.
+//   pack   If oneDNN prefers its own layout for b. Packs b's panels in that
+//          layout. Copies a to dense rows if oneDNN requires them for its
+//          layout of b. A panel is packed once for all tiles that read it. If a
+//          matrix is a single tile, as for an attention head, its slice packs
 //          and there is no phase.
-//   tiles  each over all of k at once, either into the result or into fp32
-//          scratch that stays in the worker's cache, where the epilogue, or the
-//          final scaling and rounding, takes it from
+//   tiles  Multiplies a tile over all of k. The tile goes into the result, or
+//          into fp32 scratch memory in the worker's cache. From there the
+//          epilogue, or the final scaling and rounding, reads it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/Convert.h"
@@ -24,8 +23,8 @@
 namespace mpc::runtime {
 namespace {
 
-/// Elements of both operands that a worker packs for one product at most: 2
-/// MiB, which its cache holds, and its scratch memory must.
+/// Limit on the elements that a worker packs for one product: 2 MiB fit its
+/// cache and its scratch memory.
 constexpr int64_t kPackedElements = 1 << 20;
 
 class OneDNNMatMul : public Contraction {
@@ -78,14 +77,15 @@ private:
   ProductResult c;
   MatrixOperand a, b;
   bool direct = false;       ///< the primitive writes c itself
-  bool widensAtOnce = false; ///< both operands in one slice
+  bool widensAtOnce = false; ///< one slice widens both operands
   DenseRows denseA;
   PackedPanels packedB;
-  bool packsForTile = false; ///< into a worker's scratch, one matrix
-  size_t padOffset = 0;      ///< of the library's scratch in a worker's
+  bool packsForTile = false; ///< packs one matrix, into a worker's scratch
+  size_t padOffset = 0;      ///< of oneDNN's scratch memory within a worker's
   std::vector<Phase> phases;
   int64_t tilesM = 0, tilesN = 0;
-  WorkerPrimitive primitives[2][2]; ///< [last rows are fewer][last columns]
+  WorkerPrimitive
+      primitives[2][2]; ///< [last rows are fewer][last columns are fewer]
 };
 
 } // namespace
@@ -94,7 +94,8 @@ private:
 // Preparation
 //===----------------------------------------------------------------------===//
 
-/// The product of two panels, into the result or into scratch.
+/// Describes the product of two panels, written into the result or into
+/// scratch.
 dnnl::matmul::primitive_desc
 OneDNNMatMul::describe(const dnnl::memory::desc &left,
                        const dnnl::memory::desc &right) const {
@@ -105,7 +106,7 @@ OneDNNMatMul::describe(const dnnl::memory::desc &left,
   return {dnnlEngine(), left, right, result, dnnlAttributes()};
 }
 
-/// Rows of a as they lie side by side.
+/// Returns the layout of dense rows of a.
 static dnnl::memory::desc denseRows(int64_t rows, int64_t k, DType type) {
   return {{rows, k}, dnnlType(type), dnnl::memory::dims{k, 1}};
 }
@@ -114,7 +115,7 @@ static bool isBlocked(const dnnl::memory::desc &desc) {
   return desc.get_inner_nblks() > 0;
 }
 
-/// The order in which the library would have a panel of b, where it may choose.
+/// Returns the layout that oneDNN prefers for a panel of b.
 dnnl::memory::desc
 OneDNNMatMul::chooseLayoutOfB(bool densifiesA, int64_t columns,
                               const OneDNNConfig &config) const {
@@ -129,9 +130,10 @@ OneDNNMatMul::chooseLayoutOfB(bool densifiesA, int64_t columns,
       .weights_desc();
 }
 
-/// Whether the library would else copy the operands of each product itself, in
-/// its general routine, which for an attention's head takes longer than the
-/// product. Where it reorders, too, nothing is gained.
+/// True if packing speeds up a product with a single tile. Without packing,
+/// oneDNN's general routine copies the operands of each product, which takes
+/// longer than the product of an attention head. Packing gains nothing if it
+/// needs oneDNN's reorder.
 bool OneDNNMatMul::gainsByPackingForOneTile(const OneDNNConfig &config) const {
   if (tilesM * tilesN > 1)
     return false;
@@ -148,9 +150,9 @@ bool OneDNNMatMul::gainsByPackingForOneTile(const OneDNNConfig &config) const {
          findPairedLayout(stored, chooseLayoutOfB(true, step.n, config));
 }
 
-/// Whether the library has an order of its own for b only where a lies in dense
-/// rows. Columns are worth turning for any order, rows worth copying for the
-/// one that is packed fast.
+/// True if oneDNN prefers its own layout of b only for an a in dense rows, and
+/// copying a pays. Transposing columns pays for any layout; copying rows pays
+/// only for the layout that is packed fast.
 bool OneDNNMatMul::mustDensifyA(const OneDNNConfig &config) const {
   if (config.packsAlways)
     return a.transposed;
@@ -162,11 +164,11 @@ bool OneDNNMatMul::mustDensifyA(const OneDNNConfig &config) const {
                           chooseLayoutOfB(true, tileColumns(), config));
 }
 
-/// Packs where panels of b are read by several tiles and the library has an
-/// order of its own for them, or where one tile is all. Such an implementation
-/// may want a in rows.
+/// Decides to pack b if several tiles read its panels and oneDNN prefers its
+/// own layout, or if a single tile gains. Also decides to copy a to dense rows
+/// if that layout requires it.
 void OneDNNMatMul::choosePacking(const OneDNNConfig &config) {
-  // Packing pays where a panel is read more than once.
+  // Packing pays if a panel is read more than once.
   const int64_t readers = tilesM * (b.matrices == 1 ? step.batches() : 1);
   packsForTile = readers < 2 && gainsByPackingForOneTile(config);
   if (readers < 2 && !packsForTile && !config.packsAlways)
@@ -174,7 +176,7 @@ void OneDNNMatMul::choosePacking(const OneDNNConfig &config) {
   const bool densifiesA = mustDensifyA(config);
   const int64_t lastColumns = step.n % step.tileN;
   const bool hasLastColumns = tilesN > 1 && lastColumns > 0;
-  // The order that the library wants for b, also for its last, narrower panel.
+  // Choose the layout for the last, narrower panel too.
   dnnl::memory::desc to[2] = {
       chooseLayoutOfB(densifiesA, tileColumns(), config)};
   if (!isBlocked(to[0]))
@@ -191,10 +193,10 @@ void OneDNNMatMul::choosePacking(const OneDNNConfig &config) {
                        a.transposed);
 }
 
-/// False where only the library's reference takes what was packed.
+/// Makes the primitive for a tile size. False if only oneDNN's reference
+/// implementation reads the packed layout.
 bool OneDNNMatMul::makePrimitive(int64_t rows, int64_t columns,
                                  const OneDNNConfig &config) {
-  // One primitive for each size of tile.
   WorkerPrimitive &primitive = primitiveFor(rows, columns);
   if (rows <= 0 || columns <= 0 || primitive)
     return true;
@@ -202,7 +204,7 @@ bool OneDNNMatMul::makePrimitive(int64_t rows, int64_t columns,
       denseA ? denseRows(rows, step.k, a.type()) : a.desc(rows, step.k),
       packedB ? packedB.layout(columns != tileColumns())
               : b.desc(step.k, columns));
-  // The library falls back on slow code for orders that it does not know.
+  // oneDNN falls back to slow code for unknown layouts.
   const bool isReference =
       std::string_view(desc.impl_info_str()).rfind("ref", 0) == 0;
   if (packedB && isReference && !config.packsAlways)
@@ -225,26 +227,26 @@ bool OneDNNMatMul::makePrimitives(const OneDNNConfig &config) {
 }
 
 Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
-  // Types that the library multiplies.
+  // Keep bf16 only if oneDNN multiplies it at this depth.
   bool narrow = config.multipliesBF16(step.k) && a.source.type == DType::BF16 &&
                 b.source.type == DType::BF16;
   for (MatrixOperand *operand : {&a, &b})
     if (!narrow && operand->source.type != DType::F32)
       operand->widen(sharedSize);
-  // Small operands are not worth meeting another thread for.
+  // Widening small operands is not worth synchronizing threads.
   widensAtOnce = a.widenedElements() + b.widenedElements() <= kWidenBlock;
   if (int64_t slices = widenSlices())
     addPhase(Phase::Widen, widensAtOnce ? 1 : slices);
 
-  // A tile of a wide result is written through scratch: the library stores it
-  // many times over, and rows far apart would share few lines of the cache.
+  // A tile of a wide result goes through scratch: oneDNN stores the tile many
+  // times, and rows far apart would compete for few cache lines.
   const DType type = c.operand.type;
   direct = !c.epilogue && step.alpha == 1 && tileColumns() == step.ldc &&
            (type == DType::F32 || (narrow && type == DType::BF16));
   tilesM = (step.m + step.tileM - 1) / step.tileM;
   tilesN = (step.n + step.tileN - 1) / step.tileN;
 
-  // With packed operands first; where the library refuses those, without.
+  // Try packed operands first; if oneDNN rejects them, do without.
   Status status = catchDNNL("prepare a matrix product", [&] {
     choosePacking(config);
     if (makePrimitives(config))
@@ -255,8 +257,8 @@ Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
       row[0] = row[1] = WorkerPrimitive();
     makePrimitives(config);
   });
-  // Packing for each tile by itself, or once for all tiles, as a phase before
-  // them.
+  // A single tile packs for itself; otherwise packing is a phase before the
+  // tiles.
   packsForTile = packsForTile && packedB;
   scratchSize = std::max(scratchSize, packedB.scratchBytes());
   if (packedB && !packsForTile) {
@@ -266,7 +268,8 @@ Status OneDNNMatMul::prepare(const OneDNNConfig &config) {
   }
   addPhase(Phase::Tiles, step.batches() * tilesM * tilesN);
 
-  // A slice's scratch: its result, what it packs, and the library's own.
+  // A slice's scratch has its result, its packed operands, and oneDNN's own
+  // scratch.
   if (!direct)
     padOffset = alignScratch(tileRows() * tileColumns() * sizeof(float));
   if (packsForTile) {
@@ -308,7 +311,8 @@ Status OneDNNMatMul::runPack(int64_t slice, const SliceContext &context) {
       context.shared, context.scratch);
 }
 
-/// The operands of the only tile of matrix `index`, in the worker's scratch.
+/// Packs the operands of matrix `index`, a single tile, into the worker's
+/// scratch.
 Status OneDNNMatMul::packForTile(int64_t index, const SliceContext &context) {
   for (int64_t slice = 0; slice < denseA.slices(); ++slice) {
     const DenseRows::Part part = denseA.partOf(slice);
@@ -333,20 +337,18 @@ void OneDNNMatMul::runWiden(int64_t slice, std::byte *shared) const {
     b.runWiden(slice - slicesOfA, shared);
 }
 
-/// Tiles of one column of tiles follow each other: they share b's panel.
+/// Tiles of one tile column are consecutive, since they share b's panel.
 Status OneDNNMatMul::runTile(int64_t tile, const SliceContext &context) {
-  // Where the tile is, and how large it is at the edges.
   const int64_t tileRow = tile % tilesM, tileColumn = tile / tilesM % tilesN;
   int64_t row = tileRow * step.tileM, column = tileColumn * step.tileN;
   int64_t index = tile / (tilesM * tilesN);
   int64_t rows = std::min(step.tileM, step.m - row);
   int64_t columns = std::min(step.tileN, step.n - column);
 
-  // Its result goes where it belongs, or into scratch memory to be finished.
   auto *accumulators = reinterpret_cast<float *>(context.scratch);
   std::byte *result = direct ? c.at(index, row, column) : context.scratch;
 
-  // Operands are packed, before or here, or read where they are.
+  // Operands may be packed before or here, or are read in place.
   if (packsForTile)
     if (Status status = packForTile(index, context); !status.ok())
       return status;

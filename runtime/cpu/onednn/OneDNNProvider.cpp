@@ -1,4 +1,4 @@
-// Chooses the library's instruction set, and who does a step.
+// Chooses oneDNN's instruction set, and the routine for each step.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/onednn/OneDNNProvider.h"
@@ -11,7 +11,7 @@
 
 namespace mpc::runtime {
 
-/// The largest of the library's instruction sets within `features`.
+/// Returns the largest of oneDNN's instruction sets within `features`.
 static dnnl::cpu_isa selectISA(const std::vector<std::string> &features) {
   auto has = [&](std::initializer_list<const char *> names) {
     return std::all_of(names.begin(), names.end(), [&](const char *name) {
@@ -30,7 +30,7 @@ static dnnl::cpu_isa selectISA(const std::vector<std::string> &features) {
   return dnnl::cpu_isa::avx512_core_amx;
 }
 
-/// Sets the limit, once per process.
+/// Sets oneDNN's limit, once per process.
 static Status restrictISA(dnnl::cpu_isa isa) {
   static std::mutex mutex;
   static std::optional<dnnl::cpu_isa> decision;
@@ -59,10 +59,10 @@ OneDNNProvider::create(const std::vector<std::string> &features) {
   return std::unique_ptr<ContractionProvider>(new OneDNNProvider(config));
 }
 
-/// Whether AMX gains more than it takes to split f32 operands into parts: an
-/// element that is split is multiplied by so many of the other operand. Below,
-/// measured products were as fast by the library: 1024 x 64 x 1024, or in parts
-/// of the depth 64 x 64 x 50176.
+/// True if AMX gains more time than splitting f32 operands costs. A split
+/// element should be multiplied by at least `fewestUses` elements of the other
+/// operand. Below that number oneDNN was as fast in measurements: 1024 x 64 x
+/// 1024, or with depth parts 64 x 64 x 50176.
 static bool gainsByAMX(const MatMulStep &step, const MatMulOperands &operands,
                        int64_t fewestUses) {
   return operands.a.type != DType::F32 ||
@@ -73,7 +73,8 @@ StatusOr<std::unique_ptr<Contraction>>
 OneDNNProvider::prepare(const MatMulStep &step, MatMulOperands operands,
                         int workers) {
   constexpr int64_t kFewestUses = 80, kFewestUsesInDepth = 48;
-  // Sums of an operand are a phase of their own where no tile adds them up.
+  // Only AMXMatMul sums operands in its tiles; the other routines get a phase
+  // for sums.
   const OperandSums sums(step, operands);
   if (gainsByAMX(step, operands, kFewestUsesInDepth))
     if (auto parts = prepareAMXDepthParts(step, operands, configOf(workers)))

@@ -1,5 +1,5 @@
-// Contractions by oneDNN, or by routines of our own where those are faster, on
-// slices, one thread each.
+// Provides contractions with oneDNN, or with mpc's own routines if those are
+// faster. Each slice runs on one thread.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_ONEDNN_ONEDNNPROVIDER_H
@@ -9,21 +9,20 @@
 
 namespace mpc::runtime {
 
-/// What preparing a step needs to know of the device.
+/// Properties of the device that preparing a step depends on.
 struct OneDNNConfig {
   int workers = 1;
-  bool nativeBF16 = false; ///< the target multiplies bf16 operands itself
-  bool hasAMX = false;     ///< the target has AMX's tiles of bf16
-  /// Packs operands in an order of the reference's, for tests on CPUs for which
-  /// the library has none of its own.
+  bool nativeBF16 = false; ///< the target multiplies bf16 operands
+  bool hasAMX = false;     ///< the target has AMX tiles of bf16
+  /// For tests on CPUs for which oneDNN has no own layout: packs operands in a
+  /// layout of oneDNN's reference implementation.
   bool packsAlways = false;
-  /// Multiplies as with AMX, but by other instructions, for tests on CPUs that
-  /// have none.
+  /// For tests on CPUs without AMX: computes like AMX, with other instructions.
   bool emulatesAMX = false;
 
-  /// Whether the library multiplies bf16 operands of this depth itself. At a
-  /// depth of 63, oneDNN 2.6 set AMX's tiles up for 64 and died of an illegal
-  /// instruction; 3.2 has not been asked.
+  /// True if oneDNN multiplies bf16 operands of this depth. At a depth of 63,
+  /// oneDNN 2.6 configured AMX tiles for 64 and died of an illegal instruction.
+  /// oneDNN 3.2 was not tested.
   bool multipliesBF16(int64_t depth) const {
     return nativeBF16 && !(hasAMX && depth == 63);
   }
@@ -31,9 +30,8 @@ struct OneDNNConfig {
 
 class OneDNNProvider : public ContractionProvider {
 public:
-  /// Restricts the library to the instructions the target's `features` allow.
-  /// The library can be told once per process: Device where another target was
-  /// first.
+  /// Restricts oneDNN to the instructions in `features`. oneDNN accepts only
+  /// one limit per process; a Device error if another target came first.
   static StatusOr<std::unique_ptr<ContractionProvider>>
   create(const std::vector<std::string> &features);
 
@@ -53,37 +51,38 @@ private:
   OneDNNConfig config;
 };
 
-// One file each: OneDNNMatMul.cpp, AMXDepthParts.cpp, AMXMatMul.cpp,
-// AMXConv.cpp, DirectConv.cpp, DirectWeightGrad.cpp and OneDNNConv.cpp.
+// Each routine is in a file of its name: OneDNNMatMul.cpp, AMXDepthParts.cpp,
+// AMXMatMul.cpp, AMXConv.cpp, DirectConv.cpp, DirectWeightGrad.cpp and
+// OneDNNConv.cpp.
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNMatMul(const MatMulStep &step, MatMulOperands operands,
                     const OneDNNConfig &config);
-/// Products with a small result and a great depth, on a CPU with AMX; null, and
-/// `operands` as they were, for others.
+/// Prepares products with a small result and a great depth, on a CPU with AMX.
+/// For other steps returns null and leaves `operands` unchanged.
 std::unique_ptr<Contraction> prepareAMXDepthParts(const MatMulStep &step,
                                                   MatMulOperands &operands,
                                                   const OneDNNConfig &config);
-/// Products of two operands in bf16, f16 or f32 with sides of 16 and more, on a
-/// CPU with AMX; null, and `operands` as they were, for others.
+/// Prepares products of bf16, f16 or f32 operands with sides of at least 16, on
+/// a CPU with AMX. For other steps returns null and leaves `operands`
+/// unchanged.
 std::unique_ptr<Contraction> prepareAMXMatMul(const MatMulStep &step,
                                               MatMulOperands &operands,
                                               const OneDNNConfig &config);
-/// Convolutions of f16 and f32 images and gradients of such images, with
-/// strides of 1 and 32 channels and more, on a CPU with AMX; null, and
-/// `operands` as they were, for others.
+/// Prepares convolutions of f16 and f32 images, and their input gradients, on a
+/// CPU with AMX. Requires strides of 1 and at least 32 channels. For other
+/// steps returns null and leaves `operands` unchanged.
 std::unique_ptr<Contraction> prepareAMXConv(const ConvStep &step,
                                             ConvOperands &operands,
                                             const OneDNNConfig &config);
-/// Gradients of filters of any size, each slice some filters' along a row of
-/// taps; null for other steps, and where a row of the image with its padding is
-/// too long.
+/// Prepares filter gradients of any size. A slice computes some filters along a
+/// row of taps. Null for other steps, and if a padded image row is too long.
 std::unique_ptr<Contraction>
 prepareDirectWeightGrad(const ConvStep &step, const ConvOperands &operands);
-/// Convolutions and gradients of images, each slice some rows of the result;
-/// null for other steps, and where rows with their padding are too long.
+/// Prepares convolutions and input gradients. A slice computes some rows of the
+/// result. Null for other steps, and if padded rows are too long.
 std::unique_ptr<Contraction> prepareDirectConv(const ConvStep &step,
                                                const ConvOperands &operands);
-/// By another routine where the library has nothing better than loops over
+/// Prepares any convolution. Uses another routine if oneDNN would loop over
 /// single elements.
 StatusOr<std::unique_ptr<Contraction>>
 prepareOneDNNConv(const ConvStep &step, ConvOperands operands,

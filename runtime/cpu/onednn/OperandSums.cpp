@@ -8,11 +8,11 @@
 
 namespace mpc::runtime {
 
-/// Rows that are added up in f32, and columns at once.
+/// Rows per band, which are summed in f32, and columns per pass.
 static constexpr int64_t kBand = 32, kColumns = 512;
-/// Elements of a vector.
+/// Elements per vector.
 static constexpr int64_t kLanes = 16;
-/// Columns of a slice, where the sums are a phase of their own.
+/// Columns per slice, if the sums are a separate phase.
 static constexpr int64_t kSliceColumns = 256;
 
 //===----------------------------------------------------------------------===//
@@ -31,13 +31,13 @@ static void addRows(DType type, const std::byte *matrix, int64_t leading,
   }
 }
 
-/// The same of whole vectors of bf16, with AVX-512.
+/// Like addRows, for bf16 and whole vectors, with AVX-512.
 __attribute__((target("avx512f"))) static void
 addWideRows(const std::byte *matrix, int64_t leading, int64_t rows,
             int64_t columns, float *sums) {
   for (int64_t i = 0; i < rows; ++i, matrix += leading * 2)
     for (int64_t column = 0; column < columns; column += kLanes) {
-      // A bf16 number is the upper half of an f32 number.
+      // The upper half of an f32 number is a bf16 number.
       const __m256i low = _mm256_loadu_si256(
           reinterpret_cast<const __m256i *>(matrix + column * 2));
       const __m512i wide = _mm512_slli_epi32(_mm512_cvtepu16_epi32(low), 16);
@@ -58,7 +58,7 @@ void sumRows(DType type, const std::byte *matrix, int64_t leading, int64_t rows,
     const int64_t wide = hasVectors ? count / kLanes * kLanes : 0;
     std::fill_n(totals, count, 0.0);
     for (int64_t row = 0; row < rows; row += kBand) {
-      // A band afresh, then into the totals.
+      // Sum each band from zero in f32, then add it to the f64 totals.
       const int64_t few = std::min(kBand, rows - row);
       const std::byte *from = matrix + (row * leading + first) * size;
       std::fill_n(band, count, 0.0f);

@@ -1,5 +1,5 @@
-// Sums of an operand of a matrix product along the depth: gradients of biases,
-// which the product's gradient for the weights reads all of.
+// Sums an operand of a matrix product along the depth. Example: a bias gradient
+// sums an operand that the weight gradient reads entirely anyway.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_ONEDNN_OPERANDSUMS_H
@@ -11,14 +11,16 @@
 
 namespace mpc::runtime {
 
-/// result[column] = the sum of a matrix's `rows` rows of `columns` elements of
-/// `type` (f32, bf16 or f16), `leading` elements apart. Bands of 32 rows are
-/// added up in f32, and totals in f64: a sum depends on its column alone.
+/// Sets result[column] to the sum of a matrix's column. The matrix has `rows`
+/// rows of `columns` elements of `type` (f32, bf16 or f16), with leading
+/// dimension `leading`. Bands of 32 rows are summed in f32, and the bands in
+/// f64, so a sum depends on its column alone.
 void sumRows(DType type, const std::byte *matrix, int64_t leading, int64_t rows,
              int64_t columns, float *result);
 
-/// The operand of `step` that its `fused` says is summed, and where the sums
-/// go. It is stored in rows along the depth.
+/// The operand that `fused` of a step sums, and the destination of the sums.
+/// The operand is stored in rows along the depth. False if the step sums
+/// nothing.
 struct OperandSums {
   bool ofLeft = false;
   Operand source, result;
@@ -32,14 +34,15 @@ struct OperandSums {
   /// Sums columns [first, first + count).
   void sum(int64_t first, int64_t count) const;
 
-  /// What a loop of the plan changes.
+  /// Adds pointers to the addresses that a loop of the plan changes.
   void addAddresses(std::vector<void **> &addresses) {
     addresses.push_back(&result.data);
     addresses.push_back(&source.data);
   }
 };
 
-/// `contraction`, which multiplies alone, with a phase that sums.
+/// Adds a phase that sums to `contraction`, which only multiplies. Returns
+/// `contraction` itself if there are no sums.
 std::unique_ptr<Contraction>
 addOperandSums(std::unique_ptr<Contraction> contraction, OperandSums sums);
 

@@ -6,11 +6,11 @@
 
 namespace mpc::runtime {
 
-/// Elements that one slice moves, about.
+/// Approximate number of elements per slice.
 static constexpr int64_t kSliceElements = 1 << 16;
 
-/// How many neighbours along the first axis a layout keeps in one block: 16 for
-/// OIhw16i16o.
+/// Returns the number of neighbours along the first axis in a block of the
+/// layout: 16 for OIhw16i16o.
 static int64_t firstAxisBlock(const dnnl::memory::desc &desc) {
   const dnnl::memory::dims axes = desc.get_inner_idxs();
   const dnnl::memory::dims blocks = desc.get_inner_blks();
@@ -21,8 +21,8 @@ static int64_t firstAxisBlock(const dnnl::memory::desc &desc) {
   return block;
 }
 
-/// Rows [first, first + count) of a tensor; empty where its layout cannot be
-/// cut there.
+/// Returns the layout of rows [first, first + count). Empty if the layout
+/// cannot be cut there.
 static dnnl::memory::desc rowsOfDesc(const dnnl::memory::desc &desc,
                                      int64_t first, int64_t count) {
   dnnl::memory::dims dims = desc.get_dims(), offsets(dims.size(), 0);
@@ -31,7 +31,7 @@ static dnnl::memory::desc rowsOfDesc(const dnnl::memory::desc &desc,
   return desc.submemory_desc(dims, offsets, /*allow_empty=*/true);
 }
 
-/// Bytes from the tensor's start to row `first`.
+/// Returns the offset of row `first`, in bytes.
 static int64_t offsetOfRow(const dnnl::memory::desc &desc, int64_t first) {
   const dnnl::memory::desc rows =
       rowsOfDesc(desc, first, desc.get_dims()[0] - first);
@@ -40,8 +40,8 @@ static int64_t offsetOfRow(const dnnl::memory::desc &desc, int64_t first) {
              dnnl::memory::data_type_size(desc.get_data_type()));
 }
 
-/// How a matrix is stored, in rows or in columns; nothing where it is neither,
-/// as in blocks.
+/// Returns the row-major or column-major storage of a matrix; nullopt for other
+/// layouts, such as blocks.
 static std::optional<StoredMatrix> asStored(const dnnl::memory::desc &desc) {
   if (desc.get_inner_nblks() != 0 || desc.get_submemory_offset() != 0)
     return std::nullopt;
@@ -60,13 +60,13 @@ std::optional<PairedLayout> findPairedLayout(const dnnl::memory::desc &from,
       to.get_data_type() != kBF16 || from.get_data_type() != kBF16 ||
       to.get_submemory_offset() != 0 || !asStored(from))
     return std::nullopt;
-  // 16 pairs of rows by `width` columns, two of a pair side by side.
+  // A block must have 16 pairs of rows by `width` columns, with adjacent pairs.
   const dnnl::memory::dims blocks = to.get_inner_blks();
   if (to.get_inner_idxs() != dnnl::memory::dims{0, 1, 0} ||
       blocks[0] * 2 != PairedLayout::kBlockRows || blocks[1] % 16 != 0 ||
       blocks[2] != 2)
     return std::nullopt;
-  // Blocks of the same columns one after another, nothing between them.
+  // Blocks of the same columns must be consecutive, without gaps.
   const PairedLayout layout{to.get_dims()[0], to.get_dims()[1], blocks[1]};
   const dnnl::memory::dims strides = to.get_strides();
   if (strides[0] != layout.blockElements() ||
@@ -78,7 +78,7 @@ std::optional<PairedLayout> findPairedLayout(const dnnl::memory::desc &from,
 SlicedReorder::SlicedReorder(const dnnl::memory::desc &from,
                              const dnnl::memory::desc &to, int workers)
     : extent(from.get_dims()[0]), rowsPerSlice(extent) {
-  // As many whole blocks of rows as make a slice worth handing out.
+  // A slice has enough whole blocks of rows to be worth handing out.
   const int64_t block = std::lcm(firstAxisBlock(from), firstAxisBlock(to));
   const dnnl::memory::dims dims = from.get_dims();
   const int64_t rowElements = std::accumulate(dims.begin() + 1, dims.end(),
@@ -86,14 +86,14 @@ SlicedReorder::SlicedReorder(const dnnl::memory::desc &from,
   const int64_t wanted = std::max(kSliceElements / rowElements, int64_t(1));
   const int64_t rows = (wanted + block - 1) / block * block;
 
-  // The most frequent order of all, whose rows go by 32.
+  // The most frequent case: blocks of 32 rows, packed by pairRows.
   if ((paired = findPairedLayout(from, to))) {
     pairedSource = *asStored(from);
     rowsPerSlice = std::min(rows, extent);
     return;
   }
 
-  // Cut only if both layouts can be.
+  // Cut the tensor only if both layouts allow it.
   if (rows < extent && !rowsOfDesc(from, rows, extent - rows).is_zero() &&
       !rowsOfDesc(to, rows, extent - rows).is_zero()) {
     rowsPerSlice = rows;
@@ -105,8 +105,8 @@ SlicedReorder::SlicedReorder(const dnnl::memory::desc &from,
     primitives[1] = makePrimitive(rest, from, to, workers);
 }
 
-/// The reorder of the last `count` rows, which alone have the padding of their
-/// axis, or of the first as many.
+/// Makes the reorder of `count` rows: the last rows if their number is `count`,
+/// since only they have the padding of the axis; else the first rows.
 WorkerPrimitive SlicedReorder::makePrimitive(int64_t count,
                                              dnnl::memory::desc from,
                                              dnnl::memory::desc to,
@@ -146,7 +146,7 @@ Status SlicedReorder::run(int64_t slice, int worker, const std::byte *from,
     pairRows(source, *paired, first, last, reinterpret_cast<uint16_t *>(to));
     return Status();
   }
-  // The primitive of the last, fewer rows knows where they start.
+  // The primitive of the last, smaller slice has the offset in its layouts.
   if (rowsOf(slice).count != rowsPerSlice)
     return primitives[1].run(worker, {from, to}, scratch);
   return primitives[0].run(

@@ -1,5 +1,5 @@
-// A change of layout, cut into slices that workers share: by oneDNN, or by
-// routines of our own into the order that bf16 products are made of most.
+// Changes the layout of a tensor in slices that workers share. Uses oneDNN, or
+// mpc's own routines for the layout that most bf16 products use.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CPU_ONEDNN_SLICEDREORDER_H
@@ -13,19 +13,19 @@
 
 namespace mpc::runtime {
 
-/// The order that `pairRows` writes, if it can make `to` of `from`: a bf16
-/// matrix in rows or columns.
+/// Returns the layout that `pairRows` writes, if it can convert `from` to `to`.
+/// nullopt otherwise. `from` must be a bf16 matrix in rows or columns.
 std::optional<PairedLayout> findPairedLayout(const dnnl::memory::desc &from,
                                              const dnnl::memory::desc &to);
 
-/// Copies a tensor from one layout to another, a few rows of its first axis per
-/// slice. Where a layout's blocks cannot be cut along that axis there is one
-/// slice.
+/// Copies a tensor from one layout to another. A slice copies a few rows of the
+/// first axis. If the blocks of a layout cannot be cut along that axis, there
+/// is one slice.
 class SlicedReorder {
 public:
   SlicedReorder() = default;
 
-  /// Throws dnnl::error where the library knows no such reorder.
+  /// Throws dnnl::error if oneDNN has no such reorder.
   SlicedReorder(const dnnl::memory::desc &from, const dnnl::memory::desc &to,
                 int workers);
 
@@ -37,7 +37,7 @@ public:
   int64_t slices() const { return (extent + rowsPerSlice - 1) / rowsPerSlice; }
   size_t scratchBytes() const;
 
-  /// `from` and `to` are where the whole tensors start.
+  /// Copies one slice. `from` and `to` are the starts of the whole tensors.
   Status run(int64_t slice, int worker, const std::byte *from, std::byte *to,
              void *scratch);
 
@@ -46,10 +46,12 @@ private:
                                 dnnl::memory::desc to, int workers) const;
 
   int64_t extent = 0, rowsPerSlice = 1;
-  /// Bytes from one slice to the next.
+  /// Distance in bytes between slices.
   int64_t fromStep = 0, toStep = 0;
-  WorkerPrimitive primitives[2]; ///< full slices; the last if it has fewer rows
-  /// Where no primitive is needed; `pairedSource` has no data.
+  WorkerPrimitive
+      primitives[2]; ///< full slices; the last slice if it has fewer rows
+  /// Set if pairRows does the work, without a primitive. `pairedSource` has no
+  /// data.
   std::optional<PairedLayout> paired;
   StoredMatrix pairedSource;
 };
