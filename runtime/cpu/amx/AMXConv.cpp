@@ -1,6 +1,6 @@
 // Convolutions of f16 and f32 images with AMX, and their input gradients, which
-// are convolutions of output gradients with reversed filters. NHWC, strides of
-// 1.
+// are convolutions of output gradients with reversed filters. Images are NHWC
+// and strides 1.
 //
 // An image with its zero padding is a list of pixels, row after row. Each tap
 // of the filter is a matrix product: the pixels from the tap's offset on, as
@@ -9,8 +9,7 @@
 //
 // Phases:
 //
-//   gather  Gathers the filters, in f32, as a matrix of channels x filters per
-//   tap.
+//   gather  Gathers the filters in f32: a matrix of channels x filters per tap.
 //   pack    Packs these matrices as right operands.
 //   images  Takes some images, or a band of an image. Splits the pixels into
 //           parts (AMXPanels.h) once for all taps, and multiplies tap after

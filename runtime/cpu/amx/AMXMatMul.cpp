@@ -6,6 +6,7 @@
 // Tiling does not change how an element is summed, so the tiles may depend on
 // the number of workers. The same holds for the sum of an operand along the
 // depth, which a tile computes just before it packs the operand.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/amx/AMXOperands.h"
 #include "runtime/cpu/onednn/OneDNNProvider.h"
