@@ -11,20 +11,21 @@
 namespace mpc::runtime::cuda {
 namespace {
 
-/// What NVIDIA recommends for Hopper; enough for older GPUs.
+/// The workspace that NVIDIA recommends for Hopper; enough for older GPUs.
 constexpr size_t kWorkspaceBytes = size_t(32) << 20;
-/// What the library assumes of a pointer unless told otherwise.
+/// The alignment that the library assumes of a pointer by default.
 constexpr uint32_t kFullAlignment = 256;
-/// Algorithms to look at; the first that fits is the fastest.
+/// Proposals to consider. They are sorted, so the first that fits is the
+/// fastest.
 constexpr int kCandidates = 8;
 
-/// A matrix as the library sees it.
+/// A matrix in the library's column-major view.
 struct Matrix {
   uint64_t rows, columns;
   int64_t ld, stride;
 };
 
-/// One prepared product. Descriptors live as long as the step.
+/// A prepared product. The descriptors live as long as the step.
 class BLASMatMulStep : public PreparedStep {
 public:
   BLASMatMulStep(BLASLt &library, const ProductPiece &piece)
@@ -36,7 +37,7 @@ public:
   Status enqueue(Stream stream) override;
 
 private:
-  /// Where one call of the library finds its matrices.
+  /// The operands that one library call reads and writes.
   struct Call {
     DeviceOperand a, b, c;
   };
@@ -64,12 +65,12 @@ private:
   BLASLayout aLayout = nullptr, bLayout = nullptr, cLayout = nullptr;
   BLASAlgorithm algorithm = {};
   size_t workspaceBytes = 0;
-  // The factors in the type the library computes in.
+  // Factors in the type in which the library computes.
   float alpha32 = 1, beta32 = 0;
   double alpha64 = 1, beta64 = 0;
 };
 
-/// A product in pieces, one after the other.
+/// A product in several pieces, computed one after the other.
 class PartedMatMulStep : public PreparedStep {
 public:
   explicit PartedMatMulStep(std::vector<std::unique_ptr<PreparedStep>> pieces)
@@ -113,7 +114,8 @@ static BLASCompute toBLAS(Compute compute) {
   return BLASCompute::F32;
 }
 
-/// The library's name of what is fused. Its A is the step's b.
+/// Returns the library's name of a fused operation. The library's A is the
+/// step's b.
 static BLASEpilogue toBLAS(FusedKind kind) {
   switch (kind) {
   case FusedKind::Bias:
@@ -202,9 +204,9 @@ static DeviceOperand advance(const DeviceOperand &operand, int64_t elements) {
           bytes + elements * static_cast<int64_t>(sizeOf(operand.type))};
 }
 
-/// The library takes one axis of a batch: a call for each index of the others.
-/// Heads of attention in place, for example, are 64 elements apart, and samples
-/// as far as all tokens: one call a sample.
+/// The library supports one batch axis, so there is a call for each index of
+/// the outer axes. Example: heads of attention in place are 64 elements apart,
+/// samples as far as all tokens of a sample. So each sample is one call.
 void BLASMatMulStep::findCalls() {
   const OuterAxes &outer = step.outer;
   int64_t count = step.batches() / step.batch;
@@ -218,7 +220,7 @@ void BLASMatMulStep::findCalls() {
   }
 }
 
-/// The alignment of all addresses of an operand.
+/// Returns the alignment that all addresses of an operand share.
 uint32_t BLASMatMulStep::getAlignment(DeviceOperand Call::*operand) const {
   uint32_t alignment = kFullAlignment;
   for (const Call &call : calls)
@@ -256,14 +258,14 @@ Status BLASMatMulStep::set(BLASPreference preference,
 
 Status BLASMatMulStep::createLayout(BLASLayout &layout, DType type,
                                     const Matrix &matrix) {
-  // Rows, columns and the distance between columns, as BLAS counts them.
+  // `ld` is the distance between columns, as BLAS counts it.
   Status status = library.check(
       library.call.layoutCreate(&layout, toBLAS(type), matrix.rows,
                                 matrix.columns, matrix.ld),
       "describe a matrix");
   if (!status.ok() || step.batch == 1)
     return status;
-  // A batch is so many matrices at one distance.
+  // A batch is a number of matrices at a fixed distance.
   auto count = static_cast<int32_t>(step.batch);
   status = library.check(
       library.call.layoutSetAttribute(layout, BLASLayoutAttribute::BatchCount,
@@ -277,7 +279,7 @@ Status BLASMatMulStep::createLayout(BLASLayout &layout, DType type,
                        "describe a batch");
 }
 
-/// Rows in memory are the library's columns.
+/// Rows in memory are columns for the library.
 Status BLASMatMulStep::describeOperands() {
   auto transposed = [](int64_t rows, int64_t columns, int64_t ld,
                        int64_t stride) {
@@ -318,7 +320,7 @@ Status BLASMatMulStep::describeProduct() {
 
 Status BLASMatMulStep::describeEpilogue(const Fused &fused) {
   Status status = set(BLASMatMulAttribute::Epilogue, toBLAS(fused.kind));
-  // cuBLASLt has one pointer for a bias and for the gradient of one: no
+  // cuBLASLt has a single pointer for a bias and for a bias gradient; no
   // epilogue has both.
   const DeviceOperand &vector = fused.bias ? operands.bias : operands.biasGrad;
   if (status.ok() && (fused.bias || fused.biasGrad))
@@ -340,7 +342,7 @@ Status BLASMatMulStep::setPreferences(BLASPreference preference) {
   using Attribute = BLASPreferenceAttribute;
   Status status =
       set(preference, Attribute::MaxWorkspaceBytes, uint64_t(kWorkspaceBytes));
-  // Split sums are taken in fp32 in a fixed order, or not split.
+  // Partial sums of a split depth must be added in fp32 in a fixed order.
   if (status.ok())
     status = set(preference, Attribute::ReductionSchemeMask,
                  BLASReduction::ComputeType);
@@ -373,8 +375,8 @@ static std::string describeStep(const MatMulStep &step,
 }
 
 Status BLASMatMulStep::chooseAlgorithm() {
-  // What an algorithm may do: no sums in an order that varies, no more memory
-  // than there is.
+  // The preferences rule out sums in a varying order and more workspace than
+  // there is.
   BLASPreference preference = nullptr;
   Status status = library.check(library.call.preferenceCreate(&preference),
                                 "describe what an algorithm may do");
@@ -391,7 +393,7 @@ Status BLASMatMulStep::chooseAlgorithm() {
   (void)library.call.preferenceDestroy(preference);
   if (!status.ok())
     return status;
-  // The first proposal that keeps to that.
+  // Take the first proposal within the preferences.
   for (int i = 0; asked == BLASStatus::Success && i < count; ++i) {
     if (found[i].state != BLASStatus::Success ||
         found[i].workspaceBytes > kWorkspaceBytes)
@@ -404,7 +406,6 @@ Status BLASMatMulStep::chooseAlgorithm() {
               " bytes: " + describeStep(step, operands));
     return Status();
   }
-  // No proposal will do: the message says what would.
   return Status(
       StatusCode::Device,
       "cuBLASLt " + std::to_string(library.call.getVersion()) +

@@ -1,9 +1,9 @@
-// Matrix products by cuBLASLt.
+// Computes matrix products with cuBLASLt.
 //
-// A step is row-major; the library's epilogues work on column-major results.
-// A row-major matrix is the transposed one in column-major order, so a step
-// c = op(a) op(b) is given as c' = op(b)' op(a)': operands change places, and
-// the bias of a column of c is the library's bias of a row of c'.
+// A step is row-major; the library's epilogues work on column-major results. A
+// row-major matrix is the transposed matrix in column-major order. So a step c
+// = op(a) op(b) becomes c' = op(b)' op(a)' for the library: the operands swap,
+// and the bias of a column of c is the library's bias of a row of c'.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_BLASLT_H
@@ -20,22 +20,22 @@ namespace mpc::runtime::cuda {
 /// The addresses of a matrix product's operands.
 struct MatMulAddresses {
   DeviceOperand a, b, c;
-  DeviceOperand bias, aux, biasGrad; ///< those that the step's `fused` names
+  DeviceOperand bias, aux, biasGrad; ///< those that the step's `fused` requires
 };
 
 class BLASLt {
 public:
-  /// Loads the library and makes a handle for the current context.
+  /// Loads the library and creates a handle for the current context.
   static StatusOr<std::unique_ptr<BLASLt>> open(Workspace &workspace);
   ~BLASLt();
 
-  /// Chooses an algorithm for a step, once: every run of it takes the same.
+  /// Chooses an algorithm for a step. All runs of the step use this algorithm.
   StatusOr<std::unique_ptr<PreparedStep>>
   prepare(const MatMulStep &step, const MatMulAddresses &operands);
 
-  /// Success, or Device with `what` and the library's text.
+  /// Success, or a Device error with `what` and the library's text.
   Status check(BLASStatus status, const char *what) const;
-  /// A status in words, with its number.
+  /// Returns a status in words, with its number.
   std::string describe(BLASStatus status) const;
 
   BLASLtFunctions call;

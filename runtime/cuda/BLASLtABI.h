@@ -1,8 +1,8 @@
-// The part of cuBLASLt's C ABI that the CUDA device uses: our own
-// declarations, for the reasons DriverABI.h gives, checked by the same test.
+// The part of cuBLASLt's C ABI that the CUDA device uses. DriverABI.h explains
+// why mpc has its own declarations, and names the test that checks them.
 //
-// Only descriptors that the library allocates are used: the semi-opaque ones
-// on the caller's stack have another size in each version.
+// Only descriptors that the library allocates are used. The semi-opaque
+// descriptors on the caller's stack differ in size between versions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_BLASLTABI_H
@@ -120,7 +120,7 @@ struct BLASHeuristic {
     void *d, BLASLayout dLayout, const BLASAlgorithm *algorithm,               \
     void *workspace, size_t workspaceBytes, Stream stream)
 
-/// The library's functions; all set once it was opened.
+/// The library's functions; all set once the library is open.
 struct BLASLtFunctions {
 #define MPC_CUDA_DECLARE(result, member, symbol, ...)                          \
   result (*member)(__VA_ARGS__) = nullptr;

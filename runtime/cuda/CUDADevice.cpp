@@ -1,4 +1,4 @@
-// Brings driver, memory, kernels and libraries together.
+// Combines driver, memory, kernels and libraries.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/CUDADevice.h"
@@ -11,17 +11,17 @@ namespace mpc::runtime {
 
 using namespace cuda;
 
-/// Members are destroyed from the last to the first, all of them before the
-/// stream that they use, while the context is the calling thread's.
+/// Members are destroyed in reverse order, all before the stream that they use.
+/// The context must be the calling thread's then.
 struct CUDADevice::Impl {
   Impl(std::shared_ptr<const Driver> opened, GPU found, const Plan &plan)
       : driver(std::move(opened)), gpu(std::move(found)),
         context(*driver, gpu.ordinal), memory(*driver, gpu, plan) {}
 
   /// The GPU's primary context, which other users of CUDA in this process
-  /// share, and a stream in it. The context stays until the process ends, as
-  /// NVIDIA's libraries do, which keep state for it beyond their handles; and
-  /// to make one takes longer than many a session.
+  /// share, and streams in it. The context stays open until the process ends:
+  /// NVIDIA's libraries keep state in the context beyond their handles, and
+  /// opening a context takes longer than many sessions.
   struct ContextHolder {
     ContextHolder(const Driver &driver, DeviceOrdinal ordinal)
         : driver(driver), ordinal(ordinal) {}
@@ -38,7 +38,7 @@ struct CUDADevice::Impl {
     DeviceOrdinal ordinal;
     Context context = nullptr;
     Stream stream = nullptr;
-    Stream copies = nullptr; ///< made for the first stage
+    Stream copies = nullptr; ///< created for the first stage
   };
 
   std::shared_ptr<const Driver> driver;
@@ -62,7 +62,8 @@ Status CUDADevice::Impl::ContextHolder::open() {
   ContextScope scope(driver, context);
   if (!scope.status().ok())
     return scope.status();
-  // Not ordered against the stream that others in this process may use.
+  // The stream must not wait for the default stream of other users in this
+  // process.
   return driver.check(driver.call.streamCreate(&stream, kStreamNonBlocking),
                       "create a stream");
 }
@@ -84,14 +85,15 @@ Status CUDADevice::Impl::ContextHolder::synchronize() const {
 }
 
 namespace {
-/// A GPU, and the driver that it is reached by.
+/// A GPU, and the driver that controls it.
 struct FoundGPU {
   std::shared_ptr<const Driver> driver;
   GPU gpu;
 };
 } // namespace
 
-/// GPU `index` of this machine; Device where there is no driver or no such GPU.
+/// Finds GPU `index` of this machine. A Device error if there is no driver or
+/// no such GPU.
 static StatusOr<FoundGPU> findGPU(int index) {
   StatusOr<std::shared_ptr<const Driver>> driver = Driver::open();
   if (!driver.ok())
@@ -117,7 +119,7 @@ StatusOr<std::unique_ptr<Device>> CUDADevice::create(const Artifact &artifact,
       std::make_unique<Impl>(found->driver, found->gpu, artifact.plan());
   if (Status status = impl->context.open(); !status.ok())
     return status;
-  // From here on the device's destructor leaves things in order.
+  // From here on the device's destructor cleans up.
   std::unique_ptr<CUDADevice> device(new CUDADevice(std::move(impl)));
   if (Status status = device->load(artifact); !status.ok())
     return status;
@@ -153,18 +155,18 @@ bool CUDADevice::hasDriver() { return Driver::isInstalled(); }
 CUDADevice::CUDADevice(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 
 CUDADevice::~CUDADevice() {
-  // What is left of it needs the context, and the context the driver.
+  // Destroying the members needs the context, and the context needs the driver.
   const std::shared_ptr<const Driver> driver = impl->driver;
   ContextScope scope(*driver, impl->context.context);
-  // Nothing may be freed that the stream still works on.
+  // The stream may still use the memory that is freed below.
   (void)synchronize();
   impl->memory.release(impl->constants);
   impl.reset();
 }
 
-/// Whole vectors for `bytes`: three parameters of f32, read one after the
-/// other, become one load of 16 bytes in LLVM's hands, as they begin where one
-/// does.
+/// Rounds `bytes` up to whole vectors. LLVM may merge adjacent loads into a
+/// vector load, which must stay inside the allocation: three f32 parameters in
+/// a row are read by one load of 16 bytes.
 static size_t inWholeVectors(size_t bytes) {
   constexpr size_t kVectorBytes = 16;
   return (bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
@@ -192,7 +194,7 @@ StatusOr<void *> CUDADevice::allocate(size_t bytes) {
 
 void CUDADevice::release(void *memory) {
   ContextScope scope(*impl->driver, impl->context.context);
-  // After a kernel has failed the context cannot be entered, and the driver has
+  // After a kernel fault the context cannot be entered, and the driver has
   // freed its memory.
   if (scope.status().ok())
     impl->memory.release(toDevicePointer(memory));

@@ -1,6 +1,5 @@
-// An NVIDIA GPU as a device: one stream, on which uploads, functions and
-// downloads run in the order they were asked for, and a second one that brings
-// the inputs' next values meanwhile.
+// An NVIDIA GPU as a device. Uploads, functions and downloads run in order on
+// one stream. A second stream copies the inputs' next values meanwhile.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_CUDADEVICE_H
@@ -12,16 +11,17 @@ namespace mpc::runtime {
 
 class CUDADevice : public Device {
 public:
-  /// The GPU that the driver shows as number `index`; `artifact` outlives the
-  /// device.
+  /// Opens the GPU with the driver's number `index`. `artifact` must outlive
+  /// the device.
   static StatusOr<std::unique_ptr<Device>> create(const Artifact &artifact,
                                                   int index);
 
-  /// The architecture of that GPU, as `--target` calls it: "sm_90".
+  /// Returns the GPU's architecture, as `--target` names it: "sm_90".
   static StatusOr<std::string> architecture(int index);
 
-  /// Success if GPU `index` can run code for `target` and the driver can
-  /// compile PTX of the version in it; else Device with the reason.
+  /// Checks that GPU `index` can run code for `target`, and that the driver can
+  /// compile the target's version of PTX. A Device error with the reason if
+  /// not.
   static Status checkTarget(int index, const Target &target);
   static bool hasDriver();
 

@@ -1,4 +1,4 @@
-// Runs a function's steps, then records and replays them.
+// Enqueues a function's steps, then captures and replays a graph.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/CUDAExecutable.h"
@@ -58,8 +58,8 @@ Status CUDAExecutable::runTimed(std::vector<double> &seconds) {
   return Status();
 }
 
-/// Launches `graph`, which is captured first where there is none yet. The very
-/// first run enqueues the steps alone.
+/// Launches `graph`, and captures it first if there is none. The very first run
+/// only enqueues the steps.
 Status CUDAExecutable::launch(GraphExec &graph, StepEvents *events) {
   if (!useGraph || !warm) {
     Status status = enqueueAll(events, /*intoGraph=*/false);
@@ -91,7 +91,7 @@ Status CUDAExecutable::enqueueAll(StepEvents *events, bool intoGraph) {
   return Status();
 }
 
-/// Waits for the run, and says which of its steps failed first.
+/// Waits for the run, and returns the failure of the first step that failed.
 Status CUDAExecutable::findOutcome() {
   Status status =
       driver.check(driver.call.streamSynchronize(stream), "finish a run");
@@ -112,7 +112,8 @@ Status CUDAExecutable::capture(GraphExec &graph, StepEvents *events) {
     return status;
   Graph recorded = nullptr;
   status = enqueueAll(events, /*intoGraph=*/true);
-  // Ended in any case: a stream left in this state would take no more work.
+  // End the capture even after a failure: a capturing stream accepts no other
+  // work.
   Status ended = driver.check(driver.call.streamEndCapture(stream, &recorded),
                               "record the graph of '" + function.name + "'");
   if (status.ok())

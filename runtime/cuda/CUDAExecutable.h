@@ -1,4 +1,4 @@
-// A function on a GPU: its steps, and the graph they become.
+// Runs a function on a GPU: step by step at first, then as a graph.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_CUDAEXECUTABLE_H
@@ -15,17 +15,18 @@
 
 namespace mpc::runtime::cuda {
 
-/// A step with the name that errors call it by.
+/// A step, and the name that errors show.
 struct NamedStep {
   std::string name;
   std::unique_ptr<PreparedStep> step;
-  /// The step of the function that it is of: one of a loop for each iteration.
+  /// Index of the function's step that it belongs to. A loop has a NamedStep
+  /// for each inner step of each iteration.
   size_t owner = 0;
 };
 
 /// The first run enqueues the steps one by one, so that the libraries load
-/// their kernels; the second records the same into a graph; from then on a run
-/// is one launch of that graph. MPC_CUDA_GRAPH=0 keeps to the first way.
+/// their kernels. The second run captures the steps in a graph. From then on, a
+/// run launches the graph. MPC_CUDA_GRAPH=0 always enqueues the steps.
 class CUDAExecutable : public Executable {
 public:
   CUDAExecutable(const Driver &driver, Context context, Stream stream,
@@ -33,7 +34,7 @@ public:
   ~CUDAExecutable() override;
 
   Status run() override;
-  /// By events between the steps, in a graph of its own.
+  /// Measures with events between the steps, in a separate graph.
   Status runTimed(std::vector<double> &seconds) override;
 
 private:
@@ -50,7 +51,7 @@ private:
   bool useGraph, hasOutcome;
   bool warm = false;
   GraphExec graph = nullptr, timedGraph = nullptr;
-  std::unique_ptr<StepEvents> stepEvents; ///< of `timedGraph`
+  std::unique_ptr<StepEvents> stepEvents; ///< used by `timedGraph`
 };
 
 } // namespace mpc::runtime::cuda

@@ -1,5 +1,5 @@
-// Convolutions by cuDNN, through its backend interface: descriptors that are
-// filled, finalised and combined into a plan, chosen once for each step.
+// Computes convolutions with cuDNN's backend interface: descriptors are filled,
+// finalized and combined into a plan. The plan is chosen once per step.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_DNN_H
@@ -22,24 +22,24 @@ struct ConvAddresses {
 
 class DNN {
 public:
-  /// Loads the library and makes a handle that works on `stream`.
+  /// Loads the library and creates a handle that works on `stream`.
   static StatusOr<std::unique_ptr<DNN>> open(Stream stream,
                                              Workspace &workspace);
   ~DNN();
 
-  /// Chooses an engine for a step, once: every run of it takes the same.
+  /// Chooses an engine for a step. All runs of the step use this engine.
   StatusOr<std::unique_ptr<PreparedStep>>
   prepare(const ConvStep &step, const ConvAddresses &operands);
 
-  /// Success, or Device with `what` and the library's text.
+  /// Success, or a Device error with `what` and the library's text.
   Status check(DNNStatus status, const char *what) const;
 
   DNNFunctions call;
   DNNHandle handle = nullptr;
   const Stream stream;
   Workspace &workspace;
-  /// Whether plans compute in float32, of those that were tried: by the
-  /// convolution and by what the library proposed for it.
+  /// Results of probing plans: true if the plan computes in float32. The key
+  /// describes the convolution and the library's proposal.
   std::map<std::string, bool> keepsBits;
 
 private:
@@ -47,12 +47,12 @@ private:
       : stream(stream), workspace(workspace) {}
 };
 
-/// A descriptor of the library. The first failure is kept until `finalize`, so
-/// that filling one needs no checks in between.
+/// A descriptor of the library. Keeps the first failure until `finalize`, so
+/// callers need not check each `set`.
 class DNNObject {
 public:
-  /// A descriptor of the kind `type`. `what` names it in error messages: "a
-  /// tensor".
+  /// Creates a descriptor of kind `type`. `what` names the operation in error
+  /// messages: "describe a tensor".
   DNNObject(const DNN &library, DNNDescriptorType type, const char *what);
   ~DNNObject();
   DNNObject(DNNObject &&other) noexcept;
@@ -77,7 +77,7 @@ public:
     set(attribute, DNNAttributeType::BackendDescriptor, &object, 1);
   }
 
-  /// Ends the filling; the first thing that went wrong in it.
+  /// Finalizes the descriptor. Returns the first failure since the constructor.
   Status finalize();
 
 private:

@@ -1,5 +1,6 @@
-// The part of cuDNN's backend C ABI that the CUDA device uses: our own
-// declarations, for the reasons DriverABI.h gives, checked by the same test.
+// The part of cuDNN's backend C ABI that the CUDA device uses. DriverABI.h
+// explains why mpc has its own declarations, and names the test that checks
+// them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_DNNABI_H
@@ -138,7 +139,7 @@ using DNNDescriptor = void *;            ///< cudnnBackendDescriptor_t
   X(DNNStatus, execute, cudnnBackendExecute, DNNHandle handle,                 \
     DNNDescriptor plan, DNNDescriptor variantPack)
 
-/// The library's functions; all set once it was opened.
+/// The library's functions; all set once the library is open.
 struct DNNFunctions {
 #define MPC_CUDA_DECLARE(result, member, symbol, ...)                          \
   result (*member)(__VA_ARGS__) = nullptr;

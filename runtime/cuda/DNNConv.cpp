@@ -13,14 +13,14 @@
 namespace mpc::runtime::cuda {
 namespace {
 
-/// Engines that want more scratch memory than this are passed over.
+/// Engines that need more scratch memory are skipped.
 constexpr int64_t kMaxWorkspaceBytes = int64_t(1) << 30;
-/// More configurations than the library proposes for any graph.
+/// Limit on the configurations per graph, more than the library proposes.
 constexpr int64_t kMaxCandidates = 256;
 constexpr uint32_t kAlignment = 16;
 constexpr size_t kMaxNotes = 32;
 
-/// Names of the tensors of a graph, for the variant pack.
+/// Ids of a graph's tensors, for the variant pack.
 enum TensorId : int64_t { kX = 1, kW = 2, kY = 3 };
 
 class DNNConvStep : public PreparedStep {
@@ -42,7 +42,7 @@ private:
   StatusOr<DNNObject *> graph();
   StatusOr<std::vector<DNNObject>> candidates(const DNNObject &graph,
                                               DNNHeuristicMode mode);
-  /// Its number among all of the library's, and its numerical notes.
+  /// An engine's number among all of the library's, and its numerical notes.
   struct EngineFacts {
     int64_t index = 0;
     std::vector<DNNNumericalNote> notes;
@@ -63,10 +63,11 @@ private:
   DNN &library;
   ConvStep step;
   ConvAddresses operands;
-  std::vector<std::unique_ptr<DNNObject>> kept; ///< what a plan may refer to
+  std::vector<std::unique_ptr<DNNObject>>
+      kept; ///< descriptors that a plan may refer to
   std::unique_ptr<DNNObject> plan, variantPack;
-  int rounding = 0; ///< plans that were refused for the bits they lose
-  Status shortage;  ///< why the last one was that had no room
+  int rounding = 0; ///< plans that were rejected because they round operands
+  Status shortage;  ///< reason for the last lack of memory
 };
 
 } // namespace
@@ -84,8 +85,8 @@ static DNNType toDNN(DType type) {
   }
 }
 
-/// Elements from one index to the next in each dimension of a tensor given as
-/// (N, C, spatial...), with C innermost in memory, or as written.
+/// Returns the strides of a tensor (N, C, spatial...), in elements. C is
+/// innermost in memory if `channelsLast`; otherwise the order is as written.
 static std::vector<int64_t> stridesOf(const std::vector<int64_t> &dimensions,
                                       bool channelsLast) {
   std::vector<int64_t> strides(dimensions.size());
@@ -103,7 +104,7 @@ static std::vector<int64_t> stridesOf(const std::vector<int64_t> &dimensions,
   return strides;
 }
 
-/// `spatial` behind the two leading dimensions.
+/// Returns the dimensions [first, second, spatial...].
 static std::vector<int64_t> withLeading(int64_t first, int64_t second,
                                         const std::vector<int64_t> &spatial) {
   std::vector<int64_t> dimensions = {first, second};
@@ -118,8 +119,8 @@ static std::vector<int64_t> withLeading(int64_t first, int64_t second,
 DNNConvStep::DNNConvStep(DNN &library, const ConvStep &step,
                          const ConvAddresses &operands)
     : library(library), step(step), operands(operands) {
-  // The library knows two and three spatial dimensions; one more of extent 1
-  // changes nothing in memory.
+  // The library supports two and three spatial dimensions. A leading dimension
+  // of extent 1 changes nothing in memory.
   if (step.inSpatial.size() > 1)
     return;
   ConvStep &s = this->step;
@@ -135,7 +136,7 @@ DNNObject &DNNConvStep::keep(DNNDescriptorType type, const char *what) {
   return *kept.back();
 }
 
-/// The object, or what went wrong in filling it.
+/// Finalizes `object`; returns the object, or the first failure.
 static StatusOr<DNNObject *> finalized(DNNObject &object) {
   if (Status status = object.finalize(); !status.ok())
     return status;
@@ -174,14 +175,14 @@ StatusOr<DNNObject *> DNNConvStep::convolution() {
 }
 
 namespace {
-/// The descriptor and the attributes of one kind of convolution.
+/// The descriptor type and attributes of one kind of convolution.
 struct ConvNames {
   DNNDescriptorType type;
   DNNAttribute convolution, x, w, y, alpha, beta;
 };
 } // namespace
 
-/// By ConvKind: forward, by the input, by the weight.
+/// Indexed by ConvKind: forward, input gradient, weight gradient.
 static constexpr std::array<ConvNames, 3> convNames = {
     {{DNNDescriptorType::ConvForward, DNNAttribute::ConvForwardConvolution,
       DNNAttribute::ConvForwardX, DNNAttribute::ConvForwardW,
@@ -201,8 +202,8 @@ static constexpr std::array<ConvNames, 3> convNames = {
 StatusOr<DNNObject *> DNNConvStep::operation() {
   const ConvNames &kind = convNames[static_cast<size_t>(step.kind)];
 
-  // The three operands, each as [leading, channels, spatial...]; channels lie
-  // last in memory, of filters where the layout says so.
+  // Operands are [leading, channels, spatial...]. Channels are innermost in
+  // memory, in filters only for OHWI.
   StatusOr<DNNObject *> x =
       tensor(kX, operands.x,
              withLeading(step.batch, step.inChannels, step.inSpatial), true);
@@ -219,13 +220,13 @@ StatusOr<DNNObject *> DNNConvStep::operation() {
              withLeading(step.batch, step.outChannels, step.outSpatial), true);
   if (!y.ok())
     return y;
-  // Pads, strides, dilations and the type of the sums.
+  // Paddings, strides, dilations and the type of the sums.
   StatusOr<DNNObject *> conv = convolution();
   if (!conv.ok())
     return conv;
 
-  // y = alpha * conv + beta * y, of which only the convolution is wanted; both
-  // numbers are of the type of the sums.
+  // y = alpha * conv + beta * y with alpha = 1 and beta = 0. Both factors have
+  // the type of the sums.
   DNNObject &operation = keep(kind.type, "describe a convolution");
   operation.set(kind.convolution, **conv);
   operation.set(kind.x, **x);
@@ -259,8 +260,8 @@ StatusOr<DNNObject *> DNNConvStep::graph() {
 // The engine
 //===----------------------------------------------------------------------===//
 
-/// Configurations that the library proposes, the fastest first; none where it
-/// knows none.
+/// Returns the configurations that the library proposes, the fastest first.
+/// Empty if there are none.
 StatusOr<std::vector<DNNObject>>
 DNNConvStep::candidates(const DNNObject &graph, DNNHeuristicMode mode) {
   std::vector<DNNObject> configs;
@@ -269,10 +270,9 @@ DNNConvStep::candidates(const DNNObject &graph, DNNHeuristicMode mode) {
   heuristic.set(DNNAttribute::HeuristicOperationGraph, graph);
   heuristic.set(DNNAttribute::HeuristicMode, DNNAttributeType::HeuristicMode,
                 &mode, 1);
-  // Refusing the graph here is how the library says that it has no engine.
+  // The library reports that it has no engine by rejecting the graph here.
   if (!heuristic.finalize().ok())
     return configs;
-  // How many engines the library proposes,
   int64_t count = 0;
   DNNStatus asked = library.call.getAttribute(
       heuristic.get(), DNNAttribute::HeuristicResults,
@@ -280,7 +280,6 @@ DNNConvStep::candidates(const DNNObject &graph, DNNHeuristicMode mode) {
   if (Status status = library.check(asked, "count engines"); !status.ok())
     return status;
   count = std::min(count, kMaxCandidates);
-  // descriptions for the first few of them,
   std::vector<DNNDescriptor> handles;
   for (int64_t i = 0; i < count; ++i) {
     configs.emplace_back(library, DNNDescriptorType::EngineConfig,
@@ -289,7 +288,7 @@ DNNConvStep::candidates(const DNNObject &graph, DNNHeuristicMode mode) {
   }
   if (count == 0)
     return configs;
-  // and what it fills in, which may be fewer.
+  // The library may fill in fewer configurations than it counted.
   int64_t given = 0;
   asked = library.call.getAttribute(
       heuristic.get(), DNNAttribute::HeuristicResults,
@@ -301,10 +300,9 @@ DNNConvStep::candidates(const DNNObject &graph, DNNHeuristicMode mode) {
   return configs;
 }
 
-/// What the library says of the engine of a configuration.
+/// Returns the number and the numerical notes of a configuration's engine.
 StatusOr<DNNConvStep::EngineFacts>
 DNNConvStep::factsOf(const DNNObject &config) {
-  // The engine that the configuration is of,
   DNNObject engine(library, DNNDescriptorType::Engine, "describe an engine");
   DNNDescriptor handle = engine.get();
   int64_t count = 0;
@@ -313,7 +311,6 @@ DNNConvStep::factsOf(const DNNObject &config) {
       DNNAttributeType::BackendDescriptor, 1, &count, &handle);
   if (Status status = library.check(asked, "name an engine"); !status.ok())
     return status;
-  // its number, and notes on how it computes.
   EngineFacts facts;
   asked = library.call.getAttribute(
       engine.get(), DNNAttribute::EngineGlobalIndex, DNNAttributeType::Int64, 1,
@@ -331,21 +328,21 @@ DNNConvStep::factsOf(const DNNObject &config) {
   return facts;
 }
 
-/// Whether the step is promised to compute in float32.
+/// True if the step must compute in float32.
 bool DNNConvStep::isOfFloat32() const {
   return operands.x.type == DType::F32 && operands.w.type == DType::F32 &&
          operands.y.type == DType::F32 && step.compute != Compute::TF32;
 }
 
-/// Whether an engine gives the same bits each time and computes in the type
-/// that the step names, by the notes that are known. One of a later version of
-/// the library says nothing that was promised: it is logged, no more.
+/// True if the known notes say that an engine gives equal bits in each run and
+/// computes in the step's type. A note that a later version of the library
+/// added is only logged, since its meaning is unknown.
 bool DNNConvStep::keepsPromises(const EngineFacts &engine) const {
   for (DNNNumericalNote note : engine.notes)
-    // Notes that are harmless, that break a promise, or that are unknown.
+    // A note may be harmless, break a promise, or be unknown.
     switch (note) {
     case DNNNumericalNote::TensorCore:
-      // With f32 operands this is tf32.
+      // With f32 operands, tensor cores mean tf32.
       if (isOfFloat32())
         return false;
       break;
@@ -369,16 +366,16 @@ bool DNNConvStep::keepsPromises(const EngineFacts &engine) const {
   return true;
 }
 
-/// Whether a plan computes in float32 where the step does, by a run of it: an
-/// engine may round its operands to tf32 and have no note. `proposal` tells one
-/// configuration of an engine from the others.
+/// True if a plan computes in float32, as far as the step must; finds out by
+/// running the plan. An engine may round operands to tf32 without a numerical
+/// note. `proposal` distinguishes configurations of one engine.
 StatusOr<bool> DNNConvStep::keepsBits(const EngineFacts &engine,
                                       const std::string &proposal,
                                       const DNNObject &candidate,
                                       int64_t scratchBytes) {
   if (!isOfFloat32())
     return true;
-  // A plan of the same engine for the same convolution was tried before,
+  // Reuse the result for an equal convolution, engine and proposal.
   std::string key =
       describe() + ", filters " +
       (step.filterLayout == FilterLayout::OHWI ? "OHWI" : "OIHW") +
@@ -388,7 +385,6 @@ StatusOr<bool> DNNConvStep::keepsBits(const EngineFacts &engine,
   const std::string name = "cuDNN engine " + std::to_string(engine.index);
   key += ": " + name + ", " + proposal;
   auto known = library.keepsBits.find(key);
-  // or is tried now.
   if (known == library.keepsBits.end()) {
     StatusOr<double> error = measureRounding(
         library.workspace.getMemory(), library.stream, step,
@@ -400,7 +396,7 @@ StatusOr<bool> DNNConvStep::keepsBits(const EngineFacts &engine,
         });
     if (!error.ok())
       return error.status();
-    // A result that is not a number is refused too.
+    // An error of NaN fails the comparison too.
     const bool keeps = *error <= kMaxRounding;
     known = library.keepsBits.emplace(key, keeps).first;
     char size[32];
@@ -413,9 +409,8 @@ StatusOr<bool> DNNConvStep::keepsBits(const EngineFacts &engine,
   return known->second;
 }
 
-/// Makes the plan of a configuration; false where the engine cannot run it,
-/// does not compute in the type that the step names, or has no room for its
-/// scratch.
+/// Makes the plan of a configuration. False if the engine cannot run the step,
+/// does not compute in the step's type, or has no room for its workspace.
 StatusOr<bool> DNNConvStep::tryConfig(DNNObject config,
                                       const std::string &proposal) {
   StatusOr<EngineFacts> engine = factsOf(config);
@@ -423,16 +418,16 @@ StatusOr<bool> DNNConvStep::tryConfig(DNNObject config,
     return engine.status();
   if (!keepsPromises(*engine))
     return false;
-  // A plan is the engine compiled for this graph.
+  // A plan is an engine compiled for this graph.
   auto candidate = std::make_unique<DNNObject>(
       library, DNNDescriptorType::ExecutionPlan, "plan a convolution");
   candidate->set(DNNAttribute::ExecutionPlanHandle, DNNAttributeType::Handle,
                  &library.handle, 1);
   candidate->set(DNNAttribute::ExecutionPlanEngineConfig, config);
-  // A proposal may turn out not to work for this very shape.
+  // A proposal may fail for this particular shape.
   if (!candidate->finalize().ok())
     return false;
-  // Workspace is memory beside the plan's, so it has a limit.
+  // The workspace adds to the plan's memory, so it has a limit.
   int64_t bytes = 0, count = 0;
   DNNStatus asked = library.call.getAttribute(
       candidate->get(), DNNAttribute::ExecutionPlanWorkspaceSize,
@@ -444,7 +439,7 @@ StatusOr<bool> DNNConvStep::tryConfig(DNNObject config,
   StatusOr<bool> keeps = keepsBits(*engine, proposal, *candidate, bytes);
   if (!keeps.ok() || !*keeps)
     return keeps;
-  // Another engine may need less.
+  // Lack of memory is not final: another engine may need less.
   if (shortage = library.workspace.reserve(static_cast<size_t>(bytes));
       !shortage.ok()) {
     logChoice("cuDNN engine " + std::to_string(engine->index) +
@@ -452,7 +447,7 @@ StatusOr<bool> DNNConvStep::tryConfig(DNNObject config,
               std::to_string(bytes) + " bytes: " + describe());
     return false;
   }
-  // The first engine that works is taken, and named in the log.
+  // The first engine that works is taken and logged.
   kept.push_back(std::make_unique<DNNObject>(std::move(config)));
   plan = std::move(candidate);
   std::string notes;
@@ -485,7 +480,7 @@ std::string DNNConvStep::describe() const {
 }
 
 Status DNNConvStep::chooseEngine(const DNNObject &graph) {
-  // The first proposal that works, the fastest by cuDNN's own guess in front.
+  // Take the first proposal that works. cuDNN sorts them by estimated speed.
   for (DNNHeuristicMode mode :
        {DNNHeuristicMode::A, DNNHeuristicMode::Fallback}) {
     StatusOr<std::vector<DNNObject>> configs = candidates(graph, mode);
@@ -502,7 +497,7 @@ Status DNNConvStep::chooseEngine(const DNNObject &graph) {
         return Status();
     }
   }
-  // None does: for want of memory, or because none is what mpc asks for.
+  // No proposal works: memory is short, or no engine keeps mpc's promises.
   if (!shortage.ok())
     return shortage;
   return Status(StatusCode::Device,
@@ -527,7 +522,7 @@ Status DNNConvStep::prepare() {
 // Execution
 //===----------------------------------------------------------------------===//
 
-/// What a plan runs on: the addresses of x, w and y, and scratch memory.
+/// Makes a variant pack: the addresses of x, w and y, and of the workspace.
 StatusOr<std::unique_ptr<DNNObject>>
 DNNConvStep::bind(const std::array<void *, 3> &addresses, void *workspace) {
   const std::vector<int64_t> ids = {kX, kW, kY};
@@ -550,8 +545,8 @@ Status DNNConvStep::execute(const DNNObject &plan,
 }
 
 Status DNNConvStep::enqueue(Stream) {
-  // Addresses are fixed from the first run on: the workspace has its final size
-  // then.
+  // Bind at the first run, when the workspace has its final size. From then on
+  // the addresses are fixed.
   if (!variantPack) {
     StatusOr<std::unique_ptr<DNNObject>> pack =
         bind({operands.x.data, operands.w.data, operands.y.data},

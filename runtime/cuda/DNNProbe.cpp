@@ -1,4 +1,4 @@
-// One product that needs all bits of float32, by an engine of cuDNN.
+// Computes one product that needs all bits of float32 with a cuDNN plan.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/DNNProbe.h"
@@ -11,12 +11,12 @@
 namespace mpc::runtime::cuda {
 namespace {
 
-/// Where in one dimension an output, a tap and an input meet.
+/// Positions in one dimension where an output reads an input through a tap.
 struct Meeting {
   int64_t out, tap, in;
 };
 
-/// Device memory that goes back when its owner does.
+/// Device memory that its destructor releases.
 class Block {
 public:
   explicit Block(const DeviceMemory &memory) : memory(memory) {}
@@ -40,14 +40,15 @@ private:
 
 } // namespace
 
-/// The tap nearest the middle that any output has inside the input, with the
-/// output nearest the middle that does.
+/// Finds the tap nearest the middle that reads inside the input for some
+/// output, and the output nearest the middle for that tap. nullopt if there is
+/// none.
 static std::optional<Meeting> findMeeting(const ConvStep &step, size_t d) {
   const int64_t stride = step.strides[d];
   for (int64_t i = 0; i < step.kernel[d]; ++i) {
     const int64_t tap = (step.kernel[d] / 2 + i) % step.kernel[d];
-    // Where this tap lies for the first output, and which outputs have it in
-    // the input.
+    // `start` is the input position of this tap for the first output. The
+    // outputs from `first` to `last` read inside the input.
     const int64_t start = tap * step.dilations[d] - step.padsBegin[d];
     const int64_t room = step.inSpatial[d] - 1 - start;
     if (room < 0)
@@ -65,7 +66,7 @@ static std::optional<Meeting> findMeeting(const ConvStep &step, size_t d) {
 std::optional<ConvProduct> findProduct(const ConvStep &step) {
   if (step.batch == 0 || step.inChannels == 0 || step.outChannels == 0)
     return std::nullopt;
-  // Offsets in one channel of the first image and of the first filter,
+  // Offsets within one channel of the first image and of the first filter.
   int64_t x = 0, w = 0, y = 0;
   for (size_t d = 0; d < step.kernel.size(); ++d) {
     std::optional<Meeting> meeting = findMeeting(step, d);
@@ -75,7 +76,8 @@ std::optional<ConvProduct> findProduct(const ConvStep &step) {
     w = w * step.kernel[d] + meeting->tap;
     y = y * step.outSpatial[d] + meeting->out;
   }
-  // and in memory, where channels lie last, of filters by the layout.
+  // Scale the offsets for memory with innermost channels; filters depend on the
+  // layout.
   x *= step.inChannels;
   y *= step.outChannels;
   if (step.filterLayout == FilterLayout::OHWI)
@@ -84,7 +86,7 @@ std::optional<ConvProduct> findProduct(const ConvStep &step) {
                      static_cast<size_t>(y)};
 }
 
-/// Elements of x, w and y.
+/// Returns the numbers of elements of x, w and y.
 static std::array<size_t, 3> sizesOf(const ConvStep &step) {
   const int64_t x = step.batch * step.inChannels * numElements(step.inSpatial);
   const int64_t w = step.outChannels * (step.inChannels / step.groups) *
@@ -101,7 +103,7 @@ StatusOr<double> measureRounding(const DeviceMemory &memory, Stream stream,
   const std::optional<ConvProduct> product = findProduct(step);
   if (!product)
     return 0.0;
-  // One block holds the operands, each aligned, and the workspace.
+  // One block holds the aligned operands and the workspace.
   constexpr size_t kAlignment = 256;
   std::array<size_t, 4> begins = {};
   const std::array<size_t, 3> sizes = sizesOf(step);
@@ -115,8 +117,8 @@ StatusOr<double> measureRounding(const DeviceMemory &memory, Stream stream,
     return Status(status.getCode(), "cannot find out whether cuDNN computes a "
                                     "convolution in float32: " +
                                         status.message());
-  // Everything is zero but the factors; the sum is that of x, w and y which
-  // the step's kind writes.
+  // All elements are zero except the factors. `sum` is the operand that the
+  // step's kind writes.
   const Driver &driver = memory.getDriver();
   const auto sum = static_cast<size_t>(step.kind == ConvKind::Forward     ? 2
                                        : step.kind == ConvKind::InputGrad ? 0
@@ -136,7 +138,7 @@ StatusOr<double> measureRounding(const DeviceMemory &memory, Stream stream,
                                                    sizeof(float), stream),
                        "upload");
   }
-  // The run, and its one result that is not zero.
+  // Run the plan, and read its only nonzero result.
   if (status.ok())
     status = run(operands, toHostPointer(block.address + begins[3]));
   float result = 0;

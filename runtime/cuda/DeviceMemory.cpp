@@ -1,4 +1,4 @@
-// Allocates on the GPU and explains why it cannot.
+// Allocates memory on the GPU, and explains failures.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/DeviceMemory.h"
@@ -9,10 +9,10 @@
 namespace mpc::runtime::cuda {
 namespace {
 
-/// How many consumers of each kind a message lists.
+/// Number of consumers of each kind that a message lists.
 constexpr size_t kListed = 3;
 
-/// Something that takes memory, with how a message calls it.
+/// A consumer of memory, and its description in messages.
 struct Consumer {
   int64_t bytes;
   std::string text;
@@ -68,7 +68,7 @@ static std::string inMiB(int64_t bytes) {
   return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
 }
 
-/// The largest few of `consumers`: "'a' 12 MiB, 'b' 4 MiB".
+/// Lists the largest of `consumers`: "'a' 12 MiB, 'b' 4 MiB".
 static std::string listLargest(std::vector<Consumer> consumers) {
   std::stable_sort(
       consumers.begin(), consumers.end(),
@@ -80,8 +80,8 @@ static std::string listLargest(std::vector<Consumer> consumers) {
   return list;
 }
 
-/// The buffers of the arena, each with the name of the first step that names
-/// it, which is the step that writes it.
+/// Returns the buffers of the arena. Each gets the name of the first step that
+/// uses the buffer, which is the step that writes it.
 static std::vector<Consumer> arenaBuffers(const Function &function) {
   std::vector<Consumer> consumers;
   std::vector<bool> seen(function.buffers.size());
@@ -102,7 +102,8 @@ static std::vector<Consumer> arenaBuffers(const Function &function) {
 }
 
 std::string describeMemory(const Plan &plan) {
-  // State, by variable, and the function with the largest arena.
+  // Find the size of the state, by variable, and the function with the largest
+  // arena.
   int64_t stateBytes = 0;
   std::vector<Consumer> variables;
   for (const StateVariable &variable : plan.state) {
@@ -114,7 +115,7 @@ std::string describeMemory(const Plan &plan) {
     if (!largest || function.arenaBytes > largest->arenaBytes)
       largest = &function;
 
-  // Both with their largest parts, which is where to save.
+  // The largest parts of both show where memory can be saved.
   std::string text = "the artifact needs " + inMiB(stateBytes) +
                      " for its state (largest: " + listLargest(variables) + ")";
   if (largest)
@@ -126,7 +127,7 @@ std::string describeMemory(const Plan &plan) {
 
 StatusOr<DevicePointer> DeviceMemory::allocate(size_t bytes) const {
   DevicePointer memory = 0;
-  // The driver refuses to allocate nothing.
+  // The driver refuses to allocate 0 bytes.
   DriverResult result =
       driver.call.memAlloc(&memory, std::max<size_t>(bytes, 1));
   if (result == DriverResult::Success)
@@ -137,7 +138,7 @@ StatusOr<DevicePointer> DeviceMemory::allocate(size_t bytes) const {
 }
 
 void DeviceMemory::release(DevicePointer memory) const {
-  // Fails only where the device already failed, which was reported then.
+  // Releasing fails only after the device has failed, which was reported then.
   if (memory)
     (void)driver.call.memFree(memory);
 }
@@ -166,7 +167,8 @@ Status Workspace::reserve(size_t bytes) {
   bytes = std::max(bytes, promised);
   if (bytes <= size)
     return Status();
-  // A block that a graph has captured stays; another takes its place.
+  // A graph may have captured the address of a taken block, so the block stays
+  // allocated.
   if (taken) {
     retired.push_back(block);
   } else {
@@ -177,7 +179,8 @@ Status Workspace::reserve(size_t bytes) {
   size = 0;
   taken = false;
   Status status = allocate(bytes);
-  // Those who were promised less have that again, or whoever asks next fails.
+  // Restore the size that earlier callers reserved, or the next call would
+  // fail.
   if (!status.ok() && promised > 0)
     (void)allocate(promised);
   if (status.ok())

@@ -1,5 +1,5 @@
-// Memory of a GPU: allocation, with an account of who needs it when there is
-// not enough, and the scratch memory that library calls share.
+// Allocates memory of a GPU, and explains who needs it when memory is short.
+// Also manages the scratch memory that library calls share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_DEVICEMEMORY_H
@@ -21,12 +21,12 @@ inline DevicePointer toDevicePointer(const void *memory) {
 
 class DeviceMemory {
 public:
-  /// `plan` outlives the object.
+  /// `plan` must outlive the object.
   DeviceMemory(const Driver &driver, const GPU &gpu, const Plan &plan)
       : driver(driver), gpu(gpu), plan(plan) {}
 
-  /// At least `bytes`, not initialised, aligned to 256 bytes. Device where
-  /// there is not enough, with what is needed, what is free, and the largest
+  /// Allocates at least `bytes`, uninitialized, aligned to 256 bytes. If memory
+  /// is short, a Device error with the need, the free memory, and the largest
   /// consumers of the plan.
   StatusOr<DevicePointer> allocate(size_t bytes) const;
   void release(DevicePointer memory) const;
@@ -41,11 +41,12 @@ private:
   const Plan &plan;
 };
 
-/// What a plan needs in all and its largest consumers, for a message.
+/// Describes the memory that a plan needs, and its largest consumers, for a
+/// message.
 std::string describeMemory(const Plan &plan);
 
-/// Scratch memory for library calls. All of them run on one stream, one after
-/// the other, so they share it.
+/// Scratch memory that all library calls share, since calls run one after the
+/// other on a single stream.
 class Workspace {
 public:
   explicit Workspace(const DeviceMemory &memory) : memory(memory) {}
@@ -53,16 +54,16 @@ public:
   Workspace(const Workspace &) = delete;
   Workspace &operator=(const Workspace &) = delete;
 
-  /// Makes it at least that large; where that fails it is as large as before.
+  /// Grows the memory to at least `bytes`. Its size is unchanged on failure.
   Status reserve(size_t bytes);
 
-  /// Its address, which holds as long as this object does, though a later
-  /// `reserve` may give those who ask after it another.
+  /// Returns the current address. The address stays valid as long as this
+  /// object, but after a later `reserve` other callers may get another address.
   DevicePointer take();
 
   size_t bytes() const { return total; }
 
-  /// Where it is allocated.
+  /// The memory that the workspace is allocated in.
   const DeviceMemory &getMemory() const { return memory; }
 
 private:
@@ -71,9 +72,10 @@ private:
   const DeviceMemory &memory;
   DevicePointer block = 0;
   size_t size = 0, total = 0;
-  size_t promised = 0; ///< the most that was reserved
+  size_t promised = 0; ///< the largest successful reserve
   bool taken = false;
-  std::vector<DevicePointer> retired; ///< taken, then outgrown
+  std::vector<DevicePointer>
+      retired; ///< taken, then replaced by a larger block
 };
 
 } // namespace mpc::runtime::cuda

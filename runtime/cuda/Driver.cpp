@@ -1,4 +1,4 @@
-// Opens the driver and looks at the GPU.
+// Opens the driver and reads the GPU's properties.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/Driver.h"
@@ -22,17 +22,16 @@ void logChoice(const std::string &line) {
     std::fprintf(stderr, "mpc cuda: %s\n", line.c_str());
     return;
   }
-  // A log that cannot be written is no reason to end a run.
+  // Failing to write the log is no reason to end a run.
   if (std::FILE *file = std::fopen(path, "a")) {
     std::fprintf(file, "%s\n", line.c_str());
     std::fclose(file);
   }
 }
 
-/// Whether an error is a fault of a kernel: CUDA_ERROR_ILLEGAL_ADDRESS (700),
-/// or 710 to 719 (asserts, misaligned addresses, illegal instructions). Any
-/// kernel launched before the call that returned it may be the one, and the
-/// context is lost.
+/// True if an error is a kernel fault: CUDA_ERROR_ILLEGAL_ADDRESS (700), or 710
+/// to 719 (asserts, misaligned addresses, illegal instructions). Any kernel
+/// launched before the failing call may be the cause, and the context is lost.
 static bool isKernelFault(DriverResult result) {
   auto value = static_cast<int>(result);
   return value == 700 || (value >= 710 && value <= 719);
@@ -57,7 +56,6 @@ StatusOr<std::shared_ptr<const Driver>> Driver::open() {
   StatusOr<SharedLibrary> library = openLibrary();
   if (!library.ok())
     return library.status();
-  // Every function that is called must be there.
   auto driver = std::make_shared<Driver>();
   if (Status status = resolve(*library, driver->call); !status.ok())
     return status;
@@ -67,8 +65,8 @@ StatusOr<std::shared_ptr<const Driver>> Driver::open() {
         StatusCode::Device,
         "device 'cuda' needs a usable GPU; the driver '" + library->path() +
             "' cannot start: " + driver->describe(result) + kCPUAlternative);
-  // For debugging: each step waits, so that an error is found at the step it is
-  // of.
+  // For debugging: with a wait after each step, an error is reported at its own
+  // step.
   driver->waitsForSteps = environmentHas("MPC_CUDA_SYNCHRONIZE", "1");
   Status status = driver->check(
       driver->call.driverGetVersion(&driver->cudaVersion), "ask its version");
@@ -101,7 +99,7 @@ Status Driver::check(DriverResult result, const std::string &what) const {
 StatusOr<GPU> GPU::find(const Driver &driver, int index) {
   int count = 0;
   DriverResult result = driver.call.deviceGetCount(&count);
-  // A driver without a GPU is no error of the driver's.
+  // A driver without a GPU is not a driver error, so report it separately.
   if (result == DriverResult::NoDevice ||
       (result == DriverResult::Success && count == 0))
     return Status(StatusCode::Device,
@@ -116,7 +114,6 @@ StatusOr<GPU> GPU::find(const Driver &driver, int index) {
                   "there is no GPU " + std::to_string(index) +
                       "; the driver shows " + std::to_string(count) +
                       ", numbered from 0 (CUDA_VISIBLE_DEVICES chooses them)");
-  // Ask the driver for the name and the compute capability of the GPU.
   GPU gpu;
   Status status = driver.check(driver.call.deviceGet(&gpu.ordinal, index),
                                "open GPU " + std::to_string(index));
@@ -129,8 +126,8 @@ StatusOr<GPU> GPU::find(const Driver &driver, int index) {
   if (!status.ok())
     return status;
   gpu.name = name;
-  // Kernels are chosen by capability and by the shared memory that a block may
-  // have.
+  // Kernels depend on the compute capability and on the shared memory per
+  // block.
   struct {
     DeviceAttribute attribute;
     int &value;

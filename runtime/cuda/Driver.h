@@ -1,4 +1,4 @@
-// The CUDA driver: its functions, its errors, and the GPU it offers.
+// Opens the CUDA driver and finds its GPUs; reports driver errors.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_DRIVER_H
@@ -13,29 +13,31 @@
 
 namespace mpc::runtime::cuda {
 
-/// Opened once for each device object; the functions are in `call`.
+/// The opened driver, one per device object. `call` has the driver's functions.
 class Driver {
 public:
-  /// Loads and initialises the driver. Device where there is none or no GPU,
-  /// with what was found.
+  /// Loads and initializes the driver. A Device error with the cause if there
+  /// is no driver or no GPU.
   static StatusOr<std::shared_ptr<const Driver>> open();
 
-  /// Whether its library can be loaded, usable or not.
+  /// True if the driver's library can be loaded, usable or not.
   static bool isInstalled();
 
   DriverFunctions call;
 
-  /// 1000 * major + 10 * minor of the newest CUDA that the driver knows.
+  /// The newest CUDA version that the driver supports, as 1000 * major + 10 *
+  /// minor.
   int version() const { return cudaVersion; }
 
-  /// Whether MPC_CUDA_SYNCHRONIZE=1 asks to wait for each step, to learn which
-  /// one fails.
+  /// True if MPC_CUDA_SYNCHRONIZE=1 is set: wait for each step, to learn which
+  /// step fails.
   bool stepwise() const { return waitsForSteps; }
 
-  /// Success, or Device with `what` ("allocate memory") and the driver's text.
+  /// Success, or a Device error with `what` ("allocate memory") and the
+  /// driver's text.
   Status check(DriverResult result, const std::string &what) const;
 
-  /// The driver's name and text of an error: "CUDA_ERROR_X (text)".
+  /// Returns the driver's name and text of an error: "CUDA_ERROR_X (text)".
   std::string describe(DriverResult result) const;
 
 private:
@@ -43,8 +45,8 @@ private:
   bool waitsForSteps = false;
 };
 
-/// Makes a context the calling thread's while it lives, and then that again
-/// which was: other users of CUDA in this process may have one.
+/// While alive, makes a context the calling thread's. Afterwards restores the
+/// previous context, which other users of CUDA in this process may need.
 class ContextScope {
 public:
   ContextScope(const Driver &driver, Context context)
@@ -66,31 +68,32 @@ private:
   Status entered;
 };
 
-/// Adds a line to the file that MPC_CUDA_LOG names ("stderr" for the standard
-/// error): what the libraries chose. Does nothing where it names none.
+/// Logs a choice of the libraries. Appends a line to the file that MPC_CUDA_LOG
+/// names ("stderr" for the standard error). Does nothing if MPC_CUDA_LOG is not
+/// set.
 void logChoice(const std::string &line);
 
-/// Whether an environment variable has exactly this value.
+/// True if an environment variable has exactly this value.
 bool environmentHas(const char *variable, std::string_view value);
 
-/// The GPU that a device object works on.
+/// The GPU of a device object.
 struct GPU {
   DeviceOrdinal ordinal = 0;
   std::string name;
   int major = 0, minor = 0; ///< compute capability
-  int maxSharedBytes = 0;   ///< that a block can ask for
+  int maxSharedBytes = 0;   ///< limit per block
 
-  /// Properties of the GPU that the driver shows as number `index`
-  /// (CUDA_VISIBLE_DEVICES says which that is).
+  /// Finds GPU `index` and its properties. CUDA_VISIBLE_DEVICES determines the
+  /// numbers.
   static StatusOr<GPU> find(const Driver &driver, int index);
 
-  /// "sm_90".
+  /// Returns the architecture: "sm_90".
   std::string architecture() const;
-  /// "NVIDIA H200 (sm_90)".
+  /// Returns name and architecture: "NVIDIA H200 (sm_90)".
   std::string describe() const;
 };
 
-/// "12.4" for 12040.
+/// Returns "12.4" for 12040.
 std::string toCUDAVersion(int version);
 
 } // namespace mpc::runtime::cuda

@@ -1,9 +1,9 @@
 // The part of the CUDA driver's C ABI that the CUDA device uses.
 //
-// These are our own declarations, so that a build without the CUDA toolkit
-// gives the same binary as one with it; the driver itself is found at run time.
-// test/runtime/cuda/HeadersTest.cpp compares every value and signature with
-// the toolkit's headers where there are some.
+// mpc has its own declarations, so builds with and without the CUDA toolkit
+// give the same binary. The driver itself is found at run time.
+// test/runtime/cuda/HeadersTest.cpp compares every value and signature with the
+// toolkit's headers if they are installed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_DRIVERABI_H
@@ -14,7 +14,7 @@
 
 namespace mpc::runtime::cuda {
 
-/// CUresult. Only the values that are told apart have names.
+/// CUresult. Only the values that mpc distinguishes have names.
 enum class DriverResult : int {
   Success = 0,
   OutOfMemory = 2,
@@ -47,7 +47,8 @@ enum class CaptureMode : int { ThreadLocal = 1 };
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
-/// Recorded into a graph, an event is recorded again by each launch of it.
+/// An event with this flag, captured in a graph, is recorded again by each
+/// launch of the graph.
 inline constexpr unsigned kEventRecordExternal = 1;
 
 using DeviceOrdinal = int;               ///< CUdevice
@@ -122,7 +123,7 @@ using GraphExec = struct GraphExecTag *; ///< CUgraphExec
   X(graphExecDestroy, cuGraphExecDestroy, GraphExec executable)                \
   X(graphDestroy, cuGraphDestroy, Graph graph)
 
-/// The driver's functions; all set once the driver was opened.
+/// The driver's functions; all set once the driver is open.
 struct DriverFunctions {
 #define MPC_CUDA_DECLARE(member, symbol, ...)                                  \
   DriverResult (*member)(__VA_ARGS__) = nullptr;

@@ -1,5 +1,5 @@
-// A check of indices: the GPU copies them to the host, which looks at them when
-// the run is done.
+// Checks indices: the GPU copies them to the host, which checks them after the
+// run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_INDEXCHECK_H
@@ -12,7 +12,7 @@ namespace mpc::runtime::cuda {
 
 class IndexCheck : public PreparedStep {
 public:
-  /// `buffer` and `step` are the plan's; the indices are at `from`.
+  /// `buffer` and `step` belong to the plan; the indices are at `from`.
   static StatusOr<std::unique_ptr<PreparedStep>>
   create(const Driver &driver, const CheckIndicesStep &step,
          const Buffer &buffer, const void *from);
@@ -31,7 +31,7 @@ private:
   const CheckIndicesStep &step;
   const Buffer &buffer;
   const void *from;
-  void *copy = nullptr; ///< pinned: a graph may write it
+  void *copy = nullptr; ///< pinned, so that a graph may write it
 };
 
 } // namespace mpc::runtime::cuda

@@ -1,4 +1,4 @@
-// Chooses between an artifact's cubin and its PTX and loads it.
+// Loads an artifact's cubin or PTX.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/KernelModule.h"
@@ -12,17 +12,17 @@
 namespace mpc::runtime::cuda {
 namespace {
 
-/// Room for what the driver's compiler says about PTX it refuses.
+/// Room for the driver's error log about rejected PTX.
 constexpr size_t kLogBytes = 16 << 10;
 
-/// An architecture by its name: sm_90 is 9.0; sm_90a runs on 9.0 alone.
+/// An architecture. sm_90 is 9.0; sm_90a runs on 9.0 only.
 struct Architecture {
   int major = 0, minor = 0;
   bool specific = false;
 };
 
-/// A version of PTX, as 10 * major + minor, and the first CUDA that takes it,
-/// as 1000 * major + 10 * minor. From NVIDIA's release notes for PTX.
+/// A version of PTX, as 10 * major + minor, and the first CUDA that supports
+/// it, as 1000 * major + 10 * minor. From NVIDIA's release notes for PTX.
 struct PTXRelease {
   int ptx, cuda;
 };
@@ -34,8 +34,8 @@ constexpr PTXRelease kPTXReleases[] = {
 
 } // namespace
 
-/// The number that `text` is after `prefix`, digits only; what follows them
-/// goes to `rest`.
+/// Returns the decimal number in `text` after `prefix`; nullopt if there is
+/// none. `rest` receives the text after the digits.
 static std::optional<int> numberAfter(const std::string &text,
                                       const char *prefix, std::string &rest) {
   std::string start = prefix;
@@ -61,8 +61,8 @@ static std::optional<Architecture> parseArchitecture(const std::string &cpu) {
   return Architecture{*number / 10, *number % 10, rest == "a"};
 }
 
-/// The oldest driver, as a CUDA version, that takes the artifact's PTX; 0 where
-/// the artifact does not say, and INT_MAX for PTX newer than this list.
+/// Returns the oldest driver, as a CUDA version, that supports the artifact's
+/// PTX. 0 if the artifact does not say, INT_MAX for PTX newer than this list.
 static int neededDriver(const Target &target) {
   for (const std::string &feature : target.features) {
     std::string rest;
@@ -108,7 +108,7 @@ static Status checkArchitecture(const Target &target, const GPU &gpu) {
   return checkGPU(target, *wanted, gpu);
 }
 
-/// A driver compiles PTX up to a version.
+/// Checks that the driver supports the artifact's version of PTX.
 static Status checkDriver(const Target &target, const Driver &driver) {
   const int needed = neededDriver(target);
   if (driver.version() >= needed)
@@ -132,7 +132,7 @@ Status KernelModule::load(const Artifact &artifact, const GPU &gpu) {
   if (Status status = checkArchitecture(target, gpu); !status.ok())
     return status;
   const std::optional<Architecture> wanted = parseArchitecture(target.cpu);
-  // A driver older than the toolkit that assembled the cubin refuses it; the
+  // A driver older than the toolkit that assembled the cubin rejects it. The
   // PTX is the same program.
   if (!artifact.cubin().empty() && wanted->major == gpu.major &&
       wanted->minor == gpu.minor &&
@@ -151,7 +151,7 @@ Status KernelModule::loadPTX(const Artifact &artifact, const GPU &gpu) {
   if (Status status = checkDriver(target, driver); !status.ok())
     return status;
 
-  // The log says why it does not.
+  // The log contains the reason for a failure.
   std::vector<char> log(kLogBytes, '\0');
   JITOption options[] = {JITOption::ErrorLogBuffer,
                          JITOption::ErrorLogBufferSizeBytes};

@@ -1,4 +1,4 @@
-// An artifact's kernels, loaded on a GPU.
+// Loads an artifact's kernels on a GPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_KERNELMODULE_H
@@ -18,12 +18,13 @@ public:
   KernelModule(const KernelModule &) = delete;
   KernelModule &operator=(const KernelModule &) = delete;
 
-  /// Loads the kernels: the assembled ones where they were assembled for this
-  /// very GPU, else the PTX, which the driver compiles. Device where GPU or
-  /// driver are too old for them.
+  /// Loads the kernels. Uses the cubin if it was assembled for exactly this
+  /// GPU, else the PTX, which the driver compiles. A Device error if the GPU or
+  /// the driver is too old.
   Status load(const Artifact &artifact, const GPU &gpu);
 
-  /// Device where GPU or driver are too old for PTX of that target.
+  /// Checks that the GPU and the driver are new enough for PTX of `target`. A
+  /// Device error if not.
   Status check(const Target &target, const GPU &gpu) const;
 
   StatusOr<Kernel> kernel(const std::string &name) const;

@@ -1,4 +1,4 @@
-// Two streams that hand a value over by events.
+// Passes a value between two streams with events.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/PinnedStage.h"
@@ -10,15 +10,15 @@ namespace mpc::runtime::cuda {
 StatusOr<std::unique_ptr<InputStage>>
 PinnedStage::open(const StageResources &resources, DevicePointer input,
                   size_t bytes) {
-  // From here on its destructor gives back what it has.
+  // From here on the destructor cleans up.
   std::unique_ptr<PinnedStage> stage(new PinnedStage(resources, input, bytes));
   if (Status status = stage->create(); !status.ok())
     return status;
   return std::unique_ptr<InputStage>(std::move(stage));
 }
 
-/// What a stage leaves of the GPU's memory: a library loads kernels when they
-/// are first run, and the graph of a function takes some MiB when it is made.
+/// Memory that a stage leaves free on the GPU. Libraries load kernels at the
+/// first run, and the graph of a function takes some MiB.
 static constexpr size_t kSpareBytes = size_t(256) << 20;
 
 Status PinnedStage::create() {
@@ -35,7 +35,7 @@ Status PinnedStage::create() {
   beside = *memory;
   resources.bytes += bytes;
   for (Slot &slot : slots) {
-    // The driver refuses to allocate nothing.
+    // The driver refuses to allocate 0 bytes.
     Status status =
         driver.check(driver.call.memHostAlloc(
                          &slot.memory, std::max<size_t>(bytes, 1), /*flags=*/0),
@@ -92,7 +92,7 @@ Status PinnedStage::send() {
   ContextScope scope(resources.driver, resources.context);
   if (!scope.status().ok() || bytes == 0)
     return scope.status();
-  // The value before has to have been read.
+  // The previous value must have been read.
   Status status;
   if (wasTaken)
     status = check(call.streamWaitEvent(resources.copies, taken, /*flags=*/0));
@@ -104,8 +104,8 @@ Status PinnedStage::send() {
     return status;
   slot.busy = true;
   status = check(call.eventRecord(slot.copied, resources.copies));
-  // Once it is there, and the functions that were started before have ended,
-  // their stream moves it.
+  // The functions' stream copies the value after it has arrived, and after all
+  // functions that were started before.
   if (status.ok())
     status = check(
         call.streamWaitEvent(resources.functions, slot.copied, /*flags=*/0));

@@ -1,9 +1,9 @@
-// An input's next value on its way to the GPU while the GPU works.
+// Copies an input's next value to the GPU while the GPU works.
 //
-// The value goes from pinned memory to a second piece of device memory, by a
-// stream of its own; the stream of the functions then copies it to where they
-// read it, which takes it microseconds. Of the pinned memory there are two
-// pieces, so that the host fills one while the GPU reads the other.
+// A separate stream copies the value from pinned memory to a second block of
+// device memory. Then the stream of the functions copies the block to the
+// input, which takes microseconds. There are two blocks of pinned memory, so
+// that the host fills one while the GPU reads the other.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_PINNEDSTAGE_H
@@ -16,19 +16,20 @@
 
 namespace mpc::runtime::cuda {
 
-/// Where stages do their work; all of it outlives them.
+/// Resources of all stages, which must outlive the stages.
 struct StageResources {
   const Driver &driver;
   Context context;
   const DeviceMemory &memory;
   Stream functions; ///< runs the functions that read the inputs
-  Stream copies;    ///< brings values from the host
-  size_t &bytes;    ///< of device memory that all stages have
+  Stream copies;    ///< copies values from the host
+  size_t &bytes;    ///< device memory of all stages
 };
 
 class PinnedStage : public InputStage {
 public:
-  /// Device where memory is short, or would be for those that take some later.
+  /// A Device error if memory is short, or would be short for later
+  /// allocations.
   static StatusOr<std::unique_ptr<InputStage>>
   open(const StageResources &resources, DevicePointer input, size_t bytes);
   ~PinnedStage() override;
@@ -37,7 +38,8 @@ public:
   Status send() override;
 
 private:
-  /// Pinned memory of the input's size, and the end of the copy out of it.
+  /// Pinned memory of the input's size, and an event at the end of the last
+  /// copy from it.
   struct Slot {
     void *memory = nullptr;
     Event copied = nullptr;
@@ -54,9 +56,9 @@ private:
   const DevicePointer input;
   const size_t bytes;
   std::array<Slot, 2> slots;
-  size_t current = 0;       ///< the slot whose memory was asked for last
-  DevicePointer beside = 0; ///< the value that was sent, on the GPU
-  Event taken = nullptr;    ///< the functions' stream has read it
+  size_t current = 0;       ///< slot of the last memory()
+  DevicePointer beside = 0; ///< the sent value, on the GPU
+  Event taken = nullptr;    ///< the functions' stream has copied it
   bool wasTaken = false;
 };
 

@@ -1,5 +1,5 @@
-// A step of the plan made ready to run on a GPU: kernel, addresses and the
-// library's choices resolved.
+// A step of the plan, prepared for a GPU: kernels, addresses and the libraries'
+// choices are resolved.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_PREPAREDSTEP_H
@@ -15,13 +15,13 @@ class PreparedStep {
 public:
   virtual ~PreparedStep() = default;
 
-  /// Puts the step's work on the stream, or into the graph that is being
-  /// captured from it. Never waits for the GPU.
+  /// Enqueues the step's work on the stream, or captures it into a graph. Never
+  /// waits for the GPU.
   virtual Status enqueue(Stream stream) = 0;
 
-  /// Whether the host has to look at what the step left there.
+  /// True if the step leaves data on the host that must be checked.
   virtual bool hasOutcome() const { return false; }
-  /// What it finds, once the GPU has done the step.
+  /// Checks the data, once the GPU has done the step.
   virtual Status getOutcome() { return Status(); }
 };
 
@@ -30,7 +30,7 @@ struct DeviceOperand {
   DType type = DType::F32;
   void *data = nullptr;
 
-  /// The largest power of two, up to `limit`, that divides the address.
+  /// Returns the largest power of two, up to `limit`, that divides the address.
   uint32_t alignment(uint32_t limit) const {
     auto address = reinterpret_cast<uintptr_t>(data);
     uint32_t alignment = limit;

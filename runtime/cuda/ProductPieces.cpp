@@ -5,7 +5,7 @@
 
 namespace mpc::runtime::cuda {
 
-/// Bytes of what a library loads and stores at once.
+/// Bytes that a library loads and stores at once.
 static constexpr int64_t kVectorBytes = 16;
 
 static bool isWhole(int64_t elements, const DeviceOperand &operand) {
@@ -17,8 +17,8 @@ static void advance(DeviceOperand &operand, int64_t elements) {
                  elements * int64_t(sizeOf(operand.type));
 }
 
-/// Whether Tensor Cores multiply, all rows begin where vectors do, and the work
-/// is worth a second call.
+/// True if Tensor Cores multiply, all rows start at vector boundaries, and the
+/// work is worth a second call.
 static bool canBeParted(const MatMulStep &step, const MatMulAddresses &operands,
                         double leastWork) {
   const bool isLow =
@@ -38,19 +38,18 @@ static bool canBeParted(const MatMulStep &step, const MatMulAddresses &operands,
 }
 
 namespace {
-/// An extent of a product, and what changes where a piece begins at an index of
-/// it: elements from one index to the next in each operand, 0 in one that has
-/// none of it.
+/// A cut along an extent of a product. `a`, `b` and `c` are the strides of the
+/// operands along the extent, in elements; 0 if the operand lacks the extent.
 struct Cut {
   int64_t MatMulStep::*extent;
   int64_t a, b, c;
 };
 } // namespace
 
-/// Two pieces of `whole`: up to the last multiple of a vector, and the rest.
+/// Cuts `whole` into two pieces: up to the last whole vector, and the rest.
 static std::pair<ProductPiece, ProductPiece> cutAt(const ProductPiece &whole,
                                                    const Cut &cut) {
-  // Eight elements of 16 bits.
+  // Eight elements of 16 bits make a vector.
   const int64_t unit = kVectorBytes / 2;
   const int64_t extent = whole.step.*cut.extent, place = extent / unit * unit;
   ProductPiece front = whole, rest = whole;
@@ -68,7 +67,7 @@ std::vector<ProductPiece> partProduct(const MatMulStep &step,
   ProductPiece front{step, operands};
   if (!canBeParted(step, operands, leastWork))
     return {front};
-  // The extents that are lengths of rows: of c and perhaps b, of a, of both.
+  // The extents that are row lengths: n of c and b, m of a, k of a and b.
   const bool hasN = !isWhole(step.n, operands.c) ||
                     (!step.transB && !isWhole(step.n, operands.b));
   const bool hasM = step.transA && !isWhole(step.m, operands.a);
@@ -78,7 +77,7 @@ std::vector<ProductPiece> partProduct(const MatMulStep &step,
   const Cut m{&MatMulStep::m, step.transA ? 1 : step.lda, 0, step.ldc};
   const Cut k{&MatMulStep::k, step.transA ? step.lda : 1,
               step.transB ? 1 : step.ldb, 0};
-  // What is left of columns and rows are products of their own.
+  // The ragged columns and rows become separate products.
   std::vector<ProductPiece> pieces;
   for (const auto &[isRagged, cut] : {std::pair(hasN, n), std::pair(hasM, m)}) {
     if (!isRagged || front.step.*cut.extent < kVectorBytes)
@@ -87,7 +86,7 @@ std::vector<ProductPiece> partProduct(const MatMulStep &step,
     pieces.push_back(rest);
     front = next;
   }
-  // The rest of the depth is written first.
+  // The short piece of the depth comes first, since the long piece adds to it.
   if (hasK && step.k >= kVectorBytes) {
     auto [next, rest] = cutAt(front, k);
     pieces.push_back(rest);

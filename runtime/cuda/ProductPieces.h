@@ -1,9 +1,10 @@
-// Parts a product whose rows no vector of a library divides.
+// Splits products whose rows are not whole vectors.
 //
-// cuBLASLt's fast kernels want rows of whole 16 bytes: not only where each row
-// begins, which `plan-pad-rows` sees to, but how long it is. GPT-2's scores
-// have 50257 columns: a product of 50256 and one of the last column are to take
-// a fifth of what one of 50257 takes (predicted; docs/measured/gpu.md).
+// cuBLASLt's fast kernels require rows of whole 16 bytes. Both the start of
+// each row, which `plan-pad-rows` aligns, and its length count. GPT-2's scores
+// have 50257 columns. A product of 50256 columns and one of the last column
+// should take a fifth of the time of one product (predicted;
+// docs/measured/gpu.md).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_PRODUCTPIECES_H
@@ -15,25 +16,25 @@
 
 namespace mpc::runtime::cuda {
 
-/// A product of some rows, columns or depth of another.
+/// A product of some rows, columns or depth of another product.
 struct ProductPiece {
   MatMulStep step;
   MatMulAddresses operands;
-  bool adds = false; ///< to what an earlier piece wrote there
+  bool adds = false; ///< adds to the result of an earlier piece
 };
 
-/// Operations of a product below which a second call costs more than it saves:
-/// at 95 in place of 600 TFLOP/s 4e9 of them take 35 us longer (H100), a call
-/// with nothing to do about 10.
+/// The fewest operations of a product that is worth splitting. At 95 instead of
+/// 600 TFLOP/s, 4e9 operations take 35 us longer (H100); an empty call takes
+/// about 10 us.
 inline constexpr double kLeastPartedWork = 4e9;
 
-/// The pieces of a product, in the order in which they are done: one, where
-/// rows are whole vectors, or where pieces would not help.
+/// Returns the pieces of a product in the order of computation. A single piece
+/// if rows are whole vectors, or if splitting would not help.
 ///
 /// Example: c [8192, 50257] = a [8192, 768] b^T [50257, 768] becomes columns 0
-/// to 50255 and column 50256. Depth is parted so that the long piece adds to
-/// what the short one wrote: that rounds the short one's sum to c's type once
-/// more, and makes it infinite where it has no place there.
+/// to 50255 and column 50256. If the depth is split, the long piece adds to the
+/// result of the short piece. So the short sum is rounded to c's type once
+/// more, and overflows to infinity if c's type cannot hold it.
 std::vector<ProductPiece> partProduct(const MatMulStep &step,
                                       const MatMulAddresses &operands,
                                       double leastWork = kLeastPartedWork);

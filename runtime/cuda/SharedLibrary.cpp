@@ -16,7 +16,8 @@ namespace mpc::runtime::cuda {
 const char *const kCPUAlternative =
     "; to run on the CPU instead, compile the model with --device cpu";
 
-/// The loader's reason, without the name it starts with: the message has it.
+/// Returns the loader's reason without the leading name, which the message
+/// already has.
 static std::string lastLoadError(const std::string &name) {
   const char *why = dlerror();
   std::string text = why ? why : "unknown error";
@@ -29,8 +30,8 @@ static std::string pathOf(void *handle, const std::string &fallback) {
   return known && *map->l_name ? map->l_name : fallback;
 }
 
-/// The folders to look for a library in, in order and each once; the empty path
-/// leaves it to the system.
+/// Returns the folders to search, in order and without duplicates. An empty
+/// path stands for the system's folders.
 static std::vector<std::filesystem::path> searchFolders() {
   std::vector<std::filesystem::path> folders;
   auto add = [&](const std::filesystem::path &folder) {
@@ -38,7 +39,6 @@ static std::vector<std::filesystem::path> searchFolders() {
     if (std::find(folders.begin(), folders.end(), normal) == folders.end())
       folders.push_back(normal);
   };
-  // MPC_CUDA_LIBRARY_PATH, then the system's folders, then the toolkit's.
   const char *listed = std::getenv("MPC_CUDA_LIBRARY_PATH");
   std::stringstream list(listed ? listed : "");
   for (std::string folder; std::getline(list, folder, ':');)

@@ -1,5 +1,5 @@
-// NVIDIA's libraries, found when they are needed: nothing of them is linked, so
-// one binary serves machines with and without a GPU.
+// Loads NVIDIA's libraries on demand. None of them is linked, so one binary
+// serves machines with and without a GPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_SHAREDLIBRARY_H
@@ -12,21 +12,22 @@
 
 namespace mpc::runtime::cuda {
 
-/// What every message about a GPU that cannot be used ends with.
+/// The end of every message about an unusable GPU.
 extern const char *const kCPUAlternative;
 
-/// A library that stays loaded until the process ends: unloading NVIDIA's while
-/// their own threads and exit handlers live is not safe.
+/// A library that stays loaded until the process ends. Unloading NVIDIA's
+/// libraries is not safe while their threads and exit handlers live.
 class SharedLibrary {
 public:
-  /// Loads the first of `names` that there is: in the folders that
-  /// MPC_CUDA_LIBRARY_PATH lists, then where the system looks, then where the
-  /// CUDA toolkit is usually installed. `need` says what brings the library,
-  /// for the message.
+  /// Loads the first of `names` that exists. Searches the folders in
+  /// MPC_CUDA_LIBRARY_PATH, the system's folders, and the usual folders of the
+  /// CUDA toolkit. `need` is the product that provides the library, for the
+  /// error message.
   static StatusOr<SharedLibrary> open(std::initializer_list<const char *> names,
                                       const char *need);
 
-  /// Sets `function` to a symbol's address; a Device error where there is none.
+  /// Sets `function` to a symbol's address. A Device error if there is no such
+  /// symbol.
   template <typename Function>
   Status find(const char *symbol, Function &function) const {
     StatusOr<void *> address = find(symbol);
@@ -36,7 +37,7 @@ public:
     return Status();
   }
 
-  /// Where the library lies.
+  /// The path of the loaded library.
   const std::string &path() const { return file; }
 
 private:

@@ -1,4 +1,4 @@
-// The ring of pinned slots.
+// Implements a ring of pinned slots.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/Staging.h"
@@ -47,8 +47,7 @@ StatusOr<Staging::Slot *> Staging::acquire() {
 Status Staging::upload(DevicePointer to, const void *from, size_t bytes) {
   const auto *rest = static_cast<const std::byte *>(from);
   while (bytes > 0) {
-    // Page-locked memory by parts: the GPU reads one part while the next is
-    // copied.
+    // The GPU reads one slot while the next is filled.
     StatusOr<Slot *> slot = acquire();
     if (!slot.ok())
       return slot.status();
@@ -79,7 +78,7 @@ Status Staging::download(std::vector<Piece> pieces) {
     if (!slot.ok())
       return slot.status();
     auto *memory = static_cast<std::byte *>((*slot)->memory);
-    // As much as the slot holds, written by the GPU side by side.
+    // The GPU writes as many pieces as the slot holds, one after the other.
     struct Part {
       void *to;
       size_t offset, bytes;
@@ -98,7 +97,7 @@ Status Staging::download(std::vector<Piece> pieces) {
           return status;
         parts.push_back({piece.to, used, bytes});
       }
-      // Each begins on a cache line of its own.
+      // Each part begins on a separate cache line.
       used = std::min(kSlotBytes, (used + bytes + 63) / 64 * 64);
       piece.to = static_cast<std::byte *>(piece.to) + bytes;
       piece.from += bytes;
@@ -106,7 +105,6 @@ Status Staging::download(std::vector<Piece> pieces) {
       if (piece.bytes == 0)
         ++next;
     }
-    // Waited for, then copied out.
     if (parts.empty())
       continue;
     Status status = driver.check(driver.call.streamSynchronize(stream),

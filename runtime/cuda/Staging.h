@@ -1,9 +1,9 @@
-// Copies between host and GPU, through pinned memory.
+// Copies between host and GPU through pinned memory.
 //
-// A copy from ordinary host memory makes the driver wait. Here the caller's
-// bytes go to one of a few pinned slots, from where the stream takes them when
-// their turn has come: the caller goes on while earlier steps still run. Copies
-// and steps take turns on the one stream, they do not run at the same time.
+// The driver waits during a copy from ordinary host memory. So the caller's
+// bytes go to one of a few pinned slots first, and the stream copies them from
+// there. The caller continues while earlier steps still run. Copies and steps
+// use a single stream, so they do not overlap.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_STAGING_H
@@ -24,7 +24,7 @@ public:
   Staging(const Staging &) = delete;
   Staging &operator=(const Staging &) = delete;
 
-  /// Enqueues a copy to the device; `from` may be reused when this returns.
+  /// Enqueues a copy to the device. `from` may be reused on return.
   Status upload(DevicePointer to, const void *from, size_t bytes);
 
   struct Piece {
@@ -32,22 +32,22 @@ public:
     DevicePointer from;
     size_t bytes;
   };
-  /// Copies from the device after everything that was enqueued, and waits: once
-  /// for all that one slot holds.
+  /// Copies from the device after all enqueued work, and waits once per filled
+  /// slot.
   Status download(std::vector<Piece> pieces);
 
 private:
   static constexpr size_t kSlots = 8;
   static constexpr size_t kSlotBytes = size_t(2) << 20;
 
-  /// A piece of pinned memory and the end of the last copy out of it.
+  /// Pinned memory, and an event at the end of the last copy from it.
   struct Slot {
     void *memory = nullptr;
     Event done = nullptr;
     bool busy = false;
   };
 
-  /// The next slot in turn, once the copy out of it has ended.
+  /// Returns the next slot in turn, once the last copy from it has ended.
   StatusOr<Slot *> acquire();
   Status create(Slot &slot);
 

@@ -1,4 +1,4 @@
-// Events on both sides of each step, from which the time of each is read.
+// Measures the time of each step with events between the steps.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_STEPEVENTS_H
@@ -12,19 +12,19 @@
 
 namespace mpc::runtime::cuda {
 
-/// Event i lies in front of step i, the last one behind the last step. Made and
-/// destroyed in the context of the stream.
+/// Event i precedes step i; the last event follows the last step. Create and
+/// destroy in the context of the stream.
 class StepEvents {
 public:
   static StatusOr<std::unique_ptr<StepEvents>> create(const Driver &driver,
                                                       size_t steps);
   ~StepEvents();
 
-  /// Puts event `index` on the stream. With `intoGraph` the stream is being
-  /// captured, and each launch of the graph records the event anew.
+  /// Records event `index` on the stream. With `intoGraph` the stream is being
+  /// captured, and each launch of the graph records the event again.
   Status record(size_t index, Stream stream, bool intoGraph);
 
-  /// Seconds that step `index` took, after the stream was waited for.
+  /// Returns the seconds that step `index` took. Wait for the stream first.
   StatusOr<double> secondsOf(size_t index) const;
 
 private:

@@ -1,4 +1,4 @@
-// Kernel launches and copies, and who prepares the rest.
+// Prepares kernel launches and copies, and passes other steps on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cuda/StepPreparer.h"
@@ -8,11 +8,11 @@
 namespace mpc::runtime::cuda {
 namespace {
 
-/// What a block may have without asking for more.
+/// Shared memory that a block gets without a request.
 constexpr int64_t kDefaultSharedBytes = 48 << 10;
-/// Blocks of a launch in its one dimension.
+/// Limit on the blocks of a one-dimensional launch.
 constexpr int64_t kMaxBlocks = (int64_t(1) << 31) - 1;
-/// Of a function; one graph holds them all.
+/// Limit on the steps of a function, which become a single graph.
 constexpr size_t kMaxSteps = size_t(1) << 20;
 
 class KernelLaunch : public PreparedStep {
@@ -39,7 +39,7 @@ private:
   Kernel kernel;
   unsigned blocks, threads, sharedBytes;
   std::vector<void *> buffers;    ///< addresses on the GPU
-  std::vector<void *> parameters; ///< where each of them lies
+  std::vector<void *> parameters; ///< pointers to these addresses
 };
 
 class DeviceCopy : public PreparedStep {
@@ -59,7 +59,7 @@ private:
   size_t bytes;
 };
 
-/// Several steps in the place of one.
+/// Several steps in place of one.
 class Sequence : public PreparedStep {
 public:
   explicit Sequence(std::vector<std::unique_ptr<PreparedStep>> steps)
@@ -76,7 +76,7 @@ private:
   std::vector<std::unique_ptr<PreparedStep>> steps;
 };
 
-/// The work of an empty step.
+/// A step without work.
 class NoWork : public PreparedStep {
 public:
   Status enqueue(Stream) override { return Status(); }
@@ -90,8 +90,8 @@ public:
                const std::vector<void *> &buffers)
       : use(resources), function(function), buffers(buffers) {}
 
-  /// Appends all steps of the function; those of a loop once for every
-  /// iteration.
+  /// Appends all steps of the function. The steps of a loop are appended once
+  /// per iteration.
   Status prepareAll(std::vector<NamedStep> &prepared);
 
 private:
@@ -114,8 +114,8 @@ private:
 
   StepResources use;
   const Function &function;
-  size_t owner = 0; ///< the step of the function that is being prepared
-  std::vector<void *> buffers; ///< where they are in this iteration of loops
+  size_t owner = 0;            ///< index of the function's step being prepared
+  std::vector<void *> buffers; ///< addresses in the current iteration of loops
 };
 
 } // namespace
@@ -142,7 +142,7 @@ Prepared StepPreparer::prepare(const LaunchStep &step) {
   StatusOr<Kernel> kernel = use.kernels.kernel(step.kernel);
   if (!kernel.ok())
     return kernel.status();
-  // Not the usual sum before the division: it could overflow.
+  // Adding grain - 1 before the division could overflow.
   int64_t blocks = step.extent / step.grain + (step.extent % step.grain != 0);
   if (blocks == 0)
     return std::unique_ptr<PreparedStep>(std::make_unique<NoWork>());
@@ -170,7 +170,6 @@ Prepared StepPreparer::prepare(const CopyStep &step) {
 }
 
 Prepared StepPreparer::prepare(const MatMulStep &step) {
-  // The library is opened by the first step that needs it.
   if (!use.blas) {
     StatusOr<std::unique_ptr<BLASLt>> opened = BLASLt::open(use.workspace);
     if (!opened.ok())
@@ -185,8 +184,8 @@ Prepared StepPreparer::prepare(const MatMulStep &step) {
     operands.biasGrad = operand(step.fused->biasGrad);
   }
   Prepared prepared = use.blas->prepare(step, operands);
-  // Without an algorithm for what is fused, the product is done alone, and
-  // kernels do the rest.
+  // Without an algorithm for the fused operation, the library only multiplies,
+  // and kernels do the rest.
   bool isCandidate = step.fused && !step.fused->unfused.empty();
   if (prepared.ok() || !isCandidate ||
       prepared.status().getCode() != StatusCode::Device)
@@ -195,7 +194,8 @@ Prepared StepPreparer::prepare(const MatMulStep &step) {
   return prepareUnfused(step);
 }
 
-/// The product alone, and the launches that stand for what is fused.
+/// Prepares the product alone, then the launches that replace the fused
+/// operation.
 Prepared StepPreparer::prepareUnfused(const MatMulStep &step) {
   MatMulStep product = step;
   product.fused.reset();
@@ -234,7 +234,7 @@ Prepared StepPreparer::prepare(const CheckIndicesStep &step) {
 }
 
 Prepared StepPreparer::prepare(const IfStep &) {
-  // The plan's verifier keeps conditions out of plans for a GPU.
+  // The plan's verifier rejects conditions in plans for a GPU.
   return Status(StatusCode::Unsupported, "a GPU runs no conditional steps");
 }
 
@@ -277,7 +277,7 @@ Status StepPreparer::prepareAll(std::vector<NamedStep> &prepared) {
   return Status();
 }
 
-/// A step that is no loop.
+/// Prepares a step that is not a loop.
 Prepared StepPreparer::prepare(const Step &step) {
   return std::visit(
       [&](const auto &op) -> Prepared {

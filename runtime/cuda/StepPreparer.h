@@ -1,5 +1,5 @@
-// Makes a function's steps ready for a GPU: kernels looked up, addresses
-// resolved, contractions given to the libraries.
+// Prepares a function's steps for a GPU: looks up kernels, resolves addresses,
+// and passes contractions to the libraries.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_CUDA_STEPPREPARER_H
@@ -14,8 +14,8 @@
 
 namespace mpc::runtime::cuda {
 
-/// What steps are made of. The libraries are opened by the first step that
-/// needs them: an artifact without convolutions runs without cuDNN.
+/// Resources for preparing steps. The first step that needs a library opens it,
+/// so an artifact without convolutions runs without cuDNN.
 struct StepResources {
   const Driver &driver;
   const GPU &gpu;
@@ -26,8 +26,8 @@ struct StepResources {
   std::unique_ptr<DNN> &dnn;
 };
 
-/// The steps of `function`; `buffers[i]` is the address of its i-th buffer.
-/// Errors name the step.
+/// Prepares the steps of `function`. `buffers[i]` is the address of the
+/// function's i-th buffer. Errors name the step.
 StatusOr<std::vector<NamedStep>>
 prepareSteps(StepResources resources, const Function &function,
              const std::vector<void *> &buffers);
