@@ -2,8 +2,8 @@
 //
 // Memory addresses are fixed when a function is prepared: state, inputs, arena
 // and constants never move afterwards. A GPU backend orders upload, run and
-// download on its own stream. So it can capture the first run of an Executable
-// as a graph, and replay the graph for every later run. No step needs the host:
+// download on its own stream. So it can capture a run of an Executable as a
+// graph, and replay the graph for later runs. No step needs the host:
 // predicates, loss scale and counters are buffers. So `run` may return before
 // the work is done; `download` and `synchronize` wait.
 //

@@ -19,16 +19,13 @@ namespace mpc {
 //===----------------------------------------------------------------------===//
 
 /// The functions of a module. Each becomes a program of the artifact.
-inline constexpr char kForwardFunction[] =
-    "forward"; ///< the model without a loss
+inline constexpr char kForwardFunction[] = "forward"; ///< without a loss
 inline constexpr char kInitFunction[] = "init";
 inline constexpr char kStepFunction[] = "step"; ///< one batch and the update
 inline constexpr char kAccumulateFunction[] = "accumulate"; ///< one micro-batch
-inline constexpr char kUpdateFunction[] =
-    "update"; ///< the update after micro-batches
+inline constexpr char kUpdateFunction[] = "update"; ///< after micro-batches
 inline constexpr char kEvalFunction[] = "eval";
-inline constexpr char kDeriveFunction[] =
-    "derive"; ///< recomputes derived state
+inline constexpr char kDeriveFunction[] = "derive"; ///< derived state
 
 /// All functions. No state of a model has these names.
 inline constexpr const char *kFunctions[] = {

@@ -84,13 +84,12 @@ private:
   std::vector<size_t> floatsOf(const Step &step) const;
 
   const Function &function;
-  std::vector<void *>
-      buffers; ///< addresses in the current iteration of the loops
+  std::vector<void *> buffers; ///< addresses in the loops' current iteration
   Device &device;
   std::vector<NonFiniteOrigin> origins;
   std::vector<Region> regions;
-  std::optional<size_t>
-      lastWritten; ///< origin of the last non-finite value written
+  /// Origin of the last non-finite value written.
+  std::optional<size_t> lastWritten;
   /// Contents of the step's buffers before the step, and the origin of a
   /// non-finite value that the step reads.
   std::vector<std::vector<std::byte>> snapshots;

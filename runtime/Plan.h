@@ -154,8 +154,8 @@ struct ConvStep {
   ConvKind kind = ConvKind::Forward;
   FilterLayout filterLayout = FilterLayout::OIHW;
   Compute compute = Compute::F32;
-  std::optional<size_t> x, w,
-      y; ///< the written one is nullopt with an epilogue
+  /// With an epilogue, the written one is nullopt.
+  std::optional<size_t> x, w, y;
   int64_t batch = 1, groups = 1, inChannels = 0, outChannels = 0;
   std::vector<int64_t> inSpatial, outSpatial, kernel;
   std::vector<int64_t> strides, dilations, padsBegin, padsEnd;
@@ -252,8 +252,7 @@ struct Function {
 
 struct Target {
   std::string triple, cpu;
-  std::vector<std::string>
-      features; ///< LLVM's names of the features that the code needs
+  std::vector<std::string> features; ///< LLVM's names of needed features
 
   /// True if steps run on a GPU and have the fields for GPUs.
   bool isGPU() const { return triple.rfind("nvptx64", 0) == 0; }

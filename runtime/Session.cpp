@@ -194,8 +194,8 @@ Status Session::Impl::prepare(const Function &function) {
       base = instance.inputs[buffer.index];
       break;
     case Space::Constant:
-      // No step writes constants; the verifier has checked this for library
-      // calls and launches.
+      // No step writes constants. The verifier has checked the written operands
+      // of all steps; a kernel's code must keep to them.
       base = const_cast<void *>(constants);
       break;
     }

@@ -45,14 +45,14 @@ typedef struct mpc_session mpc_session;
 
 typedef enum mpc_status_code {
   MPC_OK = 0,
-  MPC_USAGE = 2,
-  MPC_INVALID_INPUT = 3,
-  MPC_UNSUPPORTED = 4,
-  MPC_IO = 5,
-  MPC_DEVICE = 6,
-  MPC_NUMERIC = 7,
-  MPC_CHECKPOINT = 8,
-  MPC_INTERNAL = 70
+  MPC_USAGE = 2,         /* a wrong argument, name or order of calls */
+  MPC_INVALID_INPUT = 3, /* a file or a value that breaks the rules */
+  MPC_UNSUPPORTED = 4,   /* valid, but mpc cannot do it */
+  MPC_IO = 5,            /* no access to a file, or too little memory */
+  MPC_DEVICE = 6,        /* the device is missing, unsuitable or failed */
+  MPC_NUMERIC = 7,       /* of the command line: a loss is not finite */
+  MPC_CHECKPOINT = 8,    /* of the command line: a checkpoint does not fit */
+  MPC_INTERNAL = 70      /* mpc broke its own rules */
 } mpc_status_code;
 
 /* Element types. An i1 is one byte, 0 or 1. */
@@ -178,8 +178,7 @@ mpc_status *mpc_session_run(mpc_session *session,
 /* Runs like mpc_session_run, waits, and measures the steps. `seconds[i]`
  * becomes the device time of entry i of the function's "steps" in the plan; a
  * loop or a condition is one step. `count` must be mpc_session_step_count, else
- * MPC_USAGE. Run the function once before, since the first run also loads code.
- * */
+ * MPC_USAGE. Run the function once before, as the first run also loads code. */
 size_t mpc_session_step_count(const mpc_session *session,
                               const char *function) MPC_NOEXCEPT;
 mpc_status *mpc_session_run_timed(mpc_session *session, const char *function,

@@ -32,7 +32,7 @@ struct Operand {
   }
 };
 
-/// The type and the address of a buffer.
+/// A resolved epilogue: the generated code and its arguments 1..n.
 struct EpilogueCall {
   static constexpr size_t kMaxArgs = 128;
 
@@ -83,8 +83,7 @@ struct ConvOperands {
 /// The worker that runs a slice, and its scratch memory.
 struct SliceContext {
   int worker = 0;
-  std::byte *shared =
-      nullptr; ///< shared by all workers, kept between the phases of a run
+  std::byte *shared = nullptr;  ///< of all workers; kept from phase to phase
   std::byte *scratch = nullptr; ///< the worker's own, undefined at the start
 };
 

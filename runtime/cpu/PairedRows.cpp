@@ -1,6 +1,6 @@
-// oneDNN's own reorders into this layout take 1.0 ns an element for rows, and
-// 1.6 ns for columns: a tenth of a transformer's step if AMX computes the
-// products.
+// Packs pairs of rows with vectors of 128 bits. oneDNN's own reorders into this
+// layout take 1.0 ns an element for rows, and 1.6 ns for columns: a tenth of a
+// transformer's step if AMX computes the products.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/PairedRows.h"

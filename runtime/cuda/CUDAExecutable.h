@@ -19,8 +19,8 @@ namespace mpc::runtime::cuda {
 struct NamedStep {
   std::string name;
   std::unique_ptr<PreparedStep> step;
-  /// Index of the function's step that it belongs to. A loop has a NamedStep
-  /// for each inner step of each iteration.
+  /// Index in the function of the step that `step` belongs to. A loop has a
+  /// NamedStep for each inner step of each iteration.
   size_t owner = 0;
 };
 

@@ -63,8 +63,8 @@ private:
   DNN &library;
   ConvStep step;
   ConvAddresses operands;
-  std::vector<std::unique_ptr<DNNObject>>
-      kept; ///< descriptors that a plan may refer to
+  /// Descriptors that a plan may refer to.
+  std::vector<std::unique_ptr<DNNObject>> kept;
   std::unique_ptr<DNNObject> plan, variantPack;
   int rounding = 0; ///< plans that were rejected because they round operands
   Status shortage;  ///< reason for the last lack of memory

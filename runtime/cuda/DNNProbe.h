@@ -15,8 +15,8 @@
 
 namespace mpc::runtime::cuda {
 
-/// The largest relative error of a product in float32. The limit has six bits
-/// more than a rounding of float32 (2^-24), since some algorithms add and
+/// The largest accepted relative error of a product in float32. It is six bits
+/// above a rounding of float32 (2^-24), since some algorithms add and
 /// subtract around the product. tf32 errs by 2^-12 or more.
 inline constexpr double kMaxRounding = 0x1p-18;
 
@@ -25,8 +25,9 @@ inline constexpr double kMaxRounding = 0x1p-18;
 /// whether they are rounded or truncated.
 inline constexpr float kProbeFactor = 0x1.555556p0F;
 
-/// One product of a convolution, as offsets: y[y] gets x[x] * w[w]. A gradient
-/// multiplies two of these elements and adds to the third.
+/// One product of a convolution: offsets of an element of x and of w, and of
+/// the element of y that gets their product. A gradient multiplies two of the
+/// three elements and adds to the third.
 struct ConvProduct {
   size_t x = 0, w = 0, y = 0;
 };

@@ -74,8 +74,7 @@ private:
   size_t size = 0, total = 0;
   size_t promised = 0; ///< the largest successful reserve
   bool taken = false;
-  std::vector<DevicePointer>
-      retired; ///< taken, then replaced by a larger block
+  std::vector<DevicePointer> retired; ///< taken, then replaced by larger ones
 };
 
 } // namespace mpc::runtime::cuda

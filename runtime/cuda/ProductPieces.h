@@ -1,9 +1,9 @@
 // Splits products whose rows are not whole vectors.
 //
-// cuBLASLt's fast kernels require rows of whole 16 bytes. Both the start of
-// each row, which `plan-pad-rows` aligns, and its length count. GPT-2's scores
-// have 50257 columns. A product of 50256 columns and one of the last column
-// should take a fifth of the time of one product (predicted;
+// cuBLASLt's fast kernels require rows of whole 16 bytes. The start of each
+// row, which `plan-pad-rows` aligns, and the length of the row both matter.
+// GPT-2's scores have 50257 columns. A product of 50256 columns and one of the
+// last column should take a fifth of the time of one product (predicted;
 // docs/measured/gpu.md).
 //
 // SPDX-License-Identifier: Apache-2.0

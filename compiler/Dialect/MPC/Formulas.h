@@ -154,8 +154,7 @@ Dual<V> log1p(Dual<V> x) {
   return {log1p(x.value), x.slope / (1.0 + x.value)};
 }
 /// The slope is 1 / cosh^2. The formula 1 - tanh^2 would lose all digits for
-/// large
-/// x|, and GeluTanh multiplies the slope by x^3.
+/// large |x|, and GeluTanh multiplies the slope by x^3.
 template <typename V>
 Dual<V> tanh(Dual<V> x) {
   V decay = exp(-2.0 * abs(x.value));

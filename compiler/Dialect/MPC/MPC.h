@@ -1,4 +1,5 @@
-// The mpc dialect: the training graph.
+// The mpc dialect, whose ops form the training graph. Declares its attributes
+// and ops, and helpers on shapes, phases and locations.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_COMPILER_DIALECT_MPC_MPC_H

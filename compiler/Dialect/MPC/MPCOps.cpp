@@ -42,8 +42,8 @@ LogicalResult VariableOp::verify() {
 }
 
 bool SGDOp::keepsWithoutGradient() { return getWeightDecay().isZero(); }
-// A step without a gradient must change nothing. An epsilon that rounds to 0 in
-// the parameter's type would give 0 / 0 = NaN.
+// An element with a zero gradient must not change. An epsilon that rounds to 0
+// in the parameter's type would give 0 / 0 = NaN for such an element.
 bool AdagradOp::keepsWithoutGradient() {
   APFloat epsilon = getEpsilon();
   bool loses;

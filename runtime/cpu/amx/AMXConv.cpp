@@ -82,8 +82,7 @@ private:
     int64_t image, row, rows;
     float *sums;
     std::byte *parts; ///< [step][part][pixel][32 channels]
-    bool *isLeftOut;  ///< [step][pixel]: stored as zeros, since no parts
-                      ///< represent it
+    bool *isLeftOut;  ///< [step][pixel]: no sum of parts; stored as zeros
     bool *leavesOut;  ///< true if any pixel is left out
   };
 

@@ -7,8 +7,8 @@
 //
 //   parts  Divides the depth into parts. Each part packs its operands chunk by
 //          chunk, and multiplies them into its own partial result.
-//   sum    Adds the partial results in the order of the parts, a few rows per
-//   slice.
+//   sum    Adds the partial results in the order of the parts. A slice adds a
+//          few rows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/amx/AMXOperands.h"

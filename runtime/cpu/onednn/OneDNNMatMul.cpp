@@ -84,8 +84,7 @@ private:
   size_t padOffset = 0;      ///< of oneDNN's scratch memory within a worker's
   std::vector<Phase> phases;
   int64_t tilesM = 0, tilesN = 0;
-  WorkerPrimitive
-      primitives[2][2]; ///< [last rows are fewer][last columns are fewer]
+  WorkerPrimitive primitives[2][2]; ///< [fewer last rows][fewer last columns]
 };
 
 } // namespace

@@ -48,8 +48,8 @@ private:
   int64_t extent = 0, rowsPerSlice = 1;
   /// Distance in bytes between slices.
   int64_t fromStep = 0, toStep = 0;
-  WorkerPrimitive
-      primitives[2]; ///< full slices; the last slice if it has fewer rows
+  /// [0] for full slices, [1] for the last slice if it has fewer rows.
+  WorkerPrimitive primitives[2];
   /// Set if pairRows does the work, without a primitive. `pairedSource` has no
   /// data.
   std::optional<PairedLayout> paired;

@@ -1,6 +1,6 @@
 // Implements RangeOpInterface for ops of the dialect: interval arithmetic over
 // floats and integers, the values at which functions saturate, and the operands
-// whose values an op hands on.
+// from which a result gets its closeness to a constant.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -79,8 +79,8 @@ struct MulRange : RangeBase<MulRange, MulOp> {
   IntRange inferIntegerRange(Operation *, FindIntegerRange operand) const {
     return combineEnds(operand, llvm::MulOverflow<int64_t>);
   }
-  // A square saturates at 1 if its factor does, and a product inherits the
-  // saturation of factors that gather at 1 or -1.
+  // A square is close to 1 where its factor is. A product is close to 1 or -1
+  // where factors are that gather there.
   SmallVector<Value> listHandedOn(Operation *op) const {
     auto gathersAtOne = [](Value factor) {
       FloatRange ends = mpc::getSaturation(factor);
@@ -279,9 +279,9 @@ struct PadRange : RangeBase<PadRange, PadOp> {
     double value = cast<PadOp>(op).getValue().convertToDouble();
     return unite(in[0], {value, value});
   }
-  // Every type represents 0 and infinities, so these border values are no
-  // constants to hold. Only float ranges matter here: padded token IDs have
-  // none.
+  // Every float type represents 0 and infinities, so only other border values
+  // are constants that a low type may not hold. Integers have no float range:
+  // think of padded token IDs.
   bool holdsConstant(Operation *op) const {
     auto pad = cast<PadOp>(op);
     return isa<FloatType>(elementOf(pad.getResult())) &&

@@ -13,8 +13,7 @@ using namespace mpc;
 // Contractions
 //===----------------------------------------------------------------------===//
 
-// Rows are all axes of the result but the last; so are they in NHWC and in
-// matrix products.
+// In NHWC and in matrix products, rows are all axes of the result but the last.
 static ContractionSpace spaceOf(Value result, int64_t depth) {
   ArrayRef<int64_t> shape = shapeOf(result);
   return {ShapedType::getNumElements(shape.drop_back()), shape.back(), depth};

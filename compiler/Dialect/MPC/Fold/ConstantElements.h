@@ -29,7 +29,7 @@ int64_t getPosition(llvm::ArrayRef<int64_t> index,
 class ConstantElements {
 public:
   /// Reads an attribute of a ranked tensor. nullopt if `attribute` is null, has
-  /// more than kMostFoldedElements, or has no bytes in memory.
+  /// no bytes in memory, or is no splat and has more than kMostFoldedElements.
   static std::optional<ConstantElements> read(mlir::Attribute attribute);
 
   mlir::RankedTensorType getType() const { return type; }
