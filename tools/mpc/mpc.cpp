@@ -32,7 +32,7 @@ static const char description[] =
     "  mpc explain model.onnx --precision bf16-mixed\n"
     "  mpc compile model.onnx --emit=precision -o -\n";
 
-// Runs the subcommand that the arguments name; the exit code.
+// Runs the subcommand that the arguments name; returns the exit code.
 static int run(CLI::App &program, int argc, char **argv, int &exitCode) {
   try {
     program.parse(argc, argv);
@@ -53,8 +53,8 @@ static int run(CLI::App &program, int argc, char **argv, int &exitCode) {
   }
 }
 
-// What could not be written is an error like any other, and not, as LLVM has
-// it, the end of the process.
+// Reports a failed write to stdout like any other error. LLVM would end the
+// process instead.
 static int flush(int exitCode) {
   std::cout.flush();
   llvm::outs().flush();
@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
   tools::Configuration configuration(program);
   tools::addHelpCommands(program);
   tools::finishCommands(program);
-  // After all values are known and before the command runs.
+  // All values are known here, and no command has run yet.
   program.parse_complete_callback([&] {
     for (const CLI::App *command : program.get_subcommands()) {
       tools::checkOtherNames(*command);

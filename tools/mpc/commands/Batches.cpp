@@ -12,7 +12,7 @@ using namespace mpc::runtime;
 using train::Array;
 
 //===----------------------------------------------------------------------===//
-// What is known of samples
+// Sample axes
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -36,7 +36,7 @@ static const Array *findArray(const std::vector<Array> &arrays,
   return found == arrays.end() ? nullptr : &*found;
 }
 
-// Whether both have the same extents but on `axis`.
+// True if both shapes are equal except on `axis`.
 static bool fits(const Shape &array, const Shape &buffer, int64_t axis) {
   if (array.size() != buffer.size())
     return false;
@@ -46,18 +46,19 @@ static bool fits(const Shape &array, const Shape &buffer, int64_t axis) {
   return true;
 }
 
-// Whether the array is what the buffer takes, a scalar as one element too.
+// True if the array fits the buffer as it is. Any array of one element fits any
+// buffer of one element.
 static bool isTaken(const Array &array, const Buffer &buffer) {
   return array.shape == buffer.shape ||
          (array.size() == 1 && numElements(buffer.shape) == 1);
 }
 
-// Axes of samples as the artifact has them. Where it has none, a batch of one
-// sample has its axis 0 of one element.
+// Reads the sample axes from the artifact. Without a record, guesses axis 0 of
+// ports with one element there.
 static Batching findAxes(const Plan &plan, const Function &function,
                          const std::vector<Array> &arrays) {
   Batching batching;
-  // The artifact says it, if it was compiled since it does.
+  // Older artifacts record no sample axes in their recipe.
   const nlohmann::json recipe = parseBoundedJSON(plan.recipe);
   const nlohmann::json samples = recipe.is_object()
                                      ? recipe.value("samples", nlohmann::json())
@@ -67,7 +68,7 @@ static Batching findAxes(const Plan &plan, const Function &function,
     batching.outputs = readAxes(samples.value("outputs", nlohmann::json()));
     return batching;
   }
-  // Else by the shape: one element along axis 0, where the data has more.
+  // Guess axis 0 of inputs with one element there if the data has more.
   const auto isOne = [&](const FunctionValue &value) {
     const Shape &shape = function.buffers[value.buffer].shape;
     return !shape.empty() && shape[0] == 1;
@@ -87,8 +88,8 @@ static Batching findAxes(const Plan &plan, const Function &function,
 // The plan
 //===----------------------------------------------------------------------===//
 
-// Counts samples and those of a batch; false where an array does not fit by its
-// number of samples alone.
+// Sets the number of samples and the batch size. False if an array misfits in
+// more than the number of samples.
 static StatusOr<bool> countSamples(const Function &function,
                                    const std::vector<Array> &arrays,
                                    Batching &batching) {
@@ -97,13 +98,13 @@ static StatusOr<bool> countSamples(const Function &function,
     const auto axis = batching.inputs.find(port.name);
     const Array *array = findArray(arrays, port.name);
     const Shape &shape = function.buffers[port.buffer].shape;
-    // Other inputs are the same for every batch.
+    // Inputs without a sample axis are the same for every batch.
     if (axis == batching.inputs.end() || !array)
       continue;
     if (axis->second >= int64_t(shape.size()) ||
         !fits(array->shape, shape, axis->second))
       return false;
-    // The first says how many samples there are; all must agree.
+    // The first input with samples sets their number; all others must agree.
     const int64_t samples = array->shape[size_t(axis->second)];
     if (!first) {
       first = array;
@@ -121,9 +122,9 @@ static StatusOr<bool> countSamples(const Function &function,
   return first != nullptr && batching.batch > 0;
 }
 
-// Names the outputs that all samples of a batch have together.
+// Reports an error that names the outputs without a sample axis.
 static Status checkOutputs(const Function &function, const Batching &batching) {
-  // An output without a sample's axis would be of the last batch alone.
+  // Without a sample axis, an output would show the last batch alone.
   std::string names;
   for (const FunctionValue &port : function.outputs) {
     const Shape &shape = function.buffers[port.buffer].shape;
@@ -146,7 +147,8 @@ static Status checkOutputs(const Function &function, const Batching &batching) {
                     names + "; run as many samples as a batch has");
 }
 
-// What fills up the last batch would be part of its statistics.
+// Refuses an incomplete last batch with --as-exported: the samples that fill up
+// the batch would be part of its statistics.
 static Status checkLast(const Plan &plan, const Batching &batching) {
   const nlohmann::json recipe = parseBoundedJSON(plan.recipe);
   const bool asExported = recipe.is_object() &&
@@ -165,7 +167,7 @@ StatusOr<std::optional<Batching>>
 mpc::tools::planBatches(const Plan &plan, const Function &function,
                         const std::vector<Array> &arrays) {
   const std::optional<Batching> one;
-  // One run does where every array fits as it is.
+  // One run suffices if every array fits as it is.
   const bool isOne = std::all_of(
       function.inputs.begin(), function.inputs.end(),
       [&](const FunctionValue &port) {
@@ -174,7 +176,7 @@ mpc::tools::planBatches(const Plan &plan, const Function &function,
       });
   if (isOne || function.name != kForwardFunction)
     return one;
-  // Batches where only the number of samples does not fit.
+  // Batches help only if nothing but the number of samples misfits.
   Batching batching = findAxes(plan, function, arrays);
   StatusOr<bool> counted = countSamples(function, arrays, batching);
   if (!counted.ok())
@@ -195,7 +197,9 @@ mpc::tools::planBatches(const Plan &plan, const Function &function,
 // In and out
 //===----------------------------------------------------------------------===//
 
-// Bytes of one sample in each of the blocks in front of its axis.
+// The bytes of one sample in one block. Axes before the sample axis count
+// blocks: [time, batch, feature] with samples on axis 1 has `time` blocks of
+// `batch` rows.
 static size_t rowBytes(const Shape &shape, size_t axis, int64_t elementBytes) {
   return size_t(numElements(Shape(shape.begin() + std::ptrdiff_t(axis) + 1,
                                   shape.end())) *
@@ -212,14 +216,14 @@ Array mpc::tools::takeSamples(const Array &array, int64_t axis, int64_t begin,
   const size_t at = size_t(axis);
   const int64_t samples = array.shape[at];
   const size_t row = rowBytes(array.shape, at, train::sizeOf(array.type));
-  // Samples along the first axis lie together: a view of them.
+  // Samples along axis 0 are contiguous: return a view.
   Array part = array;
   part.shape[at] = batch;
   if (axis == 0 && begin + batch <= samples) {
     part.data = array.data + size_t(begin) * row;
     return part;
   }
-  // Else a copy; a batch that is not full repeats the last sample.
+  // Copy otherwise; `filling` decides what fills up an incomplete batch.
   auto bytes = std::make_shared<std::vector<std::byte>>(size_t(part.bytes()));
   std::byte *to = bytes->data();
   for (int64_t block = 0; block < countBlocks(array.shape, at); ++block)

@@ -1,4 +1,4 @@
-// mpc check: every finding about a model in one go; executes nothing.
+// mpc check: reports every finding about a model at once. Executes nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/commands/Commands.h"
@@ -13,11 +13,12 @@
 using namespace mpc;
 using namespace mpc::tools;
 
-// What is wrong with the model is this command's result, and goes to `os`.
+// Compiles the model as far as a plan, or opens an artifact. Problems of the
+// model are the command's result and go to `os`.
 static ExitCode checkModel(const CompileOptions &options,
                            llvm::raw_ostream &os) {
   if (isArtifact(options.model.model)) {
-    // An artifact checks itself when it is opened.
+    // `open` verifies the artifact, so opening is the whole check.
     auto artifact = runtime::Artifact::open(options.model.model);
     if (artifact.ok())
       return ExitCode::Done;
@@ -26,7 +27,7 @@ static ExitCode checkModel(const CompileOptions &options,
     os << "error: " << artifact.status().message() << "\n";
     return ExitCode::FoundProblems;
   }
-  // A model is compiled as far as a plan; what is wrong is printed on the way.
+  // Compiling up to a plan prints all findings on the way.
   Driver driver;
   ExitCode code = driver.compile(options, Stage::Plan, os);
   return code == ExitCode::InvalidInput || code == ExitCode::Unsupported
@@ -34,8 +35,8 @@ static ExitCode checkModel(const CompileOptions &options,
              : code;
 }
 
-// Findings as objects: each begins with a line "error: ...", "warning: ..." or
-// "note: ...", and what follows it belongs to it.
+// Parses findings into JSON objects. A finding begins with a line "error: ...",
+// "warning: ..." or "note: ..."; any other line continues the finding before.
 static nlohmann::json parseFindings(llvm::StringRef text) {
   nlohmann::json findings = nlohmann::json::array();
   for (llvm::StringRef line : llvm::split(text.rtrim('\n'), '\n')) {
@@ -70,7 +71,7 @@ static ExitCode runCheck(const CompileOptions &options, bool isJSON) {
 }
 
 void mpc::tools::addCheckCommand(CLI::App &program, int &exitCode) {
-  // What the flags are read into lives as long as the callback.
+  // The callback keeps the parsed flags alive.
   struct Command {
     CompileOptions options;
     std::string format = "text";
@@ -79,7 +80,7 @@ void mpc::tools::addCheckCommand(CLI::App &program, int &exitCode) {
   CLI::App *app =
       program.add_subcommand("check", "report every problem of a model");
   addCompileOptions(*app, command->options);
-  // A batch that is left open is no problem of the model.
+  // An open batch size is no problem of the model.
   command->options.assumesBatch = true;
   app->add_option("--format", command->format,
                   "text, or json: one object with all findings on one line")

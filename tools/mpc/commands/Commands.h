@@ -1,5 +1,5 @@
-// The subcommands of mpc. Each adds itself, its flags and what it runs to the
-// program, and stores the exit code when it ran.
+// Declares the subcommands of mpc. Each function adds a command with its flags
+// to the program. A command that has run stores its exit code in `exitCode`.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_COMMANDS_COMMANDS_H
@@ -21,8 +21,8 @@ void addExplainCommand(CLI::App &program, int &exitCode);
 void addCheckCommand(CLI::App &program, int &exitCode);
 void addInspectCommand(CLI::App &program, int &exitCode);
 void addReportCommand(CLI::App &program, int &exitCode);
-/// Adds `help` and `completion`, which list the commands that the program has:
-/// call it last.
+/// Adds `help` and `completion`. Call last: both list the commands that the
+/// program has.
 void addHelpCommands(CLI::App &program);
 
 } // namespace mpc::tools

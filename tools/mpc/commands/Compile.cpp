@@ -1,4 +1,4 @@
-// mpc compile: model in, any stage out.
+// mpc compile: compiles a model into an artifact, or prints any stage.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/ArtifactWriter.h"
@@ -21,7 +21,7 @@ struct CompileCommand {
   bool withData = false;
 };
 
-/// What can be emitted after the last stage.
+/// A format of code that --emit accepts besides the stages.
 struct CodeInfo {
   llvm::StringLiteral name;
   CodeFormat format;
@@ -43,25 +43,26 @@ static bool isText(llvm::StringRef emit) {
   return emit != "artifact" && emit != "obj";
 }
 
-// The module as it is after a stage, with the names of nodes as locations, so
-// that mpc-opt knows them.
+// Prints the module after a stage. Locations hold the names of nodes, so that
+// mpc-opt knows them.
 static std::string printModule(mlir::ModuleOp module, bool withData) {
   std::string text;
   llvm::raw_string_ostream os(text);
   mlir::OpPrintingFlags flags;
   flags.enableDebugInfo();
-  // What is no resource is small; those are not even turned into text.
+  // Large data is in resources, which are elided before they become text.
   if (!withData)
     flags.elideLargeElementsAttrs(kLargeConstant).elideLargeResourceString(0);
   module.print(os, flags);
-  // MLIR writes the frame of the resources also where it has left out all.
+  // MLIR prints an empty frame even if all resources are elided.
   llvm::StringRef whole = llvm::StringRef(text).rtrim();
   whole.consume_back("{-#\n\n#-}");
   text.resize(whole.rtrim().size());
   return text + "\n";
 }
 
-// What `--emit` asks for short of an artifact, as bytes.
+// Compiles up to the stage or code format that --emit names, and stores the
+// text or object file in `bytes`.
 static ExitCode emit(const CompileCommand &command, Driver &driver,
                      std::string &bytes) {
   for (const StageInfo &info : getStages())
@@ -119,7 +120,8 @@ static ExitCode runCompile(CompileCommand &command) {
                              : emit(command, driver, bytes);
   if (code != ExitCode::Done)
     return code;
-  // Early stages have the loss still to come.
+  // With a loss, an early stage is forward-only just because the loss is added
+  // later.
   if (command.options.pipeline.recipe.losses.empty())
     noteForwardOnly(driver.getModule());
   return writeOutput(
@@ -141,7 +143,7 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
   addCompileOptions(*app, command->options);
   app->add_option("-o,--output", command->output, "file to write, - for stdout")
       ->type_name("FILE");
-  // What --emit takes: the artifact, any stage, or code of the kernels.
+  // --emit accepts the artifact, any stage, or code of the kernels.
   std::vector<std::string> names = {"artifact"};
   std::string help = "what to write:\nartifact: the .mpc file";
   for (const StageInfo &info : getStages()) {
@@ -159,7 +161,6 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
   app->add_flag("--emit-data", command->withData,
                 "print large constants and parameters of a stage too: mpc-opt "
                 "refuses a constant without its values");
-  // How and for what kernels are compiled.
   addKernelCacheOption(*app, command->options);
   app->add_option(
          "--threads", command->options.threads,
@@ -172,7 +173,7 @@ void mpc::tools::addCompileCommand(CLI::App &program, int &exitCode) {
                   "cuda or cuda:N (the GPU that is there, else any from sm_80 "
                   "on), or auto")
       ->capture_default_str();
-  // The device may have to be asked what it is before anything is compiled.
+  // The device may have to be queried before compiling.
   app->callback([app, command, &exitCode] {
     exitCode = static_cast<int>(
         matchTargetAndDevice(*app, command->options.pipeline.target,

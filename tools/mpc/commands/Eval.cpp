@@ -1,5 +1,5 @@
-// mpc eval: loss, accuracy and metrics of a model on a data set, by the code
-// that `mpc train` evaluates with.
+// mpc eval: measures loss, accuracy and metrics of a model on a data set, with
+// the code that `mpc train` evaluates with.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/LossSpec.h"
@@ -47,8 +47,8 @@ struct EvalCommand {
   SessionOptions session;
 };
 
-/// One evaluation, from flags to figures. The steps are in order; each says
-/// what went wrong and returns the exit code for it.
+/// One evaluation, from flags to figures. `runEval` calls the steps in order.
+/// Each step prints what went wrong and returns the exit code.
 class EvalRun {
 public:
   explicit EvalRun(EvalCommand &command)
@@ -62,8 +62,8 @@ public:
 
 private:
   ExitCode checkFunctions(const TraineeInfo &info) const;
-  /// Whether the model can be evaluated, on these data: everything that needs
-  /// no machine code.
+  /// Checks that the model can be evaluated on the data, as far as possible
+  /// without machine code. Fills `data`.
   ExitCode checkFit(const TraineeInfo &info);
   ExitCode loadCheckpoint();
   ExitCode loadFile(const std::string &file);
@@ -72,14 +72,15 @@ private:
 
   EvalCommand &command;
   const bool isCompiled;
-  /// Files whose values an artifact takes; a model is compiled with them.
+  /// Files of weights to load into an artifact; empty for a model, which is
+  /// compiled with the weights.
   std::vector<std::string> weights;
   std::string checkpointPath;
   std::optional<CheckpointContents> checkpoint;
   std::vector<Array> arrays;
-  /// Names of inputs whose values the driver was offered.
+  /// Names of the inputs whose values the driver was offered.
   std::vector<std::string> offered;
-  /// What the model says was done to the samples that it was trained on.
+  /// How the model's training samples were prepared, according to the model.
   std::string trainedPreparation;
   std::shared_ptr<const Artifact> artifact;
   OpenSession opened;
@@ -125,7 +126,7 @@ ExitCode EvalRun::readFiles() {
       return reportError(contents.status());
     checkpointPath = *path;
     checkpoint = std::move(*contents);
-    // Parameters may be inputs of the model, which compiling then knows.
+    // Parameters may be inputs of the model, so compiling needs their values.
     if (!isCompiled)
       command.compile.model.weights = {checkpointPath + "/state.safetensors"};
   }
@@ -146,7 +147,8 @@ ExitCode EvalRun::readFiles() {
 // The model
 //===----------------------------------------------------------------------===//
 
-// The flag of a loss that the checkpoint was trained on, for a message.
+// Suggests a loss for a message: the loss that the checkpoint was trained on,
+// if known.
 static std::string
 hintOfLoss(const std::optional<CheckpointContents> &checkpoint) {
   std::string loss = "softmax_cross_entropy";
@@ -186,7 +188,6 @@ ExitCode EvalRun::checkFunctions(const TraineeInfo &info) const {
 ExitCode EvalRun::checkFit(const TraineeInfo &info) {
   if (ExitCode code = checkFunctions(info); code != ExitCode::Done)
     return code;
-  // What is asked for must be measurable, and the data must fit.
   if (Status status = checkEvalMetrics(info, command.metrics); !status.ok())
     return reportError(status);
   StatusOr<DatasetOptions> options = datasetOptionsOf(
@@ -206,7 +207,7 @@ ExitCode EvalRun::checkFit(const TraineeInfo &info) {
 }
 
 ExitCode EvalRun::compile() {
-  // A model is compiled for batches of the data.
+  // A model is compiled for the data's batches.
   Driver driver;
   if (!isCompiled)
     if (ExitCode code =
@@ -222,7 +223,7 @@ ExitCode EvalRun::compile() {
   if (ExitCode code = loadArtifact(driver, command.compile, artifact);
       code != ExitCode::Done)
     return code;
-  // Samples are named by the inputs that a given artifact declares.
+  // The samples are renamed after the inputs that the artifact declares.
   if (isCompiled) {
     StatusOr<TraineeInfo> info = describeArtifact(*artifact);
     if (!info.ok())
@@ -235,7 +236,6 @@ ExitCode EvalRun::compile() {
   }
   if (isQuiet())
     return ExitCode::Done;
-  // What runs, in which precision, where.
   llvm::StringRef decisions = driver.getPrecisionSummary();
   PrintableStream os(llvm::errs());
   if (decisions.empty())
@@ -251,7 +251,7 @@ ExitCode EvalRun::compile() {
 // Weights
 //===----------------------------------------------------------------------===//
 
-// What evaluation computes with, as it is saved.
+// The names of the variables that evaluation computes with.
 static std::vector<std::string> findWeightNames(const TraineeInfo &info) {
   std::vector<std::string> names;
   for (const Port &port : info.state)
@@ -260,8 +260,9 @@ static std::vector<std::string> findWeightNames(const TraineeInfo &info) {
   return names;
 }
 
-// By name alone, another model could take a part of the weights: one into which
-// normalizations were folded does not miss their statistics.
+// Loads the weights of the checkpoint. Names alone do not prove that the
+// weights fit: a model with folded normalizations does not miss their
+// statistics.
 ExitCode EvalRun::loadCheckpoint() {
   const auto said = [&](const char *key) {
     const auto found = checkpoint->identity.find(key);
@@ -272,7 +273,7 @@ ExitCode EvalRun::loadCheckpoint() {
                               findWeightNames(info));
   if (status.ok() && said("model") != info.modelHash)
     status = Status(StatusCode::Checkpoint, "is of another model file");
-  // Names may fit by chance: the checkpoint must be of this model.
+  // Names may fit by chance, so the hash of the model must match too.
   if (!status.ok())
     return reportError(ExitCode::Checkpoint,
                        checkpointPath + ": " + status.message() + "; give " +
@@ -285,7 +286,8 @@ ExitCode EvalRun::loadCheckpoint() {
   return ExitCode::Done;
 }
 
-// Figures of samples that are prepared otherwise say little of the weights.
+// Warns if the samples are prepared differently from the training samples: the
+// figures would say little about the weights.
 void EvalRun::checkPreparation(const Preparation &preparation) const {
   const std::string now = describePreparation(preparation.text);
   if (!checkpoint) {
@@ -299,14 +301,14 @@ void EvalRun::checkPreparation(const Preparation &preparation) const {
   const auto found = checkpoint->identity.find("data");
   if (found == checkpoint->identity.end())
     return;
-  // Behind the digest.
+  // The preparation follows the digest of the data.
   llvm::StringRef trained = found->second;
   comparePreparation("the checkpoint",
                      describePreparation(trained.substr(trained.find(';'))),
                      now, "evaluated");
 }
 
-// Gives an artifact what the file has of its weights.
+// Loads the weights of the artifact that the file has.
 ExitCode EvalRun::loadFile(const std::string &file) {
   if (llvm::StringRef(file).ends_with(".onnx"))
     return reportError(ExitCode::Usage,
@@ -325,7 +327,6 @@ ExitCode EvalRun::loadFile(const std::string &file) {
   if (!status.ok())
     return reportError(
         Status(status.getCode(), file + ": " + status.message()));
-  // Say how much of the model the file has.
   const std::vector<std::string> names =
       findWeightNames(opened.trainee->info());
   const auto given = llvm::count_if(names, [&](const std::string &name) {
@@ -338,7 +339,6 @@ ExitCode EvalRun::loadFile(const std::string &file) {
 }
 
 ExitCode EvalRun::open() {
-  // The artifact as a session, with weights from the checkpoint or files.
   if (ExitCode code = openSession(artifact, command.session, opened);
       code != ExitCode::Done)
     return code;
@@ -361,8 +361,8 @@ ExitCode EvalRun::open() {
 // The figures
 //===----------------------------------------------------------------------===//
 
-// As one of the "eval" events of `mpc train --metrics`; of a checkpoint, the
-// one of that step.
+// Prints the figures as text, or as an "eval" event of `mpc train --metrics`. A
+// checkpoint adds its step and epoch.
 void EvalRun::print(const EvalResult &result) const {
   if (command.format == "text") {
     llvm::outs() << "evaluation: ";
@@ -383,7 +383,7 @@ void EvalRun::print(const EvalResult &result) const {
 }
 
 ExitCode EvalRun::evaluate() {
-  // A terminal sees how far it is.
+  // Only a terminal can redraw the line of progress.
   const bool isShown = !isQuiet() && isatty(STDERR_FILENO) != 0;
   const auto show = [&](int64_t samples) {
     llvm::errs() << "\r\033[K" << samples << " of " << data->size();
@@ -396,7 +396,8 @@ ExitCode EvalRun::evaluate() {
   if (!result.ok())
     return reportError(result.status());
   print(*result);
-  // A loss that is a mean of a batch needs whole batches.
+  // A loss that is a mean over a batch needs whole batches, so samples may be
+  // left out.
   if (result->leftOut > 0)
     note("left out " + counted(result->leftOut, "sample") +
          (result->leftOut == 1 ? " that fills" : " that fill") +
@@ -424,14 +425,12 @@ void mpc::tools::addEvalCommand(CLI::App &program, int &exitCode) {
   auto command = std::make_shared<EvalCommand>();
   CLI::App *app = program.add_subcommand(
       "eval", "loss, accuracy and metrics of a model on a data set");
-  // The model, the data and the weights,
   addCompileOptions(*app, command->compile);
   addDataFlags(*app, command->data);
   app->add_option("--checkpoint", command->checkpoint,
                   "weights of a checkpoint of mpc train, or of the newest in "
                   "a --checkpoint-dir")
       ->type_name("FOLDER");
-  // what is measured and how it is printed,
   app->add_option("--metric", command->metrics,
                   "what to measure beside the loss: " + listEvalMetrics() +
                       "; several with commas (repeatable)")
@@ -442,7 +441,6 @@ void mpc::tools::addEvalCommand(CLI::App &program, int &exitCode) {
       ->check(CLI::IsMember({"text", "jsonl"}))
       ->capture_default_str();
   addQuietFlag(*app);
-  // and where it runs.
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {

@@ -1,4 +1,4 @@
-// mpc explain: which type every op got, and why.
+// mpc explain: shows which type every op got, and why.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Precision/DecisionReport.h"
@@ -43,8 +43,7 @@ static ExitCode reportUnknownNode(const DecisionReport &report,
           "mpc explain --format=table lists them");
 }
 
-// The rows that fit a terminal have shorter names: those who need them whole
-// are told.
+// Rows fit the width of a terminal by shortening names; a note tells the user.
 static void printTable(const DecisionReport &report, llvm::raw_ostream &os) {
   bool isShortened = report.printTable(os, getColumnsOfStdout());
   os.flush();
@@ -64,7 +63,7 @@ static ExitCode runExplain(const ExplainCommand &command) {
     if (auto unknown = report.select(command.nodes))
       return reportUnknownNode(report, *unknown);
 
-  // Escaped by themselves, so that bytes of names are as they are.
+  // These formats escape names themselves, so PrintableStream must not.
   if (command.format == "jsonl")
     report.printJSONL(llvm::outs());
   else if (command.format == "dot")
@@ -122,7 +121,7 @@ void mpc::tools::addExplainCommand(CLI::App &program, int &exitCode) {
       "explain", "show which type every op got, and why");
   addCompileOptions(*app, command->compile);
   command->compile.assumesBatch = true;
-  // --print-policy goes without.
+  // --print-policy needs no model, so the argument becomes optional.
   app->get_option("model")->required(false);
   app->add_option("nodes", command->nodes,
                   "nodes to show, and no others; conv1 stands for its backward "

@@ -1,5 +1,5 @@
-// mpc help and mpc completion: help, manual pages and completions, all of them
-// from what the program itself takes.
+// mpc help and mpc completion: print help, manual pages and completions, made
+// from the commands and flags of the program.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/commands/Commands.h"
@@ -35,7 +35,6 @@ static void printHelp(const CLI::App &program, const HelpCommand &help) {
 
 void mpc::tools::addHelpCommands(CLI::App &program) {
   auto help = std::make_shared<HelpCommand>();
-  // Scripts for shells, made from the commands and flags there are.
   CLI::App *completion = program.add_subcommand(
       "completion", "print what lets a shell complete commands and flags");
   completion
@@ -48,7 +47,6 @@ void mpc::tools::addHelpCommands(CLI::App &program) {
     help->shell == "bash" ? printBashCompletion(program, llvm::outs())
                           : printZshCompletion(program, llvm::outs());
   });
-  // The text of --help, also as a manual page.
   CLI::App *app =
       program.add_subcommand("help", "explain a command; print manual pages");
   app->add_flag("--man", help->isManual,

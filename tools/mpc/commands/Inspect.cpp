@@ -1,5 +1,5 @@
-// mpc inspect: what a model, an artifact, a checkpoint, a metrics file or a
-// file of arrays contains.
+// mpc inspect: prints what a model, an artifact, a checkpoint, a metrics file
+// or a file of arrays contains.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/commands/Inspect.h"
@@ -33,11 +33,11 @@ std::string mpc::tools::describeShape(const Shape &shape) {
 
 void mpc::tools::printTable(llvm::raw_ostream &os,
                             std::vector<std::vector<std::string>> rows) {
-  // A name's own newlines would begin rows.
+  // A newline in a name would begin a row.
   for (std::vector<std::string> &row : rows)
     for (std::string &cell : row)
       cell = printable(cell);
-  // Names may be of any length; those beyond stand out, and the rest lines up.
+  // Longer names stick out, so that a single name does not widen the table.
   constexpr size_t widest = 60;
   std::vector<size_t> widths;
   for (const std::vector<std::string> &row : rows) {
@@ -103,7 +103,6 @@ static ExitCode inspectArtifact(const std::string &file,
     printJSON(describe(file, plan, options.parameters));
     return ExitCode::Done;
   }
-  // What it was made from and for, its state, and its functions.
   PrintableStream os(llvm::outs());
   os << file << ": artifact by " << printable(plan.producer) << ", "
      << formatBytes(double((*artifact)->fileBytes())) << "\n"
@@ -161,7 +160,7 @@ static ExitCode inspectTable(const std::string &file,
   auto columns = train::parseCSV((*text)->getBuffer(), file);
   if (!columns.ok())
     return reportError(columns.status());
-  // What is not a number somewhere is no data, and has no rows here.
+  // A column with text has a fault and no rows.
   int64_t rows = 0;
   for (const train::Array &column : *columns)
     rows = std::max(rows, column.shape.front());
@@ -188,11 +187,11 @@ static bool isArrayFile(llvm::StringRef name) {
          name.ends_with(".safetensors");
 }
 
-// What there is at that path; a file that is nothing else is a model, or is
-// told why it is none.
+// Prints what the path contains. Any other file is read as a model; the error
+// tells why a file is none.
 static ExitCode runInspect(const std::string &path,
                            const InspectOptions &options) {
-  // What it is, by its name and its first bytes.
+  // Name and first bytes tell the kind.
   StatusOr<train::FileKind> kind = train::kindOf(path);
   if (!kind.ok())
     return reportError(kind.status());
@@ -208,7 +207,6 @@ static ExitCode runInspect(const std::string &path,
     return reportError(ExitCode::Usage,
                        path + ": --parameters is for models and artifacts, and "
                               "this is neither");
-  // Folders, then files.
   if (isFolder && isModel)
     return inspectTrainingFolder(path, options);
   if (isFolder && isCheckpointFolder(path))
@@ -241,7 +239,6 @@ void mpc::tools::addInspectCommand(CLI::App &program, int &exitCode) {
   CLI::App *app = program.add_subcommand(
       "inspect", "show what a model, an artifact, a checkpoint, a metrics file "
                  "or an array file contains");
-  // One file of any kind, which is told by its content,
   app->add_option(
          "file", command->path,
          "ONNX model, .mpc, .npz, .npy, .safetensors, .csv, what mpc train "
@@ -249,7 +246,6 @@ void mpc::tools::addInspectCommand(CLI::App &program, int &exitCode) {
          "checkpoints, of ONNX Runtime's training artifacts")
       ->required()
       ->type_name("FILE");
-  // and how much of it is shown.
   app->add_flag("--parameters", command->options.parameters,
                 "every parameter of a model with its type, shape and elements, "
                 "and whether mpc train trains it by default, or why not; of an "

@@ -1,4 +1,4 @@
-// What `mpc inspect` shows of each kind of file.
+// Prints the information of `mpc inspect` for each kind of file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_COMMANDS_INSPECT_H
@@ -14,36 +14,39 @@
 
 namespace mpc::tools {
 
-/// What is shown beside a summary.
+/// Contents to print besides the summary.
 struct InspectOptions {
   bool parameters = false; ///< --parameters
   bool layers = false;     ///< --layers
   bool isJSON = false;     ///< --format json
 };
 
-/// An ONNX model.
+/// Prints a summary of an ONNX model.
 ExitCode inspectModel(const std::string &file, const InspectOptions &options);
 
-/// A folder of ONNX Runtime's training artifacts; false where it is none.
+/// Prints the graphs in a folder of ONNX Runtime's training artifacts.
+/// `isTrainingFolder` is false if the folder has none.
 bool isTrainingFolder(const std::string &folder);
 ExitCode inspectTrainingFolder(const std::string &folder,
                                const InspectOptions &options);
 
-/// A checkpoint of `mpc train`, or the folder of a run's; false where it is
-/// none.
+/// Prints a checkpoint of `mpc train`, or lists the checkpoints of a run's
+/// folder. `isCheckpointFolder` is false if there are none.
 bool isCheckpointFolder(const std::string &folder);
 ExitCode inspectCheckpoints(const std::string &folder,
                             const InspectOptions &options);
 
-/// What `mpc train --metrics` wrote; false where the file begins otherwise.
+/// Prints a summary of a file that `mpc train --metrics` wrote. `isMetricsFile`
+/// is false if the file does not begin with an event.
 bool isMetricsFile(const std::string &file);
 ExitCode inspectMetrics(const std::string &file, const InspectOptions &options);
 
-/// Columns as wide as their widest cell, the last one as it is.
+/// Prints columns as wide as their widest cell, but at most 60 characters. The
+/// last column is not padded.
 void printTable(llvm::raw_ostream &os,
                 std::vector<std::vector<std::string>> rows);
 
-/// "1x3x224x224", or "scalar".
+/// Returns "1x3x224x224", or "scalar".
 std::string describeShape(const runtime::Shape &shape);
 
 } // namespace mpc::tools

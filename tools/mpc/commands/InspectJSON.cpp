@@ -15,7 +15,7 @@ using JSONValue = nlohmann::json;
 std::string mpc::tools::elementWord(mlir::Type type) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  // Unsigned integers as everywhere but in the IR: u8, not ui8.
+  // MLIR prints ui8; mpc writes u8 everywhere else.
   if (type.isUnsignedInteger())
     os << 'u' << type.getIntOrFloatBitWidth();
   else
@@ -35,8 +35,8 @@ JSONValue mpc::tools::describeFile(const std::string &file, const char *kind) {
 // Models
 //===----------------------------------------------------------------------===//
 
-// Extents are numbers, open ones have their names: f32[N,3] is ["N", 3]; a
-// scalar has none, and of an open shape there is nothing to say.
+// Describes a declared value. Open extents have their names: f32[N,3] is ["N",
+// 3]. A scalar has an empty shape, a value of open rank none.
 static JSONValue describeDeclared(const std::string &name,
                                   const std::string &type) {
   const DeclaredShape declared = parseDeclaredShape(name, type);
@@ -129,7 +129,6 @@ static JSONValue describePorts(const Function &function,
 
 JSONValue mpc::tools::describe(const std::string &file, const Plan &plan,
                                bool hasVariables) {
-  // What it was made of, and for,
   JSONValue object = describeFile(file, "artifact");
   object["producer"] = plan.producer;
   object["model"] = {{"name", plan.modelName}, {"hash", plan.modelHash}};
@@ -139,7 +138,6 @@ JSONValue mpc::tools::describe(const std::string &file, const Plan &plan,
   object["recipe"] = parseBoundedJSON(plan.recipe);
   object["state_bytes"] = plan.stateBytes();
   object["activation_bytes"] = plan.activationBytes();
-  // what can be called,
   object["functions"] = JSONValue::object();
   for (const auto &[name, function] : plan.functions)
     object["functions"][name] = {
@@ -148,7 +146,6 @@ JSONValue mpc::tools::describe(const std::string &file, const Plan &plan,
         {"outputs", describePorts(function, function.outputs)}};
   if (!hasVariables)
     return object;
-  // and, where they are asked for, the variables.
   object["variables"] = JSONValue::array();
   for (const StateVariable &variable : plan.state)
     object["variables"].push_back({{"name", variable.name},

@@ -1,5 +1,5 @@
-// What `mpc inspect --format json` prints: one object, of the same things that
-// the text shows.
+// Makes the objects that `mpc inspect --format json` prints, with the contents
+// of the text output.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_COMMANDS_INSPECTJSON_H
@@ -15,32 +15,32 @@
 
 namespace mpc::tools {
 
-/// "f32", "u8", "i64".
+/// Returns "f32", "u8", "i64".
 std::string elementWord(mlir::Type type);
 
-/// Prints an object as a line of standard output.
+/// Prints an object as one line of standard output.
 void printJSON(const nlohmann::json &object);
 
-/// `{"file": ..., "kind": ...}`.
+/// Returns `{"file": ..., "kind": ...}`.
 nlohmann::json describeFile(const std::string &file, const char *kind);
 
-/// A model's versions, inputs, outputs and counted ops. A value is `{"name":
-/// "x", "shape": ["N", 3], "type": "f32"}`; without a shape where the file has
-/// none.
+/// Describes a model's versions, inputs, outputs and counted ops. A value is
+/// `{"name": "x", "shape": ["N", 3], "type": "f32"}`, without "shape" if the
+/// file has none.
 nlohmann::json describe(const std::string &file,
                         const onnx_frontend::ModelSummary &summary);
 nlohmann::json
 describe(const std::vector<onnx_frontend::ParameterSummary> &parameters);
 nlohmann::json describe(const std::vector<onnx_frontend::LayerSummary> &layers);
 
-/// An artifact; with `hasVariables`, each variable of its state.
+/// Describes an artifact; with `hasVariables`, also each variable of its state.
 nlohmann::json describe(const std::string &file, const runtime::Plan &plan,
                         bool hasVariables);
 
-/// Name, type and shape of each array.
+/// Describes the name, type and shape of each array.
 nlohmann::json describe(const std::vector<runtime::train::Array> &arrays);
 
-/// The columns of a table, each with what is wrong with it, and the rows.
+/// Describes a table: the number of rows, and each column with a fault, if any.
 nlohmann::json describeTable(const std::string &file, int64_t rows,
                              const std::vector<runtime::train::Array> &columns);
 

@@ -1,5 +1,5 @@
 // mpc inspect of models: inputs, outputs and ops; every parameter, and whether
-// it would be trained; the layers, as a Keras summary has them.
+// mpc would train it; the layers, like a Keras summary.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Dialect/MPC/MPC.h"
@@ -25,7 +25,6 @@ using namespace mpc::onnx_frontend;
 
 static void printParameters(llvm::raw_ostream &os,
                             const std::vector<ParameterSummary> &parameters) {
-  // A row for each, and the sum of those that are trained.
   int64_t count = 0, elements = 0;
   std::vector<std::vector<std::string>> rows;
   for (const ParameterSummary &parameter : parameters) {
@@ -51,13 +50,13 @@ static void printParameters(llvm::raw_ostream &os,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The type of the result that is called as its node, which the last of the
-/// node's ops makes.
+/// The result type of each node, by the node's name. The type is that of the
+/// node's last op.
 using NodeTypes = llvm::StringMap<mlir::RankedTensorType>;
 } // namespace
 
-// The types of nodes that stay in the imported model; nothing where it cannot
-// be imported.
+// The types of the nodes that remain in the imported model. An error if the
+// model cannot be imported.
 static llvm::Expected<NodeTypes> importTypes(const Model &model,
                                              mlir::MLIRContext &context,
                                              std::optional<int64_t> batch) {
@@ -81,8 +80,8 @@ static llvm::Expected<NodeTypes> importTypes(const Model &model,
   return types;
 }
 
-// The type with the batch, which two imports tell, as the symbol that the model
-// has for it.
+// Prints a type, with `symbol` for the batch. `two` and `three` are the types
+// for batches of 2 and 3: f32[4,8] and f32[6,8] print as f32[2*N,8].
 static std::string printBatched(mlir::RankedTensorType two,
                                 mlir::RankedTensorType three,
                                 llvm::StringRef symbol) {
@@ -101,20 +100,20 @@ static std::string printBatched(mlir::RankedTensorType two,
   return text + "]";
 }
 
-// Gives layers the types that the file leaves out, where the model can be
-// imported with no more than its batch left open.
+// Adds types that the file leaves out. Layers stay as they are if the model
+// needs more than a batch size to be imported.
 static void inferTypes(const Model &model, mlir::MLIRContext &context,
                        std::vector<LayerSummary> &layers) {
   if (llvm::none_of(
           layers, [](const LayerSummary &layer) { return layer.type.empty(); }))
     return;
-  // The first input's open axis 0 is the batch, and its name is shown.
+  // The first input with an open axis 0 names the batch.
   std::string symbol;
   for (const DeclaredShape &input : readDeclaredInputs(model))
     if (symbol.empty() && input.dimensions && input.isOpen(0))
       symbol = input.dimensions->front();
   bool isOpen = !symbol.empty();
-  // Imported for two batch sizes: an axis in which they differ is the batch.
+  // An axis whose extent differs between batch sizes 2 and 3 has the batch.
   auto two = importTypes(model, context,
                          isOpen ? std::optional<int64_t>(2) : std::nullopt);
   if (!two)
@@ -170,7 +169,7 @@ static void printModel(llvm::raw_ostream &os, const std::string &file,
   os << "\n";
 }
 
-// The same as an object; layers and parameters where they were asked for.
+// Describes the model as an object, with layers and parameters on request.
 static llvm::Expected<nlohmann::json>
 describeModel(Driver &driver, const std::string &file,
               const ModelSummary &summary, const InspectOptions &options) {
@@ -210,7 +209,6 @@ ExitCode mpc::tools::inspectModel(const std::string &file,
   }
   PrintableStream os(llvm::outs());
   printModel(os, file, *summary);
-  // Then what was asked for beside the summary.
   if (options.layers) {
     auto layers = describeLayers(model);
     if (!layers)

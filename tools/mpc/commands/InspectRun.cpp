@@ -1,4 +1,5 @@
-// mpc inspect of what a run of `mpc train` writes: checkpoints and metrics.
+// mpc inspect of the files that a run of `mpc train` writes: checkpoints and
+// metrics.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/BoundedJSON.h"
@@ -37,7 +38,8 @@ static std::string wordOf(const nlohmann::json &value) {
   return value.is_string() ? value.get<std::string>() : textOf(value);
 }
 
-// "step 88, 2 epochs, 2,816 samples, 1 skipped": epochs that are complete.
+// Returns "step 88, 2 epochs, 2,816 samples, 1 skipped", with complete epochs
+// only.
 static std::string describeProgress(const Progress &progress) {
   return "step " + formatCount(progress.step) + ", " +
          formatCount(progress.epoch) + " epoch" +
@@ -58,7 +60,7 @@ static void printEntries(llvm::raw_ostream &os, llvm::StringRef title,
   printTable(os, rows);
 }
 
-// The recipe, a JSON object, entry by entry; those that say nothing left out.
+// Splits the recipe, a JSON object, into entries. Leaves out empty entries.
 static std::map<std::string, std::string> readRecipe(const std::string &text) {
   std::map<std::string, std::string> entries;
   const nlohmann::json recipe = parseBoundedJSON(text);
@@ -80,7 +82,7 @@ static void printArrays(llvm::raw_ostream &os,
                                     std::string(train::nameOf(array.type)) +
                                         " " + describeShape(array.shape)};
     StatusOr<Tensor> value = array.shape.empty() ? toTensor(array) : Tensor();
-    // Counters, the loss scale.
+    // Show scalars, like counters and the loss scale.
     if (array.shape.empty() && value.ok())
       row.push_back("= " + describeValues(*value));
     rows.push_back(std::move(row));
@@ -134,7 +136,8 @@ static ExitCode inspectCheckpoint(const std::string &folder,
   return ExitCode::Done;
 }
 
-// A folder's checkpoints as an object; damaged ones are reported, and left out.
+// Prints the checkpoints of a folder as an object. Reports damaged checkpoints
+// and leaves them out.
 static ExitCode listAsJSON(const std::string &folder,
                            const std::vector<int64_t> &steps) {
   ExitCode code = ExitCode::Done;
@@ -164,8 +167,8 @@ ExitCode mpc::tools::inspectCheckpoints(const std::string &folder,
     return reportError(steps.status());
   if (options.isJSON)
     return listAsJSON(folder, *steps);
-  // A line for each; damaged ones are errors, after which the others are
-  // listed.
+  // One line per checkpoint. A damaged checkpoint is an error, but does not end
+  // the list.
   PrintableStream os(llvm::outs());
   os << folder << ": " << steps->size() << " checkpoint"
      << (steps->size() == 1 ? "" : "s") << " of mpc train\n";
@@ -196,7 +199,7 @@ bool mpc::tools::isMetricsFile(const std::string &file) {
 }
 
 namespace {
-/// What the lines of a metrics file come to.
+/// A summary of the lines of a metrics file.
 struct MetricsSummary {
   std::map<std::string, int64_t> events;
   nlohmann::json start, first, last, best, end;
@@ -225,7 +228,8 @@ static void add(MetricsSummary &summary, llvm::StringRef text) {
     summary.first = line;
   if (event == "train")
     summary.last = line;
-  // One that is not finite is text, which is never the least.
+  // A loss that is not finite is text in the file, and reads as NaN; any number
+  // is better.
   const double loss = numberOf(line, "eval_loss");
   const bool isBetter = summary.best.is_null() ||
                         std::isnan(numberOf(summary.best, "eval_loss")) ||
@@ -234,7 +238,7 @@ static void add(MetricsSummary &summary, llvm::StringRef text) {
     summary.best = line;
 }
 
-// "step 88, epoch 1, loss 0.7": all of a line but its event.
+// Prints all entries of a line except the event: "step 88, epoch 1, loss 0.7".
 static void printLine(llvm::raw_ostream &os, llvm::StringRef title,
                       const nlohmann::json &line) {
   if (!line.is_object())
@@ -283,7 +287,7 @@ ExitCode mpc::tools::inspectMetrics(const std::string &file,
     return reportError(ExitCode::IO,
                        file + ": cannot read: " + buffer.getError().message());
   MetricsSummary summary;
-  // A summary line by line: files can be long.
+  // Reads line by line: files can be long.
   llvm::StringRef rest = (*buffer)->getBuffer();
   while (!rest.empty()) {
     auto [line, after] = rest.split('\n');

@@ -1,4 +1,4 @@
-// mpc report: a page of charts from the metrics of one run or of several.
+// mpc report: writes a page of charts from the metrics of one or several runs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/ArtifactWriter.h"
@@ -27,7 +27,7 @@ struct ReportCommand {
 };
 } // namespace
 
-// The metrics files in a folder, by name: of one run, or of all of a sweep.
+// Lists the metrics files in a folder by name: those of one run, or of a sweep.
 static StatusOr<std::vector<std::string>>
 findMetrics(const std::string &folder) {
   std::vector<std::string> files;
@@ -46,7 +46,7 @@ findMetrics(const std::string &folder) {
   return files;
 }
 
-// The files that a RUN stands for.
+// Lists the files that a RUN argument stands for.
 static StatusOr<std::vector<std::string>> resolve(const std::string &run) {
   fs::file_status status;
   if (std::error_code error = fs::status(run, status))
@@ -59,7 +59,7 @@ static StatusOr<std::vector<std::string>> resolve(const std::string &run) {
                 run + ": expected a file of metrics, or a folder of some");
 }
 
-// Files by their names where those differ, else by their paths.
+// Names runs by their files if the file names differ, else by the paths.
 static void nameRuns(std::vector<RunMetrics> &runs,
                      const std::vector<std::string> &files) {
   for (size_t i = 0; i < files.size(); ++i) {
@@ -74,7 +74,7 @@ static void nameRuns(std::vector<RunMetrics> &runs,
 static ExitCode runReport(const ReportCommand &command) {
   std::vector<std::string> files;
   std::vector<RunMetrics> runs;
-  // Files first: the page must not be written over one of them.
+  // The page must not overwrite a file of metrics, so find all files first.
   for (const std::string &run : command.runs) {
     StatusOr<std::vector<std::string>> found = resolve(run);
     if (!found.ok())
@@ -87,7 +87,6 @@ static ExitCode runReport(const ReportCommand &command) {
   if (ExitCode code = checkDestination("-o", command.output);
       code != ExitCode::Done)
     return code;
-  // Read all before anything is written.
   for (const std::string &file : files) {
     StatusOr<RunMetrics> run = readMetrics(file);
     if (!run.ok())

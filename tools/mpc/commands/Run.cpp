@@ -1,5 +1,5 @@
-// mpc run: a function on given inputs, in batches where it takes fewer samples
-// than they have; outputs printed or saved.
+// mpc run: runs a function on given inputs, in batches if there are more
+// samples than the function takes, and prints or saves the outputs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Differentiation/LossSpec.h"
@@ -45,7 +45,7 @@ struct RunCommand {
 // Running
 //===----------------------------------------------------------------------===//
 
-// The function to run: the one named, the forward function, or one step.
+// Chooses the function to run: the named one, else forward, else step.
 static ExitCode chooseFunction(const train::TraineeInfo &info,
                                const std::string &asked, std::string &chosen) {
   std::vector<std::string> names;
@@ -63,7 +63,8 @@ static ExitCode chooseFunction(const train::TraineeInfo &info,
                                           ", found '" + asked + "'");
 }
 
-// One batch, or all there is.
+// Sets the inputs to the batch at `begin`, or to whole arrays if `batching` is
+// null.
 static Status setInputs(Session &session, const Function &function,
                         const RunInputs &inputs, const Batching *batching,
                         int64_t begin, Filling filling) {
@@ -91,7 +92,7 @@ static Status setInputs(Session &session, const Function &function,
   return Status();
 }
 
-// Runs once; gives what comes out.
+// Runs the function once and returns the outputs.
 static StatusOr<std::vector<NamedTensor>>
 runOnce(Session &session, const Function &function, const RunInputs &inputs) {
   Status status = setInputs(session, function, inputs, /*batching=*/nullptr,
@@ -110,7 +111,8 @@ runOnce(Session &session, const Function &function, const RunInputs &inputs) {
   return outputs;
 }
 
-// Runs the batch from `begin` on, and gives what comes out of it.
+// Runs the batch that begins at sample `begin` and passes each output to
+// `take`.
 static Status
 runBatch(Session &session, const Function &function, const RunInputs &inputs,
          const Batching &batching, int64_t begin, Filling filling,
@@ -129,7 +131,7 @@ runBatch(Session &session, const Function &function, const RunInputs &inputs,
   return status;
 }
 
-// Runs the last batch again, filled up with other samples than before. If any
+// Runs the last batch again, filled up with other samples than before. If an
 // output of its own samples differs, samples of a batch depend on each other.
 static Status checkFilled(Session &session, const Function &function,
                           const RunInputs &inputs, const Batching &batching,
@@ -145,12 +147,11 @@ static Status checkFilled(Session &session, const Function &function,
                   });
 }
 
-// Runs batch by batch; gives what comes out of all.
+// Runs all batches and returns the joined outputs.
 static StatusOr<std::vector<NamedTensor>> runBatches(Session &session,
                                                      const Function &function,
                                                      const RunInputs &inputs,
                                                      const Batching &batching) {
-  // Outputs grow by a batch at a time.
   std::vector<JoinedOutput> joined;
   for (const FunctionValue &port : function.outputs)
     joined.emplace_back(port.name, function.buffers[port.buffer],
@@ -174,7 +175,7 @@ static StatusOr<std::vector<NamedTensor>> runBatches(Session &session,
   return outputs;
 }
 
-// Prints what came out, or saves it.
+// Prints the outputs, or saves them to `file`.
 static ExitCode writeOutputs(const StatusOr<std::vector<NamedTensor>> &outputs,
                              const std::string &file,
                              const std::vector<std::string> &sampleFiles = {}) {
@@ -193,7 +194,7 @@ static ExitCode writeOutputs(const StatusOr<std::vector<NamedTensor>> &outputs,
                                    : train::writeArrays(file, arrays));
 }
 
-// Tables and folders of images have labels beside the samples.
+// Drops the labels that tables and folders of images have beside the samples.
 static void dropTargets(const CompileOptions &options, RunInputs &inputs) {
   std::string target = findCommonTarget(options.pipeline.recipe.targetArrays);
   llvm::erase_if(inputs.arrays, [&](const train::Array &array) {
@@ -202,7 +203,7 @@ static void dropTargets(const CompileOptions &options, RunInputs &inputs) {
 }
 
 static ExitCode readInputs(RunCommand &command, RunInputs &inputs) {
-  // Flags that say how samples are prepared need some.
+  // Flags that prepare samples need samples from --data.
   const DataFlags &flags = command.data;
   inputs.arePrepared = !flags.csvColumns.empty() || !flags.normalize.empty() ||
                        !flags.inputLayout.empty();
@@ -213,7 +214,7 @@ static ExitCode readInputs(RunCommand &command, RunInputs &inputs) {
                          llvm::Twine(flag) + " has no effect without --data");
   if (Status status = checkDataFlags(flags); !status.ok())
     return reportError(status);
-  // Arrays of --data; images, and names that stand twice, are prepared too.
+  // Images, and names that occur twice, are prepared as a data set too.
   StatusOr<std::vector<train::Array>> data = readSamples(
       flags.data, flags,
       findCommonTarget(command.compile.pipeline.recipe.targetArrays));
@@ -226,7 +227,7 @@ static ExitCode readInputs(RunCommand &command, RunInputs &inputs) {
   for (const train::Array &array : inputs.arrays)
     inputs.arePrepared |= array.images != nullptr || array.isOfSamples ||
                           !inputs.ofData.insert(array.name).second;
-  // Then those of --input, each once.
+  // An array of --input needs a name that is still free.
   for (const std::string &text : command.inputs) {
     StatusOr<train::Array> input = parseInput(text);
     if (!input.ok())
@@ -258,8 +259,8 @@ static ExitCode checkOutput(const RunCommand &command) {
   return refuseOverwriting("-o", command.output, read);
 }
 
-// Predictions on samples that are prepared otherwise than in training are wrong
-// without looking so.
+// Warns if the samples are prepared differently than in training: predictions
+// would be wrong without looking wrong.
 static ExitCode checkPreparation(const RunCommand &command,
                                  const Driver &driver) {
   const std::string &model = command.compile.model.model;
@@ -276,11 +277,12 @@ static ExitCode checkPreparation(const RunCommand &command,
   return ExitCode::Done;
 }
 
-// In batches, or at once.
+// Runs the function, in batches or at once, and writes the outputs.
 static ExitCode runFunction(const RunCommand &command, const Driver &driver,
                             std::shared_ptr<const Artifact> artifact,
                             const Function &function, RunInputs &inputs) {
-  // Samples that are prepared run in batches, whatever their number is.
+  // Prepared samples run in batches, so the sample axes of outputs must be
+  // known.
   const auto refuseUnknown = [&] {
     return reportError(ExitCode::Unsupported,
                        "where outputs have samples is not known: " +
@@ -292,7 +294,7 @@ static ExitCode runFunction(const RunCommand &command, const Driver &driver,
     return writeOutputs(runSamples(std::move(artifact), function,
                                    std::move(*inputs.samples), command.session),
                         command.output, inputs.files);
-  // Arrays run as they are, or in batches where they have more samples.
+  // Arrays run unchanged, or in batches if there are more samples.
   for (const FunctionValue &port : function.inputs)
     if (Status status = inputs.unpack(port.name); !status.ok())
       return reportError(status);
@@ -311,8 +313,8 @@ static ExitCode runFunction(const RunCommand &command, const Driver &driver,
                       command.output);
 }
 
-// Finds the function, checks that the inputs are what it takes, and counts the
-// samples of inputs that come from a data set.
+// Chooses the function and checks the inputs. Prepared inputs become a data
+// set, which counts the samples.
 static ExitCode checkFit(const RunCommand &command,
                          const train::TraineeInfo &info,
                          const std::vector<std::string> &known,
@@ -347,8 +349,8 @@ static ExitCode checkFit(const RunCommand &command,
   return ExitCode::Done;
 }
 
-// The artifact, or the model compiled for the inputs it is given, once they are
-// known to fit.
+// Loads the artifact, or compiles the model for the inputs after a check of the
+// inputs.
 static ExitCode compile(RunCommand &command, RunInputs &inputs, Driver &driver,
                         std::shared_ptr<const Artifact> &artifact) {
   std::vector<std::string> known;
@@ -359,7 +361,8 @@ static ExitCode compile(RunCommand &command, RunInputs &inputs, Driver &driver,
         code != ExitCode::Done)
       return code;
   findLabelShapes(inputs.arrays, command.compile.pipeline.recipe);
-  // What derives low copies is a function that compiling adds.
+  // Only compiling adds the function for deriving low copies, so an early check
+  // would fail.
   if (command.function != kDeriveFunction)
     driver.checkEarly([&](const train::TraineeInfo &info) {
       return checkFit(command, info, known, inputs);
@@ -373,7 +376,7 @@ static ExitCode compile(RunCommand &command, RunInputs &inputs, Driver &driver,
 }
 
 static ExitCode runRun(RunCommand &command) {
-  // Before anything takes time: whether there is something to write to.
+  // An output that cannot be written must fail before anything takes time.
   if (ExitCode code = checkOutput(command); code != ExitCode::Done)
     return code;
   RunInputs inputs;
@@ -386,7 +389,7 @@ static ExitCode runRun(RunCommand &command) {
     return code;
   if (ExitCode code = checkPreparation(command, driver); code != ExitCode::Done)
     return code;
-  // The function, which is known to be there.
+  // The checks during `compile` have found the function before.
   StatusOr<train::TraineeInfo> info = train::describeArtifact(*artifact);
   if (!info.ok())
     return reportError(info.status());
@@ -405,7 +408,6 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
              "there are more samples than --batch-size, or than the model or "
              "the artifact takes");
   addCompileOptions(*app, command->compile);
-  // What it is run on: single values, or whole data sets.
   app->add_option("--input", command->inputs,
                   "NAME=FILE, NAME=@FILE or NAME=VALUE (repeatable)")
       ->type_name("INPUT")
@@ -417,7 +419,6 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
       ->type_name("FILE")
       ->allow_extra_args(false);
   addPreparationFlags(*app, command->data);
-  // Which function, and where its results go.
   app->add_option("--function", command->function,
                   "function to run; default: forward, or else step")
       ->type_name("NAME");
@@ -433,7 +434,8 @@ void mpc::tools::addRunCommand(CLI::App &program, int &exitCode) {
   addQuietFlag(*app);
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
-  // Outputs are all there is to see, so they stay unless a function is named.
+  // Without --function, a graph runs for its outputs, so none is taken for an
+  // updated parameter.
   app->callback([app, command, &exitCode] {
     command->compile.wantsOutputs = command->function.empty();
     exitCode = static_cast<int>(

@@ -16,9 +16,9 @@ using namespace mpc::tools;
 using namespace mpc::runtime;
 
 namespace {
-/// How many samples are run at once, and of which inputs they are.
+/// The size of a batch, and the sample axes of inputs by name.
 struct Batch {
-  int64_t size = 0; ///< 0: as many as there are
+  int64_t size = 0; ///< 0 if one batch has all samples
   int64_t samples = 0;
   std::map<std::string, int64_t> axes;
 };
@@ -39,7 +39,7 @@ Status RunInputs::unpack(llvm::StringRef name) {
 }
 
 //===----------------------------------------------------------------------===//
-// What a function takes
+// Inputs of a function
 //===----------------------------------------------------------------------===//
 
 Status mpc::tools::missingInput(const std::string &name) {
@@ -48,8 +48,8 @@ Status mpc::tools::missingInput(const std::string &name) {
                         "=FILE or --data FILE");
 }
 
-// An input that is neither the function's nor the model's is a mistake; the
-// model may declare one that nothing reads.
+// Refuses an input that neither the function nor the model has. The model may
+// declare inputs that nothing reads.
 static ExitCode checkNames(const RunInputs &inputs, const std::string &function,
                            const train::FunctionPorts &ports,
                            const std::vector<std::string> &known) {
@@ -68,8 +68,8 @@ static ExitCode checkNames(const RunInputs &inputs, const std::string &function,
   return ExitCode::Done;
 }
 
-// Whether the array has values of the input's type. Of batches, shapes are
-// found to fit when they are planned.
+// Checks the type and values of an array, and the shape if the function runs
+// once (`isOne`). Shapes of batches are checked when batches are planned.
 static Status checkInput(const train::Array &array, const train::Port &port,
                          bool isOne) {
   const bool isScalar = array.size() == 1 && numElements(port.shape) == 1;
@@ -109,7 +109,7 @@ ExitCode mpc::tools::checkInputs(RunInputs &inputs, const std::string &function,
 }
 
 //===----------------------------------------------------------------------===//
-// What a model is compiled for
+// Compile options from inputs
 //===----------------------------------------------------------------------===//
 
 static bool isScalar(const DeclaredShape &declared) {
@@ -122,10 +122,10 @@ static bool isScalarOrOne(const DeclaredShape &declared) {
           declared.extent(0) == 1);
 }
 
-// Inputs that may decide shapes (Reshape's shape, Resize's scales, the boxes of
-// NonMaxSuppression) offer their value when compiling: integers, booleans, and
-// floats that are not too many to be copied. They stay inputs where it need not
-// be known.
+// True for inputs that may decide shapes (Reshape's shape, Resize's scales, the
+// boxes of NonMaxSuppression), whose values are offered when compiling:
+// integers, booleans, and a limited number of floats. An input stays an input
+// if its value is not needed.
 static bool isOffered(const DeclaredShape &declared, const Shape &shape) {
   constexpr int64_t kMostFloats = int64_t(1) << 22;
   bool isScalar = isScalarOrOne(declared);
@@ -138,9 +138,10 @@ static bool isOffered(const DeclaredShape &declared, const Shape &shape) {
          (!llvm::StringRef(declared.type).contains('f') || isScalar || isList);
 }
 
-// Chooses the batch where it is not to be all samples: --batch-size, or what
-// the model fixes. The first input that has samples decides; others of the same
-// dimension have as many, and of another open one where they do.
+// Chooses the batch size if not all samples run at once: --batch-size, or the
+// size that the model fixes. The first input with samples decides. Inputs with
+// the same dimension must have as many samples; inputs with another open
+// dimension are batched only if they do.
 static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
                             const RunInputs &inputs, const ModelOptions &model,
                             Batch &batch) {
@@ -156,7 +157,7 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
     int64_t extent = array->shape[size_t(*axis)];
     std::string own =
         input.dimensions ? (*input.dimensions)[size_t(*axis)] : "?";
-    // The first input with samples says how many a batch has.
+    // The first input with samples decides the size of a batch.
     if (!first) {
       first = array;
       dimension = own;
@@ -166,7 +167,7 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
       if (size != fixed)
         size = std::min(size, samples);
     }
-    // Others share its dimension, by name or by size.
+    // Other inputs share the dimension by name or by size.
     bool isSame = own == dimension && own != "?";
     bool isOpen = input.isOpen(size_t(*axis)) && extent == samples;
     if (isSame && extent != samples && size != samples)
@@ -179,13 +180,12 @@ static ExitCode chooseBatch(const std::vector<DeclaredShape> &declared,
     if (isSame || isOpen)
       batch.axes[input.name] = *axis;
   }
-  // All at once needs no batches.
   batch.size = size == samples ? 0 : size;
   batch.samples = samples;
   return ExitCode::Done;
 }
 
-// Binds the batch of a model that runs in batches.
+// Binds the batch size of a model that runs in batches.
 static void bindBatch(const Batch &batch,
                       const std::vector<DeclaredShape> &declared,
                       CompileOptions &options) {
@@ -205,7 +205,7 @@ static void bindBatch(const Batch &batch,
   }
 }
 
-// A shape that --shape gives another than the array has.
+// Refuses a --shape that contradicts the shape of the array.
 static ExitCode checkShape(const train::Array &input, const Shape &shape,
                            const ModelOptions &model) {
   for (llvm::StringRef text : model.shapes) {
@@ -220,8 +220,8 @@ static ExitCode checkShape(const train::Array &input, const Shape &shape,
   return ExitCode::Done;
 }
 
-// The shape of an input, and its value where it may have to be known when
-// compiling.
+// Binds the shape of an input, and offers its value if compiling may need the
+// value.
 static ExitCode bindInput(const train::Array &input,
                           const DeclaredShape &declared, const Batch &batch,
                           CompileOptions &options, Driver &driver) {
@@ -236,7 +236,7 @@ static ExitCode bindInput(const train::Array &input,
     return code;
   if (!shape.empty() && !isScalar(declared))
     options.model.shapes.push_back(input.name + "=" + toString(shape));
-  // Of samples that differ from batch to batch, no value is known.
+  // Samples differ from batch to batch, so there is no value to offer.
   if (isPart)
     return ExitCode::Done;
   if (!type.ok() || !isOffered(declared, shape)) {
@@ -249,7 +249,7 @@ static ExitCode bindInput(const train::Array &input,
                                             std::vector<std::string>{"..."}),
                                         ",") +
                              "]");
-    return ExitCode::Done; // Compiling says which types there are.
+    return ExitCode::Done; // compiling reports the type
   }
   StatusOr<Tensor> value = train::toTensor(input, *type);
   if (!value.ok())
@@ -261,20 +261,20 @@ static ExitCode bindInput(const train::Array &input,
   return ExitCode::Done;
 }
 
-// Training adds inputs to those of the model.
+// True if the model has training functions, which have inputs of their own.
 static bool isTraining(const CompileOptions &options) {
   return !options.pipeline.recipe.losses.empty() ||
          llvm::sys::fs::is_directory(options.model.model);
 }
 
-// What is no input of the model is a mistake; better said here than as what it
-// leaves open.
+// Refuses arrays that are no inputs of the model. Without this check, the
+// message would be about dimensions that stay open.
 static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
                               const RunInputs &inputs,
                               const CompileOptions &options,
                               const onnx_frontend::Model &model) {
-  // Arrays that are no inputs: those of --input are wrong, those of --data may
-  // be more than the model takes.
+  // Arrays of --input must be inputs; arrays of --data may be more than the
+  // model takes.
   std::vector<std::string> unknown, ofData;
   for (const train::Array &input : inputs.arrays)
     if (llvm::none_of(declared, [&](const DeclaredShape &other) {
@@ -291,7 +291,6 @@ static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
               "') is an input; ";
   if (problem.empty() || isTraining(options))
     return ExitCode::Done;
-  // The message lists what the model does take.
   auto summary = onnx_frontend::summarizeModel(model);
   if (!summary)
     return reportError(summary.takeError());
@@ -311,7 +310,7 @@ static ExitCode checkDeclared(const std::vector<DeclaredShape> &declared,
                : ""));
 }
 
-// What a model may need to be compiled for samples of a data set: a batch.
+// Binds the batch size of a model that runs on samples of a data set.
 static ExitCode bindSamples(RunInputs &inputs, const DataFlags &flags,
                             CompileOptions &options, Driver &driver) {
   if (isTraining(options))
@@ -323,8 +322,8 @@ static ExitCode bindSamples(RunInputs &inputs, const DataFlags &flags,
   return chooseShapes(driver, inputs.arrays, flags, options.model);
 }
 
-// Values of the command line, `x=1,2,3`, are one sample where the input takes
-// as many elements, or several of an open batch.
+// Shapes lists of the command line, `x=1,2,3`, as samples: one sample if the
+// input takes as many elements, or several samples.
 static ExitCode shapeValues(const std::vector<DeclaredShape> &declared,
                             RunInputs &inputs) {
   for (train::Array &array : inputs.arrays) {
@@ -335,7 +334,7 @@ static ExitCode shapeValues(const std::vector<DeclaredShape> &declared,
     if (!isList || input == declared.end() || !input->dimensions ||
         input->dimensions->size() < 2)
       continue;
-    // The elements of a sample; 0 where the model leaves them open.
+    // The elements of a sample; 0 if the model leaves their number open.
     Shape shape{1};
     for (size_t axis = 1; axis < input->dimensions->size(); ++axis)
       shape.push_back(input->extent(axis).value_or(0));
@@ -364,8 +363,7 @@ ExitCode mpc::tools::bindInputs(RunInputs &inputs, const DataFlags &flags,
   if (ExitCode code = nameSamples(driver.getModel(), inputs.arrays);
       code != ExitCode::Done)
     return code;
-  // What is prepared, or turned on its way, is no array that an input takes as
-  // it is.
+  // An array whose channels have to move must be prepared.
   for (const DeclaredShape &input : declared)
     if (const train::Array *array = inputs.find(input.name))
       inputs.arePrepared |= inputs.ofData.contains(input.name) &&
@@ -389,7 +387,7 @@ ExitCode mpc::tools::bindInputs(RunInputs &inputs, const DataFlags &flags,
                        "as many samples, or evaluate a data set with mpc eval");
   if (batch.size > 0)
     bindBatch(batch, declared, options);
-  else if (!batch.axes.empty()) // no more than there are
+  else if (!batch.axes.empty()) // at most the given samples
     options.model.batchSize = std::min(options.model.batchSize, batch.samples);
   for (const DeclaredShape &input : declared) {
     const train::Array *array = inputs.find(input.name);

@@ -1,4 +1,5 @@
-// What mpc run is given, and what a model is compiled for because of it.
+// Holds the inputs of mpc run, and derives from them what a model is compiled
+// for.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_COMMANDS_RUNINPUTS_H
@@ -20,38 +21,36 @@
 
 namespace mpc::tools {
 
-/// What is run on.
+/// The arrays that a function runs on.
 struct RunInputs {
   const runtime::train::Array *find(llvm::StringRef name) const;
-  /// Brings the values of that array into memory.
+  /// Reads the values of the array `name` into memory.
   runtime::Status unpack(llvm::StringRef name);
 
   std::vector<runtime::train::Array> arrays;
-  /// Names of those from files of data, which may hold more than the model
-  /// takes.
+  /// Names of the arrays from --data, which may hold more than the model takes.
   llvm::StringSet<> ofData;
-  /// Whether samples are found and prepared as those of a data set: inputs do
-  /// not take the arrays as they are.
+  /// True if arrays are prepared like a data set; false if inputs take the
+  /// arrays as they are.
   bool arePrepared = false;
-  /// Those samples, once they are found and fit.
+  /// The prepared samples, once they are known to fit.
   std::optional<runtime::train::Dataset> samples;
-  /// Of images, the file of each sample.
+  /// The file of each sample, if the samples are images.
   std::vector<std::string> files;
 };
 
-/// InvalidInput: no array is for that input.
+/// Returns InvalidInput: there is no array for the input `name`.
 runtime::Status missingInput(const std::string &name);
 
-/// Whether the inputs, which are not prepared, are those that `function` takes:
-/// names, of which `known` are declared by the model, shapes of a function that
-/// runs once, and values. For finding out before the model is compiled; what is
-/// wrong is reported.
+/// Checks before compiling if unprepared inputs fit `function`: names, values,
+/// and shapes if the function runs once. `known` lists the names that the model
+/// declares. Reports errors.
 ExitCode checkInputs(RunInputs &inputs, const std::string &function,
                      const runtime::train::FunctionPorts &ports,
                      const std::vector<std::string> &known);
 
-/// What a model may need to be compiled that its inputs tell: the shapes of
-/// all, and the values of some. `known` receives the names the model declares.
+/// Derives from the inputs what compiling may need: all shapes, and the values
+/// of some inputs. Stores the names that the model declares in `known`.
 ExitCode bindInputs(RunInputs &inputs, const DataFlags &flags,
                     CompileOptions &options, Driver &driver,
                     std::vector<std::string> &known);

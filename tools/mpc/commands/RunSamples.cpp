@@ -13,8 +13,8 @@ using namespace mpc::runtime;
 using train::Array;
 using train::Dataset;
 
-// The batches of `samples` samples: arrays of that many stand for the inputs
-// that have samples.
+// Plans the batches of `samples` samples. Arrays with shapes but without data
+// stand for the inputs that have samples.
 static StatusOr<std::optional<Batching>>
 planSamples(const Plan &plan, const Function &function,
             const train::FunctionPorts &ports, int64_t samples) {
@@ -43,9 +43,9 @@ public:
         samples(data.size()), batch(data.batchSize()),
         positions(size_t(data.batchSize())) {}
 
-  /// One batch, of which outputs are whole.
+  /// Runs one batch, whose outputs are the result.
   Results runOne();
-  /// As many batches as the samples fill, of which outputs grow.
+  /// Runs as many batches as the samples fill, and joins the outputs.
   Results runAll(const Batching &batching);
 
 private:
@@ -62,8 +62,8 @@ private:
 };
 } // namespace
 
-// Runs the batch from `begin` on, filled up by the samples that `fill` names,
-// and gives each output to `take`, with its number.
+// Runs the batch that begins at sample `begin`. `fill` maps a position beyond
+// the last sample to a sample. Passes each output to `take`, with its index.
 template <typename Fill, typename Take>
 Status SampleRunner::run(int64_t begin, Fill fill, Take take) {
   for (int64_t i = 0; i < batch; ++i)
@@ -95,7 +95,7 @@ SampleRunner::Results SampleRunner::runAll(const Batching &batching) {
   for (const FunctionValue &port : function.outputs)
     joined.emplace_back(port.name, function.buffers[port.buffer],
                         batching.outputs.at(port.name), samples);
-  // The batches in turn; the last is filled up by the last sample.
+  // The last sample fills up the last batch.
   Status status;
   for (int64_t begin = 0; begin < samples && status.ok(); begin += batch)
     status = run(
@@ -104,7 +104,7 @@ SampleRunner::Results SampleRunner::runAll(const Batching &batching) {
           joined[i].add(part, begin);
           return Status();
         });
-  // The last is run beside other samples too, which must change nothing.
+  // Other samples in the last batch must not change its results.
   if (const int64_t rest = samples % batch; status.ok() && rest != 0)
     status = run(
         samples - rest, [&](int64_t place) { return place % samples; },

@@ -1,4 +1,4 @@
-// Running on samples that are prepared on their way: tables, folders of images,
+// Runs functions on samples that must be prepared: tables, folders of images,
 // several files of one array, --normalize and --input-layout.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -17,12 +17,11 @@
 
 namespace mpc::tools {
 
-/// An output of all samples.
+/// An output of all samples, with its name.
 using NamedTensor = std::pair<std::string, runtime::Tensor>;
 
-/// Runs `function` of the artifact on all of `data`, which is matched to its
-/// inputs and prepared as `mpc train` and `mpc eval` do it. What should be
-/// known of the data is noted.
+/// Runs `function` of the artifact on all samples of `data`, prepared as in
+/// `mpc train` and `mpc eval`. Prints the notes of the data.
 runtime::StatusOr<std::vector<NamedTensor>>
 runSamples(std::shared_ptr<const runtime::Artifact> artifact,
            const runtime::Function &function, runtime::train::Dataset data,

@@ -1,4 +1,4 @@
-// mpc train: compiles a model, or takes an artifact, and trains it.
+// mpc train: compiles a model, or opens an artifact, and trains it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Summary.h"
@@ -46,9 +46,9 @@ struct TrainCommand {
   bool noShuffle = false;
   TrainedModelOptions trained;
   SessionOptions session;
-  /// The flags of the learning rate that were given, in any way.
+  /// The flags for the learning rate that were given, in any way.
   std::vector<std::string> rateFlags;
-  /// Seconds from one line of progress to the next.
+  /// The seconds between two lines of progress on stderr.
   double logEvery = 30;
   bool isQuiet = false, isVerbose = false;
 
@@ -61,7 +61,7 @@ struct TrainCommand {
 
 struct TrainingData {
   std::optional<Dataset> train, evaluation;
-  std::string preparation; ///< as describePreparation has it
+  std::string preparation; ///< a result of describePreparation
 };
 } // namespace
 
@@ -72,7 +72,6 @@ struct TrainingData {
 static Status openData(const TrainCommand &command, const TraineeInfo &info,
                        std::vector<Array> arrays, std::vector<Array> heldArrays,
                        TrainingData &data) {
-  // Samples to train on, by the ports of the training function.
   StatusOr<DatasetOptions> options = datasetOptionsOf(
       command.data, info,
       findCommonTarget(command.compile.pipeline.recipe.targetArrays),
@@ -87,7 +86,7 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
   if (!all.ok())
     return all.status();
   data.train = std::move(*all);
-  // Samples to evaluate on: a file of their own, or a part of these.
+  // Samples to evaluate on come from their own files, or are split off.
   const FunctionPorts *eval = info.function(kEvalFunction);
   if (command.valData.empty() && command.valSplit == 0)
     return Status();
@@ -115,12 +114,12 @@ static Status openData(const TrainCommand &command, const TraineeInfo &info,
 // The command
 //===----------------------------------------------------------------------===//
 
-// Translates flags into what the loop takes, such as "step:10" into a schedule.
+// Translates flags into the options of the loop, like "step:10" into a
+// schedule.
 static ExitCode finishOptions(TrainCommand &command) {
   if (ExitCode code = resolve(command.schedule, command.train.schedule);
       code != ExitCode::Done)
     return code;
-  // What the loop has as words and negations.
   command.train.lastBatch =
       command.lastBatch == "keep" ? LastBatch::Keep : LastBatch::Drop;
   command.train.shuffle = !command.noShuffle;
@@ -128,7 +127,6 @@ static ExitCode finishOptions(TrainCommand &command) {
   if (ExitCode code = readMetricFlags(command.train.evalMetrics);
       code != ExitCode::Done)
     return code;
-  // What only evaluations have, and the one place that their samples are from.
   if (!command.train.evalMetrics.empty() && command.valData.empty() &&
       command.valSplit == 0)
     return reportError(ExitCode::Usage,
@@ -146,7 +144,8 @@ static ExitCode finishOptions(TrainCommand &command) {
   return resolve(command.trained, command.compile.model.model);
 }
 
-// The model itself may receive its weights; nothing else that is read is lost.
+// Checks that no output overwrites an input. Only the model may receive the
+// trained weights.
 static ExitCode checkOverwriting(const TrainCommand &command) {
   std::vector<std::string> read = command.compile.model.weights;
   for (const auto *files : {&command.data.data, &command.valData})
@@ -164,12 +163,12 @@ static ExitCode checkOverwriting(const TrainCommand &command) {
     if (ExitCode code = refuseOverwriting("--metrics", metrics, read);
         code != ExitCode::Done)
       return code;
-  // Nor does one thing that is written replace another.
+  // Outputs must not replace each other either.
   std::vector<WrittenPlace> written = {
       {"--output", command.trained.output},
       {"--checkpoint-dir", command.train.checkpointDir, /*isFolder=*/true},
       {"--tensorboard", command.train.tensorboard, /*isFolder=*/true}};
-  // Of an ONNX file the weights may go to one beside it.
+  // The weights of an ONNX file may go into a file beside it.
   const std::string &output = command.trained.output;
   if (llvm::StringRef(output).ends_with(".onnx"))
     written.push_back({"--output", output + ".data", /*isFolder=*/false,
@@ -179,7 +178,7 @@ static ExitCode checkOverwriting(const TrainCommand &command) {
   return refuseSharing(written);
 }
 
-// What can be wrong without the model having been compiled.
+// Checks everything about files that needs no compiled model.
 static ExitCode checkFiles(TrainCommand &command) {
   if (ExitCode code = checkOverwriting(command); code != ExitCode::Done)
     return code;
@@ -197,8 +196,8 @@ static ExitCode checkFiles(TrainCommand &command) {
 }
 
 namespace {
-/// One run, from flags to the trained model. The steps are in order; each says
-/// what went wrong and returns the exit code for it.
+/// One run, from flags to the trained model. `runTrain` calls the steps in
+/// order. Each step prints what went wrong and returns the exit code.
 class TrainRun {
 public:
   explicit TrainRun(TrainCommand &command)
@@ -207,30 +206,30 @@ public:
   ExitCode check();
   ExitCode readData();
   ExitCode compile();
-  /// Says what the run is going to do.
+  /// Prints what the run is going to do.
   void announce();
-  /// Finds a place for the weights, and makes everything ready for step 0.
+  /// Prepares the destination of the weights, and everything for step 0.
   ExitCode open();
-  /// Trains until the end or a signal; the process's exit code.
+  /// Trains until the end or a signal; returns the exit code of the process.
   int train();
 
 private:
   ExitCode bindShapes(Driver &driver);
-  /// Whether the model trains, data and output fit it, and the run can begin:
-  /// everything that needs no machine code.
+  /// Checks as far as possible without machine code: the model trains, data and
+  /// output fit, and the run can begin.
   ExitCode checkFit(const TraineeInfo &info,
                     std::shared_ptr<onnx_frontend::Model> compiled);
   int finish(const TrainResult &result);
 
   TrainCommand &command;
   std::vector<Array> arrays, heldArrays;
-  /// Names of inputs whose values the driver was offered.
+  /// Names of the inputs whose values the driver was offered.
   std::vector<std::string> offered;
   std::shared_ptr<const Artifact> artifact;
-  /// What was compiled; null where the artifact was there before.
+  /// The compiled model; null if the run began with an artifact.
   std::shared_ptr<onnx_frontend::Model> model;
-  /// The precision decisions in one line; empty for an artifact that was
-  /// compiled before.
+  /// The precision decisions in one line; empty if the run began with an
+  /// artifact.
   std::string decisions;
   TrainedModelWriter writer;
   OpenSession opened;
@@ -248,7 +247,7 @@ ExitCode TrainRun::check() {
 }
 
 ExitCode TrainRun::readData() {
-  // Data of both kinds before the model: the labels' shapes are compiled in.
+  // Data are read before the model is compiled: label shapes become constants.
   const std::string target =
       findCommonTarget(command.compile.pipeline.recipe.targetArrays);
   StatusOr<std::vector<Array>> read =
@@ -271,7 +270,8 @@ ExitCode TrainRun::readData() {
   return ExitCode::Done;
 }
 
-// Open dimensions get the data's sizes, the batch the usual one, folders names.
+// Names folders of samples, and binds open dimensions to the data and the open
+// batch size to the usual one.
 ExitCode TrainRun::bindShapes(Driver &driver) {
   ModelOptions &options = command.compile.model;
   if (isArtifact(options.model))
@@ -291,7 +291,8 @@ ExitCode TrainRun::bindShapes(Driver &driver) {
   return ExitCode::Done;
 }
 
-// A step whose learning rate is in the model's own update takes none.
+// Refuses flags for the learning rate if the model's own update has a fixed
+// rate.
 static ExitCode checkRate(const TrainCommand &command,
                           const TraineeInfo &info) {
   if (command.rateFlags.empty() || takesLearningRate(info))
@@ -325,7 +326,7 @@ ExitCode TrainRun::checkFit(const TraineeInfo &info,
                            suggestLoss(*forward));
   if (ExitCode code = checkRate(command, info); code != ExitCode::Done)
     return code;
-  // Hours of training need a place to go to.
+  // Hours of training need a place for the result, so check it first.
   if (ExitCode code = writer.prepare(info.state, std::move(compiled));
       code != ExitCode::Done)
     return code;
@@ -338,7 +339,6 @@ ExitCode TrainRun::checkFit(const TraineeInfo &info,
     if (!status.ok())
       return reportError(status);
   }
-  // Samples for the inputs, and what is to be done with them.
   if (StatusOr<FunctionPorts> ports = trainingInputs(info); ports.ok()) {
     dropCompiledIn(*ports, offered, arrays);
     dropCompiledIn(*ports, offered, heldArrays);
@@ -372,7 +372,7 @@ ExitCode TrainRun::compile() {
   }
   if (code != ExitCode::Done || model)
     return code;
-  // Samples are named by the inputs that a given artifact declares.
+  // Samples are renamed after the inputs that the artifact declares.
   StatusOr<TraineeInfo> info = describeArtifact(*artifact);
   if (!info.ok())
     return reportError(info.status());
@@ -405,7 +405,7 @@ ExitCode TrainRun::open() {
   if (ExitCode code = writer.takeModel(std::move(model));
       code != ExitCode::Done)
     return code;
-  // The compiler is done; it held the weights, too, and so did the model.
+  // The compiler and the model, which both held the weights, are gone.
   model.reset();
   releaseUnusedMemory();
   resetPeakMemory();
@@ -428,7 +428,7 @@ int TrainRun::finish(const TrainResult &result) {
   ExitCode written = writer.write(*opened.trainee);
   if (written != ExitCode::Done)
     return static_cast<int>(written);
-  // Whoever reads the model or the metrics from stdout reads nothing else.
+  // Readers of the model or the metrics on stdout must not get other text.
   const bool isStream = command.trained.output == "-" ||
                         llvm::is_contained(command.train.metrics, "-");
   llvm::raw_ostream &os = isStream ? llvm::errs() : llvm::outs();
@@ -455,7 +455,7 @@ int TrainRun::train() {
 }
 
 static int runTrain(TrainCommand &command) {
-  // Nobody reading what the run says is no reason to end it.
+  // A run must go on even if nobody reads its output.
   std::signal(SIGPIPE, SIG_IGN);
   setVerbosity(command.verbosity());
   TrainRun run(command);
@@ -488,7 +488,6 @@ static void addDataOptions(CLI::App &app, TrainCommand &command) {
 }
 
 static void addLoopOptions(CLI::App &app, TrainOptions &train) {
-  // When it ends well,
   app.add_option("--epochs", train.epochs,
                  "passes over the data; default 1, or no limit with "
                  "--max-steps, --max-time or --early-stopping")
@@ -499,7 +498,6 @@ static void addLoopOptions(CLI::App &app, TrainOptions &train) {
                  "of shuffling, dropout and random numbers")
       ->transform(wholeNumber(uint64_t(0)))
       ->capture_default_str();
-  // and when it has gone wrong.
   app.add_option("--max-nonfinite", train.maxNonfinite,
                  "steps with a non-finite loss in a row that end the run; 0: "
                  "not before its end")
@@ -513,7 +511,6 @@ static void addLoopOptions(CLI::App &app, TrainOptions &train) {
 }
 
 static void addOutputOptions(CLI::App &app, TrainCommand &command) {
-  // What has been trained.
   app.add_option("-o,--output", command.trained.output,
                  "trained model (.onnx, - for stdout) or weights "
                  "(.safetensors, .npz)")
@@ -524,13 +521,11 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
   app.add_flag("--trained-only", command.trained.trainedOnly,
                "write to --output what was trained alone, such as adapters, "
                "and running statistics; .safetensors and .npz");
-  // What evaluations measure.
   app.add_option("--metric", command.train.evalMetrics,
                  "what to measure in evaluations beside the loss: " +
                      listEvalMetrics() + "; several with commas (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME");
-  // What a later run can go on from.
   app.add_option("--checkpoint-dir", command.train.checkpointDir,
                  "folder of checkpoints")
       ->type_name("FOLDER");
@@ -548,7 +543,6 @@ static void addOutputOptions(CLI::App &app, TrainCommand &command) {
 }
 
 static void addLogOptions(CLI::App &app, TrainCommand &command) {
-  // Numbers for programs to read,
   app.add_option("--metrics", command.train.metrics,
                  "one JSON object a step and evaluation, or a row of a table "
                  "where FILE ends with .csv; -: JSON to standard output "
@@ -560,7 +554,6 @@ static void addLogOptions(CLI::App &app, TrainCommand &command) {
       ->type_name("FOLDER");
   app.add_flag("--overwrite-metrics", command.train.overwriteMetrics,
                "replace the metrics and events of an earlier run");
-  // and lines for people.
   CLI::Option *logEvery =
       app.add_option("--log-every", command.logEvery,
                      "seconds between lines of progress, where they do not go "
@@ -582,7 +575,8 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   auto command = std::make_shared<TrainCommand>();
   CLI::App *app = program.add_subcommand(
       "train", "compile and train; write the trained model");
-  // In the order of --help: model, data, schedule, loop, results, log, device.
+  // --help lists model, data, schedule, loop, results, log and device in this
+  // order.
   addCompileOptions(*app, command->compile);
   addDataOptions(*app, *command);
   addScheduleFlags(*app, command->schedule, command->train.schedule);
@@ -593,7 +587,7 @@ void mpc::tools::addTrainCommand(CLI::App &program, int &exitCode) {
   addSessionOptions(*app, command->session);
   addKernelCacheOption(*app, command->compile);
   app->callback([app, command, &exitCode] {
-    // A training graph may have its rate fixed: which flags are in vain then.
+    // These flags have no effect if a training graph has a fixed rate.
     for (const char *flag :
          {"--lr", "--lr-scheduler", "--min-lr", "--warmup-steps"})
       if (app->count(flag) > 0)

@@ -10,7 +10,7 @@
 using namespace mpc;
 using namespace mpc::tools;
 
-// "TEXT:{mean,sum}" is a value's name and what its checks list.
+// Splits "TEXT:{mean,sum}" into the value's name and its choices.
 static void describeValue(llvm::StringRef type, Argument &to) {
   auto [value, list] = type.split(":{");
   to.value = value.str();
@@ -26,14 +26,14 @@ static bool isPath(llvm::StringRef value) {
   llvm::SmallVector<llvm::StringRef> words;
   value.split(words, '|');
   return llvm::any_of(words, [](llvm::StringRef word) {
-    word = word.substr(word.rfind('=') + 1); // of NAME=FILE; npos + 1 is 0
+    word = word.substr(word.rfind('=') + 1); // npos + 1 is 0
     return word == "FILE" || word == "FOLDER" || word == "PATH" ||
            word == "MODEL" || word == "INPUT";
   });
 }
 
 Argument mpc::tools::describeArgument(const CLI::Option &option) {
-  // A flag has names; an argument without any is told by its place.
+  // Only a positional argument has neither short nor long names.
   Argument argument;
   for (const std::string &name : option.get_snames())
     argument.flags.push_back("-" + name);
@@ -41,7 +41,6 @@ Argument mpc::tools::describeArgument(const CLI::Option &option) {
     argument.flags.push_back("--" + name);
   if (argument.flags.empty())
     argument.name = option.get_name(/*positional=*/true);
-  // What is given to it; a switch takes nothing.
   if (option.get_items_expected_max() > 0)
     describeValue(option.get_type_name(), argument);
   argument.description = option.get_description();
@@ -56,8 +55,8 @@ Argument mpc::tools::describeArgument(const CLI::Option &option) {
 }
 
 std::vector<Argument> mpc::tools::argumentsOf(const CLI::App &command) {
-  // Arguments by place first, then flags by group, in the order that groups
-  // begin.
+  // Positional arguments come first, then flags by group. Groups keep the order
+  // of their first flags.
   std::vector<Argument> arguments, flags;
   std::vector<std::string> groups;
   for (const CLI::Option *option : command.get_options()) {

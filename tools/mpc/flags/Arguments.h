@@ -1,5 +1,5 @@
-// What commands take, as help, manual pages and completions show it: read off
-// the CLI11 program, so that no flag has to be told twice.
+// Describes the arguments of commands for help, manual pages and completions.
+// Everything is read from the CLI11 program, so each flag is described once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_ARGUMENTS_H
@@ -17,21 +17,22 @@ namespace mpc::tools {
 
 /// A flag or a positional argument.
 struct Argument {
-  /// "-o", "--output"; none of a positional argument.
+  /// The flag's spellings, like "-o" and "--output"; empty for a positional
+  /// argument.
   std::vector<std::string> flags;
-  /// Of a positional argument, in the usage line.
+  /// The name of a positional argument in the usage line; empty for a flag.
   std::string name;
-  /// What stands for its value, such as FILE; empty of a switch.
+  /// The placeholder of the value, like FILE; empty for a switch.
   std::string value;
-  /// All values there are, where they can be listed.
+  /// All accepted values; empty if they cannot be listed.
   std::vector<std::string> choices;
   std::string description, byDefault;
-  /// The heading it stands under.
+  /// The heading of the help that lists the argument.
   std::string group;
   bool isRequired = false, isRepeatable = false;
-  /// Whether the value is a file or a folder, or has one in it.
+  /// True if the value is a file or a folder, or contains a path (NAME=FILE).
   bool isPath = false;
-  /// Whether it is a folder that keeps what can be made again.
+  /// True if the value is a cache folder, whose files can be made again.
   bool isCache = false;
 
   bool isSwitch() const { return !flags.empty() && value.empty(); }
@@ -39,20 +40,21 @@ struct Argument {
 
 Argument describeArgument(const CLI::Option &option);
 
-/// All arguments of a command but the hidden ones: positional ones first, then
-/// flags by group, in the order in which they were added.
+/// Lists the arguments of a command except hidden ones: positional arguments
+/// first, then flags by group, each in the order in which they were added.
 std::vector<Argument> argumentsOf(const CLI::App &command);
 
-/// The commands of the program, and their names.
+/// List the commands of the program, and the names of the commands.
 std::vector<const CLI::App *> commandsOf(const CLI::App &program);
 std::vector<std::string> commandNames(const CLI::App &program);
 
-/// The names of a command's flags that begin with "--", without that.
+/// Lists the flags of a command that begin with "--", without the dashes.
 std::vector<std::string> longNamesOf(const CLI::App &command);
 
-/// The variable that gives an option's value where no flag does, such as
-/// MPC_LOSS_SCALE; empty for what names files, which a variable that is left
-/// over from another run must not choose, and for positional arguments.
+/// Returns the environment variable that gives an option's value if no flag
+/// does, like MPC_LOSS_SCALE. Empty for positional arguments and for options
+/// that name files: a variable left over from another run must not choose
+/// files.
 std::string environmentVariable(const CLI::Option &option);
 
 } // namespace mpc::tools

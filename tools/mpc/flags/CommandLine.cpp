@@ -19,10 +19,10 @@ using namespace mpc::tools;
 // Help
 //===----------------------------------------------------------------------===//
 
-/// Characters in a line of a terminal.
+/// The width of a terminal line in characters.
 static constexpr size_t kLineWidth = 80;
 
-// Breaks paragraphs into lines of at most so many characters.
+// Breaks paragraphs into lines of at most `width` characters.
 static std::string wrap(llvm::StringRef text, size_t width = kLineWidth) {
   std::string wrapped;
   size_t column = 0;
@@ -41,8 +41,9 @@ static std::string wrap(llvm::StringRef text, size_t width = kLineWidth) {
 }
 
 namespace {
-/// CLI11's form, in lines that a terminal has room for, and with flags as they
-/// are typed: it adds {false} to the name of one that turns something off.
+/// Formats help like CLI11, but wraps lines to the terminal and shows flags as
+/// they are typed. CLI11 adds {false} to the name of a flag that turns
+/// something off.
 class HelpFormatter : public CLI::Formatter {
 public:
   std::string make_option_name(const CLI::Option *option,
@@ -65,13 +66,13 @@ public:
   }
 
   std::string make_description(const CLI::App *command) const override {
-    // The program's own has lines of its own.
+    // The program's own description already has line breaks.
     return command->get_parent() ? wrap(command->get_description())
                                  : CLI::Formatter::make_description(command);
   }
 
 private:
-  /// Text for the right one of two columns.
+  /// Wraps text to the width of the right column.
   std::string column(llvm::StringRef text) const {
     const std::string lines = wrap(text, kLineWidth - get_column_width());
     return llvm::StringRef(lines).rtrim('\n').str();
@@ -81,7 +82,7 @@ private:
 
 std::string mpc::tools::explainFlags(const CLI::App &command) {
   const std::vector<Argument> arguments = argumentsOf(command);
-  // Said only of commands that it holds for: what a pattern is,
+  // Each paragraph appears only for commands that have such flags.
   const bool hasPatterns =
       llvm::any_of(arguments, [](const Argument &argument) {
         return llvm::StringRef(argument.value).contains("REGEX");
@@ -91,7 +92,6 @@ std::string mpc::tools::explainFlags(const CLI::App &command) {
     text += "REGEX is a POSIX extended regular expression that is looked for "
             "anywhere in a name: fc1 is in fc1.weight and in fc10.bias, and "
             "^fc1\\.weight$ is one name.\n";
-  // what an artifact is,
   if (command.get_option_no_throw("--trust"))
     text += "Artifacts are programs. An ONNX model is data, and so are arrays "
             "and checkpoints; an artifact is machine code, which train, eval "
@@ -99,7 +99,6 @@ std::string mpc::tools::explainFlags(const CLI::App &command) {
             "called .mpc, that you or root own and that nobody else may write "
             "to, and any other with --trust. check and inspect execute "
             "nothing.\n";
-  // and where else values come from.
   const bool hasVariables =
       llvm::any_of(command.get_options(), [](const CLI::Option *option) {
         return !environmentVariable(*option).empty();
@@ -113,7 +112,8 @@ std::string mpc::tools::explainFlags(const CLI::App &command) {
   return text;
 }
 
-// Options that take one value, however often they are given.
+// True if the option takes at most one value and still has the default policy,
+// which rejects a repeated flag.
 static bool takesOne(const CLI::Option &option) {
   return option.get_expected_max() <= 1 &&
          option.get_multi_option_policy() == CLI::MultiOptionPolicy::Throw;
@@ -143,14 +143,16 @@ void mpc::tools::finishCommands(CLI::App &program) {
 // Mistakes
 //===----------------------------------------------------------------------===//
 
-// "; did you mean NAME?", or nothing.
+// Returns "; did you mean NAME?" with the name nearest to `word`; empty if no
+// name is near.
 static std::string hint(llvm::ArrayRef<std::string> names, llvm::StringRef word,
                         llvm::StringRef prefix) {
   std::string name = findNearestName(word, names);
   return name.empty() ? "" : "; did you mean " + prefix.str() + name + "?";
 }
 
-// What stands where a command is expected.
+// Returns the message for an unknown command or flag, with the nearest known
+// name.
 static std::string describeWord(const CLI::App &program,
                                 const std::string &word) {
   std::vector<std::string> names = longNamesOf(program);
@@ -164,7 +166,7 @@ static std::string describeWord(const CLI::App &program,
                         : "; did you mean " + meant + "?");
 }
 
-// CLI11's "VALUE not in {A,B}" in our words.
+// Rewords CLI11's "VALUE not in {A,B}" and adds the nearest choice.
 static std::string describeChoice(const std::string &message) {
   llvm::StringRef text(message);
   const size_t at = text.rfind(" not in {");
@@ -176,7 +178,7 @@ static std::string describeChoice(const std::string &message) {
     names.push_back(word.str());
   auto [flag, word] = text.take_front(at).rsplit(": ");
   flag = flag.ltrim('-');
-  // The word after `mpc help`.
+  // The flag "command" is the argument of `mpc help`.
   if (flag == "command")
     return "unknown command '" + word.str() + "'" + hint(names, word, "");
   const std::string meant = findMeantValue(flag, word, names);
@@ -185,7 +187,7 @@ static std::string describeChoice(const std::string &message) {
   return meant.empty() ? message : message + "; did you mean " + meant + "?";
 }
 
-// A file of arrays beside the model is data.
+// Suggests --data for a file of arrays among the arguments.
 static std::string adviseWord(const CLI::App &command, llvm::StringRef word) {
   const bool isData = word.ends_with(".npz") || word.ends_with(".npy") ||
                       word.ends_with(".csv") || word.ends_with(".safetensors");
@@ -194,8 +196,8 @@ static std::string adviseWord(const CLI::App &command, llvm::StringRef word) {
              : "";
 }
 
-// What a command does not take: the first flag among it, or else the first
-// word. Empty where there is none.
+// Reports an argument that the command does not take: the first unknown flag,
+// or else the first word. Empty if there is none.
 static std::string describeExtra(const CLI::App &program,
                                  const CLI::App &command) {
   const std::vector<std::string> extras = command.remaining();
@@ -222,7 +224,7 @@ std::string mpc::tools::describe(const CLI::App &program,
   for (const std::string &word : program.remaining())
     if (llvm::StringRef(word).starts_with("--"))
       return word + " stands before the command; its flags follow it";
-  // What is missing may be there under another name.
+  // A missing argument may be present under a wrong name.
   const auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());
   if (code == CLI::ExitCodes::ExtrasError ||
       code == CLI::ExitCodes::RequiredError)

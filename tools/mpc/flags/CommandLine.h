@@ -1,5 +1,5 @@
-// What all commands have in common on the command line: how help looks, which
-// of several values holds, and how mistakes are told.
+// Command-line behaviour of all commands: the look of help, repeated flags, and
+// messages for mistakes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_COMMANDLINE_H
@@ -14,16 +14,16 @@ class Error;
 
 namespace mpc::tools {
 
-/// Gives every command its form of help, and lets the last of several values
-/// of a flag that takes one hold. Call it when all flags have been added.
+/// Sets the help format of every command. If a flag that takes one value is
+/// given twice, the last value wins. Call after all flags have been added.
 void finishCommands(CLI::App &program);
 
-/// What to know about flags of every command: how names are matched, and where
-/// values come from. Paragraphs without line breaks.
+/// Explains how the flags of a command are matched and where values come from.
+/// Paragraphs have no line breaks.
 std::string explainFlags(const CLI::App &command);
 
-/// The message for a command line that was rejected, with the nearest name
-/// where one was misspelt.
+/// Returns the message for a rejected command line, with the nearest known name
+/// if a name was misspelt.
 std::string describe(const CLI::App &program, const CLI::Error &error);
 
 } // namespace mpc::tools

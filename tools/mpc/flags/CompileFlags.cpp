@@ -11,8 +11,8 @@ using namespace mpc;
 using namespace mpc::tools;
 namespace json = llvm::json;
 
-// The digest of a file's bytes; null where there is none to read, which whoever
-// compiles has reported.
+// The digest of a file's bytes. null if `file` is empty or cannot be read;
+// compiling has reported an unreadable file.
 static json::Value digestOf(const std::string &file) {
   if (file.empty())
     return nullptr;
@@ -31,7 +31,7 @@ static json::Array listOf(const std::vector<std::string> &words) {
   return list;
 }
 
-// "1024" and "1024.0" are one scale.
+// Describes the loss scale as a number, so that "1024" and "1024.0" are equal.
 static json::Value describeLossScale(const PrecisionOptions &options) {
   double scale;
   if (options.lossScale.empty())
@@ -41,7 +41,7 @@ static json::Value describeLossScale(const PrecisionOptions &options) {
   return scale;
 }
 
-// What PyTorch's optimizers take where no flag says otherwise.
+// Adds the defaults of PyTorch's optimizers for flags that were not given.
 static void addOptimizerDefaults(json::Object &recipe,
                                  const RecipeOptions &options) {
   const Optimizer *optimizer = findOptimizer(options.optimizer);
@@ -58,7 +58,6 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
                                  bool addsOptimizer) {
   const RecipeOptions &training = options.pipeline.recipe;
   const PrecisionOptions &precision = options.pipeline.precision;
-  // What training does, where mpc adds it.
   if (addsOptimizer)
     addOptimizerDefaults(recipe, training);
   if (training.accumulateReduction.empty())
@@ -71,8 +70,7 @@ void mpc::tools::addCompileFlags(json::Object &recipe,
     recipe["ema"] = *training.ema;
   if (training.trainAccuracy)
     recipe["train_accuracy"] = true;
-  // Flags that decide values or types. Files count by their contents, not by
-  // their names.
+  // These flags decide values or types. Files count by contents, not by name.
   recipe["as_exported"] = training.asExported;
   recipe["loss_scale"] = describeLossScale(precision);
   recipe["policy"] = digestOf(precision.policyFile);

@@ -1,5 +1,5 @@
-// What a model was compiled with, for the artifact's recipe: two artifacts of
-// one model with the same entries compute the same bits.
+// Records the flags that a model was compiled with in the artifact's recipe.
+// Two artifacts of one model with equal entries compute the same bits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_COMPILEFLAGS_H
@@ -12,12 +12,12 @@
 namespace mpc::tools {
 
 /// Adds every flag that the recipe does not have in another form. Defaults are
-/// spelled out, so that giving one makes no difference; files stand for their
-/// contents. Not there: the target, as checkpoints move between machines,
-/// --train and --freeze, which show in the state's roles, and --shape, which
-/// shows in the inputs' shapes. `decisions` is the
-/// digest of what the Precision stage decided; `addsOptimizer` says whether the
-/// flags choose the optimizer.
+/// spelled out, so that giving a default makes no difference. Files stand for
+/// their contents. Left out are the target, since checkpoints move between
+/// machines; --train and --freeze, which show in the state's roles; and
+/// --shape, which shows in the inputs' shapes. `decisions` is the digest of
+/// what the Precision stage decided. `addsOptimizer` is true if the flags
+/// choose the optimizer.
 void addCompileFlags(llvm::json::Object &recipe, const CompileOptions &options,
                      llvm::StringRef decisions, bool addsOptimizer);
 

@@ -15,8 +15,8 @@ using namespace mpc::tools;
 // Bash
 //===----------------------------------------------------------------------===//
 
-// What the script does before it knows the command's flags. Bash splits
-// --flag=value at the sign.
+// The head of the script, before the command's flags are known. Bash splits
+// --flag=value at the equals sign.
 static constexpr llvm::StringLiteral kBashHead =
     R"(# Completes mpc in bash: source <(mpc completion bash)
 _mpc() {
@@ -30,7 +30,7 @@ _mpc() {
   COMPREPLY=()
 )";
 
-// Words for `compgen -W`, which nothing in them is to be expanded in.
+// Quotes the words of `compgen -W`, so that bash expands nothing in them.
 static std::string quote(llvm::ArrayRef<std::string> words) {
   std::string text = "'";
   for (char c : llvm::join(words, " "))
@@ -38,7 +38,7 @@ static std::string quote(llvm::ArrayRef<std::string> words) {
   return text + "'";
 }
 
-// One branch of a case: the words that can stand there.
+// Prints one branch of a `case`, which completes `words`.
 static void printBashWords(llvm::StringRef pattern,
                            llvm::ArrayRef<std::string> words,
                            llvm::raw_ostream &os) {
@@ -46,7 +46,7 @@ static void printBashWords(llvm::StringRef pattern,
      << " -- \"$word\"))\n";
 }
 
-// What can follow the flags that take a value.
+// Prints the branches that complete the values of flags.
 static void printBashValues(const CLI::App &command, llvm::StringRef name,
                             llvm::raw_ostream &os) {
   for (const Argument &argument : argumentsOf(command)) {
@@ -75,7 +75,8 @@ static std::vector<std::string> flagsOf(const CLI::App &command) {
   return flags;
 }
 
-// What can stand where no flag does: an argument's values, or else files.
+// Prints the branch of the first positional argument with listed values.
+// Without a branch, bash completes files.
 static void printBashArguments(const CLI::App &command, llvm::raw_ostream &os) {
   for (const Argument &argument : argumentsOf(command))
     if (argument.flags.empty() && !argument.choices.empty()) {
@@ -87,18 +88,18 @@ static void printBashArguments(const CLI::App &command, llvm::raw_ostream &os) {
 
 void mpc::tools::printBashCompletion(const CLI::App &program,
                                      llvm::raw_ostream &os) {
-  // The command is the first word that is one's name.
+  // The command is the first word that is a command's name.
   const std::vector<std::string> names = commandNames(program);
   os << kBashHead << "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
      << "    case ${COMP_WORDS[i]} in\n    " << llvm::join(names, " | ")
      << ")\n      command=${COMP_WORDS[i]}\n      break ;;\n"
      << "    --config)\n      ((i++)) ;;\n    esac\n  done\n"
      << "  case $command:$flag in\n";
-  // Behind a flag that takes a value, its values.
+  // After a flag that takes a value, complete the value.
   printBashValues(program, "", os);
   for (const CLI::App *command : commandsOf(program))
     printBashValues(*command, command->get_name(), os);
-  // A word that begins with a dash: flags,
+  // A word that begins with a dash completes to flags.
   os << "  esac\n  if [[ $word == -* ]]; then\n  case $command in\n";
   printBashWords("''", flagsOf(program), os);
   os << "    ;;\n";
@@ -106,7 +107,7 @@ void mpc::tools::printBashCompletion(const CLI::App &program,
     printBashWords(command->get_name(), flagsOf(*command), os);
     os << "    ;;\n";
   }
-  // else commands, or what stands by place.
+  // Any other word completes to commands or positional arguments.
   os << "  esac\n  return\n  fi\n  case $command in\n";
   printBashWords("''", names, os);
   os << "    ;;\n";
@@ -120,7 +121,7 @@ void mpc::tools::printBashCompletion(const CLI::App &program,
 // Zsh
 //===----------------------------------------------------------------------===//
 
-// Text within '...' where any of `special` means something.
+// Escapes text for '...' in zsh. Characters in `special` get a backslash.
 static std::string escapeZsh(llvm::StringRef text, llvm::StringRef special) {
   std::string escaped;
   for (char c : text) {
@@ -134,7 +135,8 @@ static std::string escapeZsh(llvm::StringRef text, llvm::StringRef special) {
   return escaped;
 }
 
-// ":VALUE:what completes it".
+// Returns ":VALUE:ACTION" for _arguments. ACTION lists the choices or completes
+// files.
 static std::string describeZshValue(const Argument &argument,
                                     llvm::StringRef name) {
   std::string action;
@@ -145,7 +147,7 @@ static std::string describeZshValue(const Argument &argument,
   return ":" + escapeZsh(name, ":") + ":" + action;
 }
 
-// The specifications of _arguments, one a line.
+// Prints the specifications for _arguments, one per line.
 static void printZshArguments(const CLI::App &command, llvm::raw_ostream &os) {
   for (const Argument &argument : argumentsOf(command)) {
     if (argument.flags.empty()) {

@@ -1,4 +1,4 @@
-// Completions for shells.
+// Prints completion scripts for bash and zsh.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_COMPLETION_H
@@ -12,8 +12,7 @@ class App;
 
 namespace mpc::tools {
 
-/// Prints a script that completes commands, flags, and values where they are
-/// files or can be listed.
+/// Print a script to complete commands, flags, files, and values with a list.
 void printBashCompletion(const CLI::App &program, llvm::raw_ostream &os);
 void printZshCompletion(const CLI::App &program, llvm::raw_ostream &os);
 

@@ -30,7 +30,8 @@ static CLI::ConfigError makeError(const std::string &where,
 // Keys
 //===----------------------------------------------------------------------===//
 
-// What a key in a file names: a flag without its dashes, or an argument.
+// The key of an option in a file: a flag without dashes, or an argument's name.
+// Empty if files cannot set the option.
 static std::string keyOf(const CLI::Option &option) {
   if (!option.get_configurable())
     return "";
@@ -45,7 +46,7 @@ static CLI::Option *findOption(CLI::App &command, llvm::StringRef key) {
   return nullptr;
 }
 
-// The commands that take values from a file.
+// The commands that accept --config.
 static std::vector<CLI::App *> configurable(CLI::App &program) {
   return program.get_subcommands([](CLI::App *command) {
     return command->get_option_no_throw("--config") != nullptr;
@@ -60,7 +61,8 @@ static Values keysOf(CLI::App &command) {
   return keys;
 }
 
-// "; did you mean NAME?", or nothing.
+// Returns "; did you mean NAME?" with the name nearest to `word`; empty if no
+// name is near.
 static std::string hint(llvm::StringRef word, const Values &names) {
   std::string name = findNearestName(word, names);
   return name.empty() ? "" : "; did you mean " + name + "?";
@@ -75,7 +77,7 @@ static bool isSwitch(const CLI::Option &option) {
          describeArgument(option).isSwitch();
 }
 
-// Gives an option values, checked as those of flags are.
+// Gives an option values, with the checks that values of flags go through.
 static void set(CLI::Option &option, const std::string &where,
                 const Values &values) {
   try {
@@ -87,7 +89,8 @@ static void set(CLI::Option &option, const std::string &where,
   }
 }
 
-// Turns a switch on. What turns it off leaves it as if it had not been named.
+// Turns a switch on. A switch that is turned off stays as if nobody had named
+// it.
 static void turn(CLI::Option &option, const std::string &where, bool on) {
   if (on)
     set(option, where, {option.get_flag_value(keyOf(option), "true")});
@@ -118,7 +121,7 @@ static std::string nameOf(toml::node_type type) {
   }
 }
 
-// A number or a string as a flag would have it; none of what is neither.
+// Formats a number or a string as the value of a flag; nullopt for other types.
 static std::optional<std::string> textOf(const toml::node &node) {
   if (const auto *text = node.as_string())
     return text->get();
@@ -134,10 +137,10 @@ static std::optional<std::string> textOf(const toml::node &node) {
 }
 
 namespace {
-/// A key with its value and its place.
+/// A key with its value and place.
 struct Entry {
   std::string name;  ///< such as "train.optimizer"
-  std::string where; ///< of the value
+  std::string where; ///< the place of the value, such as "c.toml:3:1"
   const toml::node *node;
 };
 } // namespace
@@ -149,7 +152,7 @@ static Values textsOf(const Entry &entry, bool mayBeSeveral) {
                          (mayBeSeveral ? ", or an array of them" : "") +
                          ", found " + nameOf(node.type()));
   };
-  // One value, or an array of them for a flag that may be repeated.
+  // Only a flag that may be repeated accepts an array.
   Values values;
   const toml::array *array = entry.node->as_array();
   if (!array || !mayBeSeveral) {
@@ -171,7 +174,7 @@ static Values textsOf(const Entry &entry, bool mayBeSeveral) {
 // The file
 //===----------------------------------------------------------------------===//
 
-// The bytes of a file of flags, which may come through a pipe.
+// Reads a file of flags, at most 1 MiB, which may come through a pipe.
 static std::string readText(const std::string &file) {
   constexpr size_t kMostBytes = size_t(1) << 20;
   std::ifstream input(file == "-" ? "/dev/stdin" : file, std::ios::binary);
@@ -189,7 +192,7 @@ static std::string readText(const std::string &file) {
   return text;
 }
 
-// The parser goes down, one call into the next, as deep as keys have parts.
+// Limits the parts of keys: the parser recurses once per part.
 static void checkKeys(const std::string &file, llvm::StringRef text) {
   constexpr size_t kMostDots = 5000;
   if (size_t dots = text.count('.'); dots > kMostDots)
@@ -210,12 +213,13 @@ static toml::table parse(const std::string &file) {
 }
 
 namespace {
-/// What a file says of one command.
+/// The entries of a file for one command: from its own section, and from above
+/// all sections.
 struct FileEntries {
   std::vector<std::pair<CLI::Option *, Entry>> own, shared;
 };
 
-/// Looks at every key of the file, whichever command it is for.
+/// Reads the entries for one command, and checks every key of the file.
 class FileReader {
 public:
   FileReader(CLI::App &program, CLI::App &command, std::string file)
@@ -240,7 +244,7 @@ private:
 
 void FileReader::refuseKey(const toml::key &key, const std::string &name,
                            llvm::ArrayRef<CLI::App *> commands) const {
-  // A flag's name elsewhere, or a slip.
+  // The key may be a flag's name in another program, or misspelt.
   std::string meant;
   for (CLI::App *each : commands)
     if (meant.empty())
@@ -265,7 +269,8 @@ void FileReader::readSection(const std::string &name,
   }
 }
 
-// A key above all sections is for the commands that have it; one must.
+// Reads a key above all sections. The key applies to every command that has the
+// flag; at least one command must.
 void FileReader::readShared(const toml::key &key, const toml::node &node) {
   const std::string text(key.str());
   const std::vector<CLI::App *> commands = configurable(program);
@@ -279,7 +284,7 @@ void FileReader::readShared(const toml::key &key, const toml::node &node) {
 
 FileEntries FileReader::read(const toml::table &table) {
   for (auto &&[key, node] : table) {
-    // A key is for all commands that have the flag; a table is for one.
+    // A table is the section of one command; other keys are for all.
     const toml::table *section = node.as_table();
     if (!section) {
       readShared(key, node);
@@ -326,8 +331,9 @@ Configuration::Configuration(CLI::App &program) : program(program) {
           ->configurable(false)
           ->type_name("FILE")
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  // CLI11 calls it back between the arguments and their checks where it has a
-  // value. That is when values from elsewhere are due, with and without a file.
+  // CLI11 runs the callback of an option with a value, here "", after the
+  // arguments are parsed and before they are checked. Values from elsewhere are
+  // due then, with or without a file.
   option->add_result("");
   for (CLI::App *command : program.get_subcommands({}))
     command
@@ -353,7 +359,7 @@ void Configuration::takeEnvironment(CLI::App &command) {
   for (CLI::Option *option : command.get_options()) {
     const std::string name = environmentVariable(*option);
     const char *value = name.empty() ? nullptr : std::getenv(name.c_str());
-    // An empty one is none.
+    // An empty variable counts as if unset.
     if (!value || !*value || option->count() > 0)
       continue;
     sources[option] = name;
@@ -375,7 +381,7 @@ void Configuration::takeFile(CLI::App &command, const std::string &file) {
   FileEntries entries = FileReader(program, command, file).read(table);
   for (const auto *part : {&entries.own, &entries.shared})
     for (const auto &[option, entry] : *part) {
-      // A switch that is off has a source, and no value.
+      // A switch that is off has a source but no value.
       if (option->count() > 0 || sources.count(option))
         continue;
       sources[option] = entry.where;
@@ -385,7 +391,7 @@ void Configuration::takeFile(CLI::App &command, const std::string &file) {
 
 void Configuration::apply(const std::string &file) {
   for (CLI::App *command : program.get_subcommands()) {
-    // Whoever asks for help is not told of mistakes.
+    // Help must work in spite of mistakes in the environment or the file.
     if (command->get_help_ptr() && command->get_help_ptr()->count() > 0)
       continue;
     takeEnvironment(*command);

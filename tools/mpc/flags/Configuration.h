@@ -1,5 +1,5 @@
-// Where a flag's value comes from when the command line does not give it: the
-// environment, or the TOML file that --config names.
+// Fills in values missing on the command line, from the environment or from the
+// TOML file of --config.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_CONFIGURATION_H
@@ -15,17 +15,17 @@ class Option;
 
 namespace mpc::tools {
 
-/// Makes flags win over the environment (`MPC_*`), that over the command's
-/// section in the file, and that over the keys above all sections, which are
-/// for every command that has the flag.
+/// Gives flags priority over the environment (`MPC_*`), the environment over
+/// the command's section in the file, and the section over the keys above all
+/// sections. Keys above all sections apply to every command with the flag.
 class Configuration {
 public:
-  /// Adds --config to the program and to each of its commands: call it after
-  /// the commands have been added. The program must not outlive it.
+  /// Adds --config to the program and to each of its commands. Call after the
+  /// commands have been added. The program must not outlive the Configuration.
   explicit Configuration(CLI::App &program);
 
-  /// Where the value is from that no flag gave, such as "c.toml:3:1" or
-  /// "MPC_LR"; empty for what was given as a flag, or not at all.
+  /// Returns the source of a value that no flag gave, like "c.toml:3:1" or
+  /// "MPC_LR". Empty if a flag gave the value, or if there is none.
   std::string sourceOf(const CLI::Option &option) const;
 
 private:

@@ -30,8 +30,7 @@ void mpc::tools::addDataFlags(CLI::App &app, DataFlags &flags) {
 }
 
 void mpc::tools::addPreparationFlags(CLI::App &app, DataFlags &flags) {
-  // Which columns and arrays an input is made of, and what is done to them;
-  // NAME is left out where one input can be meant.
+  // NAME may be left out if the flag can mean only one input.
   app.add_option("--csv-columns", flags.csvColumns,
                  "columns of a csv file that an input takes together, "
                  "NAME=a,b or NAME=a:d with both ends (repeatable)")
@@ -110,7 +109,7 @@ mpc::tools::readSamples(const std::vector<std::string> &files,
   return readDataFiles(files, options);
 }
 
-// Random changes are of training alone.
+// Drops --augment: random changes are for training only.
 std::string mpc::tools::describePreparation(llvm::StringRef text) {
   text = text.take_front(text.find("; --augment"));
   text.consume_front("; ");

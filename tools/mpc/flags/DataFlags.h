@@ -1,5 +1,4 @@
-// Flags that say where samples are and what is done to them on their way to the
-// model's inputs.
+// Flags that name files of samples and prepare samples for the model's inputs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_DATAFLAGS_H
@@ -24,50 +23,49 @@ struct DataFlags {
   std::vector<std::string> normalize;
   std::vector<std::string> inputLayout;
   bool allowsNaN = false;
-  std::string augment; ///< of training alone
+  std::string augment; ///< for training only
 };
 
-/// Adds --data, and what addPreparationFlags does.
+/// Adds --data and the flags of addPreparationFlags.
 void addDataFlags(CLI::App &app, DataFlags &flags);
 /// Adds --csv-columns, --normalize, --input-layout and --allow-nan.
 void addPreparationFlags(CLI::App &app, DataFlags &flags);
 /// Adds --augment.
 void addAugmentFlag(CLI::App &app, DataFlags &flags);
 
-/// What the flags say is done to samples; Usage where they cannot be
-/// understood.
+/// Parses how the flags prepare samples. A malformed flag is a Usage error.
 runtime::StatusOr<runtime::train::Preparation>
 preparationOf(const DataFlags &flags, uint64_t seed);
 
-/// What becomes of samples on their way to the inputs of `info`; `targetArray`
-/// is the label's, where one is named. Usage where the flags cannot be
-/// understood.
+/// Returns how samples become the inputs of `info`. `targetArray` names the
+/// array of the labels; empty if no flag does. A malformed flag is a Usage
+/// error.
 runtime::StatusOr<runtime::train::DatasetOptions>
 datasetOptionsOf(const DataFlags &flags,
                  const runtime::train::TraineeInfo &info,
                  std::string targetArray, uint64_t seed);
 
-/// Whether the files, those of `more` too, are there, and the flags have an
-/// effect on them. For finding out before the model is compiled.
+/// Checks the files of --data and `more`: all exist, and the flags apply. Call
+/// before compiling the model, to fail early.
 runtime::Status checkDataFlags(const DataFlags &flags,
                                const std::vector<std::string> &more = {});
 
-/// The arrays of `files`, which are --data or another flag of that kind.
+/// Reads the arrays of `files`, which --data or a similar flag names.
 runtime::StatusOr<std::vector<runtime::train::Array>>
 readSamples(const std::vector<std::string> &files, const DataFlags &flags,
             const std::string &targetArray);
 
-/// The flags of a preparation that hold for training and evaluation alike, such
-/// as "--normalize 0:1"; empty without any.
+/// Returns the part of a preparation that applies to training and evaluation
+/// alike, like "--normalize 0:1"; empty if there is none.
 std::string describePreparation(llvm::StringRef text);
 
-/// Warns where samples are prepared otherwise than those that `what` was
-/// trained on, both as `describePreparation` has it; `done` is "evaluated" or
-/// "run".
+/// Warns if samples are prepared differently from the samples that `what` was
+/// trained on. `trained` and `now` are results of `describePreparation`; `done`
+/// is "evaluated" or "run".
 void comparePreparation(const std::string &what, llvm::StringRef trained,
                         llvm::StringRef now, llvm::StringRef done);
 
-/// Says what the user should know of the data.
+/// Prints the notes of a dataset.
 void printDataNotes(const runtime::train::Dataset &data);
 
 } // namespace mpc::tools

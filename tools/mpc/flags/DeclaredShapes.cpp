@@ -21,8 +21,7 @@ bool DeclaredShape::isOpen(size_t axis) const {
   return !dimensions || (axis < dimensions->size() && !extent(axis));
 }
 
-/// Takes the first dimension from a list of them, without the quotes of names
-/// that need some.
+/// Takes the first dimension off a list, without the quotes of a quoted name.
 static std::string takeDimension(llvm::StringRef &list) {
   std::string dimension;
   if (!list.consume_front("'")) {
@@ -33,7 +32,7 @@ static std::string takeDimension(llvm::StringRef &list) {
   while (!list.empty()) {
     char letter = list.front();
     list = list.drop_front();
-    // A quote ends the name; two are one of it.
+    // A quote ends the name; two quotes stand for a quote in the name.
     if (letter == '\'' && !list.consume_front("'"))
       break;
     dimension += letter;
@@ -90,7 +89,7 @@ mpc::tools::findBatchAxis(const DeclaredShape &input,
   return axis;
 }
 
-// Whether samples of an array of `shape` are those of the input, however many.
+// True if the array fits the input, whatever the number of samples (axis 0).
 static bool mayBe(const DeclaredShape &input, llvm::ArrayRef<int64_t> shape) {
   if (!input.dimensions || input.dimensions->size() != shape.size())
     return false;

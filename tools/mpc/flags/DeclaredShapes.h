@@ -1,4 +1,4 @@
-// What a model declares of its inputs and outputs, dimension by dimension.
+// Reads the shapes that a model declares for its inputs and outputs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_DECLAREDSHAPES_H
@@ -12,42 +12,42 @@
 
 namespace mpc::tools {
 
-/// What is declared as f32[N,1,8,8].
+/// The declaration of an input or output, like f32[N,1,8,8].
 struct DeclaredShape {
   std::string name, type;
-  /// A number, a symbol or "?" of each; nothing where the shape is open.
+  /// Each dimension as a number, a symbol or "?"; nullopt if the rank is open.
   std::optional<std::vector<std::string>> dimensions;
-  /// Of each dimension, whether it is a symbol that looks like something else:
-  /// '3' in f32['3',3] is the name of an open one.
+  /// True for each dimension that is a quoted symbol. In f32['3',3], '3' is the
+  /// name of an open dimension.
   std::vector<bool> isQuoted;
 
-  /// Whether there may be such an axis whose extent the model leaves open.
+  /// True if the axis may exist and the model leaves its extent open.
   bool isOpen(size_t axis) const;
-  /// The extent that the model fixes.
+  /// The extent that the model fixes; nullopt for other axes.
   std::optional<int64_t> extent(size_t axis) const;
 };
 
-/// What a value called `name` is declared as, of its type as text, such as
-/// "f32[N,1,8,8]" or "f32['a,b',3]", of two dimensions.
+/// Parses the type of the value `name`, like "f32[N,1,8,8]" or "f32['a,b',3]",
+/// which has two dimensions.
 DeclaredShape parseDeclaredShape(const std::string &name, llvm::StringRef type);
 
-/// The model's inputs.
+/// Reads the declarations of all inputs of the model.
 std::vector<DeclaredShape>
 readDeclaredInputs(const onnx_frontend::Model &model);
 
-/// Whether one of --shape is of that input, or of the symbol on its axis.
+/// True if one of --shape names the input, or the symbol on its axis.
 bool isBound(const DeclaredShape &input, size_t axis,
              const std::vector<std::string> &shapes);
 
-/// The axis of samples of an input that is given an array of `shape`: by
-/// --batch-axis, or else the first. Nothing where it has none, or is of another
-/// rank.
+/// The sample axis of an input that gets an array of `shape`: from
+/// --batch-axis, else 0. nullopt if --batch-axis says none, or if the ranks
+/// differ.
 std::optional<int64_t> findBatchAxis(const DeclaredShape &input,
                                      llvm::ArrayRef<int64_t> shape,
                                      const std::vector<std::string> &batchAxes);
 
-/// Whether an array of `shape` has the channels last of an input that has them
-/// first, and fits it in no other way.
+/// True if the array has channels last, the input has channels first, and the
+/// array fits in no other way.
 bool isTurned(const DeclaredShape &input, llvm::ArrayRef<int64_t> shape);
 
 } // namespace mpc::tools

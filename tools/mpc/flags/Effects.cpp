@@ -26,15 +26,15 @@ using llvm::StringRef;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A flag that is for some values of another; `values` may end in `*`. Without
-/// values the other has to be given.
+/// A flag that applies only if `other` has one of `values`, which may end in
+/// `*`. Without values, `other` must be given.
 struct Rule {
   StringLiteral flag, other;
   std::vector<StringRef> values;
-  /// Whether the flag says how to work rather than what to do: set for all
-  /// commands in the environment, it may be idle in one.
+  /// True if the flag tunes how to work rather than what to do. The environment
+  /// sets working flags for all commands, so a working flag may be idle.
   bool isWorking = false;
-  /// Another that may be given instead.
+  /// A flag that may be given instead of `other`; empty if there is none.
   StringLiteral orOther = "";
 };
 } // namespace
@@ -42,8 +42,6 @@ struct Rule {
 static const std::vector<Rule> &getRules() {
   static const std::vector<StringRef> mixed = {"16-mixed", "bf16-mixed"};
   static const std::vector<StringRef> adams = {"adam", "adamw", "lamb"};
-  // The flag, and the flag with its values without which the first does
-  // nothing; any value where none is listed.
   static const std::vector<Rule> rules = {
       {"--momentum", "--optimizer", {"sgd", "momentum", "nesterov", "rmsprop"}},
       {"--beta1", "--optimizer", adams},
@@ -74,7 +72,7 @@ static const CLI::Option *findFlag(const CLI::App &command, StringRef flag) {
   return command.get_option_no_throw(flag.str());
 }
 
-// The flag and, if it was not typed, where it is from.
+// The name of the flag, and its source if the flag was not typed.
 static std::string nameOf(const CLI::Option &option,
                           const Configuration &configuration) {
   const Argument argument = describeArgument(option);
@@ -88,7 +86,7 @@ static bool matches(StringRef value, StringRef pattern) {
                                    : value == pattern;
 }
 
-// "sgd, momentum or nesterov".
+// Joins values for a message: "sgd, momentum or nesterov".
 static std::string list(llvm::ArrayRef<StringRef> values) {
   std::string text;
   for (auto [index, value] : llvm::enumerate(values))
@@ -106,8 +104,8 @@ bool mpc::tools::hasSetting(StringRef optimizer, StringRef key) {
   return true;
 }
 
-// Whether what the flag is for is only told by the model, which may have an
-// optimizer of its own; checkTrainingFlags asks it.
+// True if only the model tells what the flag applies to: the model may have its
+// own optimizer. `checkTrainingFlags` decides later.
 static bool dependsOnModel(const Rule &rule, const CLI::App &command) {
   const auto isGiven = [&](StringRef name) {
     const CLI::Option *flag = findFlag(command, name);
@@ -123,7 +121,7 @@ static void check(const Rule &rule, const CLI::App &command,
   const CLI::Option *other = findFlag(command, rule.other);
   if (!flag || !other || flag->count() == 0 || dependsOnModel(rule, command))
     return;
-  // A policy is printed for either type, whatever a model would run in.
+  // --print-policy prints policies of both types, so --precision plays no role.
   const CLI::Option *printed = findFlag(command, "--print-policy");
   if (rule.flag == "--policy" && printed && printed->count() > 0)
     return;
@@ -152,7 +150,7 @@ static void check(const Rule &rule, const CLI::App &command,
 // Streams
 //===----------------------------------------------------------------------===//
 
-/// Where `-` is read from stdin or written to stdout.
+/// Arguments that accept `-` for stdin or stdout, by command.
 static constexpr StringLiteral kStreams[] = {
     "compile --output", "train --output", "train --metrics", "report --output",
     "check model",      "compile model",  "explain model",   "inspect file",
@@ -183,8 +181,8 @@ static void checkStreams(const CLI::App &command,
   }
 }
 
-// Refuses empty names of files, such as -o "$OUT" where OUT is not set: the
-// result would be lost.
+// Refuses empty names of files, like -o "$OUT" where OUT is not set: the result
+// would be lost.
 static void checkEmptyNames(const CLI::App &command,
                             const Configuration &configuration) {
   for (const CLI::Option *option : command.get_options()) {
@@ -197,14 +195,15 @@ static void checkEmptyNames(const CLI::App &command,
   }
 }
 
-// Steps are skipped where a loss scale makes their gradients overflow.
+// Refuses --max-skipped without a loss scale: a step is skipped only if scaled
+// gradients overflow.
 static void checkMaxSkipped(const CLI::App &command,
                             const Configuration &configuration) {
   const CLI::Option *flag = findFlag(command, "--max-skipped");
   const CLI::Option *loss = findFlag(command, "--loss");
   const CLI::Option *scale = findFlag(command, "--loss-scale");
   const CLI::Option *precision = findFlag(command, "--precision");
-  // A training graph, and what is compiled, may have a loss scale of its own.
+  // A training graph or an artifact may have a loss scale of its own.
   if (!flag || flag->count() == 0 || !loss || loss->count() == 0)
     return;
   const bool isScaled = scale->count() > 0
@@ -221,13 +220,13 @@ static void checkMaxSkipped(const CLI::App &command,
 // Artifacts
 //===----------------------------------------------------------------------===//
 
-// An artifact is compiled: what it was compiled with stands, and nothing is to
-// be kept in a cache.
+// Refuses compile flags for an artifact: it is compiled already, and no kernels
+// go to a cache.
 static void checkArtifactFlags(const CLI::App &command, const std::string &file,
                                const Configuration &configuration) {
   std::vector<std::string> given;
   for (const CLI::Option *option : command.get_options()) {
-    // An evaluation puts other weights in the place of the artifact's.
+    // mpc eval may replace the weights of the artifact.
     const bool isReplaced =
         command.get_name() == "eval" && option->check_name("--weights");
     if (option->get_group() == kCompileGroup && option->count() > 0 &&
@@ -244,7 +243,8 @@ static void checkArtifactFlags(const CLI::App &command, const std::string &file,
                                "effect on an artifact");
 }
 
-// Refuses an artifact whose code is not to run, before anything else is read.
+// Refuses an untrusted artifact before anything else is read, and --trust for a
+// model.
 static void checkTrust(const CLI::App &command, const std::string &file,
                        bool isCompiled) {
   const CLI::Option *flag = findFlag(command, "--trust");
@@ -272,8 +272,9 @@ static void checkTrust(const CLI::App &command, const std::string &file,
 // Evaluations
 //===----------------------------------------------------------------------===//
 
-// An evaluation is of inference, whatever mode the model was exported in. In
-// mixed precision the mode of training has a say in types.
+// Refuses --as-exported in mpc eval, which always evaluates in inference mode.
+// In mixed precision the flag has an effect: the training mode influences
+// types.
 static void checkEvaluation(const CLI::App &command,
                             const Configuration &configuration) {
   const CLI::Option *exported = findFlag(command, "--as-exported");
@@ -291,8 +292,9 @@ static void checkEvaluation(const CLI::App &command,
 // Policies
 //===----------------------------------------------------------------------===//
 
-// A policy is printed of no model, and --policy alone changes it. What the
-// environment and files of flags say is for other commands too.
+// Refuses flags beside --print-policy, which reads no model; only --policy
+// changes the output. Values from the environment and files are allowed, as
+// other commands may need them.
 static void checkPrintPolicy(const CLI::App &command,
                              const Configuration &configuration) {
   const CLI::Option *printed = findFlag(command, "--print-policy");
@@ -344,7 +346,7 @@ static llvm::Error makeUsage(const llvm::Twine &message) {
   return onnx_frontend::makeError(onnx_frontend::ErrorKind::Usage, message);
 }
 
-/// What an optimizer that mpc adds is told.
+/// Flags that apply to an optimizer that mpc adds.
 static constexpr StringRef kOptimizerFlags[] = {"--optimizer",
                                                 "--momentum",
                                                 "--beta1",
@@ -359,12 +361,12 @@ static constexpr StringRef kOptimizerFlags[] = {"--optimizer",
                                                 "--lr-scale",
                                                 "--gradient-clip-val",
                                                 "--ema"};
-/// What else is for training alone.
+/// Other flags for training only.
 static constexpr StringRef kTrainingFlags[] = {
     "--accumulate-grad-batches", "--accumulate-reduction", "--running-variance",
     "--loss-scale"};
 
-// The first of the flags that was given.
+// The first of `flags` that was given; empty if none was.
 static std::string findGiven(const CompileOptions &options,
                              llvm::ArrayRef<StringRef> flags) {
   for (const std::string &given : options.given())
@@ -373,7 +375,7 @@ static std::string findGiven(const CompileOptions &options,
   return "";
 }
 
-// The settings that were given must be those of the optimizer.
+// Refuses settings that the optimizer does not have.
 static llvm::Error checkOptimizerFlags(const CompileOptions &options) {
   StringRef optimizer = options.pipeline.recipe.optimizer;
   for (const Rule &rule : getRules())
@@ -413,8 +415,8 @@ llvm::Error mpc::tools::checkTrainingFlags(const CompileOptions &options,
                            suggestLoss(*describeModule(module).function(
                                kForwardFunction)));
   }
-  // A training graph trains in its own way; of ONNX Runtime's artifacts, mpc
-  // only says how many batches make a step.
+  // A training graph trains in its own way. For ONNX Runtime's artifacts, mpc
+  // decides only how many batches make a step.
   const bool isArtifacts = module.lookupSymbol(kAccumulateFunction) != nullptr;
   if (given.empty() && !isArtifacts)
     given = findGiven(options, {"--accumulate-grad-batches"});

@@ -1,5 +1,5 @@
-// Flags that would change nothing are refused, with the reason: what somebody
-// types is meant.
+// Refuses flags that would change nothing, with the reason: users mean what
+// they type.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_EFFECTS_H
@@ -14,25 +14,25 @@ namespace mpc::tools {
 
 class Configuration;
 
-/// Refuses flags that have no effect beside the command's others, and `-` for
-/// what is no stream: throws CLI::ValidationError.
+/// Throws CLI::ValidationError for flags that have no effect beside the
+/// command's other flags, and for `-` as a file that cannot be a stream.
 void checkEffects(const CLI::App &command, const Configuration &configuration);
 
-/// Refuses flags for training where nothing is trained, and those of an
-/// optimizer where the model brings its own. `addsOptimizer` says whether the
-/// flags choose it.
+/// Refuses training flags if nothing is trained, and optimizer flags if the
+/// model has its own optimizer. `addsOptimizer` is true if the flags choose the
+/// optimizer.
 llvm::Error checkTrainingFlags(const CompileOptions &options,
                                mlir::ModuleOp module, bool addsOptimizer);
 
-/// Makes the optimizer that the flags name PyTorch's: SGD has a momentum where
-/// one is given, RMSprop none where none is.
+/// Matches PyTorch's defaults: a given --momentum turns sgd into momentum, and
+/// rmsprop has no momentum unless --momentum is given.
 void chooseOptimizer(const CompileOptions &options, RecipeOptions &recipe);
 
-/// Whether an optimizer has the setting `key`, such as "beta1"; of others than
-/// those that only some optimizers have it is true.
+/// True if an optimizer has the setting `key`, like "beta1". True also for
+/// settings that every optimizer has.
 bool hasSetting(llvm::StringRef optimizer, llvm::StringRef key);
 
-/// Refuses flags of GPUs where code is for a CPU.
+/// Refuses GPU flags if the target is a CPU.
 llvm::Error checkTargetFlags(const CompileOptions &options);
 
 } // namespace mpc::tools

@@ -39,7 +39,7 @@ static ExitCode refuse(const std::string &flag, const Status &status) {
              : reportError(ExitCode::Usage, flag + ": " + status.message());
 }
 
-// Flags that are nothing without evaluations.
+// Refuses flags that have no effect without evaluations.
 static ExitCode checkEvaluated(const LoopFlags &flags,
                                const TrainOptions &train) {
   const std::pair<const char *, bool> given[] = {
@@ -93,8 +93,8 @@ static ExitCode resolveMaxTime(const LoopFlags &flags, TrainOptions &train) {
   return ExitCode::Done;
 }
 
-// A schedule goes down from --lr to --min-lr, and one that goes to the last
-// step needs one.
+// Checks a schedule: --min-lr is not above --lr, and a schedule towards the
+// last step has a last step.
 static ExitCode checkSchedule(const TrainOptions &train) {
   const Schedule &schedule = train.schedule;
   if (schedule.minLearningRate > schedule.learningRate)

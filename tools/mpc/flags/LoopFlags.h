@@ -1,4 +1,4 @@
-// The flags of `mpc train` that end a run, and those that evaluations decide.
+// The flags of `mpc train` to end a run, and the flags about evaluations.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_LOOPFLAGS_H
@@ -13,7 +13,7 @@
 
 namespace mpc::tools {
 
-/// As they are written.
+/// The texts of the flags.
 struct LoopFlags {
   std::string best, earlyStopping, maxTime;
 };
@@ -21,10 +21,10 @@ struct LoopFlags {
 void addLoopFlags(CLI::App &app, LoopFlags &flags,
                   runtime::train::TrainOptions &train);
 
-/// Gives `train` what the flags say. Usage where one is malformed or has no
-/// effect: the rest of `train` is known by then, and the command's time begins
-/// here. `evaluates` and `keepsWeights`: whether there is data to evaluate on,
-/// and a place for weights.
+/// Parses `flags` into `train`, whose other members must be set. --max-time
+/// counts from this call. Reports a Usage error if a flag is malformed or has
+/// no effect. `evaluates` is true if there is data to evaluate on;
+/// `keepsWeights` is true if there is a place for weights.
 ExitCode resolve(const LoopFlags &flags, bool evaluates, bool keepsWeights,
                  runtime::train::TrainOptions &train);
 

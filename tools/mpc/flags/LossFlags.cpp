@@ -37,7 +37,7 @@ mpc::tools::suggestLoss(const runtime::train::FunctionPorts &forward) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A flag, whether it was given, and the losses that it concerns.
+/// A flag and the affected losses: as a predicate, and as words for a message.
 struct LossFlag {
   llvm::StringLiteral name;
   bool isGiven;
@@ -51,8 +51,6 @@ static std::vector<LossFlag> lossFlagsOf(const CompileOptions &options) {
   auto ofClasses = [](const LossSpec &loss) { return loss.hasClasses(); };
   static constexpr llvm::StringLiteral classes =
       "losses of class labels (softmax_cross_entropy, nll)";
-  // The flag, whether it is given, the losses that it means something to, and
-  // how an error calls these.
   return {
       {"--reduction", recipe.reduction.has_value(),
        [](const LossSpec &loss) { return loss.kind != LossKind::Output; },
@@ -79,7 +77,6 @@ static std::vector<LossFlag> lossFlagsOf(const CompileOptions &options) {
 }
 
 ExitCode mpc::tools::checkLossFlags(const CompileOptions &options) {
-  // What the losses are,
   std::vector<LossSpec> losses;
   std::vector<std::string> names;
   for (const std::string &text : options.pipeline.recipe.losses) {
@@ -91,7 +88,6 @@ ExitCode mpc::tools::checkLossFlags(const CompileOptions &options) {
                         ? "a loss of the model's own"
                         : getLossInfo(parsed->kind).name.str());
   }
-  // and whether a flag that is given concerns any of them.
   for (const LossFlag &flag : lossFlagsOf(options))
     if (flag.isGiven && !llvm::any_of(losses, flag.concerns))
       return reportError(
@@ -106,7 +102,8 @@ ExitCode mpc::tools::checkLossFlags(const CompileOptions &options) {
 // Files
 //===----------------------------------------------------------------------===//
 
-// The name and the path of "NAME=FILE", unless that is itself a file.
+// Splits "NAME=FILE" into name and path. The name is empty if `text` is itself
+// a file, or has no '='.
 static StatusOr<std::pair<llvm::StringRef, llvm::StringRef>>
 splitName(llvm::StringRef text) {
   StatusOr<bool> isFile = train::exists(text.str());
@@ -117,7 +114,7 @@ splitName(llvm::StringRef text) {
   return text.split('=');
 }
 
-// The array that the argument of a flag names.
+// Reads the array that the argument of a flag names.
 static StatusOr<Array> readOne(const std::string &text) {
   auto split = splitName(text);
   if (!split.ok())
@@ -130,7 +127,7 @@ static StatusOr<Array> readOne(const std::string &text) {
     Status status = train::unpack(array);
     return status.ok() ? StatusOr<Array>(array) : status;
   };
-  // The only array needs no name.
+  // A file's only array needs no name.
   if (name.empty() && arrays->size() == 1)
     return whole(arrays->front());
   std::vector<std::string> names;
@@ -147,12 +144,13 @@ static StatusOr<Array> readOne(const std::string &text) {
                                         "'; its arrays are " + all);
 }
 
-// The array's values: along one axis, finite, none below 0 and not all 0.
+// Reads weights from a file: finite values along one axis, at least 0, not all
+// 0.
 static StatusOr<std::vector<double>> readWeights(const std::string &text) {
   StatusOr<Array> array = readOne(text);
   if (!array.ok())
     return array.status();
-  // One weight for each class, along whatever axis is not of size 1.
+  // One weight per class, along the only axis that is not of size 1.
   const int64_t extent =
       array->shape.empty()
           ? 1
@@ -161,7 +159,7 @@ static StatusOr<std::vector<double>> readWeights(const std::string &text) {
     return train::invalid(train::locate(*array),
                           "expected weights along one axis, found shape " +
                               toString(array->shape));
-  // As numbers of any type, all of which f32 holds.
+  // Any numeric type is accepted if float32 can hold the values.
   std::vector<double> values(size_t(array->size()));
   if (auto bad =
           train::convertElements(*array, 0, array->size(), DType::F64,
@@ -181,8 +179,7 @@ static StatusOr<std::vector<double>> readWeights(const std::string &text) {
   return values;
 }
 
-// The numbers of "1,2.5,3"; nothing where that is a file, or is none of
-// numbers.
+// Parses "1,2.5,3". nullopt if the text is a file, or no list of numbers.
 static StatusOr<std::optional<std::vector<double>>>
 parseNumbers(llvm::StringRef text) {
   StatusOr<bool> isFile = train::exists(text.str());
@@ -197,7 +194,7 @@ parseNumbers(llvm::StringRef text) {
   return std::optional(std::move(values));
 }
 
-// Numbers on the command line, or those of a file.
+// Reads numbers from the command line or from a file. Reports errors.
 static ExitCode readInto(llvm::StringRef flag, const std::string &text,
                          std::vector<double> &values) {
   auto parsed = parseNumbers(text);
@@ -253,7 +250,8 @@ mpc::tools::lossFilesOf(const CompileOptions &options) {
 // The recipe
 //===----------------------------------------------------------------------===//
 
-// One number as it is, and several by the digest of their bytes.
+// Describes a single number as a number, several numbers by a digest of the
+// bytes.
 static llvm::json::Value describeWeights(const std::vector<double> &values) {
   if (values.size() == 1)
     return values.front();

@@ -1,4 +1,4 @@
-// The flags of losses: whether each has an effect, and the files they name.
+// Checks the flags of losses and reads the named files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_LOSSFLAGS_H
@@ -14,22 +14,23 @@ namespace mpc::tools {
 /// PyTorch's default of ignore_index.
 inline constexpr int64_t kPyTorchIgnoreIndex = -100;
 
-/// Usage, reported, where the loss is not known or a flag of losses has no
-/// effect on the one that is named.
+/// Reports a Usage error if a loss is unknown, or if a flag has no effect on
+/// the named losses.
 ExitCode checkLossFlags(const CompileOptions &options);
 
-/// A loss for a model whose forward function is that: its only number where it
-/// computes one, "--loss output:loss", else "--loss softmax_cross_entropy".
+/// Suggests a loss for a model with the forward function `forward`: "--loss
+/// output:NAME" if NAME is the only output that is one number, else "--loss
+/// softmax_cross_entropy".
 std::string suggestLoss(const runtime::train::FunctionPorts &forward);
 
 /// Reads the files of `options.lossFiles` into `recipe`. Done, or a reported
-/// error: InvalidInput with the file and the element that is wrong.
+/// error: InvalidInput with the file and the wrong element.
 ExitCode readLossFiles(const CompileOptions &options, RecipeOptions &recipe);
 
-/// The files among them.
+/// Lists the files in `options.lossFiles`; other values are numbers.
 std::vector<std::string> lossFilesOf(const CompileOptions &options);
 
-/// Adds those flags that were given to the recipe that an artifact carries.
+/// Adds the loss flags that were given to the recipe of an artifact.
 void addLossFlags(llvm::json::Object &object, const RecipeOptions &recipe);
 
 } // namespace mpc::tools

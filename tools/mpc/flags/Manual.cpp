@@ -13,7 +13,7 @@ using namespace mpc;
 using namespace mpc::tools;
 
 namespace {
-/// An exit code and what it stands for.
+/// An exit code and its meaning.
 struct ExitStatus {
   int code;
   llvm::StringLiteral meaning;
@@ -43,8 +43,8 @@ static constexpr ExitStatus kExitStatuses[] = {
 // Text
 //===----------------------------------------------------------------------===//
 
-// Text as roff has it: backslashes and dashes are escaped, and no line starts
-// with what is a request there.
+// Escapes text for roff: backslashes, dashes, and line beginnings that roff
+// would take for requests.
 static std::string escape(llvm::StringRef text) {
   std::string escaped;
   for (char c : text) {
@@ -68,7 +68,7 @@ static std::string italic(llvm::StringRef text) {
   return "\\fI" + escape(text) + "\\fR";
 }
 
-// Lines of a description as lines of the page, paragraphs apart.
+// Prints each line of a description as a paragraph.
 static void printParagraphs(llvm::StringRef text, llvm::raw_ostream &os) {
   llvm::SmallVector<llvm::StringRef> paragraphs;
   text.trim('\n').split(paragraphs, "\n");
@@ -120,7 +120,7 @@ static void printArgument(const Argument &argument, llvm::raw_ostream &os) {
   llvm::interleave(
       lines, os, [&](llvm::StringRef line) { os << escape(line) << "\n"; },
       ".br\n");
-  // A list in the description says more of each.
+  // A description of several lines explains the choices already.
   if (!argument.choices.empty() && lines.size() == 1)
     os << ".br\nOne of " << escape(llvm::join(argument.choices, ", ")) << ".\n";
   if (!argument.byDefault.empty())

@@ -1,4 +1,4 @@
-// Manual pages of the commands.
+// Prints the manual pages of the commands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_MANUAL_H
@@ -12,8 +12,8 @@ class App;
 
 namespace mpc::tools {
 
-/// Prints the page of `command`, or of the program where it is null, in the
-/// language of man(7).
+/// Prints the manual page of `command`, or of the program if null, with the
+/// macros of man(7).
 void printManual(const CLI::App &program, const CLI::App *command,
                  llvm::raw_ostream &os);
 

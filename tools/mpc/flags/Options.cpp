@@ -19,7 +19,6 @@ using namespace mpc::tools;
 //===----------------------------------------------------------------------===//
 
 static void addModelOptions(CLI::App &command, ModelOptions &options) {
-  // Extents that the model leaves open, or that are to be others.
   command
       .add_option("--shape", options.shapes,
                   "shape of an input, such as x=32x3x224x224 (repeatable)")
@@ -38,7 +37,6 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
                   "the first; none: the same for every batch (repeatable)")
       ->allow_extra_args(false)
       ->type_name("NAME=AXIS");
-  // Values and updates that come from other files than the model.
   command
       .add_option("--weights", options.weights,
                   "values by name for parameters, in place of the model's: "
@@ -58,14 +56,13 @@ static void addModelOptions(CLI::App &command, ModelOptions &options) {
       ->type_name("FILE");
 }
 
-// What the update rules compute with.
+// Adds --optimizer and the settings of the update rules.
 static void addRuleOptions(CLI::App &command, RecipeOptions &recipe) {
-  // The rule,
   command.add_option("--optimizer", recipe.optimizer, "update rule")
       ->check(CLI::IsMember({"sgd", "momentum", "nesterov", "adam", "adamw",
                              "adagrad", "rmsprop", "lamb"}))
       ->capture_default_str();
-  // and its numbers, which Effects.cpp refuses with a rule that has none.
+  // Effects.cpp refuses settings that the chosen rule does not have.
   command
       .add_option("--momentum", recipe.momentum,
                   "of momentum and nesterov; of sgd and rmsprop, if it is "
@@ -98,7 +95,7 @@ static void addRuleOptions(CLI::App &command, RecipeOptions &recipe) {
 
 static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
   addRuleOptions(command, recipe);
-  // What differs from parameter to parameter: decay and rate.
+  // Weight decay and learning rate may differ between parameters.
   command
       .add_option("--weight-decay", recipe.weightDecay,
                   "default: the optimizer's in PyTorch")
@@ -117,7 +114,6 @@ static void addOptimizerOptions(CLI::App &command, RecipeOptions &recipe) {
                   "holds (repeatable)")
       ->allow_extra_args(false)
       ->type_name("REGEX=FACTOR");
-  // What is done before an update, and after it.
   command
       .add_option("--gradient-clip-val", recipe.gradientClipVal,
                   "largest L2 norm of all gradients together; 0: any")
@@ -175,7 +171,6 @@ static void addLossOptions(CLI::App &command, RecipeOptions &recipe,
 
 static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
   addOptimizerOptions(command, recipe);
-  // How many batches an update sees.
   command
       .add_option("--accumulate-grad-batches", recipe.accumulateGradBatches,
                   "batches per optimizer step")
@@ -186,7 +181,6 @@ static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
                   "default: mean for forward models, sum for ONNX Runtime "
                   "artifacts")
       ->check(CLI::IsMember({"mean", "sum"}));
-  // What is trained, and what stays as it was exported.
   command
       .add_option("--train", recipe.train,
                   "train only parameters whose name matches (repeatable)")
@@ -213,7 +207,7 @@ static void addRecipeOptions(CLI::App &command, RecipeOptions &recipe) {
 static void addPrecisionOptions(CLI::App &command, PrecisionOptions &options) {
   command.add_option("--precision", options.mode, "precision mode")
       ->check(oneOf({"32-true", "16-mixed", "bf16-mixed", "64-true"},
-                    // There are errors of their own for these.
+                    // Later checks have special messages for these modes.
                     {"16-true", "bf16-true", "auto"}))
       ->capture_default_str();
   command.add_option("--policy", options.policyFile, "precision rules, JSON")
@@ -243,13 +237,13 @@ static std::vector<std::string> findGiven(const CLI::App &command) {
   return given;
 }
 
-// Commands that run code take artifacts, too.
+// True for commands that run code and thus take artifacts.
 static bool takesArtifacts(const CLI::App &command) {
   const std::string &name = command.get_name();
   return name == "train" || name == "eval" || name == "run";
 }
 
-// The help of the argument MODEL.
+// The help text of the MODEL argument.
 static std::string describeModelArgument(bool runs) {
   return std::string("ONNX model, - for stdin, ") + (runs ? "" : "or ") +
          "a directory of ONNX Runtime training artifacts" +
@@ -261,7 +255,8 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
   command.add_option("model", options.model.model, describeModelArgument(runs))
       ->required()
       ->type_name("MODEL");
-  // A file of flags may be another's: it cannot say that it is to be trusted.
+  // Somebody else may have written a file of flags, so a file cannot set
+  // --trust.
   if (runs)
     command
         .add_flag("--trust", options.isTrusted,
@@ -274,14 +269,13 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
                   "OUTPUT=NAME of one (repeatable); default: target")
       ->allow_extra_args(false)
       ->type_name("NAME");
-  // Flags that are the same for all commands stand in a group of their own.
+  // Help lists the flags that all commands share under one heading.
   const std::string group = command.option_defaults()->get_group();
   command.option_defaults()->group(kCompileGroup);
   addModelOptions(command, options.model);
   addLossOptions(command, options.pipeline.recipe, options.lossFiles);
   addRecipeOptions(command, options.pipeline.recipe);
   addPrecisionOptions(command, options.pipeline.precision);
-  // What it is compiled for, and who computes products there.
   std::vector<std::string> targets;
   for (llvm::StringRef name : TargetInfo::getNames())
     targets.push_back(name.str());
@@ -300,7 +294,7 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
       ->capture_default_str();
   command.add_flag("--tf32", options.pipeline.tf32,
                    "on a GPU, round operands of float32 products to tf32");
-  // Rewritings that can be left out, to see what they do.
+  // Users can leave out rewrites to see their effect.
   std::vector<std::string> recognized = {"all"};
   for (llvm::StringRef op : getRecognizedOps())
     recognized.push_back(op.str());
@@ -314,7 +308,7 @@ void mpc::tools::addCompileOptions(CLI::App &command, CompileOptions &options) {
                    "keep every value that another kernel reads, also where "
                    "computing it again is cheaper; the same bits either way, "
                    "but for sums over the rows of long attentions");
-  // Later flags are the command's own again.
+  // Later flags belong to the command's own heading again.
   command.option_defaults()->group(group);
   options.given = [&command] { return findGiven(command); };
 }
@@ -330,7 +324,7 @@ void mpc::tools::addKernelCacheOption(CLI::App &command,
       ->capture_default_str();
 }
 
-/// The oldest GPU there is code for; newer ones run it.
+/// The oldest GPU that mpc generates code for; newer GPUs run the code too.
 static constexpr llvm::StringLiteral kOldestGPU = "sm_80";
 
 void mpc::tools::addSessionOptions(CLI::App &command,
@@ -348,7 +342,7 @@ void mpc::tools::addSessionOptions(CLI::App &command,
       ->check(threadCount());
 }
 
-// 80 of sm_80; 0 of what is no GPU.
+// Returns 80 for sm_80; 0 if the name is no GPU's.
 static unsigned numberOf(llvm::StringRef name) {
   unsigned value = 0;
   return name.consume_front("sm_") && !name.getAsInteger(10, value) ? value
@@ -373,8 +367,8 @@ ExitCode mpc::tools::matchSession(const CLI::App &command,
                               WithoutGPU::Fail);
 }
 
-// The target that is for the GPU of `device`; a failure where there is none, or
-// it is too old, or its driver is.
+// Finds the target for the GPU of `device`. An error if there is no GPU, or if
+// the GPU or its driver is too old.
 static runtime::Status findTargetOfGPU(const runtime::DeviceId &device,
                                        std::string &target) {
   auto architecture = runtime::findArchitecture(device);
@@ -406,13 +400,13 @@ ExitCode mpc::tools::matchTargetAndDevice(const CLI::App &command,
       return ExitCode::Done;
     std::string found = kOldestGPU.str();
     runtime::Status status = findTargetOfGPU(*id, found);
-    // What is only compiled may be for another machine.
+    // Code that is only compiled may be for another computer.
     if (id->kind == Kind::CUDA && withoutGPU == WithoutGPU::Fail &&
         !status.ok())
       return reportError(status);
     if (id->kind == Kind::CUDA || status.ok())
       target = found;
-    // Nothing is said where there is no GPU; a GPU that cannot be used is news.
+    // A missing GPU is no news under `auto`; an unusable GPU is.
     else if (runtime::hasGPUDriver())
       note(
           "--device auto is the CPU: " +
@@ -422,7 +416,7 @@ ExitCode mpc::tools::matchTargetAndDevice(const CLI::App &command,
   auto info = TargetInfo::get(target);
   if (!info) {
     llvm::consumeError(info.takeError());
-    return ExitCode::Done; // compiling says so
+    return ExitCode::Done; // compiling reports the error
   }
   const bool isFixed = hasDevice && id->kind != Kind::Auto;
   if (isFixed && info->isGPU() != (id->kind == Kind::CUDA))

@@ -1,4 +1,4 @@
-// Every command-line flag that several subcommands share.
+// Command-line flags that several subcommands share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_OPTIONS_H
@@ -18,7 +18,7 @@ class App;
 
 namespace mpc::tools {
 
-/// Which model, and what binds its shapes and weights.
+/// The model, and what fixes its shapes and weights.
 struct ModelOptions {
   std::string model;
   std::vector<std::string> shapes; ///< NAME=32x3x224x224
@@ -29,40 +29,41 @@ struct ModelOptions {
   std::string optimizerModel;
 };
 
-/// What the loss flags name that has to be read.
+/// Arguments of loss flags that may be files.
 struct LossFiles {
   std::string classWeights; ///< --class-weights
   std::string posWeight;    ///< --pos-weight: a number or a file
 };
 
-/// All that determines what a model compiles to.
+/// Everything that determines the result of compiling a model.
 struct CompileOptions {
   ModelOptions model;
   LossFiles lossFiles;
   PipelineOptions pipeline;
-  /// The folder of --kernel-cache, `auto` or `none`: changes how long it takes.
+  /// The folder of --kernel-cache, `auto` or `none`. Changes only how long
+  /// compiling takes.
   std::string kernelCache = "auto";
-  /// How many kernels are compiled at once; 0: one per usable core.
+  /// Number of kernels compiled at once; 0 for one per usable core.
   int threads = 0;
-  /// Whether a graph is run for its outputs, even where one of them looks like
-  /// an updated parameter: `mpc run` without --function.
+  /// True if a graph runs for its outputs (`mpc run` without --function), even
+  /// if an output looks like an updated parameter.
   bool wantsOutputs = false;
-  /// Whether the artifact of a forward model says where its inputs and outputs
-  /// have samples, so that it runs more than a batch.
+  /// True if the artifact of a forward model records the sample axes of inputs
+  /// and outputs, to run more samples than a batch.
   bool findsSamples = false;
-  /// Whether --target-array names an array that a run leaves out.
+  /// True if --target-array names an array that a run leaves out.
   bool leavesOutLabels = false;
-  /// Whether a model that leaves its batch open is imported for the usual one:
-  /// of commands that run nothing.
+  /// True if an open batch size becomes the usual one, in commands that run
+  /// nothing.
   bool assumesBatch = false;
-  /// True if the code of an artifact runs whoever may have written it.
+  /// True if the code of an artifact runs no matter who wrote the artifact.
   bool isTrusted = false;
-  /// The flags among these that were given, in any way.
+  /// Lists the flags for these options that were given, in any way.
   std::function<std::vector<std::string>()> given;
 };
 
-/// Help lists these flags apart: they are what an artifact has been compiled
-/// with, and cannot be changed for one.
+/// The help heading of the flags that an artifact is compiled with. They cannot
+/// be changed for an artifact.
 inline constexpr char kCompileGroup[] = "Compilation";
 
 /// Adds the MODEL argument and the flags of CompileOptions.
@@ -74,21 +75,21 @@ void addKernelCacheOption(CLI::App &command, CompileOptions &options);
 /// Adds --device and --threads.
 void addSessionOptions(CLI::App &command, runtime::SessionOptions &options);
 
-/// What becomes of --device cuda where the driver shows no GPU.
+/// The effect of --device cuda if the driver shows no GPU.
 enum class WithoutGPU {
-  Fail,         ///< the command runs on it
-  CompileForAny ///< the oldest GPU there is code for; newer ones run it
+  Fail,         ///< the command runs on the GPU
+  CompileForAny ///< code for the oldest GPU runs on newer ones
 };
 
-/// Makes --target and --device agree: a GPU to compile for is one to run on,
-/// and the other way round, unless both are given. Without --target, the code
-/// is for the GPU that is there, under `auto` too. Done, or a reported error.
-/// Throws CLI::ValidationError where the two contradict each other.
+/// Makes --target and --device agree: unless both are given, the GPU to compile
+/// for is the GPU to run on. Without --target, the code is for the GPU of this
+/// computer, under `auto` too. Done, or a reported error. Throws
+/// CLI::ValidationError if the two contradict each other.
 ExitCode matchTargetAndDevice(const CLI::App &command, std::string &target,
                               std::string &device, WithoutGPU withoutGPU);
 
-/// The same for a command that runs what it compiles: a GPU that is asked for
-/// must be there. Compiles on as many threads as the session has.
+/// Calls `matchTargetAndDevice` for a command that runs what it compiles: a
+/// requested GPU must exist. Compiles on as many threads as the session has.
 ExitCode matchSession(const CLI::App &command, CompileOptions &options,
                       runtime::SessionOptions &session);
 

@@ -20,21 +20,21 @@ using llvm::StringRef;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Names of a flag elsewhere, a space between, and the flag, with the value
-/// that says the same where the name says it all.
+/// Names of a flag in other tools, separated by spaces, and mpc's flag. `value`
+/// is suggested with the flag; empty if the user's value stays.
 struct OtherFlag {
   StringRef names;
   StringRef flag;
   StringRef value;
 };
 
-/// Names of what needs no flag, and why.
+/// Names of settings that need no flag, and the reason.
 struct NoFlag {
   StringRef names;
   StringRef reason;
 };
 
-/// Names of a value elsewhere.
+/// Names of a value of `flag` in other tools, and mpc's value.
 struct OtherValue {
   StringRef flag;
   StringRef names;
@@ -42,7 +42,7 @@ struct OtherValue {
 };
 } // namespace
 
-/// What commands are called elsewhere.
+/// Names of commands in other tools, and mpc's commands.
 static constexpr std::pair<StringRef, StringRef> kOtherCommands[] = {
     {"fit finetune fine-tune learn", "train"},
     {"evaluate test validate val score", "eval"},
@@ -54,9 +54,10 @@ static constexpr std::pair<StringRef, StringRef> kOtherCommands[] = {
     {"version", "--version"},
 };
 
-/// Of several flags for one name, the first that the command has is meant.
+/// The rows name flags for optimizers, schedules, the length of a run, data,
+/// losses and metrics, types and devices, weights, and output, in this order.
+/// If a name means several flags, the first flag that the command has is meant.
 static constexpr OtherFlag kOtherFlags[] = {
-    // Optimizers.
     {"learning-rate learningrate base-lr", "lr", ""},
     {"opt optim optimiser solver", "optimizer", ""},
     {"rho smoothing-constant", "alpha", ""},
@@ -74,13 +75,11 @@ static constexpr OtherFlag kOtherFlags[] = {
      "gradient-accumulation gradient-accumulation-steps accumulate-steps",
      "accumulate-grad-batches", ""},
     {"ema-decay model-ema use-ema ema-momentum", "ema", ""},
-    // Schedules.
     {"scheduler sched lr-schedule lr-policy lr-scheduler-type schedule",
      "lr-scheduler", ""},
     {"warmup warmup-iters num-warmup-steps lr-warmup-steps", "warmup-steps",
      ""},
     {"eta-min lr-min final-lr end-lr", "min-lr", ""},
-    // How long.
     {"max-epochs num-epochs n-epochs nb-epoch epoch e num-train-epochs "
      "train-epochs",
      "epochs", ""},
@@ -93,7 +92,6 @@ static constexpr OtherFlag kOtherFlags[] = {
     {"save-best save-best-only best-metric metric-for-best-model "
      "load-best-model-at-end",
      "best", "METRIC"},
-    // Data.
     {"batch bs b batchsize train-batch-size eval-batch-size mini-batch-size "
      "per-device-train-batch-size",
      "batch-size", ""},
@@ -118,12 +116,10 @@ static constexpr OtherFlag kOtherFlags[] = {
     {"inputs x feed", "input", ""},
     {"image-size img-size imgsz input-shape input-size shapes", "shape",
      "NAME=SHAPE"},
-    // Losses and metrics.
     {"criterion loss-fn loss-function objective", "loss", ""},
     {"smoothing", "label-smoothing", ""},
     {"weight class-weight loss-weights", "class-weights", ""},
     {"eval-metric eval-metrics", "metric", ""},
-    // Types and devices.
     {"amp use-amp autocast fp16 float16 half mixed-precision", "precision",
      "16-mixed"},
     {"bf16 bfloat16 use-bf16", "precision", "bf16-mixed"},
@@ -134,13 +130,11 @@ static constexpr OtherFlag kOtherFlags[] = {
     {"cpu no-cuda", "device", "cpu"},
     {"workers num-workers n-jobs jobs j num-threads nthreads n-threads",
      "threads", ""},
-    // Weights.
     {"pretrained init init-weights load load-weights weights-file state-dict "
      "finetune",
      "weights", ""},
     {"frozen freeze-layers freeze-backbone", "freeze", "REGEX"},
     {"trainable unfreeze requires-grad train-layers lora", "train", "REGEX"},
-    // What is written.
     {"out out-file output-file output-model output-path save save-path "
      "save-model model-out export",
      "output", ""},
@@ -183,7 +177,7 @@ static constexpr NoFlag kNoFlags[] = {
      "the model stands by itself: mpc COMMAND model.onnx"},
 };
 
-/// Names without case, dashes and underscores.
+/// Names are in lower case, without dashes and underscores.
 static constexpr OtherValue kOtherValues[] = {
     {"optimizer", "sgdm sgdmomentum", "momentum"},
     {"optimizer", "nag", "nesterov"},
@@ -244,7 +238,7 @@ static bool hasFlag(const CLI::App &command, StringRef name) {
   return command.get_option_no_throw("--" + name.str()) != nullptr;
 }
 
-// As flags are written here: learning_rate is learning-rate.
+// Spells a word as a flag of mpc: learning_rate becomes learning-rate.
 static std::string asFlag(StringRef word) {
   std::string name = word.lower();
   std::replace(name.begin(), name.end(), '_', '-');
@@ -267,7 +261,8 @@ std::string mpc::tools::findMeantFlag(const CLI::App &command, StringRef word) {
   return findNearestName(name, longNamesOf(command));
 }
 
-// "; mpc train has it", of a flag that other commands have.
+// Returns "; mpc train has it" if one or two other commands have the flag; else
+// empty.
 static std::string nameOwners(const CLI::App &program, StringRef name) {
   std::vector<std::string> owners;
   for (const CLI::App *command : commandsOf(program))
@@ -319,14 +314,14 @@ static std::string bareOf(StringRef word) {
 std::string mpc::tools::findMeantValue(StringRef flag, StringRef word,
                                        llvm::ArrayRef<std::string> values) {
   const std::string bare = bareOf(word);
-  // Another case, or other dashes.
+  // The word may differ from a value only in case and dashes.
   for (const std::string &value : values)
     if (bareOf(value) == bare)
       return value;
   for (const OtherValue &other : kOtherValues)
     if (other.flag == flag && isAmong(bare, other.names))
       return other.value.str();
-  // bf16 for bf16-mixed is no slip, and what is meant all the same.
+  // A beginning like bf16 means bf16-mixed, although the two are not near.
   std::string near = findNearestName(word.lower(), values);
   for (const std::string &value : values)
     if (near.empty() && word.size() > 1 &&
@@ -342,7 +337,8 @@ static std::vector<std::string> lossNames() {
   return names;
 }
 
-// The name of the loss in 0.5*NAME@OUTPUT; empty of the model's own.
+// The name of the loss in 0.5*NAME@OUTPUT; empty for output:NAME, a loss that
+// the model computes.
 static StringRef lossName(StringRef text) {
   double factor;
   auto [number, behind] = text.split('*');
@@ -358,7 +354,8 @@ static const std::vector<std::string> &metricNames() {
   return names;
 }
 
-// Metrics of evaluations under the names that Lightning and Keras log them by.
+// Finds an evaluation metric by the name that Lightning or Keras logs, like
+// val_acc.
 static std::string findMeantFigure(StringRef word) {
   for (StringRef prefix : {"val_", "valid_", "eval_", "test_", "val/", "eval/"})
     word.consume_front(prefix);
@@ -367,7 +364,8 @@ static std::string findMeantFigure(StringRef word) {
   return findMeantValue("metric", word, names);
 }
 
-// Throws where a word stands for another; `what` says what both are.
+// Throws CLI::ValidationError if `word` means `meant`, a different word. `what`
+// names the kind of both.
 static void refuse(StringRef flag, StringRef what, StringRef word,
                    StringRef meant) {
   if (!meant.empty() && meant != word)
@@ -397,7 +395,7 @@ static void checkMetrics(const CLI::App &command) {
                                      findMeantFigure(file) + "?");
 }
 
-// METRIC of --best and of --early-stopping METRIC:PATIENCE.
+// Checks the METRIC of --best and of --early-stopping METRIC:PATIENCE.
 static void checkFigures(const CLI::App &command) {
   for (StringRef flag : {"best", "early-stopping"})
     for (const std::string &value : valuesOf(command, flag)) {
@@ -406,7 +404,7 @@ static void checkFigures(const CLI::App &command) {
         word.consume_front("max:");
       if (flag == "early-stopping")
         word = word.split(':').first;
-      // A patience alone is told by the flag itself.
+      // The flag itself reports a patience without a metric.
       const bool isNumber = llvm::all_of(word, llvm::isDigit);
       if (!isNumber && word != "loss" &&
           !runtime::train::checkEvalMetric(word.str()).ok())
@@ -423,7 +421,7 @@ void mpc::tools::checkOtherNames(const CLI::App &command) {
     const std::vector<std::string> names = {"constant",  "linear",  "cosine",
                                             "one-cycle", "plateau", "step"};
     const StringRef name = StringRef(value).split(':').first;
-    // `step` alone is short of its size.
+    // `step` needs a size, so the word alone is wrong.
     if (!llvm::is_contained(names, name) || value == "step")
       refuse("lr-scheduler", "schedule", name,
              value == "step" ? "step:SIZE"

@@ -1,5 +1,5 @@
-// What PyTorch, Lightning, Keras and their kin call the flags and values that
-// mpc has under other names: what somebody types who knows those.
+// Recognizes the names that PyTorch, Lightning, Keras and similar tools have
+// for mpc's flags and values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_OTHERNAMES_H
@@ -16,27 +16,26 @@ class App;
 
 namespace mpc::tools {
 
-/// The command's flag, without dashes, that is meant by a word that is none of
-/// its flags; empty where there is none.
+/// Returns the command's flag, without dashes, that an unknown word means;
+/// empty if no flag is known.
 std::string findMeantFlag(const CLI::App &command, llvm::StringRef word);
 
-/// The command that is meant by a word that is none, such as Keras's `fit`;
-/// empty where none is.
+/// Returns the command that an unknown word means, like Keras's `fit`; empty if
+/// no command is known.
 std::string findMeantCommand(llvm::StringRef word);
 
-/// What to say of a flag that the command does not have, behind the sentence
-/// that says so: "; did you mean --lr?", or why there is none. Empty where
-/// nothing is near.
+/// Returns advice to append to the message about an unknown flag: "; did you
+/// mean --lr?", or why there is no such flag. Empty if nothing is near.
 std::string adviseFlag(const CLI::App &program, const CLI::App &command,
                        llvm::StringRef flag);
 
-/// Which of `values` of a flag is meant by a word that is none of them; empty
-/// where none is.
+/// Returns the element of `values` that an unknown value of a flag means; empty
+/// if no element is known.
 std::string findMeantValue(llvm::StringRef flag, llvm::StringRef word,
                            llvm::ArrayRef<std::string> values);
 
-/// Throws CLI::ValidationError where a value that is not chosen from a list has
-/// its name from elsewhere, such as `--loss CrossEntropyLoss`.
+/// Throws CLI::ValidationError if a value outside any list has the name of
+/// another tool, like `--loss CrossEntropyLoss`.
 void checkOtherNames(const CLI::App &command);
 
 } // namespace mpc::tools

@@ -11,7 +11,6 @@ using namespace mpc::runtime::train;
 
 void mpc::tools::addScheduleFlags(CLI::App &app, ScheduleFlags &flags,
                                   Schedule &schedule) {
-  // Where the rate begins, how it goes on, and where it ends.
   app.add_option("--lr", schedule.learningRate, "learning rate")
       ->check(nonNegativeNumber())
       ->capture_default_str();

@@ -1,4 +1,4 @@
-// The flags of `mpc train` that say how the learning rate goes.
+// The flags of `mpc train` for the learning rate's schedule.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_SCHEDULEFLAGS_H
@@ -13,7 +13,7 @@
 
 namespace mpc::tools {
 
-/// As they are written, such as "step:10".
+/// The texts of the flags, like "step:10".
 struct ScheduleFlags {
   std::string scheduler = "constant";
 };
@@ -21,8 +21,8 @@ struct ScheduleFlags {
 void addScheduleFlags(CLI::App &app, ScheduleFlags &flags,
                       runtime::train::Schedule &schedule);
 
-/// Gives `schedule` what the flags say. Usage where one is malformed, or has no
-/// effect on that schedule.
+/// Parses the flags into `schedule`. Reports a Usage error if a flag is
+/// malformed or has no effect on the schedule.
 ExitCode resolve(const ScheduleFlags &flags,
                  runtime::train::Schedule &schedule);
 

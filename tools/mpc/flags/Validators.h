@@ -1,4 +1,4 @@
-// Checks of numbers on the command line, in words that say what is expected.
+// Checks of numbers on the command line. Messages say what is expected.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_FLAGS_VALIDATORS_H
@@ -19,7 +19,7 @@
 
 namespace mpc::tools {
 
-/// Accepts the finite numbers for which `holds`; `what` describes them.
+/// Accepts finite numbers for which `holds` is true; `what` describes them.
 inline CLI::Validator numberThat(std::function<bool(double)> holds,
                                  const std::string &what) {
   return CLI::Validator(
@@ -34,9 +34,9 @@ inline CLI::Validator numberThat(std::function<bool(double)> holds,
       "");
 }
 
-/// Accepts decimal numbers of type T from `least` to `most`. CLI11 on its own
-/// takes 010 for 8 and what does not fit for the largest number there is.
-/// Rewrites what it accepts, so it is for `transform` rather than `check`.
+/// Accepts decimal numbers of type T from `least` to `most`. CLI11 alone reads
+/// 010 as 8, and a number that does not fit as the largest number. Rewrites the
+/// text, so use it with `transform` rather than `check`.
 template <typename T>
 CLI::Validator wholeNumber(T least, T most = std::numeric_limits<T>::max()) {
   return CLI::Validator(
@@ -54,8 +54,8 @@ CLI::Validator wholeNumber(T least, T most = std::numeric_limits<T>::max()) {
       "");
 }
 
-/// Accepts a whole number of threads that this machine can have, for `check`
-/// behind `wholeNumber`.
+/// Accepts a number of threads that this computer can have. Use it with `check`
+/// after `wholeNumber`.
 inline CLI::Validator threadCount() {
   return CLI::Validator(
       [](const std::string &text) {
@@ -69,14 +69,14 @@ inline CLI::Validator nonNegativeNumber() {
   return numberThat([](double value) { return value >= 0; }, "of at least 0");
 }
 
-/// A part of a whole, such as what a running mean keeps.
+/// Accepts a share of at least 0 and below 1, like the decay of a running mean.
 inline CLI::Validator fraction() {
   return numberThat([](double value) { return value >= 0 && value < 1; },
                     "of at least 0 and below 1");
 }
 
-/// Accepts `names` and `others`. Help and errors list `names` alone; the
-/// command explains the others when they are given.
+/// Accepts `names` and `others`. Help and errors list only `names`; the command
+/// explains each of `others` when it is given.
 inline CLI::Validator oneOf(const std::vector<std::string> &names,
                             std::vector<std::string> others) {
   CLI::Validator listed = CLI::IsMember(names);

@@ -1,4 +1,4 @@
-// From a compiled module to machine code and .mpc files.
+// Compiles modules to machine code and .mpc files, and opens .mpc files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/Artifact/ArtifactWriter.h"
@@ -27,31 +27,30 @@ using namespace mpc::tools;
 namespace json = llvm::json;
 
 //===----------------------------------------------------------------------===//
-// What an artifact says of itself
+// The recipe in an artifact
 //===----------------------------------------------------------------------===//
 
-// A loss without its FACTOR*.
+// The loss text without a leading FACTOR*.
 static llvm::StringRef withoutFactor(llvm::StringRef loss) {
   auto [number, rest] = loss.split('*');
   double factor;
   return rest.empty() || number.getAsDouble(factor) ? loss : rest;
 }
 
-// What labels may be: of all alike, or, where losses differ, of each input that
-// its losses agree on.
+// Adds the valid range of labels: once for all inputs if all losses agree, else
+// for each input that only one loss reads.
 static void addLabels(json::Object &object, llvm::ArrayRef<LabelFacts> labels) {
   auto describe = [](const LabelFacts &facts, json::Object &to) {
     to["classes"] = *facts.classes;
     if (facts.ignoreIndex)
       to["ignore_index"] = *facts.ignoreIndex;
   };
-  // Losses over the same classes share one range,
   auto agree = [&](const LabelFacts &facts) {
     return facts.hasRangeOf(labels.front());
   };
   if (!labels.empty() && llvm::all_of(labels, agree))
     return describe(labels.front(), object);
-  // else an input has one where a single loss reads it.
+  // Skip an input that several losses read: their ranges may differ.
   json::Object inputs;
   for (const LabelFacts &facts : labels) {
     bool isOnly = llvm::count_if(labels, [&](const LabelFacts &other) {
@@ -66,14 +65,14 @@ static void addLabels(json::Object &object, llvm::ArrayRef<LabelFacts> labels) {
     object["labels"] = std::move(inputs);
 }
 
-// Which inputs have targets of binary losses: numbers in [0, 1].
+// Lists the inputs that hold targets of binary losses: numbers in [0, 1].
 static void addProbabilities(json::Object &object,
                              const RecipeOptions &recipe) {
   json::Object inputs;
   for (const std::string &text : recipe.losses) {
     llvm::Expected<LossSpec> loss = parseLoss(text);
     if (!loss)
-      llvm::consumeError(loss.takeError()); // it has been checked
+      llvm::consumeError(loss.takeError()); // validated earlier
     else if (loss->kind == LossKind::BCE ||
              loss->kind == LossKind::BCEWithLogits)
       inputs[json::fixUTF8(findTarget(recipe.targetArrays, loss->output))] =
@@ -84,18 +83,18 @@ static void addProbabilities(json::Object &object,
 }
 
 json::Object Driver::describeRecipe() const {
-  // The first is the one that predictions and labels are of.
+  // Predictions and labels belong to the first loss.
   llvm::StringRef whole;
   if (!recipe.losses.empty())
     whole = recipe.losses.front();
   auto [name, output] = withoutFactor(whole).split('@');
-  // A loss of two names is one loss.
+  // A loss may have two names; record the main name.
   for (const LossInfo &info : getLosses())
     if (info.name == name)
       name = getLossInfo(info.kind).name;
   json::Object object{{"loss", name},
                       {"accumulate", recipe.accumulateGradBatches}};
-  // The only output is the default.
+  // Leave out the name of the model's only output, the default.
   const auto &graph = model->getProto().graph();
   bool isOnly = graph.output_size() == 1 && graph.output(0).name() == output;
   if (!output.empty() && !isOnly)
@@ -109,7 +108,8 @@ json::Object Driver::describeRecipe() const {
     object["kept_normalizations"] = normalizations.kept;
   if (!recipe.accumulateReduction.empty())
     object["accumulate_reduction"] = recipe.accumulateReduction;
-  // A training graph brings an optimizer of its own.
+  // Optimizer flags do not apply to a training graph: the graph has an
+  // optimizer.
   if (!addsOptimizer)
     return object;
   if (recipe.losses.size() > 1 || whole != withoutFactor(whole))
@@ -147,8 +147,8 @@ static json::Object describeTarget(const TargetInfo &target) {
                       {"features", std::move(features)}};
 }
 
-// The model by name, opset, and the hash of its file, of the training graph
-// where it is a directory of graphs.
+// Describes the model by name, opset, and the hash of its file. For a directory
+// of graphs, the file is the training graph.
 static json::Object describeModel(llvm::StringRef path,
                                   const onnx_frontend::Model &model) {
   onnx_frontend::ModelIdentity identity = onnx_frontend::identifyModel(model);
@@ -164,7 +164,7 @@ static json::Object describeModel(llvm::StringRef path,
 // Compiling
 //===----------------------------------------------------------------------===//
 
-// A failure below the passes is the compiler's own.
+// Reports an error below the passes, which is a bug of the compiler.
 static ExitCode reportInternal(llvm::Error error) {
   return reportError(ExitCode::Internal, llvm::toString(std::move(error)));
 }
@@ -181,8 +181,9 @@ ExitCode mpc::tools::reportFileError(llvm::Error error,
   return reportError(code, where + message);
 }
 
-// The cache that --kernel-cache names. Without one that may be used, all
-// kernels are compiled; of a folder that was asked for, that is an error.
+// Opens the kernel cache that --kernel-cache names. nullopt if no cache is
+// usable: all kernels are compiled then. An error if the user named a folder
+// that cannot be opened.
 static llvm::Expected<std::optional<CodeCache>>
 openCache(const std::string &name) {
   std::string folder = CodeCache::findFolder(name);
@@ -226,7 +227,8 @@ ExitCode Driver::compileCode(const CompileOptions &options, CodeFormat format,
                        "there is no such code for target '" +
                            target->getName() + "', expected --emit=llvm or " +
                            (target->isGPU() ? "ptx" : "asm or obj"));
-  // PTX is the artifact's own; other code is of one module.
+  // PTX is printed as the artifact holds it. Other formats print one module
+  // with all kernels.
   if (format == CodeFormat::PTX)
     return compileToKernels(options, *target, code);
   if (ExitCode status = compile(options, Stage::Codegen);
@@ -239,8 +241,8 @@ ExitCode Driver::compileCode(const CompileOptions &options, CodeFormat format,
   return ExitCode::Done;
 }
 
-// The kernels as the machine executes them, where the assembler for it is at
-// hand; a driver assembles them otherwise.
+// Assembles the kernels of a GPU if an assembler is installed. Empty otherwise:
+// the GPU's driver assembles them when the artifact is opened.
 static llvm::Expected<std::string> assemble(llvm::StringRef kernels,
                                             const TargetInfo &target) {
   std::optional<std::string> assembler;
@@ -260,8 +262,6 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   auto target = TargetInfo::get(options.pipeline.target);
   if (!target)
     return reportError(ExitCode::Usage, llvm::toString(target.takeError()));
-  // Code for the plan's kernels, and of PTX also machine code, if there is an
-  // assembler.
   if (ExitCode code = compileToKernels(options, *target, artifact.kernels);
       code != ExitCode::Done)
     return code;
@@ -269,11 +269,11 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
   if (!cubin)
     return reportFileError(cubin.takeError());
   artifact.cubin = std::move(*cubin);
-  // The plan's members, and the data they point into.
+  // The members point into `artifact.data`, which this call fills.
   auto members = planToJSON(*module, artifact.data);
   if (failed(members))
     return reportError(ExitCode::Internal, "the plan could not be written");
-  // How it was compiled, so that a run can be continued and samples found.
+  // The recipe records the flags, to continue a run and to find samples.
   json::Object recipe = describeRecipe();
   addCompileFlags(recipe, options, decisionDigest, addsOptimizer);
   if (samples && !samples->inputs.empty())
@@ -300,7 +300,7 @@ ExitCode Driver::compileArtifact(const CompileOptions &options,
 //===----------------------------------------------------------------------===//
 
 bool mpc::tools::isArtifact(const std::string &path) {
-  // A pipe that nobody writes to would be waited for.
+  // Opening a pipe would block until somebody writes to it.
   if (!llvm::sys::fs::is_regular_file(path))
     return false;
   auto file = llvm::MemoryBuffer::getFileSlice(path, 4, 0);
@@ -317,8 +317,8 @@ finish(runtime::StatusOr<std::shared_ptr<const runtime::Artifact>> opened,
   return ExitCode::Done;
 }
 
-// Compiles the model and opens the artifact from a file without a name: its
-// weights are then there once, in pages that the system may drop.
+// Compiles the model and opens the artifact from an unnamed file. Weights are
+// then in memory once, in pages that the system may drop.
 static ExitCode
 compileAndOpen(Driver &driver, const CompileOptions &options,
                std::shared_ptr<const runtime::Artifact> &artifact) {

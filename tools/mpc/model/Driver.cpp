@@ -81,7 +81,7 @@ public:
 
 private:
   void print(Diagnostic &diagnostic, bool isAttached = false) {
-    // A note that stands alone is a remark to MLIR.
+    // Indexed by DiagnosticSeverity. MLIR calls a note of its own a remark.
     static constexpr llvm::StringLiteral severities[] = {"note", "warning",
                                                          "error", "note"};
     DiagnosticSeverity severity = diagnostic.getSeverity();
@@ -91,7 +91,8 @@ private:
     if (auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>())
       message += "node '" + name.getName().str() + "': ";
     message += inONNXWords(diagnostic.str());
-    // What stands alone is said once; a note of an error belongs to it.
+    // `warn` and `note` print a repeated message once. A note of an error must
+    // follow its error every time.
     if (severity == DiagnosticSeverity::Error || isAttached)
       os << severities[static_cast<int>(severity)] << ": " << printable(message)
          << "\n";
@@ -116,7 +117,7 @@ private:
 static Type toElementType(runtime::DType type, MLIRContext *context) {
   Builder builder(context);
   using runtime::DType;
-  // Without a sign in its name is the signed type, as everywhere in the IR.
+  // The IR uses signless types for signed integers.
   switch (type) {
   case DType::F16:
     return builder.getF16Type();
@@ -164,7 +165,7 @@ static llvm::Error parseBatchAxis(StringRef text,
                                       "' has an axis already");
 }
 
-// Labels that mpc pairs with scores have a row for each sample.
+// Refuses --batch-axis for labels that mpc adds: their samples are on axis 0.
 llvm::Error
 Driver::checkLabelAxes(const onnx_frontend::ImportOptions &importOptions,
                        const CompileOptions &options) const {
@@ -260,7 +261,7 @@ llvm::Error Driver::readModel(StringRef path) {
   return llvm::Error::success();
 }
 
-// Whether the model has gradients, and no optimizer that uses them.
+// True if the model's step returns gradients, and so needs an optimizer.
 static bool givesGradients(ModuleOp module) {
   auto step = module.lookupSymbol<func::FuncOp>(kStepFunction);
   for (unsigned i = 0; step && i < step.getNumResults(); ++i)
@@ -271,7 +272,6 @@ static bool givesGradients(ModuleOp module) {
 
 llvm::Error Driver::import(const CompileOptions &options) {
   onnx_frontend::ImportOptions importOptions;
-  // What the command line says of shapes and batches,
   for (const std::string &shape : options.model.shapes)
     if (llvm::Error error = parseShape(shape, importOptions))
       return error;
@@ -280,7 +280,6 @@ llvm::Error Driver::import(const CompileOptions &options) {
   for (const std::string &axis : options.model.batchAxes)
     if (llvm::Error error = parseBatchAxis(axis, importOptions))
       return error;
-  // of the mode that the model is imported in,
   const RecipeOptions &recipe = options.pipeline.recipe;
   using onnx_frontend::ImportMode;
   importOptions.mode = recipe.asExported       ? ImportMode::AsExported
@@ -317,8 +316,8 @@ llvm::Error Driver::import(const CompileOptions &options) {
   module = std::move(*imported);
   onnx_frontend::replaceIntegers(*model, importOptions.weights);
   addsOptimizer = !recipe.losses.empty() || givesGradients(*module);
-  // Flags without effect can be told only now: the model says whether it
-  // trains.
+  // Only the imported model tells if it trains, and thus which flags do
+  // nothing.
   if (llvm::Error error = checkTrainingFlags(options, *module, addsOptimizer))
     return error;
   noteWeights(*module, importOptions);
@@ -327,9 +326,9 @@ llvm::Error Driver::import(const CompileOptions &options) {
   return llvm::Error::success();
 }
 
-// Finds which axis of each input and output counts the samples. A model without
-// such axes is compiled for its one batch, and what was found, "node 'a' ...;
-// node 'b' ...", kept for an error.
+// Finds the sample axis of each input and output. A model without such axes is
+// compiled for one batch. The reasons, "node 'a' ...; node 'b' ...", are kept
+// for a later error.
 void Driver::findSamples(const onnx_frontend::ImportOptions &options) {
   auto found = findSampleAxes(*model, options, *module);
   if (found) {
@@ -348,13 +347,14 @@ void Driver::offerValue(StringRef name, const runtime::Tensor &value) {
   offered[name] = toHostTensor(value, &context);
 }
 
-// The name of an argument that a function has as an input.
+// The name of the input that a function's argument stands for; empty if the
+// argument is no input.
 static std::string nameOfInput(Value argument) {
   StringAttr name = getArgumentPort(argument).getInput();
   return name ? name.str() : "";
 }
 
-// The classes that labels of the data may name.
+// Finds the valid labels of each input that losses of type `OpT` compare with.
 template <typename OpT>
 static void findLabels(ModuleOp module, SmallVectorImpl<LabelFacts> &found) {
   module.walk([&](OpT loss) {
@@ -406,7 +406,8 @@ static llvm::Error checkRunningVariance(const RecipeOptions &recipe,
       "running statistics here");
 }
 
-// "bias,norm" is both words; a regular expression may have commas of its own.
+// Splits "bias,norm" into two words. Other texts stay whole: a regular
+// expression may contain commas.
 static void splitWords(std::vector<std::string> &texts) {
   std::vector<std::string> words;
   for (StringRef text : texts) {
@@ -422,7 +423,7 @@ static void splitWords(std::vector<std::string> &texts) {
 }
 
 namespace {
-/// Notes how long each part of a compilation took.
+/// Records how long each part of a compilation took.
 class Stopwatch {
 public:
   explicit Stopwatch(CompileTimes &times) : times(times) {}
@@ -461,8 +462,9 @@ void Driver::readDecisions() {
   normalizations = findNormalizations(*module);
 }
 
-// The stage after which a module's inputs are the artifact's. In 64-true the
-// types of a step that came as such change when precision is decided.
+// The stage after which a module's inputs have the types of the artifact. In
+// 64-true, the Precision stage changes the types of a step that the model
+// brought.
 static Stage findPortStage(const PipelineOptions &pipeline) {
   return pipeline.precision.mode == "64-true" && pipeline.recipe.losses.empty()
              ? Stage::Precision
@@ -480,7 +482,7 @@ ExitCode Driver::runEarlyCheck(const CompileOptions &options) {
   earlyInfo = describeModule(*module);
   earlyInfo->precision = options.pipeline.precision.mode;
   earlyInfo->modelHash = onnx_frontend::identifyModel(*model).hash;
-  // The recipe of the artifact, but for what is decided later.
+  // The early recipe lacks the decisions of the Precision stage.
   json::Object recipe = describeRecipe();
   addCompileFlags(recipe, options, /*decisions=*/"", addsOptimizer);
   recipe.erase("decisions");
@@ -501,7 +503,7 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
                          llvm::raw_ostream &findings,
                          llvm::function_ref<LogicalResult()> then) {
   DiagnosticPrinter printer(&context, options.model.model, findings);
-  // One thread is this one.
+  // `threads` counts this thread, so 1 leaves no others.
   if (options.threads == 1)
     context.disableMultithreading();
   PipelineOptions pipeline = options.pipeline;
@@ -526,7 +528,7 @@ ExitCode Driver::compile(const CompileOptions &options, Stage last,
       continue;
     done = info.stage;
     passed = succeeded(runStage(*module, pipeline, done));
-    // Read where it is complete: later stages merge and decompose ops.
+    // Decisions are complete here; later stages merge and decompose ops.
     if (passed && done == Stage::Precision) {
       readDecisions();
       if (llvm::Error error =

@@ -1,5 +1,5 @@
-// From a model to a compiled module or an artifact. Everything that goes wrong
-// is printed, and becomes an exit code.
+// Compiles a model to a module or an artifact. Prints every error and returns
+// an exit code.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_DRIVER_H
@@ -26,7 +26,7 @@
 
 namespace mpc::tools {
 
-/// What a loss over classes says of its labels.
+/// The valid labels of a loss over classes.
 struct LabelFacts {
   std::string input;
   std::optional<int64_t> classes, ignoreIndex;
@@ -38,7 +38,7 @@ struct LabelFacts {
 
 /// The parts of a .mpc file.
 struct CompiledArtifact {
-  /// Writes the file.
+  /// Writes the parts as one .mpc file.
   llvm::Error write(llvm::raw_ostream &out) const;
 
   std::optional<TargetInfo> target;
@@ -46,14 +46,14 @@ struct CompiledArtifact {
   DataSection data;
 };
 
-/// What becomes of BatchNormalization's running statistics in training.
+/// How training treats BatchNormalization's running statistics.
 struct NormalizationFacts {
-  /// Layers that update them, and that use and keep them.
+  /// The numbers of layers with updated and with kept statistics.
   int64_t updated = 0, kept = 0;
-  bool isUnbiased = false; ///< of those that update them
+  bool isUnbiased = false; ///< true if a layer stores the unbiased variance
 };
 
-/// How long a compilation took, stage by stage, in the order of the path.
+/// The seconds that each stage of a compilation took, in order.
 struct CompileTimes {
   void print(llvm::raw_ostream &os) const;
 
@@ -61,35 +61,32 @@ struct CompileTimes {
   KernelCounts kernels;
 };
 
-/// One compilation with the context it happens in.
+/// One compilation with its MLIR context.
 class Driver {
 public:
   Driver();
 
-  /// Reads the model at `path`, which `compile` then does not read again.
+  /// Reads the model at `path`. `compile` then does not read the model again.
   llvm::Error readModel(llvm::StringRef path);
 
-  /// Calls `check` once it is known what the model takes and trains, which is
-  /// long before it is compiled: the loss, its labels and the gradients are
-  /// there, no types are decided. What it returns, unless done, ends the
-  /// compilation.
+  /// Calls `check` once inputs, labels and trained parameters are known: the
+  /// loss and the gradients exist, but types are not decided, so most of the
+  /// compilation is still to come. Any result but Done ends the compilation.
   void checkEarly(
       std::function<ExitCode(const runtime::train::TraineeInfo &)> check) {
     earlyCheck = std::move(check);
   }
 
-  /// Calls `check` once types are decided, which is still before machine code
-  /// is made, with what the other check was given, and the decisions in the
-  /// recipe.
+  /// Calls `check` once types are decided, still before machine code is made.
+  /// The argument is that of the early check, with the decisions in the recipe.
   void checkDecided(
       std::function<ExitCode(const runtime::train::TraineeInfo &)> check) {
     decidedCheck = std::move(check);
   }
 
-  /// Imports the model, which it reads unless it is read already, and runs all
-  /// stages up to `last`. On failure every finding has been printed, one a
-  /// line, to `findings`.
-  /// `then` is run after them, where what it reports is printed as theirs is.
+  /// Imports the model and runs all stages up to `last`, then calls `then`.
+  /// Reads the model unless `readModel` has. On failure every finding has been
+  /// printed to `findings`, one per line, also findings of `then`.
   ExitCode compile(
       const CompileOptions &options, Stage last,
       llvm::raw_ostream &findings = llvm::errs(),
@@ -97,47 +94,48 @@ public:
         return mlir::success();
       });
 
-  /// Compiles to machine code in one piece, as text or bytes.
+  /// Compiles to one piece of machine code, as text or bytes.
   ExitCode compileCode(const CompileOptions &options, CodeFormat format,
                        std::string &code);
 
-  /// Compiles to the parts of a .mpc file. Weights among them are still the
-  /// module's: the driver must outlive them.
+  /// Compiles to the parts of a .mpc file. Weights in `artifact` still belong
+  /// to the module: the driver must outlive them.
   ExitCode compileArtifact(const CompileOptions &options,
                            CompiledArtifact &artifact);
 
-  /// A value for a graph input that is known when compiling, should the import
-  /// ask for it.
+  /// Offers the value of a graph input as a compile-time constant, in case the
+  /// import needs the value.
   void offerValue(llvm::StringRef name, const runtime::Tensor &value);
 
   mlir::ModuleOp getModule() { return *module; }
   bool hasModel() const { return model != nullptr; }
-  /// The model that was read. Who takes it gives it another context.
+  /// The model that was read. Whoever takes the model gives it another context.
   const onnx_frontend::Model &getModel() const { return *model; }
   std::shared_ptr<onnx_frontend::Model> shareModel() { return model; }
   std::shared_ptr<onnx_frontend::Model> takeModel() { return std::move(model); }
-  /// What the Precision stage decided, in one line; empty before it ran.
+  /// The decisions of the Precision stage in one line; empty before that stage.
   llvm::StringRef getPrecisionSummary() const { return precisionSummary; }
-  /// Why it is not known where outputs have samples; empty where it is, or was
-  /// not asked for.
+  /// The reason why the sample axes of the outputs are unknown; empty if they
+  /// are known or not requested.
   llvm::StringRef getSamplesFinding() const { return samplesFinding; }
   const CompileTimes &getCompileTimes() const { return times; }
   mlir::MLIRContext &getContext() { return context; }
 
 private:
-  /// Compiles to what `ArtifactParts::kernels` wants.
+  /// Compiles to the kernels that `ArtifactParts::kernels` expects.
   ExitCode compileToKernels(const CompileOptions &options,
                             const TargetInfo &target, std::string &kernels);
   llvm::Error import(const CompileOptions &options);
-  /// Usage where --batch-axis is of labels that a loss adds.
+  /// Usage if --batch-axis names labels that a loss adds.
   llvm::Error checkLabelAxes(const onnx_frontend::ImportOptions &importOptions,
                              const CompileOptions &options) const;
   void findSamples(const onnx_frontend::ImportOptions &options);
-  /// Keeps what the Precision stage decided and what stages after it hide.
+  /// Keeps the decisions of the Precision stage and facts that later stages
+  /// hide.
   void readDecisions();
   ExitCode runEarlyCheck(const CompileOptions &options);
   ExitCode runDecidedCheck(const CompileOptions &options);
-  /// What the runtime and `mpc inspect` read of the recipe.
+  /// Describes the recipe for the runtime and `mpc inspect`.
   llvm::json::Object describeRecipe() const;
 
   CompilerMemory memory;
@@ -148,56 +146,58 @@ private:
   std::string precisionSummary, decisionDigest, samplesFinding;
   std::function<ExitCode(const runtime::train::TraineeInfo &)> earlyCheck,
       decidedCheck;
-  /// What `earlyCheck` was given.
+  /// The argument of `earlyCheck`.
   std::optional<runtime::train::TraineeInfo> earlyInfo;
   std::optional<SampleAxes> samples;
-  /// Whether the optimizer is that of the flags, and not the model's own.
+  /// True if the flags choose the optimizer; false if the model has its own.
   bool addsOptimizer = false;
   llvm::SmallVector<LabelFacts> labels;
-  /// The recipe with what its files hold.
+  /// The recipe, with the contents of the files that flags name.
   RecipeOptions recipe;
   NormalizationFacts normalizations;
   CompileTimes times;
 };
 
-/// Says so where a module holds a forward model alone.
+/// Prints a note if the module holds only a forward model.
 void noteForwardOnly(mlir::ModuleOp module);
 
-/// Whether the file at `path` is an artifact rather than a model.
+/// True if the file at `path` is an artifact rather than a model.
 bool isArtifact(const std::string &path);
 
-/// Opens the artifact that `options` name, or compiles the model they name into
-/// one with `driver`, which the artifact does not need any longer.
+/// Opens the artifact in `options`, or compiles the model in `options` with
+/// `driver`. The artifact does not refer to `driver` afterwards.
 ExitCode loadArtifact(Driver &driver, const CompileOptions &options,
                       std::shared_ptr<const runtime::Artifact> &artifact);
 
-/// A session of an artifact, and what is trained or evaluated in it.
+/// A session of an artifact, and a trainee for training or evaluation in the
+/// session.
 struct OpenSession {
   std::unique_ptr<runtime::Session> session;
   std::unique_ptr<runtime::train::Trainee> trainee;
 };
 
-/// Gives every state variable of the artifact its initial value.
+/// Opens a session and gives every state variable of the artifact its initial
+/// value.
 ExitCode openSession(std::shared_ptr<const runtime::Artifact> artifact,
                      const runtime::SessionOptions &options,
                      OpenSession &opened);
 
-/// The same tensor on the compiler's side.
+/// Copies a tensor of the runtime to a tensor of the compiler.
 onnx_frontend::HostTensor toHostTensor(const runtime::Tensor &tensor,
                                        mlir::MLIRContext *context);
-/// The same array, whose type a model has, in the memory it is in where that is
-/// aligned.
+/// Converts an array whose type models have to a tensor of the compiler. Shares
+/// the array's memory if aligned; copies booleans.
 onnx_frontend::HostTensor toHostTensor(const runtime::train::Array &array,
                                        mlir::MLIRContext *context);
 
 /// Prints "error: MESSAGE" to stderr and returns `code`.
 ExitCode reportError(ExitCode code, const llvm::Twine &message);
-/// Prints every finding of `error`; returns the exit code they stand for.
+/// Prints every finding of `error`; returns their exit code.
 ExitCode reportError(llvm::Error error, llvm::raw_ostream &os = llvm::errs());
-/// Prints why a file could not be made: IO where the system refused, else an
-/// internal error.
+/// Prints why a file could not be made. IO if the system refused, else
+/// Internal.
 ExitCode reportFileError(llvm::Error error, const llvm::Twine &where = "");
-/// Prints the status, unless it is success, and returns its code.
+/// Prints the status unless it is success; returns its code.
 ExitCode reportError(const runtime::Status &status);
 
 } // namespace mpc::tools

@@ -18,11 +18,12 @@
 
 static constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
 
-// Those of them, and SIGUSR1, that were ignored when the process started.
+// True for each stop signal that was ignored at the start, and for SIGUSR1.
 static bool wasIgnored[std::size(kStopSignals)];
 static bool wasSaveIgnored = false;
 
-// The signal that asked the run to end, 0 before, and when it came.
+// The signal to end the run, and the time of the signal in milliseconds; both 0
+// at first.
 static std::atomic<int> stopSignal = 0;
 static std::atomic<int64_t> stopTime = 0;
 static std::atomic<bool> saveAsked = false;
@@ -34,12 +35,13 @@ static int64_t milliseconds() {
   return int64_t(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
 }
 
-// Calls only what a signal handler may, and does not wait for whoever reads.
+// Prints text from a signal handler. Calls only async-signal-safe functions,
+// and does not wait for a slow reader.
 static void say(const char *text) {
   pollfd reader = {STDERR_FILENO, POLLOUT, 0};
   if (poll(&reader, 1, /*timeout=*/0) != 1)
     return;
-  // Nobody can be told of a failure here.
+  // A failure to print cannot be reported.
   ssize_t written = write(STDERR_FILENO, text, strlen(text));
   static_cast<void>(written);
 }
@@ -58,7 +60,7 @@ static void handleStop(int signal) {
             ? "stopping after this batch; press Ctrl-C again to abort\n"
             : "stopping after this batch; a second signal aborts\n");
   } else if (signal != SIGXCPU && now - stopTime > oneSecond) {
-    // Beyond its limit a process gets SIGXCPU every second, while it saves.
+    // A process beyond its limit gets SIGXCPU every second, even while saving.
     std::signal(signal, SIG_DFL);
     raise(signal);
   }
@@ -80,14 +82,14 @@ void mpc::tools::prepareSignals() {
   setenv("LLVM_DISABLE_SYMBOLIZATION", "1", /*overwrite=*/0);
 }
 
-// The signals that LLVM takes for a crash, and what it does then.
+// The crash signals of LLVM, and the handlers installed by LLVM.
 static constexpr int kCrashSignals[] = {SIGILL, SIGTRAP, SIGABRT, SIGFPE,
                                         SIGBUS, SIGSEGV, SIGQUIT, SIGSYS};
 static struct sigaction reports[std::size(kCrashSignals)];
 static volatile std::sig_atomic_t crashSignal = 0;
 
-// The report waits for something that will not come: a lock that the crashed
-// thread holds, such as malloc's, or a reader of the standard error.
+// Ends the process if the report hangs: on a lock of the crashed thread, like
+// malloc's, or on standard error without a reader.
 static void endUnreported(int) {
   std::signal(crashSignal, SIG_DFL);
   sigset_t signals;
@@ -109,7 +111,8 @@ static uintptr_t fromHex(const char *&text) {
   }
 }
 
-// Says which file is mapped at the address. Calls only what a handler may.
+// Prints the file that is mapped at the address. Calls only async-signal-safe
+// functions.
 static void sayFileAt(uintptr_t address) {
   const int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   static char line[8192];
@@ -120,7 +123,7 @@ static void sayFileAt(uintptr_t address) {
       size += size + 1 < sizeof(line);
       continue;
     }
-    // "BEGIN-END RIGHTS OFFSET DEVICE INODE PATH"
+    // A line reads "BEGIN-END RIGHTS OFFSET DEVICE INODE PATH".
     line[size] = '\0';
     size = 0;
     const char *text = line;
@@ -136,7 +139,8 @@ static void sayFileAt(uintptr_t address) {
   close(maps);
 }
 
-// Data is read, and code linked, where it lies in a file.
+// Reports a SIGBUS in a mapped file. Data and machine code are used where the
+// file is mapped, so both fail if the file shrinks.
 static void endForLostFile(uintptr_t address) {
   llvm::sys::RunInterruptHandlers(); // removes temporary files
   say("error: ");

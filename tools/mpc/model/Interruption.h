@@ -1,4 +1,4 @@
-// Signals: which end a run after a save, and how a crash is reported.
+// Signal handling: some signals end a run after a save, others report a crash.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_INTERRUPTION_H
@@ -8,31 +8,31 @@
 
 namespace mpc::tools {
 
-/// To be called before anything else: remembers which signals whoever started
-/// mpc wants ignored (nohup, a shell's background jobs), and keeps the report
-/// of a crash from running llvm-symbolizer, which it would wait for without
-/// limit. The report has addresses.
+/// Call before anything else. Remembers which signals the starter of mpc wants
+/// ignored (nohup, a shell's background jobs). Keeps crash reports from running
+/// llvm-symbolizer, as the report would wait for the symbolizer without limit;
+/// reports have addresses instead.
 void prepareSignals();
 
-/// To be called after LLVM has installed its handlers: the report of a crash
-/// ends after some seconds, and with it the process, by the signal that came.
-/// The report allocates memory, which waits for ever where malloc crashed, and
-/// writes to the standard error, which may have no reader.
+/// Call after LLVM has installed its handlers. Ends a crash report after 5
+/// seconds, and the process with it, by the signal that came. A report
+/// allocates memory, which blocks for ever after a crash in malloc, and writes
+/// to standard error, which may have no reader.
 void limitCrashReports();
 
-/// To be called after LLVM has installed its handlers: writing beyond the
-/// limit of file sizes (ulimit -f) is a failed write, not a crash.
+/// Call after LLVM has installed its handlers. Makes writing beyond the file
+/// size limit (ulimit -f) a failed write instead of a crash.
 void ignoreFileSizeSignal();
 
-/// From here on SIGINT, SIGTERM, SIGHUP and SIGXCPU (ulimit -t) raise the flag
-/// that is returned, to the signal's number, and say what is waited for. A
-/// second one ends the process as if there were no handler, but not within a
-/// second of the first: that is a key pressed twice, or a signal sent to the
-/// process and to its group. SIGXCPU repeats by itself, and ends nothing.
-/// Signals that were ignored stay so.
+/// Installs handlers for SIGINT, SIGTERM, SIGHUP and SIGXCPU (ulimit -t). The
+/// first signal sets the returned flag to the signal's number and prints a
+/// message. A second signal ends the process as if there were no handler,
+/// unless it comes within a second of the first: a key pressed twice, or a
+/// signal sent to the process and to its group. SIGXCPU repeats every second
+/// and never ends the process. Signals that were ignored stay ignored.
 const std::atomic<int> &installStopHandlers();
 
-/// From here on SIGUSR1 raises the flag that is returned.
+/// Installs a handler for SIGUSR1, which raises the returned flag.
 std::atomic<bool> &installSaveHandler();
 
 } // namespace mpc::tools

@@ -29,17 +29,18 @@ void mpc::tools::findLabelShapes(const std::vector<Array> &arrays,
 }
 
 namespace {
-/// An input and the array that it takes as it is.
+/// An input and the array that it takes without changes.
 struct TakenArray {
   const DeclaredShape &input;
   const Array &array;
-  /// The axis of samples.
+  /// The sample axis; nullopt if the input has none.
   std::optional<int64_t> batch;
 };
 } // namespace
 
-// Images and columns of tables get their shape from the input, and an array
-// that has another extent than the model fixes is turned, or refused later.
+// Finds arrays that inputs take as they are. Images and columns of tables get
+// their shape from the input. An array whose extent differs from a fixed extent
+// is transposed or refused later.
 static std::vector<TakenArray>
 findTakenArrays(const std::vector<DeclaredShape> &inputs,
                 const std::vector<Array> &arrays,
@@ -68,7 +69,7 @@ void mpc::tools::bindDataShapes(const std::vector<DeclaredShape> &inputs,
                                 const std::vector<Array> &arrays,
                                 ModelOptions &options) {
   const auto taken = findTakenArrays(inputs, arrays, options.batchAxes);
-  // What is a batch in one input is one everywhere.
+  // A dimension that is a batch in one input is a batch everywhere.
   std::set<std::string> batches;
   for (const TakenArray &each : taken)
     if (each.batch)
@@ -91,7 +92,8 @@ void mpc::tools::bindNamelessShapes(const std::vector<DeclaredShape> &inputs,
                                     ModelOptions &options) {
   for (const TakenArray &each :
        findTakenArrays(inputs, arrays, options.batchAxes)) {
-    // The whole shape, of which the batch is known beside the data.
+    // --shape needs every extent. The batch comes from --batch-size or the
+    // model.
     std::string shape;
     bool isKnown = true, isNameless = false;
     for (size_t axis = 0; axis < each.array.shape.size(); ++axis) {
@@ -120,12 +122,12 @@ void mpc::tools::chooseTargets(CompileOptions &options,
   };
   if (!recipe.targetArrays.empty() || isThere("target"))
     return;
-  // Each loss's, or none's.
+  // Choose labels for all losses, or for none.
   std::vector<std::string> targets, names;
   for (const std::string &text : recipe.losses) {
     llvm::Expected<LossSpec> loss = parseLoss(text);
     if (!loss) {
-      llvm::consumeError(loss.takeError()); // it has been checked
+      llvm::consumeError(loss.takeError()); // validated earlier
       return;
     }
     if (loss->kind == LossKind::Output)
@@ -134,10 +136,10 @@ void mpc::tools::chooseTargets(CompileOptions &options,
     llvm::StringRef output = loss->output;
     if (!isThere(output))
       output = output.rsplit(':').first;
-    // A name with a '=' in it --target-array could not say either.
+    // --target-array could not express a name with '=' either.
     if (output.empty() || output.contains('=') || !isThere(output))
       return;
-    // Two losses of one output have the same.
+    // Two losses of one output share their labels.
     const std::string target = (output + "=" + output).str();
     if (llvm::is_contained(targets, target))
       continue;
@@ -152,18 +154,18 @@ void mpc::tools::chooseTargets(CompileOptions &options,
        "; --target-array chooses others");
 }
 
-// Whether labels of the data are PyTorch's for what counts nowhere.
+// True if the array of labels has PyTorch's ignored label, -100.
 static bool hasIgnoredLabels(const std::vector<Array> &arrays,
                              const std::string &targetArray) {
   constexpr int64_t chunk = 65536;
   std::vector<int64_t> values(chunk);
   for (Array array : arrays) {
-    // The data set reports what is damaged.
+    // The data set reports damaged arrays later.
     if (array.name != targetArray || !unpack(array).ok())
       continue;
     for (int64_t begin = 0; begin < array.size(); begin += chunk) {
       const int64_t count = std::min(chunk, array.size() - begin);
-      // What is no integer is for the data set to report.
+      // The data set reports values that are no integers.
       if (convertElements(array, begin, count, DType::I64, NonFinite::Reject,
                           values.data()))
         return false;
@@ -183,7 +185,7 @@ void mpc::tools::chooseIgnoreIndex(CompileOptions &options,
   const bool isAny = llvm::any_of(recipe.losses, [&](const std::string &text) {
     llvm::Expected<LossSpec> loss = parseLoss(text);
     if (!loss) {
-      llvm::consumeError(loss.takeError()); // it has been checked
+      llvm::consumeError(loss.takeError()); // validated earlier
       return false;
     }
     return loss->hasClasses() &&
@@ -197,8 +199,8 @@ void mpc::tools::chooseIgnoreIndex(CompileOptions &options,
        " count nowhere, as in PyTorch; --ignore-index chooses");
 }
 
-// The inputs whose floats cross_entropy takes as probabilities; those of an
-// artifact by what it says of its first loss.
+// The inputs whose floats cross_entropy takes as probabilities. An artifact
+// tells only its first loss.
 static std::set<std::string> findProbabilities(const TraineeInfo &info,
                                                const RecipeOptions &recipe) {
   std::set<std::string> names;
@@ -207,7 +209,7 @@ static std::set<std::string> findProbabilities(const TraineeInfo &info,
   for (const std::string &text : recipe.losses) {
     llvm::Expected<LossSpec> loss = parseLoss(text);
     if (!loss)
-      llvm::consumeError(loss.takeError()); // it has been checked
+      llvm::consumeError(loss.takeError()); // validated earlier
     else if (loss->kind == LossKind::SoftmaxCrossEntropy)
       names.insert(findTarget(recipe.targetArrays, loss->output));
   }
@@ -215,7 +217,7 @@ static std::set<std::string> findProbabilities(const TraineeInfo &info,
 }
 
 namespace {
-/// What the probabilities of one position add up to, with the sample.
+/// The sum of the probabilities at one position of a sample.
 struct ProbabilitySum {
   int64_t sample;
   double sum;
@@ -228,7 +230,8 @@ static std::string printSum(double value) {
   return text;
 }
 
-// The sums along `axis` of samples of that shape: the first that is not one.
+// Adds up `values` along `axis` of samples of `shape`. Returns the first sum
+// that is not 1; nullopt if all sums are.
 static std::optional<ProbabilitySum> findOtherSum(llvm::ArrayRef<double> values,
                                                   llvm::ArrayRef<int64_t> shape,
                                                   size_t axis) {
@@ -263,7 +266,7 @@ void mpc::tools::warnOfProbabilities(const TraineeInfo &info,
         port->batchAxis != 0)
       continue;
     const auto shape = llvm::ArrayRef(port->shape).drop_front();
-    // Targets of every pixel are many: of fewer samples, but of one.
+    // Targets of every pixel are many: look at fewer samples, but at least one.
     int64_t elements = 1;
     for (int64_t extent : shape)
       elements *= std::max<int64_t>(extent, 1);
@@ -273,7 +276,7 @@ void mpc::tools::warnOfProbabilities(const TraineeInfo &info,
     std::iota(positions.begin(), positions.end(), int64_t(0));
     const std::vector<double> values =
         data.targets(positions.data(), int64_t(positions.size()), name);
-    // Classes are on the first axis of a sample or on the last.
+    // Classes are on the first or the last axis of a sample.
     const auto first = findOtherSum(values, shape, 0);
     if (!first || !findOtherSum(values, shape, shape.size() - 1))
       continue;
@@ -288,7 +291,7 @@ void mpc::tools::warnOfProbabilities(const TraineeInfo &info,
 }
 
 ExitCode mpc::tools::readMetricFlags(std::vector<std::string> &names) {
-  // "top5,f1" is two.
+  // "top5,f1" names two metrics.
   std::vector<std::string> single;
   for (llvm::StringRef text : names)
     for (llvm::StringRef name : llvm::split(text, ','))

@@ -1,4 +1,4 @@
-// What training and evaluation ask of the data before the model is compiled.
+// Derives compile options from the data before the model is compiled.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_LABELDATA_H
@@ -15,46 +15,46 @@
 
 namespace mpc::tools {
 
-/// Gives `recipe` the shape of one sample of each array: what labels are like
-/// tells where their loss finds classes. Which arrays are labels is known
-/// later.
+/// Gives `recipe` the shape of one sample of each array. The shape of labels
+/// tells on which axis a loss has classes. Only later is it known which arrays
+/// are labels.
 void findLabelShapes(const std::vector<runtime::train::Array> &arrays,
                      RecipeOptions &recipe);
 
-/// Gives `options` a --shape for each named dimension that the model leaves
-/// open, that is no batch's and that no flag gives: the extent which the data
-/// has there, such as the length of sequences. A note says it.
+/// Adds a --shape to `options` for each named, open dimension without a flag,
+/// except batches: the extent in the data, like the length of sequences. Prints
+/// a note.
 void bindDataShapes(const std::vector<DeclaredShape> &inputs,
                     const std::vector<runtime::train::Array> &arrays,
                     ModelOptions &options);
 
-/// The same of dimensions without a name, once the batch is chosen: as the
-/// shape of the whole input.
+/// Like `bindDataShapes` for open dimensions without a name: adds the shape of
+/// the whole input. Call once the batch size is chosen.
 void bindNamelessShapes(const std::vector<DeclaredShape> &inputs,
                         const std::vector<runtime::train::Array> &arrays,
                         ModelOptions &options);
 
-/// Where losses are of outputs that have arrays of their names, and there is no
-/// array "target" and no --target-array, these are their labels, as in Keras; a
-/// note says it.
+/// Chooses the labels of losses: arrays named like the outputs, as in Keras.
+/// Does nothing if there is an array "target" or a --target-array. Prints a
+/// note.
 void chooseTargets(CompileOptions &options,
                    const std::vector<runtime::train::Array> &arrays);
 
-/// As in PyTorch, labels of -100 count nowhere unless the user says otherwise,
-/// which a note says. Where there are none, the loss is the simpler one.
+/// Ignores labels of -100, as PyTorch does, unless the user chooses otherwise.
+/// Prints a note. Data without such labels keeps the simpler loss.
 void chooseIgnoreIndex(CompileOptions &options,
                        const std::vector<runtime::train::Array> &arrays);
 
-/// Warns where targets that cross_entropy takes as probabilities add up to
-/// something else than one, as those do that say yes or no to every class.
-/// `info` is the model's that `data` is for. Looks at the first 4096 samples,
-/// or at as many as have a million elements.
+/// Warns if the targets of cross_entropy, which are probabilities, do not add
+/// up to 1, like targets with a yes or no for each class. `data` is for the
+/// model of `info`. Looks at 4096 samples, or at fewer with a million elements
+/// in all.
 void warnOfProbabilities(const runtime::train::TraineeInfo &info,
                          const runtime::train::Dataset &data,
                          const RecipeOptions &recipe);
 
-/// Splits lists of --metric into names. Usage, reported, where one is no
-/// metric, or is given twice.
+/// Splits lists of --metric into names. Reports a Usage error for unknown
+/// metrics and for metrics that are given twice.
 ExitCode readMetricFlags(std::vector<std::string> &names);
 
 } // namespace mpc::tools

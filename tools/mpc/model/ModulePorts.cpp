@@ -14,7 +14,7 @@ using runtime::train::FunctionPorts;
 using runtime::train::Port;
 using runtime::train::TraineeInfo;
 
-// Artifacts have names in UTF-8, whatever bytes the model has.
+// Artifacts have names in UTF-8; names in models may be any bytes.
 static Port makePort(llvm::StringRef name, Role role, mlir::Type type) {
   auto tensor = llvm::cast<mlir::RankedTensorType>(type);
   const llvm::ArrayRef<int64_t> shape = tensor.getShape();
@@ -24,7 +24,7 @@ static Port makePort(llvm::StringRef name, Role role, mlir::Type type) {
           {shape.begin(), shape.end()}};
 }
 
-// The integers of an input that name elements of an axis.
+// The parts of an input whose integers are indices along an axis.
 static std::vector<runtime::IndexBox> boxesOf(const PortAttrs &attributes) {
   std::vector<runtime::IndexBox> boxes;
   auto list = attributes.get<mlir::ArrayAttr>(kIndicesAttr);
@@ -41,7 +41,7 @@ static std::vector<runtime::IndexBox> boxesOf(const PortAttrs &attributes) {
 
 static FunctionPorts portsOf(mlir::func::FuncOp function) {
   FunctionPorts ports;
-  // Arguments that are inputs; the others are state.
+  // Arguments that are no inputs are state.
   for (mlir::BlockArgument argument : function.getArguments()) {
     const PortAttrs attributes = getArgumentPort(argument);
     if (!attributes.getInput())
@@ -53,7 +53,6 @@ static FunctionPorts portsOf(mlir::func::FuncOp function) {
     port.batchAxis = attributes.getBatchAxis();
     ports.inputs.push_back(std::move(port));
   }
-  // Results that are outputs.
   for (auto [index, type] : llvm::enumerate(function.getResultTypes()))
     if (const PortAttrs attributes = getResultPort(function, index);
         attributes.getOutput())

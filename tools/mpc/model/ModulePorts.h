@@ -1,4 +1,4 @@
-// What a module will say of itself once it is an artifact.
+// Describes a module like the future artifact.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_MODULEPORTS_H
@@ -10,10 +10,10 @@
 
 namespace mpc::tools {
 
-/// The inputs and outputs of the module's functions and its state, under the
-/// names that they get in an artifact. Data, labels and files of weights can be
-/// compared with them before anything is compiled. State that is added later,
-/// such as the low copies of parameters, is not there yet.
+/// Describes the module's state and the functions' inputs and outputs, under
+/// the names in the artifact. Data, labels and weights can be checked against
+/// the result before compiling. State that later stages add, like low copies of
+/// parameters, is missing.
 runtime::train::TraineeInfo describeModule(mlir::ModuleOp module);
 
 } // namespace mpc::tools

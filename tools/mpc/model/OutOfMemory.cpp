@@ -1,4 +1,4 @@
-// Nothing here allocates memory on the way to the message.
+// Nothing in this file allocates memory before the message is written.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/mpc/model/OutOfMemory.h"
@@ -20,19 +20,19 @@
 
 using namespace mpc;
 
-/// How many CompilerMemory there are.
+/// The number of CompilerMemory objects.
 static std::atomic<int> compilers{0};
 static std::atomic<bool> ending{false};
-/// Whether this is the thread that ends the process.
+/// True on the thread that ends the process.
 static thread_local bool endsHere = false;
 
 static void writeError(const char *text) {
-  // Nobody can be told of a failure here.
+  // A failure to print cannot be reported.
   ssize_t written = write(STDERR_FILENO, text, std::strlen(text));
   static_cast<void>(written);
 }
 
-// Says what the process ends for, once however many threads come here.
+// Prints the reason and ends the process; once, even if several threads fail.
 [[noreturn]] static void endFor(const char *reason) {
   while (ending.exchange(true))
     pause();
@@ -44,7 +44,7 @@ static void writeError(const char *text) {
   _exit(static_cast<int>(ExitCode::IO));
 }
 
-// LLVM and MLIR would take that for a bug.
+// Handles a failed allocation in LLVM, which LLVM would report as a bug.
 static void endForMemory(void *, const char *, bool) {
   endFor("out of memory");
 }
@@ -56,7 +56,7 @@ static void endForFatalError(void *, const char *reason, bool) {
   llvm::errs() << "LLVM ERROR: " << reason << "\n";
 }
 
-// What leaves a thread's function ends here.
+// Handles exceptions that leave the function of a thread.
 static void terminate() {
   try {
     if (std::current_exception())
@@ -69,7 +69,8 @@ static void terminate() {
 }
 
 void tools::installMemoryHandlers() {
-  // LLVM's handler aborts; ours is at the end of the stack.
+  // LLVM's handler aborts. Without a handler, `new` throws std::bad_alloc,
+  // which `main` or `terminate` reports.
   std::set_new_handler(nullptr);
   std::set_terminate(terminate);
   llvm::install_bad_alloc_error_handler(endForMemory);
@@ -79,8 +80,8 @@ void tools::installMemoryHandlers() {
 tools::CompilerMemory::CompilerMemory() { ++compilers; }
 tools::CompilerMemory::~CompilerMemory() { --compilers; }
 
-// In place of the C library's, for all libraries of the process, by way of the
-// C library's. A sanitizer has a malloc of its own.
+// Replaces the C library's malloc, which it calls, for all libraries of the
+// process. Sanitizers have their own malloc.
 #if !LLVM_ADDRESS_SANITIZER_BUILD && !LLVM_MEMORY_SANITIZER_BUILD &&           \
     !LLVM_THREAD_SANITIZER_BUILD
 extern "C" void *__libc_malloc(size_t bytes);

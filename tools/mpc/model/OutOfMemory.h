@@ -1,4 +1,4 @@
-// How mpc ends where memory or threads are short.
+// Ends mpc with a message if memory or threads are short.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_OUTOFMEMORY_H
@@ -6,12 +6,12 @@
 
 namespace mpc::tools {
 
-/// Makes a process that cannot have memory or threads end with a message and
-/// exit code 5, wherever that turns out.
+/// Ends the process with a message and exit code 5 wherever memory or threads
+/// run out.
 void installMemoryHandlers();
 
-/// While one of these lives, an allocation that fails ends the process, on any
-/// thread. LLVM and MLIR do not check what malloc gives them, and are compiled
+/// While a CompilerMemory exists, a failed allocation on any thread ends the
+/// process. LLVM and MLIR do not check the result of malloc, and are compiled
 /// without exceptions: std::bad_alloc does not get through their functions.
 class CompilerMemory {
 public:

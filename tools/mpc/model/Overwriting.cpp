@@ -45,14 +45,14 @@ ExitCode mpc::tools::refuseOverwriting(llvm::StringRef flag,
   return ExitCode::Done;
 }
 
-// Where the path leads, also where there is no file yet: `m.jsonl` that links
-// to `trained.onnx` is `/runs/trained.onnx`.
+// Returns the absolute path that `path` leads to, even if there is no file yet:
+// if `m.jsonl` links to `trained.onnx`, the place is `/runs/trained.onnx`.
 static StatusOr<std::string> findPlace(llvm::StringRef path) {
-  // The path as it was given is compared where there is no current folder.
+  // Without a current folder, the path stays as it was given.
   llvm::SmallString<128> place(path.rtrim('/'));
   static_cast<void>(llvm::sys::fs::make_absolute(place));
-  // Links by hand, as many as Linux follows: what a link to no file yet leads
-  // to is nothing that the system would resolve.
+  // Follows as many links as Linux does. The system would not resolve a link to
+  // a file that does not exist yet.
   constexpr int kMostLinks = 40;
   for (int i = 0; i < kMostLinks; ++i) {
     auto target = train::readLink(place.str().str());
@@ -65,7 +65,7 @@ static StatusOr<std::string> findPlace(llvm::StringRef path) {
       place.clear();
     llvm::sys::path::append(place, **target);
   }
-  // The folder exists, or nothing can be written there.
+  // If the folder does not exist, nothing can be written there anyway.
   llvm::SmallString<128> folder;
   if (!llvm::sys::fs::real_path(llvm::sys::path::parent_path(place), folder)) {
     llvm::sys::path::append(folder, llvm::sys::path::filename(place));
@@ -81,7 +81,7 @@ ExitCode mpc::tools::refuseSharing(llvm::ArrayRef<WrittenPlace> places) {
       if (place.path.empty() || other.path.empty() ||
           (place.isFolder && other.isFolder))
         continue;
-      // Of a file that one flag gives twice the loop says so.
+      // MetricsLog reports a file that one flag gives twice.
       if (place.flag == other.flag && place.path == other.path)
         continue;
       StatusOr<std::string> first = findPlace(place.path);

@@ -1,4 +1,4 @@
-// What a command writes can be written, and is not what it reads.
+// Checks the outputs of a command: writable, and none of the inputs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_OVERWRITING_H
@@ -9,29 +9,29 @@
 
 namespace mpc::tools {
 
-/// The files that `options` has mpc read.
+/// Lists the files that mpc reads because of `options`.
 std::vector<std::string> inputFiles(const CompileOptions &options);
 
-/// Reports a usage error where `output`, given as `flag`, is one of `inputs`,
-/// by whatever path. An input may be NAME=FILE or NAME=@FILE.
+/// Reports a Usage error if `output`, given as `flag`, is one of `inputs` under
+/// any path. An input may be NAME=FILE or NAME=@FILE.
 ExitCode refuseOverwriting(llvm::StringRef flag, const std::string &output,
                            const std::vector<std::string> &inputs);
 
-/// Reports what can be known of writing before there is something to write: a
-/// folder that is not there, or where nothing can be written. `flag` names the
-/// file; "-" and none are fine.
+/// Reports early if `file`, given as `flag`, cannot be written: the folder is
+/// missing or not writable. Accepts "-" and an empty name.
 ExitCode checkDestination(llvm::StringRef flag, const std::string &file);
 
-/// What a flag names to be written: a file, a folder, or - for standard output.
+/// The argument of a flag that writes: a file, a folder, or - for standard
+/// output.
 struct WrittenPlace {
   llvm::StringRef flag;
-  std::string path; ///< empty where the flag is not given
+  std::string path; ///< empty if the flag is not given
   bool isFolder = false;
-  llvm::StringRef note = {}; ///< for the message: what it writes there
+  llvm::StringRef note = {}; ///< for the message: what the flag writes there
 };
 
-/// Usage where two of them are one place, unless both are folders: what is
-/// written last would replace the other, or fail.
+/// Reports a Usage error if two places are the same, unless both are folders.
+/// The file that is written last would replace the other, or fail.
 ExitCode refuseSharing(llvm::ArrayRef<WrittenPlace> places);
 
 } // namespace mpc::tools

@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/// Whether the loader wrote into the code of an object, which then is not as in
-/// its file.
+/// True if the loader wrote into the code of an object, so that the code
+/// differs from the file.
 static bool hasRelocatedCode(const dl_phdr_info &object) {
   const auto *headers = object.dlpi_phdr;
   return std::any_of(
@@ -27,9 +27,8 @@ static bool hasRelocatedCode(const dl_phdr_info &object) {
       });
 }
 
-/// Lets go of the segments of one loaded object that cannot be written: they
-/// are as in its file, but for breakpoints, which a debugger has written there.
-/// Those are gone afterwards, and it must set them again.
+/// Drops the read-only segments of a loaded object, which equal its file except
+/// for breakpoints. A debugger must set its breakpoints again.
 static int releaseSegments(dl_phdr_info *object, size_t, void *) {
   if (hasRelocatedCode(*object))
     return 0;

@@ -1,4 +1,4 @@
-// What a process does not need any longer.
+// Returns unneeded memory of the process to the system.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_RELEASEDMEMORY_H
@@ -6,10 +6,9 @@
 
 namespace mpc::tools {
 
-/// Gives the system memory back that is free, and lets go of the pages of code
-/// and constants of the program and its libraries: of what compiled a model,
-/// some 90 MiB. Those that are used again come from the system's copy of the
-/// file.
+/// Returns free memory to the system, and drops the pages of code and constants
+/// of the program and its libraries: some 90 MiB after compiling a model. A
+/// dropped page that is used again comes from the system's copy of the file.
 void releaseUnusedMemory();
 
 } // namespace mpc::tools

@@ -14,14 +14,14 @@ using namespace mpc::tools;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// The inputs that have samples, all of them as many.
+/// The sample axes of the inputs that have `batch` samples.
 struct BatchedInputs {
   std::map<std::string, int64_t> axes;
   int64_t batch = 0;
 };
 } // namespace
 
-// The first input's samples are what the others' are compared with.
+// Finds the inputs that have as many samples as the first input with samples.
 static BatchedInputs findInputs(func::FuncOp forward) {
   BatchedInputs found;
   for (Value argument : forward.getArguments()) {
@@ -50,7 +50,7 @@ findOutputs(func::FuncOp forward) {
   return outputs;
 }
 
-// The same options for another batch, wherever they say the one.
+// Replaces the batch size wherever the options name it.
 static ImportOptions rebatch(const Model &model, ImportOptions options,
                              const BatchedInputs &inputs, int64_t batch) {
   options.batchSize = batch;
@@ -72,7 +72,8 @@ static ImportOptions rebatch(const Model &model, ImportOptions options,
   return options;
 }
 
-// The only axis whose extent is the batch in both; nothing where others differ.
+// Returns the only axis that differs between the shapes, if its extents are the
+// batch sizes; nullopt otherwise.
 static std::optional<int64_t> compare(ArrayRef<int64_t> shape, int64_t batch,
                                       ArrayRef<int64_t> otherShape,
                                       int64_t otherBatch) {
@@ -102,7 +103,7 @@ mpc::tools::findSampleAxes(const Model &model, const ImportOptions &options,
   if (inputs.axes.empty())
     return axes;
   int64_t otherBatch = inputs.batch + 1;
-  // What there is to say of the model has been said.
+  // The first import has reported everything about the model.
   ScopedDiagnosticHandler quiet(module.getContext(),
                                 [](Diagnostic &) { return success(); });
   auto imported =

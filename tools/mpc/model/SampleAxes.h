@@ -1,4 +1,4 @@
-// Where a forward model's inputs and outputs have the samples of a batch.
+// Finds the axes along which a forward model's inputs and outputs have samples.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_SAMPLEAXES_H
@@ -11,15 +11,16 @@
 
 namespace mpc::tools {
 
-/// Axes of samples by name; what is not there has none.
+/// Sample axes by name. Inputs and outputs without samples are missing.
 struct SampleAxes {
   std::map<std::string, int64_t> inputs, outputs;
 };
 
-/// Finds them by importing `model` once more for another batch than that of
-/// `module`, which it became with `options`: extents that follow it are those
-/// of samples. An output that follows it otherwise has no axis of samples. An
-/// error where there is no other batch that the model can be imported for.
+/// Finds the axes by importing `model` again for another batch size than that
+/// of `module`, which `model` became with `options`. The axis whose extent
+/// follows the batch size is the sample axis. An output that follows in another
+/// way has no sample axis. An error if the model cannot be imported for another
+/// batch size.
 llvm::Expected<SampleAxes>
 findSampleAxes(const onnx_frontend::Model &model,
                const onnx_frontend::ImportOptions &options,

@@ -24,7 +24,7 @@ ExitCode mpc::tools::nameSamples(const std::vector<std::string> &inputs,
                                  std::vector<Array> &arrays) {
   if (llvm::all_of(arrays, hasName))
     return ExitCode::Done;
-  // Inputs that have arrays of their names need no other.
+  // Inputs with an array of their name need no folder.
   std::vector<std::string> free;
   for (const std::string &input : inputs)
     if (llvm::none_of(arrays,
@@ -41,7 +41,7 @@ ExitCode mpc::tools::nameSamples(const std::vector<std::string> &inputs,
             (inputs.empty() ? "NAME" : inputs.front()) + "=" + folder->source +
             "; there are " +
             (inputs.empty() ? "none" : "'" + llvm::join(inputs, "', '") + "'"));
-  // Several folders are parts of one array, as with a name.
+  // Several folders without a name are parts of one array.
   for (Array &array : arrays)
     if (!hasName(array))
       array.name = free.front();
@@ -104,9 +104,9 @@ void mpc::tools::noteBatch(const ModelOptions &options) {
        " samples, as the model leaves it open; --batch-size chooses");
 }
 
-// The batch of inputs that have it fixed where others leave it open: an extent
-// of axis 0 that an array of samples does not have. The two rows of a graph's
-// edges, which are there, are no batch.
+// The fixed batch size of an input, for inputs with an open batch size: an
+// extent of axis 0 below the array's. Equal extents tell nothing, like the two
+// rows of a graph's edges.
 static std::optional<int64_t>
 findFixedBatch(const std::vector<DeclaredShape> &inputs,
                const std::vector<Array> &arrays,
@@ -123,8 +123,8 @@ findFixedBatch(const std::vector<DeclaredShape> &inputs,
   return std::nullopt;
 }
 
-// The usual batch, or all samples of less, where the model leaves it open. That
-// no array is the input's is told later, by those who know what it takes.
+// Returns the usual batch size, or the number of samples if there are fewer; 0
+// if no batch is open. Later checks report an input without an array.
 static int64_t chooseBatch(const std::vector<DeclaredShape> &inputs,
                            const std::vector<Array> &arrays,
                            const ModelOptions &model) {
@@ -134,9 +134,9 @@ static int64_t chooseBatch(const std::vector<DeclaredShape> &inputs,
   for (const DeclaredShape &input : inputs) {
     auto array = llvm::find_if(
         arrays, [&](const Array &other) { return other.name == input.name; });
-    // Images, rows of tables and files of samples are along the first axis.
+    // Samples of images, tables and sample files are on axis 0.
     std::optional<int64_t> axis = 0;
-    // An array of another rank is refused later, with what it should be.
+    // Later checks refuse an array of another rank, with the expected shape.
     bool hasRank = true;
     if (array != arrays.end() && !array->images && !array->isOfSamples &&
         !array->isColumn) {
@@ -159,8 +159,8 @@ static int64_t chooseBatch(const std::vector<DeclaredShape> &inputs,
   return batch;
 }
 
-// One long row of tokens for an input of samples is told before what follows
-// from it, such as labels that fit no scores.
+// Refuses a long row of tokens for an input of samples, before confusing
+// messages follow, like labels without matching scores.
 static ExitCode refuseRows(const std::vector<DeclaredShape> &inputs,
                            const std::vector<Array> &arrays) {
   for (const DeclaredShape &input : inputs)
@@ -188,7 +188,7 @@ ExitCode mpc::tools::chooseShapes(Driver &driver, std::vector<Array> &arrays,
   const auto inputs = readDeclaredInputs(driver.getModel());
   if (ExitCode code = refuseRows(inputs, arrays); code != ExitCode::Done)
     return code;
-  // What is turned on its way has other shapes.
+  // Arrays that --input-layout transposes will have other shapes.
   const bool isTurned = !flags.inputLayout.empty();
   if (!isTurned)
     bindDataShapes(inputs, arrays, model);
@@ -212,7 +212,7 @@ mpc::tools::offerScalars(Driver &driver, const std::vector<Array> &arrays,
       continue;
     auto value = runtime::train::toTensor(*array, *type);
     if (!value.ok())
-      continue; // said where the data are opened
+      continue; // reported when the data are opened
     const auto other = llvm::find_if(held, isInput);
     if (other != held.end()) {
       auto heldValue = runtime::train::toTensor(*other, *type);

@@ -1,5 +1,5 @@
-// The shapes that a model leaves open, of data: how many samples it takes at
-// once, and how long they are.
+// Chooses the dimensions that a model leaves open from the data, above all the
+// batch size.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_SAMPLEBATCH_H
@@ -15,51 +15,50 @@
 
 namespace mpc::tools {
 
-/// How many samples a batch has unless something says it: Keras's default.
+/// The default batch size, as in Keras.
 inline constexpr int64_t kUsualBatch = 32;
 
-/// Whether neither the model nor a flag says how many samples some input takes
-/// at once.
+/// True if some input has an open batch size that neither the model nor a flag
+/// fixes.
 bool leavesBatchOpen(const onnx_frontend::Model &model,
                      const ModelOptions &options);
 
-/// The batch of such a model where there are no data: that of its other inputs
-/// where they fix one and all else, such as `ids: i64[8]` beside
-/// `x: f32[N,3]`, or the usual one.
+/// Returns an open batch size without data: the batch size of an input with a
+/// fixed shape, like `ids: i64[8]` beside `x: f32[N,3]`, or else the usual
+/// size.
 int64_t assumeBatch(const onnx_frontend::Model &model,
                     const ModelOptions &options);
 
-/// Gives folders of samples that `arrays` have without a name the name of the
-/// one input that they may be for, and sets the batch size of a model that
-/// leaves it open: the usual one, or all samples of `arrays` where there are
-/// fewer. Other open dimensions are those of the data. The driver has the model
-/// then.
+/// Names folders of samples in `arrays` after the only possible input. Sets an
+/// open batch size: the usual size, or the number of samples if fewer. Binds
+/// other open dimensions to the shapes of the data. Reads the model unless the
+/// driver has a model.
 ExitCode chooseShapes(Driver &driver,
                       std::vector<runtime::train::Array> &arrays,
                       const DataFlags &flags, ModelOptions &model);
 
-/// Offers the driver, which has the model, what inputs without axes are in the
-/// data, and `held` does not have otherwise: an If whose branches are for other
-/// shapes may want to know. Names what was offered.
+/// Offers the driver the values of scalar inputs in the data as constants: an
+/// If whose branches differ in shape may need constants. Skips inputs whose
+/// values in `held` differ. Returns the names of the offered inputs.
 std::vector<std::string>
 offerScalars(Driver &driver, const std::vector<runtime::train::Array> &arrays,
              const std::vector<runtime::train::Array> &held = {});
 
-/// Takes those of `offered` that are compiled in, no inputs of `function`, out
-/// of the arrays, and says so.
+/// Removes offered arrays that were compiled in, and thus are no inputs of
+/// `function`. Prints a note.
 void dropCompiledIn(const runtime::train::FunctionPorts &function,
                     const std::vector<std::string> &offered,
                     std::vector<runtime::train::Array> &arrays);
 
-/// Says which batch was chosen.
+/// Prints a note about the chosen batch size.
 void noteBatch(const ModelOptions &options);
 
-/// Gives arrays without a name, those of `--data photos/`, the name of the one
-/// of `inputs` that no other array has. Usage, reported, where there are
-/// several, or none.
+/// Names arrays without a name, like `--data photos/`, after the only element
+/// of `inputs` without an array. Reports a Usage error unless there is exactly
+/// one element.
 ExitCode nameSamples(const std::vector<std::string> &inputs,
                      std::vector<runtime::train::Array> &arrays);
-/// The same for the inputs of a model, and for those of a function.
+/// Call `nameSamples` with the inputs of a model, or of a function.
 ExitCode nameSamples(const onnx_frontend::Model &model,
                      std::vector<runtime::train::Array> &arrays);
 ExitCode nameSamples(const runtime::train::FunctionPorts &function,

@@ -24,13 +24,13 @@ static llvm::StringRef extensionOf(const std::string &path) {
   return llvm::sys::path::extension(path);
 }
 
-// Whether it becomes a model; a stream can be nothing else.
+// True if the output is a model. A stream can be nothing else.
 static bool isModel(const std::string &output) {
   return output == onnx_frontend::kStandardOutput ||
          extensionOf(output) == ".onnx";
 }
 
-// Whether PyTorch's programs call their files so.
+// True if PyTorch programs give their files this extension.
 static bool isPyTorch(llvm::StringRef extension) {
   return extension == ".pt" || extension == ".pth" || extension == ".ckpt" ||
          extension == ".bin";
@@ -43,7 +43,7 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
   if (ExitCode code = checkDestination("--output", options.output);
       code != ExitCode::Done)
     return code;
-  // What a link leads to may be shared, such as a file of a cache.
+  // Writing through a link could change a shared file, like a file of a cache.
   StatusOr<train::FileKind> kind = train::kindOfLink(options.output);
   if (!kind.ok())
     return reportError(kind.status());
@@ -51,7 +51,6 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
     note("--output " + options.output +
          " is a symbolic link, which becomes a file; what it leads to stays as "
          "it is");
-  // Arrays need no model to go into.
   llvm::StringRef extension = extensionOf(options.output);
   const bool isArrays = extension == ".npz" || extension == ".safetensors";
   if (isArrays && !options.exportModel.empty())
@@ -65,7 +64,7 @@ ExitCode mpc::tools::resolve(TrainedModelOptions &options,
     return reportError(ExitCode::Usage,
                        "--trained-only is of an --output that is .safetensors "
                        "or .npz; a model has all its weights");
-  // Weights go into a copy of a model: the one that is trained, or another.
+  // Weights go into a copy of a model: the trained one, or another.
   if (!isModel(options.output))
     return reportError(ExitCode::Usage,
                        "--output " + options.output +
@@ -102,8 +101,9 @@ static Status writeState(const std::string &file, State state,
   return train::writeArrays(file, state, mode);
 }
 
-// Hours of training are worth a second try: the disk may be full, or the folder
-// gone. Nobody chose that place: the weights are not for all who may read it.
+// Writes the weights to another place, since hours of training are worth a
+// second try: the disk may be full, or the folder gone. Nobody chose the place,
+// so only the owner may read the file.
 static void writeElsewhere(const TrainedModelOptions &options,
                            const State &state) {
   llvm::SmallString<128> beside(options.output), here, temporary;
@@ -133,7 +133,7 @@ TrainedModelWriter::TrainedModelWriter(const TrainedModelOptions &options)
 
 TrainedModelWriter::~TrainedModelWriter() = default;
 
-// A model that cannot take the weights, and what may.
+// Reports a model that cannot receive the weights, and suggests alternatives.
 static ExitCode refuseModel(llvm::Error error) {
   ExitCode code = reportError(std::move(error));
   llvm::errs() << "note: name a model that can receive the weights with "
@@ -144,7 +144,6 @@ static ExitCode refuseModel(llvm::Error error) {
 ExitCode
 TrainedModelWriter::prepare(const std::vector<train::Port> &state,
                             std::shared_ptr<onnx_frontend::Model> compiled) {
-  // Names and shapes of what will be written.
   std::vector<std::string> names;
   for (const train::Port &variable : state)
     if (options.trainedOnly && variable.role == Role::Frozen)
@@ -159,7 +158,7 @@ TrainedModelWriter::prepare(const std::vector<train::Port> &state,
     if (isModelRole(variable.role))
       shapes[variable.name] = llvm::SmallVector<int64_t>(variable.shape.begin(),
                                                          variable.shape.end());
-  // What is compiled keeps its values until then.
+  // The compiled model must keep its values until it is compiled.
   using onnx_frontend::ExportModel;
   if (options.exportModel.empty()) {
     llvm::Error error = ExportModel::check(std::move(compiled), shapes);
@@ -200,8 +199,7 @@ ExitCode TrainedModelWriter::write(train::Trainee &trainee) {
   if (!state.ok())
     return reportError(state.status());
   ExitCode code = ExitCode::Done;
-  // Into the model, or as arrays; if that fails, somewhere, so that training
-  // was not for nothing.
+  // If writing fails, try elsewhere, so that training was not for nothing.
   if (model) {
     onnx_frontend::TensorMap values;
     for (const train::Array &array : *state)

@@ -1,4 +1,4 @@
-// Trained weights out: into a copy of an ONNX model, or as plain arrays.
+// Writes trained weights: into a copy of an ONNX model, or as plain arrays.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_TRAINEDMODEL_H
@@ -14,7 +14,7 @@
 
 namespace mpc::tools {
 
-/// Where trained weights go.
+/// The destination of trained weights.
 struct TrainedModelOptions {
   std::string output;       ///< .onnx, .safetensors or .npz; empty: nowhere
   std::string exportModel;  ///< the ONNX model that receives them; empty: the
@@ -22,41 +22,41 @@ struct TrainedModelOptions {
   bool trainedOnly = false; ///< of arrays: not what the run leaves as it was
 };
 
-/// Checks, before the model is compiled, that the output can be written: its
-/// folder exists, and an ONNX output has a model to start from. `model` is what
-/// is trained; it receives the weights where it is an ONNX file itself.
+/// Checks before compiling that the output can be written: its folder exists,
+/// and an ONNX output has a model to start from. `model` is the model to train,
+/// which receives the weights if it is an ONNX file.
 ExitCode resolve(TrainedModelOptions &options, const std::string &model);
 
-/// Writes a run's weights at its end, from what is read before its beginning.
+/// Writes the weights at the end of a run. Reads before the run what writing
+/// needs.
 class TrainedModelWriter {
 public:
   explicit TrainedModelWriter(const TrainedModelOptions &options);
   ~TrainedModelWriter();
 
-  /// Before anything is compiled: finds places for the weights among `state` in
-  /// the model that receives them, and refuses one that has none. That is
-  /// the one that the options name, which is read here for the only time, or
-  /// else `compiled`, which stays as it is.
+  /// Call before compiling. Finds places for `state` in the model that receives
+  /// the weights, and refuses a model without places. The model comes from the
+  /// options, and is read only here, or is `compiled`, which stays unchanged.
   ExitCode prepare(const std::vector<runtime::train::Port> &state,
                    std::shared_ptr<onnx_frontend::Model> compiled);
 
-  /// Takes the model that was compiled and is no longer used, unless the
-  /// options name another. It must be the one that was given to `prepare`.
+  /// Takes over the compiled model, which nobody else may use any longer,
+  /// unless the options name another. Must be the model that `prepare` got.
   ExitCode takeModel(std::shared_ptr<onnx_frontend::Model> compiled);
 
-  /// What is done to the samples of the run, as `describePreparation` has it: a
-  /// model that is written says it.
+  /// Sets how the samples of the run are prepared, as text of
+  /// `describePreparation`. A written model records the text.
   void setPreparation(const std::string &text);
 
-  /// Writes parameters and statistics. The file appears whole or not at
-  /// all; where it cannot be written, the weights go into a .safetensors file
-  /// beside it, in the current folder or the one for temporary files, which is
-  /// said, and the failure stays one.
+  /// Writes parameters and statistics. The file appears whole or not at all.
+  /// After a failure, the weights go into a .safetensors file beside the
+  /// output, in the current folder or in the folder for temporary files; a
+  /// warning names the file, and the failure is still returned.
   ExitCode write(runtime::train::Trainee &trainee);
 
 private:
   const TrainedModelOptions &options;
-  /// Names of variables that are left out.
+  /// Names of the variables that `write` leaves out.
   std::vector<std::string> leftOut;
   onnx_frontend::ShapeMap shapes;
   std::unique_ptr<mlir::MLIRContext> context;

@@ -15,9 +15,9 @@ using namespace mpc;
 using namespace mpc::tools;
 using onnx_frontend::ErrorKind;
 
-// Why the code of the file might be another's, and what to do then; empty where
-// it is not. The folder does not matter: who puts another file in its place
-// owns that one.
+// Returns why somebody else may have written the file, and the remedy; empty if
+// nobody else can have. The folder does not matter: whoever puts another file
+// in its place owns the new file.
 static std::string findDoubt(const std::string &path,
                              const struct stat &status) {
   if (llvm::sys::path::extension(path) != ".mpc")
@@ -32,7 +32,7 @@ static std::string findDoubt(const std::string &path,
 
 llvm::Expected<int> mpc::tools::openArtifact(const std::string &path,
                                              bool isTrusted) {
-  // The descriptor is checked and run, not the path.
+  // Check the descriptor that will run; the path could change.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status;
   if (file < 0 || fstat(file, &status) != 0) {

@@ -1,4 +1,4 @@
-// Artifacts are programs: which of them may be run without being asked.
+// Decides which artifacts may run unasked: artifacts are programs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_TRUSTEDFILE_H
@@ -10,9 +10,9 @@
 
 namespace mpc::tools {
 
-/// Opens an artifact whose code is to run; the result is its descriptor. Usage
-/// unless its name ends in .mpc, this user or root owns it, and nobody else may
-/// write to it. All of that is taken for granted where the user trusts it.
+/// Opens an artifact whose code is to run; returns the file descriptor. Usage
+/// unless the name ends in .mpc, this user or root owns the file, and nobody
+/// else may write to it. `isTrusted` skips these checks.
 llvm::Expected<int> openArtifact(const std::string &path, bool isTrusted);
 
 } // namespace mpc::tools

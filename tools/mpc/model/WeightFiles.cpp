@@ -26,19 +26,19 @@ using runtime::StatusOr;
 namespace train = mpc::runtime::train;
 
 //===----------------------------------------------------------------------===//
-// Names that begin otherwise by --weights-prefix
+// Prefixes from --weights-prefix
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The names in files of weights as the model has them.
+/// Renames the arrays of files of weights to the names in the model.
 class WeightNames {
 public:
-  /// From FROM=TO, of which the first that holds is taken.
+  /// Adds FROM=TO. The first prefix that fits a name replaces it.
   llvm::Error add(StringRef text);
   bool isEmpty() const { return prefixes.empty(); }
-  /// `name` with the prefix that it has in the model.
+  /// Returns `name` with its prefix in the model.
   std::string rename(StringRef name);
-  /// An error where one of them has been the prefix of no name.
+  /// An error if some prefix fitted no name.
   llvm::Error verify() const;
 
 private:
@@ -83,12 +83,12 @@ llvm::Error WeightNames::verify() const {
 }
 
 //===----------------------------------------------------------------------===//
-// Names of modules within others
+// Prefixes of nested modules
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What a file's names begin with and the model's do not, or the other way
-/// round.
+/// A prefix that the file's names have and the model's lack, or, if
+/// `isMissing`, the other way round.
 struct Prefix {
   std::string text;
   bool isMissing = false;
@@ -97,7 +97,8 @@ struct Prefix {
 using Values = std::vector<std::pair<std::string, onnx_frontend::HostTensor>>;
 } // namespace
 
-// How many of the names are the model's without a beginning that all have.
+// Counts the names that the model has without `prefix`; 0 if some name lacks
+// the prefix.
 static int64_t countWithout(StringRef prefix, const Values &values,
                             const llvm::StringSet<> &taken) {
   int64_t count = 0;
@@ -110,8 +111,8 @@ static int64_t countWithout(StringRef prefix, const Values &values,
   return count;
 }
 
-// A beginning of all names, up to a dot, without which most are the model's;
-// or the one before which the model has every name.
+// Finds the common prefix of all names, up to a dot, without which most names
+// are the model's; else the only prefix with which the model has every name.
 static std::optional<Prefix> findPrefix(const Values &values,
                                         const llvm::StringSet<> &taken) {
   StringRef first = values.front().first;
@@ -135,7 +136,7 @@ static std::optional<Prefix> findPrefix(const Values &values,
           return taken.contains((prefix + value.first).str());
         }))
       continue;
-    // Of two modules of the same names, either may be meant.
+    // Two modules have these names, so either may be meant.
     if (!found.text.empty())
       return std::nullopt;
     found.text = prefix.str();
@@ -143,7 +144,7 @@ static std::optional<Prefix> findPrefix(const Values &values,
   return found.text.empty() ? std::nullopt : std::optional(found);
 }
 
-// Gives the values the model's names where none has one.
+// Renames the values after the model's names if no value has such a name.
 static void adoptNames(const std::string &file,
                        const onnx_frontend::Model &model, Values &values) {
   llvm::StringSet<> taken;
@@ -163,8 +164,9 @@ static void adoptNames(const std::string &file,
        " '" + prefix->text + "', as the model has them");
 }
 
-// A value under the name that the user's file has for a matrix, in its layout,
-// is that of the matrix here.
+// Renames values after the matrix in the model if the user's file had another
+// name for the matrix. The values have the file's layout, so matrices are
+// transposed.
 static void adoptFileNames(const onnx_frontend::Model &model, Values &values) {
   for (auto &[name, value] : values) {
     std::string present = model.findPresentName(name);
@@ -199,9 +201,9 @@ void mpc::tools::takeAveragedWeights(
        listNearestNames("", taken));
 }
 
-// The name in the model of a checkpoint's variable: "onnx:step" is the
-// initializer "step". Names that an exporter numbers were escaped once, too, as
-// "onnx:onnx::MatMul_57". `isOwn` is of names that are the model's.
+// Returns the model's name for a variable of a checkpoint: "onnx:step" is the
+// initializer "step". Names that an exporter numbers were escaped too in the
+// past: "onnx:onnx::MatMul_57". `isOwn` is true for names of the model.
 static StringRef findModelName(StringRef variable,
                                llvm::function_ref<bool(StringRef)> isOwn) {
   StringRef name = onnx_frontend::getONNXName(variable), inner = name;
@@ -210,11 +212,10 @@ static StringRef findModelName(StringRef variable,
   return wasEscaped ? inner : name;
 }
 
-// `isOwn` is of names that are the model's.
+// Reads the values of a file. `isOwn` is true for names of the model.
 static llvm::Expected<Values>
 readValues(const std::string &file, MLIRContext *context,
            llvm::function_ref<bool(StringRef)> isOwn) {
-  // Initializers of a model, or arrays under their names or the model's.
   Values values;
   if (StringRef(file).ends_with(".onnx")) {
     auto read = onnx_frontend::readWeights(file, context);
@@ -233,7 +234,7 @@ readValues(const std::string &file, MLIRContext *context,
       values.emplace_back(findModelName(array.name, isOwn).str(),
                           toHostTensor(array, context));
   }
-  // A file of nothing is a mistake.
+  // A file without arrays must be a mistake.
   if (!values.empty())
     return values;
   return onnx_frontend::makeError(onnx_frontend::ErrorKind::InvalidInput,
@@ -241,7 +242,7 @@ readValues(const std::string &file, MLIRContext *context,
                                       ": the file holds no arrays");
 }
 
-// Whether a file begins as ONNX Runtime's checkpoints do.
+// True if a file begins like ONNX Runtime's checkpoints.
 static StatusOr<bool> beginsAsCheckpoint(const std::string &path) {
   auto file = train::MappedFile::open(path);
   if (!file.ok())
@@ -249,9 +250,9 @@ static StatusOr<bool> beginsAsCheckpoint(const std::string &path) {
   return train::looksLikeRuntimeCheckpoint((*file)->data(), (*file)->size());
 }
 
-// The checkpoint beside ONNX Runtime's training artifacts, which has the values
-// of their parameters; nothing for other models, for a file of another kind by
-// that name, and for a link, which may lead out of the folder.
+// Finds the checkpoint beside ONNX Runtime's training artifacts, which holds
+// the values of their parameters. Empty for other models, for another kind of
+// file with that name, and for a link, which may lead out of the folder.
 static StatusOr<std::vector<std::string>>
 findOwnCheckpoint(const onnx_frontend::Model &model) {
   std::vector<std::string> found;
@@ -298,7 +299,8 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
         });
     if (!values)
       return values.takeError();
-    // The model's names: as they are told, or else as they are found.
+    // --weights-prefix decides the names; without the flag, `adoptNames`
+    // guesses.
     for (auto &[name, value] : *values)
       name = renamed.rename(name);
     adoptFileNames(model, *values);
@@ -314,7 +316,7 @@ llvm::Error mpc::tools::readWeightFiles(const ModelOptions &given,
   return renamed.verify();
 }
 
-// The batches that PyTorch's BatchNormalization counts beside its statistics,
+// True for the number of batches that PyTorch's BatchNormalization counts,
 // which no ONNX model has.
 static bool isCounter(StringRef name) {
   return name.ends_with(".num_batches_tracked");
@@ -322,14 +324,13 @@ static bool isCounter(StringRef name) {
 
 void mpc::tools::noteWeights(ModuleOp module,
                              const onnx_frontend::ImportOptions &options) {
-  // The model's parameters by the names that files know them by.
+  // Files know parameters by their names in ONNX.
   std::vector<std::string> variables, kept;
   for (auto variable : module.getOps<VariableOp>())
     if (isModelRole(variable.getRole()))
       variables.push_back(
           onnx_frontend::getONNXName(variable.getSymName()).str());
   llvm::sort(variables);
-  // Of each file: how many of its arrays are parameters.
   for (const auto &[file, names] : options.weightFiles) {
     std::vector<std::string> others;
     llvm::copy_if(names, std::back_inserter(others), [&](StringRef name) {
@@ -346,7 +347,6 @@ void mpc::tools::noteWeights(ModuleOp module,
               ? ""
               : ", which has " + listNearestNames("", others) + " beside"));
   }
-  // Parameters that no file has.
   llvm::copy_if(variables, std::back_inserter(kept), [&](StringRef name) {
     return !options.weights.contains(name);
   });

@@ -1,4 +1,4 @@
-// Files of --weights: values by name in place of the model's.
+// Reads files of --weights: values that replace the model's, by name.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_WEIGHTFILES_H
@@ -17,27 +17,27 @@
 
 namespace mpc::tools {
 
-/// Reads the values of --weights from ONNX models, or from arrays, under the
-/// names that the model has by --weights-prefix. Where the flag is not given,
-/// ONNX Runtime's training artifacts have the values of the file `checkpoint`
-/// beside them. Without that flag, names of a
-/// module within another, all of which begin with `module.` or the like, are
-/// the model's names without that, or the other way round: a note says so.
+/// Reads the values of --weights from ONNX models or arrays, renamed by
+/// --weights-prefix. Without --weights, ONNX Runtime's training artifacts take
+/// values from the file `checkpoint` beside them. Without --weights-prefix, a
+/// prefix like `module.` that all names have is dropped if the model has the
+/// rest, or added if the model has it; a note tells the user.
 llvm::Error readWeightFiles(const ModelOptions &given,
                             const onnx_frontend::Model &model,
                             onnx_frontend::ImportOptions &options,
                             mlir::MLIRContext *context);
 
-/// Of the arrays of `file`, those of a checkpoint of a run with --ema, takes
-/// the averages as the parameters, which a note says: they are what such a run
-/// evaluates and gives to --output. `isOwn` is of names that are the model's,
-/// which has a parameter of the name of an average then.
+/// Replaces the parameters in `arrays`, read from `file`, by their averages if
+/// they come from a checkpoint of a run with --ema. Runs with --ema evaluate
+/// the averages and write averages to --output. `isOwn` is true for names of
+/// the model; an average is used only if its parameter is in the model. Prints
+/// a note.
 void takeAveragedWeights(const std::string &file,
                          std::vector<runtime::train::Array> &arrays,
                          llvm::function_ref<bool(llvm::StringRef)> isOwn);
 
-/// Says how many of the module's parameters and statistics each file gave,
-/// what it has beside them, and which keep the model's values.
+/// Prints how many of the module's parameters and statistics each file gave,
+/// other arrays of the file, and parameters that keep the model's values.
 void noteWeights(mlir::ModuleOp module,
                  const onnx_frontend::ImportOptions &options);
 

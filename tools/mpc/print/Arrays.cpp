@@ -39,7 +39,8 @@ static StatusOr<Array> readFile(llvm::StringRef name, const std::string &file) {
                 file + ": has no array '" + name.str() + "'");
 }
 
-// The shape of nested lists, each level's by its first element.
+// The shape of nested lists. The first element of each level gives the next
+// extent.
 static Shape shapeOf(const nlohmann::json &value) {
   Shape shape;
   const nlohmann::json *level = &value;
@@ -52,8 +53,8 @@ static Shape shapeOf(const nlohmann::json &value) {
   return shape;
 }
 
-// Appends all numbers of nested lists in order; false where the lists are
-// ragged or hold something else.
+// Appends all numbers of nested lists in row-major order. False if the lists
+// are ragged or hold anything but numbers and booleans.
 static bool flatten(const nlohmann::json &value, const Shape &shape,
                     size_t depth, std::vector<nlohmann::json> &numbers) {
   if (depth == shape.size()) {
@@ -74,7 +75,8 @@ static StatusOr<Array> parseLiteral(llvm::StringRef name,
                     text.find('[') == std::string::npos;
   const auto value = nlohmann::json::parse(list ? "[" + text + "]" : text,
                                            nullptr, /*allow_exceptions=*/false);
-  // As deep as a shape can be, so that nesting cannot exhaust the stack.
+  // Limits nesting to the largest rank of a shape. Deeper nesting could exhaust
+  // the stack.
   constexpr size_t deepest = 16;
   const Shape shape = value.is_discarded() ? Shape() : shapeOf(value);
   std::vector<nlohmann::json> numbers;
@@ -108,7 +110,7 @@ StatusOr<Array> mpc::tools::parseInput(const std::string &text) {
   if (value.consume_front("@"))
     return readFile(name, value.str());
   StatusOr<Array> literal = parseLiteral(name, value.str());
-  // A number is a number, also where a file is called so.
+  // A valid literal wins over a file of that name.
   if (literal.ok())
     return literal;
   StatusOr<bool> isFile = train::exists(value.str());
@@ -123,7 +125,7 @@ StatusOr<Array> mpc::tools::parseInput(const std::string &text) {
 
 std::string mpc::tools::describeValues(const Tensor &tensor) {
   constexpr int64_t longest = 32, ends = 8;
-  // All values are exact as one of three types.
+  // F64, U64 and I64 together represent the values of every type exactly.
   const DType type = isFloat(tensor.type)        ? DType::F64
                      : tensor.type == DType::U64 ? DType::U64
                                                  : DType::I64;

@@ -1,5 +1,5 @@
-// Arrays on the command line: `--input x=x.npy` or `--input x=1,2,3`, and
-// results as text.
+// Reads arrays from the command line (`--input x=x.npy`, `--input x=1,2,3`) and
+// prints tensors as text.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_PRINT_ARRAYS_H
@@ -11,16 +11,18 @@
 
 namespace mpc::tools {
 
-/// Parses NAME=FILE or NAME=@FILE (npy, or one array of an npz or safetensors
-/// file by its name) or NAME=VALUE, where VALUE is a number, a list 1,2,3, or a
-/// nested JSON list, and goes before a file of that name. Literals are f64 or
-/// i64; binding converts them.
+/// Parses NAME=FILE, NAME=@FILE or NAME=VALUE. FILE is an npy file, or an npz
+/// or safetensors file; of several arrays in FILE, the array called NAME is
+/// read. VALUE is a number, a list 1,2,3, or a nested JSON list. A valid VALUE
+/// is never read as the name of a file; write NAME=@FILE for that. Literals
+/// become f64 or i64; binding converts them.
 runtime::StatusOr<runtime::train::Array> parseInput(const std::string &text);
 
-/// The values, long ones abbreviated.
+/// Formats the values of `tensor`. If there are more than 32 values, only the
+/// first and the last 8 appear.
 std::string describeValues(const runtime::Tensor &tensor);
 
-/// Prints `name: f32 2x3` and the values, long ones abbreviated.
+/// Prints `name: f32 2x3 =` and the values, formatted by `describeValues`.
 void printTensor(llvm::raw_ostream &os, const std::string &name,
                  const runtime::Tensor &tensor);
 

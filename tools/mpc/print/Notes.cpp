@@ -49,7 +49,7 @@ void mpc::tools::warn(const llvm::Twine &message, llvm::raw_ostream &os) {
 // RunMessages
 //===----------------------------------------------------------------------===//
 
-/// The bytes that a pipe takes at once if it takes anything.
+/// The bytes accepted at once by a pipe that accepts any.
 static constexpr size_t kPiece = 4096;
 static constexpr size_t kMostPending = size_t(1) << 16;
 static constexpr int kLastWait = 1000; // milliseconds
@@ -57,8 +57,9 @@ static constexpr int kLastWait = 1000; // milliseconds
 RunMessages::RunMessages()
     : raw_ostream(/*unbuffered=*/true), file(STDERR_FILENO) {
   llvm::errs().flush();
-  // Others share the flags of what is open: a pipe or a terminal is opened once
-  // more. Where that is not allowed, poll(2) says what can be written.
+  // O_NONBLOCK would also affect other processes that share the open file, so a
+  // pipe or a terminal is opened again. If the system refuses, poll(2) tells
+  // when writing does not block.
   struct stat info;
   if (fstat(STDERR_FILENO, &info) != 0 ||
       (!S_ISFIFO(info.st_mode) && !S_ISCHR(info.st_mode)))
@@ -97,7 +98,7 @@ void RunMessages::writePending() {
         ::write(file, pending.data(), std::min(pending.size(), kPiece));
     if (written < 0 && (errno == EINTR || errno == EAGAIN))
       return;
-    // Nobody will ever read it: whoever trains goes on.
+    // The reader is gone for good: drop the text, so that training goes on.
     pending.erase(0, written < 0 ? pending.size() : size_t(written));
   }
 }

@@ -1,5 +1,5 @@
-// What mpc remarks on stderr beside results and errors: each text once, and
-// only as much as --quiet leaves.
+// Prints notes and warnings on stderr: each text once, and no more than --quiet
+// allows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_PRINT_NOTES_H
@@ -16,33 +16,34 @@ class App;
 
 namespace mpc::tools {
 
-/// How much a command says of what it does. Warnings and errors are always
-/// said.
+/// How much a command says about its work. Warnings and errors are always
+/// printed.
 enum class Verbosity { Quiet, Normal, Verbose };
 
-/// Holds for all notes from then on; Normal until it is called.
+/// Applies to all later notes. The default is Normal.
 void setVerbosity(Verbosity verbosity);
 
-/// Adds -q, --quiet: results, warnings and errors alone.
+/// Adds -q, --quiet: print only results, warnings and errors.
 void addQuietFlag(CLI::App &command);
-/// Whether --quiet was given, in whichever way.
+/// True if --quiet was given, on the command line or elsewhere.
 bool isQuiet();
 
-/// Prints "note: MESSAGE" as one line, unless quiet or it has been said.
+/// Prints "note: MESSAGE" as one line, unless quiet or printed before.
 void note(const llvm::Twine &message, llvm::raw_ostream &os = llvm::errs());
-/// Prints "warning: MESSAGE" as one line, unless it has been said.
+/// Prints "warning: MESSAGE" as one line, unless printed before.
 void warn(const llvm::Twine &message, llvm::raw_ostream &os = llvm::errs());
 
-/// Standard error while a run is under way: a reader that has stopped, such as
-/// a terminal after Ctrl-S, holds nothing up. What cannot be written is kept,
-/// in order and up to a bound, until it can. To be given whole lines.
+/// Standard error during a run. A stopped reader, like a terminal after Ctrl-S,
+/// does not hold up the run: unwritten text is kept in order, up to 64 KiB,
+/// until the reader goes on. Write whole lines.
 class RunMessages : public llvm::raw_ostream {
 public:
   RunMessages();
-  /// Waits for the reader, but not for long.
+  /// Waits for the reader, at most a second.
   ~RunMessages() override;
 
-  /// True if all has been written: else progress can be left out.
+  /// True if all text has been written. Callers may leave out progress
+  /// otherwise.
   bool isRead();
 
 private:

@@ -7,7 +7,7 @@
 using namespace mpc;
 using llvm::StringRef;
 
-// ONNX's name of an element type; empty of what is none.
+// ONNX's name of an element type; empty for any other word.
 static StringRef nameElement(StringRef type) {
   return llvm::StringSwitch<StringRef>(type)
       .Case("f16", "float16")
@@ -26,7 +26,7 @@ static StringRef nameElement(StringRef type) {
       .Default("");
 }
 
-// "2x8xf32" as float[2,8]; empty of what is no such type.
+// Rewrites "2x8xf32" as float[2,8]; empty if `text` is no tensor type.
 static std::string nameTensor(StringRef text) {
   const size_t end = text.rfind('x');
   StringRef element = nameElement(text.substr(end + 1)); // npos + 1 is 0
@@ -41,7 +41,8 @@ static std::string nameTensor(StringRef text) {
   return element.str() + "[" + extents + "]";
 }
 
-// How much of `text` is a type, and what it is in ONNX's words.
+// Returns the length of the type at the start of `text`, and the type in ONNX's
+// words; empty words if there is no type.
 static std::pair<size_t, std::string> findType(StringRef text) {
   StringRef rest = text;
   if (rest.consume_front("tensor<"))
@@ -61,8 +62,8 @@ static std::pair<size_t, std::string> findType(StringRef text) {
 std::string mpc::tools::inONNXWords(StringRef message) {
   std::string text;
   while (!message.empty()) {
-    // Names of files and values, which may be anything, stand in quotes or
-    // between slashes.
+    // Types follow these characters. Names of files and values, which may look
+    // like types, are in quotes or between slashes.
     const bool starts = text.empty() || StringRef(" (,;").contains(text.back());
     auto [length, type] =
         starts ? findType(message) : std::pair<size_t, std::string>();

@@ -1,4 +1,4 @@
-// Types in the words of ONNX, for messages that began as MLIR's.
+// Rewrites MLIR's types in messages to ONNX's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_PRINT_ONNXWORDS_H
@@ -10,8 +10,8 @@
 
 namespace mpc::tools {
 
-/// The message with `tensor<2x8xf32>` as float[2,8], `f32[N,8]` as float[N,8]
-/// and `tensor(f32)` as tensor(float).
+/// Returns the message with `tensor<2x8xf32>` as float[2,8], `f32[N,8]` as
+/// float[N,8] and `tensor(f32)` as tensor(float).
 std::string inONNXWords(llvm::StringRef message);
 
 } // namespace mpc::tools

@@ -35,7 +35,8 @@ Status mpc::tools::checkTable(const std::string &file,
   return Status();
 }
 
-// RFC 4180: quotes around what has a comma, a quote or a line's end.
+// Prints a name as in RFC 4180: in quotes if it has a comma, a quote or a line
+// break.
 static void printName(llvm::raw_ostream &os, llvm::StringRef name) {
   if (name.find_first_of(",\"\r\n") == llvm::StringRef::npos) {
     os << name;
@@ -54,7 +55,8 @@ static void printNumber(llvm::raw_ostream &os, T value) {
   os << llvm::StringRef(text, size_t(end - text));
 }
 
-// An element in the fewest digits that say it, NaN and infinities as words.
+// Prints an element in the fewest digits that read back the same value; NaN and
+// infinities as words.
 static void printElement(llvm::raw_ostream &os, const Array &array,
                          int64_t index) {
   const bool isWhole = !train::isFloat(array.type);
@@ -82,7 +84,7 @@ static void printElement(llvm::raw_ostream &os, const Array &array,
 Status mpc::tools::writeTable(const std::string &file,
                               const std::vector<Array> &arrays,
                               const std::vector<std::string> &sampleFiles) {
-  // As many rows in every array, each of one number or of several,
+  // A table has the same rows in every column.
   for (const Array &array : arrays) {
     if (array.shape.empty() || array.shape.size() > 2)
       return refuse(file, array.name, array.shape);
@@ -97,7 +99,6 @@ Status mpc::tools::writeTable(const std::string &file,
   auto columnsOf = [](const Array &array) {
     return array.shape.size() == 1 ? 1 : array.shape[1];
   };
-  // under the names of all columns.
   std::string text;
   llvm::raw_string_ostream os(text);
   const bool hasFiles = int64_t(sampleFiles.size()) == arrays.front().shape[0];

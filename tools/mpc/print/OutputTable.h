@@ -1,4 +1,5 @@
-// Outputs of mpc run as a table: comma-separated values, a row for each sample.
+// Writes outputs of mpc run as a table: comma-separated values, one row per
+// sample.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_PRINT_OUTPUTTABLE_H
@@ -13,17 +14,17 @@
 
 namespace mpc::tools {
 
-/// Whether outputs that go to a file of that name are written as a table.
+/// True if outputs to a file of that name are written as a table.
 bool isTable(const std::string &file);
 
-/// Usage where an output of `function` is no column, and no row of columns.
+/// Usage if an output of `function` is neither a column [N] nor rows [N, K].
 runtime::Status checkTable(const std::string &file,
                            const runtime::train::FunctionPorts &function);
 
 /// Writes arrays [N] as a column called by their name, and [N, K] as K columns
-/// NAME_0, NAME_1 and so on. Floats have the digits that read back to the same
-/// value of their type. `sampleFiles`, where there are as many as rows, are a
-/// column `file` in front.
+/// NAME_0, NAME_1 and so on. Floats have enough digits to read back equal
+/// values. If `sampleFiles` has an element per row, the elements make a first
+/// column `file`.
 runtime::Status writeTable(const std::string &file,
                            const std::vector<runtime::train::Array> &arrays,
                            const std::vector<std::string> &sampleFiles = {});

@@ -9,9 +9,9 @@
 
 namespace mpc::tools {
 
-/// Lines of text for a terminal. Names come from models and files, whose bytes
-/// may be anything: control characters but the newline become spaces. A name
-/// is given to it as `printable`, for its newlines would begin lines.
+/// Prints lines of text for a terminal. Names from models and files may have
+/// any bytes: control characters except newlines become spaces. Pass names
+/// through `printable` first, since their newlines would begin lines.
 class PrintableStream : public llvm::raw_ostream {
 public:
   explicit PrintableStream(llvm::raw_ostream &os)
@@ -24,11 +24,11 @@ private:
   llvm::raw_ostream &os;
 };
 
-/// How wide the terminal on standard output is; 0 where there is none.
+/// The width of the terminal on standard output in columns; 0 if there is none.
 unsigned getColumnsOfStdout();
 
-/// One line of text: names come from models, whose bytes need not be that, and
-/// from flags, whose values have any length.
+/// Returns one line of printable, abbreviated text. Names in models may have
+/// any bytes, and values of flags any length.
 std::string printable(llvm::StringRef message);
 
 } // namespace mpc::tools

@@ -16,7 +16,8 @@ using namespace mpc;
 using namespace mpc::tools;
 using namespace mpc::runtime::train;
 
-/// A run that is shorter than ten of these has a line at every tenth.
+/// Seconds. A run that is shorter than ten of these prints a line at every
+/// tenth.
 static constexpr double kMostBetween = 30;
 static constexpr double kTerminalSeconds = 0.1;
 static constexpr int64_t kManyEpochs = 100;
@@ -27,14 +28,14 @@ static double secondsSince(std::chrono::steady_clock::time_point begin) {
       .count();
 }
 
-/// Whether a line on stderr can be overwritten.
+/// True if a line on stderr can be overwritten.
 static bool isErrTerminal() {
   const char *kind = std::getenv("TERM");
   return isatty(STDERR_FILENO) && kind && llvm::StringRef(kind) != "dumb";
 }
 
-/// As much of a line as a terminal has columns for: what is longer wraps, and
-/// is not overwritten.
+/// Cuts a line to the width of the terminal. A longer line would wrap and could
+/// not be overwritten.
 static llvm::StringRef fitTerminal(llvm::StringRef line) {
   winsize size = {};
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2)
@@ -61,7 +62,7 @@ void ProgressPrinter::say(const std::string &text) {
 
 void ProgressPrinter::started(const StartReport &report) {
   start = report;
-  // All clocks begin here, also those of a run that prints nothing.
+  // All clocks begin here, even if nothing is printed.
   begin = epochShown = sinceLine.begin = sinceEpoch.begin = Clock::now();
   if (isQuiet)
     return;
@@ -106,14 +107,14 @@ void ProgressPrinter::Steps::add(const StepReport &report) {
     ++measured;
     accuracy += *report.accuracy;
   }
-  // That of a skipped step is not finite.
+  // The gradient norm of a skipped step is not finite.
   if (!report.gradNorm || report.skipped)
     return;
   ++updates;
   gradNorm += *report.gradNorm;
 }
 
-/// Whether all of the run is too short for lines by the clock.
+/// True if the whole run is too short for lines by the clock.
 bool ProgressPrinter::isShort() const {
   const double perStep = secondsSince(begin) / double(stepsDone);
   const double whole = perStep * double(start.totalSteps - start.firstStep);
@@ -131,7 +132,8 @@ bool ProgressPrinter::isDue(int64_t step) const {
   return passed >= secondsBetween || (sinceLine.count >= tenth && isShort());
 }
 
-/// Of thousands of short epochs not each is news.
+/// True if the line of an epoch is due: of thousands of short epochs, some have
+/// no line.
 bool ProgressPrinter::isEpochDue(int64_t step) const {
   return start.totalSteps / start.stepsPerEpoch <= kManyEpochs ||
          secondsSince(epochShown) >= kShortEpoch || step == start.totalSteps;
@@ -168,7 +170,7 @@ void ProgressPrinter::printFigures(llvm::raw_ostream &os, const Steps &steps,
   os << "  " << formatMilliseconds(steps.ms / count) << " ms/step";
 }
 
-// "N/TOTAL", or N where there is no end.
+// Returns "N/TOTAL", or "N" without an end.
 static std::string outOf(int64_t number, int64_t total) {
   std::string text = std::to_string(number);
   if (total < kUnlimited)
@@ -176,7 +178,7 @@ static std::string outOf(int64_t number, int64_t total) {
   return text;
 }
 
-// How many epochs `steps` begin.
+// Counts the epochs that begin within `steps` steps.
 static int64_t epochsOf(int64_t steps, int64_t stepsPerEpoch) {
   return steps == kUnlimited ? steps : (steps - 1) / stepsPerEpoch + 1;
 }
@@ -241,7 +243,7 @@ void mpc::tools::printEvaluation(llvm::raw_ostream &os,
     os << "accuracy " << llvm::format("%.2f%%", *result.accuracy * 100) << ", ";
   for (const auto &[name, value] : result.metrics) {
     os << name << " ";
-    // A share of all labels, as the accuracy is.
+    // A top-K accuracy is a share of all labels, like the accuracy.
     if (llvm::StringRef(name).starts_with("top"))
       os << llvm::format("%.2f%%", value * 100);
     else

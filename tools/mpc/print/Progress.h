@@ -1,4 +1,4 @@
-// What `mpc train` tells its user while it trains.
+// Prints the progress of `mpc train`.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_PRINT_PROGRESS_H
@@ -15,10 +15,10 @@
 
 namespace mpc::tools {
 
-/// Progress on stderr. On a terminal one line that changes; otherwise a line
-/// every so many seconds, or at every tenth of a short run. Either way a line
-/// for every epoch, evaluation and checkpoint. Figures are means since the line
-/// before.
+/// Prints progress on stderr. A terminal shows one line that changes. Otherwise
+/// a line appears every `secondsBetween` seconds, or at every tenth of a short
+/// run. Each epoch, evaluation and checkpoint has a line. Figures are means
+/// since the line before.
 class ProgressPrinter : public runtime::train::TrainObserver {
 public:
   ProgressPrinter(double secondsBetween, Verbosity verbosity);
@@ -35,30 +35,31 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
 
-  /// What some steps have in common.
+  /// Sums over several steps.
   struct Steps {
     int64_t count = 0, updates = 0, measured = 0;
-    /// Sums; the norm's is over `updates`, the accuracy's over `measured`.
+    /// `gradNorm` is a sum over `updates` steps, `accuracy` over `measured`
+    /// steps.
     double loss = 0, gradNorm = 0, accuracy = 0, ms = 0;
     Clock::time_point begin;
 
     void add(const runtime::train::StepReport &report);
   };
 
-  /// Takes away the line that changes.
+  /// Erases the line that changes.
   void clearLine();
   bool isDue(int64_t step) const;
   bool isEpochDue(int64_t step) const;
-  /// Prints a line, which the next one overwrites unless it stays.
+  /// Prints a line. The next line overwrites it unless `stays` is true.
   void show(llvm::StringRef line, bool stays);
   bool isShort() const;
-  /// Writes lines that may be left out where nobody reads.
+  /// Writes lines that are left out if nobody reads.
   void say(const std::string &text);
   void printFigures(llvm::raw_ostream &os, const Steps &steps,
                     const runtime::train::StepReport &report) const;
   std::string stepLine(const runtime::train::StepReport &report) const;
   std::string epochLine(const runtime::train::StepReport &report) const;
-  /// "  ETA 1:23", or nothing where that is not known.
+  /// Returns "  ETA 1:23"; empty if the time is unknown.
   std::string timeLeft(int64_t step) const;
 
   const double secondsBetween;
@@ -71,10 +72,10 @@ private:
   Steps sinceLine, sinceEpoch;
 };
 
-/// "0.693147", or "nan", which has no sign.
+/// Formats a number like "0.693147"; NaN as "nan", without a sign.
 std::string formatFigure(double value);
 
-/// "accuracy 91.40%, loss 0.31 on 360 samples".
+/// Prints "accuracy 91.40%, loss 0.31 on 360 samples".
 void printEvaluation(llvm::raw_ostream &os,
                      const runtime::train::EvalResult &result);
 

@@ -23,7 +23,7 @@ using namespace mpc::runtime::train;
 // Before the first step
 //===----------------------------------------------------------------------===//
 
-// 12,345,678
+// Formats a count as 12,345,678.
 std::string mpc::tools::formatCount(int64_t value) {
   std::string text = std::to_string(value);
   for (int64_t i = int64_t(text.size()) - 3; i > 0; i -= 3)
@@ -42,7 +42,7 @@ std::string mpc::tools::formatBytes(double bytes) {
   return text;
 }
 
-// The name that the model has for it.
+// The variable's name in the model, printable.
 static std::string printableName(const StateVariable &variable) {
   return printable(onnx_frontend::getONNXName(variable.name));
 }
@@ -54,14 +54,14 @@ static void printVariable(llvm::raw_ostream &os, const StateVariable &variable,
      << "\n";
 }
 
-// Whether an exporter numbered it, as PyTorch's older one does constants: no
-// name that somebody gave.
+// True if an exporter made up the name, as PyTorch's older exporter does for
+// constants.
 static bool isNumbered(llvm::StringRef name) {
   return name.starts_with("onnx::") || name.starts_with("Constant_") ||
          (name.starts_with("/") && name.contains("Constant"));
 }
 
-// "mean, std and 3 constants of the graph".
+// Returns "mean, std and 3 constants of the graph".
 static std::string describeOthers(std::vector<std::string> names) {
   const auto numbered = std::stable_partition(
       names.begin(), names.end(),
@@ -77,7 +77,6 @@ static std::string describeOthers(std::vector<std::string> names) {
 
 void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
                                  bool isDefault, bool isWhole) {
-  // A longer list shows its ends.
   constexpr size_t longest = 24, ends = 10;
   std::vector<const StateVariable *> trainables;
   std::vector<std::string> others;
@@ -119,7 +118,6 @@ void mpc::tools::printNormalizations(llvm::raw_ostream &os, const Plan &plan) {
   const nlohmann::json recipe = parseBoundedJSON(plan.recipe);
   if (!recipe.is_object())
     return;
-  // Which variance layers in training mode take up,
   if (recipe.contains("running_variance") &&
       recipe["running_variance"].is_string()) {
     const std::string kind = recipe["running_variance"];
@@ -128,7 +126,6 @@ void mpc::tools::printNormalizations(llvm::raw_ostream &os, const Plan &plan) {
                               : ", as in ONNX's specification")
        << "; --running-variance chooses\n";
   }
-  // and how many layers are not in training mode.
   if (recipe.contains("kept_normalizations") &&
       recipe["kept_normalizations"].is_number_integer()) {
     const int64_t kept = recipe["kept_normalizations"];
@@ -150,7 +147,7 @@ void mpc::tools::printResources(llvm::raw_ostream &os, const Plan &plan,
   os << "\n";
 }
 
-// How many steps of each kind there are, those within other steps too.
+// Counts the steps of each kind, including steps within other steps.
 static void countSteps(const std::vector<Step> &steps,
                        std::map<std::string, int64_t> &counts) {
   for (const Step &step : steps) {

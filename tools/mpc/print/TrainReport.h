@@ -1,4 +1,4 @@
-// What `mpc train` tells its user before the first step and at the end.
+// Prints what `mpc train` tells its user before the first step and at the end.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_PRINT_TRAINREPORT_H
@@ -13,23 +13,23 @@
 
 namespace mpc::tools {
 
-/// Prints what is trained; with `isDefault`, which the user did not choose,
-/// also what is not. A long list shows its ends unless `isWhole`.
+/// Prints the trained parameters. With `isDefault`, if the user chose none,
+/// also prints the others. A long list shows only its ends unless `isWhole`.
 void printTrainables(llvm::raw_ostream &os, const runtime::Plan &plan,
                      bool isDefault, bool isWhole);
-/// Prints how running statistics are updated, where there are any.
+/// Prints how running statistics are updated, if there are any.
 void printNormalizations(llvm::raw_ostream &os, const runtime::Plan &plan);
-/// Prints what memory training takes and what it runs on.
+/// Prints the memory that training takes and the device it runs on.
 void printResources(llvm::raw_ostream &os, const runtime::Plan &plan,
                     const std::string &device, int threads);
 
-/// Prints what each function of the plan consists of.
+/// Prints the kinds of steps of each function of the plan.
 void printFunctions(llvm::raw_ostream &os, const runtime::Plan &plan);
 
-/// "12,345,678".
+/// Formats a count as "12,345,678".
 std::string formatCount(int64_t value);
 
-/// "1.5 GiB".
+/// Formats a size as "1.5 GiB".
 std::string formatBytes(double bytes);
 
 /// Prints the result of a run.

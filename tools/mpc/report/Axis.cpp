@@ -40,8 +40,8 @@ std::vector<Tick> Axis::ticks(int count) const {
   return axisKind == Kind::Linear ? linearTicks(count) : powerTicks(count);
 }
 
-// "20k", "1.5M": short and round. `step` says how many digits tell labels
-// apart, `size` is the greatest value on the axis.
+// Formats a short label like "20k" or "1.5M". `step` decides how many digits
+// tell labels apart; `size` is the greatest absolute value on the axis.
 static std::string labelOf(double value, double step, double size) {
   if (value == 0)
     return "0";
@@ -83,7 +83,7 @@ std::vector<Tick> Axis::powerTicks(int count) const {
   const double last = std::floor(std::log(to) / std::log(base) + 1e-9);
   std::vector<Tick> ticks;
   const double stride = std::max(1.0, std::ceil((last - first) / count));
-  // Between few powers of ten there is room for two more.
+  // A range of few powers of ten has room for labels at 2 and 5.
   const bool isSparse = base == 10 && last - first < 2;
   for (double power = first - (isSparse ? 1 : 0); power <= last;
        power += stride)

@@ -1,4 +1,4 @@
-// The range of an axis, where values lie along it, and where it has labels.
+// A chart's axis: the range, the places of values, and the labels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_REPORT_AXIS_H
@@ -18,13 +18,13 @@ class Axis {
 public:
   enum class Kind { Linear, Logarithmic, PowersOfTwo };
 
-  /// From `low` to `high`, both finite and, unless linear, above 0; a little
-  /// more where they are one.
+  /// Makes an axis from `low` to `high`. Both must be finite and, unless
+  /// linear, above 0. An empty range is widened.
   Axis(Kind kind, double low, double high);
 
-  /// 0 at the low end, 1 at the high one.
+  /// The place of a value: 0 at the low end, 1 at the high end.
   double place(double value) const;
-  /// About `count` of them, on round values.
+  /// About `count` ticks on round values.
   std::vector<Tick> ticks(int count) const;
 
   Kind kind() const { return axisKind; }

@@ -18,13 +18,13 @@
 using namespace mpc;
 using namespace mpc::tools;
 
-// The size of the drawing, and where in it the axes are. report.js has the same
-// numbers from the figure's data.
+// The size of the drawing and the margins around the axes. report.js reads the
+// same numbers from the figure's data.
 static constexpr double kWidth = 640, kHeight = 260;
 static constexpr double kLeft = 58, kRight = 12, kTop = 10, kBottom = 34;
 static constexpr double kAcross = kWidth - kLeft - kRight;
 static constexpr double kUp = kHeight - kTop - kBottom;
-/// More points than these cannot be told apart.
+/// More points could not be told apart.
 static constexpr size_t kMostPoints = 300;
 static constexpr size_t kColours = 8;
 
@@ -59,15 +59,17 @@ std::string mpc::tools::formatValue(double value) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Some steps in a row.
+/// A run of consecutive steps, drawn as one point.
 struct Point {
-  double step;             ///< the last of them
-  double value, low, high; ///< of the finite ones; NaN where none is
+  double step;             ///< the last step
+  double value, low, high; ///< of finite values; NaN if there are none
 };
 using Points = std::vector<Point>;
 } // namespace
 
-/// The mean of what is up to `limit`, or the last where it is none.
+/// Joins steps `begin` to `end` into a point. The value is the mean of values
+/// up to `limit`, or the last finite value if there are none or `limit` is
+/// nullopt.
 static Point join(const Series &series, size_t begin, size_t end,
                   std::optional<double> limit) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -79,7 +81,7 @@ static Point join(const Series &series, size_t begin, size_t end,
       continue;
     point.low = std::fmin(point.low, value);
     point.high = std::fmax(point.high, value);
-    // Of values up to 1e300, sums of 1e6 are finite.
+    // A sum of 1e6 values of at most 1e300 is finite.
     const bool counts = limit && value <= *limit;
     sum += counts ? value : 0;
     count += counts;
@@ -98,13 +100,13 @@ static Points reduce(const Series &series, std::optional<double> limit) {
   return points;
 }
 
-/// Each value the mean of its neighbours'.
+/// Replaces each value by the mean of its neighbourhood.
 static Points smoothed(const Points &points) {
   const size_t reach = points.size() / 50;
   Points smooth = points;
   for (size_t i = 0; i < points.size(); ++i) {
-    // A run often begins steeply and ends in noise: of the first values as few
-    // come after one as before it.
+    // A run often begins steeply and ends in noise. Near the beginning, the
+    // window shrinks on both sides, so that it stays symmetric.
     const size_t before = std::min(reach, i);
     const size_t end = std::min(i + before + 1, points.size());
     double sum = 0, count = 0;
@@ -138,7 +140,8 @@ struct Range {
 };
 } // namespace
 
-/// What the axis ends at where a few steps lie far above all others.
+/// Returns where the axis ends if a few steps lie far above all others; nullopt
+/// otherwise.
 static std::optional<double> findCut(const Chart &chart) {
   std::vector<double> values;
   for (const ChartLine &line : chart.lines)
@@ -170,11 +173,12 @@ static Axis chooseAxis(const Chart &chart, Range range) {
                     ? Axis::Kind::PowersOfTwo
                     : Axis::Kind::Logarithmic,
                 range.low / 1.2, range.high * 1.2);
-  // Nothing is more than all: where every value is, the axis goes down alone.
+  // No share exceeds 100 %, so a constant share extends the axis downwards
+  // only.
   if (llvm::StringRef(chart.unit).starts_with("%") && range.low == range.high &&
       range.high <= 100)
     range.low = std::max(0.0, range.high - 10);
-  // Room for the line's own width.
+  // The line needs room for its width.
   const double room = (range.high - range.low) / 30;
   return Axis(Axis::Kind::Linear,
               range.low >= 0 && range.low < 3 * room ? 0 : range.low - room,
@@ -186,7 +190,7 @@ static Axis chooseAxis(const Chart &chart, Range range) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// One chart on its way to text.
+/// Draws one chart as text.
 class Drawing {
 public:
   explicit Drawing(const Chart &chart);
@@ -205,7 +209,7 @@ private:
   std::string label() const;
 
   const Chart &chart;
-  std::vector<Points> points, lines; ///< of each line: all, and as drawn
+  std::vector<Points> points, lines; ///< per line: all, and as drawn
   std::optional<Axis> across, up;
   size_t cut = 0; ///< values above the axis
   std::string text;
@@ -214,7 +218,6 @@ private:
 } // namespace
 
 Drawing::Drawing(const Chart &chart) : chart(chart) {
-  // Points of all lines, and the ranges that they span.
   Range steps, values;
   const std::optional<double> most = findCut(chart);
   const std::optional<double> all = std::numeric_limits<double>::infinity();
@@ -236,7 +239,7 @@ Drawing::Drawing(const Chart &chart) : chart(chart) {
   }
   if (values.isEmpty())
     return;
-  // A few values far above the rest are cut off, and counted.
+  // Cut off a few values far above the rest, and count them.
   if (most) {
     values.high = *most;
     cut = countAbove(chart, *most);
@@ -246,7 +249,8 @@ Drawing::Drawing(const Chart &chart) : chart(chart) {
 }
 
 double Drawing::y(double value) const {
-  // Far outside is as good as outside, and has short numbers.
+  // Values far outside the chart need no exact place; clamping keeps numbers
+  // short.
   const double place = std::clamp(up->place(value), -0.5, 1.5);
   return kTop + kUp * (1 - place);
 }
@@ -263,7 +267,7 @@ void Drawing::drawFrame() {
        << at(kLeft - 8) << "\" y=\"" << at(y(tick.value) + 4) << "\">"
        << tick.label << "</text>";
   for (const Tick &tick : across->ticks(6))
-    // Steps are whole.
+    // Steps are whole numbers; skip ticks between.
     if (tick.value == std::floor(tick.value))
       os << "<path class=\"short\" d=\"M" << at(x(tick.value)) << " "
          << at(kHeight - kBottom) << "v5\"/><text x=\"" << at(x(tick.value))
@@ -294,8 +298,8 @@ void Drawing::drawPath(const Points &points, llvm::StringRef attributes) {
   os << "\"/>";
 }
 
-/// Between the least and the greatest value of each point, in pieces where
-/// there are points without.
+/// Fills the band between the least and the greatest value of each point.
+/// Points without values split the band into pieces.
 void Drawing::drawBand(const Points &points) {
   os << "<path class=\"band\" d=\"";
   for (auto begin = points.begin(); begin != points.end();) {
@@ -320,7 +324,7 @@ void Drawing::drawLine(size_t index) {
   const Points &all = points[index];
   os << "<g class=\"c" << line.colour % kColours << "\" data-label=\""
      << escapeHTML(line.label) << "\">";
-  // A smooth line shows what it smooths as a band, or faintly.
+  // Behind a smooth line, the unsmoothed values appear as a band, or faintly.
   const bool isSmooth = chart.style == ChartStyle::Smooth && !line.hasPoints;
   if (isSmooth && line.series->steps.size() > all.size())
     drawBand(all);
@@ -328,7 +332,7 @@ void Drawing::drawLine(size_t index) {
     drawPath(all, "class=\"faint\"");
   drawPath(lines[index],
            line.isDashed ? "class=\"line dashed\"" : "class=\"line\"");
-  // Dots where few points make no line.
+  // Too few points to make a line are dots.
   constexpr size_t fewest = 60;
   if (all.size() == 1 || (line.hasPoints && all.size() <= fewest))
     for (const Point &point : all)
@@ -338,7 +342,7 @@ void Drawing::drawLine(size_t index) {
   os << "</g>\n";
 }
 
-/// One tick a place, however many steps share it.
+/// Draws marks as ticks, one per place even if several steps share the place.
 void Drawing::drawMarks(const ChartMarks &marks, size_t row) {
   os << "<path class=\"mark c" << marks.colour % kColours << "\" d=\"";
   const double foot = kHeight - kBottom - 8 * double(row);
@@ -354,7 +358,7 @@ void Drawing::drawMarks(const ChartMarks &marks, size_t row) {
 }
 
 void Drawing::writeLegend() {
-  // A single line needs no legend where the title ends with its label.
+  // A single line needs no legend if the title ends with its label.
   if (chart.lines.size() == 1 &&
       llvm::StringRef(chart.title).ends_with(chart.lines.front().label))
     return;
@@ -373,10 +377,10 @@ static void writeNumber(llvm::raw_ostream &os, double value) {
     os << "null";
 }
 
-/// What the script shows under the pointer.
+/// Writes the data that the script shows under the pointer.
 void Drawing::writeData() {
-  // The frame and the axes, then each line's points. A point may stand for many
-  // steps: it has their least and greatest value.
+  // A point may stand for many steps, so its least and greatest value follow
+  // it.
   const bool isLinear = up->kind() == Axis::Kind::Linear;
   os << "<script type=\"application/json\">{\"frame\":[" << kLeft << "," << kTop
      << "," << kAcross << "," << kUp << "],\"x\":["
@@ -403,7 +407,7 @@ void Drawing::writeData() {
   os << "]}</script>\n";
 }
 
-/// The chart in words.
+/// Describes the chart in words, for screen readers.
 std::string Drawing::label() const {
   std::string words = chart.title + " by step";
   for (size_t i = 0; i < chart.lines.size(); ++i)
@@ -434,7 +438,7 @@ std::string Drawing::draw() {
      << " " << int(kHeight) << "\" role=\"img\" aria-label=\"" << label()
      << "\">\n";
   drawFrame();
-  // Nothing is drawn beyond the axes but half of a point that lies on one.
+  // Clip at the axes, with room for half of a point that lies on one.
   const int left = int(kLeft) - 4, top = int(kTop) - 4;
   const int width = int(kAcross) + 8, height = int(kUp) + 8;
   os << "<svg x=\"" << left << "\" y=\"" << top << "\" width=\"" << width

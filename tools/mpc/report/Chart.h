@@ -1,5 +1,5 @@
-// Charts as SVG: drawn here, so that a page shows them where scripts do not
-// run; a script adds the values under the pointer.
+// Draws charts as SVG, so that a page shows them without scripts. A script adds
+// the values under the pointer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_REPORT_CHART_H
@@ -14,16 +14,16 @@
 
 namespace mpc::tools {
 
-/// One quantity of one run.
+/// A quantity of a run.
 struct ChartLine {
   std::string label;
   const Series *series;
   size_t colour = 0;
   bool isDashed = false;
-  bool hasPoints = false; ///< few values, each of its own
+  bool hasPoints = false; ///< few values, each drawn as a point
 };
 
-/// Steps at which something happened, as ticks at the foot of the chart.
+/// Steps to mark with ticks at the foot of the chart.
 struct ChartMarks {
   const std::vector<double> *steps;
   size_t colour = 0;
@@ -31,13 +31,13 @@ struct ChartMarks {
 
 enum class ChartScale {
   Linear,
-  Automatic, ///< logarithmic where values are of several magnitudes
+  Automatic, ///< logarithmic if values span several magnitudes
   PowersOfTwo,
 };
 
-/// How the values of many steps become a line.
+/// The way from the values of many steps to a line.
 enum class ChartStyle {
-  Smooth, ///< a moving mean over a band from the least to the greatest
+  Smooth, ///< a moving mean over a band from least to greatest value
   Steps,  ///< each value holds until the next
   Plain,
 };
@@ -48,18 +48,18 @@ struct Chart {
   ChartScale scale = ChartScale::Linear;
   ChartStyle style = ChartStyle::Plain;
   bool cutsOutliers = false;
-  std::string caption = ""; ///< further words beside the title
+  std::string caption = ""; ///< more text beside the title
   std::vector<ChartLine> lines = {};
   std::vector<ChartMarks> marks = {};
 };
 
-/// The chart as a <figure>; empty where no line has a finite value.
+/// Draws the chart as a <figure>; empty if no line has a finite value.
 std::string drawChart(const Chart &chart);
 
-/// Text for HTML, inside elements and attributes.
+/// Escapes text for HTML, inside elements and attributes.
 std::string escapeHTML(llvm::StringRef text);
 
-/// A value as a table or a tooltip shows it.
+/// Formats a value for a table or a tooltip.
 std::string formatValue(double value);
 
 } // namespace mpc::tools

@@ -21,12 +21,12 @@ using namespace mpc::tools;
 // Values
 //===----------------------------------------------------------------------===//
 
-/// A share of all labels, which is said in percent.
+/// True for shares of all labels, which are printed in percent.
 static bool isShare(llvm::StringRef metric) {
   return metric == "accuracy" || metric.starts_with("top");
 }
 
-/// Whether less is better, where that is known.
+/// True if less is better, false if more is; nullopt if unknown.
 static std::optional<bool> isBetterLess(llvm::StringRef metric) {
   for (llvm::StringRef name : {"loss", "perplexity", "mae", "rmse"})
     if (metric == name)
@@ -44,7 +44,7 @@ static std::string formatMetric(llvm::StringRef metric, double value) {
   return text;
 }
 
-/// The index of the best value; none where no value is finite.
+/// The index of the best value; nullopt if no value is finite.
 static std::optional<size_t> findBest(const Series &series, bool isLess) {
   std::optional<size_t> best;
   for (size_t i = 0; i < series.values.size(); ++i) {
@@ -62,16 +62,16 @@ static std::string atStep(double step) {
   return " (step " + std::to_string(int64_t(step)) + ")";
 }
 
-/// How the run ended, with what its series say.
+/// Describes how the run ended, including the last and best values.
 static std::vector<Fact> outcomeOf(const RunMetrics &run) {
-  // The end of the run, its last loss,
+  // The exit code and the last loss come first.
   std::vector<Fact> facts;
   if (run.outcome.empty())
     facts.push_back({"exit code", "none: still running, or killed"});
   facts.insert(facts.end(), run.outcome.begin(), run.outcome.end());
   if (!run.loss.empty())
     facts.push_back({"last loss", formatValue(run.loss.values.back())});
-  // and of each figure of evaluations the last and the best.
+  // Evaluations follow, with the last and the best of each figure.
   for (const auto &[name, series] : run.evaluations) {
     facts.push_back({"evaluation: " + name + ", last",
                      formatMetric(name, series.values.back()) +
@@ -92,7 +92,7 @@ static std::vector<Fact> outcomeOf(const RunMetrics &run) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Draws quantities of all runs, one chart a quantity.
+/// Draws one chart per quantity, with a line for each run.
 class Charts {
 public:
   explicit Charts(const std::vector<RunMetrics> &runs) : runs(runs) {}
@@ -106,12 +106,11 @@ private:
   std::string nameOf(size_t run, llvm::StringRef what) const;
 
   const std::vector<RunMetrics> &runs;
-  std::deque<Series> percentages; ///< what charts point to
+  std::deque<Series> percentages; ///< transformed series that charts point to
 };
 } // namespace
 
-/// The label of a line: what it shows, or on a page of several runs the run's
-/// name.
+/// The label of a line: the run's name, or the quantity if there is one run.
 std::string Charts::nameOf(size_t run, llvm::StringRef what) const {
   return runs.size() == 1 ? what.str() : runs[run].name;
 }
@@ -173,13 +172,13 @@ std::string Charts::drawLossScale() {
 }
 
 std::string Charts::draw() {
-  // Every metric that any run has evaluated gets a chart; the loss has one.
+  // The loss has its own chart; every other evaluated metric gets one.
   std::set<std::string> metrics;
   for (const RunMetrics &run : runs)
     for (const auto &[name, series] : run.evaluations)
       if (name != "loss")
         metrics.insert(name);
-  // What is learned first, then how, then how fast.
+  // Results come first, then the course of training, then speed.
   std::string text = drawLoss();
   text += draw({"Accuracy of training batches", "%, before the update",
                 ChartScale::Linear, ChartStyle::Smooth},
@@ -226,7 +225,7 @@ static void writeRow(llvm::raw_ostream &os, const std::string &name,
   os << "</tr>\n";
 }
 
-/// A row for every name, a column for every run.
+/// Writes a table with a row per name and a column per run.
 static void writeComparison(llvm::raw_ostream &os, llvm::StringRef title,
                             const std::vector<RunMetrics> &runs,
                             const std::vector<std::vector<Fact>> &columns) {
@@ -246,14 +245,14 @@ static void writeComparison(llvm::raw_ostream &os, llvm::StringRef title,
   os << "</tbody></table></div></section>\n";
 }
 
-/// The figures that one run is judged by.
+/// Writes the most important figures of a run.
 static void writeTiles(llvm::raw_ostream &os, const RunMetrics &run) {
   auto write = [&](llvm::StringRef name, llvm::StringRef value) {
     os << "<div><span>" << escapeHTML(name) << "</span><b>" << escapeHTML(value)
        << "</b></div>\n";
   };
   os << "<div class=\"tiles\">\n";
-  // Losses and figures, then time, memory, and whether it ended well.
+  // Losses and figures come first, then time, memory and a bad exit code.
   if (!run.loss.empty())
     write("last loss", formatValue(run.loss.values.back()));
   for (const auto &[name, series] : run.evaluations)
@@ -277,7 +276,7 @@ static void writeTiles(llvm::raw_ostream &os, const RunMetrics &run) {
 //===----------------------------------------------------------------------===//
 
 std::string mpc::tools::writePage(const std::vector<RunMetrics> &runs) {
-  // One file without anything from outside: style and script are inside.
+  // Style and script are inlined: the page must load nothing from outside.
   std::string text, names;
   for (const RunMetrics &run : runs)
     names += (names.empty() ? "" : ", ") + run.name;
@@ -295,7 +294,7 @@ std::string mpc::tools::writePage(const std::vector<RunMetrics> &runs) {
   if (runs.size() == 1)
     writeTiles(os, runs.front());
   os << "<div class=\"charts\">\n" << Charts(runs).draw() << "</div>\n";
-  // Runs side by side: what came out, then how they were set.
+  // Results come first, then settings, with one column per run.
   std::vector<std::vector<Fact>> settings, outcomes;
   for (const RunMetrics &run : runs) {
     settings.push_back(run.settings);

@@ -1,4 +1,4 @@
-// The page that `mpc report` writes.
+// Writes the page of `mpc report`.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_REPORT_PAGE_H
@@ -11,12 +11,12 @@
 
 namespace mpc::tools {
 
-/// One HTML page that needs no other file and no network: charts of all runs in
-/// one another's, and tables of what they were and how they ended. The same
-/// runs give the same bytes.
+/// Returns one HTML page that needs neither other files nor a network. Each
+/// chart shows all runs; tables show their settings and results. The same runs
+/// give the same bytes.
 std::string writePage(const std::vector<RunMetrics> &runs);
 
-/// What the page has of its own: report.css and report.js.
+/// The contents of report.css and report.js.
 extern const char kReportStyle[], kReportScript[];
 
 } // namespace mpc::tools

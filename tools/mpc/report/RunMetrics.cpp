@@ -44,7 +44,7 @@ void Series::cutAfter(double step) {
 // Values
 //===----------------------------------------------------------------------===//
 
-// A value of a table as people read it.
+// Formats a value for people.
 static std::string textOf(llvm::StringRef key, const json &value) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -64,7 +64,7 @@ static std::string textOf(llvm::StringRef key, const json &value) {
   return text;
 }
 
-// "batch size" for batch_size.
+// Returns "batch size" for batch_size.
 static std::string nameOf(llvm::StringRef key) {
   std::string name = key.str();
   std::replace(name.begin(), name.end(), '_', ' ');
@@ -73,7 +73,7 @@ static std::string nameOf(llvm::StringRef key) {
   return name;
 }
 
-// The values that have a text, first those of `first` in that order.
+// Adds the values that have a text, beginning with the keys in `first`.
 static void addFacts(const json &values, std::vector<std::string> first,
                      std::vector<Fact> &facts) {
   std::set<std::string> done = {"event"};
@@ -83,7 +83,7 @@ static void addFacts(const json &values, std::vector<std::string> first,
     auto value = values.find(key);
     if (value == values.end() || !done.insert(key).second)
       continue;
-    // One level of values within values is text; deeper ones say nothing here.
+    // Only one level of nested values becomes text; deeper levels are left out.
     if (std::string text = textOf(key, *value); !text.empty())
       facts.push_back({nameOf(key), std::move(text)});
   }
@@ -106,14 +106,14 @@ static std::string describeExit(int64_t code) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Takes up one event after another.
+/// Collects the metrics of a run, event by event.
 class Reader {
 public:
   explicit Reader(RunMetrics &run) : run(run) {}
 
-  /// Empty, or what is wrong with the line.
+  /// Reads an event. Returns what is wrong with the line, or an empty text.
   std::string read(const json &line);
-  /// The same of a row of a table, in which nothing says that a run was
+  /// Like `read` for a row of a table. A table does not record that a run was
   /// resumed.
   std::string readRow(const json &row);
   bool isEmpty() const { return !hasEvents; }
@@ -130,12 +130,12 @@ private:
 
   RunMetrics &run;
   bool hasEvents = false;
-  std::string problem; ///< with the line that is being read
+  std::string problem; ///< of the line that is being read
 };
 } // namespace
 
-// A number, which may be none; the words that JSON has no numbers for are NaN,
-// as is what is too large to draw.
+// Returns the number at `key`; nullopt if missing or null. NaN for "nan", "inf"
+// and "-inf", which JSON lacks, and for numbers too large to draw.
 std::optional<double> Reader::numberOf(const json &line,
                                        const std::string &key) {
   constexpr double largest = 1e300;
@@ -153,7 +153,7 @@ std::optional<double> Reader::numberOf(const json &line,
   return std::nullopt;
 }
 
-// The step an event is of, which JSON must have as a whole number.
+// Returns the step of an event, which must be a whole number.
 double Reader::stepOf(const json &line) {
   constexpr int64_t most = int64_t(1) << 53;
   auto found = line.find("step");
@@ -174,7 +174,7 @@ void Reader::add(Series &series, double step, std::optional<double> value) {
     series.add(step, *value);
 }
 
-// A recipe without numbers that its optimizer does not have.
+// Removes settings from the recipe that its optimizer does not have.
 static json withEffect(json recipe) {
   const json optimizer = recipe.value("optimizer", json());
   if (!optimizer.is_string())
@@ -182,13 +182,13 @@ static json withEffect(json recipe) {
   for (const char *key : {"momentum", "beta1", "beta2", "eps"})
     if (!hasSetting(optimizer.get_ref<const std::string &>(), key))
       recipe.erase(key);
-  // That sgd has one makes it another optimizer.
+  // With a momentum, sgd is recorded as the optimizer "momentum".
   if (optimizer == "sgd")
     recipe.erase("momentum");
   return recipe;
 }
 
-// A resumed run repeats steps: the new values replace the old ones.
+// Drops values after `from`: a resumed run repeats these steps.
 void Reader::cutAfter(double from) {
   for (Series *series : {&run.loss, &run.accuracy, &run.learningRate,
                          &run.gradNorm, &run.lossScale, &run.stepMs})
@@ -260,7 +260,7 @@ void Reader::end(const json &line) {
 }
 
 std::string Reader::read(const json &line) {
-  // A line is an event; events of later versions are passed over.
+  // Ignore unknown events, which later versions may write.
   auto event = line.is_object() ? line.find("event") : line.end();
   if (event == line.end() || !event->is_string())
     return "expected a JSON object with an \"event\", as mpc train --metrics "
@@ -289,8 +289,8 @@ std::string Reader::readRow(const json &row) {
   return read(row);
 }
 
-// A row of the table that mpc train --metrics writes, by the names of its
-// columns: what is empty is not there.
+// Parses a row of a table of metrics into an object with the columns' names.
+// Leaves out empty cells.
 static json parseRow(llvm::StringRef line,
                      llvm::ArrayRef<llvm::StringRef> columns) {
   json row = json::object();
@@ -299,7 +299,7 @@ static json parseRow(llvm::StringRef line,
   for (auto [name, cell] : llvm::zip(columns, cells)) {
     if (cell.empty())
       continue;
-    // A number, true or false; what else there is stays text.
+    // Cells other than numbers and booleans stay text.
     json value;
     if (!cell.starts_with("[") && !cell.starts_with("{"))
       value = parseBoundedJSON({cell.data(), cell.size()});
@@ -317,7 +317,7 @@ StatusOr<RunMetrics> mpc::tools::readMetrics(const std::string &path) {
     return Status(StatusCode::IO,
                   path + ": cannot read: " + file.getError().message());
   RunMetrics run;
-  // Line by line; the last one may have been cut off by a crash.
+  // A crash may have cut off the last line.
   Reader reader(run);
   llvm::StringRef rest = (*file)->getBuffer();
   llvm::SmallVector<llvm::StringRef> columns; // of a table
