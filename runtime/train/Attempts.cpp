@@ -1,4 +1,4 @@
-// Choosing samples and learning rates, and counting.
+// Chooses samples and learning rates, and counts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Attempts.h"
@@ -10,10 +10,10 @@
 
 namespace mpc::runtime::train {
 
-/// The samples of an epoch in order, the same whenever it is asked for. Where
-/// one batch is all samples, nothing is gained by another order, and an input
-/// that is the same for every batch may say where they are, as the edges of a
-/// graph do of its nodes.
+/// Returns the samples of an epoch in order, the same for every call. Keeps the
+/// order of the data if one batch holds all samples: shuffling would gain
+/// nothing, and constant inputs may refer to samples by position, like the
+/// edges of a graph to its nodes.
 const std::vector<int64_t> &Attempts::orderOf(int64_t epoch) {
   if (orderEpoch == epoch)
     return order;
@@ -28,7 +28,7 @@ const std::vector<int64_t> &Attempts::orderOf(int64_t epoch) {
   return order;
 }
 
-/// Those of the next attempt.
+/// Returns the samples of the next attempt.
 std::vector<int64_t> Attempts::positionsOf(const Progress &progress) {
   const std::vector<int64_t> &samples = orderOf(progress.epoch);
   const int64_t count = data.batchSize() * runner.batches();
@@ -39,7 +39,8 @@ std::vector<int64_t> Attempts::positionsOf(const Progress &progress) {
   return positions;
 }
 
-/// Those of the batch after the next one; none where the run ends between.
+/// Returns the samples of the batch after the next; empty if the run ends
+/// before.
 BatchSamples Attempts::samplesAfter(Progress progress) {
   if (++progress.batchInStep == runner.batches()) {
     progress.batchInStep = 0;
@@ -57,8 +58,8 @@ BatchSamples Attempts::samplesAfter(Progress progress) {
   return {{begin, begin + std::ptrdiff_t(data.batchSize())}, progress.epoch};
 }
 
-/// Counts an attempt whose batches have all run. Micro batches and samples of
-/// skipped ones count too: a resumed run draws the same masks.
+/// Counts an attempt whose batches have all run. Micro-batches and samples of
+/// skipped attempts count too, so that a resumed run draws the same masks.
 void Attempts::count(Progress &progress, bool skipped) const {
   progress.batchInStep = 0;
   progress.lossInStep = 0;
@@ -82,9 +83,8 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
       options.schedule.at(progress.step - progress.skipped, totalSteps,
                           progress.evaluations.reductions);
   const std::vector<int64_t> positions = positionsOf(progress);
-  // The batches that it does not have yet.
   for (int64_t &batch = progress.batchInStep; batch < runner.batches();) {
-    // A run that is asked to stop goes on with this attempt when it is resumed.
+    // A resumed run continues with the next batch of this attempt.
     if (batch > 0 && stop && stop->load() != 0)
       return std::optional<StepReport>();
     StatusOr<double> loss = runner.runBatch(
@@ -95,17 +95,15 @@ Attempts::run(Progress &progress, const std::atomic<int> *stop) {
     progress.lossInStep += *loss / double(runner.batches());
     ++batch;
   }
-  // The update, and what it reports.
   StatusOr<StepOutcome> outcome =
       runner.finish(progress.lossInStep, rate, options.seed);
   if (!outcome.ok())
     return outcome.status();
 
-  // The attempt counts now, in the epoch that it was made in.
+  // `count` may begin the next epoch; the report names the old one.
   report.epoch = progress.epoch;
   count(progress, outcome->skipped);
 
-  // Counts behind the step, and what it took.
   report.step = progress.step;
   if (runner.takesLearningRate())
     report.learningRate = rate;

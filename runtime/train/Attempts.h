@@ -1,5 +1,5 @@
-// Update attempts one after another: which samples each has, with which
-// learning rate, and where the run stands afterwards.
+// Runs update attempts one after another: chooses the samples and the learning
+// rate of each, and counts progress.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_ATTEMPTS_H
@@ -18,14 +18,14 @@ public:
       : runner(std::move(runner)), data(data), options(options),
         stepsPerEpoch(stepsPerEpoch), totalSteps(totalSteps) {}
 
-  /// Runs the attempt after `progress`, which then includes it. Where `stop`
-  /// is raised between two of its batches there is no report, and `progress`
-  /// says how many it has.
+  /// Runs the attempt after `progress` and adds it to `progress`. nullopt if
+  /// `stop` is raised between two batches of the attempt; `progress` then
+  /// counts the finished batches.
   StatusOr<std::optional<StepReport>> run(Progress &progress,
                                           const std::atomic<int> *stop);
 
-  /// The same, and tells where the first value in it comes from that is not
-  /// finite; empty where all are. Unsupported on some devices.
+  /// Runs an attempt like `run`, and tells where its first non-finite value
+  /// comes from; empty if all values are finite. Unsupported on some devices.
   StatusOr<std::string> trace(Progress &progress);
 
 private:
@@ -38,7 +38,7 @@ private:
   const Dataset &data;
   const TrainOptions &options;
   const int64_t stepsPerEpoch, totalSteps;
-  /// The samples of one epoch, which is asked for step after step.
+  /// The sample order of epoch `orderEpoch`, kept for the steps of the epoch.
   std::vector<int64_t> order;
   int64_t orderEpoch = -1;
 };

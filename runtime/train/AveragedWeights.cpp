@@ -1,4 +1,4 @@
-// Averages in place of parameters.
+// Replaces parameters by their averages.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/AveragedWeights.h"
@@ -14,12 +14,12 @@
 
 namespace mpc::runtime::train {
 
-/// What the average of a parameter is called after it.
+/// The suffix that turns a parameter's name into its average's.
 static constexpr std::string_view kSuffix = kAverageSuffix;
 
 using Values = std::vector<std::pair<std::string, Tensor>>;
 
-/// The averages, by the names of their parameters.
+/// Reads the averages, by the names of their parameters.
 static StatusOr<Values> readAverages(Trainee &model) {
   Values values;
   for (const Port &port : model.info().state) {
@@ -37,7 +37,7 @@ static StatusOr<Values> readAverages(Trainee &model) {
   return values;
 }
 
-/// The present values of the same parameters.
+/// Reads the current values of the averaged parameters.
 static StatusOr<Values> readParameters(Trainee &model, const Values &averages) {
   Values values;
   for (const auto &[name, unused] : averages) {
@@ -81,7 +81,7 @@ evaluateAverages(Trainee &model,
 std::vector<std::string>
 takeAverages(std::vector<Array> &arrays,
              const std::function<bool(const std::string &)> &isOwn) {
-  // Copies that share the values: each is then given once, whatever the order.
+  // Take values from a copy, so that each is used once, whatever the order.
   const std::vector<Array> given = arrays;
   std::map<std::string_view, const Array *> byName;
   for (const Array &array : given)
@@ -103,7 +103,7 @@ takeAverages(std::vector<Array> &arrays,
 std::vector<Array> evaluatedState(const CheckpointContents &checkpoint) {
   std::vector<Array> state = checkpoint.arrays;
   const auto recipe = checkpoint.identity.find("recipe");
-  // A model may have parameters of such names without there being averages.
+  // Without --ema, parameters may have such names by chance.
   if (recipe == checkpoint.identity.end() ||
       !BoundedDocument(recipe->second).json.contains("ema"))
     return state;

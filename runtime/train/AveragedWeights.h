@@ -1,5 +1,5 @@
-// Parameters averaged over the steps (`--ema`): what is evaluated, and what a
-// trained model is in the end.
+// Uses the parameters that are averaged over the steps (`--ema`) for
+// evaluations and for the trained model.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_AVERAGEDWEIGHTS_H
@@ -17,26 +17,25 @@
 
 namespace mpc::runtime::train {
 
-/// Gives every parameter that has an average the value of it, for good. Nothing
-/// where the model has no averages.
+/// Replaces every parameter that has an average by its average, for good. Does
+/// nothing without averages.
 Status useAverages(Trainee &model);
 
-/// What `evaluate` says of the model with its averages in place of the
-/// parameters, which are as they were afterwards.
+/// Returns the result of `evaluate` with averages in place of the parameters,
+/// which are restored afterwards.
 StatusOr<EvalResult>
 evaluateAverages(Trainee &model,
                  const std::function<StatusOr<EvalResult>()> &evaluate);
 
-/// Gives each array "P" that has an average "P.ema" of its shape beside it the
-/// values of that. An average whose name `isOwn` is an array like any other.
-/// Returns the names of the averages that were taken, which stay among the
-/// arrays.
+/// Gives array "P" the values of its average "P.ema" if their shapes are equal.
+/// Ignores averages for whose name `isOwn` is true: they are ordinary arrays.
+/// Returns the names of the averages that were taken; they stay in `arrays`.
 std::vector<std::string>
 takeAverages(std::vector<Array> &arrays,
              const std::function<bool(const std::string &)> &isOwn);
 
-/// The state of a checkpoint; of a run that averages its weights, with the
-/// averages as the parameters.
+/// Returns the state of a checkpoint. In a run with --ema, averages replace the
+/// parameters.
 std::vector<Array> evaluatedState(const CheckpointContents &checkpoint);
 
 } // namespace mpc::runtime::train

@@ -1,4 +1,4 @@
-// Keeping and giving back the best weights.
+// Keeps and restores the best weights.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/BestModel.h"
@@ -7,7 +7,7 @@
 
 namespace mpc::runtime::train {
 
-/// What training changes of a trained model.
+/// True for the state of a trained model that training changes.
 static bool isTrained(const Port &state) {
   return state.role == Role::Parameter || state.role == Role::Average ||
          state.role == Role::Statistic;
@@ -27,8 +27,8 @@ Status BestModel::copy() {
   return Status();
 }
 
-/// Another folder's checkpoints come and go without this run: what is read is
-/// kept in memory.
+/// Reads a checkpoint into memory. Another run may remove checkpoints in its
+/// folder at any time.
 Status BestModel::read(const std::string &path, const RunIdentity &identity) {
   StatusOr<std::vector<Array>> arrays =
       readCheckpoint(path, model.info(), identity);
@@ -63,7 +63,7 @@ Status BestModel::find(MonitorState &state, int64_t step,
   Status found(StatusCode::Checkpoint, "there is no --checkpoint-dir");
   if (checkpoints)
     found = checkCheckpointPath(checkpoints->pathOf(state.bestStep));
-  // A run may have died between saying what is the best and marking it.
+  // The last run may have died between finding the best and marking it.
   if (found.ok()) {
     StatusOr<std::optional<int64_t>> marked = checkpoints->best();
     if (!marked.ok())
@@ -74,7 +74,7 @@ Status BestModel::find(MonitorState &state, int64_t step,
   }
   if (found.getCode() == StatusCode::Checkpoint && !resumed.empty())
     found = read(siblingOf(resumed, state.bestStep), identity);
-  // The best is given up where it is gone, not where nobody can tell.
+  // Give up the best only if it is certainly gone.
   if (found.getCode() != StatusCode::Checkpoint)
     return found;
   note("the best weights so far, those of step " +

@@ -1,5 +1,5 @@
-// The weights of the evaluation that was the best so far: those of a checkpoint
-// where the run has a folder for them, else a copy in memory.
+// Keeps the weights of the best evaluation so far: in a checkpoint if the run
+// has a folder for them, else in memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_BESTMODEL_H
@@ -24,26 +24,27 @@ class BestModel {
 public:
   using Note = std::function<void(const std::string &)>;
 
-  /// `checkpoints`, of which `kept` are kept beside the best, may be null.
+  /// `checkpoints` may be null. `kept` counts the checkpoints to keep besides
+  /// the best.
   BestModel(Trainee &model, const Monitor &monitor,
             const CheckpointStore *checkpoints, int64_t kept)
       : model(model), monitor(monitor), checkpoints(checkpoints), kept(kept) {}
 
-  /// Finds the weights that `state` tells of when a run goes on from `step`: in
-  /// its own folder, or else beside the checkpoint `resumed`. Where they are
-  /// gone, that is noted and the best forgotten.
+  /// Finds the weights of `state` when a run resumes at `step`: in the run's
+  /// own folder, or else beside the checkpoint `resumed`. If the weights are
+  /// gone, notes that and forgets the best.
   Status find(MonitorState &state, int64_t step, const std::string &resumed,
               const RunIdentity &identity, const Note &note);
 
-  /// The model's present weights are the best, and in no checkpoint.
+  /// Copies the model's current weights as the best; no checkpoint has them.
   Status copy();
 
-  /// They are in the run's own checkpoint of that step, the newest.
+  /// Marks the run's checkpoint of `step`, the newest, as the best.
   Status mark(int64_t step);
 
-  /// Gives the model the weights that `state` tells of, and says which they
-  /// are; where there are none, that is noted. Checkpoint where they cannot be
-  /// read; the last ones are in the checkpoint `last`, if anywhere.
+  /// Gives the model the weights of `state` and returns which these are.
+  /// nullopt, with a note, if there are none. Checkpoint if they cannot be
+  /// read; the error then names `last`, the checkpoint of the last weights.
   StatusOr<std::optional<BestEvaluation>> restore(const MonitorState &state,
                                                   const RunIdentity &identity,
                                                   const std::string &last,

@@ -1,4 +1,4 @@
-// Counting what goes wrong.
+// Counts failures of a run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Divergence.h"
@@ -10,8 +10,8 @@
 
 namespace mpc::runtime::train {
 
-/// A dynamic loss scale that skipping does not lower is at its floor. Some
-/// batches may fit it where others do not, so not the first one ends the run.
+/// A dynamic loss scale that stays equal after skipped steps is at the floor.
+/// Some batches may still fit, so several skips at the floor end the run.
 static constexpr int64_t kMostAtFloor = 10;
 
 DivergenceGuard::DivergenceGuard(const TrainOptions &options,
@@ -30,8 +30,8 @@ Status DivergenceGuard::begin(Trainee &model) {
 }
 
 Status DivergenceGuard::check(const StepReport &report) {
-  // Steps in a row that were skipped, and how many of them at one loss scale: a
-  // scale that no longer falls is at its least.
+  // Count the skipped steps in a row, and the steps among them with an equal
+  // loss scale: a scale that no longer falls is at its floor.
   const bool sameScale = report.skipped && last.skipped && report.lossScale &&
                          report.lossScale == last.lossScale;
   skippedAtOneScale = sameScale ? skippedAtOneScale + 1 : 0;
@@ -40,7 +40,7 @@ Status DivergenceGuard::check(const StepReport &report) {
   last = report;
 
   const std::string at = "step " + std::to_string(report.step) + ": ";
-  // The loss is unscaled: no loss scale makes it finite.
+  // The loss is unscaled, so no loss scale would make it finite.
   if (options.maxNonfinite > 0 && nonfiniteInARow >= options.maxNonfinite)
     return Status(StatusCode::Numeric,
                   at + "the loss has not been finite for " +
@@ -55,7 +55,7 @@ Status DivergenceGuard::check(const StepReport &report) {
                       scale + ", for " + std::to_string(skippedAtOneScale + 1) +
                       " steps; try bf16-mixed, a smaller --lr, or smaller "
                       "inputs");
-  // Else too many in a row, at any scale.
+  // Otherwise the run ends after too many skips in a row, at any scale.
   if (options.maxSkipped > 0 && skippedInARow >= options.maxSkipped)
     return Status(StatusCode::Numeric,
                   at + counted(skippedInARow, "step") + " in a row " +
@@ -102,7 +102,7 @@ std::string DivergenceGuard::findBrokenWeights(Trainee &model) const {
 
 Status DivergenceGuard::checkEnd(Trainee &model, const Progress &progress,
                                  bool stopped) {
-  // The last update may have been too large, whatever the loss before it was.
+  // The last update may have been too large, however good the loss before it.
   const std::string broken = findBrokenWeights(model);
   if (!broken.empty() && (stopped || std::isfinite(last.loss))) {
     brokenAt = progress.step;
@@ -113,11 +113,10 @@ Status DivergenceGuard::checkEnd(Trainee &model, const Progress &progress,
   }
   if (stopped)
     return Status();
-  // A run must not end with a loss that is not finite,
   if (nonfiniteInARow > 0)
     return Status(StatusCode::Numeric, "the run ends with a loss of " +
                                            nameOf(last.loss) + advice());
-  // nor with no step that was taken.
+  // At least one step must not have been skipped.
   const int64_t steps = progress.step, skipped = progress.skipped;
   if (steps == 0 || skipped < steps || skippedInARow == 0)
     return Status();

@@ -1,4 +1,4 @@
-// Whether a run still learns.
+// Tells if a run still learns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DIVERGENCE_H
@@ -13,57 +13,57 @@
 
 namespace mpc::runtime::train {
 
-/// Counts attempts that went wrong, and ends a run that will not recover.
+/// Counts attempts that failed, and ends a run that cannot recover.
 class DivergenceGuard {
 public:
-  /// Of a run of the model that `info` describes.
+  /// Watches a run of the model that `info` describes.
   DivergenceGuard(const TrainOptions &options, const TraineeInfo &info);
 
-  /// Notes which weights are not finite before the first step, such as a mask
-  /// of infinities that is trained: the run did not make them so.
+  /// Records which weights are not finite before the first step, like a trained
+  /// mask of infinities: the run did not break these.
   Status begin(Trainee &model);
 
-  /// The names of those weights.
+  /// The names of the weights that `begin` recorded.
   const std::set<std::string> &brokenAtFirst() const { return brokenBefore; }
 
-  /// Counts an attempt; Numeric where it must be the last.
+  /// Counts an attempt. Numeric if the run must end.
   Status check(const StepReport &report);
 
-  /// What a loss tells of the model's output that its type does not: nll below
-  /// 0 is not of log-probabilities. Empty where there is nothing to say, or it
-  /// has been said.
+  /// Warns if a loss shows a mistake that types cannot show: nll below 0 means
+  /// that the output is no log-probability. Empty if there is nothing to warn
+  /// of, or after the first warning.
   std::string findWarning(const StepReport &report);
 
-  /// Numeric where a run that ends at `progress` is no success: its weights are
-  /// not finite; and unless it was `stopped`, the last loss is not finite, or
-  /// every update was skipped.
+  /// Numeric if a run that ends at `progress` has failed: its weights are not
+  /// finite; or, unless it was `stopped`, the last loss is not finite or every
+  /// update was skipped.
   Status checkEnd(Trainee &model, const Progress &progress, bool stopped);
 
-  /// "parameter 'w' is inf at [1, 2]": the first of the model's weights that
-  /// the run made so; empty where there is none, or they cannot be read.
+  /// Returns "parameter 'w' is inf at [1, 2]": the first weight that the run
+  /// broke. Empty if there is none, or if weights cannot be read.
   std::string findBrokenWeights(Trainee &model) const;
 
-  /// Of the last attempt.
+  /// Describes the last attempt.
   bool isLossFinite() const { return nonfiniteInARow == 0; }
   bool wasSkipped() const { return last.skipped && brokenAt == 0; }
-  /// The attempt with which the present row of losses that are not finite
-  /// began, or of skipped ones; the last one where the weights are not finite;
-  /// 0 where all is well.
+  /// The attempt with which the current row of non-finite losses or skipped
+  /// steps began; the last attempt if only the weights are not finite; 0 if all
+  /// is well.
   int64_t firstOfRow() const;
 
 private:
-  /// Why a loss may not be finite, and what to try.
+  /// Explains why the loss may not be finite, and what to try.
   std::string advice() const;
 
   const TrainOptions &options;
-  const bool dynamicScale; ///< whether skipping an update lowers the loss scale
+  const bool dynamicScale; ///< true if skipping an update lowers the loss scale
   const bool isBCE;
-  bool isNLL; ///< the only loss, and nothing has been said of it
+  bool isNLL; ///< true if nll is the only loss, until the warning
   int64_t nonfiniteInARow = 0;
   int64_t skippedInARow = 0;
   int64_t skippedAtOneScale = 0; ///< after the first at that scale
-  int64_t brokenAt = 0; ///< attempts after which weights were not finite
-  std::set<std::string> brokenBefore; ///< weights that were not, to begin with
+  int64_t brokenAt = 0; ///< attempts made when weights were found broken
+  std::set<std::string> brokenBefore; ///< weights not finite at the start
   StepReport last;
 };
 

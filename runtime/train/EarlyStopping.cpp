@@ -1,4 +1,4 @@
-// Early stopping: what is asked for, and what is said of it.
+// Parses and describes early stopping.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/EarlyStopping.h"
@@ -22,7 +22,7 @@ std::string EarlyStopping::describe(const MonitorState &state) const {
 }
 
 StatusOr<EarlyStopping> parseEarlyStopping(std::string_view text) {
-  // The metric may have a colon, too.
+  // The metric may contain a colon too.
   const size_t colon = text.rfind(':');
   const std::string_view digits =
       colon == std::string_view::npos ? "" : text.substr(colon + 1);

@@ -1,4 +1,4 @@
-// Ending a run whose evaluations get no better.
+// Ends a run whose evaluations do not improve.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_EARLYSTOPPING_H
@@ -22,14 +22,13 @@ struct EarlyStopping {
   bool isOver(const MonitorState &state) const {
     return state.waited >= patience;
   }
-  /// Why the run is over.
+  /// Says why the run is over.
   std::string describe(const MonitorState &state) const;
-  /// What parseEarlyStopping reads as the same.
+  /// Returns a text that parseEarlyStopping reads back.
   std::string name() const;
 };
 
-/// "METRIC:PATIENCE", the metric as parseMonitor has it; Usage where it is
-/// something else.
+/// Parses "METRIC:PATIENCE", the metric as in parseMonitor. Usage otherwise.
 StatusOr<EarlyStopping> parseEarlyStopping(std::string_view text);
 
 } // namespace mpc::runtime::train

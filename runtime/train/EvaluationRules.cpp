@@ -1,4 +1,4 @@
-// Evaluations, counted.
+// Counts evaluations.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/EvaluationRules.h"
@@ -19,7 +19,6 @@ Status EvaluationRules::check(const TraineeInfo &info, bool evaluates) const {
       {"--early-stopping",
        options.earlyStopping ? &options.earlyStopping->monitor : nullptr},
       {"--lr-scheduler plateau", plateau() ? &plateau()->monitor : nullptr}};
-  // What a flag watches must be measured.
   for (const auto &[flag, monitor] : rules) {
     if (!monitor)
       continue;
@@ -53,7 +52,7 @@ void EvaluationRules::countPlateau(const EvalResult &evaluation, int64_t step,
   const Plateau &rule = *plateau();
   if (!rule.count(state.plateau, valueOf(evaluation, rule.monitor), step))
     return;
-  // Warmup apart, these are the rates before and after.
+  // These are the rates before and after, ignoring warmup.
   const Schedule &schedule = options.schedule;
   const int64_t settled = schedule.warmupSteps;
   const double before = schedule.at(settled, 0, state.reductions);

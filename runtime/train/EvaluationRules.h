@@ -1,5 +1,5 @@
-// What the evaluations of a run decide: `--best`, `--early-stopping` and the
-// learning rate of a plateau.
+// Applies evaluations to `--best`, `--early-stopping` and the learning rate of
+// a plateau.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_EVALUATIONRULES_H
@@ -21,32 +21,34 @@ public:
   EvaluationRules(const TrainOptions &options, Note note)
       : options(options), note(std::move(note)) {}
 
-  /// Whether evaluations decide anything.
+  /// True if evaluations decide anything.
   bool any() const {
     return options.best || options.earlyStopping || plateau();
   }
 
-  /// Usage where the evaluations of that model lack a figure, or where nothing
-  /// is evaluated.
+  /// Usage if evaluations of the model lack a watched metric, or if nothing is
+  /// evaluated.
   Status check(const TraineeInfo &info, bool evaluates) const;
 
-  /// Forgets of a run that goes on what was known of other figures.
+  /// Prepares the state of a resumed run: forgets values of metrics that are no
+  /// longer watched.
   void adopt(EvaluationState &state) const;
 
-  /// Counts an evaluation; whether it was the best. One `outsideSchedule`, at
-  /// the end of a run that ends between two, is for the best alone, and one at
-  /// a step that has been counted too: a run in parts is the run in one.
+  /// Counts an evaluation; true if it was the best. An evaluation
+  /// `outsideSchedule`, at the end of a run that ends between two, counts only
+  /// for the best. So does a second evaluation at the same step. Thus a run in
+  /// parts decides like an uninterrupted run.
   bool count(const EvalResult &evaluation, int64_t step, bool outsideSchedule,
              EvaluationState &state) const;
 
-  /// Whether the run is to end by early stopping.
+  /// True if early stopping ends the run.
   bool isOver(const EvaluationState &state) const {
     return options.earlyStopping &&
            options.earlyStopping->isOver(state.earlyStopping);
   }
 
 private:
-  /// Null with another schedule.
+  /// The plateau rule; null with another schedule.
   const Plateau *plateau() const {
     return options.schedule.kind == ScheduleKind::Plateau
                ? &options.schedule.plateau

@@ -53,7 +53,7 @@ Status MetricsLog::write(const MetricsLine &line) {
     Status status = sink ? sink->write(line) : Status();
     if (status.ok())
       continue;
-    // A full disk may have room again, when checkpoints have been removed.
+    // A full disk may have room again after checkpoints are removed.
     if (!isForWantOfSpace(status))
       sink.reset();
     if (first.ok())

@@ -1,4 +1,4 @@
-// All places that the metrics of one run go to.
+// Writes the metrics of a run to all their destinations.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_METRICSLOG_H
@@ -14,15 +14,16 @@ namespace mpc::runtime::train {
 
 class MetricsLog {
 public:
-  /// Those that `options` name; `firstStep` is the step that a resumed run goes
-  /// on from, and steps may have an accuracy.
+  /// Opens the destinations in `options`. `firstStep` is the step that a
+  /// resumed run continues from. `hasAccuracy` is true if steps have an
+  /// accuracy.
   static StatusOr<MetricsLog> open(const TrainOptions &options,
                                    int64_t firstStep, bool hasAccuracy);
-  /// Whether `open` would succeed, as far as can be told without changing
-  /// anything.
+  /// Checks that `open` would succeed, as far as possible without changes.
   static Status check(const TrainOptions &options);
 
-  /// Writes to each. One that fails gets nothing more; the others do.
+  /// Writes to every destination. A destination that fails gets nothing more,
+  /// while the others do. Returns the first failure.
   Status write(const MetricsLine &line);
 
 private:

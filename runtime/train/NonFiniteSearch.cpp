@@ -1,4 +1,4 @@
-// Going back to where it began.
+// Repeats failed attempts to find the first non-finite value.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/NonFiniteSearch.h"
@@ -10,10 +10,10 @@
 
 namespace mpc::runtime::train {
 
-/// What a user waits for at the end of a run that failed.
+/// The longest time that a user waits after a failed run, in milliseconds.
 static constexpr double kLongestReplayMs = 60000;
 
-/// Where an attempt begins, told by where it ended.
+/// The progress at the beginning of the attempt that ended at `end`.
 static Progress beginningOf(Progress end, int64_t stepsPerEpoch) {
   --end.step;
   end.epoch = end.step / stepsPerEpoch;
@@ -29,7 +29,7 @@ static std::string inStep(int64_t step, const std::string &where) {
   return "first, in step " + std::to_string(step) + ", " + where;
 }
 
-/// The last attempt once more, from the state that skipping it left.
+/// Repeats the last attempt from the state that skipping the update preserved.
 static std::string searchSkipped(Attempts &attempts, const FailedRun &failed) {
   Progress progress = beginningOf(failed.end, failed.stepsPerEpoch);
   --progress.skipped;
@@ -41,7 +41,7 @@ static std::string searchSkipped(Attempts &attempts, const FailedRun &failed) {
                         : inStep(failed.end.step, *where);
 }
 
-/// The attempts before the first that failed, from a state that is good.
+/// Repeats attempts from a good state up to the first failed one.
 static std::string searchFrom(Progress progress, Attempts &attempts,
                               const FailedRun &failed) {
   const int64_t steps = failed.firstBad - 1 - progress.step;
@@ -49,13 +49,13 @@ static std::string searchFrom(Progress progress, Attempts &attempts,
     return "where it began is not looked for: that would take " +
            counted(steps, "step") +
            " from the last checkpoint; --checkpoint-every makes it fewer";
-  // Weights that are not finite between steps: the update made them so.
+  // If weights are not finite between steps, the update broke them.
   const auto broken = [&] {
     const std::string weights = failed.findBrokenWeights();
     return weights.empty() ? weights : "after the update " + weights;
   };
-  // The last update before it may have made a parameter infinite, and so may
-  // earlier ones where the loss does not show it.
+  // The update before the failed attempt may have made a parameter infinite. An
+  // earlier update may have too, if the loss does not show it.
   while (progress.step + 2 < failed.firstBad) {
     StatusOr<std::optional<StepReport>> report =
         attempts.run(progress, nullptr);
@@ -64,7 +64,8 @@ static std::string searchFrom(Progress progress, Attempts &attempts,
     if (const std::string where = broken(); !where.empty())
       return inStep(progress.step, where);
   }
-  // The last steps run one kernel at a time, with a look at what each wrote.
+  // The last steps run one kernel at a time, with a check of each kernel's
+  // results.
   while (progress.step < failed.firstBad) {
     StatusOr<std::string> where = attempts.trace(progress);
     if (!where.ok())

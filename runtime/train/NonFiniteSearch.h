@@ -1,4 +1,4 @@
-// Finding the first value that was not finite after a run has failed.
+// Finds the first non-finite value after a run has failed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_NONFINITESEARCH_H
@@ -11,24 +11,24 @@
 
 namespace mpc::runtime::train {
 
-/// What the search has to go by.
+/// A failed run, as the search needs it.
 struct FailedRun {
-  Progress end;         ///< where the run stands
-  int64_t firstBad = 0; ///< the attempt that was the first of those that failed
-  bool wasSkipped = false; ///< whether the last one was: the state is as before
+  Progress end;            ///< the progress at the end
+  int64_t firstBad = 0;    ///< the first of the failed attempts
+  bool wasSkipped = false; ///< true if the last attempt kept the old state
   double medianStepMs = 0;
   int64_t stepsPerEpoch = 1;
-  /// Gives the model a state from before `firstBad`, and says where it stood.
+  /// Gives the model a state from before `firstBad`; returns its progress.
   std::function<StatusOr<Progress>()> restore;
-  /// DivergenceGuard::findBrokenWeights of the model as it is.
+  /// DivergenceGuard::findBrokenWeights for the model's current state.
   std::function<std::string()> findBrokenWeights;
 };
 
-/// Runs the attempt that failed once more, step by step, and says in words
-/// where the first value that was not finite comes from. A run whose updates
-/// are not guarded has lost the state that it failed from: it is restored and
-/// run up to that attempt, to the same bits, if that is a matter of a minute.
-/// Where nothing can be said, the reason. The model's state is not what it was.
+/// Runs the failed attempt again, step by step, and describes where the first
+/// non-finite value comes from. A run with unguarded updates has lost the state
+/// before the failure: the state is restored and run up to the failed attempt,
+/// to the same bits, if that takes at most a minute. If the search fails,
+/// returns the reason. Changes the model's state.
 std::string explainNonFinite(Attempts &attempts, const FailedRun &failed);
 
 } // namespace mpc::runtime::train

@@ -1,4 +1,4 @@
-// Whether a run can begin, before its model is compiled.
+// Checks that a run can begin, before the model is compiled.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/EvaluationRules.h"
@@ -9,11 +9,11 @@
 
 namespace mpc::runtime::train {
 
-/// The checkpoint that the run will go on from; empty where there is none.
+/// Finds the checkpoint that the run resumes from; empty if there is none.
 static StatusOr<std::string> findResumed(const TrainOptions &options) {
   if (options.resume != "auto")
     return options.resume;
-  // A folder that is not there yet has none.
+  // A folder that does not exist yet has no checkpoints.
   StatusOr<std::vector<int64_t>> steps = listCheckpoints(options.checkpointDir);
   if (!steps.ok() || steps->empty())
     return std::string();
@@ -22,19 +22,16 @@ static StatusOr<std::string> findResumed(const TrainOptions &options) {
 
 Status checkRun(const TraineeInfo &info, const Dataset &data,
                 const Dataset *evalData, const TrainOptions &options) {
-  // What evaluations are asked for,
   if (Status status = checkEvalMetrics(info, options.evalMetrics); !status.ok())
     return status;
   if (Status status = EvaluationRules(options, nullptr)
                           .check(info, /*evaluates=*/evalData != nullptr);
       !status.ok())
     return status;
-  // samples for a step,
   StatusOr<int64_t> steps = countStepsOfEpoch(
       data, data.batchSize() * info.accumulate, options.lastBatch);
   if (!steps.ok())
     return steps.status();
-  // and the run that is gone on with.
   return checkResumed(info, data, options);
 }
 

@@ -1,4 +1,4 @@
-// Naming a run.
+// Describes the identity and settings of a run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/RunIdentity.h"
@@ -15,7 +15,8 @@
 
 namespace mpc::runtime::train {
 
-/// "4 parameters, digest 0123456789abcdef": the names in the state's order.
+/// Returns "4 parameters, digest 0123456789abcdef". The digest is over the
+/// names in the order of the state.
 static std::string describeTrained(const TraineeInfo &info) {
   int64_t count = 0;
   uint64_t digest = 0;
@@ -23,7 +24,7 @@ static std::string describeTrained(const TraineeInfo &info) {
     if (port.role != Role::Parameter)
       continue;
     ++count;
-    // The end of a name counts, so that "ab", "c" is not "a", "bc".
+    // The end of a name counts, so that "ab", "c" differs from "a", "bc".
     digest =
         XXH3_64bits_withSeed(port.name.c_str(), port.name.size() + 1, digest);
   }
@@ -33,7 +34,8 @@ static std::string describeTrained(const TraineeInfo &info) {
   return counted(count, "parameter") + ", digest " + text;
 }
 
-/// "labels i64 32, x f32 32x8": what a batch is, whichever flags say so.
+/// Returns "labels i64 32, x f32 32x8": the shapes of a batch, whichever flags
+/// chose them.
 static std::string describeInputs(const TraineeInfo &info) {
   std::set<std::string> inputs;
   for (const auto &[name, function] : info.functions)
@@ -76,8 +78,8 @@ Status checkPosition(const Progress &progress, int64_t stepsPerEpoch,
   return Status();
 }
 
-/// The file's name as train.json has it, where bytes that are no UTF-8 are
-/// replaced.
+/// The file's name as train.json stores it, with replaced bytes if it is no
+/// UTF-8.
 static std::string nameOf(const Dataset &data) {
   const auto name = std::filesystem::path(data.source()).filename();
   return nlohmann::json::parse(textOf(name.string())).get<std::string>();
@@ -105,11 +107,11 @@ StatusOr<int64_t> countStepsOfEpoch(const Dataset &data, int64_t perStep,
 std::string findMovedPlaces(const TraineeInfo &info, const Dataset &data,
                             const TrainOptions &options) {
   const int64_t batch = data.batchSize();
-  // In the order of the file, places stay what they are.
+  // In the order of the file, positions stay valid.
   if (!options.shuffle || data.size() == batch)
     return "";
-  // An input for the whole batch whose elements are places in it, such as the
-  // edges of a graph.
+  // The input belongs to the whole batch, and its elements are positions in it,
+  // like the edges of a graph.
   const auto saysPlaces = [&](const Port &port) {
     return port.role == Role::Data && port.batchAxis < 0 &&
            std::any_of(port.indices.begin(), port.indices.end(),
@@ -140,7 +142,7 @@ std::map<std::string, std::string> settingsOf(const TraineeInfo &info,
                                               const Dataset &data,
                                               int64_t totalSteps) {
   const bool unlimited = totalSteps == kUnlimited;
-  // As text, by the words that a message about a difference uses.
+  // The keys are the words of a message about a difference.
   return {{"learning rate", formatRate(options.schedule.learningRate)},
           {"schedule", options.schedule.name()},
           {"least learning rate", formatRate(options.schedule.minLearningRate)},

@@ -1,5 +1,6 @@
-// What a checkpoint must agree with to be resumed: model, data, precision,
-// seed, trained parameters. Rate, schedule and length may change.
+// Defines which facts a run must share with a checkpoint to resume from it:
+// model, data, precision, seed and trained parameters. Rate, schedule and
+// length may change.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_RUNIDENTITY_H
@@ -10,39 +11,42 @@
 
 namespace mpc::runtime::train {
 
-/// What fixes the bits of a run, given its settings: the model, everything it
-/// was compiled with (the recipe has the flags and a digest of the decisions on
-/// precision), which parameters are trained, the data and their order.
+/// Returns the facts that, with the settings, fix the bits of a run: the model,
+/// its compilation (the recipe has the flags and a digest of the precision
+/// decisions), the trained parameters, the data and their order.
 RunIdentity identityOf(const TraineeInfo &info, const Dataset &data,
                        const TrainOptions &options);
 
-/// Checkpoint where a run of so many steps an epoch, and batches a step, is
-/// never where `progress` says.
+/// Checkpoint if a run with these steps per epoch and batches per step can
+/// never be at `progress`.
 Status checkPosition(const Progress &progress, int64_t stepsPerEpoch,
                      int64_t batchesPerStep);
 
-/// The steps of an epoch over `data`, of `perStep` samples each. InvalidInput,
-/// naming the data, where they are not enough for one.
+/// Counts the steps of an epoch over `data`, each of `perStep` samples.
+/// InvalidInput, naming the data, if there are not enough samples for a step.
 StatusOr<int64_t> countStepsOfEpoch(const Dataset &data, int64_t perStep,
                                     LastBatch lastBatch);
 
-/// What is wrong with shuffling samples among which an input that is the same
-/// for every batch has places, such as the edges of a graph, where a batch is
-/// not all of them; empty where nothing is.
+/// Returns a warning if shuffling breaks an input that refers to samples by
+/// position, like the edges of a graph, and is the same for every batch. Empty
+/// if nothing is wrong, as when a batch has all samples.
 std::string findMovedPlaces(const TraineeInfo &info, const Dataset &data,
                             const TrainOptions &options);
 
-/// The steps of a whole run, by --epochs and --max-steps, or kUnlimited.
+/// Counts the steps of a whole run by --epochs and --max-steps; kUnlimited
+/// without an end.
 int64_t countSteps(const TrainOptions &options, int64_t stepsPerEpoch);
 
-/// Learning rate, schedule, length, the data's name and the target, as text.
+/// Describes learning rate, schedule, length, the data's name and the target as
+/// text.
 std::map<std::string, std::string> settingsOf(const TraineeInfo &info,
                                               const TrainOptions &options,
                                               const Dataset &data,
                                               int64_t totalSteps);
 
-/// "learning rate was 0.001, now it is 0.5; ...": those of `now` that `then`
-/// has otherwise; empty where none are, or `then` is of a version without.
+/// Returns "learning rate was 0.001, now it is 0.5; ...": the settings in `now`
+/// that differ from `then`. Empty if there are none. Settings that an older
+/// version did not record do not count.
 std::string changedSettings(const std::map<std::string, std::string> &then,
                             const std::map<std::string, std::string> &now);
 

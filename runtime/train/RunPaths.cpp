@@ -1,5 +1,5 @@
-// Checks the paths of a run before it starts: which checkpoints are in its
-// folder, of this run or of another, and whether every file can be written.
+// Checks the paths of a run before it starts: the checkpoints in its folder, of
+// this run or another, and the permission to write every file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/RunPaths.h"
@@ -47,7 +47,7 @@ noteLaterCheckpoints(const TrainOptions &options,
 }
 
 Status checkPaths(const TrainOptions &options) {
-  // Flags that contradict each other first, then files.
+  // Flags that contradict each other are reported before missing files.
   if (options.resume == "auto" && options.checkpointDir.empty())
     return Status(StatusCode::Usage,
                   "--resume auto needs --checkpoint-dir to look in");
@@ -58,14 +58,14 @@ Status checkPaths(const TrainOptions &options) {
     return status;
   if (options.checkpointDir.empty())
     return Status();
-  // A folder that cannot be written would fail at the first checkpoint, an hour
-  // later.
+  // A folder that is not writable would otherwise fail at the first checkpoint,
+  // an hour later.
   if (Status status = requireWritable(options.checkpointDir); !status.ok())
     return status;
   StatusOr<FileKind> kind = kindOf(options.checkpointDir);
   if (!kind.ok() || *kind == FileKind::None)
     return kind.status();
-  // An earlier run's checkpoints are not mixed with this one's.
+  // Checkpoints of an earlier run must not mix with this run's.
   StatusOr<CheckpointStore> store =
       CheckpointStore::open(options.checkpointDir);
   return store.ok() ? checkDirectory(options, *store) : store.status();

@@ -1,4 +1,4 @@
-// The folder of checkpoints that a run is to write or go on from.
+// Checks the folder of checkpoints that a run writes or resumes from.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_RUNPATHS_H
@@ -13,13 +13,13 @@
 
 namespace mpc::runtime::train {
 
-/// Refuses a directory with checkpoints of another run: this run would prune
-/// them.
+/// Refuses a directory with checkpoints of another run, which this run would
+/// prune.
 Status checkDirectory(const TrainOptions &options,
                       const CheckpointStore &checkpoints);
 
-/// Notes which checkpoints are later than the resumed one of `step`: they stay
-/// until the run writes checkpoints of the same names.
+/// Notes checkpoints that are later than the resumed one of `step`. They stay
+/// until the run writes checkpoints with their names.
 Status
 noteLaterCheckpoints(const TrainOptions &options,
                      const CheckpointStore &checkpoints, int64_t step,

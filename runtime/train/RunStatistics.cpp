@@ -1,4 +1,4 @@
-// Figures of a whole run.
+// Measures figures of a whole run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/RunStatistics.h"
@@ -13,8 +13,8 @@
 namespace mpc::runtime::train {
 
 size_t peakMemory() {
-  // Unlike what getrusage says, this knows nothing of before exec, nor of
-  // before the reset.
+  // Unlike getrusage, this figure excludes the time before exec and before the
+  // reset.
   std::ifstream status("/proc/self/status");
   constexpr std::string_view key = "VmHWM:";
   for (std::string line; std::getline(status, line);)
@@ -26,7 +26,7 @@ size_t peakMemory() {
 }
 
 void resetPeakMemory() {
-  // 5 stands for the peak, by proc(5).
+  // proc(5): writing 5 resets the peak.
   std::ofstream("/proc/self/clear_refs") << "5";
 }
 
@@ -53,7 +53,7 @@ void StepTimes::add(double milliseconds) {
   stride *= 2;
 }
 
-/// What ended a run, as the metrics have it.
+/// The word for what ended a run, for the metrics.
 static const char *endOf(const TrainResult &result, const Status &status) {
   if (!status.ok())
     return "failure";

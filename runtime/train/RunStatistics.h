@@ -1,4 +1,4 @@
-// Figures of a whole run, and what ended it.
+// Measures figures of a whole run, and writes the event of its end.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_RUNSTATISTICS_H
@@ -14,20 +14,20 @@
 
 namespace mpc::runtime::train {
 
-/// The most memory that the process has had in use, in bytes, since
-/// `resetPeakMemory` where the system allows that.
+/// The peak memory of the process in bytes, since `resetPeakMemory` if the
+/// system supports that.
 size_t peakMemory();
 
-/// What the process had in use before does not count any longer: a compiler in
-/// the same process may have needed more than the run.
+/// Makes `peakMemory` ignore the past: a compiler in the same process may have
+/// needed more memory than the run.
 void resetPeakMemory();
 
-/// The times of a run's steps, in bounded memory: all of them, and of long runs
-/// every second, fourth, ... one.
+/// The times of a run's steps in bounded memory: all steps, or in long runs
+/// every second, fourth, ... step.
 class StepTimes {
 public:
   void add(double milliseconds);
-  /// 0 of none.
+  /// The median in milliseconds; 0 without steps.
   double median() const;
 
 private:
@@ -36,8 +36,8 @@ private:
   int64_t count = 0, stride = 1;
 };
 
-/// The "end" event of a run that `status` ended, with its totals and what ended
-/// it.
+/// Returns the "end" event of a run that ended with `status`: its totals, and
+/// what ended it.
 MetricsLine endLine(const TrainResult &result, const Status &status,
                     int exitCode, Digits digits);
 

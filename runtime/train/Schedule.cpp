@@ -1,4 +1,4 @@
-// Learning rate schedules.
+// Parses and computes learning rate schedules.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Schedule.h"
@@ -25,7 +25,7 @@ static bool readFactor(std::string_view text, double &value) {
   return !copy.empty() && *last == '\0' && std::isfinite(value) && value > 0;
 }
 
-/// SIZE or SIZE:GAMMA.
+/// Parses SIZE or SIZE:GAMMA.
 static bool parseSteps(std::string_view text, Schedule &schedule) {
   const size_t colon = text.find(':');
   if (!readCount(text.substr(0, colon), 1, schedule.stepSize))
@@ -34,14 +34,14 @@ static bool parseSteps(std::string_view text, Schedule &schedule) {
          readFactor(text.substr(colon + 1), schedule.gamma);
 }
 
-/// FACTOR, FACTOR:PATIENCE or FACTOR:PATIENCE:METRIC.
+/// Parses FACTOR, FACTOR:PATIENCE or FACTOR:PATIENCE:METRIC.
 static Status parsePlateau(std::string_view text, Plateau &plateau) {
   const Status malformed(
       StatusCode::Usage,
       "expected plateau[:FACTOR[:PATIENCE[:METRIC]]] with a factor between 0 "
       "and 1 and a whole number of evaluations, found 'plateau:" +
           std::string(text) + "'");
-  // Each part is optional, and behind the one before.
+  // Each part is optional, but needs the part before.
   const size_t colon = text.find(':');
   if (!readFactor(text.substr(0, colon), plateau.factor) || plateau.factor >= 1)
     return malformed;
@@ -61,7 +61,7 @@ static Status parsePlateau(std::string_view text, Plateau &plateau) {
 
 Status parseSchedule(std::string_view text, Schedule &schedule) {
   constexpr std::string_view steps = "step:", plateau = "plateau:";
-  // The word before a colon is the kind; 'step' and 'plateau' have more.
+  // The word before a colon is the kind; only `step` and `plateau` have more.
   if (text == "constant")
     schedule.kind = ScheduleKind::Constant;
   else if (text == "linear")
@@ -81,7 +81,7 @@ Status parseSchedule(std::string_view text, Schedule &schedule) {
                   "whole number of steps and a factor above 0, one-cycle, or "
                   "plateau[:FACTOR[:PATIENCE[:METRIC]]], found '" +
                       std::string(text) + "'");
-  // The defaults, then what stands behind the colon.
+  // A plateau begins with the defaults, whatever `schedule` held before.
   schedule.plateau = Plateau();
   if (text.substr(0, plateau.size()) == plateau)
     return parsePlateau(text.substr(plateau.size()), schedule.plateau);
@@ -89,8 +89,7 @@ Status parseSchedule(std::string_view text, Schedule &schedule) {
 }
 
 std::string Schedule::name() const {
-  // As --lr-scheduler takes it; by this name a checkpoint knows the schedule of
-  // its run (RunIdentity).
+  // Checkpoints record the schedule of a run under this name (RunIdentity).
   switch (kind) {
   case ScheduleKind::Constant:
     return "constant";
@@ -116,13 +115,13 @@ std::string Schedule::name() const {
   return "";
 }
 
-/// From `from` to `to` along half a cosine, of which `done` is behind.
+/// Goes from `from` to `to` along half a cosine; `done` is the fraction passed.
 static double anneal(double from, double to, double done) {
   return to + (from - to) * 0.5 * (1 + std::cos(M_PI * done));
 }
 
-/// PyTorch's OneCycleLR with its defaults: up from 1/25 of the rate for 0.3 of
-/// all steps, then down to 1e-4 of where it began.
+/// PyTorch's OneCycleLR with its defaults: rises from 1/25 of the rate for 0.3
+/// of all steps, then falls to 1e-4 of the start.
 static double oneCycleAt(double greatest, int64_t step, int64_t totalSteps) {
   const double first = greatest / 25, last = first / 1e4;
   const double top = 0.3 * double(totalSteps) - 1, end = double(totalSteps) - 1;
@@ -140,8 +139,8 @@ bool Plateau::count(MonitorState &state, double value, int64_t step) const {
   return true;
 }
 
-/// The rate that a plateau has come down to; steps of less than PyTorch's eps
-/// are none.
+/// The rate after `reductions` of a plateau. Reductions of less than PyTorch's
+/// eps do not happen.
 static double plateauAt(const Schedule &schedule, int64_t reductions) {
   constexpr double eps = 1e-8;
   double rate = schedule.learningRate;
@@ -157,19 +156,18 @@ static double plateauAt(const Schedule &schedule, int64_t reductions) {
 
 double Schedule::at(int64_t step, int64_t totalSteps,
                     int64_t reductions) const {
-  // One cycle has a warm-up of its own.
+  // The schedule of one cycle includes a warm-up.
   if (kind == ScheduleKind::OneCycle)
     return oneCycleAt(learningRate, step, totalSteps);
   const double rate = kind == ScheduleKind::Plateau
                           ? plateauAt(*this, reductions)
                           : learningRate;
-  // Warm-up rises in a line; what follows is a function of the part that is
-  // done.
+  // The rate rises in a straight line during warm-up, and then depends on the
+  // fraction that is done.
   if (step < warmupSteps)
     return rate * double(step + 1) / double(warmupSteps);
   const double length = double(std::max<int64_t>(1, totalSteps - warmupSteps));
   const double done = std::min(1.0, double(step - warmupSteps) / length);
-  // The rate after the warm-up, of `done` from 0 to 1.
   switch (kind) {
   case ScheduleKind::Linear:
     return minLearningRate + (learningRate - minLearningRate) * (1 - done);

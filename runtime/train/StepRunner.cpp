@@ -1,4 +1,4 @@
-// Choosing the functions, feeding them, reading what they report.
+// Chooses the functions, sets their inputs, and reads their results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/StepRunner.h"
@@ -27,7 +27,8 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
   if (StatusOr<FunctionPorts> inputs = trainingInputs(info); !inputs.ok())
     return inputs.status();
   StepRunner runner(model);
-  // One function does a step, or one adds up gradients and another updates.
+  // Either one function does a step, or one adds up gradients and another
+  // updates.
   if (info.accumulate == 1 && info.function(kStepFunction)) {
     runner.batchFunction = kStepFunction;
   } else {
@@ -35,7 +36,7 @@ StatusOr<StepRunner> StepRunner::create(Trainee &model) {
     runner.updateFunction = kUpdateFunction;
     runner.batchCount = info.accumulate;
   }
-  // What is reported afterwards, where the artifact has it.
+  // An artifact may lack any of these outputs except the loss.
   const FunctionPorts &updating = *info.function(runner.updating());
   const FunctionPorts &batch = *info.function(runner.batchFunction);
   runner.takesRate = train::takesLearningRate(info);
@@ -67,8 +68,7 @@ Status StepRunner::bindScalars(const std::string &function, double learningRate,
   for (const Port &port : model->info().function(function)->inputs) {
     if (port.role != Role::Scalar)
       continue;
-    // The rate and the seed are the scalars there are, in the type that the
-    // function takes.
+    // The rate and the seed are the only scalar inputs.
     Array value;
     value.name = port.name;
     const int64_t seed = int64_t(seedValue);
@@ -83,11 +83,11 @@ Status StepRunner::bindScalars(const std::string &function, double learningRate,
                     "function '" + function + "' takes the scalar '" +
                         port.name + "', which training does not provide");
     }
-    // In the type of the port: f32 for most rates.
+    // The port's type is f32 for most rates.
     StatusOr<Tensor> scalar = toTensor(value, port.type);
     if (!scalar.ok())
       return scalar.status();
-    // A value that the input has already is not sent again.
+    // Do not send a value that the input has already.
     std::vector<std::byte> &before = bound[{function, port.name}];
     if (before == scalar->bytes)
       continue;
@@ -111,7 +111,6 @@ StepRunner::readScalars(const std::string &function,
   StatusOr<std::vector<Tensor>> values = model->outputs(function, names);
   if (!values.ok())
     return values.status();
-  // As doubles, whatever type they have.
   Scalars scalars;
   auto value = values->begin();
   for (const Port *port : ports) {
@@ -130,7 +129,8 @@ StepRunner::readScalars(const std::string &function,
   return scalars;
 }
 
-/// Runs a function, of a batch where `data` is not null.
+/// Runs a function. `data` and `positions` describe its batch; null without
+/// one.
 Status StepRunner::run(const std::string &function, const Dataset *data,
                        const int64_t *positions) {
   if (!trace)
@@ -151,7 +151,7 @@ Status StepRunner::run(const std::string &function, const Dataset *data,
   return Status();
 }
 
-/// Adds what the batch that ran got right.
+/// Counts the correct labels of the batch that just ran.
 Status StepRunner::countLabels(const Dataset &data, const int64_t *positions) {
   StatusOr<Tensor> right = model->output(batchFunction, correct->name);
   if (right.ok())
@@ -173,8 +173,8 @@ StatusOr<double> StepRunner::runBatch(const Dataset &data,
                                       const int64_t *positions, int64_t epoch,
                                       const BatchLoader::NextBatch &next,
                                       double learningRate, uint64_t seed) {
-  // The batch is bound, and the next one is made ready while this one runs: on
-  // other cores of the CPU, or on this one while a GPU works.
+  // The next batch is prepared while this one runs: on other cores of a CPU, or
+  // on this core while a GPU works.
   Status status = loader.bind(data, *model, batchFunction, positions, epoch);
   if (status.ok())
     loader.prepare(data, *model, batchFunction, next);
@@ -184,13 +184,14 @@ StatusOr<double> StepRunner::runBatch(const Dataset &data,
     status = run(batchFunction, &data, positions);
   if (status.ok() && !trace)
     loader.stage(data, *model, batchFunction, next);
-  // Accuracy is counted beside the labels that were bound.
+  // The labels of the batch are still at hand, so count the accuracy here.
   if (status.ok() && correct && !trace)
     status = countLabels(data, positions);
   if (!status.ok())
     return status;
-  // Of a batch the loss is a mean, or a sum where the loss is one. What the
-  // update gives is read with it where both are one function.
+  // The loss of a batch is a mean, or a sum if the loss is a sum. If one
+  // function does everything, read the results of the update together with the
+  // loss.
   std::vector<const Port *> ports{loss};
   if (updateFunction.empty())
     ports.insert(ports.end(), {gradNorm, finite, lossScale});
@@ -203,7 +204,6 @@ StatusOr<double> StepRunner::runBatch(const Dataset &data,
 
 StatusOr<StepOutcome> StepRunner::finish(double lossSum, double learningRate,
                                          uint64_t seed) {
-  // Once for all batches of the step.
   if (!updateFunction.empty()) {
     Status status = bindScalars(updateFunction, learningRate, seed);
     if (status.ok())
@@ -216,13 +216,12 @@ StatusOr<StepOutcome> StepRunner::finish(double lossSum, double learningRate,
       return scalars.status();
     updated = std::move(*scalars);
   }
-  // What the update gives, if it gives it: norm, finiteness, scale.
   StepOutcome outcome;
   outcome.loss = lossSum;
   outcome.gradNorm = updated[0];
   outcome.lossScale = updated[2];
   outcome.skipped = updated[1].value_or(1) == 0;
-  // Of the whole step, or not at all.
+  // The accuracy covers the whole step, or is left out.
   if (countedBatches == batchCount && counted.labels > 0)
     outcome.accuracy = double(counted.correct) / double(counted.labels);
   counted = LabelCount();

@@ -1,5 +1,5 @@
-// One update attempt through the artifact's functions: `step`, or `accumulate`
-// for each batch and then `update`.
+// Runs one update attempt with the artifact's functions: `step`, or
+// `accumulate` for each batch and then `update`.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_STEPRUNNER_H
@@ -20,43 +20,43 @@
 
 namespace mpc::runtime::train {
 
-/// What the artifact says of one attempt.
+/// The results of one attempt.
 struct StepOutcome {
   double loss = 0; ///< mean over the batches
   std::optional<double> gradNorm;
   std::optional<double> lossScale;
   bool skipped = false;
-  /// Of all labels, before the update, where the artifact says it and every
-  /// batch of the attempt was run here.
+  /// The share of correct labels before the update. nullopt unless the artifact
+  /// reports it and all batches of the attempt ran in this process.
   std::optional<double> accuracy;
 };
 
-/// Whether the learning rate of the run is what the model is updated by.
+/// True if the model is updated with the run's learning rate.
 bool takesLearningRate(const TraineeInfo &info);
 
 class StepRunner {
 public:
-  /// Unsupported where the artifact has not the functions or reports no loss.
+  /// Unsupported if the artifact lacks the functions or reports no loss.
   static StatusOr<StepRunner> create(Trainee &model);
 
-  /// Batches of one attempt.
+  /// The number of batches in an attempt.
   int64_t batches() const { return batchCount; }
   bool measuresAccuracy() const { return correct != nullptr; }
   bool takesLearningRate() const { return takesRate; }
 
-  /// Runs one batch of an attempt, the samples at `positions` as they are in
-  /// `epoch`; its loss. The last of batches() is followed by `finish`. `next`
-  /// says which batch comes after it, which is made ready meanwhile.
+  /// Runs one batch of an attempt, with the samples at `positions` in `epoch`;
+  /// returns its loss. `finish` must follow the last of batches(). `next`
+  /// returns the following batch, which is prepared meanwhile.
   StatusOr<double> runBatch(const Dataset &data, const int64_t *positions,
                             int64_t epoch, const BatchLoader::NextBatch &next,
                             double learningRate, uint64_t seed);
 
-  /// Updates, where that is a function of its own, and says how the attempt
-  /// went; `loss` is the sum of its batches' losses.
+  /// Runs the update, if it is a separate function, and returns the results of
+  /// the attempt. `loss` is the attempt's loss, from the losses of its batches.
   StatusOr<StepOutcome> finish(double loss, double learningRate, uint64_t seed);
 
-  /// Functions now run step by step, and the first value that is not finite is
-  /// described in `where`, once. Null: as usual.
+  /// With a `where` that is not null, functions run step by step, and the first
+  /// non-finite value is described there once.
   void setTrace(std::string *where) { trace = where; }
 
 private:
@@ -68,7 +68,8 @@ private:
              const int64_t *positions);
   Status bindScalars(const std::string &function, double learningRate,
                      uint64_t seed);
-  /// Outputs of one function, in the order asked for; nothing for null.
+  /// Outputs of one function, in the order of the request; nullopt for null
+  /// ports.
   using Scalars = std::vector<std::optional<double>>;
   StatusOr<Scalars> readScalars(const std::string &function,
                                 const std::vector<const Port *> &ports);
@@ -84,17 +85,17 @@ private:
   const Port *finite = nullptr;
   const Port *lossScale = nullptr;
   std::string *trace = nullptr;
-  /// What the last function with an update gave beside the loss: gradNorm,
-  /// finite and lossScale.
+  /// The outputs gradNorm, finite and lossScale of the last function that
+  /// updated.
   Scalars updated = Scalars(3);
-  /// The value of each scalar input, by function and name, which it keeps.
+  /// The current value of each scalar input, by function and name.
   std::map<std::pair<std::string, std::string>, std::vector<std::byte>> bound;
 
-  const Port *correct = nullptr; ///< null: the accuracy is not measured
+  const Port *correct = nullptr; ///< null if the accuracy is not measured
   std::optional<int64_t> ignored;
   BatchLoader loader;
   LabelCount counted;         ///< of the batches since the last update
-  int64_t countedBatches = 0; ///< how many those are
+  int64_t countedBatches = 0; ///< the number of these batches
 };
 
 } // namespace mpc::runtime::train

@@ -1,5 +1,5 @@
-// The loop itself. `TrainingRun` holds what lives from the first step to the
-// last; its `run` reads as the order of events.
+// Implements the loop. `TrainingRun` holds everything that lives from the first
+// step to the last; `run` shows the order of events.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/Trainer.h"
@@ -65,8 +65,9 @@ private:
     return identityOf(model.info(), data, options);
   }
   bool stopped() const { return stop && stop->load() != 0; }
-  /// Not before the first step of this process: of jobs that take as long to
-  /// compile, none would ever get on.
+  /// True after the deadline, but never before the first step of this process:
+  /// otherwise a run whose compilation takes as long as the limit would never
+  /// advance.
   bool isTimeOver() const {
     return options.deadline && progress.step > firstStep &&
            std::chrono::steady_clock::now() >= *options.deadline;
@@ -98,10 +99,10 @@ private:
   int64_t firstStep = 0;
   int64_t lastSaved = -1;
   int64_t lastEvaluated = -1; ///< by this process
-  bool interrupted = false;   ///< a stop came before all was done
+  bool interrupted = false;   ///< a stop came before everything was done
   StepTimes stepTimes;
-  Status lastSaveFailure;    ///< said once while it stays the same
-  bool lacksMetrics = false; ///< of the step before
+  Status lastSaveFailure;    ///< the last reported failure, to report it once
+  bool lacksMetrics = false; ///< the last metrics line could not be written
   std::optional<CheckpointStore> checkpoints;
   std::optional<BestModel> best;
   MetricsLog metrics;
@@ -120,7 +121,7 @@ Status TrainingRun::planSteps() {
   if (!steps.ok())
     return steps.status();
   stepsPerEpoch = *steps;
-  // Samples that fill no step are left out, unless --last-batch keeps them.
+  // Samples that fill no step are left out unless --last-batch keeps them.
   const int64_t rest = data.size() % perStep;
   if (rest != 0 && options.lastBatch == LastBatch::Drop)
     observer.note("each epoch leaves out " + std::to_string(rest) + " of " +
@@ -138,7 +139,7 @@ Status TrainingRun::planSteps() {
   return Status();
 }
 
-/// Goes on from a checkpoint, if its epoch and batch exist in this run.
+/// Continues from a checkpoint if its epoch and batch exist in this run.
 Status TrainingRun::accept(Progress restored) {
   progress = std::move(restored);
   if (Status status = checkPosition(progress, stepsPerEpoch, batchesPerStep);
@@ -156,7 +157,7 @@ Status TrainingRun::resume() {
   if (checkpoints)
     if (Status status = checkDirectory(options, *checkpoints); !status.ok())
       return status;
-  // A checkpoint that is named, of this run or of another,
+  // A named checkpoint may belong to this run or another.
   if (!options.resume.empty() && !automatic) {
     StatusOr<Progress> restored =
         restoreCheckpoint(options.resume, model, identity());
@@ -181,7 +182,7 @@ Status TrainingRun::resume() {
     if (Status status = *restored ? accept(**restored) : Status(); !status.ok())
       return status;
   }
-  // A checkpoint that the run starts from is not written again.
+  // Do not write the checkpoint again that the run starts from.
   firstStep = progress.step;
   const std::string own = checkpoints ? checkpoints->pathOf(firstStep) : "";
   StatusOr<bool> isOwn = automatic ? true : isSameFile(options.resume, own);
@@ -189,7 +190,7 @@ Status TrainingRun::resume() {
     return isOwn.status();
   if (firstStep > 0 && *isOwn)
     lastSaved = firstStep;
-  // The best and early stopping go on from what was known then.
+  // The best evaluation and early stopping continue from the checkpoint.
   rules.adopt(progress.evaluations);
   if (!options.best)
     return Status();
@@ -204,7 +205,7 @@ Status TrainingRun::openMetrics() {
   if (!log.ok())
     return log.status();
   metrics = std::move(*log);
-  // The first line says what is trained, on what and from where.
+  // The first line tells what is trained, on which data and from which step.
   const TraineeInfo &info = model.info();
   MetricsLine line("start", digits);
   line.add("version", options.version)
@@ -237,7 +238,7 @@ Status TrainingRun::openMetrics() {
 }
 
 Status TrainingRun::prepare() {
-  // What cannot work is told before anything is written.
+  // Report everything that cannot work before anything is written.
   if (Status status = checkEvalMetrics(model.info(), options.evalMetrics);
       !status.ok())
     return status;
@@ -247,7 +248,7 @@ Status TrainingRun::prepare() {
   if (options.resume == "auto" && options.checkpointDir.empty())
     return Status(StatusCode::Usage,
                   "--resume auto needs --checkpoint-dir to look in");
-  // How a step is made of batches decides how many steps there are.
+  // The number of batches in a step decides how many steps there are.
   StatusOr<StepRunner> runner = StepRunner::create(model);
   if (!runner.ok())
     return runner.status();
@@ -257,7 +258,6 @@ Status TrainingRun::prepare() {
     return status;
   attempts.emplace(std::move(*runner), data, options, stepsPerEpoch,
                    totalSteps);
-  // Checkpoints: to write, and to go on from.
   if (!options.checkpointDir.empty()) {
     StatusOr<CheckpointStore> store =
         CheckpointStore::open(options.checkpointDir);
@@ -273,7 +273,7 @@ Status TrainingRun::prepare() {
     return status;
   if (checkpoints)
     checkpoints->allowNonFinite(guard.brokenAtFirst());
-  // What the run starts with is told once it is known to start.
+  // Observers hear of the run only once it is known to start.
   StartReport report;
   report.samples = data.size();
   report.evalSamples = evalData ? evalData->size() : 0;
@@ -291,15 +291,14 @@ Status TrainingRun::prepare() {
 // Steps, evaluation, checkpoints
 //===----------------------------------------------------------------------===//
 
-/// Runs one attempt of a step and reports it. An attempt that a signal stopped
-/// in between is not reported.
+/// Runs one attempt of a step and reports it. An attempt that a signal
+/// interrupted is not reported.
 Status TrainingRun::attempt() {
   StatusOr<std::optional<StepReport>> ran = attempts->run(progress, stop);
   if (!ran.ok())
     return ran.status();
   if (!*ran)
     return Status();
-  // A line of metrics, what the terminal shows, and whether to go on.
   const StepReport &report = **ran;
   stepTimes.add(report.stepMs);
   result.finalLoss = report.loss;
@@ -317,7 +316,6 @@ Status TrainingRun::attempt() {
       .add("skipped", report.skipped)
       .add("skipped_total", report.skippedTotal)
       .add("step_ms", report.stepMs);
-  // Whether the run still makes sense is asked after each step.
   record(line);
   observer.stepped(report);
   if (const std::string warning = guard.findWarning(report); !warning.empty())
@@ -325,15 +323,15 @@ Status TrainingRun::attempt() {
   return guard.check(report);
 }
 
-/// Whether something is where the run stands that is every so many attempts, or
-/// with 0 at the end of an epoch.
+/// True if the current step is a multiple of `every` attempts or, with 0, the
+/// end of an epoch.
 bool TrainingRun::isDue(int64_t every) const {
   if (progress.step == 0 || progress.batchInStep > 0)
     return false;
   return every > 0 ? progress.step % every == 0 : progress.stepInEpoch == 0;
 }
 
-/// Why the run ends before its last step.
+/// Reports why the run ends before its last step.
 void TrainingRun::noteEnd() {
   if (rules.isOver(progress.evaluations)) {
     result.end = RunEnd::EarlyStopping;
@@ -348,11 +346,12 @@ void TrainingRun::noteEnd() {
   }
 }
 
-/// What is evaluated has been saved before, so that an evaluation that fails or
-/// is killed loses nothing.
+/// Trains to the end. Saves before each evaluation, so that an evaluation that
+/// fails or is killed loses nothing.
 Status TrainingRun::train() {
-  // A run that is resumed where an evaluation is due makes it first: the
-  // checkpoint was written before it, and early stopping may end the run here.
+  // If a run is resumed where an evaluation is due, evaluate first: the
+  // checkpoint was written before the evaluation, and early stopping may end
+  // the run here.
   if (rules.any() && isDue(options.evalEvery) && !done() &&
       progress.evaluations.step != progress.step)
     if (Status status = evaluateNow(); !status.ok())
@@ -373,7 +372,7 @@ Status TrainingRun::train() {
   save();
   if (Status status = guard.checkEnd(model, progress, stopped()); !status.ok())
     return status;
-  // After a stop the last evaluation is left out; without it the run counts as
+  // After a stop the last evaluation is left out. The run then counts as
   // interrupted, as if the stop had come during the evaluation.
   if (stopped())
     interrupted |= evalData && lastEvaluated != progress.step;
@@ -401,7 +400,7 @@ Status TrainingRun::evaluateNow() {
     return Status();
   }
   lastEvaluated = progress.step;
-  // Evaluations are reported by the epoch whose training they follow.
+  // Evaluations are reported with the epoch whose training they follow.
   const int64_t epoch =
       std::max<int64_t>(0, progress.epoch - (progress.stepInEpoch == 0));
   result.evaluation = *evaluation;
@@ -419,22 +418,22 @@ Status TrainingRun::evaluateNow() {
   return heed(*evaluation);
 }
 
-/// What the evaluation decides is known to the checkpoint of its step before
-/// the run goes on.
+/// Applies the decisions of an evaluation. The checkpoint of the step must know
+/// them before the run goes on.
 Status TrainingRun::heed(const EvalResult &evaluation) {
   if (!rules.any())
     return Status();
   const bool isBest =
       rules.count(evaluation, progress.step, !isDue(options.evalEvery),
                   progress.evaluations);
-  // Where it was saved before it was evaluated, the checkpoint does not know.
+  // A checkpoint from before the evaluation lacks the decisions.
   const bool isSaved = checkpoints && lastSaved == progress.step;
   if (isSaved)
     keepOn("the checkpoint lacks its evaluation", checkpoints->amend(progress));
   return isBest ? keepBest() : Status();
 }
 
-/// The model's weights are the best so far.
+/// Keeps the model's current weights as the best so far.
 Status TrainingRun::keepBest() {
   save();
   if (!checkpoints || lastSaved != progress.step)
@@ -443,7 +442,7 @@ Status TrainingRun::keepBest() {
   return Status();
 }
 
-/// Gives the model the best weights in the end.
+/// Gives the model the best weights at the end of the run.
 Status TrainingRun::restoreBest() {
   if (!best)
     return Status();
@@ -454,7 +453,7 @@ Status TrainingRun::restoreBest() {
   return restored.status();
 }
 
-/// Says what could not be written; a run outlives a full disk.
+/// Reports a failed write without ending the run: a run outlives a full disk.
 void TrainingRun::keepOn(const std::string &what, const Status &status) {
   if (status.ok())
     return;
@@ -463,13 +462,14 @@ void TrainingRun::keepOn(const std::string &what, const Status &status) {
     result.deferred = status;
 }
 
-/// Saves unless that step has been saved; batches after it are run again, to
-/// the same bits. A run outlives a full disk.
+/// Saves a checkpoint unless the step has one. After a resume, later batches of
+/// the attempt run again, to the same bits. A run outlives a full disk.
 void TrainingRun::save() {
   const bool isBeginning = progress.step == 0 && progress.batchInStep == 0;
   if (!checkpoints || lastSaved == progress.step || isBeginning)
     return;
-  // Weights that a non-finite update may have reached replace no good ones.
+  // A non-finite update may have reached the weights, which must not replace
+  // good ones.
   if (!guard.isLossFinite()) {
     observer.warning("checkpoint not saved: the loss is not finite");
     return;
@@ -478,14 +478,14 @@ void TrainingRun::save() {
   Status status = checkpoints->save(model, progress, identity(),
                                     options.keepCheckpoints, note);
   if (!status.ok()) {
-    // The step is in the message.
+    // Messages differ by the step, so compare full disks by kind.
     const bool isKnown = isForWantOfSpace(status)
                              ? isForWantOfSpace(lastSaveFailure)
                              : status.message() == lastSaveFailure.message();
     if (!isKnown)
       observer.warning("checkpoint not saved: " + status.message());
     lastSaveFailure = status;
-    // Weights that are not finite are the run's end, not the disk's.
+    // Non-finite weights end the run; they are no failure of the disk.
     if (result.deferred.ok() && status.getCode() != StatusCode::Numeric)
       result.deferred = status;
     return;
@@ -505,7 +505,7 @@ void TrainingRun::record(const MetricsLine &line) {
     lacksMetrics = false;
     return;
   }
-  // Said once while it stays the same.
+  // Report the problem once while it lasts.
   if (!std::exchange(lacksMetrics, true))
     observer.warning((isForWantOfSpace(status) ? "metrics have a gap here: "
                                                : "metrics end here: ") +
@@ -514,7 +514,7 @@ void TrainingRun::record(const MetricsLine &line) {
     result.deferred = status;
 }
 
-/// Fills in the result and writes the "end" event.
+/// Completes the result and writes the "end" event.
 void TrainingRun::finish(const Status &status) {
   result.steps = progress.step;
   result.skipped = progress.skipped;
@@ -527,7 +527,7 @@ void TrainingRun::finish(const Status &status) {
     result.stopSignal = stop->load();
   int exitCode =
       int(status.ok() ? result.deferred.getCode() : status.getCode());
-  // An interruption that was saved, which a failed write is not.
+  // A failed write takes precedence over the exit code of the signal.
   if (exitCode == 0 && result.stopSignal)
     exitCode = 128 + result.stopSignal;
   record(endLine(result, status, exitCode, digits));
@@ -537,7 +537,7 @@ void TrainingRun::finish(const Status &status) {
 // A run that learns no more
 //===----------------------------------------------------------------------===//
 
-/// The checkpoint that has the last good weights; empty where there is none.
+/// The checkpoint with the last good weights; empty if there is none.
 std::string TrainingRun::goodCheckpoint() const {
   if (checkpoints && lastSaved > 0)
     return lastSaved == firstStep && options.resume != "auto"
@@ -546,7 +546,7 @@ std::string TrainingRun::goodCheckpoint() const {
   return options.resume == "auto" ? "" : options.resume;
 }
 
-/// Gives the model the state of that checkpoint, or of the run's beginning.
+/// Restores the last good checkpoint, or the beginning of the run.
 StatusOr<Progress> TrainingRun::restoreGood() {
   const std::string path = goodCheckpoint();
   if (!path.empty())
@@ -555,7 +555,8 @@ StatusOr<Progress> TrainingRun::restoreGood() {
   return status.ok() ? StatusOr<Progress>(Progress()) : status;
 }
 
-/// Adds the origin of the non-finite values and the last good checkpoint.
+/// Adds the origin of the non-finite values and the last good checkpoint to a
+/// failure.
 Status TrainingRun::explain(const Status &failure) {
   if (guard.firstOfRow() == 0)
     return failure;
@@ -568,7 +569,7 @@ Status TrainingRun::explain(const Status &failure) {
   failed.restore = [this] { return restoreGood(); };
   failed.findBrokenWeights = [this] { return guard.findBrokenWeights(model); };
   std::string message = failure.message();
-  // Whoever stops a run does not wait for it to be run again.
+  // A user who stops a run does not want to wait for a search.
   if (!stopped())
     message += "; " + explainNonFinite(*attempts, failed);
   if (const std::string path = goodCheckpoint(); !path.empty())
@@ -578,7 +579,7 @@ Status TrainingRun::explain(const Status &failure) {
   return Status(failure.getCode(), message);
 }
 
-/// Whether the model of a run that failed has the best weights from before.
+/// True if the model of a failed run now has earlier best weights.
 bool TrainingRun::saveBest() {
   return best && progress.evaluations.best.best && restoreBest().ok() &&
          useAverages(model).ok();

@@ -1,10 +1,11 @@
-// The training loop: batches in, steps run, metrics and checkpoints out.
+// The training loop: feeds batches, runs steps, and writes metrics and
+// checkpoints.
 //
 // The loop decides only what the artifact leaves open: the order of the
-// samples, the learning rate of each step, when to evaluate, to save and to
-// stop. Forward, backward, update and loss scaling are the artifact's
-// functions. Nothing here prints, exits or installs a signal handler: progress
-// goes to a TrainObserver, and the caller raises the stop flag.
+// samples, the learning rate of each step, and when to evaluate, save and stop.
+// Forward, backward, update and loss scaling are functions of the artifact. The
+// loop never prints, exits or installs signal handlers: progress goes to a
+// TrainObserver, and the caller raises the stop flag.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_TRAINER_H
@@ -30,16 +31,16 @@
 
 namespace mpc::runtime::train {
 
-/// What happens to the samples that do not fill the last step of an epoch.
+/// The treatment of samples that do not fill the last step of an epoch.
 enum class LastBatch {
-  Drop, ///< they are left out (a shuffled epoch leaves out others each time)
-  Keep, ///< the step is filled up with the first samples of the same epoch
+  Drop, ///< leave them out (different ones in each shuffled epoch)
+  Keep, ///< fill up the step with the first samples of the same epoch
 };
 
-/// The total of a run's steps where it ends by something else.
+/// The number of steps of a run that ends for another reason.
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
-/// The flags of `mpc train` that concern the loop, under the flags' names.
+/// The flags of `mpc train` for the loop, named like the flags.
 struct TrainOptions {
   int64_t epochs = 0;   ///< 0: not given; 1 unless `endsOtherwise`
   int64_t maxSteps = 0; ///< update attempts, skipped ones included; 0: no limit
@@ -48,59 +49,61 @@ struct TrainOptions {
   bool shuffle = true;
   LastBatch lastBatch = LastBatch::Drop;
 
-  std::vector<std::string> evalMetrics; ///< --metric, of evaluations
+  std::vector<std::string> evalMetrics; ///< --metric, for evaluations
   int64_t evalEvery = 0;                ///< attempts between two; 0: an epoch
-  std::optional<Monitor> best;          ///< whose weights are kept
+  std::optional<Monitor> best;          ///< the weights to keep
   std::optional<EarlyStopping> earlyStopping;
-  /// --max-time: no attempt begins after it.
+  /// --max-time: no attempt begins after this time.
   std::optional<std::chrono::steady_clock::time_point> deadline;
   std::vector<std::string> metrics; ///< files of lines or rows, "-"
   std::string tensorboard;          ///< folder of event files; empty: none
-  bool overwriteMetrics = false; ///< another run's, where they are in the way
-  std::string checkpointDir;     ///< empty: no checkpoints
-  int64_t checkpointEvery = 0;   ///< attempts between two; 0: each epoch's end
-  int64_t keepCheckpoints = 3;   ///< how many complete ones stay
-  /// Whoever raises it gets a checkpoint after the attempt that is under way;
-  /// it is lowered then.
+  bool overwriteMetrics =
+      false;                   ///< true: replace the metrics of an earlier run
+  std::string checkpointDir;   ///< empty: no checkpoints
+  int64_t checkpointEvery = 0; ///< attempts between two; 0: each epoch's end
+  int64_t keepCheckpoints = 3; ///< the number of complete ones to keep
+  /// A caller that raises the flag gets a checkpoint after the current attempt.
+  /// Saving lowers the flag.
   std::atomic<bool> *saveNow = nullptr;
   std::string resume; ///< "": start anew; "auto": newest valid one in
                       ///< checkpointDir, if any; else a checkpoint directory
 
-  /// Consecutive steps with a non-finite loss, skipped or not, after which
-  /// training ends with StatusCode::Numeric. 0: never before its end.
+  /// Training ends with StatusCode::Numeric after this many consecutive steps
+  /// with a non-finite loss, skipped or not. 0: never before the end.
   int64_t maxNonfinite = 10;
-  /// Consecutive skipped steps with the same end; a dynamic loss scale that has
-  /// been at its floor for ten of them has it too. 0: never before its end.
+  /// Training ends likewise after this many consecutive skipped steps, or after
+  /// ten skipped steps with a dynamic loss scale at its floor. 0: never before
+  /// the end.
   int64_t maxSkipped = 100;
 
   std::string version; ///< of mpc, for the metrics' "start" event
 
-  /// Whether the run ends without a number of epochs.
+  /// True if the run ends without a number of epochs.
   bool endsOtherwise() const {
     return maxSteps > 0 || earlyStopping || deadline;
   }
 };
 
-/// One update attempt, as the "train" event of the metrics reports it.
+/// One update attempt, as in the "train" event of the metrics.
 struct StepReport {
-  int64_t step = 0;      ///< update attempts so far, this one included
+  int64_t step = 0;      ///< update attempts so far, including this one
   int64_t microStep = 0; ///< batches so far
   int64_t epoch = 0;     ///< counted from 0
   int64_t samples = 0;   ///< samples seen so far
   double loss = 0;       ///< unscaled, before the update; mean over the step
-  /// Nothing for a model with an update of its own that contains its rate.
+  /// nullopt if the model's own update contains the rate.
   std::optional<double> learningRate;
-  std::optional<double> accuracy;  ///< before the update, where it is measured
-  std::optional<double> gradNorm;  ///< where the artifact reports it
-  std::optional<double> lossScale; ///< where the recipe has one
+  std::optional<double> accuracy;  ///< before the update, if measured
+  std::optional<double> gradNorm;  ///< if the artifact reports it
+  std::optional<double> lossScale; ///< if the recipe has one
   bool skipped = false;            ///< found-inf: nothing was updated
   int64_t skippedTotal = 0;
-  /// Wall time of the attempt, input included: where a device takes inputs
-  /// while it runs, that of the batch after it.
+  /// Wall time of the attempt, including its input. If a device accepts inputs
+  /// while it runs, the time includes the input of the next batch instead.
   double stepMs = 0;
 };
 
-/// Before step 0.
+/// The facts of a run before its first step.
 struct StartReport {
   int64_t samples = 0;
   int64_t evalSamples = 0;
@@ -113,7 +116,7 @@ struct StartReport {
   size_t memoryBytes = 0; ///< what the session holds
 };
 
-/// Receives progress, in the caller's thread, between steps.
+/// Receives progress between steps, in the caller's thread.
 class TrainObserver {
 public:
   virtual ~TrainObserver() = default;
@@ -121,14 +124,16 @@ public:
   virtual void stepped(const StepReport &) {}
   virtual void evaluated(int64_t step, int64_t epoch, const EvalResult &) {}
   virtual void checkpointed(int64_t step, const std::string &directory) {}
-  /// Something to tell the user that does not end the run: a fallback to an
-  /// older checkpoint, samples left out.
+  /// Receives a remark for the user that does not end the run, like the use of
+  /// an older checkpoint, or samples left out.
   virtual void note(std::string_view message) {}
-  /// The same of what goes wrong: a checkpoint that could not be written.
+  /// Receives a problem that does not end the run, like a checkpoint that could
+  /// not be written.
   virtual void warning(std::string_view message) { note(message); }
 };
 
-/// What ended a run: its last step or a signal, or something before it.
+/// The reason for the end of a run: Steps for the last step or a signal, or a
+/// reason before that.
 enum class RunEnd { Steps, EarlyStopping, TimeLimit };
 
 /// The best of a run's evaluations, by `--best`.
@@ -139,62 +144,62 @@ struct BestEvaluation {
 };
 
 struct TrainResult {
-  int64_t steps = 0; ///< update attempts, those before a resume included
+  int64_t steps = 0; ///< update attempts, including those before a resume
   int64_t skipped = 0;
   int64_t epochs = 0; ///< epochs completed
   int64_t samples = 0;
   std::optional<double> finalLoss; ///< of the last attempt, if one was made
   std::optional<EvalResult> evaluation; ///< the last one
-  std::optional<BestEvaluation> best;   ///< whose weights the model has
+  std::optional<BestEvaluation>
+      best; ///< evaluation of the weights in the model
   double medianStepMs = 0;
   size_t peakMemoryBytes = 0; ///< of the process, resident (RunStatistics.h)
   RunEnd end = RunEnd::Steps;
   int stopSignal = 0; ///< the flag's value if it stopped the run, after a save
-  /// The first failure to write a checkpoint or a metrics line, without which
-  /// the run goes on, or what ended a run that has a best evaluation. The
-  /// caller reports it in the end.
+  /// The first failure to write a checkpoint or a metrics line, which does not
+  /// end a run; or the failure that ended a run with a best evaluation. The
+  /// caller reports the failure in the end.
   Status deferred;
 };
 
-/// What the data set of `model`'s training must offer: the inputs of `step`, or
-/// of `accumulate` where the recipe accumulates. Unsupported where the artifact
-/// has neither.
+/// Returns the inputs that a training data set must have: those of `step`, or
+/// of `accumulate` if the recipe accumulates. Unsupported if the artifact has
+/// neither function.
 StatusOr<FunctionPorts> trainingInputs(const TraineeInfo &info);
 
-/// Whether what `options` name can be had: a checkpoint to resume from, a
-/// directory for checkpoints that no other run has, a metrics file. For finding
-/// out before the model is compiled; `train` checks again.
+/// Checks the paths in `options`: a checkpoint to resume from, a directory for
+/// checkpoints that no other run uses, files of metrics. Call before compiling
+/// the model; `train` checks again.
 Status checkPaths(const TrainOptions &options);
 
-/// Whether such a run can begin, as far as it is known before the model is
-/// compiled: its data fill a step, its evaluations have the figures that the
-/// flags ask for, and the checkpoint it goes on from is of the same model, data
-/// and recipe. `info` may lack what compiling adds to the recipe and to the
-/// state; `train` checks again.
+/// Checks before compiling that a run can begin: the data fill a step,
+/// evaluations measure the metrics that flags need, and the checkpoint to
+/// resume from has the same model, data and recipe. `info` may lack what
+/// compiling adds to recipe and state; `train` checks again.
 Status checkRun(const TraineeInfo &info, const Dataset &data,
                 const Dataset *evalData, const TrainOptions &options);
 
-/// The last of these alone, which can be told once more when the recipe has
-/// what compiling decides.
+/// Checks only the checkpoint to resume from. Call again when compiling has
+/// completed the recipe.
 Status checkResumed(const TraineeInfo &info, const Dataset &data,
                     const TrainOptions &options);
 
-/// Trains `model` on `data`, evaluating on `evalData` (may be null) after each
-/// epoch, or every so many attempts, and at the end. With `options.best` the
-/// model has the weights of the best evaluation in the end. `stop`, where
-/// given, is polled between batches, those of evaluations too: a value other
-/// than 0 (a signal number) ends the run after a checkpoint.
+/// Trains `model` on `data`. Evaluates on `evalData` (may be null) after each
+/// epoch, or every so many attempts, and at the end. With `options.best`, the
+/// model ends with the weights of the best evaluation. `stop`, if not null, is
+/// polled between batches, also in evaluations: a value other than 0 (a signal
+/// number) ends the run after a checkpoint.
 ///
 /// Failures: InvalidInput (data), Numeric, Checkpoint (resume), IO (metrics,
-/// checkpoint directory), and what the artifact's functions return. They are
-/// in the metrics' "end" event too. A checkpoint that cannot be written does
-/// not stop the run; it is noted and in `TrainResult::deferred`.
+/// checkpoint directory), and failures of the artifact's functions. The
+/// metrics' "end" event records them too. A checkpoint that cannot be written
+/// does not stop the run: the failure is noted and in `TrainResult::deferred`.
 ///
-/// Numeric is also the end of a run whose last loss is not finite, or whose
-/// every update was skipped. The message says where the first such value comes
-/// from, and which checkpoint is the last good one; the model's state then is
-/// not the run's any more. Where there is a best evaluation, the model has its
-/// weights, and that failure is `TrainResult::deferred`.
+/// Numeric also ends a run whose last loss is not finite, or whose every update
+/// was skipped. The message names the origin of the first such value and the
+/// last good checkpoint; the model's state is then no longer the run's. With a
+/// best evaluation, the model has its weights, and the failure is
+/// `TrainResult::deferred`.
 StatusOr<TrainResult> train(Trainee &model, const Dataset &data,
                             const Dataset *evalData,
                             const TrainOptions &options,

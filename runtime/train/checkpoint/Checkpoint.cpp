@@ -1,8 +1,9 @@
-// The directory of checkpoints, and whether one fits a run.
+// Manages the directory of checkpoints, and checks that a checkpoint fits a
+// run.
 //
-// Restoring is in two parts, and only the second touches the model: first the
-// files must be what was written (else an older checkpoint may serve), then
-// what was written must fit this run (else nobody may guess).
+// Restoring has two parts, and only the second touches the model. First the
+// files must be exactly as written; otherwise an older checkpoint may serve.
+// Then the contents must fit this run; nobody may guess if they do not.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/checkpoint/Checkpoint.h"
@@ -30,8 +31,8 @@ static bool isSaved(const Port &state) { return state.role != Role::Derived; }
 // Saving
 //===----------------------------------------------------------------------===//
 
-/// Numeric where a parameter or a running statistic is not finite, except for
-/// those that may be so.
+/// Numeric if a parameter or a running statistic is not finite, unless
+/// `allowed` names it.
 static Status checkFinite(const std::vector<Array> &arrays,
                           const TraineeInfo &info,
                           const std::set<std::string> &allowed) {
@@ -51,8 +52,8 @@ static Status checkFinite(const std::vector<Array> &arrays,
   return Status();
 }
 
-/// Whoever removed the directory gets it again: hours of training need it. The
-/// lock is taken anew then, since it went with the old one.
+/// Makes the directory again if somebody removed it: hours of training need a
+/// place. Locks the new directory, since the lock went with the old one.
 Status CheckpointStore::followDirectory() {
   if (Status status = makeDirectories(directory); !status.ok())
     return status;
@@ -62,7 +63,7 @@ Status CheckpointStore::followDirectory() {
   StatusOr<DirectoryLock> acquired = DirectoryLock::acquire(directory);
   if (!acquired.ok())
     return acquired.status();
-  // Those of another run would be pruned as if they were this one's.
+  // Checkpoints of another run would be pruned like this run's.
   StatusOr<std::vector<int64_t>> steps = list();
   if (!steps.ok())
     return steps.status();
@@ -96,7 +97,7 @@ Status CheckpointStore::write(Trainee &model, const Progress &progress,
 
   const std::string path = pathOf(progress.step);
   const std::string unfinished = path + std::string(kUnfinished);
-  // Nothing is written where a link leads to.
+  // Never write to the target of a link.
   StatusOr<FileKind> kind = kindOfLink(unfinished);
   Status status = kind.status();
   if (status.ok() && *kind == FileKind::Link)
@@ -105,7 +106,7 @@ Status CheckpointStore::write(Trainee &model, const Progress &progress,
     status = makeDirectories(unfinished);
   if (status.ok())
     status = writeCheckpointFiles(unfinished, **image);
-  // Of the same name there can only be one that was found damaged on resume.
+  // An old checkpoint with this name was damaged when the run resumed.
   if (status.ok()) {
     kind = kindOfLink(path);
     status = !kind.ok()                ? kind.status()
@@ -116,7 +117,7 @@ Status CheckpointStore::write(Trainee &model, const Progress &progress,
     status = renamePath(unfinished, path);
   if (status.ok())
     return syncDirectory(directory);
-  // What remains of it is removed when the directory is opened again.
+  // Opening the directory again removes what remains.
   static_cast<void>(removeDirectory(unfinished));
   return status;
 }
@@ -134,7 +135,8 @@ Status CheckpointStore::save(Trainee &model, const Progress &progress,
   return Status();
 }
 
-/// Renamed first, so that half of one is never taken for a checkpoint.
+/// Removes a checkpoint. Renames it first, so that half a checkpoint is never
+/// taken for a whole one.
 Status CheckpointStore::remove(int64_t step) const {
   const std::string path = pathOf(step);
   const std::string doomed = path + std::string(kUnfinished);
@@ -142,8 +144,8 @@ Status CheckpointStore::remove(int64_t step) const {
   return status.ok() ? removeDirectory(doomed) : status;
 }
 
-/// Removes the oldest checkpoint that the next one would replace, if a newer
-/// one is whole. False where there is none to spare.
+/// Removes the oldest checkpoint that the next would replace, provided that a
+/// newer checkpoint is undamaged. False if no checkpoint can be spared.
 bool CheckpointStore::makeRoom(int64_t newest, int64_t keep) const {
   StatusOr<std::vector<int64_t>> steps = list();
   if (!steps.ok())
@@ -157,8 +159,8 @@ bool CheckpointStore::makeRoom(int64_t newest, int64_t keep) const {
   return spared && remove(spare->front()).ok();
 }
 
-/// Of `steps`, in order, those that are not among the newest `keep` and not the
-/// best.
+/// Returns the elements of `steps`, in ascending order, that are neither among
+/// the newest `keep` nor the best.
 StatusOr<std::vector<int64_t>>
 CheckpointStore::spareOf(std::vector<int64_t> steps, int64_t keep) const {
   const int64_t kept = std::min(keep, int64_t(steps.size()));
@@ -175,7 +177,7 @@ Status CheckpointStore::prune(int64_t newest, int64_t keep) const {
   StatusOr<std::vector<int64_t>> steps = list();
   if (!steps.ok())
     return steps.status();
-  // Later ones are damaged leftovers of an earlier run: they do not count.
+  // Later steps are damaged leftovers of an earlier run and do not count.
   steps->erase(std::upper_bound(steps->begin(), steps->end(), newest),
                steps->end());
   StatusOr<std::vector<int64_t>> spare =
@@ -205,7 +207,7 @@ Status CheckpointStore::markBest(int64_t step, int64_t newest,
 // The directory
 //===----------------------------------------------------------------------===//
 
-/// N of "step-N", written without leading zeros.
+/// Returns N of "step-N" without leading zeros; nullopt for other names.
 static std::optional<int64_t> parseStep(std::string_view name) {
   if (name.substr(0, kPrefix.size()) != kPrefix)
     return std::nullopt;
@@ -220,7 +222,7 @@ static std::optional<int64_t> parseStep(std::string_view name) {
   return step;
 }
 
-/// The names of the directories in `directory`.
+/// Lists the names of the directories in `directory`.
 static StatusOr<std::vector<std::string>>
 directoriesIn(const std::string &directory) {
   StatusOr<std::vector<FolderEntry>> entries = listFolder(directory);
@@ -244,7 +246,7 @@ StatusOr<CheckpointStore> CheckpointStore::open(const std::string &directory) {
     return names.status();
   for (const std::string &name : *names) {
     const size_t end = name.size() - std::min(name.size(), kUnfinished.size());
-    // What cannot be removed is in nobody's way.
+    // A leftover that cannot be removed does no harm.
     if (name.substr(end) == kUnfinished && parseStep(name.substr(0, end)))
       static_cast<void>(removeDirectory(directory + "/" + name));
   }
@@ -255,7 +257,7 @@ std::string CheckpointStore::pathOf(int64_t step) const {
   return directory + "/" + std::string(kPrefix) + std::to_string(step);
 }
 
-/// Whoever wrote the link, only the name of a checkpoint counts.
+/// Anybody may have written the link, so accept only the name of a checkpoint.
 StatusOr<std::optional<int64_t>> CheckpointStore::best() const {
   StatusOr<std::optional<std::string>> target = readLink(directory + kBest);
   if (!target.ok())
@@ -290,12 +292,12 @@ StatusOr<std::vector<int64_t>> CheckpointStore::list() const {
 // Restoring
 //===----------------------------------------------------------------------===//
 
-/// "16x1x3x3 f32".
+/// Returns "16x1x3x3 f32".
 static std::string formOf(const Shape &shape, std::string_view type) {
   return toString(shape) + " " + std::string(type);
 }
 
-/// "a; b; 3 more": a few are enough to see what is wrong.
+/// Joins at most five items, "a; b; 3 more": enough to see what is wrong.
 static std::string listSome(const std::vector<std::string> &items) {
   constexpr size_t kShown = 5;
   std::string text;
@@ -306,13 +308,12 @@ static std::string listSome(const std::vector<std::string> &items) {
   return text;
 }
 
-/// How the checkpoint's tensors differ from the model's state, one after
-/// another; empty where they do not.
+/// Describes how the checkpoint's tensors differ from the model's state; empty
+/// if they agree.
 static std::string tensorDifferences(const CheckpointContents &contents,
                                      const TraineeInfo &info) {
   std::vector<std::string> differences;
   size_t expected = 0;
-  // State of the model that the checkpoint lacks, or has in another form,
   for (const Port &port : info.state) {
     if (!isSaved(port))
       continue;
@@ -329,7 +330,6 @@ static std::string tensorDifferences(const CheckpointContents &contents,
                             ", the model wants " +
                             formOf(port.shape, runtime::nameOf(port.type)));
   }
-  // and tensors that the model does not know.
   for (const Array &array : contents.arrays)
     if (contents.arrays.size() > expected &&
         std::none_of(info.state.begin(), info.state.end(),
@@ -340,22 +340,21 @@ static std::string tensorDifferences(const CheckpointContents &contents,
   return listSome(differences);
 }
 
-/// Of two recipes, JSON objects, the entries that differ, but for the digest of
-/// what was decided, which would tell nobody anything.
+/// Lists the entries that differ between two recipes (JSON objects). Leaves out
+/// the digest of the decisions, which would tell users nothing.
 static std::vector<std::string> recipeDifferences(const std::string &then,
                                                   const std::string &now) {
-  // Both come from files: parsed with a limit on their depth.
+  // Both recipes come from files, so parsing limits their depth.
   const BoundedDocument thenRead(then), nowRead(now);
   const nlohmann::json &before = thenRead.json, &after = nowRead.json;
   if (!before.is_object() || !after.is_object())
     return {"recipe was " + abbreviated(then) + ", now it is " +
             abbreviated(now)};
-  // Keys of either, sorted.
   std::set<std::string> keys;
   for (const nlohmann::json *both : {&after, &before})
     for (const auto &[key, unused] : both->items())
       keys.insert(key);
-  // A recipe that has an entry that the other lacks differs, too.
+  // A missing entry counts as null, so it differs from any other value.
   std::vector<std::string> differences;
   for (const std::string &key : keys) {
     const nlohmann::json was = before.value(key, nlohmann::json());
@@ -368,15 +367,16 @@ static std::vector<std::string> recipeDifferences(const std::string &then,
   return differences;
 }
 
-/// Whether the digests differ that fingerprints of data begin with, and not
-/// only how it is prepared.
+/// True if the data differ, and not only their preparation. A fingerprint of
+/// data begins with a digest.
 static bool isOtherData(const std::string &key, const std::string &then,
                         const std::string &now) {
   constexpr size_t digits = 16;
   return key == "data" && then.substr(0, digits) != now.substr(0, digits);
 }
 
-/// A digest would tell nobody what the data was.
+/// Describes the old data by the names of their files: a digest would tell
+/// users nothing.
 static std::string dataDifference(const Progress &then) {
   const auto files = then.settings.find("data");
   return "the data is another, or split otherwise" +
@@ -385,14 +385,13 @@ static std::string dataDifference(const Progress &then) {
               : "; it was " + abbreviated(files->second));
 }
 
-/// The facts of the run that differ, each with both values.
+/// Describes the facts of the run that differ, each with both values.
 static std::vector<std::string>
 runDifferences(const CheckpointContents &contents,
                const RunIdentity &identity) {
   std::vector<std::string> differences;
   bool differs = false;
-  // Only what this run has is compared; a checkpoint of a later version may
-  // have more.
+  // Compare only the keys of this run; a later version may record more.
   for (const auto &[key, value] : identity) {
     const auto found = contents.identity.find(key);
     const std::string then =
@@ -409,7 +408,7 @@ runDifferences(const CheckpointContents &contents,
                                 : key + " was " + abbreviated(then) +
                                       ", now it is " + value);
   }
-  // What no flag and no file explains, such as another version of mpc.
+  // Neither flags nor files explain the difference; mpc's version may.
   if (differs && differences.empty())
     differences.push_back("the graph or the types of its ops are others");
   return differences;
@@ -434,7 +433,7 @@ static Status checkFit(const CheckpointContents &contents,
   return refuseRun(problem, path);
 }
 
-/// Of a recipe, the members that `other` has too.
+/// Returns the members of a recipe that `other` has too.
 static std::string membersOf(const std::string &recipe,
                              const nlohmann::json &other) {
   BoundedDocument part(recipe);
@@ -456,7 +455,7 @@ Status checkCheckpointRun(const std::string &path, RunIdentity identity) {
   StatusOr<CheckpointContents> contents = readCheckpointHeader(path);
   if (!contents.ok())
     return Status();
-  // Both recipes in one form, of the members that are known.
+  // Compare only members that this early recipe has.
   const BoundedDocument document(identity["recipe"]);
   const nlohmann::json &known = document.json;
   identity["recipe"] = membersOf(identity["recipe"], known);
@@ -550,10 +549,9 @@ CheckpointStore::restoreNewest(Trainee &model, const RunIdentity &identity,
   if (!steps.ok())
     return steps.status();
   Status last;
-  // From the newest backwards: a damaged one is passed over, one of another run
-  // is not.
+  // Skip damaged checkpoints, from the newest backwards, but never a checkpoint
+  // of another run.
   for (auto step = steps->rbegin(); step != steps->rend(); ++step) {
-    // Whole, and of these parameters; then it is restored.
     StatusOr<CheckpointContents> contents = readCheckpointFiles(pathOf(*step));
     if (contents.status().getCode() == StatusCode::IO)
       return contents.status();
@@ -570,7 +568,7 @@ CheckpointStore::restoreNewest(Trainee &model, const RunIdentity &identity,
       return status;
     return std::optional<Progress>(contents->progress);
   }
-  // Without any checkpoint the run starts anew; with damaged ones alone it does
+  // Without any checkpoint the run starts anew. With only damaged ones it must
   // not.
   if (!steps->empty())
     return Status(StatusCode::Checkpoint,

@@ -1,4 +1,4 @@
-// Serialising, sealing and verifying.
+// Serialises, seals and verifies the files of checkpoints.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/checkpoint/CheckpointFiles.h"
@@ -18,7 +18,7 @@ namespace mpc::runtime::train {
 using nlohmann::json;
 
 static constexpr int64_t kFormat = 1;
-/// Room for millions of tensors.
+/// The limit leaves room for millions of tensors.
 static constexpr size_t kLargestTrainFile = size_t(256) << 20;
 static constexpr char kStateFile[] = "/state.safetensors";
 static constexpr char kTrainFile[] = "/train.json";
@@ -52,7 +52,7 @@ static std::string digestOf(const std::vector<std::string_view> &chunks) {
 // Writing
 //===----------------------------------------------------------------------===//
 
-/// The members of an EvaluationState that watch a figure, by their names.
+/// Pairs each member of an EvaluationState that watches a metric with its name.
 template <typename State>
 static auto watchedIn(State &state) {
   return std::array<std::pair<const char *, decltype(&state.best)>, 3>{
@@ -70,7 +70,7 @@ static json toJSON(const MonitorState &state) {
   return object;
 }
 
-/// Only what the run watches.
+/// Writes only the members that the run uses.
 static json toJSON(const EvaluationState &state) {
   json object = {{"step", state.step}, {"reductions", state.reductions}};
   for (const auto &[name, watched] : watchedIn(state))
@@ -91,8 +91,8 @@ static json toJSON(const Progress &progress) {
           {"evaluations", toJSON(progress.evaluations)}};
 }
 
-/// train.json: the document's own digest is over its compact form without the
-/// digest, keys sorted.
+/// Adds the digest to train.json. The digest is over the document without
+/// "digest", in compact form with sorted keys.
 static std::string sealed(json document) {
   const std::string content = textOf(document);
   document["digest"] = digestOf(content.data(), content.size());
@@ -101,7 +101,6 @@ static std::string sealed(json document) {
 
 StatusOr<std::unique_ptr<CheckpointImage>>
 makeCheckpointImage(const CheckpointContents &contents) {
-  // The tensors as they are written: a header, then the bytes of each.
   StatusOr<SafeTensorsLayout> layout =
       layOutSafeTensors(contents.arrays, {{"format", "mpc"}});
   if (!layout.ok())
@@ -109,7 +108,7 @@ makeCheckpointImage(const CheckpointContents &contents) {
   auto image = std::make_unique<CheckpointImage>();
   image->header = std::move(layout->header);
   image->chunks.push_back(image->header);
-  // A digest of each tensor, so that damage is told by name.
+  // Digests of single tensors let errors name the damaged tensor.
   json tensors = json::object();
   for (const Array *array : layout->order) {
     const auto size = size_t(array->bytes());
@@ -140,8 +139,8 @@ Status writeCheckpointFiles(const std::string &directory,
 // Reading
 //===----------------------------------------------------------------------===//
 
-/// A path that is no file is damage. A file that the system fails to read is
-/// none: it may be whole, and readable again in a minute.
+/// Opens a file. A path that is no file means damage. A file that the system
+/// fails to read does not: it may be intact, and readable in a minute.
 static StatusOr<std::shared_ptr<const MappedFile>>
 openFile(const std::string &path) {
   StatusOr<FileKind> kind = kindOf(path);
@@ -154,17 +153,16 @@ openFile(const std::string &path) {
   return MappedFile::open(path);
 }
 
-/// The sealed document, with every field that is read later present and of the
-/// right kind.
+/// Opens the sealed document and checks that every field that is read later is
+/// present and of the right kind.
 static StatusOr<json> openTrainFile(const std::string &path) {
-  // It must be of a size that this program can have written,
+  // No file that mpc wrote is larger.
   StatusOr<std::shared_ptr<const MappedFile>> file = openFile(path);
   if (!file.ok())
     return file.status();
   if ((*file)->size() > kLargestTrainFile)
     return damaged(path, "far larger than any that was written");
   json document = parseBoundedJSON((*file)->text());
-  // be whole, by its digest,
   if (!document.is_object() || !document.contains("digest"))
     return damaged(path, "corrupt or truncated");
   const json digest = document["digest"];
@@ -172,7 +170,6 @@ static StatusOr<json> openTrainFile(const std::string &path) {
   const std::string content = textOf(document);
   if (digest != digestOf(content.data(), content.size()))
     return damaged(path, "corrupt: its digest does not match");
-  // and be of this format, with all that is read later.
   if (document.value("format", json()) != kFormat)
     return damaged(path, "written in format " +
                              abbreviated(document["format"].dump()) +
@@ -186,10 +183,10 @@ static StatusOr<json> openTrainFile(const std::string &path) {
                   : damaged(path, "lacks a field");
 }
 
-/// False where the field is no count.
+/// Reads a count; false if the field is none.
 static bool readCount(const json &fields, const char *name, int64_t &value) {
   const auto field = fields.find(name);
-  // Far above any count, and safe to do arithmetic with.
+  // The limit is far above any count, and safe for arithmetic.
   constexpr uint64_t kLimit = uint64_t(1) << 53;
   if (field == fields.end() || !field->is_number_unsigned() ||
       field->get<uint64_t>() > kLimit)
@@ -198,7 +195,7 @@ static bool readCount(const json &fields, const char *name, int64_t &value) {
   return true;
 }
 
-/// False where it is no state of a monitor.
+/// Reads the state of a monitor; false if `fields` are none.
 static bool readState(const json &fields, MonitorState &state) {
   if (!fields.is_object() || !readCount(fields, "waited", state.waited) ||
       !fields.value("monitor", json()).is_string())
@@ -213,7 +210,7 @@ static bool readState(const json &fields, MonitorState &state) {
   return true;
 }
 
-/// False where it is none. Versions that decided nothing by evaluations wrote
+/// Reads the evaluation state; false if it is malformed. Older versions wrote
 /// none.
 static bool readEvaluations(const json &progress, EvaluationState &state) {
   const auto fields = progress.find("evaluations");
@@ -246,13 +243,13 @@ static StatusOr<Progress> toProgress(const json &fields,
       return damaged(path, std::string("has no valid '") + name + "'");
   if (!readEvaluations(fields, progress.evaluations))
     return damaged(path, "has no valid 'evaluations'");
-  // JSON has null where the sum was not finite.
+  // JSON has null for a sum that is not finite.
   const json loss = fields.value("loss_in_step", json());
   progress.lossInStep = loss.is_number() ? loss.get<double>() : NAN;
   return progress;
 }
 
-/// Compares each tensor's digest with the one in the checkpoint's list; the
+/// Compares each tensor's digest with the digest in the checkpoint's list. The
 /// error names the first tensor that differs.
 static Status checkTensors(const std::vector<Array> &arrays,
                            const json &digests, const std::string &path) {
@@ -280,7 +277,7 @@ Status amendCheckpointFiles(const std::string &directory,
   return replaceFile(path, {text});
 }
 
-/// What train.json says of the run and its progress.
+/// Reads the run and its progress from train.json.
 static StatusOr<CheckpointContents> toContents(const json &document,
                                                const std::string &path) {
   StatusOr<Progress> progress = toProgress(document["progress"], path);
@@ -312,7 +309,7 @@ readCheckpointHeader(const std::string &directory) {
 StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory) {
   const std::string trainPath = directory + kTrainFile;
   const std::string statePath = directory + kStateFile;
-  // Progress and identity first, then the tensors that belong to them.
+  // Progress and identity come first, then the tensors.
   StatusOr<json> document = openTrainFile(trainPath);
   if (!document.ok())
     return document.status();
@@ -325,7 +322,7 @@ StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory) {
   if (!file.ok())
     return file.status();
   const MappedFile &state = **file;
-  // Damage is told by tensor where it can be, else of the file.
+  // Check single tensors first: their error tells more than the file's.
   StatusOr<std::vector<Array>> arrays =
       parseSafeTensors(state.data(), state.size(), *file, statePath);
   if (!arrays.ok())

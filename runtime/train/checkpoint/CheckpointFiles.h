@@ -1,5 +1,5 @@
-// The two files of a checkpoint: what is written into them, and proof that what
-// is read is what was written.
+// Reads and writes the two files of a checkpoint. Digests prove that the
+// contents read are the contents written.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_CHECKPOINT_CHECKPOINTFILES_H
@@ -16,39 +16,39 @@
 
 namespace mpc::runtime::train {
 
-/// What a checkpoint says; the arrays' bytes may be those of a mapped file.
+/// The contents of a checkpoint. The arrays may lie in a mapped file.
 struct CheckpointContents {
   Progress progress;
   RunIdentity identity;
   std::vector<Array> arrays;
 };
 
-/// A checkpoint in memory, ready to be written. The bytes of the state are
-/// those of `contents.arrays`, which must outlive it.
+/// A checkpoint in memory, ready to be written. `chunks` refer to the arrays of
+/// the CheckpointContents, which must outlive the image.
 struct CheckpointImage {
-  std::string header;                   ///< of state.safetensors
+  std::string header;                   ///< the header of state.safetensors
   std::vector<std::string_view> chunks; ///< the header and the arrays
-  uint64_t stateBytes = 0;              ///< of all chunks
-  std::string train;                    ///< train.json
+  uint64_t stateBytes = 0;              ///< the size of all chunks
+  std::string train;                    ///< the text of train.json
 };
 
 StatusOr<std::unique_ptr<CheckpointImage>>
 makeCheckpointImage(const CheckpointContents &contents);
 
-/// Creates both files in `directory` and flushes them and their names.
+/// Creates both files in `directory`, and flushes the files and the directory.
 Status writeCheckpointFiles(const std::string &directory,
                             const CheckpointImage &image);
 
-/// Replaces what train.json in `directory` says of the run's progress, whole or
-/// not at all. StatusCode::Checkpoint where the file is damaged.
+/// Replaces the run's progress in train.json of `directory`, whole or not at
+/// all. Checkpoint if the file is damaged.
 Status amendCheckpointFiles(const std::string &directory,
                             const Progress &progress);
 
-/// Reads both files. StatusCode::Checkpoint where they are not, bit for bit
-/// (white space in JSON apart), what was written.
+/// Reads both files. Checkpoint unless they are bit for bit what was written,
+/// except for white space in JSON.
 StatusOr<CheckpointContents> readCheckpointFiles(const std::string &directory);
 
-/// The same of train.json alone, without arrays and their digests.
+/// Reads only train.json, without arrays and their digests.
 StatusOr<CheckpointContents> readCheckpointHeader(const std::string &directory);
 
 } // namespace mpc::runtime::train

@@ -1,4 +1,4 @@
-// Loading and reading weights.
+// Loads and reads weights.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/checkpoint/Weights.h"
@@ -9,7 +9,7 @@
 
 namespace mpc::runtime::train {
 
-/// "'a', 'b' and 3 more".
+/// Returns "'a', 'b' and 3 more".
 static std::string listNames(const std::vector<std::string> &names) {
   constexpr size_t kShown = 5;
   std::string text;
@@ -26,7 +26,7 @@ Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
     return std::find_if(arrays.begin(), arrays.end(),
                         [&](const Array &array) { return array.name == name; });
   };
-  // What must be there is, or all that is missing is named.
+  // A single error names all missing weights.
   std::vector<std::string> missing;
   for (const std::string &name : required)
     if (find(name) == arrays.end())
@@ -34,7 +34,7 @@ Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
   if (!missing.empty())
     return invalid("the weights lack " + listNames(missing));
 
-  // All shapes fit before any value is set.
+  // Check all shapes before setting any value.
   std::vector<std::pair<std::string, Tensor>> values;
   for (const Port &port : model.info().state) {
     const auto array = find(port.name);
@@ -50,11 +50,11 @@ Status loadWeights(Trainee &model, const std::vector<Array> &arrays,
   }
   if (values.empty())
     return invalid("no array of the weights has a name of the model's state");
-  // Nothing has failed so far, so the model is changed as a whole.
+  // Nothing has failed so far, so the model changes as a whole.
   for (const auto &[name, value] : values)
     if (Status status = model.setState(name, value); !status.ok())
       return status;
-  // Low copies follow from what was loaded.
+  // Low-precision copies follow from the loaded weights.
   return model.derive();
 }
 
@@ -90,7 +90,7 @@ StatusOr<std::vector<Array>> readWeights(Trainee &model) {
                     [](const Port &port) { return isModelRole(port.role); });
 }
 
-/// What training changes of a model that is written.
+/// True for the state of a written model that training changes.
 static bool isTrained(const Port &port) {
   return port.role == Role::Parameter || port.role == Role::Statistic;
 }

@@ -1,7 +1,7 @@
-// Element types of arrays and the one conversion between them.
+// Converts between the element types of arrays.
 //
-// A value goes source -> wide (double, int64 or uint64: exact for every source)
-// -> destination, so each destination states its range once.
+// A value is first widened to double, int64 or uint64, which is exact for every
+// source, and then narrowed. Each destination thus states its range once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/Array.h"
@@ -42,7 +42,7 @@ std::string_view nameOf(ElementType type) { return infoOf(type).name; }
 bool isFloat(ElementType type) { return infoOf(type).isFloat; }
 
 ElementType toElementType(DType type) {
-  // A boolean has a byte in arrays, as it has in buffers of a plan.
+  // Booleans take a byte in arrays, as in the buffers of a plan.
   switch (type) {
   case DType::F16:
     return ElementType::F16;
@@ -98,7 +98,8 @@ Array toArray(std::string name, const Tensor &tensor) {
 
 namespace {
 
-/// Reads element types as an exact wide value; files do not align.
+/// Loads an element as an exact, wider value. Elements in files need not be
+/// aligned.
 template <typename T, typename Wide>
 struct PlainSource {
   static constexpr size_t size = sizeof(T);
@@ -167,7 +168,7 @@ struct BoolTarget {
   }
 };
 
-/// The rules every floating-point target shares; `Format` narrows and widens.
+/// The rules of all floating-point targets. `Format` narrows and widens.
 template <typename Format>
 struct FloatTarget {
   using type = typename Format::type;
@@ -182,8 +183,8 @@ struct FloatTarget {
       if (!std::isfinite(Format::widen(out)))
         return ConversionFault::OutOfRange;
     } else {
-      // 2^63 and 2^64 are compared as doubles before the way back, which they
-      // would overflow.
+      // Casting 2^63 or 2^64 back to an integer would overflow, so compare as
+      // doubles first.
       const double back = Format::widen(out);
       if (!std::isfinite(back))
         return ConversionFault::OutOfRange;
@@ -281,7 +282,7 @@ std::optional<BadElement> convertElements(const Array &array, int64_t begin,
                                           int64_t count, DType type,
                                           NonFinite nonFinite, void *out) {
   assert(!array.packed && "nobody has unpacked it");
-  // Nothing can go wrong: no reason to look at the values.
+  // Every value is valid as it is, so copy without looking.
   if (array.type == toElementType(type) && array.type != ElementType::Bool &&
       (!isFloat(array.type) || nonFinite == NonFinite::Allow)) {
     const int64_t width = sizeOf(array.type);
@@ -289,7 +290,6 @@ std::optional<BadElement> convertElements(const Array &array, int64_t begin,
       std::memcpy(out, array.data + begin * width, size_t(count * width));
     return std::nullopt;
   }
-  // Else element by element, with the checks that the two types need.
   const auto from = [&](auto source) {
     return convertFrom<decltype(source)>(array, begin, count, type, nonFinite,
                                          out);

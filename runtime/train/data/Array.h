@@ -1,5 +1,4 @@
-// Arrays as files hold them, read in place from a mapped file where that is
-// possible.
+// Arrays from files, read in place from a mapped file if possible.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_ARRAY_H
@@ -28,62 +27,63 @@ enum class ElementType {
 // clang-format on
 
 int64_t sizeOf(ElementType type);
-/// "u8", "bf16", "bool": the names of DType where both have the type.
+/// The type's name, like "u8", "bf16" or "bool"; equal to DType's name for
+/// shared types.
 std::string_view nameOf(ElementType type);
 bool isFloat(ElementType type);
 ElementType toElementType(DType type);
 DType toDType(ElementType type);
 
-/// Dimensions that an array of a file may have: what says more is hostile.
+/// The largest rank of an array in a file. Files that claim more are hostile.
 inline constexpr size_t kMaxRank = 32;
 
 /// A dense, row-major, little-endian array. The bytes belong to `owner` (a
 /// mapping or a buffer) and need not be aligned.
 struct Array {
   std::string name;
-  std::string source; ///< the file it is from, for messages; may be empty
+  std::string source; ///< the file, for messages; may be empty
   ElementType type = ElementType::F32;
   Shape shape;
   const std::byte *data = nullptr;
   std::shared_ptr<const void> owner;
 
-  /// A column of a table, or several side by side: inputs of as many elements
-  /// take it, whatever their shape.
+  /// True for a column of a table, or several columns side by side. Inputs with
+  /// as many elements per sample take a column, whatever their shape.
   bool isColumn = false;
-  /// Samples of files of their own, which say nothing of axes of 1: inputs of
-  /// the same axes otherwise take them.
+  /// True if each sample comes from a file of its own. Axes of extent 1 are
+  /// then not known, so inputs may differ in such axes.
   bool isOfSamples = false;
-  /// Of labels that are folders, their names.
+  /// The names of the labels, if labels are folders; else empty.
   std::vector<std::string> classes = {};
-  /// Why there are no values, where only their use is an error.
+  /// The reason why the array has no values, if only using them is an error.
   std::string fault = "";
-  /// Images in files, whose shape an input decides: until then the array has no
+  /// Images in files. An input decides their shape; until then the array has no
   /// elements.
   std::shared_ptr<const ImageFolder> images = nullptr;
-  /// Inflates a member of an archive: until `unpack` there are no
-  /// values.
+  /// Decompresses a member of an archive. The array has no values until
+  /// `unpack`.
   std::shared_ptr<const PackedArray> packed = nullptr;
 
   int64_t size() const { return numElements(shape); }
   int64_t bytes() const { return size() * sizeOf(type); }
 };
 
-/// An array whose values are not in memory yet. Copies of it share them.
+/// An array whose values are not in memory yet. Copies of an Array share the
+/// PackedArray.
 class PackedArray {
 public:
   virtual ~PackedArray();
-  /// The array with its values; InvalidInput where they are damaged.
+  /// Returns the array with its values; InvalidInput if they are damaged.
   virtual StatusOr<Array> unpack() const = 0;
 };
 
-/// Brings the values of an array into memory, where they are not. IO where they
-/// do not fit.
+/// Reads the values of a packed array into memory. IO if memory is too small.
 Status unpack(Array &array);
 
-/// An array that owns a copy of the tensor's bytes.
+/// Returns an array that owns a copy of the tensor's bytes.
 Array toArray(std::string name, const Tensor &tensor);
 
-/// Why a value of an array cannot be had in another type.
+/// The reason why a value cannot be converted to another type.
 enum class ConversionFault {
   NotFinite,   ///< NaN or infinity where only numbers are allowed
   OutOfRange,  ///< too large for the type
@@ -97,34 +97,36 @@ struct BadElement {
   std::string value; ///< as text
 };
 
-/// Whether NaN and infinities may pass between floating-point types.
+/// Decides whether NaN and infinities may pass between floating-point types.
 enum class NonFinite { Allow, Reject };
 
-/// Converts elements [begin, begin + count) of `array` into `out`, where that
-/// is not null. Floating point narrows by rounding to nearest even; all else
-/// preserves the value. Returns the first element for which that is
-/// impossible, having written those before it.
+/// Converts elements [begin, begin + count) of `array` into `out`, or only
+/// checks them if `out` is null. Floating-point values are rounded to nearest
+/// even; all other conversions preserve the value. Returns the first element
+/// that cannot be converted; earlier elements have been written.
 std::optional<BadElement> convertElements(const Array &array, int64_t begin,
                                           int64_t count, DType type,
                                           NonFinite nonFinite, void *out);
 
-/// InvalidInput with a message, or with "WHERE: WHAT".
+/// Return InvalidInput with `what`, in the second form after `where` and a
+/// colon.
 Status invalid(const std::string &what);
 Status invalid(const std::string &where, const std::string &what);
 
-/// "data.npz: x", or the name alone without a source.
+/// Returns "data.npz: x", or only the name without a source.
 std::string locate(const Array &array);
-/// "data.npz: x[3,0,2]": an element by its flat index.
+/// Names the element at a flat index: "data.npz: x[3,0,2]".
 std::string locate(const Array &array, int64_t index);
 
-/// "data.npz: x[3,0,2]: nan is not a finite number".
+/// Describes a failed conversion: "data.npz: x[3,0,2]: nan is not a finite
+/// number".
 std::string describe(const Array &array, const BadElement &bad, DType type);
 
-/// The whole array as a tensor of `type`; InvalidInput names the element that
-/// has no value there.
+/// Converts the whole array to a tensor of `type`. InvalidInput names an
+/// element that cannot be converted.
 StatusOr<Tensor> toTensor(const Array &array, DType type);
 
-/// The whole array in its own type.
+/// Copies the whole array to a tensor of the same type.
 StatusOr<Tensor> toTensor(const Array &array);
 
 } // namespace mpc::runtime::train

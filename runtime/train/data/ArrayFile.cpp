@@ -1,4 +1,4 @@
-// Chooses the reader by the file's first bytes and the writer by its name.
+// Chooses the reader by a file's first bytes and the writer by the file's name.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/ArrayFile.h"
@@ -16,8 +16,7 @@
 
 namespace mpc::runtime::train {
 
-/// Whether it is text with something between columns, and no bytes of another
-/// kind.
+/// True if `line` is text with a separator of columns.
 static bool isTableLine(std::string_view line) {
   constexpr size_t longest = size_t(1) << 20;
   if (line.size() > longest)
@@ -28,7 +27,7 @@ static bool isTableLine(std::string_view line) {
   return isText && line.find_first_of(",;\t") != line.npos;
 }
 
-/// What a file that is none of ours looks like, to say so.
+/// Describes a file of an unknown format for the error message.
 static std::string guess(std::string_view text) {
   const auto begins = [&](std::string_view prefix) {
     return text.substr(0, prefix.size()) == prefix;
@@ -65,8 +64,8 @@ static StatusOr<std::vector<Array>> readMapped(const std::string &path,
   if (!opened.ok())
     return opened.status();
   const MappedFile &file = **opened;
-  // The first bytes of npy, zip and safetensors are unmistakable; only formats
-  // without such bytes go by the extension.
+  // The first bytes of npy, zip and safetensors are unmistakable. Only other
+  // formats depend on the extension.
   if (looksLikeNpy(file.data(), file.size())) {
     StatusOr<Array> array = parseNpy(file.data(), file.size(), *opened, path);
     if (!array.ok())
@@ -125,7 +124,7 @@ Status checkArrayNames(const std::string &path,
   const std::string extension = std::filesystem::path(path).extension();
   if (extension != ".npy" && extension != ".npz" && extension != ".safetensors")
     return unknownExtension(path);
-  // A safetensors file has a key of its own for metadata; a zip's names go to
+  // safetensors reserves a key for metadata. Names in a zip are printed on
   // terminals.
   const auto isRefused = [&](const std::string &name) {
     const auto isControl = [](unsigned char c) {
@@ -146,7 +145,6 @@ Status checkArrayNames(const std::string &path,
 Status writeArrays(const std::string &path, const std::vector<Array> &arrays,
                    mode_t mode) {
   const std::string extension = std::filesystem::path(path).extension();
-  // The extension says what is written.
   if (extension == ".npy") {
     if (arrays.size() != 1)
       return Status(StatusCode::Usage,
@@ -157,15 +155,14 @@ Status writeArrays(const std::string &path, const std::vector<Array> &arrays,
       return header.status();
     return replaceFile(path, {*header, bytesOf(arrays[0])}, mode);
   }
-  // All members go into one buffer first: the directory of a zip is at its end.
+  // The directory of a zip is at its end, so build the file in one buffer.
   if (extension == ".npz") {
     StatusOr<std::string> bytes = packNpz(arrays);
     if (!bytes.ok())
       return bytes.status();
     return replaceFile(path, {*bytes}, mode);
   }
-  // The header has all offsets, and the arrays follow in its order, without a
-  // copy.
+  // The header has all offsets, so arrays are written without a copy.
   if (extension == ".safetensors") {
     StatusOr<SafeTensorsLayout> layout = layOutSafeTensors(arrays);
     if (!layout.ok())

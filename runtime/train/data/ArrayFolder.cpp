@@ -13,7 +13,7 @@ namespace mpc::runtime::train {
 
 namespace fs = std::filesystem;
 
-/// What is in a folder, by name and without what is hidden: folders, or files.
+/// Lists the folders or the files in a folder by name, without hidden ones.
 static StatusOr<std::vector<std::string>> list(const fs::path &folder,
                                                bool folders) {
   StatusOr<std::vector<FolderEntry>> entries = listFolder(folder.string());
@@ -44,7 +44,7 @@ StatusOr<bool> isArrayFolder(const std::string &path) {
 }
 
 namespace {
-/// Samples of one shape and type, one behind another.
+/// The bytes and labels of samples of one shape and type.
 struct Samples {
   Array first;
   std::vector<std::byte> bytes;
@@ -83,7 +83,7 @@ Status Samples::add(const std::string &file, int64_t label) {
 static StatusOr<Samples> readSamples(const fs::path &root,
                                      const std::vector<std::string> &classes) {
   Samples samples;
-  // Beside folders of labels, a sample has none.
+  // With folders of labels, a sample outside them has no label.
   if (!classes.empty()) {
     const auto beside = list(root, /*folders=*/false);
     if (!beside.ok())
@@ -93,7 +93,7 @@ static StatusOr<Samples> readSamples(const fs::path &root,
         return invalid((root / file).string(),
                        "is in no label's folder; move it into one, or away");
   }
-  // Without folders, all samples are here.
+  // Without folders of labels, all samples are in the root.
   const size_t folders = std::max(classes.size(), size_t(1));
   for (size_t i = 0; i < folders; ++i) {
     const fs::path folder = classes.empty() ? root : root / classes[i];
@@ -101,7 +101,7 @@ static StatusOr<Samples> readSamples(const fs::path &root,
     const auto inner = list(folder, /*folders=*/true);
     if (!files.ok() || !inner.ok())
       return files.ok() ? inner.status() : files.status();
-    // Samples that would be passed over are none that somebody expects to be.
+    // Do not skip samples silently: the user expects them to be used.
     if (!classes.empty() && !inner->empty())
       return invalid((folder / inner->front()).string(),
                      "is a folder within that of a label; move its samples "
@@ -144,18 +144,17 @@ std::string describeLabels(const std::vector<std::string> &classes) {
 StatusOr<std::vector<Array>> readArrayFolder(const std::string &path,
                                              const std::string &name,
                                              const std::string &labels) {
-  // Subfolders are classes, in the order of their names.
   auto listed = list(path, /*folders=*/true);
   if (!listed.ok())
     return listed.status();
   const std::vector<std::string> &classes = *listed;
   try {
-    // All samples in one block of memory, which the arrays keep.
+    // The arrays share one block of memory and its owner.
     StatusOr<Samples> read = readSamples(path, classes);
     if (!read.ok())
       return read.status();
     auto owner = std::make_shared<Samples>(std::move(*read));
-    // One more axis in front, the samples'.
+    // Axis 0 of the new array counts the samples.
     Array samples = owner->first;
     samples.name = name;
     samples.source = path;
@@ -165,7 +164,7 @@ StatusOr<std::vector<Array>> readArrayFolder(const std::string &path,
     samples.owner = owner;
     if (classes.empty())
       return std::vector<Array>{samples};
-    // Labels are the numbers of the folders.
+    // A label is the index of its folder.
     Array target;
     target.name = labels;
     target.source = path;

@@ -1,5 +1,5 @@
-// A folder of .npy files, each a sample: a subfolder for each label, as
-// torchvision's DatasetFolder has them, or samples alone.
+// Reads a folder of .npy files with one sample each: in a subfolder per label,
+// as in torchvision's DatasetFolder, or without labels.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_ARRAYFOLDER_H
@@ -13,21 +13,21 @@
 
 namespace mpc::runtime::train {
 
-/// Whether the first file in `path`, or in the folders there, by name, is a
-/// .npy file.
+/// True if the alphabetically first file in `path`, or in its first subfolder,
+/// is a .npy file.
 StatusOr<bool> isArrayFolder(const std::string &path);
 
-/// Gives samples [N,...] the axes of 1 that an input has, or has not, where
-/// they are alike otherwise: spectrograms [N,40,60] are images [N,1,40,60].
+/// Reshapes samples [N,...] to the shape of `input` if only axes of extent 1
+/// differ: spectrograms [N,40,60] become images [N,1,40,60].
 void addOnes(const Shape &input, Shape &samples);
 
-/// "3 labels: 0 clap, 1 dog, 2 rain", the first twenty.
+/// Returns "3 labels: 0 clap, 1 dog, 2 rain", with at most 20 names.
 std::string describeLabels(const std::vector<std::string> &classes);
 
-/// The samples under `path`, in the order of the labels' names and then their
-/// own, as one array [N,...] called `name`, in memory; and their labels, i64
-/// [N], as `labels`, where there are folders of them. InvalidInput where a file
-/// is no .npy, or a sample of another shape or type than the first.
+/// Reads the samples under `path` into memory, ordered by label and then by
+/// file, as one array [N,...] called `name`. With folders of labels, also
+/// returns the labels, i64 [N], as `labels`. InvalidInput if a file is no .npy,
+/// or if a sample differs from the first in shape or type.
 StatusOr<std::vector<Array>> readArrayFolder(const std::string &path,
                                              const std::string &name,
                                              const std::string &labels);

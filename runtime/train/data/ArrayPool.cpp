@@ -9,7 +9,7 @@
 
 namespace mpc::runtime::train {
 
-/// "'a', 'b'", of which there may be very many.
+/// Lists "'a', 'b'", at most 20 names.
 static std::string listNames(const std::vector<std::string> &names) {
   constexpr size_t most = 20;
   std::string text;
@@ -60,7 +60,7 @@ static std::vector<std::string> namesOf(const std::vector<Array> &arrays) {
 StatusOr<std::vector<Array>>
 ArrayPool::takeColumns(const std::string &name, int64_t count,
                        const std::vector<std::string> &others) {
-  // The columns of each table, tables in the order of the files.
+  // Collect the columns of each table, in the order of the files.
   std::vector<std::vector<Array>> tables;
   for (const Array &array : arrays) {
     if (!array.isColumn ||
@@ -77,7 +77,7 @@ ArrayPool::takeColumns(const std::string &name, int64_t count,
     const char *help = int64_t(table.size()) < count
                            ? "; a row is one sample"
                            : ", and name labels with --target-array";
-    // Too few or too many columns: which ones are meant must be said.
+    // With another number of columns, the user must choose.
     if (int64_t(table.size()) != count)
       return invalid(table[0].source,
                      std::to_string(table.size()) +
@@ -86,12 +86,11 @@ ArrayPool::takeColumns(const std::string &name, int64_t count,
                          name + "', which takes " + std::to_string(count) +
                          ": " + listNames(names) +
                          "; choose with --csv-columns " + name + "=..." + help);
-    // Columns of a second table must be the first one's, in the same order.
+    // A second table must have the columns of the first, in the same order.
     if (names != namesOf(tables[0]))
       return invalid(table[0].source, "has other columns than " +
                                           tables[0][0].source + ": " +
                                           listNames(names));
-    // [rows, columns] as one array.
     StatusOr<Array> array = stackColumns(table, name);
     if (!array.ok())
       return array.status();
@@ -105,7 +104,6 @@ ArrayPool::takeColumns(const std::string &name, int64_t count,
 
 Status ArrayPool::missing(const Port &port,
                           const std::optional<std::string> &target) const {
-  // Which files were read, and what they have.
   std::set<std::string> sources;
   std::vector<std::string> names;
   for (const Array &array : arrays) {
@@ -114,7 +112,6 @@ Status ArrayPool::missing(const Port &port,
     if (std::find(names.begin(), names.end(), array.name) == names.end())
       names.push_back(array.name);
   }
-  // "FILES: no array is called ...; the data has ..."
   std::string text;
   for (const std::string &source : sources)
     text += (text.empty() ? "" : ", ") + source;
@@ -124,7 +121,7 @@ Status ArrayPool::missing(const Port &port,
     text += " or '" + *target + "'";
   text += ", which the model takes as " + std::string(stringify(port.role)) +
           "; the data has " + (names.empty() ? "no arrays" : listNames(names));
-  // What helps depends on what there is: labels, columns, or arrays by other
+  // The remedy depends on the data: labels, columns, or arrays with other
   // names.
   if (target && !names.empty())
     text += "; help: name the labels with --target-array";
@@ -143,7 +140,7 @@ std::vector<std::string> ArrayPool::describeUnused() const {
   for (const Array &array : arrays)
     if (!taken.count(array.name))
       unused[array.source].push_back(array.name);
-  // Of many files of the same arrays, the first is enough.
+  // For many files with equal arrays, naming the first is enough.
   std::map<std::vector<std::string>, std::vector<std::string>> files;
   for (const auto &[source, names] : unused)
     files[names].push_back(source);

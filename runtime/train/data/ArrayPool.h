@@ -1,4 +1,4 @@
-// The arrays that --data gave, from which each input takes its own.
+// Hands the arrays of --data to the inputs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_ARRAYPOOL_H
@@ -17,27 +17,28 @@ namespace mpc::runtime::train {
 
 class ArrayPool {
 public:
-  /// InvalidInput where one file has two arrays of a name, or is there twice.
+  /// InvalidInput if one file has two arrays with the same name, or occurs
+  /// twice.
   static StatusOr<ArrayPool> create(std::vector<Array> arrays);
 
   bool has(const std::string &name) const;
-  /// All arrays of that name in the order of the files; empty where there is
-  /// none.
+  /// Returns all arrays of that name in the order of the files; empty if none.
   std::vector<Array> take(const std::string &name);
 
   bool hasColumns() const;
-  /// One array `name` for each table, of all its columns side by side except
-  /// those in `others`. InvalidInput if they are not `count`.
+  /// Returns one array `name` per table, with all columns side by side except
+  /// `others`. InvalidInput unless a table has `count` such columns.
   StatusOr<std::vector<Array>>
   takeColumns(const std::string &name, int64_t count,
               const std::vector<std::string> &others);
 
-  /// That nothing feeds `port`, which would take `target` as well if given.
+  /// Returns an error: no array is called like `port` or, if given, like
+  /// `target`.
   Status missing(const Port &port,
                  const std::optional<std::string> &target) const;
 
-  /// A line for each file with arrays that nothing took, or for all files of
-  /// the same ones.
+  /// Describes arrays that no input took, in one line per file, or one line for
+  /// all files with equal arrays.
   std::vector<std::string> describeUnused() const;
 
 private:

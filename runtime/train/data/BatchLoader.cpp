@@ -5,7 +5,7 @@
 
 namespace mpc::runtime::train {
 
-/// Calls `visit` with the name of each input that samples have, until it fails.
+/// Calls `visit` with the name of each input that has samples, until an error.
 template <typename Visitor>
 static Status forEachInput(const Trainee &model, const std::string &function,
                            Visitor &&visit) {
@@ -23,8 +23,8 @@ void BatchLoader::open(Trainee &model, const std::string &function) {
     isStaging &= memory.ok() && *memory;
     return memory.status();
   });
-  // A GPU that has no room for a second batch trains without it, and without a
-  // part of it.
+  // A GPU without memory for a second batch trains without one. A part of a
+  // batch is of no use.
   isStaging &= status.ok();
   if (!isStaging)
     model.endStaging(function);
@@ -38,7 +38,7 @@ Status BatchLoader::bind(const Dataset &data, Trainee &model,
   isStaged = false;
   if (isThere)
     return Status();
-  // Another batch than was foreseen, as after a checkpoint, is gathered here.
+  // The batch may differ from the expected one, as after a checkpoint.
   if (!gathering.valid())
     return data.bind(model, function, positions, epoch);
   StatusOr<GatheredBatch> batch = gathering.get();

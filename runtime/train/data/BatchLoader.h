@@ -1,5 +1,5 @@
-// Batches made ready while the step before runs: handed to the device where it
-// takes them meanwhile, else decoded where their images are still files.
+// Prepares the next batch while a step runs: passes the batch to a device that
+// accepts it early, or else decodes its images in the background.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_BATCHLOADER_H
@@ -17,28 +17,28 @@ namespace mpc::runtime::train {
 
 class BatchLoader {
 public:
-  /// Lets the model make room for a batch of `function` beside the one that it
-  /// runs on. Where it has none, batches are bound one after the other.
+  /// Asks the model for memory for a second batch of `function`. Without
+  /// memory, batches are bound one after another.
   void open(Trainee &model, const std::string &function);
 
-  /// Binds a batch as Dataset::bind does; takes the batch that was made ready
-  /// if it is this one. The data must outlive the loader.
+  /// Binds a batch like Dataset::bind, or uses the prepared batch if it is the
+  /// same. `data` must outlive the loader.
   Status bind(const Dataset &data, Trainee &model, const std::string &function,
               const int64_t *positions, AugmentedEpoch epoch);
 
-  /// Says which batch comes next; one without positions where none does. Asked
-  /// only where the batch is made ready.
+  /// Returns the next batch; empty positions if there is none. Called only if
+  /// the batch is going to be prepared.
   using NextBatch = std::function<BatchSamples()>;
 
-  /// To be called before the function runs: starts to gather the batch after it
-  /// in the background, where the model runs while the caller waits and
-  /// gathering takes long. If no thread can be started, `bind` gathers it.
+  /// Call before the function runs. Starts to gather the next batch in the
+  /// background, if gathering takes long and the caller would only wait for the
+  /// model. If no thread can be started, `bind` gathers the batch.
   void prepare(const Dataset &data, const Trainee &model,
                const std::string &function, const NextBatch &nextBatch);
 
-  /// To be called after the function was started: gathers the batch after it
-  /// and hands it to the model, where that is possible. If anything fails,
-  /// `bind` does it again and says so.
+  /// Call after the function has started. Gathers the next batch and passes it
+  /// to the model, if possible. If anything fails, `bind` repeats the work and
+  /// reports the error.
   void stage(const Dataset &data, Trainee &model, const std::string &function,
              const NextBatch &nextBatch);
 

@@ -1,4 +1,4 @@
-// A strict reader: what is not a number is never guessed at.
+// Parses tables strictly: a field that is no number is never guessed at.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/CSV.h"
@@ -24,7 +24,7 @@ bool isCSV(const std::string &path) {
 
 namespace {
 
-/// Reads records one after the other; a quoted field may go over lines.
+/// Reads records one after another. A quoted field may span several lines.
 class RecordReader {
 public:
   explicit RecordReader(std::string_view text) : text(text) {
@@ -33,12 +33,13 @@ public:
   }
 
   bool atEnd() const { return position == text.size(); }
-  /// The line on which the record that was read last begins, from 1.
+  /// The line, from 1, on which the last record begins.
   int64_t line() const { return startLine; }
-  /// Whether that record has a field in quotes.
+  /// True if the last record has a quoted field.
   bool hasQuotes() const { return quoted; }
 
-  /// The fields of the next record; the reason for failure, or nothing.
+  /// Reads the fields of the next record. Returns the reason for a failure;
+  /// nullopt on success.
   std::optional<std::string> read(std::vector<std::string> &fields) {
     fields.clear();
     startLine = nextLine;
@@ -104,7 +105,7 @@ private:
   bool quoted = false;
 };
 
-/// A column while it is read.
+/// A column under construction.
 struct ColumnBuilder {
   std::string name;
   std::vector<double> values;
@@ -120,19 +121,19 @@ static std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-/// The value of a number that from_chars finds out of range: 0, or the least
-/// denormal, of what is as small as 1e-400; an infinity of 1e400.
+/// Converts a number that from_chars finds out of range. 1e-400 becomes 0, or
+/// the least denormal; 1e400 becomes infinity.
 static double roundToRange(std::string_view text) {
   const std::string number(text);
   char *end = nullptr;
   const double value = std::strtod(number.c_str(), &end);
-  // Where the program has a locale whose point is a comma, strtod stops early.
+  // In a locale with a decimal comma, strtod stops early.
   return end == number.c_str() + number.size()
              ? value
              : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// The value of a field that is a finite number; nothing for other fields.
+/// Parses a field that is a finite number; nullopt for other fields.
 static std::optional<double> parseNumber(std::string_view text) {
   if (!text.empty() && text[0] == '+' && text.substr(0, 2) != "+-")
     text.remove_prefix(1);
@@ -150,7 +151,7 @@ static std::optional<double> parseNumber(std::string_view text) {
   return value;
 }
 
-/// What is wrong with a field that is no number.
+/// Describes what is wrong with a field that is no number.
 static std::string describeField(std::string_view field) {
   static const std::set<std::string, std::less<>> missing{
       "", "na", "n/a", "nan", "null", "none", "#n/a", "?"};
@@ -165,7 +166,7 @@ static std::string describeField(std::string_view field) {
   return "'" + shown + "' is not a finite number; encode text as numbers";
 }
 
-/// Names the columns; the reason for failure, or nothing.
+/// Names the columns. Returns the reason for a failure; nullopt on success.
 static std::optional<std::string>
 nameColumns(const std::vector<std::string> &header,
             std::vector<ColumnBuilder> &columns) {
@@ -187,8 +188,8 @@ nameColumns(const std::vector<std::string> &header,
   return std::nullopt;
 }
 
-/// True if `text` is an integer that f64 cannot hold, such as 9007199254740993;
-/// `value` is what f64 has of it.
+/// True if `text` is an integer that f64 cannot hold, like 9007199254740993.
+/// `value` is the nearest f64.
 static bool isRounded(double value, std::string_view text) {
   if (text.find_first_of(".eE") != std::string_view::npos)
     return false;
@@ -246,13 +247,12 @@ StatusOr<std::vector<Array>> parseCSV(std::string_view text,
   };
   if (reader.atEnd())
     return invalid(path, "the file is empty");
-  // The first line names the columns.
   if (auto reason = reader.read(fields))
     return at(*reason);
   if (auto reason = nameColumns(fields, columns))
     return at(*reason);
-  // Lines without anything in them are no records, unless others of a single
-  // column follow: there they are missing values, as "" is.
+  // Skip empty lines. In a table of one column, an empty line before data is a
+  // missing value, like "".
   int64_t blank = 0;
   while (!reader.atEnd()) {
     if (auto reason = reader.read(fields))
@@ -271,7 +271,7 @@ StatusOr<std::vector<Array>> parseCSV(std::string_view text,
     for (size_t i = 0; i < fields.size(); ++i)
       addField(columns[i], fields[i], reader.line());
   }
-  // Columns without a name, such as pandas' index, are left out.
+  // Columns without a name, like pandas' index, are left out.
   std::vector<Array> arrays;
   for (ColumnBuilder &column : columns)
     if (!column.name.empty())
@@ -297,16 +297,15 @@ StatusOr<std::vector<Array>> chooseColumns(const std::vector<Array> &columns,
     return std::find_if(columns.begin(), columns.end(),
                         [&](const Array &array) { return array.name == name; });
   };
-  // NAME or FIRST:LAST, with commas between them.
   std::vector<Array> chosen;
   for (;;) {
     const size_t comma = std::min(names.find(','), names.size());
     const std::string_view part = names.substr(0, comma);
-    // A name that has a colon itself comes before a range.
+    // A column whose name contains a colon wins over a range.
     const size_t colon = find(part) == columns.end()
                              ? std::min(part.find(':'), part.size())
                              : part.size();
-    // Both ends of a range, in the order of the file.
+    // A range includes both ends, in the order of the file.
     const auto first = find(part.substr(0, colon));
     const auto last =
         colon == part.size() ? first : find(part.substr(colon + 1));
@@ -328,14 +327,13 @@ StatusOr<std::vector<Array>> chooseColumns(const std::vector<Array> &columns,
 
 StatusOr<Array> stackColumns(const std::vector<Array> &columns,
                              const std::string &name) {
-  // A column with a value that is no number says so when it is used, not
-  // before.
+  // A fault is an error only now that the column is used.
   for (const Array &column : columns)
     if (!column.fault.empty())
       return invalid(column.fault);
   const int64_t rows = columns[0].shape[0];
   const int64_t width = int64_t(columns.size());
-  // Columns lie apart; samples are rows.
+  // Transpose: columns are contiguous, but samples must be rows.
   auto values = std::make_shared<std::vector<double>>(size_t(rows * width));
   for (int64_t i = 0; i < width; ++i) {
     const auto *from =

@@ -1,4 +1,4 @@
-// Matching files to an input, gathering samples.
+// Matches files to an input, and gathers samples.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/Column.h"
@@ -18,7 +18,7 @@ namespace mpc::runtime::train {
 // Shapes
 //===----------------------------------------------------------------------===//
 
-/// "[N,1,28,28] f32", with N for the axis of samples; -1: there is none.
+/// Returns "[N,1,28,28] f32" with N for the sample axis; -1 if there is none.
 static std::string brackets(const Shape &shape, int64_t batchAxis,
                             std::string_view type) {
   std::string text = "[";
@@ -41,21 +41,21 @@ static bool fits(const Port &port, const Shape &shape) {
   return result;
 }
 
-/// The shape with its last axis as the second.
+/// Moves the last axis to the second place: [N,H,W,C] becomes [N,C,H,W].
 static Shape channelsFirst(Shape shape) {
   if (shape.size() > 2)
     std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
   return shape;
 }
 
-/// Whether the array is what the port takes with its second axis as the last.
+/// True if the array fits the port after moving its last axis to the second.
 static bool isChannelsLast(const Port &port, const Array &array) {
   return port.batchAxis == 0 && array.shape.size() >= 3 &&
          fits(port, channelsFirst(array.shape));
 }
 
-/// Whether the axes of an array have to be turned: where the user says so, or
-/// where an image's channels can be nowhere else.
+/// True if the channels must move: because the user says so, or because an
+/// image fits in no other way.
 static bool isTurned(const Port &port, const Array &array,
                      const ColumnPreparation &prepared) {
   if (!isChannelsLast(port, array))
@@ -66,7 +66,7 @@ static bool isTurned(const Port &port, const Array &array,
   return isInput && array.shape.size() >= 4 && !fits(port, array.shape);
 }
 
-/// Images that fit but for the number of their channels.
+/// Explains images that fit except for the number of channels.
 static std::string channelHelp(const Port &port, const Array &array) {
   if (port.role != Role::Data || port.shape.size() != 4)
     return "";
@@ -78,7 +78,7 @@ static std::string channelHelp(const Port &port, const Array &array) {
   return "";
 }
 
-/// What to do about an array whose shape does not fit.
+/// Suggests how to repair an array whose shape does not fit.
 static std::string shapeHelp(const Port &port, const Array &array) {
   if (port.batchAxis != 0)
     return "";
@@ -93,13 +93,13 @@ static std::string shapeHelp(const Port &port, const Array &array) {
       array.shape.back() > 1)
     return "; help: labels are class numbers, save " + array.name +
            ".argmax(-1)";
-  // One number a sample, where the loss compares with every output.
+  // One number per sample, while the loss compares with every output.
   const int64_t rows = array.shape.empty() ? 0 : array.shape[0];
   if (port.role == Role::Label && !isInteger(port.type) &&
       (array.isColumn || !isFloat(array.type)) && array.size() == rows &&
       rows > 0 && rowSize(port.shape) > 1)
     return "; help: labels that are class numbers are for --loss cross_entropy";
-  // One long row of tokens, as text is after a tokenizer.
+  // One long row of tokens, as a tokenizer returns.
   if (array.shape.size() == 1 && port.shape.size() == 2 && !isFloat(array.type))
     return "; help: a row of " + std::to_string(array.size()) +
            " numbers is cut into samples of " + std::to_string(port.shape[1]) +
@@ -107,7 +107,7 @@ static std::string shapeHelp(const Port &port, const Array &array) {
            std::to_string(port.shape[1]) + " * " +
            std::to_string(port.shape[1]) + "].reshape(-1, " +
            std::to_string(port.shape[1]) + "); docs/data.md has both halves";
-  // Of equal rank, a reshape would mix up what the axes mean.
+  // If the ranks are equal, a reshape would mix up the meaning of axes.
   if (array.shape.size() == port.shape.size())
     return channelHelp(port, array);
   const int64_t wanted = rowSize(port.shape);
@@ -129,8 +129,8 @@ Status wrongShape(const Port &port, const Array &array) {
       " for its input '" + port.name + "'" + shapeHelp(port, array));
 }
 
-/// Columns of a table have no shape of their own: they take the input's, where
-/// it has as many elements.
+/// Gives columns of a table the shape of the input if the input has as many
+/// elements: columns have no shape of their own.
 static void shapeColumns(const Port &port, Array &array) {
   if (port.batchAxis != 0 || array.shape.empty() ||
       rowSize(array.shape) != rowSize(port.shape))
@@ -148,10 +148,10 @@ Shape Column::sampleShape() const {
   return Shape(input.shape.begin() + 1, input.shape.end());
 }
 
-/// Whether files of two types are one array: each is converted by itself, so
-/// f32 joins f64 and labels of i32 join those of i64. What would mean something
-/// else is refused: a float and an integer, and of images u8 and u16, whose
-/// values go to 255 or 65535.
+/// True if files of two types may form one array. Each is converted by itself:
+/// f32 joins f64, and labels of i32 join i64. False if values would change
+/// their meaning: floats and integers, and images of u8 and u16, with values up
+/// to 255 and 65535.
 static bool isJoined(ElementType first, ElementType second, const Port &port) {
   if (first == second)
     return true;
@@ -169,13 +169,12 @@ Status Column::addPart(Array part) {
     return invalid(part.fault);
   if (part.isColumn)
     shapeColumns(input, part);
-  // Files of one sample say nothing of axes of 1, and labels of one number each
-  // are as often [N] as [N,1].
+  // Axes of extent 1 are unknown if each file is a sample. Labels of one number
+  // each are as often [N] as [N,1].
   const bool mayLackOnes = part.isOfSamples || input.role == Role::Label;
   if (mayLackOnes && input.batchAxis == 0 && !part.shape.empty())
     addOnes(input.shape, part.shape);
-  // The first file says whether channels are last; all must fit the model and
-  // each other.
+  // The first file decides if channels are last; all files must agree.
   if (parts.empty())
     turned = isTurned(input, part, prepared);
   const Shape shape = turned ? channelsFirst(part.shape) : part.shape;
@@ -199,8 +198,7 @@ Status Column::addPart(Array part) {
 }
 
 Status Column::addImages(Array part) {
-  // Which axes of the input are the image's; samples must lie along the first
-  // one.
+  // Samples must lie along axis 0; the other axes are the image's.
   if (input.batchAxis == 0)
     layout = isMasks() ? ImageLayout::ofMask(sampleShape())
                        : ImageLayout::of(sampleShape());
@@ -216,27 +214,26 @@ Status Column::addImages(Array part) {
                        input.name + "' is " +
                        brackets(input.shape, input.batchAxis,
                                 runtime::nameOf(input.type)));
-  // The same folders in every part, so that label 3 is one class.
+  // Label 3 must be the same folder in every part.
   if (!parts.empty() && part.images->classes() != parts[0].images->classes())
     return invalid(part.source, "has other labels than " + parts[0].source);
-  // The images are counted; they are decoded later.
+  // Images are only counted here, and decoded later.
   rowElements = layout->elements();
   starts.push_back(starts.back() + part.images->size());
   parts.push_back(std::move(part));
   return Status();
 }
 
-/// Decodes images for good where that takes little memory.
+/// Decodes images for good if they take little memory.
 Status Column::decodeImages() {
-  // Images of many files stay files, of which headers are checked; of masks all
-  // values are.
+  // Many images stay in files, and only headers are checked. Masks are decoded
+  // always, since all their values are checked.
   if (!isMasks() && samples() > prepared.decodedBytes / rowElements) {
     for (const Array &part : parts)
       if (Status status = part.images->checkHeaders(); !status.ok())
         return status;
     return Status();
   }
-  // Others are decoded once, all of a folder at a time.
   for (Array &part : parts) {
     const int64_t count = part.images->size();
     std::shared_ptr<std::byte[]> pixels(
@@ -251,7 +248,7 @@ Status Column::decodeImages() {
            isMasks()});
     if (Status status = readImages(requests, *layout); !status.ok())
       return status;
-    // From here on the part is an array as others are.
+    // The part is an ordinary array from here on.
     part.shape = input.shape;
     part.shape[0] = count;
     part.data = pixels.get();
@@ -261,10 +258,9 @@ Status Column::decodeImages() {
   return Status();
 }
 
-/// Counts the numbers in masks. Where there are 0 and 255 alone, which editors
-/// show as black and white, they become 0 and 1.
+/// Lists the numbers in masks. Only 0 and 255, which editors show as black and
+/// white, become 0 and 1.
 std::string Column::countMasks() {
-  // Which of the 256 numbers occur.
   std::array<bool, 256> found{};
   for (const Array &part : parts)
     for (int64_t i = 0; i < part.size(); ++i)
@@ -274,13 +270,12 @@ std::string Column::countMasks() {
     if (found[value])
       text += (text.empty() ? "" : ", ") + std::to_string(value);
   const int64_t values = std::count(found.begin(), found.end(), true);
-  // White alone is foreground everywhere, and 255 may be the label that is
-  // ignored.
+  // Only 255 means foreground everywhere, unless 255 is the ignored label.
   const bool isBlackAndWhite =
       found[255] && values == (found[0] ? 2 : 1) && prepared.ignored != 255;
   if (!isBlackAndWhite)
     return text;
-  // Memory of this column's own: decodeImages has just filled it.
+  // decodeImages has just filled this memory, which no other array shares.
   for (Array &part : parts) {
     auto *numbers = const_cast<std::byte *>(part.data);
     std::transform(
@@ -297,11 +292,10 @@ Status Column::setPreparation() {
                                                   runtime::nameOf(input.type)) +
                                          "; " + text);
   };
-  // Channels are before or after space, which a row of features has none of.
+  // A row of features has no axes after the channels.
   if (prepared.layout && (input.batchAxis != 0 || input.shape.size() < 3))
     return usage("--input-layout", "it is for inputs [N,C,...] with axes after "
                                    "the channels, and has no effect");
-  // Normalization has a number for each channel, along one axis.
   if (prepared.normalization) {
     const size_t channels = std::max(prepared.normalization->mean.size(),
                                      prepared.normalization->deviation.size());
@@ -314,7 +308,7 @@ Status Column::setPreparation() {
                                       " numbers are not one for each channel");
     channelAxis = *axis;
   }
-  // Augmentation moves pixels: what is an image must be known.
+  // Augmentation moves pixels, so the image's axes must be known.
   if (prepared.augmentation.steps.empty())
     return Status();
   const Shape sample = sampleShape();
@@ -327,12 +321,12 @@ Status Column::setPreparation() {
   return Status();
 }
 
-/// What of the column might surprise.
+/// Adds notes about properties of the column that might surprise.
 static void addNotes(const Column &column, bool turned, bool normalized,
                      std::vector<std::string> &notes) {
   const Array &array = column.array();
   const Port &port = column.port();
-  // Labels by folder: which number is which class.
+  // Users need to know which folder has which label.
   if (!array.classes.empty())
     notes.push_back(array.source + ": " + std::to_string(array.shape[0]) +
                     " samples of " + describeLabels(array.classes));
@@ -340,14 +334,14 @@ static void addNotes(const Column &column, bool turned, bool normalized,
     notes.push_back(locate(array) + ": channels are last, " +
                     brackets(array.shape, 0, "") + ", and turned to the " +
                     "model's " + brackets(port.shape, 0, ""));
-  // Bytes that are not divided are a hundred times as large as most models
+  // Bytes that are not divided are a hundred times larger than most models
   // expect.
   if (array.type == ElementType::U8 && port.role == Role::Data &&
       !isInteger(port.type) && !normalized)
     notes.push_back(locate(array) +
                     ": u8 is taken as it is, 0..255; --normalize 0:1 divides "
                     "it by 255, as torchvision's ToTensor does");
-  // Numbers of 16 bits are larger still.
+  // Values of 16 bits are larger still, and are not divided.
   if (array.type == ElementType::U16 && normalized)
     notes.push_back(locate(array) +
                     ": u16 is not divided first, as u8 is; --normalize 0:65535 "
@@ -364,7 +358,6 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
     return invalid(locate(parts[1]), "is the same for every batch, and in " +
                                          parts[0].source + " as well");
   const bool isImages = parts[0].images != nullptr;
-  // Files of one kind, which fit each other,
   for (Array &part : parts) {
     if ((part.images != nullptr) != isImages)
       return invalid(locate(part), "images and arrays cannot be joined");
@@ -375,7 +368,6 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
     if (!status.ok())
       return status;
   }
-  // and flags that fit them.
   if (Status status = column.setPreparation(); !status.ok())
     return status;
   if (isImages)
@@ -407,13 +399,13 @@ uint64_t Column::digest(uint64_t seed) const {
       digest = part.images->digest(digest);
     return digest;
   }
-  // Of files in several types, which has which.
+  // If files have several types, their order matters.
   for (const Array &part : parts)
     if (part.type != array.type) {
       const std::string type(nameOf(part.type));
       digest = XXH3_64bits_withSeed(type.data(), type.size(), digest);
     }
-  // As if the samples were in one file.
+  // Hash the bytes as if all samples were in one file.
   XXH3_state_t state;
   XXH3_INITSTATE(&state);
   XXH3_64bits_reset_withSeed(&state, digest);
@@ -451,7 +443,7 @@ Status Column::fill(const int64_t *rows, int64_t count, AugmentedEpoch epoch,
   }
 }
 
-/// Copies or converts, nothing else.
+/// Copies or converts samples without any preparation.
 Status Column::fillPlain(const int64_t *rows, int64_t count,
                          std::byte *to) const {
   const DType type = input.type;
@@ -461,7 +453,6 @@ Status Column::fillPlain(const int64_t *rows, int64_t count,
         convertElements(part, element, size, type, NonFinite::Allow, place);
     return bad ? invalid(describe(part, *bad, type)) : Status();
   };
-  // The same for all batches, or row by row.
   if (!isBatched())
     return convert(parts[0], 0, parts[0].size(), to);
   const int64_t bytes = rowElements * runtime::sizeOf(type);
@@ -481,7 +472,7 @@ Status Column::fillPrepared(const int64_t *rows, int64_t count,
                             AugmentedEpoch epoch, std::byte *to) const {
   Array images;
   std::vector<uint8_t> pixels;
-  // Images that are not decoded yet are, for this batch alone.
+  // Decode images that are still files, for this batch only.
   if (isDecodedLater()) {
     pixels.resize(size_t(count * rowElements));
     std::vector<ImageRequest> requests;
@@ -496,7 +487,6 @@ Status Column::fillPrepared(const int64_t *rows, int64_t count,
     images.shape = {count, rowElements};
     images.data = reinterpret_cast<const std::byte *>(pixels.data());
   }
-  // Then each row is normalized and moved.
   const int64_t bytes = rowElements * runtime::sizeOf(input.type);
   return onRows(count, bytes, [&](int64_t begin, int64_t end) {
     Status status;
@@ -511,12 +501,12 @@ Status Column::fillPrepared(const int64_t *rows, int64_t count,
   });
 }
 
-/// Writes one sample, whose elements are at `begin` of `from`.
+/// Writes one sample, whose elements begin at element `begin` of `from`.
 Status Column::prepare(const Array &from, int64_t begin, int64_t row,
                        AugmentedEpoch epoch, std::byte *to) const {
   const Shape shape = sampleShape();
   const std::optional<Normalization> &normalization = prepared.normalization;
-  // Arithmetic is in f32, as torchvision's is, or in f64.
+  // Arithmetic is in f32, as in torchvision, or in f64.
   const DType type = !normalization             ? input.type
                      : input.type == DType::F64 ? DType::F64
                                                 : DType::F32;
@@ -530,13 +520,13 @@ Status Column::prepare(const Array &from, int64_t begin, int64_t row,
     turnChannels(sample.data(), shape, width, ordered.data());
     sample.swap(ordered);
   }
-  // Drawn for this sample in this epoch, wherever it is in the order.
+  // Random changes depend on the sample and the epoch, not on the order.
   if (epoch && !prepared.augmentation.steps.empty())
     augmentImage(
         sample.data(), *layout, width, prepared.augmentation,
         Generator(prepared.augmentation.seed, Stream::Augmentation,
                   uint64_t(*epoch) * uint64_t(samples()) + uint64_t(row)));
-  // Bytes are divided by 255 first, as --normalize is given for 0..1.
+  // --normalize is meant for 0..1, so bytes are divided by 255 first.
   const bool isU8 = from.type == ElementType::U8;
   if (normalization && type == DType::F64)
     normalizeSample(reinterpret_cast<double *>(sample.data()), shape,
@@ -544,7 +534,7 @@ Status Column::prepare(const Array &from, int64_t begin, int64_t row,
   else if (normalization)
     normalizeSample(reinterpret_cast<float *>(sample.data()), shape,
                     channelAxis, isU8, *normalization);
-  // Then in the input's type, where a number may turn out too large.
+  // A normalized number may be too large for the input's type.
   Array ready;
   ready.name = from.name;
   ready.source = from.source;
@@ -558,7 +548,7 @@ Status Column::prepare(const Array &from, int64_t begin, int64_t row,
 
 void Column::read(const int64_t *rows, int64_t count, DType type,
                   void *to) const {
-  // What is prepared is compared as it is then.
+  // Prepared labels are compared in their prepared form.
   if (!isPlain() && isBatched()) {
     std::vector<std::byte> bytes(
         size_t(count * rowElements * runtime::sizeOf(input.type)));
@@ -571,7 +561,6 @@ void Column::read(const int64_t *rows, int64_t count, DType type,
     convertElements(ready, 0, ready.size(), type, NonFinite::Allow, to);
     return;
   }
-  // Plain values are converted where they lie.
   auto *out = static_cast<std::byte *>(to);
   const int64_t bytes = rowElements * runtime::sizeOf(type);
   for (int64_t i = 0; i < count; ++i, out += bytes) {

@@ -1,5 +1,5 @@
-// The samples of one input: arrays of one or more files, or images, joined
-// along the axis of samples, and what is done to them on their way.
+// The samples of one input: arrays of several files, or images, joined along
+// the sample axis, and their preparation.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_COLUMN_H
@@ -17,81 +17,78 @@
 
 namespace mpc::runtime::train {
 
-/// Class labels are in [0, classes) or equal ignoreIndex, where these are
-/// known; targets of a loss of probabilities are in [0, 1].
+/// Valid labels, if known: class labels are in [0, classes) or equal
+/// ignoreIndex, and targets of a loss of probabilities are in [0, 1].
 struct LabelRange {
   std::optional<int64_t> classes;
   std::optional<int64_t> ignoreIndex;
-  /// The loss that takes the targets as probabilities, such as "bce"; empty
-  /// where none does.
+  /// The loss that takes targets as probabilities, like "bce"; empty if there
+  /// is none.
   std::string probabilitiesOf = {};
 };
 
-/// What of a Preparation is for one input.
+/// The part of a Preparation that concerns one input.
 struct ColumnPreparation {
   std::optional<Normalization> normalization;
   std::optional<InputLayout> layout;
-  Augmentation augmentation; ///< without steps: none
+  Augmentation augmentation; ///< no steps: no augmentation
   int64_t decodedBytes = 0;  ///< Preparation::decodedBytes
   bool allowsNaN = false;
-  /// Whether labels are an input's array, and what is done to that is to them.
+  /// True if the labels are the array of an input, and prepared like it.
   bool isInput = false;
-  /// The label that no loss and no metric counts. Masks of images, which are
-  /// not scaled, may have it.
+  /// The label that losses and metrics ignore. Masks, whose values are not
+  /// scaled, may contain it.
   std::optional<int64_t> ignored = std::nullopt;
 };
 
-/// The epoch that random changes of a sample depend on; none for no random
-/// changes.
+/// The epoch that seeds random changes of samples; nullopt for no changes.
 using AugmentedEpoch = std::optional<int64_t>;
 
-/// InvalidInput: the array does not fit the port; what it is, what it should be
-/// and, where that is known, what to do.
+/// Returns InvalidInput: the array does not fit the port. The message names the
+/// found shape, the expected shape and, if known, a remedy.
 Status wrongShape(const Port &port, const Array &array);
 
-/// Whether what names elements of an axis names one, in an array of samples
-/// that the port takes; of others nothing is said. InvalidInput names the
-/// element.
+/// Checks that indices lie within their axes, in an array of samples for the
+/// port; accepts arrays of other shapes. InvalidInput names the element.
 Status checkIndices(const Port &port, const Array &array);
 
 class Column {
 public:
-  /// Matches `parts`, in order, to `port`. InvalidInput where types or shapes
-  /// do not fit, naming the file. What the user should know of is added to
-  /// `notes`.
+  /// Matches `parts`, in order, to `port`. InvalidInput with the file if types
+  /// or shapes do not fit. Adds remarks for the user to `notes`.
   static StatusOr<Column> create(const Port &port, std::vector<Array> parts,
                                  const ColumnPreparation &preparation,
                                  std::vector<std::string> &notes);
 
   const Port &port() const { return input; }
   bool isBatched() const { return input.batchAxis >= 0; }
-  /// How many; of all parts.
+  /// The number of samples of all parts.
   int64_t samples() const { return starts.back(); }
   int64_t elementsOfSample() const { return rowElements; }
-  /// Whether images are decoded whenever they are used.
+  /// True if images are decoded again at every use.
   bool isDecodedLater() const { return parts[0].images != nullptr; }
   /// The first part, for messages.
   const Array &array() const { return parts[0]; }
 
-  /// Whether every value is finite, has a value in the input's type and is a
-  /// label, index or probability that there is. `counts` is set where any of it
-  /// is something else than a label that the loss ignores.
+  /// Checks that every value is finite, fits the input's type, and is a valid
+  /// label, index or probability. Sets `counts` if some value is not an ignored
+  /// label.
   Status check(const LabelRange &range, bool &counts) const;
-  /// XXH3-64 over name, type, shape and bytes, the same however the samples are
-  /// shared among files.
+  /// XXH3-64 over name, type, shape and bytes. Independent of how the samples
+  /// are distributed over files.
   uint64_t digest(uint64_t seed) const;
 
-  /// Writes what the input takes for the samples `rows`, or for all batches
-  /// where it has no axis of samples.
+  /// Writes the input's values for the samples `rows`, or the values for all
+  /// batches if the input has no sample axis.
   Status fill(const int64_t *rows, int64_t count, AugmentedEpoch epoch,
               std::byte *to) const;
 
-  /// The values of labels as `type`, one sample after another, as the loss
-  /// compares them.
+  /// Writes the labels of `rows` as `type`, one sample after another, as the
+  /// loss sees them.
   void read(const int64_t *rows, int64_t count, DType type, void *to) const;
 
 private:
-  /// Where a sample lies.
+  /// The place of a sample: a part and the row in it.
   struct Place {
     const Array *part;
     int64_t row;
@@ -103,7 +100,7 @@ private:
   Status setPreparation();
   Status decodeImages();
   std::string countMasks();
-  /// Whether files of images would be labels of pixels.
+  /// True if files of images would be labels of pixels.
   bool isMasks() const {
     return input.role == Role::Label && !prepared.isInput;
   }
@@ -116,16 +113,16 @@ private:
 
   Port input;
   std::vector<Array> parts;
-  /// Where each part's samples begin, and their number.
+  /// The first sample of each part, and the number of all samples.
   std::vector<int64_t> starts{0};
-  /// A sample is `rowElements` for each of the `outer` indices in front of the
-  /// axis of samples.
+  /// A sample consists of `rowElements` elements for each of the `outer`
+  /// indices of the axes before the sample axis.
   int64_t outer = 1, rowElements = 0;
-  /// Whether the channels of a sample are last in the files and first in the
+  /// True if the channels of a sample are last in the files and first in the
   /// input.
   bool turned = false;
   ColumnPreparation prepared;
-  size_t channelAxis = 0; ///< of a sample, for normalisation
+  size_t channelAxis = 0; ///< axis within a sample, for normalisation
   std::optional<ImageLayout> layout;
 };
 

@@ -1,6 +1,6 @@
 // Checks the values of a column against its input: class labels must be below
-// the number of classes, indices within the axis that they name elements of,
-// and targets of binary losses between 0 and 1.
+// the number of classes, indices within their axis, and targets of binary
+// losses between 0 and 1.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/Column.h"
@@ -10,7 +10,7 @@
 
 namespace mpc::runtime::train {
 
-/// What PyTorch ignores of class labels where nothing else is said.
+/// The class label that PyTorch ignores by default.
 constexpr int64_t kIgnored = -100;
 
 static Status reject(const Array &array, int64_t position, const char *what,
@@ -21,11 +21,11 @@ static Status reject(const Array &array, int64_t position, const char *what,
                  "," + std::to_string(high) + ")" + hint);
 }
 
-/// Calls `visit(position, value)` with all elements of an array, as values of
-/// `type`, which is what T is.
+/// Calls `visit(position, value)` with each element of an array, converted to
+/// `type`, whose C++ type is T.
 template <typename T, typename Visitor>
 static Status forEach(const Array &array, DType type, Visitor &&visit) {
-  // In parts, since a file may be larger than memory.
+  // Convert in chunks, since a file may be larger than memory.
   constexpr int64_t kChunk = 65536;
   std::vector<T> values(kChunk);
   for (int64_t begin = 0; begin < array.size(); begin += kChunk) {
@@ -47,7 +47,7 @@ static Status forEachInteger(const Array &array, Visitor &&visit) {
 
 /// Checks that each target of `loss` is in [0, 1].
 static Status checkProbabilities(const Array &array, const std::string &loss) {
-  // What sums of probabilities in float32 may be rounded to.
+  // Sums of probabilities in float32 may be off by this much.
   constexpr double slack = 1e-6;
   return forEach<double>(
       array, DType::F64, [&](int64_t position, double target) {
@@ -64,18 +64,18 @@ static Status checkProbabilities(const Array &array, const std::string &loss) {
 }
 
 /// Checks that each label is in [0, classes) or is `ignored`. Sets `counts` if
-/// one is not ignored.
+/// some label is not ignored.
 static Status checkLabels(const Array &array, int64_t classes,
                           std::optional<int64_t> ignored, bool &counts) {
   return forEachInteger(array, [&](int64_t position, int64_t label) {
-    // An ignored label is in any range.
+    // The ignored label may be outside the range.
     if (label == ignored)
       return Status();
     counts = true;
     if (label >= 0 && label < classes)
       return Status();
-    // The most frequent mistakes have a hint: -100 without --ignore-index,
-    // labels from 1.
+    // Hints for the most frequent mistakes: -100 without --ignore-index, and
+    // labels that begin with 1.
     std::string hint;
     if (ignored)
       hint = " and not the ignored " + std::to_string(*ignored);
@@ -90,7 +90,7 @@ static Status checkLabels(const Array &array, int64_t classes,
   });
 }
 
-/// Whether the array has as many elements a sample as the port.
+/// True if a sample of the array has the shape of the port's samples.
 static bool hasSamplesOf(const Port &port, const Array &array) {
   bool result = array.shape.size() == port.shape.size();
   for (size_t i = 0; result && i < port.shape.size(); ++i)
@@ -106,8 +106,8 @@ Status checkIndices(const Port &port, const Array &array) {
   int64_t outer = 1;
   for (int64_t axis = 0; axis < port.batchAxis; ++axis)
     outer *= array.shape[size_t(axis)];
-  // Where an element lies in its sample: `inner` of its elements lie behind the
-  // axis of samples, one next to the other.
+  // Ranges are per element of a sample. `inner` elements of each sample are
+  // contiguous, behind the sample axis.
   const int64_t inner = int64_t(ranges.size()) / outer;
   const int64_t row = array.size() / outer;
   return forEachInteger(array, [&](int64_t position, int64_t index) {
@@ -124,12 +124,11 @@ Status checkIndices(const Port &port, const Array &array) {
 }
 
 Status Column::check(const LabelRange &range, bool &counts) const {
-  // Labels that are class numbers; anything else counts as it is.
+  // Only class numbers can be ignored; all other values count.
   const bool hasClasses = input.role == Role::Label &&
                           !runtime::isFloat(input.type) && range.classes;
   counts |= !hasClasses;
   for (const Array &part : parts) {
-    // Every element must fit the input's type,
     if (auto bad = convertElements(
             part, 0, part.size(), input.type,
             prepared.allowsNaN ? NonFinite::Allow : NonFinite::Reject, nullptr))
@@ -138,7 +137,6 @@ Status Column::check(const LabelRange &range, bool &counts) const {
           (bad->fault == ConversionFault::NotFinite && input.role == Role::Data
                ? "; --allow-nan is for models that deal with it"
                : ""));
-    // labels be classes, indices name elements, probabilities sum to 1.
     Status status;
     if (hasClasses)
       status = checkLabels(part, *range.classes, range.ignoreIndex, counts);

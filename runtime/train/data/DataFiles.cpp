@@ -21,14 +21,14 @@
 namespace mpc::runtime::train {
 
 namespace {
-/// "NAME=PATH", or a path alone.
+/// "NAME=PATH", or only a path.
 struct Argument {
   std::string name, path;
 };
 } // namespace
 
-/// The name and the path of "NAME=FILE", unless that is itself a file. `mpc run
-/// --input` has an @ before FILE.
+/// Splits "NAME=FILE" into name and path, unless the whole text is a file. `mpc
+/// run --input` has an @ before FILE.
 static StatusOr<Argument> parseArgument(const std::string &argument) {
   const size_t equals = argument.find('=');
   StatusOr<bool> isWhole =
@@ -69,7 +69,6 @@ expandPatterns(const std::vector<std::string> &arguments) {
       files.push_back(argument);
       continue;
     }
-    // All files that fit, under the name in front of the pattern.
     glob_t found;
     const int failed = glob(path.c_str(), GLOB_ERR, nullptr, &found);
     for (size_t i = 0; !failed && i < found.gl_pathc; ++i)
@@ -103,13 +102,13 @@ Status Dataset::checkFiles(const std::vector<std::string> &files) {
 // Tables
 //===----------------------------------------------------------------------===//
 
-/// Joins the columns that --csv-columns names; others stay by themselves.
+/// Joins the columns that --csv-columns names; other columns stay single.
 static StatusOr<std::vector<Array>>
 groupColumns(const std::vector<Array> &columns, const std::string &path,
              const std::vector<std::string> &groups) {
   std::vector<Array> arrays;
   std::set<std::string> used;
-  // NAME=COLUMNS each; a column may be in several groups.
+  // A column may be in several groups.
   for (const std::string &group : groups) {
     const size_t equals = group.find('=');
     if (equals == std::string::npos || equals == 0)
@@ -119,7 +118,7 @@ groupColumns(const std::vector<Array> &columns, const std::string &path,
     const auto where = [&](const Status &status) {
       return invalid(path, "--csv-columns " + group + ": " + status.message());
     };
-    // Each group is one array, [rows, columns].
+    // A group becomes one array [rows, columns].
     StatusOr<std::vector<Array>> chosen =
         chooseColumns(columns, std::string_view(group).substr(equals + 1));
     if (!chosen.ok())
@@ -131,7 +130,6 @@ groupColumns(const std::vector<Array> &columns, const std::string &path,
       return array.status();
     arrays.push_back(std::move(*array));
   }
-  // Columns that no group has taken.
   for (const Array &column : columns)
     if (!used.count(column.name))
       arrays.push_back(column);
@@ -159,8 +157,8 @@ readCSV(const std::string &path, const std::vector<std::string> &groups) {
 // Files
 //===----------------------------------------------------------------------===//
 
-/// A folder of the folders images/ and masks/ and no others, rather than of two
-/// labels that are called so.
+/// True if the folders in `folder` are exactly images/ and masks/. Other pairs
+/// of folders are labels.
 static StatusOr<bool> hasMasks(const std::string &folder) {
   StatusOr<std::vector<FolderEntry>> entries = listFolder(folder);
   if (!entries.ok())
@@ -174,7 +172,7 @@ static StatusOr<bool> hasMasks(const std::string &folder) {
 
 static StatusOr<std::vector<Array>> readImageFolder(const Argument &argument,
                                                     const std::string &labels) {
-  // Masks are labels; images beside masks have no others.
+  // Masks are labels, so images beside masks have no others.
   const auto read = [&](const std::string &path, const std::string &name) {
     auto folder = ImageFolder::openUnlabelled(path);
     return folder.ok() ? StatusOr(toArrays(*folder, path, name, labels))
@@ -194,7 +192,7 @@ static StatusOr<std::vector<Array>> readImageFolder(const Argument &argument,
     arrays->push_back(std::move(masks->front()));
     return arrays;
   }
-  // Folders of classes: their numbers are the labels.
+  // Otherwise folders are classes, and their numbers are the labels.
   StatusOr<std::shared_ptr<const ImageFolder>> folder =
       ImageFolder::open(argument.path);
   if (!folder.ok())
@@ -204,7 +202,7 @@ static StatusOr<std::vector<Array>> readImageFolder(const Argument &argument,
 
 static StatusOr<std::vector<Array>> readFile(const Argument &argument,
                                              const DataFileOptions &options) {
-  // A folder of samples or images, a table, or arrays.
+  // The path is a folder of samples or images, a table, or a file of arrays.
   StatusOr<FileKind> kind = kindOf(argument.path);
   if (!kind.ok())
     return kind.status();
@@ -219,7 +217,6 @@ static StatusOr<std::vector<Array>> readFile(const Argument &argument,
   StatusOr<std::vector<Array>> arrays =
       isCSV(argument.path) ? readCSV(argument.path, options.csvColumns)
                            : readPackedArrays(argument.path);
-  // A name is given to one array.
   if (!arrays.ok() || argument.name.empty())
     return arrays;
   if (arrays->size() != 1)
@@ -235,7 +232,7 @@ static StatusOr<std::vector<Array>> readFile(const Argument &argument,
   return arrays;
 }
 
-/// Every image has its mask, where there are folders of both.
+/// Checks that every image has a mask, if there are folders of both.
 static Status checkMasks(const std::vector<Array> &arrays,
                          const std::string &labels) {
   std::vector<const ImageFolder *> images, masks;
@@ -276,7 +273,8 @@ int64_t countSamples(const std::vector<Array> &arrays, const std::string &name,
                                                         : 0;
     if (array.name == name)
       count += samples;
-    // Which columns an input takes is found out later; all are as long.
+    // Only later is it known which columns an input takes, but all columns of a
+    // table have the same length.
     if (array.isColumn && array.fault.empty() &&
         tables.insert(array.source).second)
       ofColumns += samples;
@@ -284,7 +282,7 @@ int64_t countSamples(const std::vector<Array> &arrays, const std::string &name,
   return count > 0 ? count : ofColumns;
 }
 
-/// The names of labels that are folders; none where they are not.
+/// The names of labels that are folders; empty if labels are not folders.
 static const std::vector<std::string> &labelsOf(const Array &array) {
   return array.images ? array.images->classes() : array.classes;
 }

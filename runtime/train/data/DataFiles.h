@@ -1,4 +1,4 @@
-// What --data names: files of arrays, tables, folders of images.
+// Reads what --data names: files of arrays, tables, folders of images.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_DATAFILES_H
@@ -13,31 +13,32 @@
 namespace mpc::runtime::train {
 
 struct DataFileOptions {
-  /// --csv-columns NAME=a,b:d: columns of a table that are one array together.
+  /// --csv-columns NAME=a,b:d: columns of a table that form one array.
   std::vector<std::string> csvColumns;
-  /// What the labels of a folder of images are called.
+  /// The name of the labels of a folder of images.
   std::string targetArray = "target";
 };
 
-/// Patterns such as "part-*.npy" and "NAME=part-*.npy" as the files that they
-/// stand for, by name. IO where there are none.
+/// Expands patterns like "part-*.npy" and "NAME=part-*.npy" to matching files,
+/// in order of their names. IO if no file matches.
 StatusOr<std::vector<std::string>>
 expandPatterns(const std::vector<std::string> &arguments);
 
-/// The arrays of "F" and "NAME=F", the latter for a file of one array and for a
-/// folder of samples, in order. The samples of a folder "F" have no name.
-/// Arrays of one name are parts of one. Those of archives stay packed.
+/// Reads the arrays of arguments "F" and "NAME=F", in order. "NAME=F" is for a
+/// file of one array or a folder of samples. Samples of a folder "F" have no
+/// name. Arrays with equal names are parts of one array. Members of archives
+/// stay packed.
 StatusOr<std::vector<Array>>
 readDataFiles(const std::vector<std::string> &files,
               const DataFileOptions &options = {});
 
-/// How many samples there are for an input of that name, along that axis of
-/// arrays; 0 where that is not known yet.
+/// Counts the samples for an input called `name`, along `axis` of the arrays; 0
+/// if that is not known yet.
 int64_t countSamples(const std::vector<Array> &arrays, const std::string &name,
                      size_t axis = 0);
 
-/// InvalidInput where both have folders of images whose labels differ: label 1
-/// of one would not be label 1 of the other.
+/// InvalidInput if both have folders of images with different labels: label 1
+/// of the first would not be label 1 of the second.
 Status checkSameLabels(const std::vector<Array> &first,
                        const std::vector<Array> &second);
 

@@ -1,4 +1,4 @@
-// Matching arrays to inputs, checking them once, gathering batches.
+// Matches arrays to inputs, checks them once, and gathers batches.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/Dataset.h"
@@ -46,7 +46,7 @@ std::string targetOf(const TraineeInfo &info) {
 DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
   DatasetOptions options;
   options.target = targetOf(info);
-  // What the recipe says of labels, of all or by the name of each.
+  // The recipe describes the labels of all inputs, or of each by name.
   const BoundedDocument document(info.recipe);
   const nlohmann::json &recipe = document.json;
   options.classes = integerOf(recipe, "classes");
@@ -56,7 +56,6 @@ DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
     for (const auto &[name, range] : recipe["labels"].items())
       options.ranges[name] = {integerOf(range, "classes"),
                               integerOf(range, "ignore_index")};
-  // Targets of binary losses, by the name of each.
   if (recipe.is_object() && recipe.contains("probabilities") &&
       recipe["probabilities"].is_object())
     for (const auto &[name, loss] : recipe["probabilities"].items())
@@ -65,7 +64,8 @@ DatasetOptions datasetOptionsFor(const TraineeInfo &info) {
         range.probabilitiesOf = loss.get<std::string>();
         options.ranges[name] = std::move(range);
       }
-  // Else a loss of classes has as many classes as the prediction has scores.
+  // Without a record, a loss of classes has as many classes as the prediction
+  // has scores.
   if (options.classes || !options.ranges.empty() ||
       (info.loss != "softmax_cross_entropy" && info.loss != "nll"))
     return options;
@@ -95,7 +95,7 @@ static bool isImage(const Port &port) {
          port.shape.size() == 4;
 }
 
-/// The input whose array these labels have too; null where they have their own.
+/// The input whose array is also these labels; null if labels have their own.
 static const Port *findLabelledInput(const FunctionPorts &ports,
                                      const Port &label) {
   for (const Port &port : ports.inputs)
@@ -105,8 +105,8 @@ static const Port *findLabelledInput(const FunctionPorts &ports,
   return nullptr;
 }
 
-/// The value of a flag such as --normalize for an input: the first that names
-/// it or names no input. Nothing for ports that are not data.
+/// The value of a flag like --normalize for an input: the first value that
+/// names the input, or names none. nullopt for ports that are not data.
 template <typename T>
 static std::optional<T> valueFor(const std::vector<T> &values,
                                  const Port &port) {
@@ -117,17 +117,16 @@ static std::optional<T> valueFor(const std::vector<T> &values,
   return std::nullopt;
 }
 
-/// Usage where a value of the flag is for no input, or for which is not said.
+/// Usage if a value of the flag fits no input, or could mean several.
 template <typename T>
 static Status checkInputs(const char *flag, const std::vector<T> &values,
                           const FunctionPorts &ports) {
-  // Without a name the one input is meant, if there is one.
+  // A value without a name means the only input.
   for (const T &value : values) {
     const Port *port = ports.inputCalled(value.input);
     if (value.input.empty() ? countData(ports) == 1
                             : port && port->role == Role::Data)
       continue;
-    // Else the inputs to choose from.
     std::string names;
     for (const Port &input : ports.inputs)
       if (input.role == Role::Data)
@@ -142,8 +141,8 @@ static Status checkInputs(const char *flag, const std::vector<T> &values,
   return Status();
 }
 
-/// Usage where --augment has nothing to change, or would change an image and
-/// not the labels that lie on its pixels.
+/// Usage if --augment has no image to change, or would move an image but not
+/// the labels of its pixels.
 static Status checkAugmentation(const FunctionPorts &ports) {
   const auto image =
       std::find_if(ports.inputs.begin(), ports.inputs.end(), isImage);
@@ -190,7 +189,7 @@ static ColumnPreparation preparationFor(const Port &port,
 // Creation
 //===----------------------------------------------------------------------===//
 
-/// The arrays that feed `port`, by the rules of Dataset::create. Some may be
+/// Finds the arrays that feed `port`, as `create` describes. Some may be
 /// packed.
 static StatusOr<std::vector<Array>> findArrays(ArrayPool &pool,
                                                const Port &port,
@@ -208,7 +207,7 @@ static StatusOr<std::vector<Array>> findArrays(ArrayPool &pool,
   const auto isMissing = [&](const Port &other) {
     return other.role == Role::Data && !pool.has(other.name);
   };
-  // Which columns are for which of several inputs only the user knows.
+  // With several inputs, only the user knows which columns each takes.
   const bool isOnlyMissing =
       port.role == Role::Data &&
       std::count_if(ports.inputs.begin(), ports.inputs.end(), isMissing) == 1;
@@ -223,11 +222,11 @@ static StatusOr<std::vector<Array>> findArrays(ArrayPool &pool,
                                      : std::nullopt);
 }
 
-/// Takes the arrays that feed `port`, once they are known to fit the others.
+/// Adds the column of `port`, after checking that it fits the other columns.
 Status Dataset::addColumn(const Port &port, const Port *input,
                           std::vector<Array> parts,
                           const DatasetOptions &options) {
-  // Labels that are an input's array are prepared as that is.
+  // Labels that are an input's array are prepared like the input.
   ColumnPreparation preparation =
       preparationFor(input ? *input : port, options.preparation);
   preparation.isInput = input != nullptr;
@@ -236,7 +235,7 @@ Status Dataset::addColumn(const Port &port, const Port *input,
       Column::create(port, std::move(parts), preparation, noted);
   if (!column.ok())
     return column.status();
-  // The first column says how many samples there are.
+  // The first column sets the number of samples.
   if (column->isBatched()) {
     const int64_t samples = column->samples();
     if (first.empty()) {
@@ -249,7 +248,7 @@ Status Dataset::addColumn(const Port &port, const Port *input,
                      counted(samples, "sample") + ", " + first + " has " +
                      std::to_string(size()));
   }
-  // Labels are in range, and all of it counts in the fingerprint.
+  // The labels must be valid; all values count in the fingerprint.
   bool counts = false;
   if (Status status = column->check(options.rangeOf(port.name), counts);
       !status.ok())
@@ -267,7 +266,7 @@ static StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
   for (const Port &port : ports.inputs) {
     if (!isSampled(port) || !isBatched(port))
       continue;
-    // All inputs have one batch size.
+    // All inputs must have the same batch size.
     const size_t axis = size_t(port.batchAxis);
     if (axis >= port.shape.size() || port.shape[axis] <= 0)
       return Status(StatusCode::Unsupported,
@@ -295,7 +294,7 @@ static StatusOr<int64_t> findBatchSize(const FunctionPorts &ports) {
 StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
                                   const FunctionPorts &ports,
                                   const DatasetOptions &options) {
-  // Whether the data can feed this model at all.
+  // First check that the data can feed this model at all.
   StatusOr<ArrayPool> pool = ArrayPool::create(std::move(arrays));
   if (!pool.ok())
     return pool.status();
@@ -310,12 +309,10 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
   dataset.batch = *batch;
   dataset.target = options.target;
   dataset.prepared = options.preparation.text;
-  // A column for each input that samples have.
   for (const Port &port : ports.inputs) {
     if (!isSampled(port))
       continue;
-    // Labels that are called after an input, as an autoencoder's are, have that
-    // input's array.
+    // Labels named after an input, as in an autoencoder, are the input's array.
     const Port *input = findLabelledInput(ports, port);
     StatusOr<std::vector<Array>> parts =
         findArrays(*pool, input ? *input : port, ports, options);
@@ -329,7 +326,7 @@ StatusOr<Dataset> Dataset::create(std::vector<Array> arrays,
         !status.ok())
       return status;
   }
-  // Batches of nothing but ignored labels have no loss.
+  // Without any label that counts, there would be no loss.
   if (dataset.ignoresTargets && !dataset.hasTargets)
     return invalid(dataset.source() + ": every label is the one that the loss "
                                       "ignores: no sample counts");
@@ -358,7 +355,7 @@ StatusOr<std::pair<Dataset, Dataset>> Dataset::split(double fraction,
                    " leaves nothing to train on or to evaluate");
   std::vector<int64_t> all(static_cast<size_t>(size()));
   std::iota(all.begin(), all.end(), int64_t(0));
-  // Classes of samples; those of pixels or tokens are none.
+  // The split looks only at classes of samples, not of pixels or tokens.
   std::vector<int64_t> classes = labels(all.data(), size(), target);
   if (classes.size() != all.size())
     classes.clear();
@@ -415,9 +412,8 @@ bool Dataset::isDecodedLater() const {
 
 Status Dataset::gather(const FunctionPorts &ports, const int64_t *positions,
                        AugmentedEpoch epoch, const MemoryFor &memoryFor) const {
-  // The rows of the batch, in the order of the epoch.
   const std::vector<int64_t> rows = rowsOf(positions, batch);
-  // Each input from the column that was prepared for it.
+  // A column was prepared for one type and shape; functions may differ.
   for (const Port &port : ports.inputs) {
     if (!isSampled(port))
       continue;
@@ -445,7 +441,7 @@ StatusOr<GatheredBatch> Dataset::gather(const FunctionPorts &ports,
                                         const int64_t *positions,
                                         AugmentedEpoch epoch) const {
   GatheredBatch gathered;
-  // Memory that nothing else uses: another batch may be gathered meanwhile.
+  // Another batch may be gathered meanwhile, so allocate memory for this one.
   const auto allocate = [&](const Port &port,
                             size_t size) -> StatusOr<std::byte *> {
     GatheredInput input{port.name, nullptr, size};

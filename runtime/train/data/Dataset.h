@@ -1,5 +1,5 @@
-// Training data: arrays matched to a model's inputs, checked once, then served
-// in batches.
+// Matches arrays to a model's inputs, checks the arrays once, and serves
+// batches.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_DATASET_H
@@ -27,38 +27,38 @@ namespace mpc::runtime::train {
 
 struct DatasetOptions : LabelRange {
   std::string targetArray = "target"; ///< --target-array
-  /// Of label inputs that differ, by their names.
+  /// The ranges of label inputs that differ, by name.
   std::map<std::string, LabelRange> ranges;
-  /// The label input whose classes a split keeps in proportion; empty: none.
+  /// The label input whose classes a split keeps in proportion; empty if none.
   std::string target;
   Preparation preparation;
 
-  /// What holds for the label input of that name.
+  /// Returns the valid labels of the input called `input`.
   const LabelRange &rangeOf(const std::string &input) const {
     const auto found = ranges.find(input);
     return found == ranges.end() ? *this : found->second;
   }
 };
 
-/// The label input that predictions are compared with: of several losses the
-/// first one's, else the only one; empty where there is none.
+/// Returns the label input to compare predictions with: the first loss's, or
+/// the only label input; empty if there is none.
 std::string targetOf(const TraineeInfo &info);
 
-/// What `info` says of the labels: the class count from the recipe or the
-/// prediction's shape, the ignored index from the recipe, and which is the
+/// Derives facts about the labels from `info`: the class count from the recipe
+/// or the prediction's shape, the ignored index from the recipe, and the
 /// target.
 DatasetOptions datasetOptionsFor(const TraineeInfo &info);
 
-/// Whether samples have a value for an input: data and labels.
+/// True for inputs with a value per sample: data and labels.
 bool isSampled(const Port &port);
 
-/// Which samples a batch has, and the epoch that their random changes depend
-/// on.
+/// The samples of a batch, and the epoch that seeds their random changes.
 struct BatchSamples {
   std::vector<int64_t> positions;
   AugmentedEpoch epoch;
 
-  /// Whether that is the batch of these positions, as many as it has.
+  /// True if the batch has these positions and this epoch. `other` has as many
+  /// positions as the batch.
   bool is(const int64_t *other, AugmentedEpoch otherEpoch) const {
     return epoch == otherEpoch &&
            std::equal(positions.begin(), positions.end(), other);
@@ -73,86 +73,90 @@ struct GatheredInput {
 };
 using GatheredBatch = std::vector<GatheredInput>;
 
-/// Hands a batch to the inputs of `function`.
+/// Sets the inputs of `function` to a batch.
 Status setInputs(Trainee &model, std::string_view function,
                  const GatheredBatch &batch);
 
-/// The samples of one or more files, seen through a list of indices. Copies
+/// The samples of one or more files, in the order of a list of indices. Copies
 /// share the arrays.
 class Dataset {
 public:
-  /// Matches `arrays` to the inputs of role "data" and "label" of `ports`, by
-  /// name, and checks shapes, label range and that every value is finite and
-  /// has a value in the input's type. A label input takes the array of its own
-  /// name, or else the one called `targetArray`. Arrays of one name are joined
-  /// along the axis of samples. The only input that finds no array takes the
-  /// columns of a table that are left, side by side. Other arrays are noted.
+  /// Matches `arrays` by name to the inputs of role "data" and "label" in
+  /// `ports`. Checks shapes, label ranges, and that every value is finite and
+  /// fits the input's type. A label input takes the array of its name, or else
+  /// the array `targetArray`. Arrays with equal names are joined along the
+  /// sample axis. If a single input finds no array, it takes the remaining
+  /// columns of a table, side by side. Other arrays are noted.
   static StatusOr<Dataset> create(std::vector<Array> arrays,
                                   const FunctionPorts &ports,
                                   const DatasetOptions &options = {});
 
-  /// The same from files (`--data`, repeatable): "F" or "NAME=F", the latter
-  /// for a file of one array.
+  /// Calls `create` with the arrays of files (`--data`, repeatable): "F", or
+  /// "NAME=F" for a file of one array.
   static StatusOr<Dataset> open(const std::vector<std::string> &files,
                                 const FunctionPorts &ports,
                                 const DatasetOptions &options = {});
 
-  /// Whether such files are there and can be read; looks at nothing in them.
+  /// Checks that the files exist and can be read, without looking into them.
   static Status checkFiles(const std::vector<std::string> &files);
 
-  /// Samples.
+  /// The number of samples.
   int64_t size() const { return int64_t(order.size()); }
-  /// Samples of one batch, as the model was compiled.
+  /// The number of samples in a batch, as the model was compiled.
   int64_t batchSize() const { return batch; }
-  /// Where in the file the sample at `position` lies.
+  /// The row of the sample at `position` in the file.
   int64_t rowOf(int64_t position) const { return order[size_t(position)]; }
-  /// What the user should know of: axes turned, arrays that nothing takes.
+  /// Remarks for the user: moved axes, arrays that no input takes.
   const std::vector<std::string> &notes() const { return noted; }
   /// The file of the first input's array, for messages.
   std::string source() const;
-  /// XXH3-64 over names, types, shapes and bytes of the arrays and the choice
-  /// of samples, 16 hexadecimal digits, and how samples are prepared.
+  /// Identifies the data: XXH3-64 over names, types, shapes and bytes of the
+  /// arrays and the choice of samples, as 16 hexadecimal digits, followed by
+  /// how samples are prepared.
   std::string fingerprint() const;
 
-  /// Holds back `fraction` of the samples, chosen by `seed`; {rest, held back},
-  /// both in file order. Neither part may be empty. Where the target is one
-  /// class a sample, each class gives its share.
+  /// Holds back `fraction` of the samples, chosen by `seed`. Returns {rest,
+  /// held back}, both in file order and not empty. If the target is one class
+  /// per sample, the split keeps the proportions of the classes.
   StatusOr<std::pair<Dataset, Dataset>> split(double fraction,
                                               uint64_t seed) const;
 
-  /// Binds the samples at `positions` (batchSize() of them, each below size())
-  /// to the inputs of `function`, with the random changes of `epoch`.
+  /// Sets the inputs of `function` to the samples at `positions`, with the
+  /// random changes of `epoch`. `positions` has batchSize() elements below
+  /// size().
   Status bind(Trainee &model, std::string_view function,
               const int64_t *positions, AugmentedEpoch epoch = {}) const;
 
-  /// Writes what `bind` gives the inputs to memory of so many bytes that
-  /// `memoryFor` hands out for each.
+  /// Writes the values that `bind` sets to memory. `memoryFor` returns memory
+  /// of `bytes` bytes for each input.
   using MemoryFor =
       std::function<StatusOr<std::byte *>(const Port &port, size_t bytes)>;
   Status gather(const FunctionPorts &ports, const int64_t *positions,
                 AugmentedEpoch epoch, const MemoryFor &memoryFor) const;
-  /// The same to memory of its own, for later.
+  /// Gathers a batch into its own memory, for later use.
   StatusOr<GatheredBatch> gather(const FunctionPorts &ports,
                                  const int64_t *positions,
                                  AugmentedEpoch epoch = {}) const;
-  /// Whether images are decoded whenever they are used.
+  /// True if images are decoded again at every use.
   bool isDecodedLater() const;
 
   /// The labels of `count` samples as i64, one sample after another, of the
-  /// label input called `input`; empty where the model has none of that name or
-  /// its labels are not integers.
+  /// label input called `input`. Empty if there is no such input or its labels
+  /// are not integers.
   std::vector<int64_t> labels(const int64_t *positions, int64_t count,
                               const std::string &input) const;
-  /// The targets likewise, as f64; empty where they are integers.
+  /// The targets of `count` samples as f64. Empty if there is no such input or
+  /// its targets are integers.
   std::vector<double> targets(const int64_t *positions, int64_t count,
                               const std::string &input) const;
 
 private:
-  /// `input`: the input whose array the labels of `port` have; null for none.
+  /// `input` is the input whose array is also the labels of `port`; null if
+  /// none.
   Status addColumn(const Port &port, const Port *input,
                    std::vector<Array> parts, const DatasetOptions &options);
-  /// The rows of that label input, if it is of integers or not, as `type`,
-  /// whose C++ type T is.
+  /// The rows of a label input as `type`, whose C++ type is T. Empty unless the
+  /// input's values are integers, or are not, as `integers` says.
   template <typename T>
   std::vector<T> labelRows(const std::string &input, bool integers, DType type,
                            const int64_t *positions, int64_t count) const;
@@ -161,7 +165,7 @@ private:
   std::vector<Column> columns;
   /// True if some label counts in the loss, and if some label is ignored.
   bool hasTargets = false, ignoresTargets = false;
-  /// The name of the first array of samples.
+  /// The name of the first array with samples.
   std::string first;
   std::vector<int64_t> order;
   int64_t batch = 0;

@@ -1,5 +1,5 @@
-// libjpeg and libpng, whose errors jump: functions that they may leave in that
-// way hold nothing that needs a destructor.
+// Decodes images with libjpeg and libpng. Both report errors with longjmp, so
+// functions that an error may leave hold nothing that needs a destructor.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/Image.h"
@@ -20,8 +20,8 @@
 
 namespace mpc::runtime::train {
 
-/// The reason not to read an image of `width` x `height` pixels, such as too
-/// many of them; empty if it is read.
+/// The reason for refusing an image of `width` x `height` pixels, like its
+/// size; empty if the image is accepted.
 static std::string refuseSize(uint64_t width, uint64_t height) {
   if (width == 0 || height == 0)
     return "an image without pixels";
@@ -32,12 +32,12 @@ static std::string refuseSize(uint64_t width, uint64_t height) {
 }
 
 namespace {
-/// How one file is read: the pixels if all goes well, else the reason.
+/// The decoding of one file: the pixels on success, else the reason.
 struct Decoding {
   std::string_view bytes;
-  /// Stop where the header has been read.
+  /// True to stop after the header; no pixels are decoded.
   bool headerOnly = false;
-  /// Numbers of classes rather than colours.
+  /// True to decode numbers of classes instead of colours.
   bool isMask = false;
   Image image;
   char reason[JMSG_LENGTH_MAX] = "";
@@ -46,7 +46,7 @@ struct Decoding {
   void setReason(const std::string &text) {
     std::snprintf(reason, sizeof(reason), "%s", text.c_str());
   }
-  /// Makes room for the pixels; false, with the reason, where there is none.
+  /// Allocates the pixels; false, with the reason, on failure.
   bool allocate(uint64_t width, uint64_t height) {
     const std::string refused = refuseSize(width, height);
     setReason(refused);
@@ -80,14 +80,15 @@ struct Decoding {
   longjmp(decoding->fail, 1);
 }
 
-/// libjpeg would make up what a file lacks.
+/// libjpeg would invent data that a file lacks, so treat such warnings as
+/// errors.
 static void warnJPEG(j_common_ptr info, int level) {
   if (level < 0 && (info->err->msg_code == JWRN_JPEG_EOF ||
                     info->err->msg_code == JWRN_HIT_MARKER))
     failJPEG(info);
 }
 
-/// A file of very many scans would take very long.
+/// A file with very many scans would take very long.
 static void limitScans(j_common_ptr info) {
   constexpr int most = 500;
   const auto *decompress = reinterpret_cast<j_decompress_ptr>(info);
@@ -99,7 +100,7 @@ static void limitScans(j_common_ptr info) {
   longjmp(decoding->fail, 1);
 }
 
-/// Reads the file into the image; false, with the reason, where it cannot.
+/// Reads the file into the image; false, with the reason, on failure.
 static bool readJPEG(Decoding &decoding) {
   // The library reports errors by jumping here.
   jpeg_decompress_struct info;
@@ -113,7 +114,7 @@ static bool readJPEG(Decoding &decoding) {
     jpeg_destroy_decompress(&info);
     return false;
   }
-  // Progressive files can have scans without end.
+  // Progressive files can have any number of scans.
   jpeg_create_decompress(&info);
   std::memset(&progress, 0, sizeof(progress));
   progress.progress_monitor = limitScans;
@@ -121,7 +122,7 @@ static bool readJPEG(Decoding &decoding) {
   jpeg_mem_src(&info,
                reinterpret_cast<const unsigned char *>(decoding.bytes.data()),
                static_cast<unsigned long>(decoding.bytes.size()));
-  // The size is known before anything is decoded.
+  // The header tells the size before anything is decoded.
   jpeg_read_header(&info, TRUE);
   bool isRead = decoding.allocate(info.image_width, info.image_height);
   if (isRead && (info.jpeg_color_space == JCS_CMYK ||
@@ -129,7 +130,7 @@ static bool readJPEG(Decoding &decoding) {
     decoding.setReason("its colours are CMYK; convert it to RGB");
     isRead = false;
   }
-  // Rows are written where the image has them, as RGB.
+  // Rows are decoded directly into the image, as RGB.
   if (isRead && !decoding.headerOnly) {
     info.out_color_space = JCS_RGB;
     jpeg_start_decompress(&info);
@@ -163,7 +164,7 @@ static void readPNGBytes(png_structp png, png_bytep to, size_t count) {
   decoding->bytes.remove_prefix(count);
 }
 
-/// Has libpng make 8-bit RGB of whatever there is.
+/// Makes libpng convert any colours to 8-bit RGB.
 static void askForRGB(png_structp png) {
   png_set_expand(png);
   png_set_strip_16(png);
@@ -171,8 +172,8 @@ static void askForRGB(png_structp png) {
   png_set_gray_to_rgb(png);
 }
 
-/// Has libpng give the numbers of a palette or of grey as they are, a byte
-/// each; false, with the reason, where the file has others.
+/// Makes libpng return the numbers of a palette or of grey unchanged, one byte
+/// each. False, with the reason, if the file has other colours.
 static bool askForNumbers(png_structp png, png_infop info, Decoding &decoding) {
   const int color = png_get_color_type(png, info);
   if (color != PNG_COLOR_TYPE_PALETTE && color != PNG_COLOR_TYPE_GRAY) {
@@ -188,7 +189,7 @@ static bool askForNumbers(png_structp png, png_infop info, Decoding &decoding) {
   return true;
 }
 
-/// Reads the rows, once for each pass of an interlaced file.
+/// Reads all rows, once per pass of an interlaced file.
 static void readRows(png_structp png, Decoding &decoding) {
   const int passes = png_set_interlace_handling(png);
   for (int pass = 0; pass < passes; ++pass)
@@ -197,7 +198,7 @@ static void readRows(png_structp png, Decoding &decoding) {
   png_read_end(png, nullptr);
 }
 
-/// Reads the file into the image; false, with the reason, where it cannot.
+/// Reads the file into the image; false, with the reason, on failure.
 static bool readPNG(Decoding &decoding) {
   png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoding,
                                            failPNG, ignorePNG);
@@ -211,7 +212,7 @@ static bool readPNG(Decoding &decoding) {
     png_destroy_read_struct(&png, &info, nullptr);
     return false;
   }
-  // Text and profiles, which nothing here reads, take no memory.
+  // Limit the memory for text and profiles, which nothing here reads.
   png_set_chunk_malloc_max(png, 1 << 20);
   png_set_chunk_cache_max(png, 16);
   png_set_read_fn(png, &decoding, readPNGBytes);
@@ -294,27 +295,27 @@ Image toGrey(const Image &image) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What each new pixel of a line is a sum of: consecutive old ones, with
-/// weights in 22 binary places.
+/// The old pixels that make up each new pixel of a line: consecutive ones, with
+/// fixed-point weights of 22 binary places.
 struct Weights {
   static constexpr int kPlaces = 22;
-  int64_t width = 0; ///< of a row of `weights`
+  int64_t width = 0; ///< of a row in `weights`
   std::vector<int64_t> first, count;
   std::vector<int32_t> weights;
 };
 } // namespace
 
-/// A triangle over each new pixel, as wide as two of them or two old ones.
+/// Makes a triangle filter for each new pixel, as wide as two new pixels or two
+/// old ones, whichever is larger.
 static Weights makeWeights(int64_t from, int64_t to) {
-  // Shrinking, a new pixel spreads over `scale` old ones.
+  // When shrinking, a new pixel covers `scale` old ones.
   const double scale = double(from) / double(to);
   const double spread = std::max(scale, 1.0);
   Weights result;
   result.width = int64_t(std::ceil(spread)) * 2 + 1;
   result.weights.resize(size_t(to * result.width));
   std::vector<double> row(static_cast<size_t>(result.width));
-  // The old pixels under the triangle, and their weights, which add up to 1 in
-  // fixed point.
+  // The weights of the old pixels under the triangle add up to 1.
   for (int64_t i = 0; i < to; ++i) {
     const double center = (double(i) + 0.5) * scale;
     const int64_t first = std::max(int64_t(center - spread + 0.5), int64_t(0));
@@ -326,7 +327,7 @@ static Weights makeWeights(int64_t from, int64_t to) {
       row[size_t(x - first)] = distance < 1 ? 1 - distance : 0;
       sum += row[size_t(x - first)];
     }
-    // Weights in fixed point give the same pixels on every machine.
+    // Fixed-point weights give the same pixels on every computer.
     result.first.push_back(first);
     result.count.push_back(end - first);
     for (int64_t x = 0; x < end - first; ++x)
@@ -337,7 +338,7 @@ static Weights makeWeights(int64_t from, int64_t to) {
   return result;
 }
 
-/// `count` elements, `stride` apart, times their weights.
+/// Adds up `count` elements, `stride` apart, times their weights.
 static uint8_t weigh(const uint8_t *from, int64_t stride,
                      const int32_t *weights, int64_t count) {
   int64_t sum = 1 << (Weights::kPlaces - 1);
@@ -346,7 +347,7 @@ static uint8_t weigh(const uint8_t *from, int64_t stride,
   return uint8_t(std::min(sum >> Weights::kPlaces, int64_t(UINT8_MAX)));
 }
 
-/// Another width.
+/// Resizes each line to `width`.
 static Image resizeLines(const Image &image, int64_t width) {
   const Weights weights = makeWeights(image.width, width);
   Image result{width, image.height, image.channels, {}};
@@ -364,7 +365,7 @@ static Image resizeLines(const Image &image, int64_t width) {
   return result;
 }
 
-/// Another height.
+/// Resizes each column to `height`.
 static Image resizeColumns(const Image &image, int64_t height) {
   const Weights weights = makeWeights(image.height, height);
   const int64_t line = image.width * image.channels;
@@ -389,7 +390,7 @@ Image resize(const Image &image, int64_t width, int64_t height) {
 }
 
 Image resizeNearest(const Image &image, int64_t width, int64_t height) {
-  // The old pixel in which the middle of the new one lies.
+  // Returns the old pixel that contains the middle of the new pixel.
   const auto place = [](int64_t at, int64_t from, int64_t to) {
     return (2 * at + 1) * from / (2 * to);
   };

@@ -1,7 +1,7 @@
-// Images in JPEG and PNG files as pixels, and their size changed.
+// Decodes JPEG and PNG files to pixels, and resizes images.
 //
-// Files are hostile until proven otherwise: sizes are checked before anything
-// is allocated, and what is damaged is an error.
+// Files are untrusted: sizes are checked before anything is allocated, and
+// damage is an error.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_IMAGE_H
@@ -15,36 +15,37 @@
 
 namespace mpc::runtime::train {
 
-/// 8-bit pixels, row by row, the 1 or 3 channels of a pixel side by side.
+/// 8-bit pixels, row by row, with the 1 or 3 channels of a pixel side by side.
 struct Image {
   int64_t width = 0, height = 0, channels = 0;
   std::vector<uint8_t> pixels;
 };
 
-/// The most pixels that an image may have, whatever its file is like.
+/// The largest number of pixels that an image may have.
 inline constexpr int64_t kMaxPixels = int64_t(1) << 27;
 
-/// The image of a JPEG or PNG file in RGB. Grey is three equal channels,
-/// transparency is left out, 16 bits are cut to 8: what Pillow's
-/// `convert("RGB")` does.
+/// Decodes a JPEG or PNG file to RGB like Pillow's `convert("RGB")`: grey
+/// becomes three equal channels, transparency is dropped, and 16 bits are cut
+/// to 8.
 StatusOr<Image> decodeImage(std::string_view bytes);
 
-/// The numbers of a PNG file's pixels, in one channel: indices of its palette,
-/// or grey as it is, of at most 8 bits. What Pillow gives an array of.
+/// Decodes the numbers of a PNG file's pixels in one channel, like Pillow's
+/// conversion to an array: indices of the palette, or grey of at most 8 bits.
 StatusOr<Image> decodeMask(std::string_view bytes);
 
-/// Whether the file begins as an image that decodeImage takes; reads no pixels.
+/// Checks that decodeImage takes a file with this beginning; reads no pixels.
 Status checkImage(std::string_view bytes);
 
-/// RGB as brightness, by the weights of ITU-R 601: Pillow's `convert("L")`.
+/// Converts RGB to brightness by the weights of ITU-R 601, like Pillow's
+/// `convert("L")`.
 Image toGrey(const Image &image);
 
-/// Another size, bilinear over all pixels that a new one covers: what Pillow
-/// and torchvision's Resize do, to the bit.
+/// Resizes with a bilinear filter over all pixels that a new pixel covers, with
+/// the same bits as Pillow and torchvision's Resize.
 Image resize(const Image &image, int64_t width, int64_t height);
 
-/// Another size, each pixel that of the nearest old one, which makes no numbers
-/// that were not there: Pillow's NEAREST.
+/// Resizes by taking the nearest old pixel, which makes no new numbers:
+/// Pillow's NEAREST.
 Image resizeNearest(const Image &image, int64_t width, int64_t height);
 
 } // namespace mpc::runtime::train

@@ -1,4 +1,5 @@
-// Listing, decoding on threads, and naming the file in every message.
+// Lists images, and decodes them on several threads. Every message names the
+// file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/ImageFolder.h"
@@ -54,7 +55,7 @@ static bool isReadImage(const std::string &extension) {
   return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
 }
 
-/// Whether torchvision would read the file and we cannot.
+/// True for formats that torchvision reads and mpc does not.
 static bool isOtherImage(const std::string &extension) {
   for (const char *other : {".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff",
                             ".webp", ".avif", ".heic"})
@@ -67,7 +68,7 @@ static bool isHidden(const fs::path &path) {
   return path.filename().string()[0] == '.';
 }
 
-/// The folders in `root` that are labels, by name.
+/// Lists the folders in `root`, which are labels, by name.
 static StatusOr<std::vector<std::string>> listClasses(const std::string &root) {
   StatusOr<std::vector<FolderEntry>> entries = listFolder(root);
   if (!entries.ok())
@@ -79,7 +80,8 @@ static StatusOr<std::vector<std::string>> listClasses(const std::string &root) {
   return names;
 }
 
-/// The folder says it of most files, without a look at each.
+/// Asks the directory entry first, which mostly knows without a look at the
+/// file.
 static StatusOr<bool> isFolder(const fs::directory_entry &entry) {
   std::error_code unknown;
   const bool isFolder = entry.is_directory(unknown);
@@ -94,8 +96,8 @@ Status ImageFolder::addFiles(const std::string &name, int64_t label) {
   const fs::path folder = fs::path(root) / name;
   const size_t before = files.size();
   std::error_code error;
-  // Links to folders are not followed: they may go in circles. What would be
-  // missing without a word is an error.
+  // Links to folders are not followed, as they may form circles. Images must
+  // not go missing silently, so such a link is an error.
   for (fs::recursive_directory_iterator it(folder, error), end;
        !error && it != end; it.increment(error)) {
     if (isHidden(it->path())) {
@@ -114,7 +116,7 @@ Status ImageFolder::addFiles(const std::string &name, int64_t label) {
                           "its images here or leave it out");
       continue;
     }
-    // A format that is not read is an error, a README is not.
+    // An image in another format is an error; a README is not.
     const std::string extension = extensionOf(it->path());
     if (isOtherImage(extension))
       return Status(StatusCode::Unsupported,
@@ -128,7 +130,7 @@ Status ImageFolder::addFiles(const std::string &name, int64_t label) {
   if (error)
     return Status(StatusCode::IO,
                   folder.string() + ": cannot be listed: " + error.message());
-  // In the order of names: file systems list in any.
+  // File systems list names in any order.
   std::sort(files.begin() + std::ptrdiff_t(before), files.end(),
             [](const File &a, const File &b) { return a.name < b.name; });
   return Status();
@@ -183,7 +185,7 @@ ImageFolder::openUnlabelled(const std::string &path) {
   if (folder->files.empty())
     return invalid(path, "expected JPEG or PNG images, or a folder of them for "
                          "each label; found neither");
-  // By what a mask is called as its image is.
+  // Sort by the name that an image shares with its mask.
   std::vector<std::pair<std::string, File>> byStem;
   for (int64_t row = 0; row < folder->size(); ++row)
     byStem.emplace_back(folder->stemOf(row), folder->files[size_t(row)]);
@@ -256,7 +258,7 @@ uint64_t ImageFolder::digest(uint64_t seed) const {
   return seed;
 }
 
-/// The pixels as an input takes them.
+/// Stores pixels in the layout of the input.
 static void store(const Image &image, const ImageLayout &layout, uint8_t *to) {
   if (layout.channelsLast || layout.channels == 1) {
     std::memcpy(to, image.pixels.data(), image.pixels.size());
@@ -337,7 +339,7 @@ Status checkPairs(const std::vector<const ImageFolder *> &images,
 std::vector<Array> toArrays(std::shared_ptr<const ImageFolder> folder,
                             const std::string &path, const std::string &name,
                             const std::string &labels) {
-  // Labels are numbers in memory; images stay files until they are read.
+  // Labels are in memory; images stay files until they are read.
   Array images;
   images.name = name;
   images.source = path;

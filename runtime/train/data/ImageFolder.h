@@ -1,5 +1,5 @@
-// A folder of images: a subfolder for each label, as torchvision's ImageFolder
-// has them, or images alone, whose labels are masks in another folder.
+// A folder of images: in a subfolder per label, as in torchvision's
+// ImageFolder, or without labels, with masks in another folder.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_IMAGEFOLDER_H
@@ -17,54 +17,52 @@
 
 namespace mpc::runtime::train {
 
-/// What an input takes for an image: [C,H,W], or [H,W,C] where channels are
-/// last.
+/// The layout of an image in an input: [C,H,W], or [H,W,C] with channels last.
 struct ImageLayout {
   int64_t channels = 0, height = 0, width = 0;
   bool channelsLast = false;
 
-  /// The layout of a sample of that shape; nothing where it is no image of one
-  /// or three channels.
+  /// The layout of a sample of shape `sample`; nullopt unless it is an image of
+  /// one or three channels.
   static std::optional<ImageLayout> of(const Shape &sample);
-  /// The same of labels [H,W] or [1,H,W].
+  /// The layout of labels [H,W] or [1,H,W]; nullopt for other shapes.
   static std::optional<ImageLayout> ofMask(const Shape &sample);
   int64_t elements() const { return channels * height * width; }
 };
 
 class ImageFolder {
 public:
-  /// Lists the JPEG and PNG files under `path`, in the order of the labels'
-  /// names and then their own; looks into no file. Images without any folder
-  /// have no labels. InvalidInput where there are no images, or a label without
-  /// any.
+  /// Lists the JPEG and PNG files under `path`, ordered by label and then by
+  /// name, without opening them. Images outside any folder have no labels.
+  /// InvalidInput if there are no images, or if a label has none.
   static StatusOr<std::shared_ptr<const ImageFolder>>
   open(const std::string &path);
-  /// Lists all images under `path` by name, whatever folder they are in.
+  /// Lists all images under `path` by name, in whatever folder they are.
   static StatusOr<std::shared_ptr<const ImageFolder>>
   openUnlabelled(const std::string &path);
 
   int64_t size() const { return int64_t(files.size()); }
   bool isLabelled() const { return !names.empty(); }
-  /// The names of the labels, which are counted from 0.
+  /// The names of the labels, whose numbers start at 0.
   const std::vector<std::string> &classes() const { return names; }
   int64_t labelOf(int64_t row) const { return files[size_t(row)].label; }
   std::string pathOf(int64_t row) const;
-  /// What an image and its mask have in common: the name in the folder, without
-  /// its extension and a "_mask" before that.
+  /// The common name of an image and its mask: the path in the folder without
+  /// the extension and without "_mask".
   std::string stemOf(int64_t row) const;
-  /// How many files that are no images lie among them.
+  /// The number of files that are no images.
   int64_t leftOut() const { return others; }
-  /// How many images there are of which labels, and what is left out.
+  /// Describes the number of images, their labels, and the files left out.
   std::string description() const;
 
-  /// InvalidInput for a file that does not begin as an image.
+  /// InvalidInput if a file does not begin like an image.
   Status checkHeaders() const;
-  /// Of the files' names, labels, sizes and beginnings.
+  /// Hashes the names, labels, sizes and beginnings of the files.
   uint64_t digest(uint64_t seed) const;
 
-  /// An image as an input takes it, u8, brought to that size.
+  /// Decodes an image to u8 in the size and layout of an input.
   Status read(int64_t row, const ImageLayout &layout, uint8_t *to) const;
-  /// A mask's numbers of classes, brought to the size of the layout.
+  /// Decodes the class numbers of a mask in the size of `layout`.
   Status readMask(int64_t row, const ImageLayout &layout, uint8_t *to) const;
 
 private:
@@ -74,8 +72,7 @@ private:
   };
   Status addClass(const std::string &name);
   Status addFiles(const std::string &folder, int64_t label);
-  /// Images beside the folders of labels, which torchvision passes over as
-  /// well.
+  /// Counts images beside the folders of labels, which torchvision ignores too.
   Status countUnlabelled();
 
   std::string root;
@@ -85,7 +82,7 @@ private:
   int64_t unlabelled = 0; ///< images beside the labels' folders
 };
 
-/// An image, or a mask, of one of several folders.
+/// A request to read an image or a mask of one of several folders.
 struct ImageRequest {
   const ImageFolder *folder = nullptr;
   int64_t row = 0;
@@ -93,17 +90,17 @@ struct ImageRequest {
   bool isMask = false;
 };
 
-/// Reads all of them, on all cores; the failure that comes first in the list.
+/// Fulfils all requests on all cores. Returns the first failure in list order.
 Status readImages(const std::vector<ImageRequest> &requests,
                   const ImageLayout &layout);
 
-/// InvalidInput where the images of one folder after another, and the masks of
-/// others, are not of the same names, in order.
+/// Checks that the images of all folders, one after another, have the same
+/// names as the masks of the others, in order. InvalidInput otherwise.
 Status checkPairs(const std::vector<const ImageFolder *> &images,
                   const std::vector<const ImageFolder *> &masks);
 
-/// The images as the array `name`, of which Dataset learns the shape later, and
-/// their labels, if they have some, as `labels`.
+/// Returns the images as the array `name`, whose shape Dataset sets later, and
+/// their labels, if any, as `labels`.
 std::vector<Array> toArrays(std::shared_ptr<const ImageFolder> folder,
                             const std::string &path, const std::string &name,
                             const std::string &labels);

@@ -1,5 +1,5 @@
-// Strict reading of .npy: the header is matched against the one form NumPy
-// writes (a dictionary of descr, fortran_order and shape), never evaluated.
+// Reads .npy strictly: the header must have the form that NumPy writes, a
+// dictionary of descr, fortran_order and shape, and is never evaluated.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/Npy.h"
@@ -14,7 +14,7 @@ namespace mpc::runtime::train {
 namespace {
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
-/// NumPy's own limit is 10,000; nothing sensible comes near.
+/// NumPy's own limit is 10,000; no sensible header comes near.
 constexpr size_t kMaxHeader = 65536;
 static_assert(kMaxNpyHeader == kMaxHeader + 12, "magic, version, length");
 
@@ -30,13 +30,12 @@ class HeaderParser {
 public:
   explicit HeaderParser(std::string_view text) : text(text) {}
 
-  /// The reason for failure, or nothing.
+  /// Returns the reason for a failure; nullopt on success.
   std::optional<std::string> parse(Header &header) {
-    // A dictionary of Python, of which a fraction is allowed: {'descr': '<f4',
+    // Accepts only a fraction of Python's dictionaries: {'descr': '<f4',
     // 'fortran_order': False, 'shape': (3, 4)}.
     if (!accept('{'))
       return "expected '{' at the start of the header";
-    // Key by key, each once, and nothing behind the end.
     std::set<std::string> seen;
     while (!accept('}')) {
       std::string key;
@@ -52,7 +51,7 @@ public:
         break;
       return "expected ',' or '}' after '" + key + "'";
     }
-    // Other keys were refused, so that three are these three.
+    // `value` refuses other keys, so three keys must be these three.
     if (seen.size() != 3)
       return "expected the keys descr, fortran_order and shape";
     skipSpace();
@@ -94,7 +93,7 @@ private:
     };
     if (code.find('O') != std::string::npos)
       return "object arrays (pickled Python) are not read";
-    // Byte order, kind and size: "<f4".
+    // The code has byte order, kind and size: "<f4".
     const char order = code.empty() ? '\0' : code[0];
     for (const auto &entry : table) {
       if (code.size() != 3 || code.compare(1, 2, entry.code) != 0)
@@ -183,7 +182,7 @@ private:
 
 } // namespace
 
-/// The size in bytes, or nothing where it does not fit in 63 bits.
+/// The size in bytes; nullopt if it does not fit in 63 bits.
 static std::optional<int64_t> byteSize(const Header &header) {
   int64_t bytes = sizeOf(header.type);
   for (int64_t extent : header.shape)
@@ -192,13 +191,13 @@ static std::optional<int64_t> byteSize(const Header &header) {
   return bytes;
 }
 
-/// Brings big-endian or Fortran-ordered elements into our order; the result has
-/// the size of the input, which is in memory already.
+/// Converts big-endian or Fortran-ordered elements to little-endian C order.
+/// The result is as large as the input, which is in memory already.
 static std::shared_ptr<const std::byte[]>
 reorder(const std::byte *from, const Header &header, int64_t bytes) {
   const int64_t width = sizeOf(header.type);
   std::shared_ptr<std::byte[]> to(new std::byte[size_t(bytes)]);
-  // How far apart the elements are in the file, by axis of ours.
+  // The distance of neighbours in the file, for each axis.
   const size_t rank = header.shape.size();
   std::vector<int64_t> strides(rank), index(rank);
   int64_t stride = 1;
@@ -207,7 +206,7 @@ reorder(const std::byte *from, const Header &header, int64_t bytes) {
     strides[axis] = stride;
     stride *= header.shape[axis];
   }
-  // Count through the elements in our order; `offset` follows in the file's.
+  // Visit elements in C order; `offset` is the place of an element in the file.
   int64_t offset = 0;
   for (int64_t element = 0; element * width < bytes; ++element) {
     std::byte *out = to.get() + element * width;
@@ -231,15 +230,15 @@ bool looksLikeNpy(const std::byte *data, size_t size) {
 }
 
 namespace {
-/// A header, and where the values begin behind it.
+/// A header, and the place of the values behind it.
 struct Beginning {
   Header header;
   size_t values = 0;
-  int64_t bytes = 0; ///< of the values
+  int64_t bytes = 0; ///< the size of the values
 };
 } // namespace
 
-/// Reads the beginning of a file of `size` bytes, of which the first `present`
+/// Reads the beginning of a file of `size` bytes, whose first `present` bytes
 /// are in memory.
 static StatusOr<Beginning> readBeginning(const std::byte *data, size_t present,
                                          size_t size,
@@ -248,7 +247,8 @@ static StatusOr<Beginning> readBeginning(const std::byte *data, size_t present,
     return invalid(where, "not a .npy file: it does not begin with \\x93NUMPY");
   if (present < kMagic.size() + 2)
     return invalid(where, "truncated .npy header");
-  // Magic, version, and a length whose size depends on the version.
+  // Magic and version come first, then a length whose size depends on the
+  // version.
   const auto byteAt = [&](size_t i) { return size_t(data[i]); };
   const size_t version = byteAt(6);
   if (version < 1 || version > 3)
@@ -267,7 +267,7 @@ static StatusOr<Beginning> readBeginning(const std::byte *data, size_t present,
   if (length > present - start)
     return invalid(where, "truncated .npy header");
 
-  // The header's dictionary must account for every byte behind it.
+  // The shape must account for every byte behind the header.
   Beginning beginning;
   Header &header = beginning.header;
   const std::string_view text(reinterpret_cast<const char *>(data + start),
@@ -307,7 +307,7 @@ StatusOr<Array> parseNpy(const std::byte *data, size_t size,
   StatusOr<Beginning> beginning = readBeginning(data, size, size, where);
   if (!beginning.ok())
     return beginning.status();
-  // The array is a view of the file, unless its order is not ours.
+  // The array is a view of the file unless its elements must be reordered.
   const Header &header = beginning->header;
   Array array = describe(header);
   array.data = data + beginning->values;
@@ -334,7 +334,7 @@ StatusOr<std::string> npyHeader(const Array &array) {
   for (size_t i = 0; i < array.shape.size(); ++i)
     literal += (i ? ", " : "") + std::to_string(array.shape[i]);
   literal += array.shape.size() == 1 ? ",), }" : "), }";
-  // The elements start at a multiple of 64; the header ends in a new line.
+  // The elements start at a multiple of 64; the header ends with a newline.
   const size_t fixed = kMagic.size() + 2 + 2;
   literal.append(63 - (fixed + literal.size()) % 64, ' ');
   literal += '\n';

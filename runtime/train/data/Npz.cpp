@@ -1,4 +1,5 @@
-// Archives of arrays by way of libzip, with limits set before it inflates.
+// Reads and writes archives of arrays with libzip. Limits are checked before
+// anything is decompressed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/Npz.h"
@@ -25,7 +26,7 @@ using MemberPtr = std::unique_ptr<zip_file_t, MemberCloser>;
 } // namespace
 
 static constexpr zip_int64_t kMaxMembers = 65536;
-/// Deflate cannot do better than 1032 : 1.
+/// Deflate compresses at most 1032 : 1.
 static constexpr uint64_t kMaxRatio = 1032;
 static constexpr std::string_view kExtension = ".npy";
 
@@ -62,13 +63,13 @@ static StatusOr<ArchivePtr> openArchive(const std::byte *data, size_t size,
 
 namespace {
 
-/// An archive as long as a member of it may be read.
+/// An archive, kept open as long as its members may be read.
 struct OpenArchive {
   std::shared_ptr<const void> bytes; ///< outlives `zip`, which reads them
   ArchivePtr zip;
 };
 
-/// A member that is inflated when its values are used.
+/// A member that is decompressed when its values are used.
 class Member : public PackedArray {
 public:
   Member(std::shared_ptr<const OpenArchive> archive, zip_uint64_t index,
@@ -76,7 +77,7 @@ public:
       : archive(std::move(archive)), index(index), size(size),
         where(std::move(where)) {}
 
-  /// The array without values. Inflates its beginning alone.
+  /// Reads the array without values. Decompresses only the member's beginning.
   StatusOr<Array> readHeader() const {
     return read(std::min<uint64_t>(size, kMaxNpyHeader));
   }
@@ -89,20 +90,21 @@ private:
   zip_uint64_t index;
   uint64_t size;
   std::string where;
-  /// Inflated bytes, as long as somebody uses them.
+  /// The decompressed array while somebody uses its values.
   mutable Array inflated;
   mutable std::weak_ptr<const void> values;
 };
 
 } // namespace
 
-/// The array of the first `count` bytes, with values if these are all.
+/// Reads an array from the first `count` bytes, with values if these are all.
 StatusOr<Array> Member::read(uint64_t count) const {
   MemberPtr member(zip_fopen_index(archive->zip.get(), index, 0));
   if (!member)
     return invalid(where, std::string("cannot be opened: ") +
                               zip_strerror(archive->zip.get()));
-  // Not zeroed: what a lying archive does not deliver is never touched.
+  // The bytes are not zeroed: bytes that a lying archive does not deliver are
+  // never touched.
   std::shared_ptr<std::byte[]> bytes(new std::byte[size_t(count)]);
   uint64_t present = 0;
   while (present < count) {
@@ -141,17 +143,18 @@ StatusOr<Array> Member::unpack() const {
 
 namespace {
 
-/// What the directory of an archive says of its arrays.
+/// The arrays in an archive, as its directory lists them.
 struct Directory {
   std::vector<zip_stat_t> members;
-  zip_int64_t entries = 0; ///< the members, and all that are none
+  zip_int64_t entries = 0; ///< all entries, also those that are no arrays
   bool isPyTorch = false;
 };
 
 } // namespace
 
-/// Checks what an archive of `size` bytes claims of a member, and that together
-/// with the `total` of those before it takes at most `maxBytes`.
+/// Checks the directory's claims about a member of an archive of `size` bytes.
+/// All members up to this one may take at most `maxBytes`. Adds the member's
+/// size to `total`.
 static Status checkMember(const zip_stat_t &info, size_t size,
                           const std::string &where, uint64_t maxBytes,
                           uint64_t &total) {
@@ -168,7 +171,7 @@ static Status checkMember(const zip_stat_t &info, size_t size,
   return Status();
 }
 
-/// The members that are arrays. None is read yet.
+/// Lists the members that are arrays, without reading them.
 static StatusOr<Directory> readDirectory(zip_t *zip, size_t size,
                                          const std::string &where,
                                          uint64_t maxBytes) {
@@ -177,7 +180,7 @@ static StatusOr<Directory> readDirectory(zip_t *zip, size_t size,
   if (directory.entries > kMaxMembers)
     return invalid(where,
                    "more than " + std::to_string(kMaxMembers) + " members");
-  // Each member, with what makes the file PyTorch's, and its claims checked.
+  // data.pkl identifies a file of PyTorch.
   std::set<std::string> names;
   uint64_t total = 0;
   for (zip_int64_t i = 0; i < directory.entries; ++i) {
@@ -186,7 +189,7 @@ static StatusOr<Directory> readDirectory(zip_t *zip, size_t size,
         (~info.valid & (ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
                         ZIP_STAT_COMP_METHOD)))
       return invalid(where, "corrupt archive directory");
-    // Anything but .npy is passed over; of torch.save's files that is all.
+    // Entries other than .npy are skipped; torch.save writes nothing else.
     const std::string_view name = info.name;
     directory.isPyTorch |= endsWith(name, "/data.pkl");
     if (!endsWith(name, kExtension))
@@ -205,7 +208,7 @@ StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
                                       std::shared_ptr<const void> owner,
                                       const std::string &where,
                                       uint64_t maxBytes) {
-  // To libzip an empty buffer is an empty archive.
+  // libzip takes an empty buffer for an empty archive.
   if (!looksLikeZip(data, size))
     return invalid(where, "not a zip archive");
   StatusOr<ArchivePtr> zip = openArchive(data, size, where);
@@ -217,7 +220,7 @@ StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
       readDirectory(archive->zip.get(), size, where, maxBytes);
   if (!directory.ok())
     return directory.status();
-  // Told by its data.pkl: a pickle can run code when it is read.
+  // A pickle can run code when it is read, so PyTorch's files are refused.
   if (directory->members.empty() && directory->isPyTorch)
     return invalid(where,
                    "a file of torch.save, a Python pickle, which is "
@@ -226,7 +229,6 @@ StatusOr<std::vector<Array>> parseNpz(const std::byte *data, size_t size,
   if (directory->members.empty() && directory->entries > 0)
     return invalid(where, "a zip archive without arrays (.npy)");
 
-  // One array a member, named without its extension.
   std::vector<Array> arrays;
   for (const zip_stat_t &info : directory->members) {
     auto member = std::make_shared<const Member>(archive, info.index, info.size,
@@ -277,7 +279,7 @@ StatusOr<std::string> packNpz(const std::vector<Array> &arrays) {
                     "cannot add '" + name +
                         "' to a zip archive: " + zip_strerror(archive.get()));
     }
-    // A fixed date: equal arrays give equal files.
+    // A fixed date makes equal arrays give equal files.
     if (zip_set_file_compression(archive.get(), zip_uint64_t(index),
                                  ZIP_CM_STORE, 0) != 0 ||
         zip_file_set_dostime(archive.get(), zip_uint64_t(index), 0, 0x21, 0))

@@ -41,7 +41,8 @@ static std::vector<std::string_view> split(std::string_view text, char by) {
   }
 }
 
-/// Takes "NAME=" off the front of a flag's value; empty where there is none.
+/// Removes "NAME=" from the front of a flag's value; returns NAME, or an empty
+/// text.
 static std::string takeName(std::string_view &text) {
   const size_t equals = text.rfind('=');
   if (equals == std::string_view::npos)
@@ -51,7 +52,7 @@ static std::string takeName(std::string_view &text) {
   return name;
 }
 
-/// The finite numbers of a list with commas; empty where one is none.
+/// Parses a list of finite numbers with commas; empty if some element is none.
 static std::vector<double> parseList(std::string_view text) {
   std::vector<double> numbers;
   for (std::string_view part : split(text, ',')) {
@@ -67,7 +68,7 @@ static StatusOr<Normalization> parseNormalization(const std::string &text) {
   std::string_view rest = text;
   Normalization result;
   result.input = takeName(rest);
-  // Two lists, of one number each or of one for each channel.
+  // Each half is one number, or one number per channel.
   const std::vector<std::string_view> halves = split(rest, ':');
   if (halves.size() == 2) {
     result.mean = parseList(halves[0]);
@@ -100,7 +101,7 @@ static StatusOr<InputLayout> parseLayout(const std::string &text) {
 static StatusOr<Augmentation> parseAugmentation(const std::string &text) {
   Augmentation result;
   for (std::string_view part : split(text, ',')) {
-    // A crop has a padding; each change is made once.
+    // Each change may be given once; a crop needs a padding.
     Augmentation::Step step;
     if (part.substr(0, 5) == "crop:") {
       step.kind = Augmentation::Step::Crop;
@@ -141,8 +142,8 @@ StatusOr<Preparation>
 parsePreparation(const std::vector<std::string> &normalize,
                  const std::vector<std::string> &layouts,
                  const std::string &augment, uint64_t seed) {
-  // Each flag is checked by itself; the text of all tells whether two datasets
-  // are prepared alike.
+  // `text` collects all flags. Comparing texts tells if two datasets are
+  // prepared alike.
   Preparation result;
   Status status = parseAll("--normalize", normalize, parseNormalization,
                            result.normalize, result.text);
@@ -153,7 +154,7 @@ parsePreparation(const std::vector<std::string> &normalize,
     return status;
   if (augment.empty())
     return result;
-  // Augmentation draws from the run's seed.
+  // Augmentation draws random numbers from the run's seed.
   StatusOr<Augmentation> augmentation = parseAugmentation(augment);
   if (!augmentation.ok())
     return augmentation.status();
@@ -176,23 +177,24 @@ void turnChannels(const std::byte *from, const Shape &sample, int64_t width,
       std::memcpy(to, from + (i * channels + c) * width, size_t(width));
 }
 
-/// Sets each pixel of `image` to another of its pixels, whose row and column
-/// `sourceOf` gives; to zero if that lies outside of the image.
+/// Replaces each pixel of `image` by the pixel at the row and column that
+/// `sourceOf` returns, or by zero if these are outside the image.
 template <typename SourceOf>
 static void movePixels(std::byte *image, const ImageLayout &layout,
                        int64_t width, SourceOf sourceOf) {
-  // Channels last are part of a pixel; channels first are images of their own.
+  // With channels last, all channels belong to a pixel; with channels first,
+  // each channel is a plane.
   const int64_t planes = layout.channelsLast ? 1 : layout.channels;
   const int64_t pixel = width * (layout.channelsLast ? layout.channels : 1);
   const int64_t plane = layout.height * layout.width * pixel;
-  // From a copy, for pixels are overwritten.
+  // Read from a copy, since pixels are overwritten.
   const std::vector<std::byte> from(image, image + planes * plane);
   for (int64_t p = 0; p < planes; ++p)
     for (int64_t y = 0; y < layout.height; ++y)
       for (int64_t x = 0; x < layout.width; ++x) {
         const auto [fromY, fromX] = sourceOf(y, x);
         std::byte *to = image + p * plane + (y * layout.width + x) * pixel;
-        // What comes from outside of the image is black.
+        // Pixels from outside the image are black.
         if (fromY < 0 || fromY >= layout.height || fromX < 0 ||
             fromX >= layout.width)
           std::memset(to, 0, size_t(pixel));
@@ -229,7 +231,7 @@ static void normalize(T *sample, const Shape &shape, size_t channelAxis,
   const std::vector<double> &means = normalization.mean;
   const std::vector<double> &deviations = normalization.deviation;
   const size_t channels = std::max(means.size(), deviations.size());
-  // Elements that share a channel lie side by side in runs.
+  // Elements of one channel form contiguous runs.
   int64_t run = 1;
   for (size_t axis = channelAxis + 1; axis < shape.size(); ++axis)
     run *= shape[axis];

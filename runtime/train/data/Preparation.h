@@ -1,5 +1,5 @@
-// What is done to samples between a file and an input: axes turned, random
-// changes of images, normalisation; in that order.
+// Prepares samples between a file and an input: moves axes, changes images
+// randomly, and normalises, in this order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_PREPARATION_H
@@ -18,21 +18,21 @@
 
 namespace mpc::runtime::train {
 
-/// (x - mean) / deviation, each one number or one for each channel. What is u8
-/// is divided by 255 before: torchvision's ToTensor and Normalize.
+/// (x - mean) / deviation, each with one number or one number per channel. u8
+/// is divided by 255 before, as in torchvision's ToTensor and Normalize.
 struct Normalization {
   std::string input; ///< empty: the only input of data
   std::vector<double> mean, deviation;
 };
 
-/// Where the channels of an input's arrays are.
+/// The place of the channels in the arrays of an input.
 struct InputLayout {
   std::string input; ///< empty: the only input of data
   bool channelsLast = false;
 };
 
-/// Random changes of images, torchvision's RandomHorizontalFlip and RandomCrop
-/// with padding, in the order given.
+/// Random changes of images in the given order: torchvision's
+/// RandomHorizontalFlip, and RandomCrop with padding.
 struct Augmentation {
   struct Step {
     enum Kind { Flip, Crop } kind = Flip;
@@ -42,43 +42,42 @@ struct Augmentation {
   uint64_t seed = 0;
 };
 
-/// The flags of one run, under the flags' names.
+/// The preparation flags of a run, named like the flags.
 struct Preparation {
   std::vector<Normalization> normalize;
   std::vector<InputLayout> layouts;
   Augmentation augment;
-  /// Images of no more bytes than that, in the size that the model takes, are
-  /// decoded before the first step; others each time they are used.
+  /// Images that take at most this many bytes in the model's size are decoded
+  /// once before the first step; others are decoded at each use.
   int64_t decodedBytes = int64_t(1) << 30;
-  /// Whether inputs may have NaN and infinities, which the model deals with.
+  /// True if inputs may have NaN and infinities, which the model handles.
   bool allowsNaN = false;
-  /// The flags as they were given, for the run's identity; empty without any.
+  /// The flags as they were given, for the run's identity; empty without flags.
   std::string text;
 };
 
-/// What the flags say: --normalize [NAME=]MEAN:STD, --input-layout
-/// [NAME=]channels-last and --augment flip,crop:4. Usage where they cannot be
-/// understood.
+/// Parses --normalize [NAME=]MEAN:STD, --input-layout [NAME=]channels-last and
+/// --augment flip,crop:4. Usage if a flag is malformed.
 StatusOr<Preparation>
 parsePreparation(const std::vector<std::string> &normalize,
                  const std::vector<std::string> &layouts,
                  const std::string &augment, uint64_t seed);
 
-/// Copies a sample of [H,W,C], or more axes before the last, as [C,H,W], the
-/// shape that `sample` is; elements have `width` bytes.
+/// Copies a sample [H,W,C], with any number of axes before the last, to
+/// [C,H,W], the shape `sample`. Elements have `width` bytes.
 void turnChannels(const std::byte *from, const Shape &sample, int64_t width,
                   std::byte *to);
 
-/// Changes an image, whose elements have `width` bytes, as `random` has it.
+/// Changes an image, whose elements have `width` bytes, with numbers from
+/// `random`.
 void augmentImage(std::byte *image, const ImageLayout &layout, int64_t width,
                   const Augmentation &augmentation, Generator random);
 
-/// Where a list of numbers goes along: the channels of an image, first or last,
-/// or the features of a row; nothing where there are not so many.
+/// Finds the axis of `channels` numbers: the channels of an image, first or
+/// last, or the features of a row. nullopt if no axis has that extent.
 std::optional<size_t> findChannelAxis(const Shape &sample, size_t channels);
 
-/// Normalises a sample in place. `channelAxis` is where a list of numbers goes
-/// along.
+/// Normalises a sample in place. `channelAxis` is the axis of the channels.
 void normalizeSample(float *sample, const Shape &shape, size_t channelAxis,
                      bool isU8, const Normalization &normalization);
 void normalizeSample(double *sample, const Shape &shape, size_t channelAxis,

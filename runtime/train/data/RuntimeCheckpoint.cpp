@@ -1,5 +1,5 @@
-// Reading the flatbuffer of a checkpoint: tables whose fields are found through
-// offsets, each of which is checked against the file before it is followed.
+// Reads the flatbuffer of a checkpoint: tables whose fields are found through
+// offsets. Every offset is checked against the file before it is followed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/RuntimeCheckpoint.h"
@@ -10,12 +10,12 @@
 
 namespace mpc::runtime::train {
 
-// Fields of the tables that are read, in the order of the schema.
+// The fields of the tables that are read, in the order of the schema.
 enum CheckpointField { kVersion, kModuleState };
 enum ModuleStateField { kTrained, kFrozen, kIsNominal, kHasExternalData };
 enum TensorField { kName, kDocString, kDims, kDataType, kRawData };
 
-// Numbers of ONNX's element types.
+// The numbers of ONNX's element types.
 static constexpr std::pair<int32_t, ElementType> kElementTypes[] = {
     {1, ElementType::F32},   {2, ElementType::U8},   {3, ElementType::I8},
     {4, ElementType::U16},   {5, ElementType::I16},  {6, ElementType::I32},
@@ -29,12 +29,12 @@ bool looksLikeRuntimeCheckpoint(const std::byte *data, size_t size) {
 }
 
 namespace {
-/// A vector of `count` elements, the first at byte `begin`.
+/// A vector of `count` elements, which begins at byte `begin`.
 struct Elements {
   size_t begin = 0, count = 0;
 };
 
-/// Reads within the file; what does not fit sets `isDamaged` and gives 0.
+/// Reads within the file. A read beyond it sets `isDamaged` and returns 0.
 class Reader {
 public:
   Reader(const std::byte *data, size_t size) : data(data), size(size) {}
@@ -51,10 +51,10 @@ public:
     return value;
   }
 
-  /// Where the offset at byte `at` leads.
+  /// Returns the target of the offset at byte `at`.
   size_t follow(size_t at) { return at + read<uint32_t>(at); }
 
-  /// Where field `index` of the table at `table` is; 0 where it has none.
+  /// Returns the place of field `index` of the table at `table`; 0 if absent.
   size_t findField(size_t table, unsigned index) {
     const int64_t fields = int64_t(table) - read<int32_t>(table);
     if (fields < 0) {
@@ -68,7 +68,7 @@ public:
     return offset == 0 ? 0 : table + offset;
   }
 
-  /// A field that is a vector of elements of `width` bytes.
+  /// Returns a field that is a vector with elements of `width` bytes.
   Elements findVector(size_t table, unsigned index, size_t width) {
     const size_t field = findField(table, index);
     if (field == 0)
@@ -86,16 +86,16 @@ private:
 };
 } // namespace
 
-/// Bytes that a parameter's name may have.
+/// The longest name of a parameter in bytes.
 static constexpr size_t kMaxNameBytes = 4096;
 
-// The tensor whose table is at `table`, in place.
+// Reads the tensor whose table is at `table`, in place.
 static StatusOr<Array> readTensor(Reader &reader, size_t table,
                                   const std::byte *data,
                                   const std::string &where) {
   Array array;
   const Elements name = reader.findVector(table, kName, 1);
-  // Vectors may lie over each other: what each tensor copies has a limit.
+  // Vectors may overlap, so limit the bytes that each tensor copies.
   if (name.count > kMaxNameBytes)
     return invalid(where, "a parameter's name of " +
                               std::to_string(name.count) + " bytes");
@@ -103,7 +103,6 @@ static StatusOr<Array> readTensor(Reader &reader, size_t table,
                     name.count);
   const std::string what = "parameter '" + array.name + "'";
 
-  // The type, by its number,
   const size_t typeField = reader.findField(table, kDataType);
   const int32_t number = typeField == 0 ? 0 : reader.read<int32_t>(typeField);
   const auto *type =
@@ -114,7 +113,6 @@ static StatusOr<Array> readTensor(Reader &reader, size_t table,
                   where + ": " + what + " has element type " +
                       std::to_string(number) + " of ONNX");
 
-  // a shape whose bytes can be counted,
   const Elements dims = reader.findVector(table, kDims, sizeof(int64_t));
   const Elements bytes = reader.findVector(table, kRawData, 1);
   if (reader.isDamaged)
@@ -131,7 +129,6 @@ static StatusOr<Array> readTensor(Reader &reader, size_t table,
     array.shape.push_back(extent);
   }
 
-  // and as many bytes.
   if (bytes.count != size_t(expected))
     return invalid(where, what + " of " + toString(array.shape) + " " +
                               std::string(nameOf(array.type)) + " takes " +
@@ -145,8 +142,8 @@ StatusOr<std::vector<Array>>
 parseRuntimeCheckpoint(const std::byte *data, size_t size,
                        const std::shared_ptr<const void> &owner,
                        const std::string &where) {
-  // A flatbuffer, whose offsets a damaged file may send anywhere: the reader
-  // notes it, and nothing is taken.
+  // Offsets of a damaged file may lead anywhere. The reader records that, and
+  // nothing of such a file is used.
   Reader reader(data, size);
   const Status damaged = invalid(
       where, "damaged or truncated: an offset of the checkpoint leads out of "
@@ -157,7 +154,7 @@ parseRuntimeCheckpoint(const std::byte *data, size_t size,
     return damaged;
   if (moduleField == 0)
     return invalid(where, "the checkpoint has no parameters");
-  // Kinds of checkpoints without values in this file.
+  // These kinds of checkpoints have no values in this file.
   const size_t module = reader.follow(moduleField);
   for (unsigned index : {kIsNominal, kHasExternalData}) {
     const size_t field = reader.findField(module, index);
@@ -169,7 +166,7 @@ parseRuntimeCheckpoint(const std::byte *data, size_t size,
                                    "file"));
   }
 
-  // Trained parameters, then frozen ones, under names of their own.
+  // Trained and frozen parameters share one set of names.
   std::vector<Array> arrays;
   std::set<std::string> names;
   for (unsigned index : {kTrained, kFrozen}) {

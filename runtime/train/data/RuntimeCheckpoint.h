@@ -1,5 +1,5 @@
-// Checkpoints of ONNX Runtime's on-device training: a flatbuffer of parameters,
-// beside its artifacts.
+// Reads checkpoints of ONNX Runtime's on-device training: a flatbuffer of
+// parameters beside the training artifacts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_RUNTIMECHECKPOINT_H
@@ -14,14 +14,14 @@
 
 namespace mpc::runtime::train {
 
-/// Whether the bytes begin as such a checkpoint: the offset of its root, then
+/// True if the bytes begin like such a checkpoint: an offset of the root, then
 /// "ODTC".
 bool looksLikeRuntimeCheckpoint(const std::byte *data, size_t size);
 
-/// The parameters, trained and frozen, in [data, data + size), in place;
-/// `owner` keeps the bytes alive. InvalidInput where an offset, a length or a
-/// shape does not fit the file, or two have one name; Unsupported where values
-/// are in another file or are not numbers.
+/// Parses all parameters, trained and frozen, in [data, data + size) in place.
+/// `owner` keeps the bytes alive. InvalidInput if an offset, a length or a
+/// shape does not fit the file, or if two parameters share a name. Unsupported
+/// if values are in another file or are no numbers.
 StatusOr<std::vector<Array>>
 parseRuntimeCheckpoint(const std::byte *data, size_t size,
                        const std::shared_ptr<const void> &owner,

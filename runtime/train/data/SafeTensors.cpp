@@ -1,4 +1,4 @@
-// Reading and laying out safetensors, with every rule of the format enforced.
+// Reads and lays out safetensors, and enforces every rule of the format.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/SafeTensors.h"
@@ -40,7 +40,7 @@ bool looksLikeSafeTensors(const std::byte *data, size_t size) {
 
 static constexpr size_t kDeepestHeader = 8;
 
-/// The header as JSON.
+/// Parses the header as JSON.
 static StatusOr<json> parseHeader(std::string_view text,
                                   const std::string &where) {
   StrictDocument header = parseStrictJSON(text, kDeepestHeader);
@@ -49,7 +49,8 @@ static StatusOr<json> parseHeader(std::string_view text,
   return std::move(header.json);
 }
 
-/// The value as an offset or extent: a non-negative integer below 2^63.
+/// Reads an offset or extent: a non-negative integer below 2^63. nullopt for
+/// any other value.
 static std::optional<int64_t> toExtent(const json &value) {
   if (!value.is_number_unsigned() ||
       value.get<uint64_t>() > uint64_t(INT64_MAX))
@@ -73,7 +74,6 @@ static StatusOr<Entry> parseEntry(const std::string &name, const json &value,
   Entry entry;
   entry.array.name = name;
 
-  // The type by its name,
   const json &dtype = value["dtype"];
   const auto *type =
       std::find_if(std::begin(kTypeNames), std::end(kTypeNames),
@@ -85,7 +85,6 @@ static StatusOr<Entry> parseEntry(const std::string &name, const json &value,
             dtype.dump(-1, ' ', true, json::error_handler_t::replace));
   entry.array.type = type->second;
 
-  // a shape whose bytes can be counted,
   const json &shape = value["shape"];
   int64_t bytes = sizeOf(entry.array.type);
   if (!shape.is_array())
@@ -97,7 +96,6 @@ static StatusOr<Entry> parseEntry(const std::string &name, const json &value,
     entry.array.shape.push_back(*extent);
   }
 
-  // and offsets that span as many.
   const json &offsets = value["data_offsets"];
   std::optional<int64_t> begin, end;
   if (offsets.is_array() && offsets.size() == 2) {
@@ -117,10 +115,10 @@ static StatusOr<Entry> parseEntry(const std::string &name, const json &value,
   return entry;
 }
 
-/// Offsets must cover [0, size) exactly.
+/// Checks that the offsets cover [0, size) exactly.
 static Status checkCoverage(const std::vector<Entry> &entries, uint64_t size,
                             const std::string &where) {
-  // In the order they lie: each begins where the one before ends.
+  // Sorted by place, each tensor must begin where the previous one ends.
   std::vector<const Entry *> sorted;
   for (const Entry &entry : entries)
     sorted.push_back(&entry);
@@ -129,8 +127,7 @@ static Status checkCoverage(const std::vector<Entry> &entries, uint64_t size,
   });
   int64_t covered = 0;
   for (const Entry *entry : sorted) {
-    // Neither overlaps nor holes: a hole could hide data, an overlap would
-    // change two tensors.
+    // A hole could hide data, and an overlap would belong to two tensors.
     if (entry->begin != covered)
       return invalid(where, "tensor '" + entry->array.name + "' begins at " +
                                 std::to_string(entry->begin) +
@@ -140,7 +137,7 @@ static Status checkCoverage(const std::vector<Entry> &entries, uint64_t size,
                                 std::to_string(covered));
     covered = entry->end;
   }
-  // Nor anything behind the last tensor.
+  // Bytes behind the last tensor could hide data too.
   if (uint64_t(covered) != size)
     return invalid(where, "the tensors take " + std::to_string(covered) +
                               " bytes, the file has " + std::to_string(size));
@@ -155,7 +152,7 @@ StatusOr<std::vector<Array>> parseSafeTensors(const std::byte *data,
     return invalid(where, "truncated: a safetensors file has 8 bytes of header "
                           "length, this one has " +
                               std::to_string(size));
-  // A length that the file has room for, then a JSON object.
+  // The length must fit the file, and a JSON object must follow.
   const uint64_t length = headerLength(data);
   if (length > kMaxSafeTensorsHeader)
     return invalid(where, "the header claims " + std::to_string(length) +
@@ -174,7 +171,7 @@ StatusOr<std::vector<Array>> parseSafeTensors(const std::byte *data,
   if (!header.ok())
     return header.status();
 
-  // All entries are checked before any tensor is given out.
+  // Check all entries before returning any tensor.
   const std::byte *base = data + kLengthBytes + length;
   std::vector<Entry> entries;
   for (const auto &[name, value] : header->items()) {
@@ -193,7 +190,7 @@ StatusOr<std::vector<Array>> parseSafeTensors(const std::byte *data,
           checkCoverage(entries, size - kLengthBytes - length, where);
       !status.ok())
     return status;
-  // Tensors are views of the file.
+  // Tensors are views of the file, which `owner` keeps alive.
   std::vector<Array> arrays;
   for (Entry &entry : entries) {
     entry.array.data = base + entry.begin;
@@ -209,7 +206,7 @@ layOutSafeTensors(const std::vector<Array> &arrays,
   SafeTensorsLayout layout;
   for (const Array &array : arrays)
     layout.order.push_back(&array);
-  // Large elements first, so that all lie at multiples of their size.
+  // Large elements come first, so that all lie at multiples of their size.
   std::sort(layout.order.begin(), layout.order.end(),
             [](const Array *a, const Array *b) {
               const int64_t aSize = sizeOf(a->type), bSize = sizeOf(b->type);
@@ -220,7 +217,7 @@ layOutSafeTensors(const std::vector<Array> &arrays,
     header[kMetadataName] = metadata;
   // The header counts offsets from its own end.
   int64_t offset = 0;
-  // Two tensors of one name would be one entry.
+  // Two tensors with one name would be one entry.
   for (const Array *array : layout.order) {
     if (array->name == kMetadataName)
       return Status(StatusCode::Usage,
@@ -235,11 +232,11 @@ layOutSafeTensors(const std::vector<Array> &arrays,
                            {"data_offsets", {offset, end}}};
     offset = end;
   }
-  // Padded to 8 bytes, so that this holds in the file.
+  // Padding to 8 bytes keeps the tensors aligned in the file.
   std::string text = header.dump(
       -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.append((8 - text.size() % 8) % 8, ' ');
-  // Eight bytes of length, the least first.
+  // The length takes eight bytes, the least significant first.
   for (size_t i = 0; i < kLengthBytes; ++i)
     layout.header += char(uint64_t(text.size()) >> (8 * i) & 0xff);
   layout.header += text;

@@ -1,4 +1,5 @@
-// The safetensors format: a JSON header with offsets, then the bytes.
+// Reads and writes the safetensors format: a JSON header with offsets, then the
+// bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_SAFETENSORS_H
@@ -14,25 +15,25 @@
 
 namespace mpc::runtime::train {
 
-/// What the format has beside tensors, which none can be called.
+/// The key of the format's metadata, which no tensor may have.
 inline constexpr char kMetadataName[] = "__metadata__";
 
-/// Whether the bytes can be a safetensors file: a header length that fits,
+/// True if the bytes can be a safetensors file: a header length that fits,
 /// followed by '{'.
 bool looksLikeSafeTensors(const std::byte *data, size_t size);
 
-/// The tensors in [data, data + size), in place; `owner` keeps the bytes alive.
-/// All rules of the format hold afterwards: no duplicate names, sizes that are
-/// shape times type, offsets that cover the rest of the file without a hole or
-/// an overlap.
+/// Parses the tensors in [data, data + size) in place; `owner` keeps the bytes
+/// alive. Enforces all rules of the format: no duplicate names, sizes that are
+/// shape times type, and offsets that cover the rest of the file without holes
+/// or overlaps.
 StatusOr<std::vector<Array>> parseSafeTensors(const std::byte *data,
                                               size_t size,
                                               std::shared_ptr<const void> owner,
                                               const std::string &where);
 
 /// A file of `arrays`, ready to be written: the header, and the arrays in the
-/// order in which their bytes follow (widest type first, then by name, so that
-/// every tensor is aligned).
+/// order of their bytes. The widest types come first, then names in order, so
+/// that every tensor is aligned.
 struct SafeTensorsLayout {
   std::string header;
   std::vector<const Array *> order;

@@ -9,21 +9,20 @@
 namespace mpc::runtime::train {
 
 namespace {
-/// A class, how many samples it has and how many it gives.
+/// A class, its number of samples, and the number of samples it gives.
 struct Share {
   int64_t label = 0;
   int64_t count = 0;
   int64_t held = 0;
-  int64_t remainder = 0; ///< of its exact share, times all samples
+  int64_t remainder = 0; ///< of the exact share, times all samples
 };
 } // namespace
 
-/// How many samples each class gives. `shuffled` decides between equal
-/// remainders.
+/// Returns the number of samples that each class gives. The order in `shuffled`
+/// decides between equal remainders.
 static std::map<int64_t, int64_t>
 shareOut(int64_t held, const std::vector<int64_t> &shuffled,
          const std::vector<int64_t> &classes) {
-  // Count the samples of each class.
   std::vector<Share> shares;
   std::map<int64_t, size_t> places;
   for (int64_t sample : shuffled) {
@@ -33,7 +32,7 @@ shareOut(int64_t held, const std::vector<int64_t> &shuffled,
       shares.push_back({label, 0, 0, 0});
     ++shares[place->second].count;
   }
-  // Whole samples of each, in proportion; products of counts need 128 bits.
+  // Shares are proportional; products of counts need 128 bits.
   int64_t left = held;
   const auto total = static_cast<__int128>(classes.size());
   for (Share &share : shares) {
@@ -42,7 +41,7 @@ shareOut(int64_t held, const std::vector<int64_t> &shuffled,
     share.remainder = int64_t(exact % total);
     left -= share.held;
   }
-  // What is left over goes to the largest remainders.
+  // The remaining samples go to the largest remainders.
   std::stable_sort(
       shares.begin(), shares.end(),
       [](const Share &a, const Share &b) { return a.remainder > b.remainder; });

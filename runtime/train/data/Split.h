@@ -1,4 +1,4 @@
-// Which samples are held back to evaluate on.
+// Chooses the samples to hold back for evaluation.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_DATA_SPLIT_H
@@ -9,10 +9,11 @@
 
 namespace mpc::runtime::train {
 
-/// For each of `count` samples whether it is one of the `held`, chosen by
-/// `seed`. With `classes`, one of each sample, every class gives its share,
-/// rounded so that the numbers are `held` in all: those with the largest
-/// remainders give one more, as scikit-learn's `stratify` has it.
+/// Returns, for each of `count` samples, true if it is one of the `held`
+/// samples, which `seed` chooses. With `classes`, the class of each sample,
+/// every class gives a proportional share. Shares are rounded so that they add
+/// up to `held`: classes with the largest remainders give one more, as with
+/// scikit-learn's `stratify`.
 std::vector<bool> chooseHeld(int64_t count, int64_t held, uint64_t seed,
                              const std::vector<int64_t> &classes = {});
 

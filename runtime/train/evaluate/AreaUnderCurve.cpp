@@ -1,4 +1,4 @@
-// Areas under ROC curves, by the ranks of scores.
+// Computes areas under ROC curves from the ranks of scores.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/evaluate/AreaUnderCurve.h"
@@ -20,8 +20,8 @@ std::optional<double> AreaUnderCurve::value() const {
   std::vector<Score> sorted = scores;
   std::sort(sorted.begin(), sorted.end(),
             [](const Score &a, const Score &b) { return a.score < b.score; });
-  // Of each positive sample, the negative ones below it, and half of those that
-  // are equal to it.
+  // Each positive sample counts the negative samples below, and half of the
+  // negative samples with an equal score.
   double pairs = 0, positives = 0, negatives = 0;
   for (size_t begin = 0; begin < sorted.size();) {
     double equalPositives = 0, equalNegatives = 0;
@@ -63,7 +63,7 @@ void BinaryAreas::add(const EvalBatch &batch) {
                                             batch.targets[i] >= 0.5);
 }
 
-/// log p[c] of the scores (R, C, d...) of one label, of which there are R * d.
+/// log p[c] for one of the R * d labels of scores (R, C, d...).
 static std::vector<double> logProbabilities(const EvalBatch &batch,
                                             int64_t label) {
   const Shape &shape = batch.prediction.shape;

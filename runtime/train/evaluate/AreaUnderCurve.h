@@ -1,4 +1,4 @@
-// The area under the ROC curve of scores that an evaluation adds one by one.
+// Computes the area under the ROC curve of scores that are added one by one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_EVALUATE_AREAUNDERCURVE_H
@@ -12,12 +12,13 @@
 namespace mpc::runtime::train {
 
 /// The probability that a positive sample has a greater score than a negative
-/// one, equal scores counting half: scikit-learn's roc_auc_score. Keeps every
-/// score, 16 bytes each.
+/// sample, with equal scores counting half: scikit-learn's roc_auc_score. Keeps
+/// every score, 16 bytes each.
 class AreaUnderCurve {
 public:
   void add(double score, bool isPositive);
-  /// Nothing where one of the two kinds is missing; NaN where a score is.
+  /// The area. nullopt if positive or negative samples are missing; NaN if a
+  /// score is NaN.
   std::optional<double> value() const;
 
 private:
@@ -28,8 +29,8 @@ private:
   std::vector<Score> scores;
 };
 
-/// `auc`: the mean of the areas of the classes, the indices of axis 1 of the
-/// predictions, that have samples of both kinds; NaN where none has.
+/// `auc`: the mean area over the classes (indices of axis 1 of the predictions)
+/// that have samples of both kinds; NaN if no class has.
 class MeanArea : public EvalMetric {
 public:
   using EvalMetric::EvalMetric;
@@ -39,14 +40,14 @@ protected:
   std::vector<AreaUnderCurve> classes;
 };
 
-/// Of binary targets.
+/// `auc` of binary targets.
 class BinaryAreas : public MeanArea {
 public:
   using MeanArea::MeanArea;
   void add(const EvalBatch &batch) override;
 };
 
-/// Of class labels: of each class against all others, by its probability.
+/// `auc` of class labels: each class against all others, by its probability.
 class ClassAreas : public MeanArea {
 public:
   using MeanArea::MeanArea;

@@ -1,5 +1,4 @@
-// The metrics: first those of class labels, then of binary targets, then of
-// values.
+// Implements the metrics of class labels, of binary targets and of values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/evaluate/EvalMetrics.h"
@@ -19,7 +18,7 @@ namespace mpc::runtime::train {
 
 namespace {
 
-/// The scores (R, C, d...) of one label, of which there are R * d.
+/// The scores of one label, of R * d labels, in scores (R, C, d...).
 class Scores {
 public:
   Scores(const EvalBatch &batch, int64_t label) : batch(batch) {
@@ -37,7 +36,7 @@ private:
   int64_t stride, count, first;
 };
 
-/// A metric that is a sum over labels, without ignored ones.
+/// A metric that adds up values of labels, without ignored labels.
 class LabelMetric : public EvalMetric {
 public:
   using EvalMetric::EvalMetric;
@@ -51,8 +50,8 @@ protected:
   virtual void add(const Scores &scores, int64_t label) = 0;
 };
 
-/// Labels whose score is among the greatest `places`. Of equal scores the first
-/// is the greater; a NaN is above all.
+/// The share of labels whose score is among the greatest `places`. Among equal
+/// scores, the first counts as the greatest; a NaN ranks above all numbers.
 class TopK : public LabelMetric {
 public:
   TopK(std::string name, int64_t places)
@@ -75,9 +74,9 @@ private:
   int64_t right = 0, labels = 0;
 };
 
-/// How much of a class's labels and predictions are the same: twice those over
-/// the sum of both, those over their union, over the predictions, or over the
-/// labels.
+/// Measures how far the labels and predictions of a class agree: twice the
+/// matches over the sum of both (F1), or the matches over the union of both
+/// (IoU), over the predictions (precision), or over the labels (recall).
 enum class Overlap { F1, IoU, Precision, Recall };
 
 std::optional<Overlap> overlapOf(const std::string &metric) {
@@ -92,7 +91,7 @@ std::optional<Overlap> overlapOf(const std::string &metric) {
   return std::nullopt;
 }
 
-/// The mean overlap over the classes that occur.
+/// Counts the labels and predictions of each class.
 class ClassCounts {
 public:
   void add(size_t predicted, size_t label) {
@@ -102,7 +101,7 @@ public:
     ++counts[label].labels;
     ++counts[predicted].predictions;
   }
-  /// A label that nothing was predicted for, or the other way round.
+  /// Adds a label without a prediction, or a prediction without a label.
   void addLabel(size_t c) {
     reserve(c + 1);
     ++counts[c].labels;
@@ -126,7 +125,7 @@ public:
 
 private:
   struct Count {
-    /// 0 of none, as scikit-learn has it.
+    /// The overlap; 0 of an empty class, as in scikit-learn.
     double share(Overlap overlap) const {
       const int64_t all = overlap == Overlap::Precision ? predictions
                           : overlap == Overlap::Recall  ? labels
@@ -202,9 +201,9 @@ private:
 // Probabilities of classes
 //===----------------------------------------------------------------------===//
 
-/// Positions (R, d...) of scores and targets (R, C, d...) that are greatest in
-/// the same class, as Keras's CategoricalAccuracy has it. Of equal ones the
-/// first is the greatest; scores with a NaN are never right.
+/// The share of positions (R, d...) whose scores and targets (R, C, d...) are
+/// greatest in the same class, like Keras's CategoricalAccuracy. Among equal
+/// values, the first is the greatest. Scores with a NaN are never right.
 class ProbabilityAccuracy : public EvalMetric {
 public:
   using EvalMetric::EvalMetric;
@@ -245,8 +244,8 @@ private:
 // Binary targets
 //===----------------------------------------------------------------------===//
 
-/// A metric of targets that are positive from 1/2 on, and predictions that are
-/// above a threshold.
+/// A metric of targets that are positive from 1/2 on, and of predictions that
+/// are positive above a threshold.
 class BinaryMetric : public EvalMetric {
 public:
   BinaryMetric(std::string name, double threshold)
@@ -279,7 +278,7 @@ private:
   int64_t right = 0, targets = 0;
 };
 
-/// Each index on axis 1 is a class of its own.
+/// The overlap of binary targets. Each index on axis 1 is a class.
 class BinaryOverlap : public BinaryMetric {
 public:
   using BinaryMetric::BinaryMetric;
@@ -310,7 +309,7 @@ private:
 // Values
 //===----------------------------------------------------------------------===//
 
-/// The mean of |x - t|, or the root of that of its square.
+/// The mean of |x - t|, or the root of the mean of (x - t)^2.
 class MeanError : public EvalMetric {
 public:
   MeanError(std::string name, bool isSquare)
@@ -334,9 +333,9 @@ private:
   int64_t targets = 0;
 };
 
-/// The coefficient of determination, as scikit-learn has it: the mean over the
-/// outputs of a sample of 1 - squared errors / squared deviations; of an output
-/// whose targets are all equal 1 where there is no error, else 0.
+/// The coefficient of determination, as in scikit-learn: 1 - squared errors /
+/// squared deviations, as the mean over the outputs of a sample. An output
+/// whose targets are all equal counts 1 without errors, else 0.
 class R2 : public EvalMetric {
 public:
   using EvalMetric::EvalMetric;
@@ -357,8 +356,8 @@ public:
   }
 
 private:
-  /// Deviations are from a running mean (Welford 1962): the difference of large
-  /// sums of squares would lose them.
+  /// Sums for one output. Deviations are from a running mean (Welford 1962),
+  /// because the difference of large sums of squares would lose them.
   struct Output {
     void add(double target, double prediction) {
       const double before = target - mean;
@@ -378,7 +377,7 @@ private:
   std::vector<Output> outputs = std::vector<Output>(1);
 };
 
-/// What the targets of a loss are.
+/// The kind of targets that a loss has.
 enum class Family { Classes, Probabilities, Binary, Values, Other };
 
 } // namespace
@@ -387,12 +386,12 @@ enum class Family { Classes, Probabilities, Binary, Values, Other };
 // Names
 //===----------------------------------------------------------------------===//
 
-/// Of the labels that predictions are compared with.
+/// The number of classes of the target labels; nullopt if unknown.
 static std::optional<int64_t> classesOf(const TraineeInfo &info) {
   return datasetOptionsFor(info).rangeOf(targetOf(info)).classes;
 }
 
-/// Whether targets are floats, one of each class.
+/// True if targets are floats, one per class.
 static bool areProbabilities(const TraineeInfo &info) {
   const FunctionPorts *eval = info.function(kEvalFunction);
   const Port *label = eval ? eval->inputCalled(targetOf(info)) : nullptr;
@@ -410,11 +409,11 @@ static Family familyOf(const TraineeInfo &info) {
   for (const char *name : {"mse", "l1", "huber", "smooth_l1"})
     if (info.loss == name)
       return Family::Values;
-  // The model's own, and those of training graphs.
+  // Losses of the model and of training graphs have no name here.
   return classesOf(info) ? Family::Classes : Family::Other;
 }
 
-/// The K of "topK"; nothing where that is not what `name` is.
+/// Returns the K of "topK"; nullopt for other names.
 static std::optional<int64_t> placesOf(const std::string &name) {
   if (name.size() < 4 || name.size() > 9 || name.compare(0, 3, "top") != 0 ||
       name[3] == '0' || !std::all_of(name.begin() + 3, name.end(), [](char c) {
@@ -463,7 +462,7 @@ Status checkEvalMetric(const std::string &name) {
                 "unknown metric '" + name + "'; expected " + listEvalMetrics());
 }
 
-/// The families that have the metric.
+/// The families of losses that have the metric.
 static std::vector<Family> familiesOf(const std::string &name) {
   for (const MetricInfo &info : metricTable())
     if (info.name == name)
@@ -483,7 +482,7 @@ static std::string describe(const std::vector<Family> &families) {
   return text;
 }
 
-/// Whether the evaluation has a prediction for every label.
+/// True if the evaluation has a prediction for every label.
 static bool canMeasure(const TraineeInfo &info) {
   const FunctionPorts *eval = info.function(kEvalFunction);
   const Port *prediction = eval ? eval->output(Role::Prediction) : nullptr;
@@ -502,7 +501,7 @@ static bool canMeasure(const TraineeInfo &info) {
 
 Status checkEvalMetrics(const TraineeInfo &info,
                         const std::vector<std::string> &names) {
-  // Each is known, is for losses of this kind, and can be measured here.
+  // Check that each metric is known, fits the loss, and can be measured.
   for (const std::string &name : names) {
     if (Status status = checkEvalMetric(name); !status.ok())
       return status;
@@ -523,7 +522,7 @@ Status checkEvalMetrics(const TraineeInfo &info,
                     "--metric " + name +
                         " needs a prediction for every label, which the "
                         "evaluation of this model does not have");
-    // Top k of fewer than k classes would always be right.
+    // With fewer than k classes, top k would always be right.
     const std::optional<int64_t> classes = classesOf(info);
     const std::optional<int64_t> places = placesOf(name);
     if (places && *places > *classes)
@@ -537,20 +536,19 @@ Status checkEvalMetrics(const TraineeInfo &info,
 std::vector<std::unique_ptr<EvalMetric>>
 makeEvalMetrics(const TraineeInfo &info,
                 const std::vector<std::string> &names) {
-  // Predictions are probabilities where the loss takes those, else logits,
-  // whose middle is 0.
+  // If the loss does not take probabilities, predictions are logits, whose
+  // middle is 0.
   const Family family = familyOf(info);
   const double threshold = info.loss == "bce" ? 0.5 : 0.0;
   std::vector<std::unique_ptr<EvalMetric>> metrics;
   if (!canMeasure(info))
     return metrics;
-  // Accuracy is measured without being asked for.
+  // Accuracy is measured even if --metric does not name it.
   if (family == Family::Probabilities)
     metrics.push_back(std::make_unique<ProbabilityAccuracy>("accuracy"));
   if (family == Family::Binary)
     metrics.push_back(std::make_unique<BinaryAccuracy>("accuracy", threshold));
-  // What --metric names, by the kind of loss; checkEvalMetrics has refused what
-  // does not fit.
+  // checkEvalMetrics has refused metrics that do not fit the loss.
   for (const std::string &name : names) {
     if (const std::optional<int64_t> places = placesOf(name))
       metrics.push_back(std::make_unique<TopK>(name, *places));

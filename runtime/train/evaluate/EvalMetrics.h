@@ -1,5 +1,5 @@
-// What `--metric` measures of an evaluation, beside its loss: each of the whole
-// set, added up batch by batch in double.
+// Measures the metrics of `--metric` in an evaluation, besides the loss. Each
+// metric is over the whole data set, added up batch by batch in double.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_EVALUATE_EVALMETRICS_H
@@ -18,11 +18,12 @@ namespace mpc::runtime::train {
 
 /// The evaluated part of one batch.
 struct EvalBatch {
-  /// Of the whole batch: scores (R, C, d...) of labels (R, d...), or values of
-  /// the targets' shape, scores of probabilities among them; f32 or f64.
+  /// The prediction of the whole batch, f32 or f64: scores (R, C, d...) for
+  /// labels (R, d...), or values (also scores of probabilities) of the targets'
+  /// shape.
   const Tensor &prediction;
-  /// Of the samples that count, in order. One of the two is empty: a model has
-  /// class labels or real targets.
+  /// Labels or targets of the samples that count, in order. One of the two is
+  /// empty: a model has class labels or real targets.
   const std::vector<int64_t> &labels;
   const std::vector<double> &targets;
   std::optional<int64_t> ignoredLabel;
@@ -40,26 +41,26 @@ public:
   explicit EvalMetric(std::string name) : name(std::move(name)) {}
   virtual ~EvalMetric() = default;
   virtual void add(const EvalBatch &batch) = 0;
-  /// NaN where nothing was added.
+  /// The metric; NaN if nothing was added.
   virtual double value() const = 0;
 
   const std::string name;
 };
 
-/// "accuracy, topK such as top5, ...", as help and messages list them.
+/// Lists the metrics for help and messages: "accuracy, topK like top5, ...".
 std::string listEvalMetrics();
 
-/// Usage where `name` is none of them.
+/// Usage if there is no metric called `name`.
 Status checkEvalMetric(const std::string &name);
 
-/// Usage, with the reason, where the evaluation of a model with that loss has
-/// no such metric.
+/// Usage, with the reason, if an evaluation of the model cannot measure one of
+/// `names` with its loss.
 Status checkEvalMetrics(const TraineeInfo &info,
                         const std::vector<std::string> &names);
 
-/// The metrics called `names`, which checkEvalMetrics let pass. Losses of
-/// binary targets and of probabilities have their accuracy even where it is not
-/// among them; that of class labels the artifact computes, and is never here.
+/// Makes the metrics `names`, which checkEvalMetrics has accepted. Losses of
+/// binary targets and of probabilities always have their accuracy. The accuracy
+/// of class labels is never among the metrics, since the artifact computes it.
 std::vector<std::unique_ptr<EvalMetric>>
 makeEvalMetrics(const TraineeInfo &info, const std::vector<std::string> &names);
 

@@ -1,4 +1,4 @@
-// Loss and accuracy over all samples, padding counted out.
+// Computes loss and accuracy over all samples, without padding.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/evaluate/Evaluator.h"
@@ -15,13 +15,13 @@ namespace mpc::runtime::train {
 
 namespace {
 
-/// A loss that evaluation adds up on its own: of each sample, divided in the
-/// end by the samples, or by the weights of each.
+/// A loss that evaluation adds up: a sum over samples, divided at the end by
+/// the number of samples or by the sum of their weights.
 struct LossTerm {
   const Port *losses = nullptr;
   const Port *weights = nullptr;
   double sum = 0;
-  double count = 0; ///< what the sum of losses is divided by
+  double count = 0; ///< the divisor of the sum
 };
 
 } // namespace
@@ -40,8 +40,8 @@ std::optional<int64_t> findIgnoredLabel(const TraineeInfo &info) {
   return datasetOptionsFor(info).rangeOf(targetOf(info)).ignoreIndex;
 }
 
-/// Adds the losses of the first `count` samples. Where there is a loss for each
-/// label, those of ignored labels are no terms of the mean.
+/// Adds the losses of the first `count` samples. If there is a loss per label,
+/// losses of ignored labels do not count in the mean.
 static void addLosses(const Tensor &losses, int64_t count, int64_t batch,
                       const std::vector<int64_t> &labels,
                       const std::optional<int64_t> &ignored, LossTerm &term) {
@@ -55,8 +55,8 @@ static void addLosses(const Tensor &losses, int64_t count, int64_t batch,
   }
 }
 
-/// Adds the losses of the first `count` samples, each of which is `weights` of
-/// the mean.
+/// Adds the losses of the first `count` samples, weighted by `weights` in the
+/// mean.
 static void addWeighted(const Tensor &losses, const Tensor &weights,
                         int64_t count, LossTerm &term) {
   for (int64_t i = 0; i < count; ++i) {
@@ -65,7 +65,7 @@ static void addWeighted(const Tensor &losses, const Tensor &weights,
   }
 }
 
-/// An output as doubles.
+/// Reads an output as doubles.
 static StatusOr<Tensor> readOutput(Trainee &model, const Port &port) {
   StatusOr<Tensor> value = model.output(kEvalFunction, port.name);
   if (!value.ok())
@@ -73,8 +73,8 @@ static StatusOr<Tensor> readOutput(Trainee &model, const Port &port) {
   return convert(*value, DType::F64);
 }
 
-/// The losses of samples, each with its weights where it has some:
-/// "sample_loss_1" with "sample_weight_1".
+/// Finds the outputs with losses of samples, and their weights by name:
+/// "sample_loss_1" goes with "sample_weight_1".
 static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
                                                  int64_t batch) {
   constexpr std::string_view prefix = "sample_loss";
@@ -82,7 +82,6 @@ static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
   for (const Port &port : ports.outputs) {
     if (port.role != Role::SampleLoss)
       continue;
-    // A loss for each sample of the batch,
     if (port.shape.empty() || port.shape[0] != batch)
       return Status(StatusCode::Unsupported,
                     "output '" + port.name + "' of shape " +
@@ -90,7 +89,6 @@ static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
                         counted(batch, "sample"));
     LossTerm term;
     term.losses = &port;
-    // and the weights that go with it by name.
     for (const Port &other : ports.outputs)
       if (other.role == Role::SampleWeight &&
           port.name.compare(0, prefix.size(), prefix) == 0 &&
@@ -107,7 +105,7 @@ static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
   return terms;
 }
 
-/// Adds what the first `count` samples of the batch that ran are to the loss.
+/// Adds the losses of the first `count` samples of the current batch.
 static Status addTerm(Trainee &model, LossTerm &term, int64_t count,
                       int64_t batch, const std::vector<int64_t> &labels,
                       const std::optional<int64_t> &ignored) {
@@ -125,8 +123,8 @@ static Status addTerm(Trainee &model, LossTerm &term, int64_t count,
   return Status();
 }
 
-/// Adds the loss of a batch to `term` where the function reports its mean, and
-/// not the loss of each sample.
+/// Adds the loss of a batch to `term` if the function returns the mean over the
+/// batch instead of the loss of each sample.
 static Status addMean(Trainee &model, const Port &mean, int64_t count,
                       LossTerm &term) {
   StatusOr<Tensor> loss = readOutput(model, mean);
@@ -138,8 +136,8 @@ static Status addMean(Trainee &model, const Port &mean, int64_t count,
   return Status();
 }
 
-/// The loss of the whole data set: the sum of the losses, each a mean or a sum
-/// of its samples. A loss in which no sample counts adds nothing.
+/// The loss of the whole data set: the sum of all losses, each a mean or a sum
+/// over its samples. A loss without samples that count adds nothing.
 static double lossOf(const std::vector<LossTerm> &terms, bool isSum) {
   double loss = 0;
   for (const LossTerm &term : terms)
@@ -155,7 +153,7 @@ static Status runBatch(Trainee &model, const Dataset &data,
   return status.ok() ? model.run(kEvalFunction) : status;
 }
 
-/// The losses and weights of the first `count` samples of the batch that ran.
+/// Reads losses and weights of the first `count` samples of the current batch.
 static StatusOr<std::vector<double>>
 readTerms(Trainee &model, const std::vector<LossTerm> &terms, int64_t count,
           int64_t batch) {
@@ -173,15 +171,14 @@ readTerms(Trainee &model, const std::vector<LossTerm> &terms, int64_t count,
   return values;
 }
 
-/// Runs the last samples, `count` of which from `begin` on fill no batch,
-/// beside others and then beside copies of the last one. False where their
-/// losses are not the same: what fills up the batch would count.
+/// Runs the last `count` samples, which begin at `begin` and fill no batch,
+/// twice: beside other samples and beside copies of the last one. False if
+/// their losses differ, because then the samples that fill up the batch would
+/// count.
 static StatusOr<bool> runFilled(Trainee &model, const Dataset &data,
                                 const std::vector<LossTerm> &terms,
                                 int64_t begin, int64_t count) {
   const int64_t batch = data.batchSize();
-  // Once with other samples in the rest of the batch, once with copies of the
-  // last one.
   std::vector<int64_t> positions(static_cast<size_t>(batch));
   std::vector<double> values[2];
   for (const bool ofLast : {false, true}) {
@@ -190,13 +187,13 @@ static StatusOr<bool> runFilled(Trainee &model, const Dataset &data,
           ofLast ? begin + std::min(i, count - 1) : (begin + i) % data.size();
     if (Status status = runBatch(model, data, positions); !status.ok())
       return status;
-    // Losses and weights of the first `count` samples.
     StatusOr<std::vector<double>> read = readTerms(model, terms, count, batch);
     if (!read.ok())
       return read.status();
     values[ofLast] = std::move(*read);
   }
-  // Bit by bit: a normalization over the batch shows in the last digits.
+  // Compare bit by bit: a normalization over the batch shows in the last
+  // digits.
   return std::memcmp(values[0].data(), values[1].data(),
                      values[0].size() * sizeof(double)) == 0;
 }
@@ -205,17 +202,18 @@ using EvalMetrics = std::vector<std::unique_ptr<EvalMetric>>;
 
 namespace {
 
-/// One evaluation: what of the function's outputs is read after every batch,
-/// and what of these has been added up.
+/// One evaluation: the outputs to read after every batch, and the sums over all
+/// batches.
 class Evaluation {
 public:
   static StatusOr<Evaluation> create(Trainee &model, const Dataset &data,
                                      const std::vector<std::string> &metrics);
 
-  /// Runs the samples from `begin` on, a batch or the rest, and adds their
-  /// losses and metrics. False for a rest that cannot be told from the padding.
+  /// Runs the batch at `begin`, complete or not, and adds its losses and
+  /// metrics. False if an incomplete batch cannot be separated from its
+  /// padding.
   StatusOr<bool> addBatch(int64_t begin);
-  /// The result of all batches.
+  /// Returns the result over all batches that were added.
   StatusOr<EvalResult> finish();
 
   EvalResult result;
@@ -238,10 +236,11 @@ private:
   std::vector<int64_t> positions; ///< of the batch's samples
   BatchLoader loader;
 
-  /// The loss of all samples by that of each, or else by the means of batches.
+  /// The losses: one term per output with losses of samples, or a single term
+  /// for `mean`, the output with the mean of a batch.
   std::vector<LossTerm> terms;
   const Port *mean = nullptr;
-  /// Where it has a 1 or a 0 for each of the labels.
+  /// The output with a 1 or 0 for each label; null if there is none.
   const Port *correct = nullptr;
   std::string target;
   std::optional<int64_t> ignored, ignoredLoss;
@@ -261,7 +260,7 @@ Evaluation::create(Trainee &model, const Dataset &data,
     return Status(StatusCode::Unsupported,
                   "the artifact has no function 'eval'");
   Evaluation evaluation(model, data, *ports);
-  // Losses of samples count padding out; the mean of a batch cannot.
+  // Losses of samples exclude padding; the mean of a batch cannot.
   StatusOr<std::vector<LossTerm>> terms = findTerms(*ports, evaluation.batch);
   if (!terms.ok())
     return terms.status();
@@ -273,12 +272,13 @@ Evaluation::create(Trainee &model, const Dataset &data,
                     "the artifact's function 'eval' reports no loss");
     evaluation.terms.emplace_back();
   }
-  // Of a sum of losses, an ignored label of one is not left out of the others.
+  // In a sum of losses, a label that one loss ignores still counts in the
+  // others.
   evaluation.target = targetOf(info);
   evaluation.ignored = findIgnoredLabel(info);
   if (info.lossTarget.empty())
     evaluation.ignoredLoss = evaluation.ignored;
-  // What is right or wrong counts where there is one answer a label.
+  // Correct labels count only if there is one answer per label.
   const Port *correct = ports->output(Role::Correct);
   const Port *label = ports->inputCalled(evaluation.target);
   if (correct && label &&
@@ -289,8 +289,7 @@ Evaluation::create(Trainee &model, const Dataset &data,
   return evaluation;
 }
 
-/// Runs the whole batch from `begin` on, and makes the next one ready
-/// meanwhile.
+/// Runs the whole batch at `begin` and prepares the next batch meanwhile.
 Status Evaluation::runWhole(int64_t begin) {
   const auto next = [&] {
     BatchSamples samples;
@@ -310,9 +309,8 @@ Status Evaluation::runWhole(int64_t begin) {
   return status;
 }
 
-/// Runs the batch of `count` samples from `begin` on; a short one is filled up
-/// with copies of its last sample. False where the copies would count in the
-/// loss.
+/// Runs the batch of `count` samples at `begin`. Copies of the last sample fill
+/// up an incomplete batch. False if the copies would count in the loss.
 StatusOr<bool> Evaluation::run(int64_t begin, int64_t count) {
   for (int64_t i = 0; i < batch; ++i)
     positions[size_t(i)] = begin + std::min(i, count - 1);
@@ -363,7 +361,8 @@ Status Evaluation::addCorrect(const std::vector<int64_t> &labels) {
 
 StatusOr<bool> Evaluation::addBatch(int64_t begin) {
   const int64_t count = std::min(batch, data->size() - begin);
-  // A rest is left out where its samples cannot be told from what fills it up.
+  // A mean over the batch cannot exclude padding, so leave incomplete batches
+  // out.
   if (count < batch && mean) {
     result.leftOut = count;
     return false;
@@ -376,8 +375,6 @@ StatusOr<bool> Evaluation::addBatch(int64_t begin) {
     result.areDependent = true;
     return false;
   }
-  // Add the loss, the metrics and the number of correct predictions of the
-  // batch.
   result.samples += count;
   const std::vector<int64_t> labels =
       data->labels(positions.data(), count, target);
@@ -391,20 +388,19 @@ StatusOr<bool> Evaluation::addBatch(int64_t begin) {
 }
 
 StatusOr<EvalResult> Evaluation::finish() {
-  // A model with statistics of the batch needs whole batches.
+  // A model with statistics over the batch needs whole batches.
   if (result.areDependent && result.samples == 0)
     return Status(StatusCode::Unsupported,
                   "the samples of a batch depend on each other, and " +
                       train::counted(data->size(), "sample") +
                       " fill no batch of " + std::to_string(batch) +
                       "; choose a --batch-size that divides them");
-  // Labels that are ignored have no loss.
+  // Without any label that counts, there is no loss.
   if (std::all_of(terms.begin(), terms.end(),
                   [](const LossTerm &term) { return term.count == 0; }))
     return Status(StatusCode::InvalidInput,
                   "the evaluation data has no sample that counts");
-  // Sums over all batches, divided once: batches of different sizes count by
-  // their samples.
+  // Divide the sums once, so that batches count by their number of samples.
   result.loss = lossOf(terms, model->info().sumsLoss);
   if (counted.labels > 0)
     result.accuracy = double(counted.correct) / double(counted.labels);
@@ -425,7 +421,6 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
   if (!evaluation.ok())
     return evaluation.status();
   for (int64_t begin = 0; begin < data.size(); begin += data.batchSize()) {
-    // A signal is heeded between batches.
     if (stop && stop->load() != 0) {
       evaluation->result.stopped = true;
       return evaluation->result;
@@ -433,7 +428,7 @@ StatusOr<EvalResult> evaluate(Trainee &model, const Dataset &data,
     StatusOr<bool> isCounted = evaluation->addBatch(begin);
     if (!isCounted.ok())
       return isCounted.status();
-    // Samples that fill no batch may have to be left out.
+    // Only the last batch can be left out.
     if (!*isCounted)
       break;
     if (progress)

@@ -1,4 +1,4 @@
-// Names, directions and comparisons of figures.
+// Parses, compares and describes monitored metrics.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/evaluate/Monitor.h"
@@ -20,8 +20,7 @@ std::string Monitor::name() const {
   return std::string(isMaximum ? kMaximum : kMinimum) + metric;
 }
 
-/// Whether more of it is better. Errors and what is made of the loss are not
-/// shares of something.
+/// True if more is better: for all metrics except errors and the loss.
 static bool isBetterLarge(const std::string &metric) {
   const char *const errors[] = {"loss", "perplexity", "mae", "rmse"};
   return std::find(std::begin(errors), std::end(errors), metric) ==
@@ -57,7 +56,7 @@ Status checkMeasured(const Monitor &monitor,
 Status checkAccuracy(const Monitor &monitor, const TraineeInfo &info) {
   if (monitor.metric != "accuracy" || checkEvalMetrics(info, {"accuracy"}).ok())
     return Status();
-  // As in `evaluate`: one mark for each label.
+  // As in `evaluate`, there must be one mark per label.
   const FunctionPorts *eval = info.function(kEvalFunction);
   const Port *correct = eval ? eval->output(Role::Correct) : nullptr;
   const Port *label = eval ? eval->inputCalled(targetOf(info)) : nullptr;

@@ -1,5 +1,5 @@
-// A figure of the evaluations by which something is decided: which weights are
-// the best, when to stop, when to lower the learning rate.
+// Watches a metric of evaluations to decide which weights are best, when to
+// stop, and when to lower the learning rate.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_EVALUATE_MONITOR_H
@@ -18,56 +18,56 @@ namespace mpc::runtime::train {
 struct EvalResult;
 struct TraineeInfo;
 
-/// A figure, and which way is better.
+/// A metric, and the direction in which it improves.
 struct Monitor {
   std::string metric = "loss";
   bool isMaximum = false;
 
-  /// "max:accuracy", which parseMonitor reads as the same.
+  /// The text that parseMonitor reads back, like "max:accuracy".
   std::string name() const;
 };
 
-/// What the evaluations so far have shown of a monitor.
+/// The evaluations of a monitor's metric so far.
 struct MonitorState {
-  std::string monitor; ///< its name; empty where nothing is known of any
+  std::string monitor; ///< the monitor's name; empty before any
   std::optional<double> best;
   int64_t bestStep = 0;
-  int64_t waited = 0; ///< evaluations after it that were no better
+  int64_t waited = 0; ///< evaluations since then that were no better
 };
 
-/// What the evaluations of a run have decided so far.
+/// The decisions of a run's evaluations so far.
 struct EvaluationState {
-  int64_t step = 0; ///< of the last one that counted
+  int64_t step = 0; ///< the last evaluated step that counted
   MonitorState best, earlyStopping, plateau;
   int64_t reductions = 0; ///< of the learning rate, by a plateau
 };
 
-/// "loss", "accuracy" or what `--metric` measures, after "min:" or "max:" where
-/// the direction is not the figure's own. Usage where it is none of them.
+/// Parses "loss", "accuracy" or a metric of `--metric`, after "min:" or "max:"
+/// for another direction than the usual one. Usage for other texts.
 StatusOr<Monitor> parseMonitor(std::string_view text);
 
-/// Usage where the evaluations will not have the figure: it is neither there by
-/// itself nor among `metrics`, those that were asked for.
+/// Usage if evaluations do not measure the metric: neither always nor among the
+/// requested `metrics`.
 Status checkMeasured(const Monitor &monitor,
                      const std::vector<std::string> &metrics);
 
-/// Usage where the evaluation of that model has no accuracy and the monitor
-/// wants it; of other figures `checkEvalMetrics` knows.
+/// Usage if the monitor watches the accuracy and the evaluation of the model
+/// has none. `checkEvalMetrics` checks other metrics.
 Status checkAccuracy(const Monitor &monitor, const TraineeInfo &info);
 
-/// NaN where the evaluation has none.
+/// The monitored value; NaN if the evaluation lacks it.
 double valueOf(const EvalResult &evaluation, const Monitor &monitor);
 
-/// Forgets what is known of another monitor.
+/// Resets the state if it belongs to another monitor.
 void adopt(MonitorState &state, const Monitor &monitor);
 
-/// Counts the evaluation at `step`, whether its value was better than all
-/// before. What is not finite is better than nothing. `threshold` is the part
-/// of the best by which a value must be better.
+/// Counts the evaluation at `step`; true if its value is better than all
+/// before. A value that is not finite never is. To be better, a value must
+/// exceed the best by the fraction `threshold` of the best.
 bool count(MonitorState &state, const Monitor &monitor, double value,
            int64_t step, double threshold = 0);
 
-/// "accuracy 98.12%", "loss 0.0431".
+/// Returns "accuracy 98.12%" or "loss 0.0431".
 std::string describeFigure(const std::string &metric, double value);
 
 } // namespace mpc::runtime::train

@@ -42,8 +42,8 @@ static void putFixed(std::string &to, uint64_t value, int bytes) {
     to += char(value >> (8 * i));
 }
 
-/// What TFRecord has in place of a CRC, so that a CRC of data with CRCs in it
-/// is no weaker.
+/// Writes TFRecord's masked CRC, which keeps a CRC over data with CRCs in it
+/// from being weaker.
 static void putMaskedCRC(std::string &to, std::string_view of) {
   const uint32_t crc = crc32c(of);
   putFixed(to, ((crc >> 15) | (crc << 17)) + 0xa282ead8u, 4);
@@ -99,7 +99,7 @@ static void putBytes(std::string &to, int field, std::string_view bytes) {
   to += bytes;
 }
 
-/// An Event that is to have more fields.
+/// Begins an Event, to which callers add fields.
 static std::string eventAt(uint64_t step) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   std::string event;
@@ -120,8 +120,8 @@ static void putScalar(std::string &summary, std::string_view tag,
 // The folder
 //===----------------------------------------------------------------------===//
 
-/// TensorBoard takes every file with this in its name; what mpc writes ends in
-/// its own name.
+/// TensorBoard reads every file with kMark in its name. Files of mpc end in
+/// kOurs.
 static constexpr char kMark[] = "tfevents";
 static constexpr char kOurs[] = ".mpc";
 
@@ -138,7 +138,7 @@ static StatusOr<std::vector<fs::path>> listEventFiles(const fs::path &folder) {
                 folder.string() + ": cannot list: " + error.message());
 }
 
-/// The events are another run's work, which nobody asked to lose or to mix.
+/// Refuses to mix or replace the events of other runs without a request.
 static Status checkFolder(const std::string &folder, MetricsStart start) {
   StatusOr<std::vector<fs::path>> files = listEventFiles(folder);
   if (!files.ok())
@@ -163,7 +163,7 @@ Status EventFile::check(const std::string &folder, MetricsStart start) {
   return checkFolder(folder, start);
 }
 
-/// This machine's name, as far as a file's name may have it.
+/// The host name, restricted to characters that are safe in file names.
 static std::string hostName() {
   char name[256] = "";
   if (gethostname(name, sizeof(name) - 1) != 0 || !*name)
@@ -222,7 +222,7 @@ StatusOr<std::unique_ptr<EventFile>> EventFile::open(const std::string &folder,
 EventFile::~EventFile() { close(file); }
 
 Status EventFile::append(std::string_view message) {
-  // A record that is cut would end the file for whoever reads it.
+  // A truncated record would hide all later records from readers.
   const off_t end = lseek(file, 0, SEEK_END);
   if (writeAll(file, recordOf(message)))
     return Status();
@@ -236,7 +236,7 @@ Status EventFile::append(std::string_view message) {
 // Events
 //===----------------------------------------------------------------------===//
 
-/// What a number is called in a chart; empty for one that is none of a chart's.
+/// Names a number for charts; empty for numbers that are not charted.
 static std::string tagOf(const std::string &event, std::string_view key) {
   constexpr std::string_view prefix = "eval_";
   for (std::string_view count :

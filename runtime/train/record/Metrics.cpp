@@ -1,4 +1,4 @@
-// Formatting and appending metrics lines.
+// Formats and appends lines of metrics.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/record/Metrics.h"
@@ -94,7 +94,7 @@ std::string MetricsLine::text() const {
 // Tables
 //===----------------------------------------------------------------------===//
 
-/// Those of steps, then those of evaluations.
+/// Lists the columns of steps, then the columns of evaluations.
 static std::vector<std::string>
 columnsOf(const std::vector<std::string> &evalMetrics, bool hasAccuracy) {
   std::vector<std::string> columns = {
@@ -117,7 +117,7 @@ static std::string joinColumns(const std::vector<std::string> &columns) {
   return line + "\n";
 }
 
-/// Numbers, truth values and names of events: nothing that needs quotes.
+/// Formats a row. Numbers, booleans and names of events need no quotes.
 static std::string rowOf(const MetricsLine &line,
                          const std::vector<std::string> &columns) {
   std::string row;
@@ -141,7 +141,7 @@ static bool isTable(const std::string &path) {
   return std::filesystem::path(path).extension() == ".csv";
 }
 
-/// The length of the file up to and with its last new line.
+/// The length of the file up to and including its last newline.
 static off_t endOfLastLine(int file) {
   off_t end = lseek(file, 0, SEEK_END);
   char block[4096];
@@ -158,8 +158,8 @@ static off_t endOfLastLine(int file) {
   return 0;
 }
 
-/// The lines are another run's work, which nobody asked to lose. A pipe, a
-/// terminal and a device have none.
+/// Refuses to overwrite the lines of another run without a request. Pipes,
+/// terminals and devices have no old lines.
 static Status checkStart(const std::string &path, MetricsStart start) {
   StatusOr<FileKind> kind = kindOf(path);
   if (!kind.ok())
@@ -194,8 +194,8 @@ Status MetricsFile::check(const std::string &path, MetricsStart start) {
   return Status();
 }
 
-/// One run writes a file at a time. Cuts off a line that a crash left
-/// unfinished, or all of them.
+/// Locks a file, so that one run writes it at a time. Removes a line that a
+/// crash left unfinished, or all lines.
 static Status prepareRegular(const std::string &path, int file,
                              MetricsStart start) {
   if (flock(file, LOCK_EX | LOCK_NB) != 0)
@@ -209,7 +209,7 @@ static Status prepareRegular(const std::string &path, int file,
              : failure(path, "cannot cut off an unfinished line");
 }
 
-/// Names the columns, or finds the names they had when the run began.
+/// Writes the column names, or checks the names from the beginning of the run.
 Status MetricsFile::startTable(const std::vector<std::string> &evalMetrics,
                                bool hasAccuracy) {
   columns = columnsOf(evalMetrics, hasAccuracy);
@@ -237,8 +237,8 @@ MetricsFile::open(const std::string &path, MetricsStart start,
     return std::unique_ptr<MetricsFile>(new MetricsFile(path, STDOUT_FILENO));
   if (Status status = checkStart(path, start); !status.ok())
     return status;
-  // A pipe that nobody reads is refused without waiting for it. One that is
-  // read slowly is waited for, which is why the flag goes.
+  // O_NONBLOCK refuses a pipe without a reader. The flag is removed afterwards,
+  // since a slow reader must be waited for.
   StatusOr<FileKind> kind = kindOf(path);
   if (!kind.ok())
     return kind.status();
@@ -277,7 +277,8 @@ Status MetricsFile::write(const MetricsLine &line) {
   return isRow ? append(rowOf(line, columns)) : Status();
 }
 
-/// A file ends with a whole line, also where the disk took half of this one.
+/// Appends text whole or not at all: if the disk takes only half, that half is
+/// removed.
 Status MetricsFile::append(std::string_view text) {
   const off_t end = isRegular ? lseek(file, 0, SEEK_END) : -1;
   if (writeAll(file, text))

@@ -1,6 +1,5 @@
-// Metrics files: one JSON object or one row of a table an event, appended and
-// handed to the system line by line, so that a killed run loses at most the
-// line being written.
+// Writes metrics files: one JSON object or one table row per event. Each line
+// goes to the system at once, so a killed run loses at most the current line.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_RECORD_METRICS_H
@@ -17,19 +16,19 @@
 
 namespace mpc::runtime::train {
 
-/// Significant digits of floating-point values: enough to read back the value
-/// the run computed in.
+/// Significant digits of floating-point values, enough to read back the value
+/// in the precision of the run.
 enum class Digits { Single = 9, Double = 17 };
 
-/// One value of an event: what JSON, tables and charts make of it.
+/// One value of an event, for JSON, tables and charts.
 struct MetricsField {
   std::string key;
-  std::string text; ///< as JSON has it, but strings without their quotes
+  std::string text; ///< as in JSON, but strings without quotes
   bool isString = false;
-  std::optional<double> number; ///< of a number, finite or not
+  std::optional<double> number; ///< if the value is a number, finite or not
 };
 
-/// One event. Keys appear in the order they are added.
+/// One event. Keys keep the order in which they were added.
 class MetricsLine {
 public:
   MetricsLine(std::string_view event, Digits digits);
@@ -41,22 +40,22 @@ public:
   MetricsLine &add(std::string_view key, int64_t value);
   MetricsLine &add(std::string_view key, uint64_t value);
   MetricsLine &add(std::string_view key, bool value);
-  /// JSON has no numbers for NaN and the infinities: they are the strings
-  /// "nan", "inf" and "-inf".
+  /// NaN and infinities become the strings "nan", "inf" and "-inf", because
+  /// JSON has no numbers for them.
   MetricsLine &add(std::string_view key, double value);
-  /// null where there is no value.
+  /// nullopt becomes null.
   MetricsLine &add(std::string_view key, const std::optional<double> &value);
   MetricsLine &add(std::string_view key, const std::optional<int64_t> &value);
-  /// A JSON value, which the caller vouches for.
+  /// Adds a JSON value, which the caller guarantees to be valid.
   MetricsLine &addJSON(std::string_view key, std::string_view json);
 
-  /// The first is "event".
+  /// The fields in order; the first is "event".
   const std::vector<MetricsField> &fields() const { return values; }
   const std::string &event() const { return values.front().text; }
   /// The field with this key, or null.
   const MetricsField *field(std::string_view key) const;
 
-  /// The JSON object and its new line.
+  /// Returns the JSON object and a newline.
   std::string text() const;
 
 private:
@@ -64,36 +63,35 @@ private:
   Digits digits;
 };
 
-/// Where events go.
+/// A destination of events.
 class MetricsSink {
 public:
   virtual ~MetricsSink() = default;
   virtual Status write(const MetricsLine &line) = 0;
 };
 
-/// What happens to a metrics file that has lines already.
+/// The treatment of a metrics file that has lines already.
 enum class MetricsStart {
-  New,     ///< it is another run's: refused
-  Append,  ///< it is this run's, which goes on
-  Replace, ///< it starts empty again
+  New,     ///< refuse, as the lines belong to another run
+  Append,  ///< append, as the run goes on
+  Replace, ///< start with an empty file
 };
 
-/// A file of JSON lines, or of comma-separated values where its name ends with
-/// .csv: a row for every step and every evaluation under one line of names.
-/// "-" is standard output, as JSON lines.
+/// A file of JSON lines or, if its name ends with .csv, a table with a line of
+/// column names and a row for every step and every evaluation. "-" writes JSON
+/// lines to standard output.
 class MetricsFile : public MetricsSink {
 public:
-  /// Appending first cuts off a line that a crash left unfinished. Usage where
-  /// a file that is to be new has lines, or a table has other columns; IO where
-  /// another run writes it now. `evalMetrics` are the columns of a table that
-  /// evaluations have beside the loss and the accuracy; steps have an accuracy
-  /// where `hasAccuracy` says so.
+  /// Opens a file. Append first removes a line that a crash left unfinished.
+  /// Usage if a new file has lines, or if a table has other columns; IO if
+  /// another run is writing the file. `evalMetrics` are the evaluation columns
+  /// of a table besides loss and accuracy. `hasAccuracy` adds a column for the
+  /// accuracy of steps.
   static StatusOr<std::unique_ptr<MetricsFile>>
   open(const std::string &path, MetricsStart start,
        const std::vector<std::string> &evalMetrics = {},
        bool hasAccuracy = false);
-  /// Whether `open` would succeed, as far as can be told without changing
-  /// anything.
+  /// Checks that `open` would succeed, as far as possible without changes.
   static Status check(const std::string &path, MetricsStart start);
   ~MetricsFile() override;
   MetricsFile(const MetricsFile &) = delete;
@@ -110,7 +108,7 @@ private:
   std::string path;
   int file;
   bool isRegular = false;           ///< no pipe, terminal or device
-  std::vector<std::string> columns; ///< of a table; else none
+  std::vector<std::string> columns; ///< of a table; else empty
 };
 
 } // namespace mpc::runtime::train

@@ -1,4 +1,4 @@
-// Reading durations.
+// Parses durations.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/support/Duration.h"
@@ -10,13 +10,13 @@
 
 namespace mpc::runtime::train {
 
-/// Seconds of a day, an hour, a minute and a second, from the greatest on.
+/// Seconds of a day, an hour, a minute and a second.
 static constexpr int64_t kUnits[] = {86400, 3600, 60, 1};
 static constexpr char kLetters[] = "dhms";
 static constexpr int kUnitCount = 4;
 static constexpr int64_t kMost = int64_t(36525) * 86400;
 
-/// Takes the number at the beginning of `text`.
+/// Takes the number at the beginning of `text`; nullopt if there is none.
 static std::optional<int64_t> takeNumber(std::string_view &text) {
   int64_t value = 0;
   const char *end = text.data() + text.size();
@@ -27,7 +27,7 @@ static std::optional<int64_t> takeNumber(std::string_view &text) {
   return value;
 }
 
-/// Adds so many units, as long as the sum is in reason.
+/// Adds `count` units. False if the sum exceeds a hundred years.
 static bool add(int64_t count, int64_t unit, int64_t &seconds) {
   if (count > kMost / unit)
     return false;
@@ -35,7 +35,7 @@ static bool add(int64_t count, int64_t unit, int64_t &seconds) {
   return seconds <= kMost;
 }
 
-/// "1h30m": numbers with units, each smaller than the one before.
+/// Reads "1h30m": numbers with units, each smaller than the one before.
 static std::optional<int64_t> readUnits(std::string_view text) {
   int64_t seconds = 0;
   int next = 0;
@@ -52,7 +52,7 @@ static std::optional<int64_t> readUnits(std::string_view text) {
   return seconds;
 }
 
-/// "DD:HH:MM:SS".
+/// Reads "DD:HH:MM:SS".
 static std::optional<int64_t> readFields(std::string_view text) {
   int64_t seconds = 0;
   for (int i = 0; i < kUnitCount; ++i) {

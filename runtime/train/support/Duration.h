@@ -1,4 +1,4 @@
-// Durations as users write them.
+// Parses durations.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_SUPPORT_DURATION_H
@@ -11,8 +11,8 @@
 
 namespace mpc::runtime::train {
 
-/// "90s", "30m", "2h", "1d", "1h30m", or Lightning's "DD:HH:MM:SS"; Usage where
-/// it is none of them, or nothing, or more than a hundred years.
+/// Parses "90s", "30m", "2h", "1d", "1h30m", or Lightning's "DD:HH:MM:SS".
+/// Usage for other texts, for zero, and for more than a hundred years.
 StatusOr<std::chrono::seconds> parseDuration(std::string_view text);
 
 } // namespace mpc::runtime::train

@@ -1,4 +1,4 @@
-// Durable changes to the file system, each one checked.
+// Makes durable changes to the file system, and checks each one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/support/FileSystem.h"
@@ -28,7 +28,7 @@ static FaultHook &faultHook() {
 
 void setFaultHook(FaultHook hook) { faultHook() = std::move(hook); }
 
-/// True where the change may go ahead; otherwise errno is set.
+/// True if the change may go ahead; otherwise sets errno.
 static bool permitted(std::string_view change, const std::string &path) {
   if (!faultHook())
     return true;
@@ -45,7 +45,8 @@ Status failure(const std::string &path, const char *what) {
 // Looking
 //===----------------------------------------------------------------------===//
 
-/// A name that is too long is no file's.
+/// True if `error` means that there is no such file. No file has a name that is
+/// too long.
 static bool isGone(int error) {
   return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG;
 }
@@ -114,12 +115,12 @@ StatusOr<std::vector<FolderEntry>> listFolder(const std::string &path) {
   for (; !error && it != end; it.increment(error)) {
     FolderEntry entry;
     entry.name = it->path().filename().string();
-    // Most file systems say what it is with the name.
+    // Most file systems report the kind together with the name.
     std::error_code unknown;
     entry.isLink = it->is_symlink(unknown);
     if (!unknown)
       entry.isFolder = it->is_directory(unknown);
-    // A link to nothing gives that error, and so does a file that just went.
+    // A link to nothing causes an error, as does a file that was just removed.
     if (unknown) {
       StatusOr<FileKind> kind = kindOfLink(it->path().string());
       if (kind.ok() && *kind == FileKind::None)
@@ -159,7 +160,7 @@ bool writeAll(int file, std::string_view bytes) {
   return true;
 }
 
-/// Writing is done once the bytes are on the disk.
+/// Writes the chunks and flushes them to the disk.
 static Status writeChunks(int file, const std::string &path,
                           const std::vector<std::string_view> &chunks) {
   bool written = true;
@@ -174,8 +175,8 @@ static Status writeChunks(int file, const std::string &path,
 
 Status createFile(const std::string &path,
                   const std::vector<std::string_view> &chunks, mode_t mode) {
-  // Never over an existing file, and never through a link: both could be
-  // somebody else's.
+  // Never overwrite an existing file or follow a link: both could belong to
+  // somebody else.
   int file = -1;
   if (permitted("open", path))
     file = open(path.c_str(),
@@ -183,7 +184,7 @@ Status createFile(const std::string &path,
   if (file < 0)
     return failure(path, "cannot create");
   Status status = writeChunks(file, path, chunks);
-  // A full network disk may report it only here.
+  // A network disk may report that it is full only here.
   if (close(file) != 0 && status.ok())
     status = failure(path, "cannot close");
   return status;
@@ -210,7 +211,7 @@ Status replaceFile(const std::string &path,
 
 Status replaceLink(const std::string &path, const std::string &target) {
   const std::string temporary = path + ".tmp";
-  unlink(temporary.c_str()); // what a killed process left
+  unlink(temporary.c_str()); // left by a killed process
   if (!permitted("link", temporary) ||
       symlink(target.c_str(), temporary.c_str()) != 0)
     return failure(temporary, "cannot create");
@@ -268,7 +269,7 @@ Status requireWritable(const std::string &path) {
 }
 
 Status removeDirectory(const std::string &path) {
-  // What a link leads to is not ours.
+  // The target of a link is not ours to remove.
   StatusOr<FileKind> kind = kindOfLink(path);
   if (!kind.ok())
     return kind.status();
@@ -302,7 +303,7 @@ Status requireSpace(const std::string &directory, uint64_t bytes) {
   return Status();
 }
 
-/// All messages here end with the system's words.
+/// True if the message ends with the system's text for a full disk or quota.
 bool isForWantOfSpace(const Status &status) {
   const std::string &message = status.message();
   for (int error : {ENOSPC, EDQUOT}) {

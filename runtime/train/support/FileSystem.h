@@ -1,4 +1,5 @@
-// Files that survive a crash: written under another name, flushed, renamed.
+// Changes files so that they survive a crash: writes under another name,
+// flushes and renames.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_SUPPORT_FILESYSTEM_H
@@ -15,77 +16,77 @@
 
 namespace mpc::runtime::train {
 
-/// IO: "PATH: WHAT: " and what errno stands for.
+/// Returns IO with `path`, `what` and the text of errno, separated by colons.
 Status failure(const std::string &path, const char *what);
 
 enum class FileKind { None, Regular, Directory, Link, Other };
 
-/// The kind of file at `path`; for a link, of what it leads to. None only where
-/// the system says so. IO where it cannot tell, as on a disk that fails or in a
-/// folder that may not be entered: what is there then must not count as gone.
+/// The kind of file at `path`; links are followed. None only if the system says
+/// so. IO if the system cannot tell, as on a failing disk or in a forbidden
+/// folder: such a file must not count as gone.
 StatusOr<FileKind> kindOf(const std::string &path);
-/// The same of a link itself.
+/// Like `kindOf` without following links.
 StatusOr<FileKind> kindOfLink(const std::string &path);
-/// True if there is something at `path`, links followed.
+/// True if there is something at `path`; links are followed.
 StatusOr<bool> exists(const std::string &path);
-/// True if both exist and are one file. IO where the system cannot tell.
+/// True if both exist and are the same file. IO if the system cannot tell.
 StatusOr<bool> isSameFile(const std::string &first, const std::string &second);
-/// The path that a link has; nothing where there is no link.
+/// The target of a link; nullopt if `path` is no link.
 StatusOr<std::optional<std::string>> readLink(const std::string &path);
 
-/// A name in a folder.
+/// An entry of a folder.
 struct FolderEntry {
   std::string name;
-  bool isFolder = false; ///< or leads to one
+  bool isFolder = false; ///< or a link to one
   bool isLink = false;
 };
-/// The names in a folder.
+/// Lists the entries of a folder, sorted by name.
 StatusOr<std::vector<FolderEntry>> listFolder(const std::string &path);
 
-/// Writes all of `bytes`, whatever write(2) takes at a time; where that fails,
-/// errno says why. No FaultHook is asked.
+/// Writes all of `bytes`, in as many calls of write(2) as needed. Sets errno on
+/// failure. Ignores the FaultHook.
 bool writeAll(int file, std::string_view bytes);
 
-/// Rights of new files, less the umask: for all, or for the owner if the
-/// content is nobody else's business.
+/// Permissions of new files before the umask: for all users, or for the owner
+/// if the contents are private.
 constexpr mode_t kForAll = 0666, kForOwner = 0600;
 
-/// Creates `path` (which must not exist), writes the chunks and flushes them to
+/// Creates `path`, which must not exist, writes the chunks and flushes them to
 /// the disk.
 Status createFile(const std::string &path,
                   const std::vector<std::string_view> &chunks,
                   mode_t mode = kForAll);
 
-/// The same by way of a temporary file beside `path`, which then takes the
-/// place of what was there: `path` is either the old file or the new one.
+/// Writes a temporary file beside `path` and renames it to `path`, which is
+/// thus either the old file or the new one at all times.
 Status replaceFile(const std::string &path,
                    const std::vector<std::string_view> &chunks,
                    mode_t mode = kForAll);
 
-/// A symbolic link to `target`, which takes the place of what was at `path` as
-/// a replaced file does.
+/// Makes a symbolic link to `target`, which replaces `path` like a replaced
+/// file.
 Status replaceLink(const std::string &path, const std::string &target);
 
-/// Flushes a directory's entries: renames in it are durable afterwards.
+/// Flushes the entries of a directory, so that renames in it are durable.
 Status syncDirectory(const std::string &path);
 Status renamePath(const std::string &from, const std::string &to);
-/// Creates the directory and its parents where they do not exist.
+/// Creates the directory and missing parents.
 Status makeDirectories(const std::string &path);
-/// IO unless files may be made in the directory, or where it does not exist
-/// yet, in the nearest one above it that does.
+/// IO unless files can be created in the directory or, if it does not exist, in
+/// its nearest existing parent.
 Status requireWritable(const std::string &path);
-/// Removes the files in a directory, and it itself where it is empty then; what
-/// lies in directories below it is not ours and stays. Of a symbolic link only
-/// the link is removed.
+/// Removes the files in a directory, and the directory if it is empty then.
+/// Keeps subdirectories, which mpc did not make. Removes only the link if
+/// `path` is a symbolic link.
 Status removeDirectory(const std::string &path);
 /// IO unless the file system of `directory` has `bytes` free.
 Status requireSpace(const std::string &directory, uint64_t bytes);
-/// Whether one of these functions failed for want of space: a full disk, or a
-/// quota.
+/// True if `status` of a function of this file says that the disk or quota is
+/// full.
 bool isForWantOfSpace(const Status &status);
 
-/// An exclusive advisory lock on a directory, held while it lives: two
-/// processes never write checkpoints into one directory.
+/// An exclusive advisory lock on a directory, held during the lifetime of the
+/// object: two processes never write checkpoints into one directory.
 class DirectoryLock {
 public:
   DirectoryLock() = default;
@@ -93,21 +94,21 @@ public:
   DirectoryLock &operator=(DirectoryLock &&other) noexcept;
   ~DirectoryLock();
 
-  /// IO where another process holds it.
+  /// Locks a directory. IO if another process holds the lock.
   static StatusOr<DirectoryLock> acquire(const std::string &directory);
 
-  /// True if `directory` is the one that is locked: one that was moved away or
-  /// removed takes its lock along.
+  /// True if `directory` is the locked directory. A directory that was moved
+  /// away or removed takes its lock along.
   StatusOr<bool> holds(const std::string &directory) const;
 
 private:
   int file = -1;
 };
 
-/// Called before every change these functions make to the disk ("open",
-/// "link", "write", "sync", "rename", "sync-directory", "unlink"); a result
-/// other than 0 is the errno with which that change fails. Tests set it to
-/// break off at each point in turn.
+/// Called before every change of the disk ("open", "link", "write", "sync",
+/// "rename", "sync-directory", "unlink"). A result other than 0 is the errno
+/// with which the change fails. Tests use the hook to fail at each point in
+/// turn.
 using FaultHook =
     std::function<int(std::string_view change, const std::string &path)>;
 void setFaultHook(FaultHook hook);

@@ -1,4 +1,4 @@
-// Opening and mapping files without being led astray by special ones.
+// Opens and maps regular files, and refuses special ones.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/support/MappedFile.h"
@@ -22,7 +22,7 @@ MappedFile::open(const std::string &path) {
   struct stat info;
   void *base = nullptr;
   Status status;
-  // Only regular files have a size; mmap refuses an empty one.
+  // Only regular files have a size; mmap refuses an empty file.
   if (fstat(file, &info) != 0)
     status = failure(path, "cannot stat");
   else if (!S_ISREG(info.st_mode))

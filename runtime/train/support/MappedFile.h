@@ -1,4 +1,4 @@
-// A regular file, mapped for reading.
+// Maps a regular file for reading.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_SUPPORT_MAPPEDFILE_H
@@ -13,13 +13,13 @@
 
 namespace mpc::runtime::train {
 
-/// The bytes of a file as they were when it was opened. A file that another
-/// process truncates while it is mapped is beyond what can be checked: reading
-/// past its new end raises SIGBUS.
+/// The bytes of a file as they were when it was opened. mpc cannot detect that
+/// another process truncates the file: reading beyond the new end raises
+/// SIGBUS.
 class MappedFile {
 public:
-  /// IO where it cannot be opened or is no regular file (a pipe is refused
-  /// without waiting for it).
+  /// Opens and maps a file. IO if it cannot be opened or is no regular file. A
+  /// pipe is refused without waiting for a writer.
   static StatusOr<std::shared_ptr<const MappedFile>>
   open(const std::string &path);
   ~MappedFile();

@@ -1,4 +1,4 @@
-// An unbiased Fisher-Yates shuffle.
+// Implements an unbiased Fisher-Yates shuffle.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/support/Permutation.h"

@@ -1,5 +1,5 @@
-// Reproducible shuffling: the order of an epoch depends on the seed and the
-// epoch alone, so it is the same on every machine and needs no state to resume.
+// Shuffles reproducibly: the order of an epoch depends only on the seed and the
+// epoch, so it is the same on every computer and needs no state to resume.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_SUPPORT_PERMUTATION_H
@@ -12,8 +12,8 @@
 
 namespace mpc::runtime::train {
 
-/// A permutation of [0, count), every one equally likely over the seeds, by the
-/// shuffle of Fisher and Yates.
+/// Returns a permutation of [0, count) by the shuffle of Fisher and Yates. Over
+/// all seeds, every permutation is equally likely.
 std::vector<int64_t> permutation(int64_t count, uint64_t seed, Stream stream,
                                  uint64_t number);
 

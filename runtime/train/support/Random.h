@@ -1,5 +1,5 @@
-// Random numbers that depend on a counter alone, so that what is drawn for an
-// epoch or a sample is the same on every machine and needs no state to resume.
+// Random numbers that depend only on a counter: the numbers for an epoch or a
+// sample are the same on every computer and need no state to resume.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_SUPPORT_RANDOM_H
@@ -9,17 +9,19 @@
 
 namespace mpc::runtime::train {
 
-/// What numbers are drawn for; equal seeds give unrelated ones.
+/// The purpose of random numbers. Equal seeds give unrelated numbers for
+/// different purposes.
 enum class Stream : uint64_t { Epoch = 1, Split = 2, Augmentation = 3 };
 
-/// The numbers of one (seed, stream, number), by SplitMix64 in counter order.
+/// The random numbers of (seed, stream, number), by SplitMix64 in counter
+/// order.
 class Generator {
 public:
   Generator(uint64_t seed, Stream stream, uint64_t number)
       : state(mix(mix(mix(seed + kGoldenGamma) ^ uint64_t(stream)) + number)) {}
 
-  /// Uniform in [0, bound): the high half of a product, with the few values
-  /// that would favour some results drawn again.
+  /// Returns a uniform number in [0, bound): the high half of a product. Draws
+  /// again for the few values that would favour some results.
   uint64_t below(uint64_t bound) {
     const uint64_t threshold = (0 - bound) % bound;
     for (;;) {

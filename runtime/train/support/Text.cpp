@@ -28,7 +28,7 @@ std::string formatScale(double value) {
 }
 
 std::string formatFigure(double value) {
-  // The sign of a NaN is of the operation that made it, and says nothing.
+  // The sign of a NaN depends on the operation and means nothing.
   return std::isnan(value) ? "nan" : format("%.6g", value);
 }
 

@@ -16,8 +16,8 @@ int64_t countCores() {
 }
 
 namespace {
-/// What a worker could not do first. Where memory ran out there is none for a
-/// message either, in a thread that nothing may leave.
+/// The first failure of a worker. Without memory, a thread cannot even make a
+/// message, and no exception may leave it.
 struct Failure {
   int64_t number;
   Status status;
@@ -28,8 +28,8 @@ struct Failure {
 Status onThreads(int64_t count, int64_t threads,
                  const std::function<Status(int64_t)> &work) {
   std::atomic<int64_t> next{0};
-  // Each worker notes its first failure, and the least number of all is the one
-  // to tell.
+  // Each worker records its first failure; the failure of the smallest number
+  // is returned.
   const int64_t workers = std::min(threads, count);
   std::vector<Failure> failures(size_t(workers), {count, Status()});
   const auto run = [&](int64_t worker) {
@@ -44,16 +44,16 @@ Status onThreads(int64_t count, int64_t threads,
         failure.number = i;
     }
   };
-  // The calling thread works, too.
+  // The calling thread is worker 0, so start one thread less.
   std::vector<std::thread> others;
   others.reserve(size_t(std::max<int64_t>(workers, 1) - 1));
   try {
     for (int64_t i = 1; i < workers; ++i)
       others.emplace_back(run, i);
   } catch (const std::system_error &) {
-    // Those that there are do it all.
+    // The threads that did start do all the work.
   } catch (const std::bad_alloc &) {
-    // And they are joined, which a failure here would leave undone.
+    // Continue, since the started threads must be joined.
   }
   if (workers > 0)
     run(0);
@@ -72,14 +72,14 @@ Status onThreads(int64_t count, int64_t threads,
 
 Status onRows(int64_t rows, int64_t rowBytes,
               const std::function<Status(int64_t begin, int64_t end)> &work) {
-  // To start a thread takes as long as copying some 100 KB. Eight copy as fast
-  // as memory is.
+  // Starting a thread takes as long as copying some 100 KB. Eight threads copy
+  // as fast as the memory allows.
   constexpr int64_t kBytesOfThread = 1 << 20, kMostThreads = 8;
   const int64_t threads =
       std::min({rows * rowBytes / kBytesOfThread, kMostThreads, countCores()});
   if (threads <= 1)
     return work(0, rows);
-  // Four pieces for each, as not all threads are equally fast.
+  // Threads are not equally fast, so make four pieces for each.
   const int64_t pieces = std::min(rows, 4 * threads);
   return onThreads(pieces, threads, [&](int64_t piece) {
     return work(rows * piece / pieces, rows * (piece + 1) / pieces);

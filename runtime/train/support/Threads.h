@@ -1,4 +1,5 @@
-// Work on data that several threads share: decoding images, gathering samples.
+// Runs work on data in several threads, like decoding images and gathering
+// samples.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_SUPPORT_THREADS_H
@@ -11,18 +12,17 @@
 
 namespace mpc::runtime::train {
 
-/// The CPUs that this process may run on.
+/// The number of CPUs that this process may run on.
 int64_t countCores();
 
-/// Calls `work` with each number of [0, count), the calling thread and up to
-/// `threads` - 1 others side by side, and returns when all is done; the failure
-/// of the least number, whose greater ones may not have been called then. IO
-/// where memory runs out.
+/// Calls `work` with each number in [0, count), in the calling thread and up to
+/// `threads` - 1 others, and waits for all. Returns the failure of the smallest
+/// number; numbers above may not have been called then. IO if memory runs out.
 Status onThreads(int64_t count, int64_t threads,
                  const std::function<Status(int64_t)> &work);
 
-/// The same for rows of `rowBytes` each that are made side by side: `work` gets
-/// the first of them and the one after the last. Few bytes are one thread's.
+/// Calls `work(begin, end)` for ranges of rows of `rowBytes` bytes each, in
+/// several threads unless the rows have few bytes.
 Status onRows(int64_t rows, int64_t rowBytes,
               const std::function<Status(int64_t begin, int64_t end)> &work);
 

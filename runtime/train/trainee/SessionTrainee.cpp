@@ -1,4 +1,5 @@
-// A session seen as a trainee: the plan's names, roles and types as ports.
+// Adapts a session to a trainee: the plan's names, roles and types become
+// ports.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/trainee/Trainee.h"
@@ -90,7 +91,7 @@ Status readRecipe(TraineeInfo &info) {
     return malformed;
   if (recipe.contains("loss") && recipe["loss"].is_string())
     info.loss = recipe["loss"].get<std::string>();
-  // "softmax_cross_entropy@logits" says of which output.
+  // "softmax_cross_entropy@logits" names the output too.
   info.loss.erase(std::min(info.loss.find('@'), info.loss.size()));
   if (recipe.contains("target") && recipe["target"].is_string())
     info.lossTarget = recipe["target"].get<std::string>();
@@ -109,7 +110,6 @@ Status readRecipe(TraineeInfo &info) {
 
 StatusOr<TraineeInfo> describeArtifact(const Artifact &artifact) {
   const Plan &plan = artifact.plan();
-  // What the artifact says of itself,
   TraineeInfo info;
   info.producer = plan.producer;
   info.modelHash = plan.modelHash;
@@ -118,7 +118,7 @@ StatusOr<TraineeInfo> describeArtifact(const Artifact &artifact) {
   info.recipe = plan.recipe;
   info.stateBytes = plan.stateBytes();
   info.activationBytes = plan.activationBytes();
-  // a hash that tells plans of one model apart,
+  // The hash tells plans of one model apart.
   const std::string_view text = artifact.planText();
   char hash[17];
   std::snprintf(
@@ -127,7 +127,6 @@ StatusOr<TraineeInfo> describeArtifact(const Artifact &artifact) {
   info.planHash = hash;
   if (Status status = readRecipe(info); !status.ok())
     return status;
-  // and what there is to set and to read.
   for (const StateVariable &state : plan.state)
     info.state.push_back({state.name, state.role, state.type, state.shape});
   for (const auto &[name, function] : plan.functions)

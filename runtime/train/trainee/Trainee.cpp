@@ -1,4 +1,4 @@
-// Look-ups in what a trainee says of itself.
+// Looks up ports and functions of a trainee.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/trainee/Trainee.h"

@@ -1,9 +1,8 @@
-// What the training loop needs of a model: its functions' inputs and outputs,
-// its state, and a way to run it.
+// The interface between the training loop and a model: inputs and outputs of
+// the functions, state, and a way to run them.
 //
-// A Session over an artifact is the one real implementation; the interface is
-// here so that the loop, evaluation and checkpoints can be tested with a model
-// whose every bit is known.
+// A Session over an artifact is the one real implementation. Tests of the loop,
+// of evaluation and of checkpoints use models whose every bit is known.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_TRAINEE_TRAINEE_H
@@ -21,16 +20,16 @@
 
 namespace mpc::runtime::train {
 
-/// An input, an output or a state variable; roles as in Names.h.
+/// An input, an output or a state variable. Names.h describes the roles.
 struct Port {
   std::string name;
   Role role;
   DType type = DType::F32;
   Shape shape;
-  /// Of an input of integers: which of them name elements of an axis.
+  /// For an input of integers: the parts that are indices along an axis.
   std::vector<IndexBox> indices = {};
-  /// Of an input: the axis that samples are along; -1 where it has none and is
-  /// the same for every batch.
+  /// For an input: the sample axis; -1 if the input is the same for every
+  /// batch.
   int64_t batchAxis = 0;
 };
 
@@ -38,24 +37,24 @@ struct FunctionPorts {
   std::vector<Port> inputs;
   std::vector<Port> outputs;
 
-  /// The first port of that role; null if there is none.
+  /// The first port with that role; null if there is none.
   const Port *output(Role role) const;
   const Port *input(Role role) const;
-  /// The input of that name; null if there is none.
+  /// The input with that name; null if there is none.
   const Port *inputCalled(std::string_view name) const;
 };
 
 struct TraineeInfo {
   std::string producer;  ///< compiler and version
-  std::string modelHash; ///< of the ONNX model
-  std::string planHash;  ///< of the artifact
+  std::string modelHash; ///< the hash of the ONNX model
+  std::string planHash;  ///< the hash of the artifact's plan
   std::string precision;
-  std::string target; ///< CPU the code is for
+  std::string target; ///< the CPU that the code is for
   std::string recipe; ///< the plan's "recipe" object, JSON text
   std::string loss;   ///< recipe's "loss"
-  /// Of several losses, the labels of the first; recipe's "target".
+  /// The labels of the first loss, if there are several; recipe's "target".
   std::string lossTarget;
-  /// Whether that is a sum, by the recipe's "reduction".
+  /// True if the loss is a sum, by the recipe's "reduction".
   bool sumsLoss = false;
   int64_t accumulate = 1;
   bool dynamicLossScale = false; ///< recipe's "loss_scale"
@@ -70,8 +69,8 @@ struct TraineeInfo {
 /// the recipe is malformed.
 StatusOr<TraineeInfo> describeArtifact(const Artifact &artifact);
 
-/// Fills in what `recipe` says of the loss and of accumulation. InvalidInput
-/// where it is malformed.
+/// Sets the members that follow from `recipe`: the loss, the loss scale and
+/// accumulation. InvalidInput if the recipe is malformed.
 Status readRecipe(TraineeInfo &info);
 
 class Trainee {
@@ -80,8 +79,8 @@ public:
   virtual const TraineeInfo &info() const = 0;
   virtual Status setInput(std::string_view function, std::string_view name,
                           const void *bytes, size_t size) = 0;
-  /// Session::stagingMemory, stage and endStaging; by default there is no such
-  /// way.
+  /// Like Session::stagingMemory, stage and endStaging. The default supports no
+  /// staging.
   virtual StatusOr<std::byte *> stagingMemory(std::string_view function,
                                               std::string_view name) {
     return static_cast<std::byte *>(nullptr);
@@ -91,27 +90,26 @@ public:
   virtual Status run(std::string_view function) = 0;
   virtual StatusOr<Tensor> output(std::string_view function,
                                   std::string_view name) = 0;
-  /// Several outputs of one function; with one wait for all where there is one
-  /// for each.
+  /// Reads several outputs of one function. May wait for a device once for all
+  /// outputs instead of once for each.
   virtual StatusOr<std::vector<Tensor>>
   outputs(std::string_view function,
           const std::vector<std::string_view> &names);
   virtual StatusOr<Tensor> state(std::string_view name) = 0;
-  /// The same without a copy, until the next run; null where there is no such
-  /// way.
+  /// The state without a copy, valid until the next run; null if unsupported.
   virtual StatusOr<const std::byte *> stateInPlace(std::string_view name) {
     return nullptr;
   }
   virtual Status setState(std::string_view name, const Tensor &value) = 0;
   virtual Status derive() = 0;
-  /// Session::trace and Session::reset.
+  /// Like Session::trace and Session::reset.
   virtual StatusOr<std::optional<NonFiniteOrigin>>
   trace(std::string_view function) = 0;
   virtual Status reset() = 0;
   virtual size_t memoryBytes() const = 0;
 };
 
-/// The session as a trainee; it must outlive the result.
+/// Adapts a session, which must outlive the result.
 StatusOr<std::unique_ptr<Trainee>> makeTrainee(Session &session);
 
 } // namespace mpc::runtime::train
