@@ -17,7 +17,7 @@ using llvm::StringRef;
 using mlir::PassInfo;
 
 namespace {
-/// The passes of a stage, in the order that mpc runs them.
+/// The passes of a stage, in the order in which mpc runs them.
 struct StagePasses {
   StringRef stage, summary;
   std::vector<const PassInfo *> passes;
@@ -29,7 +29,7 @@ static bool isOwn(StringRef pass) {
          pass.starts_with("plan-");
 }
 
-// Adds the passes that a pipeline has, as its text names them, in any nesting.
+// Adds the passes of a pipeline by parsing the pipeline's text, at any nesting.
 static void addPasses(const mlir::OpPassManager &pipeline,
                       llvm::SetVector<const PassInfo *> &found) {
   std::string text;
@@ -45,15 +45,16 @@ static void addPasses(const mlir::OpPassManager &pipeline,
   }
 }
 
-// Of every stage, for CPUs and GPUs; what no stage runs, or all do, comes last.
+// Lists the passes of every stage, for CPUs and GPUs. Passes of no stage, or of
+// all stages, come last.
 static std::vector<StagePasses> listStages() {
   std::vector<StagePasses> stages;
   llvm::StringSet<> seen = {"mpc-attach-target"};
   Stage done = Stage::Import;
   for (const StageInfo &info : getStages()) {
     llvm::SetVector<const PassInfo *> found;
-    // The passes of a stage depend on target, mode and loss: all that any asks
-    // for.
+    // The passes of a stage depend on target, mode and loss: collect all
+    // variants.
     for (StringRef target : {"native", "sm_80"})
       for (StringRef mode : {"64-true", "bf16-mixed"}) {
         PipelineOptions options;
@@ -65,7 +66,7 @@ static std::vector<StagePasses> listStages() {
         buildPipeline(pipeline, options, info.stage, done);
         addPasses(pipeline, found);
       }
-    // A pass that two stages run, as CSE, is listed with the first.
+    // A pass that two stages run, like CSE, is listed with the first.
     StagePasses stage{info.name, info.summary, {}};
     for (const PassInfo *pass : found)
       if (isOwn(pass->getPassArgument()) &&
@@ -83,7 +84,6 @@ static std::vector<StagePasses> listStages() {
 }
 
 static void printFirstScreen(llvm::raw_ostream &os) {
-  // What it is for, with an example that runs,
   os << "mpc-opt runs passes of mpc by name on MLIR text: to see what one "
         "does, "
         "and to\nkeep it under test with FileCheck.\n\n"
@@ -95,7 +95,6 @@ static void printFirstScreen(llvm::raw_ostream &os) {
         "Passes, by the stage of `mpc compile --emit=STAGE` and in the order "
         "it "
         "runs them;\n`mpc-opt --help PASS` has the options of one:\n";
-  // passes of mpc,
   for (const StagePasses &stage : listStages()) {
     os << "\n"
        << stage.stage << (stage.summary.empty() ? "" : ": ") << stage.summary
@@ -104,7 +103,6 @@ static void printFirstScreen(llvm::raw_ostream &os) {
       os << llvm::formatv("  --{0,-35} {1}\n", pass->getPassArgument(),
                           pass->getPassDescription());
   }
-  // and of MLIR's hundreds of flags those that a test of a pass needs.
   os << "\nMLIR's own passes and flags, of which these are of use most "
         "often:\n\n"
         "  --canonicalize, --cse                 which stages run in between\n"
@@ -119,7 +117,7 @@ static void printFirstScreen(llvm::raw_ostream &os) {
         "  mpc-opt --help-hidden                 all by what they are of\n";
 }
 
-// The options of passes, by name.
+// Prints the options of the named passes.
 static int printPasses(llvm::ArrayRef<const char *> names) {
   std::vector<std::string> known;
   for (const StagePasses &stage : listStages())
@@ -132,7 +130,7 @@ static int printPasses(llvm::ArrayRef<const char *> names) {
                    << "'; there are " << listNearestNames(name, known) << "\n";
       return 2;
     }
-    // Where its description begins behind the name and the options.
+    // The column in which descriptions begin, after names and options.
     constexpr size_t column = 40;
     pass->printHelpStr(/*indent=*/2, column);
   }

@@ -1,4 +1,4 @@
-// The first screen of mpc-opt: what it is for, and mpc's own passes.
+// Prints the first screen of mpc-opt: the purpose, and mpc's own passes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_OPT_HELP_H
@@ -8,8 +8,8 @@
 
 namespace mpc::tools {
 
-/// What to exit with where the arguments ask for help, which is printed: 0, or
-/// 2 where they name no pass of which to tell. Nothing where they do not; the
+/// Prints help if the arguments ask for it, and returns the exit code: 0, or 2
+/// if they name an unknown pass. nullopt if they do not ask for help. The
 /// passes must be registered.
 std::optional<int> printHelp(llvm::ArrayRef<const char *> arguments);
 
