@@ -1,5 +1,5 @@
-// mpc-translate: ONNX to MLIR without the rest of the compiler, for developers
-// and tests.
+// mpc-translate: converts between ONNX and MLIR without the rest of the
+// compiler, for developers and tests.
 //
 //   mpc-translate --import-onnx model.onnx --batch-size=32
 //   mpc-translate --export-onnx model.onnx --weights=values.onnx -o new.onnx
@@ -53,7 +53,7 @@ static int fail(llvm::Error error) {
   return findings.exitCode;
 }
 
-// x=32x3x8x8
+// Parses x=32x3x8x8 into the shape of input x.
 static llvm::Error addShape(llvm::StringRef text, ImportOptions &options) {
   auto [name, extents] = text.rsplit('=');
   llvm::SmallVector<llvm::StringRef> parts;
@@ -77,7 +77,7 @@ static llvm::Expected<ImportOptions> getOptions(mlir::MLIRContext &context) {
   if (training || evaluation)
     options.mode = training ? ImportMode::Training : ImportMode::Evaluation;
   options.optimizerModel = optimizerModel;
-  // Weights by the names that the file has.
+  // Weights keep the names that the file has.
   if (!weights.empty()) {
     llvm::Expected<TensorMap> tensors = readWeights(weights, &context);
     if (!tensors)
@@ -118,7 +118,8 @@ static llvm::Error exportONNX() {
 int main(int argc, char **argv) {
   cl::ParseCommandLineOptions(argc, argv, "mpc's translations\n");
   if (action == Action::ExportONNX) {
-    // Writes its files itself, whole or not at all.
+    // exportModel writes files whole or not at all, so it needs no
+    // ToolOutputFile.
     llvm::Error error = exportONNX();
     return error ? fail(std::move(error)) : 0;
   }
