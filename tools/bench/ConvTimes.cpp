@@ -1,16 +1,17 @@
-// mpc-conv-times: the convolutions of a training step, one at a time, for
-// tools/bench/convs.
+// mpc-conv-times: measures the convolutions of a training step one at a time,
+// for tools/bench/convs.
 //
-// Reads a convolution a line and prints the milliseconds of one run of it by
-// one thread, in its processor time, the median of as many as the seconds
-// allow:
+// Reads a convolution per line, and prints the milliseconds of a run on a
+// single thread. The figure is processor time, the median of as many runs as
+// SECONDS allow:
 //
 //   {forward|input_grad|weight_grad} {f32|bf16} SECONDS AXES
 //       BATCH GROUPS IN_CHANNELS OUT_CHANNELS
 //       SPATIAL... KERNEL... STRIDES... DILATIONS... PADS...
 //
-// Each is prepared for a line as a session prepares it for a plan. Of one tap
-// with strides of 1 it is the matrix product that it becomes (Fusion).
+// Each convolution is prepared as in a session for a plan. A
+// convolution with a single tap and strides of 1 is measured as a matrix
+// product, as Fusion makes of such a convolution.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cpu/CPUFeatures.h"
@@ -27,7 +28,7 @@ using namespace mpc::runtime;
 
 namespace {
 
-/// Memory as a plan aligns it, with numbers between -1 and 1.
+/// Memory with the alignment of a plan, filled with numbers between -1 and 1.
 class Memory {
 public:
   Memory(DType type, int64_t elements) : type(type) {
@@ -96,7 +97,7 @@ bool Request::isProduct() const {
          areAll(step.strides, 1) && areAll(step.padsBegin, 0);
 }
 
-/// The product of pixels and channels, as Fusion makes it.
+/// Fusion's product over pixels and channels.
 static MatMulStep productOf(const ConvStep &conv) {
   const int64_t pixels = conv.batch * numElements(conv.inSpatial);
   MatMulStep step;
@@ -128,7 +129,7 @@ static Status runAllSlices(Contraction &contraction, const Memory &shared,
   return Status();
 }
 
-/// The processor's time: not while another program has it.
+/// The processor time of this thread, which excludes time of other programs.
 static double threadSeconds() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -143,7 +144,7 @@ static StatusOr<double> measure(ContractionProvider &provider,
                  step.batch * step.inChannels * numElements(step.inSpatial));
   const Memory y(request.type,
                  step.batch * step.outChannels * numElements(step.outSpatial));
-  // A filter's gradient is added to a master copy.
+  // The gradient of a filter is added to a master copy in f32.
   const Memory w(isWeightGrad ? DType::F32 : request.type,
                  step.inChannels / step.groups * step.outChannels *
                      numElements(step.kernel));
@@ -166,7 +167,7 @@ static StatusOr<double> measure(ContractionProvider &provider,
   const Memory shared(DType::BF16, int64_t(contraction.sharedBytes() / 2));
   const Memory scratch(DType::BF16, int64_t(contraction.scratchBytes() / 2));
 
-  // The first run compiles what it needs, and is left out unless it is long.
+  // The first run compiles code, so the time counts only without other runs.
   std::vector<double> times;
   const double begin = threadSeconds();
   double spent = 0;
@@ -188,7 +189,7 @@ static StatusOr<double> measure(ContractionProvider &provider,
 
 int main() {
   std::vector<std::string> features = hostFeatures();
-  // As an artifact that says so may, the library uses AMX.
+  // Like an artifact that may use AMX, let the library use it.
   const bool hasAMX = hostHasFeature("amx-bf16") && requestAMXPermission().ok();
   if (!hasAMX)
     features.erase(std::remove(features.begin(), features.end(), "amx-bf16"),
