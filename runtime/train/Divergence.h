@@ -43,7 +43,7 @@ public:
   /// broke. Empty if there is none, or if weights cannot be read.
   std::string findBrokenWeights(Trainee &model) const;
 
-  /// Describes the last attempt.
+  /// Describe the last attempt.
   bool isLossFinite() const { return nonfiniteInARow == 0; }
   bool wasSkipped() const { return last.skipped && brokenAt == 0; }
   /// The attempt with which the current row of non-finite losses or skipped

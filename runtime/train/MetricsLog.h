@@ -23,7 +23,7 @@ public:
   static Status check(const TrainOptions &options);
 
   /// Writes to every destination. A destination that fails gets nothing more,
-  /// while the others do. Returns the first failure.
+  /// unless the disk was full; the others go on. Returns the first failure.
   Status write(const MetricsLine &line);
 
 private:

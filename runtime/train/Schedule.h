@@ -14,10 +14,10 @@
 
 namespace mpc::runtime::train {
 
-/// The way of the learning rate from `learningRate` to `minLearningRate` after
-/// the warmup: constant, in a straight line, along half a cosine, by a factor
-/// every so many steps, or by a factor whenever evaluations do not improve.
-/// OneCycle has its own warmup and end; `learningRate` is its maximum.
+/// The course of the learning rate from `learningRate` to `minLearningRate`
+/// after the warmup: constant, in a straight line, along half a cosine, by a
+/// factor every so many steps, or by a factor whenever evaluations do not
+/// improve. OneCycle has its own warmup and end; `learningRate` is its maximum.
 enum class ScheduleKind { Constant, Linear, Cosine, Step, OneCycle, Plateau };
 
 /// PyTorch's ReduceLROnPlateau with its defaults: relative threshold 1e-4, no

@@ -308,6 +308,7 @@ Status TrainingRun::attempt() {
       .add("epoch", report.epoch)
       .add("samples", report.samples)
       .add("loss", report.loss);
+  // The columns of a table are fixed: all steps have an accuracy, or none.
   if (measuresAccuracy)
     line.add("accuracy", report.accuracy);
   line.add("lr", report.learningRate)

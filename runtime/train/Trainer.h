@@ -57,11 +57,10 @@ struct TrainOptions {
   std::optional<std::chrono::steady_clock::time_point> deadline;
   std::vector<std::string> metrics; ///< files of lines or rows, "-"
   std::string tensorboard;          ///< folder of event files; empty: none
-  bool overwriteMetrics =
-      false;                   ///< true: replace the metrics of an earlier run
-  std::string checkpointDir;   ///< empty: no checkpoints
-  int64_t checkpointEvery = 0; ///< attempts between two; 0: each epoch's end
-  int64_t keepCheckpoints = 3; ///< the number of complete ones to keep
+  bool overwriteMetrics = false; ///< true: replace the files of an earlier run
+  std::string checkpointDir;     ///< empty: no checkpoints
+  int64_t checkpointEvery = 0;   ///< attempts between two; 0: each epoch's end
+  int64_t keepCheckpoints = 3;   ///< the number of complete ones to keep
   /// A caller that raises the flag gets a checkpoint after the current attempt.
   /// Saving lowers the flag.
   std::atomic<bool> *saveNow = nullptr;
@@ -150,8 +149,7 @@ struct TrainResult {
   int64_t samples = 0;
   std::optional<double> finalLoss; ///< of the last attempt, if one was made
   std::optional<EvalResult> evaluation; ///< the last one
-  std::optional<BestEvaluation>
-      best; ///< evaluation of the weights in the model
+  std::optional<BestEvaluation> best;   ///< evaluation of the final weights
   double medianStepMs = 0;
   size_t peakMemoryBytes = 0; ///< of the process, resident (RunStatistics.h)
   RunEnd end = RunEnd::Steps;

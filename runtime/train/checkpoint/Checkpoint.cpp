@@ -330,6 +330,7 @@ static std::string tensorDifferences(const CheckpointContents &contents,
                             ", the model wants " +
                             formOf(port.shape, runtime::nameOf(port.type)));
   }
+  // Search for unknown tensors only if the checkpoint has more than the model.
   for (const Array &array : contents.arrays)
     if (contents.arrays.size() > expected &&
         std::none_of(info.state.begin(), info.state.end(),

@@ -370,6 +370,7 @@ StatusOr<Column> Column::create(const Port &port, std::vector<Array> parts,
   }
   if (Status status = column.setPreparation(); !status.ok())
     return status;
+  // `decodeImages` reads with `layout`, which is final from here on.
   if (isImages)
     if (Status status = column.decodeImages(); !status.ok())
       return status;

@@ -20,8 +20,8 @@
 
 namespace mpc::runtime::train {
 
-/// The reason for refusing an image of `width` x `height` pixels, like its
-/// size; empty if the image is accepted.
+/// The reason to refuse an image of `width` x `height` pixels; empty if the
+/// image is accepted.
 static std::string refuseSize(uint64_t width, uint64_t height) {
   if (width == 0 || height == 0)
     return "an image without pixels";

@@ -86,6 +86,7 @@ static StatusOr<Entry> parseEntry(const std::string &name, const json &value,
   entry.array.type = type->second;
 
   const json &shape = value["shape"];
+  // An overflow would let a huge shape pass with small offsets.
   int64_t bytes = sizeOf(entry.array.type);
   if (!shape.is_array())
     return invalid(where, what + " has a shape that is not a list");

@@ -47,7 +47,8 @@ public:
   const std::string name;
 };
 
-/// Lists the metrics for help and messages: "accuracy, topK like top5, ...".
+/// Lists the metrics for help and messages: "accuracy, f1, ..., or topK, such
+/// as top5".
 std::string listEvalMetrics();
 
 /// Usage if there is no metric called `name`.

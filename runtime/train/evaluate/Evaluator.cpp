@@ -89,6 +89,7 @@ static StatusOr<std::vector<LossTerm>> findTerms(const FunctionPorts &ports,
                         counted(batch, "sample"));
     LossTerm term;
     term.losses = &port;
+    // Weights share the suffix of the loss they belong to.
     for (const Port &other : ports.outputs)
       if (other.role == Role::SampleWeight &&
           port.name.compare(0, prefix.size(), prefix) == 0 &&
