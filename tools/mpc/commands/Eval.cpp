@@ -308,7 +308,7 @@ void EvalRun::checkPreparation(const Preparation &preparation) const {
                      now, "evaluated");
 }
 
-// Loads the weights of the artifact that the file has.
+// Loads the weights in the file into the artifact.
 ExitCode EvalRun::loadFile(const std::string &file) {
   if (llvm::StringRef(file).ends_with(".onnx"))
     return reportError(ExitCode::Usage,

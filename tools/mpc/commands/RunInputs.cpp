@@ -322,8 +322,8 @@ static ExitCode bindSamples(RunInputs &inputs, const DataFlags &flags,
   return chooseShapes(driver, inputs.arrays, flags, options.model);
 }
 
-// Shapes lists of the command line, `x=1,2,3`, as samples: one sample if the
-// input takes as many elements, or several samples.
+// Gives a list on the command line, `x=1,2,3`, the shape of one sample or of
+// several samples of the input.
 static ExitCode shapeValues(const std::vector<DeclaredShape> &declared,
                             RunInputs &inputs) {
   for (train::Array &array : inputs.arrays) {

@@ -138,6 +138,7 @@ static ExitCode finishOptions(TrainCommand &command) {
   const bool evaluates = !command.valData.empty() || command.valSplit != 0;
   const bool saves =
       !command.trained.output.empty() || !command.train.checkpointDir.empty();
+  // `resolve` needs the other members of `train`, which are set above.
   if (ExitCode code = resolve(command.loop, evaluates, saves, command.train);
       code != ExitCode::Done)
     return code;

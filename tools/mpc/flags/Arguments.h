@@ -51,10 +51,10 @@ std::vector<std::string> commandNames(const CLI::App &program);
 /// Lists the flags of a command that begin with "--", without the dashes.
 std::vector<std::string> longNamesOf(const CLI::App &command);
 
-/// Returns the environment variable that gives an option's value if no flag
-/// does, like MPC_LOSS_SCALE. Empty for positional arguments and for options
-/// that name files: a variable left over from another run must not choose
-/// files.
+/// Returns the environment variable, like MPC_LOSS_SCALE, that gives an
+/// option's value if no flag does. Empty for positional arguments and for
+/// options that name files: a variable left over from another run must not
+/// choose files.
 std::string environmentVariable(const CLI::Option &option);
 
 } // namespace mpc::tools

@@ -12,7 +12,7 @@
 namespace mpc::tools {
 
 /// Adds every flag that the recipe does not have in another form. Defaults are
-/// spelled out, so that giving a default makes no difference. Files stand for
+/// spelled out, so that giving a default makes no difference. Files count by
 /// their contents. Left out are the target, since checkpoints move between
 /// machines; --train and --freeze, which show in the state's roles; and
 /// --shape, which shows in the inputs' shapes. `decisions` is the digest of

@@ -55,8 +55,8 @@ runtime::StatusOr<std::vector<runtime::train::Array>>
 readSamples(const std::vector<std::string> &files, const DataFlags &flags,
             const std::string &targetArray);
 
-/// Returns the part of a preparation that applies to training and evaluation
-/// alike, like "--normalize 0:1"; empty if there is none.
+/// Returns the part of a preparation that applies to both training and
+/// evaluation, like "--normalize 0:1"; empty if there is none.
 std::string describePreparation(llvm::StringRef text);
 
 /// Warns if samples are prepared differently from the samples that `what` was

@@ -32,7 +32,8 @@ struct Rule {
   StringLiteral flag, other;
   std::vector<StringRef> values;
   /// True if the flag tunes how to work rather than what to do. The environment
-  /// sets working flags for all commands, so a working flag may be idle.
+  /// sets such a flag for all commands, so in some commands it may have no
+  /// effect.
   bool isWorking = false;
   /// A flag that may be given instead of `other`; empty if there is none.
   StringLiteral orOther = "";

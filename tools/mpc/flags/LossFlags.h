@@ -30,7 +30,7 @@ ExitCode readLossFiles(const CompileOptions &options, RecipeOptions &recipe);
 /// Lists the files in `options.lossFiles`; other values are numbers.
 std::vector<std::string> lossFilesOf(const CompileOptions &options);
 
-/// Adds the loss flags that were given to the recipe of an artifact.
+/// Adds the given loss flags to the recipe of an artifact.
 void addLossFlags(llvm::json::Object &object, const RecipeOptions &recipe);
 
 } // namespace mpc::tools

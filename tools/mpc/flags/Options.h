@@ -77,8 +77,8 @@ void addSessionOptions(CLI::App &command, runtime::SessionOptions &options);
 
 /// The effect of --device cuda if the driver shows no GPU.
 enum class WithoutGPU {
-  Fail,         ///< the command runs on the GPU
-  CompileForAny ///< code for the oldest GPU runs on newer ones
+  Fail,         ///< the command has to run on it
+  CompileForAny ///< for the oldest GPU; newer ones run the code
 };
 
 /// Makes --target and --device agree: unless both are given, the GPU to compile

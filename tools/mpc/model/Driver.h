@@ -48,7 +48,8 @@ struct CompiledArtifact {
 
 /// How training treats BatchNormalization's running statistics.
 struct NormalizationFacts {
-  /// The numbers of layers with updated and with kept statistics.
+  /// The numbers of layers that update the statistics, and of layers that use
+  /// and keep the statistics.
   int64_t updated = 0, kept = 0;
   bool isUnbiased = false; ///< true if a layer stores the unbiased variance
 };

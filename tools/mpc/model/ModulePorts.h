@@ -1,4 +1,4 @@
-// Describes a module like the future artifact.
+// Describes a module as the artifact that it will become.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_MODULEPORTS_H

@@ -6,8 +6,8 @@
 
 namespace mpc::tools {
 
-/// Ends the process with a message and exit code 5 wherever memory or threads
-/// run out.
+/// Installs handlers that end the process with a message and exit code 5
+/// wherever memory or threads run out.
 void installMemoryHandlers();
 
 /// While a CompilerMemory exists, a failed allocation on any thread ends the

@@ -1,4 +1,4 @@
-// Checks the outputs of a command: writable, and none of the inputs.
+// Checks that a command can write its outputs, and that no output is an input.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_OVERWRITING_H

@@ -105,8 +105,8 @@ void mpc::tools::noteBatch(const ModelOptions &options) {
 }
 
 // The fixed batch size of an input, for inputs with an open batch size: an
-// extent of axis 0 below the array's. Equal extents tell nothing, like the two
-// rows of a graph's edges.
+// extent of axis 0 below the array's. An extent that equals the array's tells
+// nothing, like the two rows of a graph's edges.
 static std::optional<int64_t>
 findFixedBatch(const std::vector<DeclaredShape> &inputs,
                const std::vector<Array> &arrays,

@@ -1,5 +1,5 @@
-// Chooses the dimensions that a model leaves open from the data, above all the
-// batch size.
+// Chooses the open dimensions of a model from the data, above all the batch
+// size.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_TOOLS_MPC_MODEL_SAMPLEBATCH_H

@@ -158,7 +158,7 @@ TrainedModelWriter::prepare(const std::vector<train::Port> &state,
     if (isModelRole(variable.role))
       shapes[variable.name] = llvm::SmallVector<int64_t>(variable.shape.begin(),
                                                          variable.shape.end());
-  // The compiled model must keep its values until it is compiled.
+  // Only check `compiled` here: compiling still needs the model's values.
   using onnx_frontend::ExportModel;
   if (options.exportModel.empty()) {
     llvm::Error error = ExportModel::check(std::move(compiled), shapes);

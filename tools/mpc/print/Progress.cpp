@@ -16,8 +16,8 @@ using namespace mpc;
 using namespace mpc::tools;
 using namespace mpc::runtime::train;
 
-/// Seconds. A run that is shorter than ten of these prints a line at every
-/// tenth.
+/// The longest interval, in seconds, that `isShort` counts with: a run of less
+/// than ten intervals prints a line at every tenth.
 static constexpr double kMostBetween = 30;
 static constexpr double kTerminalSeconds = 0.1;
 static constexpr int64_t kManyEpochs = 100;

@@ -78,6 +78,7 @@ static std::string describeOthers(std::vector<std::string> names) {
 void mpc::tools::printTrainables(llvm::raw_ostream &os, const Plan &plan,
                                  bool isDefault, bool isWhole) {
   constexpr size_t longest = 24, ends = 10;
+  // Collect all names before printing: the longest sets the column's width.
   std::vector<const StateVariable *> trainables;
   std::vector<std::string> others;
   int64_t elements = 0, frozen = 0;

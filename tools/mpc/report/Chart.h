@@ -35,7 +35,7 @@ enum class ChartScale {
   PowersOfTwo,
 };
 
-/// The way from the values of many steps to a line.
+/// The method that turns the values of many steps into a line.
 enum class ChartStyle {
   Smooth, ///< a moving mean over a band from least to greatest value
   Steps,  ///< each value holds until the next
