@@ -13,7 +13,7 @@
 
 namespace mpc::runtime::train {
 
-/// Counts attempts that failed, and ends a run that cannot recover.
+/// Counts failed attempts, and ends a run without hope of recovery.
 class DivergenceGuard {
 public:
   /// Watches a run of the model that `info` describes.

@@ -34,7 +34,7 @@ public:
   /// longer watched.
   void adopt(EvaluationState &state) const;
 
-  /// Counts an evaluation; true if it was the best. An evaluation
+  /// Counts an evaluation; true for the best so far. An evaluation
   /// `outsideSchedule`, at the end of a run that ends between two, counts only
   /// for the best. So does a second evaluation at the same step. Thus a run in
   /// parts decides like an uninterrupted run.

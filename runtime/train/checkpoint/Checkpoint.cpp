@@ -75,7 +75,7 @@ Status CheckpointStore::followDirectory() {
   return Status();
 }
 
-/// Writes `step-N.tmp`, flushes it and renames it.
+/// Writes, flushes and renames `step-N.tmp`.
 Status CheckpointStore::write(Trainee &model, const Progress &progress,
                               const RunIdentity &identity) {
   StatusOr<std::vector<Array>> arrays = readStates(model, isSaved);
@@ -135,8 +135,8 @@ Status CheckpointStore::save(Trainee &model, const Progress &progress,
   return Status();
 }
 
-/// Removes a checkpoint. Renames it first, so that half a checkpoint is never
-/// taken for a whole one.
+/// Renames a checkpoint before removing it, so that half a checkpoint never
+/// counts as whole.
 Status CheckpointStore::remove(int64_t step) const {
   const std::string path = pathOf(step);
   const std::string doomed = path + std::string(kUnfinished);

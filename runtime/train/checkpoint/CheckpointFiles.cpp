@@ -153,8 +153,8 @@ openFile(const std::string &path) {
   return MappedFile::open(path);
 }
 
-/// Opens the sealed document and checks that every field that is read later is
-/// present and of the right kind.
+/// Opens the sealed document and checks the presence and kind of every field
+/// for later reads.
 static StatusOr<json> openTrainFile(const std::string &path) {
   // No file that mpc wrote is larger.
   StatusOr<std::shared_ptr<const MappedFile>> file = openFile(path);

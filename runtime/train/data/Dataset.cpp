@@ -1,4 +1,4 @@
-// Matches arrays to inputs, checks them once, and gathers batches.
+// Matches arrays to inputs, checks the arrays once, and gathers batches.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/train/data/Dataset.h"

@@ -35,7 +35,7 @@ struct EvalBatch {
   }
 };
 
-/// One metric of one evaluation.
+/// A metric of an evaluation.
 class EvalMetric {
 public:
   explicit EvalMetric(std::string name) : name(std::move(name)) {}

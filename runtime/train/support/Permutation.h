@@ -1,5 +1,5 @@
-// Shuffles reproducibly: the order of an epoch depends only on the seed and the
-// epoch, so it is the same on every computer and needs no state to resume.
+// Shuffles reproducibly: the order of an epoch depends only on seed and epoch,
+// so every computer has an equal order, and resuming needs no state.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_SUPPORT_PERMUTATION_H

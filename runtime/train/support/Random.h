@@ -1,5 +1,5 @@
-// Random numbers that depend only on a counter: the numbers for an epoch or a
-// sample are the same on every computer and need no state to resume.
+// Random numbers from a counter: the numbers for an epoch or a sample are equal
+// on every computer and need no state to resume.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_RUNTIME_TRAIN_SUPPORT_RANDOM_H
