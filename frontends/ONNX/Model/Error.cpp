@@ -1,4 +1,4 @@
-// Findings as errors.
+// Implements import errors, and the texts that list several names.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Error.h"

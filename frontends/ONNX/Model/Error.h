@@ -1,7 +1,7 @@
-// What is wrong with a model, as an error that carries the exit code.
+// Errors of a model, with the exit code of the tool.
 //
-// Every finding is one ImportError; several travel as one llvm::Error joined
-// with llvm::joinErrors, so that a model is fixed in one round.
+// Every finding is one ImportError. Several findings travel as one llvm::Error
+// (llvm::joinErrors), so that a user sees all of them in one run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_ERROR_H
@@ -18,7 +18,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// Why an import failed, as the exit code of a command-line tool.
+/// The kind of an error: the exit code of a command-line tool.
 using ErrorKind = ExitCode;
 
 /// One finding. The message is complete: file, node, expected, found.
@@ -40,17 +40,18 @@ private:
   std::string message;
 };
 
-/// A finding as an error.
+/// Returns a finding as an error.
 llvm::Error makeError(ErrorKind kind, const llvm::Twine &message);
 
-/// "a, b and 4 more": the first `shown` of them.
+/// Lists the first `shown` names: "a, b and 4 more".
 std::string listFirst(llvm::ArrayRef<std::string> names, size_t shown);
 
-/// What a message says of the first one of `count`: " (and 2 more like it)".
+/// Returns the end of a message about the first of `count` cases: " (and 2 more
+/// like it)"; empty if `count` is 1 or less.
 std::string countOthers(size_t count);
 
-/// All findings of an error, in the order they were made, and the exit code
-/// that stands for them: the lowest of their kinds.
+/// The findings of an error, in order, and the tool's exit code: the lowest of
+/// all kinds, 0 without findings.
 struct Findings {
   int exitCode = 0;
   std::vector<std::string> messages;

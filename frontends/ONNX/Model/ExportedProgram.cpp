@@ -15,9 +15,8 @@ mpc::onnx_frontend::readSignature(const proto::GraphProto &graph) {
   llvm::MapVector<StringRef, StringRef> names;
   StringRef rest =
       findMetadata(graph, "pkg.torch.export.ExportedProgram.graph_signature");
-  // Lines such as "p_fc_weight: PARAMETER target='fc.weight'" and
-  // Lines such as "x: USER_INPUT". Buffers that change stand behind "#
-  // outputs".
+  // Lines such as "p_fc_weight: PARAMETER target='fc.weight'" and "x:
+  // USER_INPUT". The section "# outputs" lists mutated buffers.
   rest = rest.split("# outputs").first;
   while (!rest.empty()) {
     StringRef line;
@@ -38,7 +37,7 @@ static bool isSource(StringRef name) {
   return isParameter(name) || name.starts_with("b_") || name.starts_with("c_");
 }
 
-// Those between commas outside all brackets.
+// Splits at commas outside all brackets: "%x, [1, 2]" → "%x" and "[1, 2]".
 static SmallVector<StringRef> splitArguments(StringRef text) {
   SmallVector<StringRef> arguments;
   size_t begin = 0;
@@ -93,19 +92,20 @@ std::optional<StringRef> ProgramCall::findSource(int argument) const {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Which arguments of a call are the operands of an op that it becomes.
+/// The arguments of a call that become the operands of the node `op`.
 struct CallOperands {
   StringRef target, op;
   std::initializer_list<int> arguments;
 };
 } // namespace
 
-// Of a group's normalization, the instances' has ones and zeros; an attention
-// scales queries and keys.
+// Lists the known calls. For group_norm the exporter writes an
+// InstanceNormalization with constant ones and zeros, then Mul and Add. For
+// attention the Mul scales queries and keys by a constant.
 static ArrayRef<CallOperands> getCallOperands() {
   constexpr int none = kConstantOperand;
-  // The call, the node that the exporter makes of it, and which argument of the
-  // call each input of the node is.
+  // Each row: the call, the node the exporter makes of it, and the argument of
+  // the call for each input of the node.
   static const CallOperands all[] = {
       {"layer_norm.", "LayerNormalization", {0, 2, 3}},
       {"native_layer_norm.", "LayerNormalization", {0, 2, 3}},
@@ -142,7 +142,7 @@ static ArrayRef<CallOperands> getCallOperands() {
 
 std::optional<int> mpc::onnx_frontend::findArgument(const ProgramCall &call,
                                                     StringRef op, int index) {
-  // A call has the operands of a BatchNormalization in ONNX's order.
+  // For BatchNormalization, ONNX and PyTorch have the same order of operands.
   if (op == "BatchNormalization" && !call.target.empty())
     return index;
   StringRef target = call.target;
@@ -155,14 +155,14 @@ std::optional<int> mpc::onnx_frontend::findArgument(const ProgramCall &call,
   return std::nullopt;
 }
 
-// Results of calls are numbered: "slice", "slice_1".
+// Drops the number of a result: "slice_1" → "slice".
 static StringRef dropNumber(StringRef name) {
   auto [call, number] = name.rsplit('_');
   bool isNumbered = !number.empty() && llvm::all_of(number, llvm::isDigit);
   return isNumbered ? call : name;
 }
 
-// The names that the exporter gives to the results of such calls.
+// True if `name` is the result of a call that only moves elements.
 static bool isMovement(StringRef name) {
   static const llvm::StringSet<> calls = {
       "_unsafe_view", "alias",  "cat",          "clone",     "contiguous",
@@ -174,14 +174,15 @@ static bool isMovement(StringRef name) {
   return calls.contains(dropNumber(name));
 }
 
-// Places are what such calls read beside data.
+// True if `name` is the result of a call that computes indices for movements.
 static bool isPlaces(StringRef name) {
   name = dropNumber(name);
   return name == "arange" || name == "scalar_tensor_default";
 }
 
-// addcmul(b, w, x, value=v) is b + v * w * x, of which the exporter computes
-// v * w in advance: w itself where v is not given, and so 1.
+// addcmul(b, w, x, value=v) is b + v * w * x. The exporter folds v * w.
+// Collects the factors of calls without `value`: v is 1, so the folded value is
+// w.
 static void addUnitMultiples(const proto::GraphProto &graph,
                              ProgramNames &names) {
   for (const proto::NodeProto &node : graph.node()) {
@@ -202,16 +203,16 @@ ProgramNames mpc::onnx_frontend::readNames(const proto::GraphProto &graph) {
   return names;
 }
 
-// True for torch.cat and torch.stack ("cat_3" too), whose result may have
-// elements of buffers among those of parameters.
+// True for torch.cat and torch.stack ("cat_3" too). Their results may mix
+// elements of buffers with elements of parameters.
 static bool isJoin(StringRef name) {
   name = dropNumber(name);
   return name == "cat" || name == "stack";
 }
 
-// Whether a value that addcmul multiplies by is a parameter times 1: made of
-// one parameter, and of the number, which the exporter calls "value_2" and,
-// cast to the parameter's type, "value_cast_2".
+// True if `value` is one parameter times 1, as addcmul multiplies. The value is
+// then folded from one parameter and a number, which the exporter calls
+// "value_2" or, after a cast, "value_cast_2".
 static bool isUnitMultiple(const proto::ValueInfoProto &value,
                            ArrayRef<StringRef> from,
                            const ProgramNames &names) {

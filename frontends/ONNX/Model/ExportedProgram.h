@@ -1,6 +1,5 @@
-// Reads the notes of PyTorch's exporter about the program that it exported: the
-// names of its parameters, and the call, such as a module's, that each node
-// comes from.
+// Reads the metadata of PyTorch's exporter about the exported program: the
+// names of its parameters, and the call each node comes from.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_EXPORTEDPROGRAM_H
@@ -17,84 +16,85 @@
 
 namespace mpc::onnx_frontend {
 
-/// Of a value, what the calls of the program have for it, such as "p_fc_bias".
+/// Metadata key of a value: the value's name in the program, such as
+/// "p_fc_bias".
 inline constexpr llvm::StringLiteral kOriginalName =
     "pkg.torch.onnx.original_node_name";
 
-/// Of a node, the call of the program that it comes from.
+/// Metadata key of a node: the program's call the node comes from.
 inline constexpr llvm::StringLiteral kProgramCall = "pkg.torch.onnx.fx_node";
 
-/// What starts the target of x.detach(), of an embedding.
+/// Prefixes of call targets: x.detach() and embedding.
 inline constexpr llvm::StringLiteral kDetachTarget = "torch.ops.aten.detach.",
                                      kEmbeddingTarget =
                                          "torch.ops.aten.embedding.";
 
-/// The program's inputs by what the calls have for them: "p_layers_1_weight"
-/// with "layers.1.weight" for a parameter or buffer, and "" for data.
+/// Returns the inputs of the program by name: "p_layers_1_weight" with
+/// "layers.1.weight" for a parameter or buffer, "x" with "" for data.
 llvm::MapVector<llvm::StringRef, llvm::StringRef>
 readSignature(const proto::GraphProto &graph);
 
-/// Whether the program has `source`, such as "p_layers_1_weight", as parameter.
+/// True if the program's input `source`, such as "p_layers_1_weight", is a
+/// parameter.
 inline bool isParameter(llvm::StringRef source) {
   return source.starts_with("p_");
 }
 
-/// The call that a node comes from, as in
-/// "%conv = call_function[target=torch.ops.aten.conv1d.default](args = (%x,
-/// %p_weight, None, [1]), kwargs = {})".
+/// The program's call a node comes from, as in "%conv =
+/// call_function[target=torch.ops.aten.conv1d.default](args = (%x, %p_weight,
+/// None, [1]), kwargs = {})".
 struct ProgramCall {
-  /// What other calls have for the result, such as "conv".
+  /// The name of the call's result, such as "conv".
   llvm::StringRef name;
   llvm::StringRef target;
   llvm::SmallVector<llvm::StringRef> arguments;
-  /// The parameters and buffers among all arguments, also within lists, and
-  /// what else is not constant.
+  /// All names among the arguments, also within lists. `sources` are
+  /// parameters, buffers and lifted constants; `results` are all other values.
   llvm::SmallVector<llvm::StringRef, 2> sources, results;
   bool hasKeywords = false;
 
-  /// What an argument is: a parameter or a buffer such as "p_weight"; empty for
-  /// a constant; nothing where it is computed or is not there.
+  /// Returns the parameter or buffer an argument names, such as "p_weight";
+  /// empty for a constant; nullopt if the argument is computed or missing.
   std::optional<llvm::StringRef> findSource(int argument) const;
 };
 
-/// Nothing of the call is known where the file does not say it.
+/// Reads the call of `node`; every field is empty if the file has no metadata.
 ProgramCall readCall(const proto::NodeProto &node);
 
-/// Which argument of `call` operand `index` of a node of type `op` is, of which
-/// the exporter may make several nodes: kConstantOperand where it is none, and
-/// nothing where that is not known.
+/// Finds the argument of `call` that is operand `index` of a node of type `op`.
+/// The exporter may make several nodes of one call. kConstantOperand if the
+/// operand is the exporter's constant; nullopt if the call is unknown.
 inline constexpr int kConstantOperand = -1;
 std::optional<int> findArgument(const ProgramCall &call, llvm::StringRef op,
                                 int index);
 
-/// The names of the program's parameters, and of its buffers; and of what calls
-/// of addcmul without a factor multiply.
+/// Names of the program's parameters and buffers, and the operands of products
+/// that come from addcmul calls without `value`.
 struct ProgramNames {
   llvm::StringSet<> parameters, buffers, unitMultiples;
 };
 ProgramNames readNames(const proto::GraphProto &graph);
 
-/// Whether the exporter computed the value from parameters by calls that give
-/// elements of their first operand and nothing else, as a slice of a table
-/// does, or its rows at the places of a buffer.
+/// True if the exporter folded `value` from parameters only by calls that move
+/// elements: a slice of a table, or rows of a table at constant indices.
 bool isMoved(const proto::ValueInfoProto &value, const ProgramNames &names);
 
-/// Whether one of the calls that the exporter computed the value by may give an
-/// element of its operand several times, as an index does and a slice does not.
+/// True if the folded value may repeat an element of the parameter, as an index
+/// does and a slice does not.
 bool mayRepeat(const proto::ValueInfoProto &value);
 
-/// The row of its table that an embedding never trains, the program's
-/// padding_idx: "aten.embedding.default(%p_weight, %ids, 0)".
+/// Finds the row an embedding never trains (padding_idx), such as 0 in
+/// "aten.embedding.default(%p_weight, %ids, 0)"; nullopt if there is none.
 std::optional<int64_t> findPaddingRow(const ProgramCall &call);
 
-/// Gives the added initializer `name` the metadata that PyTorch's exporter
-/// writes of initializers: it is the parameter or buffer `source` of the
-/// program, or a constant where `source` is empty.
+/// Adds the exporter's metadata to the new initializer `name`: it is the
+/// parameter or buffer `source` of the program, or a constant if `source` is
+/// empty.
 void describeInitializer(proto::GraphProto &graph, llvm::StringRef name,
                          llvm::StringRef source);
 
-/// The same for an initializer that is computed from the initializer `source`
-/// of the file.
+/// Adds the exporter's metadata to the new initializer `name`: it is folded
+/// from the file's initializer `source`.
 void describeFolded(proto::GraphProto &graph, llvm::StringRef name,
                     llvm::StringRef source);
 

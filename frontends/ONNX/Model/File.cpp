@@ -1,4 +1,4 @@
-// Careful reading and atomic writing of files.
+// Reads untrusted files and writes files atomically.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/File.h"
@@ -33,7 +33,7 @@ static llvm::Error makeSystemError(StringRef path, const char *action) {
 
 llvm::Expected<File> File::adopt(int fd, StringRef path) {
   File file(fd, path);
-  // Reading a device or a pipe would not end, or not twice.
+  // Devices and pipes may never end, and cannot be read twice.
   struct stat status;
   if (fstat(fd, &status) != 0)
     return makeSystemError(path, "stat");
@@ -45,8 +45,8 @@ llvm::Expected<File> File::adopt(int fd, StringRef path) {
                      path + ": expected a regular file, found a device, pipe "
                             "or socket");
   file.size = status.st_size;
-  // Device, inode, size and times: two reads of a path are of the same bytes
-  // only where all of them agree.
+  // Two reads of a path saw the same bytes only if device, inode, size and
+  // times all agree.
   file.version = {static_cast<int64_t>(status.st_dev),
                   static_cast<int64_t>(status.st_ino),
                   status.st_size,
@@ -57,7 +57,7 @@ llvm::Expected<File> File::adopt(int fd, StringRef path) {
   return file;
 }
 
-// Writes all of `bytes`; otherwise false, and errno.
+// Writes all of `bytes`; on failure returns false and sets errno.
 static bool writeAll(int fd, llvm::ArrayRef<char> bytes) {
   while (!bytes.empty()) {
     ssize_t count = ::write(fd, bytes.data(), bytes.size());
@@ -82,8 +82,8 @@ llvm::Expected<File> File::open(StringRef path) {
   return adopt(fd, path);
 }
 
-// Opens `relative` below the open directory `root`, letting the kernel refuse
-// every step that leaves it. Returns -1 and errno.
+// Opens `relative` below the open directory `root`; the kernel refuses every
+// step that leaves `root`. Returns -1 and sets errno on failure.
 static int openContained(int root, const std::string &relative) {
   struct open_how how = {};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
@@ -94,15 +94,13 @@ static int openContained(int root, const std::string &relative) {
 
 llvm::Expected<File> File::openBeneath(StringRef directory,
                                        StringRef relative) {
-  // A path with a null character would end there for the kernel, behind all
-  // checks.
+  // The kernel would end the path at a null character, after all checks.
   std::string inside = relative.str();
   if (inside.empty() || inside.find('\0') != std::string::npos)
     return makeError(ErrorKind::InvalidInput,
                      "the location of external data is "
                      "empty or holds a null character");
-  // The folder stays open while the path is looked up below it: nobody can
-  // exchange it in between.
+  // Keep the folder open during the lookup, so that nobody can exchange it.
   int root = ::open(directory.str().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (root < 0)
     return makeSystemError(directory, "open");
@@ -111,7 +109,7 @@ llvm::Expected<File> File::openBeneath(StringRef directory,
   close(root);
   if (fd >= 0)
     return adopt(fd, (directory + "/" + relative).str());
-  // A `..` or a link that leads out of the folder.
+  // A `..` or a link leads out of the folder.
   if (error == EXDEV || error == ELOOP)
     return makeError(ErrorKind::InvalidInput,
                      "external data '" + relative +
@@ -204,7 +202,7 @@ llvm::Error AtomicFile::commit() {
     return makeSystemError(path, "write");
   close(fd);
   fd = -1;
-  // The rename itself is durable once the folder is.
+  // The rename is durable only once the folder is synced.
   StringRef parent = llvm::sys::path::parent_path(path);
   std::string folder = parent.empty() ? "." : parent.str();
   int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

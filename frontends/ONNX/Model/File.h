@@ -1,5 +1,5 @@
-// Files that nobody vouches for: opened without following them out of their
-// folder, never blocking, read up to a limit.
+// Opens and reads untrusted files: never outside their folder, never blocking,
+// and up to a limit. Writes files atomically.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_FILE_H
@@ -17,23 +17,23 @@
 
 namespace mpc::onnx_frontend {
 
-/// The path that stands for standard input, whose folder is the current one.
+/// The path that means standard input. Its folder is the current directory.
 inline constexpr llvm::StringLiteral kStandardInput = "-";
 
-/// What tells a file from another at the same path, and from itself once its
-/// bytes have changed: device, inode, size, and when bytes and inode changed.
+/// Identifies the bytes of a file: device, inode, size, and the times of the
+/// last change of bytes and of inode.
 using FileVersion = std::array<int64_t, 7>;
 
-/// An open file; closed with the object.
+/// An open file. The destructor closes it.
 class File {
 public:
-  /// Opens the file at `path`, following links. A pipe, a device or a directory
-  /// is an error, as is a missing file (kind IO). Standard input may be
-  /// anything; what it holds can be read once, in order.
+  /// Opens the file at `path`, following links. Missing files, pipes, devices
+  /// and directories are errors (kind IO). Standard input may be of any kind,
+  /// and can be read once, in order.
   static llvm::Expected<File> open(llvm::StringRef path);
 
   /// Opens `relative`, which must lie in `directory` (a real path) after all
-  /// links are followed; anything else is an error (kind Invalid).
+  /// links are followed; otherwise an error (kind InvalidInput).
   static llvm::Expected<File> openBeneath(llvm::StringRef directory,
                                           llvm::StringRef relative);
 
@@ -45,13 +45,13 @@ public:
   File &operator=(File &&) = delete;
   ~File();
 
-  /// In bytes; nothing for standard input.
+  /// The size in bytes; nullopt for standard input.
   std::optional<int64_t> getSize() const { return size; }
-  /// What was opened; nothing for standard input.
+  /// The identity of the opened bytes; nullopt for standard input.
   const std::optional<FileVersion> &getVersion() const { return version; }
 
-  /// Reads the bytes that follow those it read last, as many as there are at
-  /// once. Returns how many, 0 at the end.
+  /// Reads the next bytes, as many as one system call gives. Returns their
+  /// number, 0 at the end.
   llvm::Expected<size_t> readNext(llvm::MutableArrayRef<char> buffer) const;
 
   /// Reads exactly `buffer.size()` bytes from `offset` of a regular file.
@@ -67,8 +67,9 @@ private:
   std::optional<FileVersion> version;
 };
 
-/// Writes a file that appears whole or not at all: bytes go to a temporary file
-/// beside `path`, which `commit` syncs and renames. Without commit it vanishes.
+/// Writes a file that appears whole or not at all. Bytes go to a temporary file
+/// beside `path`; `commit` syncs and renames it. Without `commit` the
+/// destructor deletes it.
 class AtomicFile {
 public:
   static llvm::Expected<AtomicFile> create(llvm::StringRef path);
@@ -89,8 +90,8 @@ private:
   std::string path, temporary;
 };
 
-/// The real path of the folder that holds the file at `path` itself (links to
-/// the file are followed first when `followFile`).
+/// Returns the real path of the folder that holds the file at `path`. Follows
+/// links of the file itself only if `followFile`.
 llvm::Expected<std::string> getRealDirectory(llvm::StringRef path,
                                              bool followFile);
 

@@ -1,5 +1,5 @@
-// A file as protobuf reads it: once, from its beginning to its end, hashed on
-// the way, so that the hash is of the very bytes that were parsed.
+// Feeds a file to protobuf once, from beginning to end, and hashes the bytes.
+// So the hash is of exactly the bytes that were parsed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_FILEINPUT_H
@@ -17,18 +17,18 @@ public:
   explicit FileInput(const File &file);
   ~FileInput() override;
 
-  /// The first bytes of the file, up to `count`; they are read again by `Read`.
-  /// Before the first call of `Read` only.
+  /// Returns the first bytes of the file, up to `count`; `Read` returns them
+  /// again. Call only before the first `Read`.
   llvm::Expected<llvm::StringRef> peek(size_t count);
 
-  /// The next bytes; 0 at the end of the file, -1 where reading fails.
+  /// Returns the next bytes; 0 at the end of the file, -1 on failure.
   int Read(void *buffer, int size) override;
 
-  /// What `Read` failed with; success where it did not.
+  /// Returns the error of `Read`; success if there was none.
   llvm::Error takeError();
-  /// How many bytes were read.
+  /// The number of bytes read.
   int64_t getCount() const { return count; }
-  /// XXH3 of what was read, as 16 hexadecimal digits.
+  /// Returns the XXH3 hash of the bytes read, as 16 hexadecimal digits.
   std::string getHash() const;
 
 private:

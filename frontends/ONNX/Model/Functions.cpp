@@ -11,12 +11,12 @@ using google::protobuf::RepeatedPtrField;
 using llvm::Error;
 using llvm::StringMap;
 
-/// Functions in functions could multiply without end.
+/// Limits expansion: functions that call functions can multiply exponentially.
 static constexpr int64_t kMostNodes = 300000;
 static constexpr size_t kMostDepth = 64;
 
 namespace {
-/// Replaces calls, graph by graph, and keeps names apart.
+/// Replaces calls by the nodes of their functions, under new unique names.
 class Inliner {
 public:
   explicit Inliner(Model &model) : model(model) {}
@@ -24,7 +24,7 @@ public:
 
 private:
   using Nodes = RepeatedPtrField<proto::NodeProto>;
-  /// What the names in a body become.
+  /// New names by the names in a function's body.
   using Names = StringMap<std::string>;
 
   Error readFunctions();
@@ -52,16 +52,16 @@ private:
   Model &model;
   StringMap<const proto::FunctionProto *> functions;
   StringMap<const Model::Opsets *> opsets;
-  /// All values of the model.
+  /// The names of all values of the model.
   llvm::StringSet<> taken;
-  /// The calls that the one at hand is in.
+  /// The functions whose calls are being expanded, outermost first.
   SmallVector<const proto::FunctionProto *> active;
   int64_t added = 0;
 };
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// What there is
+// Functions and names of the model
 //===----------------------------------------------------------------------===//
 
 static std::string makeKey(StringRef domain, StringRef name,
@@ -91,7 +91,7 @@ Error Inliner::readFunctions() {
   return Error::success();
 }
 
-// Bodies are nested as deep as protobuf lets messages be.
+// The recursion is safe: protobuf limits the depth of messages.
 void Inliner::collectNames(const proto::GraphProto &graph) {
   for (const proto::ValueInfoProto &input : graph.input())
     taken.insert(input.name());
@@ -154,7 +154,7 @@ void Inliner::renameNode(proto::NodeProto &node, StringRef prefix,
       renameGraph(*attribute.mutable_g(), prefix, names);
     for (proto::GraphProto &graph : *attribute.mutable_graphs())
       renameGraph(graph, prefix, names);
-    // Gradient has names of values as text.
+    // A Gradient names values in text attributes.
     if (node.op_type() != "Gradient")
       continue;
     if (attribute.has_s())
@@ -177,12 +177,12 @@ findAttribute(const RepeatedPtrField<proto::AttributeProto> &attributes,
   return nullptr;
 }
 
-// Gives attributes that stand for one of the function's its value: the call's,
-// or else its default. Without either the node has no such attribute.
+// Replaces each attribute that refers to a parameter of the function by the
+// call's value, or else by the function's default. Drops the attribute if there
+// is neither.
 static void bindAttributes(proto::NodeProto &node, const proto::NodeProto &call,
                            const proto::FunctionProto &function) {
-  // An attribute with ref_attr_name takes the call's value of that name, else
-  // the function's default; the others stay.
+  // `ref_attr_name` names the function's parameter. Other attributes stay.
   RepeatedPtrField<proto::AttributeProto> bound;
   for (proto::AttributeProto &attribute : *node.mutable_attribute()) {
     if (attribute.ref_attr_name().empty()) {
@@ -218,7 +218,7 @@ static void bindAttributes(proto::NodeProto &node, const proto::NodeProto &call,
 
 Error Inliner::checkCall(const proto::NodeProto &call,
                          const proto::FunctionProto &function) const {
-  // A call without end would be expanded without end.
+  // A recursive call would be expanded without end.
   std::string what = describe(function);
   if (llvm::is_contained(active, &function))
     return error(ErrorKind::InvalidInput, call, what + " calls itself");
@@ -226,8 +226,7 @@ Error Inliner::checkCall(const proto::NodeProto &call,
     return error(ErrorKind::Unsupported, call,
                  "functions call each other more than " + Twine(kMostDepth) +
                      " deep");
-  // Trailing inputs and outputs may be left out, further ones are not the
-  // function's.
+  // A call may omit trailing inputs and outputs, but not add any.
   if (call.input_size() > function.input_size() ||
       call.output_size() > function.output_size())
     return error(ErrorKind::InvalidInput, call,
@@ -235,7 +234,6 @@ Error Inliner::checkCall(const proto::NodeProto &call,
                      " inputs and " + Twine(function.output_size()) +
                      " outputs, found " + Twine(call.input_size()) + " and " +
                      Twine(call.output_size()));
-  // Attributes are the function's, with or without a default.
   for (const proto::AttributeProto &attribute : call.attribute())
     if (!llvm::is_contained(function.attribute(), attribute.name()) &&
         !findAttribute(function.attribute_proto(), attribute.name()))
@@ -244,13 +242,13 @@ Error Inliner::checkCall(const proto::NodeProto &call,
   return Error::success();
 }
 
-// The names of inputs and outputs become those of the call. An output that has
-// one already, being an input or another output, is a copy of that.
+// Maps the function's inputs and outputs to the names of the call. An output
+// that is also an input, or another output, becomes an Identity in `copies`.
 Inliner::Names Inliner::bindNames(const proto::NodeProto &call,
                                   const proto::FunctionProto &function,
                                   Nodes &copies) {
   Names names;
-  // An input that the call leaves out has the empty name, as in any node.
+  // An omitted input gets the empty name, as in any node.
   for (int i = 0; i < function.input_size(); ++i)
     names[function.input(i)] =
         i < call.input_size() ? call.input(i) : std::string();
@@ -284,7 +282,8 @@ Error Inliner::expandCall(const proto::NodeProto &call,
   for (const proto::NodeProto &node : function.node()) {
     proto::NodeProto *copy = body.Add();
     copy->CopyFrom(node);
-    // A graph that the call gives as an attribute has names of the caller.
+    // Rename first: graphs the call passes as attributes keep the caller's
+    // names.
     renameNode(*copy, prefix, names);
     bindAttributes(*copy, call, function);
   }
@@ -301,10 +300,9 @@ Error Inliner::expandCall(const proto::NodeProto &call,
   return Error::success();
 }
 
-// `nodes` without calls; all others are of these opsets.
+// Expands the calls among `nodes`; the other nodes belong to `opsets`.
 Error Inliner::expandNodes(Nodes &nodes, const Model::Opsets *opsets) {
-  // A call gives way to the function's nodes; other nodes stay, with calls in
-  // their subgraphs expanded.
+  // Collect into a new list: a call may become many nodes.
   Nodes result;
   for (proto::NodeProto &node : nodes) {
     if (const proto::FunctionProto *function = findFunction(node)) {
@@ -315,7 +313,7 @@ Error Inliner::expandNodes(Nodes &nodes, const Model::Opsets *opsets) {
     proto::NodeProto *kept = result.Add();
     kept->Swap(&node);
     model.setOpsets(*kept, opsets);
-    // A branch's or a loop's body may call functions too.
+    // Bodies of branches and loops may call functions too.
     for (proto::AttributeProto &attribute : *kept->mutable_attribute()) {
       if (attribute.has_g())
         if (Error error = expandGraph(*attribute.mutable_g(), opsets))
@@ -338,7 +336,6 @@ Error Inliner::run() {
   if (Error error = readFunctions())
     return error;
   proto::ModelProto &file = model.getProto();
-  // The main graph, and those of training_info.
   std::vector<proto::GraphProto *> graphs = {file.mutable_graph()};
   for (proto::TrainingInfoProto &info : *file.mutable_training_info()) {
     if (info.has_initialization())
@@ -346,7 +343,7 @@ Error Inliner::run() {
     if (info.has_algorithm())
       graphs.push_back(info.mutable_algorithm());
   }
-  // All names first, so that new ones clash with none.
+  // Collect all names first, so that no new name clashes.
   for (proto::GraphProto *graph : graphs)
     collectNames(*graph);
   for (proto::GraphProto *graph : graphs) {

@@ -1,4 +1,4 @@
-// Functions of the model: every call becomes the nodes of the function's body.
+// Inlines the functions of a model.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_FUNCTIONS_H
@@ -8,10 +8,10 @@
 
 namespace mpc::onnx_frontend {
 
-/// Replaces calls of the model's functions in all of its graphs. A function
-/// goes before an operator of its name, and its nodes keep the opsets that it
-/// imports. A finding where a function calls itself, or where a call does not
-/// fit its function.
+/// Replaces calls of the model's functions in all graphs of the file. A
+/// function takes precedence over an operator of the same name. Its nodes keep
+/// the opsets the function imports. Fails if a function calls itself or if a
+/// call does not fit its function.
 llvm::Error inlineFunctions(Model &model);
 
 } // namespace mpc::onnx_frontend

@@ -1,5 +1,5 @@
-// Structural checks and the topological sort. Everything is linear in the size
-// of the graph and without recursion: graphs are as deep as their file says.
+// Checks the structure of a graph and sorts its nodes. Linear in the size of
+// the graph and not recursive, because files decide how deep a graph is.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Graph.h"
@@ -64,7 +64,7 @@ mpc::onnx_frontend::findGraphs(proto::ModelProto &model) {
     if (info.has_algorithm())
       add(info.mutable_algorithm());
   }
-  // A function is no graph, but its nodes have such.
+  // A function is not a graph, but its nodes have bodies.
   for (proto::FunctionProto &function : *model.mutable_functions())
     for (proto::NodeProto &node : *function.mutable_node())
       for (const proto::GraphProto *body : getBodies(node))
@@ -75,13 +75,13 @@ mpc::onnx_frontend::findGraphs(proto::ModelProto &model) {
 std::vector<proto::GraphProto *>
 mpc::onnx_frontend::findGraphs(proto::GraphProto &graph) {
   std::vector<proto::GraphProto *> graphs;
-  // All are parts of what the caller may change.
+  // The cast is safe: all parts belong to the mutable `graph`.
   for (const proto::GraphProto *part : findGraphs(std::as_const(graph)))
     graphs.push_back(const_cast<proto::GraphProto *>(part));
   return graphs;
 }
 
-// Adds the names of what a body of a node defines.
+// Adds the names `body` defines to `defined`.
 static void addDefined(const proto::GraphProto &body,
                        llvm::StringSet<> &defined) {
   for (const proto::ValueInfoProto &input : body.input())
@@ -104,8 +104,8 @@ mpc::onnx_frontend::findBodyNames(const proto::GraphProto &graph) {
   return names;
 }
 
-// Adds what `body` reads and does not define. Bodies are nested as deep as
-// protobuf lets messages be: 31.
+// Adds the names `body` reads but does not define. The recursion is safe:
+// protobuf nests bodies at most 31 deep.
 static void addCaptured(const proto::GraphProto &body,
                         std::vector<StringRef> &values) {
   llvm::StringSet<> defined;
@@ -169,8 +169,8 @@ Graph::checkBody(const Model &model, const proto::GraphProto &body,
   Graph graph(model);
   if (Error error = graph.addPart(body))
     return error;
-  // A node tells the outputs of its body apart by their places: two may be one
-  // value, such as what a loop carries and stacks.
+  // Do not merge outputs by name: the node tells them apart by position. A loop
+  // may carry and stack the same value.
   for (const proto::ValueInfoProto &output : body.output())
     graph.outputs.push_back(&output);
   if (Error error = graph.checkUses(isDefinedOutside))
@@ -193,8 +193,8 @@ Error Graph::define(StringRef name, const Twine &by) {
                           entry->second + " and by " + by);
 }
 
-// What a caller has to name is in files whose text is UTF-8: artifacts,
-// weights, checkpoints.
+// Callers use these names in artifacts, weights and checkpoints, which are
+// UTF-8.
 static Error checkNames(const Model &model, const proto::GraphProto &part) {
   auto check = [&](const auto &values, StringRef kind) {
     Error errors = Error::success();
@@ -219,7 +219,7 @@ Error Graph::addPart(const proto::GraphProto &part) {
   if (part.sparse_initializer_size() != 0)
     return model->error(ErrorKind::Unsupported,
                         "sparse initializers are not supported");
-  // A name is defined once, by an initializer, an input or a node.
+  // Initializers, inputs and nodes share one namespace.
   for (const proto::TensorProto &tensor : part.initializer()) {
     if (tensor.name().empty())
       return model->error(ErrorKind::InvalidInput,
@@ -236,14 +236,14 @@ Error Graph::addPart(const proto::GraphProto &part) {
       return model->error(ErrorKind::InvalidInput, "graph input '" +
                                                        input.name() +
                                                        "' is declared twice");
-    // An input with an initializer has a default value: state, here.
+    // An input with an initializer is state with an initial value.
     if (initializers.contains(input.name()))
       continue;
     if (Error error = define(input.name(), "a graph input"))
       return error;
     inputs.push_back(&input);
   }
-  // Of a node that leaves an output out, the name is empty.
+  // An omitted output has an empty name.
   for (const proto::NodeProto &node : part.node()) {
     nodes.push_back(&node);
     for (const std::string &output : node.output()) {
@@ -257,7 +257,7 @@ Error Graph::addPart(const proto::GraphProto &part) {
   return Error::success();
 }
 
-// Callers tell outputs apart by name.
+// Callers tell outputs apart by name, so drop repeated declarations.
 void Graph::addOutputs(const proto::GraphProto &part) {
   for (const proto::ValueInfoProto &output : part.output()) {
     if (outputNames.insert(output.name()).second)
@@ -273,7 +273,7 @@ void Graph::addOutputs(const proto::GraphProto &part) {
 //===----------------------------------------------------------------------===//
 
 std::string Graph::suggestName(StringRef name) const {
-  // Quadratic in the length of names, so only on models of readable size.
+  // The distance is quadratic in the length of names: limit count and length.
   constexpr unsigned kMostNames = 5000;
   if (definitions.size() > kMostNames || name.size() > 200)
     return {};
@@ -292,7 +292,7 @@ std::string Graph::suggestName(StringRef name) const {
 Error Graph::checkUses(
     llvm::function_ref<bool(StringRef)> isDefinedOutside) const {
   Error errors = Error::success();
-  // All errors at once, since a file with one often has more.
+  // Report all errors at once: a broken file often has several.
   auto report = [&](const Twine &message) {
     errors = llvm::joinErrors(std::move(errors),
                               model->error(ErrorKind::InvalidInput, message));
@@ -300,14 +300,14 @@ Error Graph::checkUses(
   for (const proto::NodeProto *node : nodes) {
     if (node->op_type().empty())
       report("node '" + getNodeName(*node) + "' has no op_type");
-    // A body may read what the graph around it defines.
+    // A body may read values of outer graphs.
     for (StringRef input : getReadValues(*node))
       if (!definitions.contains(input) && !isDefinedOutside(input))
         report("node '" + getNodeName(*node) + "' (" + getOpName(*node) +
                "): input '" + input + "' is never defined" +
                suggestName(input));
   }
-  // So may an output be a value of the graph around.
+  // An output of a body may be a value of an outer graph.
   for (const proto::ValueInfoProto *output : outputs)
     if (!definitions.contains(output->name()) &&
         !isDefinedOutside(output->name()))
@@ -322,8 +322,6 @@ Error Graph::checkUses(
 
 Error Graph::sortNodes() {
   llvm::DenseMap<const proto::NodeProto *, unsigned> indices;
-  // How many inputs of each node are still to be computed, and who waits for
-  // whom.
   for (auto [index, node] : llvm::enumerate(nodes))
     indices[node] = index;
   std::vector<std::vector<unsigned>> users(nodes.size());
@@ -335,7 +333,7 @@ Error Graph::sortNodes() {
         ++pendingInputs[index];
       }
 
-  // The lowest index first keeps the order of a file that is sorted.
+  // Taking the lowest index first keeps the order of a sorted file.
   std::priority_queue<unsigned, std::vector<unsigned>, std::greater<>> ready;
   for (unsigned index = 0; index < nodes.size(); ++index)
     if (pendingInputs[index] == 0)
@@ -350,7 +348,7 @@ Error Graph::sortNodes() {
       if (--pendingInputs[user] == 0)
         ready.push(user);
   }
-  // Nodes on a cycle wait for each other, and never come up.
+  // Nodes on a cycle are never ready.
   if (sorted.size() != nodes.size())
     return model->error(ErrorKind::InvalidInput,
                         "the graph has a cycle: " +
@@ -359,10 +357,10 @@ Error Graph::sortNodes() {
   return Error::success();
 }
 
-// Walks backwards from a node that could not be placed, over such nodes only,
-// until one comes up again.
+// Describes a cycle: walks from an unsorted node to an unsorted producer until
+// a node repeats. `pending` holds the missing inputs of each node.
 std::string Graph::describeCycle(ArrayRef<unsigned> pending) const {
-  // Start anywhere among the nodes that wait.
+  // Start at any unsorted node: all of them wait for a cycle.
   llvm::DenseMap<const proto::NodeProto *, unsigned> indices;
   for (auto [index, node] : llvm::enumerate(nodes))
     indices[node] = index;
@@ -371,7 +369,6 @@ std::string Graph::describeCycle(ArrayRef<unsigned> pending) const {
   while (!isPending(index))
     ++index;
   llvm::DenseMap<unsigned, size_t> position;
-  // Back from each to one that it waits for.
   std::vector<unsigned> path;
   while (position.try_emplace(index, path.size()).second) {
     path.push_back(index);
@@ -383,7 +380,7 @@ std::string Graph::describeCycle(ArrayRef<unsigned> pending) const {
       }
     }
   }
-  // The part of the way that goes round.
+  // List only the cycle, not the way to it.
   constexpr size_t kMostNames = 12;
   std::string text = "'" + getNodeName(*nodes[index]) + "'";
   size_t length = path.size() - position[index];

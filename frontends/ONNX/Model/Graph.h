@@ -1,5 +1,5 @@
-// A checked graph: every name defined once, every input defined, no cycles, and
-// the nodes in an order in which they can run.
+// A checked graph: names are defined once, inputs are defined, there are no
+// cycles, and nodes are in topological order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_GRAPH_H
@@ -15,74 +15,73 @@
 
 namespace mpc::onnx_frontend {
 
-/// The name a node has in messages and locations: its own, or
-/// OpType_firstOutput.
+/// Returns the name of a node for messages and locations: its own name, or
+/// OpType_firstOutput if it has none.
 std::string getNodeName(const proto::NodeProto &node);
 
-/// "com.microsoft.ReluGrad", "Conv".
+/// Returns the op with its domain: "com.microsoft.ReluGrad", or "Conv" for
+/// ONNX.
 std::string getOpName(const proto::NodeProto &node);
 
-/// The graphs in a node's attributes: the bodies of loops and branches.
+/// Returns the graphs in a node's attributes: bodies of loops and branches.
 std::vector<const proto::GraphProto *> getBodies(const proto::NodeProto &node);
 
-/// `graph`, followed by the bodies of its nodes (If, Loop, Scan) at any depth.
+/// Returns `graph` and the bodies of its nodes (If, Loop, Scan) at any depth.
 std::vector<const proto::GraphProto *>
 findGraphs(const proto::GraphProto &graph);
 std::vector<proto::GraphProto *> findGraphs(proto::GraphProto &graph);
 
-/// All graphs of a file: the model's, those of training_info, and the bodies in
-/// them and in the model's functions.
+/// Returns all graphs of a file: the main graph, the graphs of training_info,
+/// and all bodies, also of nodes in functions.
 std::vector<proto::GraphProto *> findGraphs(proto::ModelProto &model);
 
-/// The names of values that bodies of the graph's nodes define. Within the body
-/// such a name hides a value of the graph.
+/// Returns the names that bodies in `graph` define. Within its body such a name
+/// hides a value of the outer graph.
 llvm::StringSet<> findBodyNames(const proto::GraphProto &graph);
 
-/// The tensor of floats that a Constant node gives, or null.
+/// Returns the float tensor of a Constant node; null for other nodes.
 const proto::TensorProto *findConstantTensor(const proto::NodeProto &node);
 
-/// The values a node reads: its inputs, what a Gradient names in its
-/// attributes, and what the graphs in its attributes read from around them.
-/// Absent inputs are left out.
+/// Returns the values a node reads: its present inputs, the values a Gradient
+/// names in attributes, and outer values that its bodies read.
 std::vector<llvm::StringRef> getReadValues(const proto::NodeProto &node);
 
 class Graph {
 public:
-  /// Checks the concatenation of `parts` (one graph, or an inference graph and
-  /// a training algorithm) and sorts its nodes.
+  /// Checks the concatenation of `parts` and sorts its nodes. `parts` is one
+  /// graph, or an inference graph and a training algorithm.
   static llvm::Expected<Graph>
   check(const Model &model, llvm::ArrayRef<const proto::GraphProto *> parts);
-  /// The same for the graph in a node's attribute, which may read what
-  /// `isDefinedOutside` knows.
+  /// Checks the body of a node, which may also read the names for which
+  /// `isDefinedOutside` is true.
   static llvm::Expected<Graph>
   checkBody(const Model &model, const proto::GraphProto &body,
             llvm::function_ref<bool(llvm::StringRef)> isDefinedOutside);
 
   const Model &getModel() const { return *model; }
-  /// Inputs that have no initializer.
+  /// The inputs without an initializer.
   llvm::ArrayRef<const proto::ValueInfoProto *> getInputs() const {
     return inputs;
   }
   llvm::ArrayRef<const proto::ValueInfoProto *> getOutputs() const {
     return outputs;
   }
-  /// Topologically sorted: producers before readers, otherwise in the order of
-  /// the file.
+  /// The nodes, producers before readers, otherwise in the order of the file.
   llvm::ArrayRef<const proto::NodeProto *> getNodes() const { return nodes; }
 
   bool defines(llvm::StringRef name) const {
     return definitions.contains(name);
   }
-  /// The initializer of that name, or null.
+  /// Returns the initializer `name`, or null.
   const proto::TensorProto *getInitializer(llvm::StringRef name) const {
     return initializers.lookup(name);
   }
-  /// The node that makes that value, or null.
+  /// Returns the node that computes `value`, or null.
   const proto::NodeProto *getProducer(llvm::StringRef value) const {
     return producers.lookup(value);
   }
 
-  /// The nodes that `values` depend on, in order.
+  /// Returns the nodes `values` depend on, in topological order.
   std::vector<const proto::NodeProto *>
   getNodesFor(llvm::ArrayRef<llvm::StringRef> values) const;
 
@@ -104,7 +103,7 @@ private:
   std::vector<const proto::NodeProto *> nodes;
   llvm::StringMap<const proto::TensorProto *> initializers;
   llvm::StringMap<const proto::NodeProto *> producers;
-  /// Every defined name, with what defines it.
+  /// The definer of each name, for messages.
   llvm::StringMap<std::string> definitions;
 };
 

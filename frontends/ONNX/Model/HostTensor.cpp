@@ -1,4 +1,4 @@
-// Host tensors: access to elements, conversion, and MLIR attributes over them.
+// Reads, converts and transposes tensors in host memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/HostTensor.h"
@@ -17,7 +17,7 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// Tensors up to this many elements print as dense<...>.
+// Limits the elements of an attribute that prints inline, as dense<...>.
 static constexpr int64_t kInlineElements = 16;
 
 int64_t mpc::onnx_frontend::getElementBytes(Type elementType) {
@@ -36,8 +36,8 @@ mpc::onnx_frontend::getCheckedBytes(ArrayRef<int64_t> shape, Type elementType) {
 std::pair<HostTensor, char *> HostTensor::allocate(RankedTensorType type) {
   int64_t bytes =
       type.getNumElements() * getElementBytes(type.getElementType());
-  // Aligned for every element type; at least one byte, so that data is never
-  // null.
+  // int64_t aligns every element type. The buffer has at least one element, so
+  // data is never null.
   std::shared_ptr<int64_t[]> buffer(new int64_t[bytes / 8 + 1]);
   char *data = reinterpret_cast<char *>(buffer.get());
   return {HostTensor{type, ArrayRef<char>(data, bytes), buffer}, data};
@@ -71,7 +71,7 @@ bool HostTensor::isFloat() const {
   return isa<FloatType>(type.getElementType());
 }
 
-// The bits of element `index`, zero-extended.
+// Returns the bits of element `index`, zero-extended.
 static uint64_t getBits(const HostTensor &tensor, int64_t index) {
   int64_t width = getElementBytes(tensor.type.getElementType());
   uint64_t bits = 0;
@@ -110,7 +110,7 @@ SmallVector<int64_t> HostTensor::getIntegers() const {
   return values;
 }
 
-// A float is NaN or infinite where all bits of its exponent are set.
+// Finds the first NaN or infinity: all bits of the exponent are set.
 template <typename Bits>
 static std::optional<int64_t> findNonFinite(ArrayRef<char> data,
                                             Bits exponent) {
@@ -146,7 +146,8 @@ static bool repeatsElement(ArrayRef<char> data, size_t width) {
 }
 
 bool HostTensor::isSplat() const {
-  // Bytes are compared much faster; what is NaN equals nothing.
+  // Comparing bytes is much faster. The second test: a NaN does not equal
+  // itself.
   if (repeatsElement(data, getElementBytes(type.getElementType())))
     return getDouble(0) == getDouble(1);
   for (int64_t i = 1; i < getNumElements(); ++i)
@@ -155,7 +156,7 @@ bool HostTensor::isSplat() const {
   return true;
 }
 
-// Elements of T in tiles, of which both sides stay in the nearest cache.
+// Transposes in tiles, so that both sides stay in the L1 cache.
 template <typename T>
 static void transposeInto(char *to, const char *from, int64_t rows,
                           int64_t columns) {
@@ -165,7 +166,7 @@ static void transposeInto(char *to, const char *from, int64_t rows,
       for (int64_t i = row, end = std::min(row + tile, rows); i < end; ++i)
         for (int64_t j = column, last = std::min(column + tile, columns);
              j < last; ++j)
-          // Bytes of a file need not be aligned.
+          // Bytes of a file may be unaligned.
           std::memcpy(to + (j * rows + i) * sizeof(T),
                       from + (i * columns + j) * sizeof(T), sizeof(T));
 }
@@ -175,7 +176,7 @@ HostTensor HostTensor::transpose() const {
   const int64_t rows = getShape()[0], columns = getShape()[1];
   auto [result, to] =
       allocate(RankedTensorType::get({columns, rows}, type.getElementType()));
-  // Elements are moved and not looked at, so only their size matters.
+  // Only the size of an element matters for moving it.
   switch (getElementBytes(type.getElementType())) {
   case 1:
     transposeInto<uint8_t>(to, data.data(), rows, columns);
@@ -202,13 +203,13 @@ ElementsAttr HostTensor::toAttribute(StringRef name) const {
       values.push_back(byte != 0);
     return DenseElementsAttr::get(type, ArrayRef<bool>(values));
   }
-  // Fills, zeros above all, are one element.
+  // A splat attribute stores a single element.
   size_t width = getElementBytes(type.getElementType());
   if (repeatsElement(data, width))
     return DenseElementsAttr::getFromRawBuffer(type, data.take_front(width));
   if (getNumElements() <= kInlineElements)
     return DenseElementsAttr::getFromRawBuffer(type, data);
-  // The resource keeps the owner of the bytes alive instead of copying them.
+  // The resource keeps `owner` alive instead of copying the bytes.
   auto keepAlive = owner;
   AsmResourceBlob blob(
       data, alignof(int64_t),
@@ -224,7 +225,7 @@ ElementsAttr HostTensor::toAttribute(StringRef name) const {
 // Conversion
 //===----------------------------------------------------------------------===//
 
-// As the processor rounds: to nearest even.
+// Casts all elements. The processor rounds to nearest even.
 template <typename From, typename To>
 static void castAll(ArrayRef<char> from, char *to) {
   for (size_t i = 0, n = from.size() / sizeof(From); i < n; ++i) {
@@ -235,7 +236,7 @@ static void castAll(ArrayRef<char> from, char *to) {
   }
 }
 
-// The bits of `value` in another format.
+// Converts `value` to `target` and returns the bits.
 static uint64_t convertBits(llvm::APFloat value, FloatType target) {
   bool losesInfo;
   value.convert(target.getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven,
@@ -243,7 +244,7 @@ static uint64_t convertBits(llvm::APFloat value, FloatType target) {
   return value.bitcastToAPInt().getZExtValue();
 }
 
-// Each of the 65536 values of a format of 16 bits is converted once.
+// Converts each of the 65536 values of a 16-bit format once.
 static void convertByTable(const HostTensor &tensor, FloatType target,
                            char *to) {
   auto source = cast<FloatType>(tensor.type.getElementType());
@@ -262,14 +263,13 @@ static void convertByTable(const HostTensor &tensor, FloatType target,
 
 std::optional<HostTensor>
 mpc::onnx_frontend::convertFloats(const HostTensor &tensor, Type elementType) {
-  // The same type shares its memory.
   if (tensor.type.getElementType() == elementType)
     return tensor;
   auto target = dyn_cast<FloatType>(elementType);
   if (!target || !tensor.isFloat())
     return std::nullopt;
-  // Common pairs are loops that compilers vectorize; 16 bits of many elements
-  // have a table; else one by one.
+  // Compilers vectorize the loops of common pairs. Large 16-bit tensors use a
+  // table.
   auto [result, data] = HostTensor::allocate(
       RankedTensorType::get(tensor.getShape(), elementType));
   int64_t count = tensor.getNumElements();
@@ -281,7 +281,8 @@ mpc::onnx_frontend::convertFloats(const HostTensor &tensor, Type elementType) {
   } else if (getElementBytes(source) == 2 && count > (1 << 16)) {
     convertByTable(tensor, target, data);
   } else {
-    // Other pairs, such as f32 to bf16, and small tensors.
+    // Other pairs, such as f32 to bf16, and small tensors go element by
+    // element.
     int64_t width = getElementBytes(elementType);
     for (int64_t i = 0; i < count; ++i) {
       uint64_t bits = convertBits(getFloat(tensor, i), target);

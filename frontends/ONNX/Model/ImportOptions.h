@@ -1,4 +1,4 @@
-// What is asked of an import.
+// The options of an import.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_IMPORTOPTIONS_H
@@ -15,67 +15,66 @@
 
 namespace mpc::onnx_frontend {
 
-/// The mode of BatchNormalization and Dropout in a forward model; training
-/// graphs say themselves what is training.
+/// The mode of BatchNormalization and Dropout in a forward model. Training
+/// graphs state their own modes.
 enum class ImportMode { AsExported, Training, Evaluation };
 
-/// Which variance of the batch a running variance takes up. PyTorch's and
-/// Keras's is unbiased, the specification's the population variance; Auto goes
-/// by the model's producer.
+/// The batch variance that updates a running variance. PyTorch and Keras use
+/// the unbiased variance, the ONNX specification the population variance. Auto
+/// decides by the model's producer.
 enum class RunningVariance { Auto, Unbiased, Population };
 
-/// Of an input that is the same for every batch.
+/// The batch axis of an input that is the same for every batch.
 inline constexpr int64_t kNoBatchAxis = -1;
 
 struct ImportOptions {
-  /// Shapes of inputs, by name: `--shape x=32x3x224x224`. A name that is no
-  /// input's but a symbolic dimension's binds that: `--shape N=32`.
+  /// Shapes of inputs by name: `--shape x=32x3x224x224`. A name that is a
+  /// symbolic dimension, not an input, binds the dimension: `--shape N=32`.
   std::map<std::string, std::vector<int64_t>> shapes;
   /// Binds the dynamic batch dimension of every input: `--batch-size`.
   std::optional<int64_t> batchSize;
-  /// The axes of inputs that samples are along, by name, or kNoBatchAxis; of
-  /// others the first: `--batch-axis ids=1`.
+  /// Sample axes of inputs by name, or kNoBatchAxis: `--batch-axis ids=1`. Axis
+  /// 0 for inputs that are not listed.
   std::map<std::string, int64_t> batchAxes;
-  /// Training where a loss is given, evaluation where none is, unless
+  /// The tool chooses Training with a loss and Evaluation without, unless
   /// `--as-exported`.
   ImportMode mode = ImportMode::AsExported;
-  /// Whether a plain graph whose outputs are updated parameters, or their
-  /// gradients, becomes @step and @eval; otherwise @forward, as any other:
-  /// `--as-exported`, and with `--loss`.
+  /// True if a plain graph whose outputs are updated parameters or gradients
+  /// becomes @step and @eval. Otherwise it becomes @forward, as with
+  /// `--as-exported` or `--loss`.
   bool findsSteps = true;
-  /// Whether it does so without nodes of optimizers, too: where an output looks
-  /// like `w - rate * gradient`, or has the name of a gradient. `mpc run` gives
-  /// all outputs of such a graph instead.
+  /// True if steps are also recognised without optimizer nodes: an output looks
+  /// like `w - rate * gradient` or has the name of a gradient. `mpc run` clears
+  /// this flag and returns all outputs instead.
   bool findsSpeltOutSteps = true;
   RunningVariance runningVariance = RunningVariance::Auto;
-  /// Whether large initial values are read; zeros stand for them where shapes
-  /// alone are of interest.
+  /// True if large initial values are read. Otherwise zeros replace them, for
+  /// callers that need only shapes.
   bool readsValues = true;
-  /// Scalars are the model's constants, but for those whose name matches one of
-  /// these: `--train`.
+  /// Patterns of scalars to train: `--train`. Other scalars are constants.
   std::vector<std::string> trainableScalars;
-  /// Values of graph inputs, by name, which are then read as initializers:
-  /// parameters of a model that has them as inputs, integers that determine
-  /// shapes. They also replace the values of initializers of the same name.
-  /// Floats are converted to the type that the model declares.
+  /// Values of graph inputs by name, read as initializers: parameters a model
+  /// takes as inputs, or integers that determine shapes. Also replace
+  /// initializers of the same name. Floats are converted to the type the model
+  /// declares.
   TensorMap weights;
-  /// Values of graph inputs, by name, which become constants where a builder
-  /// must know them (a shape, axes, bounds); the others stay inputs.
+  /// Values of graph inputs by name that become constants only if a builder
+  /// needs them (a shape, axes, bounds). Otherwise the inputs stay inputs.
   TensorMap offered;
-  /// Receives the names among them that the import asked for, which then
-  /// belong among `weights`. Set by importModel.
+  /// Receives the names in `offered` the import needed; importModel then moves
+  /// them to `weights` and imports again. Set by importModel.
   llvm::StringSet<> *demanded = nullptr;
-  /// Names among `weights` that were asked for so: constants, no state. Set by
+  /// Names in `weights` that came from `offered`: constants, not state. Set by
   /// importModel.
   llvm::StringSet<> bound;
-  /// The names that each file of weights has, of which the model must take one.
+  /// Names by file of weights. The model must use at least one name of each
+  /// file.
   std::map<std::string, std::vector<std::string>> weightFiles;
-  /// The optimizer graph of ONNX Runtime's artifacts, for a directory its
-  /// optimizer_model.onnx by default, or of a graph with gradients as outputs:
-  /// `--optimizer-model`.
+  /// The optimizer graph of ONNX Runtime artifacts, or for a graph whose
+  /// outputs are gradients: `--optimizer-model`. Default for a directory: its
+  /// optimizer_model.onnx.
   std::string optimizerModel;
-  /// The evaluation graph; the eval_model.onnx beside the training graph by
-  /// default.
+  /// The evaluation graph. Default: eval_model.onnx beside the training graph.
   std::string evalModel;
 };
 

@@ -1,4 +1,4 @@
-// Bounds on what a file may declare, so that nothing behind them needs one.
+// Limits on untrusted declarations, so that later code needs none.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_LIMITS_H
@@ -8,7 +8,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// As many as files of arrays may have.
+/// The largest rank, as array files allow.
 inline constexpr int64_t kMostDimensions = 32;
 
 } // namespace mpc::onnx_frontend

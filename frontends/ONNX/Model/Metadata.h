@@ -1,4 +1,4 @@
-// What exporters write beside nodes and values.
+// Keys and readers of the metadata exporters attach to nodes and values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_METADATA_H
@@ -14,31 +14,33 @@
 
 namespace mpc::onnx_frontend {
 
-/// Of a value, what it was in PyTorch's program: PARAMETER, BUFFER, ...
+/// Key of a value: its kind in PyTorch's program, such as PARAMETER or BUFFER.
 inline constexpr llvm::StringLiteral kInputKindKey =
     "pkg.torch.export.graph_signature.InputSpec.kind";
 
-/// Metadata of a model that mpc trained: the flags that prepared its samples,
-/// such as "--normalize 0.5:0.2".
+/// Key of a model mpc trained: the flags that prepared its samples, such as
+/// "--normalize 0.5:0.2".
 inline constexpr llvm::StringLiteral kPreparation = "mpc.preparation";
 
-/// Of a value, the names of what PyTorch's exporter computed it from.
+/// Key of a value: the names PyTorch's exporter folded it from.
 inline constexpr llvm::StringLiteral kFoldedFrom =
     "pkg.onnxscript.optimizer.folded_from";
-/// Of a node, the modules it comes from, from the outside in, and itself.
+/// Key of a node: the modules that contain it, outermost first, then its own
+/// name.
 inline constexpr llvm::StringLiteral kNameScopes = "pkg.torch.onnx.name_scopes";
 
-/// True for names that PyTorch's exporter makes up, such as "val_12";
-/// parameters have the names of the program, such as "fc1.weight".
+/// True for names PyTorch's exporter makes up, such as "val_12". Parameters
+/// keep their names of the program, such as "fc1.weight".
 inline bool isExportersName(llvm::StringRef name) {
   return name.starts_with("val_");
 }
 
-/// Of a node, the classes of these modules, and what it computes.
+/// Key of a node: the classes of the modules in `kNameScopes`, then the op.
 inline constexpr llvm::StringLiteral kModuleClasses =
     "pkg.torch.onnx.class_hierarchy";
 
-/// The entry `key` in the metadata of a node or a value; empty without one.
+/// Returns the metadata entry `key` of a node or a value; empty if there is
+/// none.
 template <typename T>
 llvm::StringRef findMetadata(const T &owner, llvm::StringRef key) {
   for (const proto::StringStringEntryProto &entry : owner.metadata_props())
@@ -47,7 +49,8 @@ llvm::StringRef findMetadata(const T &owner, llvm::StringRef key) {
   return {};
 }
 
-/// The items of the entry `key`, a list such as "['', 'layers', 'layers.1']".
+/// Returns the items of the entry `key`, a list such as "['', 'layers',
+/// 'layers.1']".
 template <typename T>
 llvm::SmallVector<llvm::StringRef> readMetadataList(const T &owner,
                                                     llvm::StringRef key) {
@@ -61,8 +64,8 @@ llvm::SmallVector<llvm::StringRef> readMetadataList(const T &owner,
   return items;
 }
 
-/// The module that the node belongs to, such as "layers.1.norm"; nothing where
-/// the exporter does not say it.
+/// Returns the module that contains the node, such as "layers.1.norm"; nullopt
+/// if the file does not say.
 inline std::optional<llvm::StringRef> findModule(const proto::NodeProto &node) {
   auto scopes = readMetadataList(node, kNameScopes);
   if (scopes.size() < 2)
@@ -70,9 +73,9 @@ inline std::optional<llvm::StringRef> findModule(const proto::NodeProto &node) {
   return scopes[scopes.size() - 2];
 }
 
-/// The layer of PyTorch's that a BatchNormalization is a call of, such as
-/// "features.1"; empty where the exporter does not say it, and for calls of
-/// functional.batch_norm, of which a module may make several.
+/// Returns the torch.nn layer a BatchNormalization comes from, such as
+/// "features.1"; empty if the file does not say. Also empty for
+/// functional.batch_norm, which a module may call several times.
 inline llvm::StringRef findLayer(const proto::NodeProto &node) {
   auto classes = readMetadataList(node, kModuleClasses);
   bool isLayer = classes.size() >= 2 && classes[classes.size() - 2].starts_with(
@@ -80,7 +83,7 @@ inline llvm::StringRef findLayer(const proto::NodeProto &node) {
   return isLayer ? findModule(node).value_or("") : "";
 }
 
-/// Parameters of the program that the exporter computed a value from.
+/// Returns the parameters of the program the exporter folded `value` from.
 inline llvm::SmallVector<llvm::StringRef>
 readFoldedParameters(const proto::ValueInfoProto &value) {
   llvm::SmallVector<llvm::StringRef> names =

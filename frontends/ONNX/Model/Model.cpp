@@ -1,4 +1,4 @@
-// Reading and parsing ONNX files.
+// Reads, parses and repairs ONNX files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/Model.h"
@@ -14,7 +14,7 @@
 using namespace mlir;
 using namespace mpc::onnx_frontend;
 
-// What this importer was written against: ONNX 1.23.
+// The versions this importer supports: up to ONNX 1.23.
 static constexpr int64_t kOldestIRVersion = 3, kNewestIRVersion = 14;
 static constexpr int64_t kOldestOpset = 6, kNewestOpset = 28;
 
@@ -41,10 +41,11 @@ void Model::readOpsets() {
     opsets[normalizeDomain(import.domain())] = import.version();
 }
 
-// What a file that is not ONNX looks like, from its first bytes.
+// Guesses the format of a file that is not ONNX from its first bytes; empty if
+// unknown.
 static StringRef guessFormat(StringRef start) {
   StringRef text = start.ltrim();
-  // Downloads that went wrong are the most frequent.
+  // Failed downloads are the most frequent case.
   if (start.starts_with("version https://git-lfs"))
     return "a Git LFS pointer: the model itself was not downloaded";
   if (text.starts_with_insensitive("<!doctype") ||
@@ -52,7 +53,7 @@ static StringRef guessFormat(StringRef start) {
     return "an HTML page";
   if (start.starts_with("\x1f\x8b"))
     return "gzip data";
-  // Then other formats of models, with what to do instead.
+  // Name other model formats together with a remedy.
   bool isZip = start.starts_with("PK\x03\x04");
   if ((isZip && start.contains("/data.pkl")) || start.starts_with("\x80\x02"))
     return "a file of torch.save (PyTorch), a Python pickle, which is never "
@@ -70,7 +71,8 @@ static StringRef guessFormat(StringRef start) {
   if (start.starts_with("\x7f"
                         "ELF"))
     return "an ELF file";
-  // JSON behind its length, which is far below 4 GiB.
+  // A safetensors file starts with the length of a JSON header, far below 4
+  // GiB.
   if (start.substr(4).starts_with(StringRef("\0\0\0\0{", 5)))
     return "a safetensors file";
   if (text.starts_with("<") && text.contains("ir_version"))
@@ -87,13 +89,12 @@ llvm::Error Model::parse() {
   if (!file)
     return file.takeError();
   FileInput input(*file);
-  // The beginning says whether this can be an ONNX file at all.
   auto start = input.peek(256);
   if (!start)
     return start.takeError();
   if (start->empty())
     return error(ErrorKind::InvalidInput, "the file is empty");
-  // Protobuf counts bytes in 31 bits. A pipe has no size until it is read.
+  // Protobuf counts bytes in 31 bits. A pipe has no size before it is read.
   auto checkSize = [this](int64_t size) -> llvm::Error {
     if (size <= INT_MAX)
       return llvm::Error::success();
@@ -103,13 +104,12 @@ llvm::Error Model::parse() {
   };
   if (llvm::Error error = checkSize(file->getSize().value_or(0)))
     return error;
-  // Before protobuf's parser, which takes some text and some archives for a
-  // message.
+  // Check before parsing: protobuf accepts some text and archives as a message.
   if (StringRef format = guessFormat(*start); !format.empty())
     return error(ErrorKind::InvalidInput,
                  "expected an ONNX file, found " + format);
 
-  // In blocks, of which `input` takes the hash as they pass.
+  // Read in blocks: `input` hashes each block that passes.
   constexpr int blockBytes = 1 << 20;
   google::protobuf::io::CopyingInputStreamAdaptor stream(&input, blockBytes);
   google::protobuf::io::CodedInputStream coded(&stream);
@@ -117,7 +117,7 @@ llvm::Error Model::parse() {
     hash = input.getHash();
     return llvm::Error::success();
   }
-  // Say what went wrong, from the outside in: file, size, contents.
+  // Report the outermost cause: reading, then size, then contents.
   if (llvm::Error error = input.takeError())
     return error;
   if (llvm::Error error = checkSize(input.getCount()))
@@ -148,8 +148,8 @@ llvm::Error Model::checkHeader() {
       return error(ErrorKind::InvalidInput, "opset '" + domain +
                                                 "' has version " +
                                                 Twine(import.version()));
-    // Tools that add nodes to an exporter's model append what they import; to
-    // ONNX's own tools the last import holds, too.
+    // Tools that add nodes append their own imports. Like ONNX's own tools, use
+    // the last import.
     int64_t &version = opsets[domain];
     if (version != 0 && version != import.version())
       warnings.push_back(

@@ -1,5 +1,5 @@
-// An ONNX file in memory: parsed, its header checked, its tensors decoded on
-// demand and only after every size in them was checked.
+// An ONNX file in memory. The header is checked on reading. Tensors are decoded
+// on demand, after all their sizes are checked.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_MODEL_H
@@ -18,70 +18,75 @@
 
 namespace mpc::onnx_frontend {
 
-/// ONNX's own domain has two spellings; this is the one used here.
+/// Returns the canonical spelling of a domain: "" for "ai.onnx".
 llvm::StringRef normalizeDomain(llvm::StringRef domain);
 
-/// The oldest version of a domain that is read.
+/// Returns the oldest supported version of a domain.
 int64_t getOldestOpset(llvm::StringRef domain);
 
-/// Whether elements are floats that a file may store.
+/// True if the elements have a float type a file may store.
 bool holdsFloats(const proto::TensorProto &tensor);
 
 class Model : public std::enable_shared_from_this<Model> {
 public:
-  /// Reads and parses the file, and checks versions and opset imports.
+  /// Reads and parses the file, checks versions and opset imports, and repairs
+  /// known defects of exporters.
   static llvm::Expected<std::shared_ptr<Model>>
   read(llvm::StringRef path, mlir::MLIRContext *context);
 
   const proto::ModelProto &getProto() const { return model; }
-  /// For the exporter, which owns the model it changes.
+  /// The mutable model, for repairs and for the export.
   proto::ModelProto &getProto() { return model; }
   llvm::StringRef getPath() const { return path; }
-  /// XXH3 of the file's bytes, as 16 hexadecimal digits.
+  /// The XXH3 hash of the file's bytes, as 16 hexadecimal digits.
   llvm::StringRef getHash() const { return hash; }
   mlir::MLIRContext *getContext() const { return context; }
-  /// Exchanges the context, which a model may outlive: it holds nothing of it.
+  /// Sets another context. A model keeps no data of its context, so it may
+  /// outlive the first.
   void setContext(mlir::MLIRContext *other) { context = other; }
 
-  /// Versions by domain.
+  /// Opset versions by domain.
   using Opsets = llvm::StringMap<int64_t>;
 
-  /// The imported version of a domain; 0 if it is not imported.
+  /// Returns the imported version of a domain; 0 if it is not imported.
   int64_t getOpset(llvm::StringRef domain) const;
-  /// That of a node's domain, for a node of a function as that says.
+  /// Returns the version of the domain of `node`: from the imports of its
+  /// function, if any, else from the model's.
   int64_t getOpset(const proto::NodeProto &node) const;
-  /// The opsets that `what` imports, kept here; where it says nothing of a
-  /// domain, the model's hold.
+  /// Stores the imports of a function. `what` names the function in errors. A
+  /// domain `imports` lacks has the model's version.
   llvm::Expected<const Opsets *>
   addOpsets(const google::protobuf::RepeatedPtrField<proto::OperatorSetIdProto>
                 &imports,
             const llvm::Twine &what);
-  /// A node is a function's, of these opsets; null: it is the model's.
+  /// Marks `node` as inlined from a function with `opsets`; null for a node of
+  /// the model.
   void setOpsets(const proto::NodeProto &node, const Opsets *opsets) {
     if (opsets)
       nodeOpsets[&node] = opsets;
   }
-  /// Whether the node is of a function: its values have no names in the file.
+  /// True if `node` comes from a function. The file does not name its values.
   bool isOfFunction(const proto::NodeProto &node) const {
     return nodeOpsets.contains(&node);
   }
-  /// Keeps the nodes of a graph whose calls of functions are to be replaced.
+  /// Saves the nodes of a graph before inlining replaces calls.
   void keepCalls(proto::GraphProto &graph) {
     graphsWithCalls.emplace_back(&graph, graph.node());
   }
-  /// Gives the graphs the nodes back that the file has.
+  /// Restores the nodes saved by `keepCalls`.
   void restoreCalls();
 
-  /// Whether the program that made the model trains with unbiased running
-  /// variances: PyTorch and Keras do.
+  /// True if the model's producer trains with unbiased running variances, as
+  /// PyTorch and Keras do.
   bool isFromUnbiasedProducer() const;
-  /// Says something about the file that is no reason to give up.
+  /// Emits a warning: a defect of the file that does not stop the import.
   void warn(const llvm::Twine &message) const;
-  /// Says what was found out about the file and could be meant otherwise.
+  /// Emits a note: a guess about the file that may be wrong.
   void note(const llvm::Twine &message) const;
-  /// What reading the file gave reason to say, for `warn` once it is imported.
+  /// The warnings of `read`. The importer passes them to `warn` after the
+  /// import.
   llvm::ArrayRef<std::string> getWarnings() const { return warnings; }
-  /// Likewise for `note`.
+  /// The notes of `read`, for `note` after the import.
   llvm::ArrayRef<std::string> getNotes() const { return notes; }
   /// For the repairs of the file's graph (Repair/Repair.h), which say what they
   /// did.
@@ -90,43 +95,43 @@ public:
   /// Reads the versions of the imports anew, after a repair has changed them.
   void readOpsets();
 
-  /// A finding about this file.
+  /// Returns an error that begins with the path of the file.
   llvm::Error error(ErrorKind kind, const llvm::Twine &message) const {
     return makeError(kind, path + ": " + message);
   }
 
-  /// The MLIR type of an ONNX element type (TensorProto.DataType).
+  /// Returns the MLIR type of an ONNX element type (TensorProto.DataType).
   llvm::Expected<mlir::Type> getElementType(int32_t dataType,
                                             const llvm::Twine &what) const;
 
-  /// The values of `tensor`, sharing memory with this model where they are
-  /// stored as they are used.
-  /// External data is read anew by every call; where its file is not the one
-  /// that an earlier call read, that is an error (kind IO).
+  /// Decodes the values of `tensor`; shares the model's memory if the stored
+  /// layout allows it. Reads external data again on every call. Error (kind IO)
+  /// if the external file has changed since an earlier call.
   llvm::Expected<HostTensor> decode(const proto::TensorProto &tensor,
                                     const llvm::Twine &what) const;
-  /// A matrix of external data lies transposed in its file: `tensor` has the
-  /// shape that it is to be decoded to.
+  /// Notes that the external data of matrix `tensor` is stored transposed. The
+  /// declared shape is the shape after decoding.
   void readTransposed(const proto::TensorProto &tensor) {
     transposed.insert(&tensor);
   }
-  /// The matrix that is called `name` here is in the file the transposition of
-  /// it, called `former`, by which the user may know it, too.
+  /// Records that matrix `name` was transposed on reading. The file, and so the
+  /// user, calls the stored matrix `former`.
   void setFormerName(llvm::StringRef name, llvm::StringRef former) {
     formerNames[name] = former.str();
     presentNames[former] = name.str();
   }
-  /// What the file calls an initializer; empty where it has the same name.
+  /// Returns the file's name of an initializer; empty if the name has not
+  /// changed.
   std::string findFormerName(llvm::StringRef name) const {
     return formerNames.lookup(name);
   }
-  /// The initializer that the file calls `former`; empty where none has another
-  /// name there.
+  /// Returns the present name of the initializer the file calls `former`; empty
+  /// if the name has not changed.
   std::string findPresentName(llvm::StringRef former) const {
     return presentNames.lookup(former);
   }
-  /// The elements of an initializer; without `readsValues`, zeros in place of
-  /// those of a large one.
+  /// Decodes an initializer. Without `readsValues`, zeros replace the elements
+  /// of a large one.
   llvm::Expected<HostTensor> decodeInitializer(const proto::TensorProto &tensor,
                                                bool readsValues) const;
 
@@ -152,18 +157,18 @@ private:
   mlir::MLIRContext *context;
   proto::ModelProto model;
   Opsets opsets;
-  /// As they are in the file.
+  /// Graphs with their nodes before inlining.
   std::vector<std::pair<proto::GraphProto *,
                         google::protobuf::RepeatedPtrField<proto::NodeProto>>>
       graphsWithCalls;
-  /// Of functions, and of the nodes that they have become.
+  /// Opsets of functions, and the opsets of each inlined node.
   std::deque<Opsets> functionOpsets;
   llvm::DenseMap<const proto::NodeProto *, const Opsets *> nodeOpsets;
   std::vector<std::string> warnings, notes;
-  /// Tensors whose external data is that of their transposition.
+  /// Tensors whose external data is stored transposed.
   llvm::DenseSet<const proto::TensorProto *> transposed;
   llvm::StringMap<std::string> formerNames, presentNames;
-  /// The files of external data that were read, by their locations.
+  /// The identity of each external file that was read, by location.
   mutable std::map<std::string, FileVersion, std::less<>> externalFiles;
 };
 

@@ -1,4 +1,4 @@
-// Names of variables and of the ONNX values they hold.
+// Maps names of ONNX values to names of variables, and back.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_NAMES_H
@@ -10,9 +10,9 @@
 
 namespace mpc::onnx_frontend {
 
-/// Set before a name that would clash with a function or with one of mpc's own
-/// variables: an initializer called "step" is variable "onnx:step". One called
-/// "onnx::MatMul_57", as exporters number them, clashes with none.
+/// Prefix of names that would clash with functions or mpc's own variables: the
+/// initializer "step" is variable "onnx:step". A name such as
+/// "onnx::MatMul_57", which exporters make, does not clash.
 inline constexpr llvm::StringLiteral kEscape = "onnx:";
 
 std::string getVariableName(llvm::StringRef onnxName);

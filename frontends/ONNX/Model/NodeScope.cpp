@@ -8,7 +8,7 @@ using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
 //===----------------------------------------------------------------------===//
-// Nodes and facts of the scope
+// Construction
 //===----------------------------------------------------------------------===//
 
 NodeScope::NodeScope(Model &model)
@@ -31,7 +31,7 @@ NodeScope::NodeScope(Model &model, proto::FunctionProto &function)
   addNodes(*function.mutable_node());
 }
 
-// A name of two graphs says nothing.
+// Adds an entry; null if two graphs define the name, which is then ambiguous.
 template <typename T>
 static void addOnce(llvm::StringMap<T> &map, StringRef name, T what) {
   auto [entry, isNew] = map.try_emplace(name, what);
@@ -76,7 +76,7 @@ void NodeScope::addNodes(Nodes &nodes) {
       names.insert(output);
       addOnce<const proto::NodeProto *>(producers, output, &node);
     }
-    // All bodies are parts of what the caller may change.
+    // The cast is safe: all bodies belong to the mutable model.
     for (const proto::GraphProto *body : getBodies(node))
       addGraph(*const_cast<proto::GraphProto *>(body));
   }
@@ -198,7 +198,7 @@ std::optional<llvm::SmallVector<int64_t>>
 NodeScope::readIntegers(StringRef value) const {
   if (const proto::TensorProto *tensor = tensors.lookup(value)) {
     llvm::Expected<HostTensor> values = model.decode(*tensor, "tensor");
-    // The import says what is wrong with it.
+    // Drop the error: the import will report this tensor.
     if (!values)
       return llvm::consumeError(values.takeError()), std::nullopt;
     return values->isFloat() ? std::nullopt
@@ -219,7 +219,7 @@ std::optional<double> NodeScope::readNumber(StringRef value) const {
   if (!tensor)
     return std::nullopt;
   llvm::Expected<HostTensor> values = model.decode(*tensor, "tensor");
-  // The import says what is wrong with it.
+  // Drop the error: the import will report this tensor.
   if (!values)
     return llvm::consumeError(values.takeError()), std::nullopt;
   if (!values->isFloat() || values->getNumElements() != 1)
@@ -237,7 +237,8 @@ int32_t NodeScope::findElementType(StringRef value) const {
       "ReduceMax", "ReduceMin", "ReduceSum",     "ReduceProd", "Reshape",
       "Slice",     "Split",     "Squeeze",       "Sub",        "Tile",
       "Transpose", "Unsqueeze", "GatherElements"};
-  // The first operands of chains of nodes, no longer than those of shapes.
+  // Follow first operands. The limit guards against cycles, which are not
+  // checked yet.
   for (int i = 0; i < 100; ++i) {
     if (const proto::TensorProto *tensor = tensors.lookup(value))
       return tensor->data_type();
@@ -285,7 +286,8 @@ std::optional<int64_t> NodeScope::findRank(StringRef value) const {
   return type->tensor_type().shape().dim_size();
 }
 
-// The number of elements of a vector, such as a shape that is put together.
+// Counts the elements of a vector, such as a shape assembled by Concat; nullopt
+// if unknown.
 std::optional<int64_t> NodeScope::findLength(StringRef vector) const {
   if (const proto::TensorProto *tensor = tensors.lookup(vector))
     return tensor->dims_size() == 1 ? std::optional(tensor->dims(0))
@@ -302,7 +304,7 @@ std::optional<int64_t> NodeScope::findLength(StringRef vector) const {
     return std::nullopt;
   int64_t length = 0;
   for (StringRef part : node->input()) {
-    // A part is a known vector, or one number of its own.
+    // A part is a known vector, or an Unsqueeze of one number.
     const proto::NodeProto *producer = producers.lookup(part);
     if (const proto::TensorProto *tensor = tensors.lookup(part);
         tensor && tensor->dims_size() == 1)
@@ -319,7 +321,7 @@ std::optional<int64_t> NodeScope::findLength(StringRef vector) const {
 
 std::optional<int64_t>
 NodeScope::inferRank(const proto::NodeProto &node) const {
-  // Their results have the shape that their operands broadcast to.
+  // The results have the broadcast shape of the operands.
   static const llvm::StringSet<> elementwise = {
       "Add", "Div", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum", "Where"};
   static const llvm::StringSet<> same = {"Abs",

@@ -1,5 +1,5 @@
-// Nodes that one set of opsets holds for, those of a model or of a function,
-// and what the file says of the values that they read.
+// Gives access to the nodes that share one set of opset imports: a model or a
+// function. Answers questions about their constants, element types and ranks.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_NODESCOPE_H
@@ -21,42 +21,46 @@ public:
   using Nodes = google::protobuf::RepeatedPtrField<proto::NodeProto>;
   using Imports = google::protobuf::RepeatedPtrField<proto::OperatorSetIdProto>;
 
-  /// The model's graphs, or the nodes of a function, and all bodies in them.
+  /// Collects the nodes of a model's graphs, or of a function, and of all
+  /// bodies.
   NodeScope(Model &model);
   NodeScope(Model &model, proto::FunctionProto &function);
 
-  /// The imported version of ONNX's own domain; 0 if it is not imported.
+  /// Returns the imported version of ONNX's own domain; 0 if it is not
+  /// imported.
   int64_t getOpset() const;
   void setOpset(int64_t opset);
-  /// Imports a domain, unless it is.
+  /// Imports version 1 of a domain unless the domain is imported already.
   void addImport(llvm::StringRef domain);
 
-  /// Calls `mend` for all nodes with a list for nodes that are to stand before
-  /// the node.
+  /// Calls `mend` for every node. `mend` adds nodes to the list that must run
+  /// before the node.
   void mendNodes(llvm::function_ref<void(proto::NodeProto &,
                                          std::vector<proto::NodeProto> &)>
                      mend);
   void forEach(llvm::function_ref<void(const proto::NodeProto &)> act) const;
 
-  /// A name that nothing has, such as "y_axes".
+  /// Returns an unused name that starts with `start`, such as "y_axes".
   std::string makeName(llvm::StringRef start);
-  /// A Constant node, added to `nodes`, of integers; gives its result's name.
+  /// Adds a Constant of integers to `nodes`; returns the name of the result.
   std::string addIntegers(std::vector<proto::NodeProto> &nodes,
                           llvm::StringRef name, llvm::ArrayRef<int64_t> shape,
                           llvm::ArrayRef<int64_t> values);
-  /// Likewise of one float, of an element type of floats.
+  /// Adds a Constant of one float, cast to the float type `type`.
   std::string addFloat(std::vector<proto::NodeProto> &nodes,
                        llvm::StringRef name, float value, int32_t type);
 
-  /// The integers of an initializer or a Constant node.
+  /// Reads the integers of an initializer or a Constant; nullopt for other
+  /// values.
   std::optional<llvm::SmallVector<int64_t>>
   readIntegers(llvm::StringRef value) const;
-  /// The one float of an initializer or a Constant node.
+  /// Reads the only float of an initializer or a Constant; nullopt for other
+  /// values.
   std::optional<double> readNumber(llvm::StringRef value) const;
-  /// Its element type (TensorProto.DataType), 0 where that is unknown.
+  /// Returns the element type (TensorProto.DataType) of `value`; 0 if unknown.
   int32_t findElementType(llvm::StringRef value) const;
-  /// The number of its axes: of a value of nodes after `inferRanks`. Nothing
-  /// where it is unknown.
+  /// Returns the rank of `value`; nullopt if unknown. Call `inferRanks` first
+  /// to know the ranks of computed values.
   std::optional<int64_t> findRank(llvm::StringRef value) const;
   void inferRanks();
 
@@ -70,7 +74,8 @@ private:
   Model &model;
   Imports *imports;
   std::vector<Nodes *> lists;
-  /// Initializers and Constant nodes. A name of two graphs says nothing.
+  /// Initializers and Constants by name; null if several graphs define the
+  /// name.
   llvm::StringMap<const proto::TensorProto *> tensors;
   llvm::StringMap<const proto::NodeProto *> producers;
   llvm::StringMap<const proto::TypeProto *> types;

@@ -1,4 +1,4 @@
-// Decoding of TensorProto: inline, typed and external data.
+// Decodes a TensorProto: inline, typed and external data.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/File.h"
@@ -25,8 +25,8 @@ using llvm::Expected;
 //===----------------------------------------------------------------------===//
 
 static Type lookUpElementType(MLIRContext *context, int32_t dataType) {
-  // The type without a sign is the signed one, as everywhere in the IR; null
-  // for strings, complex numbers and floats of 8 bits and less.
+  // Signed integers become signless types, as everywhere in the IR. Null for
+  // strings, complex numbers and floats of 8 bits or less.
   Builder builder(context);
   switch (dataType) {
   case proto::TensorProto::FLOAT:
@@ -60,7 +60,7 @@ static Type lookUpElementType(MLIRContext *context, int32_t dataType) {
   }
 }
 
-// The largest element type of TensorProto that ONNX 1.23 defines (uint2/int2).
+// The largest element type ONNX 1.23 defines (INT2).
 static constexpr int32_t kNewestDataType = 26;
 
 Expected<Type> Model::getElementType(int32_t dataType,
@@ -99,7 +99,7 @@ Expected<HostTensor> Model::decodeRaw(ArrayRef<char> bytes,
   return HostTensor{type, bytes, std::move(owner)};
 }
 
-// Elements of narrow types, each stored in a wider one.
+// Converts elements that are stored in a wider type; false if one does not fit.
 template <typename Wide>
 static bool narrow(ArrayRef<Wide> values, RankedTensorType type, char *data) {
   Type element = type.getElementType();
@@ -110,7 +110,7 @@ static bool narrow(ArrayRef<Wide> values, RankedTensorType type, char *data) {
   else if (element.isSignlessInteger())
     low = -(int64_t(1) << (8 * width - 1)), high = -low - 1;
   for (auto [i, value] : llvm::enumerate(values)) {
-    // A wide element that is unsigned becomes negative where it is too large.
+    // A large unsigned element becomes negative, and fails the check.
     auto number = static_cast<int64_t>(value);
     if (number < low || number > high)
       return false;
@@ -122,15 +122,15 @@ static bool narrow(ArrayRef<Wide> values, RankedTensorType type, char *data) {
 Expected<HostTensor> Model::decodeTyped(const proto::TensorProto &tensor,
                                         RankedTensorType type,
                                         const Twine &what) const {
-  // A field of the tensor's own type is read where it is.
+  // Elements stored in their own type need no copy.
   auto share = [&](auto &field) {
     using T = std::remove_reference_t<decltype(field[0])>;
     const char *data = reinterpret_cast<const char *>(field.data());
     return decodeRaw(ArrayRef<char>(data, field.size() * sizeof(T)),
                      shared_from_this(), type, what);
   };
-  // Others stand in wider fields, i8 and f16 in int32_data: each element has to
-  // fit.
+  // Other types use wider fields, such as int32_data for i8 and f16. Every
+  // element must fit.
   auto narrowed = [&](auto &field) -> Expected<HostTensor> {
     if (field.size() != type.getNumElements())
       return error(ErrorKind::InvalidInput,
@@ -142,7 +142,7 @@ Expected<HostTensor> Model::decodeTyped(const proto::TensorProto &tensor,
                    what + ": an element does not fit its type");
     return result;
   };
-  // ONNX says which field a type has.
+  // The ONNX specification assigns a field to each type.
   switch (tensor.data_type()) {
   case proto::TensorProto::FLOAT:
     return share(tensor.float_data());
@@ -166,7 +166,7 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
   Expected<Type> element = getElementType(tensor.data_type(), what);
   if (!element)
     return element.takeError();
-  // Sizes before all else: dims of a hostile file may multiply to anything.
+  // Check the sizes first: the product of untrusted dims may overflow.
   ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
   if (int64_t(dims.size()) > kMostDimensions)
     return error(ErrorKind::Unsupported,
@@ -180,7 +180,7 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
     return error(ErrorKind::Unsupported,
                  what + ": tensors in segments are not supported");
   auto type = RankedTensorType::get(dims, *element);
-  // A weight that was turned back is in its file as it was.
+  // The file still holds the weight in its former layout.
   if (transposed.contains(&tensor)) {
     auto stored = RankedTensorType::get({dims[1], dims[0]}, *element);
     Expected<HostTensor> matrix = decodeExternal(tensor, stored, what);
@@ -189,7 +189,7 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
   if (tensor.data_location() == proto::TensorProto::EXTERNAL)
     return decodeExternal(tensor, type, what);
 
-  // Data in one field, whichever.
+  // Exactly one field may hold the data.
   int fields =
       tensor.has_raw_data() + (tensor.float_data_size() != 0) +
       (tensor.int32_data_size() != 0) + (tensor.int64_data_size() != 0) +
@@ -201,7 +201,6 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
                      Twine(fields));
   if (!tensor.has_raw_data())
     return decodeTyped(tensor, type, what);
-  // Bytes as they are.
   const std::string &raw = tensor.raw_data();
   return decodeRaw({raw.data(), raw.size()}, shared_from_this(), type, what);
 }
@@ -211,7 +210,7 @@ Expected<HostTensor> Model::decode(const proto::TensorProto &tensor,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The keys of external_data.
+/// The parsed entries of external_data.
 struct ExternalLocation {
   StringRef location;
   int64_t offset = 0;
@@ -219,8 +218,8 @@ struct ExternalLocation {
 };
 } // namespace
 
-// Whether the real path `path` lies in the real folder `directory`; if so the
-// rest of the path.
+// Returns the part of the real path `path` below the real folder `directory`;
+// nullopt if `path` lies elsewhere.
 static std::optional<StringRef> stripDirectory(StringRef path,
                                                StringRef directory) {
   if (!path.consume_front(directory))
@@ -230,11 +229,11 @@ static std::optional<StringRef> stripDirectory(StringRef path,
   return path;
 }
 
-// Opens external data that must lie, after all links, in the folder of the
-// model or in that of the file the model is a link to (download caches link
-// both into one folder of blobs).
+// Opens external data. After all links, the file must lie in the folder of the
+// model, or in the folder of the file the model links to: download caches link
+// both into one folder of blobs.
 static Expected<File> openExternal(StringRef model, StringRef location) {
-  // Names that lead out of the folder are refused,
+  // Refuse absolute paths, and paths with a part "..".
   bool leaves =
       llvm::sys::path::is_absolute(location) ||
       llvm::is_contained(llvm::make_range(llvm::sys::path::begin(location),
@@ -268,7 +267,7 @@ static Expected<ExternalLocation>
 parseLocation(const proto::TensorProto &tensor) {
   ExternalLocation result;
   for (const auto &entry : tensor.external_data()) {
-    // Keys that are not known are passed over, as ONNX has it.
+    // ONNX requires readers to ignore unknown keys.
     StringRef key = entry.key(), value = entry.value();
     int64_t number = 0;
     bool isNumber =
@@ -286,7 +285,7 @@ parseLocation(const proto::TensorProto &tensor) {
   }
   if (result.location.empty())
     return makeError(ErrorKind::InvalidInput, "external data has no location");
-  // The system would open the name that ends before the NUL, another file.
+  // The system would stop at the NUL and open another file.
   if (result.location.contains('\0'))
     return makeError(ErrorKind::InvalidInput,
                      "the location of external data has a NUL byte after '" +
@@ -294,7 +293,7 @@ parseLocation(const proto::TensorProto &tensor) {
   return result;
 }
 
-// Puts `where` (the tensor's name) in front of the messages of an error.
+// Prepends `where` (the tensor's name) to the messages of an error.
 static llvm::Error prefix(llvm::Error error, const Twine &where) {
   std::string start = where.str();
   return llvm::handleErrors(std::move(error), [&](const ImportError &finding) {
@@ -306,14 +305,14 @@ Expected<HostTensor> Model::decodeExternal(const proto::TensorProto &tensor,
                                            RankedTensorType type,
                                            const Twine &what) const {
   std::string where = (path + ": " + what).str();
-  // A file beside the model, never outside of its folder.
+  // Only open files beside or below the model.
   Expected<ExternalLocation> place = parseLocation(tensor);
   if (!place)
     return prefix(place.takeError(), where);
   Expected<File> file = openExternal(path, place->location);
   if (!file)
     return prefix(file.takeError(), where);
-  // A training that overwrites the file would give halves of two models.
+  // If a training overwrites the file, tensors would come from two models.
   const FileVersion &version = *file->getVersion();
   auto [known, isNew] =
       externalFiles.try_emplace(place->location.str(), version);
@@ -321,7 +320,7 @@ Expected<HostTensor> Model::decodeExternal(const proto::TensorProto &tensor,
     return error(ErrorKind::IO, what + ": external data '" + place->location +
                                     "' has changed since it was read; start "
                                     "again when it is complete");
-  // The place that the model names must be within the file.
+  // Check offset and length: both are untrusted.
   int64_t size = *file->getSize();
   int64_t bytes = *getCheckedBytes(type.getShape(), type.getElementType());
   if (place->length && *place->length != bytes)
@@ -334,12 +333,12 @@ Expected<HostTensor> Model::decodeExternal(const proto::TensorProto &tensor,
                  what + ": external data '" + place->location +
                      "' ends at byte " + Twine(size) + ", expected " +
                      Twine(bytes) + " bytes from byte " + Twine(place->offset));
-  // Memory of its own, for the file may change or go.
+  // Copy the data: the file may change or disappear.
   auto [result, data] = HostTensor::allocate(type);
   if (llvm::Error error =
           file->read(place->offset, {data, static_cast<size_t>(bytes)}))
     return prefix(std::move(error), where);
-  // Once more through decodeRaw for the checks on elements.
+  // decodeRaw also checks the elements, such as booleans.
   return decodeRaw(result.data, result.owner, type, what);
 }
 
@@ -368,7 +367,7 @@ Expected<HostTensor> Model::decodeInitializer(const proto::TensorProto &tensor,
   constexpr int64_t widest = sizeof(int64_t);
   if (!bytes || *bytes <= kMostFoldedElements * widest)
     return decode(tensor, what);
-  // Their memory is not there until it is written to.
+  // calloc maps zero pages, so untouched zeros take no memory.
   std::shared_ptr<void> zeros(llvm::safe_calloc(1, size_t(*bytes)), std::free);
   ArrayRef<char> data(static_cast<const char *>(zeros.get()), size_t(*bytes));
   return HostTensor{RankedTensorType::get(dims, *element), data, zeros};

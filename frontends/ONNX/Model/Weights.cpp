@@ -12,7 +12,7 @@ using namespace mpc::onnx_frontend;
 using llvm::Error;
 using llvm::Expected;
 
-// "f32[2,3]"
+// Prints a type: "f32[2,3]".
 static std::string printTensorType(RankedTensorType type) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -32,7 +32,8 @@ Expected<HostTensor> mpc::onnx_frontend::fitWeight(const Model &model,
   if (given.getShape() == type.getShape())
     if (auto converted = convertFloats(given, type.getElementType()))
       return *converted;
-  // Under another name, all that the same layer has is left as it is.
+  // Suggest a prefix that renames all parameters of the layer, so that the
+  // model keeps its own.
   std::string layer =
       (name.contains('.') ? name.rsplit('.').first : name).str();
   return model.error(
@@ -67,18 +68,18 @@ SmallVector<StringRef> mpc::onnx_frontend::getTakenNames(const Model &model) {
   return names;
 }
 
-// "'a', 'b', 'c', ..."
+// Lists names: "'a', 'b', 'c', ...".
 static std::string listNames(ArrayRef<StringRef> names) {
   constexpr size_t most = 3;
   std::string text = "'" + llvm::join(names.take_front(most), "', '") + "'";
   return names.size() > most ? text + ", ..." : text;
 }
 
-// The names that can be taken by what they end in, a whole part of a name with
-// dots.
+// Groups names by each of their endings of whole parts: "a.b.c" by "a.b.c",
+// "b.c" and "c".
 static llvm::StringMap<SmallVector<StringRef, 1>>
 groupByEnding(ArrayRef<StringRef> taken) {
-  // A layer's own part, such as "weight", is no evidence and ends many names.
+  // An ending such as "weight" belongs to many names, and is no evidence.
   constexpr size_t most = 8;
   llvm::StringMap<SmallVector<StringRef, 1>> groups;
   for (StringRef name : taken)
@@ -92,8 +93,8 @@ groupByEnding(ArrayRef<StringRef> taken) {
   return groups;
 }
 
-// Advice where the model has none of the names in a file: the prefix by which
-// most of them differ from the model's, `module.` say, where there is one.
+// Returns advice if the model has none of the names in a file: the change of
+// prefix, such as `module.` to none, that fits most names.
 static std::string adviseOnNames(ArrayRef<StringRef> found,
                                  ArrayRef<StringRef> taken) {
   auto groups = groupByEnding(taken);
@@ -110,7 +111,7 @@ static std::string adviseOnNames(ArrayRef<StringRef> found,
                      .str()];
       break;
     }
-  // Of several for as many names, the shortest.
+  // Between prefixes that fit equally many names, take the shortest.
   auto rank = [](const llvm::StringMapEntry<int64_t> &entry) {
     return std::tuple(-entry.second, entry.first().size(), entry.first());
   };
@@ -132,7 +133,7 @@ Error mpc::onnx_frontend::checkWeights(const Model &model,
   llvm::StringSet<> isTaken;
   isTaken.insert(taken.begin(), taken.end());
   Error errors = Error::success();
-  // A file that gives nothing is a mistake: its names are not the model's.
+  // A file that gives no value at all is a mistake of the user.
   for (const auto &[file, names] : options.weightFiles) {
     if (llvm::any_of(names, [&](const std::string &name) {
           return isTaken.contains(name);
@@ -156,8 +157,7 @@ void mpc::onnx_frontend::replaceIntegers(Model &model,
     auto given = weights.find(tensor.name());
     if (given == weights.end() || given->second.isFloat())
       continue;
-    // What nothing reads was not checked: it stays as it is where the new value
-    // does not fit.
+    // Unread initializers are not checked yet: ignore values that do not fit.
     auto present = model.decode(tensor, "initializer '" + tensor.name() + "'");
     if (!present) {
       llvm::consumeError(present.takeError());

@@ -1,4 +1,4 @@
-// Values that the user gives in place of the model's: `--weights`.
+// Replaces values of the model by values of the user: `--weights`.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_MODEL_WEIGHTS_H
@@ -9,23 +9,23 @@
 
 namespace mpc::onnx_frontend {
 
-/// The value given for what is called `name`, of a kind such as "input", as
-/// `type`, which the model declares: floats are converted, another shape or
-/// kind of type is an error.
+/// Fits the value given for `name` to `type`, the declared type. Converts
+/// floats. Error if the shape or the kind of type differs. `kind` is a word for
+/// messages, such as "input".
 llvm::Expected<HostTensor>
 fitWeight(const Model &model, const llvm::Twine &kind, llvm::StringRef name,
           const HostTensor &given, mlir::RankedTensorType type);
 
-/// Everything of the model that a value can be given for, in its order.
+/// Returns all names a value can be given for, in the model's order.
 llvm::SmallVector<llvm::StringRef> getTakenNames(const Model &model);
 
-/// A file may give more than the model takes, but not nothing that it takes:
-/// the model would silently keep its own values.
+/// Fails if the model uses no name of some file: the model would silently keep
+/// its own values. A file may have more names than the model uses.
 llvm::Error checkWeights(const Model &model, const ImportOptions &options);
 
-/// Integers that `weights` gives another value are constants of what was
-/// imported, and no state that is written with a trained model: the file has
-/// the new value from now on.
+/// Writes given integers into the model's initializers. The import treats
+/// integers as constants, not as state, so a trained model would not contain
+/// them otherwise.
 void replaceIntegers(Model &model, const TensorMap &weights);
 
 } // namespace mpc::onnx_frontend

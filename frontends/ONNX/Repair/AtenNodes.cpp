@@ -46,14 +46,14 @@ private:
 
   Model &model;
   proto::GraphProto &graph;
-  /// Constants of all graphs by name.
+  /// The constant tensors of all graphs by name.
   llvm::StringMap<const proto::TensorProto *> tensors;
-  /// What was replaced, with how often.
+  /// Number of calls replaced, by operator name.
   std::map<std::string, int> done;
 };
 } // namespace
 
-// Makes an op of ONNX of the node, which keeps its name and outputs.
+// Turns `node` into the ONNX op `op`; name and outputs stay.
 static void setOp(proto::NodeProto &node, StringRef op,
                   std::vector<std::string> inputs) {
   node.clear_domain();
@@ -83,8 +83,8 @@ void AtenReplacer::collect(const proto::GraphProto &part) {
           tensors.try_emplace(node.output(0), &attribute.t());
 }
 
-// The integers or booleans of an input that is a constant; one stands for both
-// axes of an image where a call takes two.
+// Reads the integers or booleans of constant input `input`: at most two, for
+// the two axes of an image. nullopt if the input is not constant.
 std::optional<SmallVector<int64_t>>
 AtenReplacer::readIntegers(const proto::NodeProto &node, int input) {
   const proto::TensorProto *tensor = tensors.lookup(node.input(input));
@@ -95,7 +95,7 @@ AtenReplacer::readIntegers(const proto::NodeProto &node, int input) {
     return std::nullopt;
   llvm::Expected<HostTensor> values = model.decode(*tensor, "constant");
   if (!values) {
-    // The import says what is wrong with it.
+    // Drop the error: the import will report this tensor.
     llvm::consumeError(values.takeError());
     return std::nullopt;
   }
@@ -123,12 +123,13 @@ bool AtenReplacer::replaceEmbedding(proto::NodeProto &node) {
       return false;
     padding = *given;
   }
-  // Gradients divided by how often a row is read are another op.
+  // ONNX has no op for gradients divided by the number of reads of a row.
   if (node.input_size() > 3 && readInteger(node, 3) != 0)
     return false;
   setOp(node, "Gather", {node.input(0), node.input(1)});
-  // As today's exporter writes it: the row of padding is not trained, and where
-  // there is none, none is guessed.
+  // Write the metadata of today's exporter: the padding row is not trained. Row
+  // -1 means that there is none; without metadata the importer would guess a
+  // row.
   auto *entry = node.add_metadata_props();
   entry->set_key(kProgramCall.str());
   entry->set_value("%embedding : [num_users=1] = call_function[target=" +
@@ -153,7 +154,7 @@ bool AtenReplacer::replaceMaxPool(proto::NodeProto &node) {
   }
   auto &[kernel, strides, padding, dilations] = window;
   std::optional<int64_t> roundsUp = readInteger(node, 5);
-  // Without a stride it is the window's size.
+  // PyTorch's default stride is the window size.
   if (strides->empty())
     strides = kernel;
   if (!roundsUp || kernel->size() != 2 || strides->size() != 2 ||
@@ -173,7 +174,8 @@ bool AtenReplacer::replaceMaxPool(proto::NodeProto &node) {
 }
 
 // max_pool2d_with_indices_backward(gradient, x, kernel_size, stride, padding,
-// dilation, ceil_mode, indices), which are the settings of the forward call.
+// dilation, ceil_mode, indices). MaxPoolGrad takes the settings from the
+// forward node.
 bool AtenReplacer::replaceMaxPoolGrad(proto::NodeProto &node) {
   if (node.input_size() != 8)
     return false;
@@ -193,7 +195,7 @@ bool AtenReplacer::replaceMean(proto::NodeProto &node) {
   return true;
 }
 
-// _adaptive_avg_pool2d_backward(gradient, x); the import refuses a gradient of
+// _adaptive_avg_pool2d_backward(gradient, x). The import refuses gradients of
 // more than one pixel.
 bool AtenReplacer::replaceMeanGrad(proto::NodeProto &node) {
   if (node.input_size() != 2)
@@ -217,7 +219,7 @@ bool AtenReplacer::replace(proto::NodeProto &node, StringRef called) {
 }
 
 std::string AtenReplacer::run() {
-  // Most files have none, and are left as they are.
+  // Most files have no ATen nodes and stay unchanged.
   std::vector<proto::GraphProto *> parts = findGraphs(graph);
   bool hasCalls = llvm::any_of(parts, [](const proto::GraphProto *part) {
     return llvm::any_of(part->node(), [](const proto::NodeProto &node) {
@@ -226,8 +228,7 @@ std::string AtenReplacer::run() {
   });
   if (!hasCalls)
     return {};
-  // What all parts of the graph define is known before the first call is
-  // replaced.
+  // A call may read constants of any graph, so collect all of them first.
   for (const proto::GraphProto *part : parts)
     collect(*part);
   for (proto::GraphProto *part : parts)
@@ -237,7 +238,7 @@ std::string AtenReplacer::run() {
           ++done[called];
   if (done.empty())
     return {};
-  // One note for the whole file: the calls and how often there are.
+  // Report one note for the whole file: every operator and its count.
   std::string list;
   for (const auto &[called, count] : done)
     list += (list.empty() ? "" : ", ") + called + " x" + std::to_string(count);

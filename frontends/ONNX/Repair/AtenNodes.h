@@ -1,4 +1,4 @@
-// Calls of PyTorch's own operators in a graph.
+// Replaces calls of PyTorch's own operators (ATen) by ONNX nodes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_ATENNODES_H
@@ -8,18 +8,18 @@
 
 namespace mpc::onnx_frontend {
 
-/// The domain of ATen, whose attribute 'operator' names what it calls.
+/// The domain of ATen nodes. Attribute 'operator' names the called operator.
 inline constexpr llvm::StringLiteral kAtenDomain = "org.pytorch.aten";
 
-/// The operator that a node calls, such as "embedding" for ATen with operator
-/// "aten::embedding"; empty where the node is no ATen.
+/// Returns the operator a node calls, such as "embedding" for ATen with
+/// operator "aten::embedding"; empty if `node` is not an ATen node.
 llvm::StringRef getAtenOperator(const proto::NodeProto &node);
 
-/// Replaces calls of embedding, max_pool2d_with_indices and its backward, and
-/// of _adaptive_avg_pool2d to one pixel and its backward by the ONNX nodes that
-/// do the same: ONNX Runtime's exporter of modules (ORTModule) writes calls in
-/// their place. Calls whose settings are not known are left alone. Returns a
-/// note of what was done, or an empty string.
+/// Replaces ATen calls by equivalent ONNX nodes: embedding,
+/// max_pool2d_with_indices, _adaptive_avg_pool2d to one pixel, and the backward
+/// ops of both poolings. ONNX Runtime's exporter of modules (ORTModule) writes
+/// such calls. Calls whose settings are not constant stay. Returns a note of
+/// the replaced calls; empty if there are none.
 std::string replaceAtenNodes(Model &model);
 
 } // namespace mpc::onnx_frontend

@@ -8,7 +8,7 @@
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
-// Attributes of operators that are text or lists of it.
+// True if an ONNX operator defines a text attribute `name`.
 static bool saysWhatToCompute(StringRef name) {
   static const llvm::StringSet<> known = {
       // ai.onnx and ai.onnx.preview.training
@@ -26,7 +26,7 @@ static bool saysWhatToCompute(StringRef name) {
 }
 
 namespace {
-/// A name of comments: where it is first, and in how many nodes.
+/// The uses of one attribute name: the first node, and the number of nodes.
 struct Found {
   std::string first;
   unsigned nodes = 0;
@@ -36,7 +36,7 @@ struct Found {
 static bool isComment(const proto::AttributeProto &attribute) {
   bool isText = attribute.type() == proto::AttributeProto::STRING ||
                 attribute.type() == proto::AttributeProto::STRINGS;
-  // One that has a graph as well is kept: its nodes are looked at, too.
+  // Keep attributes that hold a graph too: its nodes are searched as well.
   const bool hasGraph = attribute.has_g() || !attribute.graphs().empty();
   return isText && !hasGraph && attribute.ref_attr_name().empty() &&
          !saysWhatToCompute(attribute.name());
@@ -63,7 +63,7 @@ static void dropFrom(proto::NodeProto &node,
 void mpc::onnx_frontend::dropComments(Model &model,
                                       std::vector<std::string> &warnings) {
   proto::ModelProto &file = model.getProto();
-  // A function gives its attributes names of its own.
+  // Functions of the file may define attributes of any name.
   llvm::StringSet<> functions;
   for (const proto::FunctionProto &function : file.functions())
     functions.insert(

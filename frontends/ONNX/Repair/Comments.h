@@ -1,4 +1,4 @@
-// Attributes that describe a node to people.
+// Drops attributes that describe a node to people.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_COMMENTS_H
@@ -8,10 +8,10 @@
 
 namespace mpc::onnx_frontend {
 
-/// Tools that edit graphs leave remarks in attributes of their own, such as
-/// 'description'. ONNX Runtime refuses such files. Takes text out of nodes of
-/// ONNX and com.microsoft, under names that no operator there has for a text,
-/// and adds to `warnings` which. Numbers stay: an operator may compute with
+/// Editors of graphs store remarks in attributes of their own, such as
+/// 'description', and ONNX Runtime refuses such files. Drops text attributes of
+/// ONNX and com.microsoft nodes if no operator defines the name, and adds each
+/// name to `warnings`. Numeric attributes stay: an operator may compute with
 /// them.
 void dropComments(Model &model, std::vector<std::string> &warnings);
 

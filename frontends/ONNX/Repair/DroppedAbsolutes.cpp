@@ -14,19 +14,20 @@ using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
 namespace {
-/// The names of all graphs of a model, and what was done in them.
+/// The value names of all graphs of a model, and the restored powers.
 struct Restored {
   llvm::StringSet<> names;
   std::vector<std::string> done;
 };
 
-/// Of one graph. The body of an If or a Loop reads values of `outer`, too.
+/// Restores absolute values in one graph. Bodies of If and Loop also read
+/// values of `outer`, the enclosing graph.
 class AbsoluteRestorer {
 public:
   AbsoluteRestorer(Model &model, proto::GraphProto &graph, Restored &restored,
                    const AbsoluteRestorer *outer = nullptr);
 
-  /// In the graph, and in the bodies of its nodes.
+  /// Restores the graph and the bodies of its nodes.
   void run();
 
 private:
@@ -43,7 +44,7 @@ private:
   proto::GraphProto &graph;
   Restored &restored;
   const AbsoluteRestorer *outer;
-  /// What values are computed by.
+  /// For each value, the node that computes the value.
   llvm::StringMap<proto::NodeProto *> producers;
   llvm::StringMap<const proto::TensorProto *> tensors;
 };
@@ -51,7 +52,7 @@ private:
 
 bool mpc::onnx_frontend::isRootOfDistance(double power, double root,
                                           bool isVector) {
-  // The inverse of a float32 is as exact as that.
+  // The tolerance: the inverse of a float32 is exact to one rounding.
   constexpr double kLargestEps = 0.01, kRoundoff = 1.2e-7;
   const double eps = 1 / root - power, roundoff = kRoundoff * power;
   return power > 0 && eps < kLargestEps &&
@@ -69,7 +70,8 @@ AbsoluteRestorer::AbsoluteRestorer(Model &model, proto::GraphProto &graph,
       producers.try_emplace(output, &node);
 }
 
-// The node of that kind which computes `value`, or null.
+// Finds the node that computes `value`, also in outer graphs; null if there is
+// none or its op is not `op` (empty: any op).
 proto::NodeProto *AbsoluteRestorer::findProducer(StringRef value,
                                                  StringRef op) const {
   proto::NodeProto *node = producers.lookup(value);
@@ -83,7 +85,7 @@ proto::NodeProto *AbsoluteRestorer::findProducer(StringRef value,
 const proto::TensorProto *AbsoluteRestorer::findTensor(StringRef value) const {
   if (const proto::TensorProto *tensor = tensors.lookup(value))
     return tensor;
-  // The value of a Constant node, or of a graph around this one.
+  // The value may be a Constant node, or belong to an outer graph.
   const proto::NodeProto *node = producers.lookup(value);
   if (!node)
     return outer ? outer->findTensor(value) : nullptr;
@@ -98,18 +100,18 @@ AbsoluteRestorer::read(const proto::TensorProto &tensor) const {
   llvm::Expected<HostTensor> number = model.decode(tensor, "value");
   if (number && number->getNumElements() == 1 && number->isFloat())
     return number->getDouble(0);
-  // The import says what is wrong with it.
+  // Drop the error: the import will report this tensor.
   llvm::consumeError(number.takeError());
   return std::nullopt;
 }
 
-// The number that a value is: of a tensor, or a sum or quotient of such, as in
-// 1 / (1 + 1e-6).
+// Evaluates a constant number: a tensor, or a sum or quotient of constants, as
+// in 1 / (1 + 1e-6). nullopt if `value` is anything else.
 std::optional<double> AbsoluteRestorer::readNumber(StringRef value,
                                                    unsigned depth) const {
   if (const proto::TensorProto *tensor = findTensor(value))
     return read(*tensor);
-  // Deeper than 1 / (p + 1e-6) nothing is looked for.
+  // The deepest expression the exporter writes is 1 / (p + 1e-6).
   constexpr unsigned kDeepest = 3;
   const proto::NodeProto *node = findProducer(value);
   const bool isSum = node && node->op_type() == "Add";
@@ -123,8 +125,8 @@ std::optional<double> AbsoluteRestorer::readNumber(StringRef value,
   return isSum ? *left + *right : *left / *right;
 }
 
-// Whether a number has a shape of [1]: of a tensor, or a quotient, which the
-// exporter makes of such a 1.
+// True if a constant number has shape [1]: a tensor, or the quotient the
+// exporter computes from a tensor of shape [1].
 bool AbsoluteRestorer::isVector(StringRef value) const {
   if (const proto::TensorProto *tensor = findTensor(value))
     return tensor->dims_size() == 1;
@@ -132,13 +134,13 @@ bool AbsoluteRestorer::isVector(StringRef value) const {
   return node && node->input_size() == 2 && isVector(node->input(0));
 }
 
-// The power whose sum `root` is the root of, of differences and to what is no
-// even number; null where it is none.
+// Finds the power x^p in `root` = sum(x^p)^(1 / p), where x is a difference and
+// p is not an even number; null if `root` has another form.
 proto::NodeProto *
 AbsoluteRestorer::findPower(const proto::NodeProto &root) const {
   if (root.op_type() != "Pow" || root.input_size() != 2)
     return nullptr;
-  // From the root back to the differences.
+  // Walk back from the root to the differences.
   const proto::NodeProto *sum = findProducer(root.input(0), "ReduceSum");
   proto::NodeProto *power = sum && sum->input_size() > 0
                                 ? findProducer(sum->input(0), "Pow")
@@ -150,17 +152,17 @@ AbsoluteRestorer::findPower(const proto::NodeProto &root) const {
                               inverse = readNumber(root.input(1));
   if (!exponent || !inverse)
     return nullptr;
-  // The largest difference, as 1 / infinity.
+  // p = infinity: the root's exponent is 1 / infinity = 0.
   if (std::isinf(*exponent))
     return *exponent > 0 && *inverse == 0 ? power : nullptr;
-  // Of an even power the signs do not matter.
+  // An even power needs no Abs: the power drops the sign.
   const bool isDistance =
       std::fmod(*exponent, 2) != 0 &&
       isRootOfDistance(*exponent, *inverse, isVector(root.input(1)));
   return isDistance ? power : nullptr;
 }
 
-// Puts an Abs before the node.
+// Inserts an Abs before `power`.
 void AbsoluteRestorer::insertAbs(proto::NodeProto &power) {
   std::string unique = power.input(0) + "_absolute";
   while (!restored.names.insert(unique).second)
@@ -171,19 +173,19 @@ void AbsoluteRestorer::insertAbs(proto::NodeProto &power) {
   abs.add_input(power.input(0));
   abs.add_output(unique);
   power.set_input(0, unique);
-  // From the end of the list until it has passed the power.
+  // Move the new node from the end of the list to just before `power`.
   int i = graph.node_size() - 1;
   do
     graph.mutable_node()->SwapElements(i, i - 1);
   while (&graph.node(i--) != &power);
 }
 
-// sum(x^inf)^0 is 1 or no number; what is meant is the largest absolute value.
-// False where the axes of the sum are not known.
+// Replaces sum(|x|^inf)^0, which computes 1 or NaN, by the largest |x|. Returns
+// false if the axes of the sum are unknown.
 bool AbsoluteRestorer::makeLargest(proto::NodeProto &power,
                                    proto::NodeProto &root) {
   proto::NodeProto &sum = *findProducer(root.input(0), "ReduceSum");
-  // Before opset 18 ReduceMax has its axes as an attribute.
+  // Before opset 18 the axes of ReduceMax are an attribute.
   constexpr int64_t kFirstWithAxes = 18;
   if (model.getOpset(sum) < kFirstWithAxes && sum.input_size() > 1) {
     const proto::TensorProto *tensor = findTensor(sum.input(1));
@@ -214,7 +216,7 @@ bool AbsoluteRestorer::makeLargest(proto::NodeProto &power,
 }
 
 void AbsoluteRestorer::run() {
-  // Pairs of a power and its root; each power once.
+  // Pairs of (power, root). Collect first: rewriting adds nodes to the graph.
   llvm::SmallVector<std::pair<proto::NodeProto *, proto::NodeProto *>> found;
   llvm::SmallPtrSet<proto::NodeProto *, 4> seen;
   for (proto::NodeProto &node : *graph.mutable_node()) {
@@ -236,7 +238,7 @@ void AbsoluteRestorer::run() {
   }
 }
 
-// The names of a graph's values, and of those of its bodies.
+// Collects the names of all values of `graph` and of the bodies of its nodes.
 static void collectNames(const proto::GraphProto &graph,
                          llvm::StringSet<> &names) {
   for (const proto::TensorProto &tensor : graph.initializer())

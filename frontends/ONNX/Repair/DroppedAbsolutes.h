@@ -1,4 +1,4 @@
-// Absolute values that PyTorch's exporter leaves out.
+// Restores absolute values PyTorch's exporter leaves out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_DROPPEDABSOLUTES_H
@@ -8,18 +8,19 @@
 
 namespace mpc::onnx_frontend {
 
-/// Distances of torch.cdist(a, b, p) and of nn.PairwiseDistance(p), which the
-/// older exporter writes as sum((a - b)^p)^(1 / (p + eps)): right for an even
-/// p, while for another, as p = 1, what is below 0 has a wrong sign or no
-/// power. Puts an Abs before such powers, those in bodies of If and Loop too.
-/// Of p = inf, where that is 1, makes the largest absolute value. Returns what
-/// was done, as a note; empty where nothing was.
+/// Restores |a - b| in torch.cdist(a, b, p) and nn.PairwiseDistance(p). The
+/// older exporter writes sum((a - b)^p)^(1 / (p + eps)). Only an even p makes
+/// this right: for others, such as p = 1, negative differences keep their sign
+/// or have no power. Inserts an Abs before such powers, also in bodies of If
+/// and Loop. For p = inf the exported formula computes 1, and becomes the
+/// largest absolute value. Returns a note of the changes; empty if there are
+/// none.
 std::string restoreAbsolutes(Model &model);
 
-/// Whether sum(x^power)^root is a distance as that exporter writes it, with an
-/// eps of at most 0.01. It gives the root a shape of [1] (`isVector`), by which
-/// it is told from the program's own root of `power` where eps is below what
-/// float32 holds of 1 / (power + eps).
+/// True if sum(x^power)^root is a distance as the older exporter writes it,
+/// with 0 < eps <= 0.01. If eps is below the rounding of float32, only the
+/// root's shape of [1] (`isVector`) tells the exporter's root from the
+/// program's own.
 bool isRootOfDistance(double power, double root, bool isVector);
 
 } // namespace mpc::onnx_frontend

@@ -11,15 +11,16 @@
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
-// The most elements that one may have: the file is a stranger's.
+// Limits the elements of one added bias: the file is untrusted.
 static constexpr int64_t kMostElements = int64_t(1) << 24;
-// What those that are added may take all together.
+// Limits the bytes of all added biases together.
 static constexpr size_t kMostBytes = size_t(64) << 20;
 
-// How many elements the bias of a node has whose weights are `weights`.
+// Counts the elements of the bias of `node` from its weights; nullopt if the
+// shapes are invalid or too large.
 static std::optional<int64_t> countElements(const proto::NodeProto &node,
                                             const proto::TensorProto &weights) {
-  // Attributes that say along which axis the results lie.
+  // These attributes decide which axis of the weights is the output axis.
   int64_t group = 1;
   bool isTransposed = false;
   for (const proto::AttributeProto &attribute : node.attribute()) {
@@ -28,7 +29,7 @@ static std::optional<int64_t> countElements(const proto::NodeProto &node,
     if (attribute.name() == "transB")
       isTransposed = attribute.i() != 0;
   }
-  // A damaged file may have any numbers here.
+  // Check every size: the file is untrusted.
   if (weights.dims_size() < 2 || group < 1 || group > kMostElements)
     return std::nullopt;
   const int64_t first = weights.dims(0), second = weights.dims(1);
@@ -45,8 +46,8 @@ static std::optional<int64_t> countElements(const proto::NodeProto &node,
   return count <= kMostElements ? std::optional(count) : std::nullopt;
 }
 
-// The parameter that a product without a bias has in the program as one; empty
-// where it has none there.
+// Finds the program's bias parameter of a node without a bias operand; empty if
+// the program has none either.
 static StringRef findBias(const proto::NodeProto &node) {
   StringRef op = node.op_type();
   if (!node.domain().empty() || node.input_size() != 2 ||
@@ -54,7 +55,7 @@ static StringRef findBias(const proto::NodeProto &node) {
     return {};
   ProgramCall call = readCall(node);
   std::optional<int> argument = findArgument(call, op, 2);
-  // A factor of the bias would be a keyword.
+  // A keyword may be a factor of the bias, which is not handled.
   if (!argument || call.hasKeywords)
     return {};
   std::optional<StringRef> source = call.findSource(*argument);
@@ -91,9 +92,10 @@ private:
   proto::GraphProto &graph;
   llvm::MapVector<StringRef, StringRef> signature;
   llvm::StringMap<const proto::TensorProto *> tensors;
-  /// What initializers are in the program: a bias may be left elsewhere.
+  /// Initializer by the program's parameter: a layer may already have its bias
+  /// under another name.
   llvm::StringMap<std::string> bySource;
-  /// Names of all else, and those that bodies of nodes have.
+  /// All names a new bias must not take, including names inside bodies.
   llvm::StringSet<> taken;
   size_t bytes = 0;
   std::vector<std::string> done;
@@ -116,26 +118,25 @@ void BiasRestorer::collect() {
     taken.insert(value.name());
 }
 
-// Adds the parameter `source`, of the type of `weights`; returns its name,
-// empty where it cannot be.
+// Adds the parameter `source` as `count` zeros of the type of `weights`.
+// Returns the new name; empty if the name is taken or the limit is reached.
 std::string BiasRestorer::addZeros(StringRef source,
                                    const proto::TensorProto &weights,
                                    int64_t count) {
-  // The name that the program had for it must be free.
+  // Readers of the file expect the program's own name.
   const std::string name = signature.lookup(source).str();
   const size_t size = size_t(count) * getElementBytes(weights);
   if (name.empty() || tensors.contains(name) || taken.contains(name) ||
       bytes + size > kMostBytes)
     return {};
-  // Zeros in front of training are what the exporter found, and why it left
-  // them out.
+  // The exporter drops only biases that are zero, so zeros are exact.
   bytes += size;
   proto::TensorProto &bias = *graph.add_initializer();
   bias.set_name(name);
   bias.set_data_type(weights.data_type());
   bias.add_dims(count);
   bias.set_raw_data(std::string(size, '\0'));
-  // What describes parameters in the file holds for this one too.
+  // Add the metadata that other parameters of the file have.
   describeInitializer(graph, name, source);
   tensors.try_emplace(name, &bias);
   bySource.try_emplace(source, name);
@@ -143,20 +144,21 @@ std::string BiasRestorer::addZeros(StringRef source,
   return name;
 }
 
-// A bias that has been trained since would change what the file computes.
+// True if all elements are zero. A bias trained since would change the results.
 bool BiasRestorer::isZeros(const proto::TensorProto &tensor) {
   llvm::Expected<HostTensor> values = model.decode(tensor, "initializer");
   if (values)
     return values->isSplat() && values->getNumElements() > 0 &&
            values->getDouble(0) == 0;
-  // The import says what is wrong with it.
+  // Drop the error: the import will report this tensor.
   llvm::consumeError(values.takeError());
   return false;
 }
 
 void BiasRestorer::restore(proto::NodeProto &node) {
   StringRef source = findBias(node);
-  // No iterator, which ends where a bias is added to the map.
+  // Look the weights up again, by name: adding a bias invalidates map
+  // iterators.
   const proto::TensorProto *weights =
       source.empty() ? nullptr : tensors.lookup(node.input(1));
   if (!weights || !holdsFloats(*weights))
@@ -169,7 +171,7 @@ void BiasRestorer::restore(proto::NodeProto &node) {
     name = addZeros(source, *weights, *count);
   if (name.empty())
     return;
-  // Another's place may be of another shape.
+  // A bias found by its parameter may have another shape or type.
   const proto::TensorProto &bias = *tensors.lookup(name);
   if (bias.dims_size() == 1 && bias.dims(0) == *count &&
       bias.data_type() == weights->data_type() && isZeros(bias))

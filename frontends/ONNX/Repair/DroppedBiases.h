@@ -1,4 +1,4 @@
-// Biases of zeros that PyTorch's exporter leaves out.
+// Restores biases of zeros PyTorch's exporter leaves out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_DROPPEDBIASES_H
@@ -8,10 +8,10 @@
 
 namespace mpc::onnx_frontend {
 
-/// Gives products and convolutions that the exporter has taken the bias from,
-/// since it starts at zero, that bias again: otherwise it would not be trained.
-/// The call behind the node names it, so a layer that is called twice has one.
-/// Returns what was done, as a note; empty where nothing was.
+/// The exporter drops a bias that is zero, so the bias would never be trained.
+/// Adds the bias back to Gemm, Conv and ConvTranspose. The call in the node's
+/// metadata names the parameter, so a layer that is called twice gets one bias.
+/// Returns a note of the added biases; empty if there are none.
 std::string restoreBiases(Model &model);
 
 } // namespace mpc::onnx_frontend

@@ -6,8 +6,8 @@
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
-// Log-probabilities that gradients of losses read: input 0 of two, else input
-// 1.
+// Finds log-probabilities that loss gradients read: input 0 of two inputs, else
+// input 1.
 static llvm::StringSet<> findLogProbabilities(const proto::GraphProto &graph) {
   llvm::StringSet<> found;
   for (const proto::NodeProto &node : graph.node())
@@ -17,7 +17,7 @@ static llvm::StringSet<> findLogProbabilities(const proto::GraphProto &graph) {
   return found;
 }
 
-// The declared type of a value; null where the file has none.
+// Finds the declared type of a value; null if the file declares none.
 static const proto::TypeProto::Tensor *findType(const proto::GraphProto &graph,
                                                 StringRef name) {
   for (const auto *values :
@@ -66,7 +66,7 @@ void mpc::onnx_frontend::restoreLosses(Model &model,
     if (node.op_type() != "SoftmaxCrossEntropyLoss" ||
         node.output_size() != 1 || !logProbabilities.contains(node.output(0)))
       continue;
-    // A scalar is the loss, whatever reads it.
+    // A scalar output is the loss, so nothing is missing.
     const proto::TypeProto::Tensor *type = findType(graph, node.output(0));
     if (type && type->has_shape() && type->shape().dim_size() == 0)
       continue;

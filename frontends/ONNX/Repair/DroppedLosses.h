@@ -1,4 +1,4 @@
-// Losses that tools which edit training graphs leave out.
+// Restores losses that editors of training graphs leave out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_DROPPEDLOSSES_H
@@ -8,11 +8,11 @@
 
 namespace mpc::onnx_frontend {
 
-/// A device that trains needs no loss: compilers for such devices leave of a
-/// SoftmaxCrossEntropyLoss the log-probabilities alone, as its only output,
-/// which ONNX has as the second one. The gradient's node that reads them tells.
-/// Puts the loss back, as an output of the graph, too, and says so in
-/// `warnings`.
+/// A device that trains does not need the value of the loss. Compilers for such
+/// devices leave SoftmaxCrossEntropyLoss one output, the log-probabilities,
+/// although ONNX has the loss first. A gradient node that reads this output
+/// proves the defect. Puts the loss back as first output, also of the graph,
+/// and adds a note to `warnings`.
 void restoreLosses(Model &model, std::vector<std::string> &warnings);
 
 } // namespace mpc::onnx_frontend

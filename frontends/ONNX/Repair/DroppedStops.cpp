@@ -15,7 +15,7 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-// "detach" and "detach_12", as the exporter numbers the results of a call.
+// True for "detach" and "detach_12": the exporter numbers the results of calls.
 static bool isDetached(StringRef name) {
   return name.consume_front("detach") &&
          (name.empty() ||
@@ -23,8 +23,8 @@ static bool isDetached(StringRef name) {
 }
 
 namespace {
-/// The nodes of a graph that come from one call, and the results of detach
-/// among its arguments that no node gives.
+/// The nodes that come from one call, and those results of x.detach() among the
+/// call's arguments that no node computes.
 struct LostReads {
   ProgramCall call;
   SmallVector<int> nodes;
@@ -51,13 +51,13 @@ private:
 
   proto::GraphProto &graph;
   std::vector<std::string> &warnings;
-  /// All that the file has a name for, and the calls that its nodes come from.
+  /// All names of the file, and the names of the calls nodes come from.
   llvm::StringSet<> defined;
-  /// What the initializers are in the program: "p_fc_weight".
+  /// The program's name of each initializer: "p_fc_weight".
   llvm::StringMap<StringRef> sources;
-  /// Identities to insert, by the index of the node before which they come.
+  /// Identities to insert, by the index of the first node that reads each.
   llvm::MapVector<int, SmallVector<proto::NodeProto *, 1>> insertions;
-  /// The value that each of them is of, and the graph it is in.
+  /// For each restored result: the value that it stops, and the graph.
   llvm::StringMap<std::pair<std::string, const proto::GraphProto *>> restored;
   std::vector<std::string> done;
 };
@@ -80,8 +80,8 @@ void StopRestorer::collect(const std::vector<proto::GraphProto *> &parts) {
       sources[value.name()] = source;
 }
 
-// Operands that are the argument by the table of calls, such as the second one
-// of Mul for mul(%x, %detach).
+// Finds operands of the call's nodes that are argument `lost`, by the table of
+// calls: for mul(%x, %detach), operand 1 of Mul.
 SmallVector<std::string *> StopRestorer::findByArgument(proto::GraphProto &part,
                                                         const LostReads &reads,
                                                         StringRef lost) {
@@ -101,12 +101,12 @@ SmallVector<std::string *> StopRestorer::findByArgument(proto::GraphProto &part,
   return operands;
 }
 
-// Operands that are the one value which the nodes of the call read and which
-// none of its other arguments is.
+// Finds operands by elimination: returns the operands that read the only value
+// that no other argument of the call explains. Empty if there are several.
 SmallVector<std::string *> StopRestorer::findByName(proto::GraphProto &part,
                                                     const LostReads &reads,
                                                     StringRef lost) {
-  // The arguments that are known by name, one apart.
+  // The other arguments of the call that have names.
   llvm::StringSet<> known;
   for (const auto *names : {&reads.call.sources, &reads.call.results})
     for (StringRef name : *names)
@@ -116,7 +116,7 @@ SmallVector<std::string *> StopRestorer::findByName(proto::GraphProto &part,
   for (int index : reads.nodes)
     results.insert(part.node(index).output().begin(),
                    part.node(index).output().end());
-  // What is left of the operands: neither those, nor the exporter's constants.
+  // Drop the call's own results and the exporter's constants.
   SmallVector<std::string *> operands;
   llvm::StringSet<> left, met;
   for (int index : reads.nodes)
@@ -134,7 +134,8 @@ SmallVector<std::string *> StopRestorer::findByName(proto::GraphProto &part,
   return isOnly ? operands : SmallVector<std::string *>();
 }
 
-// Gives the operands an Identity; false where they are not known.
+// Inserts an Identity named `lost` for the operands; false if they are not
+// found.
 bool StopRestorer::restore(proto::GraphProto &part, const LostReads &reads,
                            StringRef lost) {
   SmallVector<std::string *> operands = findByArgument(part, reads, lost);
@@ -143,16 +144,16 @@ bool StopRestorer::restore(proto::GraphProto &part, const LostReads &reads,
   if (operands.empty())
     return false;
   const std::string value = *operands.front();
-  // All operands must read one value: else the file says two things.
+  // If operands read different values, the metadata contradict the graph.
   for (const std::string *operand : operands)
     if (*operand != value)
       return false;
-  // One that another call has read is there already.
+  // Another call may have restored the same result already.
   const std::pair<std::string, const proto::GraphProto *> origin(value, &part);
   bool isNew = restored.try_emplace(lost, origin).second;
   if (restored.lookup(lost) != origin)
     return false;
-  // The call as the exporter would have written it, metadata included.
+  // Write the node as the exporter would, metadata included.
   if (isNew) {
     auto *node = new proto::NodeProto();
     node->set_op_type("Identity");
@@ -168,7 +169,6 @@ bool StopRestorer::restore(proto::GraphProto &part, const LostReads &reads,
     insertions[reads.nodes.front()].push_back(node);
     done.push_back("'" + lost.str() + "' of '" + value + "'");
   }
-  // Readers get the name of the stopped value.
   for (std::string *operand : operands)
     *operand = lost.str();
   return true;
@@ -190,9 +190,9 @@ void StopRestorer::insertNodes(proto::GraphProto &part) {
 }
 
 void StopRestorer::restore(proto::GraphProto &part) {
-  // Calls that read what no node gives.
+  // Calls that read a result of x.detach() that no node computes.
   llvm::MapVector<StringRef, LostReads> calls;
-  // By the program's call, of which several nodes may have come.
+  // Group the nodes by call: the exporter may make several of one call.
   for (auto [index, node] : llvm::enumerate(part.node())) {
     ProgramCall call = readCall(node);
     bool isLost = llvm::any_of(call.results, [&](StringRef name) {
@@ -205,7 +205,6 @@ void StopRestorer::restore(proto::GraphProto &part) {
       reads.call = std::move(call);
     reads.nodes.push_back(index);
   }
-  // Each lost value of a call is found again, or told.
   for (auto &[name, reads] : calls) {
     llvm::SmallSetVector<StringRef, 2> lost;
     for (StringRef result : reads.call.results)

@@ -7,7 +7,8 @@
 using namespace mlir;
 using namespace mpc::onnx_frontend;
 
-// The one row of zeros among others; nothing where there is none, or several.
+// Finds the only row of zeros in a matrix; nullopt if there is none, or
+// several.
 static std::optional<int64_t> findRowOfZeros(const HostTensor &table) {
   const int64_t rows = table.getShape()[0], width = table.getShape()[1];
   std::optional<int64_t> found;
@@ -28,7 +29,7 @@ std::optional<int64_t>
 mpc::onnx_frontend::findLostPadding(const Graph &graph,
                                     const proto::NodeProto &node) {
   const Model &model = graph.getModel();
-  // A table with a row for each id, of a node that says no more.
+  // Only the older exporter writes a Gather without the call in its metadata.
   if (model.getProto().producer_name() != "pytorch" ||
       node.op_type() != "Gather" || node.input_size() != 2 ||
       !findMetadata(node, kProgramCall).empty())
@@ -41,7 +42,7 @@ mpc::onnx_frontend::findLostPadding(const Graph &graph,
       model.decode(*tensor, "initializer '" + tensor->name() + "'");
   if (table)
     return findRowOfZeros(*table);
-  // The import says what is wrong with it.
+  // Drop the error: the import will report this tensor.
   llvm::consumeError(table.takeError());
   return std::nullopt;
 }

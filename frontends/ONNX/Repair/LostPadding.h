@@ -1,4 +1,4 @@
-// The padding of an embedding, where an exporter has not written it.
+// Finds the padding row of an embedding in files that do not state it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_LOSTPADDING_H
@@ -10,10 +10,10 @@
 
 namespace mpc::onnx_frontend {
 
-/// The row of its table that a Gather of PyTorch's older exporter never trains,
-/// where the table, an initializer of rank 2, has one row of zeros among
-/// others: nn.Embedding(padding_idx=...) starts with that, and the file does
-/// not say it.
+/// Finds the row of an embedding that is never trained, in files of PyTorch's
+/// older exporter. nn.Embedding(padding_idx=...) starts with a row of zeros,
+/// and the file omits padding_idx. Returns the only row of zeros in the table
+/// of a Gather, an initializer of rank 2; nullopt if there is none, or several.
 std::optional<int64_t> findLostPadding(const Graph &graph,
                                        const proto::NodeProto &node);
 

@@ -15,28 +15,28 @@ using AttributeProto = proto::AttributeProto;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// An attribute that is an input since some opset.
+/// An attribute that became an input in opset `since`.
 struct Move {
   StringRef op, attribute;
   int input;
   int64_t since;
 };
 
-/// An attribute that an op has since some opset, and the integer that it has
-/// where it is left out.
+/// An attribute an op gained in opset `since`, with its integer default, if
+/// any.
 struct Addition {
   StringRef op, attribute;
   int64_t since;
   std::optional<int64_t> byDefault;
 };
 
-/// An op whose nodes mean something else, or nothing, since some opset.
+/// An op that opset `since` introduced, removed or redefined.
 struct Change {
   StringRef op;
   int64_t since;
 };
 
-/// An input of integers of one type.
+/// An input that takes integers of one type only.
 struct IntegerInput {
   StringRef op;
   int input;
@@ -97,7 +97,7 @@ static const Addition kAdditions[] = {
     {"Split", "num_outputs", 18, std::nullopt},
 };
 
-// Without what the importer, too, reads alike in all opsets, and `kMoves`.
+// Excludes `kMoves`, and changes the importer reads alike in all opsets.
 static const Change kChanges[] = {
     {"BatchNormalization", 9},
     {"BatchNormalization", 14},
@@ -162,7 +162,7 @@ static const IntegerInput kIntegerInputs[] = {
     {"Unsqueeze", 1, kInt64},
 };
 
-// Ops of ONNX Runtime, and the opset that ONNX has an op of the name since.
+// Ops of ONNX Runtime, and the opset in which ONNX got an op of the same name.
 static const Change kRuntimesOps[] = {
     {"Attention", 23},
     {"BiasGelu", INT64_MAX},
@@ -216,10 +216,10 @@ private:
 
   const Model &model;
   NodeScope scope;
-  /// One warning is enough for all nodes of an op.
+  /// Keys of the warnings given: one warning covers all nodes of an op.
   llvm::StringSet<> &said;
   std::vector<std::string> &warnings;
-  /// The model's functions in ONNX's own domain.
+  /// Functions of the model that use ONNX's own domain.
   llvm::StringSet<> functions;
   int64_t opset = 0;
 };
@@ -229,7 +229,8 @@ static std::string nameNode(const proto::NodeProto &node) {
   return "node '" + getNodeName(node) + "' (" + node.op_type() + ")";
 }
 
-// The place of an attribute, -1 where it is absent or a function's parameter.
+// Returns the index of an attribute; -1 if it is absent or refers to a
+// parameter of the function.
 static int findPlace(const proto::NodeProto &node, StringRef name) {
   for (int i = 0; i < node.attribute_size(); ++i)
     if (node.attribute(i).name() == name &&
@@ -244,7 +245,7 @@ void FormMender::say(const proto::NodeProto &node, StringRef about,
     warnings.push_back(message);
 }
 
-// True for an attribute that says what holds without it.
+// True if the attribute's value means the same as its absence.
 static bool isDefault(const proto::NodeProto &node, const Addition &addition) {
   const AttributeProto &attribute =
       node.attribute(findPlace(node, addition.attribute));
@@ -257,7 +258,7 @@ static bool isDefault(const proto::NodeProto &node, const Addition &addition) {
          attribute.i() == *addition.byDefault;
 }
 
-// The additions that the node has, though its opset does not.
+// Finds attributes of `node` that its opset does not have yet.
 static std::vector<const Addition *> findAdditions(const proto::NodeProto &node,
                                                    int64_t opset) {
   std::vector<const Addition *> found;
@@ -273,7 +274,7 @@ static bool changes(const proto::NodeProto &node, int64_t from, int64_t to) {
   if (!normalizeDomain(node.domain()).empty())
     return false;
   return llvm::any_of(kChanges, [&](const Change &change) {
-    // In inference mode it has one output, and that has stayed the same.
+    // With one output it is in inference mode, which opset 14 did not change.
     const bool isSame = change.op == "BatchNormalization" &&
                         change.since == 14 && node.output_size() == 1;
     return node.op_type() == change.op && from < change.since &&
@@ -325,7 +326,7 @@ void FormMender::dropAdditions(proto::NodeProto &node) {
   }
 }
 
-// Tools that compile for small devices leave domains out.
+// Compilers for small devices omit domains.
 void FormMender::takeRuntimes(proto::NodeProto &node) {
   for (const Change &op : kRuntimesOps) {
     if (node.op_type() != op.op || opset >= op.since ||
@@ -352,7 +353,8 @@ void FormMender::moveAttribute(proto::NodeProto &node, const Move &move,
   std::string name = getNodeName(node) + "_" + move.attribute.str();
   std::string value;
   if (!attribute.ref_attr_name().empty()) {
-    // A parameter of the function, which Constant takes since opset 12.
+    // The attribute is a parameter of the function. Constant takes it since
+    // opset 12.
     if (opset < 12 || attribute.type() != AttributeProto::INTS)
       return;
     value = scope.makeName(name);
@@ -384,7 +386,7 @@ void FormMender::moveAttribute(proto::NodeProto &node, const Move &move,
 void FormMender::moveInput(proto::NodeProto &node, const Move &move) {
   if (node.input_size() <= move.input || findPlace(node, move.attribute) >= 0)
     return;
-  // A Pad's value is a float, and goes with its other inputs.
+  // The value of a Pad is a float attribute, and moves along with the pads.
   if (node.op_type() == "Pad" && node.input_size() > 2) {
     const std::optional<double> number = scope.readNumber(node.input(2));
     if (move.attribute != "pads" || node.input_size() > 3 || !number ||
@@ -412,7 +414,7 @@ void FormMender::moveInput(proto::NodeProto &node, const Move &move) {
   attribute->mutable_ints()->Add(values->begin(), values->end());
 }
 
-// Equal parts are said by their number since opset 18.
+// Since opset 18, a Split into equal parts must state their number.
 void FormMender::countParts(proto::NodeProto &node) {
   const bool hasLengths = node.input_size() > 1 && !node.input(1).empty();
   if (node.op_type() != "Split" || opset < 18 || hasLengths ||

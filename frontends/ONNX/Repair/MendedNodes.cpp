@@ -32,7 +32,8 @@ private:
   Model &model;
   NodeScope scope;
   std::vector<std::string> &warnings;
-  /// Initializers and floats of Constant nodes; other nodes by their results.
+  /// Initializers and float Constants; other nodes by their results. Null for
+  /// names that several graphs define.
   llvm::StringMap<const proto::TensorProto *> tensors;
   llvm::StringMap<const proto::NodeProto *> producers;
   bool saysBias = true, saysName = true;
@@ -43,7 +44,7 @@ static std::string describe(const proto::NodeProto &node) {
   return "node '" + getNodeName(node) + "' (" + node.op_type() + ")";
 }
 
-// To ONNX's own tools, too, the last import holds.
+// If a domain is imported twice, ONNX's own tools use the last import.
 void Mender::keepLastOpsets() {
   auto &imports = *model.getProto().mutable_opset_import();
   llvm::StringSet<> seen;
@@ -52,7 +53,7 @@ void Mender::keepLastOpsets() {
       imports.DeleteSubrange(i, 1);
 }
 
-// Callers tell outputs apart by name.
+// Callers tell outputs apart by name, so repeated declarations cannot stay.
 void Mender::keepFirstOutputs(proto::GraphProto &graph) {
   llvm::StringSet<> seen;
   auto &outputs = *graph.mutable_output();
@@ -68,7 +69,7 @@ void Mender::keepFirstOutputs(proto::GraphProto &graph) {
   }
 }
 
-// ONNX Runtime refuses a graph two nodes of which have one name.
+// ONNX Runtime refuses a graph with two nodes of the same name.
 void Mender::separateNames(NodeScope::Nodes &nodes) {
   llvm::StringSet<> all, seen;
   for (const proto::NodeProto &node : nodes)
@@ -89,7 +90,7 @@ void Mender::separateNames(NodeScope::Nodes &nodes) {
 }
 
 void Mender::collect(const proto::GraphProto &graph) {
-  // A name of two graphs says nothing.
+  // A name that two graphs define is ambiguous.
   auto add = [](auto &map, StringRef name, auto *what) {
     auto [entry, isNew] = map.try_emplace(name, what);
     if (!isNew)
@@ -113,12 +114,12 @@ static bool hasElements(const proto::TensorProto &tensor, int64_t count) {
   return found == count;
 }
 
-// The number of zeros in `value`, the bias of a Conv of `channels`; nothing if
-// it is anything else, or as long as it should be.
+// Counts the zeros in `value`, the bias of a Conv of `channels`; nullopt if it
+// has other values or the right length.
 std::optional<int64_t> Mender::countZeros(StringRef value, int64_t channels) {
   const proto::TensorProto *tensor = tensors.lookup(value);
   const proto::NodeProto *node = producers.lookup(value);
-  // Without a value of its own, ConstantOfShape gives zeros.
+  // ConstantOfShape without the attribute `value` gives zeros.
   const bool isFilled = !tensor && node &&
                         node->op_type() == "ConstantOfShape" &&
                         node->input_size() == 1 && node->attribute_size() == 0;
@@ -133,7 +134,7 @@ std::optional<int64_t> Mender::countZeros(StringRef value, int64_t channels) {
   if (!tensor || hasElements(*tensor, channels))
     return std::nullopt;
   llvm::Expected<HostTensor> values = model.decode(*tensor, "tensor");
-  // The import says what is wrong with it.
+  // Drop the error: the import will report this tensor.
   if (!values)
     return llvm::consumeError(values.takeError()), std::nullopt;
   const int64_t count = values->getNumElements();
@@ -142,8 +143,8 @@ std::optional<int64_t> Mender::countZeros(StringRef value, int64_t channels) {
   return isZeros ? std::optional(count) : std::nullopt;
 }
 
-// PyTorch's exporter gives a Conv3d that has no bias one of zeros, of shape
-// [M, 2] by mistake.
+// PyTorch's exporter gives a Conv3d without a bias a bias of zeros, by mistake
+// of shape [M, 2].
 void Mender::mendBias(proto::NodeProto &node) {
   if (node.op_type() != "Conv" || node.input_size() != 3 ||
       node.input(2).empty())
@@ -155,7 +156,6 @@ void Mender::mendBias(proto::NodeProto &node) {
       countZeros(node.input(2), weight->dims(0));
   if (!count || *count == weight->dims(0))
     return;
-  // Said once for all nodes.
   if (saysBias)
     warnings.push_back(describe(node) + ": a bias of " +
                        std::to_string(*count) + " zeros, expected " +
@@ -164,7 +164,7 @@ void Mender::mendBias(proto::NodeProto &node) {
   node.mutable_input()->RemoveLast();
 }
 
-// Some tools write a list of one as a number.
+// Some tools write a list of one integer as an integer.
 void Mender::mendLists(proto::NodeProto &node) {
   static const llvm::StringSet<> lists = {
       "axes",           "dilations",    "ends",   "kernel_shape",
@@ -185,8 +185,8 @@ void Mender::mendLists(proto::NodeProto &node) {
   }
 }
 
-// A weight may be a list of floats. All that looks for weights, and what writes
-// them, knows tensors.
+// Turns a list of floats into a tensor. A weight may be a list, but searches
+// and writers of weights handle only tensors.
 void Mender::packFloats(proto::NodeProto &node) {
   if (node.op_type() != "Constant" || !normalizeDomain(node.domain()).empty())
     return;

@@ -1,5 +1,5 @@
-// Puts right what exporters write against the specification though it is clear
-// what they mean, in the model itself: the file that is written is right, too.
+// Repairs defects of exporters whose meaning is clear. Works on the model
+// itself, so that a file written later is right too.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_MENDEDNODES_H
@@ -9,14 +9,13 @@
 
 namespace mpc::onnx_frontend {
 
-/// Mends the model, and adds what was found to `warnings`:
-///   - zeros of a wrong length as the bias of a Conv become no bias, as of a
-///     Conv3d of PyTorch's exporter that has none;
-///   - of two nodes of one name in a graph, the second gets another;
-///   - an integer where an attribute is a list becomes a list of one;
-///   - value_floats of a Constant, which is as right, becomes a tensor;
-///   - an opset that is imported twice, and a graph output that is declared
-///     twice, stay once.
+/// Repairs the model and adds findings to `warnings`:
+///   - A Conv bias of zeros with a wrong length is dropped; PyTorch's exporter
+///     writes such a bias for a Conv3d that has none.
+///   - If two nodes of a graph have the same name, the second is renamed.
+///   - An integer attribute that must be a list becomes a list of one.
+///   - `value_floats` of a Constant becomes a tensor, without a warning.
+///   - Repeated opset imports and repeated graph outputs are dropped.
 void mendNodes(Model &model, std::vector<std::string> &warnings);
 
 } // namespace mpc::onnx_frontend

@@ -21,12 +21,11 @@ using llvm::SmallVector;
 using llvm::StringRef;
 using llvm::Twine;
 
-// What all copies together may take. A program that merges parameters merges
-// vectors, so that this is plenty.
+// Limits the bytes of all copies. Merged parameters are usually vectors, so
+// this is plenty.
 static constexpr size_t kMostCopiedBytes = size_t(64) << 20;
 
-// The most parameters that a call has which its nodes may read: the file is a
-// stranger's.
+// Limits the parameters of one call: the file is untrusted.
 static constexpr size_t kMostSources = 32;
 
 static bool isBatchNorm(const proto::NodeProto &node) {
@@ -38,8 +37,8 @@ static bool isBatchNorm(const proto::NodeProto &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Where a node reads an initializer, and what of the program that may be:
-/// nothing where the file does not say, and "" for a constant.
+/// A node's read of an initializer, and the program's parameters the input may
+/// be: empty if the file does not say, {""} for a constant.
 struct Read {
   proto::NodeProto *node;
   int index;
@@ -78,24 +77,26 @@ private:
   Model &model;
   proto::GraphProto &graph;
   llvm::StringMap<proto::TensorProto *> tensors;
-  /// Of initializers, what the exporter calls them in the program.
+  /// The exporter's name of each initializer in the program.
   llvm::StringMap<StringRef> originalNames;
-  /// What the exporter computed them from.
+  /// The values the exporter folded into each initializer.
   llvm::StringMap<SmallVector<StringRef>> foldedFrom;
   llvm::MapVector<StringRef, StringRef> signature;
   llvm::StringSet<> names;
-  /// Those behind names that were made unique.
+  /// The last number used to make each name unique.
   llvm::StringMap<int> lastNumbers;
   llvm::MapVector<StringRef, std::vector<Read>> reads;
-  /// What modules read as statistic 3 or 4; empty where that differs.
+  /// The statistic each module reads as input 3 or 4; empty if its calls
+  /// differ.
   std::map<std::pair<StringRef, int>, StringRef> moduleStatistics;
   size_t bytes = 0;
   std::vector<std::string> done;
 };
 } // namespace
 
-// What the exporter says of the operand; else any source of the call may be
-// meant, if it has as many as the node reads and the program has the tensor.
+// Finds the parameters that input `index` may be. If the call does not say,
+// every source of the call is possible, provided that it has at least the
+// `count` initializers the node reads.
 Read Separator::makeRead(proto::NodeProto &node, const ProgramCall &call,
                          int index, size_t count) {
   Read read = {&node, index, {}, false};
@@ -116,9 +117,10 @@ Read Separator::makeRead(proto::NodeProto &node, const ProgramCall &call,
   return read;
 }
 
-// The statistic that a call of a module reads, of which the file says `given`:
-// a buffer, or nothing where it is computed, as by the module's call before,
-// whose statistic it is then. Nothing where the module has several.
+// Finds the statistic a module's call reads. `given` is the buffer in the file,
+// or empty if another call of the module computes it; then the buffer of that
+// other call is returned. nullopt if the module's buffer is unknown or
+// ambiguous.
 std::optional<StringRef> Separator::findStatistic(const proto::NodeProto &node,
                                                   int index, StringRef given) {
   const std::optional<StringRef> module = findModule(node);
@@ -132,7 +134,7 @@ std::optional<StringRef> Separator::findStatistic(const proto::NodeProto &node,
   return given;
 }
 
-// Whether the exporter made the initializer of constants alone.
+// True if the exporter folded the initializer from constants alone.
 bool Separator::isConstant(StringRef name) {
   if (!originalNames.lookup(name).empty())
     return false;
@@ -142,7 +144,7 @@ bool Separator::isConstant(StringRef name) {
   return llvm::all_of(it->second, isExportersName);
 }
 
-// The float initializers and who reads them, in bodies too.
+// Collects the float initializers and their readers, also in bodies.
 void Separator::collect() {
   names = findBodyNames(graph);
   for (proto::TensorProto &tensor : *graph.mutable_initializer())
@@ -178,13 +180,14 @@ bool Separator::isSplat(const proto::TensorProto &tensor) {
   llvm::Expected<HostTensor> values = model.decode(tensor, "initializer");
   if (values)
     return values->isSplat();
-  // The import says what is wrong with it.
+  // Drop the error: the import will report this tensor.
   llvm::consumeError(values.takeError());
   return false;
 }
 
-// What `read` reads in the program, such as "p_layers_1_weight"; of several
-// sources, where the node reads as many, in the same order.
+// Finds the program's name for `read`, such as "p_layers_1_weight". If the call
+// has as many sources as the node reads initializers, they match in order;
+// empty otherwise.
 StringRef Separator::findSource(const Read &read) {
   if (read.sources.size() == 1)
     return read.sources[0];
@@ -197,9 +200,10 @@ StringRef Separator::findSource(const Read &read) {
   return read.sources[llvm::find(indices, read.index) - indices.begin()];
 }
 
-// The name of a source in the program, such as "layers.1.weight" of
-// "p_layers_1_weight", by the signature or else by the scope "layers.1" of the
-// node; empty where it is not known.
+// Finds the full name of the source, such as "layers.1.weight" for
+// "p_layers_1_weight": by the signature, or else by the node's scope
+// "layers.1". Falls back to the source without its prefix; empty if the source
+// is unknown.
 std::string Separator::findName(const Read &read) {
   StringRef source = findSource(read);
   if (StringRef name = signature.lookup(source); !name.empty())
@@ -223,8 +227,8 @@ std::string Separator::makeUnique(std::string name) {
   return unique;
 }
 
-// Adds an initializer with the value of `name`; returns its name, empty where
-// copies have become too many.
+// Adds an initializer with the value of `name`. Returns its name; empty once
+// copies exceed the limit.
 std::string Separator::copy(StringRef name, std::string wanted,
                             std::optional<StringRef> source) {
   const proto::TensorProto &tensor = *tensors.lookup(name);
@@ -235,8 +239,8 @@ std::string Separator::copy(StringRef name, std::string wanted,
   bytes += std::min(std::max(size, tensor.ByteSizeLong()), tooMany);
   if (bytes > kMostCopiedBytes)
     return {};
-  // What the exporter computed is laid out otherwise than the parameter, and
-  // does not have its name.
+  // A folded value has another layout than the parameter, so it must not take
+  // the parameter's name.
   const bool isFolded = foldedFrom.contains(name);
   std::string unique =
       makeUnique(wanted.empty() || isFolded ? name.str() : wanted);
@@ -252,35 +256,34 @@ std::string Separator::copy(StringRef name, std::string wanted,
   return unique;
 }
 
-// Nodes whose calls have no parameter or buffer in common read different ones.
+// Splits an initializer by the parameters that its readers have in the program.
 void Separator::separateSources(StringRef name, ArrayRef<Read> reads) {
   llvm::EquivalenceClasses<StringRef> sources;
-  // Calls that have one parameter in common read the same ones.
+  // Reads that have one parameter in common belong to one group.
   for (const Read &read : reads)
     for (StringRef source : read.sources)
       sources.unionSets(read.sources[0], source);
-  // Reads in groups: one group is what an exporter that merges nothing writes.
+  // One group is normal: the exporter merged nothing.
   llvm::MapVector<StringRef, SmallVector<const Read *>> groups;
   for (const Read &read : reads)
     if (!read.sources.empty())
       groups[sources.getLeaderValue(read.sources[0])].push_back(&read);
   if (groups.size() < 2)
     return;
-  // Initializers of one value, such as biases of zeros, are merged by chance,
-  // and a likely source is enough to part them. Others may be one parameter
-  // that several modules share: the source of every reader must be certain.
+  // Splats, such as biases of zeros, are equal by chance, so a likely source
+  // suffices. Other values may be one parameter that modules share, so the
+  // source of every reader must be certain.
   if (!isSplat(*tensors.lookup(name)) &&
       !llvm::all_of(reads, [](const Read &read) { return read.isExact; }))
     return;
-  // The parameter whose name the initializer has keeps it.
+  // The group of the parameter that names the initializer keeps it.
   StringRef original = originalNames.lookup(name);
   std::optional<StringRef> keeper;
   if (sources.contains(original) && !original.empty())
     keeper = sources.getLeaderValue(original);
   else if (original.empty())
     keeper = groups.front().first;
-  // Every other group gets a copy of its own, by the name of its first reader's
-  // parameter.
+  // Each other group gets a copy, named after its first reader's parameter.
   for (const auto &[leader, members] : groups) {
     if (leader == keeper)
       continue;
@@ -295,27 +298,29 @@ void Separator::separateSources(StringRef name, ArrayRef<Read> reads) {
   }
 }
 
-// Two calls of one module have its scale, bias and statistics in common. Only
-// values of one number are merged by chance: statistics that another op reads
-// too are read as such, as PyTorch's convolutions for quantisation-aware
-// training divide their weights by sqrt(running_var + eps).
+// Gives running statistics their own initializers; calls of one module have
+// scale, bias and statistics in common. Splits splats only, as only these are
+// equal by chance. PyTorch's convolutions for quantisation-aware training, for
+// example, really read a statistic twice: they divide weights by
+// sqrt(running_var + eps).
 void Separator::separateStatistics() {
-  // A layer is known by scale and bias; index 3 is its mean, 4 its variance.
+  // Scale and bias identify a layer; index 3 is its mean, 4 its variance.
   using Key = std::tuple<StringRef, StringRef, int>;
   auto keyOf = [](const Read &read) {
     return Key(read.node->input(1), read.node->input(2), read.index);
   };
   std::map<Key, std::string> statistics;
   SmallVector<Read> shared;
-  // What each initializer is read as: a statistic's index, or 0 for all else.
+  // The roles of each initializer: index of a statistic, or 0 for any other
+  // read.
   llvm::StringMap<llvm::SmallSet<int, 3>> roles;
-  // What an Identity gives on is apart by its name.
+  // Skip Identity: its result has another name, which separates it already.
   for (const auto &entry : reads)
     for (const Read &read : entry.second)
       if (read.node->op_type() != "Identity")
         roles[read.node->input(read.index)].insert(
             read.isStatistic() ? read.index : 0);
-  // A statistic that nothing else is read as stays that of its layer.
+  // A statistic with a single role stays with its layer.
   for (const auto &entry : reads)
     for (const Read &read : entry.second) {
       if (!read.isStatistic())
@@ -327,8 +332,7 @@ void Separator::separateStatistics() {
       else
         shared.push_back(read);
     }
-  // A tensor of ones may be the variance of one layer and the scale of another:
-  // the statistic gets a copy.
+  // Splats may be the variance of one layer and the scale of another: copy.
   for (const Read &read : shared) {
     std::string &own = statistics[keyOf(read)];
     StringRef layer = read.node->name();

@@ -1,4 +1,4 @@
-// Initializers that an exporter has made one of several that were equal.
+// Splits initializers an exporter merged because their values were equal.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_MERGEDINITIALIZERS_H
@@ -8,13 +8,12 @@
 
 namespace mpc::onnx_frontend {
 
-/// Gives readers of a merged initializer one of their own again, with a value
-/// of its own in the file that is written, where the file shows that they read
-/// different ones in the program:
-/// PyTorch's exporter names the parameters and buffers behind each node, and
-/// two nodes that have none in common do not share one, nor one with a node
-/// that reads a constant; and a running statistic is not what another op reads.
-/// Returns what was done, as a note; empty where nothing was.
+/// Gives each reader of a merged initializer its own copy again, if the file
+/// shows that the program reads different values. PyTorch's exporter names the
+/// parameters and buffers behind each node: two nodes without a common name do
+/// not share one, nor does a parameter equal a constant. A running statistic is
+/// never the operand of another op. Returns a note of the copies; empty if
+/// there are none.
 std::string separateInitializers(Model &model);
 
 } // namespace mpc::onnx_frontend

@@ -26,8 +26,8 @@ mpc::onnx_frontend::findNodeAttribute(const proto::NodeProto &node,
 RandomChoices::RandomChoices(Model &model, const DrawingScope &scope)
     : model(model) {
   auto add = [&](const proto::GraphProto &graph) {
-    // A parameter has a value today, and another after a step. Dotted names are
-    // those of modules' parameters. A name of two graphs says nothing.
+    // Exclude parameters, which change in training; modules' parameters have
+    // dotted names. Exclude names that two graphs define.
     const ProgramNames names = readNames(graph);
     for (const proto::TensorProto &tensor : graph.initializer()) {
       StringRef name = tensor.name();
@@ -67,14 +67,15 @@ const proto::TensorProto *RandomChoices::findTensor(StringRef value) const {
   return attribute && attribute->has_t() ? &attribute->t() : nullptr;
 }
 
-// The number that all elements of a float tensor are.
+// Returns the value of a float tensor whose elements are all equal; nullopt for
+// others.
 std::optional<double> RandomChoices::readSplat(StringRef value) const {
   if (const proto::TensorProto *tensor = findTensor(value)) {
     llvm::Expected<HostTensor> elements = model.decode(*tensor, "value");
     if (elements && elements->isFloat() && elements->getNumElements() > 0 &&
         elements->isSplat())
       return elements->getDouble(0);
-    // The import says what is wrong with it.
+    // Drop the error: the import will report this tensor.
     llvm::consumeError(elements.takeError());
     return std::nullopt;
   }
@@ -84,7 +85,8 @@ std::optional<double> RandomChoices::readSplat(StringRef value) const {
   return readNumber(value);
 }
 
-// The float that a tensor of one element is, or a cast or sum of such.
+// Evaluates a number: one element, or a cast, sum, difference, product or
+// quotient of such; nullopt for other values.
 std::optional<double> RandomChoices::readNumber(StringRef value,
                                                 unsigned depth) const {
   const proto::NodeProto *node = producers.lookup(value);
@@ -104,7 +106,7 @@ std::optional<double> RandomChoices::readNumber(StringRef value,
     llvm::consumeError(number.takeError());
     return std::nullopt;
   }
-  // Deeper than Cast(1 - p) nothing is looked for.
+  // The deepest expression programs write is Cast(1 - p).
   constexpr unsigned kDeepest = 3;
   if (!node || depth == kDeepest || node->input_size() == 0)
     return std::nullopt;
@@ -129,7 +131,8 @@ std::optional<double> RandomChoices::readNumber(StringRef value,
 // Random numbers
 //===----------------------------------------------------------------------===//
 
-// A mask of less than two values is none.
+// Records that `node` computes a mask: `at1` with probability `p`, else `at0`.
+// A mask with p <= 0 or p >= 1 is constant, and ignored.
 void RandomChoices::addMask(const proto::NodeProto &node, const Chain &chain,
                             double p, double at0, double at1) {
   if (!(p > 0 && p < 1))
@@ -163,7 +166,8 @@ bool RandomChoices::visitSource(const proto::NodeProto &node) {
   return true;
 }
 
-// Values computed of uniform numbers: others, or a mask.
+// Handles ops on uniform numbers: the result is uniform too, or a mask. False
+// if no operand is uniform.
 bool RandomChoices::visitUniform(const proto::NodeProto &node) {
   int place = 0;
   while (place < node.input_size() && !uniforms.contains(node.input(place)))
@@ -173,7 +177,7 @@ bool RandomChoices::visitUniform(const proto::NodeProto &node) {
   const StringRef op = node.op_type();
   Uniform uniform = uniforms[node.input(place)];
   uniform.chain.insert(&node);
-  // One operand:
+  // Ops of one operand keep or round the numbers.
   if (op == "Cast" || op == "CastLike" || op == "Identity") {
     if (place == 0)
       uniforms[node.output(0)] = std::move(uniform);
@@ -187,12 +191,12 @@ bool RandomChoices::visitUniform(const proto::NodeProto &node) {
               next);
     return true;
   }
-  // or a number besides.
+  // Other ops combine the uniform numbers with a constant.
   std::optional<double> number =
       node.input_size() == 2 ? readNumber(node.input(1 - place)) : std::nullopt;
   if (!number)
     return true;
-  // A number may be cast to the type of those that it is compared with.
+  // The constant may be cast to the type of the uniform numbers.
   const proto::NodeProto *like = producers.lookup(node.input(1 - place));
   if (like && like->op_type() == "CastLike" && like->input_size() == 2 &&
       like->input(1) == node.input(place))
@@ -211,7 +215,7 @@ bool RandomChoices::visitUniform(const proto::NodeProto &node) {
     move(*number - high, *number - low);
   else if (op == "Mul" && *number != 0)
     move(low * *number, high * *number);
-  // The smaller of both; equality has no probability.
+  // Equality has probability 0, so Less and LessOrEqual are the same.
   const bool isLess = op == "Less" || op == "LessOrEqual";
   if (isLess || op == "Greater" || op == "GreaterOrEqual") {
     const double below = (*number - low) / extent;
@@ -225,8 +229,8 @@ bool RandomChoices::visitUniform(const proto::NodeProto &node) {
 // Choices
 //===----------------------------------------------------------------------===//
 
-// Facts about an operand. With `isWhole` any value that is not random is a base
-// as it is, else also a multiple of one.
+// Describes an operand. Values that are not random are bases; with `isWhole`
+// even if they are multiples of another base. nullopt for uniform numbers.
 std::optional<RandomChoices::Choice> RandomChoices::find(StringRef value,
                                                          bool isWhole) const {
   if (uniforms.contains(value))
@@ -244,7 +248,8 @@ std::optional<RandomChoices::Choice> RandomChoices::find(StringRef value,
   return choice;
 }
 
-// The result of an elementwise op on choices of one mask and one base.
+// Computes the result of an elementwise op; nullopt unless all operands share
+// one mask and one base.
 std::optional<RandomChoices::Choice>
 RandomChoices::compute(const proto::NodeProto &node, bool areWhole) const {
   const StringRef op = node.op_type();
@@ -254,7 +259,7 @@ RandomChoices::compute(const proto::NodeProto &node, bool areWhole) const {
     std::optional<Choice> operand = find(input, areWhole);
     if (!operand)
       return std::nullopt;
-    // Random numbers may be compared with several bounds: each is a mask.
+    // One random number compared with two bounds gives two masks.
     if (!operand->chain.empty() && !result.chain.empty() &&
         operand->mask != result.mask)
       return std::nullopt;
@@ -265,7 +270,6 @@ RandomChoices::compute(const proto::NodeProto &node, bool areWhole) const {
     result.chain.insert(operand->chain.begin(), operand->chain.end());
     operands.push_back(std::move(*operand));
   }
-  // Another type holds a mask as well.
   if (op == "Cast" || op == "CastLike" || op == "Identity") {
     if (!operands[0].isMask())
       return std::nullopt;
@@ -283,7 +287,7 @@ RandomChoices::compute(const proto::NodeProto &node, bool areWhole) const {
     return std::nullopt;
   if (isWhere && !operands[0].isMask())
     return std::nullopt;
-  // All that have a base have the same.
+  // All operands with a base must have the same base.
   for (const Choice &operand : operands) {
     if (!operand.base.empty() && !result.base.empty() &&
         operand.base != result.base)
@@ -321,24 +325,24 @@ RandomChoices::compute(const proto::NodeProto &node, bool areWhole) const {
   return result;
 }
 
-// Numbers are written with the digits of float32.
+// Files round numbers to the digits of float32.
 static bool isNear(double number, double expected) {
   return std::abs(number - expected) < 1e-4;
 }
 
-// True if the base is left out, or divided by the probability that it is not.
+// True if the result is 0 or base / p.
 static bool isDropout(const RandomChoices::Choice &choice) {
   return choice.scale[0] == 0 && isNear(choice.p * choice.scale[1], 1) &&
          choice.bias[0] == 0 && choice.bias[1] == 0;
 }
 
-// True if the base is left out, or stays as it is.
+// True if the result is 0 or the unscaled base.
 static bool isUnscaled(const RandomChoices::Choice &choice) {
   return choice.scale[0] == 0 && choice.scale[1] == 1 && choice.bias[0] == 0 &&
          choice.bias[1] == 0;
 }
 
-// The same choice, where 0 is what leaves the base out.
+// Swaps the cases if needed, so that b = 0 drops the base.
 static RandomChoices::Choice order(RandomChoices::Choice choice) {
   if (choice.scale[1] == 0 && choice.scale[0] != 0) {
     std::swap(choice.scale[0], choice.scale[1]);
@@ -348,8 +352,8 @@ static RandomChoices::Choice order(RandomChoices::Choice choice) {
   return choice;
 }
 
-// True if another number replaces the base, and both together have the mean and
-// the variance of a base that has 0 and 1.
+// True if a constant replaces dropped values, and the result has mean 0 and
+// variance 1 for a base with mean 0 and variance 1.
 static bool isAlphaDropout(const RandomChoices::Choice &choice) {
   const double p = choice.p, q = 1 - p;
   auto square = [](double number) { return number * number; };
@@ -360,7 +364,7 @@ static bool isAlphaDropout(const RandomChoices::Choice &choice) {
                 1);
 }
 
-// True if only the nodes of the choice read the random values.
+// True if only nodes of the chain read the random values.
 bool RandomChoices::isClosed(const RandomChoices::Choice &choice) const {
   llvm::StringMap<unsigned> inside;
   for (const proto::NodeProto *node : choice.chain)
@@ -374,7 +378,7 @@ bool RandomChoices::isClosed(const RandomChoices::Choice &choice) const {
       });
 }
 
-// True if random numbers choose samples: there is one for each.
+// True if there is one random number per sample: shape [N, 1, 1, ...].
 bool RandomChoices::isOfSamples(const Choice &choice) const {
   const proto::NodeProto &source = *choice.chain.front();
   auto isOfSamples = [](auto &&extents) {
@@ -384,7 +388,7 @@ bool RandomChoices::isOfSamples(const Choice &choice) const {
   };
   if (const proto::AttributeProto *shape = findNodeAttribute(source, "shape"))
     return isOfSamples(shape->ints());
-  // The value that has the shape, through changes of type.
+  // Find the value that gives the shape, through casts.
   const proto::NodeProto *like = &source;
   constexpr unsigned kDeepest = 4;
   for (unsigned i = 0; i < kDeepest && like->input_size() > 0; ++i) {
@@ -411,8 +415,8 @@ bool RandomChoices::isOfSamples(const Choice &choice) const {
   return false;
 }
 
-// DropBlock: 1 - max_pool(mask), where blocks around the ones of the mask are
-// left out.
+// Recognises DropBlock: 1 - max_pool(mask), which drops blocks around the ones
+// of the mask.
 bool RandomChoices::visitBlock(const proto::NodeProto &node) {
   const StringRef op = node.op_type();
   const bool isMinuend = op == "Sub" && node.input_size() == 2;
@@ -446,7 +450,7 @@ bool RandomChoices::visitBlock(const proto::NodeProto &node) {
       return false;
     block = {mask->second, false};
   }
-  // Zeros around the mask.
+  // The pad must fill with zeros, which mask nothing.
   const proto::AttributeProto *fill = findNodeAttribute(node, "value");
   if (isPad && ((fill && fill->f() != 0) ||
                 (node.input_size() > 2 && readNumber(node.input(2)) != 0.0)))
@@ -466,8 +470,8 @@ void RandomChoices::visit(const proto::NodeProto &node) {
       visitBlock(node) || visitSource(node) || visitUniform(node) ||
       !isElementwise)
     return;
-  // A base is taken as it is where it can be: a factor in front of it may be
-  // one that is trained. Else it is divided in front of its mask.
+  // Prefer a whole base: a factor may be a trained parameter. Otherwise split
+  // constant factors off the base.
   std::optional<Found> whole;
   for (bool areWhole : {true, false}) {
     std::optional<Choice> choice = compute(node, areWhole);
@@ -491,7 +495,8 @@ void RandomChoices::visit(const proto::NodeProto &node) {
 }
 
 std::vector<RandomChoices::Found> RandomChoices::takeFound() {
-  // A choice that goes on, to be scaled behind other nodes, is none yet.
+  // Exclude unscaled choices later nodes scale: they are a part of another
+  // choice.
   llvm::SmallPtrSet<const proto::NodeProto *, 16> inner;
   auto addInner = [&](const Choice &choice) {
     for (const proto::NodeProto *node :

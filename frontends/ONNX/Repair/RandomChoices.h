@@ -1,4 +1,5 @@
-// Random masks and what programs compute of them, by the nodes of a graph.
+// Finds random masks in the nodes of a graph, and the results programs compute
+// with them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_RANDOMCHOICES_H
@@ -13,35 +14,37 @@
 
 namespace mpc::onnx_frontend {
 
-/// The nodes of the model's graph, of a body or of a function.
+/// A list of nodes to search: of the model's graph, a body or a function.
 struct DrawingScope {
   google::protobuf::RepeatedPtrField<proto::NodeProto> *nodes;
-  /// The graphs whose initializers they may read.
+  /// The graphs whose initializers the nodes may read.
   std::vector<const proto::GraphProto *> graphs;
   std::vector<std::string> outputs;
   int64_t opset;
 };
 
-/// Facts about values that are computed of random numbers.
+/// Follows random numbers through the nodes of a scope to the choices they
+/// make.
 class RandomChoices {
 public:
   using Chain = llvm::SmallSetVector<const proto::NodeProto *, 8>;
 
-  /// scale[b] * base + bias[b], where b is 1 with probability p and else 0. A
-  /// mask has no base; what has no chain is not random.
+  /// A random choice: scale[b] * base + bias[b], where b is 1 with probability
+  /// p, else 0. A mask has no base. A value that is not random has no chain.
+  /// `chain` are the nodes that compute the choice.
   struct Choice {
     std::string base;
     std::array<double, 2> scale = {0, 0}, bias = {0, 0};
     double p = 0;
     Chain chain;
-    /// The node that decides what b is.
+    /// The node that computes b.
     const proto::NodeProto *mask = nullptr;
 
     bool isMask() const { return base.empty() && !chain.empty(); }
   };
 
-  /// A node whose result is to be its base in evaluation; or, of a block, a
-  /// mask that is to be 0 there.
+  /// A node whose result must become its base in evaluation. For a block, a
+  /// mask that must become 0.
   struct Found {
     const proto::NodeProto *root;
     Choice choice;
@@ -50,18 +53,18 @@ public:
 
   RandomChoices(Model &model, const DrawingScope &scope);
 
-  /// Looks at a node; of those before it all is known.
+  /// Visits a node. Call in topological order.
   void visit(const proto::NodeProto &node);
-  /// The choices found, once all nodes are visited.
+  /// Returns the choices. Call once, after all nodes are visited.
   std::vector<Found> takeFound();
 
 private:
-  /// Random numbers in [low, high), and the nodes that compute them.
+  /// Uniform random numbers in [low, high), and the nodes that compute them.
   struct Uniform {
     double low = 0, high = 1;
     Chain chain;
   };
-  /// A mask whose ones are made larger.
+  /// A mask whose ones a max-pool spreads to blocks.
   struct Block {
     Choice choice;
     bool isPooled;
@@ -92,11 +95,12 @@ private:
   llvm::StringMap<Uniform> uniforms;
   llvm::StringMap<Choice> choices;
   llvm::StringMap<Block> blocks;
-  /// `unscaled`: what may be a mask of samples, unless it is scaled later.
+  /// `unscaled`: choices that drop whole samples, unless a later node scales
+  /// them.
   std::vector<Found> found, unscaled;
 };
 
-/// The attribute of that name, or null.
+/// Returns the attribute `name` of `node`, or null.
 const proto::AttributeProto *findNodeAttribute(const proto::NodeProto &node,
                                                llvm::StringRef name);
 

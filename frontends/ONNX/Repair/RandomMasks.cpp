@@ -14,15 +14,15 @@ using llvm::StringRef;
 using Choice = RandomChoices::Choice;
 
 namespace {
-/// Works on one graph.
+/// Replaces the random masks of one scope.
 class MaskReplacer {
 public:
   MaskReplacer(Model &model, const DrawingScope &scope,
                llvm::StringSet<> &names)
       : model(model), scope(scope), names(names) {}
 
-  /// Returns the names of the random nodes that are gone; of values that are
-  /// gone, the names are added to `gone`.
+  /// Returns the names of the replaced random nodes. Adds the names of removed
+  /// values to `gone`.
   std::vector<std::string> run(llvm::StringSet<> &gone);
 
 private:
@@ -35,7 +35,7 @@ private:
 
   Model &model;
   const DrawingScope &scope;
-  /// Names of values, and the nodes that are added before a root.
+  /// The names of all values. `prefix` starts the names of added nodes.
   llvm::StringSet<> &names;
   std::string prefix;
   std::vector<proto::NodeProto> added;
@@ -45,7 +45,8 @@ private:
 };
 } // namespace
 
-// Dropout tells its mode from opset 12 on; before opset 9 nothing makes ones.
+// First opsets with ConstantOfShape, with Dropout's mode as an input, and with
+// CastLike.
 static constexpr int64_t kFirstWithOnes = 9, kFirstWithMode = 12,
                          kFirstCastLike = 15;
 
@@ -66,7 +67,7 @@ std::string MaskReplacer::addNode(StringRef op, ArrayRef<std::string> inputs) {
   return node.output(0);
 }
 
-// A tensor attribute of one element.
+// Adds a tensor attribute `value` to the node.
 static proto::TensorProto &addTensor(proto::NodeProto &node) {
   proto::AttributeProto &value = *node.add_attribute();
   value.set_name("value");
@@ -82,8 +83,8 @@ std::string MaskReplacer::addNumber(double number) {
   return name;
 }
 
-// Ones of the shape of the random numbers, of which each is dropped or divided
-// by the probability that it is not.
+// Adds a Dropout of ones with the shape of the random numbers: each element is
+// 0 or 1 / (1 - ratio).
 std::string MaskReplacer::addDropout(const Choice &choice, double ratio) {
   const proto::NodeProto &source = *choice.chain.front();
   std::string shape;
@@ -120,7 +121,7 @@ std::string MaskReplacer::addDropout(const Choice &choice, double ratio) {
 
 bool MaskReplacer::replace(const proto::NodeProto &root, const Choice &choice) {
   const int64_t opset = scope.opset;
-  // Before opset 15 nothing casts to the type of a value that is not known.
+  // Without CastLike, only a known type (float32) can be cast to.
   const bool isFloat =
       llvm::any_of(choice.chain, [](const proto::NodeProto *node) {
         const proto::AttributeProto *to = findNodeAttribute(
@@ -139,8 +140,9 @@ bool MaskReplacer::replace(const proto::NodeProto &root, const Choice &choice) {
   if (!isAlpha && choice.scale[1] != 1) {
     right = cast(mask);
   } else {
-    // If m is 0, 1 / p, or 1 in evaluation, then m * (1 + share * (m - 1)) is
-    // 0, scale[1] or 1, and other * m - other is bias[0], bias[1] or 0.
+    // Let m be the Dropout's result: 0 or 1 / p, in evaluation 1. Then m * (1 +
+    // share * (m - 1)) is 0, scale[1] or 1. And other * m - other is bias[0],
+    // bias[1] or 0.
     const double p = choice.p;
     const double share = (choice.scale[1] * p - 1) / (1 / p - 1);
     std::string one = addNumber(1);
@@ -156,7 +158,7 @@ bool MaskReplacer::replace(const proto::NodeProto &root, const Choice &choice) {
       op = "Add";
     }
   }
-  // The root keeps its name and its output.
+  // The root keeps its name and output, so readers need no change.
   proto::NodeProto node = root;
   node.set_op_type(op);
   node.clear_attribute();
@@ -167,7 +169,7 @@ bool MaskReplacer::replace(const proto::NodeProto &root, const Choice &choice) {
   return true;
 }
 
-// A mask that is 1 where a Dropout leaves out a one.
+// Replaces a block's mask by one that is 1 exactly if a Dropout drops a one.
 bool MaskReplacer::replaceBlock(const proto::NodeProto &root,
                                 const Choice &choice) {
   const StringRef op = root.op_type();
@@ -205,7 +207,7 @@ std::vector<std::string> MaskReplacer::run(llvm::StringSet<> &gone) {
       gone.insert(node->output().begin(), node->output().end());
   if (done.empty())
     return done;
-  // In the order of the file, new nodes in front of their readers.
+  // Keep the order of the file; new nodes come before their readers.
   std::remove_reference_t<decltype(*scope.nodes)> nodes;
   for (proto::NodeProto &node : *scope.nodes) {
     for (proto::NodeProto &one : replacements[&node])
@@ -217,7 +219,7 @@ std::vector<std::string> MaskReplacer::run(llvm::StringSet<> &gone) {
   return done;
 }
 
-// Most graphs draw nothing.
+// True if a node of `scope` draws random numbers; most scopes have none.
 static bool draws(const DrawingScope &scope) {
   return llvm::any_of(*scope.nodes, [](const proto::NodeProto &node) {
     const StringRef op = node.op_type();
@@ -226,7 +228,7 @@ static bool draws(const DrawingScope &scope) {
   });
 }
 
-// The graphs and functions of the file that draw random numbers.
+// Finds the graphs and functions that draw random numbers.
 static std::vector<DrawingScope> findScopes(Model &model) {
   proto::ModelProto &file = model.getProto();
   std::vector<DrawingScope> scopes;
@@ -253,7 +255,7 @@ static std::vector<DrawingScope> findScopes(Model &model) {
   return scopes;
 }
 
-// The names of all values.
+// Collects the names of all values of the file.
 static llvm::StringSet<> findNames(proto::ModelProto &file) {
   llvm::StringSet<> names;
   auto addNodes = [&](const auto &nodes) {
@@ -286,7 +288,7 @@ std::string mpc::onnx_frontend::replaceRandomMasks(Model &model) {
       done.push_back(std::move(name));
   if (done.empty())
     return {};
-  // Nothing is said of values that are gone.
+  // Drop the declared types of removed values.
   for (proto::GraphProto *graph : findGraphs(file)) {
     auto &infos = *graph->mutable_value_info();
     for (int i = infos.size() - 1; i >= 0; --i)

@@ -1,4 +1,4 @@
-// Random masks that a program drops values with by itself, without a Dropout.
+// Replaces random masks a program computes without Dropout.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_RANDOMMASKS_H
@@ -8,14 +8,16 @@
 
 namespace mpc::onnx_frontend {
 
-/// Nodes that choose by random numbers, with a constant probability p, which of
-/// two multiples of x a result is: 0 or x / p, as DropPath and Dropout2d; 0 or
-/// x for whole samples, as DropPath without a scale; or what has the mean and
-/// the variance of a normal x, as AlphaDropout. In place of the mask comes a
-/// Dropout of ones, so that what the result is in training is as before, and x
-/// where a Dropout does nothing. So for DropBlock, 1 - max_pool(mask), whose
-/// mask is 0 then. Bodies and functions are looked at, too. Masks that anything
-/// else reads stay. Returns what was done, as a note; empty where nothing was.
+/// Finds results that a random number with constant probability p chooses from
+/// two multiples of x:
+///   - 0 or x / p: DropPath, Dropout2d;
+///   - 0 or x for whole samples: DropPath without a scale;
+///   - two values that keep the mean and variance of a normal x: AlphaDropout;
+///   - DropBlock, x * (1 - max_pool(mask)).
+/// Replaces each mask by a Dropout of ones. Training computes the same; where
+/// Dropout does nothing, the result is x, and the mask of a DropBlock is 0.
+/// Searches bodies and functions too. Masks with other readers stay. Returns a
+/// note of the changes; empty if there are none.
 std::string replaceRandomMasks(Model &model);
 
 } // namespace mpc::onnx_frontend

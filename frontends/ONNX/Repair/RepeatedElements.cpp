@@ -16,16 +16,15 @@ using namespace mpc::onnx_frontend;
 using llvm::ArrayRef;
 using llvm::StringRef;
 
-/// Of so many drawn elements hardly any two agree by chance; of more, rows are
-/// compared instead.
+/// Up to this many random elements hardly ever agree by chance. With more, only
+/// rows are compared.
 static constexpr int64_t kMostElements = 1024;
-/// What a table may have at most where it is read: the file is a stranger's.
+/// Limits the elements of a table that is read: the file is untrusted.
 static constexpr int64_t kMostPlaces = int64_t(1) << 24;
-/// Rows of fewer elements may agree by chance where those are of half
-/// precision.
+/// Shorter rows of 16-bit floats may agree by chance.
 static constexpr int64_t kLeastHalfRow = 4;
 
-// By their bits, which can be sorted where some are NaN.
+// Counts distinct values by their bits: NaN would break sorting.
 static size_t countDifferent(ArrayRef<double> values) {
   std::vector<uint64_t> bits(values.size());
   for (auto [bit, value] : llvm::zip(bits, values))
@@ -38,8 +37,9 @@ bool mpc::onnx_frontend::hasRepeats(ArrayRef<double> values) {
   return countDifferent(values) < values.size() - values.size() / 10;
 }
 
-// Whether all values are such as float16 or bfloat16 has, as weights that were
-// stored so: a few hundred of them differ where a weight's elements lie.
+// True if all values fit in 16 bits, as in weights stored as float16 or
+// bfloat16. Such weights have only a few hundred distinct values in their
+// range.
 static bool areHalves(ArrayRef<double> values) {
   return llvm::all_of(values, [](double value) {
     constexpr uint32_t onlyOfFloats = (1 << 13) - 1;
@@ -48,12 +48,12 @@ static bool areHalves(ArrayRef<double> values) {
   });
 }
 
-/// For each place the number of its element, and how many elements there are.
+/// The number of each element's value, and the count of distinct values.
 using Places = std::pair<std::vector<int64_t>, int64_t>;
 
-// Numbers the distinct rows along an axis of `extent`, whose elements are
-// `inner` apart: rows with the same values get the same number, and elements in
-// them the same elements of a table.
+// Numbers the distinct rows along an axis of size `extent` and stride `inner`.
+// Equal rows get the same number; element i of row r is element r * extent + i
+// of a table.
 static Places numberRows(ArrayRef<double> values, int64_t extent,
                          int64_t inner) {
   std::map<std::vector<double>, int64_t> rows;
@@ -72,15 +72,15 @@ static Places numberRows(ArrayRef<double> values, int64_t extent,
   return {std::move(numbers), rows.size() * extent};
 }
 
-// The elements that differ: by rows of the axis that leaves the fewest of them,
-// else one by one. None where chance may have a part in it.
+// Finds the distinct elements: by rows of the axis that leaves the fewest, else
+// one by one. Empty if elements may agree by chance.
 static Places findElements(ArrayRef<double> values, ArrayRef<int64_t> shape) {
-  // 16-bit numbers repeat by chance, so rows of them must be longer.
+  // 16-bit numbers repeat by chance, so rows must be longer.
   const bool hasHalves = areHalves(values);
   const int64_t leastRow = hasHalves ? kLeastHalfRow : 2;
   Places best;
   best.second = values.size();
-  // From the last axis to the first: rows of `extent` elements, `inner` apart.
+  // Go from the last axis to the first.
   int64_t inner = 1;
   for (int64_t extent : llvm::reverse(shape)) {
     if (extent >= leastRow)
@@ -89,11 +89,10 @@ static Places findElements(ArrayRef<double> values, ArrayRef<int64_t> shape) {
         best = std::move(places);
     inner *= extent;
   }
-  // Single 16-bit elements would all repeat.
+  // Single 16-bit elements repeat by chance.
   if (hasHalves)
     return best;
-  // Elements one by one, if that leaves clearly fewer than rows do, by more
-  // than 1 %.
+  // Compare single elements if this leaves over 1 % fewer than rows do.
   const int64_t count = countDifferent(values);
   if (count >= best.second - best.second / 100 && !best.first.empty())
     return best;
@@ -118,7 +117,7 @@ private:
 
   Model &model;
   proto::GraphProto &graph;
-  /// Names of parameters, with what calls have for them.
+  /// The program's name of each parameter, by its name in the file.
   llvm::StringMap<StringRef> parameters;
   ProgramNames names;
   llvm::StringSet<> taken;
@@ -126,7 +125,8 @@ private:
 };
 } // namespace
 
-// The one parameter that the value has elements of.
+// Finds the only parameter `value` repeats elements of; nullopt if there are
+// several or none.
 std::optional<StringRef>
 RepeatJoiner::findSource(const proto::ValueInfoProto &value) {
   if (!isMoved(value, names) || !mayRepeat(value))
@@ -141,7 +141,7 @@ RepeatJoiner::findSource(const proto::ValueInfoProto &value) {
   return source;
 }
 
-// Adds a node that gives the value `name` of its elements.
+// Adds a Gather that computes the value `name` from its distinct elements.
 void RepeatJoiner::addGather(StringRef name, ArrayRef<int64_t> shape,
                              ArrayRef<int64_t> numbers) {
   const std::string index = (name + "_index").str();
@@ -168,11 +168,11 @@ bool RepeatJoiner::join(proto::TensorProto &tensor, StringRef source) {
     return false;
   llvm::Expected<HostTensor> decoded = model.decode(tensor, "initializer");
   if (!decoded) {
-    // The import says what is wrong with it.
+    // Drop the error: the import will report this tensor.
     llvm::consumeError(decoded.takeError());
     return false;
   }
-  // Numbers that a program starts from agree for no reason of places.
+  // Parameters that start as 0, 1 or -1 repeat without being looked up.
   std::vector<double> values(decoded->getNumElements());
   for (auto [i, value] : llvm::enumerate(values)) {
     value = decoded->getDouble(i);
@@ -185,7 +185,7 @@ bool RepeatJoiner::join(proto::TensorProto &tensor, StringRef source) {
   auto [numbers, count] = findElements(values, shape);
   if (numbers.empty())
     return false;
-  // The elements in place of the tensor, and a node that reads them.
+  // Replace the tensor by its distinct elements, and a node that reads them.
   std::vector<float> elements(count);
   for (auto [number, value] : llvm::zip(numbers, values))
     elements[number] = static_cast<float>(value);
@@ -206,7 +206,8 @@ std::string RepeatJoiner::run() {
     if (isParameter(source))
       parameters[target] = source;
   names = readNames(graph);
-  // What may not go, or be called so.
+  // `kept`: initializers that must stay. `taken`: names that must not be
+  // reused.
   llvm::StringSet<> bodyNames = findBodyNames(graph), kept = bodyNames;
   for (const auto *values : {&graph.input(), &graph.output()})
     for (const proto::ValueInfoProto &value : *values)
@@ -224,7 +225,7 @@ std::string RepeatJoiner::run() {
   }
   for (const proto::NodeProto &node : graph.node())
     taken.insert(node.output().begin(), node.output().end());
-  // Those of one parameter each.
+  // Initializers that repeat elements of exactly one parameter.
   std::vector<std::pair<std::string, StringRef>> found;
   llvm::StringSet<> seen;
   for (const proto::ValueInfoProto &value : graph.value_info())
@@ -238,7 +239,7 @@ std::string RepeatJoiner::run() {
       done.push_back("'" + name + "'");
   if (done.empty())
     return {};
-  // Before all that reads them.
+  // Insert the new nodes first: any node may read their results.
   std::vector<proto::NodeProto *> nodes(graph.node_size());
   graph.mutable_node()->ExtractSubrange(0, graph.node_size(), nodes.data());
   for (proto::NodeProto *node :

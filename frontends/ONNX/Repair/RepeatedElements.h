@@ -1,4 +1,4 @@
-// Parameters of which PyTorch's exporter has written elements several times.
+// Merges copies of parameters PyTorch's exporter has written several times.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_REPEATEDELEMENTS_H
@@ -8,19 +8,17 @@
 
 namespace mpc::onnx_frontend {
 
-/// Undoes look-ups that the exporter has done in advance. Swin's biases, for
-/// example, are table[relative_position] with constant positions; the file has
-/// the 49 x 49 results, in which each of the 169 parameters stands many times.
-/// Writes the distinct elements as an initializer `NAME_elements`, and a Gather
-/// that gives `NAME` again, so that all copies of an element are trained as
-/// one. Leaves alone parameters that start as zeros or ones, which repeat for
-/// another reason, and those with so many elements, or so few bits, that
-/// elements may agree by chance. Returns a note of what was done, or an empty
-/// string.
+/// Undoes lookups the exporter has folded. Swin's biases, for example, are
+/// table[relative_position] with constant positions. The file has the 49 x 49
+/// results, in which each of the 169 parameters appears many times. Writes the
+/// distinct elements as initializer `NAME_elements`, and a Gather that computes
+/// `NAME`, so that all copies of an element train as one parameter. Skips
+/// parameters that start as zeros or ones, and parameters whose elements may
+/// agree by chance, because there are many of them or they have few bits.
+/// Returns a note of the changes; empty if there are none.
 std::string joinRepeats(Model &model);
 
-/// True if more elements of `values` are equal than chance explains: they are
-/// copies of one parameter.
+/// True if more elements of `values` are equal than chance explains.
 bool hasRepeats(llvm::ArrayRef<double> values);
 
 } // namespace mpc::onnx_frontend

@@ -13,8 +13,8 @@ using llvm::Error;
 using llvm::Expected;
 using llvm::StringRef;
 
-// "1 and 4", by position in the list of initializers, from 1; of many the first
-// few, as "1, 2, 3 and 97 more".
+// Lists 1-based positions among the initializers: "1 and 4", or of many "1, 2,
+// 3 and 97 more".
 static std::string listPlaces(llvm::ArrayRef<int> places) {
   constexpr size_t most = 5;
   const bool isLong = places.size() > most;
@@ -27,7 +27,7 @@ static std::string listPlaces(llvm::ArrayRef<int> places) {
   return llvm::join(parts, ", ") + " and " + last;
 }
 
-// "float[2,3]"
+// Prints a type: "float[2,3]".
 static std::string describe(const HostTensor &tensor) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -45,7 +45,7 @@ static std::string printElement(const HostTensor &tensor, int64_t index) {
   return text;
 }
 
-// How two tensors differ; empty where they are equal, byte by byte.
+// Describes how two tensors differ; empty if type and bytes are equal.
 static std::string findDifference(const HostTensor &first,
                                   const HostTensor &other) {
   if (first.type != other.type)
@@ -61,15 +61,15 @@ static std::string findDifference(const HostTensor &first,
          printElement(other, index);
 }
 
-// Whether the file says the same of both, whether or not it can be read: of
-// types that are not supported nothing is, which no node need mind.
+// True if the file stores both in the same way. Equal tensors of an unsupported
+// type then need no decoding, and no error.
 static bool areWrittenAlike(const proto::TensorProto &first,
                             const proto::TensorProto &other) {
   return first.ByteSizeLong() == other.ByteSizeLong() &&
          first.SerializeAsString() == other.SerializeAsString();
 }
 
-// "initializer 'w'", of a graph that has a name "initializer 'w' of graph 'g'".
+// Names an initializer: "initializer 'w'", or "initializer 'w' of graph 'g'".
 static std::string nameOf(const proto::TensorProto &tensor,
                           const proto::GraphProto &graph) {
   return "initializer '" + tensor.name() + "'" +
@@ -90,7 +90,7 @@ static Error makeError(const Model &model, const std::string &what,
                          "their own");
 }
 
-// Compares initializers of one name with the first of them.
+// Compares initializers of the same name with the first of them.
 static Error checkEqual(const Model &model, const proto::GraphProto &graph,
                         llvm::ArrayRef<int> places) {
   const proto::TensorProto &first = graph.initializer(places.front());
@@ -98,10 +98,10 @@ static Error checkEqual(const Model &model, const proto::GraphProto &graph,
   std::optional<HostTensor> values;
   for (int place : places.drop_front()) {
     const proto::TensorProto &other = graph.initializer(place);
-    // The same bytes need not be decoded, which large weights make slow.
+    // Decoding large weights is slow, and unnecessary for the same bytes.
     if (areWrittenAlike(first, other))
       continue;
-    // The first is decoded once, and only if some other is written differently.
+    // Decode the first tensor once, and only if another is stored differently.
     for (const proto::TensorProto *tensor : {&first, &other}) {
       if (tensor == &first && values)
         continue;
@@ -112,7 +112,7 @@ static Error checkEqual(const Model &model, const proto::GraphProto &graph,
         values = std::move(*read);
         continue;
       }
-      // Which of two values is meant nobody can tell: an error.
+      // Nobody can tell which of two different values is right.
       std::string difference = findDifference(*values, *read);
       if (!difference.empty())
         return makeError(model, what, places, difference);
@@ -121,7 +121,7 @@ static Error checkEqual(const Model &model, const proto::GraphProto &graph,
   return Error::success();
 }
 
-// Takes out what an earlier initializer has the name of, in linear time.
+// Keeps the first initializer of each name, in linear time.
 static void keepFirst(proto::GraphProto &graph) {
   llvm::StringSet<> seen;
   int kept = 0;
@@ -136,12 +136,11 @@ static void keepFirst(proto::GraphProto &graph) {
 
 static Error dropRepeated(const Model &model, proto::GraphProto &graph,
                           std::vector<std::string> &warnings) {
-  // Initializers by name, in the file's order.
   llvm::MapVector<StringRef, llvm::SmallVector<int, 1>> places;
   for (int i = 0; i < graph.initializer_size(); ++i)
     if (!graph.initializer(i).name().empty())
       places[graph.initializer(i).name()].push_back(i);
-  // All findings at once: a tool that repeats one repeats many.
+  // Report all findings at once: a tool that repeats one repeats many.
   Error errors = Error::success();
   std::vector<std::string> names;
   for (const auto &[name, found] : places) {

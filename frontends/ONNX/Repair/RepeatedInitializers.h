@@ -1,4 +1,4 @@
-// Initializers that a file has twice under one name.
+// Drops repeated initializers of the same name.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_REPEATEDINITIALIZERS_H
@@ -8,11 +8,10 @@
 
 namespace mpc::onnx_frontend {
 
-/// Leaves one of the initializers of a graph that share a name and values, as
-/// tools that join models write them, and adds a warning for each such name to
-/// `warnings`. Where their types, shapes or values differ, nobody can tell
-/// which is meant: an error (kind InvalidInput) with the places and the first
-/// difference.
+/// Tools that join models repeat initializers. Keeps one of each name, and adds
+/// a warning per graph to `warnings`. Error (kind InvalidInput) if types,
+/// shapes or values differ: nobody can tell which is right. The error gives the
+/// positions and the first difference.
 llvm::Error dropRepeatedInitializers(Model &model,
                                      std::vector<std::string> &warnings);
 

@@ -11,16 +11,15 @@ using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
 namespace {
-/// What is known of a scope, such as "/layer.0/ff/ff.0", whose modules the
-/// exporter calls by the last part of their names, with the container's where
-/// that is a list.
+/// The facts about a scope, such as "/layer.0/ff/ff.0". The exporter names a
+/// module by the last part of its name; for a module in a list, by the list's
+/// name too ("ff.0").
 struct Scope {
   int products = 0;
   /// True if the scope has nodes other than a product and the add of a bias.
   bool hasOthers = false;
-  /// The module's name in the program, such as "layer.0.ff.0", known from a
-  /// parameter "layer.0.ff.0.bias" of it; `isAmbiguous` if two parameters
-  /// disagree.
+  /// The module's name in the program, such as "layer.0.ff.0", known from its
+  /// parameter "layer.0.ff.0.bias". `isAmbiguous` if two parameters disagree.
   std::optional<std::string> module;
   bool isAmbiguous = false;
 };
@@ -41,12 +40,12 @@ private:
 
   Model &model;
   proto::GraphProto &graph;
-  /// All names of values, in bodies too.
+  /// The names of all values, including names in bodies.
   llvm::StringSet<> taken, initializers;
-  /// Matrices under a number of the exporter's.
+  /// Matrices with a number of the exporter as name.
   llvm::StringMap<proto::TensorProto *> numbered;
   llvm::StringMap<Scope> scopes;
-  /// The Add of a named bias and a value, by the value, and the bias.
+  /// By a value: the Add of the value and a named bias, and the bias.
   llvm::StringMap<std::pair<const proto::NodeProto *, StringRef>> biases;
 };
 } // namespace
@@ -56,9 +55,8 @@ static bool isNumberedWeight(StringRef name) {
          llvm::all_of(name, llvm::isDigit);
 }
 
-// The modules of a node: "/fc" of "/fc/MatMul"; empty where its name does not
-// say. What is long is no program's, nor is a module without a name, as in
-// "//MatMul".
+// Returns the modules of a node: "/fc" for "/fc/MatMul". Empty if the name does
+// not say, is too long, or has an unnamed module, as in "//MatMul".
 static StringRef scopeOf(const proto::NodeProto &node) {
   constexpr size_t mostCharacters = 1000, mostModules = 50;
   StringRef name = node.name();
@@ -86,8 +84,8 @@ void WeightNamer::collectNumbered() {
     }
 }
 
-// A scope whose last part ends the module's name is that module; so are those
-// around it.
+// Records the module of a scope if the last part of `scope` ends the name
+// `module`. Then does the same for the enclosing scopes.
 void WeightNamer::learn(StringRef scope, StringRef module) {
   while (!scope.empty()) {
     StringRef part = lastPart(scope), rest = module;
@@ -97,7 +95,7 @@ void WeightNamer::learn(StringRef scope, StringRef module) {
     if (known.module && *known.module != module)
       known.isAmbiguous = true;
     known.module = module.str();
-    // "/ff/ff.0" is the module "0" in "ff".
+    // "/ff/ff.0" is module "0" of the list "ff".
     scope = scope.rsplit('/').first;
     StringRef outer = lastPart(scope);
     if (StringRef own = part;
@@ -116,7 +114,7 @@ void WeightNamer::collectScopes() {
     StringRef scope = scopeOf(node);
     if (scope.empty())
       continue;
-    // What is in modules within a module is in that, too.
+    // A node in an inner module also belongs to the outer modules.
     const bool isProduct = node.op_type() == "MatMul";
     scopes[scope].products += isProduct;
     for (StringRef around = scope; !around.empty();
@@ -135,7 +133,8 @@ void WeightNamer::collectScopes() {
   }
 }
 
-// "fc.weight" where "fc.bias" is added, "in_proj_weight" of "in_proj_bias".
+// Names the weight after the added bias: "fc.bias" gives "fc.weight", and
+// "in_proj_bias" gives "in_proj_weight". Empty if no named bias is added.
 std::string WeightNamer::nameByBias(const proto::NodeProto &product) const {
   if (product.output_size() == 0)
     return {};
@@ -146,13 +145,14 @@ std::string WeightNamer::nameByBias(const proto::NodeProto &product) const {
   return (bias + "weight").str();
 }
 
-// Of a scope that is a linear layer alone.
+// Names the weight after its scope; empty unless the scope is a linear layer.
 std::string WeightNamer::nameByScope(StringRef scope) const {
-  // One product, and nothing else that would have weights of its own.
+  // A linear layer has one product, and no other ops with weights.
   const Scope &layer = scopes.find(scope)->second;
   if (layer.products != 1 || layer.hasOthers)
     return {};
-  // From the innermost module whose name is known, or else the program.
+  // Start from the innermost module whose name is known, or else from the
+  // program.
   llvm::SmallVector<StringRef> parts;
   StringRef around = scope;
   std::string module;
@@ -175,20 +175,19 @@ std::string WeightNamer::nameByScope(StringRef scope) const {
       module += (module.empty() ? "" : ".") + part.str();
     outer = part;
   }
-  // A part between dots that is empty is of a name that no program has.
+  // Programs have no names with an empty part.
   const bool isName = !module.empty() && module.front() != '.' &&
                       module.back() != '.' && !StringRef(module).contains("..");
   return isName ? module + ".weight" : std::string();
 }
 
 std::string WeightNamer::run() {
-  // Only files of the older exporter have initializers such as
-  // `onnx::MatMul_412`.
+  // Only the older exporter writes initializers such as `onnx::MatMul_412`.
   collectNumbered();
   if (numbered.empty())
     return {};
   collectScopes();
-  // A linear layer without its name: MatMul by a numbered matrix, in a module's
+  // A linear layer without its name: MatMul by a numbered matrix in a module's
   // scope.
   std::vector<std::pair<std::string, std::string>> matrices;
   std::vector<std::string> done;
@@ -200,15 +199,14 @@ std::string WeightNamer::run() {
     StringRef scope = scopeOf(node);
     if (found == numbered.end() || scope.empty())
       continue;
-    // The bias beside it has kept the name of the module, else the scope says
-    // it.
+    // The name of the bias is the better evidence for the module.
     std::string name = nameByBias(node);
     if (name.empty())
       name = nameByScope(scope);
     if (name.empty() || taken.contains(name))
       continue;
-    // PyTorch keeps the weight as [out, in]: the file's matrix is turned back,
-    // and a Transpose takes its place.
+    // PyTorch stores [out, in]: transpose the matrix back and insert a
+    // Transpose.
     const std::string former = found->getKey().str();
     if (!transposeInitializer(model, *found->second, name))
       continue;
@@ -219,7 +217,7 @@ std::string WeightNamer::run() {
   }
   if (matrices.empty())
     return {};
-  // One note for all, with an example.
+  // Give one note for all weights, with an example.
   addTransposes(graph, matrices);
   return "the exporter transposed and numbered weights, which have the "
          "program's names and layout again: " +

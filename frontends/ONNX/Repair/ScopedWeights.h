@@ -1,4 +1,4 @@
-// Weights that PyTorch's older exporter numbers.
+// Names weights PyTorch's older exporter has numbered.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_SCOPEDWEIGHTS_H
@@ -8,14 +8,14 @@
 
 namespace mpc::onnx_frontend {
 
-/// Gives the weights of linear layers the name and the layout that a PyTorch
-/// program has for them, where the older exporter has folded their
-/// transposition into "onnx::MatMul_57". Nodes are called by their modules,
-/// such as "/encoder/layer.0/query/MatMul", and biases keep their names: the
-/// bias that is added, or else the scope of the node, tells that the weights
-/// are "encoder.layer.0.query.weight". Afterwards the file has these and a
-/// Transpose, as `restoreWeights` leaves files of today's exporter.
-/// Returns what was done, as a note; empty where nothing was.
+/// The older exporter folds the transposition of a linear layer's weight into
+/// an initializer such as "onnx::MatMul_57". Restores the name and layout of
+/// the program. Node names contain the modules, as in
+/// "/encoder/layer.0/query/MatMul", and biases keep their names. So the added
+/// bias, or else the scope of the node, gives the name
+/// "encoder.layer.0.query.weight". Afterwards the file has this weight and a
+/// Transpose, as `restoreWeights` does for files of today's exporter. Returns a
+/// note of the changes; empty if there are none.
 std::string nameScopedWeights(Model &model);
 
 } // namespace mpc::onnx_frontend

@@ -16,10 +16,11 @@ using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
 namespace {
-/// The initializers of one parameter, that of the parameter's name first.
+/// The initializers of one parameter; the parameter itself, if present, comes
+/// first.
 using Group = std::vector<const proto::TensorProto *>;
 
-/// How one initializer is had of another.
+/// How the second of two initializers follows from the first.
 enum class Relation { None, Same, Transposed };
 
 class Joiner {
@@ -38,30 +39,28 @@ private:
 
   Model &model;
   proto::GraphProto &graph;
-  /// Those that become a Transpose, as (parameter, initializer).
+  /// Initializers that become a Transpose, as (parameter, initializer).
   std::vector<std::pair<std::string, std::string>> transposes;
-  /// What cannot go or be read under another name: inputs, outputs and what is
-  /// another value in bodies of nodes.
+  /// `pinned`: names that must stay: inputs, outputs and names in bodies.
+  /// `bodyNames`: names that bodies define, where they hide other values.
   llvm::StringSet<> pinned, bodyNames;
-  /// Initializers that are read no longer, and those read in their place.
+  /// Initializers without readers, and the name that replaces each.
   llvm::StringSet<> removed;
   llvm::StringMap<std::string> replaced;
   std::vector<std::string> done;
 };
 } // namespace
 
-// By the name of the parameter: of what the exporter computed from one value
-// alone, that value's.
+// Groups float initializers by parameter: an initializer the exporter folded
+// from a single parameter belongs to this parameter.
 llvm::MapVector<StringRef, Group> Joiner::findGroups() {
-  // Which initializers the exporter computed from one parameter, by the file's
-  // metadata.
   llvm::StringMap<StringRef> foldedFrom;
   for (const proto::ValueInfoProto &value : graph.value_info()) {
     auto sources = readFoldedParameters(value);
     if (sources.size() == 1)
       foldedFrom.try_emplace(value.name(), sources[0]);
   }
-  // The parameter itself, if it is there, comes first in its group.
+  // The parameter itself, if present, comes first in its group.
   llvm::MapVector<StringRef, Group> groups;
   for (const proto::TensorProto &tensor : graph.initializer()) {
     if (!holdsFloats(tensor))
@@ -74,7 +73,7 @@ llvm::MapVector<StringRef, Group> Joiner::findGroups() {
       group.insert(group.begin(), &tensor);
     }
   }
-  // One alone has nothing to be joined with.
+  // A group of one has nothing to join.
   groups.remove_if([](const auto &entry) { return entry.second.size() < 2; });
   return groups;
 }
@@ -86,11 +85,10 @@ void Joiner::findPinned() {
       pinned.insert(value.name());
 }
 
-// By shape and elements; a file whose elements differ has been changed since.
+// Compares shape and elements. If elements differ, the file was edited since.
 Relation Joiner::relate(const proto::TensorProto &first,
                         const proto::TensorProto &other) {
-  // Cheap comparisons first: elements are read where type and shape allow it
-  // alone.
+  // Compare types and shapes first: reading elements is slow.
   if (first.data_type() != other.data_type())
     return Relation::None;
   const bool isSame = std::equal(first.dims().begin(), first.dims().end(),
@@ -103,12 +101,12 @@ Relation Joiner::relate(const proto::TensorProto &first,
   llvm::Expected<HostTensor> values = model.decode(first, "initializer");
   llvm::Expected<HostTensor> others = model.decode(other, "initializer");
   if (!values || !others) {
-    // The import says what is wrong with them.
+    // Drop the errors: the import will report these tensors.
     llvm::consumeError(values.takeError());
     llvm::consumeError(others.takeError());
     return Relation::None;
   }
-  // Element by element as doubles, which all types of floats fit exactly.
+  // All float types convert exactly to double.
   const int64_t count = values->getNumElements();
   auto agree = [&](auto place) {
     for (int64_t i = 0; i < count; ++i)
@@ -127,7 +125,7 @@ Relation Joiner::relate(const proto::TensorProto &first,
              : Relation::None;
 }
 
-// Takes out what is read no longer, and adds the new nodes.
+// Renames readers, adds the Transposes and removes unread initializers.
 void Joiner::finish() {
   for (proto::GraphProto *part : findGraphs(graph))
     for (proto::NodeProto &node : *part->mutable_node())
@@ -148,12 +146,12 @@ void Joiner::finish() {
 std::string Joiner::run() {
   findPinned();
   for (const auto &[name, group] : findGroups()) {
-    // Each of a group is compared with its first, to which it gives way.
+    // Compare each initializer of a group with the first, which replaces it.
     const proto::TensorProto &first = *group.front();
     for (const proto::TensorProto *other : llvm::drop_begin(group)) {
       const Relation relation = relate(first, *other);
-      // A body cannot read the first by a name that it uses itself; what an
-      // output or a body's name holds stays.
+      // A body cannot read the first if it defines the same name. An output
+      // keeps its initializer.
       if (relation == Relation::None ||
           (relation == Relation::Same && bodyNames.contains(first.name())) ||
           pinned.contains(other->name()) ||
@@ -168,7 +166,6 @@ std::string Joiner::run() {
   }
   if (done.empty())
     return {};
-  // Readers get the first's name, or a Transpose of it.
   finish();
   return "the exporter made several of one parameter, which are trained as "
          "one: " +

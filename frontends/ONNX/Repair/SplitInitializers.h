@@ -1,4 +1,4 @@
-// Initializers that an exporter has made several of, of one parameter.
+// Joins initializers an exporter has made of the same parameter.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_SPLITINITIALIZERS_H
@@ -8,12 +8,11 @@
 
 namespace mpc::onnx_frontend {
 
-/// Makes one of initializers that the file says are one parameter: PyTorch's
-/// exporter computes the transposition of a matrix for each product that reads
-/// it, so that the head of a language model would no longer be tied to its
-/// embedding, nor a layer that is called twice to itself. The file that is
-/// written has the parameter and a Transpose.
-/// Returns what was done, as a note; empty where nothing was.
+/// PyTorch's exporter folds the transposition of a matrix anew for each
+/// product. The head of a language model would no longer be tied to its
+/// embedding, nor a layer that is called twice to itself. Replaces the copies
+/// by the parameter, or by a Transpose of the parameter, also in the written
+/// file. Returns a note of the changes; empty if there are none.
 std::string joinInitializers(Model &model);
 
 } // namespace mpc::onnx_frontend

@@ -8,14 +8,14 @@ using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
 namespace {
-/// The nodes that one Gemm becomes, of which the last is in its place.
+/// Replaces one Gemm by several nodes. The last takes the Gemm's place.
 class GemmSplitter {
 public:
   GemmSplitter(NodeScope &scope, proto::NodeProto &gemm,
                std::vector<proto::NodeProto> &before)
       : scope(scope), gemm(gemm), before(before) {}
 
-  /// False: the Gemm stays as it is.
+  /// Returns false if the Gemm must stay.
   bool run();
 
 private:
@@ -39,7 +39,7 @@ static double findNumber(const proto::NodeProto &node, StringRef name,
   return byDefault;
 }
 
-// A node in front, whose result has a name of its own.
+// Adds a node before the Gemm; its result gets a new name.
 proto::NodeProto &GemmSplitter::start(StringRef op,
                                       llvm::ArrayRef<std::string> inputs) {
   std::string output = scope.makeName(gemm.output(0) + "_" + op.lower());
@@ -53,7 +53,7 @@ proto::NodeProto &GemmSplitter::start(StringRef op,
   return node;
 }
 
-// Exchanges the last two axes of an operand.
+// Exchanges the last two axes of operand `input`.
 void GemmSplitter::transpose(int input, int64_t rank) {
   proto::NodeProto &node = start("Transpose", {gemm.input(input)});
   proto::AttributeProto *order = node.add_attribute();
@@ -95,7 +95,7 @@ bool GemmSplitter::run() {
   if (findNumber(gemm, "transB", 0) != 0)
     transpose(1, *b);
   const bool adds = hasTerm && beta != 0;
-  // The last node takes the Gemm's place.
+  // The last node takes the Gemm's place, so readers need no change.
   if (!adds && alpha == 1) {
     gemm.set_op_type("MatMul");
     while (gemm.input_size() > 2)

@@ -1,4 +1,4 @@
-// Gemm of stacks of matrices, which ONNX has for matrices alone.
+// Splits Gemm nodes whose operands are stacks of matrices.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_STACKEDGEMMS_H
@@ -8,8 +8,9 @@
 
 namespace mpc::onnx_frontend {
 
-/// Tools that join MatMul and Add to a Gemm leave stacks of matrices stacks:
-/// such a node becomes MatMul and Add again. Adds what was found to `warnings`.
+/// ONNX allows only matrices in a Gemm. Tools that fuse MatMul and Add produce
+/// Gemm nodes with stacks of matrices, such as [batch, rows, columns]. Replaces
+/// such a node by MatMul and Add, and adds a warning to `warnings`.
 void splitStackedGemms(Model &model, std::vector<std::string> &warnings);
 
 } // namespace mpc::onnx_frontend

@@ -27,22 +27,20 @@ private:
   Model &model;
   proto::GraphProto &graph;
   llvm::MapVector<StringRef, StringRef> signature;
-  /// All names of values, in bodies too.
+  /// The names of all values, including names in bodies.
   llvm::StringSet<> taken;
-  /// By the name of an initializer, the parameter that the exporter computed it
-  /// from; initializers of several parameters are not here.
+  /// By initializer, the only parameter the exporter folded it from.
   llvm::StringMap<StringRef> foldedFrom;
   llvm::StringMap<proto::ValueInfoProto *> values;
-  /// Those initializers that a linear layer reads as its weights: they are the
-  /// transposed parameter.
+  /// Initializers a linear layer reads as its weight: the transposed parameter.
   llvm::StringSet<> transposed;
 };
 } // namespace
 
 void WeightRestorer::collect() {
   taken = findBodyNames(graph);
-  // Find the initializers that the exporter computed from one parameter, by its
-  // note "folded_from".
+  // Find initializers folded from one parameter, by the exporter's metadata
+  // "folded_from".
   for (proto::ValueInfoProto &value : *graph.mutable_value_info()) {
     auto sources = readFoldedParameters(value);
     if (sources.size() != 1 || !isExportersName(value.name()))
@@ -50,7 +48,7 @@ void WeightRestorer::collect() {
     foldedFrom.try_emplace(value.name(), sources[0]);
     values.try_emplace(value.name(), &value);
   }
-  // All names that the graph has already; inputs and outputs keep theirs.
+  // Inputs and outputs must keep their names.
   for (const proto::TensorProto &tensor : graph.initializer())
     taken.insert(tensor.name());
   for (const auto *list : {&graph.input(), &graph.output()})
@@ -58,7 +56,7 @@ void WeightRestorer::collect() {
       taken.insert(value.name());
       foldedFrom.erase(value.name());
     }
-  // Of these, the weights of linear layers are transpositions.
+  // A folded weight of a linear layer is the transposed parameter.
   for (const proto::NodeProto &node : graph.node()) {
     taken.insert(node.output().begin(), node.output().end());
     for (auto [index, input] : llvm::enumerate(node.input())) {
@@ -70,8 +68,8 @@ void WeightRestorer::collect() {
   }
 }
 
-// The weights of the linear layer that a node is; empty where it is none, or
-// would transpose them itself.
+// Returns the name of the weight of a linear layer; empty if `node` is no
+// linear layer or transposes the weight itself (transB).
 StringRef WeightRestorer::findProgramName(const proto::NodeProto &node) {
   StringRef op = node.op_type();
   if (!node.domain().empty() || (op != "MatMul" && op != "Gemm"))
@@ -95,7 +93,8 @@ std::string WeightRestorer::run() {
   std::vector<std::pair<std::string, std::string>> matrices;
   for (proto::TensorProto &tensor : *graph.mutable_initializer()) {
     const std::string former = tensor.name();
-    // Where the exporter kept the parameter too, the two are joined instead.
+    // If the file also has the parameter, `joinInitializers` joins the two
+    // instead.
     if (!transposed.contains(former) || tensor.dims_size() != 2 ||
         !holdsFloats(tensor) || taken.contains(foldedFrom.lookup(former)))
       continue;
@@ -107,7 +106,7 @@ std::string WeightRestorer::run() {
   }
   if (matrices.empty())
     return {};
-  // From here on the file says of them what it says of other parameters.
+  // Give the new initializers the metadata that other parameters have.
   llvm::StringMap<StringRef> sources;
   for (auto [source, name] : signature)
     sources.try_emplace(name, source);
@@ -137,7 +136,7 @@ bool mpc::onnx_frontend::transposeInitializer(Model &model,
   } else {
     llvm::Expected<HostTensor> values = model.decode(matrix, "initializer");
     if (!values) {
-      // The import says what is wrong with it.
+      // Drop the error: the import will report this tensor.
       llvm::consumeError(values.takeError());
       return false;
     }
@@ -154,7 +153,7 @@ bool mpc::onnx_frontend::transposeInitializer(Model &model,
   return true;
 }
 
-// Makes a node that transposes a matrix, at the end of the graph.
+// Adds a node that transposes `from` to `to` at the end of the graph.
 static proto::NodeProto *addTranspose(proto::GraphProto &graph,
                                       const std::string &from,
                                       const std::string &to) {
@@ -178,7 +177,7 @@ void mpc::onnx_frontend::addTransposes(
   llvm::MapVector<StringRef, proto::NodeProto *> pending;
   for (const auto &[from, to] : matrices)
     pending[to] = addTranspose(graph, from, to);
-  // Each before its first reader; bodies may read all of them.
+  // Place each node before its first reader. A body may read any of them.
   auto &nodes = *graph.mutable_node();
   std::vector<proto::NodeProto *> order;
   auto place = [&](proto::NodeProto *&transpose) {
@@ -197,6 +196,6 @@ void mpc::onnx_frontend::addTransposes(
   }
   for (auto &entry : pending)
     place(entry.second);
-  // The same nodes in the new order.
+  // Write the nodes back in their new order.
   llvm::copy(order, nodes.pointer_begin());
 }

@@ -1,4 +1,4 @@
-// Weights that PyTorch's exporter has transposed in advance.
+// Restores weights PyTorch's exporter has transposed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_TRANSPOSEDWEIGHTS_H
@@ -8,23 +8,22 @@
 
 namespace mpc::onnx_frontend {
 
-/// Gives the weights of linear layers the name and the layout again that they
-/// have in the program: of y = x Wᵀ the exporter keeps Wᵀ alone, under a number
-/// such as "val_7". Afterwards the file has W and a Transpose, so that
-/// patterns, checkpoints of PyTorch and the weights that are written know the
-/// parameter by its name.
-/// Returns what was done, as a note; empty where nothing was.
+/// Restores name and layout of the weights of linear layers. For y = x Wᵀ the
+/// exporter keeps only Wᵀ, named by a number such as "val_7". Afterwards the
+/// file has W and a Transpose, so that name patterns, PyTorch checkpoints and
+/// written weights find the parameter by name. Returns a note of the changes;
+/// empty if there are none.
 std::string restoreWeights(Model &model);
 
-/// Makes the initializer `matrix`, of rank 2, the transposition of itself,
-/// called `name`; the model remembers what it was called. False, and nothing is
-/// done, where its values cannot be read.
+/// Transposes the initializer `matrix` (rank 2) in place and renames it to
+/// `name`; the model remembers the old name. Returns false, without changes, if
+/// the values cannot be read.
 bool transposeInitializer(Model &model, proto::TensorProto &matrix,
                           llvm::StringRef name);
 
-/// Adds nodes that transpose a matrix, (from, to) by name, each before the
-/// first reader: backward, its gradient is then ready beside the reader's, and
-/// not at the end of the step.
+/// Adds a Transpose for each (from, to) pair, just before its first reader. In
+/// the backward pass the gradient is then ready beside the reader's, not at the
+/// end of the step.
 void addTransposes(
     proto::GraphProto &graph,
     llvm::ArrayRef<std::pair<std::string, std::string>> matrices);
