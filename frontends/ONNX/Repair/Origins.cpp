@@ -9,8 +9,8 @@
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
-// Results of nodes, also by the names that the program's calls give it, and
-// the model's inputs.
+// Finds the names of data: results of nodes, also by their names in the
+// program's calls, and the model's inputs.
 static llvm::StringSet<> findData(const proto::GraphProto &file) {
   llvm::StringSet<> data;
   for (const proto::NodeProto &node : file.node()) {
@@ -26,10 +26,10 @@ static llvm::StringSet<> findData(const proto::GraphProto &file) {
   return data;
 }
 
-// Whether the exporter computed the value from constants alone, such as the
-// ones that it gives a normalization as scale: what is folded from is a list
-// like "['val_0', 'val_7']", and a parameter has a name of its own. Of data, as
-// in "['conv1d', 'val_0']", it can only have taken the type or the shape.
+// True if the exporter folded the value from constants alone, such as the ones
+// it gives a normalization as scale. The metadata list the sources: "['val_0',
+// 'val_7']"; a parameter would have its own name. From data, as in "['conv1d',
+// 'val_0']", folding can use only the type or shape.
 static bool isFoldedFromConstants(const proto::ValueInfoProto &value,
                                   const llvm::StringSet<> &data) {
   auto names = readMetadataList(value, kFoldedFrom);
@@ -38,8 +38,8 @@ static bool isFoldedFromConstants(const proto::ValueInfoProto &value,
   });
 }
 
-// Whether the exporter computed the value from one parameter and gave it a
-// number for a name.
+// True if the exporter folded the value from one parameter and gave it a number
+// as name.
 static bool isRenamed(const proto::ValueInfoProto &value,
                       const llvm::StringSet<> &parameters) {
   auto names = readMetadataList(value, kFoldedFrom);
@@ -67,7 +67,7 @@ bool mpc::onnx_frontend::isMovedParameter(const Graph &graph,
       number = values->getDouble(i);
     return values->isSplat() || !hasRepeats(numbers);
   }
-  // The import says what is wrong with it.
+  // Drop the error: the import will report this tensor.
   llvm::consumeError(values.takeError());
   return false;
 }
@@ -77,9 +77,9 @@ static bool isOneNumber(const proto::TensorProto &tensor) {
                       [](int64_t extent) { return extent == 1; });
 }
 
-// Marks the exporter's own constants, such as the zeros that a state starts
-// with: initializers with a number for a name, and without metadata in a file
-// where parameters have it.
+// Marks the exporter's own constants, such as the zeros of an initial state.
+// They are initializers with a number as name and without metadata, in a file
+// that has metadata of parameters.
 static void addConstants(const proto::GraphProto &file,
                          llvm::StringMap<std::string> &origins) {
   const bool isKnown = llvm::any_of(origins, [](const auto &entry) {
@@ -104,7 +104,7 @@ mpc::onnx_frontend::findOrigins(const Graph &graph) {
   const llvm::StringSet<> data = findData(file);
   for (const auto *values : {&file.value_info(), &file.input()})
     for (const proto::ValueInfoProto &value : *values) {
-      // PARAMETER, BUFFER, CONSTANT_TENSOR, ...
+      // Values of the metadata: PARAMETER, BUFFER, CONSTANT_TENSOR, ...
       StringRef kind = findMetadata(value, kInputKindKey);
       if (!kind.empty())
         origins[value.name()] = kind.str();

@@ -1,4 +1,5 @@
-// What PyTorch's exporter says that initializers were in the program.
+// Finds the meaning of initializers in the program, by metadata of PyTorch's
+// exporter.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_REPAIR_ORIGINS_H
@@ -12,18 +13,18 @@
 
 namespace mpc::onnx_frontend {
 
-/// Whether the exporter has made the initializer `value` of elements of the
-/// program's parameters, each at most once: to train it is to train them.
+/// True if the initializer `value` consists of elements of the program's
+/// parameters, each at most once: training `value` then trains the parameters.
 bool isMovedParameter(const Graph &graph, const proto::ValueInfoProto &value,
                       const ProgramNames &names);
 
-/// For each value that the exporter says it of: what it was in the program, in
-/// PyTorch's words, or that it was computed from constants.
+/// Returns the origin of each value the metadata describe: PyTorch's kind, such
+/// as "PARAMETER", or kFoldedOrigin for values folded from constants.
 llvm::StringMap<std::string> findOrigins(const Graph &graph);
 
-/// The initializers of one number that the exporter computed from constants,
-/// such as the root of an attention's scale, which it writes with a shape of
-/// [1] where the attention has a mask.
+/// Returns the initializers of one element the exporter folded from constants,
+/// such as the root of an attention's scale. Its shape is [1] if the attention
+/// has a mask.
 llvm::StringSet<>
 findComputedNumbers(const Graph &graph,
                     const llvm::StringMap<std::string> &origins);

@@ -1,10 +1,10 @@
-// ONNX Runtime's training artifacts: three graphs over one state.
+// Imports ONNX Runtime's training artifacts: three graphs that share one state.
 //
 // In the training graph every parameter is an input, and so is the buffer of
-// its gradient, into which InPlaceAccumulatorV2 adds (a sum, over however many
-// micro-batches) unless lazy_reset_grad says that this is the first. Here the
-// buffers are variables: @accumulate always adds, and @update, which consumes
-// the sums, resets them to zero.
+// its gradient. InPlaceAccumulatorV2 adds to the buffer (a sum over any number
+// of micro-batches), or overwrites the buffer if lazy_reset_grad marks the
+// first micro-batch. Here the buffers are variables: @accumulate always adds;
+// @update consumes the sums and resets them to zero.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/Artifacts.h"
@@ -36,14 +36,14 @@ bool mpc::onnx_frontend::isTrainingArtifact(const Model &model) {
 }
 
 namespace {
-/// What the inputs of the training graph are.
+/// The roles of the training graph's inputs.
 struct TrainingInputs {
-  /// In the order of their accumulators.
+  /// The accumulations, in the order of the accumulator nodes.
   std::vector<Accumulation> accumulations;
   llvm::StringSet<> parameters, statistics, buffers, resetFlags;
 };
 
-/// Builds the three functions over one set of variables.
+/// Builds @accumulate, @eval and @update over one set of variables.
 class ArtifactImporter {
 public:
   ArtifactImporter(const Model &training, const ImportOptions &options)
@@ -70,7 +70,7 @@ private:
   const ImportOptions &options;
   ModuleImporter module;
   TrainingInputs inputs;
-  /// Parameters of the graph being imported that have no value.
+  /// Parameters without a value in the graph being imported.
   std::vector<std::string> missing;
 };
 } // namespace
@@ -79,7 +79,7 @@ private:
 // Inputs
 //===----------------------------------------------------------------------===//
 
-// The parameter whose gradient is added into `buffer`.
+// Returns the parameter whose gradient `node` accumulates; nullopt if unknown.
 static std::optional<StringRef> getParameterName(const proto::NodeProto &node) {
   StringRef buffer = node.input(0), gradient = node.input(1);
   if (buffer.consume_back("_grad.accumulation.buffer"))
@@ -89,24 +89,25 @@ static std::optional<StringRef> getParameterName(const proto::NodeProto &node) {
   return std::nullopt;
 }
 
-// Finds accumulators, and with them what every input of the graph is.
+// Finds the accumulators, and from them the role of each input of the graph.
 Error ArtifactImporter::findInputs(const Graph &graph) {
   for (const proto::NodeProto *node : graph.getNodes()) {
     StringRef op = node->op_type();
-    // Statistics of normalizations are state that no gradient reaches.
+    // No gradient reaches the statistics of normalizations.
     bool hasStatistics =
         (op == "BatchNormInternal" || op == "BatchNormalization") &&
         node->input_size() == 5;
     for (int index = 3; hasStatistics && index < 5; ++index)
       inputs.statistics.insert(node->input(index));
-    // A gradient goes into an accumulator, (buffer, gradient, reset).
+    // The inputs are (buffer, gradient, reset flag).
     if (!isAccumulator(*node))
       continue;
     if (node->input_size() < 2)
       return training.error(ErrorKind::InvalidInput,
                             "node '" + getNodeName(*node) +
                                 "': expected a buffer and a gradient");
-    // The name of the parameter is in that of its buffer or gradient.
+    // The name of the buffer, or of the gradient, contains the parameter's
+    // name.
     auto parameter = getParameterName(*node);
     if (!parameter)
       return training.error(ErrorKind::Unsupported,
@@ -124,9 +125,9 @@ Error ArtifactImporter::findInputs(const Graph &graph) {
   return Error::success();
 }
 
-// Whoever runs the graph sets the flag for the first batch of a step; mpc
-// resets the sums when they are used. What the graph itself decides is another
-// rule.
+// Reads the reset flag of an accumulator. The caller of the graph sets the flag
+// for the first batch of a step; mpc resets the sums in @update instead. Fails
+// if the graph computes the flag, because the graph then follows another rule.
 Error ArtifactImporter::readResetFlag(const Graph &graph,
                                       const proto::NodeProto &accumulator) {
   if (accumulator.input_size() < 3 || accumulator.input(2).empty())
@@ -151,7 +152,7 @@ Error ArtifactImporter::readResetFlag(const Graph &graph,
   if (!value)
     return value.takeError();
   bool isSet = value->getNumElements() == 1 && value->getDouble(0) != 0.0;
-  // The older op's flag says that the sum is to be updated.
+  // The older op's flag means "update the sum", not "reset the sum".
   if (accumulator.op_type() == "InPlaceAccumulator")
     return isSet ? Error::success()
                  : training.error(ErrorKind::Unsupported,
@@ -166,7 +167,8 @@ Error ArtifactImporter::readResetFlag(const Graph &graph,
   return Error::success();
 }
 
-// The variable of a parameter that is a graph input; its value is given.
+// Creates the variable of a parameter that is a graph input, with the user's
+// value. Null if there is no value; `missing` or a report explains.
 VariableOp ArtifactImporter::addParameter(const Model &model, StringRef name,
                                           RankedTensorType type) {
   Role role = inputs.statistics.contains(name)   ? Role::Statistic
@@ -186,7 +188,7 @@ VariableOp ArtifactImporter::addParameter(const Model &model, StringRef name,
   return module.getVariable(name, role, type, &*value);
 }
 
-// All parameters without a value are one finding.
+// Reports all parameters without a value as one finding.
 void ArtifactImporter::reportMissing(const Model &model) {
   if (missing.empty())
     return;
@@ -202,7 +204,8 @@ void ArtifactImporter::reportMissing(const Model &model) {
   missing.clear();
 }
 
-// Tools that edit graphs may have made parameters initializers again.
+// Binds parameters that are initializers: editors of graphs may have turned
+// inputs into initializers.
 void ArtifactImporter::bindInitializers(FunctionImporter &function,
                                         const Graph &graph) {
   for (const auto *names : {&inputs.parameters, &inputs.statistics})
@@ -223,7 +226,7 @@ void ArtifactImporter::bindInitializers(FunctionImporter &function,
 Error ArtifactImporter::addInputs(FunctionImporter &function,
                                   const Graph &graph) {
   const Model &model = graph.getModel();
-  // Buffers and flags are mpc's own.
+  // mpc replaces gradient buffers and reset flags by its own variables.
   std::vector<const proto::ValueInfoProto *> data;
   for (const proto::ValueInfoProto *input : graph.getInputs())
     if (!inputs.buffers.contains(input->name()) &&
@@ -232,7 +235,7 @@ Error ArtifactImporter::addInputs(FunctionImporter &function,
   ShapeBinder shapes(model, options);
   if (Error error = shapes.collect(data))
     return error;
-  // Parameters come as inputs: values for them make them state.
+  // A parameter is a graph input; the user's value makes it state.
   for (const proto::ValueInfoProto *input : data) {
     Expected<RankedTensorType> type = shapes.getType(*input);
     StringRef name = input->name();
@@ -260,8 +263,8 @@ Error ArtifactImporter::addInputs(FunctionImporter &function,
 // @accumulate
 //===----------------------------------------------------------------------===//
 
-// An initializer `Y_grad` of ones for an output Y starts the backward pass, or
-// a gradient of a loss that has none.
+// Finds where the backward pass starts: at an initializer `Y_grad` of ones for
+// an output Y, or at a seed of the loss. Marks all dependent nodes as backward.
 void ArtifactImporter::bindGradientSeeds(FunctionImporter &function,
                                          const Graph &graph) {
   llvm::StringSet<> backward;
@@ -275,12 +278,12 @@ void ArtifactImporter::bindGradientSeeds(FunctionImporter &function,
                                       "' does not start at 1"));
     backward.insert(seed);
   }
-  // The loss need not be an output.
+  // The loss may be an inner value, not an output.
   for (const auto &seed : findGradientSeeds(graph))
     if (!backward.contains(seed.getKey()) &&
         bindGradientSeed(function, seed.getKey()))
       backward.insert(seed.getKey());
-  // Whatever depends on a seed is the backward pass.
+  // Every node that depends on a seed belongs to the backward pass.
   for (const proto::NodeProto *node : graph.getNodes()) {
     bool reads = llvm::any_of(node->input(), [&](const std::string &input) {
       return backward.contains(input);
@@ -293,7 +296,7 @@ void ArtifactImporter::bindGradientSeeds(FunctionImporter &function,
   }
 }
 
-// The result of a loss is an output if no other may be the loss.
+// Adds the result of a loss node to `outputs` unless an output may be the loss.
 static void addLoss(const Graph &graph, std::vector<StringRef> &outputs) {
   auto isFloat = [](int32_t type) {
     return type == proto::TensorProto::FLOAT ||
@@ -319,8 +322,7 @@ void ArtifactImporter::addAccumulators(FunctionImporter &function) {
 }
 
 Error ArtifactImporter::importAccumulate() {
-  // The training graph: forward, backward, and an accumulator for each
-  // parameter.
+  // The training graph has forward, backward and one accumulator per parameter.
   Expected<Graph> graph =
       Graph::check(training, {&training.getProto().graph()});
   if (!graph)
@@ -330,7 +332,7 @@ Error ArtifactImporter::importAccumulate() {
   FunctionImporter function(module, *graph, kAccumulateFunction);
   Error inputErrors = addInputs(function, *graph);
   bindGradientSeeds(function, *graph);
-  // Its outputs are the user's, but for those of accumulators.
+  // Return all outputs except the results of accumulators.
   std::vector<StringRef> outputs, needed;
   for (const proto::ValueInfoProto *output : graph->getOutputs()) {
     const proto::NodeProto *producer = graph->getProducer(output->name());
@@ -342,11 +344,11 @@ Error ArtifactImporter::importAccumulate() {
   for (const Accumulation &accumulation : inputs.accumulations)
     needed.push_back(accumulation.gradient);
   auto nodes = graph->getNodesFor(needed);
-  // Whoever has to mend the shapes also wants to know that it is in vain.
+  // Also report unsupported ops: fixing the shapes alone would not help.
   if (inputErrors)
     return llvm::joinErrors(std::move(inputErrors),
                             function.reportUnsupported(nodes));
-  // One call adds one micro batch; the count says how many there were.
+  // One call adds one micro-batch; the counter holds the number of calls.
   function.importNodes(nodes);
   if (!module.hasFailed()) {
     addTrainingOutputs(function, outputs);
@@ -362,7 +364,7 @@ Error ArtifactImporter::importAccumulate() {
 //===----------------------------------------------------------------------===//
 
 Error ArtifactImporter::importEval(StringRef path) {
-  // The evaluation graph is a file of its own, with the same parameters.
+  // The evaluation graph is a separate file with the same parameters.
   auto model = readRepaired(path, training.getContext());
   if (!model)
     return model.takeError();
@@ -370,13 +372,12 @@ Error ArtifactImporter::importEval(StringRef path) {
       Graph::check(**model, {&(*model)->getProto().graph()});
   if (!graph)
     return graph.takeError();
-  // Parameters are the variables that the training graph made.
+  // The variables already exist: the training graph has created them.
   FunctionImporter function(module, *graph, kEvalFunction);
   if (Error error = addInputs(function, *graph))
     return error;
   std::vector<StringRef> outputs;
   for (const proto::ValueInfoProto *output : graph->getOutputs())
-    // Losses and metrics.
     outputs.push_back(output->name());
   function.importNodes(graph->getNodesFor(outputs));
   if (!module.hasFailed()) {
@@ -391,8 +392,9 @@ Error ArtifactImporter::importUpdate(StringRef path) {
   return importOptimizerFile(module, path, inputs.accumulations);
 }
 
-// The file beside `training` whose name differs in its last part only. Training
-// without an optimizer that may well be there would be another run.
+// Finds the file beside `training` whose name differs only in the last part;
+// empty if there is none. Fails if this cannot be told: training without the
+// optimizer would be another run.
 static Expected<std::string> findSibling(StringRef training, StringRef name) {
   StringRef file = llvm::sys::path::filename(training);
   if (!file.consume_back("training_model.onnx"))
@@ -422,7 +424,7 @@ Expected<OwningOpRef<ModuleOp>> ArtifactImporter::run() {
   }
   if (Error error = importAccumulate())
     module.report(std::move(error));
-  // Later graphs use the variables of the first.
+  // The later graphs use the variables of the training graph.
   if (!module.hasFailed() && !optimizer.empty())
     if (Error error = importUpdate(optimizer))
       module.report(std::move(error));
@@ -435,7 +437,7 @@ Expected<OwningOpRef<ModuleOp>> ArtifactImporter::run() {
 Expected<OwningOpRef<ModuleOp>>
 mpc::onnx_frontend::importArtifacts(const Model &training,
                                     const ImportOptions &options) {
-  // The graphs say themselves what is training and what is not.
+  // The graphs state themselves which ops are in training mode.
   ImportOptions asExported = options;
   asExported.mode = ImportMode::AsExported;
   return ArtifactImporter(training, asExported).run();

@@ -1,4 +1,4 @@
-// Import of ONNX Runtime's training artifacts.
+// Imports ONNX Runtime's training artifacts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_ARTIFACTS_H
@@ -8,12 +8,12 @@
 
 namespace mpc::onnx_frontend {
 
-/// True for the training_model.onnx of ONNX Runtime's artifacts: it has inputs
-/// that are buffers of gradients, which its nodes add to.
+/// True for the training_model.onnx of ONNX Runtime's artifacts: nodes add
+/// gradients to buffers.
 bool isTrainingArtifact(const Model &model);
 
-/// training_model.onnx becomes @accumulate; the optimizer graph @update; the
-/// evaluation graph, where there is one, @eval.
+/// Imports training_model.onnx as @accumulate, the optimizer graph as @update
+/// and the evaluation graph, if any, as @eval.
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
 importArtifacts(const Model &training, const ImportOptions &options);
 

@@ -11,8 +11,8 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// A tensor of the file, and the parameters and buffers that it was computed
-/// from; what else has a name, too, where the file does not list those.
+/// A folded tensor, and the parameters and buffers that it was folded from. If
+/// the file has no signature, `sources` may hold other names too.
 struct Folded {
   const proto::ValueInfoProto *value;
   StringRef name;
@@ -20,7 +20,7 @@ struct Folded {
 };
 } // namespace
 
-/// The program's inputs, as readSignature() has them.
+/// The inputs of the program, as readSignature() returns them.
 using Signature = llvm::MapVector<StringRef, StringRef>;
 
 static SmallVector<Folded> findFolded(const proto::GraphProto &file,
@@ -29,7 +29,7 @@ static SmallVector<Folded> findFolded(const proto::GraphProto &file,
   for (auto [source, target] : signature)
     targets.insert(target);
   SmallVector<Folded> all;
-  // A file may say twice what a value is.
+  // A file may describe a value twice.
   llvm::StringSet<> seen;
   for (const proto::ValueInfoProto &value : file.value_info()) {
     if (!seen.insert(value.name()).second)
@@ -44,7 +44,8 @@ static SmallVector<Folded> findFolded(const proto::GraphProto &file,
   return all;
 }
 
-// What attentions read under a number: keys and queries by a factor.
+// Finds the operands of attentions: the exporter multiplies keys and queries by
+// a factor under a numbered name.
 static llvm::StringSet<> findScaled(const proto::GraphProto &file) {
   llvm::StringSet<> scaled;
   for (const proto::NodeProto &node : file.node())
@@ -54,8 +55,8 @@ static llvm::StringSet<> findScaled(const proto::GraphProto &file) {
   return scaled;
 }
 
-// Whether what was computed acts as a weight, or comes from a parameter for
-// sure.
+// True if the folded value acts as a weight, or certainly comes from a
+// parameter.
 static bool isComputedParameter(const Folded &folded,
                                 const ImportedValue &value,
                                 const llvm::StringSet<> &parameters) {
@@ -67,8 +68,8 @@ static bool isComputedParameter(const Folded &folded,
 
 static void warnComputed(FunctionImporter &function, const Graph &graph,
                          ArrayRef<Folded> all, const ProgramNames &names) {
-  // `renamed`: a weight that the exporter only moved, and which has another
-  // name now. `computed`: the result of arithmetic on weights, such as w * 0.5.
+  // `renamed`: weights the exporter only moved or renamed. `computed`: results
+  // of arithmetic on weights, such as w * 0.5.
   const llvm::StringSet<> scaled =
       findScaled(graph.getModel().getProto().graph());
   SmallVector<const Folded *> renamed, computed;
@@ -85,7 +86,7 @@ static void warnComputed(FunctionImporter &function, const Graph &graph,
       computed.push_back(&folded);
     }
   }
-  // The first of each stands for all.
+  // Give one message per kind, with the first value as example.
   if (!renamed.empty())
     graph.getModel().note(
         "PyTorch's exporter has made '" + renamed[0]->name + "' of '" +
@@ -99,7 +100,7 @@ static void warnComputed(FunctionImporter &function, const Graph &graph,
         "not there to train; torch.onnx.export(..., optimize=False) keeps it");
 }
 
-// The parameters that initializers are, or were computed from.
+// Finds the names of parameters the file has, also folded.
 static llvm::StringSet<> findPresent(const proto::GraphProto &file,
                                      ArrayRef<Folded> all) {
   llvm::StringSet<> tensors;
@@ -115,8 +116,8 @@ static llvm::StringSet<> findPresent(const proto::GraphProto &file,
   return present;
 }
 
-// Parameters that nodes read under another's name, as the embedding that a head
-// is tied to: of one number, they may only have started equal.
+// Adds parameters `node` reads under the name of another, such as a head that
+// is tied to the embedding. Splats do not count: the two may only start equal.
 static void addTied(const Graph &graph, const proto::NodeProto &node,
                     const ProgramCall &call, llvm::StringSet<> &present) {
   for (int index = 0; index < node.input_size(); ++index) {
@@ -131,14 +132,14 @@ static void addTied(const Graph &graph, const proto::NodeProto &node,
         *tensor, "initializer '" + tensor->name() + "'");
     if (values && !values->isSplat())
       present.insert(*source);
-    // The import says what is wrong with it.
+    // Drop the error: the import will report this tensor.
     llvm::consumeError(values.takeError());
   }
 }
 
-// Parameters of modules whose calls read another module's in their place: the
-// program has the two as one, and names it after the last, as it does with a
-// head that is tied to the embedding.
+// Finds parameters of modules whose calls read another module's parameter
+// instead. The program shares the two under one name, such as a head that is
+// tied to the embedding, so nothing is lost.
 static llvm::StringSet<> findShared(const proto::GraphProto &file,
                                     const Signature &signature) {
   llvm::StringSet<> targets, shared;
@@ -160,8 +161,9 @@ static llvm::StringSet<> findShared(const proto::GraphProto &file,
   return shared;
 }
 
-// Whether calls of the file read results of others that are not in it. What has
-// several results is not called by their names.
+// True if calls of the file read results of calls that are not in the file.
+// "getitem" is skipped: a call with several results has no such name in the
+// file.
 static bool hasLostCalls(ArrayRef<ProgramCall> calls, const Signature &inputs) {
   llvm::StringSet<> known;
   for (const ProgramCall &call : calls)
@@ -176,8 +178,9 @@ static bool hasLostCalls(ArrayRef<ProgramCall> calls, const Signature &inputs) {
   });
 }
 
-// Parameters that start as zeros or ones change nothing at first, and the
-// exporter drops what they do; of two results that start equal it keeps one.
+// Warns of parameters the file has lost. The exporter drops ops with parameters
+// of zeros or ones, which change nothing at first, and keeps one of two equal
+// results.
 static void warnDropped(const Graph &graph, ArrayRef<Folded> all,
                         const Signature &signature) {
   const proto::GraphProto &file = graph.getModel().getProto().graph();
@@ -189,7 +192,8 @@ static void warnDropped(const Graph &graph, ArrayRef<Folded> all,
       read.insert(calls.back().sources.begin(), calls.back().sources.end());
       addTied(graph, node, calls.back(), present);
     }
-  // What no call reads may be used nowhere in a program that is all there.
+  // If the program is complete, a parameter that no call reads is simply
+  // unused.
   const bool isPart = hasLostCalls(calls, signature);
   const llvm::StringSet<> shared = findShared(file, signature);
   SmallVector<StringRef> dropped;

@@ -1,5 +1,5 @@
-// Parameters that PyTorch's exporter has replaced by something it computed from
-// them: transposed, renamed, or multiplied in advance.
+// Warns of parameters PyTorch's exporter has replaced by values computed from
+// them: transposed, renamed or multiplied.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_FOLDEDPARAMETERS_H
@@ -9,11 +9,10 @@
 
 namespace mpc::onnx_frontend {
 
-/// Says, once `function` has imported the nodes of `graph`, what the optimizer
-/// of PyTorch's exporter computed in advance or left out: a transposed
-/// parameter has another name in the file, of what follows from parameters
-/// alone only the result is there, and what changes nothing at first is not
-/// there at all.
+/// Warns of parameters the exporter's optimizer has changed or dropped. A
+/// transposed parameter has another name in the file. Only the result remains
+/// of ops on parameters alone. A parameter that changes nothing at first is
+/// missing. Call after `function` has imported the nodes of `graph`.
 void warnFolded(FunctionImporter &function, const Graph &graph);
 
 } // namespace mpc::onnx_frontend

@@ -13,17 +13,18 @@ using namespace mlir;
 using namespace mpc::onnx_frontend;
 
 namespace {
-/// What the metadata of PyTorch's exporter says of a node.
+/// The facts about a node in the metadata of PyTorch's exporter.
 struct Origin {
-  /// The name of the BatchNormalization in the program that the node comes
-  /// from; nothing if it comes from none.
+  /// The BatchNormalization of the program the node comes from; nullopt if
+  /// none.
   std::optional<StringRef> batchNorm;
-  /// Whether that was in evaluation mode.
+  /// True if this BatchNormalization was in evaluation mode.
   bool isEvaluation = false;
 };
 } // namespace
 
-// Classes of modules come from the outside in, the operator last.
+// Finds the origin of a node. The list of classes has modules from the outside
+// in, then the operator.
 static Origin findOrigin(const proto::NodeProto &node) {
   auto classes = readMetadataList(node, "pkg.torch.onnx.class_hierarchy");
   auto scopes = readMetadataList(node, kNameScopes);
@@ -39,7 +40,8 @@ static Origin findOrigin(const proto::NodeProto &node) {
   return origin;
 }
 
-// The sixth argument of the program's cross entropy; the operator has none.
+// Finds the label smoothing, argument 5 of the program's cross entropy; nullopt
+// if there is none. The ONNX op has no such attribute.
 static std::optional<double> findLostSmoothing(const proto::NodeProto &node) {
   if (node.op_type() != "SoftmaxCrossEntropyLoss")
     return std::nullopt;
@@ -73,8 +75,8 @@ static void warnLostSmoothing(const Model &model,
 // Embeddings
 //===----------------------------------------------------------------------===//
 
-// The fourth argument of an embedding, by which PyTorch divides the gradient of
-// a row by how often a batch has it.
+// Warns of embeddings with scale_grad_by_freq, argument 3: PyTorch divides the
+// gradient of a row by the number of its uses in the batch.
 static void warnLostFrequencies(const Model &model,
                                 ArrayRef<const proto::NodeProto *> nodes) {
   constexpr unsigned frequencyArgument = 3;
@@ -115,8 +117,8 @@ static bool isProduct(StringRef op) {
          op == "MatMul";
 }
 
-// The older exporter numbers the weights that it has multiplied by those of the
-// normalization; a weight that is the program's keeps its name.
+// True if the older exporter has folded a normalization into `node`: the
+// changed weight and bias have numbers. Unchanged weights keep their names.
 static bool isFoldedByOlderExporter(const proto::NodeProto &node) {
   return node.op_type() == "Conv" && node.input_size() > 2 &&
          StringRef(node.input(1)).starts_with("onnx::Conv_") &&
@@ -125,7 +127,7 @@ static bool isFoldedByOlderExporter(const proto::NodeProto &node) {
 
 static void warnLostByPyTorch(const Model &model,
                               ArrayRef<const proto::NodeProto *> nodes) {
-  // What the nodes say of layers that the exporter took away.
+  // Collect the folded layers from the metadata of the products.
   std::vector<std::string> folded, foldedBefore;
   bool isEvaluation = false;
   for (const proto::NodeProto *node : nodes) {
@@ -138,8 +140,8 @@ static void warnLostByPyTorch(const Model &model,
       foldedBefore.push_back("after node '" + node->name() +
                              "' is folded into it");
   }
-  // One warning for the newer exporter, with the first layer as example, or a
-  // note where no layer is known to be lost.
+  // Give one warning for the newer exporter, with the first layer as example,
+  // or a note if no layer is known to be lost.
   StringRef dropout =
       isEvaluation
           ? "; it was exported after model.eval(), so that any Dropout "
@@ -156,7 +158,7 @@ static void warnLostByPyTorch(const Model &model,
                "any more if it had some; PyTorch's exporter keeps it by "
                "torch.onnx.export(model.train(), ..., dynamo=True, "
                "optimize=False)");
-  // One for the older exporter.
+  // Give one warning for the older exporter.
   if (!foldedBefore.empty())
     model.warn("the BatchNormalization " + foldedBefore[0] +
                countOthers(foldedBefore.size()) +
@@ -166,7 +168,7 @@ static void warnLostByPyTorch(const Model &model,
                "do_constant_folding=False)");
 }
 
-// tf2onnx calls a product by what it has folded into it:
+// tf2onnx names a product after the folded layer:
 // "batch_normalization_1/batchnorm/mul_1".
 static void warnLostByTF2ONNX(const Model &model,
                               ArrayRef<const proto::NodeProto *> nodes) {

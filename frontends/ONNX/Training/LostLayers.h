@@ -1,5 +1,4 @@
-// Layers of the program, and parts of its loss, that an exporter has left out
-// of the file.
+// Warns of layers, and parts of the loss, that an exporter has left out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_LOSTLAYERS_H
@@ -9,11 +8,11 @@
 
 namespace mpc::onnx_frontend {
 
-/// Warns of layers that training needs and that the file has no more, as far as
-/// it shows: PyTorch's exporters and tf2onnx fold BatchNormalization into the
-/// product before it, and leave out Dropout of a model in evaluation mode and
-/// the smoothing of labels, and what an embedding does to gradients. Says how
-/// to export instead, where there is a way.
+/// Warns of layers that training needs and that the file has lost, if the file
+/// shows this. PyTorch's exporters and tf2onnx fold BatchNormalization into the
+/// product before it. PyTorch's exporters also drop Dropout (of a model in
+/// evaluation mode), label smoothing, and rules for the gradients of
+/// embeddings. Suggests a better export if there is one.
 void warnLost(const Graph &graph,
               llvm::ArrayRef<const proto::NodeProto *> nodes);
 

@@ -1,8 +1,8 @@
-// Optimizer graphs over sequences of tensors, and the outputs of training
-// functions.
+// Imports optimizer graphs over sequences of tensors, and adds the outputs of
+// training functions.
 //
-// A sequence is not a value of the IR: its tensors are updated one by one. A
-// graph over single tensors is TensorOptimizer's.
+// The IR has no sequences: the tensors of a sequence are updated one by one.
+// TensorOptimizer imports graphs over single tensors.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/OptimizerGraph.h"
@@ -22,7 +22,7 @@ using llvm::Expected;
 // Outputs
 //===----------------------------------------------------------------------===//
 
-// The loss is the first scalar float output.
+// The first float output of one element is the loss.
 void mpc::onnx_frontend::addTrainingOutputs(FunctionImporter &function,
                                             ArrayRef<StringRef> names) {
   bool hasLoss = false;
@@ -42,7 +42,7 @@ void mpc::onnx_frontend::addEvaluationOutputs(FunctionImporter &function) {
   OpBuilder &builder = function.getBuilder();
   SmallVector<SoftmaxCrossEntropyLossOp> losses(
       builder.getInsertionBlock()->getOps<SoftmaxCrossEntropyLossOp>());
-  // With several losses there is no one prediction.
+  // With several losses there is no single prediction.
   if (losses.size() == 1)
     function.addOutput("prediction", losses.front().getScores(),
                        Role::Prediction);
@@ -72,7 +72,6 @@ Value mpc::onnx_frontend::addIncrement(FunctionImporter &function,
 void mpc::onnx_frontend::addAccumulation(FunctionImporter &function,
                                          Accumulation &accumulation) {
   ModuleImporter &module = function.getModule();
-  // The parameter, and its gradient in the same type.
   accumulation.parameter = module.findVariable(accumulation.name);
   Value gradient =
       function.materialize(accumulation.gradient, "InPlaceAccumulatorV2");
@@ -83,7 +82,7 @@ void mpc::onnx_frontend::addAccumulation(FunctionImporter &function,
     return module.report(function.getModel().error(
         ErrorKind::InvalidInput, "gradient '" + accumulation.gradient +
                                      "' has another type than its parameter"));
-  // A variable of zeros, to which each call adds its gradient.
+  // A variable that starts as zeros. Each call adds its gradient.
   accumulation.buffer = module.getVariable(accumulation.name + kGradientSuffix,
                                            Role::Accumulator, type);
   OpBuilder &builder = function.getBuilder();
@@ -117,7 +116,7 @@ Error mpc::onnx_frontend::resetAccumulators(
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Imports the nodes of an optimizer graph.
+/// Imports the nodes of an optimizer graph over sequences.
 class OptimizerImporter {
 public:
   OptimizerImporter(ModuleImporter &module, const Graph &graph,
@@ -134,7 +133,8 @@ private:
   LogicalResult importClip(NodeImporter &node);
   LogicalResult importAdamW(NodeImporter &node);
   LogicalResult importSGD(NodeImporter &node);
-  /// Input `index` must be the sequence of gradients, clipped or not.
+  /// Returns the gradients in input `index`, which is a sequence, clipped or
+  /// not.
   FailureOr<ArrayRef<Value>> getGradients(NodeImporter &node, unsigned index);
   LogicalResult update(NodeImporter &node, VariableOp variable, Value value);
   Value getMoment(Accumulation accumulation, StringRef suffix);
@@ -144,7 +144,7 @@ private:
   ArrayRef<Accumulation> accumulations;
   FunctionImporter function;
   Value learningRate, step;
-  /// Sequences of gradients by ONNX name.
+  /// Sequences of gradients by the ONNX name of the sequence.
   llvm::StringMap<SmallVector<Value>> sequences;
 };
 } // namespace
@@ -152,7 +152,7 @@ private:
 Error OptimizerImporter::run() {
   auto scalar = RankedTensorType::get({}, function.getBuilder().getF32Type());
   learningRate = function.addInput(kLearningRateInput, scalar, Role::Scalar);
-  // Counted from 1, as the runtime of these graphs passes it.
+  // Count from 1, as ONNX Runtime does for these graphs.
   step = addIncrement(function, kStepVariable);
   for (const proto::NodeProto *node : graph.getNodes()) {
     NodeImporter importer(function, *node);
@@ -183,7 +183,7 @@ FailureOr<ArrayRef<Value>> OptimizerImporter::getGradients(NodeImporter &node,
   if (!node.hasInput(index))
     return node.invalid("input " + Twine(index) + ", the gradients, is absent");
   SmallVector<Value> &sequence = sequences[node.getInputName(index)];
-  // The graph's own input: the sums of @accumulate.
+  // An unknown sequence is a graph input: the sums of @accumulate.
   if (sequence.empty())
     for (Accumulation accumulation : accumulations)
       sequence.push_back(function.getState(accumulation.buffer));
@@ -210,19 +210,19 @@ LogicalResult OptimizerImporter::update(NodeImporter &node, VariableOp variable,
   return success();
 }
 
-// The maximum is over the norm of all gradients together.
+// Imports InplaceClipGradNorm, which clips the norm of all gradients together.
 LogicalResult OptimizerImporter::importClip(NodeImporter &node) {
   auto gradients = getGradients(node, 0);
   if (failed(gradients))
     return failure();
-  // Only the one norm, with a bound above 0.
+  // Only the Frobenius norm over all gradients is supported.
   std::string norm = node.string("norm_type", "fro");
   if (norm != "fro")
     return node.unsupported("norm_type '" + norm + "' is not supported");
   double maxNorm = node.real("max_norm", 1.0);
   if (!(maxNorm > 0.0))
     return node.invalid("expected max_norm above 0");
-  // One op for all gradients, whose results replace them.
+  // One op clips all gradients; later nodes read the results.
   SmallVector<Value> operands(*gradients);
   SmallVector<Type> types = llvm::to_vector(ValueRange(operands).getTypes());
   OpBuilder &builder = function.getBuilder();
@@ -236,13 +236,12 @@ LogicalResult OptimizerImporter::importClip(NodeImporter &node) {
   return success();
 }
 
-// adam_mode 0 is PyTorch's AdamW, 1 that of Hugging Face's transformers.
+// Imports AdamW. adam_mode 0 is PyTorch's AdamW, 1 that of Hugging Face's
+// transformers.
 LogicalResult OptimizerImporter::importAdamW(NodeImporter &node) {
-  // A list of gradients, one for each parameter.
   auto gradients = getGradients(node, 3);
   if (failed(gradients))
     return failure();
-  // Two conventions, of PyTorch and of transformers.
   int64_t mode = node.integer("adam_mode", 0);
   if (mode != 0 && mode != 1)
     return node.invalid("adam_mode is " + Twine(mode) + ", expected 0 or 1");
@@ -258,7 +257,7 @@ LogicalResult OptimizerImporter::importAdamW(NodeImporter &node) {
       node.attribute("decay_mode", mode == 0 ? DecayMode::Decoupled
                                              : DecayMode::DecoupledAfter),
       node.attribute("bias_correction", correction)};
-  // Parameter by parameter, with the moments that its name finds.
+  // The parameter's name, with a suffix, finds its moments.
   for (auto [accumulation, gradient] : llvm::zip(accumulations, *gradients)) {
     node.setSuffix("#" + accumulation.name);
     VariableOp parameter = accumulation.parameter;

@@ -1,4 +1,4 @@
-// The parts of a training step around forward and backward.
+// Imports the parts of a training step besides forward and backward.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_OPTIMIZERGRAPH_H
@@ -8,28 +8,28 @@
 
 namespace mpc::onnx_frontend {
 
-/// A parameter and the buffer its gradients are summed in.
+/// A parameter, and the buffer that sums its gradients.
 struct Accumulation {
-  std::string name;     ///< of the parameter
-  std::string gradient; ///< the ONNX value that is added
-  std::string node;     ///< the accumulator's name
+  std::string name;     ///< the parameter's name
+  std::string gradient; ///< the ONNX value of the gradient
+  std::string node;     ///< the name of the accumulator node
   VariableOp parameter, buffer;
 };
 
-/// Adds a gradient to the buffer of its parameter, and declares the buffer.
-/// Reports a gradient that has another type than the parameter.
+/// Creates the parameter's buffer, and adds the gradient to it. Reports a
+/// gradient whose type differs from the parameter's.
 void addAccumulation(FunctionImporter &function, Accumulation &accumulation);
 
-/// Sets the buffers to zero in an update. An error where a parameter has none.
+/// Sets the buffers to zero in @update. Fails if a parameter is not updated.
 llvm::Error resetAccumulators(FunctionImporter &function,
                               llvm::ArrayRef<Accumulation> accumulations);
 
-/// Imports an optimizer graph as @update: over sequences of tensors, which are
-/// the parameters, their sums of gradients and their moments, in the order of
-/// `accumulations`; or over single tensors, which it has as inputs by the names
-/// of parameters and gradients (`w` and `w_grad`). Other inputs are optimizer
-/// state that starts at zero, the learning rate or the count of updates, by
-/// what the optimizers' nodes read them as.
+/// Imports an optimizer graph as @update, in one of two forms. Over sequences:
+/// parameters, sums of gradients and moments, in the order of `accumulations`.
+/// Over single tensors: inputs with the names of parameters and gradients (`w`
+/// and `w_grad`). The optimizer nodes that read another input decide its
+/// meaning: optimizer state that starts at zero, the learning rate or the count
+/// of updates.
 llvm::Error importOptimizerGraph(ModuleImporter &module, const Graph &graph,
                                  llvm::ArrayRef<Accumulation> accumulations);
 
@@ -37,12 +37,12 @@ llvm::Error importOptimizerGraph(ModuleImporter &module, const Graph &graph,
 llvm::Error importOptimizerFile(ModuleImporter &module, llvm::StringRef path,
                                 llvm::ArrayRef<Accumulation> accumulations);
 
-/// Adds outputs: the loss has role loss, others output.
+/// Adds the outputs `names`. The loss gets role loss, the others role output.
 void addTrainingOutputs(FunctionImporter &function,
                         llvm::ArrayRef<llvm::StringRef> names);
 
-/// Adds to an evaluation what measures need: per-sample losses and the scores
-/// of a loss over class labels.
+/// Adds outputs for metrics to an evaluation: loss per sample, the scores a
+/// loss reads, and correct labels.
 void addEvaluationOutputs(FunctionImporter &function);
 
 /// Adds one to the variable `counter` in every step; returns the new value.

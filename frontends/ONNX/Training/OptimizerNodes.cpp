@@ -3,8 +3,9 @@
 
 using namespace mpc::onnx_frontend;
 
-// R, T, then groups of as many tensors each: parameters, gradients and states.
-// The outputs are the new parameters and the new states, group by group.
+// Reads a node of ONNX's training domain. Inputs are the rate R, the count T,
+// and equally long groups: parameters, gradients, then one group per state.
+// Outputs are the groups of new parameters and new states.
 static OptimizerNode readGroups(const proto::NodeProto &node, int states) {
   OptimizerNode result;
   result.rate = 0;
@@ -18,8 +19,9 @@ static OptimizerNode readGroups(const proto::NodeProto &node, int states) {
   return result;
 }
 
-// A signal, the loss scale, a norm, the rate and the count; then of every
-// parameter itself, its gradient, two states and a copy.
+// Reads a LambOptimizer. Inputs are a signal, the loss scale, a norm, the rate
+// and the count; then for each parameter: value, gradient, two states and a
+// copy.
 static OptimizerNode readLamb(const proto::NodeProto &node) {
   OptimizerNode result;
   result.rate = 3;
@@ -39,7 +41,7 @@ static OptimizerNode readLamb(const proto::NodeProto &node) {
 static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
   llvm::StringRef domain = normalizeDomain(node.domain());
   llvm::StringRef op = node.op_type();
-  // ONNX's own have groups of inputs: all values, all gradients, all states.
+  // ONNX's own nodes group their inputs: all values, all gradients, all states.
   if (domain == kTraining || domain == kPreview) {
     if (op == "Adam")
       return readGroups(node, 2);
@@ -47,9 +49,8 @@ static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
       return readGroups(node, 1);
   }
   OptimizerNode result;
-  // Files have them without their domain, too.
-  // ONNX Runtime's have a tensor each; numbers are those of inputs, and pairs
-  // (input, output).
+  // Files also omit the domain of ONNX Runtime's nodes. These nodes have single
+  // tensors. Numbers are input positions; pairs are (input, output).
   bool isMicrosoft = domain == kMicrosoft || domain.empty();
   if (isMicrosoft && op == "SGDOptimizer") {
     result.rate = 0;
@@ -67,7 +68,7 @@ static std::optional<OptimizerNode> readKnown(const proto::NodeProto &node) {
   }
   if (isMicrosoft && op == "LambOptimizer")
     return readLamb(node);
-  // Some tools write a plain SGD(value, gradient, rate).
+  // Some tools write a plain SGD(value, gradient, rate) without a domain.
   if (domain.empty() && op == "SGD") {
     result.rate = 2;
     result.parameters = {{0, 0}};
@@ -81,7 +82,7 @@ mpc::onnx_frontend::readOptimizerNode(const proto::NodeProto &node) {
   std::optional<OptimizerNode> found = readKnown(node);
   if (!found || found->parameters.empty())
     return std::nullopt;
-  // What is absent is not updated, or is a defect that the builder reports.
+  // Drop absent tensors. The builder reports those that must not be absent.
   auto isAbsent = [&](const OptimizerNode::Update &update) {
     return update.input >= node.input_size() ||
            node.input(update.input).empty() ||

@@ -42,8 +42,8 @@ bool mpc::onnx_frontend::isModulesName(StringRef name) {
     return false;
   llvm::SmallVector<StringRef> parts;
   name.split(parts, '.');
-  // Older tools number values as "input.4"; the elements of a list are in a
-  // module that has a name.
+  // Older tools number values as "input.4". An element of a list is only
+  // recognised in a named module, such as "block.layers.4".
   const size_t fewest = isNumber(parts.back()) ? 3 : 2;
   return parts.size() >= fewest && !isNumber(parts.front()) &&
          llvm::all_of(parts, [](StringRef part) {
@@ -56,7 +56,7 @@ bool mpc::onnx_frontend::isModulesName(StringRef name) {
 bool mpc::onnx_frontend::isListElement(
     StringRef name, llvm::function_ref<bool(StringRef)> isStored) {
   auto [list, element] = name.rsplit('.');
-  // As an element of a list in a module that has a name.
+  // Test the name as that of a list in a module "m".
   return isNumber(element) && !list.contains('.') &&
          isModulesName(("m." + name).str()) && isStored((list + ".0").str());
 }
@@ -88,7 +88,7 @@ bool mpc::onnx_frontend::isNamedAsBuffer(StringRef name) {
 // Values
 //===----------------------------------------------------------------------===//
 
-// All elements are 0 or 1 and both occur, or some are minus infinity.
+// True if all elements are 0 or 1 and both occur, or if one is infinite.
 static bool isMask(const HostTensor &values) {
   bool hasZero = false, hasOne = false, isBinary = true;
   for (int64_t i = 0; i < values.getNumElements(); ++i) {
@@ -119,10 +119,10 @@ bool mpc::onnx_frontend::holdsBuffer(const Model &model,
                                      const proto::TensorProto &tensor) {
   llvm::Expected<HostTensor> values =
       model.decode(tensor, "initializer '" + tensor.name() + "'");
-  // The import says what is wrong with it.
+  // Drop the error: the import will report this tensor.
   if (!values)
     return llvm::consumeError(values.takeError()), false;
-  // Zeros and ones in a vector may be those that a bias starts with.
+  // A vector of zeros and ones may be the start value of a bias.
   const bool isVector =
       llvm::count_if(values->getShape(), [](int64_t n) { return n > 1; }) < 2;
   return !isVector && (isMask(*values) || isSinusoidal(*values));

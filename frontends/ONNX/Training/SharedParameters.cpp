@@ -11,12 +11,12 @@ using namespace mlir;
 using namespace mpc;
 using namespace mpc::onnx_frontend;
 
-// Exporters merge initializers that are equal and give each reader an Identity.
-// What the file says is done, but parameters that start equal need not be meant
-// to stay so.
+// Warns of parameters with several names. Exporters merge equal initializers
+// and give each reader an Identity. The import follows the file, but parameters
+// that start equal may be meant to differ later.
 static void warnAliases(FunctionImporter &function,
                         ArrayRef<const proto::NodeProto *> nodes) {
-  // Aliases of parameters, and which of them are read.
+  // Collect the aliases of parameters, and the names that are read.
   llvm::StringSet<> read;
   llvm::MapVector<StringRef, std::vector<StringRef>> names;
   for (const proto::NodeProto *node : nodes) {
@@ -29,7 +29,7 @@ static void warnAliases(FunctionImporter &function,
     if (!value.aliasOf.empty() && value.stateRole == Role::Parameter)
       names[value.aliasOf].push_back(node->output(0));
   }
-  // Read by one name alone it is an ordinary parameter, whatever it is called.
+  // A parameter that is read by a single name is an ordinary parameter.
   for (auto &[parameter, aliases] : names) {
     llvm::erase_if(aliases,
                    [&](StringRef name) { return !read.contains(name); });
@@ -55,8 +55,8 @@ static constexpr llvm::StringLiteral kMerged =
     ", and they are trained as one; PyTorch's exporter merges parameters that "
     "are equal: torch.onnx.export(..., optimize=False) keeps them apart";
 
-// The weight that a contraction reads: what an exporter transposes at each
-// call, Transpose(w) in front of a MatMul, is w.
+// Returns the weight a contraction reads, through a Transpose; empty if `node`
+// is no contraction.
 static StringRef findWeight(const proto::NodeProto &node,
                             const llvm::StringMap<StringRef> &transposedFrom) {
   if (!isContraction(node.op_type()) || node.input_size() < 2)
@@ -65,9 +65,10 @@ static StringRef findWeight(const proto::NodeProto &node,
   return it == transposedFrom.end() ? StringRef(node.input(1)) : it->second;
 }
 
-// PyTorch's exporter also merges parameters that start equal by name alone, as
-// the scales of all normalizations do: then several of these read one of ones.
-// Where weights are shared too, the model applies its layers several times.
+// Warns if several normalizations read one parameter of equal elements:
+// PyTorch's exporter merges parameters that start equal, such as scales of
+// ones. If weights are shared too, the model applies its layers several times,
+// and nothing is wrong.
 static void warnMergedNormalizations(FunctionImporter &function,
                                      ArrayRef<const proto::NodeProto *> nodes) {
   llvm::StringMap<StringRef> transposedFrom;
@@ -75,9 +76,8 @@ static void warnMergedNormalizations(FunctionImporter &function,
     if (node->op_type() == "Transpose" && node->input_size() == 1 &&
         node->output_size() == 1)
       transposedFrom[node->output(0)] = node->input(0);
-  // The normalizations that read each scale and bias: all calls of one module
-  // are one. Weights that are read twice mean that layers are shared on
-  // purpose.
+  // The normalizations that read each scale and bias. All calls of one module
+  // count once.
   llvm::MapVector<StringRef, llvm::SetVector<StringRef>> readers;
   llvm::StringSet<> weights;
   for (const proto::NodeProto *node : nodes) {
@@ -92,7 +92,7 @@ static void warnMergedNormalizations(FunctionImporter &function,
       if (index < node->input_size())
         readers[node->input(index)].insert(reader);
   }
-  // Parameters of equal elements that several read were merged.
+  // The exporter merges splats that several normalizations read.
   readers.remove_if([&](const auto &entry) {
     const ImportedValue &value = function.lookup(entry.first);
     return entry.second.size() < 2 || value.stateRole != Role::Parameter ||
@@ -106,16 +106,15 @@ static void warnMergedNormalizations(FunctionImporter &function,
                             countOthers(readers.size()) + kMerged);
 }
 
-/// PyTorch's exporter leaves larger tensors apart.
+/// PyTorch's exporter does not merge larger tensors.
 static constexpr int64_t kLargestMerged = 1024;
 
-// Warns of parameters that the exporter merged because their values were equal,
-// such as the scales of two fresh LayerNorms. A module that is applied twice
-// reads its own parameter twice; but a parameter that nodes of two modules read
-// was two parameters in the program. Nodes without a module's name say nothing.
+// Warns of parameters the exporter merged because their values were equal, such
+// as the scales of two fresh LayerNorms. A module that is applied twice reads
+// its own parameter twice. But if nodes of two modules read a parameter, the
+// program had two. Nodes without a module's name are no evidence.
 static void warnMergedModules(FunctionImporter &function,
                               ArrayRef<const proto::NodeProto *> nodes) {
-  // The modules that read each parameter.
   llvm::MapVector<StringRef, llvm::SetVector<StringRef>> scopes;
   for (const proto::NodeProto *node : nodes) {
     std::optional<StringRef> scope = findModule(*node);
@@ -123,17 +122,17 @@ static void warnMergedModules(FunctionImporter &function,
       continue;
     for (const std::string &input : node->input()) {
       const ImportedValue &value = function.lookup(input);
-      // A table or a weight of many elements is not equal to another by chance.
+      // Tensors of many elements are not equal by chance.
       if (value.stateRole == Role::Parameter && value.constant &&
           value.constant->getNumElements() <= kLargestMerged)
         scopes[input].insert(*scope);
     }
   }
-  // One module that reads its parameter is what everyone expects.
+  // A parameter that one module reads is the normal case.
   scopes.remove_if([](const auto &entry) { return entry.second.size() < 2; });
   if (scopes.empty())
     return;
-  // One example, and how many more there are.
+  // Give one example and the number of others.
   auto &[name, readers] = scopes.front();
   function.getModule().warn("parameter '" + name + "' is read in " +
                             Twine(readers.size()) + " modules, such as '" +
@@ -141,7 +140,8 @@ static void warnMergedModules(FunctionImporter &function,
                             countOthers(scopes.size()) + kMerged);
 }
 
-// An exporter that does not optimize merges nothing, and computes nothing.
+// True if the exporter optimized the graph: otherwise it merges and folds
+// nothing.
 static bool isOptimized(const proto::GraphProto &graph) {
   return llvm::any_of(graph.value_info(), [](const auto &value) {
     return !findMetadata(value, kFoldedFrom).empty();

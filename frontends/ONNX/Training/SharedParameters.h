@@ -1,4 +1,4 @@
-// Parameters that an exporter has made one of several.
+// Warns of parameters an exporter merged.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_SHAREDPARAMETERS_H
@@ -8,9 +8,9 @@
 
 namespace mpc::onnx_frontend {
 
-/// Warns of parameters that stand for several of the model's program, as far as
-/// the file shows it, once `function` has imported `nodes`. They start equal,
-/// and what the file says is that they stay so.
+/// Warns of parameters that stand for several parameters of the program, as far
+/// as the file shows. They start equal, and the merged file keeps them equal.
+/// Call after `function` has imported `nodes`.
 void warnShared(FunctionImporter &function, const Graph &graph,
                 llvm::ArrayRef<const proto::NodeProto *> nodes);
 

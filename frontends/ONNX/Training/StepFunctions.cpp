@@ -14,7 +14,7 @@ using llvm::Expected;
 // Inputs
 //===----------------------------------------------------------------------===//
 
-// An input with a value is as good as an initializer.
+// Treats an input with a given value like an initializer.
 void StepImporter::bindGiven(FunctionImporter &function, StringRef name,
                              RankedTensorType type) {
   ImportedValue &entry = function.lookup(name);
@@ -31,7 +31,7 @@ void StepImporter::bindGiven(FunctionImporter &function, StringRef name,
     entry.stateRole = module.getParameterRole(name, type);
 }
 
-// `value` with the shape of `type`, which has as many elements.
+// Reshapes `value` to `type`, which has the same number of elements.
 static Value reshapeTo(FunctionImporter &function, Value value,
                        RankedTensorType type) {
   if (value.getType() == type)
@@ -41,22 +41,22 @@ static Value reshapeTo(FunctionImporter &function, Value value,
 
 void StepImporter::addInput(FunctionImporter &function, StringRef name,
                             RankedTensorType type) {
-  // Tools disagree on whether a scalar has an axis.
+  // Tools disagree on the rank of a scalar: [] or [1].
   bool isScalar = type.getNumElements() == 1;
   if (step.learningRates.contains(name) && isScalar) {
-    // The caller's schedule sets it, by mpc's name.
+    // The caller's schedule sets the rate, under mpc's name of the input.
     if (!learningRate)
       learningRate = function.addInput(kLearningRateInput, type, Role::Scalar);
     function.bind(name, reshapeTo(function, learningRate, type));
     return;
   }
-  // Loss scaling is mpc's: the graph's own scale is 1.
+  // mpc scales the loss itself, so the graph's own scale is 1.
   if (step.lossScales.contains(name) && isScalar) {
     Attribute one = FloatAttr::get(type.getElementType(), 1.0);
     auto ones = HostTensor::fromAttribute(DenseElementsAttr::get(type, one));
     return function.bindConstant(name, *ones);
   }
-  // An input that counts updates is mpc's counter, from 0 or from 1 as the
+  // mpc's counter replaces an input that counts updates, from 0 or 1 as the
   // optimizer counts.
   auto count = step.stepCounts.find(name);
   if (count != step.stepCounts.end() && isScalar &&
@@ -67,25 +67,21 @@ void StepImporter::addInput(FunctionImporter &function, StringRef name,
     function.bind(name, reshapeTo(function, value, type));
     return;
   }
-  // All else comes with each call.
+  // All other inputs are data the caller passes.
   function.addInput(name, type, Role::Data);
 }
 
-// Adds the graph inputs that `nodes` read.
 Error StepImporter::addInputs(FunctionImporter &function,
                               ArrayRef<const proto::NodeProto *> nodes) {
-  // Inputs that are read are data, or state with a given value.
   llvm::StringSet<> read;
   for (const proto::NodeProto *node : nodes)
     for (StringRef value : getReadValues(*node))
       read.insert(value);
-  // Dimensions of inputs that no node reads are collected too: they may name
-  // the batch.
+  // Collect the dimensions of unread inputs too: they may name the batch.
   ArrayRef<const proto::ValueInfoProto *> inputs = graph.getInputs();
   ShapeBinder shapes(graph.getModel(), options);
   if (Error error = shapes.collect(inputs))
     return error;
-  // By whether the value comes with each call or is kept.
   for (const proto::ValueInfoProto *input : inputs) {
     if (!read.contains(input->name()))
       continue;
@@ -102,12 +98,12 @@ Error StepImporter::addInputs(FunctionImporter &function,
   return Error::success();
 }
 
-// What is updated is state, whatever its type.
+// Binds a value the step updates to a variable; any type may be state.
 void StepImporter::bindState(FunctionImporter &function, StringRef state) {
   if (VariableOp variable = module.findVariable(state))
     return function.bindState(state, variable);
   ImportedValue &entry = function.lookup(state);
-  // An input that no node of this function reads was not added.
+  // The entry is missing if no node of this function reads the input.
   if (entry.failed || !entry.constant)
     return;
   Role role = step.parameters.contains(state) ? Role::Parameter
@@ -130,7 +126,7 @@ bool mpc::onnx_frontend::bindGradientSeed(FunctionImporter &function,
       builder, NameLoc::get(builder.getStringAttr(name)), entry.constant->type);
   setPhase(op, Phase::Backward);
   function.bind(name, op.getOutput());
-  // What is computed from it is no constant, either.
+  // Values computed from the seed are not constant either.
   function.lookup(name).constant.reset();
   return true;
 }
@@ -140,17 +136,17 @@ bool mpc::onnx_frontend::bindGradientSeed(FunctionImporter &function,
 //===----------------------------------------------------------------------===//
 
 // Marks the phase of every node. Nodes that only new state needs are the
-// update: a learning rate's decay, and all that depends on results of an
-// optimizer or of Gradient. Nodes that outputs need are forward. In a graph
-// with nodes for the backward pass, the rest is that.
+// update: the decay of a learning rate, and all nodes that depend on results of
+// an optimizer or of Gradient. Nodes that outputs need are forward. In a graph
+// with backward nodes, all others are backward.
 void StepImporter::markPhases(FunctionImporter &function,
                               ArrayRef<const proto::NodeProto *> nodes) {
-  // What outputs need is forward; what depends on data is not the update.
+  // Nodes that outputs need are forward, even if state needs them.
   std::vector<const proto::NodeProto *> forward = graph.getNodesFor(
       step.hasBackwardNodes ? step.evalOutputs : step.outputs);
   llvm::DenseSet<const proto::NodeProto *> needed(forward.begin(),
                                                   forward.end());
-  // A learning rate that decays depends on no data, and so belongs to the
+  // The decay of a learning rate depends on no data, so it belongs to the
   // update.
   llvm::StringSet<> updated, data;
   for (const proto::ValueInfoProto *input : graph.getInputs())
@@ -164,13 +160,13 @@ void StepImporter::markPhases(FunctionImporter &function,
     return llvm::any_of(getReadValues(node),
                         [&](StringRef value) { return names.contains(value); });
   };
-  // In the order of execution, so that what is updated is known.
+  // Go in the order of execution, so that `updated` is complete for each node.
   for (const proto::NodeProto *node : nodes) {
     bool isGradient = node->op_type() == "Gradient";
     bool dependsOnData = readsAny(*node, data);
     if (dependsOnData)
       data.insert(node->output().begin(), node->output().end());
-    // Behind an optimizer's node all belongs to the update.
+    // All nodes that depend on an optimizer node belong to the update.
     bool isUpdate =
         readsAny(*node, updated) || step.optimizerNodes.contains(node);
     if (isUpdate || isGradient)
@@ -190,18 +186,19 @@ void StepImporter::markPhases(FunctionImporter &function,
 // The functions
 //===----------------------------------------------------------------------===//
 
-// Whether a skipped step leaves `value`, the new value of a counter, out.
+// True if `value`, the new value of a counter, is unchanged or an increment: a
+// skipped step can only leave out increments.
 static bool isCountedUp(Value value) {
   return isa<BlockArgument>(value) || value.getDefiningOp<IncrementOp>();
 }
 
 void StepImporter::addUpdates(FunctionImporter &function) {
   const Model &model = graph.getModel();
-  // The state's next value is written at the end of the step.
+  // The state changes at the end of the step.
   for (const auto &[state, name] : step.updates) {
     VariableOp variable = module.findVariable(state);
     Value value = function.materialize(name, "");
-    // Running statistics are updated by the node that has them.
+    // The normalization node updates its running statistics itself.
     if (!variable || !value || variable.getRole() == Role::Statistic)
       continue;
     // A state keeps its type from step to step.
@@ -214,7 +211,7 @@ void StepImporter::addUpdates(FunctionImporter &function) {
                                 what + ": '" + name + "' is of type " + found));
       continue;
     }
-    // Kernels update floats; an integer can only count.
+    // Kernels update only floats; an integer can only count.
     if (variable.getRole() == Role::Counter && !isCountedUp(value)) {
       module.report(model.error(
           ErrorKind::Unsupported,
@@ -227,7 +224,8 @@ void StepImporter::addUpdates(FunctionImporter &function) {
   }
 }
 
-// Each under the name of its parameter, where mpc-add-optimizer looks.
+// Adds each gradient under the name of its parameter, which mpc-add-optimizer
+// needs.
 void StepImporter::addGradients(FunctionImporter &function) {
   for (const auto &[state, name] : step.gradients) {
     VariableOp variable = module.findVariable(state);
@@ -247,11 +245,10 @@ void StepImporter::addGradients(FunctionImporter &function) {
   }
 }
 
-// Forward, backward and update, as the graph has them, and the outputs.
+// Imports forward, backward and update as the graph has them, and the outputs.
 Error StepImporter::importBody(FunctionImporter &function) {
   learningRate = {};
   options.mode = ImportMode::AsExported;
-  // All that outputs and new state need.
   std::vector<StringRef> needed(step.outputs);
   for (const auto *list : {&step.updates, &step.gradients})
     for (const StateUpdate &update : *list)
@@ -259,7 +256,7 @@ Error StepImporter::importBody(FunctionImporter &function) {
   std::vector<const proto::NodeProto *> nodes = graph.getNodesFor(needed);
   if (Error error = addInputs(function, nodes))
     return error;
-  // State before nodes: these read it.
+  // Bind state before importing nodes, which read the state.
   for (const auto *list : {&step.updates, &step.gradients})
     for (const StateUpdate &update : *list)
       bindState(function, update.state);
@@ -296,12 +293,12 @@ Error StepImporter::importStep() {
     return Error::success();
   addUpdates(function);
   addGradients(function);
-  // Whatever adds an optimizer counts, too.
+  // Without updates, mpc-add-optimizer will add the counters.
   if (step.updates.empty()) {
     function.finish();
     return Error::success();
   }
-  // An input that counts from 1 is the counter's next value.
+  // An input that counts from 1 has already added the increment.
   if (!function.getUpdate(module.getCounter(kStepVariable)))
     addIncrement(function, kStepVariable);
   addIncrement(function, kMicroStepVariable);
@@ -352,7 +349,7 @@ Expected<OwningOpRef<ModuleOp>> mpc::onnx_frontend::importTrainingStep(
                report(importOptimizerFile(module, options.optimizerModel,
                                           accumulations));
   }
-  // The graph is the training mode's; @eval is to be another's.
+  // The graph was exported in training mode; @eval uses evaluation mode.
   if (imported)
     (void)report(importer.importEval(ImportMode::Evaluation));
   return module.finish();

@@ -1,4 +1,4 @@
-// @step and @eval of a model that says itself how it is trained.
+// Imports @step and @eval of a model that describes its own training step.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_STEPFUNCTIONS_H
@@ -8,50 +8,50 @@
 
 namespace mpc::onnx_frontend {
 
-/// A state and the value of the graph that it has after the step.
+/// A state, and the graph's value that is its next value.
 struct StateUpdate {
   std::string state; ///< an initializer, or an input with a given value
   std::string value;
 };
 
-/// What a graph says of its own training step, by the names of its values.
+/// The training step a graph describes, by names of values.
 struct TrainingStep {
   std::vector<StateUpdate> updates;
-  /// Parameters and their gradients, where the graph has these and no update:
-  /// an optimizer is to be added.
+  /// Parameters and gradients, if the graph has gradients but no update. The
+  /// caller must add an optimizer.
   std::vector<StateUpdate> gradients;
-  /// What @step gives back, and @eval; the first scalar of floats is the loss.
+  /// The results of @step and @eval. The first float scalar is the loss.
   std::vector<llvm::StringRef> outputs, evalOutputs;
-  /// Of the states, what is trained; the others are the optimizer's.
+  /// The states that are trained; the others belong to the optimizer.
   llvm::StringSet<> parameters;
-  /// Inputs that the caller's schedule sets.
+  /// Inputs set by the caller's schedule.
   llvm::StringSet<> learningRates;
-  /// Inputs that scale the loss, which are 1.
+  /// Inputs that scale the loss; always 1.
   llvm::StringSet<> lossScales;
-  /// Inputs that count updates, with their value at the first update.
+  /// Inputs that count updates, with the value at the first update.
   llvm::StringMap<int64_t> stepCounts;
-  /// Initializers that the backward pass starts from.
+  /// Initializers that start the backward pass.
   llvm::StringSet<> seeds;
-  /// Nodes of the update, where the graph has its backward pass as nodes.
+  /// Nodes of the update, in a graph whose backward pass consists of nodes.
   llvm::DenseSet<const proto::NodeProto *> optimizerNodes;
-  /// Whether gradients are nodes too, and not those of Gradient alone.
+  /// True if the backward pass consists of nodes, not only of Gradient.
   bool hasBackwardNodes = false;
 };
 
-/// Builds both functions over the variables of `module`.
+/// Builds the functions of a step over the variables of `module`.
 class StepImporter {
 public:
-  /// `options` are those of `module`; their mode may change between functions.
+  /// `options` belong to `module`. Their mode may change between functions.
   StepImporter(ModuleImporter &module, ImportOptions &options,
                const Graph &graph, const TrainingStep &step)
       : module(module), options(options), graph(graph), step(step) {}
 
-  /// Imports the graph as @step, in the mode that it was exported in.
+  /// Imports the graph as @step, in the exported mode.
   llvm::Error importStep();
-  /// Imports the graph as @accumulate, which adds the step's gradients into
-  /// buffers; `accumulations` receives these.
+  /// Imports the graph as @accumulate, which adds gradients to buffers.
+  /// `accumulations` receives the buffers.
   llvm::Error importAccumulate(std::vector<Accumulation> &accumulations);
-  /// Imports what the outputs of @eval need, in `mode`.
+  /// Imports the nodes the outputs of @eval need, in `mode`.
   llvm::Error importEval(ImportMode mode);
 
 private:
@@ -72,18 +72,18 @@ private:
   ImportOptions &options;
   const Graph &graph;
   const TrainingStep &step;
-  /// Of the function at hand: one input for all optimizers.
+  /// The input of the current function that all optimizers share.
   mlir::Value learningRate;
 };
 
-/// Imports a graph that is such a step: as @step, or as @accumulate and @update
-/// where an optimizer graph goes with it; and @eval.
+/// Imports a graph with a training step: as @step, or as @accumulate and
+/// @update if there is an optimizer graph; and as @eval.
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
 importTrainingStep(const Graph &graph, const TrainingStep &step,
                    const ImportOptions &options);
 
-/// Binds the initializer `name` to an mpc.gradient_seed where it holds ones
-/// alone: a backward pass starts from it. Whether it does.
+/// Binds the initializer `name` to an mpc.gradient_seed, which starts a
+/// backward pass, if all elements are 1. Returns false otherwise.
 bool bindGradientSeed(FunctionImporter &function, llvm::StringRef name);
 
 } // namespace mpc::onnx_frontend

@@ -1,8 +1,9 @@
-// Tools that have no use for training_info write the whole step into one graph:
-// forward, backward and update, with the new parameters as outputs. Nothing in
-// such a file says which output is the next value of which initializer; an
-// optimizer's node does, by its inputs, and so does an update that is spelt out
-// as `p - rate * gradient`.
+// Recognises training steps and gradients in plain graphs.
+//
+// Tools without use for training_info write the whole step into one graph:
+// forward, backward and update, with the new parameters as outputs. Such a file
+// does not say which output is the next value of which initializer. The inputs
+// of an optimizer node tell, or an update in the form `p - rate * gradient`.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/StepGraph.h"
@@ -65,7 +66,7 @@ Error StepRecogniser::readOptimizers() {
     auto add = [&](const OptimizerNode::Update &update) -> Error {
       StringRef state = values.resolve(node->input(update.input));
       StringRef value = node->output(update.output);
-      // Optimizers that share a count each give its next value.
+      // Optimizers that share a count all return the next count.
       if (!values.isState(state) ||
           (update.input == optimizer->count && updates.count(state)))
         return Error::success();
@@ -93,8 +94,8 @@ Error StepRecogniser::readOptimizers() {
   return Error::success();
 }
 
-// An input counts the updates, without anybody giving it; state is counted by
-// the graph.
+// Notes the count of updates. If the count is an input, mpc passes the value;
+// if it is state, the graph must update the count.
 void StepRecogniser::addCount(StringRef name, int64_t first) {
   if (values.isState(name))
     counts.insert(name);
@@ -102,7 +103,7 @@ void StepRecogniser::addCount(StringRef name, int64_t first) {
     step.stepCounts[name] = first;
 }
 
-// Running statistics follow from their node.
+// Collects running statistics. Their nodes imply the update.
 void StepRecogniser::readStatistics() {
   for (const proto::NodeProto *node : graph.getNodes()) {
     bool isNorm = node->op_type() == "BatchNormalization" ||
@@ -113,15 +114,15 @@ void StepRecogniser::readStatistics() {
   }
 }
 
-// The states that `output` is a sum of, with whatever else: through Sub, Add
-// and products with numbers, as in `p - rate * g` or `beta * v + g`.
+// Finds the states that may have `output` as next value. Follows sums and
+// products with numbers back to states, as in `p - rate * g` or `beta * v + g`.
 StepRecogniser::Candidates
 StepRecogniser::findCandidates(const proto::ValueInfoProto &output) {
-  constexpr unsigned kMostSteps = 32; // of one update
+  constexpr unsigned kMostSteps = 32; // for one update
   Candidates found;
   SmallVector<std::pair<StringRef, bool>> worklist = {{output.name(), false}};
   for (unsigned i = 0; i < kMostSteps && !worklist.empty(); ++i) {
-    // Back from the output, op by op, until states are reached.
+    // Walk back from the output until states are reached.
     auto [name, subtracts] = worklist.pop_back_val();
     if (values.isState(name)) {
       if (values.fits(output, name)) {
@@ -134,8 +135,8 @@ StepRecogniser::findCandidates(const proto::ValueInfoProto &output) {
     if (!node || !normalizeDomain(node->domain()).empty())
       continue;
     StringRef op = node->op_type();
-    // `p - x` and what leaves p in its place: Clip, Where, a product with a
-    // rate.
+    // Follow the operand that can be p: the first of Sub, Clip and Identity,
+    // both branches of Where, the other operand of a number in a product.
     int count = node->input_size();
     if ((op == "Identity" || op == "Clip") && count > 0)
       worklist.push_back({node->input(0), subtracts});
@@ -150,7 +151,7 @@ StepRecogniser::findCandidates(const proto::ValueInfoProto &output) {
           worklist.push_back({node->input(operand), subtracts});
     if (op == "Div" && count == 2 && values.isSmall(node->input(1)))
       worklist.push_back({node->input(0), subtracts});
-    // Of a sum any operand may be the state.
+    // Any operand of a sum may be the state.
     if (op != "Add" && op != "Sum")
       continue;
     found.adds = true;
@@ -160,10 +161,9 @@ StepRecogniser::findCandidates(const proto::ValueInfoProto &output) {
   return found;
 }
 
-// Whether the update shows that the graph is a step: something is taken from a
-// weight that the graph reads elsewhere too, to compute with it. A sum alone
-// would show nothing: `y = x + bias` is one, and a model may add to an array
-// that it learned.
+// True if the update proves that the graph is a step: the graph subtracts from
+// a weight that other nodes read too. A sum proves nothing: `y = x + bias` is a
+// sum, and a model may add to an array that it has learned.
 bool StepRecogniser::isAnchor(const Open &open) const {
   const Candidates &found = open.candidates;
   if (found.states.size() != 1 || readers.lookup(found.states.front()) < 2)
@@ -181,8 +181,8 @@ Error StepRecogniser::ambiguous(const Open &open) const {
           "_new' where it is that of '" + states.front() + "'");
 }
 
-// Outputs that no optimizer's node explains, with what they may update. A name
-// decides.
+// Finds outputs that may be the next value of a state and that no optimizer
+// node explains. A name such as `p_new` settles the state.
 std::vector<StepRecogniser::Open> StepRecogniser::findOpen() {
   std::vector<Open> open;
   for (const proto::ValueInfoProto *output : graph.getOutputs()) {
@@ -199,7 +199,7 @@ std::vector<StepRecogniser::Open> StepRecogniser::findOpen() {
       states.clear();
       states.insert(*named);
     } else if (states.size() > 1) {
-      // The 1 that is added to a count is none.
+      // The constant 1 that is added to a counter is not a state.
       SmallVector<StringRef> ones = llvm::to_vector(llvm::make_filter_range(
           states, [&](StringRef state) { return values.isOne(state); }));
       for (StringRef one : ones)
@@ -218,9 +218,9 @@ Error StepRecogniser::take(const Open &open) {
                    "output '" + open.output->name() + "'");
 }
 
-// First what is certain; then what one output alone can be is none of the
-// others. What could only update a state that has its update is an output like
-// any other.
+// Assigns the other outputs to states. Certain outputs come first; a state that
+// is taken is no candidate for others. An output whose candidates are all taken
+// is an ordinary output.
 Error StepRecogniser::readSpeltOut() {
   std::vector<Open> open = findOpen();
   if (byNode == 0 &&
@@ -230,7 +230,7 @@ Error StepRecogniser::readSpeltOut() {
     if (each.isNamed || isAnchor(each))
       if (Error error = take(each))
         return error;
-  // By state, the outputs that may still update it.
+  // For each state, the outputs that may still update it.
   llvm::StringMap<SmallVector<Open *>> waiting;
   std::vector<Open *> certain;
   for (Open &each : open) {
@@ -246,7 +246,7 @@ Error StepRecogniser::readSpeltOut() {
       certain.push_back(&each);
   }
   for (size_t i = 0; i < certain.size(); ++i) {
-    // Another output may have taken its state meanwhile.
+    // Another output may have taken the state in the meantime.
     if (certain[i]->candidates.states.empty())
       continue;
     StringRef state = certain[i]->candidates.states.front();
@@ -264,10 +264,11 @@ Error StepRecogniser::readSpeltOut() {
 }
 
 //===----------------------------------------------------------------------===//
-// All of it
+// The recognised step
 //===----------------------------------------------------------------------===//
 
-// A state that the forward pass reads is trained; others are the optimizer's.
+// Finds trained states: the forward pass reads them. Other states belong to the
+// optimizer.
 void StepRecogniser::findParameters() {
   llvm::StringSet<> read;
   for (const proto::NodeProto *node : graph.getNodesFor(step.evalOutputs))
@@ -279,7 +280,6 @@ void StepRecogniser::findParameters() {
 }
 
 void StepRecogniser::describe(std::vector<std::string> &notes) const {
-  // Who is trained, and what the optimizer keeps: moments, counts.
   std::vector<std::string> trained, others;
   for (const auto &[state, value] : step.updates)
     (step.parameters.contains(state) ? trained : others)
@@ -291,7 +291,7 @@ void StepRecogniser::describe(std::vector<std::string> &notes) const {
       "); it trains " + listFirst(trained, 6) +
       (others.empty() ? "" : "; its state is " + listFirst(others, 6)) +
       "; --as-exported takes the graph as it is");
-  // What the graph decides itself, so that flags are no use.
+  // Tell the user which flags have no effect on this graph.
   if (step.learningRates.empty())
     notes.push_back(
         "the learning rate is the graph's, which --lr does not change");
@@ -300,8 +300,7 @@ void StepRecogniser::describe(std::vector<std::string> &notes) const {
                     step.lossScales.begin()->getKey().str() +
                     "' is 1: --precision and --loss-scale say how the loss is "
                     "scaled");
-  // A count that never moves leaves the bias correction of Adam at its first
-  // step.
+  // With a constant count, Adam's bias correction stays at the first step.
   for (const auto &count : counts)
     if (!updates.count(count.getKey()))
       notes.push_back("optimizers read '" + count.getKey().str() +
@@ -311,7 +310,8 @@ void StepRecogniser::describe(std::vector<std::string> &notes) const {
 
 Expected<std::optional<TrainingStep>>
 StepRecogniser::run(std::vector<std::string> &notes) {
-  // Updates: by optimizer nodes, of statistics, spelt out.
+  // Find updates in three ways: optimizer nodes, statistics, explicit
+  // arithmetic.
   indexGraph();
   if (Error error = readOptimizers())
     return error;
@@ -321,7 +321,6 @@ StepRecogniser::run(std::vector<std::string> &notes) {
       return error;
   if (step.updates.empty())
     return std::nullopt;
-  // What else there is to a step.
   collectOutputs();
   if (Error error = findLoss())
     return error;
@@ -332,18 +331,18 @@ StepRecogniser::run(std::vector<std::string> &notes) {
   return std::optional<TrainingStep>(std::move(step));
 }
 
-// Gradients that are outputs, and nothing that uses them.
+// Recognises a graph that has gradients as outputs, but no update.
 std::optional<TrainingStep>
 StepRecogniser::runGradients(std::vector<std::string> &notes) {
   indexGraph();
-  // An output w_grad of the shape of w is its gradient.
+  // An output w_grad with the type and shape of w is the gradient of w.
   std::vector<std::string> trained, withoutValue;
   for (const proto::ValueInfoProto *output : graph.getOutputs()) {
     StringRef name = output->name(), parameter = name;
     if (!(parameter.consume_back("_grad") || parameter.consume_back(".grad")) ||
         !graph.getProducer(name) || !values.fits(*output, parameter))
       continue;
-    // A gradient of an input is one of a parameter if the input gets a value.
+    // An input with a value is a parameter; without a value it is data.
     if (!values.isState(parameter)) {
       withoutValue.push_back(parameter.str());
       continue;
@@ -359,7 +358,6 @@ StepRecogniser::runGradients(std::vector<std::string> &notes) {
                     "gives their values");
   if (trained.empty())
     return std::nullopt;
-  // Statistics, outputs, the loss and rates, as in a whole step.
   readStatistics();
   collectOutputs();
   if (Error error = findLoss()) {
@@ -367,7 +365,7 @@ StepRecogniser::runGradients(std::vector<std::string> &notes) {
     return std::nullopt;
   }
   findScalars();
-  // The optimizer is mpc's or a graph of its own.
+  // Either mpc adds the optimizer, or the optimizer has a graph of its own.
   StringRef flag =
       options.optimizerModel.empty() ? "--optimizer" : "--optimizer-model";
   notes.push_back("taken as a gradient graph; " + flag.str() + " trains " +

@@ -1,5 +1,5 @@
-// Plain graphs that are a training step: their outputs are the updated
-// parameters.
+// Recognises plain graphs that are a training step or have gradients as
+// outputs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_STEPGRAPH_H
@@ -9,19 +9,19 @@
 
 namespace mpc::onnx_frontend {
 
-/// Reads a graph that is a whole training step: states, updates, loss and rate.
-/// Such a graph has optimizer nodes whose parameters are initializers (or
-/// inputs with a value in `--weights`), or outputs `p - something` of an
-/// initializer p that other nodes read too. Gives nothing for other graphs, and
-/// an error where an output could be the update of several states. `notes`
-/// receives one sentence for each thing that was recognised.
+/// Recognises a graph that is a whole training step: states, updates, loss and
+/// rate. Such a graph has optimizer nodes whose parameters are initializers (or
+/// inputs with a value in `--weights`). Or an output is `p - something`, where
+/// p is an initializer that other nodes read too. Returns nullopt for other
+/// graphs. Fails if an output may update several states. `notes` receives a
+/// sentence about each finding.
 llvm::Expected<std::optional<TrainingStep>>
 findTrainingStep(const Graph &graph, const ImportOptions &options,
                  std::vector<std::string> &notes);
 
-/// What a graph says where it has gradients as outputs, beside a loss: `w_grad`
-/// of an initializer `w` (or an input with a value), of its type. Nothing where
-/// it is another graph.
+/// Recognises a graph with a loss and gradients as outputs: `w_grad`, with the
+/// type of `w`, for an initializer `w` (or an input with a value). nullopt for
+/// other graphs.
 std::optional<TrainingStep> findGradientGraph(const Graph &graph,
                                               const ImportOptions &options,
                                               std::vector<std::string> &notes);

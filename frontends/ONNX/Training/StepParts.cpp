@@ -1,5 +1,5 @@
-// What a recognised training step has beside its updates: outputs, loss, rates
-// and the nodes of its optimizer.
+// Finds the parts of a recognised training step besides updates: outputs, loss,
+// rates and the nodes of the optimizer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/StepRecogniser.h"
@@ -11,10 +11,11 @@ using namespace mpc;
 using namespace mpc::onnx_frontend;
 using llvm::Error;
 
-// @eval has the outputs that need neither gradients nor updates.
+// Splits the outputs: @eval returns the outputs that need no gradients or
+// updates.
 void StepRecogniser::collectOutputs() {
-  // What depends on gradients or on an optimizer is no output of an evaluation.
-  // Values of a Group only order nodes.
+  // `derived`: values that depend on gradients or an optimizer. `orders`:
+  // results of Group, which only order nodes.
   llvm::StringSet<> derived, orders;
   for (const proto::NodeProto *node : graph.getNodes()) {
     bool isGradient = isGradientNode(*node);
@@ -29,7 +30,7 @@ void StepRecogniser::collectOutputs() {
     if (isDerived)
       derived.insert(node->output().begin(), node->output().end());
   }
-  // The outputs of the training graph come first: the loss is one of them.
+  // The values the forward graph yields come first: one of them is the loss.
   for (StringRef value : getYielded(graph)) {
     step.outputs.push_back(value);
     step.evalOutputs.push_back(value);
@@ -39,7 +40,7 @@ void StepRecogniser::collectOutputs() {
       llvm::none_of(graph.getNodes(), [](const proto::NodeProto *node) {
         return node->op_type() == "Gradient";
       });
-  // All other outputs but new states are the user's.
+  // The user gets all other outputs, except new states.
   for (const proto::ValueInfoProto *output : graph.getOutputs()) {
     StringRef name = output->name();
     if (updated.count(name) || statistics.contains(name) ||
@@ -51,8 +52,8 @@ void StepRecogniser::collectOutputs() {
   }
 }
 
-// Whether anything in the graph could be a loss. Without one, an output such as
-// `w - y`, the distance from a table, is what a forward model computes.
+// True if the graph may have a loss. Otherwise an output such as `w - y`, the
+// distance from a table, is an ordinary result.
 bool StepRecogniser::mayHaveLoss() const {
   auto mayBeScalar = [](const proto::ValueInfoProto *output) {
     return !output->type().tensor_type().has_shape() ||
@@ -64,8 +65,8 @@ bool StepRecogniser::mayHaveLoss() const {
          });
 }
 
-// The loss is the first scalar whose name says "loss", or else the first
-// scalar.
+// Moves the loss to the front: names with "loss" come first. Adds the result of
+// a loss node if no output can be the loss.
 Error StepRecogniser::findLoss() {
   auto isLoss = [](StringRef name) {
     return name.lower().find("loss") != std::string::npos;
@@ -84,7 +85,7 @@ Error StepRecogniser::findLoss() {
   };
   if (llvm::any_of(graph.getOutputs(), mayBeScalar))
     return Error::success();
-  // What a loss gives need not be an output.
+  // The result of a loss node may be an inner value.
   for (const proto::NodeProto *node : graph.getNodes()) {
     if (isLossNode(*node)) {
       for (std::vector<StringRef> *list : {&step.outputs, &step.evalOutputs})
@@ -100,7 +101,8 @@ Error StepRecogniser::findLoss() {
       "graph as it is");
 }
 
-// An input that is a rate of a step, or what a rate is a multiple of.
+// Notes the scalar input behind `name` as a learning rate. Unless
+// `mayBeAnything`, the input's name must be that of a rate.
 void StepRecogniser::findRate(StringRef name, bool mayBeAnything) {
   StringRef input = values.findScalarInput(name);
   bool isRate = mayBeAnything || input.contains_insensitive("learning_rate") ||
@@ -110,8 +112,8 @@ void StepRecogniser::findRate(StringRef name, bool mayBeAnything) {
     step.learningRates.insert(input);
 }
 
-// What updates that are spelt out read: a scalar input by a rate's name, and
-// ones that a backward pass starts from.
+// Finds scalar inputs of explicit updates by name, and the seeds of the
+// backward pass.
 void StepRecogniser::findScalars() {
   for (const proto::ValueInfoProto *input : graph.getInputs()) {
     findRate(input->name(), /*mayBeAnything=*/false);
@@ -122,8 +124,8 @@ void StepRecogniser::findScalars() {
   step.seeds = findGradientSeeds(graph);
 }
 
-// The nodes of updates that are spelt out: from the new values back, for as
-// long as every element depends on the same one. Gradients end in sums and
+// Finds the nodes of explicit updates: walks back from new values through
+// elementwise nodes. The walk ends at gradients, which come from sums and
 // products.
 void StepRecogniser::findUpdateNodes() {
   static const llvm::StringSet<> elementwise = {
@@ -133,7 +135,6 @@ void StepRecogniser::findUpdateNodes() {
   std::vector<const proto::NodeProto *> forward =
       graph.getNodesFor(step.evalOutputs);
   llvm::DenseSet<const proto::NodeProto *> seen(forward.begin(), forward.end());
-  // Backwards from new values, through elementwise nodes.
   std::vector<StringRef> worklist;
   for (const StateUpdate &update : step.updates)
     worklist.push_back(update.value);

@@ -1,4 +1,4 @@
-// The recogniser of whole training steps: what it knows of the graph.
+// The state of the search for training steps in a graph.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_STEPRECOGNISER_H
@@ -11,7 +11,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// Finds states and what updates them.
+/// Finds the states of a graph and their updates.
 class StepRecogniser {
 public:
   StepRecogniser(const Graph &graph, const ImportOptions &options)
@@ -22,13 +22,13 @@ public:
   std::optional<TrainingStep> runGradients(std::vector<std::string> &notes);
 
 private:
-  /// Initializers that an update may start from, with how.
+  /// The states that an output may update, and the form of the update.
   struct Candidates {
     llvm::SmallSetVector<llvm::StringRef, 4> states;
-    bool subtracts = false; ///< one is `p` of `p - something`
-    bool adds = false;      ///< there is a sum
+    bool subtracts = false; ///< a state is `p` of `p - something`
+    bool adds = false;      ///< the update has a sum
   };
-  /// An output that may be a state's next value.
+  /// An output that may be the next value of a state.
   struct Open {
     const proto::ValueInfoProto *output;
     Candidates candidates;
@@ -62,12 +62,12 @@ private:
   StepValues values;
   TrainingStep step;
   llvm::StringMap<unsigned> readers;
-  /// By state and by value: what was found so far.
+  /// The updates found so far: value by state, and state by value.
   llvm::StringMap<std::string> updates, updated;
   llvm::StringSet<> statistics;
   unsigned byNode = 0, speltOut = 0;
-  bool hasScalar = false; ///< an output is declared as a scalar
-  /// What optimizers read as the count of updates.
+  bool hasScalar = false; ///< true if an output is declared as a scalar
+  /// States that optimizers read as the count of updates.
   llvm::StringSet<> counts;
 };
 

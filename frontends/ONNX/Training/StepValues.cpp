@@ -21,7 +21,7 @@ bool mpc::onnx_frontend::isDeclaredScalar(const proto::ValueInfoProto *output) {
          });
 }
 
-// Exporters put an Identity behind initializers that several nodes share.
+// Follows the Identities exporters add to initializers with several readers.
 StringRef StepValues::resolve(StringRef name) const {
   for (unsigned i = 0; i < 16 && !isState(name); ++i) {
     const proto::NodeProto *producer = graph.getProducer(name);
@@ -33,7 +33,7 @@ StringRef StepValues::resolve(StringRef name) const {
   return name;
 }
 
-// The declared type and shape of a state.
+// Returns the declared type and shape; -1 for unknown extents.
 static std::pair<int32_t, SmallVector<int64_t>>
 getDeclared(const proto::ValueInfoProto &value) {
   const auto &tensor = value.type().tensor_type();
@@ -47,7 +47,6 @@ bool StepValues::fits(const proto::ValueInfoProto &output,
                       StringRef state) const {
   if (!output.type().has_tensor_type())
     return false;
-  // The declared types of both.
   auto [type, shape] = getDeclared(output);
   int32_t stateType = 0;
   SmallVector<int64_t> stateShape;
@@ -57,7 +56,7 @@ bool StepValues::fits(const proto::ValueInfoProto &output,
   } else if (const proto::ValueInfoProto *input = inputs.lookup(state)) {
     std::tie(stateType, stateShape) = getDeclared(*input);
   }
-  // They agree as far as they are known.
+  // A shape or extent that is not declared matches any.
   if (type != stateType)
     return false;
   if (!output.type().tensor_type().has_shape())
@@ -144,14 +143,14 @@ llvm::StringSet<> mpc::onnx_frontend::findGradientSeeds(const Graph &graph) {
     for (StringRef value : getReadValues(*node))
       ++readers[value];
   llvm::StringSet<> seeds;
-  // A constant called as the gradient of a value.
+  // Constants that are named as the gradient of a value: `y_grad`.
   for (const proto::NodeProto *node : graph.getNodes())
     for (StringRef value : node->output())
       if (const proto::TensorProto *seed =
               graph.getInitializer((value + "_grad").str()))
         if (readers.contains(seed->name()))
           seeds.insert(seed->name());
-  // The factor that only a loss's gradient reads, whatever it is called.
+  // Factors that only the gradient of a loss reads, under any name.
   for (const proto::NodeProto *node : graph.getNodes()) {
     StringRef op = node->op_type();
     if (op.contains("SoftmaxCrossEntropy") && op.ends_with("Grad") &&

@@ -1,4 +1,4 @@
-// What the values of a graph may be to a training step.
+// Answers questions about values of a graph that may be a training step.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_STEPVALUES_H
@@ -9,30 +9,32 @@
 
 namespace mpc::onnx_frontend {
 
-/// Questions about names of a graph, by what it declares.
+/// Classifies the values of a graph by their declarations and names.
 class StepValues {
 public:
   StepValues(const Graph &graph, const ImportOptions &options);
 
-  /// True for an initializer, and for an input that has a value in `--weights`.
+  /// True for an initializer, and for an input with a value in `--weights`.
   bool isState(llvm::StringRef name) const {
     return graph.getInitializer(name) || options.weights.contains(name);
   }
-  /// True for an input of the graph, with a value or without.
+  /// True for an input of the graph, with or without a value.
   bool isInput(llvm::StringRef name) const { return inputs.contains(name); }
-  /// The initializer or input that `name` is another name for, else itself.
+  /// Returns the initializer or input `name` copies through Identities;
+  /// otherwise the last value reached.
   llvm::StringRef resolve(llvm::StringRef name) const;
-  /// Whether an output is declared as what the new value of `state` is: a shape
-  /// that is left open may be any.
+  /// True if the declarations allow `output` to be the next value of `state`.
+  /// Unknown extents match any.
   bool fits(const proto::ValueInfoProto &output, llvm::StringRef state) const;
-  /// Whether `name` is a number of the model: one element.
+  /// True if `name` is a constant or input of one element.
   bool isSmall(llvm::StringRef name) const;
-  /// The input of one element that `name` is, but for its shape and type; empty
-  /// where it is none.
+  /// Returns the scalar input `name` is, through reshapes and casts; empty if
+  /// there is none.
   llvm::StringRef findScalarInput(llvm::StringRef name) const;
-  /// Whether it is an initializer that holds 1.
+  /// True for an initializer of one element with value 1.
   bool isOne(llvm::StringRef name) const;
-  /// The state whose next value `output` is by its name: `p_new` of `p`.
+  /// Finds the state that `output` updates by name, such as `p` for `p_new`;
+  /// nullopt if there is none.
   std::optional<llvm::StringRef> findByName(llvm::StringRef output) const;
 
 private:
@@ -41,22 +43,23 @@ private:
   llvm::StringMap<const proto::ValueInfoProto *> inputs;
 };
 
-/// Whether an output is declared as one number.
+/// True if an output is declared with one element.
 bool isDeclaredScalar(const proto::ValueInfoProto *output);
 
-/// What YieldOp gives to the program that trains, which is where a graph of
-/// ONNX Runtime's has no loss of its own.
+/// Returns the values that YieldOp nodes pass to the training program. Graphs
+/// of ONNX Runtime without a loss have such nodes.
 llvm::SmallVector<llvm::StringRef> getYielded(const Graph &graph);
 
-/// Initializers that a backward pass may start from, if they are ones.
+/// Finds initializers that may start a backward pass. Their values, not checked
+/// here, must be ones.
 llvm::StringSet<> findGradientSeeds(const Graph &graph);
 
-/// Whether the node computes gradients, by its name.
+/// True if the op's name is that of a gradient.
 bool isGradientNode(const proto::NodeProto &node);
-/// Whether it computes a loss.
+/// True if the op's name is that of a loss, and the loss is a result.
 bool isLossNode(const proto::NodeProto &node);
-/// True for the nodes that ONNX Runtime's trainer puts between gradients and
-/// update: MixedPrecisionScale, IsAllFinite, ReduceAllL2.
+/// True for nodes ONNX Runtime's trainer inserts between gradients and update,
+/// such as MixedPrecisionScale, IsAllFinite and ReduceAllL2.
 bool isScalingNode(const proto::NodeProto &node);
 
 } // namespace mpc::onnx_frontend

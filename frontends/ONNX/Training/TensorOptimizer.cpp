@@ -1,5 +1,6 @@
-// A graph beside the training graph whose optimizers' nodes read parameters and
-// gradients by the names that the training graph has for them.
+// Imports an optimizer graph over single tensors, beside the training graph.
+// Its optimizer nodes read parameters and gradients by the names of the
+// training graph.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/TensorOptimizer.h"
@@ -18,7 +19,7 @@ bool mpc::onnx_frontend::isOverTensors(const Graph &graph) {
 }
 
 namespace {
-/// Builds @update.
+/// Builds @update from an optimizer graph.
 class TensorOptimizerImporter {
 public:
   TensorOptimizerImporter(ModuleImporter &module, const Graph &graph,
@@ -45,7 +46,8 @@ private:
                   VariableOp parameter);
   void bindScalars(const proto::NodeProto &node,
                    const OptimizerNode &optimizer);
-  /// `value`, as (1) where the graph declares input `input` with one axis.
+  /// Returns `value`, reshaped to (1) if the graph declares `input` with one
+  /// axis.
   Value shapeLike(Value value, StringRef input);
   bool isInput(StringRef name) const { return inputs.contains(name); }
 
@@ -54,7 +56,7 @@ private:
   ArrayRef<Accumulation> accumulations;
   FunctionImporter function;
   Value learningRate, count, nextCount;
-  /// By the names that the graph may have for them.
+  /// Parameters by their names in the graph.
   llvm::StringMap<VariableOp> parameters;
   llvm::StringMap<const proto::ValueInfoProto *> inputs;
   llvm::StringSet<> bound;
@@ -62,8 +64,8 @@ private:
 };
 } // namespace
 
-// Binds each parameter's name, and the names that tools give its gradient, such
-// as w_grad.
+// Binds the name of each parameter, and the names that tools give the gradient,
+// such as w_grad.
 void TensorOptimizerImporter::bindNames() {
   for (Accumulation accumulation : accumulations) {
     const std::string &name = accumulation.name;
@@ -101,13 +103,14 @@ void TensorOptimizerImporter::bindScalars(const proto::NodeProto &node,
                     shapeLike(optimizer.firstCount ? nextCount : count, name));
 }
 
-// A state has the parameter's type, and starts where the graph says or at zero.
+// Creates a state of `parameter`, with the parameter's type. Its initial value
+// is the graph's, or zero.
 Error TensorOptimizerImporter::readState(const proto::NodeProto &node,
                                          StringRef name, StringRef value,
                                          VariableOp parameter) {
   const ImportedValue &entry = function.lookup(name);
   if (entry.failed || (!entry.constant && !isInput(name)))
-    return Error::success(); // the builder reports what it reads
+    return Error::success(); // the builder reports bad operands
   HostTensor init = entry.constant ? *entry.constant : HostTensor();
   VariableOp variable =
       module.getVariable(name, Role::OptimizerState, parameter.getTensorType(),
@@ -132,7 +135,7 @@ Error TensorOptimizerImporter::readNode(const proto::NodeProto &node,
                                   "node '" + getNodeName(node) +
                                       "' gives no new parameter");
   bindScalars(node, optimizer);
-  // A state belongs to the parameter at its place among those of the node.
+  // States and parameters of a node are in the same order.
   for (auto [i, place] : llvm::enumerate(optimizer.parameters)) {
     StringRef name = node.input(place.input);
     VariableOp parameter = parameters.lookup(name);
@@ -148,7 +151,7 @@ Error TensorOptimizerImporter::readNode(const proto::NodeProto &node,
   size_t each = 0;
   for (const OptimizerNode::Update &place : optimizer.states) {
     if (place.input == optimizer.count)
-      continue; // mpc counts
+      continue; // mpc keeps the count of updates
     VariableOp parameter = parameters.lookup(
         node.input(optimizer.parameters[each++ % count].input));
     if (Error error = readState(node, node.input(place.input),
@@ -158,7 +161,7 @@ Error TensorOptimizerImporter::readNode(const proto::NodeProto &node,
   return Error::success();
 }
 
-// If all nodes have their rate in the file, there is none to set.
+// Adds the learning rate as an input, unless all nodes read constant rates.
 void TensorOptimizerImporter::addLearningRate() {
   bool reads = llvm::any_of(graph.getNodes(), [&](const auto *node) {
     std::optional<OptimizerNode> optimizer = readOptimizerNode(*node);
@@ -174,17 +177,17 @@ void TensorOptimizerImporter::addLearningRate() {
 }
 
 Error TensorOptimizerImporter::run() {
-  // Rate and count are mpc's, by whatever names the graph has them.
+  // mpc passes rate and count under any names the graph has.
   addLearningRate();
   count = function.getState(module.getCounter(kStepVariable));
   nextCount = addIncrement(function, kStepVariable);
   bindNames();
-  // What every node updates, and with which gradient.
+  // Find the updates of every node, and bind gradients.
   for (const proto::NodeProto *node : graph.getNodes())
     if (std::optional<OptimizerNode> optimizer = readOptimizerNode(*node))
       if (Error error = readNode(*node, *optimizer))
         return error;
-  // An input that nothing explains would have no value.
+  // An input without a role would have no value.
   for (const proto::ValueInfoProto *input : graph.getInputs())
     if (!bound.contains(input->name()))
       return graph.getModel().error(
@@ -192,7 +195,7 @@ Error TensorOptimizerImporter::run() {
           "input '" + input->name() +
               "' is neither a parameter, nor a gradient such as w_grad, nor "
               "what an optimizer reads as its rate, its count or its state");
-  // The nodes that new values need, then the updates.
+  // Import only the nodes that new values need.
   SmallVector<StringRef> values;
   for (const Update &update : updates)
     values.push_back(update.value);
@@ -211,7 +214,7 @@ Error TensorOptimizerImporter::run() {
                                     "'" + update.variable.getSymName() +
                                         "' is updated twice");
   }
-  // Gradients start again from zero in the next step.
+  // The sums of gradients restart from zero in the next step.
   if (Error error = resetAccumulators(function, accumulations))
     return error;
   function.finish();

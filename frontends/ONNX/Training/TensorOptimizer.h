@@ -1,4 +1,4 @@
-// Optimizer graphs over single tensors.
+// Imports optimizer graphs over single tensors.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_TENSOROPTIMIZER_H
@@ -8,10 +8,11 @@
 
 namespace mpc::onnx_frontend {
 
-/// Whether the graph has nodes of optimizers that update single tensors.
+/// True if the graph has optimizer nodes that update single tensors.
 bool isOverTensors(const Graph &graph);
 
-/// Imports such a graph as @update: importOptimizerGraph.
+/// Imports a graph for which `isOverTensors` is true as @update. See
+/// importOptimizerGraph.
 llvm::Error importTensorOptimizer(ModuleImporter &module, const Graph &graph,
                                   llvm::ArrayRef<Accumulation> accumulations);
 

@@ -1,4 +1,4 @@
-// Finds the weights of a forward model by what its nodes do.
+// Finds the weights of a forward model by the ops that read them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/Trainable.h"
@@ -18,8 +18,8 @@ using Kind = WeightedOp::Kind;
 // The search
 //===----------------------------------------------------------------------===//
 
-// Appends the nodes of the bodies of `node`, then itself: one without a result
-// says nothing, and the import says what is wrong with it.
+// Appends the nodes in bodies of `node`, then `node`. Skips nodes without a
+// result; the import reports them.
 static void addNodes(const proto::NodeProto &node,
                      std::vector<const proto::NodeProto *> &nodes) {
   for (const proto::GraphProto *body : getBodies(node))
@@ -40,7 +40,8 @@ TrainableSearch::TrainableSearch(const Graph &graph, const TensorMap &given)
     findBuffers(*node);
 }
 
-// Running statistics, scales and zero points of integers, weights of classes.
+// Collects operands that are not trained: running statistics, scales and zero
+// points of quantized values, and class weights.
 void TrainableSearch::findBuffers(const Node &node) {
   StringRef op = node.op_type();
   int first = node.input_size();
@@ -54,7 +55,7 @@ void TrainableSearch::findBuffers(const Node &node) {
     buffers.insert(skipViews(node.input(index)));
 }
 
-// An initializer, or floats of a Constant node.
+// Finds a stored tensor: an initializer or the floats of a Constant.
 const proto::TensorProto *TrainableSearch::findTensor(StringRef name) const {
   if (const proto::TensorProto *tensor = graph.getInitializer(name))
     return tensor;
@@ -62,7 +63,8 @@ const proto::TensorProto *TrainableSearch::findTensor(StringRef name) const {
   return producer ? findConstantTensor(*producer) : nullptr;
 }
 
-// The shape of such a tensor, or of an input with a given value.
+// Returns the shape of a stored tensor or of an input with a value; nullopt for
+// other values.
 std::optional<llvm::SmallVector<int64_t>>
 TrainableSearch::getStoredShape(StringRef name) {
   if (const proto::TensorProto *tensor = findTensor(name))
@@ -89,7 +91,7 @@ llvm::StringSet<> TrainableSearch::run() {
   return std::move(weights);
 }
 
-// Values that a module has named.
+// Adds floats whose names come from a module.
 void TrainableSearch::findNamed() {
   auto isStored = [&](StringRef name) { return graph.getInitializer(name); };
   for (const auto &entry : readers) {
@@ -100,11 +102,11 @@ void TrainableSearch::findNamed() {
   }
 }
 
-// An initializer that is read and no parameter, and of which the file says
-// nothing, is a constant.
+// Lists float initializers that are read but not trained, and that have no
+// origin in the metadata.
 void TrainableSearch::listOthers(const llvm::StringMap<std::string> &origins,
                                  Trainables &found) {
-  // If the exporter tells parameters, nothing else is one.
+  // If metadata name the parameters, no other initializer is a parameter.
   const bool isKnown = llvm::any_of(origins, [](const auto &entry) {
     return entry.second == kParameterOrigin;
   });
@@ -128,11 +130,11 @@ void TrainableSearch::listOthers(const llvm::StringMap<std::string> &origins,
 }
 
 //===----------------------------------------------------------------------===//
-// What is known of a node's results
+// Facts about the results of nodes
 //===----------------------------------------------------------------------===//
 
-// What a contraction or a normalization gives may have a bias added, which is
-// learned.
+// Sets `takesBias`: a value added to a contraction, a normalization or an
+// embedded row is a learned bias.
 void TrainableSearch::inferBias(const Node &node, Facts &result) {
   StringRef op = node.op_type();
   const WeightedOp *weighted = findWeightedOp(op);
@@ -142,13 +144,13 @@ void TrainableSearch::inferBias(const Node &node, Facts &result) {
     });
   if (weighted && weighted->kind == Kind::Normalization) {
     result.takesBias = true;
-    // A group normalization is exported as one of instances, with ones as its
-    // scale, and a product behind it.
+    // A group normalization is exported as an InstanceNormalization with scale
+    // 1, followed by the product with the true scale.
     result.isNormalized =
         weighted->weights.size() == 0 || op == "InstanceNormalization";
   }
-  // A row of a table is picked by indices: a lookup if table and indices are
-  // fixed, else an embedding.
+  // Gather reads rows of a table. With a fixed table and fixed indices it is a
+  // lookup, otherwise an embedding.
   if (op == "Gather" && isTable(node))
     (result.isFixed ? result.isLookup : result.takesBias) = true;
 }
@@ -156,18 +158,18 @@ void TrainableSearch::inferBias(const Node &node, Facts &result) {
 Facts TrainableSearch::infer(const Node &node) {
   StringRef op = node.op_type();
   Facts result;
-  // Shapes are known when the model is imported, whatever has them.
+  // Shapes are constant during the import, even shapes of data.
   result.isFixed = op == "Shape" || op == "Size" ||
                    llvm::all_of(node.input(), [&](const std::string &input) {
                      return input.empty() || getFacts(input).isFixed;
                    });
   result.isFixed &= !op.starts_with("Random") && op != "Bernoulli";
   inferBias(node, result);
-  // Views and sums pass on what their operands are.
+  // Views and sums pass on `takesBias` from their operands.
   if (isView(op) || isSum(op) || isQuantization(op))
     for (const std::string &input : node.input())
       result.takesBias |= getFacts(input).takesBias;
-  // Of a view the facts are its operand's.
+  // A view has the facts of its operand.
   if (isView(op) && node.input_size() > 0) {
     Facts source = getFacts(node.input(0));
     result.isNormalized = source.isNormalized;
@@ -179,18 +181,19 @@ Facts TrainableSearch::infer(const Node &node) {
   return result;
 }
 
-// A normalization that is spelt out: data over a root of data, such as
-// Div(Sub(x, mean), Sqrt(Add(variance, epsilon))), then its scale.
+// Recognises a normalization that consists of single ops: data divided by a
+// root of data, such as Div(Sub(x, mean), Sqrt(Add(variance, epsilon))), then a
+// scale.
 void TrainableSearch::inferNormalization(const Node &node, Facts &result) {
   StringRef op = node.op_type();
   auto get = [&](int index) {
     return index < node.input_size() ? getFacts(node.input(index)) : Facts();
   };
-  // A number that keeps the root from 0; a mean of roots is one as well.
+  // An added or minimal epsilon keeps the root above 0. A mean of roots counts
+  // too.
   bool isStabilized =
       op == "ReduceMean" || ((isSum(op) || op == "Max" || op == "Clip") &&
                              (get(1).isFixed || node.input_size() == 1));
-  // Roots, their inverses, and what is multiplied or divided by them.
   if (op == "Sqrt" || op == "ReduceL2")
     result.isRoot = !result.isFixed;
   else if (isStabilized)
@@ -211,7 +214,7 @@ void TrainableSearch::inferNormalization(const Node &node, Facts &result) {
 }
 
 //===----------------------------------------------------------------------===//
-// Which operands are weights
+// Operands that are weights
 //===----------------------------------------------------------------------===//
 
 void TrainableSearch::findWeights(const Node &node) {
@@ -223,8 +226,8 @@ void TrainableSearch::findWeights(const Node &node) {
         use(node.input(index), Use::Operand);
   if (op == "Gather" && isTable(node) && !getFacts(node.input(1)).isFixed)
     use(node.input(0), Use::Operand);
-  // The scale of a normalization that is spelt out, before or behind it; also
-  // that of what is divided by the root, as in scale * x / root.
+  // Find the scale of a normalization in single ops: scale * (x / root), or
+  // (scale * x) / root.
   if ((op == "Mul" || op == "Div") && node.input_size() == 2)
     for (int index : {0, 1}) {
       Facts other = getFacts(node.input(1 - index));
@@ -235,7 +238,7 @@ void TrainableSearch::findWeights(const Node &node) {
     }
 }
 
-// Of a product, the factors that have one number for each channel.
+// Treats the factors of the product `value` as scales if they are vectors.
 void TrainableSearch::useFactors(StringRef value) {
   const Node *product = graph.getProducer(value);
   if (product && product->op_type() == "Mul")
@@ -244,9 +247,9 @@ void TrainableSearch::useFactors(StringRef value) {
         use(factor, Use::Bias);
 }
 
-// What is added to a value that takes a bias, or joined to it as class tokens
-// are to patches; looked up rows that are added to anything, as relative
-// positions are to attention scores.
+// Finds weights among addends: added to a value that takes a bias, or joined to
+// such a value, as class tokens are to patches. Also rows a lookup adds to any
+// value, as relative positions are to attention scores.
 void TrainableSearch::findAddends(const Node &node) {
   const bool isJoin = node.op_type() == "Concat";
   if (!isSum(node.op_type()) && !isJoin)
@@ -261,11 +264,11 @@ void TrainableSearch::findAddends(const Node &node) {
       use(input, isJoin ? Use::Joined : Use::Bias);
 }
 
-// True if a stored value that is read so acts as a weight. A scalar beside an
-// operand of a layer is a constant of the program, and what a tool has numbered
-// is a bias only as a vector.
+// True if a stored value with this use acts as a weight. A scalar beside an
+// operand of a layer is a constant of the program. A numbered name is a bias
+// only if it is a vector.
 bool TrainableSearch::mayBe(StringRef name, Use how) {
-  // A bias that an exporter merged with a statistic is trained.
+  // An operand may be a bias an exporter merged with a statistic.
   if (how == Use::Operand)
     return buffers.contains(name) || !isModulesName(name) ||
            !isNamedAsBuffer(name);
@@ -274,10 +277,10 @@ bool TrainableSearch::mayBe(StringRef name, Use how) {
   return !getStoredShape(name)->empty() && !isBuffer(name);
 }
 
-// `value` is read so: the initializers that it is a view of act as weights, and
-// so do those of more than one element that an operand is computed from.
+// Marks the initializers behind `value` as weights, through views. If `value`
+// is computed, marks those of more than one element.
 void TrainableSearch::use(StringRef value, Use how) {
-  // From the value back through what computes it.
+  // `within` is true once the walk has passed an op that computes.
   llvm::SmallVector<std::pair<StringRef, bool>> worklist = {{value, false}};
   while (!worklist.empty()) {
     auto [current, within] = worklist.pop_back_val();
@@ -285,8 +288,8 @@ void TrainableSearch::use(StringRef value, Use how) {
         !(within ? searchedWithin : searched).insert(current).second)
       continue;
     if (getStoredShape(current)) {
-      // A mask that hides elements of a weight is none, and neither are numbers
-      // that scale it.
+      // A mask over the elements of a weight, or a number that scales the
+      // weight, is not trained.
       const bool isScale = isOneNumber(current) ||
                            (isNumbered(current) && isStoredVector(current));
       const bool isFactor = within && (isScale || isBuffer(current));
@@ -301,7 +304,8 @@ void TrainableSearch::use(StringRef value, Use how) {
       worklist.push_back({producer->input(0), within});
       continue;
     }
-    // Views hand on all of a weight, others only what is computed from it.
+    // Views pass on whole weights; other ops only results computed from
+    // weights.
     bool isComputed = within || !isView(producer->op_type());
     for (const std::string &input : producer->input())
       worklist.push_back({input, isComputed});
@@ -319,9 +323,8 @@ mpc::onnx_frontend::findTrainable(const Graph &graph, const TensorMap &given,
       found.parameters.insert(entry.first());
     else
       found.parameters.erase(entry.first());
-  // If the exporter tells parameters, the values of nodes are none.
-  // PyTorch's exporters keep all parameters in initializers, with and without
-  // metadata.
+  // If metadata name the parameters, Constants are not parameters. PyTorch's
+  // exporters store all parameters as initializers, with or without metadata.
   const bool isKnown =
       graph.getModel().getProto().producer_name() == "pytorch" ||
       llvm::any_of(origins, [](const auto &entry) {

@@ -1,5 +1,4 @@
-// Which initializers of a forward model are trained unless the user says
-// otherwise.
+// Chooses the initializers of a forward model that are trained by default.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_TRAINABLE_H
@@ -9,31 +8,30 @@
 
 namespace mpc::onnx_frontend {
 
-/// The float initializers that nodes read, and inputs with a given value.
+/// Float initializers nodes read, and inputs with a value, by their role.
 struct Trainables {
-  /// Trained by default.
+  /// Names that are trained by default.
   llvm::StringSet<> parameters;
-  /// Not trained, in the order of the file, where the exporter does not say
-  /// what they are: those that a module names, and all others.
+  /// Names that are not trained and that the metadata do not explain, in the
+  /// order of the file: names given by modules, and all others.
   std::vector<std::string> named, constants;
-  /// Those of one number that a tool has numbered.
+  /// Names of single numbers a tool has numbered.
   llvm::StringSet<> numbers;
 };
 
-/// Finds what is trained by default among the initializers and the inputs in
-/// `given`; `origins` are those that findOrigins() finds.
+/// Finds the values that are trained by default, among the initializers and the
+/// inputs in `given`. Pass the result of findOrigins() as `origins`.
 ///
-/// Where the exporter says of a value what it was in the program, that holds:
-/// PyTorch writes PARAMETER or BUFFER into the metadata of each. Otherwise a
-/// parameter is:
-///   - an operand of a layer, of any size: the weight of a contraction, a
+/// Metadata decide if present: PyTorch writes PARAMETER or BUFFER for each
+/// value. Otherwise a parameter is one of:
+///   - An operand of a layer, of any size: the weight of a contraction, a
 ///     recurrence or an embedding, the scale and bias of a normalization, the
-///     slope of PRelu, a bias that is added; and what such a weight is computed
-///     from, as in weight normalization;
-///   - what has a module's dotted name, unless it is a buffer by its name, its
-///     values, or the operand that it is.
-/// A name that a tool has numbered is evidence of a constant: such a value is
-/// trained as the operand of a layer only.
+///     slope of PRelu, an added bias. Also values that such a weight is
+///     computed from, as in weight normalization.
+///   - A value with the dotted name of a module, unless the name, the values or
+///     the use show a buffer.
+/// A numbered name is evidence of a constant: such a value is trained only as
+/// operand of a layer.
 Trainables findTrainable(const Graph &graph, const TensorMap &given,
                          const llvm::StringMap<std::string> &origins);
 

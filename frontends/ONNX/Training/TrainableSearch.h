@@ -1,5 +1,5 @@
-// The search for weights among the initializers of a forward model: what is
-// known of values, and what nodes say of their operands.
+// The search for weights among the initializers of a forward model: facts about
+// values, and the roles nodes give their operands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_TRAINABLESEARCH_H
@@ -12,18 +12,18 @@
 
 namespace mpc::onnx_frontend {
 
-/// What is known of a value of the graph.
+/// The facts about a value of the graph.
 struct Facts {
-  /// It depends on no input of the model: initializers, shapes, and what is
-  /// computed from them.
+  /// The value depends on no input of the model, but only on initializers and
+  /// shapes.
   bool isFixed = false;
-  /// A product with weights, a normalization or a looked up row, perhaps
-  /// reshaped or summed with other values: what is added to it is a bias.
+  /// A value added to this one is a bias: this is a product with weights, a
+  /// normalization or an embedded row, perhaps reshaped or summed with others.
   bool takesBias = false;
-  /// A normalization without scale and bias yet.
+  /// A normalization whose scale and bias may follow.
   bool isNormalized = false;
-  /// A root of data, such as the standard deviation that a normalization spelt
-  /// out divides by; and its reciprocal.
+  /// A root of data, such as the standard deviation in a normalization of
+  /// single ops; and the reciprocal of such a root.
   bool isRoot = false, isInverseRoot = false;
   /// Rows of a table at indices that depend on no input.
   bool isLookup = false;
@@ -33,24 +33,25 @@ class TrainableSearch {
 public:
   TrainableSearch(const Graph &graph, const TensorMap &given);
 
-  /// The operands of layers, and what a module's name says is a parameter.
+  /// Returns the operands of layers and the values with names of modules.
   llvm::StringSet<> run();
-  /// Lists the floats that are not in `found.parameters`.
+  /// Adds the floats that are not in `found.parameters` to the other lists of
+  /// `found`.
   void listOthers(const llvm::StringMap<std::string> &origins,
                   Trainables &found);
 
 private:
   using Node = proto::NodeProto;
 
-  /// The way a layer reads a weight: as its operand, as a bias that is added to
-  /// its result, or as what is joined to it or looked up for it.
+  /// The way a layer reads a weight: as its operand, as a bias added to its
+  /// result, or as a value joined to its result or looked up for it.
   enum class Use { Operand, Bias, Joined };
 
-  /// What to do behind a node that reads a value: nothing, to look at those
-  /// that read its results, or to end.
+  /// The next step after visiting a reader: ignore the reader's results, follow
+  /// them, or end the walk.
   enum class Walk { Skip, Follow, Stop };
-  /// Visits the nodes that read `value`, and those that read what is followed;
-  /// each value once. True if a visit ended it.
+  /// Visits the readers of `value` and, if told to follow, the readers of their
+  /// results; each value once. Returns true if a visit ended the walk.
   bool walkReaders(
       llvm::StringRef value,
       llvm::function_ref<Walk(const Node &reader, llvm::StringRef value)>
@@ -85,16 +86,15 @@ private:
 
   const Graph &graph;
   const TensorMap &given;
-  /// All nodes, those of a node's bodies before it.
+  /// All nodes; the nodes in a body come before the node with the body.
   std::vector<const Node *> nodes;
   llvm::StringMap<Facts> facts;
   llvm::StringMap<llvm::SmallVector<const Node *, 1>> readers;
   llvm::StringSet<> weights;
-  /// Values that an op reads as a statistic, as the scale of integers, or as
-  /// the weights of a loss.
+  /// Values an op reads as a statistic, a scale of integers or class weights.
   llvm::StringSet<> buffers;
-  /// Values whose origin has been searched, as weights and as what weights are
-  /// computed from.
+  /// Values whose origin has been searched: as weights, and as inputs of
+  /// computed weights.
   llvm::StringSet<> searched, searchedWithin;
 };
 

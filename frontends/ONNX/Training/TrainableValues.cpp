@@ -1,5 +1,5 @@
-// What values of a forward model are, as far as that says which initializers
-// are weights: vectors, tables, buffers.
+// Classifies values of a forward model as vectors, tables or buffers, for the
+// search for weights.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Model/HostTensor.h"
@@ -10,7 +10,7 @@
 using namespace mpc::onnx_frontend;
 using llvm::StringRef;
 
-// The value that `value` is a view of.
+// Returns the value `value` is a view of.
 StringRef TrainableSearch::skipViews(StringRef value) {
   const Node *view = graph.getProducer(value);
   while (view && isView(view->op_type()) && view->input_size() > 0) {
@@ -48,13 +48,14 @@ bool TrainableSearch::isIntegerInput(StringRef value) {
   });
 }
 
-// Whether a product of places and frequencies, as of a rotary embedding, whose
-// sines and cosines are all that is taken: the frequencies are computed.
+// True for a product of positions and frequencies, as in a rotary embedding,
+// that is read only by sines and cosines. Frequencies are computed, not
+// trained.
 bool TrainableSearch::isAngles(const Node &product) {
   StringRef op = product.op_type();
   if ((op != "Einsum" && op != "MatMul") || product.input_size() != 2)
     return false;
-  // Places are counted, or integers that are given.
+  // Positions are fixed, or given as integers.
   for (StringRef input : product.input()) {
     const Node *cast = graph.getProducer(input);
     while (cast && isView(cast->op_type()) && cast->op_type() != "Cast" &&
@@ -66,8 +67,7 @@ bool TrainableSearch::isAngles(const Node &product) {
     if (!getFacts(input).isFixed && !isGiven)
       return false;
   }
-  // All that is done with the product, behind views and factors, is to take
-  // sines and cosines of it.
+  // Views and factors may come between the product and its sines and cosines.
   bool turns = false;
   const bool isReadOtherwise =
       walkReaders(product.output(0), [&](const Node &reader, StringRef) {
@@ -93,8 +93,8 @@ bool TrainableSearch::isOneNumber(StringRef name) {
   return shape && llvm::all_of(*shape, [](int64_t n) { return n == 1; });
 }
 
-// True if a stored value is no parameter, whoever reads it: an op, its module's
-// name for it, or its values tell.
+// True if a stored value is a buffer: by an op that reads it, by name or by
+// values.
 bool TrainableSearch::isBuffer(StringRef name) {
   if (buffers.contains(name) || isNamedAsBuffer(name))
     return true;
@@ -103,14 +103,14 @@ bool TrainableSearch::isBuffer(StringRef name) {
          holdsBuffer(graph.getModel(), *tensor);
 }
 
-// True if a value is an initializer of one number for each channel.
+// True if a value is a stored vector: one number per channel.
 bool TrainableSearch::isStoredVector(StringRef value) {
   auto shape = getStoredShape(skipViews(value));
   return shape && llvm::count_if(*shape, [](int64_t n) { return n > 1; }) == 1;
 }
 
-// Whether the Gather looks up rows, as of an embedding: not elements of a
-// vector, such as the weights of classes, nor factors of data.
+// True if `gather` reads rows, as an embedding does. False for elements of a
+// vector, such as class weights, and for rows that scale data.
 bool TrainableSearch::isTable(const Node &gather) {
   if (gather.input_size() != 2 || gather.output_size() != 1)
     return false;
@@ -118,8 +118,8 @@ bool TrainableSearch::isTable(const Node &gather) {
   return shape && shape->size() > 1 && !onlyScales(gather.output(0));
 }
 
-// Whether all that is done with `value` is to multiply data by it, as with the
-// cosines and sines that rotate embeddings.
+// True if `value` only multiplies data, such as the cosines and sines that
+// rotate embeddings.
 bool TrainableSearch::onlyScales(StringRef value) {
   bool scales = false;
   const bool isReadOtherwise = walkReaders(value, [&](const Node &reader,
@@ -129,8 +129,8 @@ bool TrainableSearch::onlyScales(StringRef value) {
     StringRef other = reader.op_type() == "Mul" && reader.input_size() == 2
                           ? reader.input(reader.input(0) == read)
                           : StringRef();
-    // By a constant, an embedding itself is scaled; of two rows, such as a
-    // user's and an item's, neither is the scale.
+    // A constant scales the embedding itself. In a product of two rows, such as
+    // a user's and an item's, neither is a scale.
     if (other.empty() || getStoredShape(other) || !graph.getProducer(other) ||
         graph.getProducer(other)->op_type() == "Constant" || isRow(other))
       return Walk::Stop;
@@ -140,7 +140,7 @@ bool TrainableSearch::onlyScales(StringRef value) {
   return scales && !isReadOtherwise;
 }
 
-// Whether `value` is what a Gather looks up at indices that an input gives.
+// True if `value` is a row a Gather reads at indices from an input.
 bool TrainableSearch::isRow(StringRef value) {
   const Node *node = graph.getProducer(value);
   while (node && isView(node->op_type()) && node->input_size() > 0)
@@ -151,16 +151,16 @@ bool TrainableSearch::isRow(StringRef value) {
   return shape && shape->size() > 1 && !getFacts(node->input(1)).isFixed;
 }
 
-// Whether the node is a half of a fake quantisation: scales are no weights
-// beside what they quantize. Integers of the file are weights by their scales.
+// True for both halves of a fake quantization, whose scale is no weight. A
+// DequantizeLinear of stored integers is different: the integers are weights.
 bool TrainableSearch::isFakeQuantization(const Node &node) {
   return node.input_size() > 1 && (node.op_type() == "QuantizeLinear" ||
                                    (node.op_type() == "DequantizeLinear" &&
                                     !getStoredShape(skipViews(node.input(0)))));
 }
 
-// What a fake quantisation, perhaps with a Clip of its integers, is of; the
-// value itself where it is none.
+// Returns the operand of a fake quantization, also with a Clip of the integers;
+// any other value is returned unchanged.
 StringRef TrainableSearch::skipQuantization(StringRef value) {
   const Node *node = graph.getProducer(value);
   if (!node || node->op_type() != "DequantizeLinear" ||

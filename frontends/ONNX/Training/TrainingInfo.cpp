@@ -1,9 +1,8 @@
-// Models that carry their own training step (ModelProto.training_info).
+// Imports models that carry their own training step (ModelProto.training_info).
 //
-// The specification gives the step as a second graph, concatenated with the
-// inference graph, and says by name which of its outputs become the next values
-// of which initializers. Nothing checks such files before us: bindings are
-// checked here as the specification states them.
+// The specification concatenates a second graph, the step, with the inference
+// graph. Bindings name the outputs that become next values of initializers. No
+// tool has checked such a file before, so all bindings are checked here.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Training/TrainingInfo.h"
@@ -17,7 +16,7 @@ using llvm::Error;
 using llvm::Expected;
 
 namespace {
-/// Checks the bindings and reads what the file says of its step.
+/// Checks the bindings and describes the step.
 class TrainingInfoImporter {
 public:
   TrainingInfoImporter(const Model &model, const ImportOptions &asked)
@@ -50,7 +49,7 @@ static bool isOutput(const proto::GraphProto &graph, StringRef name) {
 }
 
 Error TrainingInfoImporter::checkBindings(const Graph &graph) {
-  // Each key is an initializer, bound once, to an output.
+  // Each key must be an initializer and occur once.
   llvm::StringSet<> keys;
   for (const auto &binding : info.update_binding()) {
     StringRef key = binding.key(), value = binding.value();
@@ -61,7 +60,7 @@ Error TrainingInfoImporter::checkBindings(const Graph &graph) {
     if (!keys.insert(key).second)
       return model.error(ErrorKind::InvalidInput,
                          "update_binding of '" + key + "' is given twice");
-    // The new value comes from the algorithm or from the forward graph.
+    // The algorithm or the forward graph may compute the new value.
     if (!isOutput(info.algorithm(), value) &&
         !isOutput(model.getProto().graph(), value))
       return model.error(ErrorKind::InvalidInput,
@@ -75,9 +74,9 @@ Error TrainingInfoImporter::checkBindings(const Graph &graph) {
   return Error::success();
 }
 
-// Runs the initialization graph, which has no inputs, at import.
+// Runs the initialization graph, which has no inputs, during the import.
 Error TrainingInfoImporter::initialize(const Graph &graph) {
-  // Without bindings the initializers' values in the file are the initial ones.
+  // Without bindings the file's values are the initial values.
   if (info.initialization_binding_size() == 0)
     return Error::success();
   if (!info.has_initialization())
@@ -90,8 +89,8 @@ Error TrainingInfoImporter::initialize(const Graph &graph) {
   Expected<Graph> initial = Graph::check(model, {&info.initialization()});
   if (!initial)
     return initial.takeError();
-  // In a module of its own, with nothing of the user's: all must fold to
-  // constants.
+  // Import into a scratch module, without options of the user: all results must
+  // fold to constants.
   ImportOptions none;
   ModuleImporter scratch(none, model.getContext());
   FunctionImporter function(scratch, *initial, kInitFunction);
@@ -99,7 +98,6 @@ Error TrainingInfoImporter::initialize(const Graph &graph) {
   function.finish();
   if (scratch.hasFailed())
     return scratch.finish().takeError();
-  // Each result becomes the value of an initializer.
   for (const auto &binding : info.initialization_binding()) {
     StringRef key = binding.key(), value = binding.value();
     if (!graph.getInitializer(key))
@@ -115,7 +113,7 @@ Error TrainingInfoImporter::initialize(const Graph &graph) {
       return model.error(ErrorKind::Unsupported, "the initial value of '" +
                                                      key +
                                                      "' is not a constant");
-    // Values given by the user have the last word.
+    // Keep a value that the user has given with --weights.
     options.weights.try_emplace(key, *constant);
   }
   return scratch.finish().takeError();
@@ -144,7 +142,7 @@ void TrainingInfoImporter::describeStep(const Graph &graph) {
                                attribute.strings().end());
     }
   }
-  // What Gradient differentiates is the loss: the first output of both.
+  // Gradient differentiates the loss: the first output of both functions.
   step.evalOutputs = step.outputs;
   llvm::StringSet<> bound;
   for (const auto &binding : info.update_binding()) {
@@ -168,7 +166,7 @@ Expected<OwningOpRef<ModuleOp>> TrainingInfoImporter::run() {
   if (!info.has_algorithm())
     return model.error(ErrorKind::InvalidInput,
                        "training_info has no algorithm");
-  // The inference graph must stand alone; it may not read the algorithm's.
+  // The inference graph must not read values of the algorithm.
   Expected<Graph> inference = Graph::check(model, {&model.getProto().graph()});
   if (!inference)
     return inference.takeError();
@@ -184,7 +182,7 @@ Expected<OwningOpRef<ModuleOp>> TrainingInfoImporter::run() {
   StepImporter importer(module, options, *graph, step);
   if (Error error = importer.importStep())
     module.report(std::move(error));
-  // The algorithm says itself what is training and what is not.
+  // The algorithm itself states which ops are in training mode.
   if (!module.hasFailed())
     if (Error error = importer.importEval(ImportMode::AsExported))
       module.report(std::move(error));

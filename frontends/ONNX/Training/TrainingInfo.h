@@ -1,4 +1,4 @@
-// Import of models with training_info.
+// Imports models with training_info.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_TRAININGINFO_H
@@ -8,8 +8,8 @@
 
 namespace mpc::onnx_frontend {
 
-/// The inference graph and the training algorithm together become @step, with
-/// mpc.gradient where the file has Gradient, and @eval.
+/// Imports the inference graph and the training algorithm together as @step,
+/// and imports @eval. Gradient becomes mpc.gradient.
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
 importTrainingInfo(const Model &model, const ImportOptions &options);
 

@@ -46,7 +46,7 @@ const WeightedOp *mpc::onnx_frontend::findWeightedOp(llvm::StringRef name) {
 }
 
 namespace {
-/// What an op without weights does with those of others.
+/// The effect of an op without weights on the weights of other ops.
 enum class Passing { View, Quantization, Sum };
 
 struct PassingOp {
@@ -55,7 +55,7 @@ struct PassingOp {
 };
 } // namespace
 
-// A line each; an op of no line passes nothing on that is known here.
+// Ops that are not listed pass on nothing.
 static constexpr PassingOp kPassingOps[] = {
     {"Cast", Passing::View},
     {"CastLike", Passing::View},

@@ -1,4 +1,5 @@
-// Ops that have weights among their operands, and what ops do with these.
+// Lists ops that have weights among their operands, and ops that pass weights
+// on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_TRAINING_WEIGHTEDOPS_H
@@ -10,7 +11,7 @@
 
 namespace mpc::onnx_frontend {
 
-/// An op whose operands at `weights` act as weights.
+/// An op whose operands at the positions `weights` act as weights.
 struct WeightedOp {
   enum class Kind { Other, Contraction, Normalization, Slope, FusedBias };
 
@@ -19,16 +20,16 @@ struct WeightedOp {
   std::initializer_list<int> weights;
 };
 
-/// The entry of an op, by name alone: domains that have an op of one name mean
-/// the same by it. Null where it has no weights.
+/// Returns the entry of an op by name, in any domain: domains agree on these
+/// names. Null if the op has no weights.
 const WeightedOp *findWeightedOp(llvm::StringRef name);
 
-/// Ops whose result holds elements of their first operand (of all, for Concat)
-/// and no others that matter.
+/// True if the result holds elements of the first operand (for Concat, of all
+/// operands), and no other elements that matter.
 bool isView(llvm::StringRef op);
 
-/// Rounding to what few bits hold, which a fake quantisation of two such nodes
-/// does to a weight: the weight stays what it was.
+/// True for rounding to few bits. A fake quantization applies two such ops to a
+/// weight, which remains the same weight.
 bool isQuantization(llvm::StringRef op);
 
 bool isSum(llvm::StringRef op);
