@@ -1,7 +1,7 @@
-// Writing of trained models.
+// Writes trained models.
 //
-// The file's tensors are replaced and all else of it is written as it was read,
-// so that whatever this version does not know of the format survives.
+// Only the tensors are replaced; everything else in the file is written as it
+// was read. So parts of the format mpc does not know survive.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/ONNX/Export/Export.h"
@@ -28,9 +28,9 @@ using namespace mpc::onnx_frontend;
 using llvm::Error;
 using llvm::Expected;
 
-// Smaller tensors stay in the file even where a model is too large for one.
+// Smaller tensors stay in the model file, even if the model needs a data file.
 static constexpr size_t kSmallestExternal = 1024;
-// Pages, so that tensors can be mapped.
+// One page, so that readers can map tensors into memory.
 static constexpr uint64_t kAlignment = 4096;
 
 class ExportModel::Impl {
@@ -65,17 +65,17 @@ private:
   std::shared_ptr<Model> model;
   /// Initializers and values of Constant nodes, by name.
   llvm::StringMap<proto::TensorProto *> tensors;
-  /// Identity nodes, by output.
+  /// Identity nodes by the name of the output.
   llvm::StringMap<proto::NodeProto *> identities;
-  /// Where the values that `write` is given go.
+  /// The tensor each value of `write` replaces, by variable.
   llvm::StringMap<proto::TensorProto *> places;
-  /// While writing, the new values of tensors. They are converted and copied as
-  /// late as can be: together they may be larger than all else in memory.
+  /// While writing: the new values of tensors. Converted and copied as late as
+  /// possible, because all values together may exceed the remaining memory.
   llvm::DenseMap<const proto::TensorProto *, const HostTensor *> values;
 };
 
 //===----------------------------------------------------------------------===//
-// Where values go
+// Tensors that receive values
 //===----------------------------------------------------------------------===//
 
 void ExportModel::Impl::indexTensors(proto::GraphProto &graph) {
@@ -92,8 +92,8 @@ void ExportModel::Impl::indexTensors(proto::GraphProto &graph) {
   }
 }
 
-// The tensor that Identity nodes, each at most once, give that name; null where
-// there is none.
+// Finds the tensor that gives `name` its value, through Identity nodes; null if
+// there is none. The bound on steps stops at cycles.
 proto::TensorProto *ExportModel::Impl::findSource(StringRef name) const {
   for (size_t i = 0; i < identities.size() && !tensors.contains(name); ++i)
     if (const proto::NodeProto *node = identities.lookup(name);
@@ -102,8 +102,8 @@ proto::TensorProto *ExportModel::Impl::findSource(StringRef name) const {
   return tensors.lookup(name);
 }
 
-// Two statistics may be one tensor in the file, the second an Identity of the
-// first. Trained they differ, so the Identity becomes a Constant.
+// Replaces the Identity `name` by a Constant. Two statistics may share a tensor
+// in the file, one as Identity of the other, but differ after training.
 void ExportModel::Impl::detach(StringRef name) {
   proto::NodeProto *node = identities.lookup(name);
   const proto::TensorProto *tensor = node ? findSource(name) : nullptr;
@@ -119,13 +119,12 @@ void ExportModel::Impl::detach(StringRef name) {
   tensors.try_emplace(name, value->mutable_t());
 }
 
-// Why a value of `shape` cannot go there; empty where it can.
+// Explains why a value of `shape` cannot replace `place`; empty if it can.
 std::string ExportModel::Impl::misfit(StringRef name,
                                       const proto::TensorProto *place,
                                       ArrayRef<int64_t> shape) const {
   std::string text;
   llvm::raw_string_ostream os(text);
-  // Nothing there to write to.
   if (!place) {
     bool isInput = llvm::any_of(model->getProto().graph().input(),
                                 [&](const proto::ValueInfoProto &input) {
@@ -135,7 +134,6 @@ std::string ExportModel::Impl::misfit(StringRef name,
        << (isInput ? "' is an input without a value" : "' is missing");
     return text;
   }
-  // A tensor of another shape.
   SmallVector<int64_t> dims(place->dims().begin(), place->dims().end());
   auto print = [&](ArrayRef<int64_t> shape) {
     os << "[";
@@ -149,7 +147,7 @@ std::string ExportModel::Impl::misfit(StringRef name,
     print(shape);
     return text;
   }
-  // A tensor of the right shape, which may still hold integers.
+  // The shape fits, but the tensor may hold integers.
   Expected<Type> element = model->getElementType(place->data_type(), "tensor");
   if (element && isa<FloatType>(*element))
     return text;
@@ -159,7 +157,7 @@ std::string ExportModel::Impl::misfit(StringRef name,
   return text;
 }
 
-// Gives the memory of a field back. Clear() would keep it for elements to come.
+// Frees the memory of a field. Clear() would keep it for later elements.
 template <typename T>
 static void drop(google::protobuf::RepeatedField<T> &field) {
   google::protobuf::RepeatedField<T>().Swap(&field);
@@ -174,32 +172,30 @@ static void dropData(proto::TensorProto &tensor) {
   delete tensor.release_raw_data();
 }
 
-// What the file calls a variable.
+// Returns the file's name of a variable.
 StringRef ExportModel::Impl::findName(StringRef variable) const {
   return tensors.contains(variable) ? variable : getONNXName(variable);
 }
 
-// Whether there is a place for each value.
+// Checks that every value has a tensor to replace.
 Error ExportModel::Impl::check(const ShapeMap &shapes) {
   proto::ModelProto &file = model->getProto();
   indexTensors(*file.mutable_graph());
   for (proto::TrainingInfoProto &info : *file.mutable_training_info())
     if (info.has_algorithm())
       indexTensors(*info.mutable_algorithm());
-  // The first few that do not fit, and how many there are.
+  // List only the first misfits, and count the others.
   constexpr size_t shown = 5;
   std::string misfits;
   size_t count = 0;
-  // Trained tensors by the names that mpc has for them; the file may have
-  // another.
+  // The keys are names of variables, which may differ from names in the file.
   for (const auto &[variable, shape] : shapes) {
     StringRef name = findName(variable);
     std::string problem = misfit(name, findSource(name), shape);
     if (!problem.empty() && ++count <= shown)
       misfits += (count > 1 ? "; " : "") + problem;
   }
-  // A file of another model fits nowhere: a few examples say as much as a
-  // thousand.
+  // The values of another model fit nowhere: a few examples suffice.
   if (count > shown)
     misfits += "; " + std::to_string(count - shown) + " more";
   if (count > 0)
@@ -210,7 +206,7 @@ Error ExportModel::Impl::check(const ShapeMap &shapes) {
   return Error::success();
 }
 
-// Finds the place of each value, and drops the bytes that lie there.
+// Finds the tensor each value replaces, and frees its present data.
 Error ExportModel::Impl::bind(const ShapeMap &shapes) {
   if (Error error = check(shapes))
     return error;
@@ -230,8 +226,8 @@ Error ExportModel::Impl::bind(const ShapeMap &shapes) {
 // New values
 //===----------------------------------------------------------------------===//
 
-// The first element that is finite and would not be in the type of the file: a
-// weight that was trained in float32 may be too large for float16.
+// Finds the first finite element that overflows in the file's type; nullopt if
+// there is none. A weight trained in float32 may be too large for float16.
 static std::optional<int64_t> findOverflow(const HostTensor &value,
                                            Type element) {
   if (getElementBytes(element) >= getElementBytes(value.type.getElementType()))
@@ -255,8 +251,8 @@ Error ExportModel::Impl::checkValue(StringRef name,
     return element.takeError();
   ArrayRef<int64_t> dims(tensor.dims().data(), tensor.dims().size());
   std::string found;
-  // The new value may have another precision than the file: f32 weights that
-  // were trained go into a file of f16, if they fit.
+  // The precision may differ: f32 values can go into a file of f16, if they
+  // fit.
   if (isa<FloatType>(*element) && value.isFloat() && value.getShape() == dims) {
     std::optional<int64_t> large = findOverflow(value, *element);
     if (!large)
@@ -269,7 +265,7 @@ Error ExportModel::Impl::checkValue(StringRef name,
                             ", the type of the file; try --weight-decay or a "
                             "smaller --lr, or write .safetensors");
   }
-  // Another shape or kind of element is a mistake of mpc's or of the file.
+  // Another shape or kind of element is a defect of mpc or of the file.
   llvm::raw_string_ostream(found)
       << Type(value.type) << " does not fit "
       << Type(RankedTensorType::get(dims, *element));
@@ -277,7 +273,7 @@ Error ExportModel::Impl::checkValue(StringRef name,
                       what + ": a new value of type " + found);
 }
 
-// The new value of a tensor that has one, in the type of the file.
+// Returns the new value of a tensor in the file's type. A new value must exist.
 HostTensor ExportModel::Impl::convert(const proto::TensorProto &tensor) const {
   return *convertFloats(
       *values.at(&tensor),
@@ -305,10 +301,10 @@ Error ExportModel::Impl::setValues(const TensorMap &given) {
 }
 
 //===----------------------------------------------------------------------===//
-// Data of their own file
+// External data
 //===----------------------------------------------------------------------===//
 
-// All tensors of the model, those of subgraphs included.
+// Collects all tensors of the model, including tensors in bodies and functions.
 static std::vector<proto::TensorProto *>
 collectTensors(proto::ModelProto &model) {
   std::vector<proto::TensorProto *> result;
@@ -320,7 +316,7 @@ collectTensors(proto::ModelProto &model) {
         result.push_back(&tensor);
     }
   };
-  // Functions have nodes, but no initializers.
+  // A function has nodes, but it has no initializers.
   for (proto::FunctionProto &function : *model.mutable_functions())
     for (proto::NodeProto &node : *function.mutable_node())
       addNode(node);
@@ -333,7 +329,7 @@ collectTensors(proto::ModelProto &model) {
   return result;
 }
 
-// Reads the external tensors that keep their values.
+// Loads the external tensors that keep their values.
 Error ExportModel::Impl::loadExternal() {
   llvm::SmallPtrSet<proto::TensorProto *, 32> replaced;
   for (const auto &[variable, place] : places)
@@ -350,8 +346,7 @@ Error ExportModel::Impl::loadExternal() {
   return Error::success();
 }
 
-// The bytes that the tensor takes in the file: those of its raw_data, or of the
-// value that will replace it.
+// Returns the bytes a tensor takes in the file, with its new value if any.
 uint64_t ExportModel::Impl::bytesOf(const proto::TensorProto &tensor) const {
   if (!values.contains(&tensor))
     return tensor.raw_data().size();
@@ -360,8 +355,8 @@ uint64_t ExportModel::Impl::bytesOf(const proto::TensorProto &tensor) const {
   return values.at(&tensor)->getNumElements() * getElementBytes(element);
 }
 
-// The tensors to write to the data file: all that were external data in the
-// original, and, where the model exceeds protobuf's 2 GiB, all large ones.
+// Selects the tensors for the data file: all tensors that were external, and
+// all large tensors if the model exceeds protobuf's 2 GiB.
 std::vector<proto::TensorProto *> ExportModel::Impl::findExternal() {
   std::vector<proto::TensorProto *> external;
   uint64_t size = model->getProto().ByteSizeLong();
@@ -398,14 +393,13 @@ Error ExportModel::Impl::writeData(ArrayRef<proto::TensorProto *> tensors,
   Expected<AtomicFile> file = AtomicFile::create(path);
   if (!file)
     return file.takeError();
-  // Every tensor begins at a multiple of `kAlignment`, so that readers can map
-  // it into memory.
+  // Align every tensor, so that readers can map it into memory.
   uint64_t offset = 0;
   for (proto::TensorProto *tensor : tensors) {
     uint64_t start = llvm::alignTo(offset, kAlignment);
     ArrayRef<char> bytes(tensor->raw_data().data(), tensor->raw_data().size());
     std::optional<HostTensor> converted;
-    // A trained tensor is written with its new value, in the file's type.
+    // A trained tensor gets its new value, in the file's type.
     if (values.contains(tensor))
       bytes = converted.emplace(convert(*tensor)).data;
     if (Error error = file->write(std::string(start - offset, '\0')))
@@ -413,15 +407,15 @@ Error ExportModel::Impl::writeData(ArrayRef<proto::TensorProto *> tensors,
     if (Error error = file->write(bytes))
       return error;
     offset = start + bytes.size();
-    // The model then says where the bytes are, and needs the value no more.
+    // Now the data file holds the value, and the model the position.
     setExternal(*tensor, llvm::sys::path::filename(path), start, bytes.size());
     values.erase(tensor);
   }
   return file->commit();
 }
 
-// Values of tensors that are no initializers of the model's graph, such as
-// those of Constant nodes: they are few.
+// Stores new values of tensors that are not initializers of the main graph,
+// such as values of Constant nodes. These tensors are few.
 void ExportModel::Impl::storeConstants() {
   proto::ModelProto &file = model->getProto();
   llvm::SmallPtrSet<const proto::TensorProto *, 32> initializers;
@@ -432,7 +426,7 @@ void ExportModel::Impl::storeConstants() {
       storeInline(*tensor);
 }
 
-// With the values of initializers, which are in the file alone.
+// Writes the model. Initializers get their new values only during the write.
 bool ExportModel::Impl::serialize(
     google::protobuf::io::FileOutputStream &stream) {
   storeConstants();
@@ -446,7 +440,8 @@ bool ExportModel::Impl::serialize(
          stream.Flush();
 }
 
-// A stream has no second file beside it: all data goes into the one.
+// Writes to stdout. A stream has no second file, so all data goes into the
+// model.
 Error ExportModel::Impl::writeStream() {
   proto::ModelProto &file = model->getProto();
   uint64_t size = file.ByteSizeLong();
@@ -484,7 +479,7 @@ Error ExportModel::Impl::write(StringRef destination) {
 }
 
 //===----------------------------------------------------------------------===//
-// The whole
+// Public interface
 //===----------------------------------------------------------------------===//
 
 ExportModel::ExportModel(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}

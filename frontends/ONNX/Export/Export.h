@@ -1,4 +1,4 @@
-// ONNX out: the model that was read, with trained values.
+// Exports ONNX: the model as read, with trained values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_EXPORT_EXPORT_H
@@ -13,50 +13,49 @@
 
 namespace mpc::onnx_frontend {
 
-/// Shapes of the values that a model is to receive, by name.
+/// Shapes of the values a model will receive, by name.
 using ShapeMap = std::map<std::string, llvm::SmallVector<int64_t>>;
 
 class Model;
 
-/// Stands for stdout as a destination.
+/// The destination that means stdout.
 inline constexpr llvm::StringLiteral kStandardOutput = "-";
 
-/// A model that will receive trained values, read before they exist: all of
-/// its file but the values that will be replaced. Nothing is read later, so
-/// what happens to the file meanwhile does not matter.
+/// A model that will receive trained values. It is read before the values
+/// exist, and holds everything of the file except the values to replace. Later
+/// changes of the file have no effect.
 class ExportModel {
 public:
-  /// Takes a model that nothing else uses any longer, into `context`, and the
-  /// external data that it keeps. The values named in `shapes` are looked up
-  /// among its initializers and Constant nodes, by the variable's name or by
-  /// the ONNX name it holds. One that the model does not have, or has in
-  /// another shape, is an error (kind Invalid) that names the first few.
+  /// Takes a model without other users into `context`, and loads its remaining
+  /// external data. `shapes` names the values to replace: initializers or
+  /// Constants, by variable or ONNX name. Error (kind InvalidInput) if the
+  /// model lacks a value or has another shape; the message names the first few.
   static llvm::Expected<std::unique_ptr<ExportModel>>
   create(std::shared_ptr<Model> model, const ShapeMap &shapes,
          mlir::MLIRContext *context);
 
-  /// Only whether `create` would find all places: the model is not changed.
+  /// Checks that `create` would find all values, and changes nothing in the
+  /// file.
   static llvm::Error check(std::shared_ptr<Model> model,
                            const ShapeMap &shapes);
 
-  /// The same for the model at `source`.
+  /// Like `create`, for the model at `source`.
   static llvm::Expected<std::unique_ptr<ExportModel>>
   read(llvm::StringRef source, const ShapeMap &shapes,
        mlir::MLIRContext *context);
   ~ExportModel();
 
-  /// Notes in the model's metadata what was done to the samples that it is
-  /// trained on, such as "--normalize 0.5:0.2", in place of what the file said
-  /// of an earlier training; empty: nothing was.
+  /// Records in the metadata how the training samples were prepared, such as
+  /// "--normalize 0.5:0.2". Replaces the record of an earlier training. Empty
+  /// if samples were not changed.
   void setPreparation(llvm::StringRef text);
 
-  /// Writes the model to `destination` with `values`, one for each name that
-  /// was given to `read`, in inference mode (InferenceMode.h); everything else,
-  /// unknown fields included, is as it was. Values are converted to the type
-  /// the model stores. Data that was external, and all of it in a model too
-  /// large for one file, goes to
-  /// `<destination>.data`. The files appear whole or not at all. What goes to
-  /// kStandardOutput has all data in it.
+  /// Writes the model to `destination` in inference mode (InferenceMode.h).
+  /// `values` needs a value for each name in `shapes`. Everything else stays,
+  /// including unknown fields. Values are converted to the file's types. Data
+  /// goes to `<destination>.data` if it was external or if the model exceeds
+  /// one file. Files appear whole or not at all. With kStandardOutput all data
+  /// is in the stream.
   llvm::Error write(llvm::StringRef destination, const TensorMap &values);
 
 private:
@@ -65,7 +64,7 @@ private:
   std::unique_ptr<Impl> impl;
 };
 
-/// Reads and writes at once.
+/// Reads the model at `source` and writes it with `values`.
 llvm::Error exportModel(llvm::StringRef source, llvm::StringRef destination,
                         const TensorMap &values, mlir::MLIRContext *context);
 

@@ -1,12 +1,12 @@
-// Rewrites the two ops that have a training mode.
+// Rewrites the ops with a training mode, BatchNormalization and Dropout.
 //
 // | op | opset | training mode is | inference mode is |
 // |---|---|---|---|
-// | BatchNormalization | 1 to 6 | is_test = 0, up to 5 outputs | is_test = 1, 1
-// output | | BatchNormalization | 7 to 13 | up to 5 outputs | 1 output | |
-// BatchNormalization | 14 on | training_mode = 1, up to 3 outputs | 1 output |
+// | BatchNorm | 1 to 6 | is_test = 0, up to 5 outputs | is_test = 1, 1 output |
+// | BatchNorm | 7 to 13 | up to 5 outputs | 1 output |
+// | BatchNorm | 14 on | training_mode = 1, up to 3 outputs | 1 output |
 // | Dropout | 1 to 6 | is_test = 0 | is_test = 1 |
-// | Dropout | 7 to 11 | cannot be said | always |
+// | Dropout | 7 to 11 | cannot be expressed | always |
 // | Dropout | 12 on | third input | two inputs |
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -23,7 +23,7 @@ namespace {
 using Nodes = google::protobuf::RepeatedPtrField<proto::NodeProto>;
 using Opsets = google::protobuf::RepeatedPtrField<proto::OperatorSetIdProto>;
 
-/// The rewriting of one list of nodes, of a graph or of a function's body.
+/// Rewrites one list of nodes: a graph's or a function's.
 class InferenceMode {
 public:
   InferenceMode(int64_t opset, llvm::StringSet<> read)
@@ -32,7 +32,7 @@ public:
   void rewrite(Nodes &nodes);
 
 private:
-  /// Returns the nodes to add behind it.
+  /// Rewrites a BatchNormalization. Returns nodes to insert after `node`.
   std::vector<proto::NodeProto> rewriteBatchNorm(proto::NodeProto &node);
   void rewriteDropout(proto::NodeProto &node);
   bool isRead(const proto::NodeProto &node, int output) const {
@@ -41,7 +41,7 @@ private:
   }
 
   int64_t opset;
-  /// Values that something reads.
+  /// The names of values that have readers.
   llvm::StringSet<> read;
 };
 } // namespace
@@ -59,10 +59,10 @@ static void setIsTest(proto::NodeProto &node) {
 std::vector<proto::NodeProto>
 InferenceMode::rewriteBatchNorm(proto::NodeProto &node) {
   std::vector<proto::NodeProto> added;
-  // Only training mode has running statistics as outputs that nobody reads.
+  // Outputs 3 and 4 are saved for a gradient; such a node stays.
   if (node.input_size() < 5 || isRead(node, 3) || isRead(node, 4))
     return added;
-  // What reads the new statistics reads the old ones.
+  // Readers of the new statistics get the old statistics.
   for (int output : {1, 2}) {
     if (!isRead(node, output))
       continue;
@@ -90,12 +90,13 @@ void InferenceMode::rewriteDropout(proto::NodeProto &node) {
     return;
   while (node.input_size() > 2)
     node.mutable_input()->RemoveLast();
-  // An absent ratio at the end is no input.
+  // An absent ratio at the end is not an input.
   while (node.input_size() > 1 && node.input(node.input_size() - 1).empty())
     node.mutable_input()->RemoveLast();
 }
 
-// Behind its node, so that readers of the value still stand behind both.
+// Inserts `node` at `position`. Directly after its producer, it precedes all
+// readers.
 static void insert(Nodes &nodes, proto::NodeProto node, int position) {
   nodes.Add()->Swap(&node);
   for (int i = nodes.size() - 1; i > position; --i)
@@ -127,8 +128,8 @@ static int64_t getOpset(const Opsets &imports) {
   return opset;
 }
 
-// `nodes` and the nodes of all subgraphs in them; adds the names that these
-// graphs have as outputs to `read`.
+// Returns `nodes` and the lists in all bodies. Adds the outputs of the bodies
+// to `read`.
 static std::vector<Nodes *> collectNodes(Nodes &nodes,
                                          llvm::StringSet<> &read) {
   std::vector<Nodes *> lists = {&nodes};

@@ -1,4 +1,4 @@
-// A model for inference, whichever mode it was exported in.
+// Sets a model to inference mode.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_EXPORT_INFERENCEMODE_H
@@ -8,12 +8,12 @@
 
 namespace mpc::onnx_frontend {
 
-/// Puts every BatchNormalization and Dropout of the model's graph, of its
-/// subgraphs and of its functions into inference mode, in the words of the
-/// opset that applies: `training_mode`, `is_test` or the number of outputs.
-/// Running statistics that something reads are those the node was given. A node
-/// of which something reads what it saves for a gradient is left alone, and so
-/// is `training_info`, which describes training.
+/// Sets every BatchNormalization and Dropout to inference mode, in the graph,
+/// its bodies and its functions. The opset decides how: `training_mode`,
+/// `is_test` or the number of outputs. Readers of updated running statistics
+/// get the statistics of the input instead. A node whose saved outputs for a
+/// gradient have readers stays. So does `training_info`, which describes
+/// training.
 void setInferenceMode(proto::ModelProto &model);
 
 } // namespace mpc::onnx_frontend

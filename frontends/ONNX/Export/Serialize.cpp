@@ -1,8 +1,8 @@
-// Writing of models, one weight in memory at a time.
+// Writes models with one weight in memory at a time.
 //
-// A field that is a message is its tag, its length and its own fields, in the
-// order of their numbers. What is left out of a message while protobuf writes
-// it can so be put where it belongs:
+// A message field consists of its tag, its length and its own fields in the
+// order of their numbers. So data can be withheld from protobuf and inserted at
+// the right position of the output:
 //
 //   ModelProto   fields 1 to 6 | 7: graph                         | 8 and more
 //   GraphProto                   fields 1, 2 | 5: initializer ... | 10 and more
@@ -24,8 +24,8 @@ using google::protobuf::io::CodedOutputStream;
 
 namespace {
 
-/// The bytes of a message without one field, cut where the field belongs:
-/// `before` has the fields of lower numbers, `after` those of higher ones.
+/// The bytes of a message without field `field`, cut at its position: `before`
+/// has the fields of lower numbers, `after` the fields of higher numbers.
 struct Halves {
   Halves(const google::protobuf::MessageLite &message, int field);
 
@@ -40,7 +40,7 @@ Halves::Halves(const google::protobuf::MessageLite &message, int field)
     : before(message.SerializePartialAsString()) {
   CodedInputStream input(reinterpret_cast<const uint8_t *>(before.data()),
                          static_cast<int>(before.size()));
-  // Up to the first field of a greater number.
+  // Skip all fields up to the first with a greater number.
   int begin = 0;
   while (uint32_t tag = input.ReadTag()) {
     if (WireFormatLite::GetTagFieldNumber(tag) > field)
@@ -57,7 +57,7 @@ static uint32_t makeTag(int field) {
                                  WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
 }
 
-/// The bytes that a field takes: its tag, its length, and `bytes` of content.
+/// Returns the bytes of a field: tag, length and `bytes` of content.
 static uint64_t sizeOfField(int field, uint64_t bytes) {
   return CodedOutputStream::VarintSize32(makeTag(field)) +
          CodedOutputStream::VarintSize64(bytes) + bytes;
@@ -68,7 +68,7 @@ static void writeStart(int field, uint64_t bytes, CodedOutputStream &output) {
   output.WriteVarint64(bytes);
 }
 
-/// The bytes that an initializer takes with its elements.
+/// Returns the bytes of an initializer with its elements.
 static uint64_t sizeOf(const proto::TensorProto &tensor,
                        const RawElements &elements) {
   std::optional<uint64_t> raw = elements.countBytes(tensor);
@@ -95,7 +95,7 @@ static void write(const proto::TensorProto &tensor, const RawElements &elements,
 bool mpc::onnx_frontend::serialize(
     proto::ModelProto &model, const RawElements &elements,
     google::protobuf::io::ZeroCopyOutputStream &stream) {
-  // The graph without its initializers, and the model without its graph.
+  // Separate the initializers from the graph, and the graph from the model.
   google::protobuf::RepeatedPtrField<proto::TensorProto> initializers;
   const bool hasGraph = model.has_graph();
   std::unique_ptr<proto::GraphProto> graph(hasGraph ? model.release_graph()
@@ -104,7 +104,7 @@ bool mpc::onnx_frontend::serialize(
   const Halves outer(model, proto::ModelProto::kGraphFieldNumber);
   const Halves inner(*graph, proto::GraphProto::kInitializerFieldNumber);
 
-  // Lengths come first.
+  // A length precedes its content, so compute all sizes first.
   const int field = proto::GraphProto::kInitializerFieldNumber;
   std::vector<uint64_t> sizes;
   uint64_t graphBytes = inner.size();
@@ -112,8 +112,8 @@ bool mpc::onnx_frontend::serialize(
     graphBytes +=
         sizeOfField(field, sizes.emplace_back(sizeOf(tensor, elements)));
 
-  // Initializers go out one at a time, so that no second copy of all weights is
-  // in memory.
+  // Write one initializer at a time: a second copy of all weights may not fit
+  // into memory.
   CodedOutputStream output(&stream);
   output.WriteString(outer.before);
   if (hasGraph) {
@@ -127,7 +127,7 @@ bool mpc::onnx_frontend::serialize(
   }
   output.WriteString(outer.after);
 
-  // All as it was.
+  // Put the graph and its initializers back into the model.
   initializers.Swap(graph->mutable_initializer());
   if (hasGraph)
     model.set_allocated_graph(graph.release());

@@ -1,4 +1,4 @@
-// Models as bytes, one weight in memory at a time.
+// Writes models with one weight in memory at a time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef MPC_FRONTENDS_ONNX_EXPORT_SERIALIZE_H
@@ -14,19 +14,20 @@
 
 namespace mpc::onnx_frontend {
 
-/// Elements that are written as `raw_data` of an initializer that has none.
+/// Supplies elements that are written as `raw_data` of initializers without
+/// data.
 struct RawElements {
-  /// How many bytes they are; none where the tensor has its own elements.
+  /// Returns the number of bytes; nullopt if the tensor has its own elements.
   llvm::function_ref<std::optional<uint64_t>(const proto::TensorProto &)>
       countBytes;
-  /// The elements, asked for once, when it is the tensor's turn.
+  /// Returns the elements. Called once per tensor, when the tensor is written.
   llvm::function_ref<HostTensor(const proto::TensorProto &)> get;
 };
 
-/// Writes the bytes that protobuf writes for `model` with `elements` in the
-/// initializers of its graph. protobuf itself wants them all in memory at once:
-/// of a model of 1 GiB, 1 GiB. `model` is as it was afterwards. False where
-/// `stream` fails.
+/// Writes `model` as protobuf would, with `elements` in the initializers of its
+/// graph. protobuf itself needs all elements in memory at once: 1 GiB for a
+/// model of 1 GiB. `model` is unchanged afterwards. Returns false if `stream`
+/// fails.
 bool serialize(proto::ModelProto &model, const RawElements &elements,
                google::protobuf::io::ZeroCopyOutputStream &stream);
 
